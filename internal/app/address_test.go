@@ -12,8 +12,8 @@ import (
 	"holdfast/internal/listen"
 )
 
-// TestAddressesAnnounced: a server that listens on all addresses of the machine announces each that other
-// machines can reach, and one that has a public URL or listens on one address does not.
+// TestAddressesAnnounced checks that a server on all addresses announces each address that other machines can reach,
+// unless it has a public URL.
 func TestAddressesAnnounced(t *testing.T) {
 	t.Parallel()
 	own, err := net.InterfaceAddrs()

@@ -88,12 +88,11 @@ func TestAdmin(t *testing.T) {
 	}
 }
 
-// wantJSONError checks the format of an error of the admin listener.
 func wantJSONError(t *testing.T, name string, w *httptest.ResponseRecorder) {
 	t.Helper()
 	var body struct {
 		Error        struct{ Code, Message string }
-		Code, Detail string // of an operation
+		Code, Detail string // set by operations
 	}
 	err, kind := json.Unmarshal(w.Body.Bytes(), &body), "application/json"
 	if body.Code != "" {
@@ -107,7 +106,7 @@ func wantJSONError(t *testing.T, name string, w *httptest.ResponseRecorder) {
 	}
 }
 
-// An unknown path of the internal listener gets an error with the existing paths.
+// TestUnknownPathOfInternalListener checks that the error lists the existing paths.
 func TestUnknownPathOfInternalListener(t *testing.T) {
 	t.Parallel()
 	for environ, want := range map[string]string{
@@ -123,7 +122,7 @@ func TestUnknownPathOfInternalListener(t *testing.T) {
 	}
 }
 
-// A client of S3 that uses the main listener learns of its mistake in the protocol that it speaks.
+// TestS3OnMainListener checks that an S3 client on the main listener gets an S3 error.
 func TestS3OnMainListener(t *testing.T) {
 	t.Parallel()
 	h := openApp(t).mainHandler()

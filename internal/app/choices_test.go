@@ -13,7 +13,7 @@ import (
 	pages "holdfast/internal/operate/console"
 )
 
-// typed are the inputs with the name of something that a list has, which people type all the same.
+// typed are inputs without choices, although a list contains the name.
 var typed = map[string]string{
 	"buckets accounts/create account":          "it is new",
 	"buckets buckets/create bucket":            "it is new",
@@ -25,13 +25,14 @@ var typed = map[string]string{
 	"extstorage service-tokens/create service": "other programs give themselves names",
 }
 
-// short are the lists that are read whole, because they have few rows.
+// short are lists with few rows, which are read whole.
 var short = map[string]string{
 	"read-only": "services", "backup": "a schedule keeps few", "sweeps": "a sweep of each table", "runs": "the latest fifty", "tokenserver nodes": "servers",
 	"buckets nodes": "servers", "buckets keys": "of one account", "guest keys": "of booking sites", "guest jobs": "fixed", "guest event-schemas": "fixed", "guest tenants": "its rows have the buttons, so no field asks", "extstorage schemas": "of one namespace",
 }
 
-// TestInputsHaveChoices: each input of an operation that names what a list of the service has offers it, and no list is read whole for that.
+// TestInputsHaveChoices checks that each input for a thing in a service's list offers the list's rows, without reading
+// the whole list.
 func TestInputsHaveChoices(t *testing.T) {
 	t.Parallel()
 	a, _ := openConsole(t, "HOLDFAST_GUEST__ENABLED=true")
@@ -50,7 +51,7 @@ func TestInputsHaveChoices(t *testing.T) {
 	}
 }
 
-// listsOf returns the shortest list of a service for each thing that its rows name.
+// listsOf returns the shortest list for each thing that rows name.
 func listsOf(all []operate.Operation) map[string]*operate.Operation {
 	lists := map[string]*operate.Operation{}
 	for i := range all {
@@ -67,7 +68,7 @@ func listsOf(all []operate.Operation) map[string]*operate.Operation {
 	return lists
 }
 
-// walkInputs returns how many inputs of a service have choices.
+// walkInputs returns the number of inputs with choices.
 func walkInputs(t *testing.T, service string, all []operate.Operation, used map[string]bool) (n int) {
 	t.Helper()
 	lists := listsOf(all)
@@ -101,7 +102,7 @@ func walkInputs(t *testing.T, service string, all []operate.Operation, used map[
 	return n
 }
 
-// TestChoices: a field offers no accounts and says where to make one, chooses the only one, lists some, and finds one of many by how it begins.
+// TestChoices checks fields with no, a single, several and many accounts. Many are searched by prefix.
 func TestChoices(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t)
@@ -174,7 +175,6 @@ func TestChoices(t *testing.T) {
 	}
 }
 
-// TestChoicesOfKeys: the form of an access key offers the buckets of its account and the rights, of which several can be chosen.
 func TestChoicesOfKeys(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t)

@@ -11,8 +11,8 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// The data of a replaced storage user is deleted after the grace period and not before,
-// and its successor keeps its own data.
+// TestReplacedUsersDataGoes checks that a replaced storage user's data is deleted only after the grace period, and
+// that the successor's data remains.
 func TestReplacedUsersDataGoes(t *testing.T) {
 	t.Parallel()
 	storage := sync.New()

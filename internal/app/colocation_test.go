@@ -32,7 +32,6 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// groups reads the colocation group of each distributed table and delegated function.
 func groups(t testing.TB, db *pgdb.DB) (all map[string]string) {
 	t.Helper()
 	all = map[string]string{}
@@ -46,7 +45,7 @@ func groups(t testing.TB, db *pgdb.DB) (all map[string]string) {
 	return all
 }
 
-// placements returns the range and the node of each shard whose table matches a pattern.
+// placements returns the range and node of each shard whose table matches a pattern.
 func placements(t testing.TB, db *pgdb.DB, pattern string) []string {
 	t.Helper()
 	return opened.Lines(t, db, `
@@ -54,7 +53,6 @@ func placements(t testing.TB, db *pgdb.DB, pattern string) []string {
 		JOIN pg_dist_placement p USING (shardid) WHERE s.logicalrelid::text ~ $1::text ORDER BY s.shardid`, pattern)
 }
 
-// onCitus migrates all services on a database.
 func onCitus(t testing.TB, url string) {
 	t.Helper()
 	for _, s := range app.Services() {
@@ -62,9 +60,8 @@ func onCitus(t testing.TB, url string) {
 	}
 }
 
-// TestColocation: each service has a colocation group of its own on Citus, with all of its
-// distributed tables and delegated functions, also when the services share a database with
-// tables of others. Whatever the migrations of a service distribute belongs to it.
+// TestColocation checks that each service has its own Citus colocation group with all its distributed tables and
+// delegated functions, even in a database shared with other services and tables.
 func TestColocation(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
@@ -74,7 +71,7 @@ func TestColocation(t *testing.T) {
 		testdb.Script(t, url, `SELECT create_distributed_table('theirs_`+key+`', 'id')`)
 	}
 	known := groups(t, db)
-	owners := map[string]string{} // of the groups
+	owners := map[string]string{}
 	for table, group := range known {
 		owners[group] = table
 	}
@@ -118,10 +115,10 @@ func TestColocation(t *testing.T) {
 	}
 }
 
-const loneTenant = "5a1e0f6c-93d7-4c2b-8f64-0b7d21c9e3a8" // of the guide
+const loneTenant = "5a1e0f6c-93d7-4c2b-8f64-0b7d21c9e3a8"
 
-// isolate gives a tenant of extension storage a shard of its own with the statement of the guide,
-// and checks that this changes no shard of another service.
+// isolate gives an extension storage tenant its own shard, with the statement in the guide, and checks that no shard
+// of another service changes.
 func isolate(t *testing.T, url string) {
 	t.Helper()
 	guide, err := os.ReadFile("../../docs/extension-storage-operate.md")
@@ -144,8 +141,6 @@ func isolate(t *testing.T, url string) {
 	}
 }
 
-// TestIsolateTenant: a shard of its own for a tenant of extension storage splits no shard of
-// other services.
 func TestIsolateTenant(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
@@ -163,7 +158,7 @@ func TestIsolateTenant(t *testing.T) {
 	}
 }
 
-// former returns the migrations with the texts that let services share a colocation group.
+// former returns the migrations of releases whose services shared a colocation group.
 func former(t testing.TB, migrations opened.Migrations) opened.Migrations {
 	t.Helper()
 	set, err := migrations()
@@ -181,7 +176,6 @@ func former(t testing.TB, migrations opened.Migrations) opened.Migrations {
 	return func() (migrate.Set, error) { return set, nil }
 }
 
-// writer writes for an owner of a service.
 type writer struct {
 	service string
 	call    string // the message to a worker for a write
@@ -190,7 +184,6 @@ type writer struct {
 	written atomic.Int64
 }
 
-// writersOf returns a writer for each service that has distributed tables, and for each of some owners.
 func writersOf(t testing.TB, url string) (all []*writer) {
 	t.Helper()
 	db := func() *pgdb.DB { return opened.Postgres(t, pgdb.Options{URL: url}, nil) }
@@ -254,7 +247,7 @@ func writersOf(t testing.TB, url string) (all []*writer) {
 	return all
 }
 
-// during runs a function while all write. Each writes some more after it.
+// during runs do while all writers write. Each writer continues for some writes afterwards.
 func during(t *testing.T, all []*writer, do func()) {
 	t.Helper()
 	const some = 5
@@ -286,8 +279,7 @@ func during(t *testing.T, all []*writer, do func()) {
 	do()
 }
 
-// wantDelegated expects that every acknowledged write is there, and that a write is one message to a
-// worker.
+// wantDelegated checks that no acknowledged write is lost, and that a write is a single message to a worker.
 func wantDelegated(t *testing.T, watch *testdb.CitusWatch, all []*writer) {
 	t.Helper()
 	for _, w := range all {
@@ -306,7 +298,7 @@ func wantDelegated(t *testing.T, watch *testdb.CitusWatch, all []*writer) {
 	}
 }
 
-// checkTables returns what check finds about the tables of each service that is on a database.
+// checkTables returns each service's check findings about tables.
 func checkTables(t *testing.T, url string) (all map[string]service.Finding) {
 	t.Helper()
 	var env []string
@@ -314,7 +306,7 @@ func checkTables(t *testing.T, url string) (all map[string]service.Finding) {
 		env = append(env, databaseEnv(t, s.Name, url)...)
 	}
 	const tries = 10
-	for try, late := 1, true; late; try++ { // check gives up on a database that does not answer in time
+	for try, late := 1, true; late; try++ { // check gives up on a slow database
 		cfg, _, err := app.Load(app.Services(), "", env)
 		if err != nil {
 			t.Fatal(err)
@@ -338,8 +330,7 @@ func checkTables(t *testing.T, url string) (all map[string]service.Finding) {
 	return all
 }
 
-// wantTables expects findings about the tables of each service, which warn of some and have a
-// statement for those.
+// wantTables checks findings. Those of the services in warned are warnings with a statement.
 func wantTables(t *testing.T, found map[string]service.Finding, want map[string]string, warned ...string) {
 	t.Helper()
 	for name, says := range want {
@@ -354,7 +345,6 @@ func wantTables(t *testing.T, found map[string]service.Finding, want map[string]
 	}
 }
 
-// wantAlone expects that check finds no service that shares a colocation group.
 func wantAlone(t *testing.T, url string) {
 	t.Helper()
 	for name, f := range checkTables(t, url) {
@@ -364,13 +354,12 @@ func wantAlone(t *testing.T, url string) {
 	}
 }
 
-// wantSeparate expects one colocation group for the tables and functions of each service.
 func wantSeparate(t *testing.T, db *pgdb.DB) {
 	t.Helper()
 	services := map[string]string{
 		"ext": "extstorage", "manta": "buckets", "bucket": "buckets",
 		"sync": "syncstorage", "user": "syncstorage", "bsos": "syncstorage", "batches": "syncstorage", "batch": "syncstorage",
-	} // by the first word of their names
+	}
 	owners, known := map[string]string{}, map[string]string{} // services by group, groups by service
 	for name, group := range groups(t, db) {
 		_, name, _ := strings.Cut(name, " ")
@@ -389,8 +378,8 @@ func wantSeparate(t *testing.T, db *pgdb.DB) {
 	}
 }
 
-// TestSeparate: migrate moves no shards of a cluster whose services share a colocation group. check
-// prints a statement that separates them, while they write, and moves no shard either.
+// TestSeparate checks that migrate does not move shards if services share a colocation group, and that the statement
+// printed by check separates them during writes, without moving shards either.
 func TestSeparate(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
@@ -430,8 +419,8 @@ func TestSeparate(t *testing.T) {
 	wantDelegated(t, watch, all)
 }
 
-// TestDistributionProblems: check reports tables and functions that are not with the others of their
-// service, and tables of others in its colocation group, with the statements that fix it.
+// TestDistributionProblems checks findings about tables and functions in the wrong colocation group, and the
+// statements that fix them.
 func TestDistributionProblems(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
@@ -478,7 +467,7 @@ func TestDistributionProblems(t *testing.T) {
 	}
 	fix(fixes)
 
-	// Somebody runs only a part of the transaction.
+	// Only a part of the transaction is run.
 	testdb.Script(t, url, `SELECT update_distributed_table_colocation('ext_storage_records', colocate_with => 'none')`)
 	says, fixes = problems()
 	if len(says) < 20 {

@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// The conditions of alerts follow what is wrong with the server.
 func TestConditions(t *testing.T) {
 	t.Parallel()
 	a := openApp(t)
@@ -26,7 +25,7 @@ func TestConditions(t *testing.T) {
 			if c.State != service.Warning && c.State != service.Wrong || c.Says == "" {
 				t.Errorf("%+v", c)
 			}
-			if c.Name != overview.DiskFull { // that of the machine which runs the test
+			if c.Name != overview.DiskFull { // depends on the machine that runs the test
 				all = append(all, c.Name)
 			}
 		}

@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// section returns the section of a service.
 func section[C service.Config](t *testing.T, cfg *Config) C {
 	t.Helper()
 	for _, s := range cfg.Services {
@@ -26,7 +25,7 @@ func section[C service.Config](t *testing.T, cfg *Config) C {
 	panic("no service has such a section")
 }
 
-// The variables of Mozilla's server are supported.
+// TestReferenceServersNames checks environment variables of Mozilla's server.
 func TestReferenceServersNames(t *testing.T) {
 	t.Parallel()
 	cfg, report, err := Load(Services(), "", []string{
@@ -98,7 +97,6 @@ func TestHoldfastNamesWin(t *testing.T) {
 	}
 }
 
-// All problems are reported at once, each with its place.
 func TestAllProblemsAtOnce(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "holdfast.toml")
@@ -125,7 +123,6 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	}
 }
 
-// A disabled service may have invalid settings.
 func TestServiceThatIsOffIsNotChecked(t *testing.T) {
 	t.Parallel()
 	_, _, err := Load(Services(), "", []string{"HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_SYNCSTORAGE__LIMITS__MAX_POST_RECORDS=1"})
@@ -134,8 +131,8 @@ func TestServiceThatIsOffIsNotChecked(t *testing.T) {
 	}
 }
 
-// Guests need no account: without a word of the operator they are served only where other
-// machines cannot reach the server.
+// TestGuestsWhereStrangersAre checks that the guest service, which needs no accounts, is off by default if other
+// machines reach the server.
 func TestGuestsWhereStrangersAre(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -183,7 +180,7 @@ func TestInternalListen(t *testing.T) {
 	}
 }
 
-// TestDomainDecides: the listen address and the public URL follow from the domain, unless they are set.
+// TestDomainDecides checks that the listen address and the public URL derive from the domain unless set.
 func TestDomainDecides(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

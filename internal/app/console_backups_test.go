@@ -10,7 +10,6 @@ import (
 	"time"
 )
 
-// await opens a page until it shows a text.
 func (b *browser) await(path, text string) {
 	b.t.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -21,7 +20,6 @@ func (b *browser) await(path, text string) {
 	}
 }
 
-// Operators make, verify and restore backups with the console, which also has the restore points of the replica.
 func TestConsoleBackups(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -32,7 +30,7 @@ func TestConsoleBackups(t *testing.T) {
 	b.submit("Back up now")
 	b.shows("Backup started.")
 	b.await("backup", "Restored to verify it")
-	b.await("backup", "OK at ") // on a slow machine, an older list is shown first
+	b.await("backup", "OK at ") // a slow machine first shows an older list
 	b.shows("ended", "true", "tokenserver.db", "secrets.toml", "OK at ", "0 minutes")
 	b.submit("Verify backup " + b.page.all("tbody")[0].all("a")[0].String())
 	b.shows("Verification started.")
@@ -61,8 +59,8 @@ func TestConsoleBackups(t *testing.T) {
 	b.shows(address+"/replica", "Restore points")
 }
 
-// TestConsoleOffersWhatIsSet: without any setting, no button about the server fails because something is not configured. The pages say how to
-// configure it.
+// TestConsoleOffersWhatIsSet checks that no button fails because of missing configuration. The page says how to add
+// it.
 func TestConsoleOffersWhatIsSet(t *testing.T) {
 	t.Parallel()
 	b, _, _ := serveConsole(t)
@@ -101,7 +99,7 @@ func TestConsoleOffersWhatIsSet(t *testing.T) {
 	}
 }
 
-// TestConsoleEncryptedBackups: a server that has only the public key of its backups has no button to verify them, and says how to.
+// TestConsoleEncryptedBackups checks that a server with only the public key explains how to verify backups elsewhere.
 func TestConsoleEncryptedBackups(t *testing.T) {
 	t.Parallel()
 	public := regexp.MustCompile(`age1\w+`).FindString(runCommand(t, nil, "backup", "key"))

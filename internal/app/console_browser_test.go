@@ -24,8 +24,7 @@ import (
 	"holdfast/internal/suite"
 )
 
-// TestMain is also the process that tries a schema, because the server starts its own
-// program for that.
+// TestMain also serves as the child process that tries schemas, because the server reruns its own program.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "schema-trial" {
 		os.Exit(cli.Run(context.Background(), cli.Env{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Services: app.Services()}))
@@ -33,22 +32,22 @@ func TestMain(m *testing.M) {
 	suite.Main(m, "1")
 }
 
-// browser is an operator's browser without JavaScript. It checks each page that it gets.
+// browser is an operator's browser without JavaScript. It checks each page.
 type browser struct {
 	t      *testing.T
 	base   string
 	client *http.Client
-	viewer *browser        // may not do what this one does; nil for the viewer itself
-	linked map[string]bool // paths to which pages have linked or forms have led
+	viewer *browser        // read-only operator; nil for the viewer itself
+	linked map[string]bool // paths that links or forms led to
 
-	at   string // address of the page
+	at   string
 	page *element
 	raw  string
 
-	kind, policy string // headers of the answer
+	kind, policy string
 }
 
-// element is an element of a page, or a text, whose name is "".
+// element is an HTML element, or a text with the name "".
 type element struct {
 	name     string
 	attrs    map[string]string
@@ -56,7 +55,6 @@ type element struct {
 	text     string
 }
 
-// all returns the elements below with one of the names, in document order.
 func (e *element) all(names ...string) (found []*element) {
 	for _, c := range e.children {
 		if slices.Contains(names, c.name) {
@@ -67,12 +65,12 @@ func (e *element) all(names ...string) (found []*element) {
 	return found
 }
 
-// String returns the text below, without the space around it. Of an ID that is shown short, it returns the whole.
+// String returns the trimmed text. It returns shortened IDs in full.
 func (e *element) String() string {
 	var b strings.Builder
 	var walk func(*element)
 	walk = func(e *element) {
-		if e.name == "datalist" { // suggestions, which nobody sees before typing
+		if e.name == "datalist" { // suggestions, hidden until the operator types
 			return
 		}
 		if whole := e.attrs["title"]; e.name == "code" && whole != "" {
@@ -88,7 +86,7 @@ func (e *element) String() string {
 	return strings.TrimSpace(b.String())
 }
 
-// parsePage parses a page of the console, whose elements are all closed.
+// parsePage requires that all elements are closed.
 func parsePage(t *testing.T, text string) *element {
 	t.Helper()
 	d := xml.NewDecoder(strings.NewReader(text))
@@ -118,7 +116,6 @@ func parsePage(t *testing.T, text string) *element {
 	}
 }
 
-// signIn starts a browser and signs in.
 func signIn(t *testing.T, base, token string) *browser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -132,8 +129,8 @@ func signIn(t *testing.T, base, token string) *browser {
 	return b
 }
 
-// send sends a request and returns its status; the page of the answer is then that of the
-// browser. On a busy machine the trial of a schema may time out, so it sends the request again.
+// send sends a request and parses the page. On a busy machine a schema trial may time out, so it sends the request
+// again.
 func (b *browser) send(method, address string, form url.Values) (status int) {
 	b.t.Helper()
 	for range 20 {
@@ -157,7 +154,6 @@ func (b *browser) sendOnce(method, address string, form url.Values) (status int)
 	return b.do(r)
 }
 
-// do sends a request; the page of the answer is then that of the browser.
 func (b *browser) do(r *http.Request) (status int) {
 	b.t.Helper()
 	resp, err := b.client.Do(r)
@@ -182,8 +178,7 @@ func (b *browser) do(r *http.Request) (status int) {
 	return resp.StatusCode
 }
 
-// check checks a page: its policy, that no text has become an element or a script, and
-// that every field has a label.
+// check checks a page's policy and that each field has a label. No text may have become an element or a script.
 func (b *browser) check(policy string) {
 	b.t.Helper()
 	if !strings.HasPrefix(policy, "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self';") {
@@ -221,10 +216,10 @@ func (b *browser) check(policy string) {
 	}
 }
 
-// things are the names of fields that take what lists have.
+// things are fields whose values are in lists.
 var things = []string{"account", "bucket", "to-bucket", "tenant", "install", "node", "tier", "key", "backup", "sweep", "service", "run"}
 
-// made are the fields for things that are made, and for what no list has, by their form.
+// made are fields for new things and for values that no list contains, by form.
 var made = map[string]string{
 	"/console/buckets/accounts?do=create account":          "it is new",
 	"/console/buckets/buckets?do=create bucket":            "it is new",
@@ -238,7 +233,7 @@ var made = map[string]string{
 	"/console/extstorage/service-tokens?do=create service": "other programs give themselves names",
 }
 
-// checkChoices checks that a field for a thing offers what exists, also in forms that services write themselves.
+// checkChoices checks that a field for a thing offers the existing things, even in a service's own forms.
 func (b *browser) checkChoices() {
 	b.t.Helper()
 	for _, f := range b.page.all("form") {
@@ -251,10 +246,8 @@ func (b *browser) checkChoices() {
 	}
 }
 
-// elements are all elements that pages have.
 const elements = " html head meta title link script body main header nav section div span p a h1 h2 ul ol li dl dt dd table thead tbody tr th td form input label select option datalist textarea button meter pre code fieldset legend figure figcaption svg line path text img details summary kbd rect time small "
 
-// open opens a page.
 func (b *browser) open(path string) {
 	b.t.Helper()
 	if status := b.send(http.MethodGet, b.base+"/console/"+path, nil); status != http.StatusOK {
@@ -262,7 +255,7 @@ func (b *browser) open(path string) {
 	}
 }
 
-// upload sends a form with files, whose names and texts follow each other.
+// upload sends a form with files: alternating names and contents.
 func (b *browser) upload(status int, says, button string, sent url.Values, files ...string) {
 	b.t.Helper()
 	var body bytes.Buffer
@@ -302,7 +295,6 @@ func (b *browser) upload(status int, says, button string, sent url.Values, files
 	}
 }
 
-// follow follows a link of the page by its text.
 func (b *browser) follow(text string) {
 	b.t.Helper()
 	for _, a := range b.page.all("a") {
@@ -316,7 +308,7 @@ func (b *browser) follow(text string) {
 	b.t.Fatalf("%s: no link %q in\n%s", b.at, text, b.page)
 }
 
-// form returns the form with a button, by its text or label, with the action of the button.
+// form returns the form with a button, with the button's action.
 func (b *browser) form(button string) *element {
 	for _, f := range b.page.all("form") {
 		for _, one := range f.all("button") {
@@ -331,7 +323,7 @@ func (b *browser) form(button string) *element {
 	return nil
 }
 
-// fill returns what a form submits, with the values of its fields changed.
+// fill returns a form's submitted values, after changing some.
 func (b *browser) fill(f *element, values ...string) url.Values {
 	b.t.Helper()
 	sent := url.Values{}
@@ -362,7 +354,6 @@ func (b *browser) fill(f *element, values ...string) url.Values {
 	return sent
 }
 
-// post sends a form.
 func (b *browser) post(f *element, sent url.Values) (status int) {
 	b.t.Helper()
 	to := b.base + f.attrs["action"]
@@ -375,7 +366,6 @@ func (b *browser) post(f *element, sent url.Values) (status int) {
 	return status
 }
 
-// try submits a form, and expects a status and a text on the page after it.
 func (b *browser) try(status int, says, button string, values ...string) {
 	b.t.Helper()
 	f := b.form(button)
@@ -388,8 +378,7 @@ func (b *browser) try(status int, says, button string, values ...string) {
 	}
 }
 
-// submit submits a form that changes something. Before that, the same is refused without
-// a CSRF token, and for an operator who may only read.
+// submit submits a change, after checking that it is refused without a CSRF token and for a read-only operator.
 func (b *browser) submit(button string, values ...string) {
 	b.t.Helper()
 	f := b.form(button)
@@ -419,7 +408,6 @@ func (b *browser) submit(button string, values ...string) {
 	}
 }
 
-// shows expects texts on the page.
 func (b *browser) shows(texts ...string) {
 	b.t.Helper()
 	text := b.page.String()
@@ -430,7 +418,6 @@ func (b *browser) shows(texts ...string) {
 	}
 }
 
-// hides expects that texts are not on the page.
 func (b *browser) hides(texts ...string) {
 	b.t.Helper()
 	for _, text := range texts {
@@ -440,8 +427,7 @@ func (b *browser) hides(texts ...string) {
 	}
 }
 
-// serveConsole starts a server with all services, and returns the address of its admin listener, its
-// data folder, its environment, and the browsers of an admin and a viewer.
+// serveConsole starts a server with all services. text is its start message.
 func serveConsole(t *testing.T, settings ...string) (b *browser, text string, environ []string) {
 	t.Helper()
 	const viewer = "viewer-token-of-a-test-0123456789"
@@ -485,7 +471,6 @@ func serveConsole(t *testing.T, settings ...string) (b *browser, text string, en
 	return b, text, environ
 }
 
-// addressOf returns the address of a listener in the start message.
 func addressOf(t *testing.T, text, listener string) string {
 	t.Helper()
 	found := regexp.MustCompile(`(?m)^  ` + listener + ` +(http://\S+)`).FindStringSubmatch(text)

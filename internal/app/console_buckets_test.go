@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/auth/sigv4/sigv4test"
 )
 
-// put stores an object, or creates a bucket.
+// put stores an object or creates a bucket.
 func put(t *testing.T, s sigv4test.Signer, address, body string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, address, strings.NewReader(body))
@@ -31,7 +31,7 @@ func put(t *testing.T, s sigv4test.Signer, address, body string) {
 	}
 }
 
-// createAndRevokeKeys creates an access key of the account tester, and revokes it on the list and the first one on its own page.
+// createAndRevokeKeys revokes the new key in the list and the first key on its own page.
 func createAndRevokeKeys(b *browser, first string) (second string) {
 	b.open("buckets/keys?account=tester")
 	b.submit("Create access key")
@@ -123,7 +123,6 @@ func consoleBuckets(b *browser) {
 	b.consoleQuotas()
 }
 
-// consoleEmptyAccount creates an account and deletes it.
 func (b *browser) consoleEmptyAccount() {
 	b.open("buckets/accounts")
 	b.submit("Create account", "account", "empty")
@@ -133,7 +132,7 @@ func (b *browser) consoleEmptyAccount() {
 	b.shows("Deleted account empty.")
 }
 
-// consoleUploads stores files, and shows images and texts but nothing that could be a script.
+// consoleUploads checks that previews show images and texts, but nothing that could be a script.
 func (b *browser) consoleUploads() {
 	objects := "buckets/objects?account=tester&bucket=photos"
 	b.open(objects)
@@ -148,7 +147,7 @@ func (b *browser) consoleUploads() {
 	}
 	b.open(objects)
 	const script = "<script>alert(1)</script>"
-	image := "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + strings.Repeat("\x00", 200_000) // on a storage node
+	image := "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + strings.Repeat("\x00", 200_000) // large enough for a storage node
 	thumbnail := "/console/buckets/thumbnail?account=tester&bucket=photos&object=new/"
 	b.upload(http.StatusOK, "Uploaded 4 objects.", "Upload", sent, "notes.txt", hostile, `C:\Users\me\page.html`, script, "picture.svg", "<svg xmlns='http://www.w3.org/2000/svg'>"+script+"</svg>", "image.dat", image)
 	b.shows("notes.txt", "page.html", "image.dat")
@@ -160,7 +159,7 @@ func (b *browser) consoleUploads() {
 	b.follow("photos")
 	for name, text := range map[string]string{"page.html": script, "picture.svg": script} {
 		b.open("buckets/object?account=tester&bucket=photos&object=new/" + name)
-		b.shows("Preview", text) // as text
+		b.shows("Preview", text)
 		if len(b.page.all("img")) != 0 {
 			b.t.Errorf("%s is shown as an image", name)
 		}
@@ -187,7 +186,6 @@ func (b *browser) consoleUploads() {
 	}
 }
 
-// consoleVersions restores and deletes versions of an object, and its delete marker.
 func (b *browser) consoleVersions() {
 	const bucket, object = "?account=tester&bucket=versioned", "buckets/object?account=tester&bucket=versioned&object=a/notes.txt"
 	b.open("buckets/buckets")
@@ -233,7 +231,6 @@ func (b *browser) consoleVersions() {
 	b.submit("Delete bucket", "confirm", "versioned")
 }
 
-// consoleAudit runs audits until one has ended.
 func (b *browser) consoleAudit() {
 	b.open("buckets/audits")
 	if status := b.send(http.MethodPost, b.base+"/console/buckets/runs?do=stop", b.fill(b.form("Start"))); status != http.StatusBadRequest {
@@ -254,7 +251,6 @@ func (b *browser) consoleAudit() {
 	b.shows("ended", "There are no findings so far.", "Copies compared1", "Findings left0")
 }
 
-// consoleQuotas sets a quota, and makes a token.
 func (b *browser) consoleQuotas() {
 	b.open("buckets/quotas")
 	b.try(http.StatusBadRequest, "expected a number of bytes", "Set quota", "account", "tester", "bytes", "many")
@@ -273,7 +269,7 @@ func (b *browser) consoleQuotas() {
 	b.hides(token)
 }
 
-// chosen sends what is done with chosen rows, and returns the page that is shown then.
+// chosen submits an action on chosen rows.
 func (b *browser) chosen(action string, keys []string, values ...string) int {
 	b.t.Helper()
 	sent := b.fill(b.form("Move or copy"), values...)
@@ -281,7 +277,6 @@ func (b *browser) chosen(action string, keys []string, values ...string) int {
 	return b.send(http.MethodPost, b.base+"/console/buckets/objects?do="+action, sent)
 }
 
-// names returns the names of the rows that can be chosen.
 func (b *browser) names() (all []string) {
 	for _, e := range b.page.all("input") {
 		if e.attrs["name"] == "key" {
@@ -291,7 +286,7 @@ func (b *browser) names() (all []string) {
 	return all
 }
 
-// consoleChosen copies, moves and deletes chosen rows, also with names that are no names of files.
+// consoleChosen copies, moves and deletes chosen rows, including names that are not valid file names.
 func (b *browser) consoleChosen() {
 	const objects = "buckets/objects?account=tester&bucket=photos"
 	odd := []string{"../up", "a//b", "tab\tand\nline", strings.Repeat("n", 1010), hostile}
@@ -354,7 +349,6 @@ func (b *browser) consoleChosen() {
 	b.submit("Move or copy", "to", "new/notes.txt")
 }
 
-// consoleBucketSettings creates a bucket, sets it up, and deletes it.
 func (b *browser) consoleBucketSettings() {
 	b.open("buckets/buckets")
 	b.shows("photos", "tester")
@@ -390,5 +384,5 @@ func (b *browser) consoleBucketSettings() {
 	b.shows("Versions of bucket photos", "current")
 	b.follow("null")
 	b.shows("Version null", "Legal hold")
-	b.hides("Set legal hold") // object lock is not enabled for the bucket
+	b.hides("Set legal hold")
 }

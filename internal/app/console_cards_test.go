@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// The card of each service says how much it stores. The finding that nobody can sign in is on the card of Firefox Sync.
+// TestConsoleCards checks each service's usage, and that Firefox Sync shows the finding that nobody can sign in.
 func TestConsoleCards(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) { t.Parallel(); consoleCards(t) })
@@ -57,7 +57,7 @@ func consoleCards(t *testing.T, settings ...string) {
 			t.Errorf("%s: no %q in %q", title, text, cards[title])
 		}
 	}
-	// The disk or the hot state may be a warning of other services.
+	// Other services may warn of a full disk or the hot state.
 	if strings.HasPrefix(cards["Firefox Sync"], "Firefox SyncOK") || !strings.HasPrefix(cards["Sync storage"], "Sync storageOK") {
 		t.Errorf("states: %q", cards)
 	}

@@ -24,7 +24,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// fillText sets every text in a value to the same text.
 func fillText(v reflect.Value, text string) {
 	switch v.Kind() {
 	case reflect.String:
@@ -51,12 +50,12 @@ func fillText(v reflect.Value, text string) {
 			fillText(field, text)
 		}
 		if f, ok := reflect.TypeAssert[*service.Form](v.Addr()); ok {
-			f.Page = "" // paths of pages are constants
+			f.Page = "" // page paths are constants
 		}
 	}
 }
 
-// everyBlock returns a view with every kind of block, in which every text is the same.
+// everyBlock returns a view with every kind of block, in which all texts are equal.
 func everyBlock(text string) (view service.View) {
 	fillText(reflect.ValueOf(&view.Title).Elem(), text)
 	fillText(reflect.ValueOf(&view.Parents).Elem(), text)
@@ -70,7 +69,7 @@ func everyBlock(text string) (view service.View) {
 	return view
 }
 
-// No text of any block becomes an element, an attribute or a link to elsewhere, wherever it comes from.
+// TestConsoleEscapes checks that no text becomes an element, an attribute or an external link in any block.
 func TestConsoleEscapes(t *testing.T) {
 	t.Parallel()
 	const token = "admin-token-of-a-test-0123456789"
@@ -112,7 +111,7 @@ func TestConsoleEscapes(t *testing.T) {
 	if forms := b.page.all("form"); len(forms) < 5 {
 		t.Errorf("the page has %d forms", len(forms))
 	}
-	b.try(http.StatusBadRequest, hostile, hostile, "confirm", hostile) // shows what was typed again
+	b.try(http.StatusBadRequest, hostile, hostile, "confirm", hostile) // shows the typed values again
 	if status := b.send(http.MethodGet, s.URL+"/console/test/error", nil); status != http.StatusBadRequest {
 		t.Errorf("an error: %d", status)
 	}
@@ -121,18 +120,17 @@ func TestConsoleEscapes(t *testing.T) {
 	b.shows(hostile)
 }
 
-// changesPage returns the page that lists changes.
 func changesPage(of *changes.Log) service.Page {
 	all := pages.Pages(nil, overview.Operations(&overview.Operated{Changes: of}))
 	return all[slices.IndexFunc(all, func(p service.Page) bool { return p.Path == "changes" })]
 }
 
-// disguised is a name that a terminal or a browser would not show as it is: it reverses its end,
-// and has a line break, a bell, and the escape sequence of a color.
+// disguised reverses its end on terminals and in browsers. It contains a line break, a bell, and a color's escape
+// sequence.
 const disguised = "photo\u202egpj.exe\n\a\x1b[31m\u2066\u0085end"
 
-// Pages show characters that change the text around them as escapes, in every block, as do errors and
-// the log of changes; forms still submit the name itself.
+// TestConsoleShowsDisguisedNames checks that blocks, errors and the change log escape characters that alter the text
+// around them, and that forms submit the original name.
 func TestConsoleShowsDisguisedNames(t *testing.T) {
 	t.Parallel()
 	const token = "admin-token-of-a-test-0123456789"
@@ -182,14 +180,14 @@ func TestConsoleShowsDisguisedNames(t *testing.T) {
 		if err := errors.Join(err, resp.Body.Close()); err != nil {
 			t.Fatal(err)
 		}
-		// What a form submits and where a link leads is the name itself.
+		// Form values and links contain the original name.
 		shown := regexp.MustCompile(`(?s)( (value|href|src|action|hx-get)="[^"]*"|<textarea.*?</textarea>)`).ReplaceAllString(string(body), "")
 		for _, r := range "\u202e\u2066\a\x1b\u0085" {
 			if at := strings.IndexRune(shown, r); at >= 0 {
 				t.Errorf("%s has %U in %q", path, r, shown[max(0, at-80):at+20])
 			}
 		}
-		if !strings.Contains(shown, `hoto\u202egpj.exe`) { // the first letter of an error is a capital
+		if !strings.Contains(shown, `hoto\u202egpj.exe`) {
 			t.Errorf("%s does not show the name:\n%s", path, shown)
 		}
 	}

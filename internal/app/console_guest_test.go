@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// poison ends the IDs of properties whose events a poisonedSink refuses.
+// poison ends the IDs of properties whose events newPoisonedSink refuses.
 const poison = "dead"
 
-// newPoisonedSink returns a webhook that refuses some events until it accepts all.
+// newPoisonedSink returns a webhook that refuses poisoned events until accepts is set.
 func newPoisonedSink(t *testing.T) (url string, accepts *atomic.Bool) {
 	t.Helper()
 	accepts = &atomic.Bool{}
@@ -29,7 +29,6 @@ func newPoisonedSink(t *testing.T) (url string, accepts *atomic.Bool) {
 	return s.URL, accepts
 }
 
-// visitor is a guest with a session.
 type visitor struct {
 	t    *testing.T
 	main string
@@ -69,14 +68,12 @@ func (v *visitor) send(path, body, key string) {
 	}
 }
 
-// wish makes an event about a property.
 func (v *visitor) wish(n int, end string) {
 	v.t.Helper()
 	property := fmt.Sprintf("%08d-2222-4333-8444-55555555%s", n, end)
 	v.send("/wishlist", `{"tenantId":"`+someTenant+`","propertyId":"`+property+`","source":"map"}`, property)
 }
 
-// awaitPublished waits until all events are published.
 func (b *browser) awaitPublished() {
 	b.t.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -88,8 +85,7 @@ func (b *browser) awaitPublished() {
 	}
 }
 
-// awaitDead waits until so many events are set aside. That needs other events that the sink
-// accepts: if it refuses all of them, the relay takes it for broken.
+// awaitDead waits until n events are set aside. The sink must accept other events: the relay stops if it refuses all.
 func (b *browser) awaitDead(main string, n int) {
 	b.t.Helper()
 	other, deadline := newVisitor(b.t, main), time.Now().Add(time.Minute)
@@ -157,7 +153,7 @@ func consoleGuests(b *browser, main string, accepts *atomic.Bool) {
 	consoleKeys(b)
 }
 
-// consoleSession finds a session by its cookie only, which is not logged.
+// consoleSession finds a session by its cookie, which is not logged.
 func consoleSession(b *browser, main string) {
 	v := newVisitor(b.t, main)
 	v.send("/wishlist", `{"tenantId":"`+someTenant+`","propertyId":"`+someInstall+`","source":"map","note":"a balcony"}`, "note")
@@ -187,7 +183,6 @@ func consoleSession(b *browser, main string) {
 	b.shows("session="+id, "sessions erase")
 }
 
-// consoleJobs runs the jobs that delete old data.
 func consoleJobs(b *browser) {
 	b.open("guest/jobs")
 	b.shows("audit-events", "Deletes before")

@@ -9,7 +9,6 @@ import (
 	"testing"
 )
 
-// An event that is not published yet can be inspected.
 func TestConsoleShowsEvent(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__EVENTS=http://127.0.0.1:1/")
@@ -38,7 +37,6 @@ func TestConsoleShowsEvent(t *testing.T) {
 	o.want("no position", http.StatusBadRequest, "After: expected a whole number", http.MethodGet, "/console/guest/outbox?after=x", nil)
 }
 
-// The overview counts audit events that are not published.
 func TestConsoleCountsAudit(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t)
@@ -63,7 +61,8 @@ func TestConsoleCountsAudit(t *testing.T) {
 	backlog("[1-9] events?")
 }
 
-// TestConsoleDownloads: only sessions get files. Files with secrets need the right to make changes, and their downloads are logged.
+// TestConsoleDownloads checks that only sessions get files. Files with secrets require the right to make changes, and
+// their downloads are logged.
 func TestConsoleDownloads(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t, "HOLDFAST_GUEST__ENABLED=true")

@@ -9,7 +9,6 @@ import (
 	"testing"
 )
 
-// The page of the log has the newest lines, filtered, whatever they contain. Viewers read it.
 func TestConsoleLog(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"text", "json"} {

@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// TestConsoleMenu checks that no section shows more than five pages before a click, and that Everyday names pages that exist.
+// TestConsoleMenu checks that no section shows more than five pages before a click, and that Everyday pages exist.
 func TestConsoleMenu(t *testing.T) {
 	t.Parallel()
 	a, _ := openConsole(t, "HOLDFAST_GUEST__ENABLED=true")
@@ -34,7 +34,7 @@ func TestConsoleMenu(t *testing.T) {
 	}
 }
 
-// TestConsoleServiceOff checks that the pages of a service that is off say how to turn it on.
+// TestConsoleServiceOff checks that a disabled service's pages say how to enable it.
 func TestConsoleServiceOff(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t, "HOLDFAST_GUEST__ENABLED=false")

@@ -12,17 +12,14 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// hostile is a text that would be a script if a page did not escape it.
 const hostile = `"><script>alert(1)<img src=x onerror=alert(2)>'`
 
-// Operators do everything in the console, also without JavaScript. One server serves all parts of the
-// test.
+// TestConsolePages checks that operators can do everything without JavaScript. All subtests share a server.
 func TestConsolePages(t *testing.T) {
 	t.Parallel()
 	consolePages(t)
 }
 
-// The same on PostgreSQL and on Citus.
 func TestConsolePagesOnServers(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "TestConsolePages has shown it on SQLite")
@@ -36,7 +33,6 @@ func TestConsolePagesOnServers(t *testing.T) {
 	})
 }
 
-// onDatabase returns the settings of a server whose services are all in one database.
 func onDatabase(url string) (settings []string) {
 	for _, name := range []string{"SYNCSTORAGE", "TOKENSERVER", "EXTSTORAGE", "BUCKETS", "GUEST"} {
 		settings = append(settings, "HOLDFAST_"+name+"__DATABASE_URL="+url)
@@ -47,7 +43,7 @@ func onDatabase(url string) (settings []string) {
 func consolePages(t *testing.T, settings ...string) {
 	t.Helper()
 	sink, accepts := newPoisonedSink(t)
-	// The checks of a running server ask the accounts server.
+	// Checks of a running server query the accounts server.
 	settings = append(settings, "HOLDFAST_GUEST__EVENTS="+sink, "HOLDFAST_GUEST__EVENT_ATTEMPTS=1", "HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL=http://127.0.0.1:1")
 	b, text, environ := serveConsole(t, settings...)
 	t.Run("server", func(t *testing.T) { consoleServer(b.in(t), environ) })
@@ -61,7 +57,7 @@ func consolePages(t *testing.T, settings ...string) {
 	t.Run("links", func(t *testing.T) { consoleLinks(b.in(t)) })
 }
 
-// consoleLinks checks that a page has linked to each page of an operation, or that a form has led to it.
+// consoleLinks checks that links or forms have led to each operation's page.
 func consoleLinks(b *browser) {
 	b.open("buckets/quotas")
 	b.try(http.StatusOK, "Bytes", "Show quota", "account", "main")
@@ -71,9 +67,10 @@ func consoleLinks(b *browser) {
 	b.submit("Start the audit")
 	b.open("extstorage/runs")
 	b.open("buckets/runs")
-	// Only a message broker sets an event of the audit aside, and buckets have no destination. The same link of guests is tested.
+	// Only a message broker creates dead letters in the audit, and buckets have no destination. The same link is tested
+	// for guests.
 	b.linked["/console/extstorage/dead-letters/show"], b.linked["/console/buckets/dead-letters/show"] = true, true
-	b.linked["/console/backup/show"] = true // TestConsoleBackups has a backup
+	b.linked["/console/backup/show"] = true // TestConsoleBackups tests it
 	seen := 0
 	for _, s := range allDeclared() {
 		prefix := "/console/"
@@ -91,8 +88,8 @@ func consoleLinks(b *browser) {
 	}
 }
 
-// consoleProblems opens every page without a subject, with one that does not exist, and paths below each section that do not exist. Each error
-// keeps the navigation, and its page leads on.
+// consoleProblems opens every page without a subject, with an unknown subject, and at unknown paths. Each error page
+// keeps the navigation and links to other pages.
 func consoleProblems(b *browser) {
 	const missing = "?account=missing&bucket=missing&object=missing&node=missing&session=missing&event=missing&key=missing&uid=987654&id=missing&path=missing&run=987654&name=missing" +
 		"&tenant=99999999-2222-4333-8444-555555555555&install=99999999-2222-4333-8444-555555555555&namespace=missing&version=987"
@@ -127,7 +124,6 @@ func consoleProblems(b *browser) {
 	}
 }
 
-// isProblem checks that the page of an error has the navigation, a message, and links that lead on.
 func (b *browser) isProblem() {
 	b.t.Helper()
 	isAlert := func(e *element) bool { return e.attrs["role"] == "alert" && strings.HasSuffix(e.String(), ".") }
@@ -146,7 +142,6 @@ func (b *browser) isProblem() {
 	}
 }
 
-// in returns the browser for a part of a test.
 func (b *browser) in(t *testing.T) *browser {
 	part := *b
 	part.t = t
@@ -156,7 +151,6 @@ func (b *browser) in(t *testing.T) *browser {
 	return &part
 }
 
-// consoleServer shows the state of the server.
 func consoleServer(b *browser, environ []string) {
 	b.open("checks")
 	b.shows("extstorage database", "buckets nodes", "accounts server", "no answer from http://127.0.0.1:1", "guest hot state")
@@ -167,7 +161,7 @@ func consoleServer(b *browser, environ []string) {
 	b.open("runs")
 	b.shows("sweeps/run")
 	b.open("")
-	b.shows("no sign-ins yet", "Database size", "no answer from http://127.0.0.1:1", "Let the server reach it") // a sweep may have run before the tables of a server were created
+	b.shows("no sign-ins yet", "Database size", "no answer from http://127.0.0.1:1", "Let the server reach it") // a sweep may precede the creation of a database server's tables
 	kinds := b.page.all("tbody")[0].all("tr")[0].all("td")
 	if engine, size := kinds[1].String(), kinds[3].String(); engine == "sqlite" {
 		b.shows("holdfast backup makes one")
@@ -184,7 +178,6 @@ func consoleServer(b *browser, environ []string) {
 	b.viewer.open("")
 }
 
-// consoleReadOnly makes a service read-only, which the overview shows, and ends that.
 func (b *browser) consoleReadOnly() {
 	b.open("read-only")
 	b.submit("Stop writes: service extstorage")
@@ -205,8 +198,7 @@ func (b *browser) consoleReadOnly() {
 	b.try(http.StatusNotFound, "No such service", "Stop writes: service extstorage", "service", "nothing")
 }
 
-// consoleViewer opens every page of the navigation. They have no forms that change
-// something.
+// consoleViewer checks that no page in the navigation offers changes to a viewer.
 func consoleViewer(b *browser) {
 	b.open("")
 	var links []string
@@ -245,7 +237,6 @@ func consoleExtensions(b *browser) {
 	b.try(http.StatusBadRequest, "Namespace: must be 1 to 64", "Open", "namespace", "UPPER")
 	b.try(http.StatusOK, "Records in settings", "Open", "namespace", "settings")
 
-	// Records.
 	b.follow("Create a record")
 	b.try(http.StatusBadRequest, "Value, line 1: ", "Create", "key", "k", "value", "{")
 	if f := b.form("Create"); b.fill(f).Get("value") != "{" {
@@ -265,7 +256,7 @@ func consoleExtensions(b *browser) {
 	old.shows("Save your draft all the same", `"typed"`)
 	old.follow("Show the record as it is now")
 	old.shows(`"note": 2`)
-	b.open(strings.TrimPrefix(b.at, b.base+"/console/")) // the old form has another revision
+	b.open(strings.TrimPrefix(b.at, b.base+"/console/")) // the old form contains a former revision
 	b.follow("settings")
 	b.follow("Create a record")
 	b.submit("Create", "key", "kept", "value", "1")
@@ -298,7 +289,7 @@ func consoleExtensions(b *browser) {
 	b.consoleTokens(install)
 }
 
-// leadsTo follows a link of the page, whose text the navigation may have, too.
+// leadsTo follows a link by its path, because the navigation may contain the same text.
 func (b *browser) leadsTo(path string) {
 	b.t.Helper()
 	isLink := func(a *element) bool { return a.attrs["href"] == "/console/"+path }
@@ -308,7 +299,6 @@ func (b *browser) leadsTo(path string) {
 	b.open(path)
 }
 
-// consolePagesOfRecords goes from one page of a table to the next.
 func (b *browser) consolePagesOfRecords(install string) {
 	b.open(install)
 	b.try(http.StatusOK, "There are no records", "Open", "namespace", "many")
@@ -340,7 +330,7 @@ func (b *browser) consoleSchemas(install string) {
 	b.shows("none: every JSON value is valid", "All these records are valid.")
 	b.try(http.StatusOK, "must be of type string", "Try draft", "document", `{"type":"string"}`)
 	b.viewer.open("extstorage/schemas?install=" + someInstall + "&namespace=settings&tenant=" + someTenant)
-	b.viewer.shows("There are no schemas") // a trial registers nothing
+	b.viewer.shows("There are no schemas")
 	b.viewer.try(http.StatusOK, "must be of type string", "Try draft", "document", `{"type":"string"}`)
 	if b.viewer.form("Register draft") != nil {
 		b.t.Error("a viewer may register")
@@ -354,7 +344,7 @@ func (b *browser) consoleSchemas(install string) {
 	b.shows("Version 1 is active.")
 	b.follow("Schema version")
 	b.try(http.StatusBadRequest, "/type: ", "Register draft", "document", `{"type":"nothing"}`)
-	b.shows("Schema version 1 for settings") // the page of the form, with what was typed
+	b.shows("Schema version 1 for settings") // the form with the typed values
 	if f := b.form("Register draft"); b.fill(f).Get("document") != `{"type":"nothing"}` {
 		b.t.Error("the form has lost what was typed")
 	}
@@ -367,7 +357,7 @@ func (b *browser) consoleSchemas(install string) {
 	b.shows("string is now allowed", "version 1")
 	b.open("extstorage/schemas/show?install=" + someInstall + "&namespace=settings&tenant=" + someTenant + "&version=2")
 	b.viewer.open("extstorage/schemas/check?install=" + someInstall + "&namespace=settings&tenant=" + someTenant + "&version=2")
-	b.viewer.shows("breaking") // it changes nothing
+	b.viewer.shows("breaking")
 	b.viewer.open("")
 	b.submit("Activate")
 	b.submit("Deprecate")

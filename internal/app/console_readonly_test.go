@@ -11,8 +11,7 @@ import (
 	"holdfast/internal/readonly"
 )
 
-// The console shows a service that a copy has made read-only, until when, and what to do. Only the copy
-// ends that.
+// TestConsoleShowsCopy checks a service that a copy made read-only, which only the copy can end.
 func TestConsoleShowsCopy(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t)

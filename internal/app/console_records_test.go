@@ -7,14 +7,12 @@ import (
 	"testing"
 )
 
-// recordsPage lists the records of a namespace, and newRecord creates one.
 const (
 	recordPlace = "?tenant=11111111-2222-4333-8444-555555555555&install=aaaaaaaa-2222-4333-8444-555555555555&namespace=settings"
 	recordsPage = "/console/extstorage/records" + recordPlace
 	newRecord   = "/console/extstorage/records/create"
 )
 
-// recordForm returns the values of a form of a page about the records of recordPlace.
 func recordForm(o *operator, values ...string) url.Values {
 	o.t.Helper()
 	form := o.form(newRecord+recordPlace, append(values, "return-to", recordPlace[1:])...)
@@ -28,7 +26,7 @@ func recordForm(o *operator, values ...string) url.Values {
 	return form
 }
 
-// TestConsoleChecksDrafts: hostile drafts and columns get an answer that names the place, and none becomes a script.
+// TestConsoleChecksDrafts checks that errors name the place in a hostile draft or column, without running scripts.
 func TestConsoleChecksDrafts(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t)
@@ -68,7 +66,7 @@ func TestConsoleChecksDrafts(t *testing.T) {
 	o.want("the record", http.StatusOK, "&lt;script&gt;k", http.MethodGet, page, nil)
 }
 
-// TestConsoleKeepsDrafts: the form of a conflict keeps the draft of a record that collides, also when the next draft is wrong.
+// TestConsoleKeepsDrafts checks that a conflict's form keeps the draft, even if the next draft is invalid.
 func TestConsoleKeepsDrafts(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t)
@@ -99,7 +97,7 @@ func TestConsoleKeepsDrafts(t *testing.T) {
 	send("another collision", http.StatusConflict, "Stored: revision 2", save, "revision", "1", "conflict", "yes", "value", `{"n":4}`)
 }
 
-// TestConsoleDeletesRecords: chosen records are deleted, except those that have changed since they were shown.
+// TestConsoleDeletesRecords checks that chosen records are deleted unless they changed after they were shown.
 func TestConsoleDeletesRecords(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t)

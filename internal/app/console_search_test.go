@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// searches are queries that find things of services, by what their links contain.
+// searches are queries and parts of the found links, by service.
 var searches = map[string][]struct{ query, link string }{
 	"tokenserver": {
 		{"Small", "accounts/show?account=" + smallAccount}, {"sma", "accounts/show?account=" + smallAccount},
@@ -28,14 +28,13 @@ var searches = map[string][]struct{ query, link string }{
 	"guest": {{"gms_", "session?session=gms_"}, {"GMS_0", "session?session=gms_0"}},
 }
 
-// A record that the search finds.
 const (
 	foundTenant  = "bbbbbbbb-2222-4333-8444-555555555555"
 	foundInstall = "cccccccc-2222-4333-8444-555555555555"
 	foundRecord  = "record?install=" + foundInstall + "&key=Booking+1&namespace=notes&tenant=" + foundTenant
 )
 
-// consoleSearch finds things of each service whose lists name any, opens the pages that are found, and searches for what nothing has as its name.
+// consoleSearch opens the pages of found things, and searches for an unknown name.
 func consoleSearch(b *browser) {
 	b.open("tokenserver/accounts/show?account=" + smallAccount)
 	b.submit("Set label", "label", "Smallest of all")
@@ -74,7 +73,6 @@ func consoleSearch(b *browser) {
 	}
 }
 
-// find searches, and returns the links of the results.
 func (b *browser) find(query string) (links []string) {
 	b.t.Helper()
 	if status := b.send(http.MethodGet, b.base+"/console/search?q="+url.QueryEscape(query), nil); status != http.StatusOK {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestSuggestions: the search field gets the first hits of each kind, pages and settings also by a word inside their names.
+// TestSuggestions checks that the search field gets the first hits of each kind. Pages and settings match by any word.
 func TestSuggestions(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t)
@@ -56,7 +56,7 @@ func TestSuggestions(t *testing.T) {
 	}
 }
 
-// TestSearchForms: a search without results says which queries it understands, each with an example.
+// TestSearchForms checks that a search without results lists the supported queries with examples.
 func TestSearchForms(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t, "HOLDFAST_GUEST__ENABLED=true")

@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/cli"
 )
 
-// runCommand runs a command beside the server.
 func runCommand(t *testing.T, environ []string, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -26,7 +25,6 @@ const (
 	smallAccount = "fedcba9876543210fedcba9876543210"
 )
 
-// importAccounts fills a large account and a small one.
 func (b *browser) importAccounts(environ []string) {
 	b.t.Helper()
 	for account, records := range map[string]int{largeAccount: 3, smallAccount: 1} {
@@ -117,7 +115,6 @@ func consoleAccounts(b *browser, environ []string) {
 	b.consoleNodes()
 }
 
-// consoleLabel labels the account that is shown, finds it by its label and returns to its page, which offers its export.
 func (b *browser) consoleLabel(account string) {
 	b.t.Helper()
 	b.try(http.StatusBadRequest, "at most 100 printable characters", "Set label", "label", strings.Repeat("a", 101))
@@ -132,7 +129,6 @@ func (b *browser) consoleLabel(account string) {
 	}
 }
 
-// consoleNodes drains a storage node and undoes that.
 func (b *browser) consoleNodes() {
 	b.open("tokenserver/nodes")
 	node := b.page.all("tbody")[0].all("td")[0].String()

@@ -24,13 +24,12 @@ import (
 	"holdfast/internal/backup"
 )
 
-// operator is a browser that uses the console.
 type operator struct {
 	t      *testing.T
 	h      http.Handler
 	cookie string
-	edit   func(*http.Request) // changes each request
-	isFile bool                // forms are sent as those with files are
+	edit   func(*http.Request)
+	isFile bool // send forms as multipart
 }
 
 func (o *operator) do(method, path string, form url.Values) (status int, body string, header http.Header) {
@@ -84,7 +83,6 @@ func (o *operator) want(what string, status int, says, method, path string, form
 	return body
 }
 
-// form returns a form with the CSRF token of a page.
 func (o *operator) form(page string, values ...string) url.Values {
 	o.t.Helper()
 	_, body, _ := o.do(http.MethodGet, page, nil)
@@ -178,8 +176,8 @@ func TestConsoleAccess(t *testing.T) {
 	o.want("after the sign-out", http.StatusSeeOther, "/console/sign-in", http.MethodGet, "/console/", nil)
 }
 
-// TestAdminInBrowser: a person who opens the admin listener in a browser finds the console, also from a path
-// that does not exist; programs get JSON as before.
+// TestAdminInBrowser checks that the admin listener redirects browsers to the console from any path, and sends JSON to
+// programs.
 func TestAdminInBrowser(t *testing.T) {
 	t.Parallel()
 	_, browse := openConsole(t)
@@ -203,8 +201,8 @@ func TestAdminInBrowser(t *testing.T) {
 	}
 }
 
-// TestMainInBrowser: the status page has links, and for a browser on this machine that of the console; a path
-// that does not exist has a page for browsers, and the answer of Mozilla's server for others.
+// TestMainInBrowser checks links on the status page, including the console's for a local browser. Browsers get a page
+// for unknown paths; other clients get the same response as from Mozilla's server.
 func TestMainInBrowser(t *testing.T) {
 	t.Parallel()
 	a := openApp(t)
@@ -266,8 +264,8 @@ func TestConsoleSignInIsLimited(t *testing.T) {
 	o.want("too many", http.StatusTooManyRequests, "Too many wrong tokens", http.MethodPost, "/console/sign-in", url.Values{"token": {a.Config().Server.AdminToken.Reveal()}})
 }
 
-// TestConsoleLockIsPerAddress: wrong tokens of an address lock out neither another address of the
-// same IPv6 network that knows the token, nor one elsewhere; but they do limit guesses of the network.
+// TestConsoleLockIsPerAddress checks that wrong tokens from an address do not lock out other addresses that know the
+// token, even in the same IPv6 network, but do limit guesses from the network.
 func TestConsoleLockIsPerAddress(t *testing.T) {
 	t.Parallel()
 	a, _ := openConsole(t, "HOLDFAST_SERVER__TRUSTED_PROXIES=192.0.2.1")
@@ -313,7 +311,7 @@ func TestConsoleLockIsPerAddress(t *testing.T) {
 	}
 }
 
-// Behind a trusted proxy the console needs HTTPS, and its cookie is for HTTPS only.
+// TestConsoleBehindProxy checks that the console requires HTTPS behind a trusted proxy, and sets a secure cookie.
 func TestConsoleBehindProxy(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t, "HOLDFAST_SERVER__TRUSTED_PROXIES=192.0.2.1")
@@ -338,8 +336,8 @@ func TestConsoleBehindProxy(t *testing.T) {
 	o.want("the overview", http.StatusOK, "tokenserver", http.MethodGet, "/console/", nil)
 }
 
-// A published port of a container has the address of the bridge, also if its network is that of a
-// trusted proxy.
+// TestConsoleNetworks checks requests through a container's published port, which come from the bridge's address, even
+// if a trusted proxy is in that network.
 func TestConsoleNetworks(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t, "HOLDFAST_SERVER__CONSOLE_NETWORKS=172.17.0.1,fd00::/64", "HOLDFAST_SERVER__TRUSTED_PROXIES=172.16.0.0/12")
@@ -353,7 +351,7 @@ func TestConsoleNetworks(t *testing.T) {
 		{"[fd00::1]:50000", "", http.StatusSeeOther},
 		{"172.17.0.2:50000", "", http.StatusForbidden},
 		{"192.0.2.1:50000", "", http.StatusForbidden},
-		{"172.17.0.1:50000", "X-Forwarded-For", http.StatusForbidden}, // a proxy without TLS
+		{"172.17.0.1:50000", "X-Forwarded-For", http.StatusForbidden},
 		{"[fd00::1]:50000", "Via", http.StatusForbidden},
 	} {
 		o.edit = func(r *http.Request) {
@@ -369,7 +367,7 @@ func TestConsoleNetworks(t *testing.T) {
 	o.want("another host", http.StatusMisdirectedRequest, "Unknown Host", http.MethodGet, "/console/", nil)
 }
 
-// The link that a terminal shows signs in once, within an hour.
+// TestConsoleLink checks that the link on a terminal signs in once, within an hour.
 func TestConsoleLink(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t)
@@ -413,8 +411,8 @@ func TestConsoleLink(t *testing.T) {
 	}
 }
 
-// Updates of an open page get the part that changes, if it has changed. They do not keep the session,
-// whose end leads to the sign-in.
+// TestConsoleUpdates checks that an open page gets only changed parts, without extending the session. After the
+// session ends, updates lead to the sign-in.
 func TestConsoleUpdates(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t)
@@ -448,7 +446,7 @@ func TestConsoleUpdates(t *testing.T) {
 		t.Errorf("the part is\n%s", body)
 	}
 	version = regexp.MustCompile(`X-Part-Version&#34;:&#34;([0-9a-f]{16})`).FindStringSubmatch(body)[1]
-	// Sizes may still change, because the server has just been opened.
+	// Sizes may still change after the start.
 	for deadline := time.Now().Add(time.Minute); ; {
 		status, body, _ := o.do(http.MethodGet, "/console/", nil)
 		if status == http.StatusNoContent {
@@ -474,7 +472,6 @@ func TestConsoleUpdates(t *testing.T) {
 	header("after the end of the session", "/console/settings", "HX-Redirect", "/console/sign-in?next="+url.QueryEscape("settings?"), http.StatusUnauthorized)
 }
 
-// The overview has charts, the settings have no secrets.
 func TestConsoleServer(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t, "HOLDFAST_EXTSTORAGE__TIERS__LARGE__BYTES=5000000000", "HOLDFAST_GUEST__ENABLED=false")
@@ -512,7 +509,7 @@ func TestConsoleServer(t *testing.T) {
 	if before := now.Traffic.Requests; a.metrics.Traffic().Requests != before {
 		t.Error("requests of the console count as traffic")
 	}
-	for i := range 4 { // a request among minutes without any
+	for i := range 4 { // a single request among idle minutes
 		if i == 2 {
 			a.metrics.Request("test", "route", http.MethodGet, http.StatusOK, 40*time.Millisecond)
 		}
@@ -533,7 +530,7 @@ func TestConsoleServer(t *testing.T) {
 	}
 }
 
-// The overview says when a backup was made, and which sweeps are late or have failed.
+// TestConsoleUpkeep checks the time of the latest backup, and late and failed sweeps.
 func TestConsoleUpkeep(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t)
@@ -575,8 +572,8 @@ func TestConsoleUpkeep(t *testing.T) {
 	}
 }
 
-// Every change of every page is refused without a CSRF token, from another site and for a viewer,
-// before it reads what is changed.
+// TestConsoleRefusesChanges checks that each change is refused without a CSRF token, from another site and for a
+// viewer, before it reads data.
 func TestConsoleRefusesChanges(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t, "HOLDFAST_GUEST__ENABLED=true")
@@ -633,7 +630,7 @@ func TestConsoleRefusesChanges(t *testing.T) {
 	}
 }
 
-// A link to an object is for this machine only if the configuration does not say the address of S3.
+// TestConsoleEndpoint checks that an object's link is limited to this machine unless the S3 address is configured.
 func TestConsoleEndpoint(t *testing.T) {
 	t.Parallel()
 	for domain, notice := range map[string]bool{"": true, "s3.example.org": false} {

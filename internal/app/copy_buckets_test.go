@@ -29,18 +29,18 @@ func bucketsHarness(t testing.TB, url string) bucketstest.Harness {
 	return bucketstest.Harness{Store: s, Uploads: s, Collector: s, References: s, Counters: s, Accounts: s, Nodes: s, Leases: s, Damages: s, Scrubs: s}
 }
 
-// bucketsUser works in one bucket and knows which bodies are on the storage nodes.
+// bucketsUser works in a bucket and knows which bodies are on the storage nodes.
 type bucketsUser struct {
 	t     *testing.T
 	h     bucketstest.Harness
 	owner buckets.AccountID
 	ref   buckets.BucketRef
-	n     int // operations
+	n     int
 	now   buckets.Moment
 
-	live   map[string]buckets.ObjectID // by name
-	stored map[buckets.ObjectID]bool   // bodies that rows had
-	freed  map[buckets.ObjectID]bool   // bodies that a collector removed from the nodes
+	live   map[string]buckets.ObjectID
+	stored map[buckets.ObjectID]bool // bodies that rows referenced
+	freed  map[buckets.ObjectID]bool // bodies that garbage collection removed
 }
 
 func newBucketsUser(t *testing.T, h bucketstest.Harness) *bucketsUser {
@@ -66,7 +66,6 @@ func (u *bucketsUser) body() buckets.Body {
 	return buckets.Body{ID: buckets.ObjectID(id), Length: 10, MD5: sum[:], Sharks: []string{"east:1"}}
 }
 
-// work puts, uploads, deletes and collects until an error.
 func (u *bucketsUser) work(n int) error {
 	for range n {
 		u.n++
@@ -110,7 +109,7 @@ func (u *bucketsUser) delete(name string) error {
 	return err
 }
 
-// upload completes an upload of two parts, and leaves another one incomplete.
+// upload completes an upload of two parts, and leaves another upload incomplete.
 func (u *bucketsUser) upload(name string) error {
 	ctx := u.t.Context()
 	for _, isComplete := range []bool{false, true} {
@@ -139,7 +138,7 @@ func (u *bucketsUser) upload(name string) error {
 	return nil
 }
 
-// collect removes the bodies of some garbage from the nodes, and then the rows.
+// collect removes some garbage from the nodes, and then from the database.
 func (u *bucketsUser) collect() error {
 	ctx := u.t.Context()
 	claim := buckets.Claim{ID: buckets.NewUUID(), Before: u.now, Now: u.now, Expires: u.now + 60e6, Limit: 2}
@@ -164,8 +163,7 @@ func (u *bucketsUser) collect() error {
 	return err
 }
 
-// check compares the database with what the user knows: no row has a body that was
-// removed, and each body that was not has a row.
+// check checks that rows reference all remaining bodies and no removed bodies.
 func (u *bucketsUser) check() {
 	u.t.Helper()
 	ctx := u.t.Context()
@@ -196,9 +194,8 @@ func (u *bucketsUser) check() {
 	}
 }
 
-// TestCopyBuckets stops a copy anywhere and continues it, while a bucket is used and its
-// garbage is collected. Bodies stay where they are, so the target must refer to each body
-// that is left, and to none that was removed.
+// TestCopyBuckets interrupts and resumes a copy at each step, while clients use a bucket and its garbage is collected.
+// Bodies are not copied, so the target must reference exactly the remaining bodies.
 func TestCopyBuckets(t *testing.T) {
 	t.Parallel()
 	for name, pair := range map[string]struct{ from, to func(testing.TB) string }{
@@ -238,7 +235,7 @@ func TestCopyBuckets(t *testing.T) {
 	}
 }
 
-// copyWithCrashes runs a copy that stops after each step, and calls use before each.
+// copyWithCrashes runs a copy that stops after each step, and calls use before each step.
 func copyWithCrashes(t *testing.T, c *copying.Copy, use func()) {
 	t.Helper()
 	for steps := 0; ; steps++ {

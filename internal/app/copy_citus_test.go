@@ -18,7 +18,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// tenants are writers of a tenant each, so that all workers of Citus have some.
+// tenants are writers for different tenants, so that all Citus workers contain data.
 func tenants(n int) (all []*copyWriter) {
 	for i := range n {
 		all = append(all, &copyWriter{owner: ext.Owner{
@@ -28,8 +28,8 @@ func tenants(n int) (all []*copyWriter) {
 	return all
 }
 
-// TestCopyFromMovingShards: shards may move while their database is copied. If a worker was
-// removed with its log, the copy starts again.
+// TestCopyFromMovingShards checks a copy while shards move. The copy starts again if a worker was removed with its
+// log.
 func TestCopyFromMovingShards(t *testing.T) {
 	t.Parallel()
 	source, target := testdb.CitusDatabase(t), sqliteURL(t)
@@ -49,7 +49,7 @@ func TestCopyFromMovingShards(t *testing.T) {
 			}
 		}
 	}
-	// at calls the functions at the points of the copy, and writes after each.
+	// at calls functions at points in the copy, and writes after each.
 	at := func(first string, fns ...func()) {
 		c.BeforeStep = func(point string) error {
 			if len(fns) == 0 || first != "" && point != first {
@@ -92,8 +92,8 @@ func TestCopyFromMovingShards(t *testing.T) {
 	}
 }
 
-// TestLeaseOfWorkers: each worker of Citus refuses writes until the end of its own lease, and a
-// lease that has ended on one of them is not prolonged.
+// TestLeaseOfWorkers checks that each Citus worker refuses writes until its own lease ends, and that an expired lease
+// on a worker is not extended.
 func TestLeaseOfWorkers(t *testing.T) {
 	t.Parallel()
 	source := testdb.CitusDatabase(t)
@@ -140,8 +140,8 @@ func TestLeaseOfWorkers(t *testing.T) {
 	}
 }
 
-// TestCloseWaitsForWriters: read-only begins on Citus when the transactions that have written
-// have ended, also on other nodes.
+// TestCloseWaitsForWriters checks that a service on Citus becomes read-only only after the writing transactions ended
+// on all nodes.
 func TestCloseWaitsForWriters(t *testing.T) {
 	t.Parallel()
 	source := testdb.CitusDatabase(t)
@@ -197,8 +197,8 @@ func TestCloseWaitsForWriters(t *testing.T) {
 	}
 }
 
-// TestCopySettles: a copy compares when no worker of Citus hides the rows of a transaction that it
-// has prepared. Transactions of other programs do not matter.
+// TestCopySettles checks that a copy compares only after no Citus worker hides rows in its own prepared transactions.
+// Transactions by other programs do not matter.
 func TestCopySettles(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
@@ -231,7 +231,7 @@ func TestCopySettles(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := ident.New()
-	ours, other := "citus_9999_"+id, "other_"+id // recovery of Citus leaves those of other groups
+	ours, other := "citus_9999_"+id, "other_"+id // Citus recovery does not touch other groups' transactions
 	execute(`BEGIN`, `CREATE TABLE other ()`, `PREPARE TRANSACTION '`+other+`'`)
 	if err := db.Settle(t.Context()); err != nil {
 		t.Errorf("with a transaction of another program: %v", err)

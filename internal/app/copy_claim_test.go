@@ -21,9 +21,8 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestCopiesExclude: a second copy to the target of a copy, or from its source, is refused
-// while the first one runs. One that was killed is continued, and one that was suspended
-// meanwhile does not write any more.
+// TestCopiesExclude checks that a second copy with the same source or target is refused during a copy. A killed copy
+// is resumed, and a copy that was suspended meanwhile stops writing.
 func TestCopiesExclude(t *testing.T) {
 	t.Parallel()
 	for name, to := range map[string]func(testing.TB) string{
@@ -52,7 +51,7 @@ func TestCopiesExclude(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			// Another copy has continued, and was killed.
+			// Another process resumed the copy, and was killed.
 			go run()
 			<-reached
 			claimBy(t, first, "killed")
@@ -77,7 +76,7 @@ func TestCopiesExclude(t *testing.T) {
 	}
 }
 
-// blockedCopy returns a copy of a service with data, which waits before its first span.
+// blockedCopy returns a copy that waits before its first span.
 func blockedCopy(t *testing.T, from, to string) (c *copying.Copy, reached chan struct{}, goOn chan error) {
 	t.Helper()
 	users := sqliteURL(t)
@@ -105,8 +104,7 @@ func putTab(t *testing.T, store ss.Store) {
 	}
 }
 
-// onlyFirst blocks at the first span: a copy reads ahead, so another span may begin before the
-// first one is refused.
+// onlyFirst blocks only at the first span: a copy reads ahead, so another span may begin before the first is refused.
 func onlyFirst(block func(string) error) func(string) error {
 	var once sync.Once
 	return func(point string) (err error) {
@@ -117,12 +115,10 @@ func onlyFirst(block func(string) error) func(string) error {
 	}
 }
 
-// again returns the same copy, as another process would run it.
 func again(c *copying.Copy) *copying.Copy {
 	return &copying.Copy{Service: c.Service, Groups: c.Groups, Source: c.Source, Target: c.Target, Owners: c.Owners}
 }
 
-// claimBy replaces the claims of a copy.
 func claimBy(t *testing.T, c *copying.Copy, id string) {
 	t.Helper()
 	for _, db := range []rows.Database{c.Source.Rows(c.Owners), c.Target.Rows(c.Owners)} {
@@ -139,8 +135,8 @@ func claimBy(t *testing.T, c *copying.Copy, id string) {
 	}
 }
 
-// TestReopenEndsACopy: a copy whose log ends before the last pass is not complete, because
-// writes may be missing.
+// TestReopenEndsACopy checks that a copy is not complete if its log ends before the last pass, because writes may be
+// missing.
 func TestReopenEndsACopy(t *testing.T) {
 	t.Parallel()
 	c, reached, goOn := blockedCopy(t, sqliteURL(t), sqliteURL(t))
@@ -170,8 +166,7 @@ func TestReopenEndsACopy(t *testing.T) {
 	wantEqual(t, c)
 }
 
-// TestCheckOfCopies: holdfast check reports a database that a server may not write, and
-// what to do.
+// TestCheckOfCopies checks that holdfast check reports a database that a server may not write, and the fix.
 func TestCheckOfCopies(t *testing.T) {
 	t.Parallel()
 	source, target := sqliteURL(t), sqliteURL(t)

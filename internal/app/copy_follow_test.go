@@ -18,7 +18,6 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// followed is a row of the list of copies.
 type followed struct {
 	Service, Kind, Role, From, To, Step, By, Problem string
 	Running                                          bool
@@ -26,7 +25,7 @@ type followed struct {
 	Began, At                                        time.Time
 }
 
-// follow lists the copies that a server on a database shows, and their states for people.
+// follow lists the copies as a server on the database shows them, and their states for people.
 func follow(t *testing.T, name string, db *engine.Database) (rows []followed, states string) {
 	t.Helper()
 	declared := app.Services()
@@ -56,7 +55,7 @@ func follow(t *testing.T, name string, db *engine.Database) (rows []followed, st
 	return decoded.Copies, states
 }
 
-// awaitStep follows a copy until a beat has written its progress.
+// awaitStep waits until a heartbeat wrote the copy's progress.
 func awaitStep(t *testing.T, name string, db *engine.Database) followed {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; {
@@ -73,7 +72,7 @@ func awaitStep(t *testing.T, name string, db *engine.Database) followed {
 	}
 }
 
-// wantFollowed checks what both databases of a running copy say.
+// wantFollowed checks a running copy in both databases.
 func wantFollowed(t *testing.T, c *copying.Copy, began time.Time) {
 	t.Helper()
 	for role, db := range map[string]*engine.Database{"source": c.Source, "target": c.Target} {
@@ -85,7 +84,8 @@ func wantFollowed(t *testing.T, c *copying.Copy, began time.Time) {
 	}
 }
 
-// TestFollowCopies: a server on the source or the target of a copy shows how far it is, that it was interrupted, and nothing when it is complete.
+// TestFollowCopies checks that servers on the source and the target show a copy's progress and interruptions, and
+// nothing after its completion.
 func TestFollowCopies(t *testing.T) {
 	t.Parallel()
 	for name, to := range map[string]func(testing.TB) string{"sqlite": sqliteURL, "postgres": testdb.PostgresDatabase, "spanner": spannerURL} {
@@ -122,7 +122,7 @@ func TestFollowCopies(t *testing.T) {
 	}
 }
 
-// TestFollowKilledCopies: the claim of a process that was killed, also of a former release, is shown as it is.
+// TestFollowKilledCopies checks the claim of a killed process, including claims by earlier releases.
 func TestFollowKilledCopies(t *testing.T) {
 	t.Parallel()
 	c, reached, goOn := blockedCopy(t, sqliteURL(t), sqliteURL(t))
@@ -144,7 +144,7 @@ func TestFollowKilledCopies(t *testing.T) {
 	<-ended
 }
 
-// TestFollowImports: a server on the target of an import shows it.
+// TestFollowImports checks that a server on an import's target shows the import.
 func TestFollowImports(t *testing.T) {
 	t.Parallel()
 	from := newOldServer(t, true)

@@ -33,8 +33,8 @@ func guestStore(t testing.TB, url string) backend.Store {
 	return guestpg.New(opened.Postgres(t, pgdb.Options{URL: url}, nil), nil)
 }
 
-// guestRows has every column, with the values that engines could change: JSON texts that
-// are published as they are, numbers with many digits, bytes, dates, and microseconds.
+// guestRows fills every column, with values that engines could change: JSON published unchanged, numbers with many
+// digits, bytes, dates, and microseconds.
 const guestRows = `
 	INSERT INTO bff_consumer_outbox (position, id, topic, ordering_key, subject, payload, headers, retention_class, created_at, published_at, attempts,
 			last_error, next_attempt_at, dead_at) VALUES
@@ -76,8 +76,7 @@ const guestRows = `
 		('k2', x'02ff', 'active', 1700000000000002, NULL, NULL, ''), ('k0', x'', 'retired', 1600000000000001, 1700000000000000, 1700000000000001, ''),
 		('k3', x'03', 'active', 1700000000000000, NULL, NULL, '11111111-2222-4333-8444-555555555555');`
 
-// TestCopyGuestKeepsEverything copies from SQLite to PostgreSQL and back, and compares the
-// last database with the first.
+// TestCopyGuestKeepsEverything copies from SQLite to PostgreSQL and back, and compares the SQLite databases.
 func TestCopyGuestKeepsEverything(t *testing.T) {
 	t.Parallel()
 	first, server, last := sqliteURL(t), testdb.PostgresDatabase(t), sqliteURL(t)
@@ -92,7 +91,7 @@ func TestCopyGuestKeepsEverything(t *testing.T) {
 	}
 	wantEqual(t, &copying.Copy{Service: "guest", Groups: to.Groups, Source: to.Source, Target: back.Target})
 	for name, url := range map[string]string{"postgres": server, "sqlite": last} {
-		if name == "postgres" { // it was a source
+		if name == "postgres" {
 			if err := back.Source.Rows(nil).Reopen(t.Context(), "guest", to.Groups); err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +108,7 @@ func TestCopyGuestKeepsEverything(t *testing.T) {
 		for _, e := range waiting {
 			got = append(got, fmt.Sprintf("%d %s", e.Position, e.Name))
 		}
-		// 9 was given out.
+		// The last assigned number is 9.
 		if want := []string{"5 evt_01ARZ3NDEKTSV4RRFFQ69G5FA5", "7 evt_01ARZ3NDEKTSV4RRFFQ69G5FA7", "10 evt_01ARZ3NDEKTSV4RRFFQ69G5FAZ"}; err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: waiting events: %v, %v; want %v", name, got, err, want)
 		}
@@ -123,17 +122,17 @@ func TestCopyGuestKeepsEverything(t *testing.T) {
 	}
 }
 
-// guestUser is a session and what it has done.
+// guestUser is a session that records its actions.
 type guestUser struct {
 	t       *testing.T
 	store   backend.Store
 	session guest.ID
 	n       int
 	wishes  map[string]string // notes by property
-	events  []string          // in order
+	events  []string
 
 	last   func() (result string, replayed bool, err error) // repeats the last request
-	result string                                           // of the last request
+	result string
 }
 
 func guestProperty(n int) string { return fmt.Sprintf("%08d-2222-4333-8444-555555555555", n) }
@@ -142,13 +141,11 @@ func (u *guestUser) mutation(n int) guest.Mutation {
 	return guest.Mutation{Session: u.session, Route: "POST /test", Key: fmt.Sprint("key-", n), Digest: sha256.Sum256([]byte{byte(n)})}
 }
 
-// ran is the result of any step as JSON.
 func ran[R any](o guest.Once[R], err error) (result string, replayed bool, _ error) {
 	text, _ := json.Marshal(o.Result)
 	return string(text), o.Replayed, err
 }
 
-// work adds, notes and removes wishes, and records events, until an error.
 func (u *guestUser) work(n int) error {
 	ctx := u.t.Context()
 	for range n {
@@ -218,7 +215,7 @@ func (u *guestUser) check() {
 	}
 }
 
-// TestCopyGuest stops a copy anywhere and continues it, while a guest uses the service.
+// TestCopyGuest interrupts and resumes a copy at each step, while a guest uses the service.
 func TestCopyGuest(t *testing.T) {
 	t.Parallel()
 	for name, pair := range map[string]struct{ from, to func(testing.TB) string }{
@@ -235,7 +232,7 @@ func TestCopyGuest(t *testing.T) {
 					if !errcode.Is(err, errcode.Unavailable) {
 						t.Error(err)
 					}
-					u.n-- // it had no effect
+					u.n-- // without effect
 				}
 			}
 			use()

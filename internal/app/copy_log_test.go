@@ -24,19 +24,17 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// sources are the engines that a copy reads from.
 var sources = map[string]func(testing.TB) string{
 	"sqlite": sqliteURL, "postgres": testdb.PostgresDatabase, "citus": testdb.CitusDatabase, "spanner": spannerURL,
 }
 
-// withTriggers returns the sources with triggers. Spanner has none.
+// withTriggers returns the sources except Spanner, which lacks triggers.
 func withTriggers() map[string]func(testing.TB) string {
 	all := maps.Clone(sources)
 	delete(all, "spanner")
 	return all
 }
 
-// syncStore opens the store of a database.
 func syncStore(t testing.TB, url string) ss.Store {
 	t.Helper()
 	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
@@ -53,8 +51,7 @@ func syncStore(t testing.TB, url string) ss.Store {
 	return syncpg.New(opened.Postgres(t, pgdb.Options{URL: url}, nil))
 }
 
-// syncCopy returns a copy of sync storage to SQLite, and the store of its source with a record of
-// user 1.
+// syncCopy returns a copy of sync storage to SQLite, and the source with a record for user 1.
 func syncCopy(t *testing.T, from func(testing.TB) string) (*copying.Copy, ss.Store) {
 	t.Helper()
 	source := from(t)
@@ -65,7 +62,6 @@ func syncCopy(t *testing.T, from func(testing.TB) string) (*copying.Copy, ss.Sto
 	return c, store
 }
 
-// overwrite writes a record again and again.
 func overwrite(t *testing.T, store ss.Store, times int) {
 	t.Helper()
 	for range times {
@@ -82,8 +78,8 @@ func putRecord(t testing.TB, store ss.Store, id string) error {
 	return err
 }
 
-// TestCopyCompactsTheLog: a key that is written again and again leaves as many entries in the log
-// of changes as one that is written once, before each pass.
+// TestCopyCompactsTheLog checks that before each pass, a key has as many change log entries after many writes as after
+// a single write.
 func TestCopyCompactsTheLog(t *testing.T) {
 	t.Parallel()
 	const writes, most = 20, 3 // entries: a record, its collection, and collection 0
@@ -117,7 +113,6 @@ func TestCopyCompactsTheLog(t *testing.T) {
 	}
 }
 
-// TestCopyCompactsMeanwhile: the log is compacted while rows are copied.
 func TestCopyCompactsMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, from := range sources {
@@ -138,7 +133,7 @@ func TestCopyCompactsMeanwhile(t *testing.T) {
 					case <-compacted:
 						return nil
 					default:
-						overwrite(t, store, 20) // again, if a compaction deleted no more than was written meanwhile
+						overwrite(t, store, 20) // again, in case a compaction deleted only as many entries as were added
 					}
 				}
 				return nil
@@ -151,7 +146,6 @@ func TestCopyCompactsMeanwhile(t *testing.T) {
 	}
 }
 
-// addRecords writes records with new IDs, and reports whether one was refused.
 func addRecords(t *testing.T, store ss.Store, from, n int) (isRefused bool) {
 	t.Helper()
 	for i := range n {
@@ -166,8 +160,7 @@ func addRecords(t *testing.T, store ss.Store, from, n int) (isRefused bool) {
 	return isRefused
 }
 
-// addInPasses writes five records before each pass of a copy until a write is refused, which it
-// reports.
+// addInPasses writes five records before each pass, until a write is refused.
 func addInPasses(t *testing.T, c *copying.Copy, store ss.Store) (isRefused *bool) {
 	t.Helper()
 	written := 0
@@ -182,8 +175,8 @@ func addInPasses(t *testing.T, c *copying.Copy, store ss.Store) (isRefused *bool
 	return isRefused
 }
 
-// TestCopyFinishesWithin: where more rows change than passes copy, the service becomes read-only when
-// the time is over, and no write is lost that was acknowledged.
+// TestCopyFinishesWithin checks that a service becomes read-only when the time is up, even if rows change faster than
+// they are copied. No acknowledged write may be lost.
 func TestCopyFinishesWithin(t *testing.T) {
 	t.Parallel()
 	for name, from := range sources {
@@ -207,7 +200,7 @@ func TestCopyFinishesWithin(t *testing.T) {
 	}
 }
 
-// TestCopySlowsWriters: where more rows change than passes copy, a part of the writes is refused.
+// TestCopySlowsWriters checks that some writes are refused if rows change faster than they are copied.
 func TestCopySlowsWriters(t *testing.T) {
 	t.Parallel()
 	for name, from := range withTriggers() {
@@ -228,7 +221,7 @@ func TestCopySlowsWriters(t *testing.T) {
 	}
 }
 
-// TestSlow: Slow refuses writes of a service but not those of leases, and no write once it ends.
+// TestSlow checks that Slow refuses writes to a service, except to its leases, until it ends.
 func TestSlow(t *testing.T) {
 	t.Parallel()
 	for name, from := range withTriggers() {
@@ -259,7 +252,7 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// inLog returns the number of entries in the log of the source, and the state with a name.
+// inLog returns the number of log entries in the source, and a named state.
 func inLog(t *testing.T, c *copying.Copy, name string) (n int64, state string) {
 	t.Helper()
 	if err := c.Source.Rows(c.Owners).View(t.Context(), func(v rows.View) (err error) {
@@ -274,8 +267,8 @@ func inLog(t *testing.T, c *copying.Copy, name string) (n int64, state string) {
 	return n, state
 }
 
-// TestCopyLimitsTheLog: a copy slows writers while the log of changes has more than half of its
-// limit. When the log reaches the limit, the copy ends, and the service goes on without a log.
+// TestCopyLimitsTheLog checks that a copy slows writers while the change log exceeds half of its limit. At the limit
+// the copy ends, and the service continues without a log.
 func TestCopyLimitsTheLog(t *testing.T) {
 	t.Parallel()
 	for name, from := range sources {
@@ -303,7 +296,7 @@ func TestCopyLimitsTheLog(t *testing.T) {
 			if n, _ := inLog(t, c, c.Service); n > 0 {
 				t.Errorf("the log has %d entries after the copy has ended", n)
 			}
-			passes, c.MaxChanges = 0, 40 // a pass compacts the log to an entry for each record, and 2 others
+			passes, c.MaxChanges = 0, 40 // a pass compacts the log to an entry per record, and 2 others
 			if err := c.Run(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -315,7 +308,7 @@ func TestCopyLimitsTheLog(t *testing.T) {
 	}
 }
 
-// skipEntries makes the next entry of the log the last one that is allowed after KeepLog.
+// skipEntries exhausts the log: its next entry is the last that KeepLog allows.
 var skipEntries = map[string]string{
 	"sqlite":   `UPDATE sqlite_sequence SET seq = seq + 4999999 WHERE name = 'copy_log'`,
 	"postgres": `SELECT setval('copy_log_id_seq', last_value + 4999999) FROM copy_log_id_seq`,
@@ -323,8 +316,8 @@ var skipEntries = map[string]string{
 		SELECT run_command_on_workers('SELECT setval(''copy_log_id_seq'', last_value + 4999999) FROM copy_log_id_seq')`,
 }
 
-// TestAbandonedLog: the log of a copy that nobody continues ends before it fills the disk. Writes go on,
-// and the copy starts again.
+// TestAbandonedLog checks that an abandoned copy's log ends before it fills the disk. Writes continue, and the copy
+// starts again.
 func TestAbandonedLog(t *testing.T) {
 	t.Parallel()
 	for name, skip := range skipEntries {
@@ -351,7 +344,7 @@ func TestAbandonedLog(t *testing.T) {
 			execute(t, url, skip)
 			overwrite(t, store, 3)
 			after, _ := inLog(t, c, c.Service)
-			if before == 0 || after > before+3 { // at most a last write
+			if before == 0 || after > before+3 { // plus the last write
 				t.Errorf("the log has %d entries, and %d after writes at its end; want some, and no more", before, after)
 			}
 			if err := c.Source.Rows(nil).KeepLog(t.Context(), c.Service); !errors.Is(err, rows.ErrLapsed) {

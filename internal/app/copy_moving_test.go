@@ -35,7 +35,6 @@ func spannerURL(t testing.TB) string {
 	return "spanner://" + name
 }
 
-// fixedOwners implements rows.Owners.
 type fixedOwners []rows.Owner
 
 func (f fixedOwners) After(_ context.Context, number int64, n int) (all []rows.Owner, err error) {
@@ -56,16 +55,15 @@ func (f fixedOwners) Find(_ context.Context, numbers []int64) (all []rows.Owner,
 	return all, nil
 }
 
-// moving is a copy that stops at each point until the next step.
+// moving is a copy that waits at each point for the next step.
 type moving struct {
 	copy          *copying.Copy
-	reached, ends chan error // ends: the result of a run; nil while the copy does not run
+	reached, ends chan error // ends: a run's result; nil while the copy does not run
 	goOn          chan error
 	done          bool
 	crashIn       int // points while the service is read-only
 }
 
-// openMoving prepares a copy of a service between two new databases.
 func openMoving(t *testing.T, rt *rapid.T, name string, from, to func(testing.TB) string, owners rows.Owners) (m *moving, source, target string) {
 	t.Helper()
 	w := walk{t, rt}
@@ -94,10 +92,10 @@ func openMoving(t *testing.T, rt *rapid.T, name string, from, to func(testing.TB
 		copy:    &copying.Copy{Service: name, Groups: ones[0].Service.Tables, Source: ones[0].Database, Target: ones[1].Database, Owners: owners},
 		reached: make(chan error), goOn: make(chan error),
 	}
-	m.copy.KeysOfPass, m.copy.CompactAfter = 3, 2 // so that passes compact the log, and see parts of a write
+	m.copy.KeysOfPass, m.copy.CompactAfter = 3, 2 // so that passes compact the log and see parts of a write
 	closed := false
 	m.copy.BeforeStep = func(point string) error {
-		if closed { // nobody can write
+		if closed { // writes are refused
 			if m.crashIn--; m.crashIn == 0 {
 				closed = false
 				return errCrash
@@ -110,7 +108,7 @@ func openMoving(t *testing.T, rt *rapid.T, name string, from, to func(testing.TB
 		closed = point == "close" && err == nil
 		return err
 	}
-	rt.Cleanup(func() { // a walk that failed
+	rt.Cleanup(func() { // after a failed walk
 		for m.ends != nil {
 			m.run(rt, errCrash)
 		}
@@ -118,8 +116,7 @@ func openMoving(t *testing.T, rt *rapid.T, name string, from, to func(testing.TB
 	return m, source, target
 }
 
-// run starts the copy, or lets it go on, until the next point or its end. It reports
-// whether the copy is complete.
+// run starts or resumes the copy until the next point or its end, and reports whether it is complete.
 func (m *moving) run(rt *rapid.T, with error) bool {
 	if m.ends == nil {
 		m.ends = make(chan error, 1)
@@ -139,8 +136,7 @@ func (m *moving) run(rt *rapid.T, with error) bool {
 	}
 }
 
-// step moves a part of the data, or all that is left. It reports whether the other
-// database has everything since now.
+// step copies a part of the data, or all of the rest. It reports whether the target is complete.
 func (m *moving) step(rt *rapid.T, all bool) (complete bool) {
 	if m.done {
 		if !all {
@@ -163,7 +159,7 @@ func (m *moving) step(rt *rapid.T, all bool) (complete bool) {
 	}
 }
 
-// TestSyncMoves takes random steps on a store before, while and after it is copied.
+// TestSyncMoves takes random steps on a store before, during and after a copy.
 func TestSyncMoves(t *testing.T) {
 	t.Parallel()
 	for _, pair := range []struct {
@@ -206,7 +202,6 @@ func TestSyncMoves(t *testing.T) {
 	}
 }
 
-// syncHarness opens the store of a database.
 func syncHarness(t *testing.T, rt *rapid.T, url string) (h synctest.Harness) {
 	t.Helper()
 	kind, rest, _ := strings.Cut(url, ":")
@@ -236,8 +231,8 @@ func syncHarness(t *testing.T, rt *rapid.T, url string) (h synctest.Harness) {
 	return synctest.Harness{Store: syncpg.New(db)}
 }
 
-// walk is a test that cleans up after each walk, so that thousands of walks need no more
-// connections, databases and files than a single walk.
+// walk cleans up after each random walk, so that thousands of walks need no more connections, databases and files than
+// one.
 type walk struct {
 	testing.TB
 	rt *rapid.T
@@ -258,7 +253,6 @@ func (w walk) TempDir() string {
 	return dir
 }
 
-// TestExtMoves is TestSyncMoves for extension storage.
 func TestExtMoves(t *testing.T) {
 	t.Parallel()
 	for _, pair := range []struct {

@@ -14,9 +14,8 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestCopyOwnersOnSpanner: the accounts know the owners that Spanner names by account and
-// keys. One that has replaced another with the same keys has the data, and data of a user
-// without an account is not left out silently.
+// TestCopyOwnersOnSpanner checks that accounts provide the owners that Spanner names by account and keys. The newest
+// user with the same keys owns the data. Data of a user without an account is reported.
 func TestCopyOwnersOnSpanner(t *testing.T) {
 	t.Parallel()
 	users := sqliteURL(t)

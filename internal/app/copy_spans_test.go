@@ -7,8 +7,8 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// manyRecords fill sync storage with spans that need several transactions, with payloads larger than
-// what a pipe holds, and with one user whose records are more than a span.
+// manyRecords fill sync storage with spans that need several transactions, with payloads larger than a pipe's buffer,
+// and with a user whose records exceed a span.
 var manyRecords = map[string]string{
 	"sqlite": `
 		WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30)
@@ -24,8 +24,7 @@ var manyRecords = map[string]string{
 		SELECT i, 1, 'large', i, timestamp '2023-11-14', convert_to(repeat('y', 100000 * (i % 31)), 'UTF8') FROM generate_series(1, 30) i`,
 }
 
-// once makes the first insert of a record fail like a transaction that PostgreSQL asks to repeat. A
-// sequence is not rolled back.
+// once makes the first insert of a record fail with a PostgreSQL serialization error. A sequence is not rolled back.
 const once = `CREATE SEQUENCE tries;
 	CREATE FUNCTION refuse_once() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 		IF nextval('tries') = 1 THEN RAISE EXCEPTION 'repeat' USING ERRCODE = '40001'; END IF;
@@ -33,8 +32,8 @@ const once = `CREATE SEQUENCE tries;
 	END $$;
 	CREATE TRIGGER refuse_once BEFORE INSERT ON bsos FOR EACH ROW EXECUTE FUNCTION refuse_once()`
 
-// TestCopyManyRecords copies more than one transaction holds. Where the target asks to repeat a
-// transaction, its rows are read again.
+// TestCopyManyRecords copies more rows than a transaction holds. After a serialization error in the target, rows are
+// read again.
 func TestCopyManyRecords(t *testing.T) {
 	t.Parallel()
 	for name, fill := range manyRecords {

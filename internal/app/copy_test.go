@@ -37,7 +37,7 @@ import (
 	tokentest "holdfast/internal/tokenserver/storetest"
 )
 
-// openOne opens a service on a database, which it creates and migrates.
+// openOne creates and migrates a service's database.
 func openOne(t testing.TB, name, url string) *app.One {
 	t.Helper()
 	cfg, _, err := app.Load(app.Services(), "", databaseEnv(t, name, url))
@@ -59,7 +59,6 @@ func openOne(t testing.TB, name, url string) *app.One {
 	return one
 }
 
-// databaseEnv returns the environment that selects a database.
 func databaseEnv(t testing.TB, name, url string) []string {
 	t.Helper()
 	env := []string{"HOLDFAST_" + strings.ToUpper(name) + "__DATABASE_URL=" + url, "HOLDFAST_" + strings.ToUpper(name) + "__ENABLED=true"}
@@ -75,7 +74,6 @@ func newCopy(t testing.TB, name, from, to string) *copying.Copy {
 	return &copying.Copy{Service: name, Groups: source.Service.Tables, Source: source.Database, Target: target.Database}
 }
 
-// wantEqual compares all rows of both databases.
 func wantEqual(t testing.TB, c *copying.Copy) {
 	t.Helper()
 	n, err := c.Verify(t.Context(), func(d copying.Difference) { t.Error(d) })
@@ -88,7 +86,6 @@ func sqliteURL(t testing.TB) string {
 	return "sqlite:" + filepath.Join(testdb.SQLite(t), "test.db")
 }
 
-// execute runs a script on a database.
 func execute(t testing.TB, url, script string) {
 	t.Helper()
 	path, ok := strings.CutPrefix(url, "sqlite:")
@@ -103,11 +100,11 @@ func execute(t testing.TB, url, script string) {
 	}
 }
 
-// copied are services with the data of the newest schema that a copy must keep, and the
-// check of the suite that everything is there and that writes continue.
+// copied are services with data in the newest schema, and the migration suite's check that all data remains and writes
+// continue.
 var copied = []struct {
 	name  string
-	files map[string]string // by engine
+	files map[string]string
 	check func(t *testing.T, url string)
 }{
 	{"extstorage", map[string]string{"sqlite": "extstorage/sqlite/testdata/schema/0001.sql", "postgres": "extstorage/postgres/testdata/schema/0005.sql"}, func(t *testing.T, url string) {
@@ -163,8 +160,8 @@ func extHarness(t testing.TB, url string) exttest.Harness {
 	}}
 }
 
-// TestCopyKeepsEverything: after a copy everything is as it was, and writes continue with
-// the next numbers: the check of migrations, between engines.
+// TestCopyKeepsEverything applies the migration checks to copies between engines: the data is equal, and writes
+// continue with the next numbers.
 func TestCopyKeepsEverything(t *testing.T) {
 	t.Parallel()
 	for _, s := range copied {
@@ -206,11 +203,9 @@ func TestCopyKeepsEverything(t *testing.T) {
 	}
 }
 
-// errCrash is where a test interrupts a copy.
 var errCrash = errors.New("crash")
 
-// TestCopyContinues: a copy that stops anywhere continues, and neither writes to the source
-// meanwhile nor what it has copied are lost.
+// TestCopyContinues interrupts and resumes a copy at each step, with concurrent writes to the source.
 func TestCopyContinues(t *testing.T) {
 	t.Parallel()
 	source, target := sqliteURL(t), testdb.PostgresDatabase(t)
@@ -260,7 +255,6 @@ func TestCopyContinues(t *testing.T) {
 	}
 }
 
-// TestCopyRefusesOtherData: a target must be empty.
 func TestCopyRefusesOtherData(t *testing.T) {
 	t.Parallel()
 	source, target := sqliteURL(t), sqliteURL(t)
@@ -286,8 +280,7 @@ func TestCopyRefusesOtherData(t *testing.T) {
 	}
 }
 
-// TestCopyToFirstStart: a copy replaces what the first start of a server has left in the target, and
-// nothing else.
+// TestCopyToFirstStart checks that a copy replaces only data that a server's first start left in the target.
 func TestCopyToFirstStart(t *testing.T) {
 	t.Parallel()
 	for engine, database := range map[string]func(testing.TB) string{"sqlite": sqliteURL, "postgres": testdb.PostgresDatabase} {
@@ -331,7 +324,7 @@ func afterFirstStart(t *testing.T, database func(testing.TB) string) (urls map[s
 		env = append(env, "HOLDFAST_"+strings.ToUpper(tc.name)+"__DATABASE_URL="+urls[tc.name])
 	}
 	_, _, stop := started(t, t.TempDir(), env...)
-	// With PostgreSQL, the start goes on after the announcement.
+	// With PostgreSQL, the start continues after the announcement.
 	for _, tc := range firstStarts {
 		one := openOne(t, tc.name, urls[tc.name])
 		for _, g := range one.Service.Tables {
@@ -348,8 +341,8 @@ func afterFirstStart(t *testing.T, database func(testing.TB) string) (urls map[s
 	return urls
 }
 
-// firstStarts are the services with the table that the first start fills last, rows that a killed server may
-// leave, other rows, and their table.
+// firstStarts are services with the table that the first start fills last, rows that a killed server may leave, other
+// rows, and the table of these.
 var firstStarts = []struct{ name, first, left, other, undo, table string }{
 	{
 		"buckets", "manta_bucket_node", `INSERT INTO manta_bucket_lease SELECT 'background', 'x', 'a process that was killed', CURRENT_TIMESTAMP WHERE NOT EXISTS (SELECT 1 FROM manta_bucket_lease WHERE name = 'background')`,
@@ -370,8 +363,7 @@ var firstStarts = []struct{ name, first, left, other, undo, table string }{
 	},
 }
 
-// TestHalfACopy: a server does not write to a database that has only a part of a copy, and
-// nothing is copied from there.
+// TestHalfACopy checks that a database with a partial copy is neither written by a server nor copied.
 func TestHalfACopy(t *testing.T) {
 	t.Parallel()
 	source, target, data := sqliteURL(t), sqliteURL(t), t.TempDir()
@@ -421,8 +413,8 @@ func TestHalfACopy(t *testing.T) {
 	})
 }
 
-// TestCopyUnderWrites copies while writers write. They continue on the target where the
-// source refuses, and find every write that was acknowledged, in its order.
+// TestCopyUnderWrites copies during writes. After the source refuses them, writers continue on the target, which must
+// contain all acknowledged writes in order.
 func TestCopyUnderWrites(t *testing.T) {
 	t.Parallel()
 	for _, pair := range []struct {
@@ -478,7 +470,6 @@ func copyUnderWrites(t *testing.T, source, target string) {
 	}
 }
 
-// run writes until an error. It signals when it has written some.
 func (w *copyWriter) run(ctx context.Context, s ext.Store, begun chan<- struct{}, done chan<- error) {
 	for {
 		err := w.write(ctx, s)
@@ -495,12 +486,12 @@ func (w *copyWriter) run(ctx context.Context, s ext.Store, begun chan<- struct{}
 	}
 }
 
-// copyWriter writes a few keys of an install and knows what was acknowledged.
+// copyWriter writes a few keys of an install and records the acknowledged writes.
 type copyWriter struct {
 	owner   ext.Owner
 	written int
-	seq     ext.Seq // of the last change
-	values  [5]int  // of the keys; 0: none
+	seq     ext.Seq
+	values  [5]int
 }
 
 func (w *copyWriter) write(ctx context.Context, s ext.Store) error {
@@ -526,7 +517,6 @@ func (w *copyWriter) write(ctx context.Context, s ext.Store) error {
 	return fmt.Errorf("change %d was numbered %d after %d", n, applied.Items[0].Seq, w.seq)
 }
 
-// check reports an error if acknowledged writes are lost.
 func (w *copyWriter) check(t *testing.T, s ext.Store) {
 	t.Helper()
 	for i, n := range w.values {

@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/conf/settings"
 )
 
-// TestNumbersInGuides: the guides count the services, and the connections of a process with all of them.
+// TestNumbersInGuides checks the numbers of services and of a process's connections.
 func TestNumbersInGuides(t *testing.T) {
 	t.Parallel()
 	services, each := len(app.Services()), settings.DefaultDatabase().PoolMaxSize

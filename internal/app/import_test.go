@@ -25,7 +25,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// oldServer is a database of Mozilla's server, with the statements of the tests in its dialect.
+// oldServer is a database of Mozilla's server, with the test's statements in its dialect.
 type oldServer struct {
 	url   string
 	mysql bool
@@ -53,7 +53,6 @@ func (s oldServer) run(t testing.TB, script string) {
 	testdb.Script(t, s.url, script)
 }
 
-// moment returns a time in milliseconds as a value of a column.
 func (s oldServer) moment(millis int64) string {
 	if s.mysql {
 		return fmt.Sprint(millis)
@@ -61,9 +60,8 @@ func (s oldServer) moment(millis int64) string {
 	return fmt.Sprintf("to_timestamp(%d) + interval '%d ms'", millis/1000, millis%1000)
 }
 
-const forever = 2_100_000_000_000 // in milliseconds
+const forever = 2_100_000_000_000
 
-// touch sets the time of a collection.
 func (s oldServer) touch(user, coll, stamp int64) string {
 	if s.mysql {
 		return fmt.Sprintf("INSERT INTO user_collections (userid, collection, last_modified) VALUES (%d, %d, %d) ON DUPLICATE KEY UPDATE last_modified = %[3]d;\n", user, coll, stamp)
@@ -71,7 +69,7 @@ func (s oldServer) touch(user, coll, stamp int64) string {
 	return fmt.Sprintf("INSERT INTO user_collections (user_id, collection_id, modified) VALUES (%d, %d, %s) ON CONFLICT (user_id, collection_id) DO UPDATE SET modified = EXCLUDED.modified;\n", user, coll, s.moment(stamp))
 }
 
-// bso writes a record whose id and payload are SQL expressions.
+// bso writes a record; id and payload are SQL expressions.
 func (s oldServer) bso(user, coll int64, id, sortindex, payload string, modified, expiry int64) string {
 	if s.mysql {
 		return fmt.Sprintf("REPLACE INTO bso (userid, collection, id, sortindex, payload, modified, ttl) VALUES (%d, %d, %s, %s, %s, %d, %d);\n", user, coll, id, sortindex, payload, modified, expiry)
@@ -81,12 +79,11 @@ func (s oldServer) bso(user, coll int64, id, sortindex, payload string, modified
 		user, coll, id, sortindex, payload, s.moment(modified), s.moment(expiry))
 }
 
-// put is a write of a record as Mozilla's server does it.
+// put writes a record as Mozilla's server does.
 func (s oldServer) put(user, coll int64, id, payload string, stamp int64) string {
 	return s.touch(user, coll, stamp) + s.bso(user, coll, "'"+id+"'", "NULL", "'"+payload+"'", stamp, stamp+forever)
 }
 
-// records returns the name of the table of records.
 func (s oldServer) records() string {
 	if s.mysql {
 		return "bso"
@@ -103,10 +100,9 @@ func (s oldServer) user() string {
 
 const stamp0 = 1_700_000_000_000
 
-// account is the name of an account in users.
 func account(n int) string { return fmt.Sprintf("%032x@api.accounts.firefox.com", n) }
 
-// fill writes what real servers have, and what they should not have.
+// fill writes valid and invalid rows.
 func (s oldServer) fill(t testing.TB) {
 	t.Helper()
 	var b strings.Builder
@@ -124,11 +120,11 @@ func (s oldServer) fill(t testing.TB) {
 		name = "collection_id"
 	}
 	b.WriteString(`INSERT INTO collections (` + name + `, name) VALUES (101, 'My.custom-1'), (102, 'not valid!'), (117, 'later');`)
-	// The tombstone is the last time of user 11.
+	// The tombstone is user 11's last time.
 	b.WriteString(s.touch(11, 0, stamp0+70) + s.touch(11, 7, stamp0+20) + s.touch(11, 101, stamp0+36) + s.touch(11, 102, stamp0) + s.touch(11, 8, stamp0+10) + s.touch(12, 7, stamp0) + s.touch(-5, 7, stamp0) + s.touch(40, 99, stamp0))
 	b.WriteString(s.bso(11, 7, "'menu'", "150", "'{\"a\":1}'", stamp0+10, stamp0+10+forever))
 	b.WriteString(s.bso(11, 7, "'{guid} ~'", "-999999999", "''", stamp0+20, stamp0+20+999_999_999_000))
-	b.WriteString(s.bso(11, 101, "'x'", "NULL", "'çé'", stamp0+36, stamp0-5000)) // has expired
+	b.WriteString(s.bso(11, 101, "'x'", "NULL", "'çé'", stamp0+36, stamp0-5000)) // expired
 	b.WriteString(s.bso(11, 7, "'bad id\t'", "1", "'1'", stamp0, stamp0+forever))
 	b.WriteString(s.bso(11, 7, "''", "1", "'1'", stamp0, stamp0+forever))
 	b.WriteString(s.bso(11, 7, "'a'", "1", "'1'", 300_000_000_000_000, stamp0+forever))
@@ -136,8 +132,7 @@ func (s oldServer) fill(t testing.TB) {
 	b.WriteString(s.bso(11, 102, "'of an invalid name'", "NULL", "'1'", stamp0, stamp0+forever))
 	b.WriteString(s.bso(12, 7, "'of a replaced user'", "NULL", "'1'", stamp0, stamp0+forever))
 	if s.mysql {
-		// There is no foreign key, and a character of latin1 is longer in UTF-8. The predecessor had
-		// expiry in seconds.
+		// There is no foreign key, and latin1 characters are longer in UTF-8. The predecessor stored expiry in seconds.
 		b.WriteString(strings.Replace(s.bso(11, 9, "'orphan'", "NULL", "'1'", stamp0, stamp0+forever), "REPLACE", "INSERT", 1))
 		b.WriteString(s.bso(11, 7, "'default'", "NULL", "'é'", stamp0, 3_153_600_000_000))
 		b.WriteString(s.bso(11, 7, "'seconds'", "NULL", "'1'", stamp0, 1_900_000_000))
@@ -154,7 +149,7 @@ func (s oldServer) fill(t testing.TB) {
 	s.run(t, b.String())
 }
 
-// wantProblems are the rows that are named, in the order of their text.
+// wantProblems are the reported rows, sorted by text.
 func (s oldServer) wantProblems() []string {
 	all := []string{
 		"import: records above max_record_payload_bytes, which browsers can read but not write: user 11, bookmarks, \"big\", 3000000 bytes",
@@ -181,7 +176,6 @@ func (s oldServer) wantProblems() []string {
 		"leave: records whose ID is not 1 to 64 printable ASCII characters: user 11, bookmarks, \""+strings.Repeat("l", 65)+"\"")
 }
 
-// wantRows are the rows that are imported.
 func (s oldServer) wantRows() []string {
 	bookmarks, records := "4 3000008", []string{
 		"bsos 11 7 big <nil> 1700000000000 <nil> xxxxxxxxxxxxxxxxxxxx",
@@ -223,8 +217,7 @@ func (s oldServer) wantRows() []string {
 	})
 }
 
-// newImport returns an import into new tables of both services. The other server counts as
-// stopped.
+// newImport returns an import into new tables of both services. The other server is considered stopped.
 func newImport(t testing.TB, from oldServer, storage, accounts string) *importing.Import {
 	t.Helper()
 	cfg, _, err := app.Load(app.Services(), "", []string{"HOLDFAST_SYNCSTORAGE__DATABASE_URL=" + storage, "HOLDFAST_TOKENSERVER__DATABASE_URL=" + accounts})
@@ -249,7 +242,7 @@ func newImport(t testing.TB, from oldServer, storage, accounts string) *importin
 	return &importing.Import{Parts: parts, Report: func(line string) { t.Log(line) }, Stopped: func(context.Context, int, func(context.Context) error) error { return nil }}
 }
 
-// dump returns all rows of the targets, a line each. Payloads are cut off.
+// dump returns all rows of the targets, a line each, with truncated payloads.
 func dump(t testing.TB, m *importing.Import) (lines []string) {
 	t.Helper()
 	for _, p := range m.Parts {
@@ -308,8 +301,7 @@ func wantImported(t testing.TB, m *importing.Import) {
 	}
 }
 
-// TestImport imports what real servers have and what they should not have. Every row that is not
-// imported is named, and all others keep their values.
+// TestImport checks that each valid row keeps its values, and that each invalid row is reported.
 func TestImport(t *testing.T) {
 	t.Parallel()
 	for _, pair := range []struct {
@@ -348,12 +340,12 @@ func TestImport(t *testing.T) {
 			if got, want := dump(t, m), from.wantRows(); !slices.Equal(got, want) {
 				t.Errorf("rows are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
-			wantLast(t, m, map[string]int64{"collections": 117, "users": 40, "nodes": 4}) // user 40 has data and no account
+			wantLast(t, m, map[string]int64{"collections": 117, "users": 40, "nodes": 4}) // user 40 lacks an account
 		})
 	}
 }
 
-// wantLast checks the last numbers that the targets have assigned.
+// wantLast checks the targets' last assigned numbers.
 func wantLast(t testing.TB, m *importing.Import, want map[string]int64) {
 	t.Helper()
 	for _, p := range m.Parts {
@@ -374,7 +366,6 @@ func wantLast(t testing.TB, m *importing.Import, want map[string]int64) {
 	}
 }
 
-// many writes records of a user, in several payloads.
 func (s oldServer) many(user int64, n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -383,8 +374,8 @@ func (s oldServer) many(user int64, n int) string {
 	return b.String()
 }
 
-// TestImportContinues: an import that stops anywhere continues, and what the old server writes,
-// deletes and purges meanwhile is there at the end, although it logs nothing.
+// TestImportContinues interrupts and resumes an import at each step. The target receives all concurrent writes,
+// deletions and purges, although the old server has no change log.
 func TestImportContinues(t *testing.T) {
 	t.Parallel()
 	for _, mysql := range []bool{true, false} {
@@ -404,12 +395,12 @@ func TestImportContinues(t *testing.T) {
 				switch user, id := int64(steps%5+1), fmt.Sprint("new", steps); steps % 4 {
 				case 0:
 					from.run(t, from.put(user, 7, id, "new", stamp)+fmt.Sprintf("UPDATE users SET generation = %d;", steps))
-				case 1: // a record is deleted
+				case 1: // delete a record
 					from.run(t, from.touch(user, 4, stamp)+fmt.Sprintf("DELETE FROM %s WHERE %s = %d AND payload = 'p';", from.records(), from.user(), user))
-				case 2: // a user
+				case 2: // delete a user
 					from.run(t, fmt.Sprintf("DELETE FROM %s WHERE %s = %d; DELETE FROM user_collections WHERE %s = %[3]d;", from.records(), from.user(), user, from.user())+
 						fmt.Sprintf("INSERT INTO users (service, email, generation, client_state, created_at, nodeid) VALUES (1, '%s', 1, '', %d, 1);", account(steps), stamp))
-				case 3: // the purge of expired records does not change the time
+				case 3: // purging expired records does not change the time
 					from.run(t, fmt.Sprintf("DELETE FROM %s WHERE payload = 'pp';", from.records()))
 				}
 			})
@@ -425,13 +416,13 @@ func TestImportContinues(t *testing.T) {
 	}
 }
 
-// TestImportProgress: an import that continues shows the rows that are left.
+// TestImportProgress checks that a resumed import shows the remaining rows.
 func TestImportProgress(t *testing.T) {
 	t.Parallel()
 	from := newOldServer(t, true)
 	from.run(t, from.many(1, 1000)+fmt.Sprintf("INSERT INTO users (service, email, generation, client_state, created_at, nodeid) VALUES (1, '%s', 1, '', 1, 1);", account(1)))
 	m := newImport(t, from, sqliteURL(t), sqliteURL(t))
-	var rows int64 // the last total
+	var rows int64
 	m.Progress = func(what string, _, total int64) {
 		if what == "rows" {
 			rows = total
@@ -442,7 +433,7 @@ func TestImportProgress(t *testing.T) {
 		if point == "span" {
 			spans++
 		}
-		if spans > len(m.Parts[0].Service.Tables) { // the accounts begin
+		if spans > len(m.Parts[0].Service.Tables) {
 			return errCrash
 		}
 		return nil
@@ -461,8 +452,8 @@ func TestImportProgress(t *testing.T) {
 	wantImported(t, m)
 }
 
-// crashEverywhere runs an import that crashes one point later each time, until it ends, and writes
-// after the first crashes. It returns their number.
+// crashEverywhere runs an import until it completes. Each run crashes a point later, and write is called after the
+// first crashes.
 func crashEverywhere(t *testing.T, m *importing.Import, write func(steps int)) (steps int) {
 	t.Helper()
 	for ; ; steps++ {
@@ -480,14 +471,14 @@ func crashEverywhere(t *testing.T, m *importing.Import, write func(steps int)) (
 		if !errors.Is(err, errCrash) {
 			t.Fatal(err)
 		}
-		if steps < 12 { // it must end
+		if steps < 12 {
 			write(steps)
 		}
 	}
 }
 
-// TestImportUnderWrites: the old server writes during the import, and even after it was said to
-// be stopped. The import notices, asks again and has everything.
+// TestImportUnderWrites checks that an import notices writes after the operator's claim that the old server is
+// stopped, asks again, and includes them.
 func TestImportUnderWrites(t *testing.T) {
 	t.Parallel()
 	from := newOldServer(t, true)
@@ -499,7 +490,7 @@ func TestImportUnderWrites(t *testing.T) {
 		from.run(t, from.put(int64(writes%3+1), 7, fmt.Sprint("w", writes), fmt.Sprint(writes), stamp0+10_000+int64(writes)*10))
 	}
 	m.BeforeStep = func(point string) error {
-		if late && (point == "verify" || writes < 30) { // each pass must not find more, or it would be repeated
+		if late && (point == "verify" || writes < 30) { // only passes with fewer changes avoid a repetition
 			write()
 		}
 		return nil
@@ -511,7 +502,7 @@ func TestImportUnderWrites(t *testing.T) {
 			late = false
 		}
 		write()
-		if err := pass(ctx); err != nil { // while the operator thinks
+		if err := pass(ctx); err != nil { // while the question is open
 			return err
 		}
 		write()
@@ -535,8 +526,8 @@ func TestImportUnderWrites(t *testing.T) {
 	}
 }
 
-// TestImportOfBusyServer: an import reports each pass. It asks for the end of a server that writes as
-// fast as passes copy, instead of repeating them.
+// TestImportOfBusyServer checks that an import reports each pass. If the old server writes as fast as passes copy, the
+// import asks to stop it instead of repeating passes.
 func TestImportOfBusyServer(t *testing.T) {
 	t.Parallel()
 	from := newOldServer(t, true)
@@ -552,7 +543,7 @@ func TestImportOfBusyServer(t *testing.T) {
 		if passes++; passes > 20 {
 			t.Fatal("passes do not end while the other server writes")
 		}
-		manual.Advance(7 * time.Second) // for each of the two services
+		manual.Advance(7 * time.Second) // for each service
 		from.run(t, from.put(1, 7, fmt.Sprint("w", passes), "new", stamp0+10_000+int64(passes)*10)+from.put(2, 7, fmt.Sprint("w", passes), "new", stamp0+10_000+int64(passes)*10))
 		return nil
 	}
@@ -578,8 +569,7 @@ func TestImportOfBusyServer(t *testing.T) {
 	wantImported(t, m)
 }
 
-// TestImportRefusesOtherData: a target must be empty, except for the node of a server that was
-// started once.
+// TestImportRefusesOtherData checks that a target must be empty, except for the node from a server's first start.
 func TestImportRefusesOtherData(t *testing.T) {
 	t.Parallel()
 	from := newOldServer(t, true)
@@ -612,7 +602,6 @@ func TestImportRefusesOtherData(t *testing.T) {
 	}
 }
 
-// TestImportSources: errors of a source say what to do.
 func TestImportSources(t *testing.T) {
 	t.Parallel()
 	from := newOldServer(t, true)
@@ -662,7 +651,7 @@ func TestImportSources(t *testing.T) {
 	}
 }
 
-// TestImportTLS: the certificate of the old database is verified as the parameters of its URL say.
+// TestImportTLS checks that the URL parameters select how the old database's certificate is verified.
 func TestImportTLS(t *testing.T) {
 	t.Parallel()
 	from := newOldServer(t, true)
@@ -674,7 +663,7 @@ func TestImportTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := clientCertificate(t)
-	user := "tls_" + databaseOf(from.url) // may not connect without TLS
+	user := "tls_" + databaseOf(from.url) // requires TLS
 	testdb.MariaDBScript(t, from.url, `CREATE USER `+user+` IDENTIFIED BY 'secret' REQUIRE SSL; GRANT SELECT ON `+"`"+databaseOf(from.url)+"`"+`.collections TO `+user)
 	t.Cleanup(func() { testdb.MariaDBScript(t, from.url, `DROP USER `+user) })
 	const host, identity = testdb.MariaDBHost, "&ssl_mode=VERIFY_IDENTITY"
@@ -706,7 +695,6 @@ func TestImportTLS(t *testing.T) {
 	}
 }
 
-// clientCertificate returns a file with a self-signed certificate and its key.
 func clientCertificate(t *testing.T) string {
 	t.Helper()
 	cert, key, err := testdb.SelfSigned(&x509.Certificate{NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)})

@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// cgroupLimit returns the smallest limit of the process's groups and their parents, in
-// versions 1 and 2, and in a container that has only the root group.
+// TestCgroupLimit checks for the smallest limit in the process's cgroups and their parents, in versions 1 and 2, and
+// in a container with only the root group.
 func TestCgroupLimit(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		groups string
 		files  map[string]string
-		want   int64 // 0: none
+		want   int64
 	}{
 		"no groups":        {},
 		"version 2":        {"0::/system.slice/holdfast.service\n", map[string]string{"system.slice/holdfast.service/memory.max": "536870912\n"}, 512 << 20},
@@ -51,7 +51,7 @@ func putFile(t *testing.T, path, text string) {
 	}
 }
 
-// The guide has the default of settings_need, the maximum memory in the log.
+// TestMemoryNeededByDefault checks the default in the guide: settings_need, the maximum memory in the log.
 func TestMemoryNeededByDefault(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/capacity.md")
@@ -66,8 +66,8 @@ func TestMemoryNeededByDefault(t *testing.T) {
 	}
 }
 
-// The line about the memory limit says only what grows with the caches: a larger number of bytes beside
-// the limit read like too little memory. It warns where there is.
+// TestMemoryLimitLine checks that the log line names only memory that grows with the caches: with a number of bytes
+// larger than the limit, operators assumed too little memory. The line warns if memory is in fact too low.
 func TestMemoryLimitLine(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
@@ -92,7 +92,7 @@ func TestMemoryLimitLine(t *testing.T) {
 	}
 }
 
-// A server does not start with less memory than the largest request needs.
+// TestLeastRequestMemory checks that a server does not start with less memory than the largest request needs.
 func TestLeastRequestMemory(t *testing.T) {
 	t.Parallel()
 	for value, fine := range map[string]bool{"0": false, "1048576": false, "67108864": true} {

@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// metrics returns the response of /metrics.
 func metrics(a *App) string {
 	var draining atomic.Bool
 	w := httptest.NewRecorder()
@@ -40,7 +39,6 @@ func TestReadinessIsAMetric(t *testing.T) {
 	wantLine(t, text, `holdfast_ready{service="tokenserver"} 1`)
 }
 
-// Refused requests are counted by reason and service.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	a := openApp(t)

@@ -16,8 +16,8 @@ import (
 	"holdfast/internal/db/engine"
 )
 
-// Commands skip a service with which no server has used the data folder yet, and back up the others. A service whose file
-// was lost is an error.
+// TestNewService checks that commands skip a service that has never used the data folder, and back up the others. A
+// lost database file is an error.
 func TestNewService(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -78,7 +78,7 @@ func TestNewService(t *testing.T) {
 	}
 }
 
-// A data folder that cannot be used is wrong only if a service stores something in it.
+// TestUnusedFolder checks that an unusable data folder is an error only if a service stores data in it.
 func TestUnusedFolder(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "file")
@@ -101,9 +101,9 @@ func TestUnusedFolder(t *testing.T) {
 		service, file string
 		want          service.State
 	}{
-		{"extstorage", "", service.Wrong}, // the audit
+		{"extstorage", "", service.Wrong}, // stores the audit
 		{"extstorage", "[extstorage]\naudit = \"log\"", service.Warning},
-		{"buckets", "", service.Wrong}, // bodies
+		{"buckets", "", service.Wrong}, // stores bodies
 		{"buckets", "[buckets.nodes.\"home:one\"]\nurl = \"file://" + filepath.ToSlash(elsewhere) + "\"", service.Warning},
 		{"syncstorage", "", service.Warning},
 	} {

@@ -23,19 +23,17 @@ import (
 	"holdfast/internal/operate/openapi"
 )
 
-// descriptions are the API descriptions of the services with operations, below the folder of the service, and of the server itself.
+// descriptions are the API descriptions by service folder; server is its own.
 var descriptions = map[string]string{
 	"guest": "httpapi/openapi.json", "tokenserver": "httpapi/openapi-admin.json", "syncstorage": "httpapi/openapi-admin.json",
 	"buckets": "httpapi/openapi-admin.json", "extstorage": "httpapi/openapi-admin.json", "app": "openapi-admin.json",
 }
 
-// declared are the operations of a service, or of the server itself.
 type declared struct {
 	folder, command string
 	all             []operate.Operation
 }
 
-// allDeclared returns the operations of the server itself and of all services.
 func allDeclared() []declared {
 	found := []declared{{"app", "", overview.Operations(&overview.Operated{})}}
 	for _, s := range app.Services() {
@@ -46,8 +44,8 @@ func allDeclared() []declared {
 	return found
 }
 
-// TestOperations walks the operations of the server and of all services: each has a command with a help, a page or a button,
-// and a route that the API description has as the declaration says.
+// TestOperations checks that each operation has a command with help, a page or a button, and a route in the API
+// description that matches the declaration.
 func TestOperations(t *testing.T) {
 	t.Parallel()
 	seen := 0
@@ -75,8 +73,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// TestDurations walks the inputs of all services that are durations, such as the lifetime of a token: what is wrong is
-// refused with the same text.
+// TestDurations checks that all inputs with durations, e.g. token lifetimes, reject invalid values with the same text.
 func TestDurations(t *testing.T) {
 	t.Parallel()
 	lifetimes := 0
@@ -108,15 +105,15 @@ func TestDurations(t *testing.T) {
 	}
 }
 
-// wantSubjects checks the names of what operations are about. A row whose name no operation takes has no link and no button, and a
-// change of something that no row names has only a form.
+// wantSubjects checks that each name in a row is an operation's input, because other rows would get no links and
+// buttons, and that rows name the subjects of changes, which would otherwise only get a form.
 func wantSubjects(t *testing.T, s *declared) {
 	t.Helper()
 	taken, shown, hasPage := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, o := range s.all {
 		for _, in := range o.Inputs {
 			taken[in.Name] = true
-			shown[in.Name] = shown[in.Name] || in.Subject && !o.Kind.Changes() // the page is about it
+			shown[in.Name] = shown[in.Name] || in.Subject && !o.Kind.Changes() // the page is about this subject
 		}
 		hasPage[o.Noun()] = hasPage[o.Noun()] || o.Kind == operate.List
 		for _, name := range subjectsOf(&o) {
@@ -135,7 +132,7 @@ func wantSubjects(t *testing.T, s *declared) {
 	}
 }
 
-// subjectsOf returns the names that a result has for other operations.
+// subjectsOf returns the subjects that a result names for other operations.
 func subjectsOf(o *operate.Operation) (names []string) {
 	names = slices.Clone(o.Names)
 	for _, c := range o.Columns {
@@ -146,8 +143,8 @@ func subjectsOf(o *operate.Operation) (names []string) {
 	return names
 }
 
-// wantBytes checks that people read the sizes of a result rounded and scripts read them exact: a column with a number of
-// bytes is a service.Bytes, or a text that has both.
+// wantBytes checks that people see rounded sizes and scripts get exact sizes: a column with bytes is a service.Bytes,
+// or a text with both forms.
 func wantBytes(t *testing.T, name string, out reflect.Type) {
 	t.Helper()
 	for _, f := range reflect.VisibleFields(out) {
@@ -164,10 +161,9 @@ func wantBytes(t *testing.T, name string, out reflect.Type) {
 	}
 }
 
-// sizes are the titles of columns with a number of bytes.
 var sizes = regexp.MustCompile(`(?i)^(bytes|byte quota|size|free|stored)$`)
 
-// wantDescribed checks that an API description is what the operations say.
+// wantDescribed checks that an API description matches the operations.
 func wantDescribed(t *testing.T, s *declared) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", s.folder, filepath.FromSlash(descriptions[s.folder])))
@@ -175,7 +171,7 @@ func wantDescribed(t *testing.T, s *declared) {
 		t.Fatalf("%s: %v: add its API description to this test", s.folder, err)
 	}
 	updated, err := openapi.Document(s.command, s.all)
-	if !strings.Contains(descriptions[s.folder], "admin") { // it has the other listeners, too
+	if !strings.Contains(descriptions[s.folder], "admin") { // it also describes other listeners
 		updated, err = openapi.Update(text, s.command, s.all)
 	}
 	if err != nil || !bytes.Equal(text, updated) {
@@ -195,7 +191,6 @@ func wantDescribed(t *testing.T, s *declared) {
 	}
 }
 
-// buttonsOf returns the paths of the operations that have a page or a button.
 func buttonsOf(all []operate.Operation) (paths []string) {
 	for _, p := range pages.Pages(nil, all) {
 		paths = append(paths, p.Path)
@@ -215,7 +210,7 @@ func wantCommand(t *testing.T, o operate.Operation, words ...string) {
 	}
 }
 
-// wantFormer checks that a former spelling is replaced by the words of an operation.
+// wantFormer checks that a command's former spelling still works.
 func wantFormer(t *testing.T, s *declared, o *operate.Operation, former operate.Former) {
 	t.Helper()
 	typed, want := former.Words, s.command+" "+o.Noun()
@@ -230,7 +225,7 @@ func wantFormer(t *testing.T, s *declared, o *operate.Operation, former operate.
 	}
 }
 
-// wantGroups checks that each noun says what its commands and its page are for.
+// wantGroups checks that each noun has a description.
 func wantGroups(t *testing.T, service string, all []operate.Operation) {
 	t.Helper()
 	for _, o := range all {
@@ -241,11 +236,11 @@ func wantGroups(t *testing.T, service string, all []operate.Operation) {
 	}
 }
 
-// TestChangesAreRecordedWhole: the log of changes has every input of a change, so that it says what was changed to what, but for
-// secrets and what people write about others.
+// TestChangesAreRecordedWhole checks that the change log contains every input, except secrets and people's texts about
+// others.
 func TestChangesAreRecordedWhole(t *testing.T) {
 	t.Parallel()
-	private := []string{"label", "note", operate.DryRun} // of a dry run the log has the input if it is set
+	private := []string{"label", "note", operate.DryRun} // the log contains dry-run only if it is set
 	for _, s := range app.Services() {
 		for i := range s.Operations {
 			o := &s.Operations[i]

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A start that tries again, such as while another database is away, warns of a service that is read-only once.
+// TestReadOnlyWarnsOnce checks that a retried start, e.g. without a database, warns only once of a read-only service.
 func TestReadOnlyWarnsOnce(t *testing.T) {
 	t.Parallel()
 	a := openApp(t, "HOLDFAST_SERVER__READ_ONLY=true")

@@ -21,8 +21,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// serveOnce starts a server on a database of extension storage, calls fn with its admin
-// listener, and stops it.
+// serveOnce starts a server on an extension storage database, calls fn with its admin listener, and stops it.
 func serveOnce(t *testing.T, data, url string, readOnly string, fn func(ask func(method, path string) (int, string))) {
 	t.Helper()
 	cfg, text, stop := started(t, data, "HOLDFAST_EXTSTORAGE__DATABASE_URL="+url, "HOLDFAST_SERVER__READ_ONLY="+readOnly, "HOLDFAST_BUCKETS__ENABLED=false")
@@ -48,8 +47,7 @@ func serveOnce(t *testing.T, data, url string, readOnly string, fn func(ask func
 	stop()
 }
 
-// started starts a server in this process on free ports, and returns its configuration and its
-// announcement. stop returns when the server has ended, which must be without an error.
+// started starts a server in this process on free ports. stop waits until the server ends without an error.
 func started(t *testing.T, data string, environ ...string) (cfg *app.Config, announced string, stop func()) {
 	t.Helper()
 	cfg, _, err := app.Load(app.Services(), "", append(environ,
@@ -79,7 +77,6 @@ func started(t *testing.T, data string, environ ...string) (cfg *app.Config, ann
 	}
 }
 
-// readOnlyCommand returns a function that runs holdfast read-only, and checks its status and a part of its output.
 func readOnlyCommand(t *testing.T, environ []string) func(status int, says string, args ...string) {
 	return func(status int, says string, args ...string) {
 		t.Helper()
@@ -91,8 +88,8 @@ func readOnlyCommand(t *testing.T, environ []string) func(status int, says strin
 	}
 }
 
-// TestReadOnly: the admin listener, a command while the server runs, and the setting make a service read-only in its
-// database, for every process.
+// TestReadOnly checks that the admin listener, a command during operation, and the setting make a service read-only in
+// the database, for every process.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]func(testing.TB) string{"sqlite": sqliteURL, "postgres": testdb.PostgresDatabase, "citus": testdb.CitusDatabase} {
@@ -164,8 +161,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// TestReadOnlyWhileATableIsLocked: if the setting cannot be applied at the start, it is
-// applied later.
+// TestReadOnlyWhileATableIsLocked checks that the setting is applied later if the start cannot apply it.
 func TestReadOnlyWhileATableIsLocked(t *testing.T) {
 	t.Parallel()
 	url, data := testdb.PostgresDatabase(t), t.TempDir()
@@ -198,7 +194,6 @@ func TestReadOnlyWhileATableIsLocked(t *testing.T) {
 
 var adminLine = regexp.MustCompile(`(?m)^  admin +(http://\S+)`)
 
-// adminURL returns the address of the admin listener from the start message.
 func adminURL(t *testing.T, text string) string {
 	t.Helper()
 	m := adminLine.FindStringSubmatch(text)

@@ -16,7 +16,7 @@ import (
 
 var logTime = regexp.MustCompile(`time=\S+ `)
 
-// Each change of a service's state is logged once, with the reason.
+// TestReadiness checks that each change of a service's state is logged once with the reason.
 func TestReadiness(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -40,7 +40,7 @@ func TestReadiness(t *testing.T) {
 		t.Error("the state is not that of the check")
 	}
 	note(time.Second, nil, away)
-	note(2*time.Second, nil, locked) // too soon for another reason
+	note(2*time.Second, nil, locked) // too soon for a different reason
 	note(11*time.Second, nil, locked, `level=WARN msg="service is not ready" service=b error=locked`)
 	note(12*time.Second, nil, nil, `level=INFO msg="service is ready" service=b not_ready_for=12s`, `level=INFO msg="server is ready" services="[a b]"`)
 	note(13*time.Second, nil, nil)
@@ -50,8 +50,8 @@ func TestReadiness(t *testing.T) {
 	note(16*time.Second, nil, nil, `level=INFO msg="service is ready" service=b not_ready_for=2s`, `level=INFO msg="server is ready" services="[a b]"`)
 }
 
-// Services are checked in parallel, so a slow one does not affect the others. A service
-// that could not complete its start is not ready.
+// TestUnready checks that a slow service does not delay the checks of others, and that a service is not ready until
+// its start completes.
 func TestUnready(t *testing.T) {
 	t.Parallel()
 	a := openApp(t)
@@ -65,7 +65,7 @@ func TestUnready(t *testing.T) {
 	if a.ready.isReady("slow") || !a.ready.isReady("syncstorage") {
 		t.Error("the state is not that of the check")
 	}
-	// A check whose caller has left is ignored.
+	// A check is ignored after its caller left.
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
 	a.ready.setFailed(nil)

@@ -13,8 +13,8 @@ import (
 	"holdfast/internal/changes"
 )
 
-// TestOperatorChanges: the log has a change and a download of secrets in the same way when the console made it and when a request with the
-// admin token did, and the console lists both. A request without the token leaves no line of a change.
+// TestOperatorChanges checks that the console and admin requests log changes and downloads of secrets in the same way,
+// and that the console lists both. Requests without the token are not logged as changes.
 func TestOperatorChanges(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_EXTSTORAGE__ENABLED=true")
@@ -68,7 +68,7 @@ func TestOperatorChanges(t *testing.T) {
 	}
 }
 
-// wantLines checks the lines of changes since the last call, without their time, IDs and texts of errors.
+// wantLines checks the changes logged since the last call, without times, IDs and error texts.
 func wantLines(t *testing.T, log *logged, want ...string) {
 	t.Helper()
 	var lines []string

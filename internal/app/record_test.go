@@ -19,8 +19,8 @@ import (
 	"holdfast/internal/web/webtest"
 )
 
-// TestChangesAreRecorded walks the operations of all services: each one that changes something, and each file with secrets, is recorded
-// once by the console and once by its route, and nothing else is. The services are not open, so the operations fail; that is recorded, too.
+// TestChangesAreRecorded checks that exactly the changes and the files with secrets are recorded, once by the console
+// and once by the route. The services are not open, so the operations fail, which is also recorded.
 func TestChangesAreRecorded(t *testing.T) {
 	t.Parallel()
 	byConsole, byRoute := 0, 0
@@ -60,7 +60,7 @@ func TestChangesAreRecorded(t *testing.T) {
 	}
 }
 
-// press runs an operation as its button, its form or its link in the console does. A list and a read have none.
+// press runs an operation from its button, form or link in the console. It returns false for lists and reads.
 func press(t *testing.T, o *operate.Operation, all []service.Page) (has bool) {
 	t.Helper()
 	for _, p := range all {
@@ -87,7 +87,6 @@ func press(t *testing.T, o *operate.Operation, all []service.Page) (has bool) {
 	return false
 }
 
-// request sends a request for an operation.
 func request(t *testing.T, at string, route adminapi.Route, o *operate.Operation) {
 	t.Helper()
 	r := webtest.Request(t, at, route.Method, route.Path, http.NoBody)

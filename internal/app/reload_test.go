@@ -41,7 +41,7 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// take returns what was written since the last call.
+// take returns and clears the text.
 func (b *lockedBuffer) take() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -50,14 +50,14 @@ func (b *lockedBuffer) take() string {
 	return text
 }
 
-// reloadable is a server that reads its configuration again. Its listeners are handlers.
+// reloadable is a server with reloads, whose listeners are handlers.
 type reloadable struct {
 	*App
 	t        *testing.T
 	log      lockedBuffer
 	environ  []string
 	file     string
-	flags    []conf.Flag // of the next reload
+	flags    []conf.Flag // for the next reload
 	main     http.Handler
 	admin    http.Handler
 	signals  chan os.Signal
@@ -101,7 +101,7 @@ func (r *reloadable) write(text string) {
 	}
 }
 
-// read reads the configuration, with the flags of a test, which are not checked.
+// read reads the configuration with the test's unchecked flags.
 func (r *reloadable) read() (*Config, error) {
 	cfg, _, err := Load(Services(), r.file, r.environ)
 	if err == nil && len(r.flags) > 0 {
@@ -110,7 +110,6 @@ func (r *reloadable) read() (*Config, error) {
 	return cfg, err
 }
 
-// must reloads, and returns what was done.
 func (r *reloadable) must() overview.Reloaded {
 	r.t.Helper()
 	done, err := r.reload(r.t.Context())
@@ -120,7 +119,6 @@ func (r *reloadable) must() overview.Reloaded {
 	return done
 }
 
-// send requests a path of the main listener.
 func (r *reloadable) send(method, path string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	q := httptest.NewRequest(method, path, http.NoBody)
@@ -129,15 +127,15 @@ func (r *reloadable) send(method, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// effect shows that a server uses the value of a setting.
+// effect shows that a server uses a setting.
 type effect struct {
-	text string // the new value, as on the command line
-	was  string // what see returns before the reload
-	is   string // and after it
+	text string // new value, as on the command line
+	was  string // result of see before the reload
+	is   string // and afterwards
 	see  func(*reloadable) string
 }
 
-// effects of all settings of the server that a reload applies. The tests of services see those of theirs (servicetest.Reloads).
+// effects are for the server's own reloadable settings. Services test theirs with servicetest.Reloads.
 var effects = map[string]effect{
 	"server.trusted_proxies": {"10.9.9.9", "false, false", "true, true", func(r *reloadable) string {
 		ip := netip.MustParseAddr("10.9.9.9")
@@ -154,7 +152,7 @@ var effects = map[string]effect{
 	"server.request_memory": {"300000000", "268435456", "300000000", func(r *reloadable) string { return fmt.Sprint(r.memory.Stats().Capacity) }},
 	"server.queue_wait": {"1ms", "", "503", func(r *reloadable) string {
 		if r.current().Server.QueueWait > 1e9 {
-			return "" // it would take as long
+			return "" // it would take equally long
 		}
 		r.gate.Resize(1, r.current().Server.QueueWait)
 		defer r.occupy(r.t)()
@@ -189,7 +187,7 @@ var effects = map[string]effect{
 	"alerts.disk_days":   {"3", "7", "3", func(r *reloadable) string { return fmt.Sprint(r.alerts.Settings().DiskDays) }},
 }
 
-// serviceEffect returns another value of a setting of a service. The service has to take it.
+// serviceEffect returns another value of a service setting, which the service must accept.
 func serviceEffect(path string) (e effect) {
 	value := func(c *Config) string {
 		for _, s := range conf.Settings(c.sections(), c.report) {
@@ -207,7 +205,7 @@ func serviceEffect(path string) (e effect) {
 	switch {
 	case e.was == "true" || e.was == "false":
 		e.is = strconv.FormatBool(e.was == "false")
-	case path == "syncstorage.limits.max_post_bytes": // the largest that a body may have
+	case path == "syncstorage.limits.max_post_bytes": // maximum body size
 		e.is = strconv.FormatInt(n-1, 10)
 	case notInteger == nil:
 		e.is = strconv.FormatInt(n+1, 10)
@@ -224,15 +222,13 @@ func serviceEffect(path string) (e effect) {
 
 func seeDrain(r *reloadable) string { return fmt.Sprint(r.drainTimes()) }
 
-// logs reports whether the log of a request has a text.
 func (r *reloadable) logs(text string) string {
 	r.log.take()
 	r.send(http.MethodGet, "/")
 	return fmt.Sprint(strings.Contains(r.log.take(), text))
 }
 
-// TestReloadedSettings changes every setting that declares that a reload applies it, one by one, and sees that the server uses it. So
-// no setting can be declared without being applied.
+// TestReloadedSettings changes each setting tagged reload and checks that the server uses the new value.
 func TestReloadedSettings(t *testing.T) {
 	t.Parallel()
 	services := openReloadable(t)
@@ -242,7 +238,7 @@ func TestReloadedSettings(t *testing.T) {
 		case known:
 			t.Run(path, func(t *testing.T) {
 				t.Parallel()
-				e.check(openReloadable(t, "HOLDFAST_BACKUP__URL=file:///backups"), path) // a schedule needs one
+				e.check(openReloadable(t, "HOLDFAST_BACKUP__URL=file:///backups"), path) // required by a schedule
 			})
 		case slices.ContainsFunc(Services(), func(s service.Service) bool { return s.Name == name }):
 			serviceEffect(path).check(services, path)
@@ -257,7 +253,7 @@ func TestReloadedSettings(t *testing.T) {
 	}
 }
 
-// check changes a setting and sees the effect, and then the former value again.
+// check changes a setting, checks the effect, and restores the former value.
 func (e effect) check(r *reloadable, path string) {
 	t := r.t
 	t.Helper()
@@ -287,7 +283,7 @@ func (e effect) check(r *reloadable, path string) {
 	}
 }
 
-// TestSettingsNeedRestart changes every other setting. Each is reported, and stays as it is.
+// TestSettingsNeedRestart checks that a reload reports every other setting and does not change it.
 func TestSettingsNeedRestart(t *testing.T) {
 	t.Parallel()
 	r := openReloadable(t)
@@ -299,7 +295,7 @@ func TestSettingsNeedRestart(t *testing.T) {
 			continue
 		}
 		tested++
-		// One of these is another valid value of the type.
+		// At least one is a different valid value of the type.
 		for _, text := range []string{"true", "false", "77", "7.5", "77s", "other"} {
 			r.flags = []conf.Flag{{Name: "--test", Path: s.Path, Value: text}}
 			if cfg, err := r.read(); err == nil && slices.Contains(conf.Changes(r.current().sections(), cfg.sections()), conf.Change{Path: s.Path}) {
@@ -326,7 +322,8 @@ func TestSettingsNeedRestart(t *testing.T) {
 	}
 }
 
-// A configuration with a problem changes nothing, also not what is right in it, and is reported until it is corrected.
+// TestReloadAllOrNothing checks that an invalid configuration changes nothing, including its valid settings, and is
+// reported until it is corrected.
 func TestReloadAllOrNothing(t *testing.T) {
 	t.Parallel()
 	r := openReloadable(t)
@@ -355,7 +352,7 @@ func TestReloadAllOrNothing(t *testing.T) {
 	r.environ[0] = "HOLDFAST_SERVER__ADMIN_TOKEN=" + reloadedSecret
 	r.write("log.level = \"debug\"\nserver.max_requests = 9\nserver.listen = \":1\"\n")
 	r.signals <- syscall.SIGHUP
-	r.signals <- syscall.SIGHUP // is taken when the first reload has ended
+	r.signals <- syscall.SIGHUP // handled after the first reload
 	log := r.log.take()
 	for _, want := range []string{`msg="settings applied" settings="[server.max_requests log.level]"`, `level=WARN msg="settings need a restart" settings=[server.listen]`} {
 		if !strings.Contains(log, want) {
@@ -367,7 +364,7 @@ func TestReloadAllOrNothing(t *testing.T) {
 	}
 }
 
-// A reload uses a new certificate at once. One that cannot be used is refused with everything else.
+// TestReloadCertificate checks that a reload uses a new certificate at once. An unusable certificate fails the reload.
 func TestReloadCertificate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -404,7 +401,8 @@ func TestReloadCertificate(t *testing.T) {
 	}
 }
 
-// The page Settings has a button for a reload, and shows what waits for a restart. A viewer token that is removed ends its sessions.
+// TestReloadPage checks the reload button and the settings that wait for a restart. Removing a viewer token ends its
+// sessions.
 func TestReloadPage(t *testing.T) {
 	t.Parallel()
 	r := openReloadable(t, "HOLDFAST_SERVER__VIEWER_TOKEN="+viewerToken)
@@ -437,12 +435,11 @@ func TestReloadPage(t *testing.T) {
 	}
 }
 
-// TestReloadUnderLoad reloads while clients send requests that use all that a reload changes. None of them fails.
+// TestReloadUnderLoad checks that no request fails while a reload changes everything that it uses.
 func TestReloadUnderLoad(t *testing.T) {
 	t.Parallel()
 	r := openReloadable(t, "HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_GUEST__BOTS__ENABLED=false")
 	var failed, served atomic.Int64
-	// visit sends requests, and reports whether none failed.
 	visit := func() bool {
 		for _, q := range [][2]string{{http.MethodGet, "/"}, {http.MethodGet, "/__heartbeat__"}, {http.MethodPost, "/bff/consumer/v1/session"}} {
 			if w := r.send(q[0], q[1]); w.Code >= http.StatusBadRequest {
@@ -501,7 +498,7 @@ bootstrap = %[2]d
 		if done := r.must(); len(done.Applied) < 8 || len(done.Restart) > 0 {
 			t.Errorf("%+v", done)
 		}
-		for served.Load() < before+3 && failed.Load() == 0 { // some with these settings
+		for served.Load() < before+3 && failed.Load() == 0 { // serve some requests with these settings
 			runtime.Gosched()
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"holdfast/internal/backup"
 )
 
-// deletesOther are deletions of data that belongs to no person and no tenant.
+// deletesOther are deletions of data without a person or tenant.
 var deletesOther = map[string]string{
 	"buckets accounts/delete":          "an account without buckets stores nothing",
 	"buckets lifecycle/delete":         "a rule names objects by prefix, not persons",
@@ -32,8 +32,8 @@ var deletesOther = map[string]string{
 	"guest dead-letters/drop-all":      "an event has the ID of a session, which says nothing without its cookie",
 }
 
-// TestDeletionsSayWhatRemains walks the operations that delete something: those that delete the data of a person or a tenant say
-// where copies remain, and until when.
+// TestDeletionsSayWhatRemains checks that operations which delete a person's or tenant's data report where copies
+// remain, and until when.
 func TestDeletionsSayWhatRemains(t *testing.T) {
 	t.Parallel()
 	found := 0
@@ -54,8 +54,8 @@ func TestDeletionsSayWhatRemains(t *testing.T) {
 	}
 }
 
-// A deletion through the admin listener names a backup in a folder, and the date by which the replica has forgotten the data. A backup
-// from before a session has nothing of it.
+// TestDeletionsNameCopies checks that a deletion by the admin listener reports a backup folder, and the date by which
+// the replica forgets the data. A backup from before the session does not contain it.
 func TestDeletionsNameCopies(t *testing.T) {
 	t.Parallel()
 	cfg, _, err := Load(Services(), "", []string{"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_REPLICA__URL=file://" + filepath.ToSlash(t.TempDir()), "HOLDFAST_REPLICA__KEEP=3d"})
@@ -102,7 +102,7 @@ func TestDeletionsNameCopies(t *testing.T) {
 			t.Errorf("%s: %+v", path, got)
 			continue
 		}
-		if in := time.Until(got[0].Until); in < 7*24*time.Hour || in > 9*24*time.Hour { // the retention is longer than the rule
+		if in := time.Until(got[0].Until); in < 7*24*time.Hour || in > 9*24*time.Hour { // the retention exceeds the rule's
 			t.Errorf("%s: the replica has it for %v", path, in)
 		}
 	}

@@ -27,15 +27,15 @@ import (
 const (
 	someTenant  = "11111111-2222-4333-8444-555555555555"
 	someInstall = "99999999-2222-4333-8444-555555555555"
-	someKey     = "rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrr" // secret of all tokens
+	someKey     = "rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrr" // secret for all tokens
 
 	jsonMedia = "application/json"
 	formMedia = "application/x-www-form-urlencoded"
 
-	longName = 900 // bytes of names in lists
+	longName = 900 // bytes per name in lists
 )
 
-// openCharged opens a server and fills it, so that its lists are long.
+// openCharged fills a server, so that its lists are long.
 func openCharged(t *testing.T) *chargedWalk {
 	t.Helper()
 	w := &chargedWalk{tokens: map[string]string{}}
@@ -51,7 +51,6 @@ func openCharged(t *testing.T) *chargedWalk {
 	return w
 }
 
-// authorize gets the credentials of all listeners.
 func (w *chargedWalk) authorize() {
 	w.t.Helper()
 	sign := func(prefix, audience string, claims map[string]any, keys ...bearer.Key) {
@@ -92,7 +91,6 @@ func (w *chargedWalk) authorize() {
 	w.operator = w.cookie(service.Admin, http.MethodGet, w.app.console.NewLink())
 }
 
-// cookie returns the value of the cookie that an answer sets.
 func (w *chargedWalk) cookie(listener, method, path string) string {
 	w.t.Helper()
 	rec := httptest.NewRecorder()
@@ -104,7 +102,6 @@ func (w *chargedWalk) cookie(listener, method, path string) string {
 	return ""
 }
 
-// must sends a request that succeeds, and returns the body of the answer.
 func (w *chargedWalk) must(r *route) string {
 	w.t.Helper()
 	rec := httptest.NewRecorder()
@@ -115,7 +112,6 @@ func (w *chargedWalk) must(r *route) string {
 	return rec.Body.String()
 }
 
-// fillBuckets stores objects, uploads and buckets with long names and large settings.
 func (w *chargedWalk) fillBuckets() {
 	w.t.Helper()
 	s3 := func(method, path, body string) string {
@@ -151,13 +147,12 @@ func (w *chargedWalk) fillBuckets() {
 	}
 }
 
-// largestCORS is a CORS configuration of almost 64 KB.
+// largestCORS returns a CORS configuration of almost 64 KB.
 func largestCORS() string {
 	rule := "<CORSRule><AllowedMethod>GET</AllowedMethod>" + strings.Repeat("<AllowedOrigin>https://example.com</AllowedOrigin>", 12) + "</CORSRule>"
 	return "<CORSConfiguration>" + strings.Repeat(rule, 95) + "</CORSConfiguration>"
 }
 
-// tags is a set of tags.
 func tags(n, size int) string {
 	var b strings.Builder
 	for i := range n {
@@ -166,7 +161,6 @@ func tags(n, size int) string {
 	return "<Tagging><TagSet>" + b.String() + "</TagSet></Tagging>"
 }
 
-// fillSync stores records of a user.
 func (w *chargedWalk) fillSync() {
 	w.t.Helper()
 	for range 2 {
@@ -177,7 +171,6 @@ func (w *chargedWalk) fillSync() {
 	}
 }
 
-// records are records of sync.
 func records(n int) string {
 	all := make([]map[string]any, n)
 	for i := range all {
@@ -187,7 +180,6 @@ func records(n int) string {
 	return string(text)
 }
 
-// items are records of extension storage.
 func items(n int) string {
 	all := make([]map[string]any, n)
 	for i := range all {
@@ -205,7 +197,7 @@ func (w *chargedWalk) fillExtensions() {
 	}
 }
 
-// routes returns all routes of all listeners, reads before writes and deletions at the end.
+// routes returns all routes of all listeners: reads before writes, and deletions last.
 func (w *chargedWalk) routes() []route {
 	w.t.Helper()
 	all := slices.Concat(w.described(), w.s3(), w.sync(), w.demo(), w.operators())
@@ -216,7 +208,7 @@ func (w *chargedWalk) routes() []route {
 	return all
 }
 
-// demo returns the routes of the demo, which no description has.
+// demo returns the demo's routes, which no API description contains.
 func (w *chargedWalk) demo() (all []route) {
 	for path, body := range map[string]string{
 		"/arrivals": `{"handoffId":"x","token":"` + strings.Repeat("t", 10_000) + `","attempt":"x"}`, "/suspension": `{"tenantId":"` + someTenant + `"}`, "/hot-state": "", "/live": "",
@@ -229,8 +221,8 @@ func (w *chargedWalk) demo() (all []route) {
 	return all
 }
 
-// wantEachRoute fails for a route that a service declares on a listener, and that the walk does not have. A HEAD is a GET without its body;
-// operations on the admin listener are those of the descriptions, which TestOperations compares.
+// wantEachRoute fails for declared routes that the walk lacks. HEAD counts as GET. Operations on the admin listener
+// are in the API descriptions, which TestOperations compares.
 func (w *chargedWalk) wantEachRoute(all []route) {
 	w.t.Helper()
 	walked := func(m *service.Mount, one web.Route) bool {
@@ -257,19 +249,17 @@ func (w *chargedWalk) wantEachRoute(all []route) {
 	}
 }
 
-// describedAPIs are the descriptions of APIs.
 var describedAPIs = []string{
 	"../extstorage/httpapi/openapi.json", "../buckets/httpapi/openapi.json", "../guest/httpapi/openapi.json", "../tokenserver/httpapi/openapi-admin.json",
 	"../syncstorage/httpapi/openapi-admin.json", "../buckets/httpapi/openapi-admin.json", "../extstorage/httpapi/openapi-admin.json", "openapi-admin.json",
 }
 
-// filler are the names in paths of the descriptions of APIs.
+// filler replaces parameters in the API descriptions' paths.
 var filler = strings.NewReplacer("{account}", "main", "{bucket}", "photos", "{object}", "tagged", "{install}", someInstall, "{namespace}", "a",
 	"{key}", "001", "{version}", "1", "{propertyId}", "22222222-2222-4222-8222-000000000001", "{tenantId}", someTenant, "{country}", "AT", "{region}", "Vienna",
 	"{srsId}", "srs_01J8ZQ4Y7N5M3K2H1G0F9E8D7B", "{id}", "bhd_01J8ZQ4Y7N5M3K2H1G0F9E8D7B", "{event}", someTenant, "{job}", "purge", "{session}", "gms_01J8ZQ4Y7N5M3K2H1G0F9E8D7B",
 	"{node}", "https:%2F%2Fsync.example.org", "{uid}", "1", "{tenant}", someTenant, "{seq}", "1", "{run}", "unknown", "{service}", "unknown")
 
-// described returns the routes of the descriptions of APIs.
 func (w *chargedWalk) described() (all []route) {
 	for _, name := range describedAPIs {
 		text, err := os.ReadFile(filepath.FromSlash(name))
@@ -313,7 +303,7 @@ func (w *chargedWalk) described() (all []route) {
 	return all
 }
 
-// longerBy are queries of reads whose answers are longer with them.
+// longerBy are queries that lengthen responses.
 var longerBy = map[string]struct {
 	query string
 	least int
@@ -322,7 +312,7 @@ var longerBy = map[string]struct {
 	"/ext/v1/installs/{install}/namespaces/{namespace}/records": {"?values=true", 25 * 5_000},
 }
 
-// largestOf returns the largest body of a described route, and what its answer has at least.
+// largestOf returns a described route's largest body, and its response's minimum length.
 func largestOf(method, template string) (body string, least int) {
 	many := `{"items":[` + strings.TrimSuffix(strings.Repeat(`{"page":"home"},`, 100), ",") + `]}`
 	switch method + " " + template[strings.LastIndexByte(strings.TrimSuffix(template, "/"), '/'):] {
@@ -333,7 +323,7 @@ func largestOf(method, template string) (body string, least int) {
 	case "GET /{batch}":
 		return "", 200 * longName
 	case "GET /changes":
-		if strings.Contains(template, "/installs/") { // of records; the log of operators' changes is short here
+		if strings.Contains(template, "/installs/") { // records; the operators' change log is short here
 			return "", 100 * 50
 		}
 	case "GET /export":
@@ -343,7 +333,7 @@ func largestOf(method, template string) (body string, least int) {
 		case strings.Contains(template, "/users/"):
 			return "", 150 * 10_000
 		}
-		return "", 0 // few keys and schemas, and an account that has not signed in
+		return "", 0 // few keys and schemas, and an account that never signed in
 	case "GET /wishlist":
 		return "", 100 * 100
 	case "POST /records", "POST /batch":
@@ -358,7 +348,6 @@ func largestOf(method, template string) (body string, least int) {
 	return `{"value":{"text":"` + strings.Repeat("v", 200_000) + `"}}`, 0
 }
 
-// s3 returns the routes of S3.
 func (w *chargedWalk) s3() []route {
 	all := []route{{listener: buckets.Listener, method: http.MethodGet, path: "/", least: 2 << 10}}
 	for _, of := range s3api.Routes() {
@@ -424,7 +413,6 @@ func deletion(n int) string {
 	return "<Delete>" + b.String() + "</Delete>"
 }
 
-// sync returns the routes of sync storage and accounts.
 func (w *chargedWalk) sync() (all []route) {
 	add := func(method, path, body string, least int) {
 		all = append(all, route{service.Main, method, path, body, jsonMedia, least, ""})
@@ -451,8 +439,8 @@ func (w *chargedWalk) sync() (all []route) {
 	return all
 }
 
-// operators returns the routes of the admin listener that no description has: its own, and the pages of the
-// console with their forms.
+// operators returns the admin listener's routes that no API description contains: its own, and the console's pages and
+// forms.
 func (w *chargedWalk) operators() (all []route) {
 	add := func(method, path, body, media string) {
 		all = append(all, route{service.Admin, method, path, body, media, 0, ""})
@@ -470,7 +458,7 @@ func (w *chargedWalk) operators() (all []route) {
 	return append(all, w.pages()...)
 }
 
-// pages returns the pages of the console, and the forms of their actions with long values.
+// pages returns the console's pages, and its forms with long values.
 func (w *chargedWalk) pages() (all []route) {
 	w.t.Helper()
 	for _, path := range w.app.consolePaths() {
@@ -490,7 +478,7 @@ func (w *chargedWalk) pages() (all []route) {
 		for j := range s.Pages {
 			for _, action := range s.Pages[j].Actions {
 				if action.Name == "end-all" {
-					continue // it would end the session that sends the forms
+					continue // it would end the session
 				}
 				all = append(all, route{service.Admin, http.MethodPost, consolePath(s, &s.Pages[j]) + "?do=" + action.Name, body, formMedia, 0, ""})
 			}
@@ -499,7 +487,6 @@ func (w *chargedWalk) pages() (all []route) {
 	return all
 }
 
-// consolePaths returns the paths of the console.
 func (a *App) consolePaths() []string {
 	all := []string{"/console", "/console/", "/console/sign-in", "/console/static/x", "/console/unknown", "/console/choices?in=buckets&kind=folder&field=to-folder&account=main&bucket=photos"}
 	for i := range a.console.Sections {

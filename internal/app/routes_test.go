@@ -24,45 +24,45 @@ import (
 
 const (
 	chargedClients = 6
-	uncharged      = 24 << 10 // bytes that a request takes besides what is charged: its header, its handler, short buffers
-	mostList       = 1 << 20  // bytes that a list of buckets or objects may hold
+	uncharged      = 24 << 10 // bytes per request that are not charged: its header, its handler, short buffers
+	mostList       = 1 << 20  // maximum bytes of a bucket or object list
 )
 
 // bodyLengths are tried until a route accepts a length.
 var bodyLengths = []int{1 << 20, 60 << 10, 14 << 10}
 
-// chargedWalk is a walk of all routes with valid credentials.
+// chargedWalk requests all routes with valid credentials.
 type chargedWalk struct {
 	*walk
 
 	tokens          map[string]string
 	hawkID, hawkKey string
-	guest, operator string // cookies
+	guest, operator string
 	uploadID, batch string
-	keys            atomic.Int64          // idempotency keys that were used
-	now             atomic.Pointer[route] // the only request under way; nil: none or several
+	keys            atomic.Int64
+	now             atomic.Pointer[route] // the only current request; nil: none or several
 }
 
-// route is a route of a listener, with its largest request.
+// route is a route with its largest request.
 type route struct {
 	listener, method, path string
 
 	body  string
 	media string
-	least int // bytes that the largest answer has at least; 0: it is short
+	least int // minimum bytes of the largest response; 0: short
 
-	condition string // a header, If-None-Match: "" for none
+	condition string // If-None-Match header, or ""
 }
 
 func (r *route) String() string { return r.listener + ": " + r.method + " " + r.path }
 
-// stalledClient is an http.ResponseWriter and a body of a client that neither reads nor sends more.
+// stalledClient is an http.ResponseWriter and request body of a client that stops reading and sending.
 type stalledClient struct {
 	header  http.Header
 	status  int
 	sent    int
 	held    bool   // the server waits for the rest of the body
-	stalled func() // called before the first byte of an answer, and instead of the end of a body
+	stalled func() // called before the first byte of a response, and instead of the end of a body
 }
 
 func (c *stalledClient) Header() http.Header    { return c.header }
@@ -76,20 +76,18 @@ func (c *stalledClient) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Read implements io.Reader: the rest of a body.
 func (c *stalledClient) Read([]byte) (int, error) {
 	c.held = true
 	c.stalled()
 	return 0, io.ErrUnexpectedEOF
 }
 
-// measured is by how many bytes the heap and the charged memory grow while several clients stall, with an answer.
+// measured is the growth in heap and charged memory while several clients stall, with a response.
 type measured struct {
 	heap, charged int64
 	*stalledClient
 }
 
-// measure sends a request of several clients that stall.
 func (w *chargedWalk) measure(r *route, cut bool) measured {
 	w.t.Helper()
 	serve := func(stalled func()) *stalledClient {
@@ -105,7 +103,7 @@ func (w *chargedWalk) measure(r *route, cut bool) measured {
 	w.now.Store(r)
 	first := serve(func() {}) // prepares statements and fills caches
 	w.now.Store(nil)
-	if first.status == http.StatusRequestEntityTooLarge { // nothing is held
+	if first.status == http.StatusRequestEntityTooLarge { // the body was not read
 		return measured{stalledClient: first}
 	}
 	before, used := webtest.HeapBytes(), w.used()
@@ -131,8 +129,8 @@ func (w *chargedWalk) measure(r *route, cut bool) measured {
 	return measured{heap, charged, first}
 }
 
-// watchStatements fails for statements of a request that has no slot. The admin listener has no gate, and heartbeats
-// share one check.
+// watchStatements fails for statements by requests without a slot. The admin listener has no gate, and heartbeats
+// share a check.
 func (w *chargedWalk) watchStatements() {
 	w.app.metrics.OnStatement(func(of, statement string) {
 		if r := w.now.Load(); r != nil && r.listener != service.Admin && r.path != heartbeatPath && w.app.gate.Stats().Active == 0 {
@@ -145,7 +143,7 @@ func (w *chargedWalk) used() int64 {
 	return w.app.memory.Stats().Used + w.app.operatorMemory.Stats().Used
 }
 
-// request returns a request with valid credentials. If it is cut, the body does not end.
+// request returns a request with valid credentials. If cut, the body does not end.
 func (w *chargedWalk) request(r *route, cut bool, rest io.Reader) *http.Request {
 	body := io.Reader(strings.NewReader(r.body))
 	if cut {
@@ -166,7 +164,6 @@ func (w *chargedWalk) request(r *route, cut bool, rest io.Reader) *http.Request 
 	return req
 }
 
-// sign adds the credentials that the route takes.
 func (w *chargedWalk) sign(r *route, req *http.Request) {
 	path := req.URL.EscapedPath()
 	switch {
@@ -199,13 +196,13 @@ func (w *chargedWalk) sign(r *route, req *http.Request) {
 	}
 }
 
-// TestEveryRouteIsCharged: on every route of every listener, the memory of a request whose client
-// sends no more of its body, or reads nothing of the answer, is charged.
+// TestEveryRouteIsCharged checks on all routes that memory is charged while the client stops sending the body or
+// reading the response.
 func TestEveryRouteIsCharged(t *testing.T) { //nolint:paralleltest // it measures the heap
 	if testing.Short() {
 		t.Skip("takes a minute: run without -short")
 	}
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // thousands of collections take a third less of a processor
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // thousands of collections use a third less CPU time
 	w := openCharged(t)
 	w.watchStatements()
 	all := w.routes()
@@ -229,7 +226,7 @@ func TestEveryRouteIsCharged(t *testing.T) { //nolint:paralleltest // it measure
 	}
 }
 
-// holdBodies sends bodies that do not end, as long as the route takes them.
+// holdBodies sends endless bodies to a route.
 func (w *chargedWalk) holdBodies(r *route) {
 	w.t.Helper()
 	for _, length := range bodyLengths {
@@ -244,7 +241,7 @@ func (w *chargedWalk) holdBodies(r *route) {
 		if m.heap > m.charged+chargedClients*uncharged {
 			w.t.Errorf("%s: %d bytes of the heap, but %d are charged, for %d bodies of %d bytes that do not end", r, m.heap, m.charged, chargedClients, len(cut.body))
 		}
-		// Short bodies are less than what is not charged.
+		// Short bodies are smaller than the uncharged memory.
 		if all := int64(chargedClients * len(cut.body)); length < bodyLengths[0] && m.held && m.charged < all {
 			w.t.Errorf("%s: %d bytes are charged for %d bodies of %d bytes that do not end", r, m.charged, chargedClients, len(cut.body))
 		}

@@ -23,7 +23,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// occupy takes the only slot of the gate until the returned function is called.
+// occupy takes the gate's only slot until release is called.
 func (a *App) occupy(t *testing.T) (release func()) {
 	t.Helper()
 	holds, end, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -45,18 +45,18 @@ func (a *App) occupy(t *testing.T) (release func()) {
 	return func() { close(end); <-ended }
 }
 
-// walk is a walk of all listeners with requests of anybody.
+// walk sends requests by unknown clients to all listeners.
 type walk struct {
 	t         *testing.T
 	app       *App
 	listeners map[string]http.Handler
-	served    map[string]int // requests, by mount
+	served    map[string]int
 	known     sigv4test.Signer
 }
 
-// TestNoDatabaseWithoutSlot: while no slot is free, no request without valid credentials
-// reaches a database, on any listener, and no request of S3 with valid ones. On the admin
-// listener, which has no gate, no request without the admin token does.
+// TestNoDatabaseWithoutSlot checks that while no slot is free, no request without valid credentials, and no S3
+// request, reaches a database. On the admin listener, which has no gate, this applies to requests without the admin
+// token.
 func TestNoDatabaseWithoutSlot(t *testing.T) {
 	t.Parallel()
 	w := openWalk(t, "max_requests = 1\nqueue_wait = \"1ms\"", "")
@@ -89,7 +89,7 @@ func TestNoDatabaseWithoutSlot(t *testing.T) {
 			release()
 			warm := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
 			w.known.Sign(warm, sigv4test.Unsigned, time.Now())
-			if got := w.send(buckets.Listener, warm); got != http.StatusOK { // now the key is known
+			if got := w.send(buckets.Listener, warm); got != http.StatusOK { // now the key is cached
 				t.Fatalf("list buckets: %d", got)
 			}
 			release = w.app.occupy(t)
@@ -104,7 +104,6 @@ func TestNoDatabaseWithoutSlot(t *testing.T) {
 	}
 }
 
-// openWalk opens a server with settings of the section server, and with more sections.
 func openWalk(t *testing.T, settings, sections string) *walk {
 	t.Helper()
 	w := &walk{t: t, listeners: map[string]http.Handler{}, served: map[string]int{}, known: sigv4test.Signer{AccessKeyID: "HFKNOWN", Secret: strings.Repeat("s", 40), Region: "us-east-1"}}
@@ -167,7 +166,6 @@ secret_key = "%[3]s"
 	return w
 }
 
-// send sends a request to a listener and returns the status.
 func (w *walk) send(listener string, r *http.Request) int {
 	rec := httptest.NewRecorder()
 	w.listeners[listener].ServeHTTP(rec, r)
@@ -176,15 +174,15 @@ func (w *walk) send(listener string, r *http.Request) int {
 
 const heartbeatPath = "/__heartbeat__"
 
-// stopClock stops the clock of the server, and returns how it is advanced.
+// stopClock stops the server's clock.
 func (w *walk) stopClock() (advance func(time.Duration)) {
 	now := time.Now()
 	w.app.now = func() time.Time { return now }
 	return func(d time.Duration) { now = now.Add(d) }
 }
 
-// TestHeartbeatsShareOneCheck: heartbeats, which anybody may request and which need no slot, ask the
-// databases once in a second, however many there are.
+// TestHeartbeatsShareOneCheck checks that heartbeats, which need neither credentials nor a slot, query the databases
+// at most once a second.
 func TestHeartbeatsShareOneCheck(t *testing.T) {
 	t.Parallel()
 	w := openWalk(t, "", "")
@@ -211,16 +209,14 @@ func TestHeartbeatsShareOneCheck(t *testing.T) {
 		t.Errorf("50 heartbeats in the same second run %d statements", n)
 	}
 	advance(heartbeatAge)
-	if n := burst(50); n == 0 || n > one { // the first one also reads what is kept
+	if n := burst(50); n == 0 || n > one { // the first also fills a cache
 		t.Errorf("50 heartbeats a second later run %d statements, one runs %d", n, one)
 	}
 }
 
-// target is a path on a listener.
 type target struct{ listener, path string }
 
-// targets returns the paths of all mounts: those that they name, those of the
-// descriptions of the APIs, and those that neither lists.
+// targets returns the paths of all mounts: declared paths, paths in API descriptions, and unlisted paths.
 func (w *walk) targets() (all []target) {
 	add := func(listener string, paths ...string) {
 		for _, p := range paths {
@@ -263,16 +259,15 @@ func (w *walk) targets() (all []target) {
 		}
 		add(buckets.Listener, path+"?"+r.Parameter)
 	}
-	add(service.Main, heartbeatPath) // repeats the result of the last one
-	// Not /readyz and /metrics, which are for monitoring and ask the databases.
+	add(service.Main, heartbeatPath) // repeats the last result
+	// Not /readyz and /metrics, which monitoring uses and which query the databases.
 	add(service.Admin, "/", "/livez", "/version", "/read-only", "/debug/pprof/")
 	add(service.Admin, w.app.consolePaths()...)
 	slices.SortFunc(all, func(a, b target) int { return strings.Compare(a.listener+a.path, b.listener+b.path) })
 	return slices.Compact(all)
 }
 
-// strangers are the credentials of clients that the server does not know, or that cannot
-// be verified, by what they are.
+// strangers are unknown or unverifiable credentials by name.
 func (w *walk) strangers() map[string]func(*http.Request) {
 	header := func(name, value string) func(*http.Request) {
 		return func(r *http.Request) { r.Header.Set(name, value) }
@@ -310,7 +305,6 @@ func (w *walk) strangers() map[string]func(*http.Request) {
 	}
 }
 
-// attempt is a request that must not reach a database.
 type attempt struct {
 	target
 
@@ -318,7 +312,7 @@ type attempt struct {
 	sign        func(*http.Request)
 }
 
-// refuse sends requests, and again one by one if a statement was run.
+// refuse sends the requests, and sends them again individually if a statement was run.
 func (w *walk) refuse(all []attempt) {
 	w.t.Helper()
 	before := w.app.metrics.Statements()
@@ -341,7 +335,6 @@ func (w *walk) refuse(all []attempt) {
 	}
 }
 
-// try sends a request.
 func (w *walk) try(a *attempt) (status int) {
 	var body io.Reader = http.NoBody
 	if a.method == http.MethodPut || a.method == http.MethodPost || a.method == http.MethodPatch {

@@ -14,7 +14,6 @@ import (
 	"holdfast/internal/operate"
 )
 
-// operations are what an operator can do with toys.
 func (t *toy) operations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{Path: "toys", Doc: "List the toys", Group: "Manage toys", Title: "Toys", Empty: "There are no toys."}, t.listToys),
@@ -43,7 +42,6 @@ type broken struct {
 	Toys int `json:"toys"`
 }
 
-// Notice implements operate.Changed.
 func (b broken) Notice() string { return service.Count(int64(b.Toys), "toy") + " broken" }
 
 func (t *toy) breakToy(ctx context.Context, in toyInput) (b broken, err error) {
@@ -69,7 +67,7 @@ func (t *toy) remove(ctx context.Context, sql string, args ...any) (n int, err e
 
 const toyToken = "an admin token of at least 32 bytes"
 
-// toyOperations: each of three declared operations is a command, a page or a button, and a route of the admin listener.
+// toyOperations checks that each declared operation is a command, a page or a button, and an admin route.
 func toyOperations(t *testing.T, toys, admin string, run func(args ...string) (int, string)) {
 	t.Helper()
 	for _, body := range []string{"a", "b", "c", "d"} {

@@ -31,7 +31,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// toy is a whole service in sixty lines. It stores the bodies of requests.
+// toy is a complete service in sixty lines. It stores request bodies.
 type toy struct {
 	Enabled bool `toml:"enabled" doc:"Serve the toy."`
 	settings.Database
@@ -101,14 +101,13 @@ func (t *toy) exec(ctx context.Context, sql string, args ...any) error {
 	return t.db.Write(ctx, "toy", func(c *sqlite.Conn) error { return sqlitedb.Exec(c, sql, args...) })
 }
 
-// withToy returns the services of this release and the toy.
 func withToy() (*toy, []service.Service) {
 	t := &toy{Enabled: true, Database: settings.DefaultDatabase(), Most: 10}
 	return t, append(app.Services(), service.Service{Name: "toy", Doc: "A toy.", Config: t, Listeners: t.listeners, Open: t.open, Commands: t.commands, Operations: t.operations()})
 }
 
-// One entry in the list adds a service: it is configured, served, checked, migrated,
-// measured, swept, backed up and shut down, and has commands and operations.
+// TestToyService checks that a single list entry adds a service: it is configured, served, checked, migrated,
+// measured, swept, backed up and shut down, and its commands and operations are available.
 func TestToyService(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -164,7 +163,7 @@ func TestToyService(t *testing.T) {
 
 	toyOperations(t, base("toys"), base("admin"), run)
 
-	_, text = run("check") // the accounts server cannot be reached
+	_, text = run("check") // the accounts server is unreachable
 	want("check", text, "toy database", "toy.db: reached, tables are up to date", "toy.listen", "127.0.0.1:0 is free")
 	if status, text := run("toy"); status != 0 || !strings.Contains(text, "5") {
 		t.Errorf("the command: %d\n%s", status, text)
@@ -192,7 +191,6 @@ func TestToyService(t *testing.T) {
 	}
 }
 
-// announcement receives the start message.
 type announcement chan<- string
 
 func (a announcement) Write(p []byte) (int, error) { a <- string(p); return len(p), nil }
@@ -206,7 +204,6 @@ func do(t *testing.T, method, url, body string) (status int, text string) {
 	return answerTo(t, r)
 }
 
-// answerTo sends a request.
 func answerTo(t *testing.T, r *http.Request) (status int, text string) {
 	t.Helper()
 	resp, err := http.DefaultClient.Do(r)
@@ -221,7 +218,6 @@ func answerTo(t *testing.T, r *http.Request) (status int, text string) {
 	return resp.StatusCode, string(all)
 }
 
-// A listener on an address that is in use is an error.
 func TestListenersConflict(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -21,15 +21,14 @@ import (
 	"holdfast/internal/web"
 )
 
-// walked is a server with every service on every listener, and a service that comes before them on
-// each.
+// walked is a server with every service on every listener, preceded by a probe.
 type walked struct {
 	*App
 	log   logged
 	probe *probe
 }
 
-// logged is a log that handlers write and a test reads.
+// logged is a log that a test reads while handlers write.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -41,7 +40,7 @@ func (l *logged) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// take returns what was logged since the last call.
+// take returns and clears the text.
 func (l *logged) take() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,7 +48,7 @@ func (l *logged) take() string {
 	return l.text.String()
 }
 
-// probe is a service that charges nothing: it keeps bodies, and writes a large answer at once.
+// probe is a service that charges nothing: it keeps bodies, and writes a large response at once.
 type probe struct {
 	Enabled bool `toml:"enabled" doc:"Serve the probe."`
 
@@ -112,7 +111,7 @@ func openWalked(t *testing.T) *walked {
 	return w
 }
 
-// handlers returns the handler of each listener, as Serve makes it.
+// handlers returns the listeners' handlers, as made by Serve.
 func (w *walked) handlers() map[string]http.Handler {
 	all := map[string]http.Handler{}
 	for _, l := range w.cfg.listeners() {
@@ -121,7 +120,6 @@ func (w *walked) handlers() map[string]http.Handler {
 	return all
 }
 
-// used returns the bytes that are charged on all listeners.
 func (w *walked) used() int64 { return w.memory.Stats().Used + w.operatorMemory.Stats().Used }
 
 func (w *walked) request(t *testing.T, method, path, body string, operator bool) *http.Request {
@@ -134,7 +132,6 @@ func (w *walked) request(t *testing.T, method, path, body string, operator bool)
 	return r
 }
 
-// watched calls write before each write.
 type watched struct {
 	*httptest.ResponseRecorder
 	write func(p []byte)
@@ -145,8 +142,8 @@ func (w *watched) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// TestEveryListenerCharges: on every listener, what a handler keeps of a body is charged, and what
-// it writes until the client has read it, although the handler charges nothing.
+// TestEveryListenerCharges checks that kept bodies and unread responses are charged even if the handler charges
+// nothing.
 func TestEveryListenerCharges(t *testing.T) {
 	t.Parallel()
 	w := openWalked(t)
@@ -178,8 +175,8 @@ func TestEveryListenerCharges(t *testing.T) {
 	}
 }
 
-// TestExemptions: each call that tells package web not to charge a body or an answer is listed with
-// a reason, which a test of its own package checks.
+// TestExemptions checks that each call which exempts a body or response from package web's charges is listed with a
+// reason. The calling package tests the reason.
 func TestExemptions(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{
@@ -223,7 +220,7 @@ func TestExemptions(t *testing.T) {
 	}
 }
 
-// walkedPaths are paths of each listener: fixed ones, and at least one of each mount.
+// walkedPaths are fixed paths of each listener, and at least one path of each mount.
 var walkedPaths = []string{
 	"/", "//", "/x", "/robots.txt", "/favicon.ico", "/.well-known/x", "/__heartbeat__", "/__lbheartbeat__", "/__version__", "/__error__",
 	"/livez", "/readyz", "/metrics", "/version", "/read-only", "/read-only/x/on", "/debug/pprof/", "/debug/pprof/heap",
@@ -239,13 +236,13 @@ var walkedPaths = []string{
 	"/buckets/accounts", "/buckets/accounts/x", "/buckets/keys/x", "/buckets/buckets/x", "/buckets/quotas/x", "/buckets/nodes", "/buckets/damages", "/buckets/audits/run", "/buckets/dead-letters", "/buckets/runs",
 }
 
-// wantNoError sends a request to a listener and expects neither a server error nor one in the log.
+// wantNoError checks for a response without a server error, and for a log without errors.
 func (w *walked) wantNoError(t *testing.T, listener string, h http.Handler, req *http.Request) {
 	t.Helper()
 	what := fmt.Sprintf("%s: %s %s with %d bytes", listener, req.Method, req.URL, req.ContentLength)
 	out := httptest.NewRecorder()
 	func() {
-		defer func() { // a handler closes the connection if it has begun to answer
+		defer func() { // a handler closes the connection if the response has begun
 			if p := recover(); p != nil && p != http.ErrAbortHandler {
 				t.Errorf("%s: %v", what, p)
 			}
@@ -257,8 +254,8 @@ func (w *walked) wantNoError(t *testing.T, listener string, h http.Handler, req 
 	}
 }
 
-// TestAnonymousClientsLogNoErrors: no request without credentials makes the server write an error
-// into its log or answer with a server error, whatever its method and path.
+// TestAnonymousClientsLogNoErrors checks that requests without credentials cause neither server errors nor errors in
+// the log, with any method and path.
 func TestAnonymousClientsLogNoErrors(t *testing.T) {
 	t.Parallel()
 	w := openWalked(t)
