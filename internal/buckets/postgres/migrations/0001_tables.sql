@@ -1,7 +1,6 @@
--- The tables of RFD 149 and those that they lack. Columns beside those of the RFD come
--- last. Text that is compared or ordered is so as bytes. Text of clients is never a key
--- of a lock or a path by itself. On Citus the owner distributes every table of rows that
--- belong to an account.
+-- The tables of RFD 149 with additional tables and columns. Added columns come last. Text is compared and ordered
+-- as bytes. Client text is never used directly as a lock key or path. On Citus, account data is distributed by
+-- owner.
 
 DO $$
 BEGIN
@@ -22,7 +21,7 @@ CREATE TABLE manta_bucket (
 	created timestamptz DEFAULT current_timestamp NOT NULL,
 	PRIMARY KEY (owner, name)
 );
--- Buckets with a name, of any account.
+-- Finds buckets by name in all accounts.
 CREATE INDEX manta_bucket_name_idx ON manta_bucket (name, owner);
 
 CREATE TABLE manta_bucket_object (
@@ -40,15 +39,15 @@ CREATE TABLE manta_bucket_object (
 	roles          uuid[],
 	sharks         text[],
 	properties     jsonb,
-	body           bytea, -- a small body, which is on no storage node
-	content_crc32c bigint, -- of a body on storage nodes
+	body           bytea, -- a small body, stored here instead of on storage nodes
+	content_crc32c bigint, -- for a body on storage nodes
 	PRIMARY KEY (owner, bucket_id, name),
 	CHECK (octet_length(name) BETWEEN 1 AND 1024)
 );
 -- Most bodies are compressed already.
 ALTER TABLE manta_bucket_object ALTER COLUMN body SET STORAGE EXTERNAL;
 
--- A primary key, because Citus moves a shard online only with one.
+-- Citus moves a shard online only if the table has a primary key.
 CREATE TABLE manta_bucket_deleted_bucket (
 	id         uuid NOT NULL,
 	name       text COLLATE "C" NOT NULL,
@@ -60,8 +59,8 @@ CREATE TABLE manta_bucket_deleted_bucket (
 CREATE INDEX manta_bucket_deleted_bucket_id_idx ON manta_bucket_deleted_bucket (id);
 CREATE INDEX manta_bucket_deleted_bucket_deleted_at_idx ON manta_bucket_deleted_bucket (deleted_at);
 
--- Bodies in rows are gone at once, so the table has no column for them. A worker claims
--- rows for a time. IDs of versions may repeat, so a row has an ID of its own.
+-- Garbage. Bodies in rows are deleted at once, so there is no column for them. A worker claims rows for a limited
+-- time. Version IDs may repeat, so each row has its own garbage_id.
 CREATE TABLE manta_bucket_deleted_object (
 	id             uuid NOT NULL,
 	name           text COLLATE "C" NOT NULL,
@@ -86,21 +85,20 @@ CREATE TABLE manta_bucket_deleted_object (
 CREATE INDEX manta_bucket_deleted_object_id_idx ON manta_bucket_deleted_object (id);
 CREATE INDEX manta_bucket_deleted_object_deleted_at_idx ON manta_bucket_deleted_object (deleted_at);
 CREATE INDEX manta_bucket_deleted_object_claim_idx ON manta_bucket_deleted_object (claim) WHERE claim IS NOT NULL;
--- Finds the garbage that has the parts of an upload.
+-- Finds the garbage row that owns an upload's parts.
 CREATE INDEX manta_bucket_deleted_object_upload_idx ON manta_bucket_deleted_object (owner, (properties #>> '{s3,upload}'))
 	WHERE properties #>> '{s3,upload}' IS NOT NULL;
 
--- While a hold has not expired, garbage is not claimed. The row without an ID is the lock
--- that holds and claims take.
+-- Garbage is not claimed while a hold lasts. Holds and claims both lock the row with the empty ID.
 CREATE TABLE manta_bucket_hold (
 	id      text COLLATE "C" PRIMARY KEY,
 	expires timestamptz NOT NULL
 );
 INSERT INTO manta_bucket_hold VALUES ('', '-infinity');
 
--- Multipart uploads that are neither complete nor aborted.
+-- Multipart uploads in progress.
 CREATE TABLE manta_bucket_upload (
-	id           uuid NOT NULL, -- later ones are greater
+	id           uuid NOT NULL, -- ascending
 	name         text COLLATE "C" NOT NULL,
 	owner        uuid NOT NULL,
 	bucket_id    uuid NOT NULL,
@@ -114,20 +112,20 @@ CREATE TABLE manta_bucket_upload (
 );
 CREATE INDEX manta_bucket_upload_created_idx ON manta_bucket_upload (created);
 
--- Parts of uploads, and of the objects that uploads have become.
+-- Parts of uploads and of objects completed from uploads.
 CREATE TABLE manta_bucket_part (
 	owner          uuid    NOT NULL,
 	upload_id      uuid    NOT NULL,
 	number         integer NOT NULL CHECK (number BETWEEN 1 AND 10000),
 	bucket_id      uuid    NOT NULL,
-	name           text    COLLATE "C" NOT NULL, -- of the object
-	id             uuid    NOT NULL, -- of the body
+	name           text    COLLATE "C" NOT NULL, -- object name
+	id             uuid    NOT NULL, -- body ID
 	created        timestamptz NOT NULL,
 	content_length bigint  NOT NULL,
 	content_md5    bytea   NOT NULL,
 	checksum       jsonb,
 	sharks         text[],
-	start          bigint,           -- offset in the object; NULL before the upload is complete
+	start          bigint,           -- offset in the object; NULL until the upload is complete
 	body           bytea,
 	content_crc32c bigint,
 	PRIMARY KEY (owner, upload_id, number)
@@ -141,17 +139,16 @@ CREATE TABLE manta_bucket_settings (
 	PRIMARY KEY (owner, bucket_id)
 );
 
--- What an account has (bucket_id is the nil UUID) and each of its buckets: the sum of up
--- to 16 slots. A slot with a quota may grow by its spare without a look at the others:
--- what all slots count and their spares are never more than the quota. The slots of a
--- bucket or account with a quota all exist.
+-- The usage of an account (bucket_id is the nil UUID) or bucket is the sum of up to 16 slots. Under a quota, all 16
+-- exist, and a slot may grow by its spare without reading the others: the usage plus all spares never exceeds
+-- the quota.
 CREATE TABLE manta_bucket_usage (
 	owner         uuid     NOT NULL,
 	bucket_id     uuid     NOT NULL,
 	slot          smallint NOT NULL CHECK (slot BETWEEN 0 AND 15),
-	objects       bigint   NOT NULL DEFAULT 0, -- may be negative: another slot has counted what this one has lost
+	objects       bigint   NOT NULL DEFAULT 0, -- may be negative: an object can be added in one slot and deleted in another
 	bytes         bigint   NOT NULL DEFAULT 0,
-	max_objects   bigint   NOT NULL DEFAULT 0, -- the quota, the same in all slots; 0: no limit
+	max_objects   bigint   NOT NULL DEFAULT 0, -- quota, the same in all slots; 0: no limit
 	max_bytes     bigint   NOT NULL DEFAULT 0,
 	spare_objects bigint,                      -- NULL: no limit
 	spare_bytes   bigint,
@@ -162,7 +159,7 @@ CREATE TABLE manta_bucket_account (
 	id          uuid   PRIMARY KEY,
 	name        text   COLLATE "C" NOT NULL UNIQUE,
 	created     timestamptz NOT NULL,
-	max_objects bigint NOT NULL, -- a copy of the quota in manta_bucket_usage
+	max_objects bigint NOT NULL, -- copy of the quota in manta_bucket_usage
 	max_bytes   bigint NOT NULL
 );
 
@@ -182,26 +179,24 @@ CREATE TABLE manta_bucket_node (
 	added timestamptz NOT NULL
 );
 
--- Which process has a lease, such as that of maintenance, of which one runs at a time. On
--- Citus the table stays on the coordinator.
+-- Leases for work that one process does at a time, such as maintenance. On Citus the table stays on the
+-- coordinator.
 CREATE TABLE manta_bucket_lease (
 	name    text COLLATE "C" PRIMARY KEY,
 	holder  text NOT NULL,
-	process text NOT NULL, -- for people
+	process text NOT NULL, -- for display
 	expires timestamptz NOT NULL
 );
 
--- A write is one call. It locks the bucket against its deletion and then the name of the
--- object, which may have no row, each by an advisory lock. Only then it reads. The locks
--- are taken in a statement on the bucket's row, so on Citus they are on the node of that
--- row, also where a call is not delegated to it. Usage is changed last of what others
--- wait for: first a bucket's slots, then the account's.
+-- A write is one call. It takes two advisory locks before it reads: a shared one on the bucket, so the bucket cannot
+-- be deleted, and one on the object name, which may have no row. The locking statement reads the bucket's row, so on
+-- Citus the locks are on that row's node even if a call is not delegated. Usage is updated last, the bucket's slots
+-- before the account's, because other writes wait for it.
 --
--- Results: 0 or more: done; -1: no bucket, -2: precondition, -3: no object, -4: call it
--- again with p_all, -5 and -6: quota of the bucket or the account, -7: no upload, -9: a
--- node was removed. With a negative result nothing was changed.
+-- Results: 0 or more: success; -1: no bucket; -2: precondition failed; -3: no object; -4: repeat the call with p_all;
+-- -5: bucket quota; -6: account quota; -7: no upload; -9: a node was removed. A negative result changes nothing.
 
--- Locks a bucket, and a name in it unless that is NULL. False: there is no such bucket.
+-- Locks a bucket, and a name in it unless p_name is NULL. Returns false if the bucket does not exist.
 CREATE FUNCTION bucket_lock_v1(p_owner uuid, p_bucket text, p_bucket_id uuid, p_name text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
 	IF p_name IS NULL THEN
@@ -215,22 +210,20 @@ BEGIN
 	IF NOT FOUND THEN
 		RETURN false;
 	END IF;
-	-- It may have been deleted during the wait.
+	-- The bucket may have been deleted during the wait.
 	PERFORM 1 FROM manta_bucket WHERE owner = p_owner AND name = p_bucket AND id = p_bucket_id;
 	RETURN FOUND;
 END $$;
 
--- Keeps an account from being deleted, whose transaction takes the lock exclusively first.
--- False: there is no such account. The lock is an advisory one on the coordinator, because
--- on Citus transactions that lock a row of a reference table at once can deadlock.
+-- Protects an account from deletion, which takes this lock exclusively. Returns false if the account does not exist.
+-- An advisory lock on the coordinator, because concurrent locks on a reference table's row can deadlock on Citus.
 CREATE FUNCTION bucket_share_account_v1(p_id uuid) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
 	PERFORM pg_advisory_xact_lock_shared(uuid_hash_extended(p_id, 2));
-	RETURN EXISTS (SELECT 1 FROM manta_bucket_account WHERE id = p_id); -- sees a deletion during the wait
+	RETURN EXISTS (SELECT 1 FROM manta_bucket_account WHERE id = p_id); -- false if the account was deleted during the wait
 END $$;
 
--- Condition.CheckWrite of package buckets for a condition that is set. p_flags has 2 for
--- If-Match: * and 4 for If-None-Match: *.
+-- Condition.CheckWrite in package buckets. p_flags: 2 means If-Match: *, 4 means If-None-Match: *.
 CREATE FUNCTION bucket_refused_v1(
 	p_found boolean, p_id uuid, p_etag text, p_modified timestamptz,
 	p_flags integer, p_match text[], p_none_match text[], p_modified_since timestamptz, p_unmodified_since timestamptz
@@ -258,7 +251,7 @@ BEGIN
 	RETURN 0;
 END $$;
 
--- Reports whether one of the nodes is removed, or about to be.
+-- Reports whether a node was or is being removed.
 CREATE FUNCTION bucket_removed_v1(p_sharks text[]) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
 	IF p_sharks IS NULL THEN
@@ -268,9 +261,9 @@ BEGIN
 	RETURN FOUND;
 END $$;
 
--- Changes the usage of a bucket and its account, or returns -4, -5 or -6. Without p_all
--- it changes one slot of each if their spares suffice. With p_all it locks all slots in
--- order, compares their sum with the quota, and deals out what is left.
+-- Adds to the usage of a bucket and its account, or returns -4, -5 or -6. Without p_all it updates one slot of each if
+-- the spares suffice. With p_all it locks all slots in order, checks their sum against the quota, and distributes
+-- the remainder as spares.
 CREATE FUNCTION bucket_count_v1(p_owner uuid, p_bucket_id uuid, p_objects bigint, p_bytes bigint, p_all boolean) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	c_ids     CONSTANT uuid[] := ARRAY[p_bucket_id, '00000000-0000-0000-0000-000000000000'];
@@ -317,7 +310,7 @@ BEGIN
 	RETURN 0;
 END $$;
 
--- Deals out what a quota leaves to the slots, all of which are locked.
+-- Divides the remaining quota among the slots. The caller has locked all slots.
 CREATE FUNCTION bucket_deal_v1(p_owner uuid, p_bucket_id uuid) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	v_objects bigint;
@@ -331,13 +324,13 @@ BEGIN
 		WHERE owner = p_owner AND bucket_id = p_bucket_id AND (spare_objects IS DISTINCT FROM v_objects OR spare_bytes IS DISTINCT FROM v_bytes);
 END $$;
 
--- Sets a quota: of a bucket, or of the account if p_bucket is NULL.
+-- Sets a bucket quota, or the account quota if p_bucket is NULL.
 CREATE FUNCTION bucket_set_quota_v1(p_owner uuid, p_bucket text, p_bucket_id uuid, p_objects bigint, p_bytes bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
 	IF p_bucket IS NOT NULL AND NOT bucket_lock_v1(p_owner, p_bucket, p_bucket_id, NULL) THEN
 		RETURN -1;
 	END IF;
-	-- Makes the slots that do not exist, and locks the others.
+	-- Creates missing slots and locks the others.
 	FOR i IN 0 .. 15 LOOP
 		INSERT INTO manta_bucket_usage (owner, bucket_id, slot, max_objects, max_bytes) VALUES (p_owner, p_bucket_id, i, p_objects, p_bytes)
 			ON CONFLICT (owner, bucket_id, slot) DO UPDATE SET max_objects = EXCLUDED.max_objects, max_bytes = EXCLUDED.max_bytes;
@@ -346,8 +339,7 @@ BEGIN
 	RETURN 0;
 END $$;
 
--- Writes an object. p_bytes is what its body adds to the usage. If p_bucket_id is NULL, the
--- bucket is that of the name.
+-- Writes an object. p_bytes is the body's share of the usage. If p_bucket_id is NULL, the bucket is found by name.
 CREATE FUNCTION bucket_put_v1(
 	p_owner uuid, p_bucket text, p_bucket_id uuid, p_name text, p_now timestamptz,
 	p_id uuid, p_creator uuid, p_length bigint, p_md5 bytea, p_type text, p_header_names text[], p_header_values text[],
@@ -366,7 +358,7 @@ BEGIN
 	IF p_bucket_id IS NULL THEN
 		SELECT id INTO p_bucket_id FROM manta_bucket WHERE owner = p_owner AND name = p_bucket;
 	END IF;
-	-- bucket_lock_v1, written out: the call takes longer than this.
+	-- An inlined bucket_lock_v1: a call takes longer than the statement.
 	PERFORM pg_advisory_xact_lock_shared(uuid_hash_extended(p_bucket_id, 0)),
 			pg_advisory_xact_lock(hashtextextended(p_name, uuid_hash_extended(p_bucket_id, 1)))
 		FROM manta_bucket WHERE owner = p_owner AND name = p_bucket AND id = p_bucket_id;
@@ -377,8 +369,8 @@ BEGIN
 	IF NOT FOUND THEN
 		RETURN '{-1}';
 	END IF;
-	-- The row is locked against bucket_set_sharks_v1, and the table, until the end,
-	-- against RemoveNode, which waits for those that may not have seen the node's state.
+	-- The row lock excludes bucket_set_sharks_v1. The table lock lasts until the commit, and RemoveNode waits for it,
+	-- because this transaction may not have seen the node's new state.
 	SELECT id, modified, coalesce(content_length, 0), coalesce(properties #>> '{s3,etag}', encode(content_md5, 'hex'), '')
 		INTO v_id, v_modified, v_length, v_etag
 		FROM manta_bucket_object WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name FOR UPDATE;
@@ -421,8 +413,8 @@ BEGIN
 	RETURN '{1}';
 END $$;
 
--- Deletes an object and returns 0 and its columns, or one element: a result below 0. If
--- p_bucket_id is NULL, the bucket is that of the name.
+-- Deletes an object and returns 0 and its columns, or only a negative result. If p_bucket_id is NULL, the bucket is
+-- found by name.
 CREATE FUNCTION bucket_delete_v1(
 	p_owner uuid, p_bucket text, p_bucket_id uuid, p_name text, p_now timestamptz,
 	p_flags integer, p_match text[], p_none_match text[], p_modified_since timestamptz, p_unmodified_since timestamptz
@@ -470,13 +462,12 @@ BEGIN
 	RETURN v_columns;
 END $$;
 
--- Returns the rows of a page: objects, and the first name of each group, which is at
--- most p_limit rows. The first name is p_from, if p_inclusive, or a greater one.
+-- Returns a page with at most p_limit rows: objects, and the first name of each group. The page starts at p_from, or
+-- after it unless p_inclusive is set.
 --
--- A group is skipped in one step. What follows is read in batches, which grow while no
--- group begins, so about as many rows are read as are returned. Among groups, one statement
--- reads the first name of each, in most cases from the index alone. The settings keep the
--- planner from sorting a bucket where it expects a small one.
+-- A group is skipped in one step. Objects are read in batches that grow until the next group, so the function reads
+-- about as many rows as it returns. Between groups, one statement reads the first name of each, usually from the
+-- index alone. The settings prevent the planner from sorting a bucket that it expects to be small.
 CREATE FUNCTION bucket_list_v1(
 	p_owner uuid, p_bucket_id uuid, p_prefix text, p_delimiter text, p_from text, p_inclusive boolean, p_limit integer
 ) RETURNS SETOF text[] LANGUAGE plpgsql STABLE SET enable_sort = off SET enable_bitmapscan = off AS $$
@@ -518,7 +509,7 @@ BEGIN
 				RETURN NEXT ARRAY[v_name];
 				v_left := v_left - 1;
 			END LOOP;
-			EXIT WHEN NOT FOUND OR v_at > 0; -- all names are of groups
+			EXIT WHEN NOT FOUND OR v_at > 0; -- all names are in groups
 			v_from := v_name;
 			v_equal := true;
 			v_groups := false;
@@ -568,10 +559,10 @@ BEGIN
 	RETURN 0;
 END $$;
 
--- Deletes a bucket, or returns -8: it has objects.
+-- Deletes a bucket. -8: it is not empty.
 CREATE FUNCTION bucket_delete_bucket_v1(p_owner uuid, p_bucket text, p_bucket_id uuid, p_now timestamptz) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-	-- Waits for all writers, and those that come wait.
+	-- Waits for all writers, and blocks new ones.
 	PERFORM pg_advisory_xact_lock(uuid_hash_extended(p_bucket_id, 0))
 		FROM manta_bucket WHERE owner = p_owner AND name = p_bucket AND id = p_bucket_id;
 	PERFORM 1 FROM manta_bucket WHERE owner = p_owner AND name = p_bucket AND id = p_bucket_id;
@@ -601,8 +592,7 @@ BEGIN
 	RETURN 0;
 END $$;
 
--- Stores a part. Parts of an upload are stored at the same time, but not while it is
--- completed or aborted.
+-- Stores a part. Parts may be stored concurrently, but not while the upload is completed or aborted.
 CREATE FUNCTION bucket_put_part_v1(
 	p_owner uuid, p_bucket text, p_bucket_id uuid, p_name text, p_upload uuid, p_number integer, p_created timestamptz,
 	p_id uuid, p_length bigint, p_md5 bytea, p_checksum jsonb, p_sharks text[], p_body bytea, p_crc32c bigint, p_all boolean
@@ -650,8 +640,8 @@ BEGIN
 	RETURN 0;
 END $$;
 
--- Makes parts of an upload those of its object, with their offsets. The others become
--- garbage. The offsets are joined: Citus 13 crashes on an element of an array in SET.
+-- Assigns parts and their offsets to the completed object. Unused parts become garbage. The offsets are joined because
+-- Citus 13 crashes on an array element in SET.
 CREATE FUNCTION bucket_assemble_v1(
 	p_owner uuid, p_bucket_id uuid, p_name text, p_upload uuid, p_numbers integer[], p_starts bigint[], p_now timestamptz
 ) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
@@ -674,7 +664,7 @@ BEGIN
 	RETURN 0;
 END $$;
 
--- Makes an upload garbage: one row for all parts.
+-- Turns an upload into one garbage row for all its parts.
 CREATE FUNCTION bucket_abort_v1(p_owner uuid, p_bucket_id uuid, p_name text, p_upload uuid, p_now timestamptz) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	v_bytes   bigint;
@@ -694,9 +684,8 @@ BEGIN
 	RETURN 0;
 END $$;
 
--- Aborts at most p_limit uploads of a deleted bucket and returns their number. If there
--- were none, removes what is left of the bucket. Of several uploads, the rows are locked
--- before the usage, as by everyone else.
+-- Aborts at most p_limit uploads of a deleted bucket and returns their number. Once no uploads are left, it removes
+-- the bucket's other rows. Upload rows are locked before the usage, in the same order as everywhere else.
 CREATE FUNCTION bucket_remove_bucket_v1(p_owner uuid, p_bucket_id uuid, p_name text, p_now timestamptz, p_limit integer) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	v_names   text[];
@@ -717,8 +706,7 @@ BEGIN
 	RETURN cardinality(v_uploads);
 END $$;
 
--- Removes garbage of an account that a claim has, with the parts of its uploads, and
--- returns the number of rows.
+-- Removes claimed garbage of an account, with the parts of its uploads, and returns the number of rows.
 CREATE FUNCTION bucket_remove_garbage_v1(p_owner uuid, p_claim uuid, p_buckets uuid[], p_ids uuid[], p_names text[], p_uploads text[]) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	v_removed bigint := 0;
@@ -735,10 +723,9 @@ BEGIN
 	RETURN v_removed;
 END $$;
 
--- Replaces the nodes of a body if they are still p_was, and returns 1 if they were: of a
--- part if p_upload is set, otherwise of garbage or of an object. Claims of the garbage
--- end. What has the parts of an upload is first the upload, then an object, then garbage;
--- the row is locked, so it does not change while the part does.
+-- Replaces a body's nodes if they are still p_was, and returns 1 on success. The body is a part if p_upload is set, and
+-- otherwise garbage or an object. Claims on the garbage end. Parts belong to the upload, then to the object, then
+-- to garbage; locking that row keeps it unchanged while the part is updated.
 CREATE FUNCTION bucket_set_sharks_v1(
 	p_owner uuid, p_bucket_id uuid, p_name text, p_upload uuid, p_number integer, p_garbage boolean, p_id uuid, p_was text[], p_is text[]
 ) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
@@ -779,7 +766,7 @@ BEGIN
 	RETURN 1;
 END $$;
 
--- Locks all usage of an account: what a write has changed is committed, and others wait.
+-- Locks all usage of an account: waits for current writes and blocks new ones.
 CREATE FUNCTION bucket_lock_usage_v1(p_owner uuid) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	c_account CONSTANT uuid := '00000000-0000-0000-0000-000000000000';
@@ -792,7 +779,7 @@ BEGIN
 	RETURN 0;
 END $$;
 
--- Sets the usage of a bucket or account that is locked.
+-- Sets the usage of a bucket or account. The caller has locked it.
 CREATE FUNCTION bucket_set_usage_v1(p_owner uuid, p_bucket_id uuid, p_objects bigint, p_bytes bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
 	UPDATE manta_bucket_usage SET objects = 0, bytes = 0 WHERE owner = p_owner AND bucket_id = p_bucket_id;
@@ -805,7 +792,7 @@ END $$;
 -- citus
 
 -- By default Citus would colocate the tables with those of another service.
--- formerly 7f92a304629ed5ceb1b552348200e0ddc7417f27f7e1eba618b185d2b3923b4c
+-- formerly 7421d8acb64f0cb131e0e084c0c597eae9de8cf74a99ca177e30cd5443b5ca15
 SELECT create_distributed_table('manta_bucket', 'owner', colocate_with => 'none');
 SELECT create_distributed_table('manta_bucket_object', 'owner', colocate_with => 'manta_bucket');
 SELECT create_distributed_table('manta_bucket_deleted_bucket', 'owner', colocate_with => 'manta_bucket');

@@ -1,15 +1,13 @@
--- What a reader needs to verify each chunk of a body on storage nodes; NULL for bodies that were
--- written before. Both are unsigned. A row with a CRC32C was written by an earlier release, which
--- does not change them.
+-- Both columns are unsigned, let readers verify each chunk of a body on storage nodes, and are NULL for bodies written
+-- before this migration. A row with a CRC32C comes from an earlier release, which does not update these columns.
 ALTER TABLE manta_bucket_object
 	ADD COLUMN content_crc64nvme bigint,
-	ADD COLUMN content_frames bigint; -- ID of the frames
+	ADD COLUMN content_frames bigint; -- frame ID
 ALTER TABLE manta_bucket_part
 	ADD COLUMN content_crc64nvme bigint,
 	ADD COLUMN content_frames bigint;
 
--- Writes an object. p_bytes is what its body adds to the usage. If p_bucket_id is NULL, the
--- bucket is that of the name.
+-- bucket_put_v1 with the new columns.
 CREATE FUNCTION bucket_put_v2(
 	p_owner uuid, p_bucket text, p_bucket_id uuid, p_name text, p_now timestamptz,
 	p_id uuid, p_creator uuid, p_length bigint, p_md5 bytea, p_type text, p_header_names text[], p_header_values text[],
@@ -28,7 +26,7 @@ BEGIN
 	IF p_bucket_id IS NULL THEN
 		SELECT id INTO p_bucket_id FROM manta_bucket WHERE owner = p_owner AND name = p_bucket;
 	END IF;
-	-- bucket_lock_v1, written out: the call takes longer than this.
+	-- An inlined bucket_lock_v1: a call takes longer than the statement.
 	PERFORM pg_advisory_xact_lock_shared(uuid_hash_extended(p_bucket_id, 0)),
 			pg_advisory_xact_lock(hashtextextended(p_name, uuid_hash_extended(p_bucket_id, 1)))
 		FROM manta_bucket WHERE owner = p_owner AND name = p_bucket AND id = p_bucket_id;
@@ -39,8 +37,7 @@ BEGIN
 	IF NOT FOUND THEN
 		RETURN '{-1}';
 	END IF;
-	-- The row is locked against bucket_set_sharks_v1, and the table, until the end,
-	-- against RemoveNode, which waits for those that may not have seen the node's state.
+	-- The row lock excludes bucket_set_sharks_v1. RemoveNode waits for the table lock, which lasts until the commit.
 	SELECT id, modified, coalesce(content_length, 0), coalesce(properties #>> '{s3,etag}', encode(content_md5, 'hex'), '')
 		INTO v_id, v_modified, v_length, v_etag
 		FROM manta_bucket_object WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name FOR UPDATE;
@@ -83,8 +80,7 @@ BEGIN
 	RETURN '{1}';
 END $$;
 
--- Stores a part. Parts of an upload are stored at the same time, but not while it is
--- completed or aborted.
+-- bucket_put_part_v1 with the new columns.
 CREATE FUNCTION bucket_put_part_v2(
 	p_owner uuid, p_bucket text, p_bucket_id uuid, p_name text, p_upload uuid, p_number integer, p_created timestamptz,
 	p_id uuid, p_length bigint, p_md5 bytea, p_checksum jsonb, p_sharks text[], p_body bytea, p_crc64nvme bigint, p_frames bigint, p_all boolean

@@ -1,9 +1,8 @@
--- Operations that were a transaction of several statements, and on Citus a message for each, as
--- one call.
+-- Combines several statements of a transaction, each a message on Citus, into one call.
 
--- Completes an upload: writes its object like bucket_put_v2, whose parameters come first, and then
--- its parts like bucket_assemble_v1. p_stored is the hash of the parts from which the object was
--- computed. Results are those of bucket_put_v2 and -7: no upload, -10: the parts have changed.
+-- Completes an upload: writes its object like bucket_put_v2, whose parameters come first, and its parts like
+-- bucket_assemble_v1. p_stored is a hash of the parts that the caller has read. Additional results: -7: no upload,
+-- -10: the parts have changed.
 CREATE FUNCTION bucket_complete_v1(
 	p_owner uuid, p_bucket text, p_bucket_id uuid, p_name text, p_now timestamptz,
 	p_id uuid, p_creator uuid, p_length bigint, p_md5 bytea, p_type text, p_header_names text[], p_header_values text[],
@@ -23,7 +22,7 @@ BEGIN
 	IF NOT FOUND THEN
 		RETURN '{-7}';
 	END IF;
-	-- Nobody stores a part while the upload is locked.
+	-- While the upload is locked, no part is stored.
 	SELECT sha256(convert_to(string_agg(number::text || ' ' || id::text, ',' ORDER BY number), 'UTF8')) INTO v_stored
 		FROM manta_bucket_part WHERE owner = p_owner AND upload_id = p_upload;
 	IF v_stored IS DISTINCT FROM p_stored THEN

@@ -1,14 +1,12 @@
--- Deletes objects of a bucket, each as bucket_delete_v1 does, and returns the result of each, or
--- one element, -1. The names are in order and may repeat. p_tags are conditions: NULL: none, '*':
--- there is an object, else its entity tag.
+-- Deletes objects like bucket_delete_v1 and returns a result for each, or one element, -1. The names are sorted and
+-- may repeat. An element of p_tags is NULL for no condition, '*' if the object must exist, or its ETag.
 --
--- Rows are locked instead of names: every other write locks the row of its object, too, and a name
--- without a row has nothing to delete. A thousand advisory locks would fill the lock table of the
--- server. The locks come in the order of the names, so two calls cannot wait for each other.
+-- Locks rows instead of names: every other write also locks the object's row, and a name without a row needs no
+-- delete. A thousand advisory locks would fill the server's lock table. Locking in name order prevents deadlocks.
 CREATE FUNCTION bucket_delete_objects_v1(p_owner uuid, p_bucket text, p_bucket_id uuid, p_names text[], p_now timestamptz, p_tags text[])
 RETURNS bigint[] LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-	v_names   text[] := p_names; -- an element of a parameter takes longer
+	v_names   text[] := p_names; -- faster to index than a parameter
 	v_tags    text[] := p_tags;
 	v_results bigint[];
 	v_result  bigint;
@@ -50,7 +48,7 @@ BEGIN
 		RETURN v_results;
 	END IF;
 	PERFORM bucket_count_v1(p_owner, p_bucket_id, -cardinality(v_deleted), -v_bytes, false);
-	-- Citus takes no volatile function here, so the IDs of garbage are hashes of a random one and the name.
+	-- Citus accepts no volatile function here, so garbage IDs are hashes of a random ID and the name.
 	INSERT INTO manta_bucket_deleted_object (id, name, owner, bucket_id, created, modified, creator, content_length, content_md5,
 			content_type, headers, roles, sharks, properties, deleted_at, garbage_id)
 		SELECT id, name, owner, bucket_id, created, modified, creator, content_length, content_md5,

@@ -1,5 +1,4 @@
--- Pages of lists as columns with their own types. bucket_list_v1 converts each column to text, which
--- took more than half of its time.
+-- List pages with typed columns. Converting columns to text took more than half the time in bucket_list_v1.
 
 CREATE TYPE bucket_entry_v1 AS (
 	name           text,
@@ -13,13 +12,7 @@ CREATE TYPE bucket_entry_v1 AS (
 	content_type   text
 );
 
--- Returns the rows of a page: objects, and of each group the first name without the other columns,
--- which is at most p_limit rows. The first name is p_from, if p_inclusive, or a greater one.
---
--- A group is skipped in one step. What follows is read in batches, which grow while no
--- group begins, so about as many rows are read as are returned. Among groups, one statement
--- reads the first name of each, in most cases from the index alone. The settings keep the
--- planner from sorting a bucket where it expects a small one.
+-- bucket_list_v1 with typed rows. For a group, only the name is set.
 CREATE FUNCTION bucket_list_v2(
 	p_owner uuid, p_bucket_id uuid, p_prefix text, p_delimiter text, p_from text, p_inclusive boolean, p_limit integer
 ) RETURNS SETOF bucket_entry_v1 LANGUAGE plpgsql STABLE SET enable_sort = off SET enable_bitmapscan = off AS $$
@@ -71,7 +64,7 @@ BEGIN
 				RETURN NEXT r;
 				v_left := v_left - 1;
 			END LOOP;
-			EXIT WHEN NOT FOUND OR v_at > 0; -- all names are of groups
+			EXIT WHEN NOT FOUND OR v_at > 0; -- all names are in groups
 			v_from := v_name;
 			v_equal := true;
 			v_groups := false;

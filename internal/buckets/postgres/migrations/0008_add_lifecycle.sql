@@ -1,24 +1,23 @@
--- How far the lifecycle rules of buckets are applied.
+-- The progress of lifecycle rules in each bucket.
 CREATE TABLE manta_bucket_lifecycle (
 	owner     uuid        NOT NULL,
 	bucket_id uuid        NOT NULL,
-	rules     timestamptz NOT NULL, -- when the rules that are applied were set
-	due       timestamptz NOT NULL, -- when the run continues, or the next one begins
+	rules     timestamptz NOT NULL, -- when the applied rules were set
+	due       timestamptz NOT NULL, -- when the run continues or the next run starts
 	run       jsonb       NOT NULL,
 	PRIMARY KEY (owner, bucket_id)
 );
 
--- Finds the buckets with rules.
+-- Finds buckets with rules.
 CREATE INDEX manta_bucket_settings_lifecycle_idx ON manta_bucket_settings (owner, bucket_id) WHERE settings #>> '{lifecycle,rules}' IS NOT NULL;
 
--- Deletes objects of a bucket that are still as they were read, and returns the positions of those that were deleted
--- among the names, or '{-1}': the bucket does not exist. The names are in order and do not repeat. The locks are those
--- of bucket_delete_objects_v1.
+-- Deletes objects that have not changed since they were read and returns their positions in p_names, or '{-1}' if the
+-- bucket does not exist. The names are sorted and unique. Locks rows like bucket_delete_objects_v1.
 CREATE FUNCTION bucket_expire_v1(
 	p_owner uuid, p_bucket text, p_bucket_id uuid, p_names text[], p_ids uuid[], p_modified timestamptz[], p_tags text[], p_now timestamptz
 ) RETURNS bigint[] LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-	v_names    text[] := p_names; -- an element of a parameter takes longer
+	v_names    text[] := p_names; -- faster to index than a parameter
 	v_ids      uuid[] := p_ids;
 	v_modified timestamptz[] := p_modified;
 	v_tags     text[] := p_tags;
@@ -49,7 +48,7 @@ BEGIN
 		RETURN v_results;
 	END IF;
 	PERFORM bucket_count_v1(p_owner, p_bucket_id, -cardinality(v_deleted), -v_bytes, false);
-	-- Citus takes no volatile function here, so the IDs of garbage are hashes of a random one and the name.
+	-- Citus accepts no volatile function here, so garbage IDs are hashes of a random ID and the name.
 	INSERT INTO manta_bucket_deleted_object (id, name, owner, bucket_id, created, modified, creator, content_length, content_md5,
 			content_type, headers, roles, sharks, properties, deleted_at, garbage_id)
 		SELECT id, name, owner, bucket_id, created, modified, creator, content_length, content_md5,

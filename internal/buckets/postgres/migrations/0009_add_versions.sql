@@ -1,21 +1,21 @@
--- 0: the bucket has had no versions, 1: it keeps versions, 2: suspended. bucket_set_versioning_v1 waits for all writes.
+-- 0: never versioned, 1: enabled, 2: suspended. bucket_set_versioning_v1 waits for all writes.
 ALTER TABLE manta_bucket ADD COLUMN versioning smallint NOT NULL DEFAULT 0;
 
--- NULL: the bucket has no object lock; otherwise a JSON object with the default retention, which may be {}. The lock of a
--- version is the member lock of s3 in its properties.
+-- NULL: no object lock; otherwise the default retention as a JSON object, possibly {}. A version's own lock is
+-- {s3,lock} in its properties.
 ALTER TABLE manta_bucket ADD COLUMN object_lock jsonb;
 
--- Noncurrent versions of objects, and delete markers. The current object is in manta_bucket_object; without it, the newest
--- version here is a delete marker. A newer version has a smaller ID: it begins with 2^63 - 1 - its time in microseconds.
--- The lock of the name protects all rows of the name.
+-- Noncurrent object versions, and delete markers. The current object is in manta_bucket_object; without it, the newest
+-- version here is a delete marker. A newer version has a smaller ID, which starts with 2^63 - 1 - its time in
+-- microseconds. The name's lock protects all its rows.
 CREATE TABLE manta_bucket_version (
 	owner             uuid    NOT NULL,
 	bucket_id         uuid    NOT NULL,
 	name              text    COLLATE "C" NOT NULL,
-	version           uuid    NOT NULL, -- also of a null version, whose clients do not know it
+	version           uuid    NOT NULL, -- clients do not see the ID of a null version
 	null_version      boolean NOT NULL,
 	marker            boolean NOT NULL,
-	superseded        timestamptz,      -- NULL: a delete marker that is current
+	superseded        timestamptz,      -- NULL: a current delete marker
 	id                uuid    NOT NULL,
 	created           timestamptz NOT NULL,
 	modified          timestamptz NOT NULL,
@@ -37,7 +37,7 @@ CREATE TABLE manta_bucket_version (
 ALTER TABLE manta_bucket_version ALTER COLUMN body SET STORAGE EXTERNAL;
 CREATE UNIQUE INDEX manta_bucket_version_null_idx ON manta_bucket_version (owner, bucket_id, name) INCLUDE (version) WHERE null_version;
 
--- Changes whether a bucket keeps versions. A bucket with object lock does: -14.
+-- Enables or suspends versioning. -14: a bucket with object lock cannot be suspended.
 CREATE FUNCTION bucket_set_versioning_v1(p_owner uuid, p_bucket text, p_bucket_id uuid, p_versioning smallint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
 	PERFORM pg_advisory_xact_lock(uuid_hash_extended(p_bucket_id, 0))
@@ -52,7 +52,7 @@ BEGIN
 	RETURN CASE WHEN FOUND THEN 0 ELSE -1 END;
 END $$;
 
--- Enables object lock and sets its default retention, or returns -14: the bucket does not keep versions.
+-- Enables object lock and sets its default retention. -14: versioning is not enabled.
 CREATE FUNCTION bucket_set_lock_v1(p_owner uuid, p_bucket text, p_bucket_id uuid, p_lock jsonb) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
 	PERFORM pg_advisory_xact_lock(uuid_hash_extended(p_bucket_id, 0))
@@ -65,7 +65,7 @@ BEGIN
 	RETURN CASE WHEN FOUND THEN -14 ELSE -1 END;
 END $$;
 
--- Whether a lock forbids the deletion of a version. Its clock is that of the database.
+-- Reports whether a lock forbids deleting a version. It uses the database's clock.
 CREATE FUNCTION bucket_locked_v1(p_properties jsonb, p_bypass boolean) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	v_lock jsonb := p_properties #> '{s3,lock}';
@@ -74,19 +74,19 @@ BEGIN
 		OR coalesce((v_lock ->> 'until')::bigint, 0) > extract(epoch FROM clock_timestamp()) * 1000000 AND NOT (p_bypass AND v_lock ->> 'mode' = 'GOVERNANCE'));
 END $$;
 
--- The first 16 digits of a version that is newer than p_newest, as a number. It is STABLE, as extract is: PostgreSQL puts it into the
--- statement that calls it, which saves 20 µs.
+-- Returns the first 16 digits of a version newer than p_newest, as a number. It is STABLE like extract, so PostgreSQL
+-- inlines it, which saves 20 µs.
 CREATE FUNCTION bucket_version_number_v1(p_at timestamptz, p_newest uuid) RETURNS bigint LANGUAGE sql STABLE AS $$
 	SELECT least(9223372036854775807 - (extract(epoch FROM p_at) * 1000000)::bigint,
 		('x' || substr(replace(p_newest::text, '-', ''), 1, 16))::bit(64)::bigint - 1)
 $$;
 
--- The ID with a number as its first 16 digits, and others from the ID of a body.
+-- Returns a version ID: the number as its first 16 digits, the others from the body ID.
 CREATE FUNCTION bucket_version_v1(p_number bigint, p_id uuid) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$
 	SELECT (lpad(to_hex(p_number), 16, '0') || right(replace(p_id::text, '-', ''), 16))::uuid
 $$;
 
--- Makes the object of a name garbage.
+-- Turns an object into garbage.
 CREATE FUNCTION bucket_bury_v1(p_owner uuid, p_bucket_id uuid, p_name text, p_now timestamptz) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	v_garbage uuid := gen_random_uuid();
@@ -111,7 +111,8 @@ BEGIN
 	DELETE FROM manta_bucket_version WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND version = p_version;
 END $$;
 
--- The length of the null version of a name, which a new null version replaces; NULL without one, -13 if it is locked.
+-- Returns the length of a name's null version, which a new null version replaces; NULL if there is no null version, -13
+-- if it is locked.
 CREATE FUNCTION bucket_null_v1(p_owner uuid, p_bucket_id uuid, p_name text) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	v_length     bigint;
@@ -126,7 +127,7 @@ BEGIN
 	RETURN CASE WHEN bucket_locked_v1(v_properties, false) THEN -13 ELSE v_length END;
 END $$;
 
--- The properties of a new object with a version. It gets the default retention of the bucket, in whole seconds, unless it has a retention of its own.
+-- Returns the properties of a new version. Without its own retention it gets the bucket's default, in whole seconds.
 CREATE FUNCTION bucket_versioned_v1(p_properties jsonb, p_version uuid, p_lock jsonb) RETURNS jsonb LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	v_s3 jsonb := coalesce(p_properties -> 's3', '{}') || jsonb_build_object('version', p_version);
@@ -139,8 +140,9 @@ BEGIN
 	RETURN coalesce(p_properties, '{}') || jsonb_build_object('s3', v_s3);
 END $$;
 
--- Makes place for a new version in a bucket with versions, and returns the number of the new one: the current object, if p_id is set, becomes
--- a noncurrent version, or garbage if it is the null version and the bucket is suspended. Its row stays, and the caller replaces it.
+-- Prepares a write in a bucket with versions and returns the new version's number. If p_id is set, the current object
+-- becomes a noncurrent version, or garbage if it is the null version and versioning is suspended. Its row
+-- stays; the caller replaces it.
 CREATE FUNCTION bucket_keep_v1(
 	p_owner uuid, p_bucket_id uuid, p_name text, p_versioning smallint, p_now timestamptz, p_id uuid, p_created timestamptz, p_version uuid
 ) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
@@ -177,7 +179,7 @@ BEGIN
 	RETURN bucket_version_number_v1(p_now, v_newest);
 END $$;
 
--- Makes the newest noncurrent version of a name the current one, if there is no current object.
+-- Makes a name's newest noncurrent version current if there is no current object.
 CREATE FUNCTION bucket_reveal_v1(p_owner uuid, p_bucket_id uuid, p_name text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	v_version uuid;
@@ -198,9 +200,8 @@ BEGIN
 	END IF;
 END $$;
 
--- Writes an object. p_bytes is what its body adds to the usage. If p_bucket_id is NULL, the
--- bucket is that of the name. The result is 0 or 1, whether an object was there; in a bucket with versions also
--- its versioning and the number of the object's version.
+-- bucket_put_v2 with versions. Returns 1 if the object existed, otherwise 0; in a bucket with versions also its
+-- versioning and the version number.
 CREATE FUNCTION bucket_put_v3(
 	p_owner uuid, p_bucket text, p_bucket_id uuid, p_name text, p_now timestamptz,
 	p_id uuid, p_creator uuid, p_length bigint, p_md5 bytea, p_type text, p_header_names text[], p_header_values text[],
@@ -225,7 +226,7 @@ BEGIN
 	IF p_bucket_id IS NULL THEN
 		SELECT id INTO p_bucket_id FROM manta_bucket WHERE owner = p_owner AND name = p_bucket;
 	END IF;
-	-- bucket_lock_v1, written out: the call takes longer than this.
+	-- An inlined bucket_lock_v1: a call takes longer than the statement.
 	PERFORM pg_advisory_xact_lock_shared(uuid_hash_extended(p_bucket_id, 0)),
 			pg_advisory_xact_lock(hashtextextended(p_name, uuid_hash_extended(p_bucket_id, 1)))
 		FROM manta_bucket WHERE owner = p_owner AND name = p_bucket AND id = p_bucket_id;
@@ -236,8 +237,7 @@ BEGIN
 	IF NOT FOUND THEN
 		RETURN '{-1}';
 	END IF;
-	-- The row is locked against bucket_set_sharks_v2, and the table, until the end,
-	-- against RemoveNode, which waits for those that may not have seen the node's state.
+	-- The row lock excludes bucket_set_sharks_v2. RemoveNode waits for the table lock, which lasts until the commit.
 	SELECT id, created, modified, coalesce(content_length, 0), coalesce(properties #>> '{s3,etag}', encode(content_md5, 'hex'), ''), (properties #>> '{s3,version}')::uuid
 		INTO v_id, v_created, v_modified, v_length, v_etag, v_version
 		FROM manta_bucket_object WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name FOR UPDATE;
@@ -266,7 +266,7 @@ BEGIN
 			RETURN ARRAY[v_result];
 		END IF;
 		IF v_version IS NOT NULL AND v_versioning = 1 THEN
-			-- bucket_keep_v1, written out for most overwrites.
+			-- An inlined bucket_keep_v1 for most overwrites.
 			INSERT INTO manta_bucket_version (owner, bucket_id, name, version, null_version, marker, superseded, id, created, modified, creator,
 					content_length, content_md5, content_type, headers, roles, sharks, properties, content_crc32c, content_crc64nvme, content_frames, body)
 				SELECT owner, bucket_id, name, v_version, false, false, p_now, id, created, modified, creator,
@@ -336,7 +336,7 @@ BEGIN
 	IF NOT FOUND THEN
 		RETURN '{-7}';
 	END IF;
-	-- Nobody stores a part while the upload is locked.
+	-- While the upload is locked, no part is stored.
 	SELECT sha256(convert_to(string_agg(number::text || ' ' || id::text, ',' ORDER BY number), 'UTF8')) INTO v_stored
 		FROM manta_bucket_part WHERE owner = p_owner AND upload_id = p_upload;
 	IF v_stored IS DISTINCT FROM p_stored THEN
@@ -351,8 +351,8 @@ BEGIN
 	RETURN v_result;
 END $$;
 
--- Deletes an object and returns 0, its columns, the versioning of the bucket and the delete marker that was made. One element is
--- a result below 0. Without an object its ID is NULL. If p_bucket_id is NULL, the bucket is that of the name.
+-- bucket_delete_v1 with versions: also returns the bucket's versioning and the new delete marker. The ID is NULL if
+-- there was no object.
 CREATE FUNCTION bucket_delete_v2(
 	p_owner uuid, p_bucket text, p_bucket_id uuid, p_name text, p_now timestamptz,
 	p_flags integer, p_match text[], p_none_match text[], p_modified_since timestamptz, p_unmodified_since timestamptz,
@@ -422,8 +422,9 @@ BEGIN
 	RETURN v_columns || ARRAY[v_versioning::text, CASE WHEN v_versioning = 1 THEN v_version::text ELSE 'null' END];
 END $$;
 
--- Deletes a version, NULL: the null version, and returns 0, its columns, and whether it was a delete marker. One element is a result below 0. With
--- p_noncurrent the current version is refused. A lock, which p_bypass may ignore, is -13 and the properties of the version.
+-- Deletes a version, or the null version if p_version is NULL. Returns 0, its columns, and whether it was a delete
+-- marker, or only a negative result. p_noncurrent refuses the current version. For a lock that p_bypass does not
+-- override, returns -13 and the version's properties.
 CREATE FUNCTION bucket_delete_version_v1(
 	p_owner uuid, p_bucket text, p_bucket_id uuid, p_name text, p_version uuid, p_now timestamptz,
 	p_flags integer, p_match text[], p_none_match text[], p_modified_since timestamptz, p_unmodified_since timestamptz, p_noncurrent boolean, p_bypass boolean
@@ -498,11 +499,11 @@ BEGIN
 	RETURN v_columns || v_marker::text;
 END $$;
 
--- bucket_delete_objects_v1 for buckets without versions. The result -12 means that the bucket has versions.
+-- bucket_delete_objects_v1 for buckets without versions. -12: the bucket has versions.
 CREATE FUNCTION bucket_delete_objects_v2(p_owner uuid, p_bucket text, p_bucket_id uuid, p_names text[], p_now timestamptz, p_tags text[])
 RETURNS bigint[] LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-	v_names   text[] := p_names; -- an element of a parameter takes longer
+	v_names   text[] := p_names; -- faster to index than a parameter
 	v_tags    text[] := p_tags;
 	v_results bigint[];
 	v_result  bigint;
@@ -548,7 +549,7 @@ BEGIN
 		RETURN v_results;
 	END IF;
 	PERFORM bucket_count_v1(p_owner, p_bucket_id, -cardinality(v_deleted), -v_bytes, false);
-	-- Citus takes no volatile function here, so the IDs of garbage are hashes of a random one and the name.
+	-- Citus accepts no volatile function here, so garbage IDs are hashes of a random ID and the name.
 	INSERT INTO manta_bucket_deleted_object (id, name, owner, bucket_id, created, modified, creator, content_length, content_md5,
 			content_type, headers, roles, sharks, properties, deleted_at, garbage_id)
 		SELECT id, name, owner, bucket_id, created, modified, creator, content_length, content_md5,
@@ -559,10 +560,10 @@ BEGIN
 	RETURN v_results;
 END $$;
 
--- Deletes a bucket, or returns -8: it has objects or versions.
+-- Deletes a bucket. -8: it has objects or versions.
 CREATE FUNCTION bucket_delete_bucket_v2(p_owner uuid, p_bucket text, p_bucket_id uuid, p_now timestamptz) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-	-- Waits for all writers, and those that come wait.
+	-- Waits for all writers, and blocks new ones.
 	PERFORM pg_advisory_xact_lock(uuid_hash_extended(p_bucket_id, 0))
 		FROM manta_bucket WHERE owner = p_owner AND name = p_bucket AND id = p_bucket_id;
 	PERFORM 1 FROM manta_bucket WHERE owner = p_owner AND name = p_bucket AND id = p_bucket_id;
@@ -583,10 +584,8 @@ BEGIN
 	RETURN 0;
 END $$;
 
--- Replaces the nodes of a body if they are still p_was, and returns 1 if they were: of a
--- part if p_upload is set, otherwise of garbage, of an object or of a noncurrent version. Claims of the garbage
--- end. What has the parts of an upload is first the upload, then an object, then a noncurrent version, then garbage;
--- the row is locked, so it does not change while the part does.
+-- bucket_set_sharks_v1 with versions: a body may also be in a noncurrent version, to which parts belong after the object
+-- and before garbage.
 CREATE FUNCTION bucket_set_sharks_v2(
 	p_owner uuid, p_bucket_id uuid, p_name text, p_upload uuid, p_number integer, p_garbage boolean, p_id uuid, p_was text[], p_is text[]
 ) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
@@ -637,12 +636,12 @@ BEGIN
 	RETURN 1;
 END $$;
 
--- bucket_expire_v1 for buckets without versions. The result -12 means that the bucket has versions.
+-- bucket_expire_v1 for buckets without versions. -12: the bucket has versions.
 CREATE FUNCTION bucket_expire_v2(
 	p_owner uuid, p_bucket text, p_bucket_id uuid, p_names text[], p_ids uuid[], p_modified timestamptz[], p_tags text[], p_now timestamptz
 ) RETURNS bigint[] LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-	v_names    text[] := p_names; -- an element of a parameter takes longer
+	v_names    text[] := p_names; -- faster to index than a parameter
 	v_ids      uuid[] := p_ids;
 	v_modified timestamptz[] := p_modified;
 	v_tags     text[] := p_tags;
@@ -677,7 +676,7 @@ BEGIN
 		RETURN v_results;
 	END IF;
 	PERFORM bucket_count_v1(p_owner, p_bucket_id, -cardinality(v_deleted), -v_bytes, false);
-	-- Citus takes no volatile function here, so the IDs of garbage are hashes of a random one and the name.
+	-- Citus accepts no volatile function here, so garbage IDs are hashes of a random ID and the name.
 	INSERT INTO manta_bucket_deleted_object (id, name, owner, bucket_id, created, modified, creator, content_length, content_md5,
 			content_type, headers, roles, sharks, properties, deleted_at, garbage_id)
 		SELECT id, name, owner, bucket_id, created, modified, creator, content_length, content_md5,

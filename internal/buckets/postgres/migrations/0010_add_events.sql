@@ -41,8 +41,8 @@ CREATE INDEX manta_bucket_event_topic_idx ON manta_bucket_event (topic, part, ow
 -- Keeps the relay from reading the events that were set aside, however many there are.
 CREATE INDEX manta_bucket_event_refused_next_idx ON manta_bucket_event_refused (owner, stream, seq) WHERE next_at IS NOT NULL;
 
--- Appends events in the transaction of a write that has locked their names. An event's number is the clock of the server, raised above the events
--- of its name that are not published.
+-- Appends events in a write's transaction, which has locked the names. An event's number is the server's clock, but
+-- greater than every unpublished event for its name.
 CREATE FUNCTION bucket_append_events_v1(p_owner uuid, p_streams uuid[], p_parts smallint[], p_topics text[], p_keys text[], p_payloads text[], p_at timestamptz)
 RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE

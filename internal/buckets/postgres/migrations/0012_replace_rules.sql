@@ -1,4 +1,4 @@
--- As bucket_set_settings_v1. Returns -2 unless p_rules is NULL or the time at which the lifecycle rules were set.
+-- bucket_set_settings_v1 with a check. -2: p_rules is not NULL and the lifecycle rules were set at another time.
 CREATE FUNCTION bucket_set_settings_v2(p_owner uuid, p_bucket text, p_bucket_id uuid, p_settings jsonb, p_rules bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	rules bigint;

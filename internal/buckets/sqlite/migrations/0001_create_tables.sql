@@ -1,6 +1,5 @@
--- The tables of RFD 149 with SQLite's types, and those that they lack. Moments are
--- microseconds since 1970-01-01 UTC. UUIDs are in lower case. Text is compared and
--- ordered by its bytes in UTF-8. headers and properties are JSON objects, roles and
+-- The tables of RFD 149 with SQLite types, and additional tables. Times are microseconds since 1970-01-01 UTC. UUIDs are
+-- lower case. Text is compared and ordered as UTF-8 bytes. headers and properties are JSON objects, roles and
 -- sharks JSON arrays.
 
 CREATE TABLE manta_bucket (
@@ -11,10 +10,10 @@ CREATE TABLE manta_bucket (
 	PRIMARY KEY (owner, name)
 );
 
--- Buckets with a name, of any account.
+-- Finds buckets by name in all accounts.
 CREATE INDEX manta_bucket_name_idx ON manta_bucket (name, owner);
 
--- The body is the last column, because SQLite reads through it to reach what follows.
+-- The body is the last column: SQLite reads through it to reach later columns.
 CREATE TABLE manta_bucket_object (
 	id             TEXT    NOT NULL,
 	name           TEXT    NOT NULL,
@@ -46,8 +45,8 @@ CREATE TABLE manta_bucket_deleted_bucket (
 CREATE INDEX manta_bucket_deleted_bucket_id_idx ON manta_bucket_deleted_bucket (id);
 CREATE INDEX manta_bucket_deleted_bucket_deleted_at_idx ON manta_bucket_deleted_bucket (deleted_at);
 
--- Bodies in rows are gone at once, so the table has no column for them. A worker claims
--- rows for a time.
+-- Garbage. Bodies in rows are deleted at once, so there is no column for them. A worker claims rows for a limited
+-- time.
 CREATE TABLE manta_bucket_deleted_object (
 	id             TEXT    NOT NULL,
 	name           TEXT    NOT NULL,
@@ -70,21 +69,21 @@ CREATE TABLE manta_bucket_deleted_object (
 CREATE INDEX manta_bucket_deleted_object_id_idx ON manta_bucket_deleted_object (id);
 CREATE INDEX manta_bucket_deleted_object_deleted_at_idx ON manta_bucket_deleted_object (deleted_at);
 CREATE INDEX manta_bucket_deleted_object_claim_idx ON manta_bucket_deleted_object (claim) WHERE claim IS NOT NULL;
--- A copy to another engine reads in this order.
+-- The order in which a copy to another engine reads.
 CREATE INDEX manta_bucket_deleted_object_bucket_idx ON manta_bucket_deleted_object (owner, bucket_id, id);
--- Finds the garbage that has the parts of an upload.
+-- Finds the garbage row that owns an upload's parts.
 CREATE INDEX manta_bucket_deleted_object_upload_idx ON manta_bucket_deleted_object (properties ->> '$.s3.upload')
 	WHERE properties ->> '$.s3.upload' IS NOT NULL;
 
--- While a hold has not expired, garbage is not claimed.
+-- Garbage is not claimed while a hold lasts.
 CREATE TABLE manta_bucket_hold (
 	id      TEXT    NOT NULL PRIMARY KEY,
 	expires INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- Multipart uploads that are neither complete nor aborted.
+-- Multipart uploads in progress.
 CREATE TABLE manta_bucket_upload (
-	id           TEXT    NOT NULL, -- later ones are greater
+	id           TEXT    NOT NULL, -- ascending
 	name         TEXT    NOT NULL,
 	owner        TEXT    NOT NULL,
 	bucket_id    TEXT    NOT NULL,
@@ -98,20 +97,20 @@ CREATE TABLE manta_bucket_upload (
 );
 CREATE INDEX manta_bucket_upload_created_idx ON manta_bucket_upload (created);
 
--- Parts of uploads, and of the objects that uploads have become.
+-- Parts of uploads and of objects completed from uploads.
 CREATE TABLE manta_bucket_part (
 	owner          TEXT    NOT NULL,
 	upload_id      TEXT    NOT NULL,
 	number         INTEGER NOT NULL CHECK (number BETWEEN 1 AND 10000),
 	bucket_id      TEXT    NOT NULL,
-	name           TEXT    NOT NULL, -- of the object
-	id             TEXT    NOT NULL, -- of the body
+	name           TEXT    NOT NULL, -- object name
+	id             TEXT    NOT NULL, -- body ID
 	created        INTEGER NOT NULL,
 	content_length INTEGER NOT NULL,
 	content_md5    BLOB    NOT NULL,
 	checksum       TEXT,
 	sharks         TEXT,
-	start          INTEGER,          -- offset in the object; NULL before the upload is complete
+	start          INTEGER,          -- offset in the object; NULL until the upload is complete
 	content_crc32c INTEGER,
 	body           BLOB,
 	PRIMARY KEY (owner, upload_id, number)
@@ -124,7 +123,7 @@ CREATE TABLE manta_bucket_settings (
 	PRIMARY KEY (owner, bucket_id)
 ) WITHOUT ROWID;
 
--- What an account has (bucket_id is the nil UUID) and each of its buckets, and their quotas.
+-- Usage and quotas of accounts (bucket_id is the nil UUID) and buckets.
 CREATE TABLE manta_bucket_usage (
 	owner       TEXT    NOT NULL,
 	bucket_id   TEXT    NOT NULL,
@@ -139,7 +138,7 @@ CREATE TABLE manta_bucket_account (
 	id          TEXT    NOT NULL PRIMARY KEY,
 	name        TEXT    NOT NULL UNIQUE,
 	created     INTEGER NOT NULL,
-	max_objects INTEGER NOT NULL, -- a copy of the quota in manta_bucket_usage
+	max_objects INTEGER NOT NULL, -- copy of the quota in manta_bucket_usage
 	max_bytes   INTEGER NOT NULL
 ) WITHOUT ROWID;
 
@@ -159,10 +158,10 @@ CREATE TABLE manta_bucket_node (
 	added INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- Which process has a lease, such as that of maintenance, of which one runs at a time.
+-- Leases for work that one process does at a time, such as maintenance.
 CREATE TABLE manta_bucket_lease (
 	name    TEXT    NOT NULL PRIMARY KEY,
 	holder  TEXT    NOT NULL,
-	process TEXT    NOT NULL, -- for people
+	process TEXT    NOT NULL, -- for display
 	expires INTEGER NOT NULL
 ) WITHOUT ROWID;

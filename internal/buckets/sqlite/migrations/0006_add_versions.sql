@@ -1,16 +1,16 @@
--- 0: the bucket has had no versions, 1: it keeps versions, 2: suspended.
+-- 0: never versioned, 1: enabled, 2: suspended.
 ALTER TABLE manta_bucket ADD COLUMN versioning INTEGER NOT NULL DEFAULT 0;
 
--- Noncurrent versions of objects, and delete markers. The current object is in manta_bucket_object; without it, the newest
+-- Noncurrent object versions, and delete markers. The current object is in manta_bucket_object; without it, the newest
 -- version here is a delete marker. A newer version has a smaller ID.
 CREATE TABLE manta_bucket_version (
 	owner             TEXT    NOT NULL,
 	bucket_id         TEXT    NOT NULL,
 	name              TEXT    NOT NULL,
-	version           TEXT    NOT NULL, -- also of a null version, whose clients do not know it
+	version           TEXT    NOT NULL, -- clients do not see the ID of a null version
 	null_version      INTEGER NOT NULL,
 	marker            INTEGER NOT NULL,
-	superseded        INTEGER,          -- NULL: a delete marker that is current
+	superseded        INTEGER,          -- NULL: a current delete marker
 	id                TEXT    NOT NULL,
 	created           INTEGER NOT NULL,
 	modified          INTEGER NOT NULL,

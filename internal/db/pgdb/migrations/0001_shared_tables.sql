@@ -1,4 +1,4 @@
--- The salted slow hash of each secret that the data of a service depends on.
+-- Salted slow hashes of the secrets that services' data depends on.
 CREATE TABLE secret_hashes (
 	service     TEXT      NOT NULL,
 	setting     TEXT      NOT NULL,
@@ -7,22 +7,21 @@ CREATE TABLE secret_hashes (
 	PRIMARY KEY (service, setting)
 );
 
--- Which services are read-only. Triggers of their tables, which exist only as long as
--- necessary, check it in the transaction of each write.
+-- Read-only services. While a service is read-only, triggers on its tables check this in each write's transaction.
 CREATE TABLE read_only (
 	service TEXT        NOT NULL PRIMARY KEY,
 	holder  TEXT        NOT NULL,
 	until   TIMESTAMPTZ NOT NULL
 );
 
--- The progress of a copy to another database, and until when its changes are logged.
+-- Progress of a copy to another database, and how long its changes are logged.
 CREATE TABLE copy_state (
 	service   TEXT        NOT NULL PRIMARY KEY,
 	state     TEXT        NOT NULL,
 	log_until TIMESTAMPTZ NOT NULL
 );
 
--- Keys of rows that were changed during a copy, as JSON.
+-- Keys of rows changed during a copy, as JSON.
 CREATE TABLE copy_log (
 	id         BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
 	service    TEXT NOT NULL,

@@ -1,4 +1,4 @@
--- The salted slow hash of each secret that the data of a service depends on.
+-- Salted slow hashes of the secrets that services' data depends on.
 CREATE TABLE IF NOT EXISTS secret_hashes (
 	service     STRING(64)  NOT NULL,
 	setting     STRING(128) NOT NULL,
@@ -6,13 +6,13 @@ CREATE TABLE IF NOT EXISTS secret_hashes (
 	recorded_at TIMESTAMP   NOT NULL
 ) PRIMARY KEY (service, setting);
 
--- The progress of a copy to another database.
+-- Progress of a copy to another database.
 CREATE TABLE IF NOT EXISTS copy_state (
 	service STRING(64)  NOT NULL,
 	state   STRING(MAX) NOT NULL
 ) PRIMARY KEY (service);
 
--- The keys of rows that a write has changed during a copy, as JSON.
+-- Keys of rows that a write changed during a copy, as JSON.
 CREATE TABLE IF NOT EXISTS copy_log (
 	id      INT64       NOT NULL,
 	service STRING(64)  NOT NULL,

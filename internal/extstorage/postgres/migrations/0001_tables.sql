@@ -1,6 +1,5 @@
--- The tables of extension storage. Tables that operators query have the columns, checks and
--- names that they know. The other columns and tables let a write decide without counting
--- rows: sizes, counters, the sequence of changes. Text is compared as bytes.
+-- The tables of extension storage. Operators query some of them, so their columns, checks and names are stable. Sizes,
+-- counters and change numbers let a write decide without counting rows. Text is compared as bytes.
 
 CREATE TABLE ext_storage_records (
 	tenant_id            UUID        NOT NULL,
@@ -13,9 +12,9 @@ CREATE TABLE ext_storage_records (
 	ttl_expires_at       TIMESTAMPTZ,
 	created_at           TIMESTAMPTZ NOT NULL DEFAULT now(),
 	updated_at           TIMESTAMPTZ NOT NULL DEFAULT now(),
-	value_bytes          INTEGER     NOT NULL, -- of the canonical text
+	value_bytes          INTEGER     NOT NULL, -- size of the canonical text
 	metadata_bytes       INTEGER     NOT NULL,
-	change_seq           BIGINT      NOT NULL, -- of the change that wrote the record: its ETag
+	change_seq           BIGINT      NOT NULL, -- number of the change that wrote the record; its ETag
 	PRIMARY KEY (tenant_id, extension_install_id, namespace, key),
 	CHECK (revision > 0),
 	CHECK (metadata IS NULL OR jsonb_typeof(metadata) = 'object'),
@@ -23,11 +22,10 @@ CREATE TABLE ext_storage_records (
 	CHECK (length(key) BETWEEN 1 AND 128 AND key !~ '/')
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.02);
 
--- Records that can expire, by key. Lists of a namespace use the primary key, so there is no
--- second index of the same columns.
+-- Expiring records by key. Lists of a namespace use the primary key, so no second index covers the same columns.
 CREATE INDEX ext_storage_expired_idx ON ext_storage_records (tenant_id, extension_install_id, namespace, key)
 	WHERE ttl_expires_at IS NOT NULL;
--- Expired records of one install, and of all.
+-- Expired records of one or all installs.
 CREATE INDEX ext_storage_reclaim_idx ON ext_storage_records (tenant_id, extension_install_id, ttl_expires_at, namespace, key)
 	WHERE ttl_expires_at IS NOT NULL;
 CREATE INDEX ext_storage_sweep_idx ON ext_storage_records (ttl_expires_at, tenant_id, extension_install_id)
@@ -50,9 +48,8 @@ CREATE UNIQUE INDEX ext_storage_schemas_active_idx ON ext_storage_schemas (tenan
 	WHERE status = 'active';
 CREATE INDEX ext_storage_schemas_status_idx ON ext_storage_schemas (status);
 
--- The row of an install is the lock of its writes. Every write updates it; free space in each
--- page lets PostgreSQL write the new version next to the old one. The primary key lets Citus
--- move a shard online.
+-- An install's row is its write lock. Every write updates it; free space in each page keeps the new row version on
+-- the same page. Citus needs the primary key to move a shard online.
 CREATE TABLE ext_storage_usage (
 	tenant_id            UUID        NOT NULL,
 	extension_install_id UUID        NOT NULL,
@@ -60,12 +57,12 @@ CREATE TABLE ext_storage_usage (
 	keys_count           INTEGER     NOT NULL DEFAULT 0 CHECK (keys_count >= 0),
 	namespaces_count     INTEGER     NOT NULL DEFAULT 0 CHECK (namespaces_count >= 0),
 	updated_at           TIMESTAMPTZ NOT NULL DEFAULT now(),
-	change_seq           BIGINT      NOT NULL DEFAULT 0, -- of the last change
-	counted_at           TIMESTAMPTZ NOT NULL DEFAULT 'epoch', -- the counters are of the records live then
-	closed_seq           BIGINT, -- change_seq of a closed owner; NULL: it is not closed
-	schema_floor         INTEGER     NOT NULL DEFAULT 0, -- the versions of schemas of a new namespace follow this one
+	change_seq           BIGINT      NOT NULL DEFAULT 0, -- last change
+	counted_at           TIMESTAMPTZ NOT NULL DEFAULT 'epoch', -- the counters include records live at this time
+	closed_seq           BIGINT, -- change_seq at closing; NULL: open
+	schema_floor         INTEGER     NOT NULL DEFAULT 0, -- a new namespace's schema versions start after this
 	PRIMARY KEY (tenant_id, extension_install_id),
-	-- A write changes change_seq, so it fails on a closed owner.
+	-- A write changes change_seq, so it fails if the owner is closed.
 	CONSTRAINT ext_storage_usage_closed CHECK (closed_seq IS NULL OR closed_seq = change_seq)
 ) WITH (fillfactor = 50);
 
@@ -90,13 +87,13 @@ CREATE TABLE ext_storage_changes (
 );
 CREATE INDEX ext_storage_changes_sweep_idx ON ext_storage_changes (at);
 
--- Answers to requests that may be repeated.
+-- Stored answers to idempotent requests.
 CREATE TABLE ext_storage_answers (
 	tenant_id            UUID        NOT NULL,
 	extension_install_id UUID        NOT NULL,
 	once_key             TEXT        COLLATE "C" NOT NULL,
-	request              BYTEA       NOT NULL, -- its hash
-	answer               JSON        NOT NULL, -- the items of the answer
+	request              BYTEA       NOT NULL, -- hash
+	answer               JSON        NOT NULL, -- items
 	at                   TIMESTAMPTZ NOT NULL,
 	PRIMARY KEY (tenant_id, extension_install_id, once_key)
 );
@@ -108,33 +105,32 @@ CREATE TABLE ext_storage_installs (
 	tier                 TEXT        NOT NULL,
 	overrides            JSONB       NOT NULL DEFAULT '{}'::jsonb,
 	override_until       TIMESTAMPTZ,
-	namespaces           JSONB, -- limits what tokens allow; NULL: no limit
+	namespaces           JSONB, -- restricts tokens; NULL: no limit
 	revoked_at           TIMESTAMPTZ,
 	created_at           TIMESTAMPTZ NOT NULL,
 	updated_at           TIMESTAMPTZ NOT NULL,
-	deleting_at          TIMESTAMPTZ, -- when its deletion began
-	deleted_at           TIMESTAMPTZ, -- when its last row was deleted
-	kept_until           TIMESTAMPTZ, -- when the tombstone may be deleted
-	deletion             JSONB, -- how many rows were deleted
-	tokens_after         TIMESTAMPTZ, -- tokens issued before are refused
+	deleting_at          TIMESTAMPTZ, -- deletion started
+	deleted_at           TIMESTAMPTZ, -- last row deleted
+	kept_until           TIMESTAMPTZ, -- earliest removal of the tombstone
+	deletion             JSONB, -- numbers of deleted rows
+	tokens_after         TIMESTAMPTZ, -- earlier tokens are refused
 	PRIMARY KEY (tenant_id, extension_install_id)
 );
 CREATE INDEX ext_storage_installs_kept_idx ON ext_storage_installs (kept_until) WHERE kept_until IS NOT NULL;
 CREATE INDEX ext_storage_installs_revoked_idx ON ext_storage_installs (tenant_id, extension_install_id) WHERE revoked_at IS NOT NULL;
 
--- Tokens that an operator has revoked, until they expire. The install of tokens of a
--- tenant's services is the nil UUID.
+-- Revoked tokens, until they expire. Tokens for a tenant's services use the nil UUID as install.
 CREATE TABLE ext_storage_revoked_tokens (
 	tenant_id            UUID        NOT NULL,
 	extension_install_id UUID        NOT NULL,
-	token_id             TEXT        COLLATE "C" NOT NULL, -- its jti
+	token_id             TEXT        COLLATE "C" NOT NULL, -- jti
 	expires_at           TIMESTAMPTZ NOT NULL,
 	revoked_at           TIMESTAMPTZ NOT NULL,
 	PRIMARY KEY (tenant_id, extension_install_id, token_id)
 );
 CREATE INDEX ext_storage_revoked_tokens_sweep_idx ON ext_storage_revoked_tokens (expires_at);
 
--- Events for the audit, until the relay has published them.
+-- Audit events that are not published yet.
 CREATE TABLE ext_storage_outbox (
 	tenant_id uuid NOT NULL,
 	extension_install_id uuid NOT NULL,
@@ -175,7 +171,7 @@ INSERT INTO ext_storage_outbox_relay SELECT n, '', '-infinity' FROM generate_ser
 -- citus
 
 -- By default Citus would colocate the tables with those of another service.
--- formerly 45bb257f918a2ada0e487ed2bf8868b1b4ecc61ff47ea8bb6ac115d9e54579c5
+-- formerly 3f469f58e59de86dd6375d0f94bbd7843f37dd54af59f8015145c075cc3fa432
 SELECT create_distributed_table('ext_storage_records', 'tenant_id', colocate_with => 'none');
 SELECT create_distributed_table('ext_storage_schemas', 'tenant_id', colocate_with => 'ext_storage_records');
 SELECT create_distributed_table('ext_storage_usage', 'tenant_id', colocate_with => 'ext_storage_records');

@@ -1,18 +1,15 @@
--- What the functions of the writes share.
+-- Shared functions for writes.
 --
--- A write is one call of a function: one round trip, one transaction, and on Citus one message
--- to the node with the tenant's shard. The functions are VOLATILE, so each of their statements
--- sees what was committed before it: they take the lock of the install first and read in later
--- statements. The rules are those of package extstorage, restated.
+-- A write is one function call: one round trip, one transaction, and on Citus one message to the node with the tenant's
+-- shard. The functions are VOLATILE, so each statement sees everything committed before it: they lock the install
+-- first and read in later statements. They implement the rules of package extstorage.
 --
--- On Citus, statements on tables call none of these functions: they run where the function that
--- calls them runs.
+-- On Citus, statements on tables call none of these functions, because they run on the caller's node.
 --
--- A function is never replaced: a changed one gets the next number, because servers of two
--- releases may use one database.
+-- A function is never replaced. A changed function gets the next number, because servers of two releases may share a
+-- database.
 
--- The counters of an install and the number of its last change. The first three are of the
--- records that are live at counted_at.
+-- An install's counters and last change number. The first three count records live at counted_at.
 CREATE TYPE ext_counters_v1 AS (
 	bytes      BIGINT,
 	keys       BIGINT,
@@ -33,9 +30,8 @@ CREATE TYPE ext_header_v1 AS (
 	metadata_bytes BIGINT
 );
 
--- ext_ms_v1 returns milliseconds since the epoch; 0 for NULL. date_part of a time with a zone
--- is not immutable, and only an immutable function is inlined into the expression that calls
--- it: without AT TIME ZONE a put takes twice as long.
+-- ext_ms_v1 returns milliseconds since the epoch, or 0 for NULL. AT TIME ZONE makes it immutable, so PostgreSQL inlines
+-- it; date_part of a timestamptz is not immutable, and a put takes twice as long.
 CREATE FUNCTION ext_ms_v1(p_moment TIMESTAMPTZ)
 RETURNS BIGINT LANGUAGE sql IMMUTABLE AS $$
 	SELECT coalesce((date_part('epoch', p_moment AT TIME ZONE 'UTC') * 1000)::bigint, 0)
@@ -47,7 +43,7 @@ RETURNS BOOLEAN LANGUAGE sql IMMUTABLE AS $$
 	SELECT p_seq <> 0 AND CASE WHEN p_tags = '*' THEN true ELSE p_seq = ANY (p_tags::bigint[]) END
 $$;
 
--- ext_refused_v1 is Guard.Check, and CheckDelete with p_delete. A NULL is not in the guard.
+-- ext_refused_v1 is Guard.Check, or CheckDelete with p_delete. NULL means that the guard does not set a value.
 CREATE FUNCTION ext_refused_v1(p_guard BIGINT, p_match TEXT, p_none_match TEXT, p_delete BOOLEAN, p_revision BIGINT, p_seq BIGINT)
 RETURNS BOOLEAN LANGUAGE sql IMMUTABLE AS $$
 	SELECT p_match IS NOT NULL AND NOT ext_tagged_v1(p_match, p_seq)
@@ -56,14 +52,14 @@ RETURNS BOOLEAN LANGUAGE sql IMMUTABLE AS $$
 		OR p_delete AND p_revision = 0 AND num_nonnulls(p_guard, p_match, p_none_match) > 0
 $$;
 
--- ext_closed_v1 fails with the SQLSTATE of a closed owner.
+-- ext_closed_v1 raises the SQLSTATE for a closed owner.
 CREATE FUNCTION ext_closed_v1()
 RETURNS VOID LANGUAGE plpgsql AS $$
 BEGIN
 	RAISE EXCEPTION 'the install was deleted' USING ERRCODE = 'HF410';
 END $$;
 
--- ext_row_v1 creates the row of counters of an owner, unless it exists.
+-- ext_row_v1 creates an owner's counter row unless it exists.
 CREATE FUNCTION ext_row_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ)
 RETURNS VOID LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -71,7 +67,7 @@ BEGIN
 		ON CONFLICT DO NOTHING;
 END $$;
 
--- ext_tenant_v1 keeps a tenant open until the transaction ends; it fails if the tenant is closed.
+-- ext_tenant_v1 prevents closing the tenant until the transaction ends; it fails if the tenant is closed.
 CREATE FUNCTION ext_tenant_v1(p_tenant UUID, p_now TIMESTAMPTZ)
 RETURNS VOID LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -90,8 +86,7 @@ BEGIN
 	END LOOP;
 END $$;
 
--- ext_lock_v1 waits for the lock of an install, which is its row of counters, and fails if
--- the install is closed.
+-- ext_lock_v1 locks an install's counter row, and fails if the install is closed.
 CREATE FUNCTION ext_lock_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ)
 RETURNS ext_counters_v1 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -115,7 +110,7 @@ BEGIN
 	END LOOP;
 END $$;
 
--- ext_count_v1 writes the counters of an install.
+-- ext_count_v1 writes an install's counters.
 CREATE FUNCTION ext_count_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ, u ext_counters_v1)
 RETURNS VOID LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -125,7 +120,6 @@ BEGIN
 		WHERE tenant_id = p_tenant AND extension_install_id = p_install;
 END $$;
 
--- ext_keys_v1 returns the number of keys of a namespace.
 CREATE FUNCTION ext_keys_v1(p_tenant UUID, p_install UUID, p_namespace TEXT)
 RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -133,8 +127,7 @@ BEGIN
 		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace), 0);
 END $$;
 
--- ext_count_keys_v1 writes the number of keys of a namespace. A namespace without keys has no
--- row.
+-- ext_count_keys_v1 writes a namespace's number of keys, or deletes the row if there are no keys.
 CREATE FUNCTION ext_count_keys_v1(p_tenant UUID, p_install UUID, p_namespace TEXT, p_keys BIGINT)
 RETURNS VOID LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -148,9 +141,8 @@ BEGIN
 		ON CONFLICT (tenant_id, extension_install_id, namespace) DO UPDATE SET keys_count = EXCLUDED.keys_count;
 END $$;
 
--- ext_recount_v1 changes the counters of an install to those at p_now: records that expire
--- between counted_at and p_now are only in the counters of the earlier time. The caller has
--- the lock.
+-- ext_recount_v1 updates an install's counters to p_now: it subtracts records that expired since counted_at. The
+-- caller holds the lock.
 CREATE FUNCTION ext_recount_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ, u ext_counters_v1)
 RETURNS ext_counters_v1 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE

@@ -1,27 +1,24 @@
--- Writes. ext_apply_v1 does all operations of a request, each an element of its arrays, under
--- the lock of the install. It checks all operations before it does one, so a refused request
--- writes no record. Expired records never count toward a quota: if the stored counters do not
--- allow a write, they are changed to those at p_now and the write is checked again. A namespace
--- with a schema counts toward the limit of namespaces, with or without keys.
+-- ext_apply_v1 applies all operations of a request, which are elements of its arrays, under the install's lock. It
+-- checks all of them before it writes, so a refused request writes nothing. Expired records never count toward a
+-- quota: if the stored counters refuse a write, they are updated to p_now and the write is checked again. A namespace
+-- with a schema counts toward the namespace quota even without keys.
 --
--- It returns a JSON object:
+-- Returns a JSON object:
 --
 --   {"items": [{"revision", "seq", "created", "existed", "createdAt", "updatedAt",
---     "expiresAt", "sum"}, ...]}   done: an item for each operation, with times in
---                           milliseconds (0: never); "replayed": true if it was done
---                           before (p_once)
---   {"error": "precondition", "op", "revision", "seq"}   the guard of an operation does not
---                           hold; revision and seq of the record, 0 if it does not exist
---   {"error": "schema_changed", "op"}   the schema is not the active one
---   {"error": "quota", "op", "quota", "used"}   "namespaces", "keys" or "bytes", and how
---                           much would be used
---   {"error": "key_reused"}   the idempotency key was used for another request
+--     "expiresAt", "sum"}, ...]}   success: an item per operation, with times in milliseconds
+--                           (0: never); "replayed": true for a repeated request (p_once)
+--   {"error": "precondition", "op", "revision", "seq"}   an operation's guard failed;
+--                           revision and seq of the record, or 0
+--   {"error": "schema_changed", "op"}   the schema is not active
+--   {"error": "quota", "op", "quota", "used"}   "namespaces", "keys" or "bytes", and the usage
+--                           that the write would reach
+--   {"error": "key_reused"}   the idempotency key belongs to another request
 --   {"error": "deleted"}    the install is closed
 
--- p_kinds: 0 put, 1 delete, 2 check. p_guards, p_matches and p_none_matches are the guards.
--- p_caller and p_caller_id are JSON strings for the audit. p_once is NULL for a request without
--- idempotency key; answers of p_once_since and before have expired. p_sums are numbers, the
--- results of increments, which the result repeats; NULL: there are none.
+-- p_kinds: 0 put, 1 delete, 2 check. p_guards, p_matches and p_none_matches are the guards. p_caller and p_caller_id are
+-- JSON strings for the audit. p_once is NULL without an idempotency key; answers from p_once_since or earlier have
+-- expired. p_sums are results of increments, returned in the items, or NULL.
 CREATE FUNCTION ext_apply_v1(
 	p_tenant UUID, p_install UUID,
 	p_kinds SMALLINT[], p_namespaces TEXT[], p_keys TEXT[],
@@ -34,35 +31,35 @@ CREATE FUNCTION ext_apply_v1(
 DECLARE
 	u         ext_counters_v1;
 	n         ext_counters_v1; -- after the operations
-	r         ext_header_v1;   -- the record of an operation, before and after it
-	v_rows    ext_header_v1[]; -- after it, by operation
-	v_were    BOOLEAN[];       -- whether there was a row
-	v_lived   BOOLEAN[];       -- that had not expired
-	v_changes TEXT[];          -- the change; NULL: none
-	v_revs    BIGINT[];        -- its revision
-	v_seqs    BIGINT[];        -- its number
-	v_items   TEXT;            -- of the result
-	v_names   TEXT[];          -- namespaces whose number of keys changes,
-	v_before  BIGINT[];        -- the numbers before and after
+	r         ext_header_v1;   -- an operation's record, before and after it
+	v_rows    ext_header_v1[]; -- records after each operation
+	v_were    BOOLEAN[];       -- the row existed
+	v_lived   BOOLEAN[];       -- and had not expired
+	v_changes TEXT[];          -- kind of change, or NULL
+	v_revs    BIGINT[];
+	v_seqs    BIGINT[];        -- change numbers
+	v_items   TEXT;            -- result items
+	v_names   TEXT[];          -- namespaces whose number of keys changes
+	v_before  BIGINT[];        -- their numbers before and after
 	v_after   BIGINT[];
-	v_checked TEXT;            -- the namespace whose active schema
-	v_active  INTEGER;         -- is this version
+	v_checked TEXT;            -- namespace of v_active
+	v_active  INTEGER;         -- its active schema version
 	v_live    BOOLEAN;
-	v_by      BIGINT;          -- how many keys the operation adds to the counters
-	v_bytes   BIGINT;          -- how many bytes it adds
+	v_by      BIGINT;          -- keys the operation adds to the counters
+	v_bytes   BIGINT;          -- bytes it adds
 	v_from    INTEGER;
 	v_name    INTEGER;
-	v_fits    BOOLEAN;         -- no quota was exceeded after any operation
-	-- The operation that exceeded the quota; 0: none.
+	v_fits    BOOLEAN;         -- the quotas allow every operation so far
+	-- Operation that exceeded the quota; 0: none.
 	v_over_namespaces INTEGER;
 	v_over_keys       INTEGER[];
 	v_over_bytes      INTEGER;
 	v_request BYTEA;
 	v_closed  BIGINT;
-	v_spare   BIGINT;          -- namespaces with a schema and no key, before the operations; NULL: not yet counted
-	v_moved   BIGINT;          -- by how much the operations change that number
+	v_spare   BIGINT;          -- namespaces with a schema but no key, before the operations; NULL: not counted yet
+	v_moved   BIGINT;          -- change of that number
 BEGIN
-	-- As in ext_lock_v1: a call takes longer than this statement.
+	-- An inlined ext_lock_v1: a call takes longer than the statement.
 	SELECT bytes_used, keys_count, namespaces_count, change_seq, counted_at, closed_seq
 		INTO u.bytes, u.keys, u.namespaces, u.seq, u.counted_at, v_closed
 		FROM ext_storage_usage WHERE tenant_id = p_tenant AND extension_install_id = p_install FOR UPDATE;
@@ -78,7 +75,7 @@ BEGIN
 			RETURN CASE WHEN v_request = p_request THEN '{"replayed":true,"items":' || v_items || '}' ELSE '{"error":"key_reused"}' END;
 		END IF;
 	END IF;
-	IF u.counted_at > p_now THEN -- by the clock of another server
+	IF u.counted_at > p_now THEN -- another server's clock is ahead
 		u := ext_recount_v1(p_tenant, p_install, p_now, u);
 	END IF;
 
@@ -93,7 +90,7 @@ BEGIN
 		v_spare := NULL;
 		v_moved := 0;
 		FOR i IN 1 .. cardinality(p_kinds) LOOP
-			-- The record after the previous operations.
+			-- The record after the operations before this one.
 			v_from := i - 1;
 			WHILE v_from > 0 AND (p_keys[v_from] <> p_keys[i] OR p_namespaces[v_from] <> p_namespaces[i]) LOOP
 				v_from := v_from - 1;
@@ -150,7 +147,7 @@ BEGIN
 				r.updated_at := p_now;
 				r.value_bytes := octet_length(p_values[i]);
 				IF v_by < 0 AND NOT v_live THEN
-					v_fits := false; -- the key is new, but its expired record is counted
+					v_fits := false; -- the key is new, but its expired record counts
 				END IF;
 				IF r.expires_at IS NULL OR r.expires_at > u.counted_at THEN
 					v_by := v_by + 1;
@@ -235,7 +232,7 @@ BEGIN
 			ELSIF v_over_bytes > 0 THEN
 				RETURN json_build_object('error', 'quota', 'op', v_over_bytes - 1, 'quota', 'bytes', 'used', n.bytes);
 			END IF;
-			EXIT; -- a quota was exceeded before, but not by more now
+			EXIT; -- the usage already exceeded the quota and does not grow
 		END IF;
 		u := ext_recount_v1(p_tenant, p_install, p_now, u);
 	END LOOP;
@@ -274,7 +271,7 @@ BEGIN
 		END IF;
 	END LOOP;
 	IF n.seq > u.seq THEN
-		UPDATE ext_storage_usage -- as in ext_count_v1
+		UPDATE ext_storage_usage -- an inlined ext_count_v1
 			SET bytes_used = n.bytes, keys_count = n.keys, namespaces_count = n.namespaces, change_seq = n.seq, counted_at = n.counted_at,
 				updated_at = p_now
 			WHERE tenant_id = p_tenant AND extension_install_id = p_install;
@@ -290,10 +287,9 @@ BEGIN
 	RETURN '{"items":' || v_items || '}';
 END $$;
 
--- ext_apply_all_v1 does several writes of an install, one after the other, in one transaction,
--- and returns an array of their results. The arguments of each are an element of the arrays;
--- an argument that is an array is passed as its text. It ends with the first write that is
--- refused or was done before; the writes after it have no result.
+-- ext_apply_all_v1 runs several writes of an install in one transaction and returns an array of results. Each parameter
+-- is an array with an element per write; array arguments are passed as text. It stops after the first write that is
+-- refused or replayed.
 CREATE FUNCTION ext_apply_all_v1(
 	p_tenant UUID, p_install UUID,
 	p_kinds TEXT[], p_namespaces TEXT[], p_keys TEXT[],
@@ -322,7 +318,7 @@ BEGIN
 	RETURN v_answers || ']';
 END $$;
 
--- ext_leap_v1 makes the number of the next change of an install greater than p_after.
+-- ext_leap_v1 raises an install's next change number above p_after.
 CREATE FUNCTION ext_leap_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ, p_after BIGINT)
 RETURNS VOID LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -331,14 +327,13 @@ BEGIN
 		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND change_seq < p_after;
 END $$;
 
--- ext_restore_v1 sets the revision and the times of records from an export. ext_apply_v1 has
--- put them in the same transaction, as the changes p_seqs.
+-- ext_restore_v1 sets revisions and times of imported records. ext_apply_v1 wrote them in the same transaction, as the
+-- changes p_seqs.
 CREATE FUNCTION ext_restore_v1(p_tenant UUID, p_install UUID, p_namespaces TEXT[], p_keys TEXT[], p_seqs BIGINT[], p_revisions BIGINT[],
 	p_created TIMESTAMPTZ[], p_updated TIMESTAMPTZ[])
 RETURNS VOID LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-	-- Never SET a column to an element of an array: Citus 13.2 takes that for an
-	-- assignment to the element, and the server crashes.
+	-- Never SET a column to an array element: Citus 13.2 takes it for an assignment to the element and crashes.
 	v_of RECORD;
 BEGIN
 	FOR v_of IN SELECT * FROM unnest(p_namespaces, p_keys, p_seqs, p_revisions, p_created, p_updated)
@@ -349,7 +344,7 @@ BEGIN
 				AND change_seq = v_of.seq;
 		UPDATE ext_storage_changes SET revision = v_of.revision
 			WHERE tenant_id = p_tenant AND extension_install_id = p_install AND seq = v_of.seq;
-		-- All partitions are listed, so that the primary key finds the event.
+		-- Lists all partitions, so the primary key finds the event.
 		UPDATE ext_storage_outbox SET payload = regexp_replace(payload::text, '"revision":\d+}$', format('"revision":%s}', v_of.revision))::json
 			WHERE part IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 				AND tenant_id = p_tenant AND extension_install_id = p_install AND seq = v_of.seq;
@@ -358,7 +353,7 @@ END $$;
 
 -- citus
 
--- A call goes to the node with the tenant's shard.
+-- Calls are delegated to the node with the tenant's shard.
 SELECT create_distributed_function(
 	'ext_apply_v1(uuid, uuid, smallint[], text[], text[], bigint[], text[], text[], text[], text[], timestamptz[], boolean[], integer[], text, text, timestamptz, bigint, bigint, bigint, text, bytea, timestamptz, text[])',
 	'p_tenant', colocate_with => 'ext_storage_records');

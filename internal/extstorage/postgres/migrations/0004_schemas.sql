@@ -1,8 +1,7 @@
--- The registry of schemas. Its writes take the lock of the install, like every write.
+-- The schema registry. Like every write, its writes lock the install.
 
--- ext_namespaces_over_v1 returns 0 if a namespace may get a schema: it has a key or a schema,
--- or the install has fewer than p_max namespaces with one. Otherwise it returns how many there
--- would be. It takes the lock.
+-- ext_namespaces_over_v1 returns 0 if a namespace may get a schema: it already counts, or the install has fewer than
+-- p_max. Otherwise it returns the number that the install would reach. It takes the lock.
 CREATE FUNCTION ext_namespaces_over_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ, p_namespace TEXT, p_max BIGINT)
 RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -10,13 +9,13 @@ DECLARE
 	v_keys BIGINT;
 	v_used BIGINT;
 BEGIN
-	IF u.counted_at > p_now THEN -- by the clock of another server
+	IF u.counted_at > p_now THEN -- another server's clock is ahead
 		u := ext_recount_v1(p_tenant, p_install, p_now, u);
 	END IF;
 	LOOP
-		-- A separate statement: on Citus, statements on tables must not call our functions.
+		-- A separate statement: on Citus, statements on tables must not call these functions.
 		v_keys := ext_keys_v1(p_tenant, p_install, p_namespace);
-		IF v_keys > 0 AND u.counted_at = p_now THEN -- otherwise they may have expired
+		IF v_keys > 0 AND u.counted_at = p_now THEN -- keys may have expired since counted_at
 			RETURN 0;
 		END IF;
 		PERFORM 1 FROM ext_storage_schemas
@@ -36,8 +35,8 @@ BEGIN
 	END LOOP;
 END $$;
 
--- ext_schema_v1 returns a schema: {"status", "createdAt", "updatedAt", "createdBy",
--- "document"}, with times in milliseconds. NULL if the version does not exist.
+-- ext_schema_v1 returns {"status", "createdAt", "updatedAt", "createdBy", "document"}, with times in milliseconds, or
+-- NULL if the version does not exist.
 CREATE FUNCTION ext_schema_v1(p_tenant UUID, p_install UUID, p_namespace TEXT, p_version INTEGER)
 RETURNS JSON LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -47,9 +46,9 @@ BEGIN
 		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace AND schema_version = p_version);
 END $$;
 
--- ext_register_v1 adds a draft and returns its version, or minus the number of namespaces if it
--- would exceed p_max_namespaces. The newest p_keep versions stay, and the active one. The
--- versions of a new namespace begin after all deleted ones, so no version means two schemas.
+-- ext_register_v1 adds a draft and returns its version, or the negative number of namespaces if it would exceed
+-- p_max_namespaces. It keeps the newest p_keep versions and the active version. A new namespace's versions start after
+-- all deleted versions, so a version number is never reused.
 CREATE FUNCTION ext_register_v1(p_tenant UUID, p_install UUID, p_namespace TEXT, p_document TEXT, p_by UUID, p_now TIMESTAMPTZ, p_keep INTEGER,
 	p_max_namespaces BIGINT)
 RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
@@ -74,8 +73,8 @@ BEGIN
 	RETURN v_version;
 END $$;
 
--- ext_schema_status_v1 sets the status of a schema and returns the schema as ext_schema_v1
--- does. One that becomes active replaces the active one.
+-- ext_schema_status_v1 sets a schema's status and returns ext_schema_v1. A new active version replaces the active
+-- version.
 CREATE FUNCTION ext_schema_status_v1(p_tenant UUID, p_install UUID, p_namespace TEXT, p_version INTEGER, p_status TEXT, p_now TIMESTAMPTZ)
 RETURNS JSON LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -94,9 +93,8 @@ BEGIN
 	RETURN ext_schema_v1(p_tenant, p_install, p_namespace, p_version);
 END $$;
 
--- ext_restore_schema_v1 adds a version of an export, or sets the status of the existing one. It
--- returns "changed", "same", "conflict" if the version has another document, or the number of
--- namespaces if it would exceed p_max_namespaces.
+-- ext_restore_schema_v1 adds a version from an export, or sets the existing version's status. It returns "changed",
+-- "same", "conflict" if the documents differ, or the number of namespaces if it would exceed p_max_namespaces.
 CREATE FUNCTION ext_restore_schema_v1(p_tenant UUID, p_install UUID, p_namespace TEXT, p_version INTEGER, p_status TEXT,
 	p_created TIMESTAMPTZ, p_updated TIMESTAMPTZ, p_by UUID, p_document TEXT, p_now TIMESTAMPTZ, p_keep INTEGER, p_max_namespaces BIGINT)
 RETURNS TEXT LANGUAGE plpgsql VOLATILE AS $$
@@ -138,9 +136,8 @@ BEGIN
 	RETURN 'changed';
 END $$;
 
--- ext_drop_schemas_v1 deletes one version of a namespace's schemas, or all if p_version is 0,
--- and returns how many: -1 if the version is active, or is the newest, whose number the next
--- one would get.
+-- ext_drop_schemas_v1 deletes one schema version of a namespace, or all if p_version is 0, and returns the number. -1:
+-- the version is active, or is the newest, whose number would be reused.
 CREATE FUNCTION ext_drop_schemas_v1(p_tenant UUID, p_install UUID, p_namespace TEXT, p_version INTEGER, p_now TIMESTAMPTZ)
 RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
 DECLARE

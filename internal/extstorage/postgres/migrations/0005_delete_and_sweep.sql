@@ -1,13 +1,11 @@
 -- Registered installs, revoked tokens, deletion of installs and tenants, and the sweep.
 --
--- A deletion begins by closing the owner: closed_seq is set in its row of ext_storage_usage,
--- which is the lock of all its writes, and writes that wait for the lock fail. The rows are then
--- deleted in steps, each a transaction of its own. The closed row stays as a tombstone until all
--- tokens of the owner have expired. A tenant as a whole is the install with the nil UUID: a new
+-- A deletion first closes the owner: it sets closed_seq in the owner's row of ext_storage_usage, the lock for all
+-- writes, so waiting writes fail. Then it deletes the rows in steps, each a transaction. The closed row stays as
+-- a tombstone until all tokens of the owner have expired. The nil UUID as install stands for the whole tenant; a new
 -- install of a closed tenant cannot write.
 
--- ext_deletion_v1 returns the progress of the deletion of an owner, with times in
--- milliseconds; NULL if none has begun.
+-- ext_deletion_v1 returns the progress of an owner's deletion, with times in milliseconds, or NULL without a deletion.
 CREATE FUNCTION ext_deletion_v1(p_tenant UUID, p_install UUID)
 RETURNS JSON LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -15,8 +13,7 @@ BEGIN
 		FROM ext_storage_installs WHERE tenant_id = p_tenant AND extension_install_id = p_install AND deleting_at IS NOT NULL);
 END $$;
 
--- ext_close_v1 begins the deletion of an owner, unless one has begun, and returns
--- ext_deletion_v1.
+-- ext_close_v1 starts an owner's deletion unless it has started, and returns ext_deletion_v1.
 CREATE FUNCTION ext_close_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ)
 RETURNS JSON LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -27,7 +24,7 @@ BEGIN
 		EXIT WHEN FOUND;
 		PERFORM ext_row_v1(p_tenant, p_install, p_now);
 	END LOOP;
-	-- If the row of counters was lost and created again, no number may be used twice.
+	-- Prevents reuse of change numbers if the counter row was lost and created again.
 	SELECT greatest(u.change_seq, (SELECT max(seq) FROM ext_storage_changes WHERE tenant_id = p_tenant AND extension_install_id = p_install),
 			(SELECT max(seq) FROM ext_storage_outbox WHERE part IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 				AND tenant_id = p_tenant AND extension_install_id = p_install))
@@ -56,8 +53,7 @@ BEGIN
 	UPDATE ext_storage_installs SET deletion = v_deleted WHERE tenant_id = p_tenant AND extension_install_id = p_install;
 END $$;
 
--- ext_uncount_v1 subtracts deleted records from the counters u of a closed install. Counters
--- that were wrong before must not stop it.
+-- ext_uncount_v1 subtracts deleted records from a closed install's counters u. Wrong counters must not stop the deletion.
 CREATE FUNCTION ext_uncount_v1(p_tenant UUID, p_install UUID, p_namespace TEXT, p_keys BIGINT, p_bytes BIGINT, u ext_counters_v1)
 RETURNS ext_counters_v1 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -76,9 +72,8 @@ BEGIN
 	RETURN u;
 END $$;
 
--- ext_delete_records_v1 deletes the first records of a closed install, at most p_rows and
--- about p_bytes, and returns how many. If p_due is not NULL, it deletes only those that had
--- expired then.
+-- ext_delete_records_v1 deletes a closed install's first records, at most p_rows and about p_bytes, and returns the
+-- number. Unless p_due is NULL, it deletes only records that had expired at p_due.
 CREATE FUNCTION ext_delete_records_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ, p_due TIMESTAMPTZ, p_rows BIGINT, p_bytes BIGINT)
 RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -117,7 +112,7 @@ BEGIN
 	RETURN cardinality(v_keys);
 END $$;
 
--- ext_delete_schemas_v1 deletes some schemas of one namespace of a closed install.
+-- ext_delete_schemas_v1 deletes some schemas of one namespace in a closed install.
 CREATE FUNCTION ext_delete_schemas_v1(p_tenant UUID, p_install UUID, p_rows BIGINT)
 RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -139,7 +134,7 @@ BEGIN
 	RETURN cardinality(v_versions);
 END $$;
 
--- ext_delete_rest_v1 deletes other rows of a closed install, of one kind at a time.
+-- ext_delete_rest_v1 deletes a closed install's other rows, one kind per call.
 CREATE FUNCTION ext_delete_rest_v1(p_tenant UUID, p_install UUID, p_rows BIGINT)
 RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -167,7 +162,7 @@ BEGIN
 		PERFORM ext_deleted_v1(p_tenant, p_install, jsonb_build_object('tokens', cardinality(v_names)));
 		RETURN cardinality(v_names);
 	END IF;
-	-- Only if the counters of the install were wrong.
+	-- Only if the install's counters were wrong.
 	SELECT array_agg(d.namespace) INTO v_names FROM (SELECT namespace FROM ext_storage_namespaces
 		WHERE tenant_id = p_tenant AND extension_install_id = p_install ORDER BY namespace LIMIT p_rows) d;
 	IF v_names IS NOT NULL THEN
@@ -176,9 +171,9 @@ BEGIN
 	RETURN coalesce(cardinality(v_names), 0);
 END $$;
 
--- ext_delete_v1 is a step of the deletion of a closed owner: it deletes rows of one kind, at
--- most p_rows. If there are none, it ends the deletion with an event of the audit. p_caller
--- and p_caller_id are JSON strings. It returns NULL if the owner is not closed.
+-- ext_delete_v1 is one deletion step for a closed owner: it deletes at most p_rows rows of one kind. If no rows are
+-- left, it ends the deletion with an audit event. p_caller and p_caller_id are JSON strings. It returns NULL if the
+-- owner is not closed.
 CREATE FUNCTION ext_delete_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ, p_rows BIGINT, p_bytes BIGINT, p_kept_until TIMESTAMPTZ,
 	p_caller TEXT, p_caller_id TEXT)
 RETURNS JSON LANGUAGE plpgsql VOLATILE AS $$
@@ -227,8 +222,8 @@ BEGIN
 	RETURN ext_deletion_v1(p_tenant, p_install);
 END $$;
 
--- ext_reopen_v1 opens a deleted owner again and returns whether it did. The numbers of changes
--- continue, so ETags from before the deletion match nothing. The caller has the lock.
+-- ext_reopen_v1 reopens a deleted owner and returns whether it did. Change numbers continue, so ETags from before the
+-- deletion never match. The caller holds the lock.
 CREATE FUNCTION ext_reopen_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ)
 RETURNS BOOLEAN LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -249,8 +244,8 @@ BEGIN
 	RETURN true;
 END $$;
 
--- ext_set_install_v1 registers an install. It returns {"revokedAt", "createdAt", "tokensAfter",
--- "created"}: times in milliseconds, and whether it added the entry.
+-- ext_set_install_v1 registers an install. It returns {"revokedAt", "createdAt", "tokensAfter", "created"}: times in
+-- milliseconds, and whether the entry is new.
 CREATE FUNCTION ext_set_install_v1(p_tenant UUID, p_install UUID, p_tier TEXT, p_overrides TEXT, p_until TIMESTAMPTZ, p_namespaces TEXT,
 	p_now TIMESTAMPTZ, p_restore BOOLEAN)
 RETURNS JSON LANGUAGE plpgsql VOLATILE AS $$
@@ -296,8 +291,8 @@ BEGIN
 		SET expires_at = EXCLUDED.expires_at WHERE t.expires_at < EXCLUDED.expires_at;
 END $$;
 
--- ext_forget_v1 deletes the tombstone of an owner, if it is due and no event of the owner waits
--- for the sink of the audit: a new install would begin with the same numbers.
+-- ext_forget_v1 deletes an owner's tombstone if it is due and no audit event of the owner is unpublished: a new install
+-- would reuse its event numbers.
 CREATE FUNCTION ext_forget_v1(p_tenant UUID, p_install UUID, p_due TIMESTAMPTZ)
 RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -314,9 +309,8 @@ BEGIN
 	RETURN 1;
 END $$;
 
--- ext_expire_v1 deletes at most p_limit records of an install that had expired at p_due, those
--- that expired first, and returns how many. For a closed install it is a part of the deletion
--- and records no changes.
+-- ext_expire_v1 deletes an install's earliest expired records as of p_due, at most p_limit, and returns the number. For
+-- a closed install it is part of the deletion and records no changes.
 CREATE FUNCTION ext_expire_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ, p_due TIMESTAMPTZ, p_limit BIGINT)
 RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -324,14 +318,14 @@ DECLARE
 	v_namespaces TEXT[];
 	v_keys       TEXT[];
 	v_revisions  BIGINT[];
-	v_bytes      BIGINT[]; -- that are in the counters; NULL: none
+	v_bytes      BIGINT[]; -- bytes in the counters, or NULL
 	v_of         RECORD;
 	v_left       BIGINT;
 	v_closed     BIGINT;
 BEGIN
 	SELECT closed_seq INTO v_closed FROM ext_storage_usage WHERE tenant_id = p_tenant AND extension_install_id = p_install FOR UPDATE;
 	IF NOT FOUND THEN
-		RETURN 0; -- it has no records; ext_lock_v1 would create a row
+		RETURN 0; -- no records; ext_lock_v1 would create a row
 	ELSIF v_closed IS NOT NULL THEN
 		RETURN ext_delete_records_v1(p_tenant, p_install, p_now, p_due, p_limit, 1 << 22);
 	END IF;
@@ -367,10 +361,9 @@ BEGIN
 	RETURN cardinality(v_keys);
 END $$;
 
--- ext_sweep_v1 deletes what the sweep has found of one install, and returns how much: p_expired
--- of the records that had expired at p_due, the changes p_changes, and the answers p_answers,
--- except those that were given again. It does not wait until the commit is on disk: what a
--- crash restores is swept again.
+-- ext_sweep_v1 deletes rows that the sweep found in one install and returns the number: p_expired records that had
+-- expired at p_due, the changes p_changes, and the answers p_answers unless they were renewed. It does not wait for
+-- the commit to reach the disk: rows restored by a crash are swept again.
 CREATE FUNCTION ext_sweep_v1(
 	p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ, p_due TIMESTAMPTZ, p_expired BIGINT, p_changes BIGINT[], p_answers TEXT[],
 	p_answers_before TIMESTAMPTZ

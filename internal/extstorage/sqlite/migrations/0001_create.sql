@@ -1,19 +1,18 @@
--- The tables of extension storage. Times are milliseconds since 1970-01-01 UTC; NULL means
--- never. UUIDs are in lower case. Text is compared by its bytes in UTF-8.
+-- The tables of extension storage. Times are milliseconds since 1970-01-01 UTC; NULL means never. UUIDs are lower case.
+-- Text is compared as UTF-8 bytes.
 
--- The value is the last column: SQLite reads through a large value to reach the columns
--- after it.
+-- The value is the last column: SQLite reads through it to reach later columns.
 CREATE TABLE ext_storage_records (
 	tenant_id            TEXT    NOT NULL,
 	extension_install_id TEXT    NOT NULL,
 	namespace            TEXT    NOT NULL,
 	key                  TEXT    NOT NULL,
 	revision             INTEGER NOT NULL,
-	change_seq           INTEGER NOT NULL, -- of the change that wrote the record: its ETag
+	change_seq           INTEGER NOT NULL, -- number of the change that wrote the record; its ETag
 	created_at           INTEGER NOT NULL,
 	updated_at           INTEGER NOT NULL,
 	ttl_expires_at       INTEGER,
-	value_bytes          INTEGER NOT NULL, -- of the canonical text
+	value_bytes          INTEGER NOT NULL, -- size of the canonical text
 	metadata_bytes       INTEGER NOT NULL,
 	metadata             TEXT    NOT NULL, -- canonical JSON
 	value                TEXT    NOT NULL,
@@ -24,7 +23,7 @@ CREATE TABLE ext_storage_records (
 	CHECK (length(key) BETWEEN 1 AND 128 AND instr(key, '/') = 0)
 );
 
--- Expired records of one install, and of all.
+-- Expired records of one or all installs.
 CREATE INDEX ext_storage_reclaim_idx ON ext_storage_records (tenant_id, extension_install_id, ttl_expires_at)
 	WHERE ttl_expires_at IS NOT NULL;
 CREATE INDEX ext_storage_sweep_idx ON ext_storage_records (ttl_expires_at, tenant_id, extension_install_id)
@@ -47,7 +46,7 @@ CREATE UNIQUE INDEX ext_storage_schemas_active_idx ON ext_storage_schemas (tenan
 	WHERE status = 'active';
 CREATE INDEX ext_storage_schemas_status_idx ON ext_storage_schemas (status);
 
--- The counters of an install are of the records that are live at counted_at.
+-- An install's counters include records live at counted_at.
 CREATE TABLE ext_storage_usage (
 	tenant_id            TEXT    NOT NULL,
 	extension_install_id TEXT    NOT NULL,
@@ -55,16 +54,15 @@ CREATE TABLE ext_storage_usage (
 	keys_count           INTEGER NOT NULL CHECK (keys_count >= 0),
 	namespaces_count     INTEGER NOT NULL CHECK (namespaces_count >= 0),
 	updated_at           INTEGER NOT NULL,
-	change_seq           INTEGER NOT NULL, -- of the last change
+	change_seq           INTEGER NOT NULL, -- last change
 	counted_at           INTEGER NOT NULL DEFAULT 0,
-	-- change_seq of a closed owner; NULL: it is not closed. A write changes change_seq, so it
-	-- fails on a closed owner.
+	-- change_seq at closing; NULL: open. A write changes change_seq, so it fails if the owner is closed.
 	closed_seq           INTEGER CHECK (closed_seq IS NULL OR closed_seq = change_seq),
-	schema_floor         INTEGER NOT NULL DEFAULT 0, -- the versions of schemas of a new namespace follow this one
+	schema_floor         INTEGER NOT NULL DEFAULT 0, -- a new namespace's schema versions start after this
 	PRIMARY KEY (tenant_id, extension_install_id)
 ) WITHOUT ROWID;
 
--- Namespaces that have a key, counted as in ext_storage_usage.
+-- Namespaces with keys, counted like ext_storage_usage.
 CREATE TABLE ext_storage_namespaces (
 	tenant_id            TEXT    NOT NULL,
 	extension_install_id TEXT    NOT NULL,
@@ -87,13 +85,13 @@ CREATE TABLE ext_storage_changes (
 
 CREATE INDEX ext_storage_changes_sweep_idx ON ext_storage_changes (at);
 
--- Answers to requests that may be repeated.
+-- Stored answers to idempotent requests.
 CREATE TABLE ext_storage_answers (
 	tenant_id            TEXT    NOT NULL,
 	extension_install_id TEXT    NOT NULL,
 	once_key             TEXT    NOT NULL,
-	request              BLOB    NOT NULL, -- its hash
-	answer               TEXT    NOT NULL, -- the items of the answer, as JSON
+	request              BLOB    NOT NULL, -- hash
+	answer               TEXT    NOT NULL, -- items, as JSON
 	at                   INTEGER NOT NULL,
 	PRIMARY KEY (tenant_id, extension_install_id, once_key)
 ) WITHOUT ROWID;
@@ -104,29 +102,28 @@ CREATE TABLE ext_storage_installs (
 	tenant_id            TEXT    NOT NULL,
 	extension_install_id TEXT    NOT NULL,
 	tier                 TEXT    NOT NULL,
-	overrides            TEXT    NOT NULL, -- {"bytes", "namespaces", "keys"}; 0: that of the tier
+	overrides            TEXT    NOT NULL, -- {"bytes", "namespaces", "keys"}; 0: the tier's quota
 	override_until       INTEGER,
-	namespaces           TEXT, -- limits what tokens allow, as {"settings": "rw"}; NULL: no limit
+	namespaces           TEXT, -- restricts tokens, as {"settings": "rw"}; NULL: no limit
 	revoked_at           INTEGER,
 	created_at           INTEGER NOT NULL,
 	updated_at           INTEGER NOT NULL,
-	deleting_at          INTEGER, -- when its deletion began
-	deleted_at           INTEGER, -- when its last row was deleted
-	kept_until           INTEGER, -- when the tombstone may be deleted
-	deletion             TEXT, -- how many rows were deleted, as JSON
-	tokens_after         INTEGER, -- tokens issued before are refused
+	deleting_at          INTEGER, -- deletion started
+	deleted_at           INTEGER, -- last row deleted
+	kept_until           INTEGER, -- earliest removal of the tombstone
+	deletion             TEXT, -- numbers of deleted rows, as JSON
+	tokens_after         INTEGER, -- earlier tokens are refused
 	PRIMARY KEY (tenant_id, extension_install_id)
 ) WITHOUT ROWID;
 
 CREATE INDEX ext_storage_installs_kept_idx ON ext_storage_installs (kept_until) WHERE kept_until IS NOT NULL;
 CREATE INDEX ext_storage_installs_revoked_idx ON ext_storage_installs (tenant_id, extension_install_id) WHERE revoked_at IS NOT NULL;
 
--- Tokens that an operator has revoked, until they expire. The install of tokens of a
--- tenant's services is the nil UUID.
+-- Revoked tokens, until they expire. Tokens for a tenant's services use the nil UUID as install.
 CREATE TABLE ext_storage_revoked_tokens (
 	tenant_id            TEXT    NOT NULL,
 	extension_install_id TEXT    NOT NULL,
-	token_id             TEXT    NOT NULL, -- its jti
+	token_id             TEXT    NOT NULL, -- jti
 	expires_at           INTEGER NOT NULL,
 	revoked_at           INTEGER NOT NULL,
 	PRIMARY KEY (tenant_id, extension_install_id, token_id)
@@ -134,7 +131,7 @@ CREATE TABLE ext_storage_revoked_tokens (
 
 CREATE INDEX ext_storage_revoked_tokens_sweep_idx ON ext_storage_revoked_tokens (expires_at);
 
--- Events of the audit, for the relay of package outbox.
+-- Audit events that are not published yet.
 CREATE TABLE ext_storage_outbox (
 	tenant_id TEXT NOT NULL,
 	extension_install_id TEXT NOT NULL,

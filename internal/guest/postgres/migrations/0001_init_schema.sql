@@ -1,3 +1,2 @@
--- The tables of guest. IDs are a prefix and a ULID. Text that is compared or ordered is so
--- as bytes.
+-- The tables of the guest service. IDs are a prefix and a ULID. Text is compared and ordered as bytes.
 CREATE SCHEMA bff_consumer;

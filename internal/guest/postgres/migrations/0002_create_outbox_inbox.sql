@@ -1,10 +1,10 @@
--- A mutation appends under a lock of the ordering key that it holds until its commit, so
--- positions of a key become visible in order. Other transactions may commit in any order:
--- the relay looks for what is not published, and not for what is above a position.
+-- A mutation appends under a lock on the ordering key and holds it until the commit, so positions of a key become visible
+-- in order. Other transactions commit in any order, so the relay looks for unpublished rows instead of rows above
+-- a position.
 CREATE TABLE bff_consumer.outbox (
 	id              text COLLATE "C" PRIMARY KEY CHECK (id ~ '^evt_[0-7][0-9A-HJKMNP-TV-Z]{25}$'),
 	topic           text NOT NULL,
-	payload         json NOT NULL, -- and not jsonb: it is published as it was written
+	payload         json NOT NULL, -- not jsonb: published byte for byte
 	headers         jsonb NOT NULL,
 	retention_class text NOT NULL CHECK (retention_class IN ('operational', 'audit')),
 	created_at      timestamptz NOT NULL DEFAULT now(),
@@ -36,11 +36,11 @@ CREATE TABLE bff_consumer.outbox_relay (
 );
 INSERT INTO bff_consumer.outbox_relay SELECT n, '', '-infinity' FROM generate_series(0, 16) n;
 
--- The ID of an event is unique for its source.
+-- Event IDs are unique per source.
 CREATE TABLE bff_consumer.inbox (
 	source       text COLLATE "C" NOT NULL,
 	event_id     text COLLATE "C" NOT NULL,
-	subject      text NOT NULL, -- the type of the event
+	subject      text NOT NULL, -- event type
 	received_at  timestamptz NOT NULL DEFAULT now(),
 	processed_at timestamptz,
 	digest       bytea NOT NULL CHECK (length(digest) = 32),
@@ -49,7 +49,7 @@ CREATE TABLE bff_consumer.inbox (
 
 CREATE INDEX ix_inbox_received ON bff_consumer.inbox (received_at);
 
--- Events without effect: another event has their ID, or they cannot be understood.
+-- Events without effect: their ID was reused, or they are invalid.
 CREATE TABLE bff_consumer.inbox_quarantine (
 	source      text COLLATE "C" NOT NULL,
 	event_id    text COLLATE "C" NOT NULL,

@@ -19,8 +19,8 @@ CREATE TABLE bff_consumer.handoff_replay_log (
 	consumed         boolean NOT NULL DEFAULT false,
 	consumed_at      timestamptz,
 	consumed_by      text,
-	consume_key      text, -- idempotency key of the consumer
-	erased_at        timestamptz, -- the guest has cleared the session: only the replay guard is left
+	consume_key      text, -- consumer's idempotency key
+	erased_at        timestamptz, -- set when the guest clears the session; only the replay guard is left
 	CONSTRAINT chk_dates CHECK (check_out > check_in),
 	CONSTRAINT chk_ttl CHECK (expires_at > minted_at AND expires_at - minted_at <= interval '30 minutes'),
 	CONSTRAINT chk_consumed CHECK (consumed = (consumed_at IS NOT NULL) AND consumed = (consumed_by IS NOT NULL) AND consumed = (consume_key IS NOT NULL)),

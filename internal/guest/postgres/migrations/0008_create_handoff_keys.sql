@@ -1,19 +1,18 @@
--- The keys that sign handoff tokens. Secrets are encrypted, and erased when a key retires.
+-- Keys that sign handoff tokens. Secrets are encrypted and erased when a key retires.
 CREATE TABLE bff_consumer.handoff_keys (
 	id         text COLLATE "C" PRIMARY KEY CHECK (id ~ '^[A-Za-z0-9_-]{1,32}$'),
 	secret     bytea NOT NULL,
 	state      text NOT NULL CHECK (state IN ('active', 'verify-only', 'retired')),
-	not_before timestamptz NOT NULL, -- of tokens: when the key was added
-	not_after  timestamptz,          -- of tokens: when the key was last replaced
+	not_before timestamptz NOT NULL, -- for tokens: when the key was added
+	not_after  timestamptz,          -- for tokens: when the key was last replaced
 	retired_at timestamptz,
 	CONSTRAINT chk_retired CHECK ((state = 'retired') = (retired_at IS NOT NULL) AND (state = 'retired') = (secret = ''))
 );
 
 CREATE UNIQUE INDEX ix_handoff_keys_active ON bff_consumer.handoff_keys (state) WHERE state = 'active';
 
--- handoff_incarnation identifies the database: it changes when the database is restored
--- from a backup or a dump, or a standby takes over, and so handoffs that were consumed may
--- be open again. A role that may not call a function gets less protection.
+-- handoff_incarnation identifies the database. It changes after a restore from a backup or a dump and after a failover,
+-- which may reopen consumed handoffs. A role that may not call one of the functions gets less protection.
 CREATE FUNCTION bff_consumer.handoff_incarnation() RETURNS text
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -29,7 +28,7 @@ BEGIN
 	RETURN cluster || '/' || timeline || '/' || (SELECT oid FROM pg_database WHERE datname = current_database()) || '/' || 'bff_consumer.handoff_keys'::regclass::oid;
 END $$;
 
--- The incarnation of which the keys are. With another one no handoff is minted or consumed.
+-- The incarnation that the keys belong to. In another incarnation, no handoff is minted or consumed.
 CREATE TABLE bff_consumer.handoff_epoch (
 	one         boolean PRIMARY KEY DEFAULT true CHECK (one),
 	epoch       bigint NOT NULL,
@@ -38,8 +37,8 @@ CREATE TABLE bff_consumer.handoff_epoch (
 
 INSERT INTO bff_consumer.handoff_epoch (epoch, incarnation) VALUES (1, bff_consumer.handoff_incarnation());
 
--- consume_handoff consumes a handoff if it may be, and returns it. It reads the clock when
--- it has the lock of the row, so no wait makes a handoff last longer.
+-- consume_handoff consumes an open handoff and returns it. It reads the clock after it locks the row, so waiting never
+-- extends a handoff's lifetime.
 CREATE FUNCTION bff_consumer.consume_handoff(in_id text, in_signed_by text, in_by text, in_key text) RETURNS SETOF bff_consumer.handoff_replay_log
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,4 +1,4 @@
--- The UTC day of the last request of each session that has a wishlist.
+-- UTC day of the last request, for each session with a wishlist.
 CREATE TABLE bff_consumer.session_seen (
 	guest_session_id text COLLATE "C" PRIMARY KEY,
 	seen_on          date NOT NULL
@@ -11,10 +11,9 @@ INSERT INTO bff_consumer.session_seen SELECT guest_session_id, (max(greatest(add
 
 CREATE INDEX ix_botscore_session ON bff_consumer.bot_score_log (guest_session_id) WHERE guest_session_id IS NOT NULL;
 
--- drop_silent deletes at most in_limit rows of wishlists of sessions without a request since
--- a day, and of session_seen. rows is their number, sessions that of the sessions it has
--- looked at: fewer than 500 means that there are no more. It skips sessions that a mutation
--- has locked.
+-- drop_silent deletes at most in_limit rows from wishlists and session_seen, for sessions without a request since a day.
+-- rows is the number of rows, sessions the number of sessions examined: fewer than 500 means that no more are left. It
+-- skips sessions that a mutation has locked.
 CREATE FUNCTION bff_consumer.drop_silent(in_before date, in_limit integer, OUT rows integer, OUT sessions integer)
 LANGUAGE plpgsql AS $$
 DECLARE

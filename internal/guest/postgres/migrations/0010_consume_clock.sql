@@ -1,5 +1,4 @@
--- As before, but a clock that was set back after a mint does not make consumed_at earlier
--- than minted_at, which the table refuses.
+-- If the clock went back after the mint, consumed_at is minted_at, because the table refuses an earlier time.
 CREATE OR REPLACE FUNCTION bff_consumer.consume_handoff(in_id text, in_signed_by text, in_by text, in_key text) RETURNS SETOF bff_consumer.handoff_replay_log
 LANGUAGE plpgsql AS $$
 DECLARE

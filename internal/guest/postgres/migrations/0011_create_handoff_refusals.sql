@@ -1,4 +1,4 @@
--- Attempts to consume a handoff that were refused: one row for each handoff and reason.
+-- Refused attempts to consume a handoff: one row per handoff and reason.
 CREATE TABLE bff_consumer.handoff_refusals (
 	handoff_id text COLLATE "C" NOT NULL CHECK (handoff_id LIKE 'bhd\_%'),
 	reason     text COLLATE "C" NOT NULL CHECK (reason <> ''),

@@ -1,4 +1,4 @@
--- position is the order of commits. Events of an ordering key are published by it.
+-- position is the commit order, in which an ordering key's events are published.
 CREATE TABLE bff_consumer_outbox (
 	position        INTEGER PRIMARY KEY AUTOINCREMENT,
 	id              TEXT    NOT NULL UNIQUE CHECK (length(id) = 30 AND id GLOB 'evt_[0-7]*'),
@@ -34,11 +34,11 @@ CREATE TABLE bff_consumer_outbox_relay (
 	held_until INTEGER NOT NULL
 ) STRICT;
 
--- The ID of an event is unique for its source.
+-- Event IDs are unique per source.
 CREATE TABLE bff_consumer_inbox (
 	source       TEXT    NOT NULL,
 	event_id     TEXT    NOT NULL,
-	subject      TEXT    NOT NULL, -- the type of the event
+	subject      TEXT    NOT NULL, -- event type
 	received_at  INTEGER NOT NULL,
 	processed_at INTEGER,
 	digest       BLOB    NOT NULL CHECK (length(digest) = 32),
@@ -47,7 +47,7 @@ CREATE TABLE bff_consumer_inbox (
 
 CREATE INDEX bff_consumer_ix_inbox_received ON bff_consumer_inbox (received_at);
 
--- Events without effect: another event has their ID, or they cannot be understood.
+-- Events without effect: their ID was reused, or they are invalid.
 CREATE TABLE bff_consumer_inbox_quarantine (
 	source      TEXT    NOT NULL,
 	event_id    TEXT    NOT NULL,

@@ -19,8 +19,8 @@ CREATE TABLE bff_consumer_handoff_replay_log (
 	consumed         INTEGER NOT NULL DEFAULT 0 CHECK (consumed IN (0, 1)),
 	consumed_at      INTEGER,
 	consumed_by      TEXT,
-	consume_key      TEXT, -- idempotency key of the consumer
-	erased_at        INTEGER, -- the guest has cleared the session: only the replay guard is left
+	consume_key      TEXT, -- consumer's idempotency key
+	erased_at        INTEGER, -- set when the guest clears the session; only the replay guard is left
 	CHECK (check_out > check_in),
 	CHECK (expires_at > minted_at AND expires_at - minted_at <= 1800000000),
 	CHECK (consumed = (consumed_at IS NOT NULL) AND consumed = (consumed_by IS NOT NULL) AND consumed = (consume_key IS NOT NULL)),

@@ -1,5 +1,5 @@
--- The answer is stored as it was sent: JSON columns would change its bytes. Of a row without a rowid,
--- what exceeds a quarter of a page takes a page of its own, as the answer to a mint would.
+-- JSON columns would change the bytes of a stored answer. WITHOUT ROWID would move content above a quarter of a page to
+-- its own page, e.g. the answer to a mint.
 CREATE TABLE bff_consumer_idempotency_keys (
 	composite_key    TEXT    NOT NULL PRIMARY KEY CHECK (length(composite_key) = 64),
 	guest_session_id TEXT    NOT NULL,

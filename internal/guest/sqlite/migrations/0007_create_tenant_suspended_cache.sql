@@ -1,4 +1,4 @@
--- A tenant that was reinstated keeps its row, so that an older event about it has no effect.
+-- A reinstated tenant keeps its row, so older events for it have no effect.
 CREATE TABLE bff_consumer_tenant_suspended_cache (
 	tenant_id     TEXT    NOT NULL PRIMARY KEY,
 	suspended     INTEGER NOT NULL CHECK (suspended IN (0, 1)),

@@ -1,4 +1,4 @@
--- The UTC day (YYYY-MM-DD) of the last request of each session that has a wishlist.
+-- UTC day (YYYY-MM-DD) of the last request, for each session with a wishlist.
 CREATE TABLE bff_consumer_session_seen (
 	guest_session_id TEXT NOT NULL PRIMARY KEY,
 	seen_on          TEXT NOT NULL CHECK (length(seen_on) = 10)

@@ -1,2 +1,2 @@
--- PostgreSQL replaces a function here; SQLite has none.
+-- On PostgreSQL this migration replaces a function.
 SELECT 1;

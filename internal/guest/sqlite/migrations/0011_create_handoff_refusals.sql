@@ -1,4 +1,4 @@
--- Attempts to consume a handoff that were refused: one row for each handoff and reason.
+-- Refused attempts to consume a handoff: one row per handoff and reason.
 CREATE TABLE bff_consumer_handoff_refusals (
 	handoff_id TEXT NOT NULL CHECK (handoff_id GLOB 'bhd_*'),
 	reason     TEXT NOT NULL CHECK (reason <> ''),

@@ -1,4 +1,4 @@
--- Ed25519 keys, each of a tenant. Keys without a tenant are HMAC keys, as before.
+-- Ed25519 keys belong to a tenant. Keys without a tenant are HMAC keys.
 ALTER TABLE bff_consumer_handoff_keys ADD COLUMN tenant_id TEXT NOT NULL DEFAULT '';
 
 DROP INDEX bff_consumer_ix_handoff_keys_active;

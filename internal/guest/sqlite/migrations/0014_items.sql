@@ -1,5 +1,5 @@
--- Items whose IDs are no UUIDs: property_id has a UUID that follows from the ID, item_id the ID.
--- A handoff has a stay, or a payload.
+-- For an item ID that is not a UUID, item_id is the ID and property_id a UUID derived from it. A handoff contains a stay
+-- or a payload.
 ALTER TABLE bff_consumer_wishlist_anonymous ADD COLUMN item_id TEXT CHECK (length(item_id) BETWEEN 1 AND 64);
 ALTER TABLE bff_consumer_wishlist_anonymous ADD COLUMN quantity INTEGER CHECK (quantity >= 1);
 
@@ -24,8 +24,8 @@ CREATE TABLE bff_consumer_handoff_items (
 	consumed         INTEGER NOT NULL DEFAULT 0 CHECK (consumed IN (0, 1)),
 	consumed_at      INTEGER,
 	consumed_by      TEXT,
-	consume_key      TEXT, -- idempotency key of the consumer
-	erased_at        INTEGER, -- the guest has cleared the session: only the replay guard is left
+	consume_key      TEXT, -- consumer's idempotency key
+	erased_at        INTEGER, -- set when the guest clears the session; only the replay guard is left
 	item_id          TEXT    CHECK (length(item_id) BETWEEN 1 AND 64),
 	payload          TEXT    CHECK (json_valid(payload)),
 	CHECK (check_out > check_in),

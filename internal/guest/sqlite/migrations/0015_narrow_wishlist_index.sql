@@ -1,2 +1,2 @@
--- PostgreSQL replaces an index here; the index of SQLite stays.
+-- On PostgreSQL this migration replaces an index; SQLite keeps its index.
 SELECT 1;

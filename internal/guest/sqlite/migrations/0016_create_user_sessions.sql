@@ -1,4 +1,4 @@
--- The sessions of users of the site. list_id is the session that has what the user keeps; a row that has ended still knows it.
+-- Sessions of site users. list_id is the session that stores the user's list, and stays after the session has ended.
 CREATE TABLE bff_consumer_user_sessions (
 	session_id TEXT    NOT NULL PRIMARY KEY CHECK (length(session_id) = 30 AND session_id GLOB 'gus_[0-7]*'),
 	user_id    TEXT    NOT NULL CHECK (length(user_id) BETWEEN 1 AND 128),

@@ -1,48 +1,45 @@
--- What the functions of the writes share.
+-- Shared functions for writes.
 --
--- A write is one call of a function outside a transaction block: one round trip, one
--- transaction, and on Citus one message to the node with the user's shard. All functions
--- are VOLATILE, so each of their statements sees what was committed before it: they take
--- the user's lock first and read in later statements. A single statement that waits for the
--- lock would see the other rows as they were before the wait.
+-- A write is one function call outside a transaction block: one round trip, one transaction, and on Citus one message to
+-- the node with the user's shard. All functions are VOLATILE, so each statement sees everything committed before it: they
+-- take the user's lock first and read in later statements. A single statement that waits for the lock would read the
+-- other rows as they were before the wait.
 --
--- A write returns an array of six numbers: a status, the new timestamp and the previous
--- timestamp of the collection, and from a write that stores records the user's quota and, if
--- there is a limit, the live bytes of the collection and of the user. Others are 0. Timestamps
--- are milliseconds since the epoch.
+-- A write returns six numbers: a status, the collection's new and previous timestamps in milliseconds since the epoch,
+-- and, if it stores records, the user's quota and, if there is a limit, the live bytes of the collection and of the
+-- user. Unused numbers are 0.
 --
---   0  done
---   1  the precondition does not hold; the timestamp is that of the addressed resource
+--   0  success
+--   1  precondition failed; the timestamp is the addressed resource's
 --   2  no such record
 --   3  no such batch
 --   4  the batch would be too large
 --
--- The functions detect these before they write. They check a quota after the write, and raise
--- an exceeded one as SQLSTATE HF001, which rolls back the write.
+-- The functions detect these before they write. They check a quota after the write and raise SQLSTATE HF001 if it is
+-- exceeded, which rolls back the write.
 --
--- Joins that look up records use LATERAL with LIMIT 1: on a table without statistics, the
--- planner would read the whole collection for each record of a plain join.
+-- Joins that look up records use LATERAL with LIMIT 1: without statistics, the planner would read the whole collection
+-- for each record of a plain join.
 --
--- A function is never replaced: a changed one gets the next number, because servers of two
--- releases may use one database.
+-- A function is never replaced. A changed function gets the next number, because servers of two releases may share a
+-- database.
 
 CREATE TYPE sync_state_v1 AS (
-	last       TIMESTAMP, -- the latest timestamp of the user
-	stamp      TIMESTAMP, -- of this write
-	here       BOOLEAN,   -- whether the collection has a row
-	modified   TIMESTAMP, -- its timestamp; the epoch if it does not exist
-	bytes      BIGINT,    -- of the user, by the counters, including expired records
-	coll_bytes BIGINT     -- of the collection, likewise
+	last       TIMESTAMP, -- the user's latest timestamp
+	stamp      TIMESTAMP, -- this write's timestamp
+	here       BOOLEAN,   -- the collection has a row
+	modified   TIMESTAMP, -- the collection's timestamp; the epoch if it does not exist
+	bytes      BIGINT,    -- the user's bytes by the counters, including expired records
+	coll_bytes BIGINT     -- the collection's bytes, likewise
 );
 
--- sync_lock_v1 waits for the user's lock and reads what every write needs.
+-- sync_lock_v1 takes the user's lock and reads the state that every write needs.
 CREATE FUNCTION sync_lock_v1(p_user BIGINT, p_coll INTEGER, p_now TIMESTAMP)
 RETURNS sync_state_v1 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	v sync_state_v1;
 BEGIN
-	-- Deleting all data of the user deletes this row, too; writes that waited for it
-	-- try again.
+	-- Deleting all of a user's data deletes this row, so waiting writes retry.
 	LOOP
 		PERFORM 1 FROM user_collections WHERE user_id = p_user AND collection_id = 0 FOR UPDATE;
 		EXIT WHEN FOUND;
@@ -66,26 +63,24 @@ RETURNS BOOLEAN LANGUAGE sql IMMUTABLE AS $$
 	SELECT coalesce(p_modified > p_unmodified_since, false) OR coalesce(p_modified <= p_modified_since, false)
 $$;
 
--- sync_expiry_v1 is ExpiresAt; NULL, for no ttl, stays NULL.
+-- sync_expiry_v1 is ExpiresAt; NULL means no ttl.
 CREATE FUNCTION sync_expiry_v1(p_stamp TIMESTAMP, p_ttl BIGINT)
 RETURNS TIMESTAMP LANGUAGE sql IMMUTABLE AS $$
 	SELECT CASE WHEN p_ttl IS NOT NULL
 		THEN least(p_stamp + p_ttl * interval '1 second', timestamp '9999-12-31 23:59:59.99') END
 $$;
 
--- sync_ms_v1 returns milliseconds since the epoch.
 CREATE FUNCTION sync_ms_v1(p_moment TIMESTAMP)
 RETURNS BIGINT LANGUAGE sql IMMUTABLE AS $$
 	SELECT (date_part('epoch', p_moment) * 1000)::bigint
 $$;
 
--- sync_moment_v1 returns the timestamp of milliseconds since the epoch; NULL stays NULL.
 CREATE FUNCTION sync_moment_v1(p_ms BIGINT)
 RETURNS TIMESTAMP LANGUAGE sql IMMUTABLE AS $$
 	SELECT timestamp 'epoch' + p_ms * interval '1 millisecond'
 $$;
 
--- sync_count_v1 changes the timestamp and the counters of a collection, or creates it.
+-- sync_count_v1 updates a collection's timestamp and counters, or creates the collection.
 CREATE FUNCTION sync_count_v1(p_user BIGINT, p_coll INTEGER, p_stamp TIMESTAMP, p_count BIGINT, p_bytes BIGINT)
 RETURNS VOID LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -96,17 +91,16 @@ BEGIN
 			total_bytes = c.total_bytes + EXCLUDED.total_bytes;
 END $$;
 
--- sync_own_quota_v1 returns the user's own quota, which takes the place of p_user_limit where
--- a write has p_own. NULL: the limit of the server; 0: no limit.
+-- sync_own_quota_v1 returns the user's quota, which replaces p_user_limit if p_own is set. NULL: the server's limit; 0:
+-- no limit.
 CREATE FUNCTION sync_own_quota_v1(p_user BIGINT)
 RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
 	RETURN (SELECT quota FROM user_collections WHERE user_id = p_user AND collection_id = 0);
 END $$;
 
--- sync_bytes_v1 returns the live bytes of the collection p_coll and of the user: the counters
--- minus expired records. Each collection has its own time up to which records are expired
--- (syncstorage.Horizon); p_coll's is p_stamp if that is not NULL.
+-- sync_bytes_v1 returns the live bytes of collection p_coll and of the user: the counters minus expired records. Records
+-- expire at a different time in each collection (syncstorage.Horizon); in p_coll at p_stamp unless it is NULL.
 CREATE FUNCTION sync_bytes_v1(p_user BIGINT, p_now TIMESTAMP, p_coll INTEGER, p_stamp TIMESTAMP)
 RETURNS BIGINT[] LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -128,20 +122,18 @@ BEGIN
 	RETURN ARRAY[v_coll - v_coll_expired, v_bytes - v_expired];
 END $$;
 
--- sync_plus_v1 adds bytes of the collection to a result of sync_bytes_v1.
+-- sync_plus_v1 adds bytes of the collection to sync_bytes_v1's result.
 CREATE FUNCTION sync_plus_v1(p_used BIGINT[], p_bytes BIGINT)
 RETURNS BIGINT[] LANGUAGE sql IMMUTABLE AS $$
 	SELECT ARRAY[p_used[1] + p_bytes, p_used[2] + p_bytes]
 $$;
 
--- sync_over_v1 reports whether bytes of a collection or of its user exceed a limit.
 CREATE FUNCTION sync_over_v1(p_limit BIGINT, p_user_limit BIGINT, p_coll_bytes BIGINT, p_bytes BIGINT)
 RETURNS BOOLEAN LANGUAGE sql IMMUTABLE AS $$
 	SELECT p_limit > 0 AND p_coll_bytes > p_limit OR p_user_limit > 0 AND p_bytes > p_user_limit
 $$;
 
--- sync_quota_v1 fails where Quota.Check does. p_before is NULL if the counters have shown that
--- the write cannot exceed a limit.
+-- sync_quota_v1 fails if Quota.Check does. p_before is NULL if the counters prove that the write cannot exceed a limit.
 CREATE FUNCTION sync_quota_v1(p_limit BIGINT, p_user_limit BIGINT, p_enforce BOOLEAN, p_before BIGINT[], p_after BIGINT[])
 RETURNS BIGINT[] LANGUAGE plpgsql VOLATILE AS $$
 BEGIN

@@ -1,8 +1,7 @@
--- Put, Post and Restore: records are merged into a collection by the rules of
--- syncstorage.Merge. A NULL was not sent.
+-- Put, Post and Restore merge records into a collection like syncstorage.Merge. NULL means that the client did not send
+-- the field.
 --
--- Put and Post take the lock and count themselves, as sync_lock_v1 and sync_count_v1 do:
--- these calls were a tenth of the time of a put.
+-- Put and Post inline sync_lock_v1 and sync_count_v1, whose calls took a tenth of a put's time.
 
 CREATE FUNCTION sync_put_v1(
 	p_user BIGINT, p_coll INTEGER,
@@ -11,15 +10,15 @@ CREATE FUNCTION sync_put_v1(
 	p_limit BIGINT, p_user_limit BIGINT, p_enforce BOOLEAN, p_own BOOLEAN
 ) RETURNS BIGINT[] LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-	v_own         BIGINT;    -- the user's own quota, as sync_own_quota_v1
+	v_own         BIGINT;    -- sync_own_quota_v1
 	v_limit       BIGINT;    -- the user's quota
-	v_last        TIMESTAMP; -- the latest timestamp of the user
-	v_stamp       TIMESTAMP; -- of this write
-	v_previous    TIMESTAMP; -- of the collection
+	v_last        TIMESTAMP; -- the user's latest timestamp
+	v_stamp       TIMESTAMP; -- this write's timestamp
+	v_previous    TIMESTAMP; -- the collection's timestamp
 	v_coll_bytes  BIGINT;    -- by the counters
 	v_user_bytes  BIGINT;
-	v_sortindex   BIGINT;    -- of the existing record; an expired one
-	v_modified    TIMESTAMP; -- is absent, but its bytes are in the counters
+	v_sortindex   BIGINT;    -- the existing record's; an expired record
+	v_modified    TIMESTAMP; -- is absent, but the counters include its bytes
 	v_expiry      TIMESTAMP;
 	v_bytes       BIGINT;
 	v_live        BOOLEAN;
@@ -69,7 +68,7 @@ BEGIN
 	IF sync_over_v1(p_limit, v_limit, v_coll_bytes + v_new, v_user_bytes + v_new) THEN
 		v_before := sync_bytes_v1(p_user, p_now, p_coll, NULL);
 	END IF;
-	-- A record keeps its timestamp if only its ttl was sent.
+	-- A record keeps its timestamp if the client sent only a ttl.
 	IF NOT v_live OR p_payload IS NOT NULL OR p_sortindex IS NOT NULL THEN
 		v_modified := v_stamp;
 	END IF;
@@ -92,11 +91,10 @@ BEGIN
 	RETURN ARRAY[0, sync_ms_v1(v_stamp), sync_ms_v1(v_previous), v_limit] || v_used;
 END $$;
 
--- sync_update_v1 merges updates into the records at p_at by syncstorage.Merge and returns how
--- many it has written.
+-- sync_update_v1 merges updates into the records at p_at like syncstorage.Merge and returns the number written.
 --
--- The settings leave the planner only a nested loop over the ctids. Without statistics, as
--- on a new server, it would prefer a join with a scan of all the user's records.
+-- The settings leave the planner only a nested loop over the ctids. Without statistics it would prefer a join with
+-- a scan of all the user's records.
 CREATE FUNCTION sync_update_v1(
 	p_user BIGINT, p_stamp TIMESTAMP, p_at TID[], p_sortindexes BIGINT[], p_payloads BYTEA[], p_ttls BIGINT[]
 ) RETURNS BIGINT LANGUAGE plpgsql VOLATILE
@@ -108,7 +106,7 @@ BEGIN
 	UPDATE bsos AS b
 		SET sortindex = coalesce(u.sortindex, CASE WHEN b.expiry IS NULL OR b.expiry > p_stamp THEN b.sortindex END),
 			payload = coalesce(u.payload, CASE WHEN b.expiry IS NULL OR b.expiry > p_stamp THEN b.payload ELSE '' END),
-			-- A record keeps its timestamp if only its ttl was sent.
+			-- A record keeps its timestamp if the client sent only a ttl.
 			modified = CASE WHEN u.payload IS NULL AND u.sortindex IS NULL AND (b.expiry IS NULL OR b.expiry > p_stamp)
 				THEN b.modified ELSE p_stamp END,
 			expiry = coalesce(sync_expiry_v1(p_stamp, u.ttl), CASE WHEN b.expiry > p_stamp THEN b.expiry END)
@@ -118,11 +116,10 @@ BEGIN
 	RETURN v_written;
 END $$;
 
--- p_sizes are the lengths of p_payloads, for the statements that need only these.
+-- p_sizes are the lengths of p_payloads, for statements that do not need the payloads.
 --
--- Existing records are looked up once and updated by their ctid, which cannot change under
--- the user's lock. New records are inserted, and in an empty collection nothing is looked
--- up. An upsert would search each record a second time and lock its row.
+-- Existing records are looked up once and updated by ctid, which cannot change under the user's lock. New records are
+-- inserted; in an empty collection nothing is looked up. An upsert would search each record again and lock its row.
 CREATE FUNCTION sync_post_v1(
 	p_user BIGINT, p_coll INTEGER,
 	p_ids TEXT[], p_sortindexes BIGINT[], p_payloads BYTEA[], p_ttls BIGINT[], p_sizes BIGINT[],
@@ -130,18 +127,18 @@ CREATE FUNCTION sync_post_v1(
 	p_limit BIGINT, p_user_limit BIGINT, p_enforce BOOLEAN, p_own BOOLEAN
 ) RETURNS BIGINT[] LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-	v_own         BIGINT;    -- the user's own quota, as sync_own_quota_v1
+	v_own         BIGINT;    -- sync_own_quota_v1
 	v_limit       BIGINT;    -- the user's quota
-	v_last        TIMESTAMP; -- the latest timestamp of the user
-	v_stamp       TIMESTAMP; -- of this write
-	v_previous    TIMESTAMP; -- of the collection
-	v_records     BIGINT;    -- of the collection, by the counters
+	v_last        TIMESTAMP; -- the user's latest timestamp
+	v_stamp       TIMESTAMP; -- this write's timestamp
+	v_previous    TIMESTAMP; -- the collection's timestamp
+	v_records     BIGINT;    -- the collection's, by the counters
 	v_coll_bytes  BIGINT;
 	v_user_bytes  BIGINT;
-	v_at          TID[];     -- ctids of the records, NULL for a new one
-	v_count       BIGINT;    -- of existing records
-	v_old         BIGINT;    -- bytes of them
-	v_new         BIGINT;    -- the bytes after the write
+	v_at          TID[];     -- ctids, or NULL for a new record
+	v_count       BIGINT;    -- existing records
+	v_old         BIGINT;    -- their bytes
+	v_new         BIGINT;    -- bytes after the write
 	v_before      BIGINT[];
 	v_used        BIGINT[] := '{0,0}';
 BEGIN
@@ -204,9 +201,9 @@ BEGIN
 	RETURN ARRAY[0, sync_ms_v1(v_stamp), sync_ms_v1(v_previous), v_limit] || v_used;
 END $$;
 
--- sync_restore_v1 writes records of an export with the timestamps of the export, unless the
--- existing record is newer. p_modified is the collection's timestamp in the export. If it is done,
--- it also returns the user's timestamp and how many records it has not replaced.
+-- sync_restore_v1 writes exported records with their timestamps, unless the existing record is newer. p_modified is the
+-- collection's timestamp in the export. On success it also returns the user's timestamp and the number of records that
+-- it did not replace.
 CREATE FUNCTION sync_restore_v1(
 	p_user BIGINT, p_coll INTEGER, p_modified TIMESTAMP,
 	p_ids TEXT[], p_sortindexes BIGINT[], p_payloads BYTEA[], p_stamps BIGINT[], p_expiries BIGINT[],
@@ -216,10 +213,10 @@ CREATE FUNCTION sync_restore_v1(
 DECLARE
 	s sync_state_v1 := sync_lock_v1(p_user, p_coll, p_now);
 	v_limit  BIGINT := CASE WHEN p_own THEN coalesce(sync_own_quota_v1(p_user), p_user_limit) ELSE p_user_limit END;
-	v_take   TEXT[]; -- records that are written
-	v_there  BIGINT; -- how many of them exist, expired or not
+	v_take   TEXT[]; -- records to write
+	v_there  BIGINT; -- existing ones among them, expired or not
 	v_old    BIGINT; -- their bytes
-	v_new    BIGINT; -- the bytes after the write
+	v_new    BIGINT; -- bytes after the write
 	v_before BIGINT[];
 	v_used   BIGINT[] := '{0,0}';
 BEGIN

@@ -1,6 +1,6 @@
--- Batches: records that are staged and become visible together.
+-- Batches: staged records become visible together.
 
--- sync_staged_v1 returns what staging the records would add to the counters of a batch.
+-- sync_staged_v1 returns the change of a batch's counters if the records were staged.
 CREATE FUNCTION sync_staged_v1(
 	p_user BIGINT, p_coll INTEGER, p_batch TEXT, p_ids TEXT[], p_sizes BIGINT[],
 	OUT o_count BIGINT, OUT o_bytes BIGINT
@@ -16,7 +16,7 @@ BEGIN
 		) s ON true;
 END $$;
 
--- sync_stage_v1 is syncstorage.Stage: what the later request sets replaces, the rest stays.
+-- sync_stage_v1 is syncstorage.Stage: a later request replaces only the fields that it sets.
 CREATE FUNCTION sync_stage_v1(
 	p_user BIGINT, p_coll INTEGER, p_batch TEXT,
 	p_ids TEXT[], p_sortindexes BIGINT[], p_payloads BYTEA[], p_ttls BIGINT[]
@@ -31,8 +31,7 @@ BEGIN
 			ttl = coalesce(EXCLUDED.ttl, s.ttl);
 END $$;
 
--- sync_pending_v1 returns by how much the user's live bytes would change if the batch were
--- committed at p_stamp.
+-- sync_pending_v1 returns the change of the user's live bytes if the batch were committed at p_stamp.
 CREATE FUNCTION sync_pending_v1(p_user BIGINT, p_coll INTEGER, p_batch TEXT, p_stamp TIMESTAMP)
 RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -51,7 +50,7 @@ BEGIN
 	RETURN v_bytes;
 END $$;
 
--- sync_append_v1 adds records to a batch, or to a new one with p_create.
+-- sync_append_v1 adds records to a batch, or with p_create to a new batch.
 CREATE FUNCTION sync_append_v1(
 	p_user BIGINT, p_coll INTEGER, p_batch TEXT, p_create BOOLEAN, p_expiry TIMESTAMP,
 	p_ids TEXT[], p_sortindexes BIGINT[], p_payloads BYTEA[], p_ttls BIGINT[], p_sizes BIGINT[],
@@ -62,10 +61,10 @@ CREATE FUNCTION sync_append_v1(
 DECLARE
 	s sync_state_v1 := sync_lock_v1(p_user, p_coll, p_now);
 	v_limit  BIGINT := CASE WHEN p_own THEN coalesce(sync_own_quota_v1(p_user), p_user_limit) ELSE p_user_limit END;
-	v_count  BIGINT := 0; -- what is staged
+	v_count  BIGINT := 0; -- staged so far
 	v_bytes  BIGINT := 0;
-	v_more   RECORD;      -- what the request adds to it
-	v_new    BIGINT;      -- bytes of both
+	v_more   RECORD;      -- added by the request
+	v_new    BIGINT;      -- bytes in total
 	v_before BIGINT[];
 	v_used   BIGINT[] := '{0,0}';
 BEGIN
@@ -89,8 +88,7 @@ BEGIN
 	END IF;
 
 	IF p_create THEN
-		-- The batch needs its collection as its parent, which is invisible until a
-		-- write sets its timestamp.
+		-- The collection is the batch's parent row. It stays invisible until a write sets its timestamp.
 		IF NOT s.here THEN
 			INSERT INTO user_collections (user_id, collection_id, modified) VALUES (p_user, p_coll, 'epoch');
 		END IF;
@@ -102,8 +100,7 @@ BEGIN
 	END IF;
 	PERFORM sync_stage_v1(p_user, p_coll, p_batch, p_ids, p_sortindexes, p_payloads, p_ttls);
 
-	-- What the staged records will replace is looked up only if a limit depends on it,
-	-- because that reads the whole batch.
+	-- This reads the whole batch to find the records it replaces, so it runs only under a limit.
 	IF v_before IS NOT NULL THEN
 		v_used := sync_quota_v1(p_limit, v_limit, p_enforce, v_before,
 			sync_plus_v1(sync_bytes_v1(p_user, p_now, p_coll, s.stamp), sync_pending_v1(p_user, p_coll, p_batch, s.stamp)));
@@ -113,8 +110,8 @@ BEGIN
 	RETURN ARRAY[0, sync_ms_v1(s.modified), sync_ms_v1(s.modified), v_limit] || v_used;
 END $$;
 
--- sync_commit_v1 stages the records of the last request like the others and then merges all at
--- once. In a first sync the collection has no records, so none are looked up.
+-- sync_commit_v1 stages the last request's records and then merges all of them at once. In a first sync the collection
+-- is empty, so nothing is looked up.
 CREATE FUNCTION sync_commit_v1(
 	p_user BIGINT, p_coll INTEGER, p_batch TEXT,
 	p_ids TEXT[], p_sortindexes BIGINT[], p_payloads BYTEA[], p_ttls BIGINT[], p_sizes BIGINT[],
@@ -125,15 +122,15 @@ CREATE FUNCTION sync_commit_v1(
 DECLARE
 	s sync_state_v1 := sync_lock_v1(p_user, p_coll, p_now);
 	v_limit  BIGINT := CASE WHEN p_own THEN coalesce(sync_own_quota_v1(p_user), p_user_limit) ELSE p_user_limit END;
-	v_count  BIGINT; -- what is staged
+	v_count  BIGINT; -- staged so far
 	v_bytes  BIGINT;
-	v_more   RECORD; -- what the request adds to it
+	v_more   RECORD; -- added by the request
 	v_there  BIGINT; -- existing records
-	v_old    BIGINT; -- bytes of them
-	v_new    BIGINT; -- the bytes after the write
+	v_old    BIGINT; -- their bytes
+	v_new    BIGINT; -- bytes after the write
 	v_before BIGINT[];
 	v_used   BIGINT[] := '{0,0}';
-	v_first  BOOLEAN;     -- the collection has no records, not even expired ones
+	v_first  BOOLEAN;     -- the collection is empty, without even expired records
 BEGIN
 	IF sync_refused_v1(p_modified_since, p_unmodified_since, s.modified) THEN
 		RETURN ARRAY[1, sync_ms_v1(s.modified), 0, 0, 0, 0];

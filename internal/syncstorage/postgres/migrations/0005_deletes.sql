@@ -1,4 +1,4 @@
--- Deletes, the sweep, and names of collections. None can exceed a quota.
+-- Deletes, the sweep, and collection names. They never exceed a quota.
 
 CREATE FUNCTION sync_delete_bso_v1(
 	p_user BIGINT, p_coll INTEGER, p_id TEXT,
@@ -35,7 +35,7 @@ BEGIN
 	IF sync_refused_v1(p_modified_since, p_unmodified_since, s.modified) THEN
 		RETURN ARRAY[1, sync_ms_v1(s.modified), 0, 0, 0, 0];
 	END IF;
-	IF s.modified = 'epoch' THEN -- no such collection, at most an open batch
+	IF s.modified = 'epoch' THEN -- no such collection, only an open batch
 		RETURN ARRAY[0, sync_ms_v1(s.last), 0, 0, 0, 0];
 	END IF;
 	SELECT count(*), coalesce(sum(octet_length(payload)), 0) INTO v_count, v_bytes
@@ -45,8 +45,8 @@ BEGIN
 	RETURN ARRAY[0, sync_ms_v1(s.stamp), sync_ms_v1(s.modified), 0, 0, 0];
 END $$;
 
--- sync_delete_collection_v1 deletes the row of the collection, and with it its records and
--- batches. The row of collection 0 keeps the timestamp.
+-- sync_delete_collection_v1 deletes the collection's row, which cascades to its records and batches. The row of
+-- collection 0 keeps the timestamp.
 CREATE FUNCTION sync_delete_collection_v1(
 	p_user BIGINT, p_coll INTEGER,
 	p_now TIMESTAMP, p_modified_since TIMESTAMP, p_unmodified_since TIMESTAMP
@@ -58,15 +58,14 @@ BEGIN
 		RETURN ARRAY[1, sync_ms_v1(s.modified), 0, 0, 0, 0];
 	END IF;
 	DELETE FROM user_collections WHERE user_id = p_user AND collection_id = p_coll;
-	IF s.modified = 'epoch' THEN -- no such collection, at most an open batch
+	IF s.modified = 'epoch' THEN -- no such collection, only an open batch
 		RETURN ARRAY[0, sync_ms_v1(s.last), 0, 0, 0, 0];
 	END IF;
 	UPDATE user_collections SET modified = s.stamp WHERE user_id = p_user AND collection_id = 0;
 	RETURN ARRAY[0, sync_ms_v1(s.stamp), sync_ms_v1(s.modified), 0, 0, 0];
 END $$;
 
--- sync_delete_all_v1 deletes everything except the user's quota and the number of names that the
--- user has added.
+-- sync_delete_all_v1 keeps only the user's quota and number of added names.
 CREATE FUNCTION sync_delete_all_v1(p_user BIGINT, p_modified_since TIMESTAMP, p_unmodified_since TIMESTAMP)
 RETURNS BIGINT[] LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -80,9 +79,8 @@ BEGIN
 	RETURN ARRAY[0, 0, 0, 0, 0, 0];
 END $$;
 
--- sync_sweep_v1 deletes at most p_limit expired records and batches of one user and returns how
--- many. Like every write it takes the user's lock. It does not wait until the commit is on
--- disk: what a crash restores is swept again.
+-- sync_sweep_v1 deletes at most p_limit expired records and batches of a user and returns the number. Like every write
+-- it takes the user's lock. It does not wait for the commit to reach the disk: rows restored by a crash are swept again.
 CREATE FUNCTION sync_sweep_v1(p_user BIGINT, p_now TIMESTAMP, p_limit BIGINT)
 RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -94,7 +92,7 @@ DECLARE
 BEGIN
 	PERFORM 1 FROM user_collections WHERE user_id = p_user;
 	IF NOT FOUND THEN
-		RETURN 0; -- deleted meanwhile; the lock would create a row
+		RETURN 0; -- already deleted; the lock would create a row
 	END IF;
 	PERFORM set_config('synchronous_commit', 'off', true);
 	PERFORM sync_lock_v1(p_user, -1, 'epoch');
@@ -116,7 +114,7 @@ BEGIN
 			FROM (SELECT batch_id FROM batches
 				WHERE user_id = p_user AND collection_id = v_coll AND expiry <= p_now LIMIT p_limit - v_swept) d;
 		DELETE FROM batches WHERE user_id = p_user AND collection_id = v_coll AND batch_id = ANY (v_ids);
-		-- A collection that existed only for its batches.
+		-- The collection existed only for its batches.
 		DELETE FROM user_collections c WHERE c.user_id = p_user AND c.collection_id = v_coll AND c.modified = 'epoch'
 			AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.user_id = p_user AND b.collection_id = v_coll);
 		v_swept := v_swept + v_count;
@@ -124,10 +122,9 @@ BEGIN
 	RETURN v_swept;
 END $$;
 
--- sync_name_v1 returns the ID of a collection's name and adds the name if it is new, or
--- returns 0 if the user has added p_max names already. It is a transaction of its own, so
--- users who add the same name wait for each other only that long. On Citus it runs on the
--- coordinator, because only that writes the reference table.
+-- sync_name_v1 returns the ID of a collection name and adds a new name, or returns 0 if the user has added p_max names.
+-- It is a separate transaction, so users who add the same name block each other only briefly. On Citus it runs on the
+-- coordinator, the only node that writes the reference table.
 CREATE FUNCTION sync_name_v1(p_user BIGINT, p_name TEXT, p_max BIGINT)
 RETURNS INTEGER LANGUAGE plpgsql VOLATILE AS $$
 DECLARE

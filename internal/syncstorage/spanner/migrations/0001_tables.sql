@@ -1,9 +1,8 @@
--- The tables of Firefox Sync storage on Cloud Spanner. A user is the pair of the account's
--- ID and the ID of its keys. It is the first part of every key, so all data of a user is
--- stored together.
+-- The tables of Firefox Sync storage on Cloud Spanner. An account ID and a key ID identify a user. They are the first
+-- parts of every key, so a user's data is stored together.
 --
--- Every column and index costs mutations, of which a commit may have 80,000. Package budget
--- has the same tables, and a test compares the two.
+-- Every column and index costs mutations, and a commit is limited to 80,000. A test compares these tables with package
+-- budget.
 
 CREATE TABLE IF NOT EXISTS collections (
 	collection_id INT64      NOT NULL,
@@ -12,13 +11,12 @@ CREATE TABLE IF NOT EXISTS collections (
 
 CREATE UNIQUE INDEX IF NOT EXISTS CollectionName ON collections (name);
 
--- In the row of collection 0, modified is the timestamp of the user's last deletion of a
--- collection, count is how many names the user has added to collections, and quota is the
--- user's own. Any other row whose modified is the epoch is a collection that does not exist
--- yet but has an open batch.
+-- In the row of collection 0, modified is the time of the user's last collection deletion, count the number of
+-- collection names that the user added, and quota the user's quota. In other rows, modified is the epoch if the
+-- collection does not exist but has an open batch.
 --
--- count and total_bytes are NULL while no quota requires counting. They include expired
--- records, and those that Spanner has deleted since, which it does not report.
+-- count and total_bytes are NULL while no quota needs them. They include expired records, even after Spanner has deleted
+-- them, which it does not report.
 CREATE TABLE IF NOT EXISTS user_collections (
 	fxa_uid       STRING(MAX) NOT NULL,
 	fxa_kid       STRING(MAX) NOT NULL,
@@ -28,11 +26,11 @@ CREATE TABLE IF NOT EXISTS user_collections (
 	total_bytes   INT64,
 ) PRIMARY KEY (fxa_uid, fxa_kid, collection_id);
 
--- The user's own quota, in bytes. NULL: the setting of the server; 0: no limit. It is not in
--- the statement above, because a database of Mozilla's server has the table without it.
+-- The user's quota, in bytes. NULL: the server setting; 0: no limit. A separate statement, because databases of Mozilla's
+-- server have the table without this column.
 ALTER TABLE user_collections ADD COLUMN IF NOT EXISTS quota INT64;
 
--- There is no index besides the key: it would add two mutations for each record of a commit.
+-- There is no secondary index: it would add two mutations per record to a commit.
 CREATE TABLE IF NOT EXISTS bsos (
 	fxa_uid       STRING(MAX) NOT NULL,
 	fxa_kid       STRING(MAX) NOT NULL,
@@ -68,9 +66,8 @@ CREATE TABLE IF NOT EXISTS batch_bsos (
 ) PRIMARY KEY (fxa_uid, fxa_kid, collection_id, batch_id, batch_bso_id),
 	INTERLEAVE IN PARENT batches ON DELETE CASCADE;
 
--- Whether the service is read-only, and whether its writes are logged for a copy. Each
--- write reads one of the rows, by a hash of its user, and locks it: with a single row,
--- writes would wait for each other. Without rows it is neither.
+-- Whether the service is read-only, and whether writes are logged for a copy; without rows, neither. Each write locks and
+-- reads one row, chosen by a hash of its user: with a single row, writes would wait for each other.
 CREATE TABLE IF NOT EXISTS write_control (
 	service         STRING(64) NOT NULL,
 	shard           INT64      NOT NULL,

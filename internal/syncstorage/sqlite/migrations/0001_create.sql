@@ -1,5 +1,5 @@
--- The tables of Firefox Sync storage. A TIMESTAMP is in milliseconds since 1970-01-01 UTC.
--- An expiry of NULL means never.
+-- The tables of Firefox Sync storage. A TIMESTAMP is in milliseconds since 1970-01-01 UTC. An expiry of NULL means
+-- never.
 
 CREATE TABLE collections (
 	collection_id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -11,13 +11,12 @@ INSERT INTO collections (collection_id, name) VALUES
 	(6, 'meta'), (7, 'bookmarks'), (8, 'prefs'), (9, 'tabs'), (10, 'passwords'),
 	(11, 'addons'), (12, 'addresses'), (13, 'creditcards');
 
--- The next id is 100.
+-- The next ID is 100.
 UPDATE sqlite_sequence SET seq = 99 WHERE name = 'collections';
 
--- The row of collection 0 has the user's latest timestamp, in count how many names the user
--- has added to collections, and in quota the user's own, in bytes. NULL: the setting of the
--- server; 0: no limit. Any other row whose modified is 0 is a collection that does not exist
--- yet but has an open batch.
+-- In the row of collection 0, modified is the user's latest timestamp, count the number of collection names that the user
+-- added, and quota the user's quota in bytes (NULL: the server setting, 0: no limit). In other rows, modified is 0 if
+-- the collection does not exist but has an open batch.
 CREATE TABLE user_collections (
 	user_id       BIGINT    NOT NULL,
 	collection_id INTEGER   NOT NULL,
@@ -28,8 +27,7 @@ CREATE TABLE user_collections (
 	PRIMARY KEY (user_id, collection_id)
 ) WITHOUT ROWID;
 
--- The payload is the last column: SQLite reads through a large value to reach the columns
--- after it.
+-- The payload is the last column: SQLite reads through it to reach later columns.
 CREATE TABLE bsos (
 	user_id       BIGINT    NOT NULL,
 	collection_id INTEGER   NOT NULL,
@@ -42,14 +40,13 @@ CREATE TABLE bsos (
 	FOREIGN KEY (user_id, collection_id) REFERENCES user_collections ON DELETE CASCADE
 );
 
--- In the order of sort=newest with its tie-break; read backwards for oldest.
+-- For sort=newest with its tie-break; read backwards for oldest.
 CREATE INDEX bsos_modified_idx ON bsos (user_id, collection_id, modified DESC, bso_id DESC);
 
--- For the sweep, and to subtract the expired records of a user from the counters.
+-- For the sweep, and to subtract a user's expired records from the counters.
 CREATE INDEX bsos_expiry_idx ON bsos (expiry, user_id, collection_id) WHERE expiry IS NOT NULL;
 
--- count and total_bytes are of the staged records, so the cost of an append does not
--- depend on the size of the batch.
+-- count and total_bytes cover the staged records, so appending to a large batch costs the same as to a small batch.
 CREATE TABLE batches (
 	user_id       BIGINT    NOT NULL,
 	collection_id INTEGER   NOT NULL,

@@ -1,4 +1,4 @@
--- The names that people have for accounts. They are found by the beginning of the key, the text in lower case.
+-- Display names of accounts, found by a prefix of the key, the lower-case text.
 
 CREATE TABLE account_labels (
 	fxa_uid   VARCHAR(255) COLLATE "C" PRIMARY KEY,

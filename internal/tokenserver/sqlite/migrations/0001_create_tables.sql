@@ -1,6 +1,5 @@
--- The tables services, nodes and users have the names and the order of columns
--- that operators' scripts expect: they select * and unpack by position. IF NOT
--- EXISTS takes over the tables of another server.
+-- Operators' scripts read the tables services, nodes and users with SELECT * and unpack columns by position, so names
+-- and order are fixed. IF NOT EXISTS adopts another server's tables.
 
 CREATE TABLE IF NOT EXISTS services (
 	id      INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -22,7 +21,7 @@ CREATE TABLE IF NOT EXISTS nodes (
 	UNIQUE (service, node)
 );
 
--- A uid names a user's storage, so it must never come again: AUTOINCREMENT.
+-- AUTOINCREMENT, because a uid names a user's storage and must never be reused.
 CREATE TABLE IF NOT EXISTS users (
 	uid             INTEGER PRIMARY KEY AUTOINCREMENT,
 	service         INTEGER      NOT NULL,
@@ -39,7 +38,7 @@ CREATE INDEX IF NOT EXISTS lookup_idx ON users (email, service, created_at);
 CREATE INDEX IF NOT EXISTS replaced_at_idx ON users (service, replaced_at);
 CREATE INDEX IF NOT EXISTS node_idx ON users (nodeid);
 
--- Has a row once the table nodes was seen with one, see EnsureFirstNode.
+-- Records that the table nodes has had a row, see EnsureFirstNode.
 CREATE TABLE first_node (
 	node VARCHAR(64) NOT NULL
 );
