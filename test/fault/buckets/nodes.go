@@ -13,7 +13,7 @@ import (
 
 const bodyCopies = 2
 
-// Bodies of all sizes are on three file nodes in two datacenters.
+// newBuckets returns a harness with buckets only. Bodies of all sizes are on three file nodes in two datacenters.
 func newBuckets(t *testing.T, folders []string, data string, vars ...string) (*harness.Harness, *Workload) {
 	t.Helper()
 	if only := os.Getenv("FAULT_SERVICE"); only != "" && only != "buckets" {

@@ -35,6 +35,7 @@ func (b *Workload) openVersions(h *harness.Harness) {
 	b.modes[locking] = "Enabled"
 }
 
+// setRules sets the lifecycle rules again, which makes them due.
 func (b *Workload) setRules(h *harness.Harness) {
 	h.T.Helper()
 	for _, bucket := range ruled {
@@ -61,6 +62,7 @@ func (b *Workload) versionClients(h *harness.Harness, l *harness.Load) []harness
 	return all
 }
 
+// applyRules sets the lifecycle rules repeatedly, so that the server applies them while clients write.
 func (b *Workload) applyRules(h *harness.Harness, l *harness.Load) {
 	ask := b.asker(h, l, 0)
 	h.Drive(l, func() (harness.Result, error) {
@@ -86,6 +88,7 @@ func (b *Workload) asker(h *harness.Harness, l *harness.Load, n int) buckets.Ask
 	}
 }
 
+// runVersions changes versions until the fault ends. After a lost response it lists the versions of the object.
 func (b *Workload) runVersions(h *harness.Harness, l *harness.Load, w *versionWriter) {
 	ask := b.asker(h, l, w.n)
 	h.Drive(l, func() (harness.Result, error) {
@@ -129,6 +132,7 @@ func (b *Workload) readAny(h *harness.Harness, ask buckets.Ask, w *versionWriter
 	return nil
 }
 
+// found records the versions that were read after a lost response.
 func (w *versionWriter) found(got []kept, now int64) (done bool, err error) {
 	c := w.lost
 	w.lost = nil
@@ -153,7 +157,8 @@ type versionList struct {
 	IsTruncated bool
 }
 
-// versionsOf also reads the null version, which may have been replaced, or the version whose lock was changed.
+// versionsOf lists the versions of the changed object. It also reads the null version, which may have been replaced,
+// or the version whose lock was changed.
 func versionsOf(c *change, ask buckets.Ask) (all []kept, answered bool, err error) {
 	bucket := bucketOf(c.path)
 	a, answered := ask(http.MethodGet, bucket+"?versions&prefix="+c.path[len(bucket)+1:], "")
@@ -209,6 +214,7 @@ func (b *Workload) listVersions(h *harness.Harness) map[string][]kept {
 	return all
 }
 
+// compareLists checks that the listed objects are exactly those with a current version.
 func (b *Workload) compareLists(h *harness.Harness, all map[string][]kept) {
 	h.T.Helper()
 	for _, bucket := range ruled {
@@ -227,6 +233,7 @@ func (b *Workload) compareLists(h *harness.Harness, all map[string][]kept) {
 	}
 }
 
+// checkVersions reads every version. A change without a response happened completely or not at all.
 func (b *Workload) checkVersions(h *harness.Harness) {
 	h.T.Helper()
 	b.releaseLease(h)
@@ -263,7 +270,7 @@ func (b *Workload) settleVersions(h *harness.Harness, w *versionWriter) {
 	}
 }
 
-// The lock may be from any possible state.
+// readAll compares the bytes and the lock of every version. The lock may come from any possible state.
 func (b *Workload) readAll(h *harness.Harness, path string, state []kept, possible ...[]kept) {
 	h.T.Helper()
 	locks := map[string][]string{}
@@ -298,6 +305,7 @@ func (b *Workload) settled(h *harness.Harness) buckets.Ask {
 	}
 }
 
+// checkCopiedVersions compares the versions with their state at one moment of the copy.
 func (b *Workload) checkCopiedVersions(h *harness.Harness, begun, ended int64) {
 	h.T.Helper()
 	all := b.listVersions(h)

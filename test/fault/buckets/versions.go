@@ -38,8 +38,8 @@ const (
 const mostCompliance = 8
 
 const (
-	aging = "/old/"  // noncurrent versions expire, except the newest, and so do lone delete markers
-	gone  = "/gone/" // current objects expire immediately
+	aging = "/old/"  // noncurrent versions expire, except the newest, and so do delete markers without versions
+	gone  = "/gone/" // current objects expire at once
 )
 
 const newerKept = 2
@@ -55,8 +55,10 @@ type kept struct {
 	mayGo bool // may be deleted by the rule
 }
 
+// unknownID is the ID of a version whose response was lost.
 const unknownID = "?"
 
+// versionWriter changes versions of objects that no other client writes, one change after the other.
 type versionWriter struct {
 	n       int
 	random  *rand.Rand
@@ -69,6 +71,7 @@ type versionWriter struct {
 	compliant int // number of versions locked in compliance mode
 }
 
+// past is a state of an object that began between two clock ticks.
 type past struct {
 	state              []kept
 	sent, acknowledged int64
@@ -214,6 +217,7 @@ func (w *versionWriter) result(c *change) []kept {
 	return passed(c.path, slices.Insert(state, 0, v))
 }
 
+// passed marks the versions that the rule may now delete.
 func passed(path string, state []kept) []kept {
 	for i := range state {
 		if isAging(path) && state[i].aged && state[i].lock == "" && i > newerKept {
@@ -238,6 +242,7 @@ func (w *versionWriter) set(path string, state []kept, sent, now int64) {
 	w.history[path] = append(w.history[path], past{slices.Clone(state), sent, now})
 }
 
+// possible returns the states that an object may have had between two clock ticks.
 func (w *versionWriter) possible(path string, begun, ended int64) [][]kept {
 	all := [][]kept{nil}
 	for _, p := range w.history[path] {
@@ -258,7 +263,7 @@ const bypass = "X-Amz-Bypass-Governance-Retention: true"
 
 const lockTime = 30 * 24 * time.Hour
 
-// do sends the requests of a change until a response is lost.
+// do sends the requests of a change until a response is lost. It returns the created version, or "".
 func (c *change) do(ask buckets.Ask) (version string, answered, refused bool, err error) {
 	status, method, target, body, headers := http.StatusOK, http.MethodPut, c.path, "", []string(nil)
 	switch c.kind {
@@ -303,6 +308,7 @@ func (c *change) do(ask buckets.Ask) (version string, answered, refused bool, er
 	return version, answered, a.Status == http.StatusServiceUnavailable, err
 }
 
+// explain compares the versions on the server with a possible state of the object, and returns them as the new state.
 // A rule may have deleted versions and added delete markers.
 func explain(path string, want, got []kept) (now []kept, ok bool) {
 	i := 0
@@ -322,7 +328,7 @@ func explain(path string, want, got []kept) (now []kept, ok bool) {
 			return nil, false
 		}
 	}
-	for ; i < len(want); i++ { // a lone delete marker may be deleted
+	for ; i < len(want); i++ { // the rule may delete a delete marker without versions
 		if v := want[i]; !v.mayGo && !(v.marker && isAging(path)) && !(isGone(path) && bucketOf(path) == expiring) {
 			return nil, false
 		}
@@ -342,6 +348,7 @@ func lockOf(a workload.Answer) string {
 	return cmp.Or(a.Header.Get("X-Amz-Object-Lock-Mode"), noLock)
 }
 
+// remains returns a version that a rule must delete but has not deleted, or "".
 func remains(path string, state []kept) string {
 	switch {
 	case isGone(path) && len(state) > 0 && !state[0].marker:

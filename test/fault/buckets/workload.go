@@ -84,7 +84,6 @@ func NewWorkload(writers int) *Workload {
 	return b
 }
 
-// Grow implements harness.Workload.
 func (b *Workload) Grow(_ *testing.T, n int) {
 	for len(b.writers) < n {
 		b.writers = append(b.writers, buckets.NewWriter("/fault", len(b.writers), &b.Sizes))
@@ -130,7 +129,6 @@ func (b *Workload) want(h *harness.Harness, status int, method, target, body str
 	return a
 }
 
-// Clients implements harness.Workload.
 func (b *Workload) Clients(h *harness.Harness, l *harness.Load) []harness.Client {
 	b.open(h)
 	return append(harness.Clients(b.writers, func(w *buckets.Writer, choose *rand.Rand) {
@@ -139,13 +137,12 @@ func (b *Workload) Clients(h *harness.Harness, l *harness.Load) []harness.Client
 	}), b.versionClients(h, l)...)
 }
 
-// Unanswered implements harness.Workload.
 func (b *Workload) Unanswered() []string {
 	return append(harness.Unanswered(b.writers, func(w *buckets.Writer) *buckets.Write { return w.Lost }),
 		harness.Unanswered(b.keepers, func(w *versionWriter) *change { return w.lost })...)
 }
 
-// Check reads every object.
+// Check reads every object. A write without a response happened completely or not at all.
 func (b *Workload) Check(h *harness.Harness) {
 	h.T.Helper()
 	b.storesBodies(h)
@@ -167,13 +164,15 @@ func (b *Workload) Check(h *harness.Harness) {
 	}
 }
 
+// storesBodies checks that the server uses all storage nodes right after a fault, also those that were full,
+// read-only or missing.
 func (b *Workload) storesBodies(h *harness.Harness) {
 	h.T.Helper()
 	b.want(h, http.StatusOK, http.MethodPut, "/fault/space", strings.Repeat("x", buckets.Inline+1))
 	b.want(h, http.StatusNoContent, http.MethodDelete, "/fault/space", "")
 }
 
-// CheckCopy implements harness.Workload.
+// CheckCopy compares the objects with the writers' state at one moment of the copy.
 func (b *Workload) CheckCopy(h *harness.Harness, begun, ended int64, _ bool) {
 	h.T.Helper()
 	for _, w := range b.writers {
@@ -185,12 +184,10 @@ func (b *Workload) CheckCopy(h *harness.Harness, begun, ended int64, _ bool) {
 	b.want(h, http.StatusOK, http.MethodPut, "/fault/restored", "x")
 }
 
-// Probe implements harness.Workload.
 func (b *Workload) Probe(h *harness.Harness, s *binary.Server) (binary.Answer, error) {
 	return b.send(h, s, http.MethodPut, "/fault/probe", "x")
 }
 
-// Reads implements harness.Workload.
 func (b *Workload) Reads(h *harness.Harness) (all []func() (binary.Answer, error)) {
 	for n := range 4 * len(b.writers) {
 		all = append(all, func() (binary.Answer, error) { return b.send(h, h.ServerOf(n), http.MethodGet, "/fault", "") })
@@ -264,13 +261,13 @@ func (b *Workload) files(h *harness.Harness) (all []string) {
 	return all
 }
 
-// audited removes garbage and unreferenced files. After that, the nodes must contain only the copies of this number
-// of bodies.
+// audited removes garbage and unreferenced files. Then the nodes must contain exactly the copies of this number of
+// bodies.
 func (b *Workload) audited(h *harness.Harness, bodies int) {
 	h.T.Helper()
 	b.sweep(h)
 	before := b.files(h)
-	// Two days later no file is too young, and the hold of a killed backup has expired.
+	// Two days later every file is old enough, and the hold of a killed backup has expired.
 	r := b.in(h, 48*time.Hour, "buckets", "audits", "run", "--verify", "--repair")
 	unexpected := regexp.MustCompile(`(?m)^(missing|corrupt|few-copies|wrong-usage|bad-node) .*`).FindAllString(r.Stdout, -1)
 	if r.Status != 0 || len(unexpected) > 0 {

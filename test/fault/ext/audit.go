@@ -28,7 +28,8 @@ type auditLine struct {
 	} `json:"payload"`
 }
 
-// After a kill, events may repeat, and a torn line may be followed by the complete line.
+// checkAudit checks that the audit contains every change of an install in order, with correct counters. After a kill,
+// events may repeat, and a torn line may be followed by the complete line.
 func checkAudit(h *harness.Harness, installs []*ext.Install) {
 	h.T.Helper()
 	tick := time.NewTicker(100 * time.Millisecond)

@@ -45,6 +45,8 @@ func readExt(h *harness.Harness, l *harness.Load, in *ext.Install, choose *rand.
 	}
 }
 
+// lookExt reads a record of a writer whose last operation got no response. The record must have the state before or
+// after the operation.
 func lookExt(h *harness.Harness, l *harness.Load, w *ext.Writer) error {
 	if len(w.State) == 0 {
 		return nil
@@ -61,6 +63,7 @@ func lookExt(h *harness.Harness, l *harness.Load, w *ext.Writer) error {
 	return nil
 }
 
+// checkInstall compares the data of an install with the model of its writers, and updates the model.
 func checkInstall(h *harness.Harness, in *ext.Install) {
 	h.T.Helper()
 	for _, w := range in.Writers {
@@ -107,7 +110,7 @@ func settleExt(h *harness.Harness, w *ext.Writer, all ext.Entries) {
 	}
 }
 
-// Pages, export, counts and usage must be consistent.
+// entriesOf returns the records of an install. Pages, export, counts and usage must be consistent.
 func entriesOf(h *harness.Harness, in *ext.Install) ext.Entries {
 	h.T.Helper()
 	exported := exportOf(h, in)
@@ -206,6 +209,7 @@ func changesOf(h *harness.Harness, in *ext.Install, since int64) (all []ext.Chan
 	}
 }
 
+// checkFeed compares the changes since the last check with the records, and returns the changes.
 func checkFeed(h *harness.Harness, in *ext.Install, there ext.Entries) []ext.Change {
 	h.T.Helper()
 	lines := changesOf(h, in, int64(len(in.Feed)))
@@ -223,6 +227,7 @@ func checkFeed(h *harness.Harness, in *ext.Install, there ext.Entries) []ext.Cha
 	return lines
 }
 
+// checkTrails checks that the feed contains the changes of each writer in order.
 func checkTrails(h *harness.Harness, in *ext.Install, lines []ext.Change) {
 	h.T.Helper()
 	counted := 0
@@ -252,7 +257,7 @@ func checkTrails(h *harness.Harness, in *ext.Install, lines []ext.Change) {
 	}
 }
 
-// If the copy skips numbers, the changes end in a reported gap.
+// copiedChanges returns the changes of a copy. If the copy skips numbers, the changes end in a reported gap.
 func copiedChanges(h *harness.Harness, in *ext.Install, leaps bool) (all []ext.Change) {
 	h.T.Helper()
 	for {
@@ -277,6 +282,8 @@ func copiedChanges(h *harness.Harness, in *ext.Install, leaps bool) (all []ext.C
 	}
 }
 
+// checkInstallMoment checks that a copy contains the data of an install at one moment: every operation acknowledged
+// before the copy began, none sent after it ended, and no partial operation.
 func checkInstallMoment(h *harness.Harness, in *ext.Install, begun, ended int64, leaps bool) {
 	h.T.Helper()
 	there := entriesOf(h, in)

@@ -1,4 +1,5 @@
-// Package ext tests extension storage under faults.
+// Package ext tests extension storage under faults. It contains the workload for the faults of all services, and its
+// own tests.
 package ext
 
 import (
@@ -132,7 +133,7 @@ func (e *extWorkload) Probe(h *harness.Harness, to *binary.Server) (binary.Answe
 }
 
 func (e *extWorkload) Reads(h *harness.Harness) (all []func() (binary.Answer, error)) {
-	for _, w := range slices.Repeat(e.writers, 4) { // readers, and the audit
+	for _, w := range slices.Repeat(e.writers, 4) { // readers, and one client for the audit
 		all = append(all, func() (binary.Answer, error) {
 			return w.Install.Send(h.T.Context(), h.Client, h.ServerOf(w.N).URL, ext.Call{Method: http.MethodGet, Path: "/usage"})
 		})

@@ -1,4 +1,5 @@
-// Package guest tests guest sessions under faults.
+// Package guest tests guest sessions under faults. It contains the workload for the faults of all services, and its
+// own tests.
 package guest
 
 import (
@@ -122,7 +123,7 @@ func (w *guestWorkload) consume(h *harness.Harness, s *binary.Server, of guest.H
 	return guest.Site{HTTP: h.Client, Token: w.token}.Send(h.T.Context(), url.(string), "consume", of, key)
 }
 
-// If a response is lost, run retries the change with the same key.
+// run changes a session until the fault ends. After a lost response it retries the change with the same key.
 func (w *guestWorkload) run(h *harness.Harness, l *harness.Load, g *guest.Guest) {
 	h.Drive(l, func() (harness.Result, error) {
 		d := g.Lost
@@ -154,6 +155,7 @@ func (w *guestWorkload) ask(h *harness.Harness, l *harness.Load, g *guest.Guest,
 	return h.Judge(l, d.Method, d.Path, func() (binary.Answer, error) { return w.send(h, s, g, d) })
 }
 
+// reread sometimes reads the wishlist, or repeats the last change, which must get the first response again.
 func (w *guestWorkload) reread(h *harness.Harness, l *harness.Load, g *guest.Guest) error {
 	switch n := g.Random.IntN(6); {
 	case n < 2:
@@ -189,7 +191,8 @@ func (w *guestWorkload) Unanswered() []string {
 	return harness.Unanswered(w.guests, func(g *guest.Guest) *guest.Change { return g.Lost })
 }
 
-// Check reads every session. An acknowledged change must not be repeated.
+// Check reads every session. A change without a response happened completely or not at all. An acknowledged change,
+// when sent again, must not be repeated.
 func (w *guestWorkload) Check(h *harness.Harness) {
 	h.T.Helper()
 	for _, g := range w.guests {
@@ -238,7 +241,8 @@ func (w *guestWorkload) forget(h *harness.Harness) {
 	}
 }
 
-// The copy must not accept a consumed handoff or, after a restore, any earlier handoff.
+// CheckCopy compares the sessions with their state at one moment of the copy. The copy must refuse a handoff that was
+// consumed at any time and, after a restore, every earlier handoff.
 func (w *guestWorkload) CheckCopy(h *harness.Harness, begun, ended int64, restored bool) {
 	h.T.Helper()
 	w.forget(h)
@@ -272,7 +276,7 @@ func (w *guestWorkload) Probe(h *harness.Harness, s *binary.Server) (binary.Answ
 	return v.Send(h.T.Context(), s.URL, guest.Call{Method: http.MethodPost, Path: "/wishlist", Body: w.profile.Wish(1), Key: "probe"})
 }
 
-// Reads requests handoffs, because they are not cached.
+// Reads requests handoffs, because handoffs are not cached.
 func (w *guestWorkload) Reads(h *harness.Harness) (all []func() (binary.Answer, error)) {
 	for n := range 4 * len(w.guests) {
 		v := w.guests[n%len(w.guests)].Visitor
@@ -283,7 +287,7 @@ func (w *guestWorkload) Reads(h *harness.Harness) (all []func() (binary.Answer, 
 	return all
 }
 
-// Finish waits until the events of all changes are published in order, and fails if there are others.
+// Finish waits until the events of all changes are published in order, and fails on any other event.
 func (w *guestWorkload) Finish(h *harness.Harness) {
 	h.T.Helper()
 	for start := time.Now(); ; harness.Pause(nil, 20*time.Millisecond) {
@@ -304,6 +308,8 @@ func (w *guestWorkload) Finish(h *harness.Harness) {
 	}
 }
 
+// published returns the events of each session in order. An event that was published twice counts at its first
+// position.
 func (w *guestWorkload) published(h *harness.Harness) map[string][]string {
 	h.T.Helper()
 	text, err := os.ReadFile(w.events)

@@ -24,7 +24,7 @@ const (
 	// noticed.
 	RequestMemory = 64 << 20
 
-	// MemoryOverhead is the memory of a server besides requests: idle size, connections and caches.
+	// MemoryOverhead is the server's memory besides requests: its idle size, connections and caches.
 	MemoryOverhead = 100 << 20
 
 	attackTime = 2 * time.Second
@@ -35,12 +35,13 @@ const (
 // MemoryVar is the environment variable that sets RequestMemory.
 var MemoryVar = "HOLDFAST_SERVER__REQUEST_MEMORY=" + strconv.Itoa(RequestMemory)
 
-// RunAttacks runs the attacks one after the other.
+// RunAttacks runs the attacks one after the other. The neighbours send requests during each attack and must get no
+// error. RunAttacks checks the server's memory during and after each attack.
 func (h *Instance) RunAttacks(attacks []Attack, neighbours func() (stop func())) {
 	h.T.Helper()
 	before := h.Resident("VmRSS")
 	for _, a := range attacks {
-		before = max(before, h.Resident("VmRSS")) // after a large attack it is lower until the server works again
+		before = max(before, h.Resident("VmRSS")) // after a large attack the value is lower until the server works again
 		h.ResetPeak()
 		end := h.begin(a)
 		if a.Fills {
@@ -99,7 +100,7 @@ func (h *Instance) begin(a Attack) (end func()) {
 	}
 }
 
-// hold sends a request and reads only the status.
+// hold sends a request and reads only the status of the response, until the attack ends or the request is refused.
 func (h *Instance) hold(request string, over <-chan struct{}) {
 	conn, err := h.connect(4 << 10)
 	if err != nil {
@@ -135,7 +136,7 @@ const (
 	// evict.
 	IdleMemory = 30 << 20
 
-	// LoadMemory is the limit for 64 uploads (100 KB body and decoded records) and 16 downloads (2 MB page and up to
-	// 4 MB SQLite cache). That is 115 MB; garbage may double it.
+	// LoadMemory is the limit for 64 uploads (a 100 KB body and its decoded records each) and 16 downloads (a 2 MB page and
+	// up to 4 MB of SQLite's cache each). That is 115 MB; garbage may double it.
 	LoadMemory = 256 << 20
 )

@@ -16,7 +16,7 @@ import (
 
 const contentionClients = 64
 
-// StartContention starts several servers of a service on the same database.
+// StartContention starts several servers of a service on the same database. They receive the requests in turn.
 func StartContention(t *testing.T, of Service, servers int, data string, vars ...string) *Harness {
 	t.Helper()
 	h := New(t, []Service{of}, false, data, append(vars, "HOLDFAST_LOG__ACCESS=false")...)
@@ -79,7 +79,8 @@ func InWaves(t *testing.T, waves int, period time.Duration, burst func(client, w
 	clients.Wait()
 }
 
-// Signature and Host header contain the last address.
+// spread sends requests to several servers in turn. The signature and the Host header contain the last server's
+// address.
 type spread struct {
 	next  *http.Transport
 	hosts []string

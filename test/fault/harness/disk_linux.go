@@ -93,7 +93,7 @@ func NewDisk(t *testing.T, size string) *Disk {
 
 const page = 4096
 
-// Fill uses all space except for leave pages, while other processes may also use space.
+// Fill uses all space except leave pages, while other processes may also use space.
 func (d *Disk) Fill(leave int) {
 	d.T.Helper()
 	f, err := os.OpenFile(d.Dir+"/ballast", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)

@@ -19,8 +19,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// Fault is a fault that happens to a server under load. The load continues until inject returns, possibly after the
-// fault has ended. recover is called when all requests have ended.
+// Fault is a fault that happens to a server under load. The load continues until Inject returns, possibly after the
+// fault has ended. Recover is called when all requests have ended.
 type Fault struct {
 	Inject, Recover func()
 	Deadly          bool // kills a server, so later requests may get no response
@@ -230,6 +230,7 @@ func (h *Harness) Choice(round int) *rand.Rand {
 }
 
 // Hold keeps a fault for a moment or, in every third round, until a write is refused, which must happen in time.
+// Different kinds of faults alternate.
 func (h *Harness) Hold(round, kinds int, choose *rand.Rand) {
 	if Lasts(round, kinds) {
 		Pause(h.Load.Refused, h.Bound+time.Second)
@@ -244,7 +245,7 @@ func Lasts(round, kinds int) bool { return (round/kinds+round%kinds)%3 == 1 }
 // End fails the test if outages left something behind in the server.
 func (h *Harness) End() {
 	h.T.Helper()
-	if h.Second == nil { // another server was available
+	if h.Second == nil { // with two servers, one was always available
 		h.Injected()
 	}
 	h.Client.CloseIdleConnections()

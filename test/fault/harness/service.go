@@ -53,8 +53,9 @@ type NextRelease struct {
 
 // Workload is a service's clients and their model. Only Client functions run concurrently.
 type Workload interface {
-	// Clients returns the clients of a round. Each writes or reads until the fault ends and chooses with its own
-	// random source.
+	// Clients returns the clients of a round. Each writes or reads until the fault ends, and chooses with its own
+	// random source. It sends requests with Judge, counts acknowledged writes with Acknowledge, and reports any
+	// response that the protocol does not allow.
 	Clients(h *Harness, l *Load) []Client
 
 	// Grow adds clients until there are n per round.
@@ -63,8 +64,8 @@ type Workload interface {
 	// Unanswered lists the writes with an unknown result.
 	Unanswered() []string
 
-	// Check compares the data with the acknowledgements: acknowledged writes must exist, and writes without a
-	// response must exist completely or not at all.
+	// Check compares the data with the acknowledgements and updates the model: acknowledged writes must exist, and
+	// writes without a response must exist completely or not at all.
 	Check(h *Harness)
 
 	// CheckCopy compares a copy, served by h.Server, with the data at some moment between two readings of h.Clock. It
@@ -77,7 +78,7 @@ type Workload interface {
 	// Probe sends a write for an owner outside the workload.
 	Probe(h *Harness, s *binary.Server) (binary.Answer, error)
 
-	// Reads returns requests, enough to use all database connections.
+	// Reads returns requests that need a database connection, enough to use all connections at once.
 	Reads(h *Harness) []func() (binary.Answer, error)
 }
 

@@ -13,6 +13,7 @@ import (
 	"holdfast/test/fault/harness"
 )
 
+// checkUser compares the data of a user with the model of its writers, and updates the model.
 func checkUser(h *harness.Harness, u *syncload.User) {
 	h.T.Helper()
 	stamps, there := readUser(h, u)
@@ -26,6 +27,8 @@ func checkUser(h *harness.Harness, u *syncload.User) {
 	}
 }
 
+// readUser returns all data of a user: timestamps by collection, and records by writer. The server's responses must be
+// consistent.
 func readUser(h *harness.Harness, u *syncload.User) (stamps map[string]json.Number, there map[string]syncload.State) {
 	h.T.Helper()
 	getSync(h, u, "/info/collections", &stamps)
@@ -116,6 +119,8 @@ func stampIn(h *harness.Harness, n json.Number) syncload.Moment {
 	return stamp
 }
 
+// checkUserMoment looks for a timestamp at which the user had exactly this data: it contains every write acknowledged
+// before the copy began, none sent after it ended, and the others in order, completely or not at all.
 func checkUserMoment(h *harness.Harness, u *syncload.User, begun, ended int64) {
 	h.T.Helper()
 	_, there := readUser(h, u)

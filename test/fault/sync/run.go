@@ -38,6 +38,8 @@ func readSync(h *harness.Harness, l *harness.Load, u *syncload.User, choose *ran
 	}
 }
 
+// lookSync reads a record of a writer whose last write got no response. The record must have the state before or after
+// the write.
 func lookSync(h *harness.Harness, l *harness.Load, w *syncload.Writer) error {
 	keys := w.State.Keys()
 	if len(keys) == 0 {

@@ -1,4 +1,5 @@
-// Package sync tests Firefox Sync storage under faults.
+// Package sync tests Firefox Sync storage under faults. It contains the workload for the faults of all services, and
+// its own tests.
 package sync
 
 import (

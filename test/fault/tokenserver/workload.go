@@ -1,4 +1,4 @@
-// Package tokenserver tests accounts under faults.
+// Package tokenserver tests accounts under faults. It contains their workload for the faults of all services.
 package tokenserver
 
 import (
@@ -116,7 +116,7 @@ type browser struct {
 	refused bool // refused on every attempt
 }
 
-// Each state has a higher generation; in some states the keys change, too.
+// progress is the state of an account. Each state has a higher generation; in some states the keys change, too.
 type progress struct {
 	generation, keys int64 // keys is the generation when the keys last changed; 0 if the account never signed in
 	uid              int64 // storage user; 0 if unknown after a lost response
@@ -142,6 +142,7 @@ func (w *accountsWorkload) Clients(h *harness.Harness, l *harness.Load) []harnes
 	})
 }
 
+// run signs in until the fault ends. It repeats a sign-in without a response, because sign-ins are idempotent.
 func (b *browser) run(h *harness.Harness, l *harness.Load) {
 	h.Drive(l, func() (harness.Result, error) {
 		p := b.next()
@@ -164,6 +165,7 @@ func (b *browser) run(h *harness.Harness, l *harness.Load) {
 	})
 }
 
+// next chooses a sign-in: as before, with new keys, with another password, or with outdated credentials.
 func (b *browser) next() progress {
 	p := b.state
 	switch n := b.choose.IntN(8); {
@@ -253,7 +255,8 @@ func (w *accountsWorkload) Unanswered() (all []string) {
 	return all
 }
 
-// Check first tests that the account is counted and its earlier state is refused, because this changes nothing.
+// Check tests first that the account is counted and its earlier state is refused, because this changes nothing.
+// Another sign-in would repeat a lost one.
 func (w *accountsWorkload) Check(h *harness.Harness) {
 	h.T.Helper()
 	w.counted(h)
@@ -279,7 +282,8 @@ func (b *browser) settle(h *harness.Harness) error {
 	return b.took(h, p, a)
 }
 
-// The server refuses the last acknowledged state if the sign-in without a response was done.
+// isSuperseded signs in with the last acknowledged state. The server refuses that state if the sign-in without a
+// response was done.
 func (b *browser) isSuperseded(h *harness.Harness) (bool, error) {
 	if b.state.keys == 0 {
 		return false, nil
@@ -297,6 +301,7 @@ func (b *browser) isSuperseded(h *harness.Harness) (bool, error) {
 	return false, nil
 }
 
+// refusesSuperseded checks that the server refuses the state before the last change.
 func (b *browser) refusesSuperseded(h *harness.Harness) error {
 	if b.past.keys == 0 {
 		return nil
@@ -308,7 +313,8 @@ func (b *browser) refusesSuperseded(h *harness.Harness) error {
 	return b.took(h, b.past, a)
 }
 
-// An account whose first sign-in got no response may occupy a place.
+// counted checks that every account that signed in uses one place on the node. An account whose first sign-in got no
+// response may use one.
 func (w *accountsWorkload) counted(h *harness.Harness) {
 	h.T.Helper()
 	least, most := 0, 0
