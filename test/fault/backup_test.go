@@ -17,20 +17,20 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// A backup that is made during writes contains the state of one moment of the backup.
+// TestBackupUnderLoad checks that a backup made during writes is consistent: it contains the data at one moment.
 func TestBackupUnderLoad(t *testing.T) {
 	t.Parallel()
 	harness.OnEach(t, map[harness.Engine]func(*testing.T){harness.OnSQLite: backupOfSQLite, harness.OnPostgres: dumpOfPostgres})
 }
 
-// backupOfSQLite makes backups, also while the server is killed. A killed backup leaves nothing or
-// a complete backup, and the next one succeeds.
+// backupOfSQLite makes backups, some while the server is killed, and kills others. A killed backup leaves nothing or a
+// complete backup, and the next backup succeeds.
 func backupOfSQLite(t *testing.T) {
 	t.Helper()
 	h := newHarness(t, testdb.SQLite(t))
 	h.Server = h.Serve()
 	folder := t.TempDir()
-	length := time.Second // of a backup
+	length := time.Second // duration of a backup
 	h.Rounds(4, func(round int) harness.Fault {
 		choose := h.Choice(round)
 		b := &backup{Harness: h, dir: filepath.Join(folder, fmt.Sprint(round))}
@@ -55,7 +55,7 @@ func backupOfSQLite(t *testing.T) {
 	})
 }
 
-// dumpOfPostgres copies with pg_dump, and with holdfast restore, which runs pg_restore.
+// dumpOfPostgres copies a database with pg_dump, and with holdfast restore, which runs pg_restore.
 func dumpOfPostgres(t *testing.T) {
 	t.Helper()
 	testdb.SoakOnly(t, "pg_dump makes the backup; this takes a minute or more")
@@ -81,15 +81,13 @@ func dumpOfPostgres(t *testing.T) {
 	}
 }
 
-// backup is a backup of the harness's server.
 type backup struct {
 	*harness.Harness
 	dir          string
-	moment       time.Duration // of the kill, after the beginning
-	begun, ended int64         // by the harness's clock
+	moment       time.Duration // delay from the start of the backup to the kill
+	begun, ended int64         // harness clock
 }
 
-// make runs the command.
 func (b *backup) make() {
 	b.T.Helper()
 	b.begun = b.Clock.Add(1)
@@ -100,7 +98,6 @@ func (b *backup) make() {
 	}
 }
 
-// makeWhileServerDies kills the server during the backup.
 func (b *backup) makeWhileServerDies() {
 	var making sync.WaitGroup
 	making.Go(b.make)
@@ -109,7 +106,7 @@ func (b *backup) makeWhileServerDies() {
 	making.Wait()
 }
 
-// makeAndKill kills the backup, and makes another unless the first is complete.
+// makeAndKill kills the backup, and makes another backup unless the first is complete.
 func (b *backup) makeAndKill() {
 	b.T.Helper()
 	b.begun = b.Clock.Add(1)
@@ -117,14 +114,14 @@ func (b *backup) makeAndKill() {
 	cmd.Env = b.Server.Env
 	harness.Must(b.T, cmd.Start())
 	harness.Pause(nil, b.moment)
-	_ = cmd.Process.Kill() // it may have ended
+	_ = cmd.Process.Kill() // an error means that the backup has ended
 	_ = cmd.Wait()
 	b.ended = b.Clock.Add(1)
 	found, err := filepath.Glob(b.dir + "*")
 	harness.Must(b.T, err)
 	for _, path := range found {
 		if path != b.dir && !strings.HasPrefix(path, b.dir+".partial-") {
-			b.T.Errorf("a backup that died left %s", path)
+			b.T.Errorf("killed backup left %s", path)
 		}
 	}
 	if !slices.Contains(found, b.dir) {
@@ -132,18 +129,17 @@ func (b *backup) makeAndKill() {
 	}
 }
 
-// wantNoFailures fails if a request had no answer.
+// wantNoFailures fails if a request got no response.
 func wantNoFailures(h *harness.Harness) {
 	h.T.Helper()
 	for _, w := range h.Workloads {
 		for _, lost := range w.Unanswered() {
-			h.T.Errorf("not answered: %s", lost)
+			h.T.Errorf("no response: %s", lost)
 		}
 	}
 }
 
-// restore restores the backup as an operator does, serves it, and compares its data with what the
-// writers know.
+// restore follows the documented procedure, serves the restored backup, and compares its data with the acknowledgements.
 func (b *backup) restore() {
 	b.T.Helper()
 	data := filepath.Join(b.T.TempDir(), "restored")
@@ -155,9 +151,8 @@ func (b *backup) restore() {
 	harness.Must(b.T, errors.Join(os.RemoveAll(data), os.RemoveAll(b.dir))) // a long run would fill the disk
 }
 
-// serveAs checks that the data of another server is that of one moment of the span of the clock,
-// and stops that server. A server that leaps skips the change numbers that the original may have
-// assigned since.
+// serveAs checks that the data on another server matches one moment between begun and ended, and stops that server. If
+// leaps is set, the other server skips change numbers that the original may have assigned later.
 func serveAs(h *harness.Harness, other *binary.Server, begun, ended int64, leaps bool) {
 	h.T.Helper()
 	live := h.Server

@@ -7,8 +7,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// A server whose clock is set back by an hour, forward by a day, and back again answers every
-// request, and its timestamps keep growing.
+// TestClockSteps checks that a server whose clock is set back by an hour, forward by a day, and back again answers
+// every request, and that its timestamps keep increasing.
 func TestClockSteps(t *testing.T) {
 	t.Parallel()
 	harness.OnEngines(t, services(), harness.InTurn(harness.OnSQLite, harness.OnPostgres), func(t *testing.T, e harness.Engine, data string, vars ...string) {
@@ -19,13 +19,13 @@ func TestClockSteps(t *testing.T) {
 			stepClocks(h, first)
 			return
 		}
-		second := harness.NewClock(t) // the two clocks always differ
+		second := harness.NewClock(t) // the two clocks are never equal
 		h.Second = second.Serve(h.Data, h.Vars...)
 		stepClocks(h, first, second)
 	})
 }
 
-// stepClocks sets the clocks in rounds, and expects that no request is refused.
+// stepClocks sets the clocks in rounds and fails if a request is refused.
 func stepClocks(h *harness.Harness, clocks ...*harness.Clock) {
 	h.Leaps = true
 	h.Rounds(4, func(round int) harness.Fault {

@@ -24,10 +24,9 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// Services are copied to another engine while their clients write, again and again. The copy and
-// the server are killed at any moment, and so are PostgreSQL and nodes of Citus in two of the tests. In the end clients
-// are refused for a short time, and go on at a server that uses the copy. The source stays
-// read-only.
+// TestCopyAndSwitch checks that services can move to another engine, repeatedly, while their clients write. The copy
+// and the server are killed at any moment, and so are PostgreSQL and nodes of Citus in two of the tests. Clients are
+// refused only for a short time, and then continue on a server that uses the copy. The source stays read-only.
 func TestCopyAndSwitch(t *testing.T) {
 	t.Parallel()
 	t.Run("Postgres", func(t *testing.T) {
@@ -61,37 +60,34 @@ func TestCopyAndSwitch(t *testing.T) {
 	})
 }
 
-// copying is a harness whose services move between databases.
 type copying struct {
 	*harness.Harness
 	services  []*movingService
-	own       []*testdb.PostgresServer // to be killed: one, or the nodes of Citus; may be nil
-	base      []string                 // the settings without the databases
-	forCopy   []string                 // settings of the copy only
+	own       []*testdb.PostgresServer // servers to kill: a single PostgreSQL server, or the nodes of Citus; may be nil
+	base      []string                 // settings without the databases
+	forCopy   []string                 // settings for the copy only
 	length    time.Duration
 	databases int
-	folder    string // of SQLite files; "": a new one for each
+	folder    string // folder for SQLite files; "" for a new folder per file
 }
 
-// movingService is a service that is copied.
 type movingService struct {
 	harness.Service
-	path    []harness.Engine // where it goes, over and over
-	at      int              // in path
+	path    []harness.Engine // engines to move between, in a cycle
+	at      int              // index in path
 	source  string           // database_url
 	target  string
-	printed string // the database_url that a complete copy has printed; "" until then
+	printed string // database_url that a complete copy printed; "" before that
 }
 
-// newCopying returns a harness with sync and extension storage. The first engine is the target of
-// the first copy of sync and the source of that of extension storage, so both directions take
-// place at once. Only sync goes to Spanner.
+// newCopying returns a harness with sync and extension storage. The first engine is the target of sync's first copy and
+// the source of extension storage's first copy, so both directions are tested at once. Only sync moves to Spanner.
 func newCopying(t *testing.T, own []*testdb.PostgresServer, path ...harness.Engine) *copying {
 	t.Helper()
 	return newCopyingIn(t, "", own, path...)
 }
 
-// newCopyingIn is newCopying with all files in a folder.
+// newCopyingIn is newCopying with all SQLite files in the same folder.
 func newCopyingIn(t *testing.T, folder string, own []*testdb.PostgresServer, path ...harness.Engine) *copying {
 	t.Helper()
 	c := &copying{Harness: &harness.Harness{T: t}, own: own, length: 500 * time.Millisecond, folder: folder}
@@ -101,7 +97,7 @@ func newCopyingIn(t *testing.T, folder string, own []*testdb.PostgresServer, pat
 	for i, s := range of {
 		m := &movingService{Service: s, path: path}
 		if i == 0 {
-			m.at = len(path) - 1 // so that the first engine is the target
+			m.at = len(path) - 1 // the first engine becomes the target
 		}
 		m.source = c.database(m, path[m.at])
 		c.services = append(c.services, m)
@@ -120,12 +116,12 @@ func newCopyingIn(t *testing.T, folder string, own []*testdb.PostgresServer, pat
 		c.Enough = 20
 		c.forCopy = c.accounts()
 	}
-	c.Most = 60 // each makes a database
+	c.Most = 60 // each round creates a database
 	c.Server = c.Serve()
 	return c
 }
 
-// run runs rounds, in which some client must be refused.
+// run runs rounds and fails if no request is refused.
 func (c *copying) run(otherwise uint64, what func(round int) harness.Fault) {
 	c.Rounds(otherwise, what)
 	if c.Tally.Refused.Load() == 0 && !c.T.Failed() {
@@ -133,7 +129,7 @@ func (c *copying) run(otherwise uint64, what func(round int) harness.Fault) {
 	}
 }
 
-// database returns the database_url of a new database.
+// database creates a database and returns its database_url.
 func (c *copying) database(m *movingService, e harness.Engine) string {
 	c.T.Helper()
 	c.databases++
@@ -164,7 +160,7 @@ func (c *copying) database(m *movingService, e harness.Engine) string {
 	return "sqlite:" + filepath.Join(folder, fmt.Sprintf("%s-%d.db", m.Name, c.databases))
 }
 
-// urls returns the settings of the databases.
+// urls returns the database settings.
 func (c *copying) urls() (vars []string) {
 	for _, m := range c.services {
 		vars = append(vars, "HOLDFAST_"+m.Section+"__DATABASE_URL="+m.source)
@@ -172,8 +168,7 @@ func (c *copying) urls() (vars []string) {
 	return vars
 }
 
-// accounts creates the accounts of the users, which a copy from or to Spanner needs, and returns
-// the settings that lead there.
+// accounts creates the users' accounts, which a copy from or to Spanner needs, and returns their settings.
 func (c *copying) accounts() []string {
 	c.T.Helper()
 	path := filepath.Join(testdb.SQLite(c.T), "accounts.db")
@@ -190,8 +185,8 @@ func (c *copying) accounts() []string {
 	return vars
 }
 
-// fault returns the fault of a round: first the server is killed while copies run, then the copies
-// are killed and run again until they are complete.
+// fault returns the fault of a round. Even rounds kill the server or the database while copies run. Odd rounds kill the
+// copies and run them again until they are complete.
 func (c *copying) fault(round int) harness.Fault {
 	choose := c.Choice(round)
 	c.target()
@@ -204,7 +199,6 @@ func (c *copying) fault(round int) harness.Fault {
 	return c.killServer(choose)
 }
 
-// target chooses the targets of new copies.
 func (c *copying) target() {
 	c.T.Helper()
 	for _, m := range c.services {
@@ -216,7 +210,7 @@ func (c *copying) target() {
 
 func (m *movingService) next() harness.Engine { return m.path[(m.at+1)%len(m.path)] }
 
-// killServer kills the server while copies run. They may be killed, too, or go on without it.
+// killServer kills the server while copies run. The copies may be killed, too, or continue without the server.
 func (c *copying) killServer(choose *rand.Rand) harness.Fault {
 	var all []*copyProcess
 	return harness.Fault{Deadly: true, Busy: len(c.own) == 1, Inject: func() {
@@ -245,8 +239,8 @@ func (c *copying) killServer(choose *rand.Rand) harness.Fault {
 	}}
 }
 
-// killDatabase kills PostgreSQL or a node of Citus while copies run, which may fail then: at any
-// moment, or when a service is read-only. Sometimes it is there again before they end.
+// killDatabase kills PostgreSQL or a Citus node while copies run. The copies may then fail at any moment, or while a
+// service is read-only. Sometimes the database is available again before they end.
 func (c *copying) killDatabase(choose *rand.Rand) harness.Fault {
 	node := c.own[choose.IntN(len(c.own))]
 	return harness.Fault{Busy: len(c.own) == 1, Inject: func() {
@@ -279,7 +273,7 @@ func (c *copying) killDatabase(choose *rand.Rand) harness.Fault {
 	}}
 }
 
-// recovered completes the copies if clients cannot write until then.
+// recovered completes the copies if clients cannot write before that.
 func (c *copying) recovered() {
 	c.T.Helper()
 	if c.isReadOnly() {
@@ -301,7 +295,7 @@ func (c *copying) recovered() {
 	}
 }
 
-// writableEverywhere fails if a worker of Citus stays read-only without the coordinator.
+// writableEverywhere fails if a Citus worker stays read-only although the coordinator is writable.
 func (c *copying) writableEverywhere(m *movingService) {
 	c.T.Helper()
 	db, err := pgx.Connect(c.T.Context(), m.source)
@@ -315,7 +309,6 @@ func (c *copying) writableEverywhere(m *movingService) {
 	}
 }
 
-// isReadOnly reports whether a service refuses writes.
 func (c *copying) isReadOnly() bool {
 	c.T.Helper()
 	return slices.ContainsFunc(c.Workloads, func(w harness.Workload) bool {
@@ -325,7 +318,7 @@ func (c *copying) isReadOnly() bool {
 	})
 }
 
-// copyAll completes the copies, and lets the clients go on at a server that uses them.
+// copyAll completes the copies and lets the clients continue on a server that uses them.
 func (c *copying) copyAll(choose *rand.Rand) harness.Fault {
 	return harness.Fault{Readable: true, Certain: true, Resumes: true, Busy: len(c.own) == 1, Inject: func() {
 		for i, m := range c.services {
@@ -346,7 +339,7 @@ func (c *copying) copyAll(choose *rand.Rand) harness.Fault {
 	}, Recover: func() { c.change(c.Moved.Swap(nil)) }}
 }
 
-// wantRefused fails unless a server refuses the writes of a workload.
+// wantRefused fails unless the server refuses a workload's writes.
 func (c *copying) wantRefused(i int, s *binary.Server) {
 	c.T.Helper()
 	if a, err := c.Workloads[i].Probe(c.Harness, s); err != nil || !harness.Unavailable(a) {
@@ -354,7 +347,7 @@ func (c *copying) wantRefused(i int, s *binary.Server) {
 	}
 }
 
-// serveCopies starts a server with the settings that the copies have printed.
+// serveCopies starts a server with the settings that the copies printed.
 func (c *copying) serveCopies() *binary.Server {
 	c.T.Helper()
 	vars := slices.Clone(c.base)
@@ -364,8 +357,8 @@ func (c *copying) serveCopies() *binary.Server {
 	return binary.Start(c.T, c.Data, vars...)
 }
 
-// change replaces the server by one that uses the copies. A server that starts with the old
-// settings refuses writes, too.
+// change replaces the server with another that uses the copies. A server started with the old settings must also
+// refuse writes.
 func (c *copying) change(target *binary.Server) {
 	c.T.Helper()
 	if target == nil {
@@ -389,7 +382,6 @@ func (c *copying) change(target *binary.Server) {
 	}
 }
 
-// copyProcess is a running copy.
 type copyProcess struct {
 	c      *copying
 	cmd    *exec.Cmd
@@ -399,7 +391,6 @@ type copyProcess struct {
 	killed, mayFail bool
 }
 
-// environ returns the environment of a copy.
 func (c *copying) environ() []string {
 	return binary.Environ(slices.Concat(c.Vars, c.forCopy, []string{"HOLDFAST_DATA=" + c.Data})...)
 }
@@ -408,42 +399,41 @@ func (m *movingService) command() []string {
 	return []string{"copy", strings.ToLower(m.Section), "--to", m.target}
 }
 
-// start starts the copy of a service.
 func (c *copying) start(m *movingService) *copyProcess {
 	c.T.Helper()
 	p := &copyProcess{c: c, cmd: exec.Command(binary.Path(), m.command()...), output: &binary.Output{}, ended: make(chan struct{})}
 	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = c.environ(), p.output, p.output
 	harness.Must(c.T, p.cmd.Start())
-	go func() { _ = p.cmd.Wait(); close(p.ended) }() // the exit status is in ProcessState
+	go func() { _ = p.cmd.Wait(); close(p.ended) }() // ProcessState contains the exit status
 	return p
 }
 
 func (p *copyProcess) kill() {
 	p.killed = true
-	_ = p.cmd.Process.Kill() // it may have ended
+	_ = p.cmd.Process.Kill() // an error means that the copy has ended
 }
 
-// wait waits for the end of the copy, which succeeds unless it was killed.
+// wait waits until the copy exits. It fails if a copy that was not killed failed.
 func (p *copyProcess) wait() {
 	p.c.T.Helper()
 	harness.Pause(p.ended, 4*harness.Bound)
 	switch {
 	case !harness.Closed(p.ended):
-		p.c.T.Errorf("a copy did not end:\n%s", p.output)
+		p.c.T.Errorf("copy did not end:\n%s", p.output)
 		p.kill()
 		<-p.ended
 	case p.mayFail:
 	case p.cmd.ProcessState.ExitCode() > 0 || !p.killed && !p.cmd.ProcessState.Success():
-		p.c.T.Errorf("a copy: %v\n%s", p.cmd.ProcessState, p.output)
+		p.c.T.Errorf("copy failed: %v\n%s", p.cmd.ProcessState, p.output)
 	}
 }
 
-// moment chooses a moment of a copy.
+// moment chooses how long a copy runs before it is killed.
 func (c *copying) moment(choose *rand.Rand) time.Duration {
 	return time.Duration(choose.Int64N(int64(c.length)))
 }
 
-// startAndKill kills a copy at any moment, or near its end.
+// startAndKill kills a copy at any moment or near its end.
 func (c *copying) startAndKill(m *movingService, choose *rand.Rand) {
 	p := c.start(m)
 	wait := c.moment(choose)
@@ -455,19 +445,19 @@ func (c *copying) startAndKill(m *movingService, choose *rand.Rand) {
 	harness.Pause(p.ended, wait)
 	p.kill()
 	p.wait()
-	// Sometimes clients go on when the lease has ended.
+	// Sometimes wait until the lease has expired and clients write again.
 	if kind == 1 && c.own != nil && choose.IntN(10) == 0 && strings.Count(p.output.String(), "copied") == 0 {
 		acknowledged := c.Load.After(50)
 		if harness.Pause(acknowledged, 2*harness.Bound); !harness.Closed(acknowledged) {
-			c.T.Errorf("no writes after the lease of a copy that was killed:\n%s", p.output)
+			c.T.Errorf("no writes after the lease of a killed copy expired:\n%s", p.output)
 		}
 	}
 }
 
-// printed matches what to set when the copy is complete.
+// printed matches the settings that a complete copy prints.
 var printed = regexp.MustCompile(`(?m)^\[(\w+)\]\ndatabase_url = (".*")$`)
 
-// complete runs the copy of a service to its end.
+// complete runs a service's copy until it succeeds.
 func (c *copying) complete(m *movingService) {
 	c.T.Helper()
 	start := time.Now()

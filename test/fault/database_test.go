@@ -14,8 +14,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// The database is stopped and started by its operator: in fast mode, which closes the connections
-// of clients, and in smart mode, which waits for them and accepts no new ones.
+// TestDatabaseStops stops and starts the database as its operator does: in fast mode, which closes client connections,
+// and in smart mode, which waits for clients and accepts no new connections.
 func TestDatabaseStops(t *testing.T) {
 	t.Parallel()
 	db := testdb.OwnPostgres(t, testdb.PostgresOptions{})
@@ -25,7 +25,7 @@ func TestDatabaseStops(t *testing.T) {
 		return harness.Fault{Inject: func() {
 			if round%2 == 1 {
 				harness.Must(t, syscall.Kill(db.PID(), syscall.SIGTERM))
-				o.Await(o.Load.After(10)) // on the existing connections
+				o.Await(o.Load.After(10)) // on existing connections
 			}
 			harness.Must(t, db.Stop())
 			o.Hold(round, 2, choose)
@@ -38,8 +38,8 @@ func TestDatabaseStops(t *testing.T) {
 	o.End()
 }
 
-// Others use up the connections that the server needs: all of the database, or all that the
-// server's role may have.
+// TestNoConnectionLeft lets other clients use up the connections that the server needs: all connections of the
+// database, or all connections that the server's role is allowed.
 func TestNoConnectionLeft(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it waits for a minute")
@@ -55,7 +55,7 @@ func TestNoConnectionLeft(t *testing.T) {
 	o := newOutage(t, db.URL(), as("holdfast", db.URL()))
 	o.Rounds(2, func(round int) harness.Fault {
 		choose := o.Choice(round)
-		terminate := func() { // at least one, and all if a write must be refused
+		terminate := func() { // closes at least one connection, and all if a write must be refused
 			n := 1 + choose.IntN(10)
 			if harness.Lasts(round, 2) {
 				n = 1000
@@ -82,17 +82,17 @@ func TestNoConnectionLeft(t *testing.T) {
 	o.End()
 }
 
-// as returns the URL for another role.
+// as returns the URL with another role.
 func as(role, base string) string {
 	u, err := url.Parse(base)
 	if err != nil {
-		panic(err) // testdb made it
+		panic(err) // testdb returns valid URLs
 	}
 	u.User = url.User(role)
 	return u.String()
 }
 
-// takeAll connects until the database refuses.
+// takeAll connects until the database refuses a connection.
 func takeAll(t *testing.T, url string) (taken []*pgx.Conn) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Bound)
@@ -107,7 +107,7 @@ func takeAll(t *testing.T, url string) (taken []*pgx.Conn) {
 	}
 }
 
-// Many requests need one of two connections, which wait for a lock that others hold.
+// TestPoolOfTwo checks the case that many requests share two connections, which wait for locks held by other clients.
 func TestPoolOfTwo(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it waits for a minute")
@@ -118,7 +118,7 @@ func TestPoolOfTwo(t *testing.T) {
 		o.Workloads[i].Grow(t, 12)
 		rows = append(rows, s.SomeRows)
 	}
-	// A quarter of them by default, other ones in each run.
+	// By default a quarter of the statements run, different ones in each run.
 	o.Choice(0xffff).Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
 	o.Rounds(uint64(len(rows)+1)/2, func(round int) harness.Fault {
 		choose := o.Choice(round)
@@ -129,7 +129,7 @@ func TestPoolOfTwo(t *testing.T) {
 	o.End()
 }
 
-// Others lock rows, or a whole table, that requests need.
+// TestLocks locks rows or whole tables that requests need.
 func TestLocks(t *testing.T) {
 	t.Parallel()
 	db := testdb.PostgresDatabase(t)
@@ -138,7 +138,7 @@ func TestLocks(t *testing.T) {
 	for _, s := range services() {
 		locks = append(locks, s.Locks...)
 	}
-	// A quarter of them by default, other ones in each run.
+	// By default a quarter of the statements run, different ones in each run.
 	o.Choice(0xffff).Shuffle(len(locks), func(i, j int) { locks[i], locks[j] = locks[j], locks[i] })
 	o.Rounds(uint64(len(locks)+3)/4, func(round int) harness.Fault {
 		choose := o.Choice(round)
@@ -149,7 +149,7 @@ func TestLocks(t *testing.T) {
 	o.End()
 }
 
-// locked calls a function while a transaction of the operator holds a lock.
+// locked calls a function while another transaction holds a lock.
 func (o *outage) locked(sql string, during func()) {
 	o.T.Helper()
 	o.execute(`BEGIN`)

@@ -19,15 +19,15 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// The disk of the embedded database fills up during writes, and is full while the server is
-// killed, stops or starts, or a command runs. Writes are refused and reads are not. Writes succeed
-// again when there is space.
+// TestFullDisk checks that a full disk refuses writes but not reads, and that writes succeed again when there is space.
+// The disk of the embedded database fills up during writes, and stays full while the server is killed, stops or
+// starts, or while a command runs.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	if !harness.Private(t) {
 		return
 	}
-	testdb.SQLite(t) // it counts the test
+	testdb.SQLite(t) // counts the test
 	d := harness.NewDisk(t, "64m")
 	data := filepath.Join(d.Dir, "data")
 	h := harness.New(t, withGuests(), false, data, "HOLDFAST_LOG__ACCESS=false")
@@ -35,7 +35,7 @@ func TestFullDisk(t *testing.T) {
 	full := func(round int) {
 		d.Fill(h.Choice(round).IntN(40))
 		h.Tally.Held++
-		harness.Pause(h.Load.Refused, time.Second) // the log file may still use the space that it has
+		harness.Pause(h.Load.Refused, time.Second) // the log file may still use its allocated space
 	}
 	h.Rounds(5, func(round int) harness.Fault {
 		switch round % 5 {
@@ -48,7 +48,7 @@ func TestFullDisk(t *testing.T) {
 			return harness.Fault{Readable: true, Certain: true, Inject: func() {
 				full(round)
 				runCommands(h, d)
-				h.Server.Await("/readyz", http.StatusOK) // for the readers
+				h.Server.Await("/readyz", http.StatusOK) // readers need the server
 				d.Free()
 			}, Recover: func() {}}
 		case 2, 3, 4:
@@ -69,9 +69,8 @@ func TestFullDisk(t *testing.T) {
 	h.Injected()
 }
 
-// The disk of the database server fills up. The server refuses what needs space, and crashes when
-// its log needs some. If it does not start on the full disk, the operator makes space and starts
-// it.
+// TestFullDiskOnPostgres fills the database server's disk. PostgreSQL refuses writes that need space, and crashes when
+// its log needs space. If it does not start on the full disk, the operator frees space and starts it.
 func TestFullDiskOnPostgres(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it takes a minute or more")
@@ -92,7 +91,7 @@ func TestFullDiskOnPostgres(t *testing.T) {
 			if round%2 == 1 {
 				ctx, cancel := context.WithTimeout(t.Context(), harness.Bound)
 				defer cancel()
-				for err := error(nil); err == nil; { // the log still uses the space that it has
+				for err := error(nil); err == nil; { // the log still uses its allocated space
 					_, err = o.admin.Exec(ctx, `SELECT pg_logical_emit_message(false, '', repeat('x', 100000))`)
 				}
 				harness.Pause(o.Load.Refused, harness.Bound)
@@ -110,7 +109,7 @@ func TestFullDiskOnPostgres(t *testing.T) {
 	o.End()
 }
 
-// restart starts the database if it has ended, and returns when it is ready.
+// restart starts the database if it has ended, and waits until it is ready.
 func (o *outage) restart(db *testdb.PostgresServer) (ended bool) {
 	o.T.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -118,7 +117,7 @@ func (o *outage) restart(db *testdb.PostgresServer) (ended bool) {
 	for deadline := time.Now().Add(harness.Bound); ; <-tick.C {
 		if harness.Closed(db.Ended()) {
 			ended = true
-			harness.Must(o.T, db.Stop()) // now testdb knows that it has ended
+			harness.Must(o.T, db.Stop()) // tells testdb that the process has ended
 			harness.Must(o.T, db.Start())
 		}
 		conn, err := pgx.Connect(o.T.Context(), o.url)
@@ -133,8 +132,7 @@ func (o *outage) restart(db *testdb.PostgresServer) (ended bool) {
 	}
 }
 
-// startFull starts a server on the full disk: it serves, or it ends with an error that names the
-// cause.
+// startFull starts a server on the full disk: it must either serve or exit with an error that names the cause.
 func startFull(h *harness.Harness) {
 	h.T.Helper()
 	ctx, cancel := context.WithTimeout(h.T.Context(), harness.Bound)
@@ -151,7 +149,7 @@ func startFull(h *harness.Harness) {
 		serves = strings.Contains(lines.Text(), "clients")
 	}
 	if serves {
-		_ = cmd.Process.Kill() // it may end by itself
+		_ = cmd.Process.Kill() // an error means that the process has ended
 	}
 	_ = cmd.Wait() // the status is checked below
 	if ctx.Err() != nil || !serves && !refusal(cmd.ProcessState.ExitCode(), stderr.String()) {
@@ -159,13 +157,13 @@ func startFull(h *harness.Harness) {
 	}
 }
 
-// refusal reports whether a command ended with an error about the disk.
+// refusal reports whether a command failed with an error about the disk.
 func refusal(status int, stderr string) bool {
-	_, stderr, found := strings.Cut("\n"+stderr, "\nholdfast: ") // after lines of the log
+	_, stderr, found := strings.Cut("\n"+stderr, "\nholdfast: ") // after the log lines
 	if status != 1 || !found {
 		return false
 	}
-	for line := range strings.Lines(stderr) { // of each service
+	for line := range strings.Lines(stderr) { // one line per service
 		if !strings.Contains(line, "disk is full") && !strings.Contains(line, "no space left") {
 			return false
 		}
@@ -173,7 +171,7 @@ func refusal(status int, stderr string) bool {
 	return true
 }
 
-// runCommands runs the operator's commands while the disk is full. Those that write nothing to it
+// runCommands runs the operator's commands while the disk is full. Commands that write nothing to the disk must
 // succeed.
 func runCommands(h *harness.Harness, d *harness.Disk) {
 	h.T.Helper()
@@ -183,7 +181,7 @@ func runCommands(h *harness.Harness, d *harness.Disk) {
 			h.T.Errorf("%v on a full disk: status %d\n%s%s", args, r.Status, r.Stdout, r.Stderr)
 		}
 	}
-	// Those that write to it may succeed: sometimes a little space is left.
+	// Commands that write to the disk may succeed, because sometimes a little space is left.
 	here := filepath.Join(d.Dir, "backup")
 	r := binary.Run(h.T, h.Server.Env, "backup", here)
 	left, err := filepath.Glob(here + "*")
@@ -194,15 +192,15 @@ func runCommands(h *harness.Harness, d *harness.Disk) {
 	harness.Must(h.T, os.RemoveAll(here))
 }
 
-// A first start without space fails with a clear error, and leaves nothing that makes the next one
-// fail.
+// TestBeginOnFullDisk checks that a first start without space fails with a clear error and leaves nothing behind that
+// makes the next start fail.
 func TestBeginOnFullDisk(t *testing.T) {
 	t.Parallel()
 	if !harness.Private(t) {
 		return
 	}
 	d := harness.NewDisk(t, "8m")
-	const most = 24 // pages that are enough for a first start
+	const most = 24 // pages; enough for a first start
 	rounds := min(int(harness.Number(t, "FAULT_ROUNDS", 8)), most)
 	for round := range rounds {
 		leave := round * most / rounds

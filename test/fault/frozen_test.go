@@ -16,13 +16,14 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// The database hangs: it answers nothing, and its connections stay open.
+// TestFrozen checks that the server copes with a database that hangs: it does not respond, but its connections stay
+// open.
 func TestFrozen(t *testing.T) {
 	t.Parallel()
 	harness.OnEach(t, map[harness.Engine]func(*testing.T){harness.OnPostgres: frozenPostgres, harness.OnCitus: frozenCitus, harness.OnSpanner: frozenSpanner})
 }
 
-// frozenPostgres stops the backend processes of the server, or all processes.
+// frozenPostgres stops the server's backend processes, or all PostgreSQL processes.
 func frozenPostgres(t *testing.T) {
 	t.Helper()
 	db := testdb.OwnPostgres(t, testdb.PostgresOptions{})
@@ -35,7 +36,7 @@ func frozenPostgres(t *testing.T) {
 			}
 		}
 	}
-	t.Cleanup(func() { signal(syscall.SIGCONT) }) // a stopped server cannot end
+	t.Cleanup(func() { signal(syscall.SIGCONT) }) // a stopped process cannot exit
 	o.Rounds(2, func(round int) harness.Fault {
 		choose := o.Choice(round)
 		return harness.Fault{Inject: func() {
@@ -54,8 +55,8 @@ func frozenPostgres(t *testing.T) {
 	o.End()
 }
 
-// frozenCitus stops the coordinator and the workers in turn. While a worker is stopped, users whose shards are
-// on the other one are served.
+// frozenCitus stops the coordinator and the workers in turn. While a worker is stopped, users whose shards are on the
+// other worker must be served.
 func frozenCitus(t *testing.T) {
 	t.Helper()
 	testdb.SoakOnly(t, "it starts three servers and takes minutes")
@@ -85,18 +86,18 @@ func frozenCitus(t *testing.T) {
 		}, Recover: o.recovered}
 	})
 	if served == 0 && !t.Failed() {
-		t.Error("no user of a healthy worker has sent a request")
+		t.Error("no user on a healthy worker sent a request")
 	}
 	o.End()
 }
 
-// neighbour is a user of a service.
 type neighbour struct {
 	name string
 	send func() (binary.Answer, error)
 }
 
-// neighbours returns two users of each service whose shards are on some nodes, or the only user if it is.
+// neighbours returns two users of each service whose shards are on the given nodes, or the only user if its shard is
+// there.
 func (o *outage) neighbours(isOn func(node string) bool) (found []neighbour) {
 	o.T.Helper()
 	for i, s := range services() {
@@ -118,8 +119,8 @@ func (o *outage) neighbours(isOn func(node string) bool) (found []neighbour) {
 	return found
 }
 
-// served sends requests of a user until over is closed, at least five. Each must succeed within the time in which a
-// request for a server that hangs is refused.
+// served sends a user's requests until over is closed, but at least five. Each must succeed within the time in which the
+// server refuses a request if its database hangs.
 func (o *outage) served(n neighbour, over <-chan struct{}) {
 	for sent := 0; sent < 5 || !harness.Closed(over); sent++ {
 		begun := time.Now()
@@ -141,7 +142,7 @@ func frozenSpanner(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	t.Cleanup(func() { signal(syscall.SIGCONT) }) // it cannot end otherwise
+	t.Cleanup(func() { signal(syscall.SIGCONT) }) // a stopped process cannot exit
 	h.Rounds(2, func(round int) harness.Fault {
 		choose := h.Choice(round)
 		return harness.Fault{Inject: func() {

@@ -18,8 +18,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// Clients that send their header or body byte by byte are disconnected in time, and do not affect
-// others.
+// TestSlowClients checks that the server disconnects clients that send their header or body byte by byte, and that they
+// do not affect other clients.
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	const slow, limit = 100, 2 * time.Second
@@ -35,9 +35,9 @@ func TestSlowClients(t *testing.T) {
 	var clients sync.WaitGroup
 	for name, c := range map[string]struct {
 		first, drip string
-		status      string // of the answer, if there is one
+		status      string // expected status; "" for no response
 	}{
-		"header":        {whole[:20], whole[20:], "400"}, // by net/http, about half a line
+		"header":        {whole[:20], whole[20:], "400"}, // from net/http, because half a line is not valid
 		"body":          {whole[:end], whole[end:], "408"},
 		"value":         {put[:1000], put[1000:], "408"},
 		"import":        {lines[:1000], lines[1000:], "408"},
@@ -57,7 +57,7 @@ func TestSlowClients(t *testing.T) {
 			})
 		}
 	}
-	clients.Wait() // each is bounded
+	clients.Wait() // each client has a deadline
 	beside.Stop()
 	if err := h.Send(h.Users[0], http.MethodGet, "/storage/tabs/slow", ""); err == nil {
 		t.Error("half a request was accepted")
@@ -65,8 +65,8 @@ func TestSlowClients(t *testing.T) {
 	extfault.WantExt(h, in, http.StatusNotFound, ext.Call{Method: http.MethodGet, Path: "/namespaces/settings/records/slow"})
 }
 
-// dripping sends a beginning at once and the rest byte by byte, until the server closes the
-// connection or the deadline passes. It returns the answer.
+// dripping sends first at once and rest byte by byte, until the server closes the connection or the deadline passes. It
+// returns the response.
 func dripping(conn net.Conn, first, rest string) string {
 	_ = conn.SetDeadline(time.Now().Add(2 * harness.Bound)) // fails only on a closed connection
 	ended := make(chan string, 1)
@@ -88,20 +88,20 @@ func dripping(conn net.Conn, first, rest string) string {
 	return <-ended
 }
 
-// Ten thousand idle connections cost a bounded amount of memory, do not affect others, and are
-// closed in time.
+// TestIdleConnections checks that ten thousand idle connections use bounded memory, do not affect other clients, and
+// are closed in time.
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it takes a minute or more")
-	const each = 36 << 10 // of memory
+	const each = 36 << 10 // bytes of memory
 	connections := int64(harness.Number(t, "FAULT_CONNECTIONS", 2_500))
 	var files syscall.Rlimit
 	harness.Must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
-	if files.Max < uint64(connections)+1000 { // the Go runtime raises the limit to the hard one
-		t.Skipf("needs a hard limit of %d open files (ulimit -Hn), which is %d", connections+1000, files.Max)
+	if files.Max < uint64(connections)+1000 { // the Go runtime raises the soft limit to the hard limit
+		t.Skipf("needs a hard limit of %d open files (ulimit -Hn), the limit is %d", connections+1000, files.Max)
 	}
 	h := harness.Start(t, 4, testdb.SQLite(t), "HOLDFAST_SERVER__IDLE_TIMEOUT=20s")
-	h.Client.Transport.(*http.Transport).IdleConnTimeout = time.Second // the client must close them before the server does
+	h.Client.Transport.(*http.Transport).IdleConnTimeout = time.Second // the client must close its connections before the server does
 	before := h.Resident("VmRSS")
 	conns := make([]net.Conn, connections)
 	for i := range conns {
@@ -127,7 +127,7 @@ func TestIdleConnections(t *testing.T) {
 		harness.Must(t, conn.SetReadDeadline(deadline))
 		closed.Go(func() {
 			if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
-				t.Errorf("connection %d after its time: %v", i, err)
+				t.Errorf("connection %d was not closed in time: %v", i, err)
 			}
 		})
 	}

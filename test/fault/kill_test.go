@@ -9,13 +9,13 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// A server or its database is killed and restarted.
+// TestKill kills and restarts the server or its database.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	harness.OnEach(t, map[harness.Engine]func(*testing.T){harness.OnSQLite: killOnSQLite, harness.OnPostgres: killOnPostgres, harness.OnSpanner: killOnSpanner})
 }
 
-// killOnSQLite kills a server that has data in memory and not yet in a file.
+// killOnSQLite kills a server while some data is only in memory.
 func killOnSQLite(t *testing.T) {
 	t.Helper()
 	h := newHarness(t, testdb.SQLite(t))
@@ -25,8 +25,8 @@ func killOnSQLite(t *testing.T) {
 	})
 }
 
-// killOnPostgres kills the server and the database in turn. A killed server leaves transactions in
-// the database; a killed database takes them from the server.
+// killOnPostgres kills the server and the database in turn. A killed server leaves transactions open in the database; a
+// killed database ends the server's transactions.
 func killOnPostgres(t *testing.T) {
 	t.Helper()
 	db := testdb.DurablePostgres(t)
@@ -43,8 +43,7 @@ func killOnPostgres(t *testing.T) {
 	h.Rounds(2, func(round int) harness.Fault { return []harness.Fault{server, database}[round%2] })
 }
 
-// killOnSpanner kills a server, which leaves a transaction in the database that soon stops
-// blocking others.
+// killOnSpanner kills a server. The transaction that it leaves open must soon stop blocking others.
 func killOnSpanner(t *testing.T) {
 	t.Helper()
 	testdb.SoakOnly(t, "the emulator is slow")

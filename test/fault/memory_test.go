@@ -10,7 +10,6 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// An idle server with every service needs little memory.
 func TestIdleMemory(t *testing.T) {
 	t.Parallel()
 	run := func(t *testing.T, data string, vars ...string) {
@@ -22,7 +21,7 @@ func TestIdleMemory(t *testing.T) {
 			t.Fatalf("%d %s", status, body)
 		}
 		n, start := h.Resident("RssAnon"), time.Now()
-		for n > harness.IdleMemory && time.Since(start) < harness.Bound { // what the start took is returned within seconds
+		for n > harness.IdleMemory && time.Since(start) < harness.Bound { // the runtime returns the memory of the start within seconds
 			harness.Pause(nil, 200*time.Millisecond)
 			n = h.Resident("RssAnon")
 		}

@@ -17,20 +17,19 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// migrationLock is the key of the advisory lock of migrations.
+// migrationLock is the key of the migrations' advisory lock.
 const migrationLock = 0x686f6c6466617374
 
-// Every migration is a transaction with its line in the ledger. Each run here is killed when it
-// has done one, as it begins the next.
+// TestMigrateKilledBetween checks that a migration and its line in the ledger are one transaction. It kills each run
+// after one migration, when the next begins.
 func TestMigrateKilledBetween(t *testing.T) {
 	t.Parallel()
-	one := []string{"HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_EXTSTORAGE__ENABLED=false", "HOLDFAST_BUCKETS__ENABLED=false"} // their migrations have locks of their own
+	one := []string{"HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_EXTSTORAGE__ENABLED=false", "HOLDFAST_BUCKETS__ENABLED=false"} // the migrations of other services use other locks
 	want, all := uninterrupted(t, one...)
 	url := testdb.PostgresDatabase(t)
 	env := inPostgres(t, url, one...)
 	for n := range all {
-		// The lock is granted in the order of the requests: to first, to the run for one
-		// migration, to second.
+		// PostgreSQL grants the lock in request order: to first, to the run for one migration, to second.
 		first, second := harness.Dial(t, url), harness.Dial(t, url)
 		query(t, first, `SELECT pg_advisory_lock($1)`, int64(migrationLock))
 		cmd := exec.Command(binary.Path(), "migrate")
@@ -44,25 +43,25 @@ func TestMigrateKilledBetween(t *testing.T) {
 		queued.Wait()
 		waiting(t, first, 1)
 		harness.Must(t, cmd.Process.Kill())
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // the process was killed
 		harness.Must(t, second.Close(t.Context()))
 		if got := ledger(t, first); !slices.Equal(got, all[:n+1]) {
-			t.Fatalf("after %d runs of one migration each the ledger has %v, want %v", n+1, got, all[:n+1])
+			t.Fatalf("ledger after %d runs of one migration each: %v, want %v", n+1, got, all[:n+1])
 		}
 		harness.Must(t, first.Close(t.Context()))
 	}
 	if r := binary.Run(t, env, "migrate"); r.Status != 0 || r.Stdout != "all tables are up to date\n" {
-		t.Errorf("at the end: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+		t.Errorf("last run: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	sameSchema(t, url, want)
 }
 
-// A run that is killed at any moment leaves complete migrations, and the next run applies the
-// others.
+// TestMigrateKilledAnywhere checks that a run killed at any moment leaves only complete migrations, and that the next
+// run applies the rest.
 func TestMigrateKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	want, all := uninterrupted(t)
-	length := time.Second // of a run
+	length := time.Second // duration of a run
 	n := killsOf(t)
 	for i := range n {
 		url := testdb.PostgresDatabase(t)
@@ -73,7 +72,7 @@ func TestMigrateKilledAnywhere(t *testing.T) {
 		harness.Must(t, cmd.Start())
 		if i > 0 {
 			harness.Pause(nil, length*time.Duration(i)/time.Duration(n-1))
-			harness.Must(t, cmd.Process.Kill()) // it may have ended, but was not waited for
+			harness.Must(t, cmd.Process.Kill()) // succeeds even if the process has exited, because nothing has waited for it
 		}
 		if err := cmd.Wait(); i == 0 {
 			harness.Must(t, err)
@@ -84,20 +83,20 @@ func TestMigrateKilledAnywhere(t *testing.T) {
 		harness.Must(t, conn.Close(t.Context()))
 		r := binary.Run(t, env, "migrate")
 		if left := strings.Count(r.Stdout, "applied"); r.Status != 0 || left > len(all)-done {
-			t.Errorf("killed after %d of %d migrations, then: status %d\n%s%s", done, len(all), r.Status, r.Stdout, r.Stderr)
+			t.Errorf("run after a kill at %d of %d migrations: status %d\n%s%s", done, len(all), r.Status, r.Stdout, r.Stderr)
 		}
 		sameSchema(t, url, want)
 	}
 }
 
-// killsOf returns how many commands are killed, at moments spread over the duration of the first
-// run, which is not killed.
+// killsOf returns the number of commands to kill, at moments spread over the duration of the first run, which is not
+// killed.
 func killsOf(t *testing.T) int {
 	t.Helper()
 	return min(1+int(harness.Number(t, "FAULT_ROUNDS", 4)), 40)
 }
 
-// Of many concurrent runs one applies each migration.
+// TestMigrateAtOnce checks that among concurrent runs exactly one applies each migration.
 func TestMigrateAtOnce(t *testing.T) {
 	t.Parallel()
 	want, all := uninterrupted(t)
@@ -148,14 +147,14 @@ func uninterrupted(t *testing.T, vars ...string) (schema string, lines []string)
 	conn := harness.Dial(t, url)
 	lines = ledger(t, conn)
 	if len(lines) < 6 {
-		t.Fatalf("the ledger has %v", lines)
+		t.Fatalf("ledger: %v", lines)
 	}
 	schema = query(t, conn, sqlSchema)
 	harness.Must(t, conn.Close(t.Context()))
 	return schema, lines
 }
 
-// inPostgres returns the environment in which all services use a database.
+// inPostgres returns an environment in which all services use the same database.
 func inPostgres(t *testing.T, url string, vars ...string) []string {
 	t.Helper()
 	return binary.Environ(append(vars, "HOLDFAST_DATA="+t.TempDir(),
@@ -178,12 +177,11 @@ func sameSchema(t *testing.T, url, want string) {
 	t.Helper()
 	conn := harness.Dial(t, url)
 	if got := query(t, conn, sqlSchema); got != want {
-		t.Errorf("the schema is\n%s\nand not\n%s", got, want)
+		t.Errorf("schema:\n%s\nwant:\n%s", got, want)
 	}
 	harness.Must(t, conn.Close(t.Context()))
 }
 
-// ledger returns the applied migrations in order.
 func ledger(t *testing.T, conn *pgx.Conn) []string {
 	t.Helper()
 	if query(t, conn, `SELECT to_regclass('schema_migrations')`) == "" {
@@ -192,19 +190,19 @@ func ledger(t *testing.T, conn *pgx.Conn) []string {
 	return strings.Fields(query(t, conn, `SELECT string_agg(service || '/' || version, ' ' ORDER BY service, version) FROM schema_migrations`))
 }
 
-// waiting returns when n processes wait for the lock of the migrations.
+// waiting waits until n processes wait for the migration lock.
 func waiting(t *testing.T, conn *pgx.Conn, n int) {
 	t.Helper()
 	const sql = `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
 		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 	for start := time.Now(); query(t, conn, sql) != fmt.Sprint(n); harness.Pause(nil, 5*time.Millisecond) {
 		if time.Since(start) > harness.Bound {
-			t.Fatalf("want %d processes that wait for the lock", n)
+			t.Fatalf("timeout: want %d processes waiting for the lock", n)
 		}
 	}
 }
 
-// query returns the single value of a statement, as text.
+// query returns the single value of a result as text.
 func query(t *testing.T, conn *pgx.Conn, sql string, args ...any) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Bound)

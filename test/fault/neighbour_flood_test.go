@@ -17,8 +17,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// One account lists long keys, and one guest searches, on many connections without a pause. Another
-// account and another guest are served meanwhile, never with 503.
+// TestFloodedNeighbours checks that other accounts and guests are served, never with 503, while one account lists long
+// keys and one guest searches on many connections without a pause.
 func TestFloodedNeighbours(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
@@ -33,12 +33,12 @@ func TestFloodedNeighbours(t *testing.T) {
 	})
 }
 
-// flooded is a server with two accounts and two guests.
+// flooded is a server with two accounts and two guests: an attacker and a neighbour of each kind.
 type flooded struct {
 	t      *testing.T
 	server *program.Server
 	client *http.Client
-	keys   [2]*buckets.Client // of the attacker and of the neighbour
+	keys   [2]*buckets.Client // attacker and neighbour
 }
 
 func floodedNeighbours(t *testing.T, data string, vars ...string) {
@@ -81,7 +81,7 @@ func floodedNeighbours(t *testing.T, data string, vars ...string) {
 					guest.Wish(len(name)*1000+i)),
 			} {
 				if status, err := f.send(r); err != nil || status >= http.StatusMultipleChoices {
-					t.Errorf("%s: %s of a neighbour: %d, %v", name, what, status, err)
+					t.Errorf("%s: neighbour's %s: %d, %v", name, what, status, err)
 				}
 			}
 		}
@@ -89,8 +89,8 @@ func floodedNeighbours(t *testing.T, data string, vars ...string) {
 	}
 }
 
-// flood repeats a request on many connections until stop is called. It returns when each has been
-// answered once.
+// flood repeats a request on many connections until stop is called. It returns when each connection has received a
+// response.
 func (f *flooded) flood(name string, attack func(context.Context) (int, error)) (stop func()) {
 	const connections = 48
 	ctx, cancel := context.WithCancel(f.t.Context())
@@ -123,7 +123,6 @@ func (f *flooded) s3Request(ctx context.Context, of int, method, target, body st
 	return r
 }
 
-// s3 sends a request that succeeds.
 func (f *flooded) s3(of int, method, target, body string) {
 	f.t.Helper()
 	if status, err := f.send(f.s3Request(f.t.Context(), of, method, target, body)); err != nil || status != http.StatusOK {
@@ -137,7 +136,7 @@ func (f *flooded) guestRequest(ctx context.Context, v *guest.Visitor, method, pa
 	return r
 }
 
-// guest begins a session from an address.
+// guest starts a session from an address.
 func (f *flooded) guest(from string) *guest.Visitor {
 	f.t.Helper()
 	v := &guest.Visitor{HTTP: f.client, Header: http.Header{"X-Forwarded-For": {from}}}
@@ -145,7 +144,6 @@ func (f *flooded) guest(from string) *guest.Visitor {
 	return v
 }
 
-// send sends a request and reads the answer.
 func (f *flooded) send(r *http.Request) (int, error) {
 	resp, err := f.client.Do(r)
 	if err != nil {

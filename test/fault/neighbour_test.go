@@ -26,7 +26,8 @@ import (
 	accountsfault "holdfast/test/fault/tokenserver"
 )
 
-// One client uses as much of the server as it can. Other clients are served, never with 503.
+// TestNeighbours checks that clients are served, never with 503, while another client uses as much of the server as it
+// can.
 func TestNeighbours(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
@@ -70,7 +71,7 @@ func neighbours(t *testing.T, data string, vars ...string) {
 		in := extfault.NewInstall(t, 2)
 		for i := range 20 {
 			if _, err := syncfault.Download(h, reader, "history"); err != nil {
-				t.Errorf("%s: a large listing of a neighbour: %v", name, err)
+				t.Errorf("%s: neighbour's large listing: %v", name, err)
 			}
 			extfault.WantExt(h, in, map[bool]int{true: http.StatusCreated, false: http.StatusOK}[i == 0], ext.Call{
 				Method: http.MethodPut, Path: "/namespaces/settings/records/" + strings.ReplaceAll(name, " ", "-"), Body: `{"value":1}`,
@@ -84,8 +85,8 @@ func neighbours(t *testing.T, data string, vars ...string) {
 	}
 }
 
-// Sign-ins with tokens that only the accounts server can verify, while it does not answer, delay
-// neither other requests nor sign-ins from other addresses.
+// TestSlowAccountsServer checks that sign-ins that wait for a hanging accounts server delay neither other requests nor
+// sign-ins from other addresses.
 func TestSlowAccountsServer(t *testing.T) {
 	t.Parallel()
 	const attacks = 600
@@ -122,7 +123,7 @@ func TestSlowAccountsServer(t *testing.T) {
 	for i := range attacks {
 		attacking.Go(func() {
 			if status, err := signIn("192.0.2.1", fmt.Sprintf("garbage-%d", i)); err == nil && status != http.StatusServiceUnavailable {
-				t.Errorf("a garbage token: %d", status)
+				t.Errorf("garbage token: status %d", status)
 			}
 		})
 	}
@@ -133,13 +134,13 @@ func TestSlowAccountsServer(t *testing.T) {
 	storage := s.Token(1)
 	for range 20 {
 		if status, err := signIn("198.51.100.1", token); err != nil || status != http.StatusOK {
-			t.Errorf("a neighbour's sign-in: %d, %v", status, err)
+			t.Errorf("neighbour's sign-in: %d, %v", status, err)
 		}
 		storage.Want(t, http.StatusOK, http.MethodGet, "/info/collections", "")
 	}
 }
 
-// accessToken returns a token signed with the key of accountsVars.
+// accessToken returns a token signed with the key in accountsVars.
 func accessToken(t *testing.T, account string) string {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: accountsfault.Key(), KeyID: "fault"}},

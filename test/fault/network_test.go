@@ -11,8 +11,9 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// The network between the server and its database drops packets and recovers, with or without what
-// was sent meanwhile; it is slow; it resets connections; it forgets existing connections.
+// TestNetwork breaks the network between the server and its database in several ways. The network drops packets and
+// recovers, with or without the data sent in the meantime; it is slow; it resets connections; or it forgets existing
+// connections.
 func TestNetwork(t *testing.T) {
 	t.Parallel()
 	harness.OnEach(t, map[harness.Engine]func(*testing.T){harness.OnPostgres: networkToPostgres, harness.OnSpanner: networkToSpanner})
@@ -27,8 +28,7 @@ func networkToPostgres(t *testing.T) {
 		choose := o.Choice(round)
 		f := harness.Fault{Inject: func() { breakNetwork(n, o.Harness, round, choose) }, Recover: o.recovered}
 		if round%20 == 4 {
-			// Statements without an answer reveal the fault. New connections then replace the old
-			// ones.
+			// The server detects the fault by statements that time out. New connections then replace the old connections.
 			f = harness.Fault{Inject: func() {
 				n.Forget()
 				harness.Pause(o.Load.Refused, o.Bound)
@@ -38,7 +38,7 @@ func networkToPostgres(t *testing.T) {
 				if took := time.Since(start); took > o.Bound {
 					t.Errorf("ready after %v", took)
 				}
-				n.Heal() // so that the database sees that the connections were closed
+				n.Heal() // so that the database sees the closed connections
 				o.recovered()
 			}}
 		}
@@ -66,7 +66,7 @@ func networkToSpanner(t *testing.T) {
 // breakNetwork breaks the network in a way that recovers.
 func breakNetwork(n *harness.Network, h *harness.Harness, round int, choose *rand.Rand) {
 	switch round % 4 {
-	case 0: // what was sent arrives late
+	case 0: // the data arrives late
 		n.Silence()
 		h.Hold(round, 4, choose)
 	case 1:

@@ -15,22 +15,20 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// outage is a database that is not always available to a harness's server.
+// outage is a harness whose database is sometimes unavailable to the server.
 type outage struct {
 	*harness.Harness
-	url   string // always leads to the database
+	url   string // always reaches the database
 	admin *pgx.Conn
 }
 
-// newOutage starts a server on the database at the address, which may lead through a network that
-// fails.
+// newOutage starts a server that connects to the database at an address, possibly through a network that fails.
 func newOutage(t *testing.T, url, at string, vars ...string) *outage {
 	t.Helper()
 	vars = append(append(vars, "HOLDFAST_LOG__ACCESS=false"), servicesOn(at)...)
 	vars = append(vars, harness.Timeouts(services(), harness.DbPatience)...)
 	o := &outage{newHarness(t, t.TempDir(), vars...), url, nil}
-	// The timeouts for a connection and a statement, a second to cancel the statement, and the
-	// delays of a busy machine.
+	// Timeouts for a connection and a statement, a second to cancel the statement, and delays on a busy machine.
 	o.Bound = 2*harness.DbPatience + time.Second + 5*time.Second
 	o.Server = o.Serve()
 	o.connect()
@@ -46,10 +44,10 @@ func (o *outage) connect() {
 	o.admin, err = pgx.Connect(ctx, o.url)
 	harness.Must(o.T, err)
 	conn := o.admin
-	o.T.Cleanup(func() { _ = conn.Close(context.Background()) }) // its server may be stopped
+	o.T.Cleanup(func() { _ = conn.Close(context.Background()) }) // the database may be stopped
 }
 
-// execute runs a statement of the operator.
+// execute runs a statement on the operator's connection.
 func (o *outage) execute(sql string, args ...any) {
 	o.T.Helper()
 	ctx, cancel := context.WithTimeout(o.T.Context(), harness.Bound)
@@ -58,9 +56,9 @@ func (o *outage) execute(sql string, args ...any) {
 	harness.Must(o.T, err)
 }
 
-// recovered waits until the server has recovered by itself, and the database has finished all
-// statements, also those whose client is gone. What is left are the idle connections of the
-// server's pools. A few that were not used since may exist only in the server.
+// recovered waits until the server has recovered without help and the database has finished all statements, also those
+// of disconnected clients. Then only the idle connections of the server's pools may be left. The database may have
+// fewer connections than the server, which notices a closed connection when it uses it.
 func (o *outage) recovered() {
 	o.T.Helper()
 	o.Server.Await("/readyz", http.StatusOK)
@@ -87,13 +85,12 @@ func (o *outage) recovered() {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			o.T.Fatalf("the database has %d connections of the server, %d of them busy; the server has %d", open, busy, pooled)
+			o.T.Fatalf("open connections: %d in the database (%d busy), %d in the server", open, busy, pooled)
 		}
 	}
 }
 
-// useAll sends as many concurrent requests as there are writers, so that the server discovers
-// closed connections.
+// useAll sends as many concurrent requests as there are writers, so that the server detects closed connections.
 func (o *outage) useAll() {
 	o.T.Helper()
 	var asking sync.WaitGroup
@@ -109,10 +106,10 @@ func (o *outage) useAll() {
 	asking.Wait()
 }
 
-// connections matches the connections of a server's services to their databases.
+// connections matches the metric for connections to a service's database.
 var connections = regexp.MustCompile(`(?m)^holdfast_db_connections\{.*\} (\d+)$`)
 
-// pooled returns the number of connections of a server to the database.
+// pooled returns the number of connections from a server to its databases.
 func (o *outage) pooled(s *binary.Server) (n int) {
 	o.T.Helper()
 	s.AwaitAnswer("/metrics", func(_ int, body string) bool {

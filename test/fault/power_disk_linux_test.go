@@ -14,8 +14,8 @@ import (
 	"holdfast/test/powercut"
 )
 
-// The disks of the tests lose what a program does not sync. They do not lose what package durable
-// writes.
+// TestPowerCutLoses checks the simulated disks: they lose data that a program does not sync, but not data written by
+// package durable.
 func TestPowerCutLoses(t *testing.T) {
 	t.Parallel()
 	if !needsPower(t) {

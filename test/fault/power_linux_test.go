@@ -26,14 +26,14 @@ import (
 	"holdfast/test/powercut"
 )
 
-// powered is a harness on disks that lose power.
+// powered is a harness on disks that can lose power.
 type powered struct {
 	*harness.Harness
 	machine *powercut.Machine
 }
 
-// diskSize is the size of a disk. Memory is used only for what was written. A disk needs space for
-// the bodies and parts that no object has after a hundred cuts: only an audit removes them.
+// diskSize is the size of a disk, which uses memory only for written data. After a hundred power cuts a disk contains
+// many bodies and parts without an object, because only an audit removes them.
 const diskSize = 2 << 30
 
 // cut cuts the power of the machine: of its disks, its server and other processes.
@@ -41,13 +41,13 @@ func (p *powered) cut(choose *rand.Rand, others ...*os.Process) {
 	p.machine.Cut(choose)
 	p.Server.Signal(syscall.SIGKILL)
 	for _, o := range others {
-		_ = o.Kill() // it may have ended
+		_ = o.Kill() // an error means that the process has ended
 	}
 	p.machine.Release()
 	<-p.Server.Ended
 }
 
-// begin starts the server. In TestPowerCutIsNoticed, what its first start has written is durable.
+// begin starts the server. In TestPowerCutIsNoticed, the data of the first start is made durable.
 func (p *powered) begin() {
 	p.T.Helper()
 	p.Server = p.Serve()
@@ -56,11 +56,11 @@ func (p *powered) begin() {
 	}
 }
 
-// settled is the variable that makes durable what the first start has written.
+// settled is the environment variable that makes the data of the first start durable.
 const settled = "FAULT_SETTLED"
 
-// restart starts the machine and its server. Sometimes the file systems are checked, and bodies of
-// deleted objects are removed.
+// restart starts the machine and its server. Sometimes it checks the file systems, and sometimes it removes the bodies
+// of deleted objects.
 func (p *powered) restart(round int) {
 	p.T.Helper()
 	p.machine.Restart(round%10 == 0)
@@ -73,13 +73,12 @@ func (p *powered) restart(round int) {
 	}
 }
 
-// fault cuts the power under load.
 func (p *powered) fault(round int) harness.Fault {
 	return harness.Fault{Deadly: true, Busy: true, Inject: func() { p.cut(p.Choice(round)) }, Recover: func() { p.restart(round) }}
 }
 
-// newPowered returns a harness of services on SQLite, which are on disk 0. Storage nodes are on disks 1 and 2, and
-// disk 3 has room for a backup of both.
+// newPowered returns a harness of services with SQLite on disk 0. Storage nodes are on disks 1 and 2, and disk 3 has
+// space for a backup of both.
 func newPowered(t *testing.T, copies int, vars []string, names ...string) *powered {
 	t.Helper()
 	p := &powered{machine: powercut.New(t, diskSize, diskSize, diskSize, 2*diskSize)}
@@ -95,14 +94,14 @@ func newPowered(t *testing.T, copies int, vars []string, names ...string) *power
 		}
 		of = append(of, s)
 	}
-	testdb.SQLite(t) // it counts the test
+	testdb.SQLite(t) // counts the test
 	p.Harness = harness.New(t, of, false, filepath.Join(p.machine.Disk(0).Dir, "new", "data"), append(vars, "HOLDFAST_LOG__ACCESS=false")...)
 	p.Enough = 400
 	return p
 }
 
-// onNodes returns a workload with bodies of all sizes, also in parts, on two nodes. Each is on a
-// disk of its own: on the disk of the database, a sync of one file may make others durable.
+// onNodes returns a workload with bodies of all sizes, some uploaded in parts, on two nodes. Each node has its own disk,
+// because on the database's disk the sync of one file may make others durable.
 func (p *powered) onNodes(copies int) *bucketsfault.Workload {
 	b := bucketsfault.NewWorkload(6)
 	b.Sizes, b.Copies = buckets.Sizes{Large: true, Parts: true}, copies
@@ -112,7 +111,7 @@ func (p *powered) onNodes(copies int) *bucketsfault.Workload {
 	return b
 }
 
-// The power is cut while clients write to all services. Everything that was acknowledged is there.
+// TestPowerCut cuts the power while clients write to all services. All acknowledged writes must survive.
 func TestPowerCut(t *testing.T) {
 	t.Parallel()
 	if !needsPower(t) {
@@ -123,7 +122,7 @@ func TestPowerCut(t *testing.T) {
 	p.Rounds(100, p.fault)
 }
 
-// Each service has a machine of its own, on which no sync of another one makes its files durable.
+// TestPowerCutOfOne gives each service its own machine, so that no sync by another service makes its files durable.
 func TestPowerCutOfOne(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"sync", "tokenserver", "ext", "buckets", "guest"} {
@@ -139,8 +138,8 @@ func TestPowerCutOfOne(t *testing.T) {
 	}
 }
 
-// The power is cut soon after the first start. The databases are on PostgreSQL on another machine,
-// so the data folder has only the secrets, and no sync of another file makes them durable.
+// TestPowerCutAtFirstStart cuts the power soon after the first start. The databases are in PostgreSQL on another
+// machine, so the data folder contains only the secrets, and no sync of another file makes them durable.
 func TestPowerCutAtFirstStart(t *testing.T) {
 	t.Parallel()
 	if !needsPower(t) {
@@ -166,9 +165,8 @@ func TestPowerCutAtFirstStart(t *testing.T) {
 	t.Logf("%d first starts: %d acknowledgements checked", rounds, checked)
 }
 
-// The power is cut while sync and extension storage are copied to another engine. The copy goes on
-// after the restart, and what was acknowledged before and after the switch is one history. PostgreSQL
-// is on another machine.
+// TestPowerCutOfCopy cuts the power while sync and extension storage are copied to PostgreSQL on another machine. The
+// copy continues after the restart, and the writes acknowledged before and after the switch form one history.
 func TestPowerCutOfCopy(t *testing.T) {
 	t.Parallel()
 	if !needsPower(t) {
@@ -211,8 +209,8 @@ func TestPowerCutOfCopy(t *testing.T) {
 	})
 }
 
-// The power is cut during a backup to a disk of its own, or just after it. A folder with the name of
-// the backup is a whole backup, and a backup that has ended is there.
+// TestPowerCutOfBackup cuts the power during a backup to another disk, or just after it. A folder with the final name of
+// a backup must be a complete backup, and a backup that succeeded must exist.
 func TestPowerCutOfBackup(t *testing.T) {
 	t.Parallel()
 	if !needsPower(t) {
@@ -220,9 +218,9 @@ func TestPowerCutOfBackup(t *testing.T) {
 	}
 	p := newPowered(t, 1, nil, "sync", "tokenserver", "ext", "buckets", "guest")
 	p.Server = p.Serve()
-	p.Most = 20 // no garbage is removed while the hold of a backup that was killed lasts, so the disks of the nodes fill up
+	p.Most = 20 // a killed backup's hold keeps garbage until it expires, so the nodes' disks fill up
 	length := time.Second
-	complete, whole := 0, 0 // backups that were restored, and those that had ended before the cut
+	complete, whole := 0, 0 // restored backups, and backups that succeeded before the power cut
 	p.Rounds(50, func(round int) harness.Fault {
 		choose := p.Choice(round)
 		b := &backup{Harness: p.Harness, dir: filepath.Join(p.machine.Disk(3).Dir, fmt.Sprint(round))}
@@ -236,7 +234,7 @@ func TestPowerCutOfBackup(t *testing.T) {
 			cmd.Stdout, cmd.Stderr = &said, &said
 			harness.Must(t, cmd.Start())
 			done := make(chan struct{})
-			go func() { _ = cmd.Wait(); close(done) }() // the exit status is in ProcessState
+			go func() { _ = cmd.Wait(); close(done) }() // ProcessState contains the exit status
 			wait := time.Duration(choose.Int64N(int64(length)))
 			if choose.IntN(2) == 0 {
 				wait = harness.Bound
@@ -258,9 +256,9 @@ func TestPowerCutOfBackup(t *testing.T) {
 				complete++
 				b.restore()
 			} else if ended {
-				t.Errorf("a backup that had ended: %v", err)
+				t.Errorf("backup that had succeeded: %v", err)
 			}
-			// A folder that was removed before comes back if the power was cut before that was durable.
+			// A removed folder reappears if the power was cut before the removal was durable.
 			left, err := filepath.Glob(filepath.Join(filepath.Dir(b.dir), "[0-9]*"))
 			harness.Must(t, err)
 			for _, folder := range left {
@@ -274,8 +272,8 @@ func TestPowerCutOfBackup(t *testing.T) {
 	}
 }
 
-// The bodies of objects are on disks that lose power, and their rows are in PostgreSQL on another
-// machine, so each row that was committed needs its body.
+// TestPowerCutOfNodes stores bodies of objects on disks that lose power, and their rows in PostgreSQL on another machine,
+// so that each committed row needs its body.
 func TestPowerCutOfNodes(t *testing.T) {
 	t.Parallel()
 	if !needsPower(t) {
@@ -295,8 +293,8 @@ func TestPowerCutOfNodes(t *testing.T) {
 	})
 }
 
-// The tests notice a server that does not sync: SQLite with synchronous = OFF, or bodies without a
-// sync of their files.
+// TestPowerCutIsNoticed checks that the power cut tests detect a server that does not sync: SQLite with
+// synchronous = OFF, or bodies written without fsync.
 func TestPowerCutIsNoticed(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("FAULT_POWER") == "" {
@@ -313,18 +311,18 @@ func TestPowerCutIsNoticed(t *testing.T) {
 			out, err := cmd.CombinedOutput()
 			round := regexp.MustCompile(`in round \d+`).Find(out)
 			if err == nil || round == nil || strings.Contains(string(out), "mount: exit status") {
-				t.Errorf("a server that does not sync was not noticed: %v\n%s", err, out)
+				t.Errorf("server without syncs was not noticed: %v\n%s", err, out)
 			}
 			t.Logf("noticed %s: %.300s", round, firstError.Find(out))
 		})
 	}
 }
 
-// firstError matches the first error of a test in a process of its own.
+// firstError matches the first error of a test in a child process.
 var firstError = regexp.MustCompile(`(?m)^ {12,}\w+_test\.go:\d+: .*$`)
 
-// needsPower skips a test that cuts the power of disks. They run in `make soak PART=power`, which
-// fails if anything is missing. It reports whether this process is the one with mounts of its own.
+// needsPower skips tests that cut the power of disks unless `make soak PART=power` runs them, which fails if a
+// requirement is missing. It reports whether this is the process with its own mount namespace.
 func needsPower(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv("FAULT_POWER") == "" {

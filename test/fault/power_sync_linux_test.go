@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// withoutSyncs is the variable with a program that this process becomes, and whose fsync and
-// fdatasync do nothing and succeed.
+// withoutSyncs is the environment variable that names a program to execute. In that program, fsync and fdatasync do
+// nothing and succeed.
 const withoutSyncs = "FAULT_WITHOUT_SYNCS"
 
-// becomeProgram becomes the program of the variable, if it is set.
+// becomeProgram executes the program named by withoutSyncs, if set.
 func becomeProgram() {
 	program := os.Getenv(withoutSyncs)
 	if program == "" {
@@ -24,7 +24,7 @@ func becomeProgram() {
 	os.Exit(1)
 }
 
-// ignoreSyncs executes a program under a filter of system calls that it cannot remove.
+// ignoreSyncs executes a program under a seccomp filter, which the program cannot remove.
 func ignoreSyncs(program string) error {
 	const number = 0 // offset in seccomp_data
 	jump := func(call uint32, then uint8) unix.SockFilter {
@@ -37,7 +37,7 @@ func ignoreSyncs(program string) error {
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO}, // error 0: success
 	}
-	runtime.LockOSThread() // the filter is of the thread that executes the program
+	runtime.LockOSThread() // the filter applies to this thread, which executes the program
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
 	}

@@ -2,5 +2,4 @@
 
 package fault
 
-// becomeProgram does nothing: tests that cut the power need Linux.
 func becomeProgram() {}

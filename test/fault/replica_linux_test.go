@@ -15,10 +15,10 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// A server is killed under load and its data folder is gone. The replica restores one moment of each database: everything
-// that was acknowledged before the restore point is there, nothing is there in part, and bodies and rows agree. The
-// replica is in a folder, in buckets of another Holdfast server, or in MinIO, and in some rounds away, slow or full. No
-// request is refused for that.
+// TestReplica kills a server under load and deletes its data folder. The replica must restore each database at one
+// moment: all data acknowledged before the restore point, no partial write, and a body for each row. The replica is in a
+// folder, in buckets of another Holdfast server, or in MinIO; in some rounds it is unavailable, slow or full, which must
+// not make a request fail.
 func TestReplica(t *testing.T) {
 	t.Parallel()
 	if !harness.Private(t) {
@@ -42,15 +42,15 @@ func TestReplica(t *testing.T) {
 	}
 }
 
-// place is where a replica is.
+// place is the location of a replica.
 type place struct {
 	url    string
 	vars   []string          // settings of the server and the restore
 	faults map[string]func() // by name: away, slow, full
-	heal   func()            // ends any of them
+	heal   func()            // ends any fault
 }
 
-// folderPlace is a folder on a disk of its own.
+// folderPlace returns a folder on a separate disk.
 func folderPlace(t *testing.T) *place {
 	t.Helper()
 	d := harness.NewDisk(t, "256m")
@@ -58,7 +58,7 @@ func folderPlace(t *testing.T) *place {
 	harness.Must(t, os.Mkdir(dir, 0o700))
 	undo := func() {}
 	return &place{url: "file://" + dir, heal: func() { undo(); undo = func() {} }, faults: map[string]func(){
-		"away": func() { // as a disk that is not mounted: its folder is empty
+		"away": func() { // like an unmounted disk: its folder is empty
 			harness.Must(t, errors.Join(os.Rename(dir, gone), os.Mkdir(dir, 0o700)))
 			undo = func() { harness.Must(t, errors.Join(os.RemoveAll(dir), os.Rename(gone, dir))) }
 		},
@@ -69,7 +69,7 @@ func folderPlace(t *testing.T) *place {
 	}}
 }
 
-// behindNetwork is a bucket behind a network.
+// behindNetwork returns a bucket behind a network.
 func behindNetwork(t *testing.T, b binary.Bucket) *place {
 	t.Helper()
 	n := harness.NetworkTo(t, "tcp", b.Address)
@@ -79,37 +79,35 @@ func behindNetwork(t *testing.T, b binary.Bucket) *place {
 	}}
 }
 
-// bucketPlace is a bucket of another server.
+// bucketPlace returns a bucket on another Holdfast server.
 func bucketPlace(t *testing.T) *place {
 	t.Helper()
 	return behindNetwork(t, binary.Start(t, t.TempDir()).NewBucket(t, "replica"))
 }
 
-// minioPlace is a bucket of MinIO, if its binary is there.
+// minioPlace returns a MinIO bucket if MinIO is installed.
 func minioPlace(t *testing.T) *place {
 	t.Helper()
 	testdb.SoakOnly(t, "MinIO is compiled for it")
 	return behindNetwork(t, binary.MinIO(t, "replica"))
 }
 
-// replicated is a harness whose server has a replica.
 type replicated struct {
 	*harness.Harness
 	*place
 	key string
 
 	seen   []reading
-	behind int           // rounds whose restore point was older than the fault
-	oldest time.Duration // largest age of a restore point at the kill
+	behind int           // number of rounds with a restore point older than the fault
+	oldest time.Duration // maximum age of a restore point at the kill
 }
 
-// reading is the harness's clock at a time.
+// reading is a value of the harness clock at a time.
 type reading struct {
 	at    time.Time
 	clock int64
 }
 
-// watch reads the clock until stop is closed.
 func (r *replicated) watch(stop <-chan struct{}) {
 	ticks := time.NewTicker(2 * time.Millisecond)
 	defer ticks.Stop()
@@ -132,9 +130,9 @@ func (r *replicated) clockAt(at time.Time) int64 {
 	return r.seen[i].clock
 }
 
-// fault kills the server, in most rounds after the replica has begun to fail.
+// fault kills the server, in most rounds after the replica has started to fail.
 func (r *replicated) fault(round int) harness.Fault {
-	r.Server.AwaitReplica() // the writers know their states since the begin of a round only
+	r.Server.AwaitReplica() // the writers know only the states since the start of the round
 	var names []string
 	for name := range r.faults {
 		names = append(names, name)
@@ -153,9 +151,9 @@ func (r *replicated) fault(round int) harness.Fault {
 			r.faults[name]()
 			harness.Pause(nil, 300*time.Millisecond)
 		}
-		r.Await(r.Load.After(10)) // writes go on
+		r.Await(r.Load.After(10)) // writes continue
 		harness.Pause(nil, moment)
-		if name != "" && round/(len(names)+1)%2 == 1 { // the replica goes on, too
+		if name != "" && round/(len(names)+1)%2 == 1 { // the replica continues, too
 			r.heal()
 			name = ""
 			r.Await(r.Load.After(10))
@@ -178,8 +176,8 @@ func (r *replicated) fault(round int) harness.Fault {
 
 var asOf = regexp.MustCompile(`as of (\S+ \S+ UTC)\n`)
 
-// restore restores the replica into a new folder while the data folder is away, and compares the data with what the writers know.
-// It returns the restored moment.
+// restore restores the replica into a new folder, because the old data folder is gone, and compares the data with the
+// acknowledgements. It returns the restore point.
 func (r *replicated) restore() time.Time {
 	r.T.Helper()
 	away := r.Data + ".away"
@@ -192,7 +190,7 @@ func (r *replicated) restore() time.Time {
 	}
 	found := asOf.FindStringSubmatch(done.Stdout)
 	if found == nil {
-		r.T.Fatalf("restore does not say the moment:\n%s", done.Stdout)
+		r.T.Fatalf("restore does not print the restore point:\n%s", done.Stdout)
 	}
 	at, err := time.Parse("2006-01-02 15:04:05.000 UTC", found[1])
 	harness.Must(r.T, err)

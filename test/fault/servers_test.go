@@ -10,8 +10,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// Two servers share a database, and each owner has clients at both. One of them is killed or
-// stopped, and restarted while the other continues.
+// TestTwoServers lets two servers share a database. Each owner has clients on both. The test kills or stops one server
+// and restarts it while the other continues.
 func TestTwoServers(t *testing.T) {
 	t.Parallel()
 	harness.OnEach(t, map[harness.Engine]func(*testing.T){harness.OnPostgres: twoServersOnPostgres, harness.OnSpanner: twoServersOnSpanner})
@@ -28,7 +28,7 @@ func twoServersOnPostgres(t *testing.T) {
 		var fresh *binary.Server
 		return harness.Fault{Inject: func() {
 			(*victim).Signal(end)
-			o.Await(o.Load.After(10)) // of the other
+			o.Await(o.Load.After(10)) // on the other server
 			<-(*victim).Ended
 			fresh = o.Serve()
 			o.Await(o.Load.After(10))
@@ -51,7 +51,7 @@ func twoServersOnSpanner(t *testing.T) {
 		other := []*binary.Server{h.Second, h.Server}[round%2]
 		return harness.Fault{Inject: func() {
 			(*victim).Kill()
-			h.Await(h.Load.After(10)) // of the other
+			h.Await(h.Load.After(10)) // on the other server
 		}, Recover: func() {
 			*victim = h.Serve()
 			unblocked(h, other)

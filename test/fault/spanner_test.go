@@ -9,8 +9,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// newSpanner returns a harness on a database in an emulator. It has few writers, because the
-// emulator runs one transaction at a time and reads whole tables.
+// newSpanner returns a harness on a database in the emulator. It has few writers, because the emulator runs one
+// transaction at a time and reads whole tables.
 func newSpanner(t *testing.T, emulator, database string, vars ...string) *harness.Harness {
 	t.Helper()
 	h := harness.New(t, withSpanner(), true, t.TempDir(), append(harness.InSpanner(withSpanner(), emulator, database), vars...)...)
@@ -18,12 +18,12 @@ func newSpanner(t *testing.T, emulator, database string, vars ...string) *harnes
 	return h
 }
 
-// abandonment is how long a transaction of a killed server may block others. Spanner aborts one
-// that is idle for 10 s; the emulator one that blocks others, after they have retried a few times.
+// abandonment is how long a killed server's transaction may block others. Spanner aborts a transaction that is idle for
+// 10 s. The emulator aborts a transaction that blocks others after they have retried a few times.
 const abandonment = 10 * time.Second
 
-// unblocked returns when a write is done, which comes after the transactions of the killed server:
-// the emulator runs one at a time.
+// unblocked waits until a write succeeds. The emulator runs one transaction at a time, so the killed server's
+// transactions have ended by then.
 func unblocked(h *harness.Harness, s *binary.Server) {
 	h.T.Helper()
 	for _, w := range h.Workloads {
@@ -31,19 +31,19 @@ func unblocked(h *harness.Harness, s *binary.Server) {
 		a, err := w.Probe(h, s)
 		took := time.Since(start)
 		if err != nil || a.Status >= http.StatusBadRequest || took > abandonment {
-			h.T.Fatalf("a write after the end of a server: %d %s %v after %v", a.Status, a.Body, err, took)
+			h.T.Fatalf("write after a server was killed: %d %s %v after %v", a.Status, a.Body, err, took)
 		}
 	}
 }
 
-// patientSpanner starts a server with a limited timeout for the emulator.
+// patientSpanner starts a server whose timeouts suit the emulator.
 func patientSpanner(t *testing.T, emulator, database string) *harness.Harness {
 	t.Helper()
-	const patience = 8 * time.Second // writes wait for each other, on a busy machine for seconds
+	const patience = 8 * time.Second // writes wait for each other, for seconds on a busy machine
 	h := newSpanner(t, emulator, database,
 		harness.Timeouts(withSpanner(), patience)...)
-	// Waits for one of the transactions, for the emulator's only one, and for its answer; and the
-	// delays of a busy machine.
+	// The waits for the server's transaction slot, the emulator's only slot, and the response, plus delays on a busy
+	// machine.
 	h.Bound = 3*patience + 5*time.Second
 	h.Server = h.Serve()
 	return h

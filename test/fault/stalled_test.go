@@ -23,25 +23,25 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// stall is a crowd of clients that hold what the server keeps for them.
+// stall is a group of clients that make the server hold memory.
 type stall struct {
 	*harness.Instance
 	s3 *buckets.Client
 }
 
-// Clients of S3 that read nothing of a list or of an answer to DeleteObjects, or that hold a document
-// back, and clients of guests that hold a body back, use no more memory than server.request_memory
-// allows.
+// TestStalledClients checks that stalled clients use no more memory than server.request_memory allows. S3 clients do not
+// read a list or a DeleteObjects response, or do not finish sending a document. Guest clients do not finish sending a
+// body.
 func TestStalledClients(t *testing.T) {
 	t.Parallel()
-	// The default of server.request_memory is 256 MiB; SQLite's caches and the rest take less than that.
+	// server.request_memory defaults to 256 MiB; SQLite's caches and everything else use less than the rest.
 	const most = 400 << 20
 	for name, c := range map[string]struct {
-		keys    int // of the bucket
+		keys    int // number of keys in the bucket
 		clients int
 		request func(s *stall) []byte
-		holds   bool // the end of its body
-		guest   bool // instead of S3
+		holds   bool // keep the end of the body back
+		guest   bool // guest clients instead of S3 clients
 	}{
 		"lists":                     {1000, 150, func(s *stall) []byte { return s.signed(http.MethodGet, "/public?list-type=2", "") }, false, false},
 		"lists without credentials": {1000, 150, func(s *stall) []byte { return s.anonymous("/public?list-type=2") }, false, false},
@@ -49,7 +49,7 @@ func TestStalledClients(t *testing.T) {
 		"documents":                 {0, 200, (*stall).document, true, false},
 		"bodies of guests":          {0, 1270, func(*stall) []byte { return guestBody() }, true, true},
 	} {
-		t.Run(name, func(t *testing.T) { // one after another: each takes much of the memory if it fails
+		t.Run(name, func(t *testing.T) { // not in parallel: a failing case uses much memory
 			s := &stall{Instance: &harness.Instance{T: t}}
 			s.Server = binary.Start(t, testdb.SQLite(t), "HOLDFAST_LOG__ACCESS=false", "HOLDFAST_LOG__LEVEL=error", "HOLDFAST_SERVER__CLIENT_GRACE=60s", "HOLDFAST_GUEST__ENABLED=true")
 			s.s3 = s.Server.S3(t)
@@ -71,15 +71,15 @@ func TestStalledClients(t *testing.T) {
 
 var chargedLine = regexp.MustCompile(`(?m)^holdfast_http_memory_bytes .*$`)
 
-// hold sends requests, and waits until the server has begun to answer each or holds it. It returns
-// the metrics of that moment.
+// hold sends requests and waits until the server has started to answer or holds each of them. It returns the metrics at
+// that moment.
 func (s *stall) hold(clients int, url string, holds bool, request func() []byte) (metrics string) {
 	s.T.Helper()
 	address := strings.TrimPrefix(url, "http://")
 	var all, reading sync.WaitGroup
 	var answered atomic.Int64
 	for i := range clients {
-		// From many addresses, because guests are limited by address.
+		// Use many addresses, because guests are limited by address.
 		from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i%200))}}
 		conn, err := from.DialContext(s.T.Context(), "tcp", address)
 		harness.Must(s.T, err)
@@ -91,7 +91,7 @@ func (s *stall) hold(clients int, url string, holds bool, request func() []byte)
 				s.T.Error(err)
 			}
 		})
-		reading.Go(func() { // and reads only the first line, if there is one
+		reading.Go(func() { // reads only the status line
 			answer := make([]byte, len("HTTP/1.1 200"))
 			if _, err := io.ReadFull(conn, answer); err == nil {
 				answered.Add(1)
@@ -106,14 +106,14 @@ func (s *stall) hold(clients int, url string, holds bool, request func() []byte)
 	s.Server.AwaitLong(2*harness.Bound, "/metrics", func(_ int, body string) bool {
 		metrics = body
 		if holds {
-			return harness.Loaded(body)+int(answered.Load()) >= clients // what is not held was refused
+			return harness.Loaded(body)+int(answered.Load()) >= clients // the server refuses requests that it does not hold
 		}
 		return int(answered.Load()) >= clients
 	})
 	return metrics
 }
 
-// isClosed reports whether the server closed a connection, which it does to clients that it refuses.
+// isClosed reports whether the server closed the connection, as it does when it refuses a request.
 func isClosed(err error) bool {
 	_, network := errors.AsType[*net.OpError](err)
 	return network
@@ -158,20 +158,20 @@ func (s *stall) anonymous(target string) []byte {
 	return []byte("GET " + target + " HTTP/1.1\r\nHost: " + strings.TrimPrefix(s.s3.URL, "http://") + "\r\n\r\n")
 }
 
-// deletion deletes 120 keys that are too long.
+// deletion returns a request body that deletes 120 keys that are too long.
 func (s *stall) deletion() []byte {
 	body := "<Delete>" + strings.Repeat("<Object><Key>"+strings.Repeat(`"`, 15<<10)+"</Key></Object>", 120) + "</Delete>"
 	sum := md5.Sum([]byte(body))
 	return s.signed(http.MethodPost, "/public?delete", body, "Content-Md5: "+base64.StdEncoding.EncodeToString(sum[:]))
 }
 
-// document is a document without its last byte.
+// document returns a document without its last byte.
 func (s *stall) document() []byte {
 	whole := s.signed(http.MethodPost, "/public?delete", strings.Repeat(" ", 2<<20), "Content-Md5: "+base64.StdEncoding.EncodeToString(make([]byte, 16)))
 	return whole[:len(whole)-1]
 }
 
-// guestBody is a body of a search without its last byte.
+// guestBody returns a search body without its last byte.
 func guestBody() []byte {
 	return fmt.Appendf(nil, "POST "+guest.API+"/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", 16<<10, strings.Repeat(" ", 16<<10-1))
 }

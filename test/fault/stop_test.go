@@ -16,9 +16,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// SIGTERM interrupts no request: an accepted one is answered completely, also an upload or a
-// download in progress, and one without an answer was not executed. The process ends by itself,
-// with status 0.
+// TestStop checks that SIGTERM interrupts no request. The server answers each accepted request completely, also an
+// upload or download in progress; a request without a response was not executed. The process exits with status 0.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	harness.OnEngines(t, services(), harness.InTurn(harness.OnPostgres, harness.OnSQLite), func(t *testing.T, _ harness.Engine, data string, vars ...string) {
@@ -26,7 +25,7 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// stopRounds ends the server while requests are in progress, in rounds.
+// stopRounds stops the server while requests are in progress, in rounds.
 func stopRounds(h *harness.Harness) {
 	h.Server = h.Serve()
 	h.Client.Transport = &whole{h.Client.Transport.(*http.Transport), h.T}
@@ -49,7 +48,7 @@ func stopRounds(h *harness.Harness) {
 				up, down = append(up, beginUpload(s, g.Upload(s, id))), append(down, beginDownload(s, g.Download(s)))
 			}
 			h.Server.Signal(syscall.SIGTERM)
-			if len(largeOwners) > 0 { // the server waits for them
+			if len(largeOwners) > 0 { // the server waits for these requests
 				h.Server.Await("/readyz", http.StatusServiceUnavailable)
 			}
 			for i := range largeOwners {
@@ -65,7 +64,7 @@ func stopRounds(h *harness.Harness) {
 				harness.Must(h.T, err)
 				harness.Must(h.T, resp.Body.Close())
 				if resp.StatusCode != http.StatusOK {
-					h.T.Errorf("what was uploaded while the server ended: %s", resp.Status)
+					h.T.Errorf("upload during shutdown: %s", resp.Status)
 				}
 			}
 		}}
@@ -75,13 +74,12 @@ func stopRounds(h *harness.Harness) {
 	}
 }
 
-// whole is a transport that reports answers which are cut off.
+// whole is a transport that reports truncated responses.
 type whole struct {
 	*http.Transport
 	t *testing.T
 }
 
-// RoundTrip implements http.RoundTripper.
 func (w *whole) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := w.Transport.RoundTrip(r)
 	if err == nil {
@@ -98,19 +96,17 @@ type wholeBody struct {
 func (b *wholeBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && err != io.EOF {
-		b.t.Errorf("an answer is cut off: %v", err)
+		b.t.Errorf("response cut off: %v", err)
 	}
 	return n, err
 }
 
-// exchange is a request in progress.
 type exchange struct {
 	conn   net.Conn
 	answer *bufio.Reader
-	rest   []byte // of the request
+	rest   []byte // rest of the request
 }
 
-// open sends the beginning of a request.
 func open(h *harness.Instance, address string, first []byte) *exchange {
 	h.T.Helper()
 	conn := h.DialTo(address, 256<<10)
@@ -120,7 +116,7 @@ func open(h *harness.Instance, address string, first []byte) *exchange {
 	return &exchange{conn: conn, answer: bufio.NewReader(conn)}
 }
 
-// beginUpload sends the header of a POST and returns when the server asks for the body.
+// beginUpload sends a POST header and waits until the server asks for the body.
 func beginUpload(h *harness.Instance, req *http.Request) *exchange {
 	h.T.Helper()
 	text := h.Wire(req)
@@ -137,7 +133,7 @@ func beginUpload(h *harness.Instance, req *http.Request) *exchange {
 	return x
 }
 
-// beginDownload returns when a large answer has begun.
+// beginDownload waits until a large response has started.
 func beginDownload(h *harness.Instance, req *http.Request) *exchange {
 	h.T.Helper()
 	x := open(h, req.URL.Host, h.Wire(req))
@@ -146,7 +142,7 @@ func beginDownload(h *harness.Instance, req *http.Request) *exchange {
 	return x
 }
 
-// finish sends the rest, and reads the whole answer, which has at least so many bytes.
+// Finish sends the rest and reads the whole response, which must have at least this number of bytes.
 func (x *exchange) Finish(t *testing.T, least int64) {
 	t.Helper()
 	_, err := x.conn.Write(x.rest)
@@ -163,7 +159,7 @@ func (x *exchange) Finish(t *testing.T, least int64) {
 	}
 }
 
-// After a second SIGTERM the server ends without waiting.
+// TestSecondStop checks that the server exits at once after a second SIGTERM.
 func TestSecondStop(t *testing.T) {
 	t.Parallel()
 	h := harness.Start(t, 0, testdb.SQLite(t))
@@ -175,11 +171,11 @@ func TestSecondStop(t *testing.T) {
 	h.Server.Signal(syscall.SIGTERM)
 	h.Server.Await("/readyz", http.StatusServiceUnavailable)
 	h.Server.Signal(syscall.SIGTERM)
-	harness.Pause(h.Server.Ended, harness.Bound/2) // half of the wait for an upload
+	harness.Pause(h.Server.Ended, harness.Bound/2) // half of the time that the server waits for an upload
 	if !harness.Closed(h.Server.Ended) {
-		t.Fatal("the server still waits")
+		t.Fatal("server still running")
 	}
 	if status := h.Server.Cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGTERM {
-		t.Errorf("it ended with %v", h.Server.Cmd.ProcessState)
+		t.Errorf("server exited with %v", h.Server.Cmd.ProcessState)
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// One release replaces another and may be rolled back without losing an acknowledged write. The
-// next release is this one with another migration in every service, see next.
+// TestUpgrade checks that an upgrade, and a rollback to the previous release, lose no acknowledged write. The newer
+// release is this tree with another migration in every service; see next.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	newer := next(t)
@@ -29,8 +29,7 @@ func TestUpgrade(t *testing.T) {
 	t.Run("SQLiteKilled", func(t *testing.T) { t.Parallel(); upgradeKilled(t, newer) })
 }
 
-// rollingUpgrade upgrades a database while a server of the previous release continues and fails no
-// request.
+// rollingUpgrade upgrades a database while a server of the previous release continues without failing a request.
 func rollingUpgrade(t *testing.T, newer string) {
 	url := testdb.PostgresDatabase(t)
 	h := newHarness(t, t.TempDir(), servicesOn(url)...)
@@ -39,7 +38,7 @@ func rollingUpgrade(t *testing.T, newer string) {
 
 	upgraded := binary.LaunchOf(t, newer, h.Data, h.Vars...)
 	if why := upgraded.Await("/readyz", http.StatusServiceUnavailable); !strings.Contains(why, "holdfast migrate") {
-		t.Errorf("before the migration the next release says %q", why)
+		t.Errorf("next release before the migration: %q", why)
 	}
 	withoutFailures(h, 0, func() {
 		if r := binary.RunOf(t, newer, upgraded.Env, "migrate"); r.Status != 0 || strings.Count(r.Stdout, "_future") != len(services()) {
@@ -50,7 +49,7 @@ func rollingUpgrade(t *testing.T, newer string) {
 		old.Await("/readyz", http.StatusOK)
 	})
 
-	// Writers of one user use servers of both releases.
+	// Writers of the same user use servers of both releases.
 	h.Second = upgraded
 	withoutFailures(h, 1, func() { h.Await(h.Load.After(60 * len(services()))) })
 
@@ -61,7 +60,7 @@ func rollingUpgrade(t *testing.T, newer string) {
 		h.Await(h.Load.After(20 * len(services())))
 	})
 	if code := old.Cmd.ProcessState.ExitCode(); code != 0 {
-		t.Errorf("the old server ended with %d", code)
+		t.Errorf("old server exited with %d", code)
 	}
 	conn, err := pgx.Connect(t.Context(), url)
 	harness.Must(t, err)
@@ -72,7 +71,7 @@ func rollingUpgrade(t *testing.T, newer string) {
 		var written int
 		harness.Must(t, conn.QueryRow(t.Context(), s.Next.Written).Scan(&written))
 		if written == 0 {
-			t.Errorf("%s: the next release has written no record", s.Name)
+			t.Errorf("%s: the next release wrote no record", s.Name)
 		}
 	}
 	harness.Must(t, conn.Close(t.Context()))
@@ -80,7 +79,7 @@ func rollingUpgrade(t *testing.T, newer string) {
 	t.Log(&h.Tally)
 }
 
-// withoutFailures lets all clients write during something that must not affect them.
+// withoutFailures runs a step while all clients write, and fails if a request is refused.
 func withoutFailures(h *harness.Harness, round int, what func()) {
 	h.T.Helper()
 	h.Round(round, harness.Fault{Inject: what, Recover: func() { wantNoFailures(h) }})
@@ -92,7 +91,7 @@ func withoutFailures(h *harness.Harness, round int, what func()) {
 	}
 }
 
-// upgradeInPlace upgrades, rolls back and upgrades the release on a file.
+// upgradeInPlace upgrades, rolls back and upgrades a SQLite database.
 func upgradeInPlace(t *testing.T, newer string) {
 	h := newHarness(t, testdb.SQLite(t))
 	h.Server = h.Serve()
@@ -111,14 +110,13 @@ func upgradeInPlace(t *testing.T, newer string) {
 	t.Log(&h.Tally)
 }
 
-// upgradeKilled kills upgrades at any moment. Both releases can serve the result, which has all
-// data.
+// upgradeKilled kills upgrades at any moment. Both releases must be able to serve the result without losing data.
 func upgradeKilled(t *testing.T, newer string) {
 	h := newHarness(t, testdb.SQLite(t))
 	h.Server = h.Serve()
-	length := time.Second // of a migration
+	length := time.Second // duration of a migration
 	withoutFailures(h, 0, func() {})
-	h.Server.Kill() // it leaves a log that is not in the file yet
+	h.Server.Kill() // leaves a log that is not in the database file yet
 	n := killsOf(t)
 	for i := range n {
 		data := filepath.Join(t.TempDir(), "data")
@@ -129,7 +127,7 @@ func upgradeKilled(t *testing.T, newer string) {
 		harness.Must(t, cmd.Start())
 		if i > 0 {
 			harness.Pause(nil, length*time.Duration(i)/time.Duration(n-1))
-			_ = cmd.Process.Kill() // it may have ended
+			_ = cmd.Process.Kill() // an error means that the process has ended
 		}
 		if err := cmd.Wait(); i == 0 {
 			harness.Must(t, err)
@@ -142,8 +140,8 @@ func upgradeKilled(t *testing.T, newer string) {
 	}
 }
 
-// next builds the next release: this tree with the changes of every service. Its migrations only
-// add, as every migration must.
+// next builds the next release: this tree with the changes of every service. Its migrations only add, as every migration
+// must.
 func next(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -166,7 +164,7 @@ func next(t *testing.T) string {
 			harness.Must(t, err)
 			after := strings.Replace(string(before), change[0], change[1], 1)
 			if after == string(before) {
-				t.Fatalf("%s does not have %s", path, change[0])
+				t.Fatalf("%s does not contain %s", path, change[0])
 			}
 			lay(path, after)
 		}

@@ -12,7 +12,6 @@ import (
 	accountsfault "holdfast/test/fault/tokenserver"
 )
 
-// all returns the services that have a workload.
 func all() []harness.Service {
 	some := []harness.Service{syncfault.Service(), accountsfault.Service(), extfault.Service(), bucketsfault.Service()}
 	if guestfault.HaveRedis() {
@@ -21,24 +20,24 @@ func all() []harness.Service {
 	return some
 }
 
-// services returns all services, or the one in FAULT_SERVICE. One server runs them all, so that a
-// fault affects requests of every service at once. Guests, which need a Redis for each test on
-// PostgreSQL, join by default only where a test asks for withGuests.
+// services returns all services, or the service named by FAULT_SERVICE. One server runs them all, so that a fault affects
+// requests of every service at once. Guests need a Redis per test on PostgreSQL, so by default only the tests that call
+// withGuests include them.
 func services() []harness.Service {
 	guests := os.Getenv("FAULT_SERVICE") == "guest" || os.Getenv("FAULT_ROUNDS") != ""
 	return slices.DeleteFunc(withGuests(), func(s harness.Service) bool { return s.Name == "guest" && !guests })
 }
 
-// withGuests is services with guests.
+// withGuests adds guests to services.
 func withGuests() []harness.Service {
 	only := os.Getenv("FAULT_SERVICE")
 	return slices.DeleteFunc(all(), func(s harness.Service) bool { return only != "" && only != s.Name })
 }
 
-// servicesOn returns the settings of a server whose services all use a database.
+// servicesOn returns settings that make all services use the same database.
 func servicesOn(url string) []string { return harness.Settings(services(), "DATABASE_URL", url) }
 
-// withSpanner returns the services that have a backend for Spanner.
+// withSpanner returns the services with a Spanner backend.
 func withSpanner() (some []harness.Service) {
 	for _, s := range services() {
 		if s.Spanner {
