@@ -16,9 +16,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// Copies are damaged while clients write, and in some rounds the server is killed right after the first
-// reads. Whole reads, ranges and copies of ranges have the bytes of good copies, and in the end every
-// copy is restored.
+// TestBucketsDamage damages copies while clients write, and kills the server in some rounds right after the first reads.
+// Whole reads, ranges and copies of ranges must return the bytes of good copies, and in the end every copy is restored.
 func TestBucketsDamage(t *testing.T) {
 	t.Parallel()
 	harness.OnEngines(t, []harness.Service{Service()}, harness.InTurn(harness.Both()...), func(t *testing.T, _ harness.Engine, data string, vars ...string) {
@@ -57,7 +56,7 @@ func TestBucketsDamage(t *testing.T) {
 	})
 }
 
-// restored is a workload whose damaged copies are restored before the checks at the end.
+// restored is a workload that restores damaged copies before the final checks.
 type restored struct{ *Workload }
 
 func (r restored) Finish(h *harness.Harness) {
@@ -66,7 +65,7 @@ func (r restored) Finish(h *harness.Harness) {
 	r.Workload.Finish(h)
 }
 
-// damage makes some copies wrong. One copy of each of these bodies stays good.
+// damage damages some copies. One copy of each body stays intact.
 func (b *Workload) damage(h *harness.Harness, choose *rand.Rand) (n int) {
 	h.T.Helper()
 	copies := b.copies(h)
@@ -77,7 +76,7 @@ func (b *Workload) damage(h *harness.Harness, choose *rand.Rand) (n int) {
 		}
 		text, good := sameText(names)
 		if !good || len(text) == 0 {
-			continue // damaged before, or being written
+			continue // already damaged, or still being written
 		}
 		name := names[choose.IntN(len(names))]
 		if choose.IntN(10) == 0 {
@@ -90,7 +89,7 @@ func (b *Workload) damage(h *harness.Harness, choose *rand.Rand) (n int) {
 	return n
 }
 
-// copies returns the files of each body, by its name.
+// copies returns the files of each body, by body name.
 func (b *Workload) copies(h *harness.Harness) map[string][]string {
 	h.T.Helper()
 	all := map[string][]string{}
@@ -100,7 +99,7 @@ func (b *Workload) copies(h *harness.Harness) map[string][]string {
 	return all
 }
 
-// sameText reads files, and reports whether all have the same content.
+// sameText reads files and reports whether their contents are equal.
 func sameText(names []string) (text []byte, same bool) {
 	for i, name := range names {
 		got, err := os.ReadFile(name)
@@ -112,7 +111,7 @@ func sameText(names []string) (text []byte, same bool) {
 	return text, true
 }
 
-// spoil returns another content: bits or a run of bytes are wrong, or it is shorter, longer or empty.
+// spoil returns wrong content: flipped bits, a wrong run of bytes, or a shorter, longer or empty text.
 func spoil(text []byte, choose *rand.Rand) []byte {
 	at := choose.IntN(len(text))
 	switch choose.IntN(6) {
@@ -128,14 +127,14 @@ func spoil(text []byte, choose *rand.Rand) []byte {
 		}
 	case 4:
 		clear(text[at:])
-		text[0] ^= 1 // the rest may have been zeros
+		text[0] ^= 1 // the rest may have been zeros before
 	default:
 		text[at] ^= 1 << choose.IntN(8)
 	}
 	return text
 }
 
-// copyable copies a range of every object into a new one, which has the right bytes.
+// copyable copies a range of every object to a new object and compares the bytes.
 func (s stored) copyable(b *Workload, h *harness.Harness, choose *rand.Rand) {
 	h.T.Helper()
 	for _, key := range slices.Sorted(maps.Keys(s)) {
@@ -154,7 +153,7 @@ func (s stored) copyable(b *Workload, h *harness.Harness, choose *rand.Rand) {
 	}
 }
 
-// restore lets an audit restore all copies, and expects that the copies of each body are the same.
+// restore lets an audit restore all copies, and checks that the copies of each body are equal.
 func (b *Workload) restore(h *harness.Harness) {
 	h.T.Helper()
 	r := binary.Run(h.T, h.Server.Env, "buckets", "audits", "run", "--verify", "--repair")

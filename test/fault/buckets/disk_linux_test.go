@@ -16,9 +16,9 @@ import (
 	"holdfast/test/fault/harness/brokers"
 )
 
-// One of three storage nodes with two copies of each body is full, read-only or gone: no request is
-// refused. If two of them are full or read-only, bodies are refused with 503 or 507, and everything
-// can be read. All are used again as soon as the fault ends.
+// TestBucketsDisks checks that no request is refused when one of three storage nodes with two copies per body is full,
+// read-only or missing. If two are full or read-only, new bodies are refused with 503 or 507, but everything can be read.
+// All nodes are used again as soon as the fault ends.
 func TestBucketsDisks(t *testing.T) {
 	t.Parallel()
 	if !harness.Private(t) {
@@ -83,7 +83,6 @@ func TestBucketsDisks(t *testing.T) {
 	}
 }
 
-// exhaust makes a disk full or read-only.
 func exhaust(d *harness.Disk, choose *rand.Rand) (undo func()) {
 	if choose.IntN(2) == 0 {
 		d.Fill(0)
@@ -93,7 +92,7 @@ func exhaust(d *harness.Disk, choose *rand.Rand) (undo func()) {
 	return func() { remount(d, 0) }
 }
 
-// remount mounts a disk again with flags, when no file is open for writing.
+// remount remounts a disk with flags when no file is open for writing.
 func remount(d *harness.Disk, flags uintptr) {
 	d.T.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -107,7 +106,7 @@ func remount(d *harness.Disk, flags uintptr) {
 	}
 }
 
-// away moves the folder of a node away until the server has noticed, and some time longer.
+// away moves a node's folder away until some time after the server has noticed.
 func (b *Workload) away(h *harness.Harness, n *Node) {
 	h.T.Helper()
 	away := filepath.Join(filepath.Dir(n.Dir), "away")
@@ -117,14 +116,15 @@ func (b *Workload) away(h *harness.Harness, n *Node) {
 	harness.Must(h.T, os.Rename(away, n.Dir))
 }
 
-// The disk of the embedded database is full while clients write: a write that is refused has no event, and each acknowledged one has its event
-// afterwards, in the order of its object, although the relay could not store what it has published.
+// TestBucketsEventsFullDisk fills the disk of the embedded database while clients write. A refused write must have no
+// event. Each acknowledged write gets its event later, in order per object, although the relay could not record which
+// events it had published.
 func TestBucketsEventsFullDisk(t *testing.T) {
 	t.Parallel()
 	if !harness.Private(t) {
 		return
 	}
-	testdb.SQLite(t) // it counts the test
+	testdb.SQLite(t) // counts the test
 	d := harness.NewDisk(t, "64m")
 	b := brokers.NATS(t, describeObject(t))
 	n := notifiedIn(t, filepath.Join(d.Dir, "data"), "", b.URL, "HOLDFAST_LOG__ACCESS=false")

@@ -20,7 +20,7 @@ import (
 	"holdfast/test/fault/harness/brokers"
 )
 
-// describeObject returns the object of an event, and its ETag or what happened to it.
+// describeObject returns the object of an event, and its ETag or the operation.
 func describeObject(t *testing.T) brokers.Describe {
 	return func(header func(string) string, data []byte) (key, what string) {
 		var body struct {
@@ -53,12 +53,12 @@ func describeObject(t *testing.T) brokers.Describe {
 	}
 }
 
-// notified is a server with a bucket whose events are published.
+// notified is a server with a bucket that publishes events.
 type notified struct {
 	t    *testing.T
 	s    *binary.Server
 	c    *buckets.Client
-	n    int // of writes
+	n    int // number of writes
 	want map[string][]string
 }
 
@@ -67,7 +67,6 @@ func newNotified(t *testing.T, database, url string, vars ...string) *notified {
 	return notifiedIn(t, testdb.SQLite(t), database, url, vars...)
 }
 
-// notifiedIn is newNotified with a data folder.
 func notifiedIn(t *testing.T, data, database, url string, vars ...string) *notified {
 	t.Helper()
 	vars = append(vars, "HOLDFAST_BUCKETS__DATABASE_URL="+database, "HOLDFAST_BUCKETS__DESTINATIONS__MQ__URL="+url)
@@ -90,7 +89,7 @@ func (n *notified) send(status int, method, target, body string) {
 	}
 }
 
-// write writes three objects a number of times, and deletes one of them each time.
+// write writes three objects several times and deletes one of them each time.
 func (n *notified) write(times int) {
 	n.t.Helper()
 	for range times {
@@ -105,7 +104,7 @@ func (n *notified) write(times int) {
 	}
 }
 
-// awaitPublished waits until so many events were published, and returns their number.
+// awaitPublished waits until at least this number of events has been published, and returns the actual number.
 func (n *notified) awaitPublished(least int) (count int) {
 	n.t.Helper()
 	// The relay waits up to a minute after a failure.
@@ -120,8 +119,8 @@ func (n *notified) awaitPublished(least int) (count int) {
 
 var publishedEvents = regexp.MustCompile(`(?m)^holdfast_outbox_events_total\{service="buckets/mq"\} (\d+)$`)
 
-// The broker of a bucket is away while clients write, and later it has lost its topic. No write is refused, no event is set
-// aside, and all events arrive in the order of each object.
+// TestBucketsBrokers disconnects a bucket's broker while clients write, and later deletes its topic. No write is
+// refused, no event is set aside, and all events arrive in order per object.
 func TestBucketsBrokers(t *testing.T) {
 	t.Parallel()
 	opens := map[string]func(*testing.T, brokers.Describe) *brokers.Broker{"nats": brokers.NATS, "pubsub": brokers.PubSub}
@@ -151,7 +150,7 @@ func TestBucketsBrokers(t *testing.T) {
 
 				b.Lose(func() {
 					before := n.awaitPublished(0)
-					n.write(1) // the server notices it, and creates the topic
+					n.write(1) // the server notices the missing topic and creates it
 					n.awaitPublished(before + 4)
 				})
 				clear(n.want)
@@ -163,7 +162,8 @@ func TestBucketsBrokers(t *testing.T) {
 	}
 }
 
-// outage writes three objects while a fault begins and ends, each by a client of its own, and waits until all events are published.
+// outage writes three objects, each from its own client, while a fault begins and ends. It waits until all events are
+// published.
 func (n *notified) outage(b *brokers.Broker, begin, end func()) {
 	n.t.Helper()
 	const writers = 3
@@ -223,7 +223,8 @@ func (n *notified) outage(b *brokers.Broker, begin, end func()) {
 	}
 }
 
-// The database stops while clients write: each acknowledged write has its event afterwards, in the order of its object.
+// TestBucketsEventsDatabaseStops stops the database while clients write. Each acknowledged write gets its event later,
+// in order per object.
 func TestBucketsEventsDatabaseStops(t *testing.T) {
 	t.Parallel()
 	db := testdb.OwnPostgres(t, testdb.PostgresOptions{})

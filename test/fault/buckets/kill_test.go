@@ -23,10 +23,9 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// A server or its database is killed between the bodies of objects and their rows: bodies are on
-// their nodes, and the database cannot commit. It is also killed at any other moment of a PUT, a
-// multipart upload or a DELETE. Every acknowledged write is there, and bodies that no object has
-// are found and removed.
+// TestBucketsKill kills a server or its database after bodies are stored on their nodes and before the database commits
+// their rows, and at any other moment of a PUT, a multipart upload or a DELETE. Every acknowledged write must exist, and
+// an audit finds and removes bodies without an object.
 func TestBucketsKill(t *testing.T) {
 	t.Parallel()
 	harness.OnEach(t, map[harness.Engine]func(*testing.T){harness.OnSQLite: killBucketsOnSQLite, harness.OnPostgres: killBucketsOnPostgres})
@@ -57,7 +56,6 @@ func killBucketsOnSQLite(t *testing.T) {
 	})
 }
 
-// lockSQLite takes the write lock of a database.
 func lockSQLite(t *testing.T, file string) *sqlite.Conn {
 	t.Helper()
 	conn, err := sqlite.OpenConn(file, sqlite.OpenReadWrite)
@@ -69,7 +67,7 @@ func lockSQLite(t *testing.T, file string) *sqlite.Conn {
 
 // heldWrite is a PUT whose body is on its nodes and whose row cannot be committed.
 //
-// Its account is its own: writers that wait for the database may use all turns but the reserve, which a new client gets.
+// It has a separate account: writers that wait for the database may use all slots except the reserve for new clients.
 type heldWrite struct {
 	of     *Workload
 	client *buckets.Client
@@ -79,7 +77,7 @@ type heldWrite struct {
 	ended  chan struct{}
 }
 
-// newHeldWrite creates the account and its bucket, before the database is locked.
+// newHeldWrite creates the account and its bucket before the database is locked.
 func (b *Workload) newHeldWrite(h *harness.Harness, round int) *heldWrite {
 	h.T.Helper()
 	account := fmt.Sprintf("holder-%d", round)
@@ -94,13 +92,13 @@ func (b *Workload) newHeldWrite(h *harness.Harness, round int) *heldWrite {
 	return w
 }
 
-// connect sends further requests to the present server.
+// connect sends further requests to the current server.
 func (w *heldWrite) connect(h *harness.Harness, key sigv4test.Signer) {
 	h.T.Helper()
 	w.client = &buckets.Client{URL: h.Server.S3URL(), Signer: key, HTTP: h.Client}
 }
 
-// hold sends the PUT while the database is locked, and returns when all copies of its body are there.
+// hold sends the PUT while the database is locked, and waits until all copies of the body are stored.
 func (w *heldWrite) hold(h *harness.Harness) {
 	h.T.Helper()
 	go func() {
@@ -129,13 +127,13 @@ func (w *heldWrite) copies(h *harness.Harness) (n int) {
 	return n
 }
 
-// Check expects the object if it was acknowledged, and removes it.
+// Check requires the object if the write was acknowledged, and deletes it.
 func (w *heldWrite) Check(h *harness.Harness) {
 	h.T.Helper()
 	if w == nil {
 		return
 	}
-	<-w.ended // requests are bounded
+	<-w.ended // requests have a time limit
 	w.connect(h, w.client.Signer)
 	a, err := w.client.Send(h.T.Context(), http.MethodGet, w.target, "")
 	if sum := buckets.MD5Of(a); err != nil || sum != buckets.MD5(w.body) && (w.done || sum != "") {
@@ -171,7 +169,7 @@ func killBucketsOnPostgres(t *testing.T) {
 			if between {
 				held = b.newHeldWrite(h, round)
 				lock := harness.Dial(t, db.URL())
-				defer func() { _ = lock.Close(context.Background()) }() // its server may be killed
+				defer func() { _ = lock.Close(context.Background()) }() // the database may have been killed
 				_, err := lock.Exec(t.Context(), `BEGIN; LOCK TABLE manta_bucket_object IN ACCESS EXCLUSIVE MODE`)
 				harness.Must(t, err)
 				held.hold(h)
@@ -189,17 +187,17 @@ func killBucketsOnPostgres(t *testing.T) {
 	})
 }
 
-// terminateOthers ends the connections of the server without a commit.
+// terminateOthers closes the server's connections without a commit.
 func terminateOthers(t *testing.T, by *pgx.Conn) {
 	t.Helper()
 	_, err := by.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'holdfast%'`)
 	harness.Must(t, err)
 }
 
-// A first start is killed. After the next start the first account has an access key.
+// TestBucketsFirstStart kills a first start. After the next start the first account must have an access key.
 func TestBucketsFirstStart(t *testing.T) {
 	t.Parallel()
-	testdb.SQLite(t) // it counts the test
+	testdb.SQLite(t) // counts the test
 	seed := harness.Number(t, "FAULT_SEED", rand.Uint64()>>1)
 	for round := range harness.Number(t, "FAULT_ROUNDS", 3) {
 		data, choose := t.TempDir(), rand.New(rand.NewPCG(seed, round))
@@ -207,7 +205,7 @@ func TestBucketsFirstStart(t *testing.T) {
 		cmd.Env = binary.Environ("HOLDFAST_DATA="+data, "HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0")
 		harness.Must(t, cmd.Start())
 		tick := time.NewTicker(time.Millisecond)
-		for begun := time.Now(); time.Since(begun) < harness.Bound; <-tick.C { // then it migrates, and creates the account
+		for begun := time.Now(); time.Since(begun) < harness.Bound; <-tick.C { // then the server migrates and creates the account
 			if _, err := os.Stat(filepath.Join(data, "buckets.db")); err == nil {
 				break
 			}
@@ -215,7 +213,7 @@ func TestBucketsFirstStart(t *testing.T) {
 		tick.Stop()
 		harness.Pause(nil, time.Duration(choose.IntN(400))*time.Millisecond)
 		harness.Must(t, cmd.Process.Kill())
-		_ = cmd.Wait() // it is killed
+		_ = cmd.Wait() // the process was killed
 		s := binary.Start(t, data)
 		s.S3(t) // fails without exactly one key
 		s.Kill()

@@ -20,7 +20,7 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// stored is objects by key, with their bodies.
+// stored maps keys to bodies.
 type stored map[string]string
 
 // store writes objects with bodies on storage nodes: single chunks, several chunks, and a multipart upload.
@@ -45,7 +45,7 @@ func (b *Workload) store(h *harness.Harness) stored {
 	return all
 }
 
-// readable reads all objects and some ranges concurrently. No answer is cut off or wrong.
+// readable reads all objects and some ranges concurrently, and compares the bytes.
 func (s stored) readable(b *Workload, h *harness.Harness) {
 	h.T.Helper()
 	var reading sync.WaitGroup
@@ -65,11 +65,11 @@ func (s stored) readable(b *Workload, h *harness.Harness) {
 			}
 		})
 	}
-	reading.Wait() // requests are bounded
+	reading.Wait() // requests have a time limit
 }
 
-// Each body has one wrong copy: bits are flipped, or the file is cut off, empty, too long, missing,
-// or another body. Readers get the other copy, and an audit restores the wrong copies.
+// TestBucketsWrongBytes damages one copy of each body: it flips bits, or the file is truncated, empty, too long, missing,
+// or contains another body. Readers must get the other copy, and an audit restores the damaged copies.
 func TestBucketsWrongBytes(t *testing.T) {
 	t.Parallel()
 	h, b := newBuckets(t, nodeFolders(t), testdb.SQLite(t))
@@ -81,7 +81,7 @@ func TestBucketsWrongBytes(t *testing.T) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	damaged := map[string]bool{} // bodies
+	damaged := map[string]bool{} // names of bodies
 	for _, name := range names {
 		body := filepath.Base(name)
 		if damaged[body] {
@@ -140,7 +140,7 @@ func TestBucketsWrongBytes(t *testing.T) {
 	b.removeAll(h, all)
 }
 
-// contents reads all files on the nodes. The server may replace files meanwhile.
+// contents reads all files on the nodes. The server may replace files at the same time.
 func (b *Workload) contents(h *harness.Harness) map[string]string {
 	h.T.Helper()
 	all := map[string]string{}
@@ -155,7 +155,7 @@ func (b *Workload) contents(h *harness.Harness) map[string]string {
 	return all
 }
 
-// removeAll deletes the objects and expects that only files of locked versions are left.
+// removeAll deletes the objects and checks that only the files of locked versions remain.
 func (b *Workload) removeAll(h *harness.Harness, all stored) {
 	h.T.Helper()
 	for key := range all {
@@ -164,8 +164,8 @@ func (b *Workload) removeAll(h *harness.Harness, all stored) {
 	b.audited(h, b.locked)
 }
 
-// The third node is a bucket of another server, behind a network that is slow and then silent.
-// Readers and writers use the file nodes.
+// TestBucketsSlowNode uses a bucket on another server as the third node, behind a network that becomes slow and then
+// silent. Readers and writers must use the file nodes.
 func TestBucketsSlowNode(t *testing.T) {
 	t.Parallel()
 	other := binary.Start(t, testdb.SQLite(t), "HOLDFAST_LOG__ACCESS=false")
@@ -190,7 +190,7 @@ func TestBucketsSlowNode(t *testing.T) {
 	}
 	all.readable(b, h)
 	far.Silence()
-	all.readable(b, h) // after 10 seconds for those that asked the silent node first
+	all.readable(b, h) // takes 10 seconds for readers that ask the silent node first
 	for i := range 5 {
 		key := fmt.Sprintf("while-silent-%d", i)
 		all[key] = buckets.Body(200+i, 1, 100_000)
@@ -203,7 +203,7 @@ func TestBucketsSlowNode(t *testing.T) {
 		t.Errorf("audit: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	b.removeAll(h, all)
-	if list := remote.want(&harness.Harness{T: t, Server: other, Client: h.Client}, http.StatusOK, http.MethodGet, "/node", "").Body; strings.Count(list, "<Key>") != 1 { // the marker
+	if list := remote.want(&harness.Harness{T: t, Server: other, Client: h.Client}, http.StatusOK, http.MethodGet, "/node", "").Body; strings.Count(list, "<Key>") != 1 { // only the marker is left
 		t.Errorf("left on the remote node: %s", list)
 	}
 }
@@ -220,8 +220,8 @@ func configOf(h *harness.Harness, t *testing.T) string {
 	return ""
 }
 
-// The parent folder of a new node is missing. The server says so, and does not store bodies
-// with fewer copies; it uses the node as soon as the folder is there.
+// TestBucketsMissingFolder checks that the server reports a new node whose parent folder is missing, does not store
+// bodies with fewer copies, and uses the node as soon as the folder exists.
 func TestBucketsMissingFolder(t *testing.T) {
 	t.Parallel()
 	folders := nodeFolders(t)

@@ -15,12 +15,11 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// racers is the number of concurrent writers of a key.
 const racers = 100
 
-// Many clients overwrite, delete and create one key at once, on PostgreSQL at two servers. One of
-// those that create it succeeds, all servers then have the same object, which has the MD5 of its
-// body, and no body is left that no object has.
+// TestBucketsRaces lets many clients overwrite, delete and create one key at the same time, on PostgreSQL through two
+// servers. Exactly one conditional create succeeds. Then all servers return the same object, whose MD5 matches its body,
+// and no body without an object is left.
 func TestBucketsRaces(t *testing.T) {
 	t.Parallel()
 	harness.OnEngines(t, []harness.Service{Service()}, append([]harness.Engine{harness.OnSQLite}, harness.InSoak(harness.OnPostgres)...), func(t *testing.T, e harness.Engine, data string, vars ...string) {
@@ -46,19 +45,19 @@ func TestBucketsRaces(t *testing.T) {
 	})
 }
 
-// race is one key.
+// race is a contended key.
 type race struct {
 	*Workload
 	h   *harness.Harness
 	key string
 }
 
-// body returns a client's body. Every second body goes to storage nodes.
+// body returns a client's body. Every second body is stored on storage nodes.
 func (r *race) body(i int) string {
 	return buckets.Body(i, 1, 100+i%2*(buckets.Inline+1000))
 }
 
-// all sends a request of each client at once and returns the answers.
+// all sends a request from each client at the same time and returns the status codes.
 func (r *race) all(request func(i int) (method, body string, headers []string)) (answers [racers]int) {
 	r.h.T.Helper()
 	var clients sync.WaitGroup
@@ -75,11 +74,11 @@ func (r *race) all(request func(i int) (method, body string, headers []string)) 
 		})
 	}
 	close(start)
-	clients.Wait() // requests are bounded
+	clients.Wait() // requests have a time limit
 	return answers
 }
 
-// current returns the object's MD5, which is the same on all servers; "" if the object is missing.
+// current returns the object's MD5, which must be equal on all servers, or "" if the object does not exist.
 func (r *race) current() (sum string) {
 	r.h.T.Helper()
 	for n := range 2 {
@@ -93,7 +92,7 @@ func (r *race) current() (sum string) {
 	return sum
 }
 
-// bodies returns how many bodies are on storage nodes.
+// bodies returns the number of bodies on storage nodes.
 func (r *race) bodies() int {
 	sum := r.current()
 	for i := range racers {
@@ -104,10 +103,9 @@ func (r *race) bodies() int {
 	return 0
 }
 
-// noObject is the condition that there is no object yet.
 var noObject = []string{"If-None-Match: *"}
 
-// create lets all clients create the object. One succeeds.
+// create lets all clients create the object. Exactly one must succeed.
 func (r *race) create() {
 	r.h.T.Helper()
 	answers := r.all(func(i int) (string, string, []string) { return http.MethodPut, r.body(i), noObject })
@@ -126,7 +124,7 @@ func (r *race) create() {
 	}
 }
 
-// overwrite lets all clients overwrite the object. All succeed.
+// overwrite lets all clients overwrite the object. All must succeed.
 func (r *race) overwrite() {
 	r.h.T.Helper()
 	answers := r.all(func(i int) (string, string, []string) { return http.MethodPut, r.body(i), nil })
@@ -138,7 +136,7 @@ func (r *race) overwrite() {
 	r.isOne(answers, true)
 }
 
-// isOne checks that a successful client wrote the object.
+// isOne checks that the object was written by a successful client.
 func (r *race) isOne(answers [racers]int, exists bool) {
 	r.h.T.Helper()
 	sum := r.current()
@@ -153,7 +151,6 @@ func (r *race) isOne(answers [racers]int, exists bool) {
 	r.h.T.Errorf("the object has the MD5 %q, which no client has written", sum)
 }
 
-// mix lets the clients overwrite, delete and create the object.
 func (r *race) mix() {
 	r.h.T.Helper()
 	answers := r.all(func(i int) (string, string, []string) {
@@ -174,8 +171,7 @@ func (r *race) mix() {
 	r.isOne(answers, false)
 }
 
-// raceInput and raceOutput are a request on the key and its answer. The value is the MD5 of a body,
-// or "".
+// raceInput and raceOutput are a request on the key and its response. The value is the MD5 of a body, or "".
 type (
 	raceInput struct {
 		method, value string
@@ -206,8 +202,7 @@ func raceModel() porcupine.Model {
 	}
 }
 
-// linear lets some clients send series of requests, and looks for an order that explains all
-// answers.
+// linear lets some clients send series of requests and checks that the history is linearizable.
 func (r *race) linear() {
 	r.h.T.Helper()
 	const clients, requests = 8, 12
@@ -253,13 +248,13 @@ func (r *race) linear() {
 			}
 		})
 	}
-	done.Wait() // requests are bounded
+	done.Wait() // requests have a time limit
 	if why := harness.Disorder(raceModel(), all); why != "" && !r.h.T.Failed() {
 		r.h.T.Error(why)
 	}
 }
 
-// The model finds a second winner and an outdated value.
+// TestBucketsRaceModel checks that the model rejects a second winner and an outdated value.
 func TestBucketsRaceModel(t *testing.T) {
 	t.Parallel()
 	put := func(value string, create bool, status int, call, end int64) porcupine.Operation {

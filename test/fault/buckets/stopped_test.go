@@ -17,10 +17,10 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// clientWaits is how long clients such as the SDKs of AWS wait for an answer.
+// clientWaits is the response timeout of clients such as the AWS SDKs.
 const clientWaits = time.Minute
 
-// nodeServer is a server that has a bucket which is a storage node of another server.
+// nodeServer is a server whose bucket is a storage node of another server.
 type nodeServer struct {
 	*harness.Harness
 	*Workload
@@ -49,10 +49,9 @@ func (n *nodeServer) url() string {
 func (n *nodeServer) stop()    { n.Server.Signal(syscall.SIGSTOP) }
 func (n *nodeServer) proceed() { n.Server.Signal(syscall.SIGCONT) }
 
-// The processes of one and then two of three storage nodes are stopped, so that they accept
-// connections and do not respond. Each PUT ends while its client waits: it is stored on other nodes,
-// or refused. Bodies are read from the copies that are left, and all nodes are used again when they
-// respond.
+// TestBucketsStoppedNodes stops the processes of one and then two of three storage nodes, so that they accept
+// connections but do not respond. Each PUT must finish while its client waits: it is stored on other nodes or refused.
+// Bodies are read from the remaining copies, and all nodes are used again when they respond.
 func TestBucketsStoppedNodes(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "TestNodesHang shows it in one process; this one takes a minute or more")
@@ -76,7 +75,7 @@ func TestBucketsStoppedNodes(t *testing.T) {
 	for _, file := range b.files(h) {
 		_, sum, _ := strings.Cut(filepath.Base(file), ",")
 		for key, body := range all {
-			if key != "stored-parts" && buckets.MD5(key) == sum { // each of its parts has nodes of its own
+			if key != "stored-parts" && buckets.MD5(key) == sum { // each part selects its nodes separately
 				here[key] = body
 			}
 		}
@@ -94,10 +93,10 @@ func TestBucketsStoppedNodes(t *testing.T) {
 	}
 	b.removeAll(h, all)
 	for _, n := range []*nodeServer{near, far} {
-		for deadline := time.Now().Add(harness.Bound); ; { // they may still store requests that they received before
+		for deadline := time.Now().Add(harness.Bound); ; { // the nodes may still store requests that they received earlier
 			b.later(h, "buckets", "audits", "run", "--repair")
 			list := n.want(n.Harness, http.StatusOK, http.MethodGet, "/node", "").Body
-			if strings.Count(list, "<Key>") == 1 { // the marker
+			if strings.Count(list, "<Key>") == 1 { // only the marker is left
 				break
 			}
 			if t.Failed() || time.Now().After(deadline) {
@@ -107,7 +106,7 @@ func TestBucketsStoppedNodes(t *testing.T) {
 	}
 }
 
-// putAll writes small and large bodies concurrently, and adds the stored bodies to all.
+// putAll writes small and large bodies concurrently and adds the stored bodies to all.
 func (b *Workload) putAll(h *harness.Harness, all stored, name string, status int) {
 	h.T.Helper()
 	before := len(b.files(h))

@@ -14,9 +14,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// A tenant that takes as much memory as it can, without rate limits, gets no more than the
-// budget, does not affect another tenant, and leaves nothing behind. FAULT_MINUTE does not
-// apply.
+// TestExtensionMemoryBudget checks that a tenant without rate limits cannot use more memory than the budget, does not
+// affect another tenant, and that the memory is freed afterwards. FAULT_MINUTE has no effect.
 //
 //nolint:paralleltest // the garbage collector keeps the limit only if it gets enough CPU
 func TestExtensionMemoryBudget(t *testing.T) {
@@ -28,7 +27,7 @@ func extensionMemoryBudget(t *testing.T, _ harness.Engine, data string, vars ...
 	t.Helper()
 	h := harness.Start(t, 0, data, append(vars, harness.MemoryVar, "HOLDFAST_LOG__LEVEL=error")...)
 	in := NewInstall(t, 1)
-	fillNamespace(h, in, "log", 100, 65_000) // a page of these had 6.5 MB before pages were limited
+	fillNamespace(h, in, "log", 100, 65_000) // before page sizes were limited, a page of these records had 6.5 MB
 	document := `{"schema":{"description":"` + strings.Repeat("x", 65_000) + `"}}`
 	for range 17 { // more than a page
 		WantExt(h, in, http.StatusCreated, ext.Call{Method: http.MethodPost, Path: "/namespaces/settings/schemas", Body: document})
@@ -44,8 +43,7 @@ func extensionMemoryBudget(t *testing.T, _ harness.Engine, data string, vars ...
 	}, func() func() { return startOthersExt(h, 2) })
 }
 
-// startOthersExt writes, reads and lists as an install of another tenant until stop is called. It
-// expects no error.
+// startOthersExt writes, reads and lists as another tenant until stop is called, and fails on any error.
 func startOthersExt(h *harness.Instance, n int) (stop func()) {
 	in := NewInstall(h.T, n)
 	in.Token = tenantToken(h.T, "7e4a4e1c-0000-4000-8000-000000000002", in.ID, map[string]string{"settings": "rw"}, time.Now(), time.Hour)
@@ -76,7 +74,7 @@ func startOthersExt(h *harness.Instance, n int) (stop func()) {
 	return func() {
 		h.T.Helper()
 		end()
-		all.Wait() // requests are bounded
+		all.Wait() // requests have a time limit
 		h.T.Logf("the longest request of another client took %v", longest)
 		if longest == 0 || longest > harness.Patience {
 			h.T.Errorf("requests of another client took up to %v", longest)

@@ -13,15 +13,14 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// A record exists until the millisecond before its expiry. From then on nothing returns or counts
-// it, although it was not swept yet. The server's clock counts, whatever the database's clock
-// says.
+// TestExpiry checks that a record exists until the millisecond before its expiry, and that afterwards nothing returns or
+// counts it, even before it is swept. The server's clock decides, not the database's.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	harness.OnEngines(t, []harness.Service{Service()}, harness.InTurn(harness.OnPostgres, harness.OnSQLite), expiry)
 }
 
-// The quota of the test installs.
+// Quota of the test installs.
 const (
 	fewKeys       = 4
 	fewNamespaces = 2
@@ -51,7 +50,6 @@ func expiry(t *testing.T, _ harness.Engine, data string, vars ...string) {
 	}
 }
 
-// expiryTest reads an install at chosen times.
 type expiryTest struct {
 	*harness.Harness
 	testClock *harness.Clock
@@ -62,23 +60,23 @@ type expiryTest struct {
 // lifetime is the shortest valid lifetime.
 const lifetime = time.Minute
 
-// install creates an install with a token of the server's time.
+// install creates an install whose token uses the server's time.
 func (v *expiryTest) install(n int) *ext.Install {
 	in := NewInstall(v.T, n)
 	in.Token = extToken(v.T, in.ID, map[string]string{"settings": "rw", "log": "rw", "counters": "rw"}, v.begin, time.Hour)
 	return in
 }
 
-// at stops the clock so long after the beginning.
+// at stops the clock at this time after the beginning.
 func (v *expiryTest) at(after time.Duration) { v.testClock.Stop(v.begin.Add(after)) }
 
-// put is a put of a record that lives for a minute.
+// put returns a put of a record that lives for a minute.
 func (v *expiryTest) put(namespace, key string, size int) ext.Call {
 	return ext.Call{Method: http.MethodPut, Path: ext.Place{Namespace: namespace, Key: key}.Path(),
 		Body: fmt.Sprintf(`{"value":%q,"ttlSeconds":%d}`, strings.Repeat("x", size), int(lifetime.Seconds()))}
 }
 
-// seen reads everything that lists records.
+// seen reads everything that lists or counts records.
 func (v *expiryTest) seen() (items, exported int, used sdk.Usage) {
 	v.T.Helper()
 	for _, ns := range []string{"settings", "log", "counters"} {
@@ -138,7 +136,7 @@ func (v *expiryTest) lives() {
 		v.T.Errorf("reads and refused writes have changed something: %v", lines)
 	}
 
-	// Writing the key now creates a new record.
+	// A write to the key now creates a new record.
 	second := callExt(v.Harness, v.in, http.StatusCreated, record(http.MethodPut, `{"value":{"n":1}}`, "If-None-Match", "*"), &meta).Header.Get("ETag")
 	if meta.Revision != 1 || second == first || meta.Expires != nil {
 		v.T.Errorf("written over it: revision %d, tags %s and then %s, expires %v", meta.Revision, first, second, meta.Expires)
@@ -150,8 +148,8 @@ func (v *expiryTest) lives() {
 	callExt(v.Harness, v.in, http.StatusOK, record(http.MethodGet, ""), nil)
 }
 
-// expiryFreesQuota uses up a quota with records that live for a minute. Until they expire one more
-// is refused; afterwards it is accepted.
+// expiryFreesQuota uses up a quota with records that live for a minute. Another record must be refused until they
+// expire, and accepted afterwards.
 func (v *expiryTest) expiryFreesQuota(what string, put func(n int) ext.Call, most int) {
 	v.T.Helper()
 	v.at(0)
@@ -189,12 +187,12 @@ func (v *expiryTest) expiryFreesQuota(what string, put func(n int) ext.Call, mos
 	}
 }
 
-// tokens are valid for half a minute before and after their time, because the clock of the signer
-// may differ.
+// tokens checks that a token is valid for half a minute before and after its time, because the signer's clock may
+// differ.
 func (v *expiryTest) tokens(in *ext.Install) {
 	v.T.Helper()
 	const leeway = 30 * time.Second
-	begin := v.begin.Truncate(time.Second) // the precision of tokens
+	begin := v.begin.Truncate(time.Second) // precision of tokens
 	in.Token = extToken(v.T, in.ID, map[string]string{"settings": "r"}, begin, lifetime)
 	for at, status := range map[time.Time]int{
 		begin.Add(-leeway - time.Millisecond):           http.StatusUnauthorized,

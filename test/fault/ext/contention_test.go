@@ -20,11 +20,11 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// Many clients write the same few records of one install, on two server processes where the engine
-// supports it. Operations on each key are linearizable, a request on several keys is atomic, the
-// feed has every change, nothing is counted twice or missed, and there is no server error.
+// TestExtensionContention lets many clients write the same few records of one install, through two server processes if
+// the engine supports it. Operations on each key must be linearizable and a request on several keys atomic. The feed must
+// contain every change, counters must be exact, and no request gets a server error.
 //
-// FAULT_MINUTE says how long they continue.
+// FAULT_MINUTE sets the duration.
 func TestExtensionContention(t *testing.T) {
 	t.Parallel()
 	harness.OnEngines(t, []harness.Service{Service()}, []harness.Engine{harness.OnSQLite, harness.OnPostgres, harness.OnCitus}, runThrong)
@@ -32,26 +32,26 @@ func TestExtensionContention(t *testing.T) {
 
 const (
 	extContentionPeriod = 1500 * time.Millisecond
-	extContentionMost   = 3 // requests of a client in a wave
+	extContentionMost   = 3 // requests per client and wave
 
-	// So many keys of each namespace are written for so many waves. Then come new keys, whose
-	// first writes also compete.
+	// The clients write this number of keys per namespace for this number of waves. Then they continue with new keys,
+	// so that first writes also compete.
 	extContentionKeys = 3
 	wavesPerKeys      = 5
 )
 
-// extContention is clients that write the same few records of an install.
+// extContention is a group of clients that write the same few records of an install.
 type extContention struct {
 	t      *testing.T
 	client *http.Client
 	base   string
 	start  time.Time
 	in     *ext.Install
-	serial atomic.Int64 // of values
+	serial atomic.Int64 // source of unique values
 
 	mu       sync.Mutex
 	history  map[ext.Place]harness.History
-	acked    map[int64]ext.Change // by their numbers
+	acked    map[int64]ext.Change // by number
 	deleted  int                  // requests and items that may have deleted something
 	counts   []counting
 	pages    []snapshot
@@ -61,14 +61,14 @@ type extContention struct {
 // counting is an acknowledged increment of the shared counter.
 type counting struct{ seq, by, sum int64 }
 
-// snapshot is a page that was read: the state of some keys at a moment after a change.
+// snapshot is a page of records: the state of some keys at a moment after a change.
 type snapshot struct {
 	keys []ext.Place
 	rows map[ext.Place]ext.Row
 	from int64
 }
 
-// openContention migrates and starts servers, which get the requests in turn.
+// openContention starts servers that receive the requests in turn.
 func openContention(t *testing.T, servers int, data string, vars ...string) (*extContention, *harness.Harness) {
 	t.Helper()
 	h := harness.StartContention(t, Service(), servers, data, vars...)
@@ -96,7 +96,7 @@ func runThrong(t *testing.T, e harness.Engine, data string, vars ...string) {
 		c.requests, len(c.in.Feed), len(c.history), len(c.counts), len(c.pages), time.Since(c.start).Round(time.Second))
 }
 
-// burst makes a few requests on the keys of a generation.
+// burst sends a few requests on the keys of a generation.
 func (c *extContention) burst(client, generation int) error {
 	known := map[ext.Place]ext.Row{} // to this client
 	for range 1 + rand.IntN(extContentionMost) {
@@ -107,7 +107,6 @@ func (c *extContention) burst(client, generation int) error {
 	return nil
 }
 
-// hotSpots returns the keys of a generation in a namespace.
 func hotSpots(namespace string, generation int) (all []ext.Place) {
 	for i := range extContentionKeys {
 		all = append(all, ext.Place{Namespace: namespace, Key: fmt.Sprintf("%d-%d", generation, i)})
@@ -115,7 +114,6 @@ func hotSpots(namespace string, generation int) (all []ext.Place) {
 	return all
 }
 
-// next makes a request.
 func (c *extContention) next(client, generation int, known map[ext.Place]ext.Row) error {
 	namespaces := ext.Namespaces()
 	spots := hotSpots(namespaces[rand.IntN(len(namespaces))], generation)
@@ -136,7 +134,7 @@ func (c *extContention) next(client, generation int, known map[ext.Place]ext.Row
 	return r.one(at)
 }
 
-// request is a request of a client and its effect on keys.
+// request is a client's request and its effect on keys.
 type request struct {
 	*extContention
 	client   int
@@ -146,7 +144,6 @@ type request struct {
 	from, to int64
 }
 
-// send sends the request.
 func (r *request) send(c ext.Call) (binary.Answer, error) {
 	r.from = int64(time.Since(r.start))
 	a, err := r.in.Send(r.t.Context(), r.extContention.client, r.base, c)
@@ -160,7 +157,7 @@ func (r *request) send(c ext.Call) (binary.Answer, error) {
 	return a, err
 }
 
-// record adds a request's effect on a key to the history of the key.
+// record adds the effect of a request on a key to the key's history.
 func (r *request) record(at ext.Place, m move, o outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -182,7 +179,7 @@ func (r *request) record(at ext.Place, m move, o outcome) {
 	}
 }
 
-// refused is the error in an answer.
+// refused is the error in a response.
 type refused struct {
 	Error struct {
 		Code    string `json:"code"`
@@ -192,7 +189,7 @@ type refused struct {
 	} `json:"error"`
 }
 
-// read decodes the JSON of an answer, or its error.
+// read decodes the JSON of a response, or its error.
 func read(a binary.Answer, into any) (no *refused, err error) {
 	if a.Status >= http.StatusBadRequest {
 		no = &refused{}
@@ -224,13 +221,12 @@ func (r *request) get(at ext.Place) error {
 	return nil
 }
 
-// outcomeOf decodes a record that was read.
 func outcomeOf(w *ext.Record) (outcome, error) {
 	e, err := w.Entry()
 	return outcome{status: http.StatusOK, revision: e.Revision, seq: e.Seq, n: e.Value.N, p: int64(e.Value.P)}, err
 }
 
-// page lists the keys of a generation, which are all read at once.
+// page lists the keys of a generation, which the server must read at one moment.
 func (r *request) page(keys []ext.Place) error {
 	prefix, _, _ := strings.Cut(keys[0].Key, "-")
 	s := snapshot{keys: keys, rows: map[ext.Place]ext.Row{}, from: r.in.Knows()}
@@ -263,7 +259,6 @@ func (r *request) page(keys []ext.Place) error {
 	return nil
 }
 
-// choosePrecondition chooses a precondition for a key.
 func (r *request) choosePrecondition(at ext.Place) movePrecondition {
 	known := r.known[at]
 	switch n := rand.IntN(6); {
@@ -275,7 +270,6 @@ func (r *request) choosePrecondition(at ext.Place) movePrecondition {
 	return movePrecondition{}
 }
 
-// say adds a precondition to an item.
 func (g movePrecondition) say(item map[string]any) {
 	switch g.name {
 	case "ifRevision":
@@ -287,7 +281,6 @@ func (g movePrecondition) say(item map[string]any) {
 
 func etag(seq int64) string { return strconv.Quote(strconv.FormatInt(seq, 10)) }
 
-// item returns the members of a put or an increment.
 func (m *move) item() map[string]any {
 	if m.kind == "increment" {
 		return map[string]any{"pointer": "/n", "by": m.value, "create": true}
@@ -295,12 +288,11 @@ func (m *move) item() map[string]any {
 	return map[string]any{"value": map[string]any{"n": m.value}}
 }
 
-// move chooses an operation for a key.
 func (r *request) move(at ext.Place, kinds ...string) move {
 	m := move{kind: kinds[rand.IntN(len(kinds))], precondition: r.choosePrecondition(at)}
 	switch m.kind {
 	case "put":
-		m.value = r.serial.Add(1) << 16 // more than increments add
+		m.value = r.serial.Add(1) << 16 // increments add less than this step
 	case "patch":
 		m.value = r.serial.Add(1)
 	case "increment":
@@ -356,7 +348,6 @@ func (r *request) one(at ext.Place) error {
 	return r.done(at, m, &res)
 }
 
-// done records a result.
 func (r *request) done(at ext.Place, m move, res *ext.Result) (err error) {
 	o := outcome{status: http.StatusOK, revision: res.Revision}
 	if res.Existed != nil {
@@ -376,7 +367,6 @@ func (r *request) done(at ext.Place, m move, res *ext.Result) (err error) {
 	return nil
 }
 
-// bulk puts several keys.
 func (r *request) bulk(spots []ext.Place) error {
 	var items []any
 	for _, at := range spots {
@@ -393,7 +383,7 @@ func (r *request) bulk(spots []ext.Place) error {
 	return r.all(a, "items")
 }
 
-// batch does several things in both namespaces, often twice with one key.
+// batch sends operations in both namespaces, often two on the same key.
 func (r *request) batch(generation int) error {
 	var ops []any
 	for _, ns := range ext.Namespaces() {
@@ -424,8 +414,7 @@ func (r *request) batch(generation int) error {
 	return r.all(a, "results")
 }
 
-// all records the effects of a request on its keys: all of them at once, or the error of the item
-// that failed.
+// all records the effects of a request on its keys: all at the same moment, or the error of the item that failed.
 func (r *request) all(a binary.Answer, list string) error {
 	lists := map[string]json.RawMessage{}
 	no, err := read(a, &lists)
@@ -458,7 +447,7 @@ func (r *request) all(a binary.Answer, list string) error {
 	return d.Together()
 }
 
-// count increments the shared counter by a request that is sent twice at once.
+// count increments the shared counter with a request that is sent twice at the same time.
 func (r *request) count() error {
 	by := 1 + rand.Int64N(9)
 	m := move{kind: "increment", value: by}
@@ -507,7 +496,7 @@ func (r *request) count() error {
 	return err
 }
 
-// settle reads the final state and compares it with the feed and all answers.
+// settle compares the final state with the feed and all responses.
 func (c *extContention) settle(h *harness.Harness) {
 	c.t.Helper()
 	there := entriesOf(h, c.in)
@@ -544,7 +533,7 @@ func (c *extContention) settle(h *harness.Harness) {
 func (c *extContention) snapshots() {
 	c.t.Helper()
 	slices.SortFunc(c.pages, func(a, b snapshot) int { return int(a.from - b.from) })
-	at := map[int64][]int{} // pages by the change from which the search starts
+	at := map[int64][]int{} // pages, by the change at which the search starts
 	for i, s := range c.pages {
 		at[s.from] = append(at[s.from], i)
 	}
@@ -570,7 +559,7 @@ func (c *extContention) snapshots() {
 	}
 }
 
-// is reports whether the page has these records.
+// is reports whether the page contains these records.
 func (s *snapshot) is(rows map[ext.Place]ext.Row) bool {
 	for _, at := range s.keys {
 		if rows[at] != s.rows[at] {

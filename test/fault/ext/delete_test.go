@@ -21,14 +21,14 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// A command that deletes a tenant is killed again and again. In the end no table has rows of the
-// tenant, and another tenant could write all the time.
+// TestKilledDeletion repeatedly kills a command that deletes a tenant. In the end no table contains rows of the tenant,
+// and another tenant could write all the time.
 func TestKilledDeletion(t *testing.T) {
 	t.Parallel()
 	harness.OnEngines(t, []harness.Service{Service()}, harness.InTurn(harness.OnPostgres, harness.OnSQLite), killedDeletion)
 }
 
-// victim is the deleted tenant; extTenant is not deleted.
+// victim is the deleted tenant; harness.ExtTenant is not deleted.
 const victim = "7e4a4e1c-0000-4000-8000-000000000002"
 
 func killedDeletion(t *testing.T, e harness.Engine, data string, vars ...string) {
@@ -55,7 +55,7 @@ func killedDeletion(t *testing.T, e harness.Engine, data string, vars ...string)
 	partial, seed := 0, harness.Number(t, "FAULT_SEED", rand.Uint64()>>1)
 	choose := rand.New(rand.NewPCG(seed, 0))
 	records := func() int64 { return countOf(t, e, data, vars, "records", "") }
-	enough := int(harness.Number(t, "FAULT_ROUNDS", 3)) // of kills in the middle
+	enough := int(harness.Number(t, "FAULT_ROUNDS", 3)) // kills in the middle of a run
 	for range 20 {
 		if partial == enough || !killed(t, s, append(args, "--yes"), records, time.Duration(choose.IntN(20))*time.Millisecond) {
 			break
@@ -85,7 +85,7 @@ func killedDeletion(t *testing.T, e harness.Engine, data string, vars ...string)
 	}
 }
 
-// held is a command's output about a tenant.
+// held is the command's report about a tenant.
 type held struct{ Installs, Records, Bytes, Schemas, Changes, Answers, Tokens int64 }
 
 func left(t *testing.T, s *binary.Server, args []string) (h held) {
@@ -121,7 +121,7 @@ func fillForDeletion(t *testing.T, s *binary.Server, in *ext.Install) {
 	s.Verb("ext", "installs", "set", "--tenant", victim, "--install", in.ID, "--namespace", "a=rw", "--namespace", "b=rw")
 }
 
-// writeUntil writes until ctx ends, and returns how often. Every write must succeed.
+// writeUntil writes until ctx ends and returns the number of writes. Every write must succeed.
 func writeUntil(ctx context.Context, t *testing.T, s *binary.Server, in *ext.Install) (n int) {
 	for ; ctx.Err() == nil; n++ {
 		c := ext.Call{Method: http.MethodPut, Path: ext.Place{Namespace: "settings", Key: fmt.Sprint(n % 10)}.Path(), Body: `{"value":1}`}
@@ -134,8 +134,8 @@ func writeUntil(ctx context.Context, t *testing.T, s *binary.Server, in *ext.Ins
 	return n
 }
 
-// killed starts a command and kills it some time after it has changed a count. It returns false if
-// the command had already finished.
+// killed starts a command and kills it some time after it has changed a count. It returns false if the command had
+// already finished.
 func killed(t *testing.T, s *binary.Server, args []string, count func() int64, after time.Duration) bool {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary.Path(), args...)
@@ -152,7 +152,7 @@ func killed(t *testing.T, s *binary.Server, args []string, count func() int64, a
 		case err := <-ended:
 			return err != nil
 		case <-kill:
-			_ = cmd.Process.Kill() // it may have ended
+			_ = cmd.Process.Kill() // an error means that the process has ended
 			kill = nil
 		case <-tick.C:
 			if kill == nil && count() != before {
@@ -163,7 +163,7 @@ func killed(t *testing.T, s *binary.Server, args []string, count func() int64, a
 	}
 }
 
-// wantDeleting checks that no install can be read or written, and that the error says why.
+// wantDeleting checks that no install can be read or written, and that the error names the reason.
 func wantDeleting(t *testing.T, s *binary.Server, installs []*ext.Install) {
 	t.Helper()
 	for _, in := range installs {
@@ -192,7 +192,6 @@ func rowsOf(t *testing.T, e harness.Engine, data string, vars []string) (all []s
 	return all
 }
 
-// countOf counts the victim's rows of a table.
 func countOf(t *testing.T, e harness.Engine, data string, vars []string, table, and string) (n int64) {
 	t.Helper()
 	sql := `SELECT count(*) FROM ext_storage_` + table + ` WHERE tenant_id = '` + victim + `'` + and

@@ -19,8 +19,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// Requests that are larger than any limit, never end, or end in the middle are refused without
-// being kept in memory, and leave nothing behind. An import keeps the complete steps.
+// TestHostileExtensions checks that the server refuses requests that exceed all limits, never end, or end in the middle,
+// without holding them in memory or storing anything. An import keeps its complete steps.
 func TestHostileExtensions(t *testing.T) {
 	t.Parallel()
 	h := harness.Start(t, 1, testdb.SQLite(t), "HOLDFAST_SERVER__CLIENT_GRACE=5s")
@@ -61,7 +61,7 @@ func TestHostileExtensions(t *testing.T) {
 	WantExt(h, in, http.StatusNotFound, ext.Call{Method: http.MethodGet, Path: record.Path()})
 }
 
-// sendEndless sends bodies of unknown length that never end, until the server refuses them.
+// sendEndless sends endless bodies of unknown length until the server refuses them.
 func sendEndless(h *harness.Instance, in *ext.Install) {
 	h.T.Helper()
 	for path, beginning := range map[string]string{
@@ -88,7 +88,7 @@ func sendEndless(h *harness.Instance, in *ext.Install) {
 	}
 }
 
-// endlessBody is a beginning, then the same text for ever.
+// endlessBody reads as a beginning, followed by the same text forever.
 type endlessBody struct {
 	rest *strings.Reader
 	sent int64
@@ -131,7 +131,7 @@ func sendTruncated(h *harness.Instance, in *ext.Install) {
 			h.T.Errorf("half of %v: %.300q", c, answer)
 		}
 	}
-	// Of the import two steps were complete; the third lacked its end.
+	// Two steps of the import were complete; the third lacked its end.
 	var page struct{ Items []ext.Record }
 	a := WantExt(h, in, http.StatusOK, ext.Call{Method: http.MethodGet, Path: "/namespaces/log/records?limit=100&prefix=line-"})
 	harness.Must(h.T, json.Unmarshal([]byte(a.Body), &page))
@@ -141,9 +141,9 @@ func sendTruncated(h *harness.Instance, in *ext.Install) {
 	WantExt(h, in, http.StatusOK, ext.Call{Method: http.MethodGet, Path: "/namespaces/settings/records"})
 }
 
-// Clients read exports slowly or not at all, others interrupt and resume them, and full namespaces
-// are listed and large imports sent at the same time. The memory stays small, others are served,
-// and resumed exports are complete.
+// TestExtensionMemory checks that memory use stays small and other clients are served while clients read exports slowly
+// or not at all, interrupt and resume exports, list full namespaces and send large imports. Resumed exports must be
+// complete.
 func TestExtensionMemory(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it takes a minute or more")
@@ -154,7 +154,7 @@ func extensionMemory(t *testing.T, _ harness.Engine, data string, vars ...string
 	t.Helper()
 	const keys, size, stalled, listing, importing = 3000, 4000, 24, 3, 2
 	h := harness.Start(t, 1, data, append(vars, "HOLDFAST_SERVER__CLIENT_GRACE=2s")...)
-	h.Client.Timeout = 4 * harness.Bound // imports take long
+	h.Client.Timeout = 4 * harness.Bound // imports are slow
 	in := NewInstall(t, 1)
 	fillNamespace(h, in, "settings", keys, size)
 	beside := h.StartOthers(1)
@@ -162,7 +162,7 @@ func extensionMemory(t *testing.T, _ harness.Engine, data string, vars ...string
 	for range stalled {
 		conn := h.Dial(4 << 10)
 		harness.Must(t, conn.SetDeadline(time.Now().Add(harness.Bound)))
-		clients.Go(func() { // and reads only the first line
+		clients.Go(func() { // reads only the status line
 			_, err := conn.Write(WireExt(h, in, ext.Call{Method: http.MethodGet, Path: "/export"}))
 			answer := make([]byte, len("HTTP/1.1 200"))
 			if err == nil {
@@ -185,9 +185,9 @@ func extensionMemory(t *testing.T, _ harness.Engine, data string, vars ...string
 		clients.Go(func() { importAll(h, other, keys/4, size) })
 	}
 	clients.Go(func() { exportInParts(h, in, keys) })
-	clients.Wait() // requests are bounded
+	clients.Wait() // requests have a time limit
 	beside.Stop()
-	// A blocked piece of 16 KiB has 16 s and three times the grace: see TestStalledReaders.
+	// A blocked chunk of 16 KiB is allowed 16 s plus three times the grace; see TestStalledReaders.
 	h.Server.AwaitLong(2*harness.Bound, "/metrics", func(_ int, body string) bool { return harness.Loaded(body) == 0 })
 	peak := h.Resident("VmHWM")
 	t.Logf("%d MB at the peak", peak>>20)
@@ -196,7 +196,7 @@ func extensionMemory(t *testing.T, _ harness.Engine, data string, vars ...string
 	}
 }
 
-// countValues counts the records of a namespace, page by page, with their values.
+// countValues counts the records of a namespace page by page, reading their values.
 func countValues(h *harness.Instance, in *ext.Install, namespace string) (n int) {
 	for cursor := ""; ; {
 		a, err := in.Send(h.T.Context(), h.Client, h.Server.URL, ext.Call{Method: http.MethodGet, Path: "/namespaces/" + namespace + "/records?limit=100&values=true" + cursor})
@@ -213,17 +213,17 @@ func countValues(h *harness.Instance, in *ext.Install, namespace string) (n int)
 	}
 }
 
-// importAll imports records in one request, and generates the body while sending it.
+// importAll imports records in one request and generates the body while sending it.
 func importAll(h *harness.Instance, in *ext.Install, keys, size int) {
 	body, lines := io.Pipe()
 	go func() {
 		value := strings.Repeat("x", size)
 		for i := range keys {
 			if _, err := fmt.Fprintf(lines, `{"namespace":"log","key":"%06d","value":%q}`+"\n", i, value); err != nil {
-				break // the server has refused it
+				break // the server refused the import
 			}
 		}
-		_, _ = fmt.Fprintf(lines, `{"complete":true,"records":%d}`+"\n", keys) // likewise
+		_, _ = fmt.Fprintf(lines, `{"complete":true,"records":%d}`+"\n", keys) // fails only if the server refused the import
 		lines.Close()
 	}()
 	req, err := in.Request(h.T.Context(), h.Server.URL, ext.Call{Method: http.MethodPost, Path: "/import", Body: "?"})
@@ -244,8 +244,7 @@ func importAll(h *harness.Instance, in *ext.Install, keys, size int) {
 	}
 }
 
-// exportInParts exports everything, and interrupts and resumes the export at the last cursor again
-// and again.
+// exportInParts exports everything. It repeatedly interrupts the export and resumes it at the last cursor.
 func exportInParts(h *harness.Instance, in *ext.Install, keys int) {
 	seen := map[string]bool{}
 	for cursor, pieces := "", 0; ; pieces++ {
@@ -281,11 +280,11 @@ func exportPart(h *harness.Instance, in *ext.Install, path string, seen map[stri
 	if resp.StatusCode != http.StatusOK {
 		return false, "", fmt.Errorf("%s", resp.Status)
 	}
-	page := map[string]bool{} // after the last cursor
+	page := map[string]bool{} // records after the last cursor
 	for text := bufio.NewScanner(resp.Body); lines > 0 && text.Scan(); lines-- {
 		var line struct {
 			Key, Cursor string
-			Export      int // the version in the first line
+			Export      int // version, in the first line
 			Complete    bool
 		}
 		if err := json.Unmarshal(text.Bytes(), &line); err != nil {

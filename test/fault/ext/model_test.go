@@ -9,39 +9,37 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// keyState is the state of a key.
 type keyState struct {
-	revision int64 // 0: no record
-	seq      int64 // of the change that wrote it
-	n        int64 // its number, which no put sends twice
+	revision int64 // 0 if there is no record
+	seq      int64 // change that wrote the record
+	n        int64 // unique number of the put
 	p        int64 // set by a patch
-	last     int64 // the newest change of the key that any client has seen
+	last     int64 // newest change of the key that any client has seen
 }
 
 // move is the effect of a request on a key.
 type move struct {
-	kind         string // "put", "patch", "increment", "delete", "get", or "check", which is a get without the value
-	value        int64  // the number of a put, the patched value, or the increment
+	kind         string // "put", "patch", "increment", "delete", "get", or "check", a get without the value
+	value        int64  // number of a put, patched value, or increment
 	precondition movePrecondition
 }
 
-// movePrecondition is the precondition of a request: "" for none, else the name of the member and
-// its value.
+// movePrecondition is the precondition of a request: a member name and its value, or "" for none.
 type movePrecondition struct {
-	name  string // "ifRevision", "ifMatch"
-	value int64  // a revision, a change
+	name  string // "ifRevision" or "ifMatch"
+	value int64  // revision or change
 }
 
-// outcome is the answer to a move.
+// outcome is the response to a move.
 type outcome struct {
-	status        int // of the request, or of the item that failed
+	status        int // status of the request or of the failed item
 	revision, seq int64
-	n, p          int64 // of a get, and n of an increment
-	current       int64 // of an error
-	existed       int   // of a delete: 1, or -1 if there was no record; 0: unknown
+	n, p          int64 // from a get; an increment returns only n
+	current       int64 // from an error
+	existed       int   // from a delete: 1, -1 if there was no record, 0 if unknown
 }
 
-// step reports whether a server in state c may answer a move with o, and returns its next state.
+// step reports whether a server in state c may answer a move with o, and returns the next state.
 func (c keyState) step(m move, o outcome) (bool, keyState) {
 	failed := 0
 	switch {
@@ -94,7 +92,6 @@ func keyModel() porcupine.Model {
 	}
 }
 
-// happened adds a move to a history.
 func happened(h *harness.History, client int, from, to int64, m move, o outcome) {
 	*h = append(*h, porcupine.Operation{ClientId: client, Input: m, Call: from, Output: o, Return: to, Metadata: len(*h)})
 }
@@ -164,7 +161,7 @@ var keyHistories = map[string]struct {
 	}},
 }
 
-// The model accepts exactly the answers that a server may give.
+// TestKeyModel checks that the model accepts correct histories and rejects each wrong response.
 func TestKeyModel(t *testing.T) {
 	t.Parallel()
 	for name, c := range keyHistories {

@@ -16,11 +16,10 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// A client that waits for changes is answered when the server stops, and the server does not wait
-// for it.
+// TestPollsAtStop checks that the server answers clients that wait for changes when it stops, and does not wait for them.
 func TestPollsAtStop(t *testing.T) {
 	t.Parallel()
-	const polls = 40 // more than there are slots, and no more than slots and queue together
+	const polls = 40 // more than the slots, but no more than slots and queue together
 	h := harness.Start(t, 0, testdb.SQLite(t), "HOLDFAST_SERVER__MAX_REQUESTS=25", "HOLDFAST_EXTSTORAGE__CHANGES_POLL_INTERVAL=1h")
 	in := NewInstall(t, 1)
 	h.Client.Timeout = 2 * time.Minute
@@ -33,26 +32,26 @@ func TestPollsAtStop(t *testing.T) {
 			}
 		})
 	}
-	// Each reads once, and again when it has released its slot.
+	// Each poll reads once, and again after it has released its slot.
 	h.Server.AwaitMetric(fmt.Sprintf(`holdfast_db_statement_duration_seconds_count{engine="sqlite",outcome="ok",service="extstorage",statement="ext.changes"} %d`, 2*polls))
-	WantExt(h, in, http.StatusOK, ext.Call{Method: http.MethodGet, Path: "/usage"}) // others still get slots
+	WantExt(h, in, http.StatusOK, ext.Call{Method: http.MethodGet, Path: "/usage"}) // other requests still get slots
 	start := time.Now()
 	h.Server.Signal(syscall.SIGTERM)
-	asking.Wait() // requests are bounded
+	asking.Wait() // requests have a time limit
 	harness.Ended(&harness.Harness{T: t, Server: h.Server})
 	if took := time.Since(start); took > harness.Bound/3 {
 		t.Errorf("it took %v", took)
 	}
 }
 
-// A client that waits for changes is notified of changes by another process. While the database is
-// unavailable it is told to retry, and it misses nothing.
+// TestPollsThroughOutage checks that a client that waits for changes is notified of changes by another process. While
+// the database is unavailable the client is asked to retry, and it misses no change.
 func TestPollsThroughOutage(t *testing.T) {
 	t.Parallel()
 	db := testdb.PostgresDatabase(t)
 	n := harness.NewNetwork(t, db)
 	slow := []string{"HOLDFAST_EXTSTORAGE__DATABASE_POOL_CONNECTION_TIMEOUT=" + harness.DbPatience.String(), "HOLDFAST_EXTSTORAGE__DATABASE_STATEMENT_TIMEOUT=" + harness.DbPatience.String()}
-	const alone = "HOLDFAST_BUCKETS__ENABLED=false" // each has a folder of its own
+	const alone = "HOLDFAST_BUCKETS__ENABLED=false" // each server needs a separate folder for buckets
 	near := harness.Start(t, 0, t.TempDir(), append(harness.Settings([]harness.Service{Service()}, "DATABASE_URL", db), alone)...)
 	far := harness.Start(t, 0, t.TempDir(), append(append(slow, alone), harness.Settings([]harness.Service{Service()}, "DATABASE_URL", n.URL)...)...)
 	in := NewInstall(t, 1)
@@ -78,7 +77,7 @@ func TestPollsThroughOutage(t *testing.T) {
 		}
 	}
 	hears(0)
-	for since, away := range []func(){n.Cut, func() {}} { // the connections are closed, or the notifications are lost
+	for since, away := range []func(){n.Cut, func() {}} { // connections closed, or notifications lost
 		n.Silence()
 		away()
 		a, took := poll(int64(since) + 1)

@@ -16,14 +16,14 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// Many clients write and delete at the limits of an install, on two server processes where the
-// engine supports it. No quota is ever exceeded, and nothing is refused that would have fit.
+// TestQuotaEdge lets many clients write and delete at an install's limits, through two server processes if the engine
+// supports it. No quota may ever be exceeded, and no write that fits may be refused.
 func TestQuotaEdge(t *testing.T) {
 	t.Parallel()
 	harness.OnEngines(t, []harness.Service{Service()}, []harness.Engine{harness.OnSQLite, harness.OnPostgres, harness.OnCitus}, quotaEdge)
 }
 
-// The quota of the install. The test reaches all three limits.
+// Quota of the install. The test reaches all three limits.
 const (
 	edgeKeys       = 6
 	edgeNamespaces = 3
@@ -34,29 +34,28 @@ const (
 	edgePeriod  = 250 * time.Millisecond
 )
 
-// edge is clients that write at the limits.
+// edge is a group of clients that write at the limits.
 type edge struct {
 	*extContention
 	wmu     sync.Mutex
-	sizes   map[int64]int64 // of stored values, by change number
-	sent    map[int64]int64 // time when the request of a change was sent
-	ends    map[int64]bool  // the change was the last of its transaction
+	sizes   map[int64]int64 // size of the stored value, by change
+	sent    map[int64]int64 // time when the request was sent, by change
+	ends    map[int64]bool  // changes that were the last of their transaction
 	refused []overQuota
 }
 
-// sized is a put of so many bytes.
 type sized struct {
 	ext.Place
 	bytes int64
 }
 
-// overQuota is a refusal: the puts exceeded a quota at some moment between a change and the time
-// of the answer.
+// overQuota is a refusal. It is correct if the puts exceeded a quota at some moment between the change from and the
+// time at.
 type overQuota struct {
 	puts []sized
 	what string
 	from int64 // change
-	at   int64 // time
+	at   int64 // time of the response
 }
 
 func quotaEdge(t *testing.T, on harness.Engine, data string, vars ...string) {
@@ -85,7 +84,6 @@ func quotaEdge(t *testing.T, on harness.Engine, data string, vars ...string) {
 
 func (e *edge) namespace(n int) string { return fmt.Sprintf("n%d", n) }
 
-// next puts some records, or deletes a record.
 func (e *edge) next() error {
 	ns := e.namespace(rand.IntN(edgeNamespaces + 1))
 	anySpot := func() ext.Place { return ext.Place{Namespace: ns, Key: fmt.Sprint(rand.IntN(2 * edgeKeys))} }
@@ -99,7 +97,7 @@ func (e *edge) next() error {
 	for range 1 + rand.IntN(3) {
 		if put := (sized{anySpot(), int64(100 + rand.IntN(400))}); len(puts) == 0 || put.Place != puts[0].Place && put.Place != puts[len(puts)-1].Place {
 			puts = append(puts, put)
-			items = append(items, map[string]any{"key": put.Key, "value": strings.Repeat("x", int(put.bytes)-4)}) // the quotes, and {} as metadata
+			items = append(items, map[string]any{"key": put.Key, "value": strings.Repeat("x", int(put.bytes)-4)}) // minus two quotes and {} as metadata
 		}
 	}
 	from := e.in.Knows()
@@ -110,7 +108,6 @@ func (e *edge) next() error {
 	return e.record(r, puts, from, a)
 }
 
-// record stores an answer to puts.
 func (e *edge) record(r *request, puts []sized, from int64, a binary.Answer) error {
 	e.wmu.Lock()
 	defer e.wmu.Unlock()
@@ -121,7 +118,7 @@ func (e *edge) record(r *request, puts []sized, from int64, a binary.Answer) err
 		if err := json.Unmarshal([]byte(a.Body), &no); err != nil || no.Error.Code != "BULK_PARTIAL_FAILURE" || no.Error.Cause != "QUOTA_EXCEEDED" {
 			return fmt.Errorf("%d %s", a.Status, a.Body)
 		}
-		what := strings.Fields(no.Error.Message) // the quota of 6 keys in a namespace is used up: …
+		what := strings.Fields(no.Error.Message) // e.g. "the quota of 6 keys in a namespace is used up: …"
 		if len(what) < 5 {
 			return fmt.Errorf("%d %s", a.Status, a.Body)
 		}
@@ -161,7 +158,7 @@ func (e *edge) judge(lines []ext.Change) {
 	met(0)
 	for _, line := range lines {
 		for i := range open {
-			if o := &e.refused[i]; e.sent[line.Seq] > o.at { // an answer before the request was sent cannot have been affected by it
+			if o := &e.refused[i]; e.sent[line.Seq] > o.at { // a change sent after the response cannot explain the refusal
 				e.t.Errorf("refused below the quota: %+v", o)
 				delete(open, i)
 			}
@@ -190,7 +187,7 @@ func (e *edge) judge(lines []ext.Change) {
 	e.t.Logf("%d changes, %d refused: %v", len(lines), len(e.refused), reached)
 }
 
-// after returns the records as they would be with the puts.
+// after returns the records as they would be with the refused puts.
 func (o *overQuota) after(rows map[ext.Place]int64) map[ext.Place]int64 {
 	after := maps.Clone(rows)
 	for _, put := range o.puts {

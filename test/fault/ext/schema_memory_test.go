@@ -16,9 +16,9 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// One tenant registers schemas of the maximum size, activates them and writes with each. The
-// memory of the server stays within the budget of schemas, and a tenant that writes with its own
-// schema is served. The default rate limits apply.
+// TestSchemaMemory lets one tenant register and activate schemas of maximum size and write with each. The server's
+// memory must stay within the schema budget, and another tenant's writes with its own schema are served. The default
+// rate limits apply.
 func TestSchemaMemory(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it takes a minute or more")
@@ -26,14 +26,13 @@ func TestSchemaMemory(t *testing.T) {
 }
 
 const (
-	// schemaMemoryLimit is extstorage.schema_memory in this test: the minimum.
+	// schemaMemoryLimit is the minimum of extstorage.schema_memory.
 	schemaMemoryLimit = 16 << 20
 
 	hostileSchemas = 40
 )
 
-// hostileSchema returns a document whose compiled schema takes 1 to 3 MB, a different one for each
-// i.
+// hostileSchema returns a document whose compiled schema takes 1 to 3 MB. Each i returns a different document.
 func hostileSchema(i int) string {
 	numbers := make([]string, 9_000)
 	for n := range numbers {
@@ -48,7 +47,7 @@ func schemaMemory(t *testing.T, _ harness.Engine, data string, vars ...string) {
 	for i := range hostileSchemas {
 		namespaces[fmt.Sprint("ns", i)] = "rw"
 	}
-	attackers := []*ext.Install{NewInstall(t, 1), NewInstall(t, 2)} // of one tenant: an install has 32 namespaces
+	attackers := []*ext.Install{NewInstall(t, 1), NewInstall(t, 2)} // one tenant with two installs, because an install has 32 namespaces
 	for _, in := range attackers {
 		in.Token = extToken(t, in.ID, namespaces, time.Now(), time.Hour)
 	}
@@ -123,7 +122,6 @@ func setSchema(h *harness.Instance, in *ext.Install, ns, document string) {
 	}
 }
 
-// metric returns the value of a metric without labels.
 func metric(metrics, name string) (n float64) {
 	if found := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(metrics); found != nil {
 		n, _ = strconv.ParseFloat(found[1], 64)

@@ -12,8 +12,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// A server is killed again and again while it removes expired records. In the end each record was
-// removed once, by one change, and the counters are right.
+// TestKilledSweep repeatedly kills a server while it removes expired records. In the end each record must have been
+// removed once, by one change, and the counters are correct.
 func TestKilledSweep(t *testing.T) {
 	t.Parallel()
 	harness.OnEngines(t, []harness.Service{Service()}, harness.InTurn(harness.OnSQLite, harness.OnPostgres), killedSweep)
@@ -38,7 +38,7 @@ func killedSweep(t *testing.T, _ harness.Engine, data string, vars ...string) {
 		callExt(h, in, http.StatusOK, ext.Call{Method: http.MethodPost, Path: "/namespaces/settings/records", Body: ext.JSON(map[string]any{"items": items})}, nil)
 	}
 	checkFeed(h, in, entriesOf(h, in))
-	h.Finish() // before servers that publish events are killed
+	h.Finish() // before killing servers that publish events
 	testClock.Set(time.Hour)
 	for choose, kills := h.Choice(0), 0; ; kills++ {
 		lines := changesOf(h, in, int64(len(in.Feed)))
@@ -54,7 +54,7 @@ func killedSweep(t *testing.T, _ harness.Engine, data string, vars ...string) {
 			h.Server = testClock.Serve(data, vars...)
 		}
 	}
-	checkFeed(h, in, entriesOf(h, in)) // expired, whether swept or not
+	checkFeed(h, in, entriesOf(h, in)) // expired records are not listed, even if not swept yet
 	expired := 0
 	for _, line := range in.Feed {
 		if line.Op == "expire" {

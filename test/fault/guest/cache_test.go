@@ -15,14 +15,14 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// guestUpstream is a catalogue whose calls a test holds and fails.
+// guestUpstream is a catalogue that can delay and fail its responses.
 type guestUpstream struct {
 	*httptest.Server
 	mu    sync.Mutex
 	calls map[string][]time.Time // by property
-	begun chan string            // has the property of each call
+	begun chan string            // receives the property of each call
 
-	hold  atomic.Pointer[chan struct{}] // calls wait for it to be closed; nil: they do not
+	hold  atomic.Pointer[chan struct{}] // calls wait until it is closed; nil if they do not wait
 	fails atomic.Bool
 }
 
@@ -37,7 +37,7 @@ func newGuestUpstream(t *testing.T) *guestUpstream {
 	return u
 }
 
-// holdCalls makes calls wait until release.
+// holdCalls makes calls wait until release is called.
 func (u *guestUpstream) holdCalls() {
 	c := make(chan struct{})
 	u.hold.Store(&c)
@@ -49,7 +49,6 @@ func (u *guestUpstream) release() {
 	}
 }
 
-// ServeHTTP answers GET /PROPERTY.
 func (u *guestUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	property := strings.TrimPrefix(r.URL.Path, "/")
 	u.mu.Lock()
@@ -76,28 +75,26 @@ func (u *guestUpstream) times(property string) []time.Time {
 	return u.calls[property]
 }
 
-// vars are the settings of a server that gets its hotels from the upstream.
+// vars returns the settings of a server that gets its hotels from the upstream.
 func (u *guestUpstream) vars(timeout string) []string {
 	return append(siteOn(true).Upstream(u.URL),
 		"HOLDFAST_GUEST__UPSTREAMS__TIMEOUT="+timeout, "HOLDFAST_GUEST__HOT_TIMEOUT=250ms",
 		"HOLDFAST_SERVER__MAX_REQUESTS=20000")
 }
 
-// reading is the answer of a reader.
 type reading struct {
 	status int
 	cache  string
 	body   string
 }
 
-// read reads a property at a server.
 func (g *guests) read(server int, property string) reading {
 	v := g.browser("", "")
 	status, h, body := v.send(server, http.MethodGet, g.site().Page+property, "", "")
 	return reading{status, h.Get("X-Cache"), body}
 }
 
-// readMany reads a property by n readers at once, at all servers.
+// readMany reads a property with n concurrent readers, spread over all servers.
 func (g *guests) readMany(n int, property string) []reading {
 	all := make([]reading, n)
 	var wait sync.WaitGroup
@@ -108,7 +105,7 @@ func (g *guests) readMany(n int, property string) []reading {
 	return all
 }
 
-// expireView makes an answer old in Redis: it is not fresh any more, and is kept.
+// expireView makes a cached response in Redis stale, but not expired.
 func (g *guests) expireView(property string) {
 	g.t.Helper()
 	if out := g.redis.Must(g.t, "PEXPIRE", "prod:bff-consumer:{cache:"+g.site().Cache+":"+property+":en:EUR}", "500000"); !strings.Contains(out, "1") {
@@ -116,7 +113,7 @@ func (g *guests) expireView(property string) {
 	}
 }
 
-// Many readers of an uncached key, at two processes, cause one upstream call.
+// TestGuestF16 checks that many concurrent readers of an uncached key, at two processes, cause a single upstream call.
 func TestGuestF16(t *testing.T) {
 	t.Parallel()
 	u := newGuestUpstream(t)
@@ -143,8 +140,8 @@ func TestGuestF16(t *testing.T) {
 
 const degradedCache = `holdfast_guest_hot_degraded_total{operation="cache"}`
 
-// alone returns how often the processes cached by themselves: on a busy machine, Redis may
-// not answer in time, and then each of them makes a call.
+// alone returns how often the processes cached without Redis. On a busy machine Redis may not answer in time, and then
+// each process makes a call.
 func (g *guests) alone() (n int) {
 	g.t.Helper()
 	for i := range g.servers {
@@ -153,8 +150,8 @@ func (g *guests) alone() (n int) {
 	return n
 }
 
-// A call of the upstream that takes longer than its deadline is given up: readers get 503,
-// and another call is made only later. An answer in Redis is served instead.
+// TestGuestF16Slow checks that a call to the upstream is abandoned at its deadline: readers get 503, and the next call
+// comes only later. If Redis contains a response, it is served instead.
 func TestGuestF16Slow(t *testing.T) {
 	t.Parallel()
 	u := newGuestUpstream(t)
@@ -171,12 +168,11 @@ func TestGuestF16Slow(t *testing.T) {
 	if n, most := len(u.times(cold)), 1+int(time.Since(start)/time.Second)+g.alone(); n > most {
 		t.Errorf("%d calls in %s", n, time.Since(start))
 	}
-	// The copies in the processes are used for 5 s at most.
+	// The processes use their copies for at most 5 s.
 	g.expireView(known)
 	g.await("a stale answer", func() bool { return g.read(0, known).cache == "STALE" && g.read(1, known).cache == "STALE" })
 }
 
-// await waits until fn returns true.
 func (g *guests) await(what string, fn func() bool) {
 	g.t.Helper()
 	for start := time.Now(); !fn(); time.Sleep(100 * time.Millisecond) {
@@ -186,7 +182,8 @@ func (g *guests) await(what string, fn func() bool) {
 	}
 }
 
-// An upstream that fails is called once a second at most, and readers get the last answer.
+// TestGuestF16Failing checks that a failing upstream is called at most once a second, and that readers get the last
+// response.
 func TestGuestF16Failing(t *testing.T) {
 	t.Parallel()
 	u := newGuestUpstream(t)
@@ -200,7 +197,7 @@ func TestGuestF16Failing(t *testing.T) {
 	g.expireView(known)
 	g.await("a stale answer", func() bool { return g.read(0, known).cache == "STALE" && g.read(1, known).cache == "STALE" })
 	calls := len(u.times(known))
-	for start := time.Now(); len(u.times(known)) < calls+2; time.Sleep(50 * time.Millisecond) { // until the upstream is called twice more
+	for start := time.Now(); len(u.times(known)) < calls+2; time.Sleep(50 * time.Millisecond) { // until two more calls
 		if time.Since(start) > time.Minute {
 			t.Fatal("the upstream is not called again")
 		}
@@ -215,9 +212,9 @@ func TestGuestF16Failing(t *testing.T) {
 			}
 		}
 	}
-	for property, times := range map[string][]time.Time{known: u.times(known)[1:], cold: u.times(cold)} { // the first one succeeded
+	for property, times := range map[string][]time.Time{known: u.times(known)[1:], cold: u.times(cold)} { // the first call succeeded
 		for i := 1; i < len(times) && g.alone() == 0; i++ {
-			// A second passes after a call was answered.
+			// The next call comes a second after the previous response.
 			if d := times[i].Sub(times[i-1]); d < 990*time.Millisecond {
 				t.Errorf("%s: calls %d and %d are %s apart", property, i, i+1, d)
 			}
@@ -227,7 +224,7 @@ func TestGuestF16Failing(t *testing.T) {
 	g.await("a fresh answer", func() bool { return g.read(0, known).cache != "STALE" })
 }
 
-// The process that calls the upstream is killed: another process takes over when the lock ends.
+// TestGuestF16Leader kills the process that calls the upstream. Another process must take over when the lock expires.
 func TestGuestF16Leader(t *testing.T) {
 	t.Parallel()
 	u := newGuestUpstream(t)
@@ -261,8 +258,8 @@ func TestGuestF16Leader(t *testing.T) {
 	}
 }
 
-// A lock that another process has is released neither by the end of a call nor by a failed
-// one: what the call has found is not stored.
+// TestGuestF16Owner checks that a process never releases a lock that another process holds, whether its call succeeds or
+// fails, and that it does not store the result of the call.
 func TestGuestF16Owner(t *testing.T) {
 	t.Parallel()
 	u := newGuestUpstream(t)

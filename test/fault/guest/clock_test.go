@@ -19,7 +19,6 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// atSite sends a request about a handoff to the internal listener of a server.
 func (g *guests) atSite(server int, token, operation string, of guest.Handoff, key string) (status int, text string) {
 	g.t.Helper()
 	url := g.servers[server].Internal()
@@ -28,7 +27,7 @@ func (g *guests) atSite(server int, token, operation string, of guest.Handoff, k
 	return a.Status, a.Body
 }
 
-// clockedTokens returns a token of a booking site from each of the servers, by its clock.
+// clockedTokens returns a booking site's token from each server, dated by the server's clock.
 func (g *guests) clockedTokens() (tokens []string) {
 	g.t.Helper()
 	for _, s := range g.servers {
@@ -41,16 +40,16 @@ func (g *guests) clockedTokens() (tokens []string) {
 	return tokens
 }
 
-// The clocks of three processes differ by ten minutes. Every token is accepted by all of
-// them, of services and of handoffs, until it expires by the clock of the database. Lists
-// and events are in the order of the changes, and the rate limit is that of one process.
+// TestGuestF11 runs three processes whose clocks differ by ten minutes. All processes accept every token, of services
+// and of handoffs, until it expires by the database clock. Lists and events are in the order of the changes, and the rate
+// limit is as high as with one process.
 func TestGuestF11(t *testing.T) {
 	t.Parallel()
 	const perMinute, burst = 60, 20
 	url := testdb.PostgresDatabase(t)
 	hook := newGuestHook(t)
 	off := []time.Duration{-10 * time.Minute, 0, 10 * time.Minute}
-	clocks, brief := make([]*harness.Clock, len(off)), len(off) // a server whose handoffs expire after a second
+	clocks, brief := make([]*harness.Clock, len(off)), len(off) // brief is a server whose handoffs expire after a second
 	g := guestsOf(t, len(off)+1, func(i int, data string, vars []string) *binary.Server {
 		if i == brief {
 			return harness.NewClock(t).Serve(data, append(vars, "HOLDFAST_GUEST__HANDOFF_LIFE=1s")...)
@@ -101,7 +100,7 @@ func TestGuestF11(t *testing.T) {
 			want(http.StatusConflict, j, tokens[i], "consume", good, "b")
 			want(http.StatusGone, j, tokens[i], "consume", late, "a")
 		}
-		events = append(events, "bot_suspected.v1 "+g.site().Handed) // of the same attempt, three times
+		events = append(events, "bot_suspected.v1 "+g.site().Handed) // one attempt, sent three times
 	}
 
 	var added []string
@@ -127,9 +126,9 @@ func TestGuestF11(t *testing.T) {
 	v.compare(2, "after its clock was set back")
 }
 
-// Sessions in memory end by the clock, without a request, and the next ones use their memory. In
-// the soak a million sessions (FAULT_SESSIONS) do so, again and again, for six times FAULT_MINUTE:
-// FAULT_MINUTE=20m are two hours.
+// TestGuestF23 checks that in-memory sessions expire by the clock, without a request, and that new sessions reuse their
+// memory. The soak repeats this with a million sessions (FAULT_SESSIONS) for six times FAULT_MINUTE; FAULT_MINUTE=20m
+// takes two hours.
 func TestGuestF23(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it takes a minute or more")
@@ -185,7 +184,6 @@ func TestGuestF23(t *testing.T) {
 	}
 }
 
-// prefer stores preferences of a visitor.
 func (g *guests) prefer(v *visitor, locale string) {
 	if status, _, text := v.send(0, http.MethodPatch, "/session/preferences", `{"locale":"`+locale+`"}`, ""); status != http.StatusOK {
 		g.t.Errorf("preferences: %d %s", status, text)

@@ -20,15 +20,15 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// The disk of the embedded database is full, and then it is read-only. Changes are refused,
-// reads are not, and a server does not start on it. Afterwards everything works again, nothing
-// that was acknowledged is lost, and a refused change succeeds when it is repeated.
+// TestGuestF22 fills the disk of the embedded database and then makes it read-only. Changes are refused, reads are not,
+// and a server does not start on the disk. Afterwards no acknowledged change is lost, and a refused change succeeds when
+// it is repeated.
 func TestGuestF22(t *testing.T) {
 	t.Parallel()
 	if !harness.Private(t) {
 		return
 	}
-	testdb.SQLite(t) // it counts the test
+	testdb.SQLite(t) // counts the test
 	d := harness.NewDisk(t, "32m")
 	hook := newGuestHook(t)
 	data := filepath.Join(d.Dir, "data")
@@ -40,12 +40,12 @@ func TestGuestF22(t *testing.T) {
 	v := g.visitor("f22")
 	want := map[string][]string{}
 	done := func(event string) { want[v.Session()] = append(want[v.Session()], event) }
-	for round := range min(int(harness.Number(t, "FAULT_ROUNDS", 1)), 4) { // of a wishlist
+	for round := range min(int(harness.Number(t, "FAULT_ROUNDS", 1)), 4) { // the size of a wishlist limits the rounds
 		n := 20 * round
 		done(v.add(n))
 		d.Fill(round)
 		refused := &guest.Change{Call: guest.Call{Method: http.MethodPost, Path: "/wishlist"}}
-		for { // the log file still uses the space that it has
+		for { // the log file still uses its allocated space
 			n++
 			refused.Key, refused.Body = fmt.Sprint("full-", n), g.site().Wish(n)
 			status, h, text := v.send(0, refused.Method, refused.Path, refused.Body, refused.Key)
@@ -85,15 +85,15 @@ func TestGuestF22(t *testing.T) {
 	}
 }
 
-// The file system becomes read-only while the server runs, because the kernel has found an error
-// in it. Changes are refused, reads are not. After a repair nothing that was acknowledged is lost,
-// and a refused change succeeds when it is repeated.
+// TestGuestF22ReadOnly makes the kernel detect a file system error, so that it remounts the file system read-only while
+// the server runs. Changes are refused, reads are not. After a repair no acknowledged change is lost, and a refused
+// change succeeds when it is repeated.
 func TestGuestF22ReadOnly(t *testing.T) {
 	t.Parallel()
 	if !harness.Private(t) {
 		return
 	}
-	testdb.SQLite(t) // it counts the test
+	testdb.SQLite(t) // counts the test
 	d := newErrorDisk(t)
 	hook := newGuestHook(t)
 	data := filepath.Join(d.dir, "data")
@@ -106,7 +106,7 @@ func TestGuestF22ReadOnly(t *testing.T) {
 	v := g.visitor("f22-read-only")
 	want := map[string][]string{}
 	done := func(event string) { want[v.Session()] = append(want[v.Session()], event) }
-	for round := range min(int(harness.Number(t, "FAULT_ROUNDS", 1)), 20) { // of a wishlist
+	for round := range min(int(harness.Number(t, "FAULT_ROUNDS", 1)), 20) { // the size of a wishlist limits the rounds
 		for n := range 3 {
 			done(v.add(4*round + n))
 		}
@@ -131,13 +131,13 @@ func TestGuestF22ReadOnly(t *testing.T) {
 	}
 }
 
-// errorDisk is an ext4 file system in a file, which the kernel makes read-only after an error.
+// errorDisk is an ext4 file system in a file. The kernel makes it read-only after an error.
 type errorDisk struct {
 	t          *testing.T
 	image, dir string
 }
 
-// newErrorDisk skips the test where the system has no loop devices or no ext4.
+// newErrorDisk skips the test if the system lacks loop devices or ext4.
 func newErrorDisk(t *testing.T) *errorDisk {
 	t.Helper()
 	d := &errorDisk{t: t, image: filepath.Join(t.TempDir(), "image"), dir: t.TempDir()}
@@ -176,7 +176,6 @@ func (d *errorDisk) trigger() string {
 	return "/sys/fs/ext4/" + string(device[1]) + "/trigger_fs_error"
 }
 
-// fail makes the file system read-only.
 func (d *errorDisk) fail() {
 	d.t.Helper()
 	harness.Must(d.t, os.WriteFile(d.trigger(), []byte("a test"), 0))
@@ -185,12 +184,12 @@ func (d *errorDisk) fail() {
 	}
 }
 
-// repair checks the file system, and mounts it again.
+// repair checks the file system and mounts it again.
 func (d *errorDisk) repair() {
 	d.t.Helper()
 	harness.Must(d.t, syscall.Unmount(d.dir, 0))
 	out, err := exec.CommandContext(d.t.Context(), "e2fsck", "-p", d.image).CombinedOutput()
-	if exit := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &exit) || exit.ExitCode() > 1) { // 1: errors were corrected
+	if exit := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &exit) || exit.ExitCode() > 1) { // exit status 1: errors were corrected
 		d.t.Fatalf("e2fsck: %v %s", err, out)
 	}
 	harness.Must(d.t, d.mount())

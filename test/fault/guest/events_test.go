@@ -36,21 +36,20 @@ func oneGuestServer(t *testing.T, vars ...string) *guests {
 	return &guests{t: t, profile: site, servers: []*binary.Server{binary.Start(t, data, vars...)}}
 }
 
-// guestHook is a webhook that records events, each once, and refuses some.
+// guestHook is a webhook that records each event once and may refuse events.
 type guestHook struct {
 	*httptest.Server
 
-	begin func(path string) (accept bool) // called with each request
+	begin func(path string) (accept bool) // called for each request
 
 	mu      sync.Mutex
 	refuse  func(e *guestEvent) bool
 	changed chan struct{}
-	again   int // events that were published again
+	again   int // number of events that were published again
 	seen    map[string]bool
-	got     map[string][]string // subjects, by session and in order
+	got     map[string][]string // subjects by session, in order
 }
 
-// guestEvent is an event as the webhook gets it.
 type guestEvent struct {
 	ID, Type, PartitionKey string
 	Data                   struct{ PropertyID, ItemID string }
@@ -62,7 +61,7 @@ func newGuestHook(t *testing.T) *guestHook {
 	h.begin = func(string) bool { return true }
 	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		if err != nil { // of a server that was killed
+		if err != nil { // the server was killed
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
@@ -83,7 +82,7 @@ func newGuestHook(t *testing.T) *guestHook {
 			}
 		}
 		for _, e := range events {
-			if h.seen[e.ID] { // at least once
+			if h.seen[e.ID] { // events are delivered at least once
 				h.again++
 			} else {
 				h.seen[e.ID] = true
@@ -100,21 +99,20 @@ func newGuestHook(t *testing.T) *guestHook {
 	return h
 }
 
-// repeated returns how many events were published again.
 func (h *guestHook) repeated() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.again
 }
 
-// refuses sets the events that the webhook refuses.
+// refuses sets which events the webhook refuses.
 func (h *guestHook) refuses(fn func(e *guestEvent) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.refuse = fn
 }
 
-// await waits until the webhook has exactly the expected events of some sessions.
+// await waits until the webhook has received exactly the expected events of some sessions.
 func (h *guestHook) await(t *testing.T, what string, want map[string][]string) {
 	t.Helper()
 	for guard := time.After(2 * time.Minute); ; {
@@ -132,13 +130,11 @@ func (h *guestHook) await(t *testing.T, what string, want map[string][]string) {
 	}
 }
 
-// add adds a property to the wishlist.
 func (v *visitor) add(n int) (event string) {
 	v.t.Helper()
 	return v.addAt(0, n)
 }
 
-// addAt is add by a server.
 func (v *visitor) addAt(server, n int) (event string) {
 	v.t.Helper()
 	if status, text := v.change(server, http.MethodPost, "/wishlist", v.site().Wish(n)); status != http.StatusCreated {
@@ -148,7 +144,6 @@ func (v *visitor) addAt(server, n int) (event string) {
 	return "wishlist.added.v1 " + v.site().Item(n)
 }
 
-// toggle adds a property to the wishlist, or removes it.
 func (v *visitor) toggle(n int) (event string) {
 	v.t.Helper()
 	if !v.live[v.site().Item(n)] {
@@ -161,14 +156,13 @@ func (v *visitor) toggle(n int) (event string) {
 	return "wishlist.removed.v1 " + v.site().Item(n)
 }
 
-// One event that the webhook always refuses, among many: those of other sessions are
-// published, it is set aside, and the next ones of its session follow. An audited event is
-// tried until it is accepted.
+// TestGuestF3 lets the webhook always refuse one event among many. The events of other sessions are published, the
+// refused event is set aside, and the next events of its session follow. An audited event is retried until accepted.
 func TestGuestF3(t *testing.T) {
 	t.Parallel()
 	const poison = 666
 	hook := newGuestHook(t)
-	tries := 3 // of the audited event, which is more than event_attempts
+	tries := 3 // for the audited event; more than event_attempts
 	hook.refuses(func(e *guestEvent) bool {
 		if strings.HasSuffix(e.Type, "handoff.initiated.v1") && tries > 0 {
 			tries--
@@ -207,8 +201,8 @@ func TestGuestF3(t *testing.T) {
 	hook.await(t, "after a retry", want)
 }
 
-// Old events are deleted while guests are served. The command that does it is killed, and
-// the next one deletes the rest. Nothing that waits, was set aside or is younger is lost.
+// TestGuestF21 deletes old events while guests are served. The command is killed, and the next run deletes the rest.
+// Pending, set-aside and younger events must remain.
 func TestGuestF21(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -237,16 +231,16 @@ func TestGuestF21(t *testing.T) {
 	command.Env = s.Env
 	harness.Must(t, command.Start())
 	for n := 0; count("01") == old; n++ {
-		v.add(n % 100) // while rows are deleted, and so that the loop waits for the server
+		v.add(n % 100) // changes during the deletion; also paces this loop
 		v.change(0, http.MethodDelete, "/wishlist/"+g.site().Item(n%100), "")
 		delete(v.live, g.site().Item(n%100))
 	}
 	harness.Must(t, command.Process.Kill())
-	_ = command.Wait() // killed, or it was faster
+	_ = command.Wait() // killed or already finished
 	t.Logf("%d of %d rows were left after the kill", count("01"), old)
 	v.add(500)
 	r := binary.Run(t, s.Env, "guest", "jobs", "run", "events")
-	for start := time.Now(); r.Status != 0 && time.Since(start) < harness.Bound && strings.Contains(r.Stderr, "another process runs this job"); { // PostgreSQL has not noticed yet
+	for start := time.Now(); r.Status != 0 && time.Since(start) < harness.Bound && strings.Contains(r.Stderr, "another process runs this job"); { // PostgreSQL has not noticed the kill yet
 		r = binary.Run(t, s.Env, "guest", "jobs", "run", "events")
 	}
 	if r.Status != 0 || !strings.Contains(r.Stdout, "deleted") {

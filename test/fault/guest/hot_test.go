@@ -22,15 +22,14 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// guests are processes of the guest service that share a database and a Redis.
+// guests is a group of guest processes that share a database and Redis.
 type guests struct {
 	t       *testing.T
-	profile *guest.Profile // nil: guest.HotelSearch
+	profile *guest.Profile // nil for guest.HotelSearch
 	redis   *testdb.RedisServer
 	servers []*binary.Server
 }
 
-// site returns the profile of the processes.
 func (g *guests) site() *guest.Profile {
 	if g.profile == nil {
 		return guest.HotelSearch
@@ -38,13 +37,12 @@ func (g *guests) site() *guest.Profile {
 	return g.profile
 }
 
-// newGuests starts n processes.
 func newGuests(t *testing.T, n int, vars ...string) *guests {
 	t.Helper()
 	return guestsOf(t, n, func(_ int, data string, vars []string) *binary.Server { return binary.Start(t, data, vars...) }, vars...)
 }
 
-// guestsOf has n processes that a function starts.
+// guestsOf starts n processes with a function.
 func guestsOf(t *testing.T, n int, start func(i int, data string, vars []string) *binary.Server, vars ...string) *guests {
 	t.Helper()
 	g := &guests{t: t, profile: siteOn(true), redis: testdb.OwnRedis(t, "--maxmemory-policy", "noeviction")}
@@ -63,17 +61,16 @@ func guestsOf(t *testing.T, n int, start func(i int, data string, vars []string)
 	return g
 }
 
-// visitor is a browser.
 type visitor struct {
 	*guests
 	guest.Visitor
 	name   string
 	keys   int
-	live   map[string]bool // the wishlist, by property
-	repeat *guest.Change   // the last change
+	live   map[string]bool // wishlist by property
+	repeat *guest.Change   // last change
 }
 
-// visitor returns a browser whose session has begun.
+// visitor returns a browser with a session.
 func (g *guests) visitor(name string) *visitor {
 	g.t.Helper()
 	v := g.browser(name, "")
@@ -81,17 +78,16 @@ func (g *guests) visitor(name string) *visitor {
 	return v
 }
 
-// browser returns a browser with the cookie of a session; "": none has begun.
+// browser returns a browser with a session cookie, or without a session if the cookie is "".
 func (g *guests) browser(name, cookie string) *visitor {
 	return &visitor{guests: g, Visitor: guest.Visitor{HTTP: stormClient, Cookie: cookie}, name: name, live: map[string]bool{}}
 }
 
-// ask sends a request to a server.
 func (v *visitor) ask(server int, c guest.Call) (binary.Answer, error) {
 	return v.Send(v.t.Context(), v.servers[server%len(v.servers)].URL, c)
 }
 
-// send sends a request that is answered.
+// send sends a request and fails if there is no response.
 func (v *visitor) send(server int, method, path, body, key string) (status int, h http.Header, text string) {
 	a, err := v.ask(server, guest.Call{Method: method, Path: path, Body: body, Key: key})
 	if err != nil {
@@ -119,11 +115,10 @@ func (v *visitor) patiently(server int, r *guest.Change) (status int, text strin
 		if !guest.IsInFlight(a) {
 			return a.Status, a.Body
 		}
-		time.Sleep(20 * time.Millisecond) // as Retry-After says, but sooner
+		time.Sleep(20 * time.Millisecond) // sooner than Retry-After asks for
 	}
 }
 
-// list reads the wishlist.
 func (v *visitor) list(server int) (properties []string, more bool) {
 	status, _, text := v.send(server, http.MethodGet, "/wishlist", "", "")
 	var page struct {
@@ -148,7 +143,7 @@ func (v *visitor) compare(server int, what string) {
 	}
 }
 
-// step sends a random request and compares its answer with the model.
+// step sends a random request and compares the response with the model.
 func (v *visitor) step(random *rand.Rand, what string) {
 	server, n := random.IntN(len(v.servers)), random.IntN(8)
 	switch random.IntN(4) {
@@ -180,9 +175,9 @@ func (v *visitor) step(random *rand.Rand, what string) {
 	v.compare(random.IntN(len(v.servers)), what)
 }
 
-// Redis is flushed again and again while guests use two processes: wishlists are those of
-// a model, no change happens twice, every repeated request has its first answer, no handoff is
-// consumed twice, and none to a suspended tenant is minted.
+// TestGuestF6 repeatedly flushes Redis while guests use two processes. Wishlists must match a model, no change is executed
+// twice, every repeated request gets its first response, no handoff is consumed twice, and none is minted for a
+// suspended tenant.
 func TestGuestF6(t *testing.T) {
 	t.Parallel()
 	t.Run("one", func(t *testing.T) {
@@ -201,7 +196,7 @@ func TestGuestF6(t *testing.T) {
 
 const internalListener = "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0"
 
-// flushed lets guests act while hot state is deleted again and again.
+// flushed runs guests while hot state is deleted repeatedly.
 func (g *guests) flushed(nodes []*testdb.RedisServer) {
 	g.t.Helper()
 	f := &flushing{
@@ -230,13 +225,13 @@ func (g *guests) flushed(nodes []*testdb.RedisServer) {
 type flushing struct {
 	*guests
 	nodes     []*testdb.RedisServer
-	token     string // of a booking site
-	suspended string // path that mints a handoff to a suspended tenant
+	token     string // token of a booking site
+	suspended string // path that mints a handoff for a suspended tenant
 
 	sent, probes, consumed atomic.Int64
 }
 
-// step runs a step that must also succeed without hot state. Each tenth step deletes the hot state.
+// step runs a step that must succeed without hot state. Every tenth step deletes the hot state.
 func (f *flushing) step(v *visitor, random *rand.Rand, n int, burned *guest.Handoff) {
 	if f.sent.Add(1)%10 == 0 {
 		for _, node := range f.nodes {
@@ -268,7 +263,7 @@ func (f *flushing) step(v *visitor, random *rand.Rand, n int, burned *guest.Hand
 	}
 }
 
-// suspendTenant suspends a tenant in the catalogue, and returns the path that mints a handoff to it.
+// suspendTenant suspends a tenant in the catalogue, and returns the path that mints a handoff for it.
 func (g *guests) suspendTenant() (mint string) {
 	g.t.Helper()
 	if g.site() == guest.Shop {
@@ -294,7 +289,7 @@ func (g *guests) suspendTenant() (mint string) {
 	return ""
 }
 
-// outages are ways in which Redis is of no use, and how it recovers.
+// outages are ways in which Redis fails, and how it recovers.
 var outages = []struct {
 	name       string
 	begin, end func(t *testing.T, r *testdb.RedisServer)
@@ -309,9 +304,8 @@ var outages = []struct {
 	}},
 }
 
-// Redis does not respond, is gone, is full, or has become a replica: every route answers,
-// soon; wishlists are complete; and Redis is used again within seconds. Times are only checked in
-// the soak, which runs nothing else.
+// TestGuestF7 makes Redis hang, disappear, fill up, or become a replica. Every route still answers quickly, wishlists are
+// complete, and the processes use Redis again within seconds. Only the soak checks times, because it runs nothing else.
 func TestGuestF7(t *testing.T) {
 	t.Parallel()
 	_, soak := os.LookupEnv("FAULT_ROUNDS")
@@ -350,7 +344,7 @@ func TestGuestF7(t *testing.T) {
 	}
 }
 
-// sendUntil sends a request until it has one of the statuses, at most for binary.Bound.
+// sendUntil repeats a request until it gets one of the statuses, for at most binary.Bound.
 func (v *visitor) sendUntil(method, path, body, key string, statuses ...int) (status int, text string) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -365,8 +359,8 @@ func (v *visitor) sendUntil(method, path, body, key string, statuses ...int) (st
 // busy is the allowance for a busy machine.
 const busy = 5 * time.Second
 
-// tour sends a request to every route that needs hot state, and returns how long each took.
-// During an outage, changes to state that only Redis has may be refused.
+// tour sends a request to every route that needs hot state, and returns the durations. During an outage, changes to
+// state that exists only in Redis may be refused.
 func (v *visitor) tour(what string, outage bool) (took []time.Duration) {
 	timed := func(method, path, body, key string, statuses ...int) {
 		start := time.Now()
@@ -391,7 +385,6 @@ func (v *visitor) tour(what string, outage bool) (took []time.Duration) {
 	return took
 }
 
-// metric returns the value of a server's metric.
 func (g *guests) metric(server int, name string) float64 {
 	g.t.Helper()
 	body := g.servers[server].Await("/metrics", http.StatusOK)
@@ -404,7 +397,8 @@ func (g *guests) metric(server int, name string) float64 {
 	return v
 }
 
-// After a flush, a change before the first read leaves no copy with only that change.
+// TestGuestF8 checks that a change right after a flush, before the first read, does not cache a wishlist that contains
+// only this change.
 func TestGuestF8(t *testing.T) {
 	t.Parallel()
 	g := newGuests(t, 2)
@@ -422,8 +416,8 @@ func TestGuestF8(t *testing.T) {
 	}
 }
 
-// Of 300 adds at once to one wishlist, through two processes, 100 succeed; and no reader
-// ever sees more while entries are added and removed.
+// TestGuestF17 sends 300 concurrent adds to one wishlist through two processes. Exactly 100 succeed, and no reader ever
+// sees more while entries are added and removed.
 func TestGuestF17(t *testing.T) {
 	t.Parallel()
 	g := newGuests(t, 2)
@@ -470,8 +464,8 @@ func TestGuestF17(t *testing.T) {
 	}
 }
 
-// Three processes admit no more than the limit allows, and hardly less: together by Redis,
-// and each its third while Redis is away.
+// TestGuestF18 checks that three processes together admit no more than the rate limit, and hardly less: through Redis, and
+// a third each while Redis is unavailable.
 func TestGuestF18(t *testing.T) {
 	t.Parallel()
 	const perSecond, burst = 20, 400
@@ -486,7 +480,7 @@ func TestGuestF18(t *testing.T) {
 		least, most := 0.95*(burst+perSecond*seconds.Seconds()), burst+perSecond*lasted.Seconds()+1
 		if away {
 			most += 3 // each of the three parts is rounded
-		} else if g.withoutRedis() > 0 { // on a busy machine it may be too slow, for a time
+		} else if g.withoutRedis() > 0 { // Redis may be too slow for a while on a busy machine
 			most = 2*most + 3
 			least = 0
 		}
@@ -496,7 +490,7 @@ func TestGuestF18(t *testing.T) {
 	}
 }
 
-// withoutRedis returns how often the processes limited a rate by themselves.
+// withoutRedis returns how often the processes limited a rate without Redis.
 func (g *guests) withoutRedis() (n float64) {
 	g.t.Helper()
 	for i := range g.servers {
@@ -505,9 +499,8 @@ func (g *guests) withoutRedis() (n float64) {
 	return n
 }
 
-// hammer sends requests of one session to all processes for the time d and, on a busy
-// machine, until each client is refused: only then has the session used all it may have.
-// It returns how many requests were admitted, and in what time.
+// hammer sends requests of one session to all processes for d and, on a busy machine, until each client is refused, which
+// shows that the session has used its limit. It returns the number of admitted requests and the duration.
 func (g *guests) hammer(cookie string, d time.Duration) (admitted int64, lasted time.Duration) {
 	var n atomic.Int64
 	var all sync.WaitGroup

@@ -18,10 +18,9 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// A server is killed while it commits changes, while it publishes their events, and when the
-// webhook has stored them and the server has not noted it. Afterwards exactly the events of the
-// committed changes were published, in the order of each session, and every acknowledged change
-// was committed. The soak has 500 rounds with FAULT_ROUNDS=500.
+// TestGuestF1 kills a server while it commits changes, while it publishes their events, and after the webhook has stored
+// events that the server has not marked as published. Afterwards exactly the events of the committed changes are published,
+// in order per session, and every acknowledged change is committed. The soak uses FAULT_ROUNDS=500.
 func TestGuestF1(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
@@ -37,7 +36,7 @@ func TestGuestF1(t *testing.T) {
 func killGuests(t *testing.T, data, url string) {
 	t.Helper()
 	hook := newGuestHook(t)
-	var armed atomic.Pointer[func() bool] // called with the next publication
+	var armed atomic.Pointer[func() bool] // called for the next publication
 	hook.begin = func(string) bool {
 		if fn := armed.Swap(nil); fn != nil {
 			return (*fn)()
@@ -71,9 +70,9 @@ func killGuests(t *testing.T, data, url string) {
 		}
 		switch kill := round % 3; kill {
 		case 0:
-			time.Sleep(time.Duration(random.IntN(5000)) * time.Microsecond) // anywhere in a request
+			time.Sleep(time.Duration(random.IntN(5000)) * time.Microsecond) // any point of a request
 			s.Kill()
-		default: // the webhook stores the event or does not
+		default: // the webhook may or may not store the event
 			fn := func() bool { s.Kill(); return kill == 2 }
 			armed.Store(&fn)
 			select {
@@ -127,7 +126,7 @@ func (v *visitor) addUntilKilled(acknowledged chan<- struct{}) {
 	}
 }
 
-// leftAlone returns when the database has finished the statements of killed servers.
+// leftAlone waits until the database has finished the statements of killed servers.
 func leftAlone(t *testing.T, url string) {
 	t.Helper()
 	db, err := pgx.Connect(t.Context(), url)
@@ -141,7 +140,7 @@ func leftAlone(t *testing.T, url string) {
 	}
 }
 
-// awaitDrained waits until no event of a server waits.
+// awaitDrained waits until the server has no pending events.
 func (g *guests) awaitDrained() {
 	g.t.Helper()
 	for start := time.Now(); strings.TrimSpace(g.servers[0].Verb("guest", "outbox", "list", "--json")) != ""; harness.Pause(nil, 200*time.Millisecond) {

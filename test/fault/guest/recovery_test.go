@@ -14,8 +14,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// A point-in-time recovery of PostgreSQL restores the changes up to the time, publishes their
-// events, and voids earlier handoffs, also those that were consumed after the time.
+// TestGuestF20 checks that a point-in-time recovery of PostgreSQL restores the changes up to the recovery time, publishes
+// their events, and voids all earlier handoffs, even those consumed after that time.
 func TestGuestF20(t *testing.T) {
 	t.Parallel()
 	db := testdb.ArchivingPostgres(t)
@@ -74,7 +74,6 @@ func TestGuestF20(t *testing.T) {
 	g.awaitDrained()
 }
 
-// awaitEvent waits until the webhook has an event of a session.
 func (h *guestHook) awaitEvent(t *testing.T, session, event string) {
 	t.Helper()
 	for guard := time.After(2 * time.Minute); ; {

@@ -21,8 +21,8 @@ import (
 	"holdfast/test/fault/harness/brokers"
 )
 
-// The broker is away while guests make changes, and later it has lost its topic. No change
-// is refused, no event is set aside, and all events arrive in the order of each session.
+// TestGuestF2 disconnects the broker while guests make changes, and later deletes its topic. No change is refused, no
+// event is set aside, and all events arrive in order per session.
 func TestGuestF2(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T, brokers.Describe) *brokers.Broker{"NATS": brokers.NATS, "PubSub": brokers.PubSub} {
@@ -55,7 +55,7 @@ func TestGuestF2(t *testing.T) {
 			b.Await("after the broker was away", want)
 
 			b.Lose(func() {
-				change(1) // the server notices it, and creates the topic
+				change(1) // the server notices the missing topic and creates it
 				g.awaitDrained()
 			})
 			clear(want)
@@ -66,7 +66,7 @@ func TestGuestF2(t *testing.T) {
 	}
 }
 
-// describe returns the session of an event, and what it says.
+// describe returns the session and the description of an event.
 func describe(t *testing.T) brokers.Describe {
 	return func(header func(string) string, data []byte) (session, what string) {
 		var about struct{ PropertyID, ItemID string }
@@ -77,9 +77,9 @@ func describe(t *testing.T) brokers.Describe {
 	}
 }
 
-// While guests make up to 200 changes a second, the broker is away for a time: no change fails, and
-// afterwards all events arrive in order. The log has how long changes took, which on a busy machine
-// does not depend on the broker. FAULT_MINUTE is how long it is away.
+// TestGuestF2Load disconnects the broker for FAULT_MINUTE while guests make up to 200 changes a second. No change fails,
+// and afterwards all events arrive in order. The durations of the changes are only logged, because they depend on how busy
+// the machine is.
 func TestGuestF2Load(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it takes a minute or more")
@@ -114,7 +114,7 @@ func TestGuestF2Load(t *testing.T) {
 		return took
 	}
 	quarter := max(lasts/4, 5*time.Second)
-	phase(quarter) // connections are made
+	phase(quarter) // warm up the connections
 	before := phase(quarter)
 	b.Away()
 	away := phase(lasts)
@@ -131,9 +131,8 @@ func TestGuestF2Load(t *testing.T) {
 		len(before), p99(before), len(away), p99(away), len(after), p99(after), time.Since(at))
 }
 
-// One of two relays stops in the middle of a publication, until its lease has ended and
-// the other one has published that event and later ones. Then it continues. Events arrive
-// in the order of each session, and some of them again.
+// TestGuestF4 pauses one of two relays in the middle of a publication until its lease has expired and the other relay has
+// published that event and later events. Then it continues. Events arrive in order per session; some arrive twice.
 func TestGuestF4(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -155,7 +154,7 @@ func TestGuestF4(t *testing.T) {
 	harness.Must(t, err)
 	t.Cleanup(func() { _ = db.Close(context.Background()) })
 	want := map[string][]string{}
-	_, soak := os.LookupEnv("FAULT_ROUNDS") // a lease of 20 s
+	_, soak := os.LookupEnv("FAULT_ROUNDS") // the lease lasts 20 s
 	for round := range min(int(harness.Number(t, "FAULT_ROUNDS", 2)), 20) {
 		v := g.visitor(fmt.Sprint("f4-", round))
 		events := func(more ...string) { want[v.Session()] = append(want[v.Session()], more...) }

@@ -19,20 +19,18 @@ import (
 
 const stormSite = "HOLDFAST_GUEST__HANDOFF_URL=https://book.example/#{token}"
 
-// stormAtOnce is the number of concurrent requests.
 const stormAtOnce = 200
 
-// stormClient keeps the connections of a storm, which would use up the ports otherwise.
+// stormClient reuses connections, because new connections would use up the ports.
 var stormClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: stormAtOnce}}
 
-// try sends a change to a server, which may be away or restarted. done is false if there
-// was no final answer: the same request must be sent again.
+// try sends a change to a server that may be down. done is false if the same request must be sent again.
 func (v *visitor) try(server int, path, body, key string) (status int, text string, done bool) {
 	a, err := v.ask(server, guest.Call{Method: http.MethodPost, Path: path, Body: body, Key: key})
 	return a.Status, a.Body, err == nil && a.Status != http.StatusServiceUnavailable && !guest.IsInFlight(a)
 }
 
-// mint mints with a key until it has an answer, at any server.
+// mint repeats a mint with a key, at any server, until it gets a response.
 func (v *visitor) mint(server int, key string) string {
 	for start := time.Now(); time.Since(start) < time.Minute; server++ {
 		status, text, done := v.try(server, v.site().Mint, v.site().Cargo, key)
@@ -42,13 +40,12 @@ func (v *visitor) mint(server int, key string) string {
 		if done {
 			return text
 		}
-		time.Sleep(5 * time.Millisecond) // instead of Retry-After
+		time.Sleep(5 * time.Millisecond) // instead of waiting for Retry-After
 	}
 	v.t.Error("no server has answered for a minute")
 	return ""
 }
 
-// handoffs returns how many handoffs the session has.
 func (v *visitor) handoffs() int {
 	status, _, text := v.send(0, http.MethodGet, "/handoff", "", "")
 	if status != http.StatusOK {
@@ -57,9 +54,9 @@ func (v *visitor) handoffs() int {
 	return strings.Count(text, `"handoffId"`)
 }
 
-// Many requests with one key, through two processes, have one effect and one answer, byte
-// for byte, although one process is killed and Redis is flushed in between. Another body
-// with the key is always refused. In the soak there are 200 keys with 1,000 requests each.
+// TestGuestF14 checks that many requests with one key, through two processes, have one effect and one response, byte for
+// byte, although one process is killed and Redis is flushed in between. A different body with the same key is always
+// refused. The soak uses 200 keys with 1,000 requests each.
 func TestGuestF14(t *testing.T) {
 	t.Parallel()
 	for round := range int(harness.Number(t, "FAULT_ROUNDS", 1)) {
@@ -69,7 +66,7 @@ func TestGuestF14(t *testing.T) {
 			keys, racers = 200, 1000
 		}
 		free := make(chan struct{}, stormAtOnce)
-		var answered sync.WaitGroup // a third of the answers
+		var answered sync.WaitGroup // a third of the responses
 		answered.Add(keys * racers / 3)
 		var slots sync.WaitGroup
 		answers := make([][]string, keys)
@@ -108,7 +105,7 @@ func TestGuestF14(t *testing.T) {
 	}
 }
 
-// hasStormed checks the effect and the answers of the requests with a key.
+// hasStormed checks the effect and the responses of the requests with a key.
 func (v *visitor) hasStormed(answers []string) {
 	v.t.Helper()
 	for _, a := range answers {
@@ -125,8 +122,8 @@ func (v *visitor) hasStormed(answers []string) {
 	}
 }
 
-// Transactions are aborted at any time, because connections end: the answer to a repeated
-// request tells whether the first one was committed, and there is one effect for each key.
+// TestGuestF15 closes database connections so that transactions abort at any time. The response to a repeated request must
+// tell whether the first was committed, and each key has one effect.
 func TestGuestF15(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -134,8 +131,8 @@ func TestGuestF15(t *testing.T) {
 	admin, err := pgx.Connect(t.Context(), url)
 	harness.Must(t, err)
 	t.Cleanup(func() { _ = admin.Close(context.Background()) })
-	workers, each := 4, min(100, 10*int(harness.Number(t, "FAULT_ROUNDS", 1))) // a page of handoffs
-	cut := make(chan struct{}, 1)                                              // after some answers
+	workers, each := 4, min(100, 10*int(harness.Number(t, "FAULT_ROUNDS", 1))) // one page of handoffs
+	cut := make(chan struct{}, 1)                                              // after some responses
 	var cutting, working sync.WaitGroup
 	var ended int64
 	cutting.Go(func() {
@@ -158,7 +155,7 @@ func TestGuestF15(t *testing.T) {
 			for n := range each {
 				select {
 				case cut <- struct{}{}:
-				default: // connections are being ended
+				default: // connections are already being closed
 				}
 				key := fmt.Sprint(v.name, "-", n)
 				answers[key] = v.mint(n, key)

@@ -9,8 +9,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// A client that takes as much memory as it can gets no more than the budget, does not affect
-// others, and leaves nothing behind. FAULT_MINUTE does not apply.
+// TestSyncMemoryBudget checks that a client cannot use more memory than the budget, does not affect other clients, and
+// that the memory is freed afterwards. FAULT_MINUTE has no effect.
 //
 //nolint:paralleltest // the garbage collector keeps the limit only if it gets enough CPU
 func TestSyncMemoryBudget(t *testing.T) {
@@ -22,7 +22,7 @@ func syncMemoryBudget(t *testing.T, _ harness.Engine, data string, vars ...strin
 	t.Helper()
 	h := harness.Start(t, otherCount+1, data, append(vars, harness.MemoryVar, "HOLDFAST_LOG__LEVEL=error")...)
 	attacker := h.Users[0]
-	FillCollection(h, attacker, "history", 16<<20) // streamed after it is sorted
+	FillCollection(h, attacker, "history", 16<<20) // sorted, then streamed
 	body := `[{"id":"held","payload":"` + strings.Repeat("x", 2<<20) + `"}]`
 	upload := string(h.Text(attacker, http.MethodPost, "/storage/tabs?batch=true", body))
 	h.RunAttacks([]harness.Attack{

@@ -14,7 +14,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// A wrong clock destroys nothing, and clients whose credentials were refused are accepted again.
+// TestClockLeap checks that a wrong clock destroys no data, and that clients whose credentials were refused are accepted
+// again when the clock is correct.
 func TestClockLeap(t *testing.T) {
 	t.Parallel()
 	harness.OnEngines(t, []harness.Service{Service()}, harness.InTurn(harness.OnSQLite, harness.OnPostgres), leap)
@@ -38,7 +39,7 @@ func leap(t *testing.T, _ harness.Engine, data string, vars ...string) {
 	_, batch, _ = strings.Cut(batch, `"batch":"`)
 	batch, _, _ = strings.Cut(batch, `"`)
 
-	// A day ahead: records that expire within the day are deleted, and the server sweeps.
+	// A day ahead: records that expire within the day are gone, and the server sweeps.
 	clock.Set(24 * time.Hour)
 	swept(s)
 	want(lasting, 404, http.MethodGet, "/storage/tabs/short", "")
@@ -50,7 +51,7 @@ func leap(t *testing.T, _ harness.Engine, data string, vars ...string) {
 	want(hour, 200, http.MethodGet, "/info/collections", "") // poll for changes
 	ahead := stamped(t, want(lasting, 200, http.MethodPut, "/storage/clients/long", `{"payload":"of tomorrow"}`))
 
-	// Back again: everything is there.
+	// Back again: all data is there.
 	clock.Set(0)
 	want(lasting, 200, http.MethodGet, "/storage/tabs/short", "")
 	want(lasting, 200, http.MethodPost, "/storage/tabs?batch="+batch+"&commit=true", `[]`)
@@ -65,7 +66,7 @@ func leap(t *testing.T, _ harness.Engine, data string, vars ...string) {
 	}
 	want(lasting, 200, http.MethodGet, "/storage/clients/brief", "")
 
-	// A client with the clock of another year is refused, and gets the server's time.
+	// A client whose clock is wrong by years is refused and receives the server's time.
 	clock.Set(-2 * 365 * 24 * time.Hour)
 	want(lasting, 401, http.MethodGet, "/storage/clients/long", "")
 	if status := signedAt(t, lasting, "/storage/clients/long", time.Now().Add(-2*365*24*time.Hour)); status != http.StatusOK {
@@ -82,7 +83,7 @@ func leap(t *testing.T, _ harness.Engine, data string, vars ...string) {
 	want(lasting, 200, http.MethodGet, "/storage/clients/long", "")
 }
 
-// swept returns when a sweep that begins now has ended.
+// swept waits until a sweep that starts now has finished.
 func swept(s *binary.Server) {
 	rounds := func(body string) (n int) {
 		_, text, _ := strings.Cut(body, `holdfast_sweep_rounds_total{outcome="ok",sweep="expired records and batches"} `)
@@ -98,7 +99,7 @@ func swept(s *binary.Server) {
 	})
 }
 
-// token returns a token of a user, valid for some time by the machine's clock.
+// token returns credentials that are valid for life by the machine's clock.
 func token(t *testing.T, s *binary.Server, life time.Duration) binary.Credentials {
 	t.Helper()
 	c, err := syncload.Issue(harness.Secret, s.URL, tokenlib.Claims{UID: 1, Expires: time.Now().Add(life)})
@@ -106,7 +107,6 @@ func token(t *testing.T, s *binary.Server, life time.Duration) binary.Credential
 	return binary.Credentials{Credentials: c}
 }
 
-// stamped returns the timestamp in the answer to a write.
 func stamped(t *testing.T, a binary.Answer) syncload.Moment {
 	t.Helper()
 	m, err := syncload.ParseMoment(a.Header.Get("X-Last-Modified"))
@@ -114,7 +114,7 @@ func stamped(t *testing.T, a binary.Answer) syncload.Moment {
 	return m
 }
 
-// signedAt sends a request that was signed with another clock.
+// signedAt sends a request that is signed with another time.
 func signedAt(t *testing.T, c binary.Credentials, path string, now time.Time) (status int) {
 	t.Helper()
 	req, err := c.Request(t.Context(), http.MethodGet, path, "")

@@ -12,8 +12,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// A server is killed during the commit of a batch. The batch is there as a whole, or nothing of
-// it, and then it is still open and can be committed.
+// TestKilledCommit kills a server during the commit of a batch. Either the whole batch is stored, or nothing is stored and
+// the batch is still open and can be committed.
 func TestKilledCommit(t *testing.T) {
 	t.Parallel()
 	harness.OnEngines(t, []harness.Service{Service()}, append(harness.Both(), harness.InSoak(harness.OnSpanner)...), killedCommits)
@@ -24,10 +24,10 @@ func killedCommits(t *testing.T, _ harness.Engine, data string, vars ...string) 
 	h := harness.New(t, []harness.Service{Service()}, false, data, append(vars, "HOLDFAST_SYNCSTORAGE__LIMITS__MAX_POST_RECORDS=1000")...)
 	h.Server = h.Serve()
 	u := harness.NewUser(t, harness.Secret, harness.ProbeUser)
-	const names = 50 // of collections of a user; the server limits them
+	const names = 50 // the server limits the number of collections per user
 	const records = 300
 	whole, nothing := 0, 0
-	length := time.Hour // of the shortest commit so far; the first is not disturbed
+	length := time.Hour // duration of the shortest commit so far; the first is not disturbed
 	for round := range int(harness.Number(t, "FAULT_ROUNDS", 4)) {
 		if round%names == names-1 {
 			u = harness.NewUser(t, harness.Secret, harness.ProbeUser+int64(round))
@@ -53,7 +53,7 @@ func killedCommits(t *testing.T, _ harness.Engine, data string, vars ...string) 
 		<-answered
 		h.Server = h.Serve()
 		acknowledged := err == nil && a.Status == http.StatusOK
-		// The commit may still be in progress; this request is executed after it.
+		// The commit may still be in progress; this request runs after it.
 		there := countRecords(h, u, collection)
 		again, err := sendSync(h, h.Server, u, http.MethodPost, path, "[]")
 		harness.Must(t, err)
@@ -73,7 +73,7 @@ func killedCommits(t *testing.T, _ harness.Engine, data string, vars ...string) 
 	t.Logf("%d commits were done, %d were not; one takes %v", whole, nothing, length)
 }
 
-// stageBatch opens a batch of some records and returns its ID.
+// stageBatch opens a batch and returns its ID.
 func stageBatch(h *harness.Harness, u *syncload.User, collection string, records int) (id string) {
 	h.T.Helper()
 	body := syncload.Records(0, records, func(n int) syncload.Record {
@@ -84,7 +84,6 @@ func stageBatch(h *harness.Harness, u *syncload.User, collection string, records
 	return id
 }
 
-// countRecords counts the records in a collection.
 func countRecords(h *harness.Harness, u *syncload.User, collection string) int64 {
 	h.T.Helper()
 	var counts map[string]int64
@@ -92,7 +91,6 @@ func countRecords(h *harness.Harness, u *syncload.User, collection string) int64
 	return counts[collection]
 }
 
-// wantSync sends a request and expects the status.
 func wantSync(h *harness.Harness, u *syncload.User, status int, method, path, body string) binary.Answer {
 	h.T.Helper()
 	a, err := sendSync(h, h.Server, u, method, path, body)

@@ -11,31 +11,27 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// The contended records are few: a history is checked user by user, because one user's timestamps
-// are one sequence over all collections.
+// There are few contended records, because a history is checked per user: the timestamps of a user form one sequence
+// over all collections.
 const (
 	hotCollections = 2
 	hotRecords     = 3
 )
 
-// userState is all data of a user.
 type userState struct {
-	last   syncload.Moment                 // the user's newest timestamp
-	stamps [hotCollections]syncload.Moment // 0: the collection does not exist
+	last   syncload.Moment                 // newest timestamp
+	stamps [hotCollections]syncload.Moment // 0 if the collection does not exist
 	cells  [hotCollections]cells
 }
 
-// cells are the records of a collection.
 type cells [hotRecords]cell
 
-// cell is a record. Its payload is a number that is never sent twice, 0 if the record does not
-// exist.
+// cell is a record. Its payload is a unique number, or 0 if the record does not exist.
 type cell struct {
 	payload  int
 	modified syncload.Moment
 }
 
-// kind is the kind of a request.
 type kind int
 
 const (
@@ -57,7 +53,7 @@ func (k kind) String() string {
 type ask struct {
 	kind               kind
 	collection, record int
-	payloads           [hotRecords]int // of PUT and POST; 0: not sent
+	payloads           [hotRecords]int // for PUT and POST; 0 if not sent
 	conditional        bool
 	since              syncload.Moment // X-If-Unmodified-Since
 }
@@ -70,16 +66,16 @@ func (a ask) String() string {
 	return text
 }
 
-// reply is the answer to an ask.
+// reply is the response to an ask.
 type reply struct {
 	status   int
 	modified syncload.Moment                 // X-Last-Modified
-	stamp    syncload.Moment                 // of a write
-	cells    cells                           // that were read
-	stamps   [hotCollections]syncload.Moment // of info/collections
+	stamp    syncload.Moment                 // from a write
+	cells    cells                           // records that were read
+	stamps   [hotCollections]syncload.Moment // from info/collections
 }
 
-// step reports whether a server in state w may answer a with r, and returns its next state.
+// step reports whether a server in state w may answer a with r, and returns the next state.
 func (w userState) step(a ask, r reply) (bool, userState) {
 	at := &w.cells[a.collection][a.record]
 	target := w.stamps[a.collection]
@@ -234,8 +230,8 @@ var histories = map[string]struct {
 	}},
 }
 
-// The model accepts exactly what a server may do: a wrong answer in an otherwise correct history
-// is found.
+// TestSyncModel checks that the model accepts correct histories and rejects a wrong response in an otherwise correct
+// history.
 func TestSyncModel(t *testing.T) {
 	t.Parallel()
 	for name, c := range histories {

@@ -20,36 +20,35 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// Requests of many clients, on two server processes where the engine supports it, are
-// linearizable: there is an order, consistent with their times, in which every answer is correct.
+// TestLinearizable checks that requests of many clients, through two server processes if the engine supports it, are
+// linearizable: there is an order, consistent with their times, in which every response is correct.
 //
-// FAULT_MINUTE says how long the clients continue.
+// FAULT_MINUTE sets the duration.
 func TestLinearizable(t *testing.T) {
 	t.Parallel()
 	harness.OnEngines(t, []harness.Service{Service()}, append([]harness.Engine{harness.OnPostgres, harness.OnCitus}, harness.InSoak(harness.OnSQLite, harness.OnSpanner)...), runCrowd)
 }
 
 const (
-	contentionUsers = 4 // at a time
+	contentionUsers = 4 // concurrent users
 
-	// All clients begin at the same time and make a few requests each: a modest load with much
-	// overlap.
+	// All clients start at the same time and send a few requests each: a moderate load with much overlap.
 	wavePeriod = 400 * time.Millisecond
-	waveMost   = 4 // requests of a client
+	waveMost   = 4 // requests per client
 
-	// After so many waves the clients move to new users, whose first writes also compete. This
-	// limits the history that is searched for an order.
+	// After this number of waves the clients move to new users, whose first writes also compete. This limits the length
+	// of the history that is searched for an order.
 	wavesPerUser = 8
 )
 
-// contention is clients that write the same few records.
+// contention is a group of clients that write the same few records.
 type contention struct {
 	t       *testing.T
 	client  *http.Client
 	server  *binary.Server
 	start   time.Time
 	users   []*syncload.User
-	serial  atomic.Int64 // of payloads
+	serial  atomic.Int64 // source of unique payloads
 	mu      sync.Mutex
 	history map[*syncload.User]harness.History
 }
@@ -82,15 +81,14 @@ func runCrowd(t *testing.T, e harness.Engine, data string, vars ...string) {
 	t.Logf("%d requests of %d users in %v", requests, len(c.users), time.Since(c.start).Round(time.Second))
 }
 
-// run runs the clients, wave by wave.
 func (c *contention) run(waves int) {
 	harness.InWaves(c.t, waves, wavePeriod, func(client, wave int) error {
-		// The first and the last clients of a user change at different waves.
+		// The first and the last clients of a user move at different waves.
 		return c.burst(client, c.users[(wave+client%wavesPerUser)/wavesPerUser*contentionUsers+client%contentionUsers])
 	})
 }
 
-// burst makes a few requests and records them.
+// burst sends a few requests and records them.
 func (c *contention) burst(client int, u *syncload.User) error {
 	var known syncload.Moment
 	for range 1 + rand.IntN(waveMost) {
@@ -104,17 +102,17 @@ func (c *contention) burst(client int, u *syncload.User) error {
 	return nil
 }
 
-// next chooses a request of a client that has seen the timestamps of a user up to one.
+// next chooses a request for a client whose newest known timestamp is known.
 func (c *contention) next(known syncload.Moment) ask {
 	a := ask{kind: kind(rand.IntN(int(kinds))), collection: rand.IntN(hotCollections), record: rand.IntN(hotRecords)}
-	switch n := rand.IntN(20); { // most concern one record; deleting everything would leave no contention
+	switch n := rand.IntN(20); { // most requests concern one record; deleting everything would leave no contention
 	case n < 8:
 		a.kind = doPut
 	case n < 12:
 		a.kind = doGet
 	}
 	switch a.kind {
-	case doStamps: // without a collection and records
+	case doStamps: // needs no collection or records
 		a.collection, a.record = 0, 0
 	case doPut:
 		a.payloads[a.record] = int(c.serial.Add(1))
@@ -169,10 +167,9 @@ func (c *contention) settle(h *harness.Harness, i int, u *syncload.User) {
 	checkSums(h, u, records, bytes, all)
 }
 
-// hot returns the name of a contended collection, which every new server has to look up.
+// hot returns the name of a contended collection. Each new server must look it up.
 func hot(collection int) string { return fmt.Sprintf("hot-%d", collection) }
 
-// payload returns the payload of a number.
 func payload(n int) string { return fmt.Sprintf("%d %s", n, strings.Repeat("x", n%300)) }
 
 func numberOf(payload string) (int, error) {
@@ -180,7 +177,6 @@ func numberOf(payload string) (int, error) {
 	return strconv.Atoi(digits)
 }
 
-// send sends a request and reads its answer.
 func (c *contention) send(u *syncload.User, a ask) (r reply, err error) {
 	method, path, body := a.wire()
 	req, err := u.Credentials(c.server.URL).Request(c.t.Context(), method, path, body)
@@ -202,7 +198,7 @@ func (c *contention) send(u *syncload.User, a ask) (r reply, err error) {
 	return a.read(resp, text)
 }
 
-// wire returns method, path and body; the path is relative to the user's storage.
+// wire returns method, path and body. The path is relative to the user's storage.
 func (a ask) wire() (method, path, body string) {
 	path = "/storage/" + hot(a.collection)
 	records := []syncload.Record{}
@@ -228,11 +224,11 @@ func (a ask) wire() (method, path, body string) {
 	return http.MethodGet, "/info/collections", ""
 }
 
-// read decodes an answer. One that the protocol does not allow here is an error.
+// read decodes a response. A response that the protocol does not allow here is an error.
 func (a ask) read(resp *http.Response, text []byte) (r reply, err error) {
 	r.status = resp.StatusCode
 	if r.status == http.StatusNotFound {
-		return r, nil // it contains nothing else
+		return r, nil // the response contains nothing else
 	}
 	if r.modified, err = syncload.ParseMoment(resp.Header.Get("X-Last-Modified")); err != nil {
 		return r, fmt.Errorf("%d %s: %w", r.status, text, err)
@@ -276,7 +272,6 @@ func (a ask) read(resp *http.Response, text []byte) (r reply, err error) {
 	return r, err
 }
 
-// add stores a record that was read.
 func (r *reply) add(w syncload.Record) error {
 	i, err := strconv.Atoi(w.ID)
 	if err != nil || i >= hotRecords {
@@ -294,7 +289,7 @@ func (r *reply) add(w syncload.Record) error {
 	return nil
 }
 
-// stampOf returns the timestamp in the answer to a write, a number or the member modified.
+// stampOf returns the timestamp in the response to a write: a number, or the member modified.
 func stampOf(text []byte) (syncload.Moment, error) {
 	var n json.Number
 	if err := json.Unmarshal(text, &n); err == nil {

@@ -13,11 +13,10 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// Many uploads of large batches and downloads of a large collection need only the memory of the
+// TestMemoryUnderLoad checks that uploads of large batches and downloads of a large collection use memory only for the
 // requests in progress.
 //
-// FAULT_RECORDS is the number of records of a batch; the collection has ten times as many KB, at
-// least 20 MB.
+// FAULT_RECORDS is the number of records per batch. The collection has ten times as many KB, at least 20 MB.
 func TestMemoryUnderLoad(t *testing.T) {
 	t.Parallel()
 	harness.OnEngines(t, []harness.Service{Service()}, harness.InTurn(harness.OnSQLite, harness.OnPostgres), memoryUnderLoad)
@@ -28,7 +27,7 @@ func memoryUnderLoad(t *testing.T, _ harness.Engine, data string, vars ...string
 	const uploads, downloads, times = 64, 16, 2
 	records := int(harness.Number(t, "FAULT_RECORDS", 500))
 	h := harness.Start(t, uploads+1, data, vars...)
-	h.Client.Timeout = 0 // batches and downloads may be large; the timeout of the test applies
+	h.Client.Timeout = 0 // batches and downloads may be large; the test timeout applies
 	size := max(20<<20, records*10<<10)
 	large := h.Users[uploads]
 	FillCollection(h, large, "history", size)
@@ -49,7 +48,7 @@ func memoryUnderLoad(t *testing.T, _ harness.Engine, data string, vars ...string
 			}
 		})
 	}
-	clients.Wait() // the timeout of the test limits them
+	clients.Wait() // the test timeout limits them
 	peak := h.Resident("VmHWM")
 	t.Logf("%d MB at the peak", peak>>20)
 	if peak > harness.LoadMemory {

@@ -15,21 +15,21 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// Clients that request a large collection and read nothing of it are disconnected in time. Until
-// then they use neither the server's memory nor all connections of its database: excess ones are
-// refused, and others are not affected.
+// TestStalledReaders checks that the server disconnects clients that request a large collection and do not read it. Until
+// then they use neither the server's memory nor all database connections: the server refuses excess clients, and others
+// are not affected.
 func TestStalledReaders(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
 		data := testdb.SQLite(t)
-		// Each of the possible readers keeps up to 1 MB of the file.
+		// Each possible reader holds up to 1 MB of the file.
 		stalledReaders(t, 192<<20+64<<20, data)
-		// The space that the readers' snapshots have kept is reused.
+		// The server reuses the space that the readers' snapshots held.
 		wal, err := os.Stat(filepath.Join(data, "syncstorage.db-wal"))
 		harness.Must(t, err)
 		t.Logf("the WAL has %d MB", wal.Size()>>20)
-		if wal.Size() > 128<<20 { // twice the size kept after a long one
+		if wal.Size() > 128<<20 { // twice the size that is kept after the WAL was long
 			t.Errorf("the WAL has %d MB", wal.Size()>>20)
 		}
 	})
@@ -54,7 +54,7 @@ func stalledReaders(t *testing.T, most int64, data string, vars ...string) {
 	for range stalled {
 		conn := h.Dial(4 << 10)
 		harness.Must(t, conn.SetDeadline(time.Now().Add(harness.Bound)))
-		clients.Go(func() { // and reads only the first line
+		clients.Go(func() { // reads only the status line
 			_, err := conn.Write(request)
 			answer := make([]byte, len("HTTP/1.1 200"))
 			if err == nil {
@@ -66,8 +66,8 @@ func stalledReaders(t *testing.T, most int64, data string, vars ...string) {
 		})
 	}
 	clients.Wait() // connections have a deadline
-	// Each has the grace, 16 s for the piece of 16 KiB in progress, and three times the grace for
-	// what the kernel buffered, after it was its turn.
+	// After a reader's turn comes, it is allowed the grace, 16 s for the 16 KiB chunk in progress, and three times the
+	// grace for the data that the kernel buffered.
 	h.Server.AwaitLong(2*harness.Bound, "/metrics", func(_ int, body string) bool { return harness.Loaded(body) <= bystanding })
 	h.Server.AwaitAnswer("/livez", func(int, string) bool { return h.Sockets() < stalled })
 	t.Logf("all requests were cancelled after %v", time.Since(start).Round(time.Second))
@@ -77,7 +77,7 @@ func stalledReaders(t *testing.T, most int64, data string, vars ...string) {
 	} else {
 		t.Logf("%d MB at the peak", peak>>20)
 	}
-	// PostgreSQL was told to cancel and must confirm it.
+	// PostgreSQL was asked to cancel and must confirm it.
 	h.Server.AwaitAnswer("/livez", func(int, string) bool {
 		_, body := h.Server.Get("/__lbheartbeat__")
 		return strings.Contains(body, `"active_connections":0`)
