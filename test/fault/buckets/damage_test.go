@@ -147,7 +147,7 @@ func (s stored) copyable(b *Workload, h *harness.Harness, choose *rand.Rand) {
 		b.want(h, http.StatusOK, http.MethodPost, to+"?uploadId="+id, "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>"+
 			buckets.MD5(want)+"</ETag></Part></CompleteMultipartUpload>")
 		if got := b.want(h, http.StatusOK, http.MethodGet, to, "").Body; got != want {
-			h.T.Errorf("a copy of %s, %d bytes from byte %d on, has wrong bytes", key, len(want), from)
+			h.T.Errorf("copy of %s, %d bytes from byte %d: wrong bytes", key, len(want), from)
 		}
 		b.want(h, http.StatusNoContent, http.MethodDelete, to, "")
 	}

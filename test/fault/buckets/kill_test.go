@@ -137,7 +137,7 @@ func (w *heldWrite) Check(h *harness.Harness) {
 	w.connect(h, w.client.Signer)
 	a, err := w.client.Send(h.T.Context(), http.MethodGet, w.target, "")
 	if sum := buckets.MD5Of(a); err != nil || sum != buckets.MD5(w.body) && (w.done || sum != "") {
-		h.T.Errorf("%s, acknowledged: %t, is %q: %v", w.target, w.done, sum, err)
+		h.T.Errorf("%s (acknowledged: %t): %q: %v", w.target, w.done, sum, err)
 	}
 	if a, err := w.client.Send(h.T.Context(), http.MethodDelete, w.target, ""); err != nil || a.Status != http.StatusNoContent {
 		h.T.Errorf("DELETE %s: %d %s %v", w.target, a.Status, a.Body, err)

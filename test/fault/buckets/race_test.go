@@ -85,7 +85,7 @@ func (r *race) current() (sum string) {
 		a, err := r.send(r.h, r.h.ServerOf(n), http.MethodGet, "/fault/"+r.key, "")
 		got := buckets.MD5Of(a)
 		if err != nil || n > 0 && got != sum || got != "" && a.Header.Get("ETag") != `"`+got+`"` {
-			r.h.T.Errorf("server %d has %q with the entity tag %s, another %q: %v", n, got, a.Header.Get("ETag"), sum, err)
+			r.h.T.Errorf("server %d: MD5 %q with the ETag %s, another server: MD5 %q: %v", n, got, a.Header.Get("ETag"), sum, err)
 		}
 		sum = got
 	}
@@ -148,7 +148,7 @@ func (r *race) isOne(answers [racers]int, exists bool) {
 			return
 		}
 	}
-	r.h.T.Errorf("the object has the MD5 %q, which no client has written", sum)
+	r.h.T.Errorf("the object has the MD5 %q, which no client wrote", sum)
 }
 
 func (r *race) mix() {

@@ -40,7 +40,7 @@ func (b *Workload) run(h *harness.Harness, l *harness.Load, w *buckets.Writer) {
 		if a, answered := ask(http.MethodGet, d.Path, ""); answered {
 			h.Tally.Reads.Add(1)
 			if sum := buckets.MD5Of(a); sum != d.After.MD5 {
-				err = fmt.Errorf("%s was acknowledged, and then read as %q", d, sum)
+				err = fmt.Errorf("%s was acknowledged, but then read as %q", d, sum)
 			}
 		}
 		return harness.Acknowledged, err
@@ -73,6 +73,6 @@ func (b *Workload) settle(h *harness.Harness, w *buckets.Writer) {
 func (b *Workload) wasAt(h *harness.Harness, w *buckets.Writer, path string, begun, ended int64) {
 	h.T.Helper()
 	if got, possible := b.get(h, path), w.Possible(path, begun, ended); !slices.Contains(possible, got) {
-		h.T.Errorf("%s has in the copy the MD5 %q, expected one of %q", path, got, possible)
+		h.T.Errorf("%s: MD5 %q in the copy, expected one of %q", path, got, possible)
 	}
 }

@@ -81,7 +81,7 @@ func TestBucketsStoppedNodes(t *testing.T) {
 		}
 	}
 	if len(here) == 0 || len(here) == len(all) {
-		t.Fatalf("%d of %d bodies have a copy on the node that responds", len(here), len(all))
+		t.Fatalf("%d of %d bodies have a copy on the responding node", len(here), len(all))
 	}
 	here.readable(b, h)
 	far.proceed()
@@ -143,7 +143,7 @@ func (b *Workload) putAll(h *harness.Harness, all stored, name string, status in
 			return
 		}
 		if time.Now().After(deadline) {
-			h.T.Errorf("%d files are on the node that responds, after refused writes; %d before", left, before)
+			h.T.Errorf("%d files on the responding node after refused writes, %d before", left, before)
 			return
 		}
 	}

@@ -127,7 +127,7 @@ func (b *Workload) readAny(h *harness.Harness, ask buckets.Ask, w *versionWriter
 	}
 	h.Tally.Reads.Add(1)
 	if sum, want := buckets.MD5Of(a), w.sourceOf(c).md5; sum != want {
-		return fmt.Errorf("%s was acknowledged with the MD5 %s, and then read as %q", c.source, want, sum)
+		return fmt.Errorf("%s was acknowledged with the MD5 %s, but then read as %q", c.source, want, sum)
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func (w *versionWriter) found(got []kept, now int64) (done bool, err error) {
 		w.set(c.path, state, c.sent, now)
 		return true, nil
 	}
-	return false, fmt.Errorf("%s was not answered; versions before %v and after %v; there are %v", c, c.before, c.after, got)
+	return false, fmt.Errorf("%s got no response: versions before %v, after %v, found %v", c, c.before, c.after, got)
 }
 
 type versionList struct {
@@ -245,7 +245,7 @@ func (b *Workload) checkVersions(h *harness.Harness) {
 		for path, want := range w.state {
 			state, ok := explain(path, want, all[path])
 			if !ok {
-				h.T.Errorf("%s has the versions %v, expected %v", path, all[path], want)
+				h.T.Errorf("%s: versions %v, expected %v", path, all[path], want)
 			}
 			w.state[path] = state
 			b.readAll(h, path, state)
@@ -290,9 +290,9 @@ func (b *Workload) readAll(h *harness.Harness, path string, state []kept, possib
 		case v.marker && a.Status != http.StatusMethodNotAllowed:
 			h.T.Errorf("%s, delete marker %s: %d", path, v.id, a.Status)
 		case !v.marker && buckets.MD5Of(a) != v.md5:
-			h.T.Errorf("%s, version %s, has the MD5 %q, and was acknowledged with %q", path, v.id, buckets.MD5Of(a), v.md5)
+			h.T.Errorf("%s, version %s: MD5 %q, acknowledged with %q", path, v.id, buckets.MD5Of(a), v.md5)
 		case !v.marker && !slices.Contains(locks[v.id], lockOf(a)):
-			h.T.Errorf("%s, version %s, has the lock %q, expected one of %q", path, v.id, lockOf(a), locks[v.id])
+			h.T.Errorf("%s, version %s: lock %q, expected one of %q", path, v.id, lockOf(a), locks[v.id])
 		}
 	}
 }
@@ -316,7 +316,7 @@ func (b *Workload) checkCopiedVersions(h *harness.Harness, begun, ended int64) {
 			b.readNull(h, path, all[path])
 			i := slices.IndexFunc(possible, func(want []kept) bool { _, ok := explain(path, want, all[path]); return ok })
 			if i < 0 {
-				h.T.Errorf("%s has in the copy the versions %v, expected one of %v", path, all[path], possible)
+				h.T.Errorf("%s: versions %v in the copy, expected one of %v", path, all[path], possible)
 				continue
 			}
 			state, _ := explain(path, possible[i], all[path])
@@ -401,7 +401,7 @@ func (b *Workload) expire(h *harness.Harness) (bodies int) {
 			for path, want := range w.state {
 				state, ok := explain(path, want, all[path])
 				if !ok {
-					h.T.Errorf("%s has the versions %v after a sweep, expected %v", path, all[path], want)
+					h.T.Errorf("%s: versions %v after a sweep, expected %v", path, all[path], want)
 				}
 				left = cmp.Or(left, remains(path, state))
 				w.state[path] = state
@@ -414,7 +414,7 @@ func (b *Workload) expire(h *harness.Harness) (bodies int) {
 		case left == "":
 			b.compareLists(h, all)
 			if log := h.Server.Output.String(); strings.Contains(log, "could not apply a bucket's lifecycle rules") {
-				h.T.Error("a run of lifecycle rules has failed")
+				h.T.Error("a lifecycle run failed")
 			}
 			return bodies
 		case !b.rules || h.T.Failed() || time.Now().After(deadline):

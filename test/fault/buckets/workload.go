@@ -152,7 +152,7 @@ func (b *Workload) Check(h *harness.Harness) {
 				continue
 			}
 			if got := b.get(h, path); got != want.MD5 {
-				h.T.Errorf("%s has the MD5 %q, and was acknowledged with %q", path, got, want.MD5)
+				h.T.Errorf("%s: MD5 %q, acknowledged with %q", path, got, want.MD5)
 			}
 		}
 		b.settle(h, w)
@@ -274,10 +274,10 @@ func (b *Workload) audited(h *harness.Harness, bodies int) {
 		h.T.Errorf("audit: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	after := b.files(h)
-	h.T.Logf("%d files on the nodes, of which an audit has removed %d", len(before), len(before)-len(after))
+	h.T.Logf("%d files on the nodes, %d removed by an audit", len(before), len(before)-len(after))
 	if len(after) != bodies*b.Copies {
 		slices.Sort(after)
-		h.T.Errorf("%d files are on the nodes after an audit, expected %d copies of %d bodies:\n%s\n%s", len(after), b.Copies, bodies, r.Stdout, strings.Join(after, "\n"))
+		h.T.Errorf("%d files on the nodes after an audit, expected %d copies of %d bodies:\n%s\n%s", len(after), b.Copies, bodies, r.Stdout, strings.Join(after, "\n"))
 	}
 }
 

@@ -58,7 +58,7 @@ func lookExt(h *harness.Harness, l *harness.Load, w *ext.Writer) error {
 	}
 	h.Tally.Reads.Add(1)
 	if err := w.Saw(at, a); err != nil {
-		return fmt.Errorf("%s, after no answer to %s: %s/%s: %w", w.Name, w.Lost, at.Namespace, at.Key, err)
+		return fmt.Errorf("%s, no response to %s: %s/%s: %w", w.Name, w.Lost, at.Namespace, at.Key, err)
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func retryExt(h *harness.Harness, w *ext.Writer) {
 		err = d.Read(a)
 	}
 	if err != nil {
-		h.T.Errorf("%s, asked again: %v", w.Name, err)
+		h.T.Errorf("%s, sent again: %v", w.Name, err)
 		return
 	}
 	w.Lost = nil
@@ -179,10 +179,10 @@ func exportOf(h *harness.Harness, in *ext.Install) ext.Entries {
 		harness.Must(h.T, json.Unmarshal(lines.Bytes(), &line))
 		switch {
 		case complete:
-			h.T.Errorf("after the end of an export: %s", lines.Text())
+			h.T.Errorf("data after the end of an export: %s", lines.Text())
 		case line.Complete:
 			if complete = true; line.Records != len(all) {
-				h.T.Errorf("an export has %d records and says %d", len(all), line.Records)
+				h.T.Errorf("export contains %d records but reports %d", len(all), line.Records)
 			}
 		case line.Cursor == "" && line.Export == 0 && line.Schema == nil:
 			e, err := line.Entry()
@@ -191,7 +191,7 @@ func exportOf(h *harness.Harness, in *ext.Install) ext.Entries {
 		}
 	}
 	if !complete {
-		h.T.Errorf("an export is cut off: %.200s", a.Body)
+		h.T.Errorf("export truncated: %.200s", a.Body)
 	}
 	return all
 }
@@ -244,7 +244,7 @@ func checkTrails(h *harness.Harness, in *ext.Install, lines []ext.Change) {
 			}
 		}
 		if !slices.EqualFunc(own, told, ext.Change.Like) {
-			h.T.Errorf("%s: of the writer %s the feed has %v, want %v", in.ID, w.Name, own, told)
+			h.T.Errorf("%s: changes of the writer %s in the feed: %v, want %v", in.ID, w.Name, own, told)
 		}
 	}
 	for _, line := range lines {
@@ -275,7 +275,7 @@ func copiedChanges(h *harness.Harness, in *ext.Install, leaps bool) (all []ext.C
 		case leaps && len(all) == 0 && in.Before == 0: // the copy does not contain the install, so it skips no numbers
 			return all
 		case leaps:
-			h.T.Fatalf("the changes of a copy end with %d, want a gap: %d %s", len(all), a.Status, a.Body)
+			h.T.Fatalf("the changes of a copy end at %d, want a gap: %d %s", len(all), a.Status, a.Body)
 		default:
 			return all
 		}
@@ -300,11 +300,11 @@ func checkInstallMoment(h *harness.Harness, in *ext.Install, begun, ended int64,
 	}
 	before := in.Feed[:in.Before]
 	if len(lines) < len(before) || !slices.Equal(lines[:len(before)], before) {
-		h.T.Fatalf("%s: the copy does not have all of the %d earlier changes", in.ID, len(before))
+		h.T.Fatalf("%s: the copy lacks some of the %d earlier changes", in.ID, len(before))
 	}
 	for _, w := range in.Writers {
 		if !w.Had(lines[len(before):], begun, ended) {
-			h.T.Errorf("%s, with the changes %v and no answer to %v, never had this state from %d to %d: %v", w.Name, w.Trail, w.Lost, begun, ended, lines[len(before):])
+			h.T.Errorf("%s, with the changes %v and no response to %v, never had this state from %d to %d: %v", w.Name, w.Trail, w.Lost, begun, ended, lines[len(before):])
 		}
 	}
 }

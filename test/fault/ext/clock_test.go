@@ -103,12 +103,12 @@ func (v *expiryTest) lives() {
 	var meta ext.Record
 	callExt(v.Harness, v.in, http.StatusCreated, v.put(at.Namespace, at.Key, 10), &meta)
 	if want := v.begin.Add(lifetime).Format("2006-01-02T15:04:05.000Z"); meta.Expires == nil || *meta.Expires != want {
-		v.T.Errorf("put at %v it expires at %v, want %s", v.begin, meta.Expires, want)
+		v.T.Errorf("put at %v: expires at %v, want %s", v.begin, meta.Expires, want)
 	}
 	v.at(lifetime / 2)
 	first := callExt(v.Harness, v.in, http.StatusOK, record(http.MethodPatch, `{"n":1}`), &meta).Header.Get("ETag")
 	if want := v.begin.Add(lifetime).Format("2006-01-02T15:04:05.000Z"); meta.Expires == nil || *meta.Expires != want {
-		v.T.Errorf("after a patch it expires at %v, want %s", meta.Expires, want)
+		v.T.Errorf("after a patch: expires at %v, want %s", meta.Expires, want)
 	}
 
 	v.at(lifetime - time.Millisecond)
@@ -116,7 +116,7 @@ func (v *expiryTest) lives() {
 	callExt(v.Harness, v.in, http.StatusConflict, record(http.MethodPut, `{"value":1,"ifRevision":0}`), nil)
 	callExt(v.Harness, v.in, http.StatusPreconditionFailed, record(http.MethodPut, `{"value":1}`, "If-None-Match", "*"), nil)
 	if items, exported, used := v.seen(); meta.Revision != 2 || items != 1 || exported != 1 || used.Keys.Used != 1 || len(used.ByNamespace) != 1 {
-		v.T.Errorf("a millisecond before its end: revision %d, %d listed, %d exported, %+v", meta.Revision, items, exported, used)
+		v.T.Errorf("a millisecond before expiry: revision %d, %d listed, %d exported, %+v", meta.Revision, items, exported, used)
 	}
 
 	v.at(lifetime)
@@ -130,19 +130,19 @@ func (v *expiryTest) lives() {
 	callExt(v.Harness, v.in, http.StatusOK, ext.Call{Method: http.MethodPost, Path: "/batch",
 		Body: `{"ops":[{"op":"check","namespace":"settings","key":"brief","ifRevision":0}]}`}, nil)
 	if items, exported, used := v.seen(); items != 0 || exported != 0 || used.Keys.Used != 0 || used.Bytes.Used != 0 || used.Namespaces.Used != 0 || len(used.ByNamespace) != 0 {
-		v.T.Errorf("at its end: %d listed, %d exported, %+v", items, exported, used)
+		v.T.Errorf("at expiry: %d listed, %d exported, %+v", items, exported, used)
 	}
 	if lines := changesOf(v.Harness, v.in, 0); len(lines) != 2 {
-		v.T.Errorf("reads and refused writes have changed something: %v", lines)
+		v.T.Errorf("reads and refused writes made changes: %v", lines)
 	}
 
 	// A write to the key now creates a new record.
 	second := callExt(v.Harness, v.in, http.StatusCreated, record(http.MethodPut, `{"value":{"n":1}}`, "If-None-Match", "*"), &meta).Header.Get("ETag")
 	if meta.Revision != 1 || second == first || meta.Expires != nil {
-		v.T.Errorf("written over it: revision %d, tags %s and then %s, expires %v", meta.Revision, first, second, meta.Expires)
+		v.T.Errorf("overwritten after expiry: revision %d, ETags %s and then %s, expires %v", meta.Revision, first, second, meta.Expires)
 	}
 	if lines := changesOf(v.Harness, v.in, 2); len(lines) != 1 || lines[0].Op != "put" || lines[0].Revision != 1 {
-		v.T.Errorf("written over it: %v", lines)
+		v.T.Errorf("overwritten after expiry: changes %v", lines)
 	}
 	v.at(2 * lifetime)
 	callExt(v.Harness, v.in, http.StatusOK, record(http.MethodGet, ""), nil)
@@ -168,22 +168,22 @@ func (v *expiryTest) expiryFreesQuota(what string, put func(n int) ext.Call, mos
 	v.at(lifetime - time.Millisecond)
 	a := callExt(v.Harness, v.in, http.StatusTooManyRequests, put(most), nil)
 	if !strings.Contains(a.Body, `"QUOTA_EXCEEDED"`) || a.Header.Get("Retry-After") != "" {
-		v.T.Errorf("%s: %s, and again after %s s", what, a.Body, a.Header.Get("Retry-After"))
+		v.T.Errorf("%s: %s, Retry-After %s", what, a.Body, a.Header.Get("Retry-After"))
 	}
 	if !warned() {
-		v.T.Errorf("%s: no warning of a full quota", what)
+		v.T.Errorf("%s: no warning about a full quota", what)
 	}
 
 	v.at(lifetime)
 	if warned() {
-		v.T.Errorf("%s: a warning because of expired records", what)
+		v.T.Errorf("%s: warning although the records have expired", what)
 	}
 	callExt(v.Harness, v.in, http.StatusCreated, put(most), nil)
 	if items, exported, used := v.seen(); items != 1 || exported != 1 || used.Keys.Used != 1 {
 		v.T.Errorf("%s: %d listed, %d exported, %+v", what, items, exported, used)
 	}
 	if lines := changesOf(v.Harness, v.in, int64(most)); len(lines) != 1 || lines[0].Op != "put" {
-		v.T.Errorf("%s: the write has also made the changes %v", what, lines)
+		v.T.Errorf("%s: the write also made the changes %v", what, lines)
 	}
 }
 
@@ -203,7 +203,7 @@ func (v *expiryTest) tokens(in *ext.Install) {
 		v.testClock.Stop(at)
 		a := callExt(v.Harness, in, status, ext.Call{Method: http.MethodGet, Path: "/namespaces/settings/records"}, nil)
 		if challenge := a.Header.Get("WWW-Authenticate"); (status == http.StatusOK) != (challenge == "") {
-			v.T.Errorf("%v after a token's time begins: %d, and the challenge %q", at.Sub(begin), status, challenge)
+			v.T.Errorf("%v after the start of a token's validity: %d, challenge %q", at.Sub(begin), status, challenge)
 		}
 	}
 }

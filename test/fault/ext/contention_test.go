@@ -473,7 +473,7 @@ func (r *request) count() error {
 			}
 		}
 		if replayed != 1 || a.Status != b.Status || a.Header.Get("ETag") != b.Header.Get("ETag") {
-			return fmt.Errorf("asked for at once: %d %s and %d %s, %d of them replayed", a.Status, a.Body, b.Status, b.Body, replayed)
+			return fmt.Errorf("sent twice at once: %d %s and %d %s, %d of them replayed", a.Status, a.Body, b.Status, b.Body, replayed)
 		}
 		if a.Header.Get("Idempotency-Replayed") == "true" {
 			a = b
@@ -506,17 +506,17 @@ func (c *extContention) settle(h *harness.Harness) {
 		if line.Op == "delete" {
 			deletes++
 		} else if known, ok := c.acked[line.Seq]; !ok || !line.Like(known) {
-			c.t.Errorf("the feed has %v, an answer had %v", line, known)
+			c.t.Errorf("feed: %v, response: %v", line, known)
 		}
 	}
 	if told := len(c.in.Feed) - deletes; told != len(c.acked) || deletes > c.deleted {
-		c.t.Errorf("the feed has %d puts and %d deletes, the answers %d and at most %d", told, deletes, len(c.acked), c.deleted)
+		c.t.Errorf("feed: %d puts and %d deletes, responses: %d puts and at most %d deletes", told, deletes, len(c.acked), c.deleted)
 	}
 	slices.SortFunc(c.counts, func(a, b counting) int { return int(a.seq - b.seq) })
 	sum := int64(0)
 	for _, n := range c.counts {
 		if sum += n.by; n.sum != sum {
-			c.t.Errorf("the change %d counted up by %d to %d, want %d", n.seq, n.by, n.sum, sum)
+			c.t.Errorf("change %d incremented the counter by %d to %d, want %d", n.seq, n.by, n.sum, sum)
 		}
 	}
 	if n := there[ext.Counter].Value.N; n != sum {
@@ -555,7 +555,7 @@ func (c *extContention) snapshots() {
 		}
 	}
 	for i := range open {
-		c.t.Errorf("a page after the change %d has records of no moment: %v", c.pages[i].from, c.pages[i].rows)
+		c.t.Errorf("page after change %d is not a consistent snapshot: %v", c.pages[i].from, c.pages[i].rows)
 	}
 }
 

@@ -67,7 +67,7 @@ func killedDeletion(t *testing.T, e harness.Engine, data string, vars ...string)
 	}
 	r := binary.Run(t, s.Env, append(args, "--yes", "--json")...)
 	if r.Status != 0 {
-		t.Fatalf("the deletion: %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+		t.Fatalf("delete command: %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	stop()
 	writers.Wait()
@@ -77,7 +77,7 @@ func killedDeletion(t *testing.T, e harness.Engine, data string, vars ...string)
 		t.Errorf("seed %d: deleted %+v of %+v; seen in the middle %d times", seed, deleted, whole, partial)
 	}
 	if written == 0 {
-		t.Error("the other tenant has not written")
+		t.Error("the other tenant did not write")
 	}
 	wantDeleting(t, s, installs)
 	for _, rows := range rowsOf(t, e, data, vars) {

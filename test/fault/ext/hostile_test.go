@@ -56,7 +56,7 @@ func TestHostileExtensions(t *testing.T) {
 	sendTruncated(h, in)
 	beside.Stop()
 	if grown := h.Resident("VmHWM") - before; grown > 64<<20 {
-		t.Errorf("refused requests took %d MB", grown>>20)
+		t.Errorf("refused requests used %d MB", grown>>20)
 	}
 	WantExt(h, in, http.StatusNotFound, ext.Call{Method: http.MethodGet, Path: record.Path()})
 }
@@ -128,7 +128,7 @@ func sendTruncated(h *harness.Instance, in *ext.Install) {
 		harness.Must(h.T, conn.CloseWrite())
 		answer, err := io.ReadAll(conn)
 		if err == nil && len(answer) > 0 && !bytes.HasPrefix(answer, []byte("HTTP/1.1 4")) {
-			h.T.Errorf("half of %v: %.300q", c, answer)
+			h.T.Errorf("truncated %v: %.300q", c, answer)
 		}
 	}
 	// Two steps of the import were complete; the third lacked its end.
@@ -136,7 +136,7 @@ func sendTruncated(h *harness.Instance, in *ext.Install) {
 	a := WantExt(h, in, http.StatusOK, ext.Call{Method: http.MethodGet, Path: "/namespaces/log/records?limit=100&prefix=line-"})
 	harness.Must(h.T, json.Unmarshal([]byte(a.Body), &page))
 	if n := len(page.Items); n != 40 {
-		h.T.Errorf("half an import has stored %d records, want the 40 of its complete steps", n)
+		h.T.Errorf("truncated import stored %d records, want the 40 of its complete steps", n)
 	}
 	WantExt(h, in, http.StatusOK, ext.Call{Method: http.MethodGet, Path: "/namespaces/settings/records"})
 }

@@ -170,7 +170,7 @@ func TestKeyModel(t *testing.T) {
 			var h harness.History
 			c.make(&h)
 			if why := harness.Disorder(keyModel(), h); (why == "") != c.right {
-				t.Errorf("right: %v, but it says %q", c.right, why)
+				t.Errorf("correct: %v, but the model reports %q", c.right, why)
 			}
 		})
 	}

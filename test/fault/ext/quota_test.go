@@ -171,7 +171,7 @@ func (e *edge) judge(lines []ext.Change) {
 		}
 		for _, what := range []string{"keys", "namespaces", "bytes"} {
 			if over(rows, what) {
-				e.t.Errorf("after %v there are too many %s: %v", line, what, rows)
+				e.t.Errorf("after %v: too many %s: %v", line, what, rows)
 			}
 		}
 		met(line.Seq)
@@ -181,7 +181,7 @@ func (e *edge) judge(lines []ext.Change) {
 	}
 	for _, what := range []string{"keys", "namespaces", "bytes"} {
 		if reached[what] == 0 {
-			e.t.Errorf("no request has reached the quota of %s: %v", what, reached)
+			e.t.Errorf("no request reached the quota of %s: %v", what, reached)
 		}
 	}
 	e.t.Logf("%d changes, %d refused: %v", len(lines), len(e.refused), reached)

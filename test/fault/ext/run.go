@@ -58,7 +58,7 @@ func repeatExt(h *harness.Harness, l *harness.Load, w *ext.Writer, d *ext.Operat
 		return d.Read(again)
 	case again.Status != first.Status, again.Header.Get("Idempotency-Replayed") != "true",
 		sum.ReplaceAllString(again.Body, "") != sum.ReplaceAllString(first.Body, ""):
-		return fmt.Errorf("%s was answered with %d %s, and again with %d %s", d, first.Status, first.Body, again.Status, again.Body)
+		return fmt.Errorf("%s: first response %d %s, second response %d %s", d, first.Status, first.Body, again.Status, again.Body)
 	default:
 		other := d.Call
 		other.Body += " "

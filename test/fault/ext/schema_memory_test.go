@@ -92,7 +92,7 @@ func schemaMemory(t *testing.T, _ harness.Engine, data string, vars ...string) {
 	all.Wait()
 	wide := WantExt(h, attackers[0], http.StatusBadRequest, ext.Call{Method: http.MethodPost, Path: "/namespaces/ns0/schemas", Body: `{"schema":{"pattern":"^[a-z\\p{L}]{900}x0"}}`})
 	if text := wide.Body; !strings.Contains(text, `"pointer":"/schema/pattern"`) || !strings.Contains(text, "500000 ranges") {
-		t.Errorf("a wide class: %s", text)
+		t.Errorf("pattern with a wide character class: %s", text)
 	}
 	close(over)
 	beside.Wait()

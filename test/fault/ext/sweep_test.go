@@ -62,7 +62,7 @@ func killedSweep(t *testing.T, _ harness.Engine, data string, vars ...string) {
 		}
 	}
 	if expired != keys || len(in.Feed) != 2*keys || len(in.Rows) != 0 {
-		t.Errorf("seed %d: %d changes, of which %d removed expired records; left: %v", h.Seed, len(in.Feed), expired, in.Rows)
+		t.Errorf("seed %d: %d changes, %d removed expired records; left: %v", h.Seed, len(in.Feed), expired, in.Rows)
 	}
 	h.Finish()
 }

@@ -177,7 +177,7 @@ func (g *guests) await(what string, fn func() bool) {
 	g.t.Helper()
 	for start := time.Now(); !fn(); time.Sleep(100 * time.Millisecond) {
 		if time.Since(start) > time.Minute {
-			g.t.Fatalf("there was never %s", what)
+			g.t.Fatalf("timeout: want %s", what)
 		}
 	}
 }
@@ -235,7 +235,7 @@ func TestGuestF16Leader(t *testing.T) {
 	go func() {
 		defer close(leader)
 		if a, err := g.browser("", "").ask(0, guest.Call{Method: http.MethodGet, Path: g.site().Page + property}); err == nil {
-			t.Errorf("the process that was killed has answered: %d", a.Status)
+			t.Errorf("the killed process answered: %d", a.Status)
 		}
 	}()
 	<-u.begun

@@ -159,7 +159,7 @@ func TestGuestF23(t *testing.T) {
 		}
 		all.Wait()
 		if n := g.metric(0, "holdfast_guest_hot_entries"); n < before+float64(sessions)/2 {
-			t.Errorf("%d sessions have begun, and hot state has grown from %.0f entries to %.0f", sessions, before, n)
+			t.Errorf("%d sessions began, and hot state grew from %.0f entries to %.0f", sessions, before, n)
 		}
 		t.Logf("round %d: %.0f entries, %d MB resident, pauses of the garbage collector up to %.2f ms", round, g.metric(0, "holdfast_guest_hot_entries"),
 			in.Resident("VmRSS")>>20, 1e3*g.metric(0, `go_gc_duration_seconds{quantile="1"}`))

@@ -58,7 +58,7 @@ func TestGuestF22(t *testing.T) {
 			v.live[g.site().Item(n)] = true
 			done("wishlist.added.v1 " + g.site().Item(n))
 			if n > 20*round+15 {
-				t.Fatal("nothing is refused on a full disk")
+				t.Fatal("no change was refused on a full disk")
 			}
 		}
 		v.compare(0, "on a full disk")

@@ -390,7 +390,7 @@ func (g *guests) metric(server int, name string) float64 {
 	body := g.servers[server].Await("/metrics", http.StatusOK)
 	found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + ` (\S+)$`).FindStringSubmatch(body)
 	if found == nil {
-		g.t.Fatalf("there is no metric %s", name)
+		g.t.Fatalf("no metric %s", name)
 	}
 	v, err := strconv.ParseFloat(found[1], 64)
 	harness.Must(g.t, err)

@@ -101,7 +101,7 @@ func killGuests(t *testing.T, data, url string) {
 			}
 		}
 		if len(v.live) > 0 {
-			t.Errorf("%s has lost %v", v.name, v.live)
+			t.Errorf("%s lost %v", v.name, v.live)
 		}
 	}
 	hook.await(t, "after the kills", want)
@@ -145,7 +145,7 @@ func (g *guests) awaitDrained() {
 	g.t.Helper()
 	for start := time.Now(); strings.TrimSpace(g.servers[0].Verb("guest", "outbox", "list", "--json")) != ""; harness.Pause(nil, 200*time.Millisecond) {
 		if time.Since(start) > 3*time.Minute { // the relay waits up to a minute after a failure
-			g.t.Fatal("events still wait")
+			g.t.Fatal("events are still pending")
 		}
 	}
 }

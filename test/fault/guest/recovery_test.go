@@ -63,11 +63,11 @@ func TestGuestF20(t *testing.T) {
 	}
 	for _, h := range []guest.Handoff{open, consumed} {
 		if status := consume(h); status != http.StatusForbidden && status != http.StatusNotFound {
-			t.Errorf("an earlier handoff: %d", status)
+			t.Errorf("earlier handoff: %d", status)
 		}
 	}
 	if status := consume(handoff(v, "new")); status != http.StatusOK {
-		t.Errorf("a new handoff: %d", status)
+		t.Errorf("new handoff: %d", status)
 	}
 	g.servers[0].AwaitOutput("the database was restored")
 	hook.awaitEvent(t, v.Session(), v.add(3))

@@ -188,6 +188,6 @@ func TestGuestF4(t *testing.T) {
 		harness.Pause(nil, 20*time.Millisecond)
 	}
 	if !slices.Equal([]int{waiting, dead}, []int{0, 0}) {
-		t.Errorf("%d events wait, and %d were set aside", waiting, dead)
+		t.Errorf("%d events pending, %d set aside", waiting, dead)
 	}
 }

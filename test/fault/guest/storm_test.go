@@ -42,7 +42,7 @@ func (v *visitor) mint(server int, key string) string {
 		}
 		time.Sleep(5 * time.Millisecond) // instead of waiting for Retry-After
 	}
-	v.t.Error("no server has answered for a minute")
+	v.t.Error("no response from any server for a minute")
 	return ""
 }
 
@@ -110,7 +110,7 @@ func (v *visitor) hasStormed(answers []string) {
 	v.t.Helper()
 	for _, a := range answers {
 		if a != answers[0] {
-			v.t.Errorf("%s has the answers %s and %s", v.name, answers[0], a)
+			v.t.Errorf("%s: responses %s and %s", v.name, answers[0], a)
 		}
 	}
 	status, text, _ := v.try(0, v.site().Mint, v.site().Other, v.name)
@@ -162,7 +162,7 @@ func TestGuestF15(t *testing.T) {
 			}
 			for key, a := range answers {
 				if again := v.mint(w, key); again != a {
-					t.Errorf("%s has the answers %s and %s", key, a, again)
+					t.Errorf("%s: responses %s and %s", key, a, again)
 				}
 			}
 		})

@@ -162,7 +162,7 @@ func (w *guestWorkload) reread(h *harness.Harness, l *harness.Load, g *guest.Gue
 		if a, answered := w.ask(h, l, g, &guest.Change{Call: guest.Call{Method: http.MethodGet, Path: "/wishlist"}}); answered {
 			h.Tally.Reads.Add(1)
 			if got, err := guest.Wishes(a); err != nil || got != g.State.Wishes {
-				return fmt.Errorf("%s was acknowledged, and then the wishlist is %s, want %s: %w", g.Last, got, g.State.Wishes, err)
+				return fmt.Errorf("%s was acknowledged, but then the wishlist is %s, want %s: %w", g.Last, got, g.State.Wishes, err)
 			}
 		}
 	case n < 3 && !h.Leaps: // responses are kept for a day
@@ -221,7 +221,7 @@ func (w *guestWorkload) settle(h *harness.Harness, g *guest.Guest) {
 	got, before, d := w.read(h, g), g.State, g.Lost
 	if d == nil {
 		if got != before {
-			h.T.Errorf("guest %d has %+v, and was acknowledged with %+v", g.N, got, before)
+			h.T.Errorf("guest %d: state %+v, acknowledged %+v", g.N, got, before)
 		}
 		return
 	}
@@ -252,7 +252,7 @@ func (w *guestWorkload) CheckCopy(h *harness.Harness, begun, ended int64, restor
 			continue
 		}
 		if got := w.read(h, g); !g.Was(got, begun, ended) {
-			h.T.Errorf("guest %d has in the copy %+v, which it never had from %d to %d; the last was %+v", g.N, got, begun, ended, g.State)
+			h.T.Errorf("guest %d: state %+v in the copy, never reached from %d to %d; last state %+v", g.N, got, begun, ended, g.State)
 		}
 		for _, m := range []*guest.Handoff{g.Burned, g.Open} {
 			if m == nil || m == g.Open && !restored {
@@ -301,7 +301,7 @@ func (w *guestWorkload) Finish(h *harness.Harness) {
 		}
 		for _, g := range w.guests {
 			if !slices.Equal(got[g.Session()], g.Events) {
-				h.T.Errorf("guest %d has changed %v, and published is %v", g.N, g.Events, got[g.Session()])
+				h.T.Errorf("guest %d: changes %v, published events %v", g.N, g.Events, got[g.Session()])
 			}
 		}
 		return

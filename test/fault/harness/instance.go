@@ -202,7 +202,7 @@ func (b *OtherClients) Stop() {
 	b.all.Wait()
 	slices.Sort(b.took)
 	if len(b.took) == 0 {
-		b.instance.T.Error("no other client was answered")
+		b.instance.T.Error("no other client got a response")
 		return
 	}
 	p99 := b.took[len(b.took)*99/100]
@@ -217,7 +217,7 @@ func Ended(h *Harness) {
 	h.T.Helper()
 	Pause(h.Server.Ended, Bound)
 	if !Closed(h.Server.Ended) {
-		h.T.Errorf("the server has not ended after %v", Bound)
+		h.T.Errorf("the server is still running after %v", Bound)
 		h.Server.Kill()
 	} else if code := h.Server.Cmd.ProcessState.ExitCode(); code != 0 {
 		h.T.Errorf("exit status %d", code)

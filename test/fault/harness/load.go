@@ -176,6 +176,6 @@ func (h *Harness) Decided(write fmt.Stringer, refused, there bool) {
 	}
 	h.Tally.There++
 	if h.Load.Certain && refused {
-		h.T.Errorf("%s was refused, and done", write)
+		h.T.Errorf("%s was refused but done", write)
 	}
 }

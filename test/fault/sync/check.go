@@ -137,6 +137,6 @@ func checkUserMoment(h *harness.Harness, u *syncload.User, begun, ended int64) {
 		}
 	}
 	for _, w := range u.Writers {
-		h.T.Errorf("%s never had this state, in the order of timestamps; the last one differs by%s", w.Name, workload.Difference(there[w.Name], w.State))
+		h.T.Errorf("%s never had this state, in timestamp order; the last state differs by%s", w.Name, workload.Difference(there[w.Name], w.State))
 	}
 }

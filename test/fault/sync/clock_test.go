@@ -46,7 +46,7 @@ func leap(t *testing.T, _ harness.Engine, data string, vars ...string) {
 	want(lasting, 400, http.MethodPost, "/storage/tabs?batch="+batch, `[]`)
 	refused := want(hour, 401, http.MethodGet, "/storage/clients/long", "")
 	if now, err := syncload.ParseMoment(refused.Header.Get("X-Weave-Timestamp")); err != nil || time.Duration(now)*10*time.Millisecond < time.Duration(time.Now().Unix())*time.Second+23*time.Hour {
-		t.Errorf("a refusal says that it is %v, %v", now, err)
+		t.Errorf("server time in a refusal: %v, %v", now, err)
 	}
 	want(hour, 200, http.MethodGet, "/info/collections", "") // poll for changes
 	ahead := stamped(t, want(lasting, 200, http.MethodPut, "/storage/clients/long", `{"payload":"of tomorrow"}`))
@@ -59,7 +59,7 @@ func leap(t *testing.T, _ harness.Engine, data string, vars ...string) {
 	want(hour, 200, http.MethodGet, "/storage/clients/long", "")
 	after := want(lasting, 200, http.MethodPut, "/storage/clients/brief", `{"payload":"x","ttl":60}`)
 	if got := stamped(t, after); got <= ahead {
-		t.Errorf("the timestamp %v comes after %v", got, ahead)
+		t.Errorf("timestamp %v follows %v", got, ahead)
 	}
 	if now, err := syncload.ParseMoment(after.Header.Get("X-Weave-Timestamp")); err != nil || now < ahead {
 		t.Errorf("the server's time is %v, before its timestamp %v (%v)", now, ahead, err)

@@ -63,7 +63,7 @@ func killedCommits(t *testing.T, _ harness.Engine, data string, vars ...string) 
 		case again.Status == http.StatusBadRequest && (there == records || there == 0 && !acknowledged):
 			whole++
 		default:
-			t.Fatalf("round %d, seed %d: the commit was answered with %d %s, then %d of %d records were there, then %d %s", round, h.Seed, a.Status, a.Body, there, records, again.Status, again.Body)
+			t.Fatalf("round %d, seed %d: commit: %d %s, then %d of %d records, then %d %s", round, h.Seed, a.Status, a.Body, there, records, again.Status, again.Body)
 		}
 		if n := countRecords(h, u, collection); n != records {
 			t.Fatalf("round %d, seed %d: %d of %d records at the end", round, h.Seed, n, records)

@@ -240,7 +240,7 @@ func TestSyncModel(t *testing.T) {
 			var h harness.History
 			c.make(&h)
 			if why := harness.Disorder(model(), h); (why == "") != c.right {
-				t.Errorf("right: %v, but it says %q", c.right, why)
+				t.Errorf("correct: %v, but the model reports %q", c.right, why)
 			}
 		})
 	}

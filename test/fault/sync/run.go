@@ -52,7 +52,7 @@ func lookSync(h *harness.Harness, l *harness.Load, w *syncload.Writer) error {
 	}
 	h.Tally.Reads.Add(1)
 	if err := w.Saw(k, a); err != nil {
-		return fmt.Errorf("%s, after no answer to %s: %s/%s: %w", w.Name, w.Lost, k.Collection, k.ID, err)
+		return fmt.Errorf("%s, no response to %s: %s/%s: %w", w.Name, w.Lost, k.Collection, k.ID, err)
 	}
 	return nil
 }

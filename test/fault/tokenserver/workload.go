@@ -233,10 +233,10 @@ func (b *browser) reached(h *harness.Harness, p progress, uid int64) error {
 	defer b.of.mu.Unlock()
 	whose := fmt.Sprintf("%s with keys of %d", b.name(), p.keys)
 	if other := b.of.given[uid]; other != "" && other != whose {
-		return fmt.Errorf("%s and %s are both the storage user %d", other, whose, uid)
+		return fmt.Errorf("%s and %s both have the storage user %d", other, whose, uid)
 	}
 	if b.of.given[uid] = whose; p.keys == b.state.keys && uid != b.state.uid {
-		return fmt.Errorf("%s at %v is the storage user %d, before it was %d", b.name(), p, uid, b.state.uid)
+		return fmt.Errorf("%s at %v: storage user %d, previously %d", b.name(), p, uid, b.state.uid)
 	}
 	if p.uid = uid; p.generation > b.state.generation {
 		p.acked = h.Clock.Add(1)
@@ -296,7 +296,7 @@ func (b *browser) isSuperseded(h *harness.Harness) (bool, error) {
 		err = b.took(h, b.state, a)
 	}
 	if err != nil {
-		return false, fmt.Errorf("%s, no answer at %v: %w", b.name(), b.lost, err)
+		return false, fmt.Errorf("%s, no response at %v: %w", b.name(), b.lost, err)
 	}
 	return false, nil
 }
@@ -330,7 +330,7 @@ func (w *accountsWorkload) counted(h *harness.Harness) {
 	for line := range strings.Lines(table) {
 		if row := strings.Fields(line); len(row) > 2 && row[0] == "self" {
 			if n, err := strconv.Atoi(row[1]); err != nil || n < least || n > most {
-				h.T.Errorf("%d to %d accounts have signed in:\n%s", least, most, table)
+				h.T.Errorf("want %d to %d accounts on the node:\n%s", least, most, table)
 			}
 			return
 		}
@@ -352,7 +352,7 @@ func (w *accountsWorkload) CheckCopy(h *harness.Harness, begun, ended int64, _ b
 		case err != nil:
 			h.T.Error(err)
 		case steps[at].sent > ended || at+1 < len(b.trail) && b.trail[at+1].acked < begun:
-			h.T.Errorf("a copy has %s at %v, which was not its state from %d to %d: %+v", b.name(), steps[at], begun, ended, steps)
+			h.T.Errorf("copy: %s at %v, not a state from %d to %d: %+v", b.name(), steps[at], begun, ended, steps)
 		}
 	}
 }
@@ -372,18 +372,18 @@ func (b *browser) found(h *harness.Harness, steps []progress) (at int, err error
 		uid, err := uidOf(a)
 		switch {
 		case err != nil:
-			return 0, fmt.Errorf("a copy, %s at %v: %w", b.name(), p, err)
+			return 0, fmt.Errorf("copy: %s at %v: %w", b.name(), p, err)
 		case p.uid == 0 || uid == p.uid:
 			return i, nil
 		case i > 0 && steps[i-1].keys == 0:
 			return i - 1, nil
 		}
-		return 0, fmt.Errorf("in a copy %s at %v is the storage user %d, before it was %d", b.name(), p, uid, p.uid)
+		return 0, fmt.Errorf("copy: %s at %v: storage user %d, previously %d", b.name(), p, uid, p.uid)
 	}
 	if len(steps) == 1 && steps[0].keys == 0 {
 		return 0, nil
 	}
-	return 0, fmt.Errorf("a copy refuses %s in every state: %+v", b.name(), steps)
+	return 0, fmt.Errorf("copy refuses %s in every state: %+v", b.name(), steps)
 }
 
 func (w *accountsWorkload) Finish(h *harness.Harness) {
