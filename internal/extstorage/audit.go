@@ -13,10 +13,8 @@ const (
 	AuditDelete = "extstorage.delete"
 )
 
-// AuditKey returns the key of the audit event.
 func (op *Op) AuditKey() string { return string(op.Namespace) + "/" + string(op.Key) }
 
-// AuditPayload returns the audit event's payload.
 func (w *Write) AuditPayload(i int, r Revision) []byte {
 	op := &w.Ops[i]
 	b := make([]byte, 0, 192)
@@ -35,7 +33,6 @@ func (w *Write) AuditPayload(i int, r Revision) []byte {
 	return append(b, '}')
 }
 
-// Audited reports whether the write appended an event.
 func (w *Write) Audited(a *Applied) bool {
 	if a.Replayed {
 		return false

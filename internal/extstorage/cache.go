@@ -19,7 +19,7 @@ const (
 	// CacheBytes is the caches' maximum memory, mostly claims and schemas.
 	CacheBytes = grantsKept*(8<<10) + schemasKept*MaxSchemaBytes + 8<<20
 
-	// installAge limits the age of a cached install, i.e. the delay of a revocation.
+	// installAge is the maximum age of a cached install, and the maximum delay of a revocation.
 	installAge = time.Second
 )
 
@@ -115,8 +115,8 @@ type namespaceOf struct {
 	Namespace
 }
 
-// seenSchemas caches namespaces with and without an active schema. The Store rejects writes based on outdated
-// entries, so the two caches need no common lock.
+// seenSchemas caches namespaces with and without an active schema. The caches need no common lock, because the Store
+// rejects writes based on outdated entries.
 type seenSchemas struct {
 	schemas *lru.Cache[namespaceOf, Schema]
 	free    *lru.Cache[namespaceOf, struct{}]
@@ -148,8 +148,8 @@ func (s *seenSchemas) remove(at namespaceOf) {
 	s.free.Remove(at)
 }
 
-// ParseGrant parses claims, or returns a cached grant: parsing takes longer than the rest of a cached token check.
-// Grants are shared; do not modify them.
+// ParseGrant caches grants, because parsing takes longer than the rest of a cached token check. Grants are shared; do
+// not modify them.
 func (s *Service) ParseGrant(claims []byte) (Grant, error) {
 	if g, known := s.grants.Get(string(claims)); known {
 		return g, nil

@@ -12,8 +12,8 @@ const (
 	ChangeExpire ChangeOp = "expire"
 )
 
-// Change is an entry in an install's feed. Sequence numbers are assigned under the install's lock without gaps: a
-// reader that saw a number has seen all lower numbers.
+// Change is an entry in an install's feed. Sequence numbers have no gaps, and a reader that saw a number has seen all
+// lower numbers.
 type Change struct {
 	Seq       Seq
 	Op        ChangeOp

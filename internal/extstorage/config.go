@@ -70,7 +70,7 @@ const MinSchemaMemory = jsonschema.MinSchemaMemory
 
 const minSecret = 32
 
-// TokenSecrets returns the server's distinct secrets. The first secret signs tokens.
+// TokenSecrets returns distinct secrets. The first one signs tokens.
 func (c *Config) TokenSecrets() []string {
 	secrets := []string{c.TokenSecret}
 	for _, old := range c.OldTokenSecrets {
@@ -88,7 +88,6 @@ func OwnTokenKey(secret string) string {
 	return ownTokenKey + hex.EncodeToString(mac.Sum(nil)[:8])
 }
 
-// KeyID returns the key ID for a configuration section.
 func (k *TokenKey) KeyID(name string) string {
 	if k.ID == "" {
 		return name
@@ -114,13 +113,10 @@ func DefaultConfig() Config {
 	}
 }
 
-// IsEnabled returns Enabled.
 func (c *Config) IsEnabled() bool { return c.Enabled }
 
-// KeepsFiles reports whether the data folder stores the audit.
 func (c *Config) KeepsFiles() bool { return c.Audit == "" }
 
-// Check reports invalid settings.
 func (c *Config) Check() conf.Problems {
 	problems := append(c.Database.Check(), c.Sweep.Check()...)
 	wrong := func(key, what string) { problems.Addf(key, "%s", what) }

@@ -26,7 +26,6 @@ type Holdings struct {
 	Tokens   int64 `json:"tokens"`  // revoked tokens
 }
 
-// Add adds another owner's counts.
 func (h *Holdings) Add(more Holdings) {
 	h.Installs += more.Installs
 	h.Records += more.Records
@@ -80,29 +79,27 @@ func OwnedTables() []string {
 
 // Deletions deletes installs, or tenants given by their Services owner.
 //
-// After Close, all writes fail with ErrInstallDeleted, even those waiting for a lock, and a tenant gets no new
-// installs. A tombstone with the change count and deletion time remains until DeleteStep.KeptUntil.
+// After Close, all writes fail with ErrInstallDeleted, even those waiting for a lock. A tombstone with the change
+// count and deletion time remains until DeleteStep.KeptUntil.
 type Deletions interface {
 	// Close starts a deletion, or returns the deletion already started.
 	Close(ctx context.Context, o Owner, now Moment) (Deletion, error)
 
 	// DeleteSome deletes rows of one kind. When no rows are left, it finishes the deletion with an audit event. For a
-	// tenant it deletes only Services rows, so delete its installs first. It returns ErrNotClosed if Close was not
-	// called.
+	// tenant it deletes only Services rows, so delete its installs first.
 	DeleteSome(ctx context.Context, o Owner, step DeleteStep) (Deletion, error)
 
 	// NextInstall returns the tenant's next install that still has rows, even just a tombstone, or "".
 	NextInstall(ctx context.Context, t TenantID, after InstallID) (InstallID, error)
 
-	// Holdings counts an owner's rows.
 	Holdings(ctx context.Context, o Owner) (Holdings, error)
 
 	// Reopen reverts a finished deletion and reports whether there was a tombstone. Tokens issued from now on work
-	// again; change numbers continue. Before the deletion is finished, Reopen returns ErrInstallDeleted.
+	// again; change numbers continue.
 	Reopen(ctx context.Context, o Owner, now Moment) (bool, error)
 }
 
-// ErrNotClosed means that the deletion was not started.
+// ErrNotClosed means that Deletions.Close was not called.
 var ErrNotClosed error = errcode.New(errcode.Conflict, "the deletion was not started, or was undone meanwhile")
 
 // Limits per deletion step. On SQLite a step blocks other writes for some milliseconds.
@@ -114,8 +111,7 @@ const (
 // closedGrace delays deleting a closed owner's rows, until no process lets readers see a partial state.
 const closedGrace = 2 * installAge
 
-// DeleteInstall deletes an install, or resumes its deletion. It calls progress after each step, and stops if progress
-// returns false.
+// DeleteInstall deletes an install, or resumes its deletion. It stops if progress returns false.
 func (s *Service) DeleteInstall(ctx context.Context, o Owner, by Caller, progress func(Deletion) bool) (Deletion, error) {
 	d, err := s.close(ctx, o)
 	if err != nil || d.FinishedAt != 0 {
@@ -199,12 +195,11 @@ func (s *Service) deleteSteps(ctx context.Context, o Owner, by Caller, d Deletio
 	}
 }
 
-// Holdings counts the rows of an install, or of a tenant given by its Services owner.
 func (s *Service) Holdings(ctx context.Context, o Owner) (Holdings, error) {
 	return s.opts.Deletions.Holdings(ctx, o)
 }
 
-// DeletionOf returns a deletion's progress, which is zero if the deletion was not started.
+// DeletionOf returns a zero Deletion if the deletion was not started.
 func (s *Service) DeletionOf(ctx context.Context, o Owner) (Deletion, error) {
 	in, err := s.opts.Installs.Install(ctx, o)
 	if errcode.Is(err, errcode.NotFound) {
@@ -213,8 +208,8 @@ func (s *Service) DeletionOf(ctx context.Context, o Owner) (Deletion, error) {
 	return in.Deletion, err
 }
 
-// IsKnown reports whether an install or tenant holds data or was registered, revoked or deleted. It protects against
-// mistyped IDs: deleting such an ID would block its tokens for months.
+// IsKnown reports whether an install or tenant holds data or was registered, revoked or deleted. Deleting a mistyped
+// ID would block its tokens for months.
 func (s *Service) IsKnown(ctx context.Context, o Owner, holds Holdings) (bool, error) {
 	if holds != (Holdings{}) {
 		return true, nil

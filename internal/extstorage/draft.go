@@ -2,7 +2,6 @@ package extstorage
 
 import "context"
 
-// ActiveSchema returns a namespace's active schema.
 func (s *Service) ActiveSchema(ctx context.Context, r Request, ns Namespace) (Schema, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read)
 	if err != nil {

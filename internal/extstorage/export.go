@@ -66,7 +66,7 @@ func parseExportPlace(s string) (p exportPlace, err error) {
 }
 
 // Export reads the next page of the readable namespaces: at most limit records, PageBytes of records, and PageBytes
-// of schemas. Only Next marks the last page.
+// of schemas.
 func (s *Service) Export(ctx context.Context, r Request, cursor string, limit int) (ExportPage, error) {
 	p, err := s.pass(ctx, r.Grant)
 	if err != nil {

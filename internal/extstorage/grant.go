@@ -18,7 +18,6 @@ type Grant struct {
 	Every Access
 }
 
-// In returns the access to a namespace.
 func (g *Grant) In(ns Namespace) Access { return g.Every | g.Namespaces[ns] }
 
 const maxClaims = 16 << 10
@@ -87,7 +86,6 @@ type NamespaceDeniedError struct{ Namespace Namespace }
 
 func (*NamespaceDeniedError) Error() string { return "the token grants no access to this namespace" }
 
-// ErrorCode implements errcode.Coder.
 func (*NamespaceDeniedError) ErrorCode() errcode.Code { return errcode.Denied }
 
 // Pass is a grant checked against the install's registration.

@@ -30,7 +30,6 @@ type Imported struct {
 	Newer     int // skipped because the revision here is greater
 }
 
-// Add adds another step's counts.
 func (d *Imported) Add(n Imported) {
 	d.Written, d.Unchanged, d.Expired, d.Newer = d.Written+n.Written, d.Unchanged+n.Unchanged, d.Expired+n.Expired, d.Newer+n.Newer
 }
@@ -153,7 +152,6 @@ func checkMoments(created, updated, now Moment) error {
 	return nil
 }
 
-// ImportHeader applies the export header.
 func (im *Import) ImportHeader(h ExportHeader) error {
 	if h.LastChange < 0 || h.LastChange > maxImportedNumber {
 		return &ValidationError{Pointer: "/lastChange", Reason: "must be from 0 to 1000000000000000"}
@@ -162,8 +160,7 @@ func (im *Import) ImportHeader(h ExportHeader) error {
 	return nil
 }
 
-// ImportSchema registers a schema with its version and status, and reports whether anything changed. It returns
-// ErrSchemaConflict if the version exists with another document.
+// ImportSchema is like Registry.Restore.
 func (s *Service) ImportSchema(ctx context.Context, r Request, im *Import, sc Schema) (changed bool, err error) {
 	p, err := s.may(ctx, r.Grant, sc.Namespace, Read|Modify)
 	if err != nil {

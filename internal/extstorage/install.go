@@ -17,7 +17,7 @@ type Registration struct {
 // Install is a registered install.
 type Install struct {
 	Registration
-	RevokedAt Moment // 0 if not revoked
+	RevokedAt Moment
 	CreatedAt Moment
 	UpdatedAt Moment
 
@@ -64,23 +64,22 @@ type Installs interface {
 	// Install returns an install, or ErrNoInstall if it is not registered.
 	Install(ctx context.Context, o Owner) (Install, error)
 
-	// InstallState reads the state that a request is checked against, in one snapshot: the registration of install
-	// and tenant (zero if not registered), and the sorted IDs of unexpired revoked tokens.
+	// InstallState reads, in one snapshot, the registration of install and tenant (zero if not registered), and the sorted
+	// IDs of unexpired revoked tokens.
 	InstallState(ctx context.Context, o Owner, now Moment) (in Install, revoked []string, err error)
 
 	// SetInstall creates or replaces a registration. If restore is set, it also lifts a revocation, and reopens a
-	// deleted install like Deletions.Reopen. Otherwise it returns ErrInstallDeleted for a deleted install.
+	// deleted install like Deletions.Reopen.
 	SetInstall(ctx context.Context, o Owner, r Registration, restore bool, now Moment) (in Install, created bool, err error)
 
 	// RestoreInstall lifts a revocation, and reopens a deleted install like Deletions.Reopen, keeping the
-	// registration. It returns ErrNoInstall or ErrInstallDeleted if it cannot.
+	// registration.
 	RestoreInstall(ctx context.Context, o Owner, now Moment) error
 
 	// SwapQuota replaces tier and overrides if they still match from, and the install is registered and not deleted.
 	SwapQuota(ctx context.Context, o Owner, from, to Registration, now Moment) (bool, error)
 
-	// RevokeInstall revokes an install, registered or not, unless it is already revoked. It returns ErrInstallDeleted
-	// for a deleted install.
+	// RevokeInstall revokes an install, registered or not, unless it is already revoked.
 	RevokeInstall(ctx context.Context, o Owner, now Moment) error
 }
 
@@ -96,12 +95,10 @@ const (
 	Modify
 )
 
-// MarshalText implements encoding.TextMarshaler.
 func (a Access) MarshalText() ([]byte, error) {
 	return []byte([...]string{"", "r", "w", "rw"}[a&(Read|Modify)]), nil
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (a *Access) UnmarshalText(text []byte) error {
 	switch string(text) {
 	case "":

@@ -27,8 +27,8 @@ type Op struct {
 	Value     canonjson.Value
 	Sum       canonjson.Number
 	Metadata  canonjson.Value
-	ExpiresAt Moment // 0 means never
-	Keep      bool   // keep an existing record's metadata and TTL
+	ExpiresAt Moment
+	Keep      bool // keep an existing record's metadata and TTL
 
 	// Revise, if set, computes Value and Sum from the record at write time, after the precondition check. It may run
 	// repeatedly and must not block. If it returns an error, the operation fails.
@@ -54,7 +54,7 @@ type Header struct {
 	Seq       Seq
 	CreatedAt Moment
 	UpdatedAt Moment
-	ExpiresAt Moment // 0 means never
+	ExpiresAt Moment
 
 	ValueBytes, MetadataBytes int64
 }
@@ -62,23 +62,20 @@ type Header struct {
 // Bytes returns the size charged to quotas.
 func (h *Header) Bytes() int64 { return h.ValueBytes + h.MetadataBytes }
 
-// Live reports whether the record exists and has not expired.
 func (h *Header) Live(now Moment) bool { return h != nil && !h.ExpiresAt.Reached(now) }
 
-// ErrSchemaChanged means that a put was validated by a schema that is no longer active: read the active schema again
-// and retry.
+// ErrSchemaChanged means that a put was validated by a schema that is no longer active.
 var ErrSchemaChanged error = errcode.New(errcode.Conflict, "the active schema has changed: retry")
 
 // ErrNoRecord means that a record is absent or expired.
 var ErrNoRecord error = errcode.New(errcode.NotFound, "record not found")
 
-// Effect is an operation's effect on a stored row. A nil row means that there is no row.
+// Effect is an operation's effect on a stored row. Nil means that the row does not exist.
 type Effect struct {
 	Item Item
 	Next *Header // nil if the record no longer exists
 
-	// Change, unless "", takes the install's next sequence number. Revision is the revision that was written or
-	// removed.
+	// Change, unless "", takes the install's next sequence number. Revision is the written or removed revision.
 	Change   ChangeOp
 	Revision Revision
 }
@@ -86,7 +83,7 @@ type Effect struct {
 // Delta is a change of the counters.
 type Delta struct{ Keys, Bytes int64 }
 
-// DeltaOf returns the counter change from before to after. nil means that there is no row.
+// DeltaOf returns the counter change from before to after, which are nil if the row does not exist.
 func DeltaOf(before, after *Header, countedAt Moment) (d Delta) {
 	if before.Live(countedAt) {
 		d = Delta{Keys: -1, Bytes: -before.Bytes()}
@@ -98,8 +95,7 @@ func DeltaOf(before, after *Header, countedAt Moment) (d Delta) {
 	return d
 }
 
-// Decide returns the operation's effect, given the active schema and next change number. Decide returns
-// *MismatchError or ErrSchemaChanged if the operation fails.
+// Decide returns the operation's effect, or *MismatchError or ErrSchemaChanged.
 func (op *Op) Decide(row *Header, now Moment, active SchemaVersion, next Seq) (Effect, error) {
 	live := row
 	if !row.Live(now) {

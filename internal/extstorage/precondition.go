@@ -22,12 +22,10 @@ type Optional[T any] = optional.Of[T]
 // Some returns a set Optional.
 func Some[T any](v T) Optional[T] { return optional.Some(v) }
 
-// IsSet reports whether anything is required.
 func (g *Precondition) IsSet() bool { return g.Revision.Set || g.Match.Set || g.NoneMatch.Set }
 
 // Check compares the precondition with a record's revision and last change, which are 0 if the record is absent or
-// expired. It returns a *MismatchError if the precondition does not hold. Headers come first, as RFC 9110 requires,
-// and If-Match before If-None-Match.
+// expired. Headers come first, as RFC 9110 requires, and If-Match before If-None-Match.
 func (g *Precondition) Check(revision Revision, seq Seq) error {
 	switch {
 	case g.Match.Set && !g.Match.has(seq), g.NoneMatch.Set && g.NoneMatch.has(seq):
@@ -52,8 +50,8 @@ func (g *Precondition) CheckDelete(revision Revision, seq Seq) error {
 
 // MismatchError means that a precondition failed.
 type MismatchError struct {
-	Current Revision // 0 if there is no record
-	Header  bool     // from a header (status 412) rather than the body (status 409)
+	Current Revision
+	Header  bool // from a header (status 412) rather than the body (status 409)
 }
 
 func (e *MismatchError) Error() string {
@@ -63,7 +61,6 @@ func (e *MismatchError) Error() string {
 	return "revision mismatch: the current revision is " + strconv.FormatInt(int64(e.Current), 10)
 }
 
-// ErrorCode implements errcode.Coder.
 func (e *MismatchError) ErrorCode() errcode.Code {
 	if e.Header {
 		return errcode.Precondition

@@ -18,7 +18,6 @@ type Query struct {
 	Now       Moment
 }
 
-// Size returns the bytes that a record adds to the page.
 func (q *Query) Size(value, metadata int64) (n int64) {
 	if q.Values {
 		n += value
@@ -32,12 +31,11 @@ func (q *Query) Size(value, metadata int64) (n int64) {
 // ExportQuery selects a page of an install, ordered by namespace and key.
 type ExportQuery struct {
 	After Position // exclusive; zero means from the start
-	Limit int      // 1 to MaxPage
+	Limit int
 	Bytes int
 	Now   Moment
 }
 
-// Query returns a Query with the same limits and contents.
 func (q *ExportQuery) Query() Query {
 	return Query{Limit: q.Limit, Bytes: q.Bytes, Values: true, Metadata: true, Now: q.Now}
 }
@@ -77,7 +75,8 @@ func (p *PageEnd) Takes(n int64) bool {
 	return true
 }
 
-// Successor returns the smallest string, by bytes, that is greater than all strings with the prefix, or false if no such string exists.
+// Successor returns the smallest string, by bytes, that is greater than all strings with the prefix, or false if no
+// such string exists.
 func Successor(prefix string) (string, bool) {
 	for prefix != "" {
 		r, size := utf8.DecodeLastRuneInString(prefix)

@@ -42,8 +42,7 @@ type Turn struct {
 	places int
 }
 
-// Enter waits for a turn. If alone is set, it waits until no other write of the install runs in this process. It
-// returns errcode.Unavailable if ctx is done.
+// Enter waits for a turn. If alone is set, it waits until no other write of the install runs in this process.
 func (q *WriteQueue) Enter(ctx context.Context, o Owner, alone bool) (Turn, error) {
 	places := 1
 	if alone {
@@ -78,7 +77,6 @@ func (q *WriteQueue) Enter(ctx context.Context, o Owner, alone bool) (Turn, erro
 	return Turn{}, errcode.Wrap(errcode.Unavailable, "the request timed out waiting for other writes to the install", context.Cause(ctx))
 }
 
-// Leave ends the turn.
 func (t Turn) Leave() {
 	t.queue.mu.Lock()
 	defer t.queue.mu.Unlock()

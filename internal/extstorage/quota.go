@@ -34,7 +34,6 @@ func (e *QuotaError) Error() string {
 	return fmt.Sprintf("the quota of %d %s is used up: delete records, or ask the operator for a larger quota", e.Limit, quotaOf[e.What])
 }
 
-// ErrorCode implements errcode.Coder.
 func (e *QuotaError) ErrorCode() errcode.Code { return errcode.Quota }
 
 // Ledger tracks a write's operations and checks the result against the quota. Counts that did not grow never fail, so

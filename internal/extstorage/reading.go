@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// GetRecord returns a record if it satisfies g. It may return ErrNoRecord or *MismatchError.
+// GetRecord may return ErrNoRecord or *MismatchError.
 func (s *Service) GetRecord(ctx context.Context, r Request, ns Namespace, key Key, g Precondition) (Record, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read)
 	if err != nil {
@@ -80,8 +80,7 @@ const (
 )
 
 // Changes reads changes after since in the readable namespaces, oldest first, waiting up to the given time for the
-// first. Continue at Last, which may be after the last returned change. If limit is 0, it returns only Last. It
-// returns ErrChangesGone if since is too old or was never issued here.
+// first. Continue at Last, which may be after the last returned change. If limit is 0, it returns only Last.
 func (s *Service) Changes(ctx context.Context, r Request, since Seq, limit int, wait time.Duration) (Feed, error) {
 	if err := checkLimit(limit, 0, MaxChanges); err != nil {
 		return Feed{}, err
@@ -201,7 +200,6 @@ func (u *UsageReport) warn(what string, ns Namespace, limit, used int64) {
 	}
 }
 
-// Namespaces returns the usage by namespace.
 func (s *Service) Namespaces(ctx context.Context, r Request) ([]NamespaceUsage, error) {
 	u, err := s.Usage(ctx, r)
 	return u.Namespaces, err

@@ -8,8 +8,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// RegisterInstall creates or replaces a registration, and reports whether it created it. A revocation is lifted only
-// if restore is set.
+// RegisterInstall reports whether it created the registration. It lifts a revocation only if restore is set.
 func (s *Service) RegisterInstall(ctx context.Context, o Owner, r Registration, restore bool) (in Install, created bool, err error) {
 	now := s.moment()
 	if err := s.checkRegistration(&r, now); err != nil {
@@ -65,8 +64,7 @@ func (c *QuotaChange) of(r Registration, now Moment) Registration {
 	return r
 }
 
-// ChangeQuota changes an install's tier and overrides, keeping concurrent changes. It returns ErrNoInstall or
-// ErrInstallDeleted.
+// ChangeQuota changes an install's tier and overrides, keeping concurrent changes.
 func (s *Service) ChangeQuota(ctx context.Context, o Owner, c QuotaChange) (Install, error) {
 	defer s.installs.remove(o)
 	const attempts = 10 // each fails only if another change succeeds
@@ -97,19 +95,16 @@ func (s *Service) ChangeQuota(ctx context.Context, o Owner, c QuotaChange) (Inst
 	return Install{}, errcode.New(errcode.Conflict, "others are changing the install's quota: try again")
 }
 
-// ShowInstall returns an install, or ErrNoInstall if it is not registered.
 func (s *Service) ShowInstall(ctx context.Context, o Owner) (Install, error) {
 	return s.opts.Installs.Install(ctx, o)
 }
 
-// RestoreInstall calls Installs.RestoreInstall.
 func (s *Service) RestoreInstall(ctx context.Context, o Owner) error {
 	defer s.installs.remove(o)
 	return s.opts.Installs.RestoreInstall(ctx, o, s.moment())
 }
 
-// RevokeInstall revokes an install, registered or not. This takes effect immediately in this process, and within a
-// second in others.
+// RevokeInstall takes effect immediately in this process, and within a second in others.
 func (s *Service) RevokeInstall(ctx context.Context, o Owner) error {
 	defer s.signals.notify(o) // wake waiting clients, which then lose access
 	defer s.installs.remove(o)

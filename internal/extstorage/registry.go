@@ -36,8 +36,7 @@ type SchemaID struct {
 // Registry stores schemas.
 type Registry interface {
 	// Register adds a draft as the namespace's next version. It keeps the newest SchemasKept versions and the active
-	// version, and never reuses numbers. It returns a *QuotaError if there would be more than quota.Namespaces
-	// namespaces with a live record or schema.
+	// version, and never reuses numbers. The quota limits namespaces with a live record or schema.
 	Register(ctx context.Context, o Owner, draft Schema, quota Quota) (Schema, error)
 
 	// DropSchemas deletes a version, or all versions of a namespace if v is 0, and returns how many. It returns
@@ -51,12 +50,10 @@ type Registry interface {
 	// earlier under concurrent writes.
 	Schemas(ctx context.Context, o Owner, q SchemaQuery) (SchemaPage, error)
 
-	// Schema returns a version, or ErrNoSchema.
 	Schema(ctx context.Context, o Owner, ns Namespace, v SchemaVersion) (Schema, error)
 
 	// Restore adds a version from another server with its number, status, times and creator, and reports whether
-	// anything changed. It returns ErrSchemaConflict if the document differs. An existing version only changes
-	// status, at UpdatedAt and never to Draft.
+	// anything changed. An existing version only changes status, at UpdatedAt and never to Draft.
 	Restore(ctx context.Context, o Owner, sc Schema, quota Quota, now Moment) (changed bool, err error)
 
 	// ExportSchemas reads at most limit schemas by namespace and version, after a position.

@@ -12,7 +12,6 @@ import (
 // increment.
 type Revise func(before canonjson.Value) (value canonjson.Value, sum canonjson.Number, err error)
 
-// Revises reports whether any value depends on stored records.
 func (w *Write) Revises() bool {
 	return slices.ContainsFunc(w.Ops, func(op Op) bool { return op.Revise != nil })
 }
@@ -47,8 +46,7 @@ func (w Write) FailAt(i int, ns Namespace, key Key) Write {
 	return w
 }
 
-// Optimistic is a write computed from unlocked reads. Every record read gets a precondition, so the write fails if a
-// record changed.
+// Optimistic is a write computed from unlocked reads. It fails if a record changed after it was read.
 type Optimistic struct {
 	Write Write
 	After Known
@@ -62,12 +60,12 @@ type Optimistic struct {
 type Known map[place]knownValue
 
 type knownValue struct {
-	value   canonjson.Value // "" if there is no record
-	expires Moment          // 0 means never
+	value   canonjson.Value
+	expires Moment
 }
 
 // Optimistic computes the write's values from get, which may return ErrNoRecord. Values in known are not read; such a
-// write is valid only directly after the writes that produced them. Optimistic returns only errors of get.
+// write is valid only directly after the writes that produced them.
 func (w Write) Optimistic(known Known, get func(Namespace, Key) (Record, error)) (*Optimistic, error) {
 	w.Ops = slices.Clone(w.Ops)
 	a := &Optimistic{After: known, pinned: make([]bool, len(w.Ops)+1)}
@@ -101,8 +99,8 @@ func (w Write) Optimistic(known Known, get func(Namespace, Key) (Record, error))
 	return a, nil
 }
 
-// revise computes an operation's value. read is the record with the previous value, which must not change before the
-// write. It is nil if the value is known.
+// revise computes an operation's value. read is nil if the previous value is known; otherwise that record must not
+// change before the write.
 func (op *Op) revise(before canonjson.Value, read *Record) error {
 	if read != nil {
 		if err := op.Precondition.Check(read.Revision, read.Seq); err != nil {

@@ -131,7 +131,6 @@ func (s *Service) RegisterSchema(ctx context.Context, r Request, ns Namespace, d
 	return s.opts.Registry.Register(ctx, p.Owner, Schema{Namespace: ns, Document: document, CreatedBy: by, CreatedAt: now}, s.quota(&p.install, now))
 }
 
-// DropSchemas calls Registry.DropSchemas.
 func (s *Service) DropSchemas(ctx context.Context, r Request, ns Namespace, v SchemaVersion) (int, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read|Modify)
 	if err != nil {
@@ -156,7 +155,6 @@ func (s *Service) try(ctx context.Context, r Request, ns Namespace, document []b
 	})
 }
 
-// Schemas reads a page of versions, newest first, and returns the next cursor, which is "" on the last page.
 func (s *Service) Schemas(ctx context.Context, r Request, ns Namespace, cursor string, limit int) (schemas []Schema, next string, err error) {
 	p, err := s.may(ctx, r.Grant, ns, Read)
 	if err != nil {
@@ -185,7 +183,6 @@ func (s *Service) Schemas(ctx context.Context, r Request, ns Namespace, cursor s
 	return page.Schemas, next, err
 }
 
-// Schema returns a version, or ErrNoSchema.
 func (s *Service) Schema(ctx context.Context, r Request, ns Namespace, v SchemaVersion) (Schema, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read)
 	if err != nil {
@@ -222,7 +219,7 @@ func (s *Service) SetSchema(ctx context.Context, r Request, ns Namespace, v Sche
 }
 
 // CheckSchema compares a document with the active schema and validates as many stored records as dry_run_time allows.
-// If records remain, the report contains a cursor to continue. Nothing is registered.
+// If records remain, the report contains a cursor to continue.
 func (s *Service) CheckSchema(ctx context.Context, r Request, ns Namespace, document []byte, cursor string) (report SchemaReport, err error) {
 	if _, err := s.may(ctx, r.Grant, ns, Read); err != nil {
 		return report, err
@@ -233,7 +230,7 @@ func (s *Service) CheckSchema(ctx context.Context, r Request, ns Namespace, docu
 	return s.check(ctx, r, ns, document, cursor)
 }
 
-// CheckVersion is like CheckSchema, but for a registered version. It returns ErrNoSchema if the version is not registered.
+// CheckVersion is like CheckSchema, but for a registered version.
 func (s *Service) CheckVersion(ctx context.Context, r Request, ns Namespace, v SchemaVersion, cursor string) (report SchemaReport, err error) {
 	sc, err := s.Schema(ctx, r, ns, v)
 	if err != nil {

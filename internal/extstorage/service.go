@@ -18,9 +18,9 @@ import (
 
 // Validators validates values, compiling each schema once.
 type Validators interface {
-	// Validate validates a value by a registered schema, charging its memory to the tenant. It returns a *SchemaError
-	// with pointers into a rejected value, another errcode.Invalid error if the schema is unusable under the current
-	// limits, or errcode.Unavailable after waiting for memory.
+	// Validate validates a value by a registered schema, charging its memory to the tenant. It returns a *SchemaError,
+	// another errcode.Invalid error if the schema is unusable under the current limits, or errcode.Unavailable after
+	// waiting for memory.
 	Validate(ctx context.Context, tenant TenantID, document []byte, v canonjson.Value) error
 }
 
@@ -70,8 +70,7 @@ type Service struct {
 	dryRuns *fairshare.Pool // also limits comparisons
 }
 
-// NewService returns a Service. It returns errcode.Invalid for a short cursor key, or a missing option that would
-// fail only later.
+// NewService returns errcode.Invalid for a short cursor key or a missing option.
 func NewService(o Options) (*Service, error) {
 	if o.Store == nil || o.Registry == nil || o.Installs == nil || o.Tokens == nil || o.Deletions == nil || o.Validators == nil || o.Documents == nil || o.Clock == nil {
 		return nil, errcode.New(errcode.Invalid, "extstorage: Options requires Store, Registry, Installs, Tokens, Deletions, Validators, Documents and Clock")
@@ -92,10 +91,8 @@ func NewService(o Options) (*Service, error) {
 	return s, nil
 }
 
-// Reload replaces the settings.
 func (s *Service) Reload(c Config) { s.config.Store(&c) }
 
-// Limits returns the request limits.
 func (s *Service) Limits() Limits { return s.limits }
 
 // Request holds parameters common to all use cases.
@@ -302,22 +299,17 @@ func (s *Service) prepareRetry(ctx context.Context, o Owner, tasks []Task, err e
 	return err
 }
 
-// Sweep removes at most limit rows of a kind, across installs, that have been due for at least sweep_after.
+// Sweep calls Store.Sweep for rows that have been due for at least sweep_after.
 func (s *Service) Sweep(ctx context.Context, kind Swept, now time.Time, limit int) (int, error) {
 	return s.opts.Store.Sweep(ctx, kind, At(now), At(now.Add(-s.config.Load().SweepAfter)), limit)
 }
 
-// DryRunTime limits dry runs.
 func (s *Service) DryRunTime() time.Duration { return s.config.Load().DryRunTime }
 
-// QuotaOf calls Config.QuotaOf.
 func (s *Service) QuotaOf(tier string) Quota { return s.config.Load().QuotaOf(tier) }
 
-// Tiers returns the configured tiers, sorted.
 func (s *Service) Tiers() []string { return slices.Sorted(maps.Keys(s.config.Load().Tiers)) }
 
-// After is like time.After, but uses the service's clock.
 func (s *Service) After(d time.Duration) <-chan time.Time { return s.opts.After(d) }
 
-// Ping checks that the store can serve requests.
 func (s *Service) Ping(ctx context.Context) error { return s.opts.Store.Ping(ctx) }

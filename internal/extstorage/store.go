@@ -10,10 +10,10 @@ import (
 // Store stores the records of all installs. Methods are atomic, and return errcode.Denied for the zero Owner.
 //
 // A write first locks its install's row in ext_storage_usage, so everything is checked against the current state.
-// Reads never write. Records are visible until they expire, swept or not.
+// Reads never write.
 //
 // Methods return errcode.Unavailable if the engine is unavailable. They then had no effect, but after a lost
-// connection the result of a write may be unknown. After Deletions.Close, writes return ErrInstallDeleted.
+// connection the result of a write may be unknown.
 //
 // Package storetest defines the contract.
 type Store interface {
@@ -25,7 +25,6 @@ type Store interface {
 	// SkipChanges makes every install skip n change numbers; see SkippedChanges.
 	SkipChanges(ctx context.Context, n int64) error
 
-	// Get returns a record, or ErrNoRecord if it is absent or expired.
 	Get(ctx context.Context, o Owner, ns Namespace, key Key, now Moment) (Record, error)
 
 	// List reads a page from a snapshot. It ends as a PageEnd requires, or earlier under concurrent writes.
@@ -33,8 +32,7 @@ type Store interface {
 
 	Export(ctx context.Context, o Owner, q ExportQuery) (Page, error)
 
-	// Changes reads the changes after since, oldest first and gapless. It returns ErrChangesGone if the next change
-	// was swept.
+	// Changes reads the changes after since, oldest first and gapless.
 	Changes(ctx context.Context, o Owner, since Seq, limit int, now Moment) (Feed, error)
 
 	Usage(ctx context.Context, o Owner, now Moment) (Usage, error)
@@ -46,7 +44,7 @@ type Store interface {
 	Sweep(ctx context.Context, kind Swept, now, due Moment, limit int) (int, error)
 
 	// Ping checks the engine's reachability and schema version, which a newer release may change while this process
-	// runs. It returns errcode.Unavailable with the reason.
+	// runs.
 	Ping(ctx context.Context) error
 }
 
@@ -70,11 +68,10 @@ type Write struct {
 	Now            Moment
 	Quota          Quota
 	Caller         Caller
-	IdempotencyKey *IdempotencyKey // nil if the write is not idempotent
-	After          Seq             // change numbers continue above this number
+	IdempotencyKey *IdempotencyKey
+	After          Seq // change numbers continue above this number
 }
 
-// Restores reports whether the write restores records from another server.
 func (w *Write) Restores() bool {
 	for i := range w.Ops {
 		if w.Ops[i].Restored != nil {

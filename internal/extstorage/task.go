@@ -85,7 +85,6 @@ func (s *Service) checkTask(t *Task) error {
 	return nil
 }
 
-// Do executes a task.
 func (s *Service) Do(ctx context.Context, r Request, t Task) (Result, error) {
 	results, err := s.write(ctx, r, []Task{t})
 	if item, ok := err.(*ItemError); ok { //nolint:errorlint // what wraps an ItemError is more than its failure

@@ -25,7 +25,7 @@ type RevokedToken struct {
 	RevokedAt Moment
 }
 
-// Services returns the owner of a tenant's service tokens. No install uses its ID.
+// Services returns the owner of a tenant's service tokens.
 func Services(t TenantID) Owner { return Owner{t, ident.NilUUID} }
 
 const maxRevocation Moment = 100 * 365 * 24 * 60 * 60 * 1000
@@ -47,12 +47,11 @@ type Tokens interface {
 	// RevokedTokens returns the unexpired tokens, ordered by ID bytes.
 	RevokedTokens(ctx context.Context, o Owner, now Moment) ([]RevokedToken, error)
 
-	// RevokeToken adds a token, or extends its ExpiresAt. It returns ErrInstallDeleted for a deleted install.
+	// RevokeToken adds a token, or extends its ExpiresAt.
 	RevokeToken(ctx context.Context, o Owner, t RevokedToken) error
 }
 
-// RevokeToken revokes a token. expires is the token's own expiry; 0 means the latest possible expiry of a token
-// issued now.
+// RevokeToken revokes a token until its own expiry; 0 means the latest possible expiry of a token issued now.
 func (s *Service) RevokeToken(ctx context.Context, o Owner, id string, expires Moment) (RevokedToken, error) {
 	now := s.moment()
 	if err := checkTokenID(id); err != nil {
@@ -80,7 +79,6 @@ func (s *Service) RevokeToken(ctx context.Context, o Owner, id string, expires M
 	return t, s.opts.Tokens.RevokeToken(ctx, o, t)
 }
 
-// RevokedTokens returns the unexpired revoked tokens of an install or Services, by ID.
 func (s *Service) RevokedTokens(ctx context.Context, o Owner) ([]RevokedToken, error) {
 	return s.opts.Tokens.RevokedTokens(ctx, o, s.moment())
 }

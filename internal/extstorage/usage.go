@@ -26,7 +26,6 @@ type NamespaceUsage struct {
 	Bytes     int64
 }
 
-// InstallUsage returns an install's usage.
 func (s *Service) InstallUsage(ctx context.Context, o Owner, now Moment) (Usage, error) {
 	return s.opts.Store.Usage(ctx, o, now)
 }

@@ -90,7 +90,7 @@ var serviceName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 // ValidService accepts 1 to 64 of a-z, 0-9 and -.
 func ValidService(name string) bool { return serviceName.MatchString(name) }
 
-// ParseServiceClaims returns a service token's tenant and name. It rejects a client's token, which has an install.
+// ParseServiceClaims returns a service token's tenant and name. It rejects client tokens.
 func ParseServiceClaims(raw json.RawMessage) (tenant ext.TenantID, service string, err error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil {

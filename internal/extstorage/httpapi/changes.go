@@ -18,8 +18,8 @@ const defaultChanges = 100
 
 func (x *exchange) getChanges() error { return x.changes(x.query) }
 
-// changes waits for changes without occupying its slot. If too many requests wait, it immediately answers without
-// changes; the client may retry.
+// changes waits for changes without occupying its slot. If too many requests wait, it answers immediately without
+// changes, and the client may retry.
 func (x *exchange) changes(a arguments) error {
 	since, wait, limit := a.integer("since", 0, math.MaxInt64), a.integer("wait", 0, int64(ext.MaxWait/time.Second)), a.integer("limit", 0, ext.MaxChanges)
 	if !limit.Set {
@@ -90,8 +90,7 @@ func (x *exchange) look(since ext.Seq, most int, wait time.Duration) (feed ext.F
 
 var errEnding = errcode.New(errcode.Unavailable, "the server is shutting down: retry")
 
-// untilEnding runs fn until it returns or the server shuts down (ended). Then waiting clients move to another server
-// instead of delaying the shutdown.
+// untilEnding runs fn until it returns or the server shuts down, so that waiting clients do not delay the shutdown.
 func (x *exchange) untilEnding(fn func() error) (ended bool, err error) {
 	whole := x.in
 	ctx, cancel := context.WithCancelCause(whole.Context())

@@ -65,7 +65,7 @@ const (
 	codeRate            = "RATE_LIMITED"
 )
 
-// CodeOf returns the code sent for an error.
+// CodeOf returns the error code sent to clients.
 func CodeOf(err error) string {
 	p := problemOf(err)
 	if p.cause != "" {
@@ -100,7 +100,7 @@ type problem struct {
 	message string
 	pointer *string
 	current *ext.Revision
-	limit   int64 // from LimitError; 0 if there is no limit
+	limit   int64
 	size    int64 // from LimitError; 0 if unknown
 	why     []ext.SchemaFailure
 	index   int
@@ -113,7 +113,8 @@ func (p *problem) retryable() bool {
 	return p.status == http.StatusServiceUnavailable || p.status == http.StatusRequestTimeout || p.code == codeRate
 }
 
-// problemOf checks for server errors first, because they may wrap errors meant for clients.
+// problemOf describes an error to the client. It checks for server errors first, because they may wrap errors meant
+// for clients.
 func problemOf(err error) problem {
 	if f, ok := errors.AsType[*importFailure](err); ok {
 		p := problemOf(f.err)

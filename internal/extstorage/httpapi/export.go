@@ -8,8 +8,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// export sends everything readable, page by page, each followed by a cursor to continue from. An export is complete
-// only with the completion line, which counts all records.
+// export sends everything readable, page by page, each followed by a cursor. An export is complete only with the
+// completion line.
 func (x *exchange) export() error {
 	cursor := x.query.text("cursor")
 	for {

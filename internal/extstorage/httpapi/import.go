@@ -67,7 +67,6 @@ type importer struct {
 	keys    map[ext.Position]bool
 }
 
-// imports stores an export in steps.
 func (x *exchange) imports() error {
 	im := newImporter(x)
 	leave, ok := x.service.EnterWait(x.ask.Grant.Owner)
@@ -91,8 +90,7 @@ func (d *Imported) appendTo(b []byte) []byte {
 	return append(appendInt(key(b, "schemas"), d.Schemas), '}')
 }
 
-// Import imports an export for operators, without rate limits. If preserve is set, it keeps revisions and times. The
-// index of an *ext.ItemError is the line, from 0.
+// Import imports an export for operators, without rate limits. The index of an *ext.ItemError is the line, from 0.
 func Import(ctx context.Context, s *ext.Service, r ext.Request, preserve bool, lines io.Reader) (Imported, error) {
 	in := &http.Request{}
 	im := newImporter(&exchange{in: in.WithContext(ctx), service: s, ask: r})
@@ -338,8 +336,7 @@ func (im *importer) skip(f *fields) {
 	im.complete, im.counted = true, [2]int64{records.Value, f.integer("schemas", 0, math.MaxInt64).Value}
 }
 
-// moment parses an RFC 3339 time to the millisecond. It returns 0 if the member is absent, and 1 for times before
-// 1970.
+// moment parses an RFC 3339 time. It returns 0 if the member is absent, and 1 for times before 1970.
 func (f *fields) moment(name string) ext.Moment {
 	if !f.has(name) {
 		return 0

@@ -29,7 +29,7 @@ const (
 	longLineBytes = 2 * maxLine
 )
 
-// LargestRequest returns the maximum memory of a request, which is a full batch.
+// LargestRequest returns the memory of a full batch.
 func LargestRequest() int64 { return (1 + workCopies) * (itemsBody + bytes.MinRead) }
 
 // fits charges n bytes for data read, and n for the response. If they are unavailable, it returns false; then drop

@@ -17,7 +17,7 @@ type arguments interface {
 	has(name string) bool
 	text(name string) string // "" if absent
 	integer(name string, least, most int64) ext.Optional[int64]
-	flag(name string) bool // false if absent
+	flag(name string) bool
 	fault() error
 }
 

@@ -35,16 +35,14 @@ type rates struct {
 
 const ratedClients = 10_000
 
-// NewRates returns Rates with the given limits, or errcode.Invalid if a rate is not positive.
+// NewRates returns errcode.Invalid if a rate is not positive.
 func NewRates(of ext.Rates, now clock.Clock) (*Rates, error) {
 	r := &Rates{now: now}
 	return r, r.Set(of)
 }
 
-// Clear removes the limits.
 func (r *Rates) Clear() { r.rates.Store(nil) }
 
-// Limits returns the current limits, if any.
 func (r *Rates) Limits() (of ext.Rates, limited bool) {
 	if r := r.rates.Load(); r != nil {
 		return r.of, true

@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// Runner serves services on the internal listener: operations on any install of the token's tenant, in envelopes.
+// Runner serves services on the internal listener.
 type Runner struct {
 	Service *ext.Service
 	Tokens  *bearer.Keyring
@@ -94,7 +94,6 @@ func (x *exchange) patchOf(f *fields) error {
 	return x.patch(f, patch, "/patch")
 }
 
-// Serve implements web.Handler.
 func (h *Runner) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	w.Header().Set("Cache-Control", private)
 	install, ok := runnerInstall(at.Path)

@@ -26,15 +26,12 @@ func New(st Store, cfg extstorage.Config, now clock.Clock) *Service {
 	return s
 }
 
-// Reload replaces the settings.
 func (s *Service) Reload(c extstorage.Config) { s.config.Store(&c) }
 
-// Totals sums all installs, and counts tenants above SoftTenantBytes.
 func (s *Service) Totals(ctx context.Context) (Totals, error) {
 	return s.store.Totals(ctx, extstorage.SoftTenantBytes, extstorage.At(s.now()))
 }
 
-// PageUsage calls Store.ListUsage.
 func (s *Service) PageUsage(ctx context.Context, span Span, limit int) ([]InstallUsage, error) {
 	return s.store.ListUsage(ctx, span, limit)
 }
@@ -58,12 +55,10 @@ func (s *Service) PageInstalls(ctx context.Context, span Span, revoked bool, lim
 	return all[:min(len(all), limit)], nil
 }
 
-// FindInstalls calls Store.FindInstalls.
 func (s *Service) FindInstalls(ctx context.Context, first, last extstorage.InstallID, limit int) ([]extstorage.Owner, error) {
 	return s.store.FindInstalls(ctx, first, last, limit)
 }
 
-// FindRecords calls Store.FindRecords.
 func (s *Service) FindRecords(ctx context.Context, o extstorage.Owner, prefix string, limit int) ([]extstorage.Position, error) {
 	return s.store.FindRecords(ctx, o, prefix, limit, extstorage.At(s.now()))
 }
@@ -77,7 +72,7 @@ func FirstInstalls(all []extstorage.Owner, limit int) []extstorage.Owner {
 	return all[:min(limit, len(all))]
 }
 
-// AuditAll calls fn for each install: first for installs with counters, then for those without.
+// AuditAll calls fn for installs with counters, then for installs without.
 func (s *Service) AuditAll(ctx context.Context, span Span, fn func(extstorage.Owner, *Audit) error) error {
 	for {
 		page, err := s.store.ListUsage(ctx, span, extstorage.MaxPage)
@@ -123,7 +118,6 @@ func (s *Service) audit(ctx context.Context, o extstorage.Owner, fn func(extstor
 	return fn(o, &a)
 }
 
-// AuditInstall audits an install.
 func (s *Service) AuditInstall(ctx context.Context, o extstorage.Owner) (Audit, error) {
 	return s.store.Audit(ctx, o)
 }

@@ -50,7 +50,6 @@ func (n *NearQuota) add(f *Filling, q extstorage.Quota) {
 	}
 }
 
-// NearQuota counts the installs near their quotas.
 func (s *Service) NearQuota(ctx context.Context) (near NearQuota, err error) {
 	config, now := s.config.Load(), extstorage.At(s.now())
 	least := config.Quota
@@ -79,5 +78,4 @@ type NamespaceAudit struct {
 	Keys, Counted int64
 }
 
-// Right reports whether everything matches.
 func (a *Audit) Right() bool { return a.Counters == a.Counted && len(a.Namespaces) == 0 }

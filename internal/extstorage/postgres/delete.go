@@ -20,7 +20,7 @@ var (
 	sqlReopen = pgdb.Statement{Name: "ext.reopen", Key: 1, SQL: `
 		SELECT ext_reopen_v1(p_tenant => $1::uuid, p_install => $2::uuid, p_now => $3::timestamptz)`}
 
-	// Every table is searched: damaged or old data may lack counters.
+	// sqlNextInstall searches every table, because damaged or old data may lack counters.
 	sqlNextInstall = pgdb.Statement{Name: "ext.next_install", Key: 1, SQL: `
 		SELECT extension_install_id::text FROM (` + eachTable(func(table string) string {
 		return `(SELECT extension_install_id FROM ` + table + `
@@ -83,7 +83,6 @@ func (s *Store) deletion(ctx context.Context, st pgdb.Statement, args ...any) (d
 	return ext.Deletion(answer), true, nil
 }
 
-// Close implements extstorage.Deletions.
 func (s *Store) Close(ctx context.Context, o ext.Owner, at ext.Moment) (ext.Deletion, error) {
 	if err := o.Check(); err != nil {
 		return ext.Deletion{}, err
@@ -92,7 +91,6 @@ func (s *Store) Close(ctx context.Context, o ext.Owner, at ext.Moment) (ext.Dele
 	return d, err
 }
 
-// DeleteSome implements extstorage.Deletions.
 func (s *Store) DeleteSome(ctx context.Context, o ext.Owner, step ext.DeleteStep) (ext.Deletion, error) {
 	if err := o.Check(); err != nil {
 		return ext.Deletion{}, err
@@ -126,7 +124,6 @@ func (d deletion) args() []pgdb.Arg {
 	}
 }
 
-// NextInstall implements extstorage.Deletions.
 func (s *Store) NextInstall(ctx context.Context, t ext.TenantID, after ext.InstallID) (id ext.InstallID, err error) {
 	if err := ext.Services(t).Check(); err != nil {
 		return "", err
@@ -135,7 +132,6 @@ func (s *Store) NextInstall(ctx context.Context, t ext.TenantID, after ext.Insta
 	return id, err
 }
 
-// Holdings implements extstorage.Deletions.
 func (s *Store) Holdings(ctx context.Context, o ext.Owner) (h ext.Holdings, err error) {
 	if err := o.Check(); err != nil {
 		return ext.Holdings{}, err
@@ -155,7 +151,6 @@ func (s *Store) Holdings(ctx context.Context, o ext.Owner) (h ext.Holdings, err 
 	return h, err
 }
 
-// Reopen implements extstorage.Deletions.
 func (s *Store) Reopen(ctx context.Context, o ext.Owner, at ext.Moment) (reopened bool, err error) {
 	if err := o.Check(); err != nil {
 		return false, err

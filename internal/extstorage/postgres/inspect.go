@@ -10,8 +10,7 @@ import (
 
 const metadataIndex = "ext_storage_metadata_gin"
 
-// EnsureMetadataIndex creates the metadata index unless it exists, without blocking writes, and reports whether it
-// did.
+// EnsureMetadataIndex creates the metadata index without blocking writes, and reports whether it was missing.
 func EnsureMetadataIndex(ctx context.Context, db *pgdb.DB) (made bool, err error) {
 	return db.EnsureIndex(ctx, metadataIndex, `CREATE INDEX CONCURRENTLY `+metadataIndex+` ON ext_storage_records USING gin (metadata)`)
 }
@@ -41,7 +40,7 @@ var (
 	sqlIndexes = pgdb.Statement{Name: "ext.inspect_indexes", SQL: `
 		SELECT indexrelid::regclass::text, indisvalid AND indisready
 		FROM pg_index WHERE indrelid IN (SELECT to_regclass(name) FROM unnest($1::text[]) name) ORDER BY 1`}
-	// An index may be invalid in a single shard.
+	// sqlShardIndexes finds indexes that are invalid in a single shard.
 	sqlShardIndexes = pgdb.Statement{Name: "ext.inspect_shards", SQL: `
 		SELECT nodename || ':' || nodeport, success, result FROM run_command_on_workers($$
 			SELECT coalesce(string_agg(indexrelid::regclass::text, ', '), '') FROM pg_index

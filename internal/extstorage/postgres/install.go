@@ -17,7 +17,6 @@ type overrides struct {
 	Keys       int64 `json:"keys,omitempty"`
 }
 
-// Install implements extstorage.Installs.
 func (s *Store) Install(ctx context.Context, o ext.Owner) (in ext.Install, err error) {
 	if err := o.Check(); err != nil {
 		return ext.Install{}, err
@@ -72,7 +71,6 @@ func broken(err error) error {
 	return errcode.Wrap(errcode.Internal, "internal error", err)
 }
 
-// SetInstall implements extstorage.Installs.
 func (s *Store) SetInstall(ctx context.Context, o ext.Owner, r ext.Registration, restore bool, at ext.Moment) (in ext.Install, created bool, err error) {
 	if err := o.Check(); err != nil {
 		return ext.Install{}, false, err
@@ -104,7 +102,7 @@ func (s *Store) SetInstall(ctx context.Context, o ext.Owner, r ext.Registration,
 	}, answer.Created, nil
 }
 
-// RestoreInstall implements extstorage.Installs. It takes locks in the order of ext_set_install_v1.
+// RestoreInstall takes locks in the order of ext_set_install_v1.
 func (s *Store) RestoreInstall(ctx context.Context, o ext.Owner, at ext.Moment) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -129,7 +127,6 @@ func (s *Store) RestoreInstall(ctx context.Context, o ext.Owner, at ext.Moment) 
 	return refusedClosed(err)
 }
 
-// SwapQuota implements extstorage.Installs.
 func (s *Store) SwapQuota(ctx context.Context, o ext.Owner, from, to ext.Registration, at ext.Moment) (bool, error) {
 	if err := o.Check(); err != nil {
 		return false, err
@@ -169,7 +166,6 @@ func (r registered) args() []pgdb.Arg {
 	}
 }
 
-// RevokeInstall implements extstorage.Installs.
 func (s *Store) RevokeInstall(ctx context.Context, o ext.Owner, at ext.Moment) error {
 	if err := o.Check(); err != nil {
 		return err

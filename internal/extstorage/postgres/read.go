@@ -39,7 +39,6 @@ func (r *row) record() (ext.Record, error) {
 	return rec, err
 }
 
-// Get implements extstorage.Store.
 func (s *Store) Get(ctx context.Context, o ext.Owner, ns ext.Namespace, key ext.Key, at ext.Moment) (ext.Record, error) {
 	if err := o.Check(); err != nil {
 		return ext.Record{}, err
@@ -64,7 +63,6 @@ func get(one query, o ext.Owner, ns ext.Namespace, key ext.Key, at ext.Moment) (
 	return r.record()
 }
 
-// List implements extstorage.Store.
 func (s *Store) List(ctx context.Context, o ext.Owner, q ext.Query) (ext.Page, error) {
 	if err := o.Check(); err != nil {
 		return ext.Page{}, err
@@ -113,7 +111,6 @@ func (p listPage) args() []pgdb.Arg {
 	}
 }
 
-// Export implements extstorage.Store.
 func (s *Store) Export(ctx context.Context, o ext.Owner, q ext.ExportQuery) (ext.Page, error) {
 	if err := o.Check(); err != nil {
 		return ext.Page{}, err
@@ -154,8 +151,8 @@ type pages struct {
 }
 
 // page reads a page in one or two queries. The first query returns all values that are so small that any number of
-// them fit. It costs a fifth of a running sum in SQL. If the page contains larger values, whose sizes are known now,
-// the second query returns all values.
+// them fit. It costs a fifth of a running sum in SQL. If the page contains larger values, the second query returns all
+// values.
 func (s *Store) page(ctx context.Context, q *ext.Query, of pages) (ext.Page, error) {
 	r := of.row
 	limit, sent := q.Limit, int64(cmp.Or(q.Bytes, ext.PageBytes)/q.Limit)
@@ -185,8 +182,8 @@ func (s *Store) page(ctx context.Context, q *ext.Query, of pages) (ext.Page, err
 	}
 }
 
-// Changes implements extstorage.Store. Numbers are gapless, so a missing next number was swept. Sweeping after the
-// clock was set back may leave a gap; changes before it are returned first.
+// Changes treats a missing next number as swept. Sweeping after the clock was set back may leave a gap; changes before
+// it are returned first.
 func (s *Store) Changes(ctx context.Context, o ext.Owner, since ext.Seq, limit int, _ ext.Moment) (feed ext.Feed, err error) {
 	if err := o.Check(); err != nil {
 		return ext.Feed{}, err

@@ -77,7 +77,6 @@ func (r restored) args() []pgdb.Arg {
 	}
 }
 
-// Restore implements extstorage.Registry.
 func (s *Store) Restore(ctx context.Context, o ext.Owner, sc ext.Schema, quota ext.Quota, at ext.Moment) (bool, error) {
 	if err := o.Check(); err != nil {
 		return false, err
@@ -129,7 +128,6 @@ func orNull(s string) *string {
 	return &s
 }
 
-// ExportSchemas implements extstorage.Registry.
 func (s *Store) ExportSchemas(ctx context.Context, o ext.Owner, after ext.SchemaPosition, limit int) (all []ext.Schema, err error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -152,7 +150,7 @@ func (s *Store) ExportSchemas(ctx context.Context, o ext.Owner, after ext.Schema
 	return all, nil
 }
 
-// SkipChanges implements extstorage.Store. On Citus it updates all shards.
+// SkipChanges updates all shards on Citus.
 func (s *Store) SkipChanges(ctx context.Context, n int64) error {
 	_, err := s.db.Exec(ctx, sqlSkipChanges, n)
 	return err

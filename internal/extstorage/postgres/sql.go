@@ -62,7 +62,7 @@ var (
 	sqlDropSchemas = pgdb.Statement{Name: "ext.drop_schemas", Key: 1, SQL: `
 		SELECT ext_drop_schemas_v1(p_tenant => $1::uuid, p_install => $2::uuid, p_namespace => $3::text, p_version => $4::integer, p_now => $5::timestamptz)`}
 	sqlSchemaStatus = pgdb.NewNamed(pgdb.Statement{Name: "ext.schema_status", Key: 1, SQL: `SELECT ext_schema_status_v1(...)`}, newStatus.args)
-	// Document sizes are not stored. Documents above the last parameter are not returned.
+	// sqlSchemas omits documents above the last parameter, whose size is not stored.
 	sqlSchemas = pgdb.Statement{Name: "ext.schemas", Key: 1, SQL: `
 		SELECT schema_version, status, created_at, updated_at, coalesce(created_by::text, ''),
 			CASE WHEN octet_length(document) <= $6::bigint THEN document ELSE '' END, octet_length(document)::bigint
@@ -84,7 +84,7 @@ var (
 	sqlInstall = pgdb.Statement{Name: "ext.install", Key: 1, SQL: `
 		SELECT ` + installColumns + `
 		FROM ext_storage_installs i WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid`}
-	// One row is the install, if registered, and another row is the tenant; the rest are revoked tokens.
+	// sqlInstallState returns a row for the install, if registered, a row for the tenant, and rows for revoked tokens.
 	sqlInstallState = pgdb.Statement{Name: "ext.install_state", Key: 1, SQL: `
 		SELECT ` + installColumns + `, CASE WHEN extension_install_id = $2::uuid THEN '' ELSE 'tenant' END, ''
 		FROM ext_storage_installs i
@@ -192,7 +192,7 @@ var (
 		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid
 			AND (ttl_expires_at IS NULL OR ttl_expires_at > $3::timestamptz)
 		GROUP BY namespace ORDER BY namespace`}
-	// Without its own bounds, a merge join would scan all registered installs before the page.
+	// sqlListUsage repeats the bounds for i; otherwise a merge join would scan all registered installs before the page.
 	sqlListUsage = pgdb.Statement{Name: "ext.list_usage", Wide: true, SQL: `
 		SELECT u.tenant_id::text, u.extension_install_id::text, u.bytes_used, u.keys_count, u.namespaces_count, ` + installColumns + `
 		FROM ext_storage_usage u
@@ -231,7 +231,7 @@ var (
 		SELECT tenant_id::text, extension_install_id::text
 		FROM (` + uncounted(`ext_storage_records`) + ` UNION ` + uncounted(`ext_storage_namespaces`) + `) lost
 		ORDER BY lost.tenant_id, lost.extension_install_id LIMIT $5::bigint`}
-	// Each Citus shard can run per-install subqueries alone.
+	// sqlFilled groups its subqueries by install, so that each Citus shard can run them alone.
 	sqlFilled = pgdb.Statement{Name: "ext.filled", Wide: true, SQL: `
 		SELECT u.bytes_used, u.namespaces_count + coalesce(s.namespaces, 0), coalesce(n.keys, 0)::bigint, ` + installColumns + `
 		FROM ext_storage_usage u
@@ -247,8 +247,8 @@ var (
 		) s ON s.tenant_id = u.tenant_id AND s.extension_install_id = u.extension_install_id
 		WHERE u.closed_seq IS NULL AND (u.bytes_used >= $1::bigint OR u.namespaces_count + coalesce(s.namespaces, 0) >= $2::bigint
 			OR n.keys >= $3::bigint OR i.override_until > $4::timestamptz)`}
-	// ORDER BY makes the count of expired records use its index. Citus then queries every shard and supports no
-	// subqueries among the columns.
+	// sqlTotals uses ORDER BY so that the count of expired records uses its index. Citus then queries every shard and
+	// supports no subqueries among the columns.
 	sqlTotals = pgdb.Statement{Name: "ext.totals", Wide: true, SQL: `
 		SELECT installs, bytes, keys, namespaces, over_soft, expired
 		FROM (

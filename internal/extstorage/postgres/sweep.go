@@ -45,8 +45,7 @@ var sweeps = [ext.SweptKinds]sweep{
 	ext.SweptTombstones: {sqlDueTombstones, func(m ext.Moment) ext.Moment { return m }},
 }
 
-// Sweep implements extstorage.Store, with a transaction per install: it never blocks writers for long or holds two
-// locks.
+// Sweep runs a transaction per install, so it never blocks writers for long or holds two locks.
 func (s *Store) Sweep(ctx context.Context, kind ext.Swept, at, due ext.Moment, limit int) (swept int, err error) {
 	var (
 		all    map[ext.Owner]*part

@@ -18,13 +18,11 @@ type Validator struct {
 	sandbox *jsonschema.Sandbox
 }
 
-// NewValidator returns a Validator that caches compiled schemas in this many bytes (NewCache), and tries new schemas
-// in a subprocess (NewSandbox).
+// NewValidator limits the cache of compiled schemas to bytes. command starts a subprocess that tries new schemas.
 func NewValidator(bytes int, command func(context.Context) *exec.Cmd) *Validator {
 	return &Validator{jsonschema.NewCache(bytes), jsonschema.NewSandbox(command)}
 }
 
-// Cache returns cache statistics.
 func (v *Validator) Cache() jsonschema.CacheStats { return v.cache.Stats() }
 
 // MemoryBytes returns the maximum memory for compiled schemas, including those being compiled.
@@ -32,7 +30,6 @@ func (v *Validator) MemoryBytes() int64 {
 	return int64(v.cache.Stats().Capacity + jsonschema.Compilations*jsonschema.CompileMemory)
 }
 
-// Validate implements ext.Validators.
 func (v *Validator) Validate(ctx context.Context, tenant ext.TenantID, document []byte, value canonjson.Value) error {
 	e, err := v.cache.Acquire(ctx, string(tenant), document)
 	if e, ok := errors.AsType[*jsonschema.Error](err); ok {
@@ -46,15 +43,12 @@ func (v *Validator) Validate(ctx context.Context, tenant ext.TenantID, document 
 	return e.Schema.Validate(ctx, value)
 }
 
-// Check implements ext.Documents.
 func (v *Validator) Check(document []byte) error { return jsonschema.Check(document) }
 
-// Trial implements ext.Documents.
 func (v *Validator) Trial(ctx context.Context, document []byte, samples [][]byte) error {
 	return v.sandbox.Trial(ctx, document, samples)
 }
 
-// Compatible implements ext.Documents.
 func (v *Validator) Compatible(before, after []byte) (ext.Compatibility, error) {
 	report, err := jsonschema.Compatible(before, after)
 	c := ext.Compatibility{Effect: report.Effect().String(), Changes: make([]ext.SchemaChange, 0, len(report))}

@@ -51,8 +51,8 @@ func begin(c *sqlite.Conn, o ext.Owner, now ext.Moment) (*step, error) {
 	return st, err
 }
 
-// beginWrite is like begin, but for a write: the same statement reads the record and schema of the first operation,
-// because most writes are a single put.
+// beginWrite is begin for a write: the same statement reads the record and schema of the first operation, because most
+// writes are a single put.
 func beginWrite(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, error) {
 	if len(w.Ops) == 0 {
 		return begin(c, o, w.Now)
@@ -222,7 +222,6 @@ func scanHeader(r *sqlite.Stmt, i int) ext.Header {
 	}
 }
 
-// Apply implements extstorage.Store.
 func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ext.Applied, err error) {
 	if err := o.Check(); err != nil {
 		return ext.Applied{}, err

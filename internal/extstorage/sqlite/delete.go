@@ -20,7 +20,7 @@ const (
 		VALUES (?1, ?2, 0, 0, 0, ` + lastSeq + `, ?3, ?3, ` + lastSeq + `)
 		ON CONFLICT DO UPDATE SET change_seq = max(change_seq, ` + lastSeq + `), closed_seq = max(change_seq, ` + lastSeq + `)
 			WHERE closed_seq IS NULL`
-	// The changes are a fallback: if the counter row was lost and is inserted again, numbers must not be reused.
+	// lastSeq reads the changes, so that numbers are not reused if the counter row was lost and is inserted again.
 	lastSeq          = `(SELECT coalesce(max(seq), 0) FROM ext_storage_changes` + mine + `)`
 	sqlStartDeletion = `INSERT INTO ext_storage_installs
 		(tenant_id, extension_install_id, tier, overrides, created_at, updated_at, deleting_at, deletion) VALUES (?1, ?2, '', '{}', ?3, ?3, ?3, '{}')
@@ -58,7 +58,6 @@ var sqlDeleteRest = []struct {
 	{deleteFirst("ext_storage_changes", "seq"), func(h *ext.Holdings) *int64 { return &h.Changes }},
 	{deleteFirst("ext_storage_answers", "once_key"), func(h *ext.Holdings) *int64 { return &h.Answers }},
 	{deleteFirst("ext_storage_revoked_tokens", "token_id"), func(h *ext.Holdings) *int64 { return &h.Tokens }},
-	// Rows remain only if the install's counters were wrong.
 	{deleteFirst("ext_storage_namespaces", "namespace"), func(*ext.Holdings) *int64 { return new(int64) }},
 }
 
@@ -66,7 +65,7 @@ func deleteFirst(table, key string) string {
 	return `DELETE FROM ` + table + mine + `AND ` + key + ` IN (SELECT ` + key + ` FROM ` + table + mine + `ORDER BY ` + key + ` LIMIT ?3 + 0)`
 }
 
-// sqlNextInstall searches every table: damaged or old data may lack counters.
+// sqlNextInstall searches every table, because damaged or old data may lack counters.
 var sqlNextInstall = func() string {
 	var each []string
 	for _, table := range ext.OwnedTables() {
@@ -107,7 +106,6 @@ func refuseClosed(c *sqlite.Conn, o ext.Owner) error {
 	return nil
 }
 
-// Close implements extstorage.Deletions.
 func (s *Store) Close(ctx context.Context, o ext.Owner, now ext.Moment) (d ext.Deletion, err error) {
 	if err := o.Check(); err != nil {
 		return d, err
@@ -134,7 +132,6 @@ func deletionOf(c *sqlite.Conn, o ext.Owner) (d ext.Deletion, found bool, err er
 	return d, found, err
 }
 
-// DeleteSome implements extstorage.Deletions.
 func (s *Store) DeleteSome(ctx context.Context, o ext.Owner, step ext.DeleteStep) (d ext.Deletion, err error) {
 	if err := o.Check(); err != nil {
 		return d, err
@@ -311,7 +308,6 @@ func (s *Store) finish(c *sqlite.Conn, o ext.Owner, step *ext.DeleteStep, d *ext
 	})
 }
 
-// NextInstall implements extstorage.Deletions.
 func (s *Store) NextInstall(ctx context.Context, t ext.TenantID, after ext.InstallID) (id ext.InstallID, err error) {
 	if err := ext.Services(t).Check(); err != nil {
 		return "", err
@@ -323,7 +319,6 @@ func (s *Store) NextInstall(ctx context.Context, t ext.TenantID, after ext.Insta
 	return id, err
 }
 
-// Holdings implements extstorage.Deletions.
 func (s *Store) Holdings(ctx context.Context, o ext.Owner) (h ext.Holdings, err error) {
 	if err := o.Check(); err != nil {
 		return h, err
@@ -347,7 +342,6 @@ func (s *Store) Holdings(ctx context.Context, o ext.Owner) (h ext.Holdings, err 
 	return h, err
 }
 
-// Reopen implements extstorage.Deletions.
 func (s *Store) Reopen(ctx context.Context, o ext.Owner, now ext.Moment) (reopened bool, err error) {
 	if err := o.Check(); err != nil {
 		return false, err

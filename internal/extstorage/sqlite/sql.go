@@ -34,10 +34,10 @@ const (
 
 	sqlValue  = `SELECT value FROM ext_storage_records WHERE rowid = ?1`
 	sqlHeader = `SELECT ` + headerColumns + `, rowid FROM ext_storage_records` + mine + `AND namespace = ?3 AND key = ?4`
-	// A write uses the insert or the update, depending on the row it read: an upsert costs as much as both.
+	// sqlInsertRecord or sqlUpdateRecord runs, depending on the row read: an upsert costs as much as both.
 	sqlInsertRecord = `INSERT INTO ext_storage_records (tenant_id, extension_install_id, namespace, key, ` + headerColumns + `, value, metadata)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	// It updates by rowid, which saves a search by key.
+	// sqlUpdateRecord updates by rowid, which saves a search by key.
 	sqlUpdateRecord = `UPDATE ext_storage_records SET revision = ?2, change_seq = ?3, created_at = ?4, updated_at = ?5, ttl_expires_at = ?6,
 		value_bytes = ?7, metadata_bytes = ?8, value = ?9, metadata = ?10 WHERE rowid = ?1`
 	sqlUpdateValue = `UPDATE ext_storage_records SET revision = ?2, change_seq = ?3, created_at = ?4, updated_at = ?5, ttl_expires_at = ?6,
@@ -83,7 +83,7 @@ const (
 	sqlListInstalls = `SELECT ` + installColumns + `, i.tenant_id, i.extension_install_id,
 			coalesce(bytes_used, 0), coalesce(keys_count, 0), coalesce(namespaces_count, 0)
 		FROM ext_storage_installs i` + countersOfInstalls + pageOfInstalls
-	// Without statistics the planner does not know that few installs are revoked.
+	// sqlListRevoked names its index, because without statistics the planner does not know that few installs are revoked.
 	sqlListRevoked = `SELECT ` + installColumns + `, i.tenant_id, i.extension_install_id,
 			coalesce(bytes_used, 0), coalesce(keys_count, 0), coalesce(namespaces_count, 0)
 		FROM ext_storage_installs i INDEXED BY ext_storage_installs_revoked_idx` + countersOfInstalls + ` AND revoked_at IS NOT NULL` + pageOfInstalls
@@ -93,7 +93,7 @@ const (
 			AND i.extension_install_id <> '00000000-0000-0000-0000-000000000000'`
 	sqlFindUsage    = `SELECT tenant_id, extension_install_id FROM ext_storage_usage u` + withInstall + ` AND ` + counted + firstInstalls
 	sqlFindInstalls = `SELECT tenant_id, extension_install_id FROM ext_storage_installs` + withInstall + firstInstalls
-	// CROSS JOIN: one search per namespace, whatever the statistics say.
+	// sqlFindRecords uses CROSS JOIN to search once per namespace, whatever the statistics say.
 	sqlFindRecords = `SELECT n.namespace, r.key
 		FROM ext_storage_namespaces n
 		CROSS JOIN ext_storage_records r ON r.tenant_id = ?1 AND r.extension_install_id = ?2 AND r.namespace = n.namespace AND r.key >= ?4 AND r.key < ?5

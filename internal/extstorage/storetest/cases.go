@@ -8,14 +8,14 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// These are the times of the first operation, and of the second an hour later.
+// Times of the first operation, and of the second an hour later.
 const (
 	CaseFirst  ext.Moment = 1_700_000_000_123
 	CaseSecond            = CaseFirst + 3_600_000
 )
 
 // DecideCase is a row in the table that defines Op.Decide: the effect of an operation at CaseSecond after another at
-// CaseFirst on the same key, as changes 1 and 2.
+// CaseFirst on the same key.
 type DecideCase struct {
 	Name   string
 	First  *ext.Op // a put; nil if there is no record

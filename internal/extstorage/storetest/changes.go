@@ -136,7 +136,7 @@ func nothingForNothing(t *testing.T, u *user) {
 }
 
 func skippedChanges(t *testing.T, u *user) {
-	u.h = u.h.Faulty(t, func(string) error { return nil }) // own database: this affects all installs
+	u.h = u.h.Faulty(t, func(string) error { return nil }) // own database: SkipChanges affects all installs
 	u.apply(put("s", "a", `1`), put("s", "b", `1`))
 	const skipped = 1_000_000
 	must(t, "SkipChanges", u.h.Store.SkipChanges(t.Context(), skipped))

@@ -348,7 +348,7 @@ func largeValues(t *testing.T, u *user) {
 func (u *user) fillLarge(ns string, n int) (all []ext.Record) {
 	u.t.Helper()
 	for _, key := range numbered(n) {
-		// Some engines store this longer, with a space after every comma.
+		// Some engines store a space after every comma.
 		op := put(ns, key, "["+strings.Repeat("1,", ext.MaxValueBytes/2-2)+"11]")
 		op.Metadata = canonjson.Value(`{"m":"` + strings.Repeat("x", ext.MaxMetadataBytes-8) + `"}`)
 		u.apply(op)

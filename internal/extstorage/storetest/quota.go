@@ -179,7 +179,6 @@ func expiredNeverCounts(t *testing.T, u *user) {
 		u.apply(put("s", "c", `1`), put("n", "d", `1`))
 		equal(t, what+": counters", u.audited(), ext.Counters{Bytes: 6, Keys: 2, Namespaces: 2})
 		equal(t, what+": stored counters", u.stored(), ext.Counters{Bytes: 6, Keys: 2, Namespaces: 2})
-		// The write removed nothing.
 		equal(t, what+": changes", u.changes(2), []ext.Change{
 			{Seq: 3, Op: ext.ChangePut, Namespace: "s", Key: "c", Revision: 1, At: u.now},
 			{Seq: 4, Op: ext.ChangePut, Namespace: "n", Key: "d", Revision: 1, At: u.now},
@@ -241,8 +240,8 @@ func manyExpired(t *testing.T, u *user) {
 	u.state()
 }
 
-// quotaRemovesNothing: a write at a quota removes no expired record: after setting the clock back, they are visible
-// again.
+// quotaRemovesNothing: a write at a quota removes no expired record, because the record is visible again after the
+// clock is set back.
 func quotaRemovesNothing(t *testing.T, u *user) {
 	u.quota.Keys = 3
 	u.apply(put("s", "a", `1`), put("s", "b", `1`), expiring("s", "c", `1`, u.now+minute))

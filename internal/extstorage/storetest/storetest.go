@@ -16,8 +16,7 @@ import (
 
 // Harness describes a backend.
 type Harness struct {
-	// Only the suite may sweep the store: a sweep affects all installs, and each test runs at its own time. The store
-	// may contain other installs.
+	// Only the suite may sweep the store: a sweep affects all installs, and each test runs at its own time.
 	Store     ext.Store
 	Inspector inspection.Store
 	Registry  ext.Registry
@@ -82,7 +81,7 @@ func equal[T any](t tb, what string, got, want T) {
 
 type check = suite.Case[*user]
 
-// Tests that sweep run serially, at times long before all others.
+// groups returns the tests. Tests that sweep run serially, at times long before all others.
 func groups() []suite.Group[*user] {
 	return []suite.Group[*user]{
 		{Name: "Values", Cases: valueChecks()},
