@@ -189,7 +189,7 @@ func (a *assertion) check(v any) error {
 	return nil
 }
 
-var reasonOf = map[string]string{"const": "must equal the value of const", "enum": "must be one of the values of enum"}
+var reasonOf = map[string]string{"const": "must equal the const value", "enum": "must be one of the enum values"}
 
 func (a *assertion) differs(v any) string {
 	if a.values == nil && a.constant == nil {

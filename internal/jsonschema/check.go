@@ -51,5 +51,5 @@ var metaschema = sync.OnceValue(func() *santhosh.Schema {
 type refusing struct{}
 
 func (refusing) Load(string) (any, error) {
-	return nil, errors.New("nothing outside of a schema document is loaded")
+	return nil, errors.New("external documents are not loaded")
 }

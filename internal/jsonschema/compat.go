@@ -53,7 +53,7 @@ func Compatible(before, after []byte) (Report, error) {
 	c := comparison{before: o, after: n, seen: map[[2]*node]bool{}}
 	c.compare(o.nodes[0], n.nodes[0], nil)
 	if c.cut {
-		c.report = append(c.report, Change{"", "more changes are not listed", c.untold})
+		c.report = append(c.report, Change{"", "more changes were omitted", c.untold})
 	}
 	return c.report, nil
 }
@@ -116,11 +116,11 @@ func (c *comparison) compare(o, n *node, at pointer) {
 		return
 	case o.closed():
 		if !n.closed() {
-			c.add(at, Harmless, "a value is now allowed")
+			c.add(at, Harmless, "some values are now allowed")
 		}
 		return
 	case n.closed():
-		c.add(at, Breaking, "no value is allowed any longer")
+		c.add(at, Breaking, "all values are now rejected")
 		return
 	}
 	c.values(o, n, at)
@@ -236,7 +236,7 @@ func (c *comparison) members(o, n *node, at pointer) {
 
 func (c *comparison) rest(o, n *node, at pointer) {
 	if n.closed() {
-		c.add(at, Breaking, "other members are no longer allowed")
+		c.add(at, Breaking, "additional members are no longer allowed")
 		return
 	}
 	c.compare(o, n, at)
@@ -245,7 +245,7 @@ func (c *comparison) rest(o, n *node, at pointer) {
 func (c *comparison) memberAdded(o, is, rest *node, at pointer) {
 	switch {
 	case len(o.object("patternProperties")) > 0:
-		c.add(at, Unknown, "a member was added that may have matched a pattern")
+		c.add(at, Unknown, "a member was added that a pattern may already match")
 	case rest.closed():
 		c.add(at, Harmless, "an optional member was added")
 	case is.closed():
@@ -265,7 +265,7 @@ func (c *comparison) memberRemoved(n, was, rest *node, at pointer) {
 	case len(n.object("patternProperties")) > 0:
 		c.add(at, Unknown, "a member was removed that may match a pattern")
 	case rest.closed():
-		c.add(at, Breaking, "a member was removed, and other members are not allowed")
+		c.add(at, Breaking, "a member was removed, and additional members are not allowed")
 	default:
 		c.add(at, Harmless, "a member no longer has its own schema")
 		c.compare(was, rest, at)

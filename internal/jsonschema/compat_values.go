@@ -217,7 +217,7 @@ func (c *comparison) combinations(o, n *node, at pointer) {
 		case !has(o, keyword):
 			c.add(at.add(keyword), Breaking, "a condition was added")
 		case !alike(o, n): // unevaluated members depend on all other keywords
-			c.add(at.add(keyword), Unknown, "what it applies to may have changed")
+			c.add(at.add(keyword), Unknown, "the keyword may now apply to other members or items")
 		}
 	}
 }

@@ -92,7 +92,7 @@ type resource struct {
 
 func (d *document) walk(schema any, at pointer, in *resource) (*node, error) {
 	if len(d.nodes) == MaxSubschemas {
-		return nil, at.refuse("is one subschema too many: the limit is " + strconv.Itoa(MaxSubschemas))
+		return nil, at.refuse("exceeds the limit of " + strconv.Itoa(MaxSubschemas) + " subschemas")
 	}
 	n := &node{at: at, resource: in}
 	switch schema := schema.(type) {
@@ -105,7 +105,7 @@ func (d *document) walk(schema any, at pointer, in *resource) (*node, error) {
 	}
 	place := at.String()
 	if d.pointers += len(place); d.pointers > MaxPointers {
-		return nil, at.refuse("is nested under too many or too long names: the pointers to all subschemas may have " + strconv.Itoa(MaxPointers) + " bytes")
+		return nil, at.refuse("is nested too deeply or under long names: the JSON pointers to all subschemas exceed " + strconv.Itoa(MaxPointers) + " bytes")
 	}
 	d.nodes = append(d.nodes, n)
 	d.byPointer[place] = n

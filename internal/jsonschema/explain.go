@@ -40,9 +40,9 @@ func explain(err error) *Error {
 // one of anyOf".
 var expectedOf = func() map[string]string {
 	m := map[string]string{
-		"type":       "one or an array of null, boolean, object, array, number, integer and string, each once",
+		"type":       "null, boolean, object, array, number, integer or string, or an array of them without duplicates",
 		"multipleOf": "a number greater than 0",
-		"required":   "an array of strings, each once",
+		"required":   "an array of strings without duplicates",
 		"enum":       "an array of values",
 	}
 	for _, keyword := range counts {
@@ -148,14 +148,14 @@ func (d *document) leaf(e *santhosh.ValidationError) []failure {
 		return f.each(k.Properties)
 	case *kind.Required:
 		if f.node == nil { // from the metaschema
-			f.reason = "lacks a required member"
+			f.reason = "is missing a required member"
 			break
 		}
 		f.keyword, f.reason = "required", "is required"
 		return f.each(k.Missing)
 	case *kind.PropertyNames:
 		f.keyword = "propertyNames"
-		f.at, f.reason = f.at.add(k.Property), "has a name that propertyNames does not allow"
+		f.at, f.reason = f.at.add(k.Property), "has a name not allowed by propertyNames"
 	default:
 		f.keyword = keywordOf(k)
 		f.reason = reason(k, f.number())
@@ -258,38 +258,38 @@ func reason(k santhosh.ErrorKind, bound string) string {
 	case *kind.Type: // from the metaschema, like the next three
 		return "must be of type " + strings.Join(k.Want, " or ")
 	case *kind.Enum:
-		return "must be one of the values of enum"
+		return "must be one of the enum values"
 	case *kind.Const:
-		return "must equal the value of const"
+		return "must equal the const value"
 	case *kind.Not:
-		return "must not match the schema of not"
+		return "must not match the schema in not"
 	case *kind.AnyOf:
-		return "must match at least one schema of anyOf"
+		return "must match at least one schema in anyOf"
 	case *kind.OneOf:
 		if k.Subschemas == nil {
-			return "must match one schema of oneOf"
+			return "must match exactly one schema in oneOf"
 		}
-		return "must match only one schema of oneOf"
+		return "must match only one schema in oneOf"
 	case *kind.MinProperties:
-		return "must have at least " + strconv.Itoa(k.Want) + " members"
+		return "must have at least " + plural(k.Want, "member")
 	case *kind.MaxProperties:
-		return "must have at most " + strconv.Itoa(k.Want) + " members"
+		return "must have at most " + plural(k.Want, "member")
 	case *kind.MinItems:
-		return "must have at least " + strconv.Itoa(k.Want) + " items"
+		return "must have at least " + plural(k.Want, "item")
 	case *kind.MaxItems:
-		return "must have at most " + strconv.Itoa(k.Want) + " items"
+		return "must have at most " + plural(k.Want, "item")
 	case *kind.MinLength:
-		return "must have at least " + strconv.Itoa(k.Want) + " characters"
+		return "must have at least " + plural(k.Want, "character")
 	case *kind.MaxLength:
-		return "must have at most " + strconv.Itoa(k.Want) + " characters"
+		return "must have at most " + plural(k.Want, "character")
 	case *kind.UniqueItems:
 		return "must not contain duplicate items"
 	case *kind.Contains, *kind.MinContains:
-		return "contains too few items that match contains"
+		return "has too few items that match the contains schema"
 	case *kind.MaxContains:
-		return "contains too many items that match contains"
+		return "has too many items that match the contains schema"
 	case *kind.DependentRequired, *kind.Dependency:
-		return "lacks a member that another member requires"
+		return "is missing a member that another member requires"
 	case *kind.RefCycle:
 		return "refers to itself in an endless loop"
 	default:
@@ -298,4 +298,11 @@ func reason(k santhosh.ErrorKind, bound string) string {
 		}
 		return noReason
 	}
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
 }

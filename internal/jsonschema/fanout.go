@@ -18,7 +18,7 @@ func (d *document) fanout() error {
 		case count < 0:
 			return n.at.refuse("refers to itself in an endless loop")
 		case count > MaxInPlace:
-			return n.at.refuse("applies more than " + strconv.Itoa(MaxInPlace) + " subschemas to one value, references included")
+			return n.at.refuse("applies more than " + strconv.Itoa(MaxInPlace) + " subschemas to one value, including references")
 		}
 	}
 	if d.nodes[0].countWrittenOut() > MaxWrittenOut {

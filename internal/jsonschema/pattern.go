@@ -35,19 +35,19 @@ func (d *document) compilePatterns() error {
 }
 
 func (d *document) patternAt(expression string, at pointer) (int, error) {
-	tooWide := at.refuse("is too large: the character classes of all patterns may expand to " +
-		strconv.Itoa(MaxRanges) + " ranges, counted once for each repetition (\\p{L} alone has some 700)")
+	tooWide := at.refuse("is too large: the character classes of all patterns together are limited to " +
+		strconv.Itoa(MaxRanges) + " ranges, with repetitions expanded (\\p{L} has about 700)")
 	if d.ranges+likelyRanges(expression) > MaxRanges {
 		return 0, tooWide
 	}
 	re, err := syntax.Parse(expression, syntax.Perl)
 	if err != nil {
-		return 0, at.refuse("is not a valid regular expression: use RE2 syntax, which has no lookaround, no backreferences and no \\u escapes")
+		return 0, at.refuse("is not a valid regular expression: use RE2 syntax, without lookaround, backreferences and \\u escapes")
 	}
 	count, width := instructions(re), ranges(re)
 	if d.patterns += count; d.patterns > MaxPattern {
-		return 0, at.refuse("is too large: all patterns may compile to " +
-			strconv.Itoa(MaxPattern) + " instructions, counted once for each repetition")
+		return 0, at.refuse("is too large: all patterns together are limited to " +
+			strconv.Itoa(MaxPattern) + " instructions, with repetitions expanded")
 	}
 	if d.ranges += width; d.ranges > MaxRanges {
 		return 0, tooWide
@@ -161,7 +161,7 @@ func (d *document) checkCounts() error {
 func fraction(n json.Number) *big.Rat {
 	r, ok := new(big.Rat).SetString(string(n))
 	if !ok {
-		panic("jsonschema: a number that is none: " + string(n))
+		panic("jsonschema: invalid number: " + string(n))
 	}
 	return r
 }

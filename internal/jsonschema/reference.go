@@ -14,7 +14,7 @@ func (d *document) name(n *node) error {
 	}
 	for _, old := range []string{"$recursiveRef", "$recursiveAnchor"} {
 		if _, ok := n.keywords[old]; ok {
-			return n.at.add(old).refuse("is not supported: use $dynamicRef and $dynamicAnchor of Draft 2020-12")
+			return n.at.add(old).refuse("is not supported in Draft 2020-12: use $dynamicRef and $dynamicAnchor")
 		}
 	}
 	base := baseURL
@@ -29,7 +29,7 @@ func (d *document) name(n *node) error {
 			return n.at.add("$id").refuse("is not a valid URI reference")
 		}
 		if d.resources[address] != nil || address == baseURL && len(n.at) > 0 {
-			return n.at.add("$id").refuse("is a duplicate: another schema of the document has the same name")
+			return n.at.add("$id").refuse("is a duplicate: another schema in the document uses the same name")
 		}
 		n.resource = &resource{url: address, node: n, anchors: map[string]*node{}}
 		d.resources[address] = n.resource
@@ -40,7 +40,7 @@ func (d *document) name(n *node) error {
 			continue
 		}
 		if other := n.resource.anchors[anchor]; other != nil && other != n {
-			return n.at.add(keyword).refuse("is a duplicate: another schema of the document has the same name")
+			return n.at.add(keyword).refuse("is a duplicate: another schema in the document uses the same name")
 		}
 		n.resource.anchors[anchor] = n
 		if keyword == "$dynamicAnchor" {

@@ -148,7 +148,7 @@ func (s *Schema) take(ctx context.Context) (*instance, error) {
 	case i := <-s.idle:
 		return i, nil
 	case <-ctx.Done():
-		return nil, errcode.Wrap(errcode.Unavailable, "too many values are being validated by the schema: retry later", context.Cause(ctx))
+		return nil, errcode.Wrap(errcode.Unavailable, "too many concurrent validations with this schema: retry later", context.Cause(ctx))
 	}
 }
 
@@ -204,7 +204,7 @@ func (s *Schema) pattern(expression string) (santhosh.Regexp, error) {
 	if re := s.patterns[expression]; re != nil {
 		return re, nil
 	}
-	return nil, errors.New("the expression is not of the document")
+	return nil, errors.New("the pattern is not in the document")
 }
 
 func formatOf(n *node) string { return "holdfast " + n.at.String() }

@@ -147,7 +147,7 @@ func (e *search) alternatives(all []*santhosh.Schema, keyword string, v any, at 
 			meant = append(meant, one)
 		}
 	}
-	none := failure{at: at, reason: "must match at least one schema of " + keyword, keyword: keyword}
+	none := failure{at: at, reason: "must match at least one schema in " + keyword, keyword: keyword}
 	switch {
 	case e.left < 0:
 	case matching == 0 && len(meant) == 1:
@@ -155,7 +155,7 @@ func (e *search) alternatives(all []*santhosh.Schema, keyword string, v any, at 
 	case matching == 0:
 		e.found = append(e.found, none)
 	case matching > 1 && keyword == "oneOf":
-		none.reason = "must match only one schema of oneOf"
+		none.reason = "must match only one schema in oneOf"
 		e.found = append(e.found, none)
 	}
 }

@@ -125,8 +125,8 @@ func try(document []byte, samples [][]byte) error {
 	}
 	for _, probe := range s.document.probes() {
 		if err := s.hold(context.Background(), probe); errors.Is(err, errTooManySteps) {
-			return &Error{Reason: "takes too many steps to validate a value of its own shape: " +
-				"give alternatives that describe the same member another member with a different const"}
+			return &Error{Reason: "takes too many steps to validate generated values: " +
+				"if several alternatives describe the same member, add a member with a different const to each of them"}
 		}
 	}
 	for _, sample := range samples {

@@ -287,7 +287,7 @@ var fieldRefusals = []refusal{
 
 	{"POST", "/namespaces/a/schemas", `{}`, nil, 400, "VALIDATION_FAILED", "/schema is required: a JSON Schema document"},
 	{"POST", "/namespaces/a/schemas", `{"schema":1}`, nil, 400, "VALIDATION_FAILED", "/schema must be a schema: a JSON object or a boolean"},
-	{"POST", "/namespaces/a/schemas", `{"schema":{"type":"x"}}`, nil, 400, "VALIDATION_FAILED", "/schema/type must be one or an array of null, boolean,"},
+	{"POST", "/namespaces/a/schemas", `{"schema":{"type":"x"}}`, nil, 400, "VALIDATION_FAILED", "/schema/type must be null, boolean, object, array,"},
 	{"POST", "/namespaces/a/schemas", `{"schema":{"multipleOf":0}}`, nil, 400, "VALIDATION_FAILED", "/schema/multipleOf must be a number greater than 0"},
 	{"POST", "/namespaces/a/schemas", `{"schema":{"pattern":"(?=a)"}}`, nil, 400, "VALIDATION_FAILED", "/schema/pattern is not a valid regular expression: use RE2 syntax"},
 	{"POST", "/namespaces/a/schemas", `{"schema":{"$ref":"http://x/y"}}`, nil, 400, "VALIDATION_FAILED", "/schema/$ref refers to another document: only references within the document are supported"},
