@@ -130,8 +130,8 @@ func (c *Client) open(ctx context.Context, r call, body io.Reader) (*http.Respon
 	return nil, readError(resp)
 }
 
-// A request rejected with 429 was not executed. After other failures it may have been executed, so only idempotent
-// requests are retried.
+// pause waits before a retry, and reports whether to retry. A request rejected with 429 was not executed. After other
+// failures it may have been executed, so only idempotent requests are retried.
 func (c *Client) pause(ctx context.Context, err error, idempotent bool, try int) bool {
 	refused, _ := errors.AsType[*Error](err)
 	limited := refused != nil && refused.Code == CodeRateLimited
@@ -165,7 +165,6 @@ type Error struct {
 	RetryAfter time.Duration
 }
 
-// Error implements error.
 func (e *Error) Error() string {
 	text := fmt.Sprintf("%s (%s)", cmp.Or(e.Message, http.StatusText(e.Status)), cmp.Or(string(e.Code), strconv.Itoa(e.Status)))
 	if e.Pointer != nil && *e.Pointer != "" {
@@ -186,7 +185,7 @@ func (e ErrorCode) Error() string { return string(e) }
 // ErrNotModified is returned by Get if the record still has the ETag in IfNoneMatch.
 var ErrNotModified = errors.New("the record is not modified")
 
-// A response without a code comes from another program, e.g. a proxy.
+// readError parses an error response. A response without a code comes from another program, e.g. a proxy.
 func readError(resp *http.Response) error {
 	if resp.StatusCode == http.StatusNotModified {
 		return ErrNotModified

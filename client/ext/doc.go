@@ -10,7 +10,7 @@
 //
 // The client retries after a 429, when the server allows it. After a 408, 502, 503, 504 or network error the request
 // may have been executed, so the client repeats only safe requests: reads, puts and deletes without a precondition,
-// and batches and increments, which carry an idempotency key. For other writes it returns the error.
+// and batches and increments, which carry an idempotency key.
 //
 // Types are generated from the server's OpenAPI description at /ext/openapi.json.
 package ext

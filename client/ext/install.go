@@ -108,14 +108,13 @@ type OpResult struct {
 }
 
 // Batch applies operations on any namespaces in order. If an operation fails, none is applied, and the *Error
-// contains its Index. An idempotency key makes retries safe.
+// contains its Index.
 func (i Install) Batch(ctx context.Context, ops ...Op) ([]OpResult, error) {
 	var result BatchResult
 	_, err := i.client.sendOnce(ctx, call{method: http.MethodPost, path: i.path + "/batch"}, BatchRequest{Ops: ops}, &result)
 	return result.Results, err
 }
 
-// Usage returns the install's usage and quotas.
 func (i Install) Usage(ctx context.Context) (u Usage, err error) {
 	err = i.get(ctx, "/usage", nil, &u)
 	return u, err

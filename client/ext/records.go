@@ -129,7 +129,6 @@ func (r Records) Put(ctx context.Context, key string, p Put, precondition ...Pre
 	return meta, err
 }
 
-// Get returns a record.
 func (r Records) Get(ctx context.Context, key string, precondition ...Precondition) (rec Record, err error) {
 	g := collect(precondition)
 	header := g.header()
@@ -183,7 +182,7 @@ func (in *Increment) request() IncrementRequest {
 	return r
 }
 
-// Increment adds to a number in a record. An idempotency key makes retries safe.
+// Increment adds to a number in a record. The request carries an idempotency key, so it is retried.
 func (r Records) Increment(ctx context.Context, key string, in Increment, precondition ...Precondition) (result IncrementResult, err error) {
 	if in.By == "" {
 		return result, errors.New("Increment.By is empty: expected the number to add")

@@ -56,7 +56,6 @@ func (r Records) RegisterSchema(ctx context.Context, document any) (s Schema, er
 	return s, err
 }
 
-// Schema returns a version of the schema.
 func (r Records) Schema(ctx context.Context, version int32) (s Schema, err error) {
 	_, err = r.client.send(ctx, call{method: http.MethodGet, path: r.schema(version), idempotent: true}, &s)
 	return s, err

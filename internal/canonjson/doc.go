@@ -3,7 +3,7 @@
 //
 // Canonical values are equal if and only if their bytes are, so sizes, comparisons and hashes are the same on every
 // engine, and merges need no tree. Unlike in the JSON Canonicalization Scheme (RFC 8785), numbers are exact and
-// members ordered like PostgreSQL's jsonb. See [Value].
+// members are ordered like in PostgreSQL's jsonb.
 //
 // The parser is handwritten: others accept duplicate names, lone surrogates and invalid UTF-8, lose number spellings
 // or error positions, or build a tree. docs/decisions/0012 contains measurements.

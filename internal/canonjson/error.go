@@ -6,16 +6,15 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Error reports an invalid part of a JSON text or request. Reason completes a sentence ("must be a UUID"). It is
-// logged, so it never quotes client input; Pointer, for the client only, does.
+// Error reports an invalid part of a JSON text or request. Reason completes a sentence ("must be a UUID"). Reason is
+// logged, so it never quotes client input. Pointer is sent only to the client.
 type Error struct {
-	Pointer string // RFC 6901; "": the whole text
+	Pointer string // RFC 6901; "" is the whole text
 	Reason  string
 }
 
 func (e *Error) Error() string { return e.Reason }
 
-// ErrorCode implements errcode.Coder.
 func (*Error) ErrorCode() errcode.Code { return errcode.Invalid }
 
 // Under prepends an enclosing location to the pointer, e.g. "/value".
@@ -25,14 +24,14 @@ func (e *Error) Under(pointer string) *Error {
 
 func refuse(reason string) *Error { return &Error{Reason: reason} }
 
-// ErrTooLarge matches every LimitError with errors.Is.
+// ErrTooLarge matches every LimitError.
 var ErrTooLarge error = errcode.New(errcode.TooLarge, "the JSON value is too large")
 
 // LimitError reports a text, value or list that exceeds its limit.
 type LimitError struct {
 	Pointer string
 	Limit   int64
-	Size    int64  // 0: unknown
+	Size    int64  // 0 if unknown
 	Unit    string // plural: "bytes", "items"
 }
 
@@ -44,13 +43,10 @@ func (e *LimitError) Error() string {
 	return "has " + strconv.FormatInt(e.Size, 10) + " " + e.Unit + ": the limit is " + limit
 }
 
-// ErrorCode implements errcode.Coder.
 func (*LimitError) ErrorCode() errcode.Code { return errcode.TooLarge }
 
-// Is reports true for ErrTooLarge.
 func (*LimitError) Is(target error) bool { return target == ErrTooLarge }
 
-// Under is like Error.Under.
 func (e *LimitError) Under(pointer string) *LimitError {
 	under := *e
 	under.Pointer = pointer + e.Pointer

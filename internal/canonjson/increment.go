@@ -10,15 +10,15 @@ import (
 type Increment struct {
 	Pointer  Pointer
 	By       Number
-	Min, Max Number // inclusive bounds for the sum; empty: unbounded
+	Min, Max Number // inclusive bounds for the sum; "" is unbounded
 	Create   bool   // create missing objects on the path, and the number, starting at 0
 }
 
 // Apply returns the value with the number replaced by the sum, and the sum. An empty v means no value. It never
 // replaces an existing scalar on the path.
 //
-// Error pointers are "/pointer", "/by", "/min", "/max", or "". It returns an *Error if the number is missing or not a
-// number, or the sum exceeds Number; a *BoundError beyond Min or Max; a *LimitError above limit bytes.
+// It returns an *Error if the number is missing or not a number, or the sum exceeds Number; a *BoundError beyond Min
+// or Max; and a *LimitError above limit bytes. Error pointers are "/pointer", "/by", "/min", "/max", or "".
 func (in *Increment) Apply(v Value, limit int) (Value, Number, error) {
 	text := []byte(v)
 	place, missing, err := in.find(text)
@@ -60,18 +60,16 @@ type BoundError struct {
 
 func (e *BoundError) Error() string { return e.Reason }
 
-// ErrorCode implements errcode.Coder.
 func (*BoundError) ErrorCode() errcode.Code { return errcode.Invalid }
 
-// Under is like Error.Under.
 func (e *BoundError) Under(pointer string) *BoundError {
 	return &BoundError{pointer + e.Pointer, e.Reason}
 }
 
 var errNothing = refusePointer("does not exist in the value: set create to start a missing object member at 0")
 
-// find follows the pointer as far as the value exists. missing is the rest, to be created in the object place; it is
-// empty but not nil without any value.
+// find follows the pointer as far as the value exists. missing is the rest of the path, to be created in the object
+// place. Without any value, missing is empty but not nil.
 func (in *Increment) find(text []byte) (place span, missing Pointer, err error) {
 	place = span{0, len(text)}
 	if len(in.Pointer) > MaxDepth {

@@ -1,7 +1,6 @@
 package canonjson
 
-// Merge applies a merge patch (RFC 7396): an object's members replace v's recursively, and null removes them; any
-// other patch replaces v. It returns Parse's errors, into the result.
+// Merge applies a merge patch (RFC 7396). The errors are Parse's, with pointers into the result.
 func (v Value) Merge(patch Value, limit int) (Value, error) {
 	merged := merge(make([]byte, 0, len(v)+len(patch)), []byte(v), []byte(patch))
 	return canonical(merged, limit)
@@ -19,7 +18,7 @@ func merge(out, target, patch []byte) []byte {
 	out = append(out, '{')
 	begin := len(out)
 	for change := walk(patch, 0); old.ok || change.ok; {
-		var which int // 0: next member in both; negative: only in old; positive: only in change
+		var which int // 0 for both next members; negative for old only; positive for change only
 		switch {
 		case !change.ok:
 			which = -1

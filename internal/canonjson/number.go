@@ -8,12 +8,12 @@ import (
 	"strconv"
 )
 
-// Number is a JSON number in canonical spelling: its exact value in plain digits without superfluous zeros, and an
-// exponent only where it saves more than 20 zeros, with one nonzero digit before the point and no plus sign. Most
-// numbers have this spelling, also in PostgreSQL's numeric.
+// Number is a JSON number in canonical spelling: its exact value in plain digits without superfluous zeros. It has an
+// exponent only where that saves more than 20 zeros, with one nonzero digit before the point and no plus sign. ""
+// means no number.
 //
 // A number has at most 400 digits, without zeros at either end, and is 0 or from 1e-308 to below 1e309 in absolute
-// value. Engines allow more, but then ten bytes could expand to a hundred thousand. "" means no number.
+// value. Engines allow more, but then ten bytes could expand to a hundred thousand.
 type Number string
 
 // Bounds of a number.
@@ -36,7 +36,7 @@ func zerosAllowed(limit int) int {
 	return ZerosPerByte * limit
 }
 
-// ParseNumber returns Parse's errors.
+// ParseNumber parses a number. The errors are Parse's.
 func ParseNumber(text []byte) (Number, error) {
 	v, err := Parse(text, maxNumber)
 	if err == nil && !v.isNumber() {
@@ -49,7 +49,7 @@ func (v Value) isNumber() bool { return v != "" && (v[0] == '-' || isDigit(v[0])
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// decimal is 0.DIGITS times 10 to the power of point. Digits neither begin nor end with 0; zero has none.
+// decimal is 0.DIGITS times 10^point. Digits neither begin nor end with 0; zero has no digits.
 type decimal struct {
 	negative bool
 	digits   []byte
@@ -64,8 +64,8 @@ type literal struct {
 	simple          bool
 }
 
-// readLiteral reads a number; length 0: not valid. A simple literal is short and without exponent, so only
-// superfluous zeros can make it non-canonical.
+// readLiteral reads a number. The length is 0 if the number is not valid. A simple literal is short and without
+// exponent, so only superfluous zeros can make it non-canonical.
 func readLiteral(text []byte) (l literal) {
 	i := 0
 	if len(text) > 0 && text[0] == '-' {
@@ -143,7 +143,8 @@ func countDigits(text []byte) int {
 	return n
 }
 
-// readExponent reads n bytes after the e; 0 if not valid. Exponents are capped above the length of any text.
+// readExponent reads n bytes after the e; n is 0 if they are not valid. Exponents are capped above the length of any
+// text.
 func readExponent(text []byte) (exponent, n int) {
 	start := 0
 	if len(text) > 0 && (text[0] == '+' || text[0] == '-') {
@@ -232,7 +233,7 @@ func (d *decimal) appendTo(out []byte) []byte {
 
 var zeros = bytes.Repeat([]byte{'0'}, maxZeros)
 
-// Add returns the exact sum, or an *Error if out of bounds.
+// Add returns the exact sum, or an *Error if it is out of bounds.
 func (n Number) Add(m Number) (Number, error) {
 	a, b, exponent := align(n, m)
 	text := a.Add(a, b).Append(nil, 10)
@@ -245,7 +246,6 @@ func (n Number) Add(m Number) (Number, error) {
 	return Number(d.appendTo(nil)), nil
 }
 
-// Compare compares by value.
 func (n Number) Compare(m Number) int {
 	a, b, _ := align(n, m)
 	return a.Cmp(b)

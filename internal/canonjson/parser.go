@@ -41,7 +41,7 @@ func (p *parser) refuse(reason string) bool {
 	return false
 }
 
-// invalid returns why the text is rejected; the size error comes first.
+// invalid returns the reason for rejecting the text. A size error has priority.
 func (p *parser) invalid() error {
 	slices.Reverse(p.path)
 	switch pointer := Pointer(p.path).String(); {
@@ -54,7 +54,7 @@ func (p *parser) invalid() error {
 	}
 }
 
-// next skips white space and returns the next byte, or 0, which is never valid, at the end.
+// next skips white space and returns the next byte, or 0 at the end, because 0 is never valid.
 func (p *parser) next() byte {
 	for p.at < len(p.text) {
 		switch c := p.text[p.at]; c {
@@ -218,7 +218,7 @@ var plain = func() (table [256]bool) {
 	return table
 }()
 
-// escapes is how many bytes escaping adds.
+// str reads a string. escapes is the number of bytes that escaping adds.
 func (p *parser) str() (escapes int, ok bool) {
 	text, from := p.text, p.at // the quote is copied with the text after it
 	i := from + 1

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Pointer is a location in a JSON text (RFC 6901): unescaped names and indexes. Empty: the whole text.
+// Pointer is a location in a JSON text (RFC 6901): unescaped names and indexes. An empty pointer is the whole text.
 type Pointer []string
 
 var (
@@ -34,7 +34,6 @@ func ParsePointer(s string) (Pointer, error) {
 	return tokens, nil
 }
 
-// String implements RFC 6901.
 func (p Pointer) String() string {
 	var b strings.Builder
 	for _, token := range p {

@@ -13,16 +13,15 @@ import (
 //   - object members in the order of PostgreSQL's jsonb: shorter names first, then by UTF-8 bytes;
 //   - in strings, \" and \\, the short escapes \b \f \n \r \t, other characters before space as lower-case \u00xx,
 //     and everything else in UTF-8;
-//   - numbers as digits without exponent, superfluous zeros and the sign of -0, unless an exponent saves more than 20
-//     zeros: 1.0, 1e0 and 10e-1 are 1, and 1000e300 is 1e303. See [Number].
+//   - numbers as described in [Number]: 1.0, 1e0 and 10e-1 are 1, and 1000e300 is 1e303.
 //
-// "" means no value. Other values come from this package's functions or from storage.
+// "" means no value.
 type Value string
 
 // EmptyObject is {}.
 const EmptyObject Value = "{}"
 
-// MarshalJSON returns the text; otherwise a Value would become a string.
+// MarshalJSON returns the text, because a Value would otherwise become a string.
 func (v Value) MarshalJSON() ([]byte, error) { return []byte(v), nil }
 
 // MaxDepth limits the nesting of arrays and objects.
@@ -32,8 +31,8 @@ const MaxDepth = 32
 // 3; the rest is for white space.
 const spelling = 4
 
-// Parse parses a JSON text. It returns a *LimitError if the canonical spelling exceeds limit bytes; Size is its
-// length, or the text's if that exceeds four times the limit and is not read.
+// Parse parses a JSON text. It returns a *LimitError if the canonical spelling exceeds limit bytes. Its Size is the
+// canonical length, or the text's length if the text exceeds four times the limit and is not read.
 //
 // It returns an *Error with the location for text that is not JSON in UTF-8, duplicate names, nesting beyond
 // MaxDepth, U+0000 and lone surrogates, which jsonb cannot store, and numbers out of [Number]'s bounds.
@@ -47,7 +46,7 @@ func Parse(text []byte, limit int) (Value, error) {
 	return canonical(text, limit)
 }
 
-// Restore returns the Value for an engine's spelling, without a limit. An error is a bug.
+// Restore returns the Value for an engine's spelling, without a limit. An error means a bug.
 func Restore(text []byte) (Value, error) {
 	v, err := canonical(text, math.MaxInt)
 	if err != nil {
@@ -56,7 +55,7 @@ func Restore(text []byte) (Value, error) {
 	return v, nil
 }
 
-// AppendRestored appends the result of Restore.
+// AppendRestored is like Restore, but appends.
 func AppendRestored(to, text []byte) ([]byte, error) {
 	p := parserOf(text, math.MaxInt)
 	defer parsers.Put(p)

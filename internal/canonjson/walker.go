@@ -1,6 +1,6 @@
 package canonjson
 
-// walker iterates over a canonical array or object. It is at an element, or after the last.
+// walker iterates over a canonical array or object. Its position is an element, or after the last element.
 type walker struct {
 	text  []byte
 	ok    bool
@@ -31,7 +31,7 @@ func (w *walker) stand(at int) {
 		return
 	}
 	w.start = at
-	// A string before a colon is a name; in an array a comma or bracket follows.
+	// A string followed by a colon is a name; in an array a comma or bracket follows.
 	end := skip(w.text, at)
 	if w.text[end] == ':' {
 		w.name = w.text[at+1 : end-1]

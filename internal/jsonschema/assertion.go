@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// assertion holds checks before the library validates a value: whether steps are left, and the keywords that tell
-// alternatives apart.
+// assertion runs before the library validates a value by a subschema. It checks whether steps are left, and the
+// keywords that tell alternatives apart.
 //
-// The library also descends into alternatives that do not apply, so a tree with k kinds of nodes costs k^depth, and
-// for every array item compares an `enum` of 16,000 numbers individually, as fractions. Here both fail at once.
+// The library also descends into alternatives that do not apply, so a tree with k kinds of nodes costs k^depth, and it
+// compares every array item with an `enum` of 16,000 numbers one by one, as fractions. Here both fail immediately.
 type assertion struct {
 	node     *node
-	types    []string            // nil: all
-	values   map[string]struct{} // of `enum`, or nil
-	constant *string             // of `const`, or nil
+	types    []string            // nil allows all
+	values   map[string]struct{} // members of `enum`, or nil
+	constant *string             // value of `const`, or nil
 	required []string
 	tags     []tag
-	weight   int // own keywords
+	weight   int // number of keywords
 
-	alternative bool // check required and tags here: they select the alternative
+	alternative bool // also check required and tags, which select the alternative
 }
 
 // tag is a member with `enum` or `const`, which selects the alternative in a union.
@@ -107,7 +107,7 @@ func (d *document) newAssertion(n *node) *assertion {
 // perStep is how many regular expression instructions per character take as long as a step.
 const perStep = 32
 
-// The divisors are measured.
+// cost returns the steps that v costs. The divisors are measured.
 func (a *assertion) cost(v any) int {
 	steps := a.weight
 	switch v := v.(type) {
@@ -146,7 +146,7 @@ func size(v any) int {
 	return sum
 }
 
-// refusal is why an assertion fails. Mismatched: the subschema was probably not meant for the value.
+// refusal explains why an assertion fails. mismatched means that the subschema was probably not meant for the value.
 type refusal struct {
 	member     []string // at most one
 	reason     string
@@ -208,7 +208,7 @@ func (a *assertion) differs(v any) string {
 	return ""
 }
 
-// 1.0 is an integer.
+// is reports whether v has a JSON Schema type. 1.0 is an integer.
 func is(v any, name string) bool {
 	switch v := v.(type) {
 	case nil:

@@ -13,7 +13,7 @@ import (
 )
 
 // Cache caches compiled schemas by document hash, within a byte budget shared by tenants (package fairshare). The
-// tenant that first needs a schema is charged, and above its share evicts its own schemas.
+// first tenant that needs a schema is charged; a tenant above its share evicts its own schemas.
 type Cache struct {
 	budget    *fairshare.Pool // bytes
 	compilers *fairshare.Pool
@@ -49,12 +49,12 @@ const (
 	// CompileMemory limits a compilation's memory, in addition to the budget.
 	CompileMemory = 4 * MaxCompiled
 
-	// waits is how many uses may wait for memory or compilation, and how long.
+	// waits is how many uses may wait for memory or compilation, for at most waitMost.
 	waits    = 256
 	waitMost = 10 * time.Second
 )
 
-// NewCache takes a budget that is at least MinSchemaMemory.
+// NewCache returns a cache with a budget of at least MinSchemaMemory.
 func NewCache(bytes int) *Cache {
 	return &Cache{
 		budget:    fairshare.New(int64(max(bytes, MinSchemaMemory)), waits, waitMost),
@@ -71,7 +71,6 @@ type CacheStats struct {
 	Evictions int64
 }
 
-// Stats returns the cache's statistics.
 func (c *Cache) Stats() CacheStats {
 	s := c.budget.Stats()
 	c.mu.Lock()
@@ -79,9 +78,8 @@ func (c *Cache) Stats() CacheStats {
 	return CacheStats{Schemas: len(c.schemas), Bytes: int(s.Used), Capacity: int(s.Capacity), Evictions: c.evictions}
 }
 
-// Acquire returns a document's schema on behalf of a tenant, until released. Concurrent callers compile a document
-// once, and it stays cached while in use; errors are not cached. Without memory, Acquire waits a few seconds before
-// errcode.Unavailable.
+// Acquire returns a document's schema, charged to the tenant, until Release. Concurrent callers compile a document
+// once; errors are not cached. Without free memory, Acquire waits a few seconds, then returns errcode.Unavailable.
 func (c *Cache) Acquire(ctx context.Context, tenant string, text []byte) (*Entry, error) {
 	hash := sha256.Sum256(text)
 	for {
@@ -106,7 +104,7 @@ func (c *Cache) Acquire(ctx context.Context, tenant string, text []byte) (*Entry
 	}
 }
 
-// fill notifies waiting requests even on panic.
+// fill compiles the entry's schema. It notifies waiting requests even after a panic.
 func (c *Cache) fill(ctx context.Context, e *Entry, text []byte) {
 	e.err = errcode.New(errcode.Internal, "compiling the schema failed")
 	defer func() {
@@ -135,7 +133,7 @@ func (c *Cache) enter(hash documentHash, tenant string) (e *Entry, mine bool) {
 	return e, mine
 }
 
-// Release ends a use. An unused entry stays unless other uses wait for its bytes.
+// Release ends a use. An unused entry stays in the cache unless other uses wait for its bytes.
 func (c *Cache) Release(e *Entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,7 +14,7 @@ func Check(text []byte) error {
 	return err
 }
 
-// Each step of parse relies on the bounds established before.
+// parse parses and checks a document. Each step relies on the limits checked before.
 func parse(text []byte) (*document, error) {
 	if len(text) > MaxBytes {
 		return nil, pointer(nil).refuse("is too large: the limit is " + strconv.Itoa(MaxBytes) + " bytes")

@@ -20,7 +20,7 @@ func (e Effect) String() string {
 	return [...]string{"harmless", "unknown", "breaking"}[e]
 }
 
-// Change is a difference between schemas. Pointer is into the new document or, if removed, the old.
+// Change is a difference between schemas. Pointer refers to the new document, or to the old one after a removal.
 type Change struct {
 	Pointer string
 	Change  string // e.g. "a required member was added"
@@ -30,7 +30,6 @@ type Change struct {
 // Report lists differences in document order.
 type Report []Change
 
-// Effect returns the worst effect.
 func (r Report) Effect() (worst Effect) {
 	for _, c := range r {
 		worst = max(worst, c.Effect)
@@ -40,7 +39,7 @@ func (r Report) Effect() (worst Effect) {
 
 // Compatible reports whether valid values remain valid, comparing keyword by keyword. A breaking change may be
 // harmless in context. Harmless is certain, except that an optional member may be added to an open object, although a
-// record may contain that name with another type. The error is Check's.
+// record may contain that name with another type.
 func Compatible(before, after []byte) (Report, error) {
 	o, err := parse(before)
 	if err != nil {
@@ -58,7 +57,7 @@ func Compatible(before, after []byte) (Report, error) {
 	return c.report, nil
 }
 
-// Limits for a comparison. Reference cycles meet in as many pairs as the product of their lengths.
+// Limits for a comparison. With reference cycles, the number of pairs is the product of the cycle lengths.
 const (
 	maxPairs   = 5_000
 	maxChanges = 1_000
@@ -70,7 +69,7 @@ type comparison struct {
 	report        Report
 
 	cut    bool
-	untold Effect // their worst effect
+	untold Effect // worst effect of changes beyond the limit
 }
 
 func (c *comparison) add(at pointer, effect Effect, change string) {

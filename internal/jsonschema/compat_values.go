@@ -35,7 +35,7 @@ func (c *comparison) values(o, n *node, at pointer) {
 	}
 }
 
-// typesOf treats non-integer numbers as a type, so that "number" includes "integer".
+// typesOf returns the allowed types. Non-integer numbers are a separate type, so that "number" includes "integer".
 func typesOf(n *node) []string {
 	types := n.strings("type")
 	if single := n.text("type"); single != "" {
@@ -102,7 +102,7 @@ func (c *comparison) numbers(o, n *node, at pointer) {
 	c.bound(lowest(o), lowest(n), at.add("minimum"), 1)
 	c.bound(highest(o), highest(n), at.add("maximum"), -1)
 	for _, what := range []string{"Length", "Items", "Properties"} {
-		none := limit{value: new(big.Rat)} // a minimum of 0 is no bound
+		none := limit{value: new(big.Rat)} // a minimum of 0 is no limit
 		c.bound(count(o, "min"+what, none), count(n, "min"+what, none), at.add("min"+what), 1)
 		c.bound(count(o, "max"+what, limit{}), count(n, "max"+what, limit{}), at.add("max"+what), -1)
 	}

@@ -9,8 +9,8 @@ import (
 	"holdfast/internal/canonjson"
 )
 
-// decode keeps numbers as json.Number. canonjson rejects input that encoding/json would accept: duplicate members,
-// invalid UTF-8, any depth, and numbers that the library converts to fractions with millions of digits.
+// decode parses JSON, with numbers as json.Number. canonjson rejects input that encoding/json would accept: duplicate
+// members, invalid UTF-8, any depth, and numbers that the library converts to fractions with millions of digits.
 func decode(text []byte) (any, error) {
 	v, err := canonjson.Parse(text, MaxBytes)
 	if errors.Is(err, canonjson.ErrTooLarge) {

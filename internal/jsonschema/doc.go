@@ -3,13 +3,12 @@
 // The only dialect is Draft 2020-12. The library (github.com/santhosh-tekuri/jsonschema/v6) implements the keywords;
 // this package protects it from hostile schemas and values:
 //
-//   - [Check] rejects schemas that are too large or deep, refer outside the document, or grow when references are
+//   - [Check] rejects schemas that are too large or deep, refer to other documents, or grow when references are
 //     expanded.
-//   - A [Schema] ends a validation at [MaxSteps]: the library cannot be interrupted, and alternatives describing the
-//     same member double their work per level.
+//   - A [Schema] ends a validation after [MaxSteps]: the library cannot be interrupted, and alternatives describing
+//     the same member double their work per level.
 //   - A [Sandbox] tries new schemas in a killable process.
-//   - A [Cache] compiles each document once, by hash, so that tenants' `$id`s are independent, within a measured byte
-//     budget.
+//   - A [Cache] compiles each document once, by hash, so that tenants' `$id`s are independent.
 //
 // `format`, `contentEncoding`, `contentMediaType` and `contentSchema` are only annotations, the default in Draft
 // 2020-12. A `pattern` is an RE2 expression, which runs in linear time; other ECMA-262 features, such as lookahead,
@@ -36,6 +35,6 @@ const (
 	MinSchemaMemory = 2 * MaxCompiled
 
 	// MaxSteps limits a validation: about a step per pair of subschema and nested value. It takes half a second on a
-	// slow core; the largest value with a plain schema takes a tenth.
+	// slow core; the largest value with a plain schema takes a tenth of a second.
 	MaxSteps = 400_000
 )

@@ -19,8 +19,8 @@ type reach uint8
 
 const (
 	onNothing reach = iota
-	onSame          // as its parent
-	onInside        // nested in that value
+	onSame          // applies to the parent's value
+	onInside        // applies to parts of that value
 )
 
 type place struct {
@@ -81,7 +81,7 @@ type node struct {
 	pattern int
 	names   int
 
-	inPlace, writtenOut int // see fanout.go; 0: not counted yet
+	inPlace, writtenOut int // see fanout.go; 0 means not counted yet
 }
 
 type resource struct {
@@ -131,7 +131,8 @@ func (d *document) walk(schema any, at pointer, in *resource) (*node, error) {
 	return n, nil
 }
 
-// children skips malformed values: the metaschema was checked, and the rest are name lists in `dependencies`.
+// children returns a keyword's subschemas. It skips malformed values: the metaschema was checked, and the rest are
+// name lists in `dependencies`.
 func (d *document) children(value any, f form, at pointer, in *resource) (nodes []*node, err error) {
 	add := func(schema any, at pointer) {
 		if err != nil {

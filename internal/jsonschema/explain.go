@@ -11,20 +11,21 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// failure is why a value does not match. Mismatched: the subschema was probably not meant for it, as type or
-// selecting member differ. Left: a member or item was left over by another failure, as for unevaluatedProperties.
+// failure explains why a value does not match. mismatched means that the subschema was probably not meant for the
+// value, because its type or selecting member differs. left means that another failure left over this member or item,
+// as for unevaluatedProperties.
 type failure struct {
 	at         pointer
 	reason     string
 	keyword    string
-	node       *node // nil: metaschema
+	node       *node // nil for the metaschema
 	mismatched bool
 	level      int
 	left       bool
 }
 
-// The library walks maps in random order, so explain picks the first location, and there the alphabetically first
-// reason.
+// explain picks the first location, and there the alphabetically first reason, because the library walks maps in
+// random order.
 func explain(err error) *Error {
 	var none *document
 	first := none.failures(err)[0]
@@ -36,8 +37,8 @@ func explain(err error) *Error {
 	return first.at.refuse(first.reason)
 }
 
-// expectedOf describes a keyword's expectation. The metaschema's own reasons are about its keywords, e.g. "must match
-// one of anyOf".
+// expectedOf describes the expected value of a keyword. The metaschema's own reasons are about the metaschema, e.g.
+// "must match one of anyOf".
 var expectedOf = func() map[string]string {
 	m := map[string]string{
 		"type":       "null, boolean, object, array, number, integer or string, or an array of them without duplicates",
@@ -75,7 +76,7 @@ func sorted(all []failure) []failure {
 func (d *document) leaves(e *santhosh.ValidationError) (all []failure) {
 	switch e.ErrorKind.(type) {
 	case *kind.AnyOf, *kind.OneOf:
-		// Only the intended alternative says something.
+		// Only the intended alternative explains the failure.
 		meant := 0
 		for _, alternative := range e.Causes {
 			reasons := d.leaves(alternative)
@@ -147,7 +148,7 @@ func (d *document) leaf(e *santhosh.ValidationError) []failure {
 		f.keyword, f.reason = "additionalProperties", "is not allowed by additionalProperties"
 		return f.each(k.Properties)
 	case *kind.Required:
-		if f.node == nil { // from the metaschema
+		if f.node == nil { // failure in the metaschema
 			f.reason = "is missing a required member"
 			break
 		}
@@ -206,7 +207,7 @@ func keywordOf(k santhosh.ErrorKind) string {
 	}
 }
 
-// Maximum bytes for a reported bound, and a number in a sentence.
+// Maximum bytes of a reported bound, and of a number in a sentence.
 const (
 	maxBound  = 256
 	maxInText = 32
@@ -238,7 +239,6 @@ func (f *failure) number() string {
 	return string(n)
 }
 
-// reason describes a requirement without quoting the value.
 func reason(k santhosh.ErrorKind, bound string) string {
 	if bound != "" {
 		switch k.(type) {
@@ -255,7 +255,7 @@ func reason(k santhosh.ErrorKind, bound string) string {
 		}
 	}
 	switch k := k.(type) {
-	case *kind.Type: // from the metaschema, like the next three
+	case *kind.Type:
 		return "must be of type " + strings.Join(k.Want, " or ")
 	case *kind.Enum:
 		return "must be one of the enum values"
@@ -294,7 +294,7 @@ func reason(k santhosh.ErrorKind, bound string) string {
 		return "refers to itself in an endless loop"
 	default:
 		if path := k.KeywordPath(); len(path) > 0 {
-			return "does not match " + path[0] // a keyword of the draft
+			return "does not match " + path[0] // another keyword
 		}
 		return noReason
 	}

@@ -9,7 +9,7 @@ import (
 // Error reports an invalid schema document or value.
 type Error = canonjson.Error
 
-// Tokens are appended to clipped slices, so stored pointers never change.
+// pointer appends tokens to clipped slices, so stored pointers never change.
 type pointer canonjson.Pointer
 
 func (p pointer) add(tokens ...string) pointer { return append(slices.Clip(p), tokens...) }

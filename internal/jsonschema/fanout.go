@@ -6,7 +6,7 @@ import (
 )
 
 // fanout limits how references multiply subschemas. In the library, a 2 KB document with 24 schemas, each offering
-// the next twice, becomes 2^24 subschemas, for one value or, with members in between, a nested value.
+// the next twice, becomes 2^24 subschemas.
 //
 // A schema that recurs at a nested value is a list or tree and counts once: the value determines the depth, and
 // MaxSteps limits it.
@@ -29,7 +29,7 @@ func (d *document) fanout() error {
 
 const onTheWay = -1
 
-// countInPlace counts the subschemas for n's value, at most MaxInPlace+1; -1 for endless recursion.
+// countInPlace counts the subschemas for n's value, at most MaxInPlace+1. It returns -1 for endless recursion.
 func (n *node) countInPlace() int {
 	if n.inPlace != 0 {
 		return n.inPlace

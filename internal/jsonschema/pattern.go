@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// compilePatterns rejects expressions that are not RE2 or too long together. Their instructions are the maximum cost
-// per character.
+// compilePatterns rejects expressions that are not RE2, or too long together. It also finds their maximum cost per
+// character.
 func (d *document) compilePatterns() error {
 	for _, n := range d.nodes {
 		if _, ok := n.keywords["pattern"]; ok {
@@ -58,7 +58,7 @@ func (d *document) patternAt(expression string, at pointer) (int, error) {
 	return count, nil
 }
 
-// instructions estimates the compiled size, at most MaxPattern+1: 30 KB can compile to 130 MB.
+// instructions estimates the compiled size, at most MaxPattern+1. An expression of 30 KB can compile to 130 MB.
 func instructions(re *syntax.Regexp) int {
 	sum := 1
 	for _, sub := range re.Sub {
@@ -81,7 +81,7 @@ func times(re *syntax.Regexp) int {
 	}
 }
 
-// ranges returns re's character ranges, at most MaxRanges+1: all letters are about 700.
+// ranges returns re's character ranges, at most MaxRanges+1. The class of all letters has about 700.
 func ranges(re *syntax.Regexp) int {
 	sum := 0
 	for _, sub := range re.Sub {
@@ -96,8 +96,8 @@ func ranges(re *syntax.Regexp) int {
 // rangesOfClass is an upper bound for \p{L}, the largest class.
 const rangesOfClass = 750
 
-// likelyRanges estimates, before parsing, an upper bound for class ranges, which take memory. A wide case-insensitive
-// range takes a millisecond, so it counts as many ranges as take that long.
+// likelyRanges estimates an upper bound for class ranges before parsing, because they take memory. A wide
+// case-insensitive range takes a millisecond, so it counts as many ranges as take that long.
 func likelyRanges(expression string) int {
 	sum := rangesOfClass * (strings.Count(expression, `\p`) + strings.Count(expression, `\P`))
 	if !folds.MatchString(expression) {
@@ -142,7 +142,7 @@ var counts = []string{
 	"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains",
 }
 
-// checkCounts rejects overflow: the library takes the low bits of 2^64, a maximum of zero.
+// checkCounts rejects overflow: the library takes the low bits of 2^64 and enforces a maximum of zero.
 func (d *document) checkCounts() error {
 	for _, n := range d.nodes {
 		for _, keyword := range counts {

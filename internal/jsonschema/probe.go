@@ -12,9 +12,9 @@ const (
 	probeValues = 1_500 // in a broad probe
 )
 
-// probes returns values following the schema's structure up to the size limit, since cheap values do not reveal an
-// expensive schema: broad and deep, half with invalid leaves, because only failures make the library try all
-// alternatives.
+// probes returns values that follow the schema's structure up to the size limit, because small values do not reveal an
+// expensive schema. They are broad or deep, and half have invalid leaves, because only failures make the library try
+// all alternatives.
 func (d *document) probes() (all []any) {
 	for turn := range probeTurns {
 		for _, wrong := range []bool{false, true} {
@@ -34,7 +34,7 @@ type prober struct {
 	wrong    bool // leaves have a type that no subschema allows
 }
 
-// value satisfies subschemas that all apply; most limits its nested values.
+// value satisfies subschemas that all apply. most limits its nested values.
 func (p *prober) value(nodes []*node, depth, most int) any {
 	nodes = closure(nodes)
 	if v, ok := p.given(nodes); ok {

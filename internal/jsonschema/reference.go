@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// baseURL is for documents without an $id. Nothing is ever fetched.
+// baseURL is the base URL of documents without an $id. Nothing is ever fetched.
 const baseURL = "holdfast://schema/document"
 
 func (d *document) name(n *node) error {

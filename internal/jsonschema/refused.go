@@ -11,22 +11,21 @@ const MaxSchemaFailures = 20
 
 // SchemaFailure is a reason for rejecting a value.
 type SchemaFailure struct {
-	Pointer  string // into the request
-	Location string // into the stored value (RFC 6901)
+	Pointer  string // in the request
+	Location string // in the stored value (RFC 6901)
 	Keyword  string // e.g. "maximum", or ""
-	Bound    string // JSON under the keyword; "": too long, or no keyword
+	Bound    string // JSON under the keyword; "" if too long, or without a keyword
 	Reason   string // completes a sentence
 }
 
-// SchemaError means that a schema rejects a value, with failures in order of location.
+// SchemaError means that a schema rejects a value. Failures are ordered by location.
 type SchemaError struct{ Failures []SchemaFailure }
 
 func (e *SchemaError) Error() string { return e.Failures[0].Reason }
 
-// ErrorCode implements errcode.Coder.
 func (*SchemaError) ErrorCode() errcode.Code { return errcode.Invalid }
 
-// Moved returns a copy with other pointers.
+// Moved returns a copy with pointers from to.
 func (e *SchemaError) Moved(to func(*SchemaFailure) string) *SchemaError {
 	m := &SchemaError{slices.Clone(e.Failures)}
 	for i := range m.Failures {

@@ -18,7 +18,7 @@ import (
 // maxExplain limits the steps to explain a rejection: the library keeps every alternative's failures in memory.
 const maxExplain = MaxSteps / 20
 
-// Schema is a compiled schema document. It is safe for concurrent use.
+// Schema is a compiled schema, safe for concurrent use.
 type Schema struct {
 	document *document
 	asserts  map[*node]*assertion
@@ -34,14 +34,14 @@ type Schema struct {
 	grow func(bytes int) bool
 }
 
-// instance is used for one validation at a time: the library's callbacks cannot identify the validation otherwise.
+// instance runs one validation at a time, because the library's callbacks cannot identify the validation otherwise.
 type instance struct {
 	steps    int
 	opposite *santhosh.Schema // the negated document
 	whole    *santhosh.Schema // the document, with reasons
 }
 
-// Compile returns Check's error, or an *Error above MaxCompiled bytes.
+// Compile returns Check's error, or an *Error if the schema takes more than MaxCompiled bytes.
 func Compile(text []byte) (*Schema, error) {
 	d, err := parse(text)
 	if err != nil {
@@ -162,7 +162,8 @@ func (s *Schema) mayMake() bool {
 	return true
 }
 
-// Before everything below a subschema, the library calls its format, which counts the steps.
+// instance compiles the document for the library. The library calls a subschema's format, which counts the steps,
+// before everything below the subschema.
 //
 // The verdict comes from {"not": document}: under `not` the library stops at the first failure and builds no reasons.
 func (s *Schema) instance() (*instance, error) {

@@ -9,7 +9,7 @@ import (
 )
 
 // search finds the invalid parts of a value that takes more than maxExplain steps to explain. It validates parts by
-// the subschema meant for them, descends into those that fail, and explains them once small enough.
+// the subschema meant for them, descends into invalid parts, and explains them once they are small enough.
 type search struct {
 	schema   *Schema
 	instance *instance
@@ -39,7 +39,7 @@ func (e *search) within(most int, fn func()) bool {
 	return enough
 }
 
-// Under `not` the library builds no reasons.
+// refuses reports whether sub rejects v. It uses `not`, under which the library builds no reasons.
 func (e *search) refuses(sub *santhosh.Schema, v any) bool {
 	e.opposite.Not = sub
 	var err error
@@ -72,7 +72,7 @@ func (e *search) descend(sub *santhosh.Schema, v any, at pointer) {
 	}
 }
 
-// own validates v by keywords about v itself.
+// own validates v by the keywords that concern v itself.
 func (e *search) own(sub *santhosh.Schema, v any, at pointer) {
 	if e.done() {
 		return

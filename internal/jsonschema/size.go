@@ -2,15 +2,15 @@ package jsonschema
 
 import "reflect"
 
-// meter measures heap memory, counting each block once at the allocator's size. Reflection keeps it correct for later
-// releases of the library and regexp. Maps and functions have a known size but no address.
+// meter measures heap memory, counting each block once at the allocator's size. It uses reflection, so that it stays
+// correct for later releases of the library and regexp. Maps and functions have a known size but no address.
 type meter struct {
 	bytes int
 	seen  map[block]bool
 	todo  []reflect.Value
 }
 
-// block includes the type: a struct shares its first field's address.
+// block includes the type, because a struct shares its first field's address.
 type block struct {
 	at uintptr
 	of reflect.Type

@@ -15,20 +15,20 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Trial limits. On Linux the process also limits itself, to end even without its parent.
+// Trial limits. On Linux the process also limits itself, so that it ends even without its parent.
 const (
 	TrialTime   = 2 * time.Second // CPU time
 	TrialWait   = 6 * time.Second // wall-clock time, for busy machines
 	TrialMemory = 256 << 20       // bytes
 )
 
-// Sandbox tries schemas in killable processes: a second line of defense against unforeseen slow or large schemas.
+// Sandbox tries schemas in killable processes, as a second line of defense against slow or large schemas.
 type Sandbox struct {
 	command func(context.Context) *exec.Cmd
 }
 
-// NewSandbox takes a command that only calls Main: the server's own binary with a hidden verb. The environment
-// defaults to empty, because the server's may contain secrets.
+// NewSandbox takes a command that only calls Main: the server's own binary with a hidden verb. The environment is
+// empty by default, because the server's may contain secrets.
 func NewSandbox(command func(context.Context) *exec.Cmd) *Sandbox {
 	return &Sandbox{command: command}
 }
@@ -46,8 +46,8 @@ type verdict struct {
 }
 
 // Trial compiles a checked document, and validates generated values and the samples. It returns nil if that is cheap,
-// whether or not they match, else an *Error; errcode.Unavailable on a busy machine or if ctx ended; errcode.Internal
-// if the process cannot start. The caller limits concurrent trials.
+// whether or not they match, and otherwise an *Error. It returns errcode.Unavailable on a busy machine or if ctx
+// ended. The caller limits concurrent trials.
 func (s *Sandbox) Trial(ctx context.Context, document []byte, samples [][]byte) error {
 	input, err := json.Marshal(trial{document, samples})
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *Sandbox) Trial(ctx context.Context, document []byte, samples [][]byte) 
 	if cmd.Env == nil {
 		cmd.Env = []string{}
 	}
-	// One processor, so that CPU time limits the load.
+	// With one processor, the CPU time limits the load.
 	cmd.Env = append(cmd.Env, "GOMAXPROCS=1", "GOTRACEBACK=none", "GOMEMLIMIT="+strconv.Itoa(TrialMemory*3/4))
 	var output, complaint bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), &output, &complaint
@@ -77,7 +77,7 @@ func (s *Sandbox) Trial(ctx context.Context, document []byte, samples [][]byte) 
 
 func trialResult(ended error, output []byte, complaint string) error {
 	if exit, ok := errors.AsType[*exec.ExitError](ended); ok && exit.ExitCode() != 1 {
-		// Killed by the timeout or the kernel, or out of memory.
+		// The timeout or the kernel killed the process, or it ran out of memory.
 		return &Error{Reason: "takes too much time or memory to compile and run"}
 	}
 	var v verdict
@@ -95,7 +95,7 @@ func trialResult(ended error, output []byte, complaint string) error {
 	return &Error{Pointer: v.Pointer, Reason: v.Reason}
 }
 
-// Main runs in the trial process, with limits: it reads the trial and writes the verdict.
+// Main runs in the trial process: it confines itself, reads the trial, and writes the verdict.
 func Main(in io.Reader, out io.Writer) error {
 	debug.SetMemoryLimit(TrialMemory * 3 / 4)
 	var v verdict

@@ -13,8 +13,8 @@ func isolate(cmd *exec.Cmd) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 
-// confine limits CPU seconds, and memory beyond current mappings (the runtime reserves addresses), and forbids files
-// and core dumps.
+// confine limits CPU seconds, and memory beyond current mappings, because the runtime reserves addresses. It forbids
+// files and core dumps.
 func confine() error {
 	seconds := uint64(TrialTime / time.Second)
 	mapped, err := mappedBytes()

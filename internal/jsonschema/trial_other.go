@@ -4,7 +4,7 @@ package jsonschema
 
 import "os/exec"
 
-// isolate does nothing: the process starts no others.
+// isolate does nothing, because the process starts no other processes.
 func isolate(*exec.Cmd) {}
 
 // confine does nothing: the timeout and the runtime's memory limit apply.
