@@ -19,7 +19,7 @@ type Account struct {
 // Email returns the account's key in the table users. The server knows no real e-mail address.
 func (a Account) Email() string { return a.FxAUID + "@" + a.Domain }
 
-// Check returns errcode.Denied if the ID is missing, or if the tables cannot store it.
+// Check returns errcode.Denied if the tables cannot store the ID.
 func (a Account) Check() error {
 	if a.FxAUID == "" || a.Domain == "" {
 		return errcode.New(errcode.Denied, "the account ID is empty")

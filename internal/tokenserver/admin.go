@@ -10,37 +10,30 @@ import (
 
 // These methods are for operators. Arguments, results and errors are as in Store.
 
-// Ping calls Store.Ping.
 func (s *Service) Ping(ctx context.Context) error { return s.store.Ping(ctx) }
 
-// ParseAccount parses an account ID, or an e-mail address as in the table users. It returns errcode.Invalid for other
-// texts.
 func (s *Service) ParseAccount(id string) (Account, error) {
 	return ParseAccount(id, s.Config().FxAEmailDomain)
 }
 
-// AccountState calls Store.AccountState.
 func (s *Service) AccountState(ctx context.Context, a Account) (AccountState, error) {
 	return s.store.AccountState(ctx, a)
 }
 
-// FindUsers calls Store.FindUsers.
 func (s *Service) FindUsers(ctx context.Context, prefix, after string, limit int) ([]User, error) {
 	return s.store.FindUsers(ctx, prefix, after, limit)
 }
 
-// ListUsers calls Store.ListUsers.
 func (s *Service) ListUsers(ctx context.Context, after int64, limit int, replaced bool) ([]User, error) {
 	return s.store.ListUsers(ctx, after, limit, replaced)
 }
 
-// Revoked calls Store.Revoked.
 func (s *Service) Revoked(ctx context.Context) (Revoked, error) {
 	return s.store.Revoked(ctx, s.now().Add(-s.Config().TokenLife()))
 }
 
 // Adopt creates an account's storage user from another server, like a first sign-in, even if new users are not
-// allowed. It returns *Refusal or ErrNoNode.
+// allowed.
 func (s *Service) Adopt(ctx context.Context, a Account, generation int64, keys KeyID) (User, error) {
 	return s.store.SignIn(ctx, a, SignIn{
 		Generation: At(generation), Keys: keys, Now: s.now(), AllowNew: true,
@@ -48,28 +41,23 @@ func (s *Service) Adopt(ctx context.Context, a Account, generation int64, keys K
 	})
 }
 
-// SetAccess calls Store.SetAccess.
 func (s *Service) SetAccess(ctx context.Context, a Account, r Rule) error {
 	return s.store.SetAccess(ctx, a, r, s.now())
 }
 
-// ListAccess calls Store.ListAccess.
 func (s *Service) ListAccess(ctx context.Context, after string, limit int) ([]Rule, error) {
 	return s.store.ListAccess(ctx, after, limit)
 }
 
-// Refused calls Store.Refused.
 func (s *Service) Refused(ctx context.Context, limit int) ([]Refused, error) {
 	return s.store.Refused(ctx, limit)
 }
 
-// SetLabel calls Store.SetLabel for an operator.
 func (s *Service) SetLabel(ctx context.Context, a Account, text string) error {
 	_, err := s.store.SetLabel(ctx, a, Label{FxAUID: a.FxAUID, Text: text, SetAt: millis(s.now())})
 	return err
 }
 
-// LabelsOf calls Store.LabelsOf.
 func (s *Service) LabelsOf(ctx context.Context, fxaUIDs []string) (map[string]Label, error) {
 	labels := map[string]Label{}
 	for some := range slices.Chunk(fxaUIDs, 500) {
@@ -82,18 +70,14 @@ func (s *Service) LabelsOf(ctx context.Context, fxaUIDs []string) (map[string]La
 	return labels, nil
 }
 
-// FindLabels calls Store.FindLabels.
 func (s *Service) FindLabels(ctx context.Context, prefix string, after Label, limit int) ([]Labelled, error) {
 	return s.store.FindLabels(ctx, FindLabels{Prefix: prefix, Domain: s.Config().FxAEmailDomain, After: after, Limit: limit})
 }
 
-// ListNodes calls Store.ListNodes.
 func (s *Service) ListNodes(ctx context.Context) ([]Node, error) {
 	return s.store.ListNodes(ctx)
 }
 
-// AddNode adds an empty node with a capacity in accounts. It returns errcode.Invalid for an invalid node, or
-// errcode.Conflict if the node exists.
 func (s *Service) AddNode(ctx context.Context, url string, capacity int64) (Node, error) {
 	n, err := NewNode(url, capacity)
 	if err != nil {
@@ -102,7 +86,7 @@ func (s *Service) AddNode(ctx context.Context, url string, capacity int64) (Node
 	return s.store.AddNode(ctx, n)
 }
 
-// NewNode returns an empty node, or errcode.Invalid if an argument is invalid.
+// NewNode returns an empty node with a capacity in accounts.
 func NewNode(url string, capacity int64) (Node, error) {
 	url, err := CheckNodeURL(url)
 	if err != nil {
@@ -114,8 +98,6 @@ func NewNode(url string, capacity int64) (Node, error) {
 	return Node{URL: url, Capacity: capacity, Available: capacity}, nil
 }
 
-// SetNode changes a node. It returns errcode.Invalid for an invalid change, or errcode.NotFound if there is no such
-// node.
 func (s *Service) SetNode(ctx context.Context, url string, c NodeChange) (Node, error) {
 	url, err := CheckNodeURL(url)
 	if err != nil {

@@ -28,8 +28,8 @@ func (s *Service) deadlines(now time.Time) Deadlines {
 	return Deadlines{Replaced: now.Add(-max(s.Config().ReplacedUserGrace, life)), Deleted: now.Add(-life)}
 }
 
-// Cleanup deletes data and rows of at most limit users, and returns how many. The error names failing nodes, which
-// are skipped.
+// Cleanup deletes data and rows of at most limit users, and returns how many. It skips failing nodes and names them in
+// the error.
 func (s *Service) Cleanup(ctx context.Context, now time.Time, limit int) (int, error) {
 	due := s.deadlines(now)
 	failed := map[string]error{}
@@ -101,7 +101,6 @@ func (s *Service) purger(u DueUser) Purger {
 	return s.remote
 }
 
-// IsLocal reports whether this server stores the user's data.
 func (s *Service) IsLocal(u *User) bool {
 	return s.local != nil && (u.Node == Self || u.Node == s.publicURL)
 }
@@ -127,9 +126,9 @@ func (s *Service) inheritQuota(ctx context.Context, a Account, u *User, now time
 	return s.inherit(ctx, from, u)
 }
 
-// DeleteAccount immediately deletes the data of an account's storage users, even after an interruption, and returns
-// how many users there were. The account may sign in again as a new account. Rows stay until tokens expire, so that
-// Cleanup deletes data written in the meantime.
+// DeleteAccount immediately deletes the data of an account's storage users, and returns how many users there were. The
+// account may sign in again as a new account. Rows stay until tokens expire, so that Cleanup deletes data written in
+// the meantime.
 func (s *Service) DeleteAccount(ctx context.Context, a Account) (int, error) {
 	now := s.now()
 	users, err := s.store.Delete(ctx, a, now)

@@ -56,7 +56,6 @@ type JWK struct {
 	E         string `toml:"e" doc:"Exponent in base64url."`
 }
 
-// IsSet reports whether a key is configured.
 func (k JWK) IsSet() bool { return k != JWK{} }
 
 // DefaultConfig returns the default settings.
@@ -75,10 +74,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// IsEnabled returns Enabled.
 func (c *Config) IsEnabled() bool { return c.Enabled }
 
-// Check reports invalid settings.
 func (c *Config) Check() conf.Problems {
 	problems := c.Database.Check()
 	must := func(ok bool, key, what string) {
@@ -122,7 +119,6 @@ func isBase64URL(s string) bool {
 // AccountsServer returns fxa_oauth_server_url without a trailing slash or /v1, which syncstorage-rs settings contain.
 func (c *Config) AccountsServer() string { return withoutVersion(c.FxAOAuthServerURL) }
 
-// ProfileServer returns fxa_profile_server_url without a trailing slash or /v1.
 func (c *Config) ProfileServer() string { return withoutVersion(c.FxAProfileServerURL) }
 
 func withoutVersion(url string) string {

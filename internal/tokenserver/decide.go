@@ -46,11 +46,10 @@ type Plan struct {
 	Replace bool
 }
 
-// Idle reports whether there is nothing to write.
 func (p *Plan) Idle() bool { return p.Op == Keep && !p.Replace }
 
-// Decide applies the sign-in rules in order. If it returns a *Refusal, nothing is written, but NotAdmitted is
-// recorded for the operator.
+// Decide applies the sign-in rules in order. If it returns a *Refusal, nothing is written except the record of a
+// NotAdmitted account.
 func Decide(st AccountState, s SignIn) (Plan, error) {
 	// The new row must be the newest even if the clock was set back.
 	created := millis(s.Now)
@@ -93,7 +92,6 @@ func (st *AccountState) dropDeleted() {
 // refuse all later sign-ins.
 const maxAhead = 24 * time.Hour
 
-// Records reports whether to record a refusal for the operator.
 func (st *AccountState) Records(refusal error) bool {
 	var r *Refusal
 	return errors.As(refusal, &r) && r.Reason == NotAdmitted && st.Access != Denied

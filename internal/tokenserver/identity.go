@@ -28,7 +28,6 @@ var ErrAccountsUnavailable error = errcode.New(errcode.Unavailable, "the account
 type Verifier interface {
 	AccessToken(ctx context.Context, token string) (Identity, error)
 
-	// Email asks the profile server for the account's address.
 	Email(ctx context.Context, token string) (string, error)
 
 	Events(ctx context.Context, token string) ([]Event, error)
@@ -53,9 +52,9 @@ const (
 
 var eventKinds = [...]string{"other", "account_deleted", "password_changed"}
 
-// String returns the name for logs and metrics.
 func (k EventKind) String() string { return eventKinds[k] }
 
 // generation returns the minimum generation of tokens issued after the event: one below the event's time, which is
-// the generation of the change itself. A future time counts as now; otherwise no token would be accepted until then.
+// the generation of the change itself. A future time counts as now, because otherwise no token would be accepted until
+// then.
 func (e Event) generation(now time.Time) int64 { return max(min(e.At, millis(now))-1, 0) }

@@ -18,8 +18,8 @@ type KeyID struct {
 
 var keyEncoding = base64.RawURLEncoding.Strict()
 
-// ParseKeyID parses "<keys_changed_at>-<base64url of the client state>", split at the first dash, because base64url
-// may contain more. The error is a *Refusal.
+// ParseKeyID parses "<keys_changed_at>-<base64url of the client state>". It splits at the first dash, because
+// base64url may contain more. The error is a *Refusal.
 func ParseKeyID(s string) (KeyID, error) {
 	for i := range len(s) {
 		if s[i] > '~' {

@@ -16,14 +16,13 @@ const MaxLabel = 100
 type Labels interface {
 	// SetLabel sets an account's label, or removes it if the text is "", and reports whether it did. A label from a
 	// profile is never "". It is set only if the account has an unreplaced row and no label from an operator.
-	// SetLabel returns the error of Label.Check.
 	SetLabel(ctx context.Context, a Account, l Label) (set bool, err error)
 
 	// LabelsOf returns labels by account ID, in one query.
 	LabelsOf(ctx context.Context, fxaUIDs []string) (map[string]Label, error)
 
-	// FindLabels returns at most limit labels that begin with a prefix, ignoring case, and that come after a label.
-	// They are ordered by Label.Key and account. FindLabels returns errcode.Invalid if no label can match.
+	// FindLabels returns labels that begin with a prefix, ignoring case, ordered by Label.Key and account. It returns
+	// errcode.Invalid if no label can match.
 	FindLabels(ctx context.Context, f FindLabels) ([]Labelled, error)
 }
 
@@ -49,10 +48,8 @@ type Labelled struct {
 	User User // UID is 0 if there is no unreplaced row
 }
 
-// Key returns the text for searching and sorting.
 func (l *Label) Key() string { return strings.ToLower(l.Text) }
 
-// Check returns errcode.Invalid for an invalid label.
 func (l *Label) Check() error {
 	if !l.IsValid() {
 		return errcode.Newf(errcode.Invalid, "a label must be at most %d printable characters, without spaces at its ends", MaxLabel)
@@ -60,7 +57,6 @@ func (l *Label) Check() error {
 	return nil
 }
 
-// IsValid reports whether the label is valid.
 func (l *Label) IsValid() bool {
 	return (l.Text != "" || !l.FromProfile) && isLabelText(l.Text) && strings.TrimSpace(l.Text) == l.Text
 }
@@ -70,7 +66,7 @@ func isLabelText(s string) bool {
 	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= MaxLabel && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }
 
-// Range returns the search range: labels after first with keys before end.
+// Range returns the label before the search range and the key after it.
 func (f *FindLabels) Range() (first Label, end string, err error) {
 	if f.Prefix == "" || !isLabelText(f.Prefix) {
 		return first, "", errcode.Newf(errcode.Invalid, "expected 1 to %d printable characters, the beginning of a label", MaxLabel)

@@ -26,7 +26,7 @@ func newLearner() *learner {
 	return l
 }
 
-// StopLearning stops labelling accounts and waits for running requests.
+// StopLearning waits for running requests.
 func (s *Service) StopLearning() {
 	s.learner.mu.Lock()
 	s.learner.stop()

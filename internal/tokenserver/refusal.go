@@ -20,7 +20,6 @@ var reasons = [...]string{
 	"invalid-generation", "invalid-keysChangedAt", "new-users-disabled",
 }
 
-// String returns the protocol's spelling.
 func (r Reason) String() string { return reasons[r] }
 
 // Refusal is a refused sign-in. Its error code is errcode.Denied.
@@ -43,11 +42,9 @@ func (r *Refusal) Error() string {
 
 func (r *Refusal) Unwrap() error { return r.Cause }
 
-// Is reports whether target is a Refusal with the same reason.
 func (r *Refusal) Is(target error) bool {
 	other, ok := target.(*Refusal)
 	return ok && other.Reason == r.Reason
 }
 
-// ErrorCode implements errcode.Coder.
 func (r *Refusal) ErrorCode() errcode.Code { return errcode.Denied }

@@ -12,7 +12,6 @@ type storageUser struct {
 	uid    int64
 }
 
-// RevokeAccount adds all storage users of an account.
 func (r *Revoked) RevokeAccount(fxaUID string) {
 	if r.accounts == nil {
 		r.accounts = map[string]struct{}{}
@@ -20,7 +19,6 @@ func (r *Revoked) RevokeAccount(fxaUID string) {
 	r.accounts[fxaUID] = struct{}{}
 }
 
-// RevokeUser adds a storage user.
 func (r *Revoked) RevokeUser(u *User) {
 	if r.users == nil {
 		r.users = map[storageUser]struct{}{}
@@ -28,7 +26,6 @@ func (r *Revoked) RevokeUser(u *User) {
 	r.users[storageUser{u.Account().FxAUID, u.UID}] = struct{}{}
 }
 
-// Has reports whether a storage user's tokens are revoked.
 func (r *Revoked) Has(fxaUID string, uid int64) bool {
 	if len(r.accounts) > 0 {
 		if _, ok := r.accounts[fxaUID]; ok {

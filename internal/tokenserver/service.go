@@ -43,7 +43,7 @@ type Options struct {
 	// PublicURL has no trailing slash. If it is "", each request's own URL is used.
 	PublicURL string
 
-	// Local, if set, deletes data on this server. Remote deletes data on other nodes.
+	// Local, if set, deletes data on this server, and Remote on other nodes.
 	Local, Remote Purger
 
 	// Inherit copies an earlier storage user's quota to a new one. from lists the earlier users, newest first.
@@ -66,7 +66,7 @@ type Service struct {
 	learner       *learner
 }
 
-// NewService returns a Service. It returns errcode.Invalid if there is no hash secret.
+// NewService returns errcode.Invalid if the hash secret is missing.
 func NewService(o Options) (*Service, error) {
 	if o.Config.FxAMetricsHashSecret == "" {
 		return nil, errcode.New(errcode.Invalid, "fxa_metrics_hash_secret must not be empty")
@@ -83,14 +83,12 @@ func NewService(o Options) (*Service, error) {
 	return s, nil
 }
 
-// Config returns the settings.
 func (s *Service) Config() *Config { return s.conf.Load() }
 
-// Reload replaces the settings.
 func (s *Service) Reload(c Config) { s.conf.Store(&c) }
 
-// EnsureNode adds init_node_url as a node if it does not exist. Without init_node_url it adds this server, but only
-// once in the lifetime of the tables. It returns the added URL or "".
+// EnsureNode adds init_node_url as a node if it does not exist, and returns it. Without init_node_url it adds this
+// server, but only once in the lifetime of the tables.
 func (s *Service) EnsureNode(ctx context.Context) (string, error) {
 	ensure, address := s.store.EnsureFirstNode, s.publicURL
 	if s.Config().InitNodeURL != "" {
@@ -130,7 +128,6 @@ type Grant struct {
 	NodeType     string
 }
 
-// AccessToken verifies a sign-in's access token. It returns *Refusal or ErrAccountsUnavailable.
 func (s *Service) AccessToken(ctx context.Context, token string) (Identity, error) {
 	return s.verifier.AccessToken(ctx, token)
 }
@@ -199,15 +196,12 @@ func (s *Service) duration(asked string) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// AcceptsEvents returns the setting fxa_webhook_enabled.
 func (s *Service) AcceptsEvents() bool { return s.Config().FxAWebhookEnabled }
 
-// Events returns the events in a security event token, or a *Refusal.
 func (s *Service) Events(ctx context.Context, token string) ([]Event, error) {
 	return s.verifier.Events(ctx, token)
 }
 
-// HandleEvents applies events.
 func (s *Service) HandleEvents(ctx context.Context, events []Event) error {
 	for _, e := range events {
 		s.countEvent(e.Kind)

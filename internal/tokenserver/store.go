@@ -11,8 +11,8 @@ import (
 
 // Store stores accounts, their storage users, and nodes. Methods are atomic, and return the error of Account.Check.
 //
-// Other processes may write the tables services, nodes and users, so stores must not cache them. This service's
-// operations on an account are serialized across processes.
+// Other processes may write the tables services, nodes and users, so stores must not cache them. Operations on an
+// account are serialized across processes.
 //
 // Methods return errcode.Unavailable if the engine is unavailable, or out of connections or disk space. Package
 // storetest defines the contract.
@@ -27,8 +27,7 @@ type Store interface {
 
 // Users accesses the table users.
 type Users interface {
-	// SignIn applies Decide and writes the plan. It returns the current user, *Refusal or ErrNoNode. If it returns an
-	// error, it writes nothing except the record of an account that is NotAdmitted and not denied.
+	// SignIn applies Decide and writes the plan. It returns the current user, *Refusal or ErrNoNode.
 	SignIn(ctx context.Context, a Account, s SignIn) (User, error)
 
 	// AccountState reads the newest MaxUsers rows. Unknown accounts are Unlisted and have no rows.
@@ -54,8 +53,7 @@ type Users interface {
 	// since the given time.
 	Revoked(ctx context.Context, since time.Time) (Revoked, error)
 
-	// ChangePassword raises the generation of an account's unreplaced rows, never lowering it, and returns how many
-	// changed.
+	// ChangePassword raises the generation of an account's unreplaced rows, and returns how many changed.
 	ChangePassword(ctx context.Context, a Account, generation int64) (int, error)
 
 	// Due returns at most limit due rows after a row, longest replaced first, except rows on nodes that are down.
@@ -92,7 +90,6 @@ type DueUser struct {
 type Nodes interface {
 	ListNodes(ctx context.Context) ([]Node, error)
 
-	// AddNode adds a node and returns it with its ID, or errcode.Conflict if the URL exists.
 	AddNode(ctx context.Context, n Node) (Node, error)
 
 	EnsureNode(ctx context.Context, n Node) (added bool, err error)
@@ -100,7 +97,6 @@ type Nodes interface {
 	// EnsureFirstNode adds a node only once in the lifetime of the tables, so that operators can remove all nodes.
 	EnsureFirstNode(ctx context.Context, n Node) (added bool, err error)
 
-	// SetNode changes the node with a URL and returns it, or errcode.NotFound if no node has this URL.
 	SetNode(ctx context.Context, url string, c NodeChange) (Node, error)
 }
 
@@ -112,8 +108,7 @@ type NodeChange struct {
 
 // Admission decides which accounts may sign in.
 type Admission interface {
-	// SetAccess sets an account's rule, or removes it if the rule is Unlisted, and removes its recorded refusals. It
-	// returns the error of Rule.Check.
+	// SetAccess sets an account's rule, or removes it if the rule is Unlisted, and removes its recorded refusals.
 	SetAccess(ctx context.Context, a Account, r Rule, now time.Time) error
 
 	// ListAccess returns at most limit rules after an account ID, ordered by ID.
@@ -145,7 +140,6 @@ type Refused struct {
 // MaxRefused limits refused_sign_ins, which strangers could otherwise fill.
 const MaxRefused = 1000
 
-// Check returns errcode.Invalid for a note that the table cannot store.
 func (r Rule) Check() error {
 	if len(r.Note) > MaxNote || !utf8.ValidString(r.Note) || strings.ContainsRune(r.Note, 0) {
 		return errcode.Newf(errcode.Invalid, "a note must be text with at most %d bytes", MaxNote)

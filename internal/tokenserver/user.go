@@ -33,17 +33,14 @@ type User struct {
 	Node string // URL, or "" if the node does not exist
 }
 
-// Account returns the row's account.
 func (u *User) Account() Account { return accountOf(u.Email) }
 
-// IsDeleted reports whether the operator deleted the row's account.
 func (u *User) IsDeleted() bool { return u.Generation == Deleted }
 
-// KeyID returns the row's key ID.
 func (u *User) KeyID() KeyID { return KeyID{u.KeysChangedAt, u.ClientState} }
 
-// needsNode reports whether the account's row was replaced without a successor, which is how operators move accounts,
-// or its node is gone.
+// needsNode reports whether an operator moved the account, by replacing its row without a successor, or its node does
+// not exist.
 func (u *User) needsNode() bool { return u.Replaced || u.Node == "" }
 
 // Access is the operator's rule for an account.

@@ -30,7 +30,7 @@ type Client struct {
 	audience, issuer string
 }
 
-// New returns a Client without contacting a server. It returns errcode.Invalid if a configured key is invalid.
+// New does not contact a server. It returns errcode.Invalid for an invalid configured key.
 func New(cfg tokenserver.Config, now clock.Clock) (*Client, error) {
 	c := &Client{
 		base:     cfg.AccountsServer(),
@@ -59,7 +59,6 @@ func New(cfg tokenserver.Config, now clock.Clock) (*Client, error) {
 	return c, nil
 }
 
-// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // newHTTP returns a client that uses the environment's proxy and follows no redirects, so tokens reach only the
@@ -128,7 +127,6 @@ func isVerdict(status int) bool {
 	return status/100 == 4
 }
 
-// Email implements tokenserver.Verifier.
 func (c *Client) Email(ctx context.Context, token string) (string, error) {
 	if c.profile == "" {
 		return "", errNoProfile

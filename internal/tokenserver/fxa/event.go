@@ -22,7 +22,6 @@ type eventClaims struct {
 	Events   map[string]json.RawMessage `json:"events"`
 }
 
-// Events implements tokenserver.Verifier.
 func (c *Client) Events(ctx context.Context, token string) ([]tokenserver.Event, error) {
 	if c.audience == "" || c.issuer == "" {
 		return nil, refused("events are not configured")

@@ -24,10 +24,9 @@ type claims struct {
 	Expires    *jwt.NumericDate `json:"exp"`
 	Scope      scopes           `json:"scope"`
 	Generation int64            `json:"fxa-generation"`
-	Email      any              `json:"email"` // if it is not a string, there is no address
+	Email      any              `json:"email"` // ignored if it is not a string
 }
 
-// AccessToken implements tokenserver.Verifier.
 func (c *Client) AccessToken(ctx context.Context, token string) (tokenserver.Identity, error) {
 	if token == "" || len(token) > maxToken {
 		return tokenserver.Identity{}, refused("the token is empty or too long")

@@ -9,8 +9,8 @@ import (
 
 var errEventsOff = errors.New("account events are not configured: set tokenserver.fxa_webhook_enabled")
 
-// events handles account events. Like the reference server, it gives all invalid events the same response, so as not
-// to reveal whether events are configured.
+// events handles account events. Like the reference server, it gives all invalid events the same response, which does
+// not reveal whether events are configured.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) error {
 	token, err := bearer(r)
 	if err == nil && !h.Service.AcceptsEvents() {

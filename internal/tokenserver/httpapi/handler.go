@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// Handler serves the paths that Owns reports.
+// Handler serves the paths that Owns reports. Its web.ErrorWriter is WriteError.
 type Handler struct {
 	Service *tokenserver.Service
 	Clock   clock.Clock
@@ -30,7 +30,6 @@ func NewVerifications(wait time.Duration) *fairshare.Pool {
 
 const maxVerifications = 128
 
-// SetVerificationWait changes the maximum wait for a free verification slot.
 func (h *Handler) SetVerificationWait(wait time.Duration) {
 	h.Verifications.Resize(maxVerifications, maxVerifications, wait)
 }
@@ -42,7 +41,6 @@ func (h *Handler) verify(w http.ResponseWriter, r *http.Request, fn func() error
 	return web.AcquireSlot(w, r)
 }
 
-// Serve implements web.Handler, with WriteError as its web.ErrorWriter.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	now := h.Clock()
 	w.Header().Set("X-Timestamp", strconv.FormatInt(now.Unix(), 10))

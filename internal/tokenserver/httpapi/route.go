@@ -21,7 +21,7 @@ type route struct {
 	application, version string
 }
 
-// prefixes are the API's prefix, and that of the old all-in-one server, whose users need not change a setting.
+// prefixes are the API's prefix and the old all-in-one server's prefix, so its users need not change a setting.
 var prefixes = []string{"/1.0/", "/token/1.0/"}
 
 // Owns reports whether a raw path belongs to this service.

@@ -41,11 +41,9 @@ func New(minter tokenserver.Minter, now clock.Clock) *Purger {
 	}}
 }
 
-// Close closes idle connections.
 func (p *Purger) Close() { p.http.CloseIdleConnections() }
 
-// Purge implements tokenserver.Purger. If the node does not know the user, it returns nil. Other failures return
-// errcode.Unavailable.
+// Purge returns nil if the node does not know the user. Other failures return errcode.Unavailable.
 func (p *Purger) Purge(ctx context.Context, u tokenserver.DueUser) error {
 	now := p.now()
 	token, key, err := p.minter.Mint(tokenserver.Claims{

@@ -8,7 +8,6 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// SetAccess implements tokenserver.Store.
 func (s *Store) SetAccess(ctx context.Context, a tokenserver.Account, r tokenserver.Rule, now time.Time) error {
 	if err := a.Check(); err != nil {
 		return err
@@ -30,7 +29,6 @@ func (s *Store) SetAccess(ctx context.Context, a tokenserver.Account, r tokenser
 	})
 }
 
-// ListAccess implements tokenserver.Store.
 func (s *Store) ListAccess(ctx context.Context, after string, limit int) ([]tokenserver.Rule, error) {
 	var r tokenserver.Rule
 	var access string
@@ -40,7 +38,6 @@ func (s *Store) ListAccess(ctx context.Context, after string, limit int) ([]toke
 	}, &r.FxAUID, &access, &r.Note, &r.CreatedAt)
 }
 
-// Refused implements tokenserver.Store.
 func (s *Store) Refused(ctx context.Context, limit int) ([]tokenserver.Refused, error) {
 	var r tokenserver.Refused
 	return collect(ctx, s.db, sqlRefused, []any{limit}, func() tokenserver.Refused { return r },

@@ -33,7 +33,6 @@ func flag(b *bool) *int64 {
 	return &n
 }
 
-// ListNodes implements tokenserver.Store.
 func (s *Store) ListNodes(ctx context.Context) ([]tokenserver.Node, error) {
 	var r nodeRow
 	return collect(ctx, s.db, sqlNodes, nil, r.node, r.dest()...)
@@ -50,7 +49,6 @@ func nodeArgs(n tokenserver.Node) []pgdb.Arg {
 	}
 }
 
-// AddNode implements tokenserver.Store.
 func (s *Store) AddNode(ctx context.Context, n tokenserver.Node) (tokenserver.Node, error) {
 	var r nodeRow
 	added, err := s.db.QueryRow(ctx, sqlAddNode.Statement, sqlAddNode.Args(n), r.dest()...)
@@ -63,7 +61,6 @@ func (s *Store) AddNode(ctx context.Context, n tokenserver.Node) (tokenserver.No
 	return r.node(), nil
 }
 
-// EnsureNode implements tokenserver.Store.
 func (s *Store) EnsureNode(ctx context.Context, n tokenserver.Node) (bool, error) {
 	_, err := s.AddNode(ctx, n)
 	if errcode.Is(err, errcode.Conflict) {
@@ -72,7 +69,6 @@ func (s *Store) EnsureNode(ctx context.Context, n tokenserver.Node) (bool, error
 	return err == nil, err
 }
 
-// EnsureFirstNode implements tokenserver.Store.
 func (s *Store) EnsureFirstNode(ctx context.Context, n tokenserver.Node) (added bool, err error) {
 	err = s.db.Tx(ctx, "token.ensure_first_node", func(tx *pgdb.Tx) error {
 		added = false
@@ -99,7 +95,6 @@ func (s *Store) EnsureFirstNode(ctx context.Context, n tokenserver.Node) (added 
 	return added && err == nil, err
 }
 
-// SetNode implements tokenserver.Store.
 func (s *Store) SetNode(ctx context.Context, url string, c tokenserver.NodeChange) (tokenserver.Node, error) {
 	var r nodeRow
 	found, err := s.db.QueryRow(ctx, sqlSetNode, []any{c.Available, c.Capacity, flag(c.Downed), flag(c.Backoff), url}, r.dest()...)

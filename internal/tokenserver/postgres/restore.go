@@ -2,7 +2,6 @@ package postgres
 
 import "context"
 
-// SkipUIDs implements tokenserver.Store.
 func (s *Store) SkipUIDs(ctx context.Context, n int64) error {
 	_, err := s.db.Exec(ctx, sqlSkipUIDs, n)
 	return err

@@ -28,7 +28,7 @@ var (
 		INSERT INTO users (service, email, generation, client_state, created_at, nodeid, keys_changed_at)
 		VALUES (` + service + `, @email, @generation, @client_state, @created_at, @node, @keys_changed_at)
 		RETURNING uid`}, userArgs)
-	// The conditions protect against processes that write without the lock.
+	// sqlUpdateUser has conditions that protect against processes that write without the lock.
 	sqlUpdateUser = pgdb.Statement{Name: "token.update_user", SQL: `
 		UPDATE users SET generation = $1::bigint, keys_changed_at = $2::bigint
 		WHERE email = $3::text AND service = ` + service + ` AND replaced_at IS NULL
@@ -84,7 +84,7 @@ const nodeColumns = `id, node, available, current_load, capacity, downed, backof
 var (
 	sqlNodes = pgdb.Statement{Name: "token.nodes", SQL: `
 		SELECT ` + nodeColumns + ` FROM nodes WHERE service = ` + service + ` ORDER BY id`}
-	// The choice depends on all nodes. They are always locked in the same order.
+	// sqlLockNodes locks all nodes, because the choice depends on all of them, always in the same order.
 	sqlLockNodes = pgdb.Statement{Name: "token.lock_nodes", SQL: sqlNodes.SQL + ` FOR UPDATE`}
 	sqlTakeNode  = pgdb.Statement{Name: "token.take_node", SQL: `
 		UPDATE nodes SET available = $1::int, current_load = $2::int WHERE id = $3::bigint`}

@@ -33,8 +33,7 @@ var _ tokenserver.Store = (*Store)(nil)
 // New returns a store on a database with Migrations applied.
 func New(db *pgdb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Migrations)} }
 
-// Ping implements tokenserver.Store. It checks the migrations each time, because a newer release may have changed the
-// tables.
+// Ping checks the migrations each time, because a newer release may have changed the tables.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the token database needs %d migrations: run holdfast migrate")
 }

@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// SetLabel implements tokenserver.Store.
 func (s *Store) SetLabel(ctx context.Context, a tokenserver.Account, l tokenserver.Label) (bool, error) {
 	if err := l.Check(); err != nil {
 		return false, err
@@ -28,7 +27,6 @@ func (s *Store) SetLabel(ctx context.Context, a tokenserver.Account, l tokenserv
 	return changed > 0, err
 }
 
-// LabelsOf implements tokenserver.Store.
 func (s *Store) LabelsOf(ctx context.Context, fxaUIDs []string) (labels map[string]tokenserver.Label, err error) {
 	ids, err := json.Marshal(fxaUIDs)
 	if err != nil {
@@ -51,7 +49,6 @@ func scanLabel(stmt *sqlite.Stmt, at int) tokenserver.Label {
 	}
 }
 
-// FindLabels implements tokenserver.Store.
 func (s *Store) FindLabels(ctx context.Context, f tokenserver.FindLabels) (found []tokenserver.Labelled, err error) {
 	first, end, err := f.Range()
 	if err != nil {

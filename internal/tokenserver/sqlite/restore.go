@@ -8,7 +8,6 @@ import (
 	"holdfast/internal/db/sqlitedb"
 )
 
-// SkipUIDs implements tokenserver.Store.
 func (s *Store) SkipUIDs(ctx context.Context, n int64) error {
 	return s.db.Write(ctx, "token.skip_uids", func(c *sqlite.Conn) error {
 		if err := sqlitedb.Exec(c, sqlFirstUID); err != nil {

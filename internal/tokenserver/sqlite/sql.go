@@ -9,7 +9,7 @@ const (
 		WHERE u.email = ? AND u.service = ` + service + ` ORDER BY u.created_at DESC, u.uid DESC LIMIT ?`
 	sqlInsertUser = `INSERT INTO users (service, email, generation, client_state, created_at, nodeid, keys_changed_at)
 		VALUES (` + service + `, ?, ?, ?, ?, ?, ?)`
-	// The conditions protect against processes that write without the lock.
+	// sqlUpdateUser has conditions that protect against processes that write without the lock.
 	sqlUpdateUser = `UPDATE users SET generation = ?1, keys_changed_at = ?2
 		WHERE email = ?3 AND service = ` + service + ` AND replaced_at IS NULL
 			AND generation <= ?1 AND coalesce(keys_changed_at, 0) <= coalesce(?2, keys_changed_at, 0)`
@@ -27,7 +27,7 @@ const (
 		WHERE u.service = ` + service + ` AND u.replaced_at > ? AND u.generation IN (-1, 9223372036854775807)`
 	sqlChangePassword = `UPDATE users SET generation = ?1
 		WHERE email = ?2 AND service = ` + service + ` AND replaced_at IS NULL AND generation < ?1`
-	// The + keeps SQLite from using the service index and sorting all users.
+	// sqlListUsers uses + to keep SQLite from using the service index and sorting all users.
 	sqlListUsers = `SELECT ` + userColumns + ` FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
 		WHERE +u.service = ` + service + ` AND u.uid > ? AND (? OR u.replaced_at IS NULL) ORDER BY u.uid LIMIT ?`
 	sqlFindUsers = `SELECT ` + userColumns + ` FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
@@ -90,7 +90,7 @@ const (
 		WHERE (l.label_key, l.fxa_uid) > (?2, ?3) AND l.label_key < ?4 ORDER BY l.label_key, l.fxa_uid LIMIT ?5`
 )
 
-// These statements change the last assigned UID. Before the first user, there is no row for it.
+// These statements change the last assigned UID. Its row is missing before the first user.
 const (
 	sqlFirstUID = `INSERT INTO sqlite_sequence (name, seq) SELECT 'users', 0
 		WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'users')`

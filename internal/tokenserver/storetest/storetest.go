@@ -149,7 +149,7 @@ func (e env) unreplaced(t testing.TB, a ts.Account) []ts.User {
 	return slices.DeleteFunc(e.users(t, a), func(u ts.User) bool { return u.Replaced })
 }
 
-// exec runs SQL with formatted arguments; quote strings as '%s'.
+// exec runs SQL with formatted arguments. Quote strings as '%s'.
 func (e env) exec(t testing.TB, format string, args ...any) {
 	t.Helper()
 	e.SQL(t, fmt.Sprintf(format, args...))
