@@ -16,7 +16,6 @@ import (
 	"holdfast/internal/testdb/spannertest"
 )
 
-// openAt opens the database of a service without its own tables, like a process.
 func openAt(t *testing.T, service, url, emulator string) *engine.Database {
 	t.Helper()
 	none := func() (migrate.Set, error) { return migrate.Set{Service: service}, nil }
@@ -40,8 +39,7 @@ func openAt(t *testing.T, service, url, emulator string) *engine.Database {
 	return db
 }
 
-// TestSecretHashes: each engine stores the hashes of secrets for each service, and of
-// concurrent writers one wins.
+// TestSecretHashes checks that each engine stores a service's hashes, and that a single concurrent writer wins.
 func TestSecretHashes(t *testing.T) {
 	t.Parallel()
 	for name, create := range map[string]func(t *testing.T) (url, emulator string){
@@ -112,7 +110,6 @@ func replaceHashes(t *testing.T, processes []*engine.Database) {
 	}
 }
 
-// race lets all processes replace one hash concurrently.
 func race(t *testing.T, processes []*engine.Database, old, name string) {
 	t.Helper()
 	won := make([]bool, len(processes))

@@ -80,8 +80,7 @@ func TestPending(t *testing.T) {
 	}
 }
 
-// TestFormer: a database that an earlier text of a migration has made is up to date, but not one of
-// any other text.
+// TestFormer checks that a database migrated with an earlier text is up to date, but not with any other text.
 func TestFormer(t *testing.T) {
 	t.Parallel()
 	const former, other = "45bb257f918a2ada0e487ed2bf8868b1b4ecc61ff47ea8bb6ac115d9e54579c5", "7f92a304629ed5ceb1b552348200e0ddc7417f27f7e1eba618b185d2b3923b4c"

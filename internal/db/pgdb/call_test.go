@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// echoed are values of each type.
 type echoed struct {
 	isWhole          bool
 	at               time.Time
@@ -21,7 +20,6 @@ type echoed struct {
 	json             []byte
 }
 
-// echo returns the server's values of an argument of each type.
 var echo = pgdb.NewCall(pgdb.Statement{Name: "echo", SQL: `
 	SELECT ARRAY[@bigint, @integer, octet_length(@text), octet_length(@bytea), coalesce(@absent, -5), @boolean::int,
 		(date_part('epoch', @timestamp) * 1000)::bigint, (date_part('epoch', @timestamptz) * 1000)::bigint, coalesce(date_part('epoch', @never), -9)::bigint,
@@ -51,7 +49,6 @@ var echo = pgdb.NewCall(pgdb.Statement{Name: "echo", SQL: `
 		a.Integers("integers", e.bigger, func(int) int32 { return -11 })
 	})
 
-// sizes returns the number of elements and the length of the first.
 var sizes = pgdb.NewCall(pgdb.Statement{Name: "sizes", SQL: `SELECT ARRAY[cardinality(@data), coalesce(octet_length((@data)[1]), -1), cardinality(@texts)]::bigint[]`},
 	func(data [][]byte, a *pgdb.Args) {
 		a.Byteas("data", len(data), func(i int) ([]byte, bool) { return data[i], true })
@@ -80,7 +77,7 @@ func TestCall(t *testing.T) {
 				}
 			}
 			_, err := db.Call(t.Context(), echo.Statement, echo.Args(empty))
-			wantCode(t, err, errcode.Internal) // no element has no length: a NULL
+			wantCode(t, err, errcode.Internal) // an element without a length is NULL
 
 			if got, err := db.Call(t.Context(), sizes.Statement, sizes.Args([][]byte{nil})); err != nil || !slices.Equal(got, []int64{1, 0, 0}) {
 				t.Errorf("got %v, %v of an array of an empty payload and an empty array", got, err)
@@ -98,13 +95,12 @@ func TestCallErrors(t *testing.T) {
 		`SELECT ARRAY['x']::text[]`:                   errcode.Internal,
 		`SELECT ARRAY[[1], [2]]::bigint[]`:            errcode.Internal,
 		`SELECT NULL::bigint[]`:                       errcode.Internal,
-		`SELECT ARRAY[1, 2] FROM pg_sleep(0) x`:       errcode.Internal, // of integer
+		`SELECT ARRAY[1, 2] FROM pg_sleep(0) x`:       errcode.Internal, // an integer[]
 		`SELECT ARRAY[1, NULL]::bigint[] WHERE 1 = 1`: errcode.Internal,
 	} {
 		_, err := db.Call(t.Context(), pgdb.Statement{Name: "test", SQL: sql}, new(pgdb.Args))
 		wantCode(t, err, code)
 	}
-	// The connection stays usable.
 	got, err := db.Call(t.Context(), pgdb.Statement{Name: "test", SQL: `SELECT ARRAY[1]::bigint[]`}, new(pgdb.Args))
 	if err != nil || !slices.Equal(got, []int64{1}) {
 		t.Errorf("got %v, %v", got, err)
@@ -118,7 +114,6 @@ func TestCallErrors(t *testing.T) {
 	}
 }
 
-// TestCallEach: the values of a row are those of the server in every mode, and a retry starts again.
 func TestCallEach(t *testing.T) {
 	t.Parallel()
 	url := testdb.Postgres(t)
@@ -129,7 +124,7 @@ func TestCallEach(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			db := open(t, pgdb.Options{URL: testdb.WithParameter(t, url, "default_query_exec_mode", mode)})
-			for range 2 { // not prepared, then prepared
+			for range 2 {
 				var got []string
 				err := db.CallEach(t.Context(), rows.Statement, rows.Args(1), func() { got = nil }, func(r *pgdb.Row) error {
 					got = append(got, fmt.Sprintf("%d %s %x %v %v %s %s %d", r.Bigint(0), r.Raw(1), r.Raw(2), r.IsNull(2), time.UnixMicro(r.Micros(3)).UTC(), r.UUID(4), r.UUID(5), r.Micros(5)))

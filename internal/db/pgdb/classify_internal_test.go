@@ -9,8 +9,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// TestNodeOfCitusFails: a client retries when a server of Citus has lost another one, whatever
-// that server makes of it.
+// TestNodeOfCitusFails checks that a client retries after a Citus server lost another server, whatever error this
+// causes.
 func TestNodeOfCitusFails(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -36,7 +36,7 @@ func TestNodeOfCitusFails(t *testing.T) {
 	}
 }
 
-// TestRemedy: the advice never says to start a server that has answered.
+// TestRemedy checks that no advice says to start a server that has answered.
 func TestRemedy(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

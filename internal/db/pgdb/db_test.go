@@ -137,7 +137,6 @@ func TestOpenRefusesNonsense(t *testing.T) {
 	wantCode(t, err, errcode.Invalid)
 }
 
-// TestConnectErrors: a connection error is one line, without the prefixes of the driver.
 func TestConnectErrors(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{
@@ -165,7 +164,6 @@ func TestStatementTimeout(t *testing.T) {
 	}
 }
 
-// wantTooLong expects the error of a statement timeout.
 func wantTooLong(t *testing.T, err error) {
 	t.Helper()
 	wantCode(t, err, errcode.Unavailable)
@@ -237,8 +235,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestGivenUp: a connection on which a statement was cancelled is not used again, because
-// the cancel request may arrive late and cancel another statement.
+// TestGivenUp checks that a connection with a cancelled statement is not used again, because a late cancel request may
+// cancel another statement.
 func TestGivenUp(t *testing.T) {
 	t.Parallel()
 	db := open(t, pgdb.Options{URL: testdb.Postgres(t), MaxConns: 1, StatementTimeout: 5 * time.Second})
@@ -274,7 +272,7 @@ func TestGivenUp(t *testing.T) {
 			var watch sync.WaitGroup
 			watch.Go(func() {
 				defer cancel()
-				for found, err := false, error(nil); !found && err == nil; { // the server has the statement
+				for found, err := false, error(nil); !found && err == nil; { // until the server runs the statement
 					var at int
 					found, err = other.QueryRow(ctx, sleeping, []any{pid}, &at)
 				}
@@ -293,12 +291,11 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// TestStreamGoesSilent: a server stops in the middle of a result.
 func TestStreamGoesSilent(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
 	db := open(t, pgdb.Options{URL: url, MaxConns: 1, StatementTimeout: 500 * time.Millisecond})
-	// Rows that fill the buffers of the connection, and then one that is late.
+	// The rows before fill the connection's buffers.
 	late := pgdb.Statement{Name: "late", SQL: `
 		SELECT repeat('x', 1000), CASE WHEN n = 5000 THEN pg_sleep(60) END FROM generate_series(1, 5000) n`}
 	rows, err := db.Stream(t.Context(), late)
@@ -319,8 +316,8 @@ func TestStreamGoesSilent(t *testing.T) {
 	}
 }
 
-// TestSerializationIsRetried: two SERIALIZABLE transactions each read what the other
-// writes, and the server rolls back one of them.
+// TestSerializationIsRetried runs two SERIALIZABLE transactions that read each other's writes, so the server rolls
+// back one.
 func TestSerializationIsRetried(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -329,7 +326,7 @@ func TestSerializationIsRetried(t *testing.T) {
 	if _, err := db.Exec(t.Context(), statement(`CREATE TABLE t (n bigint)`)); err != nil {
 		t.Fatal(err)
 	}
-	var both sync.WaitGroup // waits until the first try of each has read
+	var both sync.WaitGroup // waits until both first tries have read
 	both.Add(2)
 	errs := make(chan error, 2)
 	tries := make(chan int, 2)
@@ -458,8 +455,6 @@ func TestTxPassesCodedErrors(t *testing.T) {
 	}
 }
 
-// TestServerGoesAndComes opens a pool before the server is started, and uses it through a
-// shutdown and a crash of the server.
 func TestServerGoesAndComes(t *testing.T) {
 	t.Parallel()
 	server := testdb.DurablePostgres(t)
@@ -474,7 +469,7 @@ func TestServerGoesAndComes(t *testing.T) {
 		if err := server.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// The pool returns no connection from before.
+		// The pool must not return connections from before.
 		for range conns {
 			if _, err := db.Exec(t.Context(), selectOne); err != nil {
 				t.Errorf("the server is back: %v", err)

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// TestHashes has results of worker_hash of Citus.
+// The hashes are results of Citus's worker_hash.
 func TestHashes(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

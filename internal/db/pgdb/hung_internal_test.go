@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestPulse: a server hangs if no statement has ended for the limit and it does not answer a question either.
+// TestPulse checks that a server counts as hung if no statement ended within the limit and a probe got no answer.
 func TestPulse(t *testing.T) {
 	t.Parallel()
 	unanswered := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
@@ -34,7 +34,7 @@ func TestPulse(t *testing.T) {
 				return tc.ask(ctx)
 			}}
 			p.beat()
-			for step := range 4 { // as a request that waits for its turn
+			for step := range 4 { // like a request that waits for its turn
 				if got := p.hung(time.Now()); got != (tc.want && step == 3) {
 					t.Errorf("%s: %t after %d s", name, got, step)
 				}

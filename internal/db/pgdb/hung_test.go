@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestHung: a stopped server is found to hang, until it continues.
 func TestHung(t *testing.T) {
 	t.Parallel()
 	server := testdb.OwnPostgres(t, testdb.PostgresOptions{})

@@ -25,7 +25,7 @@ func TestHasPendingData(t *testing.T) {
 		t.Cleanup(func() { near.Close(); far.Close() })
 		return near, far
 	}
-	hears := func(conn net.Conn) bool { // soon
+	hears := func(conn net.Conn) bool { // within a moment
 		for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 			if hasPendingData(conn) {
 				return true
@@ -35,7 +35,7 @@ func TestHasPendingData(t *testing.T) {
 	}
 
 	quiet, _ := pair()
-	// A reader blocks, like that of the driver after a slow write.
+	// A reader blocks, like the driver's after a slow write.
 	go func() { _, _ = quiet.Read(make([]byte, 1)) }()
 	if hasPendingData(quiet) {
 		t.Error("pending data on a quiet connection")

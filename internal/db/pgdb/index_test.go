@@ -25,7 +25,6 @@ func validIndex(t *testing.T, db *pgdb.DB) (valid, found bool) {
 	return valid, found
 }
 
-// TestEnsureIndex: an index is created once, and an incomplete one is created again.
 func TestEnsureIndex(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -50,7 +49,6 @@ func TestEnsureIndex(t *testing.T) {
 	}
 }
 
-// TestEnsureIndexAtOnce: of concurrent callers, one creates the index.
 func TestEnsureIndexAtOnce(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

@@ -48,7 +48,7 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("again: applied %v, %v", versions(applied), err)
 	}
 
-	// A failed migration is rolled back; earlier ones stay.
+	// A failed migration is rolled back, but not the migrations before it.
 	first["0002_c.sql"] = "CREATE TABLE c ();"
 	first["0003_d.sql"] = "CREATE TABLE d (); SELECT 1/0;"
 	set = load(t, first)
@@ -71,7 +71,6 @@ func TestMigrate(t *testing.T) {
 	wantCode(t, err, errcode.Internal)
 }
 
-// TestMigrationExplains: the message of a migration for the operator is the whole error.
 func TestMigrationExplains(t *testing.T) {
 	t.Parallel()
 	db := open(t, pgdb.Options{URL: testdb.PostgresDatabase(t)})
@@ -85,7 +84,6 @@ func TestMigrationExplains(t *testing.T) {
 	}
 }
 
-// TestMigrateAtOnce: many processes migrate an empty database concurrently.
 func TestMigrateAtOnce(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -115,7 +113,6 @@ func TestMigrateAtOnce(t *testing.T) {
 	}
 }
 
-// TestMigrateTakesItsTime: timeouts of a role or a database do not apply to migrations.
 func TestMigrateTakesItsTime(t *testing.T) {
 	t.Parallel()
 	url := testdb.WithParameter(t, testdb.PostgresDatabase(t), "statement_timeout", "200")
@@ -136,8 +133,8 @@ func TestIsCitus(t *testing.T) {
 	}
 }
 
-// TestMigrateBesideADump: a migration waits for a long transaction that reads its table.
-// Other statements run meanwhile, and the migration succeeds in the end.
+// TestMigrateBesideADump checks that a migration waits for a long transaction that reads its table, without blocking
+// other statements.
 func TestMigrateBesideADump(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -188,8 +185,6 @@ func TestMigrateBesideADump(t *testing.T) {
 	others.Wait()
 }
 
-// TestLedgerOfDevelopment: a ledger of a development version is rejected, and nothing is
-// changed.
 func TestLedgerOfDevelopment(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

@@ -11,7 +11,7 @@ import (
 
 type pair struct {
 	a, b     string
-	isFlawed bool // its function has another order
+	isFlawed bool // the function has another parameter order
 }
 
 func (p pair) args() []pgdb.Arg {
@@ -31,7 +31,6 @@ func (p pair) write(a *pgdb.Args) {
 	}
 }
 
-// TestNamed: a value has the parameter of its name, wherever the function and the text of the statement have it.
 func TestNamed(t *testing.T) {
 	t.Parallel()
 	db := open(t, pgdb.Options{URL: testdb.Postgres(t)})
@@ -64,7 +63,6 @@ func TestNamed(t *testing.T) {
 	wantPanic(t, "argument 1 is p_b text, want p_a text", func() { n.Args(pair{isFlawed: true}) })
 }
 
-// TestNamedDeclaration: a statement with other parameters than arguments cannot be declared.
 func TestNamedDeclaration(t *testing.T) {
 	t.Parallel()
 	for sql, says := range map[string]string{
@@ -104,7 +102,6 @@ func (w wide) write(a *pgdb.Args) {
 	}
 }
 
-// BenchmarkNamed measures the arguments of a statement with twelve parameters.
 func BenchmarkNamed(b *testing.B) {
 	n := pgdb.NewNamed(pgdb.Statement{SQL: `SELECT f(...)`}, wide.args)
 	c := pgdb.NewCall(pgdb.Statement{SQL: `SELECT f(...)`}, wide.write)

@@ -17,7 +17,7 @@ var (
 	halves        = []shard{{-1 << 31, -1, first}, {0, 1<<31 - 1, second}}
 )
 
-// cluster has two nodes that answer the probes of a channel, for a pool of ten connections.
+// cluster has two nodes, which answer probes from a channel, for a pool of ten connections.
 type cluster struct {
 	*nodes
 	probes chan bool
@@ -34,7 +34,7 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// enter begins a statement on a node, which waits for at most a second for a place.
+// enter waits up to a second for a place on a node.
 func enter(t *testing.T, n *node) (*patience, error) {
 	t.Helper()
 	p := newPatience(context.Background(), time.Second)
@@ -46,7 +46,6 @@ func enter(t *testing.T, n *node) (*patience, error) {
 	return p, err
 }
 
-// fill takes all places of a node.
 func fill(t *testing.T, n *node) (all []*patience) {
 	t.Helper()
 	for range cap(n.places) {
@@ -73,9 +72,8 @@ func wantErr(t *testing.T, err, want error) {
 	}
 }
 
-// TestSilentNode: a node may hold half of the connections. When the coordinator cannot connect to
-// it, its statements end and others are refused at once, also those on all nodes, until it can.
-// Statements on the other node go on.
+// TestSilentNode checks that a node may use half of the connections. If the coordinator cannot connect to it, its
+// statements end, and further statements for it or for all nodes fail at once. Other nodes are not affected.
 func TestSilentNode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -91,11 +89,11 @@ func TestSilentNode(t *testing.T) {
 		wantErr(t, err, errBusy)
 		time.Sleep(silence)
 		waiting := make(chan error)
-		go func() { _, err := enter(t, hung); waiting <- err }() // has the node examined, and waits
+		go func() { _, err := enter(t, hung); waiting <- err }() // makes the pool probe the node, and waits
 		synctest.Wait()
 		c.probes <- false
 		wantErr(t, <-waiting, errSilent)
-		synctest.Wait() // the statement on all nodes is canceled after those who wait have been told
+		synctest.Wait() // the statement on all nodes is canceled after the waiters were notified
 		for _, p := range append(all, wide) {
 			wantErr(t, context.Cause(p), errSilent)
 			wantErr(t, p.explain(p.Err()), errSilent)
@@ -122,7 +120,6 @@ func TestSilentNode(t *testing.T) {
 	})
 }
 
-// TestBusyNode: a node that answers is only busy. What is under way there goes on.
 func TestBusyNode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -148,7 +145,7 @@ func TestBusyNode(t *testing.T) {
 	})
 }
 
-// TestUnknownNode: nothing is known about a node if the coordinator does not answer either.
+// TestUnknownNode checks that a node keeps its state if the coordinator does not answer either.
 func TestUnknownNode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -170,8 +167,7 @@ func TestUnknownNode(t *testing.T) {
 	})
 }
 
-// TestPlaceYields: a request that has waited for a node for a while says so, with a place or
-// without one. A statement that ends soon does not.
+// TestPlaceYields checks that a request yields its turn if it waits for a node or runs there for a while.
 func TestPlaceYields(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -208,7 +204,7 @@ func TestPlaceYields(t *testing.T) {
 	})
 }
 
-// TestLayout: nodes keep their state while shards move, and a single node may hold all connections.
+// TestLayout checks that nodes keep their state while shards move, and that a single node may use all connections.
 func TestLayout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -217,7 +213,7 @@ func TestLayout(t *testing.T) {
 		moved := []shard{{-1 << 31, -10, first}, {-9, 1<<31 - 1, second}}
 		c.read = func(context.Context) ([]shard, bool, error) { return moved, true, nil }
 		time.Sleep(layoutAge)
-		c.current() // reads it in the background
+		c.current() // reads the layout in the background
 		synctest.Wait()
 		after := c.current()
 		for hash, on := range map[int32]address{-1 << 31: first, -10: first, -9: second, 0: second, 1<<31 - 1: second} {

@@ -9,8 +9,8 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// TestOneNodeHoldsHalf: statements of one node that do not end leave connections to those of
-// another one. They wait without a connection, also transactions, which begin again.
+// TestOneNodeHoldsHalf checks that hung statements on a node leave connections to another node. Statements and
+// transactions wait for the hung node without a connection.
 func TestOneNodeHoldsHalf(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -59,7 +59,7 @@ func TestOneNodeHoldsHalf(t *testing.T) {
 			}
 		})
 	}
-	// Two of the 16 have a connection and wait for the lock.
+	// Two of the 16 statements wait for the lock with a connection.
 	for waiting := 0; waiting < 2; {
 		if _, err := db.QueryRow(t.Context(), Statement{SQL: `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`}, nil, &waiting); err != nil {
 			t.Fatal(err)

@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// ofAllKinds is a table with a column of each kind, and of each width of integers.
 var ofAllKinds = &rows.Table{Name: "kinds", Key: 1, Columns: rows.Columns(`id integer, i4 integer, i2 integer, name text, short text, bin bytes, uid uuid, doc json,
 	raw rawjson, ms millis, ms_utc millisutc, us micros, labels map, words texts, uids uuids, flag bool, day date, ratio real`)}
 
@@ -52,8 +51,7 @@ func readAll(t *testing.T, db rows.Database) (all []string) {
 	return all
 }
 
-// TestPacked inserts rows by COPY and by statements, and reads the same values, also where
-// connections do not prepare statements.
+// The connections include some that do not prepare statements.
 func TestPacked(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -68,7 +66,7 @@ func TestPacked(t *testing.T) {
 			r[12], r[13], r[14], r[15], r[16], r[17] = `{}`, `[]`, `[]`, int64(0), "0001-01-01", rows.FormatReal(-1e30)
 		}),
 	}
-	many := slices.Clone(want) // more than Put puts without a temporary table
+	many := slices.Clone(want) // more rows than Put writes without a temporary table
 	for i := len(many) + 1; i <= 60; i++ {
 		many = append(many, row(int64(i), nil))
 	}
@@ -102,8 +100,6 @@ func TestPacked(t *testing.T) {
 	}
 }
 
-// TestPackedOutOfRange: a value that the column cannot store is an error, and so is one that no
-// other engine can.
 func TestPackedOutOfRange(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

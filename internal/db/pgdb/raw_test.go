@@ -42,8 +42,7 @@ func loadRaw(t *testing.T, db rows.Database, from io.Reader, into *rows.Table) e
 	return db.Update(t.Context(), func(u rows.Update) error { return u.(rows.RawUpdate).Load(from, into) })
 }
 
-// TestRaw passes rows from one database to another as they are, and each value of a row changes
-// the sum.
+// TestRaw copies rows between databases without decoding them, and checks that each value changes the sum.
 func TestRaw(t *testing.T) {
 	t.Parallel()
 	var urls [2]string
@@ -110,7 +109,6 @@ type errReader struct{ error }
 
 func (r errReader) Read([]byte) (int, error) { return 0, r.error }
 
-// TestRawOwners: texts of owners are quoted.
 func TestRawOwners(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

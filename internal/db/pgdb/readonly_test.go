@@ -9,8 +9,8 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// TestTriggersWithoutJIT: PostgreSQL does not compile the queries of triggers when the
-// statement that fires them has disabled all scans.
+// TestTriggersWithoutJIT checks that PostgreSQL does not compile trigger queries if the firing statement disabled all
+// scans.
 func TestTriggersWithoutJIT(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

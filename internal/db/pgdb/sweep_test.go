@@ -11,8 +11,6 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestBeginRound: a round begins an interval after the one before. Each process may have another
-// interval.
 func TestBeginRound(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, pgdb.ServerMigrations)
@@ -25,7 +23,7 @@ func TestBeginRound(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		why   string
-		set   string // when the latest round of a began, or abort, or ""
+		set   string // when the latest round of a began, "abort", or ""
 		job   string
 		every time.Duration
 		want  bool
@@ -57,7 +55,6 @@ func TestBeginRound(t *testing.T) {
 	}
 }
 
-// TestBeginRoundAtOnce: one of many processes begins a round, the first one and later ones.
 func TestBeginRoundAtOnce(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t), MaxConns: 8}, pgdb.ServerMigrations)

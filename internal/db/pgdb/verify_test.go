@@ -10,8 +10,8 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestVerify: every row is read, and where amcheck is installed an index that does not have a row is
-// damage. The index is made wrong by a function that changes its results.
+// TestVerify checks that every row is read and, if amcheck is installed, that an index without a row is reported. A
+// function that changes its results damages the index.
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	exec, verify := verified(t, testdb.PostgresDatabase(t))
@@ -32,8 +32,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestVerifyShards: on Citus the rows are in shards, so amcheck checks these on their workers, and what
-// was not checked there is said.
+// TestVerifyShards checks that amcheck runs for shards on their workers, and that Verify reports unchecked shards.
 func TestVerifyShards(t *testing.T) {
 	t.Parallel()
 	exec, verify := verified(t, testdb.CitusDatabase(t))
@@ -69,7 +68,6 @@ func TestVerifyShards(t *testing.T) {
 	}
 }
 
-// verified opens a database. exec runs a statement in it, and verify its verification, which must say how.
 func verified(t *testing.T, url string) (exec func(sql string), verify func(says string) []string) {
 	t.Helper()
 	db := opened.Postgres(t, pgdb.Options{URL: url}, nil)

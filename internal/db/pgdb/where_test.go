@@ -6,7 +6,6 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
-// TestWhere: Where returns the selected server for every form of URL, without a password.
 func TestWhere(t *testing.T) {
 	t.Setenv("PGHOST", "pg.example")
 	t.Setenv("PGPORT", "6543")

@@ -35,7 +35,6 @@ func set(db *redisdb.DB, value string) error {
 	})
 }
 
-// await calls fn until it succeeds.
 func await(t testing.TB, what string, fn func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !fn(); time.Sleep(5 * time.Millisecond) {
@@ -59,8 +58,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestSilent: a server that does not respond costs a few callers a tenth of a second and
-// the others nothing; no goroutines pile up; it is used again within seconds.
+// TestSilent checks that a silent server delays only a few callers by 0.1 s, piles up no goroutines, and is used again
+// within seconds.
 func TestSilent(t *testing.T) {
 	t.Parallel()
 	server := testdb.OwnRedis(t)
@@ -78,7 +77,7 @@ func TestSilent(t *testing.T) {
 			t.Fatalf("while it is silent: %v", err)
 		}
 	}
-	if took := time.Since(start); took > 40*time.Second { // 500 timeouts are 50 s on any machine
+	if took := time.Since(start); took > 40*time.Second { // without the limit, 500 timeouts take 50 s on any machine
 		t.Errorf("500 calls took %s", took)
 	}
 	if up, n := db.State(); up || n != 1 {
@@ -93,8 +92,7 @@ func TestSilent(t *testing.T) {
 	await(t, "used again", func() bool { return set(db, "3") == nil })
 }
 
-// TestGone: a server that is not there when the process starts, or that restarts, is used
-// as soon as it is.
+// TestGone checks that a server is used as soon as it starts or restarts.
 func TestGone(t *testing.T) {
 	t.Parallel()
 	server := testdb.OwnRedis(t)
@@ -120,8 +118,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestReadOnly: a server that has become a replica is left at once, for the one that has
-// its name next.
+// TestReadOnly checks that after a server became a replica, the next connection reaches the new primary.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	old, next := testdb.OwnRedis(t), testdb.OwnRedis(t)
@@ -132,19 +129,18 @@ func TestReadOnly(t *testing.T) {
 	}
 	host, port, _ := net.SplitHostPort(next.Address())
 	old.Must(t, "REPLICAOF", host, port)
-	name.to(next.Address()) // connections that exist stay with the old one
+	name.to(next.Address()) // existing connections stay with the old server
 	await(t, "the next one is used", func() bool { return set(db, "2") == nil })
 	if got := next.Must(t, "GET", "key"); got != "2" {
 		t.Errorf("the next one has %q", got)
 	}
 }
 
-// TestOutOfMemory: a server that is full refuses writes and serves reads, and is not given up.
 func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
 	server := testdb.OwnRedis(t, "--maxmemory-policy", "noeviction")
 	db := open(t, server.URL())
-	await(t, "used", func() bool { return set(db, "1") == nil }) // a busy machine may need longer than a statement may take
+	await(t, "used", func() bool { return set(db, "1") == nil }) // a busy machine may exceed the timeout
 	server.Must(t, "CONFIG", "SET", "maxmemory", "1")
 	for range 20 {
 		if err := set(db, "2"); !errcode.Is(err, errcode.Unavailable) {
@@ -168,7 +164,7 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
-// TestCallerLeaves: callers that give up say nothing about the server.
+// TestCallerLeaves checks that canceled callers do not count as server failures.
 func TestCallerLeaves(t *testing.T) {
 	t.Parallel()
 	db := open(t, testdb.Redis(t))
@@ -187,7 +183,7 @@ func TestCallerLeaves(t *testing.T) {
 	}
 }
 
-// TestErrors: mistakes are not outages.
+// TestErrors checks that invalid commands do not count as server failures.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	db := open(t, testdb.Redis(t))
@@ -227,7 +223,7 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// forward is a name for servers: new connections go to the current one.
+// forward is a server name: new connections reach the current server.
 type forward struct {
 	address string
 	mu      sync.Mutex

@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// TestBatch adds rows of all kinds of values, some larger than a buffer, and reads them twice.
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	value := rapid.OneOf(
@@ -30,7 +29,7 @@ func TestBatch(t *testing.T) {
 			want = append(want, row.Clone())
 			packed := row.Pack(nil)
 			batch.Add(packed)
-			clear(packed) // the batch has a copy
+			clear(packed) // the batch must not share this memory
 		}
 		if batch.Len() != len(want) {
 			t.Fatalf("Len is %d, want %d", batch.Len(), len(want))

@@ -37,7 +37,7 @@ func checkHash(t *testing.T, secret string) {
 	}
 }
 
-// TestGenerated: only a secret of 256 random bits has a fast hash.
+// TestGenerated checks that only secrets with 256 random bits get a fast hash.
 func TestGenerated(t *testing.T) {
 	t.Parallel()
 	const random = "6f1d0c27b8a94e53d1f07a2c9be4863510fd7e2a4c8b963d05e1f7a8b2c4d690"
@@ -52,7 +52,7 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// TestKnown: a hash of an earlier release stays valid, also with another cost.
+// TestKnown checks that hashes from earlier releases, also with another cost, stay valid.
 func TestKnown(t *testing.T) {
 	t.Parallel()
 	for secret, text := range map[string]string{
@@ -87,7 +87,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestCost: a hash is slow enough to hinder guessing, and does not delay a start.
+// TestCost checks that a hash is slow enough to hinder guessing and fast enough for a start.
 //
 //nolint:paralleltest // it is timed
 func TestCost(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 	"time"
 )
 
-// listen serves connections with fn, which need not close them, and returns the address.
 func listen(t *testing.T, fn func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -30,7 +29,7 @@ func listen(t *testing.T, fn func(net.Conn)) string {
 			}
 			go func() {
 				fn(c)
-				_, _ = io.Copy(io.Discard, c) // until the client gives up
+				_, _ = io.Copy(io.Discard, c) // until the client closes the connection
 				_ = c.Close()
 			}()
 		}
@@ -42,8 +41,8 @@ func listen(t *testing.T, fn func(net.Conn)) string {
 	return l.Addr().String()
 }
 
-// TestOtherServers: a server that is not the database of the URL gets an error that says so. PostgreSQL
-// waits for the client, as MySQL's client waits for the server.
+// TestOtherServers checks the errors for servers of another kind than the URL's. PostgreSQL waits for the client, and
+// MySQL's client waits for the server.
 func TestOtherServers(t *testing.T) {
 	t.Parallel()
 	say := func(text string) func(net.Conn) { return func(c net.Conn) { _, _ = io.WriteString(c, text) } }
@@ -53,7 +52,7 @@ func TestOtherServers(t *testing.T) {
 	}{
 		"silent": {func(net.Conn) {}, "does not respond as MySQL or MariaDB: check the host and the port, and use postgres://", "does not respond as PostgreSQL"},
 		"banner": {say("SSH-2.0-OpenSSH\r\n"), "does not respond as MySQL or MariaDB", "does not respond as PostgreSQL: check the host and the port; use mysql://"},
-		"closes": {func(c net.Conn) { _ = c.Close() }, "the database c", "the database c"}, // closed the connection, or cannot be reached: connection reset,
+		"closes": {func(c net.Conn) { _ = c.Close() }, "the database c", "the database c"}, // "closed the connection", or "cannot be reached: connection reset"
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -65,7 +64,6 @@ func TestOtherServers(t *testing.T) {
 	}
 }
 
-// wantError opens a database that does not respond.
 func wantError(t *testing.T, url, want string) {
 	t.Helper()
 	db, err := Open(url)
@@ -79,7 +77,6 @@ func wantError(t *testing.T, url, want string) {
 	}
 }
 
-// TestPostgresTLS: errors about the certificate of a PostgreSQL server name the parameter to set.
 func TestPostgresTLS(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(nil)
@@ -92,7 +89,7 @@ func TestPostgresTLS(t *testing.T) {
 		if _, err := io.WriteString(c, "S"); err != nil {
 			return
 		}
-		_ = tls.Server(c, server.TLS).Handshake() // fails
+		_ = tls.Server(c, server.TLS).Handshake()
 		_ = c.Close()
 	})
 	ca := filepath.Join(t.TempDir(), "ca.pem")

@@ -22,7 +22,6 @@ import (
 	"holdfast/internal/testdb/spannertest"
 )
 
-// accounts is the schema of the tests.
 const accounts = `
 CREATE TABLE IF NOT EXISTS accounts (
 	id     STRING(64) NOT NULL,
@@ -61,7 +60,6 @@ func open(t *testing.T, opts spannerdb.Options) *spannerdb.DB {
 	return db
 }
 
-// options returns the options of a new database with the accounts.
 func options(t *testing.T) spannerdb.Options {
 	t.Helper()
 	emulator, database := spannertest.Database(t)
@@ -94,7 +92,6 @@ func amounts(t *testing.T, db *spannerdb.DB) map[string]int64 {
 	return all
 }
 
-// change reads an account and adds to it.
 func change(ctx context.Context, db *spannerdb.DB, id string, by int64) error {
 	return db.Write(ctx, "test.change", func(tx *spannerdb.Tx) error {
 		var amount int64
@@ -106,8 +103,8 @@ func change(ctx context.Context, db *spannerdb.DB, id string, by int64) error {
 	})
 }
 
-// TestConcurrentWrites: two clients, like two processes, change what they have read. The
-// emulator aborts all but one, and the aborted ones are retried.
+// TestConcurrentWrites lets two clients change a row that they read. The emulator aborts all transactions but the
+// first, and they are retried.
 func TestConcurrentWrites(t *testing.T) {
 	t.Parallel()
 	opts := options(t)
@@ -129,7 +126,6 @@ func TestConcurrentWrites(t *testing.T) {
 	}
 }
 
-// TestWriteUndone: an error of fn rolls back the transaction and is returned unchanged.
 func TestWriteUndone(t *testing.T) {
 	t.Parallel()
 	opts := options(t)
@@ -167,7 +163,6 @@ func TestWriteUndone(t *testing.T) {
 	}
 }
 
-// TestFault: a failure at any point rolls back the transaction.
 func TestFault(t *testing.T) {
 	t.Parallel()
 	opts := options(t)
@@ -209,8 +204,6 @@ func TestFault(t *testing.T) {
 	}
 }
 
-// TestSlots: the number of open transactions is limited, and a caller that waits too long
-// gets an error.
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	opts := options(t)
@@ -246,7 +239,6 @@ func TestSlots(t *testing.T) {
 	held[1].Close()
 }
 
-// TestSnapshot: Beside reads the snapshot of the stream.
 func TestSnapshot(t *testing.T) {
 	t.Parallel()
 	db := open(t, options(t))
@@ -293,7 +285,7 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestMutations: a commit reports the predicted mutations; the emulator counts none.
+// TestMutations checks the predicted mutations; the emulator counts none.
 func TestMutations(t *testing.T) {
 	t.Parallel()
 	opts := options(t)
@@ -308,7 +300,6 @@ func TestMutations(t *testing.T) {
 	}
 }
 
-// TestUnavailable: without a server Open succeeds, and everything else fails in time.
 func TestUnavailable(t *testing.T) {
 	t.Parallel()
 	db := open(t, spannerdb.Options{
@@ -328,8 +319,8 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-// TestLostSession: the emulator restarts empty, like a database that is restored under its
-// name. The first request of each kind fails, and the next one succeeds.
+// TestLostSession restarts the emulator empty, as if the database was restored under its name. The first request of
+// each kind fails, and the next succeeds.
 func TestLostSession(t *testing.T) {
 	t.Parallel()
 	emulator := testdb.OwnSpanner(t)
@@ -363,7 +354,6 @@ func TestLostSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		anew()
-		// Several concurrent requests find one lost session.
 		var asking sync.WaitGroup
 		for range 5 {
 			asking.Go(func() {
@@ -379,8 +369,6 @@ func TestLostSession(t *testing.T) {
 	}
 }
 
-// TestMigrate: on an emulator the database is created. Concurrent processes apply each
-// migration once.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	emulator, database := spannertest.Name(t)
@@ -421,9 +409,8 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// TestMigrateMeetsAnEarlierAnswer: the driver requests its session when the client is
-// created, before the database of an emulator exists. The failure may arrive after the
-// database has been created.
+// TestMigrateMeetsAnEarlierAnswer checks that Migrate ignores the failure of the session that the driver requested
+// before the emulator's database existed.
 func TestMigrateMeetsAnEarlierAnswer(t *testing.T) {
 	t.Parallel()
 	emulator, database := spannertest.Name(t)
@@ -446,7 +433,7 @@ func TestMigrateMeetsAnEarlierAnswer(t *testing.T) {
 		EmulatorHost: emulator, Database: database,
 		Client: []option.ClientOption{option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(wire))},
 		Fault: func(point string) error {
-			if point == "migrate.ledger" { // before it waits for the session
+			if point == "migrate.ledger" { // before waiting for the session
 				read.Do(func() { close(reading) })
 			}
 			return nil
@@ -457,8 +444,7 @@ func TestMigrateMeetsAnEarlierAnswer(t *testing.T) {
 	}
 }
 
-// TestMigrateInterrupted: a migration that changed the schema and not the data is applied
-// again.
+// TestMigrateInterrupted checks that a migration which changed only the schema is applied again.
 func TestMigrateInterrupted(t *testing.T) {
 	t.Parallel()
 	emulator, database := spannertest.Database(t)

@@ -43,8 +43,6 @@ func TestClassifyStatus(t *testing.T) {
 	}
 }
 
-// TestStatusError: the text of a failure has Spanner's message and status, without
-// the labels and quotes of the driver.
 func TestStatusError(t *testing.T) {
 	t.Parallel()
 	late := spanner.ToSpannerError(status.Error(codes.DeadlineExceeded, "timeout"))
@@ -66,7 +64,6 @@ func TestStatusError(t *testing.T) {
 	}
 }
 
-// TestLostByEmulator: a transaction that an emulator has lost is recognized and repeated.
 func TestLostByEmulator(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -95,8 +92,7 @@ func TestLostByEmulator(t *testing.T) {
 	}
 }
 
-// TestTooLarge: a request that is too large is recognized by the link in the error and,
-// without a link, by its text.
+// TestTooLarge checks that a too large request is recognized by the error's link or, without a link, by its text.
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	const (
@@ -165,7 +161,6 @@ UPDATE a SET b = 1 WHERE TRUE;
 	}
 }
 
-// trimmed returns the statements without indentation.
 func trimmed(statements []string) (all []string) {
 	for _, s := range statements {
 		all = append(all, stripped(s))

@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// TestInterrupted: a statement that its context interrupts does not report that the file cannot be used.
+// TestInterrupted checks that an interrupted statement does not report an unusable file.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	db, _, _ := followed(t)

@@ -67,8 +67,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// hold blocks the writer until release is called, so that writes in between become one
-// group.
+// hold blocks the writer until release is called, so that writes in between become a group.
 func hold(t *testing.T, db *sqlitedb.DB) (release func()) {
 	t.Helper()
 	started, released, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -84,7 +83,6 @@ func hold(t *testing.T, db *sqlitedb.DB) (release func()) {
 	return func() { close(released); must(t, <-done) }
 }
 
-// await returns when the given number of writes wait for the writer.
 func await(db *sqlitedb.DB, steps int) {
 	for db.Queued() < steps {
 		runtime.Gosched()
@@ -137,13 +135,13 @@ func TestStepsOfAGroupAreIndependent(t *testing.T) {
 	if n := count(t, db); n != 10 {
 		t.Errorf("%d rows, want the 10 of the steps that succeeded", n)
 	}
-	if n := commits.Load(); n > 10 { // one, or more on a machine that is slower than groupTime
+	if n := commits.Load(); n > 10 { // one, or more on a machine slower than groupTime
 		t.Errorf("%d commits for 31 waiting steps", n)
 	}
 }
 
-// TestWriteChecked: a write without a savepoint that fails in the middle is rolled back,
-// and the others of its group are not.
+// TestWriteChecked checks that a write without a savepoint that fails halfway is rolled back without the rest of its
+// group.
 func TestWriteChecked(t *testing.T) {
 	t.Parallel()
 	db := open(t, sqlitedb.Options{})
@@ -204,11 +202,10 @@ func TestWriteChecked(t *testing.T) {
 	}
 }
 
-// TestGroupsAreObserved: a group is observed before its callers continue, also if it
-// failed.
+// TestGroupsAreObserved checks that a group is observed before its callers continue, also after a failure.
 func TestGroupsAreObserved(t *testing.T) {
 	t.Parallel()
-	var groups []sqlitedb.Group // written by the writer, read after a write has returned
+	var groups []sqlitedb.Group // written by the writer, read after a write returned
 	var fail atomic.Bool
 	db := open(t, sqlitedb.Options{
 		ObserveGroup: func(g sqlitedb.Group) { groups = append(groups, g) },
@@ -223,7 +220,6 @@ func TestGroupsAreObserved(t *testing.T) {
 	if len(groups) != 1 || groups[0].Steps != 1 || groups[0].Commit <= 0 {
 		t.Errorf("a write alone: %+v", groups)
 	}
-	// A group may end earlier by its time.
 	for try := 0; len(groups) == 1 || len(groups) > 3; try++ {
 		if try == 20 {
 			t.Fatalf("six writes, five of which waited together: %+v", groups[1:])
@@ -235,7 +231,7 @@ func TestGroupsAreObserved(t *testing.T) {
 			wg.Go(func() { must(t, write(db, `INSERT INTO t VALUES (NULL)`)) })
 		}
 		for db.Queued() < 5 {
-			runtime.Gosched() // until all wait behind the write that blocks the writer
+			runtime.Gosched() // until all writes queue behind the blocking write
 		}
 		release()
 		wg.Wait()
@@ -256,8 +252,7 @@ func TestGroupsAreObserved(t *testing.T) {
 	}
 }
 
-// TestFirstStepFails: the first write of a group has no savepoint. If it fails, only its
-// changes are rolled back.
+// TestFirstStepFails checks that only the first write's changes are rolled back, although it has no savepoint.
 func TestFirstStepFails(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func() error{
@@ -265,7 +260,7 @@ func TestFirstStepFails(t *testing.T) {
 		"a panic":  func() error { panic("a bug in a step") },
 	} {
 		grouped := false
-		for try := 0; try < 20 && !grouped; try++ { // a group may end earlier by its time
+		for try := 0; try < 20 && !grouped; try++ { // groupTime may end a group earlier
 			grouped = firstStepFails(t, name, end)
 		}
 		if !grouped {
@@ -303,8 +298,7 @@ func firstStepFails(t *testing.T, name string, end func() error) (grouped bool) 
 	return grouped
 }
 
-// TestWriteAlone: WriteAlone shares its transaction with no waiting write, and rolls it
-// back after an error.
+// TestWriteAlone checks that WriteAlone shares its transaction with no queued write and rolls it back after an error.
 func TestWriteAlone(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
@@ -426,7 +420,6 @@ func TestReadIsOneSnapshot(t *testing.T) {
 	must(t, err)
 }
 
-// TestReadAfterPanic: a read that panics leaves no old snapshot to the reads after it.
 func TestReadAfterPanic(t *testing.T) {
 	t.Parallel()
 	for name, read := range map[string]func(*sqlitedb.DB, func(*sqlite.Conn) error) error{
@@ -467,7 +460,7 @@ func TestReadersAreBounded(t *testing.T) {
 		t.Errorf("%d active, %d idle of %d", active, idle, most)
 	}
 	wantBusy(t, db)
-	if n, total := db.Waits(); n != 1 || total <= 0 { // it began to wait after ctx did
+	if n, total := db.Waits(); n != 1 || total <= 0 { // the read began to wait only after ctx was done
 		t.Errorf("%d waits of %v in sum", n, total)
 	}
 	first.Release()
@@ -477,7 +470,6 @@ func TestReadersAreBounded(t *testing.T) {
 	third.Release()
 }
 
-// wantBusy expects that a read gets no connection.
 func wantBusy(t *testing.T, db *sqlitedb.DB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -508,14 +500,14 @@ func TestReadersThatStream(t *testing.T) {
 		t.Errorf("%d reads at once of %d", working, most)
 	}
 	for len(open) < most {
-		open[len(open)-working].Stream() // lets another read work
+		open[len(open)-working].Stream() // makes place for another read
 		if !take() {
 			t.Fatalf("no slot with %d reads that work and %d that stream", working-1, len(open)-working+1)
 		}
 	}
 	for _, s := range open[:most-working] {
 		s.Stream()
-		s.Stream() // does nothing
+		s.Stream() // has no effect
 	}
 	for _, s := range open {
 		s.Release()
@@ -540,7 +532,7 @@ func TestCloseServesWhatItAccepted(t *testing.T) {
 	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: path})
 	must(t, err)
 	must(t, write(db, `CREATE TABLE t (k INTEGER PRIMARY KEY)`))
-	if n := count(t, db); n != 0 { // so that a reader is open
+	if n := count(t, db); n != 0 {
 		t.Errorf("%d rows", n)
 	}
 	var wg sync.WaitGroup
@@ -619,8 +611,6 @@ func TestOpenWhatIsNoDatabase(t *testing.T) {
 	}
 }
 
-// TestOpenAtOnce: several processes open a new file concurrently, like a server and
-// commands.
 func TestOpenAtOnce(t *testing.T) {
 	t.Parallel()
 	for i := range 50 {
@@ -658,7 +648,7 @@ func TestMigrate(t *testing.T) {
 		t.Fatalf("a new file: %v pending, %v", pending, err)
 	}
 
-	// Two processes at once: one applies, the other finds nothing to do.
+	// Of two concurrent processes, the second finds nothing to do.
 	other := open(t, sqlitedb.Options{Path: path})
 	var total atomic.Int32
 	var wg sync.WaitGroup
@@ -676,7 +666,7 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("applied %d times", total.Load())
 	}
 
-	// A failed migration rolls back all migrations of the same run.
+	// A failed migration rolls back all migrations in the same run.
 	fsys["m/0002_more.sql"] = &fstest.MapFile{Data: []byte(`INSERT INTO t VALUES (2)`)}
 	fsys["m/0003_broken.sql"] = &fstest.MapFile{Data: []byte(`INSERT INTO nowhere VALUES (1)`)}
 	if _, err := db.Migrate(t.Context(), load()); err == nil {
@@ -718,8 +708,6 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// TestLedgerOfDevelopment: a ledger of a development version is rejected, and nothing is
-// changed.
 func TestLedgerOfDevelopment(t *testing.T) {
 	t.Parallel()
 	db := open(t, sqlitedb.Options{Path: filepath.Join(t.TempDir(), "test.db")})

@@ -41,8 +41,8 @@ func insertRow(t *testing.T, db *sqlitedb.DB, sql string) {
 	}
 }
 
-// TestFollowedLog: while a file is followed, its WAL keeps all frames, whatever other
-// processes do. Afterwards the writer checkpoints again.
+// TestFollowedLog checks that the WAL keeps all frames while it is followed, despite other processes, and that the
+// writer checkpoints again afterwards.
 func TestFollowedLog(t *testing.T) {
 	t.Parallel()
 	db, f, path := followed(t)
@@ -81,7 +81,7 @@ func TestFollowedLog(t *testing.T) {
 	}
 }
 
-// TestLogWhileWriting: the count of frames never falls while commits add frames.
+// TestLogWhileWriting checks that the frame count never falls while commits add frames.
 func TestLogWhileWriting(t *testing.T) {
 	t.Parallel()
 	db, f, _ := followed(t)
@@ -107,8 +107,8 @@ func TestLogWhileWriting(t *testing.T) {
 	t.Logf("%d calls, %d frames", calls, before)
 }
 
-// TestRestartOfTheLog: Restart begins the WAL again, but not if it was not read to its
-// end, has changed, or is needed by a reader.
+// TestRestartOfTheLog checks that Restart does nothing if the WAL was not read completely, was changed, or is needed
+// by a reader.
 func TestRestartOfTheLog(t *testing.T) {
 	t.Parallel()
 	db, f, _ := followed(t)

@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/db/sqlitedb"
 )
 
-// wantInUse expects an error that names this process as the holder of the lock.
 func wantInUse(t *testing.T, what string, err error) {
 	t.Helper()
 	inUse, ok := errors.AsType[*sqlitedb.InUseError](err)
@@ -43,7 +42,7 @@ func TestLock(t *testing.T) {
 	defer db.Close()
 	for _, name := range []string{path, link, filepath.Join(folder, "x.db")} {
 		ctx, stop := context.WithCancel(t.Context())
-		stop() // it does not wait
+		stop()
 		_, err := sqlitedb.AcquireLock(ctx, name)
 		wantInUse(t, name, err)
 		wantInUse(t, "asked for "+name, sqlitedb.InUse(name))
@@ -73,7 +72,6 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// TestLockIsAwaited: a server that starts while another one shuts down waits for the lock.
 func TestLockIsAwaited(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.db")
@@ -104,7 +102,7 @@ func TestLockIsAwaited(t *testing.T) {
 	}
 }
 
-// TestLockFileIsForeign: any content of the lock file is accepted.
+// TestLockFileIsForeign checks that any content of the lock file is accepted.
 func TestLockFileIsForeign(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{

@@ -8,8 +8,8 @@ import (
 	"holdfast/internal/db/sqlitedb"
 )
 
-// TestStatementsArePreparedOnce: SQLite does not prepare a join, a limit or a search by prefix
-// again when it runs with other parameters.
+// TestStatementsArePreparedOnce checks that SQLite does not reprepare joins, limits and prefix searches for other
+// parameters.
 func TestStatementsArePreparedOnce(t *testing.T) {
 	t.Parallel()
 	db := open(t, sqlitedb.Options{})

@@ -11,8 +11,6 @@ import (
 	"holdfast/internal/db/sqlitedb"
 )
 
-// TestArguments: arguments of every supported type, and of types based on them, are bound
-// correctly.
 func TestArguments(t *testing.T) {
 	t.Parallel()
 	type (
@@ -45,7 +43,6 @@ func TestArguments(t *testing.T) {
 	}))
 }
 
-// TestForEach: an error ends a statement, and the next run starts from the beginning.
 func TestForEach(t *testing.T) {
 	t.Parallel()
 	const sql = `SELECT value FROM json_each(?)`
@@ -76,7 +73,6 @@ func TestForEach(t *testing.T) {
 	}))
 }
 
-// TestRepeat: each run has its own parameters, and the first error ends it.
 func TestRepeat(t *testing.T) {
 	t.Parallel()
 	db := open(t, sqlitedb.Options{})

@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/db/sqlitedb"
 )
 
-// TestRemedy: the advice about an error of a file names its disk, and never a server to start.
+// TestRemedy checks that advice about a file names its disk, and never a server to start.
 func TestRemedy(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[sqlite.ResultCode]string{
