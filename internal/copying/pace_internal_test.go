@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestEstimate: writers are slowed as much as necessary, and the last pass begins in time.
+// TestEstimate checks that writers are slowed only as much as necessary, and that the last pass begins in time.
 func TestEstimate(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

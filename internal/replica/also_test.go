@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestAlso: each restore point has the other files as they were, also when only they have changed.
+// TestAlso checks that each restore point contains the other files of its time, even if nothing else changed.
 func TestAlso(t *testing.T) {
 	t.Parallel()
 	root := testdb.MemoryFolder(t)
@@ -52,7 +52,7 @@ func TestAlso(t *testing.T) {
 		t.Errorf("the second point has %q", got)
 	}
 
-	// An object that no point needs goes, but for one that was sent and not yet published.
+	// An object that no point needs is deleted, unless it was sent and is not yet published.
 	w.clock.Advance(48 * time.Hour)
 	w.fault = func(point string) error {
 		if point == "publish" {

@@ -20,7 +20,6 @@ import (
 	"holdfast/internal/db/sqlitedb"
 )
 
-// load is a database with writers.
 type load struct {
 	db   *sqlitedb.DB
 	r    *Replica
@@ -44,7 +43,6 @@ func newLoad(t testing.TB, root string) *load {
 	return l
 }
 
-// replicate starts a replica of the database in a folder.
 func (l *load) replicate(root string) {
 	l.r = New(Options{
 		Server: "server", Files: map[string]*sqlitedb.DB{"one.db": l.db}, Target: Folder(filepath.Join(root, "target")),
@@ -53,7 +51,7 @@ func (l *load) replicate(root string) {
 	l.r.Start()
 }
 
-// window writes records of 500 bytes for a while and returns how many.
+// window writes 500-byte records for d and returns their number.
 func (l *load) window(t testing.TB, d time.Duration) (writes int) {
 	const writers = 16
 	body := string(make([]byte, 500))
@@ -79,8 +77,8 @@ func (l *load) window(t testing.TB, d time.Duration) (writes int) {
 	return int(n.Load())
 }
 
-// TestNormalOperation: while no other process writes, the WAL begins again and again and the pages
-// are compared only once, at the begin.
+// TestNormalOperation checks that without other writers the WAL restarts repeatedly, and all pages are compared only
+// once.
 func TestNormalOperation(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -124,7 +122,7 @@ func TestNormalOperation(t *testing.T) {
 	t.Logf("the WAL began %d times and has %d pages", s.restarted, info.Size()/4096)
 }
 
-// BenchmarkWrites compares writes with and without a replica, in alternating windows.
+// BenchmarkWrites alternates between writes with and without a replica.
 func BenchmarkWrites(b *testing.B) {
 	const windows, window = 9, 2500 * time.Millisecond
 	roots := [2]string{b.TempDir(), b.TempDir()}

@@ -27,18 +27,18 @@ import (
 type toys struct {
 	w       *world
 	next    int
-	content map[string][]byte // of all bodies that were ever written
+	content map[string][]byte // all bodies ever written
 
 	mu      sync.Mutex
-	disk    map[string]bool // bodies that can be read
+	disk    map[string]bool // readable bodies
 	written func(Body) (settled func(kept bool))
 	open    []*toy // bodies without a row
 
-	lacking map[string]map[string]bool // bodies that points never had, by point
-	deleted int                        // bodies in the target
+	lacking map[string]map[string]bool // bodies that were never in a point, by point
+	deleted int                        // number of bodies deleted from the target
 }
 
-// toy is a body that is durable, and whose row is not committed.
+// toy is a durable body without a committed row.
 type toy struct {
 	name    string
 	settled func(kept bool)
@@ -76,7 +76,6 @@ func (s *toys) body(name string) Body {
 	}}
 }
 
-// rows returns the names that the database refers to.
 func (s *toys) rows() (all []string) {
 	s.w.must(s.w.dbs["one.db"].Read(context.Background(), "toys", func(c *sqlite.Conn) (err error) {
 		all, err = toyRows(c)
@@ -93,7 +92,6 @@ func toyRows(c *sqlite.Conn) (all []string, err error) {
 	return all, err
 }
 
-// write makes a body durable.
 func (s *toys) write(content []byte) *toy {
 	s.next++
 	name := fmt.Sprintf("v1/%02x/toy,%d_x", s.next%3, s.next)
@@ -104,7 +102,7 @@ func (s *toys) write(content []byte) *toy {
 	return &toy{name, s.written(s.body(name))}
 }
 
-// end commits the row of a body, or removes the body.
+// end commits a body's row or removes the body.
 func (s *toys) end(t *toy, commit bool) {
 	if commit {
 		s.w.must(s.w.exec("one.db", `INSERT INTO toys (body) VALUES (?)`, t.name))
@@ -126,7 +124,7 @@ func (s *toys) lose(name string) {
 	delete(s.disk, name)
 }
 
-// remove deletes some rows and their bodies: bodies first, as a garbage collector does.
+// remove deletes some rows after their bodies, as a garbage collector does.
 func (s *toys) remove(modulus int) {
 	for i, name := range s.rows() {
 		if i%modulus == 0 {
@@ -136,8 +134,8 @@ func (s *toys) remove(modulus int) {
 	}
 }
 
-// checkPoint returns an error unless the target has each body that the rows of a restored database refer to, byte for byte. A
-// body may lack if it was lost before the point was published.
+// checkPoint returns an error unless the target contains the exact bodies of a restored database. Bodies lost before
+// the point was published may be missing.
 func (s *toys) checkPoint(path, point string) error {
 	c, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
 	if err != nil {
@@ -169,7 +167,6 @@ func (s *toys) checkPoint(path, point string) error {
 	return nil
 }
 
-// toyContent returns a body of one of several kinds.
 func toyContent(n int) []byte {
 	switch n % 4 {
 	case 0:
@@ -179,7 +176,7 @@ func toyContent(n int) []byte {
 	case 2:
 		return randomBytes(n)
 	}
-	return bytes.Repeat(randomBytes(300), 1+n) // compressed, in more than a sample
+	return bytes.Repeat(randomBytes(300), 1+n) // compressed, larger than a sample
 }
 
 func randomBytes(n int) []byte {
@@ -190,7 +187,6 @@ func randomBytes(n int) []byte {
 	return b
 }
 
-// toyActions are what the model does with bodies.
 func (w *world) toyActions() map[string]func(*rapid.T) {
 	s := w.toys
 	return map[string]func(*rapid.T){
@@ -227,7 +223,6 @@ func (w *world) toyActions() map[string]func(*rapid.T) {
 	}
 }
 
-// endAll commits the rows of all bodies.
 func (s *toys) endAll() {
 	for _, t := range s.open {
 		s.end(t, true)
@@ -235,7 +230,7 @@ func (s *toys) endAll() {
 	s.open = nil
 }
 
-// reconcile compares the target with the database, and checks that no point has lost a body.
+// reconcile also checks that no point lost a body.
 func (w *world) reconcile() {
 	w.t.Helper()
 	before := len(w.objects())
@@ -246,7 +241,6 @@ func (w *world) reconcile() {
 	}
 }
 
-// upload uploads all bodies.
 func (w *world) upload() error {
 	if w.toys == nil {
 		return nil
@@ -260,7 +254,7 @@ func (w *world) upload() error {
 	return errors.Join(err, w.r.bodies.state().Error)
 }
 
-// retainNothing lets the retention of everything end, and checks that the target has only the bodies that the database refers to.
+// retainNothing lets every retention end and checks that only referenced bodies remain.
 func (w *world) retainNothing() {
 	w.t.Helper()
 	for range 4 {
@@ -282,7 +276,8 @@ func (w *world) retainNothing() {
 	w.checkAgain()
 }
 
-// TestUnneededBodies: a body stays as long as a point needs it, also over restarts and while the clock is wrong, and no longer.
+// TestUnneededBodies checks that a body stays exactly while a point needs it, even after restarts and with a wrong
+// clock.
 func TestUnneededBodies(t *testing.T) {
 	t.Parallel()
 	w := newToyWorld(t, testdb.MemoryFolder(t), func(o *Options) { o.Keep = 2 * time.Hour })
@@ -325,7 +320,8 @@ func TestUnneededBodies(t *testing.T) {
 	w.close()
 }
 
-// TestBodyOfLatePoint: a body that is deleted after a capture stays for the point of that capture, which is published later.
+// TestBodyOfLatePoint checks that a body deleted after a capture stays for that capture's point, which is published
+// later.
 func TestBodyOfLatePoint(t *testing.T) {
 	t.Parallel()
 	w := newToyWorld(t, testdb.MemoryFolder(t), func(o *Options) { o.Keep = 2 * time.Hour })
@@ -338,7 +334,7 @@ func TestBodyOfLatePoint(t *testing.T) {
 	w.toys.remove(1)
 	w.reconcile()
 	w.must(w.ship())
-	for range 2 { // the first point is deleted, the second one is not
+	for range 2 { // the first point is deleted, the second is kept
 		w.clock.Advance(50 * time.Minute)
 		w.must(errors.Join(w.capture(), w.upload(), w.ship()))
 		w.must(w.r.maintain(t.Context()))
@@ -351,7 +347,8 @@ func TestBodyOfLatePoint(t *testing.T) {
 	w.checkAgain()
 }
 
-// TestFullTarget: bodies wait while the target is full, more than the queue has are found later, and points go on.
+// TestFullTarget checks that points continue while a full target delays bodies, and that a reconciliation finds bodies
+// beyond the queue limit.
 func TestFullTarget(t *testing.T) {
 	t.Parallel()
 	w := newToyWorld(t, testdb.MemoryFolder(t), nil)
@@ -381,7 +378,8 @@ func TestFullTarget(t *testing.T) {
 	}
 }
 
-// TestLostBody: a body that cannot be read is reported and does not stop points; one that was deleted meanwhile is not reported.
+// TestLostBody checks that an unreadable body is reported and does not prevent points, and that a deleted body is not
+// reported.
 func TestLostBody(t *testing.T) {
 	t.Parallel()
 	w := newToyWorld(t, testdb.MemoryFolder(t), nil)
@@ -411,7 +409,8 @@ func TestLostBody(t *testing.T) {
 	}
 }
 
-// TestBodiesOfCommands: bodies that another process has written are found later. A backup, which no service notifies, has them.
+// TestBodiesOfCommands checks that another process's bodies are found later. A backup, which no service notifies,
+// contains them at once.
 func TestBodiesOfCommands(t *testing.T) {
 	t.Parallel()
 	w := newToyWorld(t, testdb.MemoryFolder(t), nil)
@@ -429,7 +428,8 @@ func TestBodiesOfCommands(t *testing.T) {
 	w.must(errors.Join(w.capture(), w.ship()))
 }
 
-// TestTargetWithoutAnswer: while uploads hang, services write on, and the memory for their bodies is limited.
+// TestTargetWithoutAnswer checks that services continue to write while uploads hang, and that queued bodies use
+// limited memory.
 func TestTargetWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -444,7 +444,7 @@ func TestTargetWithoutAnswer(t *testing.T) {
 			Watch: func(w func(Body) func(bool)) { written <- w },
 		}},
 	})
-	r.bodies.open(true) // as after the target has stopped to answer
+	r.bodies.open(true) // the target hung after it was available
 	r.Start()
 	notify := <-written
 	const n = 6 * queued
@@ -473,7 +473,8 @@ func TestTargetWithoutAnswer(t *testing.T) {
 	}
 }
 
-// TestLargeBodyDelaysNothing: while a body is uploaded, changes that were captured meanwhile are sent, and no point is published.
+// TestLargeBodyDelaysNothing checks that later changes are sent during the upload of a body, but no point is
+// published.
 func TestLargeBodyDelaysNothing(t *testing.T) {
 	t.Parallel()
 	w := newToyWorld(t, testdb.MemoryFolder(t), nil)
@@ -489,7 +490,7 @@ func TestLargeBodyDelaysNothing(t *testing.T) {
 			t.Fatalf("%d files wait, point %d", len(waiting), w.r.newest().Number)
 		}
 		w.clock.Advance(24 * time.Hour)
-		w.must(w.r.maintain(t.Context())) // the proposed point can still be restored
+		w.must(w.r.maintain(t.Context())) // the proposed point must stay restorable
 	}
 	large.settled(true)
 	w.must(errors.Join(w.upload(), w.ship(), w.ship()))
@@ -498,7 +499,7 @@ func TestLargeBodyDelaysNothing(t *testing.T) {
 	}
 }
 
-// TestCloseDuringReconciliation: a server that stops does not wait for a reconciliation that takes long.
+// TestCloseDuringReconciliation checks that a shutdown does not wait for a long reconciliation.
 func TestCloseDuringReconciliation(t *testing.T) {
 	t.Parallel()
 	root := testdb.MemoryFolder(t)
@@ -533,7 +534,8 @@ func TestCloseDuringReconciliation(t *testing.T) {
 	}
 }
 
-// TestDamagedBodies: whatever happens to a body in the target, reading it fails, and says whether it is damaged.
+// TestDamagedBodies checks that reading a body fails after any change in the target, and that the error code
+// distinguishes missing from damaged bodies.
 func TestDamagedBodies(t *testing.T) {
 	t.Parallel()
 	identity, err := age.GenerateX25519Identity()
@@ -564,7 +566,6 @@ func TestDamagedBodies(t *testing.T) {
 	}
 }
 
-// damageBodies damages each body in each way, and reads it.
 func damageBodies(t *testing.T, w *world, from Restoring) {
 	t.Helper()
 	for body := range w.toys.content {
@@ -591,7 +592,7 @@ func damageBodies(t *testing.T, w *world, from Restoring) {
 	}
 }
 
-// TestBodyNames: names stay different, and are what a target can have.
+// TestBodyNames checks that object names are valid in every target and remain distinct.
 func TestBodyNames(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{}

@@ -10,7 +10,7 @@ import (
 	"filippo.io/age"
 )
 
-// nowhere is a target that reads objects and drops them.
+// nowhere is a target that discards objects.
 type nowhere struct{ Target }
 
 func (nowhere) Put(_ context.Context, _ string, body io.Reader) error {
@@ -18,7 +18,6 @@ func (nowhere) Put(_ context.Context, _ string, body io.Reader) error {
 	return err
 }
 
-// BenchmarkBody measures the cost of compressing and encrypting a body.
 func BenchmarkBody(b *testing.B) {
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {

@@ -16,14 +16,14 @@ import (
 	"holdfast/internal/db/sqlitedb"
 )
 
-// acknowledged are the writes that were acknowledged, with the time.
+// acknowledged lists a writer's acknowledged writes.
 type acknowledged struct {
 	mu    sync.Mutex
-	times []time.Time // by number of the write
+	times []time.Time // by write number
 }
 
-// TestConcurrent: while several writers, other processes and checkpoints are at work, each restore
-// point has all writes that were acknowledged before its time, and each transaction whole.
+// TestConcurrent checks that, despite other writers, processes and checkpoints, each restore point contains every
+// write acknowledged before its time, and only whole transactions.
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -63,7 +63,6 @@ func TestConcurrent(t *testing.T) {
 	checkPoints(t, target, acks)
 }
 
-// write inserts rows, a transaction each, until ctx ends.
 func (a *acknowledged) write(ctx context.Context, t *testing.T, db *sqlitedb.DB, path string, writer int, foreign bool) {
 	change := func(c *sqlite.Conn, n int) error {
 		if err := sqlitedb.Exec(c, `INSERT INTO w VALUES (?, ?, randomblob(?))`, writer, n, 100+n%5000); err != nil {
@@ -83,7 +82,7 @@ func (a *acknowledged) write(ctx context.Context, t *testing.T, db *sqlitedb.DB,
 				t.Error(err)
 				return
 			}
-			continue // it was busy
+			continue // database busy
 		}
 		a.mu.Lock()
 		a.times = append(a.times, time.Now())
@@ -92,8 +91,7 @@ func (a *acknowledged) write(ctx context.Context, t *testing.T, db *sqlitedb.DB,
 	}
 }
 
-// otherProcess runs fn in a transaction on a connection that is opened for it, as a
-// command does.
+// otherProcess runs fn in a transaction on a new connection, like a command.
 func otherProcess(path string, fn func(*sqlite.Conn) error) (err error) {
 	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
 	if err != nil {
@@ -109,7 +107,7 @@ func otherProcess(path string, fn func(*sqlite.Conn) error) (err error) {
 	return fn(c)
 }
 
-// disturb checkpoints in every mode.
+// disturb runs checkpoints in every mode.
 func disturb(ctx context.Context, path string) {
 	for i := 0; ctx.Err() == nil; i++ {
 		c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
@@ -124,7 +122,6 @@ func disturb(ctx context.Context, path string) {
 	}
 }
 
-// checkPoints restores points and compares them with the acknowledged writes.
 func checkPoints(t *testing.T, target Target, acks []acknowledged) {
 	t.Helper()
 	points, err := listPoints(t.Context(), target)

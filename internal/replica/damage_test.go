@@ -16,7 +16,8 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// twoPoints returns a world whose replica has several objects and restore points. Each point is restored with the identities.
+// twoPoints returns a world whose replica contains several objects and two restore points, both restored with the
+// identities.
 func twoPoints(t *testing.T, edit func(*Options), identities ...age.Identity) *world {
 	w := newWorld(t, t.TempDir(), edit)
 	w.r.keys.identities = identities
@@ -31,7 +32,6 @@ func twoPoints(t *testing.T, edit func(*Options), identities ...age.Identity) *w
 	return w
 }
 
-// restoreAll restores the newest point and returns the content of its databases.
 func (w *world) restoreAll() (content []string, err error) {
 	into := w.t.(*testing.T).TempDir()
 	done, err := Restore(context.Background(), Restoring{Target: w.target, Identities: w.r.keys.identities, Into: into})
@@ -51,7 +51,8 @@ func (w *world) restoreAll() (content []string, err error) {
 	return content, nil
 }
 
-// TestDamage: whatever happens to an object, a restore names it, or it does not need it and restores what was there.
+// TestDamage checks that after any change to an object, a restore names it, or does not need it and restores the
+// original data.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	identity, err := age.GenerateX25519Identity()
@@ -81,7 +82,7 @@ func TestDamage(t *testing.T) {
 					}
 					got, err := w.restoreAll()
 					switch {
-					case err == nil && kind == "missing" && strings.HasPrefix(object, pointsPrefix): // then it restores the point before
+					case err == nil && kind == "missing" && strings.HasPrefix(object, pointsPrefix): // the previous point is restored
 					case err == nil && strings.Join(got, "") != strings.Join(want, ""):
 						t.Errorf("%s of %s: restored something else", kind, object)
 					case err == nil && strings.HasPrefix(object, "files/"):
@@ -101,7 +102,6 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// damages returns damaged contents of a file.
 func damages(whole []byte) map[string][]byte {
 	flip := func(at int) []byte {
 		b := bytes.Clone(whole)
@@ -121,7 +121,7 @@ func damages(whole []byte) map[string][]byte {
 	}
 }
 
-// TestSwappedObjects: an object with the content of another one is damaged.
+// TestSwappedObjects checks that an object with another object's content counts as damaged.
 func TestSwappedObjects(t *testing.T) {
 	t.Parallel()
 	w := twoPoints(t, nil)
@@ -144,8 +144,8 @@ func TestSwappedObjects(t *testing.T) {
 	}
 }
 
-// TestIdentities: an encrypted replica needs the identity of a recipient, and shows nothing of
-// the databases.
+// TestIdentities checks that an encrypted replica can be read only with a recipient's identity, and reveals no
+// database content.
 func TestIdentities(t *testing.T) {
 	t.Parallel()
 	mine, err := age.GenerateX25519Identity()
@@ -178,7 +178,7 @@ func TestIdentities(t *testing.T) {
 	}
 }
 
-// TestAnotherServer: the replica of another server, and other objects, are never overwritten.
+// TestAnotherServer checks that another server's replica and foreign objects are never overwritten.
 func TestAnotherServer(t *testing.T) {
 	t.Parallel()
 	w := twoPoints(t, nil)
@@ -201,8 +201,8 @@ func TestAnotherServer(t *testing.T) {
 	}
 }
 
-// TestCopiedDataFolder: of two servers with one identity, the former one stops as soon as it notices. A target
-// that has lost its marker is not used.
+// TestCopiedDataFolder checks that of two servers with the same ID, the earlier stops as soon as it notices the other,
+// and that a target without its marker is refused.
 func TestCopiedDataFolder(t *testing.T) {
 	t.Parallel()
 	w := twoPoints(t, nil)
@@ -227,8 +227,8 @@ func TestCopiedDataFolder(t *testing.T) {
 	}
 }
 
-// TestRestoreAtTime: a time selects the newest point at or before it, a name selects a
-// database, and an existing file is never touched.
+// TestRestoreAtTime checks that a time selects the newest point up to it, a name selects a database, and existing
+// files stay unchanged.
 func TestRestoreAtTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.TempDir(), nil)
@@ -266,7 +266,7 @@ func TestRestoreAtTime(t *testing.T) {
 	}
 }
 
-// TestLostObjects: when somebody has deleted objects in the target, the server notices it, and the next restore points have everything again.
+// TestLostObjects checks that the server notices deleted objects, and that the next restore points are complete again.
 func TestLostObjects(t *testing.T) {
 	t.Parallel()
 	w := twoPoints(t, nil)
@@ -294,7 +294,7 @@ func TestLostObjects(t *testing.T) {
 	}
 }
 
-// TestLostMarker: a server that starts again does not begin a second replica where its former one is missing.
+// TestLostMarker checks that a restarted server does not begin a new replica where its marker is missing.
 func TestLostMarker(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testdb.MemoryFolder(t), func(o *Options) { o.Location = "file:///mnt/disk" })

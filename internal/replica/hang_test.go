@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/db/sqlitedb"
 )
 
-// deaf is a target that never answers, and does not notice that its caller has given up.
+// deaf is a target that never answers and ignores canceled contexts.
 type deaf struct{ release chan struct{} }
 
 func (d deaf) Put(context.Context, string, io.Reader) error { <-d.release; return errTarget }
@@ -25,7 +25,7 @@ func (d deaf) Walk(context.Context, string, func(string) error) error { <-d.rele
 
 func (d deaf) Delete(context.Context, string) error { <-d.release; return errTarget }
 
-// TestTargetThatHangs: writes go on, the WAL begins again and again, and the spool keeps its limit.
+// TestTargetThatHangs checks that writes continue, the WAL restarts repeatedly, and the spool stays within its limit.
 func TestTargetThatHangs(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

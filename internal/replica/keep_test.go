@@ -25,8 +25,8 @@ func TestParseKeep(t *testing.T) {
 	}
 }
 
-// specified returns the numbers of the points that a rule keeps, said as plainly as possible: a point is kept if it is the newest
-// in its period, and fewer than n periods after it have a point.
+// specified restates the rule as plainly as possible: a point is kept if it is its period's newest, and fewer than n
+// later periods contain a point.
 func specified(rule Keep, now time.Time, points []Point) (kept []uint64) {
 	for _, p := range points {
 		isKept := p.Time.After(now) || p.Number == points[len(points)-1].Number
@@ -61,8 +61,8 @@ func specified(rule Keep, now time.Time, points []Point) (kept []uint64) {
 	return kept
 }
 
-// TestKeepModel: after any sequence of backups and deletions, also while the clock is wrong, the rule keeps what its
-// specification says, and each kept point can be restored.
+// TestKeepModel compares the kept points with the specification after random backups and deletions, even with a wrong
+// clock, and checks that each can be restored.
 func TestKeepModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -106,8 +106,7 @@ func TestKeepModel(t *testing.T) {
 	})
 }
 
-// TestKeepUntil: of points every six hours, a rule keeps none that needs what was deleted for longer than Until says, and not for a
-// much shorter time.
+// TestKeepUntil checks with a point every six hours that Until is neither too early nor much too late.
 func TestKeepUntil(t *testing.T) {
 	t.Parallel()
 	const every = 6 * time.Hour
@@ -139,7 +138,6 @@ func TestKeepUntil(t *testing.T) {
 	}
 }
 
-// ordered returns the points by number.
 func (h *history) ordered() (all []Point) {
 	for _, p := range h.points {
 		all = append(all, p)
@@ -148,11 +146,11 @@ func (h *history) ordered() (all []Point) {
 	return all
 }
 
-// TestKeepDamaged: a point that lacks a file is not kept instead of a whole one, and is kept where no other is.
+// TestKeepDamaged checks that a point without all its files is kept only if its period contains no complete point.
 func TestKeepDamaged(t *testing.T) {
 	t.Parallel()
 	h := newHistory(time.Date(2026, 1, 10, 1, 0, 0, 0, time.UTC))
-	for range 4 { // two on each day
+	for range 4 { // two per day
 		h.begin("one.db")
 		h.publish()
 		h.now = h.now.Add(12 * time.Hour)
@@ -172,7 +170,7 @@ func TestKeepDamaged(t *testing.T) {
 	check(2, 4)
 }
 
-// TestKeepOfReplica: beyond the age up to which a replica keeps points, the rule does.
+// TestKeepOfReplica checks that a replica applies the rule beyond the age limit of its points.
 func TestKeepOfReplica(t *testing.T) {
 	t.Parallel()
 	h := newHistory(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -182,7 +180,7 @@ func TestKeepOfReplica(t *testing.T) {
 		h.now = h.now.Add(time.Hour)
 	}
 	kept, _ := retention{now: h.now, fine: fine, keep: 7 * 24 * time.Hour, every: mergeEvery, rule: Keep{Days: 10, Months: 3}}.choose(h.points, filesOf(h.names))
-	// All hours of the last seven days, three days before, and the end of January.
+	// These are all hours of the last seven days, three earlier days, and the end of January.
 	if len(kept) != 7*24-1+3+1 {
 		t.Errorf("%d points are kept", len(kept))
 	}

@@ -15,9 +15,8 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// TestModel compares every restore point with what the databases were, over random writes
-// of this process and of others, checkpoints, restarts, kills, and faults of the target and of each
-// step.
+// TestModel compares every restore point with the databases' former states after random writes by several processes,
+// checkpoints, restarts, kills, and faults of the target and of each step.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	walks, restored, deleted := 0, 0, 0
@@ -33,13 +32,13 @@ func TestModel(t *testing.T) {
 		actions := w.actions()
 		maps.Copy(actions, w.toyActions())
 		rt.Repeat(actions)
-		// Whatever happened: once the target works, everything is there.
+		// Whatever happened before, the replica is complete once the target works.
 		w.target.set(targetWorks)
 		w.fault = nil
 		w.toys.endAll()
-		for range 3 { // a drop of the spool, and a capture of all pages
+		for range 3 { // the spool may be dropped, and all pages captured
 			err = errors.Join(w.capture(), w.upload(), w.ship())
-			w.reconcile() // as the replica does after some time: the last one may have failed
+			w.reconcile() // the last reconciliation may have failed
 		}
 		if err != nil {
 			rt.Fatalf("the replica does not recover: %v", err)
@@ -58,7 +57,7 @@ func TestModel(t *testing.T) {
 	t.Logf("%d walks, %d databases restored, bodies were deleted %d times", walks, restored, deleted)
 }
 
-// rtb is a testing.TB whose failures are those of a random test.
+// rtb is a testing.TB that fails a random test.
 type rtb struct {
 	testing.TB
 	rt *rapid.T
@@ -72,7 +71,7 @@ func (b rtb) Errorf(f string, a ...any) { b.rt.Errorf(f, a...) }
 func (w *world) actions() map[string]func(*rapid.T) {
 	file := func(rt *rapid.T) string { return rapid.SampledFrom(names).Draw(rt, "file") }
 	other := func(rt *rapid.T, sql ...string) {
-		_ = w.other(file(rt), func(c *sqlite.Conn) error { // it may be busy
+		_ = w.other(file(rt), func(c *sqlite.Conn) error { // the database may be busy
 			for _, s := range sql {
 				if err := sqlitex.ExecuteTransient(c, s, nil); err != nil {
 					return err
@@ -81,7 +80,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			return nil
 		})
 	}
-	copied := ""                                                                     // of the folder, when the server was stopped
+	copied := ""                                                                     // copy of the folder from while the server was stopped
 	captureAndShip := func(*rapid.T) { _, _, _ = w.capture(), w.upload(), w.ship() } // the target may fail
 	return map[string]func(*rapid.T){
 		"write": func(rt *rapid.T) {
@@ -149,8 +148,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 	}
 }
 
-// releaseHold ends the read transaction, as if it protected nothing: the replica must notice
-// what it has missed.
+// releaseHold ends the read transaction, so that the WAL is unprotected and the replica must detect missed frames.
 func (w *world) releaseHold(rt *rapid.T) {
 	for _, s := range w.r.sources {
 		if s.follow != nil && rapid.Bool().Draw(rt, "which") {

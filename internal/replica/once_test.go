@@ -24,28 +24,28 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// backups makes backups of a world, beside its replica.
+// backups makes backups of a world alongside its replica.
 type backups struct {
 	*world
 
 	target *faultyTarget
 	opts   Options
-	dumps  map[uint64]map[string]string // the databases at each point
+	dumps  map[uint64]map[string]string // the databases' contents at each point
 
-	objects map[string]string // size and time of each object at the last check
-	good    map[Place]bool    // that were restored from these objects
+	objects map[string]string // each object's size and time at the last check
+	good    map[Place]bool    // restored from these objects
 }
 
 func newBackups(w *world) *backups {
 	b := &backups{world: w, target: &faultyTarget{Target: Folder(filepath.Join(w.root, "backups"))}, dumps: map[uint64]map[string]string{}}
 	for _, s := range w.r.sources {
-		s.least = math.MaxInt64 // no snapshots: it reads all pages once, unless it has missed something
+		s.least = math.MaxInt64 // no snapshots: it reads all pages once, unless it missed frames
 	}
 	b.opts = Options{Server: "server-1", Once: true, Target: b.target, Clock: w.clock.Now, Log: slog.New(slog.DiscardHandler)}
 	return b
 }
 
-// make makes a backup while nothing is written, as a new process does.
+// make makes a backup while nothing is written, like a new process.
 func (b *backups) make() error {
 	b.t.Helper()
 	o := b.opts
@@ -65,7 +65,7 @@ func (b *backups) make() error {
 	return errors.Join(r.Close(b.t.Context()), r.Tidy(b.t.Context()))
 }
 
-// check restores every point, and compares the databases with their states then.
+// check restores every point and compares the databases with their former states.
 func (b *backups) check() (points int) {
 	b.t.Helper()
 	listed, err := listPoints(b.t.Context(), b.target.Target)
@@ -91,7 +91,7 @@ func (b *backups) check() (points int) {
 	return len(listed)
 }
 
-// compareObjects makes check restore all points again, if an object was deleted or replaced.
+// compareObjects makes check restore all points again if an object was deleted or replaced.
 func (b *backups) compareObjects() {
 	b.t.Helper()
 	now := map[string]string{}
@@ -111,8 +111,8 @@ func (b *backups) compareObjects() {
 	}
 }
 
-// TestBackupModel: whatever happens to the backups of a server with a replica, all points of the backups can be
-// restored, and the replica goes on without reading all pages again.
+// TestBackupModel checks after random events that every backup can be restored, and that the server's replica
+// continues without rereading all pages.
 func TestBackupModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -125,7 +125,7 @@ func TestBackupModel(t *testing.T) {
 		defer func() { w.close() }()
 		b := newBackups(w)
 		now := clock.NewManual(time.Unix(1_700_000_000, 0))
-		b.opts.Clock = now.Now // the replica makes a snapshot each day, which also reads all pages
+		b.opts.Clock = now.Now // otherwise daily snapshots of the replica read all pages, too
 		b.opts.Rule = rapid.SampledFrom([]Keep{{}, {Days: 2}}).Draw(rt, "rule")
 		w.must(w.capture())
 		copied := ""
@@ -159,7 +159,7 @@ func TestBackupModel(t *testing.T) {
 				w.must(os.MkdirAll(filepath.Join(w.folder, "backup-spool"), 0o700))
 				w.must(os.CopyFS(copied, os.DirFS(filepath.Join(w.folder, "backup-spool"))))
 			},
-			"go back": func(*rapid.T) { // as a data folder that was copied
+			"go back": func(*rapid.T) { // like a copied data folder
 				if copied != "" {
 					w.must(os.RemoveAll(filepath.Join(w.folder, "backup-spool")))
 					w.must(os.CopyFS(filepath.Join(w.folder, "backup-spool"), os.DirFS(copied)))
@@ -181,8 +181,8 @@ func TestBackupModel(t *testing.T) {
 	})
 }
 
-// TestBackupIsIncremental: the second backup sends only the pages that differ, also after one that failed, and a new series begins
-// when the files are larger than the database.
+// TestBackupIsIncremental checks that later backups, even after a failed backup, send only changed pages, and that a
+// new series begins once the files are larger than the database.
 func TestBackupIsIncremental(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testdb.MemoryFolder(t), nil)
@@ -199,7 +199,7 @@ func TestBackupIsIncremental(t *testing.T) {
 		}
 		return all
 	}
-	// sent returns the bytes of the databases that a backup sends, and the series that one of them has.
+	// sent returns the bytes and the number of series in a backup.
 	sent := func() (n int64, series int) {
 		t.Helper()
 		before := sizes()
@@ -248,7 +248,7 @@ func TestBackupIsIncremental(t *testing.T) {
 	b.check()
 }
 
-// TestBackupsReadBack: a backup whose object was damaged on its way, or is missing, publishes no point, and names the object.
+// TestBackupsReadBack checks that a backup with a damaged or missing object publishes no point and names the object.
 func TestBackupsReadBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testdb.MemoryFolder(t), nil)
@@ -277,7 +277,7 @@ func TestBackupsReadBack(t *testing.T) {
 			t.Fatal("a point was published or lost")
 		}
 	}
-	// A file of a former backup that is missing is sent again.
+	// A previous backup's missing file is sent again.
 	w.must(b.make())
 	objects, err := b.target.List(t.Context(), filesAll+"one.db/")
 	w.must(err)
@@ -289,7 +289,7 @@ func TestBackupsReadBack(t *testing.T) {
 	}
 }
 
-// damaging damages the files of databases that it is sent.
+// damaging damages uploaded database files.
 type damaging struct {
 	Target
 
@@ -304,7 +304,7 @@ func (d damaging) Put(ctx context.Context, name string, body io.Reader) error {
 	return d.damage(name, content, d.Target)
 }
 
-// TestBackupAndReplicaAtOneURL: neither begins where the other one is.
+// TestBackupAndReplicaAtOneURL checks that neither begins at the other's location.
 func TestBackupAndReplicaAtOneURL(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testdb.MemoryFolder(t), nil)
@@ -323,7 +323,8 @@ func TestBackupAndReplicaAtOneURL(t *testing.T) {
 	}
 }
 
-// TestBackupWhileWriting: while writers and a replica are busy, a backup has every write that was acknowledged before its time.
+// TestBackupWhileWriting checks that a backup alongside busy writers and a replica contains every write acknowledged
+// before its time.
 func TestBackupWhileWriting(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testdb.MemoryFolder(t), func(o *Options) { o.Clock, o.Interval = clock.System, time.Millisecond })
@@ -370,8 +371,8 @@ func TestBackupWhileWriting(t *testing.T) {
 	t.Logf("%d writes", len(acknowledged))
 }
 
-// TestKilledBackups: a process that makes one backup after the other is killed, together with the server and its replica. Every point that
-// it has published can be restored, and no backup makes the replica send the database again.
+// TestKilledBackups kills a process that makes continuous backups, together with the server and its replica. Every
+// published point can be restored, and no backup makes the replica resend the database.
 func TestKilledBackups(t *testing.T) {
 	t.Parallel()
 	root := testdb.MemoryFolder(t)
@@ -416,7 +417,6 @@ func TestKilledBackups(t *testing.T) {
 	}
 }
 
-// backUp makes a backup of the folder of a child.
 func backUp(root string) (err error) {
 	db, err := sqlitedb.Open(context.Background(), sqlitedb.Options{Path: filepath.Join(root, "one.db")})
 	if err != nil {
@@ -433,8 +433,8 @@ func backUp(root string) (err error) {
 	return errors.Join(r.Sync(context.Background()), r.Close(context.Background()))
 }
 
-// TestBackupBodies: every backup has the bodies that its databases refer to, each is sent once, and those that no backup needs any more
-// are deleted.
+// TestBackupBodies checks that every backup contains its databases' bodies, that each body is sent once, and that
+// unneeded bodies are deleted.
 func TestBackupBodies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testdb.MemoryFolder(t), nil)
@@ -464,7 +464,7 @@ func TestBackupBodies(t *testing.T) {
 		current[fmt.Sprint("body-", round)] = strings.Repeat(fmt.Sprint("content ", round), 100)
 		delete(current, fmt.Sprint("body-", round-2))
 		now.Advance(time.Hour)
-		if round%4 == 3 { // an interrupted one
+		if round%4 == 3 { // interrupted
 			b.opts.Fault = func(at string) error {
 				if at == "publish" {
 					return errTarget
@@ -492,12 +492,11 @@ func TestBackupBodies(t *testing.T) {
 	}
 	objects, err := b.target.List(t.Context(), bodiesAll)
 	w.must(err)
-	if len(objects) > 6 { // of the two backups, and of those whose end was noted last
+	if len(objects) > 6 { // from the two backups and the most recently unreferenced bodies
 		t.Errorf("%d bodies remain: %v", len(objects), objects)
 	}
 }
 
-// checkBodies checks that a backup has bodies.
 func (b *backups) checkBodies(p Point, want map[string]string) {
 	b.t.Helper()
 	for name, content := range want {
@@ -512,7 +511,7 @@ func (b *backups) checkBodies(p Point, want map[string]string) {
 	}
 }
 
-// counting counts the bodies that are sent.
+// counting counts uploaded bodies.
 type counting struct {
 	Target
 

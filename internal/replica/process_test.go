@@ -20,7 +20,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// childVariable tells this program to be a server or a command instead of a test, and in which folder.
+// childVariable makes the test binary run as a server or command, and contains the mode and folder.
 const childVariable = "REPLICA_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -32,9 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child writes until the process is killed, and prints the number and the time of each write
-// that was acknowledged. A server has a replica; a command opens and closes the file for each
-// write.
+// child writes until the process is killed, and prints each acknowledged write's number and time. A server has a
+// replica; a command opens and closes the file for each write.
 func child(what, root string) error {
 	path := filepath.Join(root, "one.db")
 	if what == "command" {
@@ -75,7 +74,6 @@ func child(what, root string) error {
 	}
 }
 
-// writeRow writes the next row of a writer and prints that it is acknowledged.
 func writeRow(db *sqlitedb.DB, writer string, n int) error {
 	life := os.Getpid()
 	err := db.Write(context.Background(), "row", func(c *sqlite.Conn) error {
@@ -95,7 +93,6 @@ func createRows(c *sqlite.Conn) error {
 	return sqlitedb.Exec(c, `CREATE TABLE IF NOT EXISTS r (life INTEGER, writer TEXT, n INTEGER, body BLOB)`)
 }
 
-// row is an acknowledged write.
 type row struct {
 	life   int
 	writer string
@@ -103,9 +100,8 @@ type row struct {
 	at     int64
 }
 
-// TestKilledProcesses: in each round a server with a replica and commands on the same file are
-// killed with SIGKILL. The newest restore point has every write that was acknowledged before
-// its time, and no writer has a gap.
+// TestKilledProcesses repeatedly kills a server with a replica and commands on the same file. The newest restore point
+// contains every write acknowledged before its time, without gaps.
 func TestKilledProcesses(t *testing.T) {
 	t.Parallel()
 	root := testdb.MemoryFolder(t)
@@ -141,7 +137,7 @@ func TestKilledProcesses(t *testing.T) {
 	}
 }
 
-// runAndKill runs processes for a while, kills them, and returns the acknowledged writes.
+// runAndKill returns the acknowledged writes.
 func runAndKill(t *testing.T, root string, d time.Duration, processes ...string) (rows []row) {
 	t.Helper()
 	var mu sync.Mutex
@@ -169,7 +165,7 @@ func runAndKill(t *testing.T, root string, d time.Duration, processes ...string)
 					mu.Unlock()
 				}
 			}
-			_ = cmd.Wait() // it was killed
+			_ = cmd.Wait() // killed
 			if problem.Len() > 0 {
 				t.Errorf("%s: %s", what, problem.String())
 			}

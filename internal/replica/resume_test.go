@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestResume: a server that was stopped goes on with the series of files of before, and sends only what
-// differs. After a kill, and with an older copy of the data folder, another series begins.
+// TestResume checks that a restarted server continues its series and sends only differing pages. After a kill, or with
+// an older copy of the data folder, a new series begins.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.TempDir(), nil)

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// history makes the objects of a replica, as maintain and ship do, over days.
+// history makes a replica's objects, as maintain and ship do, over several days.
 type history struct {
 	names  []string
 	points map[string]Point
@@ -19,7 +19,7 @@ type history struct {
 	now    time.Time
 	number uint64
 
-	started int // runs
+	started int // number of runs
 }
 
 func newHistory(now time.Time) *history {
@@ -47,9 +47,8 @@ func (h *history) publish() {
 	h.names = append(h.names, pointName(p))
 }
 
-// TestRetention: after each deletion, even if it is the last one before a crash, all points that remain can be
-// restored, and the newest one and those of the last hour remain. The number of objects
-// has a limit.
+// TestRetention checks after each deletion, even the last before a crash, that all remaining points can be restored,
+// including the newest and those of the last hour. The number of objects is limited.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -90,7 +89,7 @@ func TestRetention(t *testing.T) {
 	})
 }
 
-// tidy deletes one object after the other.
+// tidy deletes objects in sequence.
 func (h *history) tidy(rt *rapid.T) {
 	rule := retention{now: h.now, keep: 7 * 24 * time.Hour, fine: fine, every: mergeEvery}
 	newest := h.number
@@ -123,7 +122,7 @@ func (h *history) tidy(rt *rapid.T) {
 	if again := unneeded(h.names, h.points, current{runs: h.runs}, rule); len(again) > 0 {
 		rt.Fatalf("a second run deletes %v", again)
 	}
-	// What was sent after the last point must remain.
+	// Objects sent after the last point must remain.
 	for database, run := range h.runs {
 		if _, err := filesOf(h.names)[database+"/"+run].cover(h.txid[database]); err != nil {
 			rt.Fatalf("%s: %v", database, err)
@@ -153,8 +152,8 @@ func without(names []string, name string) (rest []string) {
 	return rest
 }
 
-// TestRetentionSizes: hours with a point each second become 3,600 points and one for each five
-// minutes, and as many files.
+// TestRetentionSizes checks that with a point per second, the first hour keeps 3,600 points and later hours one per
+// five minutes, with as many files.
 func TestRetentionSizes(t *testing.T) {
 	t.Parallel()
 	h := newHistory(time.Unix(1_700_000_000, 0).Truncate(mergeEvery))

@@ -8,12 +8,11 @@ import (
 	"testing"
 )
 
-// large writes 2 MB into the WAL, half of them into the index.
 const large = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10)
 	INSERT OR REPLACE INTO t (id, body) SELECT i, zeroblob(100000 + ?1) FROM n`
 
-// TestFullDisk: when the disk with the data folder is nearly full, waiting files are dropped, and the writer checkpoints the database
-// itself. When there is place again, a new series begins.
+// TestFullDisk checks that on a nearly full data disk, waiting files are dropped and the writer checkpoints. Once
+// there is space again, a new series begins.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	free := 1e12
@@ -24,7 +23,7 @@ func TestFullDisk(t *testing.T) {
 	w.must(w.capture())
 	w.must(w.ship())
 	w.must(w.exec(names[0], insert, 30, 3000))
-	w.must(w.capture()) // it waits
+	w.must(w.capture()) // the file waits for the target
 	free = 1e6
 	if err := w.r.capture(t.Context()); err == nil || !strings.Contains(err.Error(), "too little disk space") {
 		t.Errorf("capture on a full disk: %v", err)
@@ -51,7 +50,7 @@ func TestFullDisk(t *testing.T) {
 	w.close()
 }
 
-// TestFailingSpool: a spool that cannot be written does not keep the WAL from being checkpointed.
+// TestFailingSpool checks that an unwritable spool does not prevent WAL checkpoints.
 func TestFailingSpool(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testdb.MemoryFolder(t), nil)

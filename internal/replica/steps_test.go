@@ -19,8 +19,8 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// TestCrashAtEachStep: the server is killed at each step in turn. What was published before and after the
-// next start can be restored. In make test it is a quarter of the steps, others each time.
+// TestCrashAtEachStep kills the server at each step in turn. Points published before and after the next start can be
+// restored. `make test` tries a quarter of the steps, each time others.
 func TestCrashAtEachStep(t *testing.T) {
 	t.Parallel()
 	var crashed []string
@@ -45,7 +45,7 @@ func TestCrashAtEachStep(t *testing.T) {
 	t.Logf("crashed at %d steps", len(crashed))
 }
 
-// crashAt kills a server at a step, and returns its name; "" if there are fewer.
+// crashAt returns the step's name, or "" if there are fewer steps.
 func crashAt(t *testing.T, at int) (name string) {
 	t.Helper()
 	w := newToyWorld(t, testdb.MemoryFolder(t), func(o *Options) { o.Keep = time.Hour })
@@ -55,11 +55,11 @@ func crashAt(t *testing.T, at int) (name string) {
 			name = point
 		}
 		if name != "" {
-			return errors.New("killed") // nothing happens afterwards
+			return errors.New("killed") // later steps do nothing
 		}
 		return nil
 	}
-	random := rand.NewChaCha8([32]byte{}) // the same each time, so that the steps are the same
+	random := rand.NewChaCha8([32]byte{}) // a fixed seed, so that the steps are always the same
 	for i := range 4 {
 		for _, file := range names {
 			for range 8 {
@@ -70,7 +70,7 @@ func crashAt(t *testing.T, at int) (name string) {
 		}
 		w.toys.put([]byte("toy"))
 		w.clock.Advance(time.Duration(i) * 30 * time.Minute)
-		// The points are checked after the crash.
+		// Errors are expected; the points are checked after the crash.
 		if w.capture() != nil || w.upload() != nil || w.r.ship(t.Context()) != nil || w.r.maintain(t.Context()) != nil || w.r.bodies.reconcile(t.Context()) != nil {
 			break
 		}
@@ -86,7 +86,6 @@ func crashAt(t *testing.T, at int) (name string) {
 	return name
 }
 
-// distant is a target with a delay.
 type distant struct {
 	Target
 	delay time.Duration
@@ -97,8 +96,8 @@ func (d distant) Put(ctx context.Context, name string, body io.Reader) error {
 	return d.Target.Put(ctx, name, body)
 }
 
-// BenchmarkLag measures for how long a write may be missing in the last restore point, with 100
-// writes a second and a target 50 ms away.
+// BenchmarkLag measures how long a write may be missing from the last restore point, with 100 writes a second and a
+// target 50 ms away.
 func BenchmarkLag(b *testing.B) {
 	root := b.TempDir()
 	l := newLoad(b, root)
@@ -129,15 +128,14 @@ func BenchmarkLag(b *testing.B) {
 	b.ReportMetric(lags[len(lags)-1], "max-s")
 }
 
-// TestForeignRestart: another process writes, checkpoints and begins the WAL again, just before
-// the replica would do so. The first salt then is larger by one, as after a restart by the replica,
-// but a frame was lost.
+// TestForeignRestart lets another process write, checkpoint and restart the WAL just before the replica would. The
+// first salt then grows by 1, as after the replica's own restart, but a frame is lost.
 func TestForeignRestart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.TempDir(), nil)
 	t.Cleanup(w.close)
 	s := w.r.sources[0]
-	s.least = 1 << 30 // no snapshot instead
+	s.least = 1 << 30 // so that no snapshot is made instead
 	w.must(w.capture())
 	w.must(w.exec(s.name, insert, 100, 3000))
 	calls := 0
@@ -146,7 +144,7 @@ func TestForeignRestart(t *testing.T) {
 			return nil
 		}
 		switch calls++; calls {
-		case 1: // so that the replica has something to capture while the writer pauses
+		case 1: // gives the replica a change to capture while the writer pauses
 			return w.exec(s.name, insert, 1, 100)
 		case 2:
 			w.must(s.follow.Release())
@@ -184,7 +182,7 @@ func TestForeignRestart(t *testing.T) {
 	}
 }
 
-// TestFailedComparison: a comparison of all pages that fails, such as on a full disk, loses nothing.
+// TestFailedComparison checks that a failed comparison of all pages, e.g. on a full disk, loses nothing.
 func TestFailedComparison(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.TempDir(), nil)

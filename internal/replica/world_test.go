@@ -23,23 +23,23 @@ import (
 
 var discard = slog.New(slog.DiscardHandler)
 
-// world is a server with databases and a replica, as tests see it.
+// world is a server with databases and a replica.
 type world struct {
 	t      testing.TB
 	root   string
-	folder string // of the databases
+	folder string // database folder
 	lives  int
 	dbs    map[string]*sqlitedb.DB
 	target *faultyTarget
 	clock  *clock.Manual
 	r      *Replica
-	toys   *toys // bodies of a service; nil: none
+	toys   *toys // nil without bodies
 	edit   func(*Options)
 	fault  func(string) error
 
-	states  map[Place]string // what the database was at each captured place
+	states  map[Place]string // the database's content at each captured place
 	checked map[string]bool  // restore points
-	same    map[Place]bool   // that were restored since an object was deleted or merged
+	same    map[Place]bool   // restored since an object was deleted or merged
 	stats   struct{ restored, gaps, restarts, runs int }
 }
 
@@ -51,7 +51,7 @@ func newWorld(t testing.TB, root string, edit func(*Options)) *world {
 	return w
 }
 
-// newToyWorld is newWorld with the bodies of a service.
+// newToyWorld is like newWorld, but with a service's bodies.
 func newToyWorld(t testing.TB, root string, edit func(*Options)) *world {
 	w := makeWorld(t, root, edit)
 	w.toys = newToys(w)
@@ -84,7 +84,6 @@ func (w *world) must(err error) {
 	}
 }
 
-// open opens the databases and their replica.
 func (w *world) open() {
 	w.t.Helper()
 	for _, name := range names {
@@ -122,7 +121,7 @@ func (w *world) open() {
 
 func (w *world) path(name string) string { return filepath.Join(w.folder, name) }
 
-// shutDown stops the replica and the databases as a server does.
+// shutDown stops the replica and the databases like a server.
 func (w *world) shutDown() {
 	w.t.Helper()
 	if w.toys != nil {
@@ -148,7 +147,7 @@ func (w *world) close() {
 	}
 }
 
-// goBack continues with a copy of the folder that was made when the server was stopped.
+// goBack continues with a copy of the folder from while the server was stopped.
 func (w *world) goBack(copied string) {
 	w.t.Helper()
 	w.shutDown()
@@ -158,8 +157,7 @@ func (w *world) goBack(copied string) {
 	w.open()
 }
 
-// forgetUnsent forgets places of which the target has no file: the copy may use their
-// numbers again.
+// forgetUnsent forgets places without a file in the target: the copy may reuse their numbers.
 func (w *world) forgetUnsent() {
 	files := filesOf(w.objects())
 	for place := range w.states {
@@ -175,11 +173,11 @@ func (w *world) forgetUnsent() {
 	}
 }
 
-// kill continues with what is on the disk, as after a process that was killed.
+// kill continues with the files on disk, as after a killed process.
 func (w *world) kill() {
 	w.t.Helper()
 	if w.toys != nil {
-		w.toys.open = nil // the process that would commit them is gone
+		w.toys.open = nil // no process will commit them
 	}
 	before := w.folder
 	w.folder = w.newFolder()
@@ -197,7 +195,7 @@ func (w *world) kill() {
 	w.open()
 }
 
-// other opens a connection as another process does.
+// other opens a connection like another process.
 func (w *world) other(name string, fn func(c *sqlite.Conn) error) error {
 	w.t.Helper()
 	c, err := sqlite.OpenConn(w.path(name), sqlite.OpenReadWrite)
@@ -208,14 +206,13 @@ func (w *world) other(name string, fn func(c *sqlite.Conn) error) error {
 	return err
 }
 
-// capture captures, and notes what the databases are.
+// capture also records the databases' contents.
 func (w *world) capture() error {
 	err := w.r.capture(context.Background())
 	w.note()
 	return err
 }
 
-// note notes what the databases are at the places that were captured.
 func (w *world) note() {
 	for _, s := range w.r.sources {
 		state, _ := s.pending()
@@ -226,7 +223,7 @@ func (w *world) note() {
 	}
 }
 
-// ship ships, and checks every new restore point.
+// ship also checks every new restore point.
 func (w *world) ship() error {
 	w.t.Helper()
 	err := w.r.ship(context.Background())
@@ -234,14 +231,13 @@ func (w *world) ship() error {
 	return err
 }
 
-// checkAgain restores every point.
 func (w *world) checkAgain() {
 	w.t.Helper()
 	w.checked, w.same = map[string]bool{}, map[Place]bool{}
 	w.check()
 }
 
-// check restores every point that was not checked yet.
+// check restores every unchecked point.
 func (w *world) check() {
 	w.t.Helper()
 	points, err := listPoints(context.Background(), w.target.Target)
@@ -286,7 +282,6 @@ func (w *world) restoreAndCompare(listed listedPoint) {
 	}
 }
 
-// dump returns the content of a database.
 func (w *world) dump(name string) (text string) {
 	w.t.Helper()
 	w.must(w.dbs[name].Read(context.Background(), "dump", func(c *sqlite.Conn) (err error) {
@@ -310,7 +305,6 @@ func dumpFile(t testing.TB, path string) string {
 	return text
 }
 
-// dump returns the schema and all rows of all tables.
 func dump(c *sqlite.Conn) (string, error) {
 	var text bytes.Buffer
 	var tables []string
@@ -337,16 +331,14 @@ func dump(c *sqlite.Conn) (string, error) {
 	return text.String(), nil
 }
 
-// modes of a target.
 const (
 	targetWorks = iota
 	targetFails
-	targetLosesResponse // does what it is asked, and fails
+	targetLosesResponse // performs the operation, but returns an error
 	targetHangs
-	targetIsFull // refuses what is written, after half of it
+	targetIsFull // refuses a write halfway
 )
 
-// faultyTarget is a target with a mode.
 type faultyTarget struct {
 	Target
 
@@ -362,7 +354,7 @@ func (f *faultyTarget) set(mode int) {
 	f.mode = mode
 }
 
-// begin returns the mode, and the error of a target that fails or hangs.
+// begin returns an error if the target fails or hangs.
 func (f *faultyTarget) begin(ctx context.Context) (mode int, err error) {
 	f.mu.Lock()
 	mode = f.mode
@@ -392,7 +384,7 @@ func (f *faultyTarget) Put(ctx context.Context, name string, body io.Reader) err
 	return err
 }
 
-// hang waits for the timeout of the caller, at most 10 ms.
+// hang waits for the caller's timeout, at most 10 ms.
 func hang(ctx context.Context) error {
 	clock.Sleep(ctx, 10*time.Millisecond)
 	return context.DeadlineExceeded
@@ -412,16 +404,14 @@ func (f *faultyTarget) Walk(ctx context.Context, prefix string, fn func(string) 
 	return f.Target.Walk(ctx, prefix, fn)
 }
 
-// exec runs a statement through the writer.
 func (w *world) exec(name, sql string, args ...any) error {
 	return w.dbs[name].Write(context.Background(), "exec", func(c *sqlite.Conn) error { return sqlitedb.Exec(c, sql, args...) })
 }
 
-// insert adds rows with random bodies of up to size bytes.
 const insert = `INSERT OR REPLACE INTO t (id, body)
 	WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1) SELECT abs(random() % 5000), randomblob(1 + abs(random() % ?2)) FROM n`
 
-// maintain maintains the target, and checks that all points that remain can still be restored.
+// maintain also checks that all remaining points can be restored.
 func (w *world) maintain() {
 	w.t.Helper()
 	before := len(w.objects())

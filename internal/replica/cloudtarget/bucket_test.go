@@ -25,7 +25,7 @@ import (
 	"holdfast/internal/replica/cloudtarget"
 )
 
-// targets are all targets, with one of a server if TEST_NODE_URL is its URL.
+// targets returns all targets, including an S3 server if TEST_NODE_URL is set.
 func targets(t *testing.T) map[string]replica.Target {
 	t.Helper()
 	open := func(address string) replica.Target {
@@ -50,7 +50,6 @@ func targets(t *testing.T) map[string]replica.Target {
 	return all
 }
 
-// failing reads some bytes and then fails.
 type failing struct{ left int }
 
 var errRead = errors.New("the source fails")
@@ -64,7 +63,6 @@ func (f *failing) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestTargets: every target does what the interface says.
 func TestTargets(t *testing.T) {
 	t.Parallel()
 	for name, target := range targets(t) {
@@ -90,7 +88,7 @@ func checkPut(t *testing.T, target replica.Target) {
 	for _, size := range []int{0, 1, 64 << 10, 1 << 20, 1<<20 + 1, 12 << 20} {
 		content := make([]byte, size)
 		_, _ = rand.Read(content)
-		for range 2 { // it may exist
+		for range 2 { // the object may already exist
 			if err := target.Put(t.Context(), "files/a/1", bytes.NewReader(content)); err != nil {
 				t.Fatalf("put %d bytes: %v", size, err)
 			}
@@ -101,7 +99,7 @@ func checkPut(t *testing.T, target replica.Target) {
 	}
 }
 
-// checkFailedPut checks that a Put that fails neither makes an object nor replaces one.
+// checkFailedPut checks that a failed Put neither creates nor replaces an object.
 func checkFailedPut(t *testing.T, target replica.Target) {
 	t.Helper()
 	before, _ := read(t.Context(), target, "files/a/1")
@@ -160,7 +158,6 @@ func read(ctx context.Context, target replica.Target, name string) ([]byte, erro
 	return io.ReadAll(r)
 }
 
-// TestReplica: a database is restored from every target.
 func TestReplica(t *testing.T) {
 	t.Parallel()
 	for name, target := range targets(t) {

@@ -20,7 +20,7 @@ func TestCheck(t *testing.T) {
 	recipients := []string{key.Recipient().String()}
 	for _, c := range []struct {
 		s    Settings
-		want string // part of the problem, or "" if there is no problem
+		want string // part of the problem, or ""
 	}{
 		{Settings{}, ""},
 		{Settings{URL: "s3://bucket?prefix=a/", Recipients: recipients}, ""},
@@ -72,7 +72,7 @@ func TestIdentities(t *testing.T) {
 	}
 }
 
-// A server keeps its ID, and another data folder has another one.
+// TestServerID checks that a server keeps its ID, and that each data folder gets a different ID.
 func TestServerID(t *testing.T) {
 	t.Parallel()
 	data, other := t.TempDir(), t.TempDir()
