@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// If the system has no certificate authorities, the binary uses its own. The test needs
-// another process, because a process loads them once.
+// TestCertificateAuthorities checks that the binary uses its own certificate authorities if the system has none. It
+// starts another process, because a process loads them only once.
 func TestCertificateAuthorities(t *testing.T) {
 	t.Parallel()
 	const child = "CERTIFICATE_AUTHORITIES_OF_THIS_PROCESS"

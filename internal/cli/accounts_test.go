@@ -10,8 +10,8 @@ import (
 	"holdfast/internal/app"
 )
 
-// An invalid account ID is a usage error, an unknown account is an error, and every
-// command prints what it did.
+// TestAccountCommands checks that an invalid account ID is a usage error, that an unknown account is an error, and
+// that every command prints its result.
 func TestAccountCommands(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -53,7 +53,7 @@ func TestAccountCommands(t *testing.T) {
 	}
 }
 
-// For a database_url with an unsupported scheme, check names the supported ones.
+// TestCheckOfUnsupportedEngine checks that the error lists the supported schemes.
 func TestCheckOfUnsupportedEngine(t *testing.T) {
 	t.Parallel()
 	status, out, _ := run(t, []string{

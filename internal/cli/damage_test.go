@@ -22,7 +22,7 @@ func wrongLine(out, what string) string {
 	return regexp.MustCompile(`(?m)^WRONG +` + regexp.QuoteMeta(what) + ` .*(\n +fix: .*)?`).FindString(out)
 }
 
-// migrated returns the environment of a data folder with all databases, which no server uses.
+// migrated returns the environment for a new data folder with all databases.
 func migrated(t *testing.T, vars ...string) (data string, env []string) {
 	t.Helper()
 	data = filepath.Join(t.TempDir(), "data")
@@ -33,7 +33,7 @@ func migrated(t *testing.T, vars ...string) (data string, env []string) {
 	return data, env
 }
 
-// secrets are all secrets of the server, so that a command needs no secrets file.
+// secrets returns all secrets of the server, so that commands need no secrets file.
 func secrets() []string {
 	return []string{
 		"HOLDFAST_SERVER__MASTER_SECRET=" + strings.Repeat("m", 32), "HOLDFAST_SERVER__ADMIN_TOKEN=" + strings.Repeat("a", 32),
@@ -43,7 +43,6 @@ func secrets() []string {
 	}
 }
 
-// overwrite writes junk over a page of a SQLite file.
 func overwrite(t *testing.T, path string, page int64) {
 	t.Helper()
 	const size = 4096
@@ -59,11 +58,10 @@ func overwrite(t *testing.T, path string, page int64) {
 	}
 }
 
-// embedded are the services with a database in the data folder.
 var embedded = []string{"syncstorage", "tokenserver", "extstorage", "buckets", "guest"}
 
-// TestDamageIsFound: check --deep and backup verify report a damaged page in the database of each
-// service, with a bounded line, and nothing about the others.
+// TestDamageIsFound checks that check --deep and backup verify report a damaged page in each service's database, with
+// a bounded line, and nothing about other services.
 func TestDamageIsFound(t *testing.T) {
 	t.Parallel()
 	data, env := migrated(t)
@@ -96,7 +94,7 @@ func TestDamageIsFound(t *testing.T) {
 	}
 }
 
-// newBackup returns the folder of a backup of a server on PostgreSQL.
+// newBackup returns a backup's folder. The server uses PostgreSQL.
 func newBackup(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -106,7 +104,7 @@ func newBackup(t *testing.T) string {
 	return dir
 }
 
-// TestVerifyOfOtherFolders: a folder without a backup, an interrupted one, and broken secrets.
+// TestVerifyOfOtherFolders verifies a folder without a backup, an interrupted backup, and damaged secrets.
 func TestVerifyOfOtherFolders(t *testing.T) {
 	t.Parallel()
 	if status, _, errs := run(t, nil, "backup", "verify", filepath.Join(t.TempDir(), "none")); status != 1 || !strings.Contains(errs, "no such file or directory") {
@@ -138,8 +136,8 @@ func TestVerifyOfOtherFolders(t *testing.T) {
 	}
 }
 
-// TestCheckWithoutSecretsKeepsKeys: a secrets file that cannot be read is no reason to revoke access
-// keys, and neither is a missing one.
+// TestCheckWithoutSecretsKeepsKeys checks that an unreadable or missing secrets file is not reported as a reason to
+// revoke access keys.
 func TestCheckWithoutSecretsKeepsKeys(t *testing.T) {
 	t.Parallel()
 	data, env := migrated(t)
@@ -164,7 +162,7 @@ func TestCheckWithoutSecretsKeepsKeys(t *testing.T) {
 	}
 }
 
-// TestBackupIntoData: a backup in the data folder is refused by every path that leads there.
+// TestBackupIntoData checks that every path to the data folder is refused for backups.
 func TestBackupIntoData(t *testing.T) {
 	t.Parallel()
 	data, env := migrated(t)
@@ -192,7 +190,6 @@ func TestBackupIntoData(t *testing.T) {
 	}
 }
 
-// files returns the names in a folder.
 func files(t *testing.T, dir string) string {
 	t.Helper()
 	all, err := os.ReadDir(dir)
@@ -202,8 +199,8 @@ func files(t *testing.T, dir string) string {
 	return fmt.Sprint(all)
 }
 
-// TestCommandsOfOneService: commands of buckets, extension storage and guests do not ask for the database
-// of another service.
+// TestCommandsOfOneService checks that commands for buckets, extension storage and guests do not open other services'
+// databases.
 func TestCommandsOfOneService(t *testing.T) {
 	t.Parallel()
 	data, env := migrated(t)
@@ -239,7 +236,7 @@ func TestCommandsOfOneService(t *testing.T) {
 	}
 }
 
-// TestNodeAddAsks: a node is added only if a server answers at its URL, or with --no-check.
+// TestNodeAddAsks checks that a node is added only if a server answers at its URL, or with --no-check.
 func TestNodeAddAsks(t *testing.T) {
 	t.Parallel()
 	_, env := migrated(t)
@@ -268,14 +265,14 @@ func TestNodeAddAsks(t *testing.T) {
 			t.Errorf("%s: exit status %d\n%s%s", tc.typed, status, out, errs)
 		}
 	}
-	_, out, _ := run(t, env, "sync", "node", "list") // the former spelling
+	_, out, _ := run(t, env, "sync", "node", "list") // former spelling
 	if n := strings.Count(out, "\n"); n < 3 || strings.Contains(out, s.URL+"\n") {
 		t.Errorf("the list is\n%s", out)
 	}
 }
 
-// TestCheckWithoutInternet: an accounts server that cannot be reached is a warning while nobody has signed
-// in, and an error afterwards.
+// TestCheckWithoutInternet checks that an unreachable accounts server is a warning before the first sign-in, and an
+// error afterwards.
 func TestCheckWithoutInternet(t *testing.T) {
 	t.Parallel()
 	data, env := migrated(t, "HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL=http://127.0.0.1:1")
@@ -297,8 +294,7 @@ func TestCheckWithoutInternet(t *testing.T) {
 	}
 }
 
-// TestCommandsShowDisguisedNames: commands show names with characters that change the text around them
-// as escapes.
+// TestCommandsShowDisguisedNames checks that commands escape characters that alter the text around them.
 func TestCommandsShowDisguisedNames(t *testing.T) {
 	t.Parallel()
 	const name, shown = "photo\u202egpj\a\x1b[31m", `photo\u202egpj\u0007\u001b[31m`
@@ -325,8 +321,8 @@ func TestCommandsShowDisguisedNames(t *testing.T) {
 	}
 }
 
-// TestCommandsPrintByPrinter walks the source of all commands: what they print to the standard output is a
-// constant, goes through the functions that escape names, or is meant for programs.
+// TestCommandsPrintByPrinter checks in the source that all commands print only constants, escaped names, or output for
+// programs.
 func TestCommandsPrintByPrinter(t *testing.T) {
 	t.Parallel()
 	direct := regexp.MustCompile(`fmt\.Fprintf?\((c|sh|l|s)\.(env\.)?Stdout, .*%|tabwriter\.NewWriter`)

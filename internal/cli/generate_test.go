@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/cli"
 )
 
-// run runs holdfast with an environment and returns its exit status and output.
 func run(t *testing.T, environ []string, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -32,13 +31,13 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%s: exit status %d, %s, want a script with %q", shell, status, errs, want)
 		}
 	}
-	// The scripts run this command while a line is typed.
+	// Completion scripts run this command while the user types.
 	if _, out, _ := run(t, nil, "__complete", "sync", "user", "li"); !strings.HasPrefix(out, "list\t") {
 		t.Errorf("completing `sync user li` gives %q", out)
 	}
 }
 
-// Manual pages are reproducible: they depend only on the source.
+// TestMan checks that manual pages are reproducible.
 func TestMan(t *testing.T) {
 	t.Parallel()
 	dirs := []string{filepath.Join(t.TempDir(), "share", "man1"), t.TempDir()}

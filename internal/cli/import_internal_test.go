@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/importing"
 )
 
-// problemSource is a source that only has problems.
 type problemSource struct {
 	service.Source
 	all []service.Problem
@@ -26,8 +25,8 @@ func (s problemSource) Problems(_ context.Context, report func(service.Problem))
 	return nil
 }
 
-// TestLongListsOfImport: an import prints a few rows of each kind and writes all of them to a file.
-// Kinds that need action come last.
+// TestLongListsOfImport checks that an import prints a few rows of each kind and writes all of them to a file. Kinds
+// that need action come last.
 func TestLongListsOfImport(t *testing.T) {
 	t.Parallel()
 	source := problemSource{}
@@ -55,7 +54,7 @@ func TestLongListsOfImport(t *testing.T) {
 		t.Errorf("the file has %q, %v", text, err)
 	}
 
-	// A short list is not written to a file; --list "" writes none.
+	// A short list is not written to a file; --list "" writes no file.
 	m.Parts[0].Source = problemSource{all: source.all[:2]}
 	if _, err := c.problems(t.Context(), m, list); err != nil {
 		t.Fatal(err)

@@ -17,12 +17,11 @@ const (
 	install = "c7b0d2e4-6f18-4a59-9d03-1e5f8a2b4c6d"
 )
 
-// A wrong command line ends with status 2. The error quotes what was typed and names the
-// help to read.
+// TestWrongCommandLines checks for status 2, and for errors that quote the typed text and name the relevant help.
 func TestWrongCommandLines(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ typed, says, help string }{
-		// Commands that do not exist.
+		// Unknown commands.
 		{"bogus", `holdfast: unknown command "bogus"`, "holdfast"},
 		{"bogus --foo", `holdfast: unknown command "bogus"`, "holdfast"},
 		{"srve", `unknown command "srve"; did you mean "serve"?`, "holdfast"},
@@ -112,7 +111,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// A command that only has subcommands prints its help.
+// TestHelp checks that a command with only subcommands prints its help.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, of := range []string{"", "sync", "tokenserver", "tokenserver accounts", "tokenserver nodes", "ext", "ext installs", "ext dead-letters", "config"} {
@@ -133,10 +132,10 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// synopsis matches the words of a command, and perhaps some more, in its manual page.
+// synopsis matches the command words in a manual page, and possibly more.
 var synopsis = regexp.MustCompile(`(?m)^\\fBholdfast((?: [a-z][a-z0-9-]*)*)`)
 
-// commands lists all commands, from their manual pages.
+// commands lists all commands from their manual pages.
 func commands(t *testing.T) (all []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -165,8 +164,8 @@ func commands(t *testing.T) (all []string) {
 	return all
 }
 
-// Every command and flag has a help text with short lines, refuses too many arguments,
-// and has valid examples.
+// TestEveryCommand checks that every command and flag has a short help text, refuses too many arguments, and has valid
+// examples.
 func TestEveryCommand(t *testing.T) {
 	t.Parallel()
 	all := commands(t)
@@ -203,8 +202,8 @@ func TestEveryCommand(t *testing.T) {
 	}
 }
 
-// testExample runs an example with an invalid configuration. A command that reads the
-// configuration reports that; others succeed.
+// testExample runs an example with an invalid configuration. Commands that read the configuration report that; others
+// succeed.
 func testExample(t *testing.T, of, line string) {
 	t.Helper()
 	typed, _, _ := strings.Cut(strings.TrimSpace(line), " #")
@@ -231,7 +230,6 @@ func testExample(t *testing.T, of, line string) {
 	}
 }
 
-// Environment variables set global flags, and typed flags override them.
 func TestEnvironmentOfFlags(t *testing.T) {
 	t.Parallel()
 	environ := []string{"HOLDFAST_CONFIG=/none/of-environment.toml"}
@@ -243,7 +241,7 @@ func TestEnvironmentOfFlags(t *testing.T) {
 	}
 }
 
-// Configuration errors name each setting as it was set.
+// TestInvalidConfiguration checks that errors name each setting as it was set.
 func TestInvalidConfiguration(t *testing.T) {
 	t.Parallel()
 	status, _, errs := run(t, []string{"HOLDFAST_SERVER_LISTEN=:1", "HOLDFAST_SERVER__QUEUE_WAIT=2"}, "serve", "--listen", "8000", "--data", t.TempDir())
@@ -256,7 +254,7 @@ func TestInvalidConfiguration(t *testing.T) {
 	}
 }
 
-// An interrupted command ends without printing its usage.
+// TestInterrupted checks that an interrupted command does not print its usage.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -109,7 +109,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestSubjects: several inputs name a thing, of which some may be flags of the command and some are numbers.
+// TestSubjects checks things named by several inputs, including command flags and numbers.
 func TestSubjects(t *testing.T) {
 	t.Parallel()
 	type brick struct {
@@ -141,7 +141,7 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
-// TestPages: a list is read in pages, until one of them is not full.
+// TestPages checks that a list is read in pages until a page is not full.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	type brick struct {
@@ -191,7 +191,7 @@ type weight int
 
 func (w weight) String() string { return fmt.Sprintf("%d kg", int(w)) }
 
-// TestRead: a read has facts, and texts with line breaks.
+// TestRead checks facts, and texts with line breaks.
 func TestRead(t *testing.T) {
 	t.Parallel()
 	type detail struct {
@@ -219,7 +219,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestJob: a job reports its progress, and what it did before it failed.
+// TestJob checks progress, and the partial result of a failed job.
 func TestJob(t *testing.T) {
 	t.Parallel()
 	failed := errors.New("failed")
@@ -267,7 +267,7 @@ func (p painted) Notice() string {
 	return fmt.Sprintf("%d walls", p.Walls)
 }
 
-// TestNames: a name is spelled as its place needs it.
+// TestNames checks each place's spelling of a name.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	if got := operate.Camel("revoke-all-dead-letters"); got != "revokeAllDeadLetters" {
@@ -287,7 +287,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A wrong declaration panics, and says what is wrong.
+// TestWrongDeclarations checks that a wrong declaration panics with a reason.
 func TestWrongDeclarations(t *testing.T) {
 	t.Parallel()
 	type (
@@ -356,7 +356,6 @@ func TestWrongDeclarations(t *testing.T) {
 	}
 }
 
-// listOf declares a list of rows.
 func listOf[Out any]() {
 	operate.NewList(operate.About{Path: "walls", Doc: "List"}, func(context.Context, operate.None) ([]Out, error) { return nil, nil })
 }
@@ -380,7 +379,6 @@ type wallColor struct {
 	Color string `flag:"color" doc:"the color"`
 }
 
-// Check has a pointer as its receiver.
 func (in *wallColor) Check() error {
 	if in.Color == "none" {
 		return &operate.InputError{Input: "color", Reason: "expected a color"}
@@ -388,13 +386,13 @@ func (in *wallColor) Check() error {
 	return nil
 }
 
-// bothChecks has no Check: the embedded structs have one each.
+// bothChecks lacks a Check method, because both embedded structs promote theirs.
 type bothChecks struct {
 	wallName
 	wallColor
 }
 
-// allChecks hides the Check of the embedded structs.
+// allChecks hides the Check methods of the embedded structs.
 type allChecks struct {
 	bothChecks
 	Coats int `flag:"coats" doc:"how often" default:"1"`
@@ -410,7 +408,8 @@ func (in allChecks) Check() error {
 	return nil
 }
 
-// TestEmbeddedChecks: the Check of each embedded struct is called, in the order of the fields, and that of the struct itself last.
+// TestEmbeddedChecks checks that Check is called on each embedded struct in field order, and then on the struct
+// itself.
 func TestEmbeddedChecks(t *testing.T) {
 	t.Parallel()
 	about := operate.About{Path: "walls/paint", Doc: "Paint a wall"}

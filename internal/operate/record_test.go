@@ -20,7 +20,7 @@ type recordInput struct {
 	Dry   bool   `flag:"dry-run" doc:"without paint"`
 }
 
-// records declares an operation of each kind, and returns a function that returns what was recorded since its last call.
+// records declares an operation of each kind. take returns the records since its last call.
 func records() (all []operate.Operation, take func() string) {
 	fail := func(in recordInput) error {
 		if in.Wall == "none" {
@@ -57,7 +57,8 @@ type noWriter struct{}
 
 func (noWriter) Write([]byte) (int, error) { return 0, errors.New("the client has left") }
 
-// TestRecorded: each change and each download of a file with secrets is recorded once, with its outcome and without its secrets.
+// TestRecorded checks that each change and each download with secrets is recorded once, with its outcome and without
+// secrets.
 func TestRecorded(t *testing.T) {
 	t.Parallel()
 	all, take := records()
@@ -97,7 +98,7 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// TestRecordedJob: a background job is recorded once, when it is started.
+// TestRecordedJob checks that a background job is recorded once, when it starts.
 func TestRecordedJob(t *testing.T) {
 	t.Parallel()
 	s := newSite()

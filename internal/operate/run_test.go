@@ -31,7 +31,7 @@ type build struct {
 	Pass string `flag:"pass" doc:"what opens the gate" secret:""`
 }
 
-// site is a background job that a test controls: it ends when it gets an error, or when it is stopped.
+// site is a background job that ends when the test sends an error or stops it.
 type site struct {
 	progress chan operate.Progress
 	end      chan error
@@ -39,7 +39,7 @@ type site struct {
 	now      time.Time
 }
 
-// errPanic lets the job panic.
+// errPanic makes the job panic.
 var errPanic = errors.New("panic")
 
 func newSite() *site {
@@ -68,7 +68,7 @@ func (s *site) begin(t *testing.T) *operate.Runs {
 	return runs
 }
 
-// call runs an operation on runs, and returns its JSON.
+// call runs an operation on runs and returns its JSON.
 func (s *site) call(t *testing.T, path, run string) (text string, err error) {
 	t.Helper()
 	at := slices.IndexFunc(s.all, func(o operate.Operation) bool { return o.Path == path })
@@ -80,7 +80,6 @@ func (s *site) call(t *testing.T, path, run string) (text string, err error) {
 	return string(body), err
 }
 
-// await returns the state of the latest run when it has ended.
 func (s *site) await(t *testing.T) operate.Run {
 	t.Helper()
 	for {
@@ -95,7 +94,7 @@ func (s *site) await(t *testing.T) operate.Run {
 	}
 }
 
-// TestRuns: a job runs in the background, one at a time, and says what it does and what it has found.
+// TestRuns checks that only one background job runs at a time, and that it reports its progress and findings.
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	s := newSite()
@@ -158,7 +157,7 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// TestRunEnds: the state says how a job has ended.
+// TestRunEnds checks the state after each kind of end.
 func TestRunEnds(t *testing.T) {
 	t.Parallel()
 	for state, end := range map[operate.RunState]func(*site, *operate.Runs, string){
@@ -201,13 +200,13 @@ func TestRunEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-s.progress
-	runs.End() // it stops the job, and waits for it
+	runs.End() // stops the job and waits for it
 	if run, ok := s.all[0].Latest(); !ok || run.State != operate.Stopped {
 		t.Errorf("the server ends: %+v", run)
 	}
 }
 
-// TestShare: a number that is a part of another one is shown with it, if that one is known.
+// TestShare checks that a number is shown with its known whole.
 func TestShare(t *testing.T) {
 	t.Parallel()
 	type disk struct {

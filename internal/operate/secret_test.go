@@ -15,7 +15,7 @@ type minted struct {
 
 func (minted) Notice() string { return "" }
 
-// TestSecret: only the result of a change has a secret, which names nothing.
+// TestSecret checks that only a change's result may contain a secret, which cannot be a subject.
 func TestSecret(t *testing.T) {
 	t.Parallel()
 	type named struct {
@@ -58,7 +58,7 @@ type box struct {
 	Size  *int64 `json:"size,omitempty" title:"Size"`
 }
 
-// TestWith: a column that an input has to choose is shown with it only, and a value that may be missing is shown as such.
+// TestWith checks that an optional column is shown only if its input is set, and how missing values are shown.
 func TestWith(t *testing.T) {
 	t.Parallel()
 	n := int64(7)

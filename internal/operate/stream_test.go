@@ -24,7 +24,8 @@ func (r read) Notice() string { return "read " + r.Text }
 
 var errCut = errors.New("the connection was cut")
 
-// TestDownload: the file is written after the input was checked. A wrong size or a failing source fails the download.
+// TestDownload checks that the file is written only after validation, and that a wrong size or a failing source fails
+// the download.
 func TestDownload(t *testing.T) {
 	t.Parallel()
 	o := operate.NewDownload(operate.About{Path: "walls/plan", Doc: "Get the plan", Media: "text/plain"}, func(_ context.Context, in plan, p operate.Progress) (operate.File, error) {
@@ -60,13 +61,13 @@ func TestDownload(t *testing.T) {
 	}
 }
 
-// TestUpload: a read error fails the upload even if the operation ignores it.
+// TestUpload checks that a read error fails the upload even if the operation ignores it.
 func TestUpload(t *testing.T) {
 	t.Parallel()
 	begun := 0
 	o := operate.NewUpload(operate.About{Path: "walls/draw", Doc: "Draw", Media: "text/plain", Largest: 8}, func(_ context.Context, _ plan, body operate.Body, _ operate.Progress) (read, error) {
 		begun++
-		text, _ := io.ReadAll(body) // it overlooks errors
+		text, _ := io.ReadAll(body) // ignores errors
 		return read{string(text)}, nil
 	})
 	if !o.Kind.Changes() {
@@ -99,7 +100,7 @@ func TestUpload(t *testing.T) {
 	}
 }
 
-// TestWrongStreams: downloads and uploads need a content type, and other operations must not have one.
+// TestWrongStreams checks that downloads and uploads require a content type, and that other operations refuse it.
 func TestWrongStreams(t *testing.T) {
 	t.Parallel()
 	send := func(context.Context, plan, operate.Progress) (operate.File, error) { return operate.File{}, nil }

@@ -20,7 +20,7 @@ import (
 	"holdfast/internal/clock"
 )
 
-// openBuckets opens the service on a data folder, as a process of its own.
+// openBuckets opens the service on a data folder, like a separate process.
 func openBuckets(t testing.TB, data string) (*Buckets, *servicetest.Server) {
 	t.Helper()
 	return openBucketsAt(t, data, clock.System)
@@ -45,7 +45,6 @@ func openBucketsAt(t testing.TB, data string, now clock.Clock, vars ...string) (
 	return s, o
 }
 
-// text is the body of a test.
 type text struct{ *bytes.Reader }
 
 func (t text) Sums() buckets.Sums {
@@ -55,7 +54,7 @@ func (t text) Sums() buckets.Sums {
 	return buckets.Sums{MD5: sum[:]}
 }
 
-// stored puts an object with a body into a new bucket of the first account.
+// stored puts an object into a new bucket of the first account.
 func (s *Buckets) stored(t *testing.T, body string) (owner buckets.AccountID, b buckets.BucketRef, path string) {
 	t.Helper()
 	a, err := s.opened.Account(t.Context(), firstAccount)
@@ -81,8 +80,8 @@ func (s *Buckets) collect(t *testing.T, want int) {
 	}
 }
 
-// A body that is deleted while another process makes a backup is in the backup, and is
-// removed afterwards.
+// TestHold checks that a backup contains a body deleted by another process meanwhile, and that the body is removed
+// afterwards.
 func TestHold(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -102,7 +101,7 @@ func TestHold(t *testing.T) {
 	if err != nil || len(copied.Lost)+len(copied.Missing) > 0 || len(copied.Names) != 1 {
 		t.Fatalf("%+v, %v", copied, err)
 	}
-	// A backup has bodies as nodes store them, with a checksum after each chunk.
+	// A backup contains bodies as nodes store them, with a checksum after each chunk.
 	if got, err := os.ReadFile(filepath.Join(dir, Name, path)); err != nil || !bytes.HasPrefix(got, []byte("body")) || len(got) == len("body") {
 		t.Errorf("in the backup: %q, %v", got, err)
 	}
@@ -113,7 +112,6 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// A hold lasts as long as its process extends it, and expires afterwards.
 func TestHoldIsExtended(t *testing.T) {
 	t.Parallel()
 	s, o := openBuckets(t, t.TempDir())
@@ -129,7 +127,7 @@ func TestHoldIsExtended(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := until()
-	for until() <= first { // the test has a timeout
+	for until() <= first { // limited by the test's timeout
 		time.Sleep(10 * time.Millisecond)
 	}
 	die()
@@ -151,8 +149,7 @@ func TestHoldIsExtended(t *testing.T) {
 	release()
 }
 
-// A backup has no folder for a node that was removed, and does not say that bodies on it
-// are missing.
+// TestBackupWithoutRemovedNode checks that a backup neither contains a removed node nor reports its bodies as missing.
 func TestBackupWithoutRemovedNode(t *testing.T) {
 	t.Parallel()
 	s, _ := openBuckets(t, t.TempDir())

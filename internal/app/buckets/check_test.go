@@ -9,8 +9,8 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// TestNewNode: a node in a data folder that does not exist yet is no reason for a check to fail, as in
-// the order of the guide for PostgreSQL (migrate, check, serve); one in another folder is.
+// TestNewNode checks that a node in a missing data folder passes the check, as in the guide's order for PostgreSQL
+// (migrate, check, serve), and that a node in another missing folder does not.
 func TestNewNode(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "holdfast-data")
@@ -36,7 +36,6 @@ func TestNewNode(t *testing.T) {
 	}
 }
 
-// TestRemovedNode: a removed node is not said to be used from the next start on, and counts toward no copies.
 func TestRemovedNode(t *testing.T) {
 	t.Parallel()
 	s, _ := openBuckets(t, t.TempDir())

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestIndented: a preview of JSON has a line for each member; other text, and JSON that would become too wide, stays as it is.
+// TestIndented checks that only JSON which does not become too wide is indented.
 func TestIndented(t *testing.T) {
 	t.Parallel()
 	nested := strings.Repeat("[", mostNested+1) + strings.Repeat("]", mostNested+1)

@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/replica"
 )
 
-// moving has an object with everything that clients can store with a body.
+// moving is an object with everything that clients can store with a body.
 type moving struct {
 	*testing.T
 	*chosen
@@ -24,7 +24,6 @@ type moving struct {
 	full buckets.Object
 }
 
-// openMoving stores a body in a bucket "photos" and creates a bucket "archive".
 func openMoving(t *testing.T, body string) *moving {
 	t.Helper()
 	s, _ := openBuckets(t, t.TempDir())
@@ -45,7 +44,6 @@ func openMoving(t *testing.T, body string) *moving {
 	return v
 }
 
-// put stores an object with the body and a CRC32.
 func (v *moving) put(b buckets.BucketRef, name string, o buckets.Object, body string) {
 	v.Helper()
 	o.Name = name
@@ -54,7 +52,6 @@ func (v *moving) put(b buckets.BucketRef, name string, o buckets.Object, body st
 	}
 }
 
-// has checks that a bucket has an object with the body and all metadata.
 func (v *moving) has(b buckets.BucketRef, name string, want buckets.Object) {
 	v.Helper()
 	o, err := v.s.opened.Object(v.Context(), v.account.ID, b.ID, name)
@@ -75,7 +72,7 @@ func (v *moving) gone(b buckets.BucketRef, name string) {
 	}
 }
 
-// TestMove: a move keeps the body and everything stored with it, also after an interruption between the copy and the deletion.
+// TestMove checks that a move keeps the body and its metadata, even if interrupted between the copy and the deletion.
 func TestMove(t *testing.T) {
 	t.Parallel()
 	v := openMoving(t, strings.Repeat("a body ", 1000))
@@ -91,7 +88,7 @@ func TestMove(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.copy(t.Context(), &o, "d", v.m, ""); err != nil { // and then the server stops
+	if _, err := v.copy(t.Context(), &o, "d", v.m, ""); err != nil { // before the server stops
 		t.Fatal(err)
 	}
 	v.has(v.bucket.BucketRef, "c", v.full)
@@ -105,7 +102,8 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// TestMoveConflicts: a target that differs in the body, a tag, a header or anything else is a conflict, and both objects stay.
+// TestMoveConflicts checks that a target with a different body, tag or header is a conflict, and that both objects
+// remain.
 func TestMoveConflicts(t *testing.T) {
 	t.Parallel()
 	v := openMoving(t, "a body")
@@ -136,7 +134,7 @@ func TestMoveConflicts(t *testing.T) {
 	v.has(v.bucket.BucketRef, "k2", v.full)
 }
 
-// whileCopied calls a function after each of the next copies to the bucket "archive", before the original is deleted.
+// whileCopied calls then after each of the next copies to the bucket "archive", before the original is deleted.
 func (v *moving) whileCopied(times int, then func()) {
 	watch := func(body replica.Body) func(kept bool) {
 		if !strings.Contains(body.Name, string(v.m.bucket.ID)) {
@@ -152,8 +150,8 @@ func (v *moving) whileCopied(times int, then func()) {
 	v.s.watcher.Store(&watch)
 }
 
-// TestMoveMeanwhile: whatever changes while an object is copied goes with it: its tags, its other metadata, its body. The copy never
-// replaces an object of somebody else, and an object that changes all the time stays.
+// TestMoveMeanwhile checks that a move includes concurrent changes to tags, metadata and the body. The copy never
+// replaces another client's object, and an object that keeps changing is not moved.
 func TestMoveMeanwhile(t *testing.T) {
 	t.Parallel()
 	v := openMoving(t, "a body")
@@ -210,7 +208,7 @@ func TestMoveMeanwhile(t *testing.T) {
 	v.has(v.m.bucket.BucketRef, "c", v.full)
 }
 
-// TestMoveParts: the repeated move of an object that was uploaded in parts compares the bodies.
+// TestMoveParts checks that the repeated move of a multipart object compares the bodies.
 func TestMoveParts(t *testing.T) {
 	t.Parallel()
 	v := openMoving(t, strings.Repeat("p", buckets.MinPart)+"end")
@@ -251,7 +249,7 @@ func TestMoveParts(t *testing.T) {
 	}
 }
 
-// TestMoveTwice: two operators who move the same objects at once, to the same place or to different places, lose nothing.
+// TestMoveTwice checks that concurrent moves of the same objects, to the same or different targets, lose nothing.
 func TestMoveTwice(t *testing.T) {
 	t.Parallel()
 	v := openMoving(t, "a body")

@@ -14,13 +14,12 @@ import (
 	"holdfast/internal/operate"
 )
 
-// TestDamageIsMarkedAndLost: a read that finds a wrong copy marks it. Without another copy
-// the repair finds that the object is lost; the check and the console name it. After the
-// object was deleted, nothing is said about it.
+// TestDamageIsMarkedAndLost checks that a read marks a damaged copy. Without another copy, the repair considers the
+// object lost, and the check and the console name it until it is deleted.
 func TestDamageIsMarkedAndLost(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	var later atomic.Int64 // on the clock of the service
+	var later atomic.Int64
 	s, _ := openBucketsAt(t, data, func() time.Time { return time.Now().Add(time.Duration(later.Load())) })
 	owner, b, path := s.stored(t, strings.Repeat("a body ", 50_000))
 	file := filepath.Join(data, Name, filepath.FromSlash(path))

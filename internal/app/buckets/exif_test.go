@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// photo returns the beginning of a JPEG whose Exif data have a small picture.
+// photo returns the beginning of a JPEG with an Exif thumbnail.
 func photo(order binary.AppendByteOrder, mark string, orientation uint16, small []byte) []byte {
 	tiff := order.AppendUint32(append([]byte(mark), 0, 0)[:4], 8)
 	copy(tiff[2:], order.AppendUint16(nil, 42))
-	tiff = order.AppendUint16(tiff, 1) // an entry: the orientation
+	tiff = order.AppendUint16(tiff, 1) // one entry: the orientation
 	tiff = order.AppendUint32(order.AppendUint16(order.AppendUint16(tiff, exifOrientation), 3), 1)
 	tiff = append(order.AppendUint16(tiff, orientation), 0, 0)
 	tiff = order.AppendUint32(tiff, uint32(len(tiff)+4))
@@ -22,12 +22,11 @@ func photo(order binary.AppendByteOrder, mark string, orientation uint16, small 
 	}
 	tiff = append(order.AppendUint32(tiff, 0), small...)
 	head := append([]byte{}, jpegStart...)
-	head = append(head, 0xff, 0xe0, 0, 4, 1, 2) // another segment before it
+	head = append(head, 0xff, 0xe0, 0, 4, 1, 2) // an earlier segment
 	head = binary.BigEndian.AppendUint16(append(head, 0xff, exifMarker), uint16(2+len(exifHeader)+len(tiff)))
 	return append(append(append(head, exifHeader...), tiff...), 0xff, 0xdb)
 }
 
-// smallPicture returns a JPEG of 16 by 12 pixels.
 func smallPicture(t testing.TB) []byte {
 	t.Helper()
 	var small bytes.Buffer
@@ -65,7 +64,7 @@ func TestExifThumbnail(t *testing.T) {
 	}
 }
 
-// FuzzExifThumbnail: whatever a client stores, the small picture is a part of it, and begins as a JPEG does.
+// FuzzExifThumbnail checks that a thumbnail is a part of the input and begins like a JPEG.
 func FuzzExifThumbnail(f *testing.F) {
 	small := smallPicture(f)
 	f.Add(photo(binary.LittleEndian, "II", 1, small))

@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// The data folder is relative by default. Its bodies are in it, not in /buckets.
+// TestFolderOfRelativeData checks that bodies are in the data folder, which is relative by default, not in /buckets.
 func TestFolderOfRelativeData(t *testing.T) {
 	data := t.TempDir()
 	t.Chdir(data)
@@ -31,7 +31,6 @@ func TestFolderOfRelativeData(t *testing.T) {
 	}
 }
 
-// TestShownState: an active node that does not work is not shown as if it did.
 func TestShownState(t *testing.T) {
 	t.Parallel()
 	for _, n := range []struct {

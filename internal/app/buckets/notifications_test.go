@@ -20,7 +20,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// notified opens buckets with the destination hook and one that is not there, and a bucket whose events go to hook.
+// notified opens buckets with the destination hook and an unreachable destination, and a bucket that notifies hook.
 func notified(t *testing.T) (s *Buckets, owner buckets.AccountID, b buckets.BucketRef) {
 	t.Helper()
 	hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -52,7 +52,7 @@ func notified(t *testing.T) (s *Buckets, owner buckets.AccountID, b buckets.Buck
 	return s, owner, b
 }
 
-// refuse sets the waiting events of a destination aside, as the relay does when the destination refuses them.
+// refuse sets a destination's waiting events aside, as the relay does if the destination refuses them.
 func (s *Buckets) refuse(t *testing.T, destination string) (n int) {
 	t.Helper()
 	for _, e := range s.waiting(t, destination) {
@@ -79,7 +79,8 @@ func (s *Buckets) waiting(t *testing.T, destination string) []outbox.Event {
 	return events
 }
 
-// TestDeadLettersAPI: refused events are listed in pages, shown, queued again and deleted, one or all. The overview counts them.
+// TestDeadLettersAPI checks that refused events are listed in pages, shown, queued again and deleted, individually or
+// together. The overview counts them.
 func TestDeadLettersAPI(t *testing.T) {
 	t.Parallel()
 	s, owner, b := notified(t)
@@ -165,7 +166,7 @@ func mustParse(t *testing.T, event string) outbox.ID {
 	return id
 }
 
-// TestProbeDestinations: a check names a destination that it cannot reach.
+// TestProbeDestinations checks that a check names an unreachable destination.
 func TestProbeDestinations(t *testing.T) {
 	t.Parallel()
 	s, _, _ := notified(t)
@@ -179,7 +180,7 @@ func TestProbeDestinations(t *testing.T) {
 	}
 }
 
-// TestWebhookRequests: a webhook gets each test event in a request of its own, and other events together.
+// TestWebhookRequests checks that a webhook gets each test event separately, and other events together.
 func TestWebhookRequests(t *testing.T) {
 	t.Parallel()
 	event := func(seq int64, key, payload string) outbox.Event {

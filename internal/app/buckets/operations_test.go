@@ -17,7 +17,6 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// operator sends requests for operations.
 type operator struct {
 	t *testing.T
 	*servicetest.Operator
@@ -33,13 +32,12 @@ func newOperator(t *testing.T, s *Buckets) *operator {
 	return &operator{t, servicetest.NewOperator(t, sv, "../../buckets/httpapi/openapi-admin.json")}
 }
 
-// send sends a request, and expects a status and a part of the answer.
 func (o *operator) send(status int, part, method, path, body string) servicetest.Answer {
 	o.t.Helper()
 	return o.Send(status, method, path, body, part)
 }
 
-// await waits until a background job has ended, and returns its answer.
+// await waits until a background job ends, and returns its response.
 func (o *operator) await(a servicetest.Answer) string {
 	o.t.Helper()
 	for {
@@ -52,8 +50,8 @@ func (o *operator) await(a servicetest.Answer) string {
 	}
 }
 
-// TestAdminAPI: what operators do with accounts, keys, quotas and tokens, as the API description says. A secret is in the answer that
-// creates it, and in no list.
+// TestAdminAPI checks operations on accounts, keys, quotas and tokens against the API description. Only the response
+// that creates a secret contains it.
 func TestAdminAPI(t *testing.T) {
 	t.Parallel()
 	s, _ := openBuckets(t, t.TempDir())
@@ -92,7 +90,7 @@ func TestAdminAPI(t *testing.T) {
 	o.send(200, `{"damages":[],"next":null}`, "GET", "/buckets/damages", "")
 }
 
-// TestKeysAPI: operators create keys with limits, and change them; each invalid value is refused by its name.
+// TestKeysAPI checks access keys with limits. Errors name the invalid value.
 func TestKeysAPI(t *testing.T) {
 	t.Parallel()
 	s, _ := openBuckets(t, t.TempDir())
@@ -126,7 +124,7 @@ func TestKeysAPI(t *testing.T) {
 	o.send(404, "the access key does not exist", "POST", "/buckets/keys/HFUNKNOWN/limit", `{"right":["read"]}`)
 }
 
-// TestBucketsAPI: operators create, set up and delete buckets, and abort uploads; each invalid value is refused by its name.
+// TestBucketsAPI checks operations on buckets and uploads. Errors name the invalid value.
 func TestBucketsAPI(t *testing.T) {
 	t.Parallel()
 	s, _ := openBuckets(t, t.TempDir())
@@ -193,7 +191,8 @@ func TestBucketsAPI(t *testing.T) {
 	o.send(404, "the bucket does not exist", "GET", extra, "")
 }
 
-// TestBackgroundJobs: audits and drains are answered at once with the place of their state, and end with a result.
+// TestBackgroundJobs checks that audits and drains are answered at once with their run's location, and end with a
+// result.
 func TestBackgroundJobs(t *testing.T) {
 	t.Parallel()
 	s, _ := openBuckets(t, t.TempDir())
@@ -223,12 +222,11 @@ func TestBackgroundJobs(t *testing.T) {
 	if text := o.await(o.send(202, `"node":"east:1"`, "POST", "/buckets/nodes/east:1/drain", `{"fewerCopies":true}`)); !strings.Contains(text, `"state":"done"`) || !strings.Contains(text, `"removed":true`) {
 		t.Errorf("the drain: %s", text)
 	}
-	o.send(201, `{"node":"local:1"}`, "POST", "/buckets/nodes/local:1", "") // as it is
+	o.send(201, `{"node":"local:1"}`, "POST", "/buckets/nodes/local:1", "") // unescaped
 	o.send(200, `{"runs":[{"id":`, "GET", "/buckets/runs", "")
 	o.send(404, "no such run", "GET", "/buckets/runs/none", "")
 }
 
-// TestNotificationsAPI: operators show, set and delete the notifications of a bucket.
 func TestNotificationsAPI(t *testing.T) {
 	t.Parallel()
 	s, _ := openBuckets(t, t.TempDir())
@@ -244,7 +242,6 @@ func TestNotificationsAPI(t *testing.T) {
 	o.send(200, "", "POST", path+"/delete", "")
 }
 
-// TestPolicyAPI: operators show, set and delete the policy of a bucket.
 func TestPolicyAPI(t *testing.T) {
 	t.Parallel()
 	s, _ := openBuckets(t, t.TempDir())
@@ -292,8 +289,8 @@ func TestPolicyAPI(t *testing.T) {
 	}
 }
 
-// TestRulesAPI: operators set and delete lifecycle rules; each invalid value is refused by its name, and a rule with more than
-// operators set stays as it is.
+// TestRulesAPI checks that errors name the invalid value, and that operators cannot change a rule with more than their
+// form contains.
 func TestRulesAPI(t *testing.T) {
 	t.Parallel()
 	s, _ := openBuckets(t, t.TempDir())
@@ -335,13 +332,13 @@ func TestRulesAPI(t *testing.T) {
 	}
 	set(409, "change it with an S3 client", "0", `{"expireDays":7}`)
 	set(409, "1 to 1,000", "one-more", `{"expireDays":7}`)
-	set(200, "", "1", `{"expireDays":7}`) // it has the older form of S3
+	set(200, "", "1", `{"expireDays":7}`) // the rule has the older S3 form
 	o.send(200, "", "POST", rules+"/0/delete", "")
 	o.send(200, "", "POST", rules+"/clear", "")
 	o.send(200, `"rules":[]`, "GET", rules, "")
 }
 
-// TestRulesAtOnce: of rules that operators set at once, each is stored.
+// TestRulesAtOnce checks that no concurrently added rule is lost.
 func TestRulesAtOnce(t *testing.T) {
 	t.Parallel()
 	s, _ := openBuckets(t, t.TempDir())

@@ -11,8 +11,8 @@ import (
 	"holdfast/internal/buckets/blobs/filedriver"
 )
 
-// TestTemporaryFilesOfDeadProcesses: the temporary files of a server that was killed are
-// removed, those of one that lives and of unknown ones stay.
+// TestTemporaryFilesOfDeadProcesses checks that only a killed server's temporary files are removed, not those by a
+// running server or an unknown process.
 func TestTemporaryFilesOfDeadProcesses(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -36,7 +36,7 @@ func TestTemporaryFilesOfDeadProcesses(t *testing.T) {
 	}
 	unknown := blobs.TemporaryPrefix + "0123456789abcdef"
 	write(unknown)
-	if err := killed.lock.Release(); err != nil { // as its death does
+	if err := killed.lock.Release(); err != nil { // as if it died
 		t.Fatal(err)
 	}
 	for range 2 {

@@ -25,8 +25,8 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// BenchmarkPutWithReplica compares writes of objects that do not shrink, with and without a replica in memory, in alternating windows. ms/MiB is
-// the CPU time that the replica takes for a MiB.
+// BenchmarkPutWithReplica compares writes of incompressible objects with and without a replica in memory, in
+// alternating windows. ms/MiB is the replica's CPU time per MiB.
 func BenchmarkPutWithReplica(b *testing.B) {
 	for _, size := range []int{64 << 10, 1 << 20} {
 		b.Run(strconv.Itoa(size>>10)+"KiB", func(b *testing.B) {
@@ -68,7 +68,6 @@ func processTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// load writes objects into a bucket.
 type load struct {
 	*client
 
@@ -81,7 +80,6 @@ func newLoad(b *testing.B) (*load, *servicetest.Server) {
 	return &load{client: s.newClients(b, 1)[0]}, opened
 }
 
-// startReplica starts a replica of the service in memory.
 func startReplica(b *testing.B, opened *servicetest.Server) *replica.Replica {
 	b.Helper()
 	identity, err := age.GenerateX25519Identity()
@@ -97,7 +95,7 @@ func startReplica(b *testing.B, opened *servicetest.Server) *replica.Replica {
 	return r
 }
 
-// window writes bodies for a while, overwriting the same objects again and again. It returns how many, and the CPU time for each in ms.
+// window repeatedly overwrites the same objects. It returns the number of writes, and the CPU time per write in ms.
 func (l *load) window(b *testing.B, body []byte, d time.Duration) (writes int64, cost float64) {
 	b.Helper()
 	before := processTime(b)

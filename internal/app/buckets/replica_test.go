@@ -29,7 +29,7 @@ import (
 	"holdfast/internal/replica"
 )
 
-// client changes objects with its own prefix, and knows their bodies.
+// client changes objects with its own prefix, and remembers their bodies.
 type client struct {
 	s      *Buckets
 	owner  buckets.AccountID
@@ -66,7 +66,6 @@ func randomBody() []byte {
 	return b
 }
 
-// step does one random operation.
 func (c *client) step(ctx context.Context) error {
 	name := c.prefix + fmt.Sprint(rand.IntN(12))
 	switch rand.IntN(8) {
@@ -79,13 +78,13 @@ func (c *client) step(ctx context.Context) error {
 		return nil
 	case 1:
 		return c.upload(ctx, name)
-	case 2: // it fails after the body was read
+	case 2: // fails after the body was read
 		condition := buckets.PutRequest{Object: buckets.Object{Name: name}, Size: -1, Ready: func() error { return errors.New("the client is gone") }}
 		if _, err := c.s.opened.PutObject(ctx, c.owner, c.bucket, condition, text{bytes.NewReader(randomBody())}); err == nil {
 			return errors.New("the write does not fail")
 		}
 		return nil
-	case 3: // a copy
+	case 3: // copy
 		for from, body := range c.bodies {
 			if got, err := c.get(ctx, from); err != nil || !bytes.Equal(got, body) {
 				return fmt.Errorf("%s: got %d bytes, want %d, %w", from, len(got), len(body), err)
@@ -102,7 +101,6 @@ func (c *client) put(ctx context.Context, name string, body []byte) error {
 	return err
 }
 
-// upload writes an object in parts.
 func (c *client) upload(ctx context.Context, name string) error {
 	id, err := c.s.opened.CreateUpload(ctx, c.owner, c.bucket, buckets.Upload{Name: name})
 	if err != nil {
@@ -111,13 +109,13 @@ func (c *client) upload(ctx context.Context, name string) error {
 	key := buckets.UploadKey{Owner: c.owner, Bucket: c.bucket, Name: name, ID: id}
 	var whole []byte
 	var parts []buckets.PartRef
-	last := rand.IntN(4) / 3 // all others are large
+	last := rand.IntN(4) / 3 // parts before the last are large
 	for number := range last + 1 {
 		body := randomBody()
 		if number < last {
 			body = make([]byte, 5<<20)
 		}
-		for range 2 { // the first one is overwritten
+		for range 2 { // the first upload is overwritten
 			copy(body, fmt.Sprint(rand.Uint64()))
 			p, err := c.s.opened.PutPart(ctx, key, buckets.PartRequest{Number: number + 1, Size: int64(len(body))}, text{bytes.NewReader(body)})
 			if err != nil {
@@ -145,7 +143,6 @@ func (c *client) get(ctx context.Context, name string) ([]byte, error) {
 	return body, errors.Join(err, r.Close())
 }
 
-// names returns the names of all objects.
 func (c *client) names(t *testing.T) (all []string) {
 	t.Helper()
 	page, err := c.s.opened.List(t.Context(), c.owner, c.bucket.ID, buckets.Query{Limit: buckets.MaxPage})
@@ -158,7 +155,7 @@ func (c *client) names(t *testing.T) (all []string) {
 	return all
 }
 
-// restored opens the service with the data of a restore point.
+// restored opens the service with data from a restore point.
 func restored(t *testing.T, from replica.Restoring, point time.Time) *Buckets {
 	t.Helper()
 	from.Into, from.At = t.TempDir(), point
@@ -175,8 +172,8 @@ func restored(t *testing.T, from replica.Restoring, point time.Time) *Buckets {
 	return s
 }
 
-// TestReplica: clients put, copy, upload in parts, overwrite and delete objects while the service is replicated. Each restore point has the
-// bodies of all its objects; the last one has all objects as they are.
+// TestReplica checks each restore point of a replica while clients change objects: all objects have bodies, and the
+// last point contains all current objects.
 func TestReplica(t *testing.T) {
 	t.Parallel()
 	s, opened := openBuckets(t, t.TempDir())
@@ -191,7 +188,7 @@ func TestReplica(t *testing.T) {
 		Target: from.Target, Recipients: []age.Recipient{identity.Recipient()}, Spool: t.TempDir(), Interval: 50 * time.Millisecond,
 		Clock: clock.System, Log: slog.New(slog.DiscardHandler),
 	})
-	work(t, clients, 20) // before the replica is started
+	work(t, clients, 20) // before the replica starts
 	r.Start()
 	work(t, clients, 30)
 	found, err := replica.Inspect(t.Context(), from.Target)
@@ -226,7 +223,6 @@ func TestReplica(t *testing.T) {
 	}
 }
 
-// work lets clients work.
 func work(t *testing.T, clients []*client, steps int) {
 	t.Helper()
 	var running sync.WaitGroup
@@ -263,8 +259,8 @@ func checkRestored(t *testing.T, clients []*client, s *Buckets) {
 	}
 }
 
-// TestBackupOfBodies: a backup of a running server, made by another process, has the bodies of all its objects, also of those that
-// are deleted meanwhile. A later one sends only new bodies.
+// TestBackupOfBodies checks that another process's backup of a running server contains the bodies of all its objects,
+// including objects deleted meanwhile. A later backup sends only new bodies.
 func TestBackupOfBodies(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -294,7 +290,6 @@ func TestBackupOfBodies(t *testing.T) {
 	}
 }
 
-// counting counts the bodies that are sent.
 type counting struct {
 	replica.Target
 

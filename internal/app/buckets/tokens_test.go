@@ -10,8 +10,8 @@ import (
 	"holdfast/internal/buckets/httpapi"
 )
 
-// TestTokenKeys: tokens of a former secret stay valid until it is removed, and no token
-// for something else is accepted.
+// TestTokenKeys checks that tokens from a former secret are valid until the secret is removed, and that tokens for
+// other purposes are refused.
 func TestTokenKeys(t *testing.T) {
 	t.Parallel()
 	const old, current = "the former secret, of 32 bytes or more", "the current secret, of 32 bytes or more"

@@ -8,7 +8,8 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// TestLocksAPI: operators lock versions, and delete a locked one only in governance mode, with a flag of its own.
+// TestLocksAPI checks that operators lock versions, and delete a locked version only in governance mode with a
+// separate flag.
 func TestLocksAPI(t *testing.T) {
 	t.Parallel()
 	s, _ := openBuckets(t, t.TempDir())

@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// The libraries are those that packages.json names, and each project's licence is in
-// the binary.
+// TestLibraries checks that libraries match packages.json, and that the binary contains their licences.
 func TestLibraries(t *testing.T) {
 	t.Parallel()
 	dir, err := fs.Sub(static, "static/lib")

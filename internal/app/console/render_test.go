@@ -2,7 +2,7 @@ package console
 
 import "testing"
 
-// TestMeter: a byte more on a disk does not change the page, and small counts are exact.
+// TestMeter checks that another byte on a disk does not change the page, and that small counts are exact.
 func TestMeter(t *testing.T) {
 	t.Parallel()
 	shown := func(share, most float64) string {

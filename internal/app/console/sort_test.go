@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// things is a table whose rows have names in their order.
+// things returns a table with rows named in order.
 func things(title string, cells ...service.Cell) *service.Table {
 	t := &service.Table{Title: title, Columns: []service.Column{{Title: "Name"}, {Title: "Value"}, {Title: "Action"}}}
 	for i, c := range cells {
@@ -19,7 +19,6 @@ func things(title string, cells ...service.Cell) *service.Table {
 	return t
 }
 
-// rendered returns a page with tables and these values.
 func rendered(values string, tables ...*service.Table) string {
 	query, err := url.ParseQuery(values)
 	if err != nil {
@@ -33,7 +32,6 @@ func rendered(values string, tables ...*service.Table) string {
 	return r.String()
 }
 
-// names returns the names of the rows of a page in their order.
 func names(html string) string {
 	var all strings.Builder
 	for _, part := range strings.Split(html, `data-label="Name">`)[1:] {
@@ -75,7 +73,7 @@ func TestSort(t *testing.T) {
 	}
 }
 
-// TestSortedTables checks which tables are sorted, and that the links keep the other values of the page.
+// TestSortedTables also checks that links keep the page's other values.
 func TestSortedTables(t *testing.T) {
 	t.Parallel()
 	three := func(title string) *service.Table {
@@ -120,7 +118,7 @@ func TestSortedTables(t *testing.T) {
 	}
 }
 
-// TestSortKeepsChoices checks that the box of a row chooses this row.
+// TestSortKeepsChoices checks that a row's check box selects the same row after sorting.
 func TestSortKeepsChoices(t *testing.T) {
 	t.Parallel()
 	table := things("", service.TextCell("3"), service.TextCell("2"), service.TextCell("1"))

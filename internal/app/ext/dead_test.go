@@ -7,7 +7,6 @@ import (
 	"testing"
 )
 
-// TestDeadEvents lists, retries and drops set-aside events.
 func TestDeadEvents(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, p operator) {

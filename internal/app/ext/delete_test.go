@@ -10,13 +10,12 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// command returns a command of extension storage on an install or a tenant.
 func command(owner []string, words ...string) []string {
 	return append(append([]string{"ext"}, words...), owner...)
 }
 
-// TestDeleteCommands tests --dry-run, confirmation, deletion and restoration of installs
-// and tenants, and unknown IDs, by the present and the former words of the commands.
+// TestDeleteCommands checks dry runs, confirmation, deletion and restoration of installs and tenants, and unknown IDs,
+// with current and former spellings.
 func TestDeleteCommands(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, p operator) {
@@ -64,10 +63,10 @@ func TestDeleteCommands(t *testing.T) {
 
 		unknown := append(slices.Clone(tenant), "--install", string(owned(3, 2).Install))
 		fails("install "+string(owned(3, 2).Install)+" of tenant "+string(at.Tenant)+" is unknown", command(unknown, "installs", "delete", "--yes")...)
-		fails("install is not registered", command(unknown, "installs", "show")...) // it was not closed
+		fails("install is not registered", command(unknown, "installs", "show")...) // it was never closed
 		fails("install is not registered", command(unknown, "installs", "restore")...)
 		prints("deleted install", command(unknown, "installs", "delete", "--yes", "--allow-missing")...)
-		prints("deleted install", command(unknown, "installs", "delete", "--yes")...) // its tombstone is known
+		prints("deleted install", command(unknown, "installs", "delete", "--yes")...) // its tombstone remains
 		p.prints(command(unknown, "installs", "set", "--restore")...)
 		prints("deleted install", command(unknown, "installs", "delete", "--yes")...) // registered, without data
 
@@ -79,7 +78,7 @@ func TestDeleteCommands(t *testing.T) {
 		prints("STATE deleted", command(o, "install", "show")...)
 		prints(`"records":1,"bytes":5,"schemas":0,"changes":1,"answers":0,"tokens":0,"retained":[]}`, command(o, "installs", "delete", "--yes", "--json")...)
 		fails("--restore allows its ID again", command(o, "install", "set")...)
-		// As in the guide: the tenant after its only install, by the same command with or without --yes.
+		// The guide deletes a tenant after its only install, with the same command with or without --yes.
 		prints("would be deleted from tenant", command(tenant, "tenants", "delete", "--dry-run")...)
 		p.prints(command(o, "installs", "restore")...)
 		prints("BYTES 0", command(o, "usage")...)
@@ -103,7 +102,6 @@ func TestDeleteCommands(t *testing.T) {
 	})
 }
 
-// TestSchemaFile checks the errors for a file that cannot be read.
 func TestSchemaFile(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, p operator) {
@@ -121,8 +119,7 @@ func TestSchemaFile(t *testing.T) {
 	})
 }
 
-// TestSchemaCommands checks that the commands accept and refuse the same schemas as the
-// API.
+// TestSchemaCommands checks that the commands accept and refuse the same schemas as the API.
 func TestSchemaCommands(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, p operator) {
@@ -173,7 +170,7 @@ func TestSchemaCommands(t *testing.T) {
 	})
 }
 
-// deleteSchemas checks refused deletions in a namespace with two versions, and deletes them all.
+// deleteSchemas checks refused deletions in a namespace with two versions, and then deletes both.
 func deleteSchemas(t *testing.T, p operator, namespace []string) {
 	t.Helper()
 	if check := strings.Join(p.prints(append([]string{"ext", "schemas", "check", "--version", "2"}, namespace...)...), "\n"); !strings.Contains(check, "ACTIVE           version 1") || !strings.Contains(check, "breaking") {

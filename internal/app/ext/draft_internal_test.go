@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The line of a pointer is where the value begins in the text that was typed.
+// TestLineOf checks that a pointer's line is where its value begins in the typed text.
 func TestLineOf(t *testing.T) {
 	t.Parallel()
 	const text = "{\n  \"a\": [1,\n    {\"__proto__\": 2,\n\n     \"b/c\": \"x\"}],\n  \"d\":\n    null\n}\n"
@@ -23,7 +23,7 @@ func TestLineOf(t *testing.T) {
 	}
 }
 
-// A draft of the maximum size and one that is nested deeply are read in a short time.
+// TestFindIsLinear checks the time for a draft of maximum size and for a deeply nested draft.
 func TestFindIsLinear(t *testing.T) {
 	t.Parallel()
 	wide := "[" + strings.Repeat("1,\n", 100_000) + "2]"

@@ -2,8 +2,8 @@ package ext
 
 import "holdfast/internal/app/service"
 
-// NamedMost is the maximum number of installs in an error of an audit.
+// NamedMost limits the installs named in an audit's error.
 const NamedMost = namedMost
 
-// Pages returns the pages of the console that are written by hand.
+// Pages returns the console pages that are not made from operations.
 func (s *Extensions) Pages() []service.Page { return s.console().Pages }

@@ -16,16 +16,14 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// filtered is a page of records that match a filter.
 type filtered struct {
 	keys     []string
 	searched int
-	text     string // of the fact
+	text     string
 	next     string
 	empty    string
 }
 
-// filterRecords shows the page of records.
 func (p *operator) filterRecords(values url.Values) (f filtered, err error) {
 	p.t.Helper()
 	at := slices.IndexFunc(p.pages, func(page service.Page) bool { return page.Path == "records" })
@@ -55,7 +53,7 @@ func (p *operator) filterRecords(values url.Values) (f filtered, err error) {
 	return f, nil
 }
 
-// allFiltered follows the pages of a filter to the end.
+// allFiltered reads all pages of a filter.
 func (p *operator) allFiltered(values url.Values) (keys []string, searched int) {
 	p.t.Helper()
 	for {
@@ -77,7 +75,7 @@ func (p *operator) allFiltered(values url.Values) (keys []string, searched int) 
 	}
 }
 
-// keysOf returns the keys of records below n that begin with a prefix.
+// keysOf returns the keys of records below n with a prefix.
 func keysOf(n int, prefix string, is func(i int) bool) (keys []string) {
 	for i := range n {
 		if key := fmt.Sprintf("%05d", i); is(i) && strings.HasPrefix(key, prefix) {
@@ -87,7 +85,6 @@ func keysOf(n int, prefix string, is func(i int) bool) (keys []string) {
 	return keys
 }
 
-// insertRecords is the beginning of an SQL statement that stores records.
 const insertRecords = "INSERT INTO ext_storage_records (tenant_id, extension_install_id, namespace, key, revision, change_seq, created_at, updated_at, value_bytes, metadata_bytes, metadata, value)"
 
 // fill stores records with keys from 00000.
@@ -104,8 +101,8 @@ func (p *operator) fill(o ext.Owner, n int, value func(i int) string) {
 	p.damage(p.t, insertRecords+" VALUES "+strings.Join(rows, ","))
 }
 
-// TestFilterRecords: pages of a filter have all records that match, each once and in order, whatever a page searches; no page searches or
-// shows more than its limits.
+// TestFilterRecords checks that a filter's pages contain each matching record once and in order, and that no page
+// exceeds its limits.
 func TestFilterRecords(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, p operator) {
@@ -160,7 +157,7 @@ func TestFilterRecords(t *testing.T) {
 	})
 }
 
-// TestFilterMillion: a page of a filter takes at most 200 ms in a namespace with a million records, wherever it is.
+// TestFilterMillion checks that any page of a filter takes at most 200 ms in a namespace with a million records.
 func TestFilterMillion(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it stores a million records")
@@ -195,7 +192,7 @@ func TestFilterMillion(t *testing.T) {
 	})
 }
 
-// TestFilterTime: a page ends when its time is over, and the next one continues there.
+// TestFilterTime checks that a page ends when its time is up, and that the next page continues there.
 func TestFilterTime(t *testing.T) {
 	t.Parallel()
 	var passed atomic.Int64

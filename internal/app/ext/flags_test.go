@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestFlagsRefused checks that flags that would create a useless token or registration are
-// errors that say what to type.
+// TestFlagsRefused checks that flags for a useless token or registration cause errors with the correct flags.
 func TestFlagsRefused(t *testing.T) {
 	t.Parallel()
 	someInstall := owned(1, 1)

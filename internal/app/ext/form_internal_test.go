@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/canonjson"
 )
 
-// submitted returns what a browser submits for fields.
+// submitted returns the values that a browser submits for unchanged fields.
 func submitted(fields []service.Field) url.Values {
 	form := url.Values{}
 	for i := range fields {
@@ -51,7 +51,6 @@ func submitted(fields []service.Field) url.Values {
 	return form
 }
 
-// jsonValue draws a JSON value.
 func jsonValue(t *rapid.T, depth int) any {
 	kinds := 8
 	if depth == 0 {
@@ -73,7 +72,6 @@ func jsonValue(t *rapid.T, depth int) any {
 	return jsonObject(t, depth-1, 3)
 }
 
-// propertyNames are names of properties.
 var propertyNames = []string{"", "a", "b", "title", "a.b", "text.a", "others", "value", "key", "%", "a b", "a+b", "ü", "<b>", "__proto__", "a\nb", "\u202e"}
 
 func jsonObject(t *rapid.T, depth, most int) map[string]any {
@@ -84,7 +82,7 @@ func jsonObject(t *rapid.T, depth, most int) map[string]any {
 	return all
 }
 
-// jsonText returns the canonical text of a value; "" if it is not valid.
+// jsonText returns a value's canonical text; "" if it is invalid.
 func jsonText(t *rapid.T, v any) canonjson.Value {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -97,7 +95,6 @@ func jsonText(t *rapid.T, v any) canonjson.Value {
 	return value
 }
 
-// drawSchema draws a schema of objects.
 func drawSchema(t *rapid.T) []byte {
 	properties, required := map[string]any{}, []string{}
 	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(propertyNames), 1, 8, rapid.ID[string]).Draw(t, "properties") {
@@ -128,8 +125,8 @@ func drawSchema(t *rapid.T) []byte {
 	return document
 }
 
-// TestFormReturnsTheValue: a form that is submitted as it is shown has the same value, whatever the schema says, and also when it is shown
-// again after another client has changed the record and the schema.
+// TestFormReturnsTheValue checks that an unchanged form submits the same value for any schema, even if the form is
+// shown again after another client changed the record and the schema.
 func TestFormReturnsTheValue(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -165,7 +162,7 @@ const formSchema = `{"type":"object","required":["title","price","kind","open","
 	"open":{"type":"boolean"},"paid":{"type":["boolean","null"]},"day":{"type":"string","format":"date"},"mail":{"type":"string","format":"email"},
 	"at":{"type":"string","format":"date-time"},"guests":{"type":"array","items":{"type":"string"}},"tags":{"type":"array","items":{"type":"string"}},"any":true}}`
 
-// TestFormFields: each property has the input of its type; a value that it does not show as it is gets JSON.
+// TestFormFields checks the input for each property type. A value that the input cannot show becomes JSON.
 func TestFormFields(t *testing.T) {
 	t.Parallel()
 	describe := func(value canonjson.Value) string {
@@ -209,7 +206,7 @@ func TestFormFields(t *testing.T) {
 	}
 }
 
-// TestAssemble: what is typed becomes a value, and errors name the field.
+// TestAssemble also checks that errors name the field.
 func TestAssemble(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

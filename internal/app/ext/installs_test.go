@@ -22,7 +22,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// put stores records of 3 bytes (a value and its metadata) in the install of the tests.
+// put stores records of 3 bytes (a value and its metadata) in the test's install.
 func (a *adminAPI) put(namespace ext.Namespace, keys ...ext.Key) {
 	a.t.Helper()
 	for _, key := range keys {
@@ -33,7 +33,6 @@ func (a *adminAPI) put(namespace ext.Namespace, keys ...ext.Key) {
 	}
 }
 
-// read reads an answer.
 func (a *adminAPI) read(v any, status int, method, path, body string) {
 	a.t.Helper()
 	if err := json.Unmarshal([]byte(a.send(status, method, path, body)), v); err != nil {
@@ -41,7 +40,6 @@ func (a *adminAPI) read(v any, status int, method, path, body string) {
 	}
 }
 
-// TestInstallOperations: an install is registered, shown, revoked and restored.
 func TestInstallOperations(t *testing.T) {
 	t.Parallel()
 	a := newAdminAPI(t)
@@ -51,7 +49,7 @@ func TestInstallOperations(t *testing.T) {
 	a.send(404, http.MethodPost, install+"/restore", "")
 	a.put("a", "k", "l")
 	var d installDetail
-	a.read(&d, 200, http.MethodGet, install, "") // it has data
+	a.read(&d, 200, http.MethodGet, install, "") // with data
 	if d.State != stateUnknown || d.Bytes.Used != 6 || len(d.ByNamespace) != 1 || d.RevokedAt != nil || d.Access != nil || !d.Created.IsZero() {
 		t.Errorf("%+v", d)
 	}
@@ -62,7 +60,7 @@ func TestInstallOperations(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	d = installDetail{}
-	a.read(&d, 200, http.MethodPost, install+"/set", "") // omitted values are removed
+	a.read(&d, 200, http.MethodPost, install+"/set", "") // removes omitted values
 	if d.Overrides != nil || d.Access != nil || d.Keys.PerNamespace == 3 {
 		t.Errorf("%+v", d)
 	}
@@ -93,7 +91,7 @@ func TestInstallOperations(t *testing.T) {
 	a.send(422, http.MethodGet, "installs?holdings=true", "") // only the command counts rows
 
 	other := "installs/" + tenant + "/" + string(owned(9).Install)
-	a.send(200, http.MethodPost, other+"/revoke", "") // it need not be registered
+	a.send(200, http.MethodPost, other+"/revoke", "") // unregistered
 	a.send(200, http.MethodPost, other+"/set", `{"restore":true}`)
 	for _, c := range []struct{ body, field, says string }{
 		{`{"tiers":""}`, "/tiers", "unknown member"},
@@ -123,7 +121,7 @@ func TestInstallOperations(t *testing.T) {
 	}
 }
 
-// TestQuotaOperation: a change of a quota keeps everything else, also what others change at the same time.
+// TestQuotaOperation checks that changing a quota keeps all other settings, including concurrent changes.
 func TestQuotaOperation(t *testing.T) {
 	t.Parallel()
 	a := newAdminAPI(t)
@@ -177,14 +175,12 @@ func TestQuotaOperation(t *testing.T) {
 	a.send(409, http.MethodPost, install+"/quota", `{"bytes":1}`)
 }
 
-// owned returns an install of the tenant of the tests.
 func owned(n byte) ext.Owner {
 	o := someInstall
 	o.Install = ext.InstallID(string(o.Install)[:35] + string('0'+n))
 	return o
 }
 
-// TestDeleteOperations: an install and a tenant are deleted and restored.
 func TestDeleteOperations(t *testing.T) {
 	t.Parallel()
 	a := newAdminAPI(t)
@@ -220,7 +216,7 @@ func TestDeleteOperations(t *testing.T) {
 	if shown.State != stateDeleted || shown.Offers("delete") || !shown.Offers("restore") {
 		t.Errorf("%+v", shown)
 	}
-	a.send(409, http.MethodPost, install+"/restore", "") // the tenant is deleted
+	a.send(409, http.MethodPost, install+"/restore", "") // because the tenant is deleted
 	schemas := strings.Replace(install, "installs/", "schemas/", 1) + "/settings"
 	for _, path := range []string{schemas, schemas + "/1", schemas + "/export"} {
 		a.send(404, http.MethodGet, path, "")
@@ -230,7 +226,7 @@ func TestDeleteOperations(t *testing.T) {
 	}
 	a.send(200, http.MethodPost, tenant+"/restore", "")
 	a.send(200, http.MethodPost, install+"/restore", "")
-	unknown := "tenants/" + string(someInstall.Install) // no tenant has this ID
+	unknown := "tenants/" + string(someInstall.Install) // not a tenant's ID
 	a.send(404, http.MethodPost, unknown+"/delete", `{"dryRun":true}`)
 	a.send(200, http.MethodPost, unknown+"/delete", `{"allowMissing":true}`)
 
@@ -249,7 +245,7 @@ func TestDeleteOperations(t *testing.T) {
 	a.send(422, http.MethodGet, "tenants?after=x", "")
 }
 
-// TestUsageOperations: usage is listed, and an audit in the background names the installs with differences.
+// TestUsageOperations checks that a background audit names the installs with differences.
 func TestUsageOperations(t *testing.T) {
 	t.Parallel()
 	a := newAdminAPI(t)
@@ -293,7 +289,6 @@ func TestUsageOperations(t *testing.T) {
 	}
 }
 
-// TestSchemaOperations: versions are registered, activated, deprecated and deleted.
 func TestSchemaOperations(t *testing.T) {
 	t.Parallel()
 	a := newAdminAPI(t)
@@ -357,13 +352,12 @@ func TestSchemaOperations(t *testing.T) {
 	}
 }
 
-// upload sends a file, and returns the answer.
 func (a *adminAPI) upload(status int, path, kind, file string) string {
 	a.t.Helper()
 	return a.Upload(status, "/ext/"+path, kind, file).Text
 }
 
-// TestTransferOperations: an export can be imported, and neither succeeds when it breaks.
+// TestTransferOperations checks that an export can be imported, and that interrupted transfers fail.
 func TestTransferOperations(t *testing.T) {
 	t.Parallel()
 	a := newAdminAPI(t)
@@ -391,7 +385,7 @@ func TestTransferOperations(t *testing.T) {
 	a.upload(422, to+"/import?preserve=maybe", media, whole)
 	a.send(200, http.MethodPost, to+"/revoke", "")
 	a.upload(409, to+"/import", media, whole)
-	if text := a.send(200, http.MethodGet, to+"/export", ""); !strings.Contains(text, `"key":"l"`) { // a revoked install, too
+	if text := a.send(200, http.MethodGet, to+"/export", ""); !strings.Contains(text, `"key":"l"`) { // works for revoked installs
 		t.Error(text)
 	}
 

@@ -35,8 +35,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// TestMain is also the process that tries a schema, because the server starts its own
-// program for that.
+// TestMain also serves as the child process that tries schemas, because the server reruns its own program.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == trialCommandName {
 		if err := jsonschema.Main(os.Stdin, os.Stdout); err != nil {
@@ -49,7 +48,6 @@ func TestMain(m *testing.M) {
 
 var someInstall = ext.Owner{Tenant: "7e000000-0000-4000-8000-000000000001", Install: "7e000000-0000-4000-8000-000000000011"}
 
-// server is an open service.
 type server struct {
 	*Extensions
 	*servicetest.Server
@@ -61,7 +59,6 @@ func open(t *testing.T, change func(*service.Deps), environ ...string) *server {
 	return &server{x, servicetest.Open(t, x.Service(), change, environ...)}
 }
 
-// Refused requests have a reason.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]string{
@@ -76,7 +73,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Keys of other issuers come from a file or from the environment.
+// TestTokenKeys reads other issuers' keys from a file and from the environment.
 func TestTokenKeys(t *testing.T) {
 	t.Parallel()
 	_, private, err := ed25519.GenerateKey(nil)
@@ -126,19 +123,19 @@ func TestTokenKeys(t *testing.T) {
 	}
 }
 
-// TestOldTokenSecrets checks that tokens of the old and the new secret are valid on all
-// processes while the secret is changed, and that the new one signs.
+// TestOldTokenSecrets checks that tokens from both secrets are valid on all processes during a change, and that the
+// new secret signs.
 func TestOldTokenSecrets(t *testing.T) {
 	t.Parallel()
 	const secret, old = "HOLDFAST_EXTSTORAGE__TOKEN_SECRET=", "HOLDFAST_EXTSTORAGE__OLD_TOKEN_SECRETS="
 	first, second := strings.Repeat("1", 32), strings.Repeat("2", 32)
 	before := open(t, nil, secret+first, old+second)
-	after := open(t, nil, secret+second, old+first+","+second+","+first) // each counts once
+	after := open(t, nil, secret+second, old+first+","+second+","+first) // duplicates count once
 	dropped := open(t, nil, secret+second)
 	for _, signer := range []struct {
 		a     *server
 		by    string
-		still error // after the old secret was removed
+		still error // after removing the old secret
 	}{{before, first, bearer.ErrSignature}, {after, second, nil}} {
 		made, err := signer.a.makeToken(tokenRequest{Owner: someInstall, Namespaces: map[ext.Namespace]ext.Access{"a": ext.Read}, Lifetime: operate.Lifetime{TTL: time.Minute}})
 		if err != nil {
@@ -197,7 +194,7 @@ func TestExtProblems(t *testing.T) {
 	}
 }
 
-// No token is created with a key that is not saved, because no server would accept it.
+// TestNoTokenByAKeyThatIsNotKept checks that an unsaved key creates no tokens, because no server would accept them.
 func TestNoTokenByAKeyThatIsNotKept(t *testing.T) {
 	t.Parallel()
 	a := open(t, func(d *service.Deps) { d.Unsaved = map[string]bool{tokenSecret: true} })
@@ -206,8 +203,7 @@ func TestNoTokenByAKeyThatIsNotKept(t *testing.T) {
 	}
 }
 
-// TestSchemas checks that errors of schemas and values have their place, and that the
-// program tries a schema in another process.
+// TestSchemas checks the places in schema and value errors, and that the program tries schemas in another process.
 func TestSchemas(t *testing.T) {
 	t.Parallel()
 	j := schemas.NewValidator(0, trialCommand)
@@ -243,8 +239,7 @@ func TestSchemas(t *testing.T) {
 	wantPlace(err, "/type")
 }
 
-// TestExtMetrics checks that operations are counted by operation and result, and that
-// totals are at most a minute old.
+// TestExtMetrics checks that operations are counted by operation and result, and that totals are at most a minute old.
 func TestExtMetrics(t *testing.T) {
 	t.Parallel()
 	at := time.Now()
@@ -272,7 +267,7 @@ func TestExtMetrics(t *testing.T) {
 	send(http.StatusBadRequest, "PUT", "/namespaces/a/records/k", `{"value":`)
 	send(http.StatusNotFound, "GET", "/namespaces/a/records/none", "")
 	send(http.StatusBadRequest, "POST", "/namespaces/a/records", `{"items":[{"key":"x","value":1},{"key":"y/z","value":1}]}`)
-	token.Token = strings.Replace(token.Token, ".", ".e30", 1) // invalid signature
+	token.Token = strings.Replace(token.Token, ".", ".e30", 1)
 	send(http.StatusUnauthorized, "GET", "/usage", "")
 	runner, err := a.makeToken(tokenRequest{Owner: ext.Owner{Tenant: someInstall.Tenant}, Service: "runner", Lifetime: operate.Lifetime{TTL: time.Hour}})
 	if err != nil {
@@ -316,7 +311,7 @@ func TestEachOperationHasAName(t *testing.T) {
 	}
 }
 
-// TestAuditTo checks that the audit is in the configured place when the relay has ended.
+// TestAuditTo checks that the audit is complete at its configured destination when the relay ends.
 func TestAuditTo(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "audit.jsonl")
@@ -348,8 +343,7 @@ func TestAuditTo(t *testing.T) {
 	}
 }
 
-// TestAuditToBroker: every change is published to a message broker, in order, and the topic is
-// created.
+// TestAuditToBroker checks that every change is published in order, and that the topic is created.
 func TestAuditToBroker(t *testing.T) {
 	t.Parallel()
 	for name, setting := range map[string]string{
@@ -380,7 +374,7 @@ func TestAuditToBroker(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got := audited(t, b, topic, len(want)) // what is not published yet at the end stays in the database
+			got := audited(t, b, topic, len(want)) // events not published before the end stay in the database
 			if err := end(); err != nil {
 				t.Error(err)
 			}
@@ -391,7 +385,7 @@ func TestAuditToBroker(t *testing.T) {
 	}
 }
 
-// audited receives events of one install until there are n, and returns their subjects.
+// audited receives n events of an install, and returns their subjects.
 func audited(t *testing.T, b broker.Broker, topic string, n int) (subjects []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -402,7 +396,7 @@ func audited(t *testing.T, b broker.Broker, topic string, n int) (subjects []str
 		if !strings.HasPrefix(m.Type, "extstorage.") || m.Source != auditSource || !strings.Contains(m.Key, string(someInstall.Install)) {
 			t.Errorf("%+v", m.Event)
 		}
-		if !ids[m.ID] { // at least once
+		if !ids[m.ID] { // delivered at least once
 			ids[m.ID], subjects = true, append(subjects, m.Subject)
 		}
 		if len(subjects) == n {

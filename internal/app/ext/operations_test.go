@@ -22,7 +22,6 @@ import (
 	"holdfast/internal/web/webtest"
 )
 
-// adminAPI sends requests for operations.
 type adminAPI struct {
 	*server
 	*servicetest.Operator
@@ -32,7 +31,7 @@ type adminAPI struct {
 
 func newAdminAPI(t *testing.T) *adminAPI {
 	t.Helper()
-	testdb.SQLite(t) // it counts the test
+	testdb.SQLite(t) // counts the test
 	s := open(t, nil)
 	sv := s.Service()
 	runs := operate.RunsOf(sv.Operations)
@@ -46,7 +45,6 @@ func (a *adminAPI) send(status int, method, path, body string) string {
 	return a.Send(status, method, "/ext/"+path, body).Text
 }
 
-// create creates a token and returns it.
 func (a *adminAPI) create(path, body string) (made tokenOutput) {
 	a.t.Helper()
 	if err := json.Unmarshal([]byte(a.send(201, http.MethodPost, path, body)), &made); err != nil {
@@ -55,7 +53,6 @@ func (a *adminAPI) create(path, body string) (made tokenOutput) {
 	return made
 }
 
-// revoked returns the IDs of revoked tokens.
 func (a *adminAPI) revoked(path string) (ids []string) {
 	a.t.Helper()
 	var all struct{ Revoked []revokedOutput }
@@ -69,7 +66,7 @@ func (a *adminAPI) revoked(path string) (ids []string) {
 	return ids
 }
 
-// TestTokenOperations: tokens of installs and of services are created, and revoked by themselves and by their IDs.
+// TestTokenOperations revokes the tokens of installs and services by token and by ID.
 func TestTokenOperations(t *testing.T) {
 	t.Parallel()
 	a := newAdminAPI(t)
@@ -142,7 +139,6 @@ func TestTokenOperations(t *testing.T) {
 	}
 }
 
-// TestDeadLetterOperations: set-aside events are listed in pages, shown, queued again and deleted.
 func TestDeadLetterOperations(t *testing.T) {
 	t.Parallel()
 	a := newAdminAPI(t)
@@ -201,7 +197,6 @@ func TestDeadLetterOperations(t *testing.T) {
 	}
 }
 
-// setAside sets events of an install aside.
 func (a *adminAPI) setAside(n int) {
 	a.t.Helper()
 	r := ext.Request{Grant: ext.Grant{Owner: someInstall, Every: ext.Modify}, Caller: ext.Caller{Kind: "admin"}}

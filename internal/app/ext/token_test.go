@@ -25,8 +25,8 @@ func mint(t *testing.T, p operator, args ...string) (m minted) {
 	return m
 }
 
-// TestRevokeTokenCommand revokes tokens of installs and services, by token and by ID,
-// while a server is open on the same database.
+// TestRevokeTokenCommand revokes the tokens of installs and services by token and by ID, while a server uses the same
+// database.
 func TestRevokeTokenCommand(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, p operator) {

@@ -34,7 +34,6 @@ type operator struct {
 	damage  func(t *testing.T, sql string) // changes the tables directly
 }
 
-// onEachEngine runs a test on each engine.
 func onEachEngine(t *testing.T, fn func(t *testing.T, p operator)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
@@ -91,14 +90,12 @@ func newOperator(t *testing.T, data string, environ ...string) operator {
 // othersOff disables the other services for commands.
 var othersOff = []string{"HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false"}
 
-// types runs a command and returns its exit status and what it printed.
 func (p *operator) types(args ...string) (status int, out, errs string) {
 	var stdout, stderr bytes.Buffer
 	status = cli.Run(p.t.Context(), cli.Env{Args: args, Environ: append(p.environ, othersOff...), Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr})
 	return status, stdout.String(), stderr.String()
 }
 
-// prints runs a command that must succeed and returns its output in lines.
 func (p *operator) prints(args ...string) []string {
 	p.t.Helper()
 	status, out, errs := p.types(args...)
@@ -128,13 +125,12 @@ func owned(tenant, install int) ext.Owner {
 	}
 }
 
-// where returns the SQL condition for an owner.
 func where(o ext.Owner) string {
 	return fmt.Sprintf(` WHERE tenant_id = '%s' AND extension_install_id = '%s'`, o.Tenant, o.Install)
 }
 
-// TestUsageOfAll checks that every install that has or had a record has a line, in order
-// and across pages, for all tenants and for one.
+// TestUsageOfAll checks that every install that ever stored a record is listed in order across pages, for a single
+// tenant and for all.
 func TestUsageOfAll(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, p operator) {
@@ -192,14 +188,13 @@ func TestUsageOfAll(t *testing.T) {
 	})
 }
 
-// alike compares lines; … in want stands for any text.
+// alike compares lines; … in want matches any text.
 func alike(got, want string) bool {
 	before, after, _ := strings.Cut(want, "…")
 	return strings.HasPrefix(got, before) && strings.HasSuffix(got, after) && len(got) > len(before)+len(after)
 }
 
-// TestAuditFindsDamage checks that the audit names installs with wrong or missing
-// counters.
+// TestAuditFindsDamage checks that an audit names installs with wrong or missing counters.
 func TestAuditFindsDamage(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, p operator) {
@@ -244,7 +239,7 @@ func TestAuditFindsDamage(t *testing.T) {
 	})
 }
 
-// auditAsJSON checks that every install has a line and damaged ones are not right.
+// auditAsJSON checks that every install is listed, and that exactly the damaged installs are wrong.
 func (p *operator) auditAsJSON(wrong ...ext.Owner) {
 	p.t.Helper()
 	status, out, errs := p.types("ext", "usage", "--audit", "--json", "--all")
@@ -277,8 +272,7 @@ func (p *operator) auditAsJSON(wrong ...ext.Owner) {
 	}
 }
 
-// TestAuditNamesSome checks that the error names only some of many damaged installs, and
-// the output all.
+// TestAuditNamesSome checks that the error names only some of many damaged installs, and that the output names all.
 func TestAuditNamesSome(t *testing.T) {
 	t.Parallel()
 	p := onSQLite(t)
@@ -293,13 +287,12 @@ func TestAuditNamesSome(t *testing.T) {
 	}
 }
 
-// hook is called before each write.
 type hook func() error
 
 func (h hook) Write(b []byte) (int, error) { return len(b), h() }
 
-// TestUsageIsStopped checks that a command ends at once with an error if it is interrupted
-// before the last page, or its output fails.
+// TestUsageIsStopped checks that a command fails at once if it is interrupted before the last page or its output
+// fails.
 func TestUsageIsStopped(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, p operator) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestEventSchemas: an operator lists the types of events, and reads the schema of each by its type, with or without the prefix.
+// TestEventSchemas checks that a schema is found by event type with or without the prefix.
 func TestEventSchemas(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)

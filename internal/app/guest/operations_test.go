@@ -39,22 +39,21 @@ const (
 	property = "22222222-2222-4333-8444-555555555555"
 )
 
-// operator sends requests for operations.
 type operator struct {
 	t *testing.T
 	*servicetest.Operator
 
-	main       string // base URL of the main listener
+	main       string
 	tenants    *tenants.Service
 	outbox     outbox.Retaining
-	file       string        // the database
-	later      *atomic.Int64 // by how much the clock is ahead
+	file       string        // database
+	later      *atomic.Int64 // the clock's lead
 	operations []operate.Operation
 }
 
 func newOperator(t *testing.T) *operator {
 	t.Helper()
-	testdb.SQLite(t) // it counts the test
+	testdb.SQLite(t) // counts the test
 	later, opened := &atomic.Int64{}, app.New()
 	s := opened.Service()
 	server := servicetest.Open(t, s, func(d *service.Deps) {
@@ -75,7 +74,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// send sends a request, whose answer has no secret.
+// send checks that the response contains no secret.
 func (o *operator) send(status int, method, path, body string) string {
 	o.t.Helper()
 	text := o.Send(status, method, "/guest/"+path, body).Text
@@ -85,14 +84,13 @@ func (o *operator) send(status int, method, path, body string) string {
 	return text
 }
 
-// get decodes the answer to a list or a read.
 func get[T any](o *operator, path string) (v T) {
 	o.t.Helper()
 	must(o.t, json.Unmarshal([]byte(o.send(200, http.MethodGet, path, "")), &v))
 	return v
 }
 
-// visit begins a session and returns its ID and a function that sends requests of it.
+// visit begins a session. It returns its ID, and a function that sends its requests.
 func (o *operator) visit() (session string, send func(method, path, body string)) {
 	o.t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -125,14 +123,14 @@ func wish(send func(method, path, body string), n int) {
 	send(http.MethodPost, "/wishlist", fmt.Sprintf(`{"tenantId":%q,"propertyId":"%d%s","source":"list"}`, tenant, n, property[1:]))
 }
 
-// TestTenantKeys: an operator creates, rotates, lists and revokes keys of tenants, whose secrets nobody sees.
+// TestTenantKeys also checks that no operation shows a secret.
 func TestTenantKeys(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
 	type key struct{ TenantID, ID, State string }
 	post := func(status int, path string) (k key) {
 		t.Helper()
-		_ = json.Unmarshal([]byte(o.send(status, http.MethodPost, "tenant-keys/"+path, "")), &k) // problems are no keys
+		_ = json.Unmarshal([]byte(o.send(status, http.MethodPost, "tenant-keys/"+path, "")), &k) // problems are not keys
 		return k
 	}
 	list := func() (all []key) {
@@ -171,7 +169,7 @@ func TestTenantKeys(t *testing.T) {
 	}
 	post(409, next.ID+"/revoke")
 	post(404, "missing/revoke")
-	o.send(404, http.MethodPost, "keys/"+list()[0].ID+"/revoke", "") // it is no HMAC key
+	o.send(404, http.MethodPost, "keys/"+list()[0].ID+"/revoke", "") // not an HMAC key
 	page := get[struct {
 		Keys []key
 		Next string
@@ -182,13 +180,13 @@ func TestTenantKeys(t *testing.T) {
 	}
 }
 
-// TestHandoffKeys: an operator changes keys, and sees their secrets only in an export.
+// TestHandoffKeys checks that only an export contains secrets.
 func TestHandoffKeys(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
 	post := func(status int, path string) (key struct{ ID, State string }) {
 		t.Helper()
-		_ = json.Unmarshal([]byte(o.send(status, http.MethodPost, "keys"+path, "")), &key) // problems are no keys
+		_ = json.Unmarshal([]byte(o.send(status, http.MethodPost, "keys"+path, "")), &key) // problems are not keys
 		return key
 	}
 	first := post(200, "/rotate")
@@ -221,7 +219,7 @@ func TestHandoffKeys(t *testing.T) {
 	}
 }
 
-// TestServiceTokens: an operator creates a token of a service, and wrong values are refused with their name.
+// TestServiceTokens also checks that errors name the invalid value.
 func TestServiceTokens(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
@@ -246,7 +244,6 @@ func TestServiceTokens(t *testing.T) {
 	}
 }
 
-// TestTenants: an operator suspends a tenant and reinstates it.
 func TestTenants(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
@@ -267,7 +264,6 @@ func TestTenants(t *testing.T) {
 	o.send(422, http.MethodPost, "tenants/"+tenant+"/suspend", `{"why":"unpaid"}`)
 }
 
-// event is an event of a list or a read.
 type event struct {
 	ID, Key, Error        string
 	Attempts              int
@@ -275,7 +271,6 @@ type event struct {
 	NextAttempt, SetAside time.Time
 }
 
-// events is the JSON of lists of events.
 type events struct {
 	Backlog *struct {
 		Events int
@@ -285,7 +280,6 @@ type events struct {
 	Next   *int64
 }
 
-// TestOutbox: an operator sees waiting events in pages, with their number, and each of them.
 func TestOutbox(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
@@ -314,7 +308,6 @@ func TestOutbox(t *testing.T) {
 	o.send(404, http.MethodGet, "outbox/"+second.ID, "")
 }
 
-// publish publishes an event.
 func (o *operator) publish(id string) {
 	o.t.Helper()
 	waiting, err := o.outbox.ListWaiting(o.t.Context(), 0, 10)
@@ -323,7 +316,6 @@ func (o *operator) publish(id string) {
 	must(o.t, o.outbox.Done(o.t.Context(), "test", 0, []outbox.Event{waiting[i].Event}))
 }
 
-// setAside sets all events aside.
 func (o *operator) setAside() (ids []string) {
 	o.t.Helper()
 	waiting, err := o.outbox.ListWaiting(o.t.Context(), 0, 10)
@@ -335,7 +327,6 @@ func (o *operator) setAside() (ids []string) {
 	return ids
 }
 
-// TestDeadLetters: an operator retries and drops the events that were set aside.
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
@@ -378,7 +369,7 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
-// TestReceived: an operator sees received events in quarantine, and attempts to consume handoffs again.
+// TestReceived checks quarantined events and repeated attempts to consume handoffs.
 func TestReceived(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
@@ -423,7 +414,6 @@ func TestReceived(t *testing.T) {
 	}
 }
 
-// TestJobs: an operator sees what a job would delete, and runs it.
 func TestJobs(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
@@ -470,12 +460,11 @@ func TestJobs(t *testing.T) {
 		}
 	}
 	o.send(404, http.MethodPost, "jobs/other/run", "")
-	for _, query := range []string{"dryRun=true", "dryRun=maybe", "x"} { // a slip must not delete anything
+	for _, query := range []string{"dryRun=true", "dryRun=maybe", "x"} { // a typo must not delete data
 		o.send(422, http.MethodPost, "jobs/events/run?"+query, "")
 	}
 }
 
-// TestSessions: an operator erases a session.
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
@@ -487,7 +476,6 @@ func TestSessions(t *testing.T) {
 	o.send(422, http.MethodPost, "sessions/gms_x/erase", "")
 }
 
-// TestUserSessions: an operator lists the sessions of users and ends them.
 func TestUserSessions(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
@@ -530,8 +518,8 @@ func TestUserSessions(t *testing.T) {
 	o.send(422, http.MethodPost, "user-sessions/a%20b/end-all", "")
 }
 
-// TestRefusedRequests walks all operations: each refuses a parameter and a member that it does not have, and
-// values of the wrong type, and names what is wrong.
+// TestRefusedRequests checks that each operation refuses unknown parameters and members, and values with a wrong type,
+// and names them.
 func TestRefusedRequests(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
@@ -577,10 +565,10 @@ func TestRefusedRequests(t *testing.T) {
 	}
 }
 
-// allowed returns the methods of a path, or "" if there is no such path.
+// allowed returns a path's methods, or "" if the path is unknown.
 func (o *operator) allowed(path string) string {
 	o.t.Helper()
-	resp, err := http.DefaultClient.Do(webtest.Request(o.t, o.Base, http.MethodPatch, "/guest/"+path, nil)) // which is not described
+	resp, err := http.DefaultClient.Do(webtest.Request(o.t, o.Base, http.MethodPatch, "/guest/"+path, nil)) // not a described method
 	must(o.t, err)
 	must(o.t, resp.Body.Close())
 	allow := resp.Header.Get("Allow")

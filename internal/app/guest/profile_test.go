@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/conf"
 )
 
-// TestShopOfTheGuide: the configuration in the guide is that of a shop.
+// TestShopOfTheGuide checks that the guide's configuration describes a shop.
 func TestShopOfTheGuide(t *testing.T) {
 	t.Parallel()
 	guide, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "guest-reference.md"))
@@ -39,7 +39,7 @@ func TestShopOfTheGuide(t *testing.T) {
 	}
 }
 
-// TestProfileProblems: each wrong setting of a profile is named.
+// TestProfileProblems checks that each invalid setting is named.
 func TestProfileProblems(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Profiles){

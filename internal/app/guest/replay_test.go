@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestReplay: an operator lists published events, and publishes those of a time, from a sequence and of a type again, under the same
-// IDs.
+// TestReplay checks that published events are listed, and published again with the same IDs by time, sequence and
+// type.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
@@ -24,7 +24,7 @@ func TestReplay(t *testing.T) {
 		o.later.Store(int64(time.Duration(n) * time.Hour))
 		wish(send, n)
 	}
-	o.later.Store(int64(26 * time.Hour)) // the last one is in the margin of IDs
+	o.later.Store(int64(26 * time.Hour)) // the last event is in the ID margin
 	send(http.MethodDelete, "/wishlist/0"+property[1:], "")
 	var ids []string
 	publish := func() (names []string) {
@@ -32,7 +32,7 @@ func TestReplay(t *testing.T) {
 		waiting, err := o.outbox.ListWaiting(t.Context(), 0, 10)
 		must(t, err)
 		for _, e := range waiting {
-			if !strings.Contains(e.Topic, ".wishlist.") { // the beginning of the session, which is published in the background
+			if !strings.Contains(e.Topic, ".wishlist.") { // the session's first event, published in the background
 				continue
 			}
 			names = append(names, e.Name)
@@ -84,7 +84,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// wantPublished checks the list of published events, in pages, and returns the sequence of the last one.
+// wantPublished checks the pages of published events, and returns the last sequence.
 func (o *operator) wantPublished(ids []string) int64 {
 	o.t.Helper()
 	type page struct {

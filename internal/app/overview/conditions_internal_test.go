@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/certificates"
 )
 
-// TestGuideNamesAlerts: the table of the monitoring guide has every alert.
+// TestGuideNamesAlerts checks that the monitoring guide's table contains every alert.
 func TestGuideNamesAlerts(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../docs/monitoring.md")

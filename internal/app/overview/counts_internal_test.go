@@ -29,7 +29,7 @@ func TestCountLine(t *testing.T) {
 	}
 }
 
-// TestCountsRest: counting takes at most a hundredth of the time, and a page does not wait for it.
+// TestCountsRest checks that counting takes at most a hundredth of the time, and does not delay pages.
 func TestCountsRest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestCountsRest(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		ask(1)
 		time.Sleep(countRests * 2 * time.Second)
-		ask(1) // listFresh comes on top
+		ask(1) // plus listFresh
 		time.Sleep(listFresh)
 		ask(2)
 		time.Sleep(3 * time.Second)

@@ -20,7 +20,6 @@ import (
 
 var historyStart = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 
-// newHistory opens the history of a server with its log.
 func newHistory(file string) (h *History, log *strings.Builder) {
 	log = &strings.Builder{}
 	h = &History{File: file, Log: slog.New(slog.NewTextHandler(log, nil))}
@@ -28,7 +27,7 @@ func newHistory(file string) (h *History, log *strings.Builder) {
 	return h, log
 }
 
-// fill adds points of n minutes from a time on, with a request each second of which a tenth fails.
+// fill adds points for n minutes, with a request each second, a tenth of them failing.
 func fill(h *History, from time.Time, n, databases int) {
 	for i := range n {
 		p := Point{At: from.Add(time.Duration(i) * time.Minute), Shed: int64(i) * 30, Sizes: map[string]int64{}}
@@ -40,7 +39,7 @@ func fill(h *History, from time.Time, n, databases int) {
 	}
 }
 
-// values returns the known values of a series, and how many are unknown.
+// values returns a series's known values, and the number of unknown values.
 func values(c *service.Chart, series int) (known []float64, unknown int) {
 	for _, v := range c.Series[series].Values {
 		if math.IsNaN(v) {
@@ -52,7 +51,7 @@ func values(c *service.Chart, series int) (known []float64, unknown int) {
 	return known, unknown
 }
 
-// TestHistorySpans: an hour has points of a minute, a day and a week have means.
+// TestHistorySpans checks that an hour consists of minutes, and a day and a week of means.
 func TestHistorySpans(t *testing.T) {
 	t.Parallel()
 	h, _ := newHistory("")
@@ -82,7 +81,7 @@ func TestHistorySpans(t *testing.T) {
 	}
 }
 
-// TestHistoryRestart: a restart shows a gap, and the counters of the new process begin anew.
+// TestHistoryRestart checks that a restart shows a gap, after which the counters start at zero.
 func TestHistoryRestart(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), HistoryFile)
@@ -96,7 +95,7 @@ func TestHistoryRestart(t *testing.T) {
 	fill(h, historyStart.Add(45*time.Minute), 10, 2)
 	requests := h.charts(nil, 0).All[0]
 	known, unknown := values(requests, 0)
-	if len(known) != 29+9 || unknown != 2 { // the gap, and the first point after it
+	if len(known) != 29+9 || unknown != 2 { // the gap and the first point after it
 		t.Errorf("%d known, %d unknown: %v", len(known), unknown, requests.Series[0].Values)
 	}
 	for _, v := range known {
@@ -109,8 +108,8 @@ func TestHistoryRestart(t *testing.T) {
 	}
 }
 
-// TestHistoryClock: points after a clock that was set back are replaced, a gap is no rate, and the points of a wildly wrong clock
-// are not shown and destroy nothing.
+// TestHistoryClock checks that later points are replaced after the clock was set back, that a gap has no rate, and
+// that points from a wildly wrong clock are hidden and do not replace others.
 func TestHistoryClock(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -140,7 +139,7 @@ func TestHistoryClock(t *testing.T) {
 				t.Errorf("%s: %v requests per second", name, v)
 			}
 		}
-		fill(h, historyStart.Add(2*time.Hour), 10, 1) // the clock is right again
+		fill(h, historyStart.Add(2*time.Hour), 10, 1) // after the clock was corrected
 		for at := 1; at < len(spans); at++ {
 			if c := h.charts(nil, at).All[2]; c.Times[0].Year() != 2026 || len(c.Times) < 2 {
 				t.Errorf("%s: %v", name, c.Times)
@@ -149,7 +148,7 @@ func TestHistoryClock(t *testing.T) {
 	}
 }
 
-// TestHistorySize: the file of a server with five databases is smaller than 64 KiB.
+// TestHistorySize checks that the file for five databases is smaller than 64 KiB.
 func TestHistorySize(t *testing.T) {
 	t.Parallel()
 	for databases, most := range map[int]int64{1: 24 << 10, 5: 64 << 10, 3 * maxDatabases: maxHistoryFile} {
@@ -168,7 +167,7 @@ func TestHistorySize(t *testing.T) {
 	}
 }
 
-// TestHistoryDamage: a damaged or foreign file is not used, logged, and replaced.
+// TestHistoryDamage checks that a damaged or foreign file is ignored, logged and replaced.
 func TestHistoryDamage(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), HistoryFile)
@@ -219,7 +218,7 @@ func TestHistoryDamage(t *testing.T) {
 	}
 }
 
-// TestHistoryWithoutDisk: a file that cannot be written disturbs nothing, and is logged once.
+// TestHistoryWithoutDisk checks that an unwritable file only causes a single log line.
 func TestHistoryWithoutDisk(t *testing.T) {
 	t.Parallel()
 	h, log := newHistory(filepath.Join(t.TempDir(), "missing", HistoryFile))
@@ -232,7 +231,7 @@ func TestHistoryWithoutDisk(t *testing.T) {
 	}
 }
 
-// TestHistoryOfTwoServers: servers on one data folder replace the file as a whole.
+// TestHistoryOfTwoServers checks that servers with the same data folder replace the file atomically.
 func TestHistoryOfTwoServers(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), HistoryFile)

@@ -17,8 +17,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// TestHistoryMeasuresServersRarely: a database server is measured every ten minutes, and each minute
-// until its size is known. Points between have the latest size.
+// TestHistoryMeasuresServersRarely checks that a database server is measured every ten minutes, or every minute until
+// its size is known. Points between measurements repeat the latest size.
 func TestHistoryMeasuresServersRarely(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// TestListing: a slow target holds up a page only for a moment, and is asked once at a time. An older list is shown meanwhile, and after an error.
+// TestListing checks that a slow target delays a page only briefly and is read once at a time. Meanwhile, and after an
+// error, the page shows the older list.
 func TestListing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -38,11 +39,11 @@ func TestListing(t *testing.T) {
 			}
 		}
 		want("a", "one", 1, 0)
-		want("a", "one", 1, 0) // it is fresh
+		want("a", "one", 1, 0) // still fresh
 		time.Sleep(listFresh + time.Second)
 		took, result = 5*time.Second, "two"
 		want("a", "one", 2, listPatience)
-		want("a", "one", 2, listPatience) // the read still runs
+		want("a", "one", 2, listPatience) // the read is still running
 		time.Sleep(5 * time.Second)
 		want("a", "two", 2, 0)
 		took, failed = 0, errors.New("no route")
@@ -51,7 +52,7 @@ func TestListing(t *testing.T) {
 		if s := l.state(); s.Problem != "no route" || s.At.IsZero() {
 			t.Errorf("%+v", s)
 		}
-		took, failed, result = time.Hour, nil, "three" // it never answers
+		took, failed, result = time.Hour, nil, "three" // the target hangs
 		want("b", "", 4, listPatience)
 		if s := l.state(); s.Problem != "" || !s.At.IsZero() {
 			t.Errorf("%+v", s)

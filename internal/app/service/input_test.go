@@ -51,7 +51,7 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-// A file, /dev/null and a pipe are not terminals.
+// TestCanAsk checks that a file, /dev/null and a pipe are not terminals.
 func TestCanAsk(t *testing.T) {
 	t.Parallel()
 	null, err := os.Open(os.DevNull)

@@ -46,10 +46,9 @@ func FuzzPrintable(f *testing.F) {
 	})
 }
 
-// kind is a text of a type of its own.
 type kind string
 
-// TestPrinter: no argument adds columns or rows, whatever its type, and numbers stay numbers.
+// TestPrinter checks that no argument adds columns or rows, whatever its type, and that numbers stay numbers.
 func TestPrinter(t *testing.T) {
 	t.Parallel()
 	const name = "a\tb\nc\x1b"

@@ -32,7 +32,7 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// A file exists when it is complete, and nothing remains of an incomplete one.
+// TestWriteWhole checks that a file appears only once complete, and that an incomplete file is removed.
 func TestWriteWhole(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

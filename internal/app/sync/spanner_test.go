@@ -22,17 +22,15 @@ import (
 
 const onSpanner = "HOLDFAST_SYNCSTORAGE__DATABASE_URL=spanner://projects/pp/instances/ii/databases/dd"
 
-// load reads the settings of the service.
 func load(environ ...string) (*Storage, conf.Report, error) {
 	s := New()
 	report, err := servicetest.Load(s.Service(), environ...)
 	return s, report, err
 }
 
-// limit sets one of the limits of Sync storage.
 func limit(name, value string) string { return "HOLDFAST_SYNCSTORAGE__LIMITS__" + name + "=" + value }
 
-// The Spanner variables of Mozilla's server are supported.
+// TestReferenceServersNamesOfSpanner checks Spanner variables of Mozilla's server.
 func TestReferenceServersNamesOfSpanner(t *testing.T) {
 	t.Parallel()
 	cfg, report, err := load(
@@ -62,7 +60,6 @@ func TestReferenceServersNamesOfSpanner(t *testing.T) {
 	}
 }
 
-// noted returns the places of the notes.
 func noted(r conf.Report) (where []string) {
 	for _, n := range r.Notes {
 		where = append(where, n.Where)
@@ -95,7 +92,7 @@ func TestEmulatorHost(t *testing.T) {
 	}
 }
 
-// Defaults fit, and settings that fit are not changed.
+// TestLimitsThatFitSpanner checks that settings within the commit limits are not changed.
 func TestLimitsThatFitSpanner(t *testing.T) {
 	t.Parallel()
 	on := "HOLDFAST_SYNCSTORAGE__ENABLE_QUOTA=true"
@@ -127,13 +124,13 @@ func TestLimitsThatFitSpanner(t *testing.T) {
 	}
 }
 
-// Limits that do not fit are problems with their place and the calculation.
+// TestLimitsThatDoNotFitSpanner checks that each problem contains its place and the calculation.
 func TestLimitsThatDoNotFitSpanner(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name    string
 		environ []string
-		want    []string // of each problem
+		want    []string
 	}{
 		{"a record more", []string{limit("MAX_TOTAL_RECORDS", "10000")}, []string{
 			"HOLDFAST_SYNCSTORAGE__LIMITS__MAX_TOTAL_RECORDS: too large for one commit on Spanner: 4 + 8 × 10000 + 1 = 80005 of 80000 mutations, 5 too many; at most 9999 records fit",
@@ -145,7 +142,7 @@ func TestLimitsThatDoNotFitSpanner(t *testing.T) {
 		{"far too many", []string{limit("MAX_TOTAL_RECORDS", "9223372036854775807")}, []string{"MAX_TOTAL_RECORDS: too large for one commit on Spanner"}},
 		{"requests beyond the default", []string{limit("MAX_POST_RECORDS", "9985")}, []string{"MAX_POST_RECORDS: must be at most limits.max_total_records, which is 9984 on Spanner; set that too"}},
 		{"requests beyond a commit", []string{limit("MAX_POST_RECORDS", "10000")}, []string{"MAX_POST_RECORDS: too large for one commit on Spanner: 4 + 8 × 10000 + 5 = 80009"}},
-		// Such a batch could be committed, but not opened in one request.
+		// Such a batch could be committed, but not opened in a single request.
 		{"a batch in one request", []string{limit("MAX_POST_RECORDS", "9999"), limit("MAX_TOTAL_RECORDS", "9999")}, []string{"MAX_POST_RECORDS: too large for one commit on Spanner: 4 + 8 × 9999 + 5 = 80001 of 80000 mutations, 1 too many; at most 9998 records fit"}},
 		{"a large request", []string{limit("MAX_POST_BYTES", "100000001"), limit("MAX_REQUEST_BYTES", "200000000")}, []string{"MAX_POST_BYTES: must be at most 100000000 on Spanner"}},
 		{"a large record", []string{limit("MAX_RECORD_PAYLOAD_BYTES", "2621441")}, []string{"MAX_RECORD_PAYLOAD_BYTES: must be at most 2621440 on Spanner"}},
@@ -171,7 +168,7 @@ func TestLimitsThatDoNotFitSpanner(t *testing.T) {
 	}
 }
 
-// Limits do not change on other engines and in a disabled service.
+// TestLimitsElsewhere checks that limits do not change on other engines and in a disabled service.
 func TestLimitsElsewhere(t *testing.T) {
 	t.Parallel()
 	large := []string{
@@ -203,7 +200,7 @@ func TestLimitsElsewhere(t *testing.T) {
 	}
 }
 
-// The description of the settings has the numbers of the code.
+// TestReferenceKnowsSpannersNumbers checks that the documented limits match the code.
 func TestReferenceKnowsSpannersNumbers(t *testing.T) {
 	t.Parallel()
 	text := conf.Reference([]conf.Section{{Key: Name, Value: &syncstorage.Config{}}})
@@ -214,7 +211,6 @@ func TestReferenceKnowsSpannersNumbers(t *testing.T) {
 	}
 }
 
-// Refused requests have a reason.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]string{

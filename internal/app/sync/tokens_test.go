@@ -10,10 +10,9 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// TestTokenRequests: an operator creates a token on the admin listener. Wrong values are refused as described.
 func TestTokenRequests(t *testing.T) {
 	t.Parallel()
-	testdb.SQLite(t) // it counts the test
+	testdb.SQLite(t) // counts the test
 	s := New()
 	sv := s.Service()
 	servicetest.Open(t, sv, nil)

@@ -25,7 +25,6 @@ import (
 
 var today = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// newService returns the service on a store.
 func newService(t *testing.T, store ss.Store, change func(*ss.Config)) *ss.Service {
 	t.Helper()
 	conf := ss.DefaultConfig()
@@ -67,13 +66,11 @@ func onSpanner(t *testing.T) ss.Store {
 	return spanner.New(db)
 }
 
-// owner returns an owner that is valid on every engine.
 func owner(uid int64) ss.Owner {
 	return ss.Owner{UID: uid, FxAUID: fmt.Sprintf("account%d", uid), FxAKID: "1-qqo"}
 }
 
-// fill stores data for an export: 250 records in one collection, an empty collection,
-// texts that JSON escapes, times to live and sortindexes.
+// fill stores 250 records in a collection, an empty collection, texts that JSON escapes, TTLs and sort indexes.
 func fill(t *testing.T, s *ss.Service, o ss.Owner) {
 	t.Helper()
 	post := func(collection string, us ...ss.Update) {
@@ -103,7 +100,7 @@ func fill(t *testing.T, s *ss.Service, o ss.Owner) {
 	post("mine", ss.Update{ID: "x", Payload: ss.Some([]byte("a name of its own"))})
 }
 
-// export returns an export made at a fixed time.
+// export exports at a fixed time.
 func export(t *testing.T, s *ss.Service, o ss.Owner) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -123,8 +120,8 @@ func runImport(ctx context.Context, s *ss.Service, o ss.Owner, from io.Reader, o
 
 var preserve = ss.ImportOptions{Preserve: true}
 
-// An export is the same in every byte after it was imported on another engine, except
-// for the order of collections with custom names.
+// TestTransferBetweenEngines checks that another engine's export after an import is byte-identical, except for the
+// order of collections with custom names.
 func TestTransferBetweenEngines(t *testing.T) {
 	t.Parallel()
 	first := newService(t, onSQLite(t), nil)
@@ -156,7 +153,7 @@ func TestTransferBetweenEngines(t *testing.T) {
 				t.Errorf("back again the export is another:\n%.2000s", again)
 			}
 
-			// Without preserved times, all records are newer than those that browsers know.
+			// Without preserved times, all records are newer than browsers know.
 			if done, err = runImport(t.Context(), there, owner(20), strings.NewReader(want), ss.ImportOptions{}); err != nil || done.Written != 254 {
 				t.Fatalf("%+v, %v", done, err)
 			}
@@ -173,7 +170,6 @@ func TestTransferBetweenEngines(t *testing.T) {
 	}
 }
 
-// failing is a reader that fails at the end of its data.
 type failing struct{ io.Reader }
 
 var errAway = errors.New("away")
@@ -186,7 +182,7 @@ func (r failing) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A truncated import is an error with both numbers, and can be continued with Merge.
+// TestImportCut checks that a truncated import fails with both numbers, and can be resumed with Merge.
 func TestImportCut(t *testing.T) {
 	t.Parallel()
 	s := newService(t, onSQLite(t), nil)
@@ -214,11 +210,11 @@ func TestImportCut(t *testing.T) {
 			t.Errorf("cut at %d, the export is another:\n%.2000s", cut, got)
 		}
 	}
-	// A failing reader is not the end of the file.
+	// A read error differs from the end of the file.
 	if _, err := runImport(t.Context(), s, owner(200), failing{strings.NewReader(whole[:len(whole)/2])}, preserve); !errors.Is(err, errAway) {
 		t.Errorf("a reader that fails: %v", err)
 	}
-	// An import that is stopped between two steps.
+	// Stop the import between two steps.
 	ctx, stop := context.WithCancel(t.Context())
 	first := strings.NewReader(whole[:len(whole)/2])
 	done, err := runImport(ctx, s, owner(201), io.MultiReader(first, stopping{stop}, strings.NewReader(whole[len(whole)/2:])), preserve)
@@ -230,12 +226,11 @@ func TestImportCut(t *testing.T) {
 	}
 }
 
-// stopping calls stop when it is read.
 type stopping struct{ stop func() }
 
 func (s stopping) Read([]byte) (int, error) { s.stop(); return 0, io.EOF }
 
-// An import fails if a browser writes or deletes between two steps.
+// TestImportRace checks that an import fails if a browser writes or deletes between two steps.
 func TestImportRace(t *testing.T) {
 	t.Parallel()
 	s := newService(t, onSQLite(t), nil)
@@ -258,7 +253,7 @@ func TestImportRace(t *testing.T) {
 	}
 }
 
-// Errors name the invalid line.
+// TestImportOfNonsense checks that errors name the invalid line.
 func TestImportOfNonsense(t *testing.T) {
 	t.Parallel()
 	s := newService(t, onSQLite(t), func(c *ss.Config) {

@@ -17,7 +17,6 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// noStorage is a server without sync storage.
 type noStorage struct{}
 
 func (noStorage) IsOpen() bool                { return false }
@@ -48,7 +47,6 @@ func (noStorage) Import(context.Context, io.Reader, ImportOptions, func(Exported
 
 func (noStorage) Quotas() (counted, enforced bool) { return false, false }
 
-// Accounts do not support Spanner.
 func TestNotInSpanner(t *testing.T) {
 	t.Parallel()
 	s := New(noStorage{})
@@ -62,7 +60,7 @@ func TestNotInSpanner(t *testing.T) {
 	}
 }
 
-// A server without storage assumes that its nodes use the same engine as itself.
+// TestOpensWithoutStorage checks that a server without storage assumes its own engine for its nodes.
 func TestOpensWithoutStorage(t *testing.T) {
 	t.Parallel()
 	s := New(noStorage{})
@@ -82,7 +80,6 @@ func TestOpensWithoutStorage(t *testing.T) {
 	}
 }
 
-// Refused requests have a reason.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]string{

@@ -27,10 +27,10 @@ const (
 	otherAccount = "fedcba9876543210fedcba9876543210"
 )
 
-// usedStorage is storage in which each user has a collection.
+// usedStorage is a storage whose users all have a collection.
 type usedStorage struct {
 	noStorage
-	quota optional.Of[int64] // of all users
+	quota optional.Of[int64] // for all users
 }
 
 func (*usedStorage) IsOpen() bool { return true }
@@ -56,7 +56,6 @@ func (s *usedStorage) SetQuota(_ context.Context, _ *tokenserver.User, bytes opt
 	return nil
 }
 
-// operator sends requests for operations.
 type operator struct {
 	t *testing.T
 	*servicetest.Operator
@@ -65,7 +64,7 @@ type operator struct {
 
 func newOperator(t *testing.T, storage Storage) *operator {
 	t.Helper()
-	testdb.SQLite(t) // it counts the test
+	testdb.SQLite(t) // counts the test
 	s := New(storage)
 	sv := s.Service()
 	open := servicetest.Open(t, sv, nil)
@@ -75,7 +74,7 @@ func newOperator(t *testing.T, storage Storage) *operator {
 	return &operator{t, servicetest.NewOperator(t, sv, "../../tokenserver/httpapi/openapi-admin.json"), s}
 }
 
-// adopt makes an account with a storage user.
+// adopt creates an account with a storage user.
 func (o *operator) adopt(id string) tokenserver.User {
 	o.t.Helper()
 	account, err := o.opened.ParseAccount(id)
@@ -89,13 +88,11 @@ func (o *operator) adopt(id string) tokenserver.User {
 	return u
 }
 
-// send sends a request and returns the answer, which has parts of it.
 func (o *operator) send(status int, method, path, body string, parts ...string) string {
 	o.t.Helper()
 	return o.Send(status, method, "/tokenserver/"+path, body, parts...).Text
 }
 
-// TestNodeRequests: an operator adds, drains and lists storage nodes.
 func TestNodeRequests(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t, &usedStorage{})
@@ -122,7 +119,6 @@ func TestNodeRequests(t *testing.T) {
 	o.send(201, http.MethodPost, "nodes/https:%2F%2Fa.example", `{"noCheck":true}`, `"capacity":100000`)
 }
 
-// TestAccessRequests: an operator changes the lists, and sees refused sign-ins.
 func TestAccessRequests(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t, &usedStorage{})
@@ -139,7 +135,6 @@ func TestAccessRequests(t *testing.T) {
 	o.send(200, http.MethodGet, "refused?limit=5", "", `{"accounts":[]}`)
 }
 
-// TestAccountRequests: an operator finds accounts, shows one, sets its quota and deletes its data.
 func TestAccountRequests(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t, &usedStorage{})
@@ -187,7 +182,7 @@ func TestAccountRequests(t *testing.T) {
 	o.send(200, http.MethodGet, "accounts?replaced=true", "", someAccount)
 }
 
-// TestLabelRequests: an operator labels accounts, finds them by their labels, and sees labels in every list.
+// TestLabelRequests checks that accounts are found by label, and that every list shows labels.
 func TestLabelRequests(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t, &usedStorage{})
@@ -222,7 +217,7 @@ func TestLabelRequests(t *testing.T) {
 	o.send(200, http.MethodGet, "accounts/"+otherAccount, "", `"label":"",`)
 }
 
-// TestSortsFewAccounts: a server does not sort accounts for a request if that reads too many counters. A command does.
+// TestSortsFewAccounts checks that only commands sort accounts if that reads too many counters.
 func TestSortsFewAccounts(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t, &usedStorage{})
@@ -236,7 +231,6 @@ func TestSortsFewAccounts(t *testing.T) {
 	o.send(200, http.MethodGet, "accounts?sort=created", "", someAccount)
 }
 
-// TestShowsAccountWithoutStorage: a server without storage says so.
 func TestShowsAccountWithoutStorage(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t, noStorage{})

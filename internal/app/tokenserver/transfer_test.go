@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// exportingStorage exports a line that names the storage user, and imports lines of which the first is a header.
+// exportingStorage exports a line with the storage user, and imports a header and lines.
 type exportingStorage struct {
 	usedStorage
 	imported []string
@@ -48,7 +48,7 @@ func (s *exportingStorage) Import(_ context.Context, from io.Reader, o ImportOpt
 	return Imported{Records: 1, Total: 1, Written: 1}, nil
 }
 
-// TestTransfers: an account, or a storage user by its UID, is exported and imported.
+// TestTransfers exports and imports an account, and a storage user by UID.
 func TestTransfers(t *testing.T) {
 	t.Parallel()
 	storage := &exportingStorage{}
@@ -71,13 +71,13 @@ func TestTransfers(t *testing.T) {
 
 	const header = `{"Account":"` + otherAccount + `","Keys":"0000000000001-AAAAAAAAAAAAAAAAAAAAAA","Label":"Bert"}` + "\n"
 	const result = `{"records":1,"total":1,"written":1,"expired":0,"newer":0,"collections":0}`
-	if text := upload(200, "accounts/"+otherAccount+"/import?preserve=true", header+"1"); text != result { // the account is created
+	if text := upload(200, "accounts/"+otherAccount+"/import?preserve=true", header+"1"); text != result { // creates the account
 		t.Error(text)
 	}
 	o.send(200, http.MethodGet, "accounts/"+otherAccount, "", `"label":"Bert"`)
 	o.send(200, http.MethodPost, "accounts/"+otherAccount+"/label", `{"label":"Berta"}`)
 	upload(200, "accounts/"+otherAccount+"/import?merge=true", header+"1")
-	o.send(200, http.MethodGet, "accounts/"+otherAccount, "", `"label":"Berta"`) // the account's own label stays
+	o.send(200, http.MethodGet, "accounts/"+otherAccount, "", `"label":"Berta"`) // keeps the account's own label
 	storage.imported = storage.imported[:1]
 	if text := upload(200, fmt.Sprintf("users/%d/import?merge=true", u.UID), header+"2"); text != result {
 		t.Error(text)

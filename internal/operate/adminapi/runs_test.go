@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/web/webtest"
 )
 
-// TestBackgroundJob: a background job is answered with 202 and where to see its state, and can be stopped.
+// TestBackgroundJob checks that a background job is answered with 202 and its run's location, and can be stopped.
 func TestBackgroundJob(t *testing.T) {
 	t.Parallel()
 	started := make(chan string)

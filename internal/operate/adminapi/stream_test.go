@@ -26,10 +26,10 @@ type drawing struct {
 	Color string `flag:"color" doc:"the color"`
 }
 
-// needed is how many bytes of memory a download and an upload need.
+// needed is the memory in bytes for a download or an upload.
 const needed = 1 << 20
 
-// streams serves a download and an upload. stored counts the uploads that succeed, which are charged for their memory.
+// streams serves a download and an upload. stored counts successful uploads, whose memory is charged.
 func streams(t *testing.T) (base string, stored *atomic.Int64) {
 	t.Helper()
 	stored = &atomic.Int64{}
@@ -73,7 +73,8 @@ func streams(t *testing.T) (base string, stored *atomic.Int64) {
 	return webtest.Serve(t, web.Service{Serve: api.Serve, Error: adminapi.WriteError, Route: api.Label}, web.Options{Log: slog.New(slog.DiscardHandler), Memory: memory}).URL, stored
 }
 
-// TestStreams: a download is a file with a name, and an upload has the file as its body and other inputs in the query.
+// TestStreams checks that a download is a named file, and that an upload's body is the file, with other inputs in the
+// query.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	base, stored := streams(t)
@@ -113,14 +114,14 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestBrokenStreams: an interrupted download does not look complete, and an interrupted upload fails.
+// TestBrokenStreams checks that an interrupted download does not look complete, and that an interrupted upload fails.
 func TestBrokenStreams(t *testing.T) {
 	t.Parallel()
 	base, stored := streams(t)
-	for _, wall := range []string{"cut", "longer", "w"} { // the last two have another size than they say
+	for _, wall := range []string{"cut", "longer", "w"} { // "longer" and "w" declare a wrong size
 		resp, err := http.DefaultClient.Do(webtest.Request(t, base, http.MethodGet, "/house/walls/"+wall+"/plan", nil))
 		if err != nil {
-			continue // before the header was sent
+			continue // failed before the header was sent
 		}
 		if text, err := io.ReadAll(resp.Body); err == nil && resp.StatusCode == http.StatusOK {
 			t.Errorf("%s looks complete: %d bytes", wall, len(text))

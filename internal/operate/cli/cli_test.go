@@ -46,12 +46,11 @@ type one struct {
 	Wall string `subject:"wall" doc:"name of the wall"`
 }
 
-// brick is a row of a list in pages.
+// brick is a row in a paged list.
 type brick struct {
 	N int `json:"n" title:"Number" cursor:""`
 }
 
-// detail is a wall with its plan.
 type detail struct {
 	wall
 	Plan json.RawMessage `json:"plan" text:"Plan"`
@@ -66,14 +65,13 @@ type razed struct {
 func (razed) Notice() string { return "" }
 func (razed) Note() string   { return "the neighbours \x1b hear it" }
 
-// painted is the result of a job.
 type painted struct {
 	Walls int `json:"walls"`
 }
 
 func (p painted) Notice() string { return fmt.Sprintf("north: painted\n%d walls", p.Walls) }
 
-// nail is in a brick of a wall.
+// nail is in a wall's brick.
 type nail struct {
 	Wall  string `subject:"wall,flag" value:"NAME" doc:"NAME of the wall"`
 	Brick int    `subject:"brick,flag" doc:"number of the brick"`
@@ -133,7 +131,6 @@ type dry struct {
 	Dry bool `flag:"dry" doc:"without paint"`
 }
 
-// bricks lists 1,200 bricks.
 func bricks(_ context.Context, in operate.Page[int64]) (all []brick, _ error) {
 	for n := int(in.After) + 1; n <= 1200 && len(all) < in.Limit; n++ {
 		all = append(all, brick{n})
@@ -141,7 +138,7 @@ func bricks(_ context.Context, in operate.Page[int64]) (all []brick, _ error) {
 	return all, nil
 }
 
-// run runs a command with what is typed into it, and returns what it prints.
+// run runs a command with an answer on standard input.
 func run(t *testing.T, typed, answer string) (out, questions string, err error) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -176,7 +173,7 @@ func TestCommands(t *testing.T) {
 		"house walls paint-all":                            "north: painted\n2 walls\n",
 		"house walls raze a --yes":                         "BRICKS  5\nWHERE   a\n",
 		"house walls raze a --yes --json":                  `{"bricks":5,"where":"a"}` + "\n",
-		"house walls break a":                              "wall a is painted\n", // standard input is no terminal
+		"house walls break a":                              "wall a is painted\n", // standard input is not a terminal
 		"house pebbles list":                               "WALL  COATS  PAINTED (UTC)  NEXT\n      0                     \n      0                     \n",
 	} {
 		if out, _, err := run(t, typed, ""); err != nil || out != want {
@@ -205,7 +202,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestFormerSpellings: they work as the new ones, and no help shows them.
+// TestFormerSpellings checks that former spellings work, and that help does not show them.
 func TestFormerSpellings(t *testing.T) {
 	t.Parallel()
 	for former, now := range map[string]string{
@@ -242,13 +239,13 @@ func TestFormerSpellings(t *testing.T) {
 				t.Errorf("%s shows %s: %s, %v", typed, former, out, err)
 			}
 		}
-		if typed == "house --help" && strings.Contains(out, "side") { // of a noun, only cobra's own template shows aliases
+		if typed == "house --help" && strings.Contains(out, "side") { // for nouns, only cobra's own template shows aliases
 			t.Errorf("%s: %s", typed, out)
 		}
 	}
 }
 
-// TestRename: former spellings with other words are replaced, wherever flags of the program are.
+// TestRename checks that former words are replaced, wherever the global flags are.
 func TestRename(t *testing.T) {
 	t.Parallel()
 	list := func(former ...operate.Former) operate.Operation {
@@ -301,7 +298,6 @@ func TestRename(t *testing.T) {
 	}
 }
 
-// TestHelp: the help has what the declaration says.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for typed, parts := range map[string][]string{
@@ -321,7 +317,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestSubjects: several arguments or flags name a thing.
+// TestSubjects checks things named by several arguments or flags.
 func TestSubjects(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string]string{
@@ -346,7 +342,7 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
-// TestPages: a command follows the cursor of a list.
+// TestPages checks that a command follows a list's cursor.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string]int{
@@ -366,7 +362,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestConfirm: a change that needs it asks, after its input was checked and before it does anything.
+// TestConfirm checks that a dangerous change asks after validation and before any effect.
 func TestConfirm(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]string{"y\n": "", "yes\n": "", "n\n": "nothing was changed", "": "nothing was changed"} {
@@ -383,7 +379,7 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-// TestPartial: a job that fails says what it has done.
+// TestPartial checks that a failed job prints its partial result.
 func TestPartial(t *testing.T) {
 	t.Parallel()
 	out, _, err := run(t, "house walls paint-all --dry", "")

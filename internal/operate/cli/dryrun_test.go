@@ -18,7 +18,7 @@ type razeInput struct {
 	Floor  int64 `flag:"floor" doc:"from this floor" least:"1"`
 }
 
-// TestDryRun: a dry run does not ask for confirmation.
+// TestDryRun checks that a dry run does not ask for confirmation.
 func TestDryRun(t *testing.T) {
 	t.Parallel()
 	all := []operate.Operation{operate.NewChange(operate.About{Path: "walls/raze", Doc: "Raze", NeedsYes: true}, func(_ context.Context, in razeInput) (drawn, error) {
@@ -46,7 +46,7 @@ var errFull = errors.New("the disk is full")
 
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
-// TestFullOutput: a job is stopped if its rows cannot be printed.
+// TestFullOutput checks that a job stops if its rows cannot be printed.
 func TestFullOutput(t *testing.T) {
 	t.Parallel()
 	job := operate.NewJob(operate.About{Path: "walls/inspect", Doc: "Inspect"}, func(ctx context.Context, _ operate.None, p operate.Progress) (inspected, error) {
@@ -71,7 +71,6 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// runAll runs a command of operations.
 func runAll(t *testing.T, all []operate.Operation, typed string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer

@@ -19,7 +19,6 @@ type stone struct {
 	Bytes *service.Bytes `json:"bytes" title:"Bytes" zero:"-"`
 }
 
-// Note says why a number is missing.
 func (s stone) Note() string {
 	if s.Bytes == nil {
 		return "some stones \x1b were not weighed"
@@ -43,7 +42,7 @@ type weighInput struct {
 	After string `flag:"after" doc:"next from the previous part"`
 }
 
-// weighed is a read in parts.
+// weighed is a partial read.
 type weighed struct {
 	Part string `json:"part" title:"Part"`
 	Next string `json:"next,omitempty" cursor:""`
@@ -54,7 +53,6 @@ type growInput struct {
 	By string `flag:"by" doc:"how many" arg:"STONES | none"`
 }
 
-// Check refuses odd numbers.
 func (in growInput) Check() error {
 	if in.By == "3" {
 		return &operate.InputError{Input: "by", Reason: "must be even"}
@@ -62,7 +60,7 @@ func (in growInput) Check() error {
 	return nil
 }
 
-// quarry runs a command with piles and stones. opened counts how often it had the services open.
+// quarry runs a command on piles and stones. opened counts how often the command opened the services.
 func quarry(t *testing.T, opened *int, typed string) (out, errs string, err error) {
 	t.Helper()
 	most := 0
@@ -101,7 +99,8 @@ func quarry(t *testing.T, opened *int, typed string) (out, errs string, err erro
 	return stdout.String(), stderr.String(), err
 }
 
-// TestResumes: a list that stops at its limit says where to continue, and what its rows note. So does a read in parts.
+// TestResumes checks that a limited list and a partial read print how to continue, and that a list prints its rows'
+// notes.
 func TestResumes(t *testing.T) {
 	t.Parallel()
 	const note = "some stones \\u001b were not weighed\n"

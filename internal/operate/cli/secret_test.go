@@ -24,7 +24,7 @@ type key struct {
 
 func (key) Notice() string { return "" }
 
-// TestSecret: a command prints a secret, and nothing else if it is all that there is to show.
+// TestSecret checks that a secret is printed alone unless the result contains other values for people.
 func TestSecret(t *testing.T) {
 	t.Parallel()
 	all := []operate.Operation{

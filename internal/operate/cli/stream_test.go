@@ -27,7 +27,7 @@ type drawing struct {
 	Color string `flag:"color" doc:"the color"`
 }
 
-// streams are a download and uploads of a plan.
+// streams returns a plan's download and uploads.
 func streams() []operate.Operation {
 	draw := func(_ context.Context, in drawing, body operate.Body, _ operate.Progress) (d drawn, err error) {
 		text, err := io.ReadAll(body)
@@ -58,7 +58,7 @@ func streams() []operate.Operation {
 	}
 }
 
-// TestStreams: a file gets its name only when it is complete, and an upload fails as its file does.
+// TestStreams checks that a file gets its name only once complete, and that an upload fails with its file.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

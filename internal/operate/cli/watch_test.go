@@ -23,8 +23,8 @@ type inspected struct {
 func (i inspected) Notice() string  { return "two lines\nof text" }
 func (i inspected) IsPartial() bool { return i.Cracks > 0 }
 
-// TestBackgroundJob: a command runs a background job itself. It says what the job waits for, prints what it finds as JSON, and its
-// exit status says whether something is left.
+// TestBackgroundJob checks that a command runs a background job itself, prints why the job waits, prints found rows as
+// JSON, and exits with a status that reports remaining work.
 func TestBackgroundJob(t *testing.T) {
 	t.Parallel()
 	all := operate.InBackground([]operate.Operation{
@@ -76,7 +76,7 @@ type leak struct {
 
 func (l leak) Text() string { return "a leak\nat the " + l.Where + "\n" }
 
-// TestPrinted: a row with a text for people is printed when the job finds it, not at the end.
+// TestPrinted checks that a row's text is printed as soon as the job finds it.
 func TestPrinted(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string]string{

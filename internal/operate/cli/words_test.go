@@ -36,7 +36,7 @@ func mints() []operate.Operation {
 	}
 }
 
-// TestWords: a flag with words is repeated, a value aside is only in the JSON, and a flag that is still typed chooses an operation.
+// TestWords checks repeated flags for words, values only in JSON, and a former flag that selects an operation.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	services := []service.Service{{Name: "house", Operations: mints()}}

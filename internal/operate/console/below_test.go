@@ -40,7 +40,7 @@ type ringsInput struct {
 	After string `flag:"after" doc:"next from the previous part"`
 }
 
-// rings are a read in parts.
+// rings is a partial read.
 type rings struct {
 	Tree  string `json:"tree" title:"Tree" subject:"tree"`
 	Rings int    `json:"rings" title:"Rings"`
@@ -51,7 +51,7 @@ type birdsInput struct {
 	Tree string `flag:"tree" doc:"only birds in this tree"`
 }
 
-// garden has trees with nests. A page of the garden itself shows the contents of a nest.
+// garden contains trees with nests. The service's own page shows a nest's contents.
 func garden() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{Path: "trees", Doc: "List", Title: "Trees"}, func(context.Context, operate.None) ([]tree, error) { return nil, nil }),
@@ -65,7 +65,8 @@ func garden() []operate.Operation {
 	}
 }
 
-// TestPageBelow: a page of the service with the path of a list or a read is below it, with its title, its trail and its actions.
+// TestPageBelow checks that a service's own page with a path of a list or a read is below that, with its title, trail
+// and actions.
 func TestPageBelow(t *testing.T) {
 	t.Parallel()
 	own := func(path string, view service.View) service.Page {
@@ -98,7 +99,7 @@ func TestPageBelow(t *testing.T) {
 	}
 }
 
-// TestReadInParts: the page of a read in parts links to the next part, and to the other read of the same thing.
+// TestReadInParts checks links to the next part, and to the same thing's other read.
 func TestReadInParts(t *testing.T) {
 	t.Parallel()
 	pages := console.Pages(nil, garden())

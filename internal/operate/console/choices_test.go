@@ -44,7 +44,7 @@ type letterInput struct {
 	Text  string   `flag:"text" doc:"contents"`
 }
 
-// town is a service whose list of streets is read in pages, and its list of houses in a street is short.
+// town is a service with a paged list of streets, and a short list of houses in each street.
 func town(n int, asked *int) []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{Path: "streets", Doc: "List", Title: "Streets"}, func(_ context.Context, in operate.Page[string]) (all []street, err error) {
@@ -65,7 +65,8 @@ func town(n int, asked *int) []operate.Operation {
 	}
 }
 
-// TestChoose: a field offers what the rows of a list name, one more than can be chosen from, if the values that the list needs are known.
+// TestChoose checks that a field offers a list's rows, up to one more than can be chosen from, if the list's subjects
+// are known.
 func TestChoose(t *testing.T) {
 	t.Parallel()
 	pave := &service.Link{Text: "Pave a street", To: "streets#form--pave"}
@@ -87,7 +88,7 @@ func TestChoose(t *testing.T) {
 	for _, tc := range []struct {
 		kind, prefix string
 		at           url.Values
-		want         string // "": nothing can be said
+		want         string // "": no choices
 	}{
 		{"street", "STREET-01", nil, "street-01"},
 		{"street", "x", nil, "nothing"},
@@ -114,7 +115,6 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// texts returns the values of options, with their other texts.
 func texts(all []service.Option) string {
 	var got []string
 	for _, o := range all {
@@ -126,7 +126,8 @@ func texts(all []service.Option) string {
 	return strings.Join(got, ",")
 }
 
-// TestKind: an input names what a list has, unless a change makes it, the input is something else, or it says so.
+// TestKind checks that an input names listed things unless its change creates the thing or the input declares
+// otherwise.
 func TestKind(t *testing.T) {
 	t.Parallel()
 	asked := 0

@@ -88,7 +88,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// brick is a row of a list in pages, and what a read shows.
+// brick is a row in a paged list, and a read's result.
 type brick struct {
 	Name string          `json:"name" title:"Brick" subject:"brick" cursor:""`
 	At   time.Time       `json:"at,omitzero" title:"Baked" zero:"soon"`
@@ -134,7 +134,7 @@ func show(t *testing.T, p *service.Page, values url.Values) *service.View {
 	return view
 }
 
-// TestPagesOfRows: rows link to what they name, and a list has a next page if this one is full.
+// TestPagesOfRows checks links to the things in rows, and that a full page links to the next.
 func TestPagesOfRows(t *testing.T) {
 	t.Parallel()
 	pages := console.Pages(nil, bricks(100))
@@ -154,7 +154,7 @@ func TestPagesOfRows(t *testing.T) {
 		t.Errorf("%+v", view.Blocks)
 	}
 	pages = console.Pages(nil, bricks(0))
-	if view = show(t, &pages[0], nil); len(view.Blocks) != 1 { // a job concerns all rows
+	if view = show(t, &pages[0], nil); len(view.Blocks) != 1 { // a job for all rows
 		t.Errorf("no rows: %+v", view.Blocks)
 	}
 	pages = console.Pages(nil, bricks(1))
@@ -163,7 +163,7 @@ func TestPagesOfRows(t *testing.T) {
 	}
 }
 
-// TestReadPage: a read is a page below its list, with the buttons of the row.
+// TestReadPage checks that a read's page is below its list, with the row's buttons.
 func TestReadPage(t *testing.T) {
 	t.Parallel()
 	page := console.Pages(nil, bricks(1))[1]
@@ -181,7 +181,8 @@ func TestReadPage(t *testing.T) {
 	}
 }
 
-// TestOutcomes: a change without a notice shows its result, and one of a page that may be gone leads to the list.
+// TestOutcomes checks that a change without a notice shows its result, and that a change to a possibly deleted thing
+// leads to the list.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	pages := console.Pages(nil, bricks(1))
@@ -200,7 +201,8 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestOwnPages: the forms of changes are on a page of the service with their noun, or else on a page of their own.
+// TestOwnPages checks that changes' forms are on the service's own page with their noun, if any, or on a separate
+// page.
 func TestOwnPages(t *testing.T) {
 	t.Parallel()
 	light := &service.Form{Title: "Light a kiln", Text: "It is hot.", Action: "light", Submit: "Light", Fields: []service.Field{
@@ -223,7 +225,7 @@ func TestOwnPages(t *testing.T) {
 	}
 }
 
-// shelf is in a wall, and a book on a shelf.
+// shelf is in a wall, and contains books.
 type shelf struct {
 	Wall  string `json:"-" title:"Wall" subject:"wall"`
 	Shelf int    `json:"shelf" title:"Shelf" subject:"shelf"`
@@ -256,7 +258,7 @@ type oneWall struct {
 	Wall string `subject:"wall" doc:"name of the wall"`
 }
 
-// house has walls, which have shelves, which have books.
+// house contains walls, which contain shelves with books.
 func house() []operate.Operation {
 	move := func(_ context.Context, in moveInput) (shelf, error) { return shelf{in.Wall, in.Shelf}, nil }
 	return []operate.Operation{
@@ -274,7 +276,8 @@ func house() []operate.Operation {
 	}
 }
 
-// TestListsOfSubjects: a list may belong to something. Rows link to it, and its forms and buttons have its subjects.
+// TestListsOfSubjects checks lists that belong to a thing: rows link to them, and their forms and buttons contain the
+// list's subjects.
 func TestListsOfSubjects(t *testing.T) {
 	t.Parallel()
 	pages := map[string]service.Page{}
@@ -310,7 +313,7 @@ func TestListsOfSubjects(t *testing.T) {
 			Columns: []service.Column{{Title: "Wall"}, {Title: "Shelf", Number: true, Names: true}, {Title: "Books"}, {Title: "Action"}}, Keep: []string{"wall"},
 			Rows: [][]service.Cell{{
 				{Text: "a", To: "walls/show?wall=a"}, {Text: "7", To: "shelves/show?shelf=7&wall=a"}, {Text: "Books", To: "books?shelf=7&wall=a"},
-				{Forms: []service.Form{burn}}, // the page of the shelf has the form that moves it
+				{Forms: []service.Form{burn}}, // the form that moves the shelf is on its own page
 			}},
 		},
 		&service.Form{Action: "add", Submit: "Add", Keep: map[string]string{"wall": "a"}},
@@ -342,7 +345,7 @@ func dump(v any) string {
 	return string(text)
 }
 
-// logged returns the values of an operation that the log of changes has.
+// logged returns an operation's values in the change log.
 func logged(all []operate.Operation, path string) []string {
 	for i := range all {
 		if all[i].Path == path {

@@ -29,8 +29,8 @@ type inspect struct {
 
 func (inspected) Notice() string { return "inspected" }
 
-// TestRuns: while a background job runs, its page shows what it does, and a button that stops it instead of the form that starts it. Then
-// it shows the result. Its inputs are logged, but for secrets.
+// TestRuns checks that a running background job's page shows its progress and a stop button instead of the start form,
+// and then its result. Inputs other than secrets are logged.
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	progress, end := make(chan operate.Progress), make(chan struct{})

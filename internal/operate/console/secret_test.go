@@ -26,7 +26,8 @@ type makeKey struct {
 	Hidden bool     `flag:"hidden" doc:"only of the command" local:""`
 }
 
-// TestSecret: a secret is shown instead of the page, with what belongs to it, and it is not logged. A field of the command is in no form.
+// TestSecret checks that a secret is shown instead of the page and is not logged, and that forms omit a command's own
+// fields.
 func TestSecret(t *testing.T) {
 	t.Parallel()
 	operations := []operate.Operation{

@@ -21,7 +21,7 @@ type drawn struct {
 
 func (d drawn) Notice() string { return "drawn " + d.Text }
 
-// studio has walls with plans, and all plans in one file.
+// studio contains walls with plans, and a file with all plans.
 func studio() []operate.Operation {
 	return append(house()[:2],
 		operate.NewDownload(operate.About{Path: "walls/plan", Doc: "Get the plan", Button: "Download plan", Media: "text/plain", Memory: 7}, func(_ context.Context, in oneWall, _ operate.Progress) (operate.File, error) {
@@ -43,7 +43,7 @@ func studio() []operate.Operation {
 	)
 }
 
-// TestStreamPages: pages link to downloads, and have a form with a file for an upload.
+// TestStreamPages checks links to downloads, and upload forms with a file.
 func TestStreamPages(t *testing.T) {
 	t.Parallel()
 	pages := map[string]service.Page{}
@@ -75,7 +75,7 @@ func TestStreamPages(t *testing.T) {
 	}
 }
 
-// TestUploadAction: an upload takes one file, and fails if the file breaks off.
+// TestUploadAction checks that an upload takes a single file, and fails if the file is truncated.
 func TestUploadAction(t *testing.T) {
 	t.Parallel()
 	draw := console.Pages(nil, studio())[0].Actions[0]

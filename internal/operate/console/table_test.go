@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/operate/console"
 )
 
-// load is a number that the console shows with a bar.
+// load is a number shown as a bar.
 type load int
 
 func (l load) Cell() service.Cell { return service.Cell{Text: "full", Share: float64(l), Most: 9} }
@@ -67,7 +67,7 @@ func hotel() []operate.Operation {
 	}
 }
 
-// TestFilters: the inputs of a list are a search and sorted columns, and a form finds a thing by its name.
+// TestFilters checks that a list's inputs become a search and sorted columns, and that a form finds a thing by name.
 func TestFilters(t *testing.T) {
 	t.Parallel()
 	pages := console.Pages(nil, hotel())
@@ -93,7 +93,7 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// TestOffers: pages offer changes of other nouns, and the page of a thing has its tables and forms.
+// TestOffers checks that pages offer other nouns' changes, and that a thing's page contains its tables and forms.
 func TestOffers(t *testing.T) {
 	t.Parallel()
 	pages := map[string]service.Page{}
@@ -125,7 +125,7 @@ func TestOffers(t *testing.T) {
 	if names := logged(hotel(), "rooms/"+pages["rooms"].Actions[0].Name); !reflect.DeepEqual(names, []string{"room", "with"}) {
 		t.Errorf("the log has %q", names)
 	}
-	for i, next := range []string{"", "rooms"} { // clean, after which the room is shown, and raze
+	for i, next := range []string{"", "rooms"} { // clean, which then shows the room, and raze
 		o, err := pages["rooms"].Actions[i].Run(t.Context(), &service.PageRequest{Values: url.Values{"room": {"a"}, "return-page": {"rooms/show"}}})
 		if err != nil || o.Next != next {
 			t.Errorf("%s: %+v, %v", pages["rooms"].Actions[i].Name, o, err)
@@ -165,7 +165,8 @@ type cookInput struct {
 
 func cooked[In any](context.Context, In) (menu, error) { return menu{}, nil }
 
-// TestRowsOfTables: a table of a read has buttons and a form for its rows, which a link fills with the values of the row.
+// TestRowsOfTables checks that a read's table has buttons and a form for its rows, which a link fills with a row's
+// values.
 func TestRowsOfTables(t *testing.T) {
 	t.Parallel()
 	pages := map[string]service.Page{}

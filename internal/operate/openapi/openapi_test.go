@@ -73,7 +73,7 @@ const document = `{
 }
 `
 
-// TestUpdate: the entries of operations replace those that were there, and everything else stays.
+// TestUpdate checks that only the operations' entries are replaced.
 func TestUpdate(t *testing.T) {
 	t.Parallel()
 	all := []operate.Operation{
@@ -130,7 +130,7 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// TestDocument: a description of operations only has all that their entries refer to.
+// TestDocument checks that a generated description contains everything that its entries refer to.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	all := []operate.Operation{
