@@ -48,8 +48,8 @@ func withPrefix(id, prefix string, days int) LifecycleRule {
 	return LifecycleRule{ID: id, Prefix: &prefix, Expiration: &Expiration{Days: days}}
 }
 
-// TestExpiryExamples checks the expiration examples from the S3 user guide, "Examples of S3 Lifecycle configurations"
-// and "Lifecycle configuration conflicts".
+// TestExpiryExamples uses the S3 user guide, "Examples of S3 Lifecycle configurations" and "Lifecycle configuration
+// conflicts".
 func TestExpiryExamples(t *testing.T) {
 	t.Parallel()
 	written := moment(t, "2014-01-15T10:30:00Z")
@@ -182,7 +182,6 @@ func naiveExpired(l *Lifecycle, o *Object, now time.Time) bool {
 	return false
 }
 
-// TestExpiryRandom compares Expiry and ObjectPrefixes with a naive evaluation.
 func TestExpiryRandom(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/clock"
 )
 
-// keyStore counts reads.
 type keyStore struct {
 	buckets.Accounts
 
@@ -36,8 +35,8 @@ func (s *keyStore) AccountByID(_ context.Context, id buckets.AccountID) (buckets
 	return buckets.Account{ID: id, Name: "main"}, nil
 }
 
-// TestUnknownKeys checks that an unknown key is looked up at most once per second. A new key works immediately in the
-// process that created it, and within a second in other processes.
+// TestUnknownKeys checks that an unknown key is looked up once per second. A new key works immediately in its process,
+// and within a second in others.
 func TestUnknownKeys(t *testing.T) {
 	t.Parallel()
 	s, now := &keyStore{keys: map[string]buckets.Key{}}, clock.NewManual(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))

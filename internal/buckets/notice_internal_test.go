@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// BenchmarkNotice measures the cost for a write to a bucket without notifications.
+// BenchmarkNotice measures a write to a bucket without notifications.
 func BenchmarkNotice(b *testing.B) {
 	now := time.Now()
 	s := &Service{clock: func() time.Time { return now }}

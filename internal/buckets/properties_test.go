@@ -5,7 +5,6 @@ import (
 	"testing"
 )
 
-// FuzzDecodePlain compares decodePlain with encoding/json.
 func FuzzDecodePlain(f *testing.F) {
 	for _, text := range []string{
 		`{"s3": {"checksum": {"value": "abc=", "algorithm": "CRC64NVME"}}}`,
@@ -29,7 +28,7 @@ func FuzzDecodePlain(f *testing.F) {
 	})
 }
 
-// TestDecodePlain checks that the properties of S3 objects take the fast path, also in jsonb's format.
+// TestDecodePlain checks that properties of S3 objects take the fast path, also in jsonb's format.
 func TestDecodePlain(t *testing.T) {
 	t.Parallel()
 	p := Properties{ETag: "00-2", Upload: "c0", Parts: 2, Checksum: Checksum{Algorithm: "CRC32C", Value: "a=-2", Composite: true}, Imported: 1_700_000_000_123_456, Lock: Lock{Mode: Governance, Until: 1_700_000_000_000_000, Hold: HoldOff}}

@@ -6,7 +6,6 @@ import (
 	"testing"
 )
 
-// FuzzRange compares ParseRange with a check of each byte.
 func FuzzRange(f *testing.F) {
 	for _, seed := range []string{
 		"bytes=0-0", "bytes=9-", "bytes=-5", "bytes=-0", "bytes=5-4", "bytes=0-18446744073709551616", "bytes=99999999999999999999-", "bytes=-99999999999999999999", "bytes= 1-2 ", "bytes=1-2,4-5",

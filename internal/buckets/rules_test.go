@@ -33,7 +33,6 @@ func equal(t interface {
 	}
 }
 
-// TestCondition runs the table that backends are tested with.
 func TestCondition(t *testing.T) {
 	t.Parallel()
 	o := storetest.CaseObject()
@@ -166,8 +165,7 @@ func addName(rt *rapid.T, l *buckets.Lister, name string) (next buckets.Position
 	return l.Add(buckets.Object{Name: name})
 }
 
-// TestLister compares pages with a naive grouping of all names. It also checks that a Lister reads at most one row
-// more than the page has entries.
+// TestLister checks that a Lister reads at most one row more than the page has entries.
 func TestLister(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

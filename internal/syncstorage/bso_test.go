@@ -90,7 +90,6 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// sameBSO treats a nil payload as an empty payload.
 func sameBSO(a, b ss.BSO) bool {
 	same := bytes.Equal(a.Payload, b.Payload)
 	a.Payload, b.Payload = nil, nil
@@ -113,7 +112,7 @@ func updates(id string) *rapid.Generator[ss.Update] {
 	})
 }
 
-// TestDeltasAddUp checks that the deltas of a sequence of merges add up to the stored records and bytes.
+// TestDeltasAddUp checks that deltas add up to the stored records and bytes.
 func TestDeltasAddUp(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -146,8 +145,8 @@ func TestStage(t *testing.T) {
 	}
 }
 
-// TestStageIsMergeInParts checks that staging two updates and merging the result equals merging both at the commit's
-// stamp, unless the first update expires immediately.
+// TestStageIsMergeInParts checks that staging two updates and merging the result equals merging both, unless the first
+// update expires immediately.
 func TestStageIsMergeInParts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

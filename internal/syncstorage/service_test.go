@@ -12,7 +12,6 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// writer is a Store whose writes return this usage.
 type writer struct {
 	ss.Store
 	used ss.Used
@@ -23,7 +22,6 @@ func (w *writer) Put(_ context.Context, _ ss.Owner, write ss.Write, _ ss.Update)
 	return ss.Written{Modified: 10, Used: w.used, Quota: write.Quota.For(w.own)}, nil
 }
 
-// TestOverQuota checks that exactly the writes over an unenforced limit are reported.
 func TestOverQuota(t *testing.T) {
 	t.Parallel()
 	var none ss.Optional[int64]
@@ -65,7 +63,6 @@ func TestOverQuota(t *testing.T) {
 	}
 }
 
-// sweeper is a Store that records Sweep's arguments.
 type sweeper struct {
 	ss.Store
 	now   ss.Timestamp
@@ -90,7 +87,6 @@ func TestNewService(t *testing.T) {
 	}
 }
 
-// TestServiceSweep checks that records expired for less than sweep_after are kept.
 func TestServiceSweep(t *testing.T) {
 	t.Parallel()
 	store, conf := &sweeper{}, ss.DefaultConfig()

@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// TestStreams checks that a streamed listing holds its slot until it is closed, and ends after streamTime.
+// TestStreams checks that a streamed listing holds its slot until it is closed or streamTime has passed.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	hands := clock.NewManual(time.UnixMilli(1_700_000_000_000))

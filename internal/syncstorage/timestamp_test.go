@@ -96,8 +96,7 @@ func TestTimestampString(t *testing.T) {
 	}
 }
 
-// TestTimestampRoundTrip checks that every stamp survives formatting and parsing, even if a client adds or drops
-// zeros.
+// TestTimestampRoundTrip includes added and dropped zeros.
 func TestTimestampRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -24,7 +24,6 @@ import (
 	"holdfast/internal/optional"
 )
 
-// The format of copies; see frame.go.
 const (
 	chunkSize   = buckets.ChunkSize
 	trailerSize = 32
@@ -72,7 +71,7 @@ var damages = map[string]func(b []byte, at int) []byte{
 	"empty": func([]byte, int) []byte { return nil },
 }
 
-// TestDamage checks that a single damaged copy never makes a read wrong or incomplete.
+// TestDamage checks that a single damaged copy never spoils a read.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	b := content(5*chunkSize + 100)
@@ -94,8 +93,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestCopyOfAnotherBody checks that a file of another body is never accepted as a copy, even with the same length and
-// consistent chunks.
+// TestCopyOfAnotherBody uses files with the same length and consistent chunks.
 func TestCopyOfAnotherBody(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b []byte) {
@@ -140,8 +138,7 @@ func TestDamageEverywhere(t *testing.T) {
 	}
 }
 
-// TestNoGoodChunk checks that a read never returns wrong bytes. It fails before the first byte, or stops after the
-// last good chunk.
+// TestNoGoodChunk checks that a read fails before the first byte, or stops after the last good chunk.
 func TestNoGoodChunk(t *testing.T) {
 	t.Parallel()
 	b := content(5 * chunkSize)
@@ -174,7 +171,7 @@ func TestNoGoodChunk(t *testing.T) {
 	}
 }
 
-// TestLegacyBodies checks that a body without frames is verified as a whole before its first byte is returned.
+// TestLegacyBodies checks that bodies without frames are verified before their first byte is returned.
 func TestLegacyBodies(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{1, 5000, chunkSize, 5*chunkSize + 3} {
@@ -266,7 +263,6 @@ func TestMixedLayouts(t *testing.T) {
 	}
 }
 
-// TestOpenStored checks that OpenStored returns the bytes of a good copy.
 func TestOpenStored(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 5000, 2 * chunkSize, 5*chunkSize + 3} {
@@ -298,7 +294,7 @@ func TestOpenStored(t *testing.T) {
 	}
 }
 
-// TestNewerFormat checks that a copy written by a later release is neither returned nor reported as damaged.
+// TestNewerFormat checks that a later release's copy is neither returned nor reported as damaged.
 func TestNewerFormat(t *testing.T) {
 	t.Parallel()
 	for _, at := range []int{3, 7} { // version and flags
@@ -345,7 +341,6 @@ func TestWrongRow(t *testing.T) {
 	})
 }
 
-// TestPace checks that Verify calls pace before each chunk and returns its error.
 func TestPace(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Minute, "a:1")
@@ -370,8 +365,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestRandomDamage compares random ranges of randomly damaged copies with the body. A read returns correct bytes or
-// none, and all bytes if each chunk is good in at least one copy.
+// TestRandomDamage checks that a read returns correct bytes or none, and all bytes if each chunk is good in some copy.
 func TestRandomDamage(t *testing.T) {
 	t.Parallel()
 	names := slices.Sorted(func(yield func(string) bool) {

@@ -176,7 +176,6 @@ func (f *flaky) files(t testing.TB) (all []string) {
 	return all
 }
 
-// corrupt changes a byte of a copy.
 func (f *flaky) corrupt(t testing.TB, path string, at int64) {
 	t.Helper()
 	file, err := os.OpenFile(filepath.Join(f.dir, path), os.O_RDWR, 0)
@@ -248,7 +247,6 @@ func (c *cluster) setStates(states map[string]buckets.NodeState) {
 	c.Set(nodes...)
 }
 
-// settled waits for background work.
 func (c *cluster) settled() {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -330,7 +328,6 @@ func (c *cluster) wantRead(body buckets.Reference, want []byte) {
 	}
 }
 
-// wantRanges reads ranges of a body.
 func (c *cluster) wantRanges(body buckets.Reference, want []byte) {
 	c.t.Helper()
 	size := int64(len(want))
@@ -442,7 +439,7 @@ func TestWrongArguments(t *testing.T) {
 	c.wantOn(nil)
 }
 
-// TestDatacenters checks that copies are spread over datacenters, however many nodes each of them has.
+// TestDatacenters checks that the nodes per datacenter do not matter.
 func TestDatacenters(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Minute, "a:1", "a:2", "a:3", "a:4", "b:1", "c:1")
@@ -503,8 +500,7 @@ func TestFreeSpace(t *testing.T) {
 	}
 }
 
-// TestPending checks that a node that is not initialized counts for the default number of copies. Writes that need it
-// fail, but not for lack of space.
+// TestPending checks that Copies counts a pending node. A write that needs it fails, but not for lack of space.
 func TestPending(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Minute, "a:1")

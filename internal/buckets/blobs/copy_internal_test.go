@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/optional"
 )
 
-// memory is a driver with a single body.
 type memory struct {
 	Driver
 
@@ -24,8 +23,7 @@ func (m *memory) Put(_ context.Context, _ string, body io.Reader, _ int64) (n in
 	return int64(len(m.content)), err
 }
 
-// TestNewCopy checks that a body's content, or a copy of it, becomes the copy that a cluster writes. Other content is
-// corrupt.
+// TestNewCopy checks that a body's content, or a copy of it, becomes the copy that a cluster writes.
 func TestNewCopy(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 1, 31, 32, 1000, chunkSize - 1, chunkSize, chunkSize + 1, chunkSize + 32, 3*chunkSize + 7} {

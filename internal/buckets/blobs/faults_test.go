@@ -33,7 +33,7 @@ func each(t *testing.T, test func(t *testing.T, b []byte)) {
 	}
 }
 
-// TestNodeFails checks that another node replaces a failed node, which is then avoided for some time.
+// TestNodeFails checks that a failed node is replaced, and then avoided for some time.
 func TestNodeFails(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b []byte) {
@@ -70,7 +70,7 @@ func TestNodeFailsInTheMiddle(t *testing.T) {
 		c := newCluster(t, time.Minute, "a:1", "b:1", "c:1", "d:1")
 		n := c.nodes["a:1"]
 		n.set(func(f *flaky) { f.err, f.putAfter = cause, 1<<20 })
-		for n.putCount() == 0 { // until the node is chosen
+		for n.putCount() == 0 {
 			body := c.mustWrite(b, 2)
 			c.wantRead(body, b)
 			must(t, c.Remove(t.Context(), path, body.Sharks))
@@ -78,8 +78,8 @@ func TestNodeFailsInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestAllFailInTheMiddle checks that the write fails, because data already sent cannot be sent again, and leaves
-// nothing behind.
+// TestAllFailInTheMiddle checks that the write fails and leaves nothing behind, because sent data cannot be sent
+// again.
 func TestAllFailInTheMiddle(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Minute, "a:1", "b:1", "c:1")
@@ -92,7 +92,6 @@ func TestAllFailInTheMiddle(t *testing.T) {
 	c.wantOn(nil)
 }
 
-// TestNoReplacement checks that a write with too few copies fails and leaves nothing behind.
 func TestNoReplacement(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b []byte) {
@@ -125,8 +124,8 @@ func TestNodeFull(t *testing.T) {
 	})
 }
 
-// TestSpaceAgain checks that a full or read-only node is used again immediately. Concurrent writers share a single
-// question.
+// TestSpaceAgain checks that a full or read-only node is used again immediately, and that concurrent writers ask it
+// once.
 func TestSpaceAgain(t *testing.T) {
 	t.Parallel()
 	const writers = 20
@@ -151,7 +150,7 @@ func TestSpaceAgain(t *testing.T) {
 			}
 			synctest.Wait()
 			<-asked
-			n.set(func(f *flaky) { f.asked = nil }) // the test does not receive further questions
+			n.set(func(f *flaky) { f.asked = nil })
 			for range writers {
 				must(t, <-errs)
 			}
@@ -179,8 +178,7 @@ func TestOnlyNodeFails(t *testing.T) {
 	c.wantRead(c.mustWrite(b, 1), b)
 }
 
-// TestNodeHangs checks that a hanging node is replaced, even if it ignores its context. A copy that it stores later is
-// removed.
+// TestNodeHangs includes nodes that ignore their context. A copy that they store later is removed.
 func TestNodeHangs(t *testing.T) {
 	t.Parallel()
 	for _, deaf := range []bool{false, true} {
@@ -191,7 +189,7 @@ func TestNodeHangs(t *testing.T) {
 				n := c.nodes["a:1"]
 				n.set(func(f *flaky) { f.hang, f.deaf, f.putAfter = hang, deaf, putAfter })
 				var all []buckets.Reference
-				for n.putCount() == 0 { // until the node is chosen
+				for n.putCount() == 0 {
 					stored, err := c.write(b, 2)
 					must(t, err)
 					if slices.Contains(stored.Sharks, "a:1") {
@@ -210,8 +208,7 @@ func TestNodeHangs(t *testing.T) {
 	}
 }
 
-// TestNodesHang checks that a write waits only once for several hanging nodes. Later writes do not wait for them, but
-// use them as soon as they respond.
+// TestNodesHang checks that writes wait for hanging nodes only once, and use them as soon as they respond.
 func TestNodesHang(t *testing.T) {
 	t.Parallel()
 	for _, deaf := range []bool{false, true} {
@@ -255,7 +252,6 @@ func TestNodesHang(t *testing.T) {
 	}
 }
 
-// mustWriteOne writes a single copy, which must be on this node.
 func (c *cluster) mustWriteOne(b []byte, want string) {
 	c.t.Helper()
 	stored, err := c.write(b, 1)
@@ -349,7 +345,6 @@ func TestFindings(t *testing.T) {
 	})
 }
 
-// TestSourceFails checks that a failing source leaves no file behind and is not blamed on a node.
 func TestSourceFails(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 100, 128 << 10, 3 << 20} {
@@ -387,7 +382,6 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// TestCanceledRead checks that a canceled read leaves no goroutine running.
 func TestCanceledRead(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Minute, "a:1")
@@ -438,8 +432,7 @@ func TestReplicate(t *testing.T) {
 	})
 }
 
-// TestRestoreGivenUp checks that a copy completed after its restore was canceled is kept, because it may be the only
-// copy.
+// TestRestoreGivenUp checks that a late copy of a canceled restore is kept, because it may be the only copy.
 func TestRestoreGivenUp(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b []byte) {
@@ -492,8 +485,7 @@ func (c *cluster) breakSome(worker, i int) {
 	}
 }
 
-// TestRandomFaults writes and reads bodies while nodes fail and recover. Acknowledged bodies must be readable, and
-// failed writes must leave nothing behind.
+// TestRandomFaults checks that acknowledged bodies are readable, and that failed writes leave nothing behind.
 func TestRandomFaults(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Minute, "a:1", "a:2", "b:1", "b:2", "c:1")

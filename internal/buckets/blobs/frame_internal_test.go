@@ -8,7 +8,6 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// FuzzFrame checks that only exactly the sealed bytes are accepted as a chunk.
 func FuzzFrame(f *testing.F) {
 	sealed := func(data []byte, id uint64, index int64) []byte {
 		c := new(chunk)
@@ -40,7 +39,7 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// TestFrame checks that every bit of a frame, and its position, is verified.
+// TestFrame checks that each bit and the position of a frame matter.
 func TestFrame(t *testing.T) {
 	t.Parallel()
 	c := new(chunk)

@@ -5,8 +5,6 @@ import (
 	"testing"
 )
 
-// TestTasks checks that new tasks can begin while callers wait. Each caller returns when no task runs or its context
-// ends.
 func TestTasks(t *testing.T) {
 	t.Parallel()
 	var all tasks

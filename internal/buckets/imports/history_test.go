@@ -10,8 +10,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// versionsFrom returns the source's versions, oldest first. Each word is a time, with "m" before it for a delete
-// marker.
+// versionsFrom parses the source's versions, oldest first: times, with "m" before a delete marker.
 func versionsFrom(words string) (all []Listed) {
 	for word := range strings.FieldsSeq(words) {
 		l := Listed{Key: "k", ETag: "00", Size: 1}
@@ -25,8 +24,8 @@ func versionsFrom(words string) (all []Listed) {
 	return all
 }
 
-// versionsOfClients returns the target's versions, oldest first. Each word is the source time. "c" after it means that
-// a client changed the version 1000 later; "c" before it, that a client wrote it.
+// versionsOfClients parses the target's versions, oldest first: source times. "c" after a time means changed by a
+// client 1000 later, and before it, written by a client.
 func versionsOfClients(words string) (all []buckets.Version) {
 	for word := range strings.FieldsSeq(words) {
 		v := buckets.Version{Object: buckets.Object{Body: buckets.Body{Length: 1, MD5: []byte{0}}}}

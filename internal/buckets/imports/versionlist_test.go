@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// TestVersionsAcrossPages checks that a name with versions on two pages is reported once, with all versions, for every
-// form of next-page marker.
+// TestVersionsAcrossPages lists a name with versions on two pages, with every form of next-page marker.
 func TestVersionsAcrossPages(t *testing.T) {
 	t.Parallel()
 	for name, marker := range map[string]string{

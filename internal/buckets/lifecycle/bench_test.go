@@ -29,7 +29,6 @@ const (
 	benchBucket = "00000000-0000-4000-8000-000000000003"
 )
 
-// expiring is a store with expired objects.
 type expiring interface {
 	lifecycle.Store
 	buckets.Store
@@ -123,7 +122,6 @@ func withNeighbours(b *testing.B, s expiring, ref buckets.BucketRef, fn func()) 
 	return all[len(all)*99/100].Seconds() * 1000
 }
 
-// neighbour writes about 100 objects per second and returns the duration of each write.
 func neighbour(b *testing.B, s expiring, ref buckets.BucketRef, stop chan struct{}) (times []time.Duration) {
 	sum := md5.Sum([]byte("x"))
 	tick := time.NewTicker(10 * time.Millisecond)

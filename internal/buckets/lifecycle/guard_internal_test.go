@@ -7,7 +7,6 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// TestGuard checks that a clock that jumps ahead is distrusted for a day, or until it is set back.
 func TestGuard(t *testing.T) {
 	t.Parallel()
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

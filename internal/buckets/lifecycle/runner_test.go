@@ -54,8 +54,8 @@ type user struct {
 	t     *testing.T
 	store *store
 	owner buckets.AccountID
-	jump  buckets.Moment          // how far the database clock is ahead
-	done  buckets.LifecycleResult // sum of all slices
+	jump  buckets.Moment // how far the database clock is ahead
+	done  buckets.LifecycleResult
 }
 
 func newUser(t *testing.T) *user {
@@ -179,7 +179,6 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestSweepPrefixes checks that a sweep reads only names with the rules' prefixes.
 func TestSweepPrefixes(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -193,7 +192,7 @@ func TestSweepPrefixes(t *testing.T) {
 	}
 }
 
-// TestSweepUnchanged checks that an object that changed after it was read is kept.
+// TestSweepUnchanged checks that an object changed after it was read is kept.
 func TestSweepUnchanged(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -208,7 +207,7 @@ func TestSweepUnchanged(t *testing.T) {
 	u.want(b, "a")
 }
 
-// TestSweepTurns checks that buckets take turns, that steps are bounded, and that another process can continue a run.
+// TestSweepTurns checks that buckets take turns in bounded steps, and that another process can continue a run.
 func TestSweepTurns(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -273,7 +272,7 @@ func TestSweepChangedRules(t *testing.T) {
 	}
 }
 
-// TestSweepFailure checks that a failing bucket is retried later and does not delay others.
+// TestSweepFailure checks that a failing bucket is retried later without delaying others.
 func TestSweepFailure(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -374,7 +373,7 @@ func TestRun(t *testing.T) {
 	u.must(err)
 }
 
-// TestSweepStops checks that another process continues immediately after a server has stopped.
+// TestSweepStops checks that another process continues immediately.
 func TestSweepStops(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)

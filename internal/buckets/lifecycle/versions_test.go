@@ -51,8 +51,6 @@ func noncurrent(id string, days int, keep *int) buckets.LifecycleRule {
 	return buckets.LifecycleRule{ID: id, Filter: &buckets.LifecycleFilter{Prefix: new(string)}, Noncurrent: &buckets.NoncurrentVersion{Days: days, Keep: keep}}
 }
 
-// TestSweepNoncurrent checks that noncurrent versions are deleted some days after they were superseded, except the
-// newest.
 func TestSweepNoncurrent(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -116,8 +114,7 @@ func TestSweepLocked(t *testing.T) {
 	u.versions(b, "a+ 1", "b+ 1", "c+ 1")
 }
 
-// TestSweepMarkers checks the order: an expired object gets a delete marker, its version expires, and then the marker,
-// which hides nothing.
+// TestSweepMarkers checks that an expired object gets a delete marker, which is removed after the object's version.
 func TestSweepMarkers(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)

@@ -21,7 +21,6 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// other returns a node without a copy.
 func other(o *buckets.Object) (free string) {
 	for _, id := range nodeIDs {
 		if !slices.Contains(o.Sharks, id) {
@@ -45,7 +44,6 @@ func (s *site) write(name string, text []byte) {
 	s.age()
 }
 
-// damage is a problem for an audit to find.
 type damage struct {
 	name   string
 	damage func(s *site, o buckets.Object)
@@ -159,7 +157,6 @@ var damages = []damage{
 	},
 }
 
-// TestFindings checks that every kind of damage is found and repaired.
 func TestFindings(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
@@ -241,8 +238,7 @@ func TestYoungFiles(t *testing.T) {
 	})
 }
 
-// TestUnknownAccount checks that a repair keeps the files of an account that is not in the database. They may belong
-// to another database.
+// TestUnknownAccount checks that a repair keeps files of an unknown account, which may belong to another database.
 func TestUnknownAccount(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -283,7 +279,6 @@ func (s *site) upload(name string, parts ...string) {
 	s.must(discard(s.store.Complete(ctx, buckets.UploadKey{Owner: s.owner, Bucket: s.bucket, Name: name, ID: u.ID}, c)))
 }
 
-// hooked calls a function after references were read.
 type hooked struct {
 	maintenance.Store
 	after func(reading int)
@@ -423,7 +418,7 @@ func auditResumes(t *testing.T, s *site) {
 	}
 }
 
-// TestAuditOfOneNode checks that no other node is walked or counted, and that an unreadable node is a finding.
+// TestAuditOfOneNode checks that other nodes are not walked or counted, and that an unreadable node is a finding.
 func TestAuditOfOneNode(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {

@@ -15,8 +15,8 @@ import (
 	"holdfast/internal/optional"
 )
 
-// TestBackupVerifiesEachCopy checks that a backup without hard links reads and verifies each copy on the nodes, and
-// never copies a damaged file of an earlier backup.
+// TestBackupVerifiesEachCopy checks that without hard links, each copy is read from the nodes and verified, not copied
+// from a possibly damaged file in the backup.
 func TestBackupVerifiesEachCopy(t *testing.T) {
 	t.Parallel()
 	const node = "local:1"

@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/clock"
 )
 
-// stopping stops the worker when it removes its second body.
 type stopping struct {
 	buckets.Bodies
 	stop    context.CancelFunc
@@ -24,8 +23,7 @@ func (s *stopping) Remove(ctx context.Context, path string, sharks []string) err
 	return s.Bodies.Remove(ctx, path, sharks)
 }
 
-// TestCollectReleasesItsClaim checks that a stopped worker removes the rows of removed bodies, and immediately
-// releases the others.
+// TestCollectReleasesItsClaim checks that a stopped worker removes the rows of removed bodies and releases the others.
 func TestCollectReleasesItsClaim(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {

@@ -22,8 +22,7 @@ func (s *site) drain(id string, o maintenance.DrainOptions) maintenance.Drained 
 	return d
 }
 
-// during returns options with which the cluster learns the node's state before the first body moves. Servers learn it
-// within seconds.
+// during returns options with which the cluster learns the node's state before the first body moves.
 func (s *site) during(string) maintenance.Options {
 	o := s.options()
 	o.Show = func(maintenance.Step, int64, int64) { s.sync() }
@@ -71,7 +70,6 @@ func (s *site) wantAll(texts map[string]string) {
 	}
 }
 
-// TestDrain checks that all bodies move to other nodes with the same number of copies.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {
@@ -106,7 +104,6 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestDrainOfGoneNode checks that bodies are copied from the other nodes.
 func TestDrainOfGoneNode(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {
@@ -166,7 +163,6 @@ func TestDrainFewerCopies(t *testing.T) {
 	})
 }
 
-// TestDrainResumes checks that a drain finishes although it is stopped repeatedly.
 func TestDrainResumes(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {
@@ -206,7 +202,7 @@ func TestDrainResumes(t *testing.T) {
 }
 
 // TestDrainBesideWrites checks that objects written, overwritten, deleted or collected during a drain keep good
-// copies, and that no row names the node.
+// copies.
 func TestDrainBesideWrites(t *testing.T) {
 	t.Parallel()
 	onEach(t, drainBesideWrites)
@@ -223,7 +219,7 @@ func drainBesideWrites(t *testing.T, s *site) {
 			for i := 0; ctx.Err() == nil; i++ {
 				name := fmt.Sprintf("o%03d", (7*i+w)%40)
 				text := fmt.Sprint(name, w, i)
-				mu.Lock() // so that the last text of each name is known
+				mu.Lock() // texts must hold the last text of each name
 				if i%5 == 4 {
 					_, err := s.store.Delete(t.Context(), s.owner, s.bucket, buckets.Delete{Name: name, Now: buckets.At(time.Now())})
 					if err == nil {
@@ -274,7 +270,6 @@ func drainBesideWrites(t *testing.T, s *site) {
 	s.wantAll(texts)
 }
 
-// TestBackupHolds checks that drains and repairs wait for a backup's hold.
 func TestBackupHolds(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {

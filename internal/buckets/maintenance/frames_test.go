@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/checksum"
 )
 
-// putOld stores an object like an earlier release: neither copies nor row have frames.
+// putOld stores an object without frames, like an earlier release.
 func (s *site) putOld(name, text string) buckets.Object {
 	s.t.Helper()
 	sum := md5.Sum([]byte(text))
@@ -47,7 +47,6 @@ func (s *site) addFrames(o *buckets.Object) error {
 	return maintenance.AddFrames(s.t.Context(), s.store, s.cluster, s.reference(o), nil)
 }
 
-// TestAddFrames checks that old bodies get frames if a copy matches the whole checksum.
 func TestAddFrames(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {
@@ -83,7 +82,7 @@ func TestAddFrames(t *testing.T) {
 	})
 }
 
-// TestAddFramesToOldRows checks that copies keep their frames if a restored database does not know them.
+// TestAddFramesToOldRows checks that copies keep frames that a restored database does not know.
 func TestAddFramesToOldRows(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {
@@ -120,7 +119,6 @@ func TestStoppedAddFrames(t *testing.T) {
 	})
 }
 
-// TestRepairFromPieces checks that copies with different damaged chunks repair each other.
 func TestRepairFromPieces(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {

@@ -6,7 +6,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// TestFramingQueue checks that a server queues each body once and no deleted bodies. A command queues nothing.
+// TestFramingQueue checks that only servers queue bodies: each once, and no deleted bodies.
 func TestFramingQueue(t *testing.T) {
 	t.Parallel()
 	var f framing

@@ -44,7 +44,7 @@ type store interface {
 // site is a service with three nodes in two datacenters.
 type site struct {
 	t       *testing.T
-	exec    func(sql string) error // runs SQL on its database
+	exec    func(sql string) error
 	store   store
 	nodes   *buckets.NodeService
 	cluster *blobs.Cluster
@@ -156,7 +156,6 @@ func (s source) Sums() buckets.Sums {
 	return buckets.Sums{MD5: sum[:]}
 }
 
-// put stores an object with two copies.
 func (s *site) put(name, text string) buckets.Object {
 	s.t.Helper()
 	w, err := s.service.PutObject(s.t.Context(), s.owner, s.bucket, buckets.PutRequest{Object: buckets.Object{Name: name}, Size: int64(len(text))}, newSource(text))

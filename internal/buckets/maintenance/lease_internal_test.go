@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// leases is an in-memory lease table.
 type leases struct {
 	Store
 	mu      sync.Mutex
@@ -53,8 +52,8 @@ func leasing(s *leases, folder string) *Service {
 
 func ignore(string) {}
 
-// TestLeaseOfKilled checks that a killed process's lease is taken immediately in its data folder, and elsewhere after
-// it expires.
+// TestLeaseOfKilled checks that a killed process's lease can be taken immediately in its data folder, and elsewhere
+// when it expires.
 func TestLeaseOfKilled(t *testing.T) {
 	t.Parallel()
 	folder, other := t.TempDir(), t.TempDir()
@@ -89,8 +88,7 @@ func TestLeaseOfKilled(t *testing.T) {
 	})
 }
 
-// TestLeaseOfRunning checks that other processes fail within seconds while a process extends the lease, and take it
-// immediately after its release.
+// TestLeaseOfRunning checks that other processes fail within seconds, and can take the lease after its release.
 func TestLeaseOfRunning(t *testing.T) {
 	t.Parallel()
 	folder, other := t.TempDir(), t.TempDir()
@@ -119,7 +117,6 @@ func TestLeaseOfRunning(t *testing.T) {
 	})
 }
 
-// TestLeaseLost checks that a process stops when it loses its lease or cannot extend it.
 func TestLeaseLost(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*leases){

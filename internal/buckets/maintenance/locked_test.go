@@ -48,7 +48,6 @@ func (s *site) version(v *lockedVersion) buckets.Object {
 	return got.Object
 }
 
-// wantLocked checks that all versions are locked and readable, and have two copies on other nodes.
 func (s *site) wantLocked(all []lockedVersion, node string) {
 	s.t.Helper()
 	for i := range all {
@@ -65,8 +64,7 @@ func (s *site) wantLocked(all []lockedVersion, node string) {
 	}
 }
 
-// TestAuditOfLockedVersions checks that damaged copies of locked versions are repaired. A version without a good copy
-// keeps its row and lock.
+// TestAuditOfLockedVersions checks that damaged copies are repaired. A version without a good copy keeps its lock.
 func TestAuditOfLockedVersions(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {
@@ -105,8 +103,7 @@ func TestAuditOfLockedVersions(t *testing.T) {
 	})
 }
 
-// TestDrainOfLockedVersions checks that locked versions move, including hidden ones. A version without a good copy
-// keeps its row and node.
+// TestDrainOfLockedVersions checks that hidden versions move, too. A version without a good copy keeps its node.
 func TestDrainOfLockedVersions(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {

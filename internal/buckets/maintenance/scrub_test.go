@@ -27,7 +27,6 @@ func (s *site) scrubber(now clock.Clock) *maintenance.Scrubber {
 	}
 }
 
-// scrub completes a pass and returns the number of rounds.
 func (s *site) scrub(scrubber *maintenance.Scrubber) (rounds int) {
 	s.t.Helper()
 	for {
@@ -58,7 +57,6 @@ func (s *site) wantMarks(what string, want ...string) {
 	}
 }
 
-// repair repairs all damage records and counts the outcomes.
 func (s *site) repair() map[maintenance.Outcome]int {
 	s.t.Helper()
 	marks, err := s.store.Marked(s.t.Context(), buckets.DamageQuery{Limit: 100})
@@ -84,8 +82,8 @@ func (s *site) corrupt(node string, o *buckets.Object) {
 	s.must(os.WriteFile(name, text, 0o600))
 }
 
-// TestScrub checks that a pass finds wrong and missing copies and a killed write's file without client reads. Damaged
-// copies are recorded and repaired, and the file is removed.
+// TestScrub checks that a pass finds wrong and missing copies and a killed write's file. Copies are repaired, and the
+// file is removed.
 func TestScrub(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {
@@ -191,8 +189,7 @@ func fast() clock.Clock {
 	}
 }
 
-// TestRepairOutcomes checks that a damage record is removed when its copy is good, unreferenced, or on a removed node.
-// Without a good copy it stays and names the object.
+// TestRepairOutcomes checks that a record is removed if its copy is good, unreferenced, or on a removed node.
 func TestRepairOutcomes(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {
@@ -227,8 +224,8 @@ func TestRepairOutcomes(t *testing.T) {
 	})
 }
 
-// TestAuditRemovesMarks checks that a repairing audit removes the records of repaired copies. Records stay if there is
-// no good copy or the damage was seen again after the repair.
+// TestAuditRemovesMarks checks that records stay if there is no good copy or the damage was seen again after the
+// repair.
 func TestAuditRemovesMarks(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {

@@ -39,15 +39,14 @@ func (s *site) wait(holds func() bool) {
 	}
 }
 
-// TestReadBodiesGetFrames checks that an old body gets frames after a client reads it from a server, but not after a
-// command reads it.
+// TestReadBodiesGetFrames checks that an old body gets frames after a read by a server, but not by a command.
 func TestReadBodiesGetFrames(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {
 		text := large('a') + large('b')
 		o := s.putOld("a", text)
 		m := s.maintain()
-		s.readPart("a") // in a command
+		s.readPart("a")
 		ctx, cancel := context.WithCancel(t.Context())
 		wait := m.Start(ctx)
 		if info, err := os.Stat(s.file(o.Sharks[0], &o)); err != nil || info.Size() != int64(len(text)) || s.row("a").Frames.Set {
@@ -65,7 +64,7 @@ func TestReadBodiesGetFrames(t *testing.T) {
 	})
 }
 
-// TestServerRepairs checks that a server repairs a copy that a read found bad, and that other servers know about it.
+// TestServerRepairs also checks that other servers learn about the damage.
 func TestServerRepairs(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {

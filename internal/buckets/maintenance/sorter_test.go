@@ -11,8 +11,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// TestSorter sorts lines in memory, in several files, and in more files than are merged at once. It also reads from
-// the offset of each line.
+// TestSorter sorts in memory, in several files, and in more files than are merged at once.
 func TestSorter(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{1 << 20, 5000, 300} {
@@ -60,7 +59,6 @@ func wantLines(t *testing.T, file string, want []string) {
 		if err != nil || b.ended || b.path != path || b.ref.Name != fmt.Sprintf("line\nfeed\t%d", n) || fmt.Sprintf("v2/%03d", n) != path {
 			t.Fatalf("line %d at %d: %q %+v %v, want %q", i, offset, b.path, b.ref, err, path)
 		}
-		// Find the next line to check.
 		for next := i + 1; next < len(want) && next%100 != 0 && next < 990; next++ {
 			if err := in.next(); err != nil {
 				t.Fatal(err)
@@ -71,7 +69,6 @@ func wantLines(t *testing.T, file string, want []string) {
 	}
 }
 
-// TestFilter checks that added paths are found, and few others.
 func TestFilter(t *testing.T) {
 	t.Parallel()
 	f := newFilter()

@@ -66,7 +66,7 @@ func decide(t testing.TB, p *policy.Policy, account buckets.AccountID, what stri
 	return d
 }
 
-// TestExamples evaluates the bucket policies from the S3 documentation, with accounts of Holdfast.
+// TestExamples evaluates the S3 documentation's policies.
 func TestExamples(t *testing.T) { //nolint:funlen // a table
 	t.Parallel()
 	type request struct {
@@ -201,7 +201,6 @@ func TestExamples(t *testing.T) { //nolint:funlen // a table
 	}
 }
 
-// TestMalformed checks that a policy with anything unknown or invalid is rejected with the reason.
 func TestMalformed(t *testing.T) {
 	t.Parallel()
 	statement := func(s string) string { return `{"Version": "2012-10-17", "Statement": [{` + s + `}]}` }
@@ -375,8 +374,8 @@ func TestIsPublic(t *testing.T) {
 	}
 }
 
-// TestStoredPolicy checks that a later account with a name from the policy gets no rights, and that a stored policy
-// that cannot be parsed denies everything.
+// TestStoredPolicy checks that a later account with a name from the policy gets no rights, and that a policy that
+// cannot be parsed denies everything.
 func TestStoredPolicy(t *testing.T) {
 	t.Parallel()
 	document := `{"Statement": {"Effect": "Allow", "Principal": {"AWS": "other"}, "Action": "s3:*", "Resource": "arn:aws:s3:::photos/*"}}`

@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// with returns the schema with another column and indexes.
 func (s Schema) with(table, column string, indexes ...Index) Schema {
 	s = slices.Clone(s)
 	for i, t := range s {
@@ -118,7 +117,6 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestSteps checks that steps add up to the plan and have correct descriptions.
 func TestSteps(t *testing.T) {
 	t.Parallel()
 	for _, quota := range []bool{false, true} {
@@ -183,7 +181,6 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestWeightsAreOfTheSchema compares row sizes with the schema.
 func TestWeightsAreOfTheSchema(t *testing.T) {
 	t.Parallel()
 	number := []string{"collection_id", "sortindex", "count", "total_bytes", "quota"}

@@ -18,7 +18,6 @@ import (
 
 func claims(uid int64) tokenlib.Claims { return tokenlib.Claims{UID: uid} }
 
-// refused checks that all of the user's requests except info/configuration return 401.
 func (u *user) refused(change func(*http.Request)) {
 	u.t.Helper()
 	for _, target := range []string{"/info/collections", "/info/quota", "/storage/toys", "/storage/toys/a", "/storage/toys/b"} {
@@ -91,7 +90,6 @@ func escapeLast(target string) string {
 	return fmt.Sprintf("%s%%%02X", target[:n], target[n])
 }
 
-// resign signs r as if it were another request.
 func (u *user) resign(r *http.Request, change func(*hawk.Request)) {
 	u.t.Helper()
 	host, port, err := hawk.HostPort(r.URL.Host, "http")
@@ -163,7 +161,7 @@ func TestExpiredToken(t *testing.T) {
 	other.get("/info/collections").is(401, "0")
 }
 
-// TestAnotherUsersPath checks that the status is 401, not 400, so that the client asks the tokenserver again.
+// TestAnotherUsersPath checks that the status is 401, because a client then asks the tokenserver again.
 func TestAnotherUsersPath(t *testing.T) {
 	t.Parallel()
 	a := newUser(t)
@@ -235,11 +233,11 @@ func TestTokenWithAccount(t *testing.T) {
 	u.get("/storage/toys").is(200, `["a"]`)
 }
 
-// TestRevokedToken checks that a revoked token is rejected, even if it is revoked while the request body arrives. Only
-// the tokenserver may still delete the user's data.
+// TestRevokedToken includes a token revoked while the request body arrives. Only the tokenserver may still delete the
+// user's data.
 func TestRevokedToken(t *testing.T) {
 	t.Parallel()
-	var revoked atomic.Int64 // UID
+	var revoked atomic.Int64
 	checked := make(chan struct{}, 100)
 	s := start(t, setup{revoked: func(o ss.Owner) bool {
 		defer func() { checked <- struct{}{} }()
@@ -271,7 +269,7 @@ func TestRevokedToken(t *testing.T) {
 	u.get("/storage/toys").is(200, `[]`)
 }
 
-// TestPublicURL checks that a client behind a proxy signs the public address, whatever the proxy forwards.
+// TestPublicURL checks that a client signs the public address, whatever the proxy forwards.
 func TestPublicURL(t *testing.T) {
 	t.Parallel()
 	u := start(t, setup{public: "https://example.org/sync"}).user(t)

@@ -127,8 +127,7 @@ func TestBatchTimeToLive(t *testing.T) {
 	u.get("/storage/toys").is(200, `[]`)
 }
 
-// TestBatchesSideBySide checks that batches in a collection are independent, and that deleting the collection or all
-// data ends them.
+// TestBatchesSideBySide checks that a collection's batches are independent. Deleting the collection ends them.
 func TestBatchesSideBySide(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -150,7 +149,7 @@ func TestBatchesSideBySide(t *testing.T) {
 	u.get("/info/collections").is(200, "{}")
 }
 
-// TestBatchPrecondition checks a commit's precondition against the collection. A failed commit leaves the batch open.
+// TestBatchPrecondition checks that a failed commit leaves the batch open.
 func TestBatchPrecondition(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -194,7 +193,6 @@ func TestBatchTotals(t *testing.T) {
 	}
 }
 
-// TestDeclaredSizes checks that declared sizes are checked on every POST and on no other request.
 func TestDeclaredSizes(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)

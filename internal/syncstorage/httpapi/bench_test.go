@@ -117,8 +117,8 @@ func BenchmarkGet1000(b *testing.B) {
 	}
 }
 
-// BenchmarkManyRecords measures the maximum memory per record, with records that contain only an ID. All but a hundred
-// fail. See itemBytes.
+// BenchmarkManyRecords measures the maximum memory per record; see itemBytes. The records contain only an ID, and all
+// but a hundred fail.
 func BenchmarkManyRecords(b *testing.B) {
 	serve := bench(b, openStore(b, 0))
 	const n = 100000
@@ -138,7 +138,7 @@ func BenchmarkManyRecords(b *testing.B) {
 	b.ReportMetric(float64(len(body))/n, "B/body")
 }
 
-// BenchmarkLargeBody measures the memory that a large body needs in addition to itself. See workCopies.
+// BenchmarkLargeBody measures the memory of a large body; see workCopies.
 func BenchmarkLargeBody(b *testing.B) {
 	serve := bench(b, openStore(b, 0))
 	list := make([]string, 20)
@@ -163,7 +163,6 @@ func hundred(n int) string {
 	return "[" + strings.Join(list, ",") + "]"
 }
 
-// BenchmarkBudget measures a request with and without a memory budget, including the listener's wrapper.
 func BenchmarkBudget(b *testing.B) {
 	store := openStore(b, 0)
 	serve := bench(b, store)

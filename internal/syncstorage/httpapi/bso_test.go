@@ -21,8 +21,7 @@ func TestPutAndGet(t *testing.T) {
 	u.get("/storage/meta/global").is(200, `{"id":"global","modified":1790000001.12,"payload":"{}"}`)
 }
 
-// TestStampsGrow checks that stamps grow with every write, even if the clock stops or is set back, and that
-// X-Weave-Timestamp never precedes them.
+// TestStampsGrow includes clocks that stop or are set back. X-Weave-Timestamp never precedes a stamp.
 func TestStampsGrow(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -38,10 +37,10 @@ func TestStampsGrow(t *testing.T) {
 	u.later(2*time.Hour + 70*time.Millisecond)
 	u.put("/storage/games/a", `{}`).is(200, "1790003600.19") // two decimals, rounded down
 	u.later(410 * time.Millisecond)
-	u.put("/storage/games/a", `{}`).is(200, "1790003600.60") // always two decimals
+	u.put("/storage/games/a", `{}`).is(200, "1790003600.60")
 }
 
-// TestPartialUpdate checks that omitted fields keep their value, or get the protocol's default in a new record.
+// TestPartialUpdate checks that omitted fields keep their value, or get the protocol's default.
 func TestPartialUpdate(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -84,7 +83,6 @@ func TestTimeToLive(t *testing.T) {
 	u.get("/info/collection_counts").is(200, `{"tabs":1}`)
 }
 
-// TestPutRefusesBody checks that every invalid PUT body gets the same response and is not stored.
 func TestPutRefusesBody(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})
@@ -136,7 +134,7 @@ func TestPutAcceptsBody(t *testing.T) {
 	u.get("/storage/toys").is(200, `["a"]`)
 }
 
-// TestPayloadsComeBack checks that every string is returned as sent, also in both listing formats.
+// TestPayloadsComeBack checks that every string is returned as sent, in both listing formats.
 func TestPayloadsComeBack(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -165,7 +163,7 @@ func TestPayloadsComeBack(t *testing.T) {
 	}
 }
 
-// TestIDsInPaths checks that an ID in a path is decoded once and may contain a slash.
+// TestIDsInPaths checks that an ID is decoded once and may contain a slash.
 func TestIDsInPaths(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})
@@ -231,7 +229,6 @@ func TestWrongMethod(t *testing.T) {
 			if strings.Contains(allow, method) {
 				continue
 			}
-			// The method is checked first.
 			a := u.send(u.unsigned(method, u.path(path), nil))
 			a.is(405).has("Allow", allow)
 			if method == http.MethodHead && a.body != "" {
@@ -241,7 +238,7 @@ func TestWrongMethod(t *testing.T) {
 	}
 }
 
-// TestOldPrefix checks that the old all-in-one server's paths address the same records.
+// TestOldPrefix checks the old all-in-one server's paths.
 func TestOldPrefix(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)

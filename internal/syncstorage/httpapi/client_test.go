@@ -16,12 +16,11 @@ import (
 	"holdfast/internal/web/webtest"
 )
 
-// user is a client and its storage user.
 type user struct {
 	t testing.TB
 	*server
 	uid        int64
-	id, secret string // token and secret
+	id, secret string
 }
 
 func (s *server) user(t testing.TB) *user {
@@ -48,11 +47,10 @@ func newUser(t testing.TB) *user { return start(t, setup{}).user(t) }
 
 func (u *user) later(d time.Duration) { u.clock.Advance(d) }
 
-// path returns a target in the user's storage, sent without changes.
 func (u *user) path(inner string) string { return fmt.Sprintf("/1.5/%d%s", u.uid, inner) }
 
-// request returns a signed request. A body is sent as JSON unless headers ("Name: value") say otherwise. A header
-// without a value is omitted.
+// request returns a signed request. Headers ("Name: value") may replace JSON as content type. A header without a value
+// is omitted.
 func (u *user) request(method, target string, body io.Reader, headers ...string) *http.Request {
 	u.t.Helper()
 	r := u.unsigned(method, target, body, headers...)
@@ -137,7 +135,7 @@ type answer struct {
 
 var stampForm = regexp.MustCompile(`^\d+\.\d\d$`)
 
-// lawful checks the protocol's requirements for every response.
+// lawful checks the protocol's requirements.
 func (a *answer) lawful(method string) {
 	a.t.Helper()
 	fail := func(format string, args ...any) {
@@ -184,7 +182,6 @@ func (a *answer) lawful(method string) {
 	}
 }
 
-// is checks the status and the body, if given.
 func (a *answer) is(status int, body ...string) *answer {
 	a.t.Helper()
 	if a.status != status || len(body) > 0 && a.body != body[0] {
@@ -211,7 +208,6 @@ func (a *answer) into(v any) {
 	}
 }
 
-// numbers decodes an object of numbers in their original format.
 func (a *answer) numbers() map[string]json.Number {
 	a.t.Helper()
 	var m map[string]json.Number

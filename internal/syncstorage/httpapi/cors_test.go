@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestPreflight checks that a preflight is answered without credentials, for any path.
+// TestPreflight checks that preflights need no credentials and may have any path.
 func TestPreflight(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -37,7 +37,6 @@ func TestPreflight(t *testing.T) {
 	u.get("/info/collections").is(200).has("Access-Control-Allow-Origin", "").has("Vary", "")
 }
 
-// TestOldClients checks that clients that crash on a successful response get a minimal error.
 func TestOldClients(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)

@@ -44,13 +44,11 @@ func TestDeleteCollection(t *testing.T) {
 	u.delete("/storage/toys").is(200, gone).has("X-Last-Modified", "0.00")
 	u.delete("/storage/nothing").is(200, gone)
 	u.get("/info/collections").is(200).has("X-Last-Modified", gone)
-	// Unknown arguments are ignored and select nothing.
 	u.delete("/storage/games?limit=1&sort=x").is(200)
 	u.get("/info/collections").is(200, `{}`)
 
 	fresh := u.server.user(t)
 	fresh.delete("/storage/toys").is(200, "0.00")
-	// A stamp is never reused, even if its record was deleted.
 	u.clock.Set(t0)
 	if got := u.put("/storage/toys/a", `{}`).is(200).body; seconds(t, got) <= seconds(t, gone) {
 		t.Errorf("the stamp %s comes after %s", got, gone)
@@ -75,7 +73,6 @@ func TestDeleteByIDs(t *testing.T) {
 	u.get("/info/collections").is(200).has("X-Weave-Records", "1")
 }
 
-// TestDeleteByNoIDs checks that an empty ID list is a client error and does not empty the collection.
 func TestDeleteByNoIDs(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)

@@ -9,8 +9,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// TestEncodeAnyBytes checks that any stored bytes give UTF-8 JSON, because other programs may also write to the
-// database.
+// TestEncodeAnyBytes checks that any stored bytes give UTF-8 JSON, because other programs may write to the database.
 func TestEncodeAnyBytes(t *testing.T) {
 	t.Parallel()
 	for _, payload := range []string{"", "\xff", "a\xffb", "\xc3", "\xc3(", "\xed\xa0\x80", "é\xe2\x82", "\xf0\x9f\x98\x80\xf0", "\xf8\x88\x80\x80\x80", "\x00\x7f\"\\", "\ufffd"} {
@@ -26,7 +25,6 @@ func TestEncodeAnyBytes(t *testing.T) {
 	}
 }
 
-// TestPlain compares skipping eight bytes at a time with skipping single bytes.
 func TestPlain(t *testing.T) {
 	t.Parallel()
 	for length := range 20 {

@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// guarded returns a user with data; undamaged checks that the data is unchanged.
 func guarded(t *testing.T, s *server) (u *user, undamaged func()) {
 	t.Helper()
 	u = s.user(t)
@@ -27,7 +26,6 @@ func guarded(t *testing.T, s *server) (u *user, undamaged func()) {
 	}
 }
 
-// TestHostileBodies checks that bodies made to break parsers get the same response and change nothing.
 func TestHostileBodies(t *testing.T) {
 	t.Parallel()
 	u, undamaged := guarded(t, start(t, setup{}))
@@ -83,7 +81,6 @@ func noise(n int) string {
 	return string(b)
 }
 
-// TestLargeRecords checks that too large records fail individually.
 func TestLargeRecords(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -108,7 +105,6 @@ func TestLargeRecords(t *testing.T) {
 	}
 }
 
-// TestTruncatedBodies checks that a truncated body is rejected, even if it is valid so far.
 func TestTruncatedBodies(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})

@@ -54,7 +54,6 @@ func TestConfiguration(t *testing.T) {
 	u := newUser(t)
 	const limits = `"max_post_bytes":2621440,"max_post_records":100,"max_record_payload_bytes":2621440,"max_request_bytes":2625536,` +
 		`"max_total_bytes":262144000,"max_total_records":10000,"max_quota_limit":2097152000,"max_user_quota":0`
-	// The limits are public: no credentials, and any user.
 	for _, path := range []string{u.path("/info/configuration"), "/1.5/999/info/configuration", "/1.5/0/info/configuration", "/storage/1.5/1/info/configuration"} {
 		u.send(u.unsigned("GET", path, nil)).is(200, "{"+limits+"}").has("X-Last-Modified", "0.00")
 	}
@@ -79,7 +78,6 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// TestCollectionNames checks that standard collections do not count as names added by a user.
 func TestCollectionNames(t *testing.T) {
 	t.Parallel()
 	u := start(t, setup{config: func(c *ss.Config) { c.MaxNames = 2 }}).user(t)
@@ -108,8 +106,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// TestShedding checks that an overloaded server responds in the protocol's format and makes rejected clients wait,
-// too.
+// TestShedding checks that an overloaded server uses the protocol's format and makes rejected clients wait, too.
 func TestShedding(t *testing.T) {
 	t.Parallel()
 	busy, done := make(chan struct{}), make(chan struct{})

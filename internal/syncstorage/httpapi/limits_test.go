@@ -22,7 +22,6 @@ func small(c *ss.Config) {
 	}
 }
 
-// sized returns a record with n payload bytes.
 func sized(id string, n int) string { return bso(id, `"`+strings.Repeat("x", n-1)) }
 
 func TestPayloadLimit(t *testing.T) {
@@ -78,7 +77,7 @@ func TestPostBytes(t *testing.T) {
 	}
 }
 
-// TestPostRecords checks that surplus valid records fail, starting at the end. Invalid records do not count.
+// TestPostRecords checks that surplus valid records fail, starting at the end.
 func TestPostRecords(t *testing.T) {
 	t.Parallel()
 	u := start(t, setup{config: small}).user(t)
@@ -139,7 +138,6 @@ func TestRequestBytes(t *testing.T) {
 				if chunked {
 					send(body+" ").is(400, "17")
 				} else {
-					// A client that waits for 100 Continue need not send a body that is too large.
 					send(body+" ", "Expect: 100-continue").is(413, "17")
 				}
 				u.get("/storage/"+collection).is(200, "[]").has("X-Last-Modified", "0.00")
@@ -147,7 +145,6 @@ func TestRequestBytes(t *testing.T) {
 			}
 		}
 	}
-	// Other clients get the response too, because the server keeps reading for a while.
 	u.post("/storage/toys", strings.Repeat(" ", 244097)).is(413, "17")
 }
 
@@ -170,7 +167,6 @@ func TestEnforcedQuota(t *testing.T) {
 	} {
 		a.is(403, "14").has("X-Weave-Quota-Remaining", "")
 	}
-	// Staged records count too.
 	id := u.open("tabs", "["+sized("a", 1000)+"]")
 	u.post("/storage/tabs?batch="+id, "["+sized("b", 49)+"]").is(403, "14")
 	u.post("/storage/tabs?commit=true&batch="+id, "["+sized("b", 49)+"]").is(403, "14")
@@ -185,8 +181,7 @@ func TestEnforcedQuota(t *testing.T) {
 	u.server.user(t).put("/storage/toys/a", sized("a", 4096)).is(200)
 }
 
-// TestCollectionQuota checks that the response contains the smaller of the collection's and the user's remaining
-// bytes.
+// TestCollectionQuota checks that the response contains the smaller of the remaining sizes.
 func TestCollectionQuota(t *testing.T) {
 	t.Parallel()
 	for _, user := range []int64{0, 4096} {

@@ -118,8 +118,7 @@ func TestListingRefusesQuery(t *testing.T) {
 	u.get("/storage/toys?ids="+many[2:]).is(200, `["a"]`)
 }
 
-// TestPaging checks that pages of any size and order contain every record once, even if others are written or deleted
-// meanwhile.
+// TestPaging checks that pages contain every record once, even if others are written or deleted meanwhile.
 func TestPaging(t *testing.T) {
 	t.Parallel()
 	for _, sort := range []string{"", "newest", "oldest", "index"} {
@@ -137,7 +136,6 @@ func TestPaging(t *testing.T) {
 					t.Errorf("pages of %d: %q; want %q", size, got, whole)
 				}
 			}
-			// Deleting a record on an earlier page does not shift the next page.
 			query.Set("limit", "2")
 			got := u.pages(query, func(page []string) { u.delete("/storage/toys/" + page[0]).is(200) })
 			if !slices.Equal(got, whole) {
@@ -147,7 +145,6 @@ func TestPaging(t *testing.T) {
 	}
 }
 
-// pages reads all pages and calls read with each.
 func (u *user) pages(query url.Values, read func(page []string)) (all []string) {
 	u.t.Helper()
 	query = url.Values(map[string][]string(query))
@@ -171,7 +168,6 @@ func (u *user) pages(query url.Values, read func(page []string)) (all []string) 
 	}
 }
 
-// TestLimitOfNothing checks that the page after a page with limit 0 starts at the same place.
 func TestLimitOfNothing(t *testing.T) {
 	t.Parallel()
 	u := sevenToys(t)
@@ -210,7 +206,6 @@ func TestAccept(t *testing.T) {
 		`{"id":"a","modified":1790000000.12,"payload":"A","sortindex":3}`+"\n"+`{"id":"b","modified":1790000001.12,"payload":"B"}`+"\n").
 		has("X-Weave-Records", "2")
 	u.get("/storage/nothing", "Accept: "+lines).is(200, "").has("Content-Type", lines).has("X-Weave-Records", "0")
-	// Only listings have two formats.
 	u.get("/storage/toys/a", "Accept: text/html").is(200).has("Content-Type", json)
 	u.get("/info/collections", "Accept: text/html").is(200).has("Content-Type", json)
 }

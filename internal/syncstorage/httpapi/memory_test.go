@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// TestLeastMemory checks that the server's minimum memory suffices for every request, and that all of it is released.
+// TestLeastMemory checks that the minimum memory suffices for every request.
 func TestLeastMemory(t *testing.T) {
 	t.Parallel()
 	limits := ss.DefaultConfig().Limits
@@ -38,7 +38,6 @@ func TestLeastMemory(t *testing.T) {
 		u.get("/storage/tabs?full").is(200)
 		free("GET")
 	}
-	// More records than a body may contain.
 	list := make([]string, 100*limits.MaxPostRecords+1)
 	for i := range list {
 		list[i] = fmt.Sprintf(`{"id":"%x"}`, i)
@@ -51,7 +50,6 @@ func TestLeastMemory(t *testing.T) {
 	free("many records")
 }
 
-// expectFree waits until all memory is released, which may happen shortly after the response.
 func expectFree(t *testing.T, m *web.Memory, what string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); m.Stats().Used > 0; time.Sleep(time.Millisecond) {
@@ -61,8 +59,7 @@ func expectFree(t *testing.T, m *web.Memory, what string) {
 	}
 }
 
-// TestNoMemory checks that a request without memory is rejected before it has an effect. Small requests need no
-// memory.
+// TestNoMemory checks that a request without memory has no effect. Small requests need no memory.
 func TestNoMemory(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20

@@ -19,7 +19,7 @@ func TestPost(t *testing.T) {
 	var list []record
 	u.get("/storage/toys?full").is(200).into(&list)
 	for _, r := range list {
-		if r.Modified != stamp { // same stamp for all records
+		if r.Modified != stamp {
 			t.Errorf("modified is %s", r.Modified)
 		}
 	}
@@ -55,7 +55,6 @@ func TestPostEscapes(t *testing.T) {
 	}
 }
 
-// TestPostFailsRecords checks that an invalid record does not affect others.
 func TestPostFailsRecords(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})
@@ -192,7 +191,7 @@ func TestContentTypes(t *testing.T) {
 	u.get("/info/collections").is(200, before)
 }
 
-// TestZeroVector checks that the crypto collection rejects an all-zero initialization vector, an old client's bug.
+// TestZeroVector checks that crypto records with an all-zero initialization vector, an old client's bug, are rejected.
 func TestZeroVector(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)

@@ -16,7 +16,6 @@ const (
 	myStamp = "1790000002.12" // user
 )
 
-// conditional returns a user with records at those stamps.
 func conditional(s *server, t *testing.T) *user {
 	u := s.user(t)
 	u.clock.Set(t0)
@@ -28,8 +27,7 @@ func conditional(s *server, t *testing.T) *user {
 	return u
 }
 
-// TestPreconditions sends both headers to every path. Each is checked against the addressed resource, and a failed
-// request has no effect.
+// TestPreconditions checks both headers on every path against the addressed resource.
 func TestPreconditions(t *testing.T) {
 	t.Parallel()
 	for _, r := range []struct {
@@ -75,7 +73,7 @@ func TestPreconditions(t *testing.T) {
 				return a
 			}
 			met := []string{unless + r.stamp, unless + after, unless + "99999999999999999999"}
-			if r.stamp != "0.00" { // nothing is older
+			if r.stamp != "0.00" {
 				met = append(met, since+before)
 				refused(412, unless+before).has("X-Last-Modified", r.stamp)
 				refused(412, unless+"0").has("X-Last-Modified", r.stamp)
@@ -108,8 +106,7 @@ func (u *user) everything() string {
 	return all
 }
 
-// TestEmptyPrecondition checks that a header without a value is invalid. If it were ignored, a write would become
-// unconditional.
+// TestEmptyPrecondition checks that an empty header is not ignored, because the write would become unconditional.
 func TestEmptyPrecondition(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -118,12 +115,9 @@ func TestEmptyPrecondition(t *testing.T) {
 		r.Header[name] = []string{""}
 		u.send(r).is(400, "0")
 	}
-	// Surrounding spaces are ignored.
 	u.get("/info/collections", unless+"  0 ").is(200)
 }
 
-// TestConfigurationHasNoPrecondition checks that preconditions do not apply to the limits, which are the same for all
-// users.
 func TestConfigurationHasNoPrecondition(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -132,8 +126,8 @@ func TestConfigurationHasNoPrecondition(t *testing.T) {
 	}
 }
 
-// TestCreateOnly checks that a precondition of 0 creates but never overwrites. Reading an absent record returns 404
-// with any precondition.
+// TestCreateOnly checks that a precondition of 0 never overwrites. Reading an absent record returns 404 with any
+// precondition.
 func TestCreateOnly(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -151,7 +145,6 @@ func TestCreateOnly(t *testing.T) {
 	u.put("/storage/toys/a", `{"payload":"third"}`, unless+"0").is(200) // the first record has expired
 }
 
-// TestOneWins checks that only a single client succeeds among many with the same stamp.
 func TestOneWins(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -182,7 +175,7 @@ func TestOneWins(t *testing.T) {
 	}
 }
 
-// TestRetries checks that a client that missed a response learns from a retry whether the first request succeeded.
+// TestRetries checks that a retry tells a client whether the first request succeeded.
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)

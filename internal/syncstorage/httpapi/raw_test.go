@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/auth/hawk"
 )
 
-// wire is a connection for requests that no HTTP client sends.
 type wire struct {
 	*net.TCPConn
 	t  testing.TB
@@ -50,7 +49,7 @@ func (w *wire) hear(method string) *answer {
 	return &answer{t: w.t, what: method, status: res.StatusCode, header: res.Header, body: string(body)}
 }
 
-// head returns a signed request's head, including the empty line. Headers in lines replace generated headers.
+// head returns a signed request's head, including the empty line. lines replace generated headers.
 func (u *user) head(method, target string, lines ...string) string {
 	u.t.Helper()
 	host, port, err := hawk.HostPort(u.Listener.Addr().String(), "http")

@@ -28,13 +28,12 @@ var t0 = time.UnixMilli(1790000000123)
 
 const secret = "the master secret of these tests"
 
-// quiet is the log of a server whose failures are expected.
 var quiet = slog.New(slog.DiscardHandler)
 
 type setup struct {
 	config  func(*ss.Config)
-	store   func(ss.Store) ss.Store // wraps the real store
-	readers int                     // connections to the real store
+	store   func(ss.Store) ss.Store
+	readers int
 	secrets []string
 	backoff func() time.Duration
 	revoked func(ss.Owner) bool
@@ -51,7 +50,7 @@ type server struct {
 	clock *clock.Manual
 	keys  *tokenlib.Keyring
 	users atomic.Int64
-	over  atomic.Pointer[ss.Used] // last usage reported as over quota
+	over  atomic.Pointer[ss.Used]
 }
 
 func start(t testing.TB, with setup) *server {
@@ -94,7 +93,7 @@ func start(t testing.TB, with setup) *server {
 		Resolver: addresses, Options: web.Options{Log: with.log, Pace: with.pace, Gate: with.gate, Memory: with.memory},
 		Default: web.Service{Name: "syncstorage", Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label},
 	})
-	s.Client().Transport.(*http.Transport).ExpectContinueTimeout = time.Minute // makes a client with Expect wait for the response
+	s.Client().Transport.(*http.Transport).ExpectContinueTimeout = time.Minute // a client with Expect must wait for the response
 	return s
 }
 

@@ -13,7 +13,6 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// fill posts n records of size bytes to toys, as many per request as fit.
 func (u *user) fill(n, size int) {
 	u.t.Helper()
 	payload := strings.Repeat("x", size)
@@ -35,7 +34,6 @@ func (u *user) fill(n, size int) {
 	}
 }
 
-// TestLargeCollection checks that a collection too large for memory is listed completely, with a record count header.
 func TestLargeCollection(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -66,7 +64,7 @@ func TestLargeCollection(t *testing.T) {
 	check(rest.has("X-Weave-Next-Offset", ""), 30, n)
 }
 
-// TestHangUp checks that a client that disconnects during a listing releases the only database connection.
+// TestHangUp checks that a disconnected client releases the only database connection.
 func TestHangUp(t *testing.T) {
 	t.Parallel()
 	u := start(t, setup{readers: 1}).user(t)
@@ -88,7 +86,6 @@ func TestHangUp(t *testing.T) {
 	}
 }
 
-// brokenStore is a store with a failing method.
 type brokenStore struct {
 	ss.Store
 	list func(*ss.Listing) (*ss.Listing, error)
@@ -110,7 +107,6 @@ func (b brokenStore) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Updat
 	return b.Store.Put(ctx, o, w, u)
 }
 
-// cutAfter returns a listing that fails after n records.
 func cutAfter(n int, err error, released *bool) func(*ss.Listing) (*ss.Listing, error) {
 	return func(whole *ss.Listing) (*ss.Listing, error) {
 		cut := ss.NewListing(whole.Modified, whole.Records, func(yield func(*ss.BSO, error) bool) {
@@ -130,7 +126,6 @@ func cutAfter(n int, err error, released *bool) func(*ss.Listing) (*ss.Listing, 
 	}
 }
 
-// TestListingFailsEarly checks that a listing that fails before it was partly sent is a normal error.
 func TestListingFailsEarly(t *testing.T) {
 	t.Parallel()
 	for status, err := range map[int]error{500: errors.New("disk on fire"), 503: errcode.New(errcode.Unavailable, "away")} {
@@ -176,7 +171,6 @@ func TestListingFailsLate(t *testing.T) {
 	}
 }
 
-// TestFaults checks that store errors get a status by their code, without their text.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	var failure func() error

@@ -21,7 +21,6 @@ import (
 // Compare two benchmarks of the same run; see docs/decisions for results. With durable=false they compare CPU time
 // without the disk.
 
-// bench is a database with a store and a plain connection pool.
 type bench struct {
 	store *postgres.Store
 	pool  *pgxpool.Pool
@@ -33,7 +32,6 @@ func newBench(b *testing.B, conns int, durable bool) *bench {
 	return &bench{open(b, pgdb.Options{URL: url, MaxConns: conns}), pool}
 }
 
-// run calls step from n goroutines, b.N times in total.
 func run(b *testing.B, n int, step func(ctx context.Context, user, i int64) error) {
 	b.Helper()
 	testdb.RunBench(b, n, func(ctx context.Context, i int64) error { return step(ctx, 1+i%200, i) })
@@ -45,8 +43,7 @@ func key(i int64) string { return fmt.Sprint(i / 200 % 20) }
 func now() ss.Timestamp { return ss.At(time.Now()) }
 
 // BenchmarkPut compares ways to do a conditional, counted write of 500 bytes: the store's function call; statements
-// that lock first, sent in a single message or separately; and, as the limit, the writing statements without lock,
-// condition or stamp.
+// that lock first, sent in a single message or separately; and, as the limit, statements that only write.
 func BenchmarkPut(b *testing.B) {
 	payload := bytes.Repeat([]byte("x"), 500)
 	for _, c := range []struct {
@@ -94,7 +91,7 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
-// BenchmarkPost compares a POST of 100 records of 500 bytes with an upsert of the same rows and counters.
+// BenchmarkPost compares a POST of 100 records of 500 bytes with an upsert of the same rows.
 func BenchmarkPost(b *testing.B) {
 	us := updates(100, 500)
 	ids, payloads := make([]string, len(us)), make([][]byte, len(us))
@@ -122,7 +119,7 @@ func BenchmarkPost(b *testing.B) {
 	}
 }
 
-// BenchmarkCommit compares committing a batch of 10,000 records with plain SQL that moves the same rows.
+// BenchmarkCommit compares a commit of 10,000 records with plain SQL.
 func BenchmarkCommit(b *testing.B) {
 	const records = 10_000
 	be := newBench(b, 1, false)
@@ -171,7 +168,7 @@ func BenchmarkCommit(b *testing.B) {
 	})
 }
 
-// BenchmarkList compares a listing of 1,000 full records with reading the rows by the driver.
+// BenchmarkList compares a listing of 1,000 records with reading the rows by the driver.
 func BenchmarkList(b *testing.B) {
 	be := newBench(b, 1, false)
 	o := ss.Owner{UID: 1}
@@ -227,7 +224,6 @@ func updates(n, size int) []ss.Update {
 	return us
 }
 
-// bareUpsert writes like Put, without checks.
 const bareUpsert = `
 	WITH c AS (
 		INSERT INTO user_collections AS c (user_id, collection_id, modified, count, total_bytes)
@@ -238,7 +234,7 @@ const bareUpsert = `
 	INSERT INTO bsos (user_id, collection_id, bso_id, payload, modified) VALUES ($1::bigint, 7, $2::text, $3::bytea, now())
 	ON CONFLICT (user_id, collection_id, bso_id) DO UPDATE SET payload = EXCLUDED.payload, modified = EXCLUDED.modified`
 
-// lockFirst is a put as a transaction in a single message. Every statement reads after it acquired the lock.
+// lockFirst is a put as a transaction in a single message.
 func lockFirst(user int64, id string, payload []byte) *pgx.Batch {
 	b := &pgx.Batch{}
 	b.Queue(`BEGIN`)

@@ -12,8 +12,7 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestDistribution checks that Citus keeps a user's rows on a single node, runs each request as a single task there,
-// and delegates writes as function calls.
+// TestDistribution checks that each request is a single task on the user's node, and that writes are delegated there.
 func TestDistribution(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
@@ -38,13 +37,13 @@ func TestDistribution(t *testing.T) {
 	}
 }
 
-// TestRebalance drains and refills a worker according to the guide. No acknowledged write may be lost.
+// TestRebalance drains and refills a worker according to the guide.
 func TestRebalance(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
 	testdb.FewShards(t, url)
 	s := New(opened.Postgres(t, pgdb.Options{URL: url}, Migrations))
-	written := make([]atomic.Int64, 20) // each user's last acknowledged write
+	written := make([]atomic.Int64, 20)
 	testdb.Rebalance(t, url, func(ctx context.Context, n int) error {
 		user := n % len(written)
 		w := ss.Write{Collection: "bookmarks", Now: ss.Timestamp(1_700_000_000_000), MaxNames: 10}
@@ -65,7 +64,6 @@ func TestRebalance(t *testing.T) {
 	}
 }
 
-// TestHungWorker checks that a hanging worker does not affect users on other workers.
 func TestHungWorker(t *testing.T) {
 	t.Parallel()
 	var keys []string

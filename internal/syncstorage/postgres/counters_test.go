@@ -16,13 +16,12 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// miscounted counts collections with wrong counters.
 const miscounted = `SELECT count(*) FROM user_collections c WHERE collection_id <> 0 AND (c.count, c.total_bytes) <> (
 	SELECT count(*), coalesce(sum(octet_length(payload)), 0) FROM bsos b
 	WHERE b.user_id = c.user_id AND b.collection_id = c.collection_id)`
 
-// TestCountersAreExact checks that, with any concurrent writes and sweeps, no counter is 0 while a record exists,
-// expired or not. sync_post_v1 and sync_commit_v1 rely on this: they look up no record if the counter is 0.
+// TestCountersAreExact checks that no counter is 0 while a record exists, expired or not. sync_post_v1 and
+// sync_commit_v1 rely on this: they look up no record if the counter is 0.
 func TestCountersAreExact(t *testing.T) {
 	t.Parallel()
 	const (
@@ -94,8 +93,7 @@ func randomWrite(ctx context.Context, s *postgres.Store, rnd *rand.Rand, o ss.Ow
 	return err
 }
 
-// TestWrongCounterOfZero checks that if an administrator set a counter to 0, a POST of an existing record fails as a
-// whole. The record is neither duplicated nor changed.
+// TestWrongCounterOfZero checks that if an administrator set a counter to 0, a POST of an existing record fails.
 func TestWrongCounterOfZero(t *testing.T) {
 	t.Parallel()
 	const second ss.Timestamp = 1_700_000_000_000

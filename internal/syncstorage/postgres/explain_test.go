@@ -14,8 +14,6 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// fill creates users with an open batch, many collection names, and a collection in which half of the records have a
-// TTL.
 const fill = `
 	INSERT INTO collections (name) SELECT 'name-' || n FROM generate_series(1, 3000) n;
 	INSERT INTO user_collections SELECT u, c, now(), 100, 5000 FROM generate_series(1, 400) u, generate_series(0, 9) c;
@@ -26,7 +24,7 @@ const fill = `
 	INSERT INTO batch_bsos SELECT u, 7, 'batch', 'id-' || n, NULL, 'x', NULL FROM generate_series(50, 150) n, generate_series(1, 400) u;
 	ANALYZE`
 
-// hot returns every statement that requests or the sweep wait for, with the indexes that its plan must use.
+// hot returns the statements that requests or the sweep wait for, with their required indexes.
 func hot() []struct {
 	name    string
 	st      pgdb.Statement
@@ -86,7 +84,6 @@ func hot() []struct {
 	}
 }
 
-// TestPlans checks that hot statements use their indexes in both custom and generic plans.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -98,7 +95,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// TestPlansWithoutStatistics uses a new database. Every record lookup must use the whole key.
+// TestPlansWithoutStatistics checks that every record lookup in a new database uses the whole key.
 func TestPlansWithoutStatistics(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

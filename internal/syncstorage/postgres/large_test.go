@@ -9,8 +9,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// BenchmarkLargePost measures the memory that a large POST needs in addition to its body. httpapi charges it to
-// requests.
+// BenchmarkLargePost measures the memory of a large POST, which httpapi charges to requests.
 func BenchmarkLargePost(b *testing.B) {
 	be := newBench(b, 1, false)
 	us := make([]ss.Update, 20)

@@ -15,7 +15,6 @@ import (
 // These tests make two writers wait for a user's lock and release them together. A write that decides on data read
 // before it acquired the lock would let both succeed.
 
-// lockTest is a database with a store and its locks.
 type lockTest struct {
 	*testdb.Locks
 	store *postgres.Store
@@ -25,7 +24,7 @@ func newLockTest(t *testing.T) *lockTest {
 	t.Helper()
 	url := testdb.PostgresDatabase(t)
 	store := open(t, pgdb.Options{URL: url, MaxConns: 4})
-	return &lockTest{Locks: testdb.NewLocks(t, url), store: store} // the locks are released first
+	return &lockTest{Locks: testdb.NewLocks(t, url), store: store}
 }
 
 const holdUser = `SELECT 1 FROM user_collections WHERE user_id = 1 AND collection_id = 0 FOR UPDATE`
@@ -55,7 +54,7 @@ func TestTwoWaiters(t *testing.T) {
 		name  string
 		setup func(s *postgres.Store) error
 		step  func(s *postgres.Store, i int) error
-		code  errcode.Code // of the failed call
+		code  errcode.Code
 	}{
 		{"Put that creates", nil, func(s *postgres.Store, _ int) error {
 			_, err := s.Put(t.Context(), o, iff(0), record)
@@ -113,8 +112,8 @@ func TestTwoWaiters(t *testing.T) {
 	}
 }
 
-// TestFirstWriters checks that a user's first writers, whose lock row does not exist yet, are serialized, even if the
-// writer that creates the row rolls back.
+// TestFirstWriters checks that writers are serialized while the user's lock row does not exist, even if its creator
+// rolls back.
 func TestFirstWriters(t *testing.T) {
 	t.Parallel()
 	o := ss.Owner{UID: 1}
@@ -141,8 +140,7 @@ func TestFirstWriters(t *testing.T) {
 	}
 }
 
-// TestWaiterIsEnded checks that a writer leaves nothing behind when the server terminates its connection, and that the
-// store keeps working.
+// TestWaiterIsEnded checks that a writer whose connection is terminated leaves nothing behind.
 func TestWaiterIsEnded(t *testing.T) {
 	t.Parallel()
 	a := newLockTest(t)
@@ -171,7 +169,6 @@ func TestWaiterIsEnded(t *testing.T) {
 	}
 }
 
-// TestNewNameWaits checks that a write waits for a name that another user is creating, and gets the same ID.
 func TestNewNameWaits(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{`COMMIT`, `ROLLBACK`} {

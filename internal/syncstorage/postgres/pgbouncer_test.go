@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// TestStoreBehindPgBouncer runs the suite in transaction pooling mode, with more callers than connections.
+// TestStoreBehindPgBouncer uses transaction pooling, with more callers than connections.
 func TestStoreBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	if !testdb.PgBouncerCancels(t) {
@@ -26,7 +26,7 @@ func TestStoreBehindPgBouncer(t *testing.T) {
 	})
 }
 
-// BenchmarkModes measures the cost of unprepared statements and a pooler without a disk, which would hide it.
+// BenchmarkModes runs without a disk, which would hide the cost.
 func BenchmarkModes(b *testing.B) {
 	url := testdb.PostgresDatabase(b)
 	through := testdb.PgBouncer(b, url, 16)

@@ -43,7 +43,6 @@ func harness(t testing.TB, url string) storetest.Harness {
 	}
 }
 
-// TestPing checks that Ping reports missing migrations.
 func TestPing(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, nil)
@@ -54,8 +53,8 @@ func TestPing(t *testing.T) {
 	opened.WantPing(t, db, postgres.Migrations, s.Ping)
 }
 
-// TestWithoutPreparedStatements runs each operation in the modes that a pooler may require. The driver then sends
-// argument types itself, or sends text.
+// TestWithoutPreparedStatements uses the modes that a pooler may require. The driver then sends argument types itself,
+// or sends text.
 func TestWithoutPreparedStatements(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

@@ -11,8 +11,7 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestTables checks the parts of the catalog that operators, their tools and other releases depend on: columns with
-// type, length and nullability, keys and indexes.
+// TestTables checks the parts of the catalog that operators, their tools and other releases depend on.
 func TestTables(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, Migrations)
@@ -87,7 +86,6 @@ FOREIGN KEY (user_id, collection_id, batch_id) REFERENCES batches(user_id, colle
 	}
 }
 
-// TestCollectionIDs checks the standard collections' IDs, and that others start at 100.
 func TestCollectionIDs(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, Migrations)

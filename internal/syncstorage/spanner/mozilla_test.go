@@ -70,7 +70,6 @@ INSERT INTO batches (fxa_uid, fxa_kid, collection_id, batch_id, expiry) VALUES
 INSERT INTO batch_bsos (fxa_uid, fxa_kid, collection_id, batch_id, batch_bso_id, sortindex, payload, ttl) VALUES
 	('alice', '0000000000001-qqo', 8, '1d9f4e3c5b6a47988a1b2c3d4e5f6071', 'prefs', NULL, 'staged', NULL);`
 
-// taken returns a store on a database filled by Mozilla's server, and the takeover time.
 func taken(t *testing.T) (*backend.Store, ss.Timestamp) {
 	t.Helper()
 	opts := options(t)
@@ -86,7 +85,6 @@ func taken(t *testing.T) (*backend.Store, ss.Timestamp) {
 	return backend.New(openDB(t, opts)), ss.Timestamp(time.Date(2026, 1, 10, 0, 0, 0, 0, time.UTC).UnixMilli())
 }
 
-// TestMozillasTables checks that migrations keep Mozilla's tables and that their data is served.
 func TestMozillasTables(t *testing.T) {
 	t.Parallel()
 	s, now := taken(t)
@@ -146,8 +144,7 @@ func TestMozillasTables(t *testing.T) {
 	}
 }
 
-// TestWritesInMozillasTables checks that Mozilla's records change by the same rules, that an open batch can be
-// committed, and that a quota counts records without counters.
+// TestWritesInMozillasTables also commits a batch opened by Mozilla's server, and counts records without counters.
 func TestWritesInMozillasTables(t *testing.T) {
 	t.Parallel()
 	s, now := taken(t)
@@ -165,13 +162,11 @@ func TestWritesInMozillasTables(t *testing.T) {
 	if err != nil || string(bso.Payload) != "new" || bso.SortIndex != ss.Some[int64](150) || bso.Modified != now+1000 || bso.Expiry != 0 {
 		t.Errorf("after a put %+v, %v", bso, err)
 	}
-	// Preconditions are checked against Mozilla's stamps.
 	w := write("bookmarks", 2)
 	w.If = ss.Precondition{UnmodifiedSince: ss.Some(ss.Timestamp(1))}
 	if _, err := s.Put(ctx, alice, w, ss.Update{ID: "menu", Payload: ss.Some([]byte("lost"))}); err == nil {
 		t.Error("a write succeeded although the record is newer than the precondition allows")
 	}
-	// Commit the batch that Mozilla's server opened.
 	limits := ss.BatchLimits{Records: 100, Bytes: 1 << 20}
 	if _, err := s.Commit(ctx, alice, write("prefs", 3), ss.BatchPart{ID: "1d9f4e3c5b6a47988a1b2c3d4e5f6071", Limits: limits}); err != nil {
 		t.Fatal(err)
@@ -179,7 +174,6 @@ func TestWritesInMozillasTables(t *testing.T) {
 	if bso, err := s.Get(ctx, alice, ss.Request{Collection: "prefs", Now: now + 3000}, "prefs"); err != nil || string(bso.Payload) != "staged" {
 		t.Errorf("after the commit of their batch %+v, %v", bso, err)
 	}
-	// A new name gets the next ID.
 	if _, err := s.Put(ctx, alice, write("mine", 4), ss.Update{ID: "a", Payload: ss.Some([]byte("x"))}); err != nil {
 		t.Fatal(err)
 	}

@@ -43,12 +43,10 @@ func counted(t testing.TB, db *spannerdb.DB, o ss.Owner) (all []sums) {
 	return all
 }
 
-// wrong reports whether counters are set and incorrect.
 func (s sums) wrong() bool {
 	return s.count.Valid != s.bytes.Valid || s.count.Valid && (s.count.Int64 != s.rows || s.bytes.Int64 != s.size)
 }
 
-// recounts returns how often a user's records were counted.
 func recounts(calls []*call) (n int) {
 	for _, c := range calls {
 		if r, ok := c.request.(interface{ GetSql() string }); ok && strings.Contains(r.GetSql(), "GROUP BY c.collection_id") {
@@ -58,8 +56,8 @@ func recounts(calls []*call) (n int) {
 	return n
 }
 
-// TestReapedCounters checks that counters that are too high, because Spanner removed expired records, do not cause
-// errors. The first write that would exceed the quota corrects them in every collection.
+// TestReapedCounters checks that counters that are too high, because Spanner removed expired records, cause no error
+// and are corrected.
 func TestReapedCounters(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(s *tapped, o ss.Owner, q ss.Quota, us []ss.Update) (ss.Written, error){
@@ -89,7 +87,6 @@ func TestReapedCounters(t *testing.T) {
 				t.Errorf("counted %d times", n)
 			}
 			checkCounted(t, s, o)
-			// The existing records decide, not the counters.
 			if _, err := s.Put(t.Context(), o, to("tabs", 102, q), update("more", strings.Repeat("z", 61))); !errcode.Is(err, errcode.Quota) {
 				t.Errorf("a byte too many: %v", err)
 			}
@@ -126,8 +123,7 @@ func checkCounted(t *testing.T, s *tapped, o ss.Owner) {
 	}
 }
 
-// TestUncountedOnce checks that the first write that needs missing counters sets them in all collections, and that
-// later writes update them.
+// TestUncountedOnce checks that the first write that needs missing counters sets them in all collections.
 func TestUncountedOnce(t *testing.T) {
 	t.Parallel()
 	s, o := newTapped(t, nil), user("a")
@@ -161,8 +157,7 @@ func TestUncountedOnce(t *testing.T) {
 	}
 }
 
-// TestQuotaFlips toggles a quota between random writes, like two servers with different configurations on the same
-// database. Counters must be correct or NULL.
+// TestQuotaFlips toggles a quota between random writes. Counters must be correct or NULL.
 func TestQuotaFlips(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
@@ -173,7 +168,7 @@ func TestQuotaFlips(t *testing.T) {
 			}
 			s := newTapped(t, nil)
 			f := flips{t: t, s: s, o: user("a"), r: rand.New(rand.NewPCG(seed, 0))}
-			written := map[bool]int{} // keyed by whether there is a quota
+			written := map[bool]int{}
 			for i := range 60 {
 				w := to([]string{"forms", "tabs"}[f.r.IntN(2)], i, ss.Quota{})
 				if f.r.IntN(2) == 0 {
@@ -197,7 +192,6 @@ func TestQuotaFlips(t *testing.T) {
 	}
 }
 
-// flips makes random writes.
 type flips struct {
 	t    *testing.T
 	s    *tapped
@@ -232,7 +226,6 @@ func (f *flips) step(w ss.Write) (kind string, err error) {
 	return "DeleteCollection", err
 }
 
-// batch opens a batch, or commits the open batch.
 func (f *flips) batch(w ss.Write) (kind string, err error) {
 	if f.open != "" {
 		w.Collection = f.open
@@ -248,7 +241,7 @@ func (f *flips) batch(w ss.Write) (kind string, err error) {
 	return "Append", err
 }
 
-// updates returns up to three updates to six records, with or without payload. Some expire soon or immediately.
+// updates returns up to three updates to six records. Some expire soon or immediately.
 func (f *flips) updates() []ss.Update {
 	us := make([]ss.Update, 1+f.r.IntN(3))
 	for i := range us {

@@ -11,8 +11,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// TestSpannerRefusesTheSize checks that if Spanner rejects a request despite the prediction, the client gets
-// errcode.TooLarge and nothing is written. The test injects errors, because the emulator lacks the limits.
+// TestSpannerRefusesTheSize injects errors, because the emulator lacks the limits.
 func TestSpannerRefusesTheSize(t *testing.T) {
 	t.Parallel()
 	mutations, err := status.New(codes.InvalidArgument, "The transaction contains too many mutations. (Maximum number: 80000)").

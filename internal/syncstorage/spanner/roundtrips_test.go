@@ -14,7 +14,6 @@ import (
 	backend "holdfast/internal/syncstorage/spanner"
 )
 
-// Messages per operation.
 const (
 	query    = "ExecuteStreamingSql"
 	dml      = "ExecuteBatchDml"
@@ -77,7 +76,6 @@ var (
 	large = ss.Quota{User: 1 << 40, Enforce: true}
 )
 
-// at returns the i-th time in a test.
 func at(i int) ss.Timestamp { return ss.Timestamp(1_700_000_000_000 + 1_000*int64(i)) }
 
 func to(collection string, i int, q ss.Quota) ss.Write {
@@ -98,7 +96,6 @@ func updates(n, bytes int) []ss.Update {
 
 func user(name string) ss.Owner { return ss.Owner{UID: 1, FxAUID: name, FxAKID: "k"} }
 
-// drained reads a whole listing.
 func drained(l *ss.Listing, err error) error {
 	if err != nil {
 		return err
@@ -117,7 +114,6 @@ func drained(l *ss.Listing, err error) error {
 	return nil
 }
 
-// trip is an operation and its expected messages.
 type trip struct {
 	name string
 	want []string
@@ -125,8 +121,7 @@ type trip struct {
 	why  string
 }
 
-// TestRoundTrips checks that every method sends the minimum number of messages. The operations run in order for the
-// same user.
+// TestRoundTrips checks that every method sends the minimum number of messages.
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
 	s := newTapped(t, nil)
@@ -149,8 +144,7 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// checkSelectors checks that reads begin no transaction that must be ended, and that a write's first statement begins
-// its transaction.
+// checkSelectors checks that no read begins a transaction, and that a write's first statement begins its transaction.
 func checkSelectors(t *testing.T, name string, calls []*call) {
 	t.Helper()
 	var open bool
@@ -371,7 +365,6 @@ func TestRouteToLeader(t *testing.T) {
 	}
 }
 
-// TestCommitStats checks that commit statistics are requested only if Options.Mutations is set.
 func TestCommitStats(t *testing.T) {
 	t.Parallel()
 	for _, wanted := range []bool{false, true} {

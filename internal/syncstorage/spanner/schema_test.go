@@ -18,7 +18,6 @@ import (
 	"holdfast/internal/syncstorage/budget"
 )
 
-// all reads rows of strings.
 func all(t testing.TB, db *spannerdb.DB, sql string) (rows [][]string) {
 	t.Helper()
 	err := db.ForEach(t.Context(), spannerdb.Statement{Name: "test", SQL: sql}, nil, func(r *spanner.Row) error {
@@ -39,7 +38,6 @@ func all(t testing.TB, db *spannerdb.DB, sql string) (rows [][]string) {
 	return rows
 }
 
-// deployed returns a database's schema without the migrations table.
 func deployed(t testing.TB, db *spannerdb.DB) (schema budget.Schema) {
 	t.Helper()
 	tables := map[string]*budget.Table{}
@@ -78,7 +76,7 @@ func deployed(t testing.TB, db *spannerdb.DB) (schema budget.Schema) {
 }
 
 // TestSchemaIsTheBudgets compares the schema with the budget. With an unknown column or index, commits would need more
-// mutations than predicted; with a removed one, the budget would reject requests that fit.
+// mutations than predicted.
 func TestSchemaIsTheBudgets(t *testing.T) {
 	t.Parallel()
 	db := openDB(t, options(t))
@@ -110,7 +108,6 @@ func TestSchemaIsTheBudgets(t *testing.T) {
 	}
 }
 
-// TestCollectionIDs checks the standard collections' IDs, and that others start at 100.
 func TestCollectionIDs(t *testing.T) {
 	t.Parallel()
 	s := newTapped(t, nil)
@@ -135,7 +132,7 @@ func TestCollectionIDs(t *testing.T) {
 	}
 }
 
-// counter counts messages' mutations like Spanner, for a schema.
+// counter counts mutations like Spanner.
 type counter struct{ schema budget.Schema }
 
 func (c counter) table(t testing.TB, name string) budget.Table {
@@ -147,7 +144,7 @@ func (c counter) table(t testing.TB, name string) budget.Table {
 	return c.schema[i]
 }
 
-// row returns the mutations of a row with these written columns, including the key.
+// row returns the mutations of a row, including the key.
 func (c counter) row(t testing.TB, table string, columns []string) int {
 	t.Helper()
 	n := len(columns)
@@ -179,7 +176,6 @@ var (
 	deleteDML = regexp.MustCompile(`^\s*DELETE FROM (\w+) `)
 )
 
-// statement returns the mutations of a DML statement that changed this many rows.
 func (c counter) statement(t testing.TB, sql string, rows int) int {
 	t.Helper()
 	if m := insertDML.FindStringSubmatch(sql); m != nil {
@@ -200,7 +196,6 @@ func (c counter) statement(t testing.TB, sql string, rows int) int {
 	return 0
 }
 
-// commits returns the mutations of each commit.
 func (c counter) commits(t testing.TB, calls []*call) (sums []int) {
 	t.Helper()
 	sum := 0
@@ -226,7 +221,6 @@ func (c counter) commits(t testing.TB, calls []*call) (sums []int) {
 	return sums
 }
 
-// TestPredictions checks that every commit has the predicted number of mutations.
 func TestPredictions(t *testing.T) {
 	t.Parallel()
 	s := newTapped(t, nil)
@@ -299,8 +293,7 @@ func keptTrips(t *testing.T, s *tapped, o ss.Owner) []trip {
 	)
 }
 
-// TestTooMuchIsNotSent checks that a request that Spanner would reject is rejected before anything is sent, even
-// within the batch limits.
+// TestTooMuchIsNotSent checks that a request that Spanner would reject is rejected before anything is sent.
 func TestTooMuchIsNotSent(t *testing.T) {
 	t.Parallel()
 	s := newTapped(t, nil)

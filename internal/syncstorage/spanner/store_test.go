@@ -17,7 +17,7 @@ import (
 	"holdfast/internal/testdb/spannertest"
 )
 
-// TestMain reduces the random tests and runs more tests in parallel unless flags are set. The emulator is a hundred
+// TestMain reduces the random tests and runs more tests in parallel, unless flags are set. The emulator is a hundred
 // times slower than a database and idle half of the time.
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -117,7 +117,6 @@ func reap(ctx context.Context, db *spannerdb.DB, now ss.Timestamp) (n int, err e
 	return n, err
 }
 
-// TestPing checks that Ping reports missing migrations.
 func TestPing(t *testing.T) {
 	t.Parallel()
 	opts := options(t)

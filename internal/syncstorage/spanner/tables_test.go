@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// documented are the columns (with type, length and nullability) and keys that operators and Mozilla's server expect.
+// documented are the columns and keys that operators and Mozilla's server expect.
 var documented = map[string]struct{ columns, key string }{
 	"collections": {
 		columns: `collection_id INT64 not null
@@ -62,7 +62,6 @@ log_until TIMESTAMP`,
 	},
 }
 
-// TestTables compares the catalog with documented. TestSchemaIsTheBudgets checks indexes and interleaving.
 func TestTables(t *testing.T) {
 	t.Parallel()
 	db := openDB(t, options(t))

@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/db/spannerdb"
 )
 
-// wire records the driver's messages.
 type wire struct {
 	mu    sync.Mutex
 	calls []*call
@@ -22,7 +21,6 @@ type wire struct {
 	refuse func(method string) error
 }
 
-// call is a message and its response.
 type call struct {
 	method  string // e.g. ExecuteStreamingSql or Commit
 	leader  bool   // routed to the leader
@@ -30,7 +28,6 @@ type call struct {
 	answer  any    // nil for a stream
 }
 
-// tap returns options that record all messages.
 func (w *wire) tap(opts spannerdb.Options) spannerdb.Options {
 	opts.Client = append(opts.Client,
 		option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(w.unary)),
@@ -74,7 +71,6 @@ func (w *wire) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Clien
 	return &sent{s, c}, err
 }
 
-// sent records a stream's first message.
 type sent struct {
 	grpc.ClientStream
 	call *call

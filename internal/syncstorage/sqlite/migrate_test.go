@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestMigrationsKeepData migrates databases from each older schema.
 func TestMigrationsKeepData(t *testing.T) {
 	t.Parallel()
 	opened.SQLiteFromEachSchema(t, sqlite.Migrations, func(t *testing.T, db *sqlitedb.DB) {

@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestPlans checks that lists for operators and clients read only their users' counters.
+// TestPlans checks that lists read only their users' counters.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	db := opened.SQLite(t, sqlitedb.Options{}, Migrations)

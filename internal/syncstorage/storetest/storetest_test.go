@@ -12,7 +12,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// TestMemory checks that the suite accepts the simplest correct store: the model with a lock.
+// TestMemory checks that the suite accepts the simplest correct store.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	Run(t, func(testing.TB) Harness {
@@ -27,7 +27,6 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// memory is a Store of models. It stores only the state that the suite needs.
 type memory struct {
 	mu    sync.Mutex
 	users map[int64]*model
@@ -46,7 +45,6 @@ func newMemory() *memory {
 	return s
 }
 
-// step runs fn on the user's model under the lock.
 func (s *memory) step(ctx context.Context, o ss.Owner, fn func(m *model) error) error {
 	if err := o.CheckUID(); err != nil {
 		return err

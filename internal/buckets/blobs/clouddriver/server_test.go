@@ -60,7 +60,7 @@ func TestSchemes(t *testing.T) {
 	}
 }
 
-// TestMissingBucket checks that a deleted bucket is an error, and not a bucket without bodies.
+// TestMissingBucket checks that a deleted bucket does not look like an empty bucket.
 func TestMissingBucket(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")

@@ -64,7 +64,6 @@ func parallel(b *testing.B, clients int, step func(i int64) error) {
 	wg.Wait()
 }
 
-// BenchmarkPut compares a durable Put of 4 KiB with a bare write and sync, in 1 and in 256 folders.
 func BenchmarkPut(b *testing.B) {
 	body := bytes.Repeat([]byte("x"), 4096)
 	for _, clients := range []int{1, 16, 64} {
@@ -91,7 +90,6 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
-// BenchmarkStream compares a Put of 100 MiB with a bare copy. Both compute an MD5.
 func BenchmarkStream(b *testing.B) {
 	const size = 100 << 20
 	body := make([]byte, size)

@@ -93,7 +93,7 @@ func TestUnmounted(t *testing.T) {
 	must(t, put(t, d, "v2/a/x", "x"))
 	away := dir + ".away"
 	must(t, os.Rename(dir, away))
-	must(t, os.Mkdir(dir, 0o700)) // the mount point
+	must(t, os.Mkdir(dir, 0o700))
 
 	_, err := d.Space(t.Context())
 	wantCode(t, "space", err, errcode.Unavailable)
@@ -144,7 +144,6 @@ func TestRemovedFolder(t *testing.T) {
 	wantCode(t, "stat", err, errcode.Unavailable)
 }
 
-// TestRemovedSubfolder removes a folder that the driver knows.
 func TestRemovedSubfolder(t *testing.T) {
 	t.Parallel()
 	d, dir := open(t)
@@ -156,7 +155,7 @@ func TestRemovedSubfolder(t *testing.T) {
 	}
 }
 
-// TestTwoProcesses checks that a process copes with folders that another process removed because they were empty.
+// TestTwoProcesses checks that a process copes with folders that another process removed.
 func TestTwoProcesses(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -208,7 +207,6 @@ func TestEmptyFolders(t *testing.T) {
 	must(t, put(t, d, "v2/o/b/00/x", "x"))
 }
 
-// TestEscape checks that symbolic links do not lead out of the node.
 func TestEscape(t *testing.T) {
 	t.Parallel()
 	d, dir := open(t)
@@ -253,7 +251,6 @@ func TestTemporary(t *testing.T) {
 	}
 }
 
-// TestWalkDuringPut checks that the file of an unfinished Put is temporary.
 func TestWalkDuringPut(t *testing.T) {
 	t.Parallel()
 	d, _ := open(t)
@@ -302,7 +299,7 @@ func TestReadOnly(t *testing.T) {
 	remount(t, dir, "remount,ro")
 	readOnly(true)
 	wantCode(t, "a new node", filedriver.CheckInit(filepath.Join(dir, "new"), id), errcode.Invalid)
-	must(t, filedriver.CheckInit(dir, id)) // it is already the node
+	must(t, filedriver.CheckInit(dir, id))
 	wantCode(t, "put", put(t, d, "v2/y", "y"), errcode.Unavailable)
 	wantCode(t, "put in a new folder", put(t, d, "v2/n/y", "y"), errcode.Unavailable)
 	wantCode(t, "delete", d.Delete(t.Context(), "v2/x"), errcode.Unavailable)
@@ -363,8 +360,7 @@ func remount(t *testing.T, dir, options string) {
 	}
 }
 
-// TestFileSizeLimit checks that the process's file size limit counts as lack of space. It runs in another process,
-// because the limit applies to the whole process.
+// TestFileSizeLimit runs in another process, because the limit applies to the whole process.
 func TestFileSizeLimit(t *testing.T) {
 	t.Parallel()
 	if dir := os.Getenv("HOLDFAST_TEST_LIMIT"); dir != "" {
@@ -395,8 +391,7 @@ func self(t *testing.T, test, env string) *exec.Cmd {
 	return cmd
 }
 
-// TestKill kills a writing process at random moments. Afterwards, the folder may contain only complete bodies and
-// temporary files.
+// TestKill kills a writing process at random moments. Only complete bodies and temporary files may remain.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	body := bytes.Repeat([]byte("0123456789abcdef"), 16<<10)
@@ -455,7 +450,7 @@ func killedWriter(t *testing.T, dir string, round int) (acknowledged int) {
 		all.Write(buffer[:n])
 		must(t, err)
 	}
-	time.Sleep(time.Duration(round) * 700 * time.Microsecond) // at any moment
+	time.Sleep(time.Duration(round) * 700 * time.Microsecond)
 	must(t, cmd.Process.Kill())
 	_, err = io.Copy(&all, out)
 	must(t, err)
