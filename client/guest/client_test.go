@@ -29,7 +29,7 @@ const (
 	file     = "../../internal/guest/httpapi/openapi.json"
 )
 
-// TestGenerated checks that the types were generated from the current API description.
+// TestGenerated compares the checksum of the API description.
 func TestGenerated(t *testing.T) {
 	t.Parallel()
 	description, err := os.ReadFile(file)
@@ -45,7 +45,7 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// site is a running server with the API description that validates its responses.
+// site is a server whose responses are checked against the API description.
 type site struct {
 	*binary.Server
 	description *openapitest.Document
@@ -68,11 +68,11 @@ func start(t *testing.T) *site {
 
 // wire is a transport that counts requests and can replace responses by errors.
 type wire struct {
-	agent string // User-Agent; "": that of Go
+	agent string // User-Agent; "": Go's
 	next  http.RoundTripper
 	sent  atomic.Int64
-	lose  func(*http.Request) error // may be nil
-	nests bool                      // errors are as with guest.nested_errors
+	lose  func(*http.Request) error
+	nests bool // as with guest.nested_errors
 }
 
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -92,14 +92,13 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	if err := w.lose(r); err != nil {
-		_, _ = io.Copy(io.Discard, resp.Body) // wait until the server has done it
+		_, _ = io.Copy(io.Discard, resp.Body) // wait until the server has finished the request
 		_ = resp.Body.Close()
 		return nil, err
 	}
 	return resp, nil
 }
 
-// losing loses the first response.
 func losing() func(*http.Request) error {
 	var lost atomic.Bool
 	return func(*http.Request) error {
@@ -117,7 +116,6 @@ func (s *site) wire(t *testing.T) *wire {
 	return &wire{next: &openapitest.Transport{Document: s.description, Next: transport, Report: func(err error) { t.Error(err) }}}
 }
 
-// browser returns a guest without a session.
 func (s *site) browser(t *testing.T) (*guest.Client, *wire) {
 	t.Helper()
 	c, err := guest.New(s.URL)
@@ -133,7 +131,6 @@ func (s *site) browser(t *testing.T) (*guest.Client, *wire) {
 	return c, w
 }
 
-// booking returns a booking site.
 func (s *site) booking(t *testing.T, name string) (*guest.Receiver, *wire) {
 	t.Helper()
 	internal := s.AwaitOutput(`(?m)^  internal +(\S+)$`)[1]
@@ -146,7 +143,6 @@ func (s *site) booking(t *testing.T, name string) (*guest.Receiver, *wire) {
 	return r, w
 }
 
-// must fails the test on an error.
 func must[T any](t *testing.T) func(T, error) T {
 	t.Helper()
 	return func(v T, err error) T {
@@ -178,7 +174,6 @@ func stay() guest.MintRequest {
 	return guest.MintRequest{CheckIn: "2036-12-30", CheckOut: "2037-01-02", Adults: 2, Currency: &currency, Locale: &locale}
 }
 
-// TestClient runs all tests on one server.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -192,7 +187,7 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// testSession: the first request begins a session, which the cookie continues.
+// testSession checks that the first request starts a session, which the cookie continues.
 func testSession(t *testing.T, s *site) {
 	c, w := s.browser(t)
 	ctx := t.Context()
@@ -200,7 +195,7 @@ func testSession(t *testing.T, s *site) {
 	if got := must[guest.Session](t)(c.SetPreferences(ctx, guest.PreferencesPatch{Locale: &locale})); *got.Preferences.Locale != locale || got.Preferences.Currency != nil {
 		t.Errorf("%+v", got)
 	}
-	if w.sent.Load() != 3 { // refused, begun, repeated
+	if w.sent.Load() != 3 { // refused with a new session, repeated, read
 		t.Errorf("%d requests", w.sent.Load())
 	}
 	first := must[guest.Session](t)(c.Begin(ctx))
@@ -243,7 +238,6 @@ func testWishlist(t *testing.T, s *site) {
 	}
 }
 
-// testCatalogue: a guest searches the built-in catalogue and looks at a property.
 func testCatalogue(t *testing.T, s *site) {
 	c, _ := s.browser(t)
 	ctx := t.Context()
@@ -279,19 +273,18 @@ func testTelemetry(t *testing.T, s *site) {
 	c, _ := s.browser(t)
 	ctx := t.Context()
 	views := must[[]string](t)(c.RecordPageViews(ctx, []guest.PageView{{Page: "home"}, {Page: "list"}}))
-	c, _ = s.browser(t) // with its own limit
+	c, _ = s.browser(t) // for another rate limit
 	steps := must[[]string](t)(c.RecordFunnelEvents(ctx, []guest.FunnelEvent{{Step: "search"}}))
 	if len(views) != 2 || len(steps) != 1 || !strings.HasPrefix(views[0], "mpv_") || !strings.HasPrefix(steps[0], "cfe_") {
 		t.Errorf("%s %s", views, steps)
 	}
-	c, _ = s.browser(t) // with its own limit
+	c, _ = s.browser(t) // for another rate limit
 	_, err := c.RecordPageViews(ctx, []guest.PageView{{Page: "home"}, {Page: "other page"}})
 	if e, ok := errors.AsType[*guest.Error](err); !ok || e.Errors == nil || (*e.Errors)[0].Pointer != "/items/1/page" {
 		t.Errorf("%#v", err)
 	}
 }
 
-// testHandoff: a booking site verifies and consumes what a guest minted, once.
 func testHandoff(t *testing.T, s *site) {
 	c, _ := s.browser(t)
 	r, _ := s.booking(t, "booking")
@@ -316,7 +309,7 @@ func testHandoff(t *testing.T, s *site) {
 	}
 }
 
-// testChallenge: a browser that follows a link that only bots see has to solve a challenge.
+// testChallenge checks that a browser that followed an invisible link solves a challenge.
 func testChallenge(t *testing.T, s *site) {
 	c, w := s.browser(t)
 	w.agent = "Mozilla/5.0 of a bot"
@@ -344,7 +337,7 @@ func testChallenge(t *testing.T, s *site) {
 	}
 }
 
-// testLostAnswers: a request whose answer was lost is repeated, and has its effect once.
+// testLostAnswers checks that a request is retried after a lost response, and takes effect once.
 func testLostAnswers(t *testing.T, s *site) {
 	c, w := s.browser(t)
 	ctx := t.Context()
@@ -370,8 +363,8 @@ func testLostAnswers(t *testing.T, s *site) {
 	}
 }
 
-// testNestedErrors: the client understands errors of a server with guest.nested_errors, also
-// session-required, which it does something about.
+// testNestedErrors checks all errors with guest.nested_errors, including session-required, after which the client
+// retries.
 func testNestedErrors(t *testing.T, s *site) {
 	c, w := s.browser(t)
 	w.nests = true
@@ -416,8 +409,7 @@ func testErrors(t *testing.T, s *site) {
 	}
 }
 
-// testRateLimit: the error says how long to wait, and the client waits no longer than
-// MaxWait.
+// testRateLimit checks the wait in the error, and that the client waits no longer than MaxWait.
 func testRateLimit(t *testing.T, s *site) {
 	c, w := s.browser(t)
 	c.MaxWait = time.Millisecond

@@ -48,12 +48,11 @@ parameters = ["locale"]
 
 const userSecret = "uuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuu"
 
-// cart is what the shop hands over.
+// cart is the shop's payload.
 type cart struct {
 	Items []string `json:"items"`
 }
 
-// TestSite drives a shop and its checkout.
 func TestSite(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -117,7 +116,6 @@ func TestSite(t *testing.T) {
 	}
 }
 
-// handOver hands the guest over to the checkout.
 func handOver(t *testing.T, s *binary.Server, site *guest.Site[cart]) {
 	t.Helper()
 	ctx := t.Context()
@@ -140,7 +138,7 @@ func handOver(t *testing.T, s *binary.Server, site *guest.Site[cart]) {
 		t.Fatal(err)
 	}
 	request := guest.ConsumeRequest{Token: minted.Token}
-	for range 2 { // the second one repeats the first one
+	for range 2 { // the second call repeats the first
 		if _, err := checkout.Verify(ctx, minted.HandoffID, request); err != nil {
 			t.Error(err)
 		}
@@ -183,7 +181,6 @@ func testAttributes(t *testing.T, site *guest.Site[cart]) {
 	}
 }
 
-// userToken returns the token of a user as a site signs it.
 func userToken(user string) string {
 	now := time.Now().Unix()
 	claims := fmt.Sprintf(`{"sub":%q,"aud":"holdfast-guest","iat":%d,"exp":%d}`, user, now, now+60)
@@ -193,7 +190,7 @@ func userToken(user string) string {
 	return text + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// testUser drives two browsers of one user.
+// testUser uses two browsers of the same user.
 func testUser(t *testing.T, s *binary.Server) {
 	t.Helper()
 	ctx, user := t.Context(), "u-4711"
@@ -243,7 +240,7 @@ func testUser(t *testing.T, s *binary.Server) {
 	}
 }
 
-// testApp drives an app, which has a token instead of a cookie.
+// testApp uses a token instead of a cookie.
 func testApp(t *testing.T, s *binary.Server) {
 	t.Helper()
 	ctx, tokens := t.Context(), new(guest.MemoryTokens)
@@ -261,7 +258,7 @@ func testApp(t *testing.T, s *binary.Server) {
 		t.Errorf("a new app has %d wishes", n)
 	}
 	var all sync.WaitGroup
-	for i := range 4 { // the first of them begins the session
+	for i := range 4 { // the first request starts the session
 		all.Go(func() {
 			if _, err := one.AddWish(ctx, guest.ItemWishRequest{ItemID: fmt.Sprint("app-", i)}); err != nil {
 				t.Error(err)
@@ -269,7 +266,7 @@ func testApp(t *testing.T, s *binary.Server) {
 		})
 	}
 	all.Wait()
-	if n := count(t, app()); n != 4 { // after a restart
+	if n := count(t, app()); n != 4 { // as after a restart
 		t.Errorf("the app has %d wishes, want 4", n)
 	}
 	before, err := tokens.Load(ctx)
@@ -288,7 +285,7 @@ func testApp(t *testing.T, s *binary.Server) {
 	if after, err := tokens.Load(ctx); err != nil || after == before || count(t, one) != 0 {
 		t.Errorf("after the sign-out: token %q, before %q: %v", after, before, err)
 	}
-	if err := tokens.Save(ctx, "x"); err != nil { // the server does not know it
+	if err := tokens.Save(ctx, "x"); err != nil { // unknown to the server
 		t.Fatal(err)
 	}
 	if v, err := one.Session(ctx); err != nil || v.UserID != nil {
@@ -301,7 +298,6 @@ func testApp(t *testing.T, s *binary.Server) {
 	}
 }
 
-// noCookies fails the test if the server sets a cookie.
 type noCookies struct{ t *testing.T }
 
 func (n noCookies) SetCookies(_ *url.URL, cookies []*http.Cookie) {
@@ -336,7 +332,7 @@ type product struct {
 	Name   string `json:"name"`
 }
 
-// products is the catalogue of the shop: two products, and any that is asked for.
+// products is the shop's catalogue: two products in lists, and any requested product.
 func products(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
 		fmt.Fprintf(w, `{"itemId":"sku-1","name":"%s %s"}`, r.URL.Path, r.FormValue("locale"))

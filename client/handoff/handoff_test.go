@@ -45,8 +45,8 @@ func key(id string, state handoff.State) handoff.Key {
 	return handoff.Key{ID: id, Secret: digest(id), State: state}
 }
 
-// vector is the token of claims() with key("k1"). It never changes: receivers in other
-// languages check their code with it.
+// vector is the token of claims() with key("k1"). It must never change, because receivers in other languages are
+// tested with it.
 const vector = "bh1.k1.HmJoZF8wMUo4WlE0WTdONU0zSzJIMUcwRjlFOEQ3Qx5nbXNfMDFKOFpRNFk3TjVNM0sySDFHMEY5RThEN0IkMTExMTExMTEtMjIyMi00MzMzLTg0NDQtNTU1NTU1NTU1NTU1JDk5OTk5OTk5LTIyMjItNDMzMy04NDQ0LTU1NTU1NTU1NTU1NQoyMDI2LTEyLTMwCjIwMjctMDEtMDIBMgExATEDRVVSBWRlLUFUACBEhjsD6ZCbcQDgWwJSaQmjRv10VRg_Zhng_mGYyJmB4CC7mvXRkV2h-8EyztCBMl780uY-SAT5aJD0Lpc5Z3I3pA0xNzkwMDAwMDAwMTIzDTE3OTAwMDA2MDAxMjM.3E9amq_Z6zG7tXOYlJ4o8io1W_2-HXP6IvuVvFIWWxA"
 
 func TestVector(t *testing.T) {
@@ -79,7 +79,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// Every other byte at every place of a token is refused.
+// TestEveryByteCounts checks that a token with any other byte is refused.
 func TestEveryByteCounts(t *testing.T) {
 	t.Parallel()
 	r := ring(t, key("k1", handoff.Active))
@@ -185,7 +185,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// Signed claims are verified as they were, and tokens of different claims differ.
+// TestRoundTrip also checks that different claims result in different tokens.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	r := ring(t, key("k1", handoff.Active))
@@ -211,14 +211,13 @@ func TestRoundTrip(t *testing.T) {
 			rt.Fatalf("%+v %v, want %+v", got, err, c)
 		}
 		other := c
-		other.ID, other.Session = c.ID+c.Session[:1], c.Session[1:]+"x" // the same bytes one after the other, but for the end
+		other.ID, other.Session = c.ID+c.Session[:1], c.Session[1:]+"x" // moves a byte from one field to the next
 		if second, _, err := r.Sign(other); err == nil && second == token {
 			rt.Fatal("two claims have one token")
 		}
 	})
 }
 
-// No token is accepted that the ring has not signed.
 func FuzzVerify(f *testing.F) {
 	r := ring(f, key("k1", handoff.Active))
 	token, _, err := r.Sign(claims())

@@ -20,18 +20,18 @@ import (
 
 const (
 	issuer  = "https://guests.example"
-	tenantA = "11111111-2222-4333-8444-555555555555" // of claims()
+	tenantA = "11111111-2222-4333-8444-555555555555" // tenant of claims()
 	tenantB = "33333333-2222-4333-8444-555555555555"
 )
 
-// jwtVector is the token of whole(claims()) with signer("k1", tenantA). It never changes: receivers in other languages check their code
-// with it, and so does the TypeScript client.
+// jwtVector is the token of whole(claims()) with signer("k1", tenantA). It must never change, because receivers in
+// other languages are tested with it, e.g. the TypeScript client.
 const (
 	jwtVector    = "eyJhbGciOiJFZERTQSIsImtpZCI6ImsxIiwidHlwIjoiaGFuZG9mZitqd3QifQ.eyJpc3MiOiJodHRwczovL2d1ZXN0cy5leGFtcGxlIiwiYXVkIjoiMTExMTExMTEtMjIyMi00MzMzLTg0NDQtNTU1NTU1NTU1NTU1Iiwic3ViIjoiZ21zXzAxSjhaUTRZN041TTNLMkgxRzBGOUU4RDdCIiwianRpIjoiYmhkXzAxSjhaUTRZN041TTNLMkgxRzBGOUU4RDdDIiwiaWF0IjoxNzkwMDAwMDAwLCJleHAiOjE3OTAwMDA2MDAsInByb3BlcnR5SWQiOiI5OTk5OTk5OS0yMjIyLTQzMzMtODQ0NC01NTU1NTU1NTU1NTUiLCJjaGVja0luIjoiMjAyNi0xMi0zMCIsImNoZWNrT3V0IjoiMjAyNy0wMS0wMiIsImFkdWx0cyI6MiwiY2hpbGRyZW4iOjEsInJvb21zIjoxLCJjdXJyZW5jeSI6IkVVUiIsImxvY2FsZSI6ImRlLUFUIiwiZmluZ2VycHJpbnQiOiJSSVk3QS1tUW0zRUE0RnNDVW1rSm8wYjlkRlVZUDJZWjRQNWhtTWlaZ2VBIiwiaXAiOiJ1NXIxMFpGZG9mdkJNczdRZ1RKZV9OTG1Qa2dFLVdpUTlDNlhPV2R5TjZRIn0.ly9W-cetYZ-cbUCwzatHbOmvVFkTAnh5KZDlRU-NTRzOYz5DqfWGptThmm_O5RTLn-oCPE7PLqPo7FhBZeglCg"
 	keySetVector = `{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"k1","use":"sig","alg":"EdDSA","x":"Oo1ydMv1avgMvMuXt6twT53MsoU2PwnqgEsHbLkfhmM"}]}`
 )
 
-// whole returns claims as a JWT can have them.
+// whole returns claims with times in seconds, as in a JWT.
 func whole(c handoff.Claims) handoff.Claims {
 	c.Minted, c.Expires = c.Minted.Truncate(time.Second), c.Expires.Truncate(time.Second)
 	return c
@@ -107,7 +107,7 @@ func TestJWTTimes(t *testing.T) {
 	}
 }
 
-// Every other byte at every place of a token is refused, and so is every part of it.
+// TestEveryByteOfJWTCounts also checks parts of a token.
 func TestEveryByteOfJWTCounts(t *testing.T) {
 	t.Parallel()
 	s := signer(t, "k1", tenantA)
@@ -134,13 +134,12 @@ func TestEveryByteOfJWTCounts(t *testing.T) {
 	}
 }
 
-// forged joins a header, the payload of a token and a signature.
 func forged(token, header string, sign func(signed []byte) []byte) string {
 	text := base64.RawURLEncoding.EncodeToString([]byte(header)) + "." + strings.Split(token, ".")[1]
 	return text + "." + base64.RawURLEncoding.EncodeToString(sign([]byte(text)))
 }
 
-// No header makes a verifier use another algorithm or another key.
+// TestAlgorithmConfusion checks that no header makes a verifier use another algorithm or key.
 func TestAlgorithmConfusion(t *testing.T) {
 	t.Parallel()
 	s, own := signer(t, "k1", tenantA), ed25519.NewKeyFromSeed(digest("attacker"))
@@ -178,7 +177,7 @@ func TestAlgorithmConfusion(t *testing.T) {
 		}
 	}
 	right := ed25519.NewKeyFromSeed(digest("k1" + tenantA))
-	for header, want := range map[string]error{ // signed by the right key
+	for header, want := range map[string]error{ // signed with the right key
 		`{"alg":"HS256","kid":"k1","typ":"handoff+jwt"}`:                              handoff.ErrAlgorithm,
 		`{"alg":"none","kid":"k1","typ":"handoff+jwt"}`:                               handoff.ErrAlgorithm,
 		`{"alg":"EdDSA","kid":"k1","typ":"handoff+jwt","crit":["b64"],"b64":false}`:   handoff.ErrMalformed,
@@ -204,14 +203,13 @@ func TestAlgorithmConfusion(t *testing.T) {
 	}
 }
 
-// A token is refused with the key, the tenant or the issuer of somebody else.
 func TestOtherTenants(t *testing.T) {
 	t.Parallel()
 	a, b := signer(t, "k1", tenantA), signer(t, "k2", tenantB)
 	if _, err := b.Sign(whole(claims())); !errors.Is(err, handoff.ErrTenant) {
 		t.Errorf("a key signs for another tenant: %v", err)
 	}
-	// A tenant with its private key forges a token for another one. Its key ID is that of either.
+	// A tenant forges another tenant's token with its own private key, and either key ID.
 	for _, id := range []string{"k1", "k2"} {
 		thief, err := handoff.NewSigner(handoff.SignerOptions{ID: id, Seed: digest("k2" + tenantB), Issuer: issuer, Tenant: tenantA})
 		if err != nil {
@@ -238,7 +236,8 @@ func TestOtherTenants(t *testing.T) {
 	}
 }
 
-// A signer accepts one encoding of its claims: another one is signed by a stolen key or a defect.
+// TestCanonicalPayload checks that a signer accepts only its own encoding of claims. Another encoding means a
+// stolen key or a defect.
 func TestCanonicalPayload(t *testing.T) {
 	t.Parallel()
 	s, private := signer(t, "k1", tenantA), ed25519.NewKeyFromSeed(digest("k1"+tenantA))
@@ -253,7 +252,7 @@ func TestCanonicalPayload(t *testing.T) {
 		if _, err := s.Verify(token, expected(0).Now); !errors.Is(err, handoff.ErrMalformed) {
 			t.Errorf("%s: %v", text, err)
 		}
-		if _, _, err := keySet(t, s).Verify(token, expected(0)); err != nil { // sites accept claims of a later release
+		if _, _, err := keySet(t, s).Verify(token, expected(0)); err != nil { // sites accept claims of later releases
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -325,7 +324,7 @@ func TestKeySets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Keys that verify no handoff are ignored, whatever their ID.
+	// Other kinds of keys are ignored, whatever their ID.
 	for _, other := range []string{
 		`{"kty":"oct","kid":"k1","k":"AAAA"}`, `{"kty":"OKP","crv":"X25519","kid":"k1","x":"` + x + `"}`, `{"kty":"RSA","kid":"k1","n":"AQ","e":"AQAB"}`,
 		`{"kty":"OKP","crv":"Ed25519","kid":"k1","use":"enc","x":"` + x + `"}`, `{"kty":"OKP","crv":"Ed25519","kid":"k1","alg":"HS256","x":"` + x + `"}`,
@@ -340,7 +339,7 @@ func TestKeySets(t *testing.T) {
 	}
 }
 
-// Signed claims are verified as they were, and by no other key.
+// TestJWTRoundTrip also checks that no other key verifies a token.
 func TestJWTRoundTrip(t *testing.T) {
 	t.Parallel()
 	text := rapid.StringMatching(`[!-~]{1,40}`)
@@ -377,7 +376,6 @@ func TestJWTRoundTrip(t *testing.T) {
 	})
 }
 
-// No JWT is accepted that the signer has not signed.
 func FuzzVerifyJWT(f *testing.F) {
 	s := signer(f, "k1", tenantA)
 	token, set := signed(f, s), keySet(f, s)
@@ -393,7 +391,7 @@ func FuzzVerifyJWT(f *testing.F) {
 	})
 }
 
-// A key set that is read can be written and read again, and has public keys only.
+// FuzzParseKeySet checks that a parsed key set survives formatting, and contains public keys only.
 func FuzzParseKeySet(f *testing.F) {
 	s := signer(f, "k1", tenantA)
 	own, err := handoff.FormatKeySet([]*handoff.Signer{s})

@@ -14,7 +14,7 @@ import (
 	"holdfast/client/handoff"
 )
 
-// site is a server with a key set, and the clock of a verifier.
+// site is a server with a key set, and a verifier's clock.
 type site struct {
 	mu      sync.Mutex
 	now     time.Time
@@ -24,7 +24,7 @@ type site struct {
 	err     error
 	fetches atomic.Int64
 
-	begun, release chan struct{} // if set, a fetch sends on the first and waits for the second
+	begun, release chan struct{} // if set, a fetch sends to begun and waits for release
 }
 
 const keySetURL = "https://guests.example/bff/consumer/v1/tenants/" + tenantA + "/jwks.json"
@@ -52,7 +52,6 @@ func (s *site) clock() time.Time {
 	return s.now
 }
 
-// set changes the site.
 func (s *site) set(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +90,7 @@ func signedAt(t *testing.T, s *handoff.Signer, at time.Time) string {
 	return token
 }
 
-// want verifies a new token of a signer, and expects an error (nil: none) and the number of fetches so far.
+// want verifies a new token, and checks the error and the number of fetches so far.
 func (s *site) want(t *testing.T, v *handoff.Verifier, by *handoff.Signer, want error, fetches int64) {
 	t.Helper()
 	_, _, err := v.Verify(t.Context(), signedAt(t, by, s.clock()))
@@ -105,7 +104,8 @@ func (s *site) want(t *testing.T, v *handoff.Verifier, by *handoff.Signer, want 
 
 func (s *site) wait(d time.Duration) { s.set(func() { s.now = s.now.Add(d) }) }
 
-// A key set is fetched once for its life, and again for a key that it lacks, but not for each token with an unknown key.
+// TestVerifierFetches checks that a key set is fetched once per lifetime and again for a missing key, but not for
+// each token with an unknown key.
 func TestVerifierFetches(t *testing.T) {
 	t.Parallel()
 	first, second := signer(t, "k1", tenantA), signer(t, "k2", tenantA)
@@ -113,7 +113,7 @@ func TestVerifierFetches(t *testing.T) {
 	for range 3 {
 		s.want(t, v, first, nil, 1)
 	}
-	for range 100 { // somebody sends tokens with invented keys
+	for range 100 { // tokens with invented keys
 		s.want(t, v, second, handoff.ErrUnknownKey, 1)
 	}
 	s.wait(15 * time.Second)
@@ -123,14 +123,14 @@ func TestVerifierFetches(t *testing.T) {
 	}
 	s.wait(299 * time.Second)
 	s.want(t, v, first, nil, 2)
-	s.publish(t, second) // the first key is revoked
+	s.publish(t, second) // revokes the first key
 	s.wait(time.Second)
 	s.want(t, v, first, handoff.ErrUnknownKey, 3)
 	s.want(t, v, second, nil, 3)
 	s.set(func() { s.header = http.Header{"Cache-Control": {"max-age=86400"}} })
 	s.wait(300 * time.Second)
 	s.want(t, v, second, nil, 4)
-	s.wait(15*time.Minute - 1) // the longest life
+	s.wait(15*time.Minute - 1) // maximum lifetime
 	s.want(t, v, second, nil, 4)
 	s.set(func() { s.header = http.Header{"Cache-Control": {"max-age=300"}, "Age": {"290"}} })
 	s.wait(1)
@@ -142,14 +142,14 @@ func TestVerifierFetches(t *testing.T) {
 	s.want(t, v, second, nil, 7)
 	s.wait(5*time.Minute - 1)
 	s.want(t, v, second, nil, 7)
-	s.wait(-24 * time.Hour) // the clock is set back
+	s.wait(-24 * time.Hour) // clock set back
 	s.want(t, v, second, nil, 8)
 	if _, _, err := v.Verify(t.Context(), "eyJhbGciOiJub25lIn0.e30."); !errors.Is(err, handoff.ErrAlgorithm) || s.fetches.Load() != 8 {
 		t.Errorf("no algorithm: %v, %d fetches", err, s.fetches.Load())
 	}
 }
 
-// While the server is unavailable or answers nonsense, known keys verify for an hour.
+// TestVerifierFails checks that known keys verify for an hour while the server is unavailable or sends nonsense.
 func TestVerifierFails(t *testing.T) {
 	t.Parallel()
 	key := signer(t, "k1", tenantA)
@@ -168,7 +168,7 @@ func TestVerifierFails(t *testing.T) {
 			broken, v := newSite(t, key)
 			broken.set(func() { breaks(broken) })
 			broken.want(t, v, key, handoff.ErrNoKeySet, 1)
-			broken.want(t, v, key, handoff.ErrNoKeySet, 1) // it waits before it asks again
+			broken.want(t, v, key, handoff.ErrNoKeySet, 1) // before the next fetch
 
 			s, v := newSite(t, key)
 			s.want(t, v, key, nil, 1)
@@ -188,7 +188,8 @@ func TestVerifierFails(t *testing.T) {
 	}
 }
 
-// Tokens that arrive at once wait for one fetch, which goes on when the first of them gives up.
+// TestVerifierAtOnce checks that concurrent tokens wait for the same fetch, which continues if the first caller
+// gives up.
 func TestVerifierAtOnce(t *testing.T) {
 	t.Parallel()
 	key := signer(t, "k1", tenantA)
@@ -247,7 +248,8 @@ func TestVerifierOptions(t *testing.T) {
 	}
 }
 
-// A verifier accepts exactly the tokens of the keys that are published, whatever order keys are published, revoked and used in.
+// FuzzVerifier checks that exactly the tokens of published keys are accepted, in any order of publishing, revoking
+// and use.
 func FuzzVerifier(f *testing.F) {
 	signers := []*handoff.Signer{signer(f, "k0", tenantA), signer(f, "k1", tenantA), signer(f, "k2", tenantA)}
 	f.Add([]byte{0, 3, 1, 6, 2, 9, 250, 0})
@@ -255,7 +257,7 @@ func FuzzVerifier(f *testing.F) {
 		s, v := newSite(t)
 		published := 0
 		for _, b := range steps[:min(len(steps), 40)] {
-			if b%2 == 0 { // publish a subset, and wait until every copy is old
+			if b%2 == 0 { // publish a subset, and wait until every copy has expired
 				published = int(b/2) % 8
 				var some []*handoff.Signer
 				for i, one := range signers {

@@ -461,7 +461,6 @@ func TestWithoutHot(t *testing.T) {
 	}
 }
 
-// TestClearLeavesNothing checks hot state and stored answers.
 func TestClearLeavesNothing(t *testing.T) {
 	t.Parallel()
 	hot := memory.New(clock.System, 1<<20)

@@ -77,7 +77,6 @@ func TestRenewOnceADay(t *testing.T) {
 	suite.Equal(t, "renewed", got, []bool{false, true, false, false, true, false, true, false})
 }
 
-// TestRetentionBefore checks the ages against the specification.
 func TestRetentionBefore(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)

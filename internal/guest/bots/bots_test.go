@@ -48,7 +48,6 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestScore checks invariant 31.
 func TestScore(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

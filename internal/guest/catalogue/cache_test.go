@@ -45,7 +45,7 @@ func (c *counted) Facets(ctx context.Context, country, region string) (catalogue
 type browsing struct {
 	*catalogue.Service
 	catalogue *counted
-	away      atomic.Bool // hot state fails
+	away      atomic.Bool
 	asked     atomic.Int64
 }
 
@@ -127,7 +127,6 @@ func TestCacheMissing(t *testing.T) {
 	}
 }
 
-// TestCacheShared checks that processes share answers and keep copies.
 func TestCacheShared(t *testing.T) {
 	t.Parallel()
 	now := clock.NewManual(clock.System())

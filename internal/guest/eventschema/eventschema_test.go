@@ -18,7 +18,6 @@ import (
 
 var update = flag.Bool("update", false, "write the schemas to docs/events instead of comparing them")
 
-// shop is the example shop of the guide.
 var shop = &guest.Profile{
 	Name: "shop", Types: "shop.guest.", Texts: true, MaxQuantity: 99, Tenant: "11111111-2222-4333-8444-555555555555",
 	Payload: json.RawMessage(`{

@@ -160,7 +160,6 @@ func (m *keyModel) must(k handoffs.Key, err error) handoffs.Key {
 	return k
 }
 
-// step makes a change, which may be refused.
 func (m *keyModel) step(ctx context.Context) (err error) {
 	m.before, m.byHand = slices.Clone(m.keys), false
 	m.tenant = rapid.SampledFrom(tenantsOfModel).Draw(m.t, "tenant")

@@ -23,7 +23,6 @@ func newBotServer(t testing.TB, headers float64) *server {
 	return serve(t, p)
 }
 
-// suspected returns the payloads of bot_suspected.v1 events.
 func (s *server) suspected() (all []string) {
 	s.t.Helper()
 	for _, e := range s.waiting() {
@@ -96,7 +95,6 @@ func TestHoneypot(t *testing.T) {
 	}
 }
 
-// TestReplaysCount checks that replayed handoffs count against the handoff's browser.
 func TestReplaysCount(t *testing.T) {
 	t.Parallel()
 	s := newBotServer(t, 0.3)
@@ -110,7 +108,6 @@ func TestReplaysCount(t *testing.T) {
 	b.want(403, http.MethodPost, mintPath, stay, `"code":"hard-block"`)
 }
 
-// TestCadence checks that too many changes and searches per minute are refused.
 func TestCadence(t *testing.T) {
 	t.Parallel()
 	s := newBotServer(t, 0.3)

@@ -89,7 +89,6 @@ func TestSearch(t *testing.T) {
 	b.want(200, http.MethodGet, "/session/history", "", `"items":[]`)
 }
 
-// TestSearchBegins checks that a search starts a missing session.
 func TestSearchBegins(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -122,7 +121,6 @@ func TestSearchBegins(t *testing.T) {
 	b.want(422, http.MethodPost, "/search/map", `{"bounds":{"south":50,"west":0,"north":49,"east":1}}`)
 }
 
-// checkTag checks that If-None-Match returns 304 without a body.
 func (s *server) checkTag(path, tag string) {
 	s.t.Helper()
 	for match, status := range map[string]int{tag: 304, `"x", W/` + tag: 304, "*": 304, `"x"`: 200} {
@@ -200,7 +198,6 @@ func TestLanguages(t *testing.T) {
 	}
 }
 
-// TestSuspendedTenant checks that cached answers hide a suspended tenant.
 func TestSuspendedTenant(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -302,7 +299,6 @@ func (f *flaky) Search(ctx context.Context, q catalogue.SearchQuery) (catalogue.
 	return f.Source.Search(ctx, q)
 }
 
-// TestUpstreamFails checks that the answer is 503 and private.
 func TestUpstreamFails(t *testing.T) {
 	t.Parallel()
 	f := &flaky{Source: builtin.New()}

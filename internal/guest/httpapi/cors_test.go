@@ -65,7 +65,6 @@ func TestCORS(t *testing.T) {
 	}
 }
 
-// walkOrigin sends a request from an origin, and its preflight.
 func (s *server) walkOrigin(method, path, cookie, origin string, allowed bool) {
 	s.t.Helper()
 	what := fmt.Sprint(method, " ", path, " from ", origin)
@@ -105,7 +104,6 @@ func checkShared(t testing.TB, what string, h http.Header, origin string, allowe
 	}
 }
 
-// TestNoCORS checks that without origins nothing is shared and OPTIONS is not allowed.
 func TestNoCORS(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)

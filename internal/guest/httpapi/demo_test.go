@@ -305,8 +305,8 @@ func TestDemoSuspensions(t *testing.T) {
 	suspended(true)
 }
 
-// TestDemoRoutesAreLimited checks that each demo route except files first takes a token of a rate limit, with and
-// without a session.
+// TestDemoRoutesAreLimited checks that each demo route except files first takes a token, with and without a
+// session.
 func TestDemoRoutesAreLimited(t *testing.T) {
 	t.Parallel()
 	p, walked := newParts(t), 0
@@ -337,7 +337,6 @@ func TestDemoRoutesAreLimited(t *testing.T) {
 	}
 }
 
-// TestDemoLimits checks that demo routes count against the session's rate limit.
 func TestDemoLimits(t *testing.T) {
 	t.Parallel()
 	p := newParts(t)

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/suite"
 )
 
-// TestErase checks the database and hot state, and that the session's handoff cannot be consumed.
+// TestErase also checks that the session's handoff cannot be consumed.
 func TestErase(t *testing.T) {
 	t.Parallel()
 	inProfiles(t, eraseSession)

@@ -16,7 +16,6 @@ var checkers = struct {
 	by map[string]eventschematest.Checker
 }{by: map[string]eventschematest.Checker{}}
 
-// checkEvents checks the outbox of a server against the schemas.
 func checkEvents(t testing.TB, s *server) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())

@@ -1,6 +1,5 @@
 package httpapi
 
-// MutatingRoutes returns method and path template of each route that requires an idempotency key.
 func MutatingRoutes() (all []string) {
 	for template, methods := range actions {
 		for method, a := range methods {

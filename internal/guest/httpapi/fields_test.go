@@ -24,7 +24,6 @@ import (
 	"holdfast/internal/web/webtest"
 )
 
-// listeners are a service's main and internal listeners, with a guest.
 type listeners struct {
 	*browser
 	receiver *receiver
@@ -95,8 +94,6 @@ func (l *listeners) twice(method, first, second string) answer {
 	return l.send(method, second, "", "Idempotency-Key: twice")
 }
 
-// unprocessable returns the operations in the API description with an answer 422, except on the admin listener,
-// which package operate serves.
 func unprocessable(t *testing.T) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile("openapi.json")
@@ -139,7 +136,6 @@ type refused struct {
 
 type fields = []guest.FieldError
 
-// refusedSearches returns requests for sessions, searches and properties, by operation.
 func (l *listeners) refusedSearches(t *testing.T) map[string][]refused {
 	t.Helper()
 	item := parse[found](t, l.want(200, http.MethodPost, "/search", `{"region":"vienna"}`).body)
@@ -192,7 +188,6 @@ func (l *listeners) refusedSearches(t *testing.T) map[string][]refused {
 	}
 }
 
-// refusedWrites returns requests for wishlists, handoffs and other writes, by operation.
 func (l *listeners) refusedWrites() map[string][]refused {
 	mint := "/handoff/" + tenant + "/" + property
 	replaced := func(old, text string) string { return strings.Replace(stay, old, text, 1) }
@@ -273,7 +268,6 @@ func TestFieldErrors(t *testing.T) {
 	}
 }
 
-// zoned is a catalogue whose properties are in a time zone.
 type zoned struct {
 	catalogue.Source
 	zone string
@@ -360,7 +354,7 @@ func TestMintLanguage(t *testing.T) {
 	}
 }
 
-// TestTotal checks that the total is equal on every page, also while tenants are suspended.
+// TestTotal also checks the total while tenants are suspended.
 func TestTotal(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)

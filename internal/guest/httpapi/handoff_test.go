@@ -24,7 +24,6 @@ import (
 
 const stay = `{"checkIn":"2036-12-30","checkOut":"2037-01-02","adults":2,"children":1,"rooms":1,"currency":"EUR","locale":"de-AT"}`
 
-// receiver is the internal listener, with service tokens.
 type receiver struct {
 	t       testing.TB
 	base    string
@@ -90,7 +89,6 @@ func (b *browser) mint() (m minted) {
 	return m
 }
 
-// TestHandoff follows a guest and a booking site through a handoff.
 func TestHandoff(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -145,7 +143,6 @@ func TestHandoff(t *testing.T) {
 	r.want(200, "/internal/handoff/"+other.HandoffID+"/consume", `{"token":"`+other.Token+`"}`, "")
 }
 
-// TestBindings checks that another browser is refused and another address is marked.
 func TestBindings(t *testing.T) {
 	t.Parallel()
 	inProfiles(t, bindings)
@@ -182,7 +179,6 @@ func bindings(t *testing.T, s *server) {
 	}
 }
 
-// TestMintRefusals checks that invalid requests get a problem with the reason, and mint nothing.
 func TestMintRefusals(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)

@@ -96,7 +96,6 @@ func TestShopKeySet(t *testing.T) {
 	})
 }
 
-// keySet gets a key set, and checks the answer's headers.
 func (s *server) keySet(path, cache string) string {
 	s.t.Helper()
 	b := &browser{server: s}

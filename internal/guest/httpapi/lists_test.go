@@ -40,7 +40,6 @@ func recentlyViewed(t *testing.T, s *server) {
 
 var rateLimit = regexp.MustCompile(`^"wishlist";r=(\d+);t=\d+$`)
 
-// TestRateLimits checks the limits per session, which answers announce, and per client address.
 func TestRateLimits(t *testing.T) {
 	t.Parallel()
 	hot := memory.New(clock.System, 1<<20)

@@ -94,7 +94,6 @@ func TestSessionsArePublished(t *testing.T) {
 	}
 }
 
-// TestBotsBeginNoSession checks that a change does not start a session for a bot.
 func TestBotsBeginNoSession(t *testing.T) {
 	t.Parallel()
 	b := &browser{server: newBotServer(t, 0.9)}
@@ -183,7 +182,6 @@ func TestSearchesAreSampled(t *testing.T) {
 	}
 }
 
-// TestCampaign checks that a session keeps the last campaign, and that its handoffs contain it.
 func TestCampaign(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)

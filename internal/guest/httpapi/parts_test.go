@@ -24,7 +24,6 @@ import (
 	"holdfast/internal/web/webtest"
 )
 
-// parts are a test server's stores and settings.
 type parts struct {
 	store      backend.Store
 	hot        backend.Hot
@@ -59,7 +58,6 @@ type server struct {
 	base string
 }
 
-// newParts returns a new database, new hot state and the built-in catalogue.
 func newParts(t testing.TB) parts {
 	t.Helper()
 	return parts{

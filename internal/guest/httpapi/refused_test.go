@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/suite"
 )
 
-// TestRefusedAttempts checks that repeated attempts to consume a handoff share a row and an event.
 func TestRefusedAttempts(t *testing.T) {
 	t.Parallel()
 	inProfiles(t, refusedAttempts)

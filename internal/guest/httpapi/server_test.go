@@ -103,7 +103,6 @@ func (b *browser) send(method, path, body string, headers ...string) answer {
 	return answer{resp.StatusCode, resp.Header, string(all)}
 }
 
-// want sends a request, and checks the status and parts of the body.
 func (b *browser) want(status int, method, path, body string, parts ...string) answer {
 	b.t.Helper()
 	a := b.send(method, path, body)
@@ -140,7 +139,6 @@ func wish(property string) string {
 	return `{"tenantId":"` + tenant + `","propertyId":"` + property + `","source":"list"}`
 }
 
-// TestDay follows a guest through a day.
 func TestDay(t *testing.T) {
 	t.Parallel()
 	b := newServer(t).begin()
@@ -199,7 +197,6 @@ func lostSession(t *testing.T, s *server) {
 	b.want(200, http.MethodGet, "/wishlist", "", s.item())
 }
 
-// TestIdempotency checks that a repeat gets the same bytes and has no effect.
 func TestIdempotency(t *testing.T) {
 	t.Parallel()
 	inProfiles(t, idempotency)
@@ -299,7 +296,6 @@ func TestTenantSpelling(t *testing.T) {
 	}
 }
 
-// TestStorm checks that concurrent requests with the same key take effect once.
 func TestStorm(t *testing.T) {
 	t.Parallel()
 	inProfiles(t, storm)
@@ -370,7 +366,6 @@ func pages(t *testing.T, s *server) {
 	}
 }
 
-// TestRefusals checks that invalid requests get a problem with the reason, and change nothing.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -444,7 +439,6 @@ func TestUnknownMembers(t *testing.T) {
 	b.want(422, http.MethodPost, "/handoff/"+tenant+"/"+property, `{"secret":1}`, `expected checkIn, checkOut, adults, children, rooms, currency, locale, campaign"`)
 }
 
-// TestHead checks that HEAD returns the headers of GET.
 func TestHead(t *testing.T) {
 	t.Parallel()
 	b := newServer(t).begin()

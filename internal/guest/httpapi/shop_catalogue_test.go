@@ -48,7 +48,7 @@ func (s *shelf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// newShelf returns a catalogue, and changes the parts to a shop that uses it.
+// newShelf changes the parts to a shop that uses its catalogue.
 func newShelf(t testing.TB, p *parts) *shelf {
 	t.Helper()
 	s := &shelf{}
@@ -175,7 +175,6 @@ func TestShopAnswers(t *testing.T) {
 	})
 }
 
-// TestShopSuspended checks that cached answers hide a suspended tenant's items.
 func TestShopSuspended(t *testing.T) {
 	t.Parallel()
 	p := newParts(t)
@@ -208,7 +207,6 @@ func TestShopSuspended(t *testing.T) {
 	b.want(200, http.MethodPost, "/search", `{"criteria":{}}`, `"items":[],"total":30`)
 }
 
-// TestShopWithoutCatalogue checks that these paths exist only with criteria and upstreams.
 func TestShopWithoutCatalogue(t *testing.T) {
 	t.Parallel()
 	b := newShop(t).begin()

@@ -19,7 +19,6 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// cartSchema is the shop's payload schema.
 const cartSchema = `{
 	"type": "object", "required": ["items"], "additionalProperties": false,
 	"properties": {
@@ -32,7 +31,6 @@ const cartSchema = `{
 	}}
 }`
 
-// shop returns a profile with text IDs and quantities.
 func shop() *guest.Profile {
 	return &guest.Profile{Name: "shop", Types: "shop.guest.", Texts: true, MaxQuantity: 99, Tenant: tenant, Payload: json.RawMessage(cartSchema)}
 }
@@ -132,7 +130,6 @@ func shopList(t *testing.T, s *server) {
 	}
 }
 
-// TestShopHandoff hands a cart over to the checkout, once.
 func TestShopHandoff(t *testing.T) {
 	t.Parallel()
 	inShops(t, shopHandoff)
@@ -188,7 +185,6 @@ func shopHandoff(t *testing.T, s *server) {
 	}
 }
 
-// TestShopDescription checks that a shop's API description contains its schemas, and no hotels.
 func TestShopDescription(t *testing.T) {
 	t.Parallel()
 	b := newShop(t).begin()

@@ -13,12 +13,10 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// batchOf returns a body with n items.
 func batchOf(n int, item string) string {
 	return `{"items":[` + strings.TrimSuffix(strings.Repeat(item+",", n), ",") + `]}`
 }
 
-// waiting returns the unpublished events.
 func (s *server) waiting() (all []outbox.WaitingEvent) {
 	s.t.Helper()
 	all, err := s.store.Outbox().ListWaiting(s.t.Context(), 0, 1000)
@@ -28,7 +26,6 @@ func (s *server) waiting() (all []outbox.WaitingEvent) {
 	return all
 }
 
-// TestTelemetry checks that a batch gets an ID per item and is published once, in order.
 func TestTelemetry(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -104,7 +101,6 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// TestTelemetryRefusals checks that the answer names the invalid items, and that nothing is published.
 func TestTelemetryRefusals(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)

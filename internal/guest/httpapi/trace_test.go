@@ -6,7 +6,6 @@ import (
 	"testing"
 )
 
-// TestTrace checks that a request's events and errors contain its trace.
 func TestTrace(t *testing.T) {
 	t.Parallel()
 	inProfiles(t, trace)

@@ -34,7 +34,6 @@ func withUsers(t testing.TB) *server {
 	return serve(t, p)
 }
 
-// signUser returns a token as signed by a site.
 func signUser(t testing.TB, key bearer.Key, claims map[string]any, life time.Duration) string {
 	t.Helper()
 	k, err := bearer.NewKeyring(bearer.Options{Keys: []bearer.Key{key}})
@@ -111,7 +110,6 @@ func signIn(t *testing.T, s *server) {
 	endSessions(t, s, phone, laptop, other)
 }
 
-// endSessions checks that the user of phone and laptop can end sessions, and that the user of other cannot.
 func endSessions(t *testing.T, s *server, phone, laptop, other *browser) {
 	t.Helper()
 	sessions := parse[struct {
@@ -140,7 +138,7 @@ func endSessions(t *testing.T, s *server, phone, laptop, other *browser) {
 	signOut(t, s, phone)
 }
 
-// signOut checks that the phone has no access to the user's data after signing out.
+// signOut also checks that the phone has no access to the user's data afterwards.
 func signOut(t *testing.T, s *server, phone *browser) {
 	t.Helper()
 	user := *phone
@@ -179,7 +177,7 @@ func signOut(t *testing.T, s *server, phone *browser) {
 	}
 }
 
-// TestSignInOnce checks that concurrent requests with the same key link a session once and get the same cookie.
+// TestSignInOnce checks that concurrent requests with the same key get the same cookie.
 func TestSignInOnce(t *testing.T) {
 	t.Parallel()
 	inUserSites(t, func(t *testing.T, s *server) {
@@ -214,7 +212,6 @@ func TestSignInOnce(t *testing.T) {
 	})
 }
 
-// TestUserTokens checks that only the site's fresh tokens for this audience are accepted.
 func TestUserTokens(t *testing.T) {
 	t.Parallel()
 	public, private, err := ed25519.GenerateKey(nil)

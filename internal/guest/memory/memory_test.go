@@ -214,7 +214,6 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// sessionMemory returns the bytes per session when n sessions are stored.
 func sessionMemory(t testing.TB, n int) int64 {
 	t.Helper()
 	before := heap()

@@ -17,7 +17,6 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// collect is a sink that stores event names.
 type collect struct{ names []string }
 
 func (c *collect) Publish(_ context.Context, events []outbox.Event) error {

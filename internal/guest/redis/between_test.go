@@ -104,7 +104,6 @@ func beforeHMGET(t *testing.T, target string, fn func()) (address string) {
 	return l.Addr().String()
 }
 
-// hmget is the beginning of an HMGET command with two fields.
 var hmget = []byte("*4\r\n$5\r\nHMGET\r\n")
 
 func write(to net.Conn, p []byte) error {

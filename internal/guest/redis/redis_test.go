@@ -62,7 +62,6 @@ func open(t testing.TB, url string) *redisdb.DB {
 	return db
 }
 
-// scriptPass shortens a key's life.
 var scriptPass = rueidis.NewLuaScript(`
 local left = redis.call('PTTL', KEYS[1])
 if left < 0 then return 0 end
