@@ -113,7 +113,7 @@ func (e *BodyErrors) Of(err error) error {
 	return e.Cut
 }
 
-// Read reads from body, and converts errors except io.EOF.
+// Read converts errors of body except io.EOF.
 func (e *BodyErrors) Read(body io.Reader, p []byte) (int, error) {
 	n, err := body.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -127,8 +127,8 @@ const (
 	// and two 4 KiB buffers in net/http.
 	unchargedBytes = 4 << 10
 
-	// A full buffer grows by bodyGrowth, so that announcing a large body without sending it uses little of the
-	// budget.
+	// firstBytes is the size of the first buffer. A full buffer grows by bodyGrowth, so that announcing a large body
+	// without sending it uses little of the budget.
 	firstBytes = 64 << 10
 	bodyGrowth = 4
 )

@@ -31,12 +31,12 @@ type Blocks struct {
 	sending   bool
 }
 
-// NewBlocks returns an answer.
+// NewBlocks returns an empty answer.
 func NewBlocks(w http.ResponseWriter, r *http.Request, status int, mediaType string) *Blocks {
 	return &Blocks{w: w, r: r, status: status, mediaType: mediaType}
 }
 
-// Room returns a block with space for n bytes, at most BlockBytes. It returns b, or a new block if b is full.
+// Room returns a block with space for n bytes, at most BlockBytes: b, or a new block if b is full.
 func (s *Blocks) Room(b []byte, n int) ([]byte, error) {
 	switch {
 	case cap(b)-len(b) >= n:
@@ -59,7 +59,7 @@ func (s *Blocks) Room(b []byte, n int) ([]byte, error) {
 	return make([]byte, 0, BlockBytes), nil
 }
 
-// Append appends a text to b, and returns the last block.
+// Append appends text to b, and returns the last block.
 func (s *Blocks) Append(b, text []byte) (_ []byte, err error) {
 	for len(text) > 0 {
 		if len(b) == cap(b) {
@@ -113,7 +113,7 @@ func (s *Blocks) Finish(b []byte) {
 	_, _ = s.flush(b)
 }
 
-// Giving up in the middle of an answer wastes everything so far.
+// slotTries is more than one, because giving up in the middle of an answer wastes everything so far.
 const slotTries = 5
 
 // Read runs fn with the request's slot, which an answer releases while it is sent.

@@ -62,7 +62,7 @@ func nextElement(s string) (e element, rest string, err error) {
 	return e, rest, nil
 }
 
-// The name is lower-cased.
+// nextPair returns the name in lower case.
 func nextPair(s string) (name, value, rest string, err error) {
 	n := tokenLen(s)
 	if n == 0 || n == len(s) || s[n] != '=' {
@@ -144,7 +144,7 @@ func parseNode(s string) (string, error) {
 	return bare, nil
 }
 
-// See RFC 7239, section 6.3.
+// obfuscated follows RFC 7239, section 6.3.
 func obfuscated(s string) bool {
 	if len(s) < 2 || s[0] != '_' {
 		return false

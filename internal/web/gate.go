@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/fairshare"
 )
 
-// Gate limits concurrent requests and shares its slots among clients (package fairshare). Gate is safe for concurrent
+// Gate limits concurrent requests and shares its slots among clients (package fairshare). It is safe for concurrent
 // use.
 type Gate struct {
 	slots *fairshare.Pool
@@ -23,13 +23,12 @@ func NewGate(limit int, wait time.Duration) *Gate {
 	return &Gate{slots: fairshare.New(int64(limit), limit, wait)}
 }
 
-// Resize changes the limits.
 func (g *Gate) Resize(limit int, wait time.Duration) {
 	g.slots.Resize(int64(limit), max(limit, 1), wait)
 }
 
 // Identify sets a request's client, a name unique among all services (e.g. "sync 17"), once its credentials are
-// verified. Resources and memory already charged to the IP address are then charged to the client. w is the handler's
+// verified. Slots and memory already charged to the IP address are then charged to the client. w is the handler's
 // ResponseWriter.
 func Identify(w http.ResponseWriter, client string) {
 	if r, ok := w.(*response); ok {
@@ -80,7 +79,7 @@ func WithSlot(w http.ResponseWriter, req *http.Request, fn func() error) error {
 	return fn()
 }
 
-// ReleaseSlot releases a request's slot, e.g. before the request waits.
+// ReleaseSlot releases a request's slot early, e.g. before the request waits.
 func ReleaseSlot(w http.ResponseWriter) {
 	if r, ok := w.(*response); ok && r.slot != "" {
 		r.endTurn()
@@ -89,7 +88,7 @@ func ReleaseSlot(w http.ResponseWriter) {
 	}
 }
 
-// A request that waits for its database node must not delay requests for other nodes.
+// endTurn is for requests that wait for their database node: they must not delay requests for other nodes.
 func (r *response) endTurn() {
 	if r.inTurn.CompareAndSwap(true, false) {
 		r.turns.Release(r.turn, r.meter.Stop())
@@ -135,7 +134,6 @@ type GateStats struct {
 	Shed    int64
 }
 
-// Stats returns the gate's statistics.
 func (g *Gate) Stats() GateStats {
 	s := g.slots.Stats()
 	return GateStats{

@@ -17,24 +17,23 @@ import (
 	"holdfast/internal/work"
 )
 
-// crowd sends requests to a service behind a gate. Its handler returns when release gets
-// a value.
+// crowd sends requests to a service behind a gate. Each value in release ends one active request.
 type crowd struct {
 	gate    *web.Gate
 	service web.Service
 	handler http.Handler
-	release chan struct{} // one value ends one active request
+	release chan struct{}
 	clients atomic.Int64
 
 	mu      sync.Mutex
-	answers map[int]int // how many by status
+	answers map[int]int // count by status
 	retry   []int       // Retry-After of rejected requests
 }
 
 func newCrowd(places int, wait time.Duration) *crowd {
 	c := &crowd{gate: web.NewGate(places, wait), release: make(chan struct{}), answers: map[int]int{}}
 	c.service = service(func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
-		web.Identify(w, fmt.Sprint(c.clients.Add(1))) // each request is of another client
+		web.Identify(w, fmt.Sprint(c.clients.Add(1))) // a new client for each request
 		if err := web.AcquireSlot(w, r); err != nil {
 			return err
 		}
@@ -45,12 +44,11 @@ func newCrowd(places int, wait time.Duration) *crowd {
 	return c
 }
 
-// open creates the handler of the service.
 func (c *crowd) open() {
 	c.handler = c.service.Handler(web.Options{Log: slog.New(slog.DiscardHandler), Gate: c.gate})
 }
 
-// send starts n requests and returns when all of them wait or have ended.
+// send starts n requests and returns when each waits or has ended.
 func (c *crowd) send(n int) { c.sendTo("/", n) }
 
 func (c *crowd) sendTo(target string, n int) {
@@ -98,7 +96,7 @@ func TestGateShedsLoad(t *testing.T) {
 		c.expectLoad(t, 0.5, 0)
 		c.send(2)
 		c.expectLoad(t, 1, time.Minute)
-		c.send(4) // wait
+		c.send(4) // these wait
 		c.expectLoad(t, 2, 10*time.Minute)
 		c.expect(t, 0, 0)
 		c.send(3) // more than may wait
@@ -111,7 +109,7 @@ func TestGateShedsLoad(t *testing.T) {
 		c.release <- struct{}{}
 		c.expect(t, 1, 3)
 		c.expectLoad(t, 1.75, time.Minute+9*time.Minute*3/4)
-		time.Sleep(time.Second) // of synctest: the waiting requests time out
+		time.Sleep(time.Second) // in synctest: the waiting requests time out
 		c.expect(t, 1, 6)
 		c.expectLoad(t, 1, time.Minute)
 
@@ -129,7 +127,6 @@ func TestGateShedsLoad(t *testing.T) {
 	})
 }
 
-// TestGateOpensAfterPanic: a request releases its slot also after a panic.
 func TestGateOpensAfterPanic(t *testing.T) {
 	t.Parallel()
 	r := service(func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
@@ -152,8 +149,7 @@ func TestGateOpensAfterPanic(t *testing.T) {
 	}
 }
 
-// TestReleaseSlot: a handler that waits without its slot lets another request have it,
-// and acquires a slot again before it continues. Without a gate ReleaseSlot does nothing.
+// TestReleaseSlot checks that a handler can wait without its slot, which another request uses, and acquire a slot again.
 func TestReleaseSlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -184,19 +180,18 @@ func TestReleaseSlot(t *testing.T) {
 		c.expectLoad(t, 2, 10*time.Minute)
 		time.Sleep(time.Second)
 		c.expect(t, 0, 1)
-		outside <- "done" // the one with a slot, or one without
+		outside <- "done" // with or without a slot
 		outside <- "done"
 		c.expect(t, 2, 1)
 		c.expectLoad(t, 0, 0)
 		ask(service(func(w http.ResponseWriter, req *http.Request, _ web.Address) error {
-			web.ReleaseSlot(w) // without a gate
+			web.ReleaseSlot(w) // no gate
 			return web.AcquireSlot(w, req)
 		}).Handler(web.Options{Log: slog.New(slog.DiscardHandler)}), http.MethodGet, "/", nil)
 	})
 }
 
-// TestSlotsAreShared: a client that takes all it can get leaves slots for others, and a
-// request releases its slot when its response begins.
+// TestSlotsAreShared checks that a greedy client leaves slots for others, and that the response releases the slot.
 func TestSlotsAreShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -284,7 +279,7 @@ func TestGateSharesTurns(t *testing.T) {
 	})
 }
 
-// TestGateYieldsTurns: requests that wait for something that may never come keep no turn.
+// TestGateYieldsTurns checks that requests waiting for an uncertain event keep no turn.
 func TestGateYieldsTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -299,7 +294,7 @@ func TestGateYieldsTurns(t *testing.T) {
 				return nil
 			}
 			work.Of(r.Context()).Yield()
-			work.Of(r.Context()).Yield() // has no effect
+			work.Of(r.Context()).Yield() // no effect
 			<-release
 			return nil
 		})
@@ -344,8 +339,7 @@ func TestGateGivesSlotsBackWithoutATurn(t *testing.T) {
 	})
 }
 
-// TestGateWeighsWork: requests of a client that work long take more of the turns, and
-// requests that wait long do not.
+// TestGateWeighsWork checks that long work, but not long waiting, counts against a client's turns.
 func TestGateWeighsWork(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]int{"/works": 3, "/waits": 28} {
@@ -375,7 +369,7 @@ func weighsWork(t *testing.T, path string, want int) {
 	})
 	s.Turns = fairshare.NewTurns(32, 2, fairshare.Patience{Wait: time.Minute})
 	handler := s.Handler(web.Options{Log: slog.New(slog.DiscardHandler), Gate: web.NewGate(256, time.Minute)})
-	ask(handler, http.MethodGet, path, nil) // the first one is known
+	ask(handler, http.MethodGet, path, nil) // so that the cost is known
 	var all sync.WaitGroup
 	for range 48 {
 		all.Go(func() { ask(handler, http.MethodGet, path, nil) })

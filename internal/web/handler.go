@@ -47,7 +47,7 @@ type Service struct {
 	// errors.
 	Reason func(error) string
 
-	// Here, unlike at the database, clients share turns fairly.
+	// Turns limit database requests here, because the database does not share turns fairly among clients.
 	Turns *fairshare.Turns
 }
 
@@ -119,7 +119,6 @@ func (m *Mux) serve(service *Service, w http.ResponseWriter, r *http.Request, at
 	})
 }
 
-// Handler serves all paths with the service.
 func (service Service) Handler(o Options) http.Handler {
 	return &Mux{Resolver: &Resolver{}, Options: o, Default: service}
 }
@@ -130,11 +129,10 @@ type Options struct {
 
 	Quiet bool
 
-	// ClientAddress logs the client's IP address. If it is set, each request with a Reason is logged even if Quiet
-	// is.
+	// ClientAddress logs the client's IP address, and each request with a Reason even if Quiet is set.
 	ClientAddress bool
 
-	// See AcquireSlot; may be nil. Listeners may share it.
+	// Gate provides the slots of AcquireSlot; may be nil. Listeners may share it.
 	Gate *Gate
 
 	// Memory, if set, limits the requests' bytes; see ChargeMemory. Listeners may share it. Bodies and responses that
@@ -151,11 +149,11 @@ type Options struct {
 	Pace Rate
 }
 
-// A 5xx would be a server error.
+// statusClientClosed is below 500, because the server did not fail.
 const statusClientClosed = 499
 
-// handle serves a request. It sets X-Request-Id to the client's ID if that is valid, and otherwise to a new ID. An
-// ErrorWriter finds it in the response header.
+// handle serves a request. It sets X-Request-Id in the response to the client's ID if that is valid, and otherwise to a
+// new ID. An ErrorWriter reads it there.
 func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, at Address, route string) {
 	o := m.options()
 	start := time.Now()
@@ -239,13 +237,13 @@ type panicked struct {
 
 func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 
-// A slow body also ends the context, but its client is still connected.
+// clientClosed excludes a slow body, which also ends the context although its client is still connected.
 func clientClosed(r *http.Request, body *pacedBody, err error) bool {
 	_, bug := errors.AsType[*panicked](err)
 	return errors.Is(r.Context().Err(), context.Canceled) && (body == nil || !body.late) && !bug
 }
 
-// Each unknown method would create a metric.
+// method maps unknown methods to "other", because each method creates a metric.
 func method(m string) string {
 	switch m {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:

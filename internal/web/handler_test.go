@@ -19,7 +19,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// plainError is the ErrorWriter of a protocol that answers with the name of the code.
+// plainError is an ErrorWriter that writes the code's name.
 func plainError(w http.ResponseWriter, _ *http.Request, err error) {
 	status := map[errcode.Code]int{errcode.Internal: 500, errcode.Unavailable: 503, errcode.Invalid: 400, errcode.Denied: 401}[errcode.Of(err)]
 	w.WriteHeader(status)
@@ -30,7 +30,7 @@ func service(serve web.Handler) web.Service {
 	return web.Service{Name: "test", Serve: serve, Error: plainError, Route: func(string) string { return "thing" }}
 }
 
-// journal is a log that can be read while it is written.
+// journal is a log that can be read during writes.
 type journal struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -135,7 +135,6 @@ func TestObserveAndLog(t *testing.T) {
 	}
 }
 
-// TestProvisionalAnswer: the status of a request is the final one.
 func TestProvisionalAnswer(t *testing.T) {
 	t.Parallel()
 	observed := make(chan int, 1)
@@ -167,8 +166,7 @@ func TestQuietLog(t *testing.T) {
 	}
 }
 
-// TestErrorAfterTheAnswerBegan: the client must not mistake a part of a response for the
-// whole.
+// A client must not mistake a truncated response for a complete response.
 func TestErrorAfterTheAnswerBegan(t *testing.T) {
 	t.Parallel()
 	for name, serve := range map[string]web.Handler{
@@ -200,8 +198,6 @@ func TestErrorAfterTheAnswerBegan(t *testing.T) {
 	}
 }
 
-// TestClientLeaves: a request that fails because its client has disconnected is not a
-// server error.
 func TestAnsweredError(t *testing.T) {
 	t.Parallel()
 	var log journal
@@ -256,7 +252,7 @@ func BenchmarkHandler(b *testing.B) {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	})
-	written := struct{ io.Writer }{io.Discard} // slog would not even format for io.Discard itself
+	written := struct{ io.Writer }{io.Discard} // slog would not even format for io.Discard
 	handler := h.Handler(web.Options{Log: slog.New(slog.NewJSONHandler(written, nil)), Pace: web.DefaultLimits().Pace, Gate: web.NewGate(64, time.Second)})
 	r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
 	b.ReportAllocs()
@@ -265,8 +261,8 @@ func BenchmarkHandler(b *testing.B) {
 	}
 }
 
-// TestLogClientAddress: with ClientAddress the log line of a request has the address of
-// its client if it is known, and a refused request has a line in a quiet log too.
+// TestLogClientAddress checks that ClientAddress adds a known address to a request's log line, and logs refused requests
+// even if Quiet is set.
 func TestLogClientAddress(t *testing.T) {
 	t.Parallel()
 	refused, ok := errcode.New(errcode.Denied, "no"), error(nil)
@@ -275,7 +271,7 @@ func TestLogClientAddress(t *testing.T) {
 		quiet, address bool
 		peer, sender   string
 		err            error
-		want           string // "" for no line
+		want           string // "" if no line is expected
 	}{
 		{"off", false, false, "192.0.2.9:1", "", refused, ` request_id=\S+ reason=why code=denied error=no\n$`},
 		{"refused", false, true, "192.0.2.9:1", "", refused, ` request_id=\S+ client_address=192.0.2.9 reason=why code=`},

@@ -15,7 +15,6 @@ type listener struct {
 	malformed MalformedHandler // if nil, net/http answers malformed requests
 }
 
-// Accept implements net.Listener.
 func (l *listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
@@ -94,7 +93,7 @@ func (c *conn) Write(p []byte) (written int, err error) {
 // usual 60 KiB takes that long.
 const maxGraces = 3
 
-// earned counts bytes that were acknowledged since the last call.
+// earned counts the bytes acknowledged since the last call.
 func (c *conn) earned() time.Duration {
 	queued, ok := unacknowledged(c.TCPConn)
 	if !ok || c.limits.Pace.Grace <= 0 {

@@ -41,13 +41,13 @@ type MalformedHandler interface {
 	ServeMalformed(w http.ResponseWriter, r *http.Request, status int)
 }
 
-// After the status text, a reason may precede this.
+// refusedHeader may follow a reason after the status text.
 const refusedHeader = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
-// After this response net/http waits for the unsent body.
+// refusedExpectation is a response after which net/http waits for the unsent body.
 const refusedExpectation = "HTTP/1.1 417 Expectation Failed\r\n"
 
-// Handlers' responses have more header fields than net/http's, at least a date.
+// malformedStatus recognizes net/http's own responses: handlers' responses have more header fields, at least a date.
 func malformedStatus(p []byte) int {
 	const version, digits = "HTTP/1.1 ", 3
 	if len(p) < len(version)+digits || string(p[:len(version)]) != version {
@@ -63,7 +63,6 @@ func malformedStatus(p []byte) int {
 	return 0
 }
 
-// ServeMalformed implements MalformedHandler.
 func (m *Mux) ServeMalformed(w http.ResponseWriter, r *http.Request, status int) {
 	at := m.Resolver.Resolve(r)
 	service := m.owner(at.Path)
@@ -80,10 +79,9 @@ type withStatus struct {
 	status int
 }
 
-// WriteHeader implements http.ResponseWriter.
 func (w withStatus) WriteHeader(int) { w.ResponseWriter.WriteHeader(w.status) }
 
-// This much of the request line suffices to find the service.
+// lineBytes of the request line suffice to find the service.
 const lineBytes = 512
 
 type requestLine struct {
@@ -100,7 +98,7 @@ func (l *requestLine) next() {
 	}
 }
 
-// After a body, net/http reads a single byte to detect a disconnect: it belongs to the next request.
+// add keeps the single byte that net/http reads after a body to detect a disconnect: it belongs to the next request.
 func (l *requestLine) add(p []byte, size int) {
 	if l.whole {
 		if size == 1 && len(p) == 1 {

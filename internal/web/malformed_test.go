@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// malformed are requests that net/http rejects.
+// malformed requests are rejected by net/http.
 var malformed = map[string]string{
 	"an escape":        "GET /b/%zz HTTP/1.1\r\nHost: a\r\n\r\n",
 	"an escape's end":  "GET /b/x%4 HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -46,7 +46,6 @@ func named(name string) web.Service {
 	}
 }
 
-// observed counts the responses of a Mux.
 type observed struct {
 	mu  sync.Mutex
 	all map[string]int
@@ -70,7 +69,7 @@ func startNamed(t *testing.T) (base string, seen *observed) {
 	}, web.DefaultLimits()), seen
 }
 
-// wantRefused expects the response of a service to a malformed request, then EOF.
+// wantRefused reads a service's response to a malformed request, then EOF.
 func wantRefused(t *testing.T, r *bufio.Reader, name string) {
 	t.Helper()
 	res, err := http.ReadResponse(r, nil)
@@ -87,8 +86,7 @@ func wantRefused(t *testing.T, r *bufio.Reader, name string) {
 	}
 }
 
-// TestMalformedRequests: the service that owns the path answers a malformed request, and
-// the request is counted.
+// TestMalformedRequests checks that the path's service answers a malformed request, and that the request is counted.
 func TestMalformedRequests(t *testing.T) {
 	t.Parallel()
 	base, seen := startNamed(t)
@@ -98,7 +96,7 @@ func TestMalformedRequests(t *testing.T) {
 			const good = "PUT /b/ HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nGET "
 			for _, way := range []struct {
 				name  string
-				first string // on the same connection
+				first string // earlier request on the connection
 				write func(w io.Writer)
 			}{
 				{"alone", "", func(w io.Writer) { _, _ = io.WriteString(w, text) }},
@@ -133,8 +131,8 @@ func TestMalformedRequests(t *testing.T) {
 	})
 }
 
-// TestRefusedRequests: the service also answers the other requests that net/http refuses,
-// with the same status, and the connection ends although the body was not sent.
+// TestRefusedRequests checks that the service also answers the other requests that net/http refuses, with the same
+// status. The connection ends although the body was not sent.
 func TestRefusedRequests(t *testing.T) {
 	t.Parallel()
 	base, seen := startNamed(t)
@@ -146,7 +144,7 @@ func TestRefusedRequests(t *testing.T) {
 	}
 	for status, text := range requests {
 		conn := dial(t, base)
-		go func() { _, _ = io.WriteString(conn, text) }() // the server does not read all of it
+		go func() { _, _ = io.WriteString(conn, text) }() // the server does not read everything
 		r := bufio.NewReader(conn)
 		res, err := http.ReadResponse(r, nil)
 		if err != nil {
@@ -170,7 +168,6 @@ func TestRefusedRequests(t *testing.T) {
 // onlyReader has no WriteTo.
 type onlyReader struct{ io.Reader }
 
-// TestMalformedRequestWithBody: a malformed request is answered while its body is sent.
 func TestMalformedRequestWithBody(t *testing.T) {
 	t.Parallel()
 	base, _ := startNamed(t)
@@ -182,8 +179,8 @@ func TestMalformedRequestWithBody(t *testing.T) {
 	wantRefused(t, bufio.NewReader(conn), "bee")
 }
 
-// TestPlainAnswers: a response of a handler that looks like that of net/http is not
-// replaced, and neither is that of net/http if the handler is not a MalformedHandler.
+// TestPlainAnswers checks that the server does not replace a handler's response that looks like net/http's, or net/http's
+// response if the handler is not a MalformedHandler.
 func TestPlainAnswers(t *testing.T) {
 	t.Parallel()
 	plain := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

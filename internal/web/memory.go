@@ -20,15 +20,14 @@ func NewMemory(limit int64, waiting int, wait time.Duration) *Memory {
 	return &Memory{bytes: fairshare.New(limit, waiting, wait)}
 }
 
-// Resize changes the limits.
 func (m *Memory) Resize(limit int64, waiting int, wait time.Duration) {
 	m.bytes.Resize(limit, waiting, wait)
 }
 
-// ChargeMemory charges n more bytes to a request's client before they are allocated. They are released when the
-// request ends, or by ReleaseMemory. ChargeMemory may wait, without the request's slot. The handler should then hold
-// no shared resources and little memory, because two requests that wait for each other's memory both fail. If there
-// is no budget, nothing is charged. ChargeMemory is not safe for concurrent use.
+// ChargeMemory charges n more bytes to a request's client before they are allocated, if there is a budget. They are
+// released when the request ends, or by ReleaseMemory. ChargeMemory may wait, without the request's slot. The handler
+// should then hold no shared resources and little memory, because two requests that wait for each other's memory both
+// fail. ChargeMemory is not safe for concurrent use.
 func ChargeMemory(w http.ResponseWriter, req *http.Request, n int64) error {
 	if TryChargeMemory(w, n) {
 		return nil
@@ -69,7 +68,7 @@ func ReleaseMemory(w http.ResponseWriter, n int64) {
 	r.memory.bytes.Release(r.client, n)
 }
 
-// No handler keeps a body for free.
+// chargedBody charges bodies that the handler reads without charging them itself.
 type chargedBody struct {
 	io.ReadCloser
 	response *response

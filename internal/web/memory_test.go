@@ -14,8 +14,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// rich serves requests with a budget of 80 bytes, 10 of them a reserve. Up to 4 requests
-// wait for at most a second.
+// rich serves requests with a budget of 80 bytes, of which 10 are a reserve. Up to 4 requests wait for at most a second.
 func rich(m *web.Memory, serve web.Handler) http.Handler {
 	s := service(serve)
 	return s.Handler(web.Options{Log: slog.New(slog.DiscardHandler), Gate: web.NewGate(4, time.Second), Memory: m})
@@ -30,7 +29,6 @@ func expectUsed(t *testing.T, m *web.Memory, want int64) {
 	}
 }
 
-// TestMemoryIsReleased: a request releases its memory however it ends.
 func TestMemoryIsReleased(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(http.ResponseWriter) error{
@@ -63,8 +61,7 @@ func TestMemoryIsReleased(t *testing.T) {
 	}
 }
 
-// TestMemoryRunsOut: a request that does not fit waits without a slot, and is then
-// rejected.
+// TestMemoryRunsOut checks that a request without memory waits without a slot, and is then rejected.
 func TestMemoryRunsOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -86,7 +83,7 @@ func TestMemoryRunsOut(t *testing.T) {
 		c := &crowd{gate: gate, handler: r.Handler(web.Options{Log: slog.New(slog.DiscardHandler), Gate: gate, Memory: m}), answers: map[int]int{}}
 		c.send(2)
 		expectUsed(t, m, 60)
-		c.expectLoad(t, 0, 0) // the slot is free: one request waits for its client, the other for memory
+		c.expectLoad(t, 0, 0) // the slot is free: one request waits for its client, another for memory
 		time.Sleep(time.Second)
 		c.expect(t, 0, 1)
 		if s := m.Stats(); s.Refused != 1 || s.Waiting != 0 {
@@ -95,7 +92,7 @@ func TestMemoryRunsOut(t *testing.T) {
 		c.send(1)
 		release <- struct{}{}
 		c.expect(t, 1, 1)
-		release <- struct{}{} // the one that waited
+		release <- struct{}{} // the waiting request
 		c.expect(t, 2, 1)
 		expectUsed(t, m, 0)
 		if c.retry[0] < 10 {
@@ -104,9 +101,8 @@ func TestMemoryRunsOut(t *testing.T) {
 	})
 }
 
-// TestMemoryIsChargedToTheClient: memory is charged to the address of a request until
-// Identify, and then to the client, so that clients behind one address have separate
-// shares.
+// TestMemoryIsChargedToTheClient checks that memory is charged to the address until Identify and then to the client, so
+// that clients behind one address do not share a limit.
 func TestMemoryIsChargedToTheClient(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -137,7 +133,6 @@ func TestMemoryIsChargedToTheClient(t *testing.T) {
 	})
 }
 
-// TestWithoutMemory: charges without a budget succeed.
 func TestWithoutMemory(t *testing.T) {
 	t.Parallel()
 	h := rich(nil, func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
@@ -150,7 +145,6 @@ func TestWithoutMemory(t *testing.T) {
 	}
 }
 
-// BenchmarkChargeMemory compares requests without a charge and with one.
 func BenchmarkChargeMemory(b *testing.B) {
 	for name, n := range map[string]int64{"none": 0, "once": 100 << 10} {
 		h := rich(web.NewMemory(256<<20, 256, time.Second), func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
@@ -167,8 +161,8 @@ func BenchmarkChargeMemory(b *testing.B) {
 	}
 }
 
-// TestEverythingIsCharged: what a handler reads of a body, and a piece that waits for the client, is
-// charged although the handler does not charge it.
+// TestEverythingIsCharged checks that bytes read from a body, and response bytes waiting for the client, are charged even
+// if the handler does not charge them.
 func TestEverythingIsCharged(t *testing.T) {
 	t.Parallel()
 	const size = 100 << 10
@@ -241,7 +235,6 @@ func TestEverythingIsCharged(t *testing.T) {
 	})
 }
 
-// watching calls write before each write.
 type watching struct {
 	*httptest.ResponseRecorder
 	write func()
@@ -252,8 +245,7 @@ func (w *watching) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// TestNoMemoryForAResponse: a response for which there is no memory is cut off, and one of a handler
-// of the standard library is refused.
+// TestNoMemoryForAResponse checks that a response without memory is cut off, and refused for a net/http handler.
 func TestNoMemoryForAResponse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -272,7 +264,7 @@ func TestNoMemoryForAResponse(t *testing.T) {
 	})
 }
 
-// TestCharge: a handler that is not of a service is charged for its need and its body.
+// TestCharge charges a plain net/http handler.
 func TestCharge(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

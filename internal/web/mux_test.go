@@ -10,8 +10,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// TestMux: the first service that owns the raw path serves a request, with or without the
-// public prefix, and the address is resolved once.
+// TestMux checks that the first owner of the raw path serves a request, with or without the public prefix, and that the
+// address is resolved once.
 func TestMux(t *testing.T) {
 	t.Parallel()
 	var routes []string

@@ -47,7 +47,7 @@ func ParseOrigin(text string) (Origin, error) {
 	return Origin{Scheme: u.Scheme, Host: host, Port: port, Prefix: prefix}, nil
 }
 
-// String returns the URL without the default port or trailing slash.
+// String omits the default port and the trailing slash.
 func (o Origin) String() string {
 	host := o.Host
 	if strings.Contains(host, ":") {
@@ -110,7 +110,7 @@ func parsePort(s string) (uint16, bool) {
 	return uint16(n), err == nil
 }
 
-// Underscores are not standard, but they are in use.
+// validName accepts underscores, which are not standard but in use.
 func validName(s string) bool {
 	if s == "" || len(s) > 253 {
 		return false

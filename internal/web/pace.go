@@ -12,13 +12,13 @@ import (
 // Rate is the minimum rate for sending or reading a body. Without it, a few slow peers could hold connections and
 // their resources forever.
 type Rate struct {
-	// 0 means no limit.
+	// Grace is the time that a peer may stall in total. 0 means no limit.
 	Grace time.Duration
 	// BytesPerSecond is how many bytes earn back one second of Grace.
 	BytesPerSecond int64
 }
 
-// The handler's own time does not count.
+// pace does not count the handler's own time.
 type pace struct {
 	rate  Rate
 	left  time.Duration
@@ -107,14 +107,16 @@ func (b *pacedBody) finish(answer http.Header) {
 
 func (b *pacedBody) withheld() bool { return b.expects && !b.begun }
 
-// After EOF net/http watches the connection in the background, and a deadline would cancel the request's context.
+// end removes the deadline: after EOF net/http watches the connection in the background, where a deadline would cancel
+// the request's context.
 func (b *pacedBody) end() {
 	b.ended = true
 	_ = b.conn.SetReadDeadline(time.Time{})
 }
 
-// Closing a connection with unread bytes resets it, which a sending proxy reports as a server failure. A peer that
-// expects 100 Continue may send without it, as Caddy does; once the response has begun, it gets none.
+// linger reads the rest of the body. Closing a connection with unread bytes resets it, which a sending proxy reports as
+// a server failure. A peer that expects 100 Continue may send without it, as Caddy does; once the response has begun,
+// it gets none.
 func (b *pacedBody) linger() {
 	if b.ended || b.streams {
 		return
@@ -130,7 +132,7 @@ func (b *pacedBody) linger() {
 	_ = b.conn.SetReadDeadline(time.Unix(1, 0)) // net/http must not read more
 }
 
-// Connections that do not support deadlines, as in handler tests, are unlimited.
+// limit has no effect on connections that do not support deadlines, as in handler tests.
 func (b *pacedBody) limit(now time.Time) {
 	_ = b.conn.SetReadDeadline(b.pace.deadline(now, 0))
 }

@@ -39,7 +39,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestPieces: a client that reads fast gets larger pieces, until it is slow again.
+// TestPieces checks that a fast client gets larger pieces until it is slow again.
 func TestPieces(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestPieces(t *testing.T) {
 	})
 }
 
-// sizes is a ResponseWriter that records the sizes of writes, which take a delay each.
+// sizes records the sizes of writes, which take a delay each.
 type sizes struct {
 	kib   []int
 	delay time.Duration

@@ -41,7 +41,6 @@ func (r *Refusal) Error() string {
 
 func (r *Refusal) Unwrap() error { return r.Cause }
 
-// ErrorCode implements errcode.Coder.
 func (r *Refusal) ErrorCode() errcode.Code {
 	switch r.Status {
 	case http.StatusNotFound:

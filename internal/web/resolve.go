@@ -73,7 +73,6 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	return ip.Unmap().Prefix(ip.Unmap().BitLen())
 }
 
-// Resolve returns a request's address.
 func (r *Resolver) Resolve(req *http.Request) Address {
 	target, ok := originForm(req.RequestURI)
 	if !ok {
@@ -89,7 +88,7 @@ func (r *Resolver) Resolve(req *http.Request) Address {
 	return Address{Origin: o, Target: public, Path: path}
 }
 
-// The target is a whole URL if the client takes the server for a proxy.
+// originForm returns path and query. The target is a whole URL if the client takes the server for a proxy.
 func originForm(target string) (string, bool) {
 	if strings.HasPrefix(target, "/") {
 		return target, true
@@ -124,7 +123,6 @@ func (r *Resolver) origin(req *http.Request) (Origin, error) {
 	return seen.origin()
 }
 
-// Trusts reports whether ip is a trusted proxy.
 func (r *Resolver) Trusts(ip netip.Addr) bool {
 	trusted := r.trusted.Load()
 	ip = ip.Unmap().WithZone("")
@@ -227,7 +225,7 @@ func (r *Resolver) Client(req *http.Request) (ip netip.Addr, ok bool) {
 	return client, ok
 }
 
-// nodes come from a forwarding header; the nearest node is last.
+// sender expects the nodes of a forwarding header, the nearest node last.
 func (r *Resolver) sender(proxy netip.Addr, nodes []string) (ip netip.Addr, ok bool) {
 	ip = proxy
 	for _, node := range slices.Backward(nodes) {

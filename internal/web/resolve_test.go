@@ -16,7 +16,7 @@ type arrival struct {
 	tls    bool
 	host   string
 	target string            // default "/x?y"
-	header map[string]string // several lines of one header are separated by \n
+	header map[string]string // \n separates lines of the same header
 }
 
 func (a arrival) request() *http.Request {
@@ -56,7 +56,7 @@ func TestResolveOrigin(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		arrival arrival
-		want    string // "" is refused
+		want    string // "" if refused
 	}{
 		{"the Host header", arrival{host: "Sync.Example:8000"}, "http://sync.example:8000"},
 		{"without a port", arrival{host: "sync.example"}, "http://sync.example"},
@@ -164,7 +164,7 @@ func TestResolvePublicURL(t *testing.T) {
 		"http://h?q":              {Target: "/sync/?q", Path: "/"},
 	} {
 		want.Origin = web.Origin{Scheme: "https", Host: "example.org", Port: 443, Prefix: "/sync"}
-		// For any Host header, also an invalid one.
+		// Host headers may also be invalid.
 		in := arrival{peer: proxy, target: target, host: "a b", header: map[string]string{"X-Forwarded-Host": "x"}}
 		if got := r.Resolve(in.request()); got != want {
 			t.Errorf("%s: %+v; want %+v", target, got, want)
@@ -177,7 +177,7 @@ func TestResolvePublicURL(t *testing.T) {
 	}
 }
 
-// TestPath: the path is known without a valid Host header.
+// TestPath checks that the path does not depend on the Host header.
 func TestPath(t *testing.T) {
 	t.Parallel()
 	for public, targets := range map[string]map[string]string{
@@ -210,7 +210,7 @@ func TestNewResolverRefuses(t *testing.T) {
 	}
 }
 
-// FuzzResolve: any forwarding headers result in a valid origin or errcode.Invalid.
+// FuzzResolve checks that any forwarding headers result in a valid origin or errcode.Invalid.
 func FuzzResolve(f *testing.F) {
 	f.Add("host", "/x", "for=10.0.0.1;host=a;proto=https, host=b", "a, b", "https", "81")
 	f.Add("[::1]:80", "http://h?q", "", "", "", "")
@@ -260,7 +260,7 @@ func TestClient(t *testing.T) {
 	for _, tc := range []struct {
 		name, peer    string
 		header        header
-		want, network string // want is "" where the client is not known
+		want, network string // want is "" if the client is unknown
 	}{
 		{"IPv4", "192.0.2.7:80", nil, "192.0.2.7", "192.0.2.7"},
 		{"IPv6", "[2001:db8:1:2:3:4:5:6]:80", nil, "2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"},

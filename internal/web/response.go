@@ -35,8 +35,8 @@ type response struct {
 	full     error // no memory for a piece of the response
 }
 
-// The server's write deadline starts at the request header: over HTTP/2 it would end the exchange during a long
-// upload.
+// newResponse removes the server's write deadline, which starts at the request header: over HTTP/2 it would end the
+// exchange during a long upload.
 func newResponse(w http.ResponseWriter, body *pacedBody, rate Rate) *response {
 	r := &response{ResponseWriter: w, pace: newPace(rate), body: body}
 	if rate.Grace > 0 {
@@ -46,8 +46,8 @@ func newResponse(w http.ResponseWriter, body *pacedBody, rate Rate) *response {
 	return r
 }
 
-// The deadline also covers flushes of net/http's buffer, which holds the header until the body follows or the
-// exchange ends.
+// wait sets a deadline that also covers flushes of net/http's buffer, which holds the header until the body follows or
+// the exchange ends.
 func (r *response) wait(now time.Time, n int) {
 	if r.conn == nil {
 		return
@@ -66,14 +66,14 @@ func (r *response) WriteHeader(status int) {
 	r.ResponseWriter.WriteHeader(status)
 }
 
-// FlushError implements the method that http.ResponseController looks for.
+// FlushError is the method that http.ResponseController looks for.
 func (r *response) FlushError() error {
 	r.wait(time.Now(), 0)
 	return http.NewResponseController(r.ResponseWriter).Flush()
 }
 
-// These are the sizes of writes. The deadline is always that for the smallest size: otherwise a client that reads
-// nothing would get as much time as a slow reader.
+// These are the sizes of writes. The deadline is always for the smallest size: otherwise a client that reads nothing
+// would get as much time as a slow reader.
 const (
 	pieceBytes = 16 << 10
 	startBytes = 64 << 10

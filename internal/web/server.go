@@ -155,7 +155,7 @@ func Serve(ctx context.Context, srv *Server, l net.Listener, d Drain) error {
 	return nil
 }
 
-// A client that sends requests one after the other can then read the answer that closes its connection.
+// lastRequests lets clients that send one request after another read the answer that closes their connection.
 func lastRequests(ctx context.Context, open *atomic.Int64) {
 	const pause = 5 * time.Millisecond
 	for left := 250 * time.Millisecond; left > 0 && open.Load() > 0 && ctx.Err() == nil; left -= pause {

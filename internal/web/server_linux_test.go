@@ -9,13 +9,12 @@ import (
 	"holdfast/internal/web"
 )
 
-// TestSteadyReader: a client that reads faster than the minimum rate gets the whole answer,
-// however much the kernels buffer. Only on Linux does the server know what a client has
-// acknowledged.
+// TestSteadyReader checks that a client that reads faster than the minimum rate gets the whole response, despite kernel
+// buffers. Only Linux reports the bytes that a client acknowledged.
 func TestSteadyReader(t *testing.T) {
 	t.Parallel()
 	l := web.DefaultLimits()
-	l.Pace = web.Rate{Grace: 2 * time.Second, BytesPerSecond: 64 << 10} // more than the timers of TCP
+	l.Pace = web.Rate{Grace: 2 * time.Second, BytesPerSecond: 64 << 10} // longer than TCP's timers
 	const size = 6 << 20
 	conn := dial(t, start(t, service(func(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
 		_, err := w.Write(make([]byte, size))

@@ -27,7 +27,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// start serves a handler until the test ends and returns its URL.
 func start(t *testing.T, h http.Handler, l web.Limits) (base string) {
 	t.Helper()
 	base, stop := serve(t, h, l, web.Drain{Grace: 10 * time.Second})
@@ -40,7 +39,7 @@ func start(t *testing.T, h http.Handler, l web.Limits) (base string) {
 	return base
 }
 
-// serve is start for tests of the shutdown; stop returns when the server has drained.
+// serve also returns a function that drains the server.
 func serve(t *testing.T, h http.Handler, l web.Limits, d web.Drain) (base string, stop func() error) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -56,15 +55,14 @@ func serve(t *testing.T, h http.Handler, l web.Limits, d web.Drain) (base string
 	}
 }
 
-// impatient returns limits with a pace that is short for a test and long enough for a busy
-// machine.
+// impatient returns a pace short enough for a test and long enough for a busy machine.
 func impatient() web.Limits {
 	l := web.DefaultLimits()
 	l.Pace = web.Rate{Grace: 300 * time.Millisecond, BytesPerSecond: 1 << 20}
 	return l
 }
 
-// reader answers with the length of the body or with the error of reading it.
+// reader responds with the body's length or the read error.
 func reader(_ *testing.T, l web.Limits) http.Handler {
 	return service(func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
 		n, err := io.Copy(io.Discard, r.Body)
@@ -122,13 +120,13 @@ func TestSlowHeader(t *testing.T) {
 	}
 }
 
-// TestUnusedConnection: a new connection without a request has the idle timeout.
+// TestUnusedConnection checks that the idle timeout applies before the first request.
 func TestUnusedConnection(t *testing.T) {
 	t.Parallel()
 	l := impatient()
 	l.Header, l.Idle = 50*time.Millisecond, time.Minute
 	conn := dial(t, start(t, reader(t, l), l))
-	time.Sleep(4 * l.Header) // there is no signal that a connection stays open
+	time.Sleep(4 * l.Header) // nothing signals that a connection stays open
 	send(t, conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
 	if status, _ := answer(t, conn); status != http.StatusOK {
 		t.Errorf("got %d", status)
@@ -161,7 +159,7 @@ func TestHugeHeader(t *testing.T) {
 	}
 }
 
-// TestSlowBody: a body that stops or trickles fails, also if the handler does not read it.
+// TestSlowBody checks that a stopped or trickling body fails, even if the handler does not read it.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	l := impatient()
@@ -213,7 +211,7 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
-// TestTruncatedBody: a client that closes its side too early gets a response.
+// TestTruncatedBody checks that a client that closes its side early gets a response.
 func TestTruncatedBody(t *testing.T) {
 	t.Parallel()
 	l := web.DefaultLimits()
@@ -233,8 +231,8 @@ func TestTruncatedBody(t *testing.T) {
 	}
 }
 
-// TestRefusedBody: a request whose body is not read gets its response and then EOF, not a
-// reset, which a proxy reports as a failure.
+// TestRefusedBody checks that a request with an unread body gets its response and then EOF. A proxy would report a reset
+// as a failure.
 func TestRefusedBody(t *testing.T) {
 	t.Parallel()
 	l := web.DefaultLimits()
@@ -270,9 +268,8 @@ func TestRefusedBody(t *testing.T) {
 	}
 }
 
-// TestEarlyAnswer: a client that sends its body late or waits before it gets a response at
-// once, and the connection is closed soon after. With a small body that has arrived the
-// connection is reused.
+// TestEarlyAnswer checks that a client that sends its body late gets a response immediately, and that the connection is
+// then closed. After a small, complete body the connection is reused.
 func TestEarlyAnswer(t *testing.T) {
 	t.Parallel()
 	l := web.DefaultLimits()
@@ -312,9 +309,8 @@ func TestEarlyAnswer(t *testing.T) {
 	}
 }
 
-// TestPaceIsOfThePeerOnly: a handler may take longer than the grace of the peer before,
-// between and after its reads. The body and the context of the request do not fail, and
-// the connection is reused.
+// TestPaceIsOfThePeerOnly checks that a handler may exceed the peer's grace before, between and after its reads. The body
+// and the request's context do not fail, and the connection is reused.
 func TestPaceIsOfThePeerOnly(t *testing.T) {
 	t.Parallel()
 	l := impatient()
@@ -365,7 +361,7 @@ func TestPaceIsOfThePeerOnly(t *testing.T) {
 	})
 	t.Run("HTTP/2", func(t *testing.T) {
 		t.Parallel()
-		// Without TLS, because net/http applies the write timeout to its handshake.
+		// This uses no TLS, because net/http applies the write timeout to its handshake.
 		var plain http.Protocols
 		plain.SetUnencryptedHTTP2(true)
 		srv := httptest.NewUnstartedServer(nil)
@@ -388,7 +384,6 @@ func TestPaceIsOfThePeerOnly(t *testing.T) {
 	})
 }
 
-// TestSlowReader: a client that does not read its response does not block the handler.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	l := impatient()
@@ -408,8 +403,7 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestDrainUnderLoad: clients send as fast as they can until the server is not ready. All
-// requests are answered, including one that continues after the listener is closed.
+// TestDrainUnderLoad checks that all requests are answered, including a request that outlasts the listener.
 func TestDrainUnderLoad(t *testing.T) {
 	t.Parallel()
 	var served atomic.Int64
@@ -446,7 +440,7 @@ func TestDrainUnderLoad(t *testing.T) {
 	<-held
 	ended := make(chan error, 1)
 	go func() { ended <- stop() }()
-	clients.Wait() // takes a part of the delay
+	clients.Wait() // takes part of the delay
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for listening(base) {
@@ -466,8 +460,7 @@ func TestDrainUnderLoad(t *testing.T) {
 	}
 }
 
-// hammer posts until the server is not ready and then until a response closes the
-// connection.
+// hammer posts until the server is not ready and then until a response closes the connection.
 func hammer(t *testing.T, base string, notReady <-chan struct{}) {
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
@@ -501,8 +494,7 @@ func listening(base string) bool {
 	return true
 }
 
-// TestDrainRunsOutOfGrace: a request that does not end in time is cut off, and Serve
-// reports it.
+// TestDrainRunsOutOfGrace checks that Serve reports an aborted request.
 func TestDrainRunsOutOfGrace(t *testing.T) {
 	t.Parallel()
 	entered, left := make(chan struct{}), make(chan error, 1)
@@ -523,7 +515,7 @@ func TestDrainRunsOutOfGrace(t *testing.T) {
 	}
 }
 
-// TestShuttingDown: a handler that waits is notified of the shutdown and can respond.
+// TestShuttingDown checks that a waiting handler is notified of the shutdown and can respond.
 func TestShuttingDown(t *testing.T) {
 	t.Parallel()
 	waiting := make(chan struct{})

@@ -48,10 +48,9 @@ type Pool struct {
 	Active, Idle, Max int
 }
 
-// Monitoring does not wait much longer.
+// pingTimeout is short because monitoring does not wait much longer.
 const pingTimeout = 5 * time.Second
 
-// Serve is a web.Handler; its web.ErrorWriter is WriteError.
 func (d *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	if at.Err != nil {
 		return at.Err
@@ -105,7 +104,7 @@ func (d *Handler) heartbeat(w http.ResponseWriter, r *http.Request, _ web.Addres
 	return sendValue(w, status, health)
 }
 
-// The server cannot take a request while all database connections are in use.
+// lbHeartbeat fails while all database connections are in use, because the server cannot process a request then.
 func (d *Handler) lbHeartbeat(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
 	if d.Pool == nil {
 		return sendValue(w, http.StatusOK, struct{}{})

@@ -18,7 +18,6 @@ import (
 	"holdfast/internal/web/webtest"
 )
 
-// serveDockerflow serves d as the binary does.
 func serveDockerflow(t *testing.T, d *dockerflow.Handler, log *slog.Logger) func(method, path string) *answer {
 	t.Helper()
 	s := webtest.Serve(t, web.Service{Name: "server", Serve: d.Serve, Error: dockerflow.WriteError, Route: dockerflow.Label}, web.Options{Log: log})
@@ -43,7 +42,6 @@ func serveDockerflow(t *testing.T, d *dockerflow.Handler, log *slog.Logger) func
 	}
 }
 
-// answer is a response to compare.
 type answer struct {
 	t      *testing.T
 	what   string
@@ -119,8 +117,7 @@ func TestDockerflow(t *testing.T) {
 	}
 }
 
-// TestDockerflowWithoutServices: without services there is no quota, and /__heartbeat__
-// needs no database.
+// TestDockerflowWithoutServices checks that there is no quota and that /__heartbeat__ needs no database.
 func TestDockerflowWithoutServices(t *testing.T) {
 	t.Parallel()
 	tokensOnly := serveDockerflow(t, &dockerflow.Handler{Ping: func(context.Context) error { return nil }}, quiet)

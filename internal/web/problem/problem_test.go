@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/web/problem"
 )
 
-// TestRefusal: the code of an error decides the status, and no text of an unknown error is shown.
+// TestRefusal checks that the error code determines the status and that unknown errors' texts stay private.
 func TestRefusal(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

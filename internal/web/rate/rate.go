@@ -45,7 +45,7 @@ type Buckets struct {
 	byKey *simplelru.LRU[string, *rate.Limiter]
 }
 
-// New returns buckets for up to clients clients, about 300 bytes each. It returns errcode.Invalid for numbers below
+// New returns buckets for at most clients clients, about 300 bytes each. It returns errcode.Invalid for numbers below
 // 1.
 func New(l Limit, clients int, now clock.Clock) (*Buckets, error) {
 	if err := l.check(clients); err != nil {
@@ -130,7 +130,7 @@ func (s State) SetHeaders(h http.Header) {
 	}
 }
 
-// Seconds are rounded up unless the excess is a rounding error.
+// seconds rounds up unless the excess is a rounding error.
 func seconds(d time.Duration) string {
 	return strconv.FormatInt(int64(math.Ceil((d - 10*time.Microsecond).Seconds())), 10)
 }

@@ -19,7 +19,6 @@ import (
 
 var start = time.Unix(1_790_000_000, 0)
 
-// writes are 60 per minute with a burst of 180; reads are 200 with a burst of 400.
 var (
 	writes = rate.Limit{Events: 60, Per: time.Minute, Burst: 180}
 	reads  = rate.Limit{Events: 200, Per: time.Minute, Burst: 400}
@@ -34,7 +33,7 @@ func buckets(t testing.TB, l rate.Limit, clients int, now clock.Clock) *rate.Buc
 	return b
 }
 
-// allowed returns how many requests of one token are allowed before one is rejected.
+// allowed counts single-token requests until a rejection.
 func allowed(b *rate.Buckets, key string) (n int) {
 	for {
 		if ok, _ := b.Allow(key, 1); !ok {
@@ -48,7 +47,7 @@ func TestBurstAndRate(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		limit              rate.Limit
-		second, ten, hours int // after so long, with an empty bucket
+		second, ten, hours int // allowed this long after the bucket was empty
 	}{
 		{writes, 1, 10, 180},
 		{reads, 3, 33, 400},
@@ -106,8 +105,8 @@ func TestState(t *testing.T) {
 	}
 }
 
-// TestRetryAfter: a request is allowed after Retry and rejected clearly before it. The
-// seconds of the header are never too few.
+// TestRetryAfter checks that a request is allowed after Retry and rejected clearly before, and that the header's seconds
+// suffice.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -170,11 +169,11 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestClientsAreBounded: only the least recently used bucket is dropped.
+// TestClientsAreBounded checks that only the least recently used bucket is dropped.
 func TestClientsAreBounded(t *testing.T) {
 	t.Parallel()
 	b := buckets(t, rate.Limit{Events: 1, Per: time.Hour, Burst: 2}, 3, clock.NewManual(start).Now)
-	for _, key := range []string{"a", "b", "c", "a", "d"} { // d takes the place of b
+	for _, key := range []string{"a", "b", "c", "a", "d"} { // d replaces b
 		if ok, _ := b.Allow(key, 1); !ok {
 			t.Errorf("%s is refused", key)
 		}
@@ -189,7 +188,7 @@ func TestClientsAreBounded(t *testing.T) {
 	}
 }
 
-// TestClockTurnedBack: after the clock is set back, buckets fill from the new time on.
+// TestClockTurnedBack checks that buckets fill from the new time on.
 func TestClockTurnedBack(t *testing.T) {
 	t.Parallel()
 	hands := clock.NewManual(start)

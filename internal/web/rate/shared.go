@@ -27,7 +27,7 @@ type Shared struct {
 	byKey *simplelru.LRU[string, *group]
 }
 
-// NewShared returns buckets for up to groups groups. A group uses about 150 bytes per member in debt. It returns
+// NewShared returns buckets for at most groups groups. A group uses about 150 bytes per member in debt. It returns
 // errcode.Invalid for numbers below 1.
 func NewShared(l Limit, groups int, now clock.Clock) (*Shared, error) {
 	if err := l.check(groups); err != nil {
@@ -55,12 +55,10 @@ type member struct {
 	index int
 }
 
-// Allow takes n tokens for a member if it may take them.
 func (b *Shared) Allow(key, name string, n int) (ok bool, s State) {
 	return b.allow(key, name, n, true)
 }
 
-// Check is like Allow, but takes no tokens.
 func (b *Shared) Check(key, name string, n int) (ok bool, s State) {
 	return b.allow(key, name, n, false)
 }
@@ -113,7 +111,7 @@ func (b *Shared) view(g *group, name string) view {
 
 const tiny = 1e-6
 
-// Without debt, a member may take any free tokens.
+// fits allows a member without debt to take any free tokens.
 func (v *view) fits(n float64) bool {
 	left := v.free - n + tiny
 	return left >= v.reserve || left >= v.reserve*(v.owed+n)/v.share || left >= 0 && v.owed <= tiny
@@ -174,7 +172,6 @@ func (g *group) take(name string, n float64) {
 	heap.Fix(g, m.index)
 }
 
-// Len, Less, Swap, Push and Pop implement heap.Interface.
 func (g *group) Len() int           { return len(g.queue) }
 func (g *group) Less(i, j int) bool { return g.queue[i].until < g.queue[j].until }
 

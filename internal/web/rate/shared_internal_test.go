@@ -11,8 +11,8 @@ import (
 	"holdfast/internal/clock"
 )
 
-// TestDebts: the debt of a group is the sum of its members' debts and at most the burst,
-// and members without debt are removed.
+// TestDebts checks that a group's debt is the sum of its members' debts, at most the burst, and that members without debt
+// are removed.
 func TestDebts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

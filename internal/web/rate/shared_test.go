@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/web/rate"
 )
 
-// tenant is 20 per second with a burst of 80, of which 10 are the reserve.
+// tenant has a reserve of 10.
 var tenant = rate.Limit{Events: 20, Per: time.Second, Burst: 80}
 
 func shared(t testing.TB, l rate.Limit, groups int, now clock.Clock) *rate.Shared {
@@ -24,7 +24,7 @@ func shared(t testing.TB, l rate.Limit, groups int, now clock.Clock) *rate.Share
 	return b
 }
 
-// taken returns how many tokens a member gets before it is rejected.
+// taken counts a member's tokens until a rejection.
 func taken(b *rate.Shared, member string) (n int) {
 	for {
 		if ok, _ := b.Allow("g", member, 1); !ok {
@@ -34,8 +34,8 @@ func taken(b *rate.Shared, member string) (n int) {
 	}
 }
 
-// TestSharedBurst: a single member gets all but the reserve. The others share the reserve
-// and then the gained tokens.
+// TestSharedBurst checks that a single member gets all but the reserve. Other members share the reserve and then the
+// gained tokens.
 func TestSharedBurst(t *testing.T) {
 	t.Parallel()
 	hands := clock.NewManual(start)
@@ -59,7 +59,6 @@ func TestSharedBurst(t *testing.T) {
 	}
 }
 
-// TestSharedState: the state for a member matches what it can take.
 func TestSharedState(t *testing.T) {
 	t.Parallel()
 	hands := clock.NewManual(start)
@@ -76,9 +75,9 @@ func TestSharedState(t *testing.T) {
 		{0, "a", 1, false, rate.State{Limit: 80, Remaining: 0, Reset: 3500*time.Millisecond + bit, Retry: 50*time.Millisecond + bit}},
 		{0, "b", 0, true, rate.State{Limit: 80, Remaining: 7, Reset: 3500*time.Millisecond + bit}},
 		{0, "b", 10, true, rate.State{Limit: 80, Remaining: 0, Reset: 4*time.Second + bit}},
-		// b, which owes 10 of its share of 35, must leave a part of the reserve free.
+		// b owes 10 of its share of 35, so it must leave part of the reserve.
 		{0, "b", 1, false, rate.State{Limit: 80, Remaining: 0, Reset: 4*time.Second + bit, Retry: 181_250*time.Microsecond + bit}},
-		// a, which owes 70, must leave all of it.
+		// a owes 70, so it must leave all of the reserve.
 		{0, "a", 1, false, rate.State{Limit: 80, Remaining: 0, Reset: 4*time.Second + bit, Retry: 550*time.Millisecond + bit}},
 		{550 * time.Millisecond, "a", 1, true, rate.State{Limit: 80, Remaining: 0, Reset: 3500*time.Millisecond + bit}},
 		{time.Hour, "a", 0, true, rate.State{Limit: 80, Remaining: 70}},
@@ -105,8 +104,8 @@ func TestSharedState(t *testing.T) {
 	}
 }
 
-// TestSharedFairly: members with unlimited demand get the same number of tokens, and a
-// member that demands less than its share gets all of it.
+// TestSharedFairly checks that members with unlimited demand get equal numbers of tokens, and that a member that demands
+// less than its share gets everything.
 func TestSharedFairly(t *testing.T) {
 	t.Parallel()
 	hands := clock.NewManual(start)
@@ -121,7 +120,7 @@ func TestSharedFairly(t *testing.T) {
 	}
 	minute := func() {
 		clear(got)
-		for tick := range 6000 { // of 10 ms
+		for tick := range 6000 { // 10 ms each
 			hands.Advance(10 * time.Millisecond)
 			ask("greedy 1", 5)
 			ask("greedy 2", 2)
@@ -133,24 +132,23 @@ func TestSharedFairly(t *testing.T) {
 	}
 	minute() // uses up the burst
 	minute()
-	if got["modest"] < 239 { // of 240, that is 4 a second of its share of 5
+	if got["modest"] < 239 { // expected: 240, or 4 a second; the share is 5
 		t.Errorf("modest got %d of 240", got["modest"])
 	}
 	sum := got["modest"]
 	for i := range 3 {
 		n := got[fmt.Sprint("greedy ", i+1)]
 		sum += n
-		if n < 280 || n > 360 { // of 320
+		if n < 280 || n > 360 { // expected: 320
 			t.Errorf("greedy %d got %d", i+1, n)
 		}
 	}
-	if sum < 1195 || sum > 1205 { // 20 a second
+	if sum < 1195 || sum > 1205 { // expected: 20 a second
 		t.Errorf("all together got %d", sum)
 	}
 }
 
-// TestSharedRetryAfter: a member is allowed after Retry if no other member takes tokens,
-// and the state matches what it can take.
+// TestSharedRetryAfter checks that a member is allowed after Retry if no other member takes tokens.
 func TestSharedRetryAfter(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

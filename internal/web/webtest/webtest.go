@@ -36,7 +36,7 @@ func Listen(t testing.TB, m *web.Mux) *httptest.Server {
 	return s
 }
 
-// The server logs a 5xx or panic as a warning or error.
+// failures fails the test if the server logs a warning or error, as it does for a 5xx or panic.
 type failures struct{ t testing.TB }
 
 func (f failures) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
