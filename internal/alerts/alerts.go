@@ -36,7 +36,7 @@ type Settings struct {
 	DiskDays   int           `toml:"disk_days" reload:"true" doc:"Alert if a disk fills up within this many days, at the embedded databases' growth rate. 0: only when less than a tenth is free."`
 }
 
-// Alert formats.
+// These are the alert formats.
 const (
 	JSON  = "json"
 	Slack = "slack"
@@ -47,7 +47,6 @@ func Defaults() Settings {
 	return Settings{Format: JSON, BackupAge: 48 * time.Hour, ReplicaLag: 5 * time.Minute, DiskDays: 7}
 }
 
-// Check validates the settings.
 func (s *Settings) Check() (problems conf.Problems) {
 	if s.URL != "" && !conf.IsURL(s.URL.Reveal()) {
 		problems.Addf("url", "must be a URL that begins with https:// or http://")
@@ -99,7 +98,7 @@ type Message struct {
 	Text   string    `json:"text"`
 }
 
-// Alert states.
+// These are the alert states.
 const (
 	Begun = "begun"
 	Ended = "ended"
@@ -123,10 +122,9 @@ type Alerts struct {
 	known map[key]Told
 }
 
-// Set changes the settings, even during Run.
+// Set may be called during Run.
 func (a *Alerts) Set(s Settings) { a.settings.Store(&s) }
 
-// Settings returns the settings.
 func (a *Alerts) Settings() Settings {
 	if s := a.settings.Load(); s != nil {
 		return *s
@@ -251,7 +249,6 @@ func (a *Alerts) message(status string, one *Told) Message {
 	return m
 }
 
-// SendTest sends a test alert.
 func (a *Alerts) SendTest(ctx context.Context) error {
 	if a.Settings().URL == "" {
 		return errors.New("alerts.url is not set")
@@ -260,7 +257,7 @@ func (a *Alerts) SendTest(ctx context.Context) error {
 	return a.send(ctx, a.message(Test, &one))
 }
 
-// By default, a redirect does not accept the alert.
+// noRedirects treats a redirect as a failure to accept the alert.
 var noRedirects = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
 func (a *Alerts) send(ctx context.Context, m Message) error {
@@ -306,7 +303,7 @@ func (a *Alerts) post(ctx context.Context, m Message) error {
 	return nil
 }
 
-// read treats an unreadable file as empty: alerts are sent again.
+// read treats an unreadable file as empty, so that alerts are sent again.
 func (a *Alerts) read() map[key]Told {
 	known := map[key]Told{}
 	text, err := os.ReadFile(a.File)
@@ -327,7 +324,7 @@ func (a *Alerts) read() map[key]Told {
 	return known
 }
 
-// write ignores a full disk: then only this process knows.
+// write ignores a full disk: then only this process knows the sent conditions.
 func (a *Alerts) write() {
 	text, err := json.Marshal(a.Known())
 	if err == nil {

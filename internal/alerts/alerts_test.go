@@ -20,10 +20,9 @@ import (
 	"holdfast/internal/conf"
 )
 
-// receiver is a webhook.
 type receiver struct {
-	status int   // of its answers; 0: 200
-	err    error // no answer
+	status int   // 0 means 200
+	err    error // sent instead of a response
 	got    []string
 }
 
@@ -42,7 +41,7 @@ func (r *receiver) RoundTrip(q *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader("")), Header: http.Header{}}, nil
 }
 
-// take returns the alerts since the last call: "STATUS NAME SUBJECT".
+// take returns the new alerts as "STATUS NAME SUBJECT".
 func (r *receiver) take(t *testing.T) (all []string) {
 	t.Helper()
 	for _, text := range r.got {
@@ -56,7 +55,7 @@ func (r *receiver) take(t *testing.T) (all []string) {
 	return all
 }
 
-// run runs alerts about conditions, which a test changes, until stop.
+// run sends alerts for conditions, which the test changes, until stop.
 func run(t *testing.T, file string, r *receiver, conditions *[]Condition, log io.Writer) (stop func()) {
 	t.Helper()
 	a := &Alerts{
@@ -71,7 +70,6 @@ func run(t *testing.T, file string, r *receiver, conditions *[]Condition, log io
 	return func() { cancel(); <-done }
 }
 
-// rounds waits for n more rounds.
 func rounds(n int) {
 	time.Sleep(time.Duration(n) * interval)
 	synctest.Wait()
@@ -84,7 +82,8 @@ func same(t *testing.T, when string, got []string, want ...string) {
 	}
 }
 
-// An alert is sent once when something begins, and once when it has ended, also across a restart. A moment is no alert.
+// TestAlerts checks that alerts are sent once at the beginning and once at the end of a condition, also across a
+// restart. Blips are ignored.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "alerts.json")
@@ -104,12 +103,12 @@ func TestAlerts(t *testing.T) {
 		late.Says = "the latest backup is 4 days old"
 		wrong = []Condition{late, ready}
 		rounds(1)
-		wrong = []Condition{late} // ready was a moment
+		wrong = []Condition{late} // ready lasted one round
 		rounds(3)
 		same(t, "a moment", r.take(t))
 		wrong = nil
 		rounds(1)
-		wrong = []Condition{late} // so was its absence
+		wrong = []Condition{late} // late was missing for one round
 		rounds(3)
 		same(t, "absent for a moment", r.take(t))
 		stop()
@@ -129,7 +128,7 @@ func TestAlerts(t *testing.T) {
 	})
 }
 
-// A webhook that does not take an alert gets it later, once. The log does not have its URL.
+// TestWebhookAway checks that a failed alert is sent again, once, and that the log does not contain the URL.
 func TestWebhookAway(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "alerts.json")
@@ -139,7 +138,7 @@ func TestWebhookAway(t *testing.T) {
 		wrong := []Condition{{Name: "a", State: service.Wrong}, {Name: "b", State: service.Wrong}}
 		stop := run(t, file, &r, &wrong, &log)
 		rounds(3)
-		r.err, r.status = nil, http.StatusFound // a redirect is no success
+		r.err, r.status = nil, http.StatusFound // a redirect is a failure
 		rounds(1)
 		same(t, "away", r.take(t))
 		r.status = 0
@@ -161,7 +160,7 @@ func TestWebhookAway(t *testing.T) {
 	})
 }
 
-// A file that is broken or cannot be written does not stop alerts.
+// TestBrokenFile checks that alerts do not need a readable or writable file.
 func TestBrokenFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "none", "alerts.json")

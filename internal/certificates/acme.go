@@ -45,8 +45,8 @@ type ACMEOptions struct {
 	RootFile  string
 	Email     string // account; may be ""
 
-	// Listeners that answer the CA: with TLS, and without, serving Handler. Without the latter, only TLS-ALPN-01 is
-	// used.
+	// Listen and HTTPListen are the listeners that answer the CA: with TLS, and without, serving Handler. Without
+	// HTTPListen, only TLS-ALPN-01 is used.
 	Listen, HTTPListen string
 
 	renewEvery time.Duration
@@ -122,7 +122,6 @@ func split(address string) (host string, port int, err error) {
 	return host, port, err
 }
 
-// TLS implements Source.
 func (a *ACME) TLS() *tls.Config {
 	c := serve(func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		cert, err := a.config.GetCertificate(hello)
@@ -138,10 +137,8 @@ func (a *ACME) TLS() *tls.Config {
 // Handler answers HTTP-01 challenges and passes other requests on.
 func (a *ACME) Handler(next http.Handler) http.Handler { return a.issuer.HTTPChallengeHandler(next) }
 
-// Reload implements Source.
 func (*ACME) Reload() error { return nil }
 
-// State implements Source.
 func (a *ACME) State() State {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -161,7 +158,6 @@ func (a *ACME) until() (until time.Time) {
 	return until
 }
 
-// Run implements Source.
 func (a *ACME) Run(ctx context.Context) {
 	// Maintenance may be waiting for the CA, which must not delay shutdown.
 	defer func() { go a.cache.Stop() }()

@@ -24,7 +24,7 @@ import (
 	"holdfast/internal/testdb/acmetest"
 )
 
-// syncRecord is a record for a source that runs.
+// syncRecord is a record for concurrent use.
 type syncRecord struct {
 	mu sync.Mutex
 	record
@@ -45,7 +45,6 @@ func (r *syncRecord) options(now clock.Clock) Options {
 	}}
 }
 
-// counts returns how many certificates were obtained, and how many attempts failed.
 func (r *syncRecord) counts() (ok, failed int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,7 +86,7 @@ func TestACMEChallenges(t *testing.T) {
 			if s := a.State(); s.Problem != "" || !s.Until.Equal(w.served().NotAfter) {
 				t.Errorf("%+v", s)
 			}
-			for _, name := range []string{"", "other.example.org"} { // clients without a name, and with another one
+			for _, name := range []string{"", "other.example.org"} { // clients without a name, and with another name
 				if !w.isTrusted(dial(t, w.options.Listen, name)) {
 					t.Errorf("a client that asks for %q gets another certificate", name)
 				}
@@ -100,7 +99,7 @@ func TestACMEChallenges(t *testing.T) {
 	}
 }
 
-// checkFiles checks that only the server's user may read what the data folder has.
+// checkFiles checks that only the server's user may read the data folder.
 func checkFiles(t *testing.T, data string) {
 	t.Helper()
 	files := 0
@@ -128,7 +127,7 @@ func checkFiles(t *testing.T, data string) {
 	}
 }
 
-// TestACMERenewal renews a certificate before it expires, and goes on with the former one while the CA is away.
+// TestACMERenewal renews a certificate before it expires. While the CA is unavailable, the old certificate is used.
 func TestACMERenewal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "renewal.example.org", 15)
@@ -157,7 +156,7 @@ func TestACMERenewal(t *testing.T) {
 	}
 }
 
-// TestACMERestart: a server uses the stored certificate and does not ask the CA.
+// TestACMERestart checks that a stored certificate is used without asking the CA.
 func TestACMERestart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "restart.example.org", days90)
@@ -174,7 +173,7 @@ func TestACMERestart(t *testing.T) {
 	}
 }
 
-// TestACMEUnusable: an expired certificate is served until it is renewed, and a damaged one is replaced.
+// TestACMEUnusable checks that an expired certificate is served until renewal, and a damaged certificate is replaced.
 func TestACMEUnusable(t *testing.T) {
 	t.Parallel()
 	keep := func(t *testing.T, w *world, p pair) {
@@ -209,14 +208,14 @@ func TestACMEUnusable(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, "damaged.example.org", days90)
 		p := pairFor(t, w.options.Domain, time.Now().Add(time.Hour))
-		p.key = pairOf(t, time.Now()).key // as after a power cut between the two files
+		p.key = pairOf(t, time.Now()).key // as after a power failure between the two files
 		keep(t, w, p)
 		w.serve()
 		await(t, "not replaced", func() bool { return w.isTrusted(w.served()) })
 	})
 }
 
-// TestACMEWrongDomain: a name that does not lead to the server gets no certificate, and the reason is the CA's.
+// TestACMEWrongDomain checks that the CA's reason is reported if a name does not resolve to the server.
 func TestACMEWrongDomain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "sync.none", days90)
@@ -234,7 +233,7 @@ func TestACMEWrongDomain(t *testing.T) {
 	}
 }
 
-// TestACMEFullDisk: a certificate that cannot be saved is used from memory, and saved when there is room.
+// TestACMEFullDisk checks that a certificate is used from memory until it can be saved.
 func TestACMEFullDisk(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "full.example.org", days90)
@@ -272,7 +271,7 @@ func TestACMEFullDisk(t *testing.T) {
 	checkFiles(t, w.options.Data)
 }
 
-// TestACMERecovery: the CA is asked again after a minute.
+// TestACMERecovery checks that the CA is asked again after a minute.
 func TestACMERecovery(t *testing.T) {
 	testdb.SoakOnly(t, "the second attempt is a minute after the first")
 	t.Parallel()
@@ -317,7 +316,7 @@ func TestOpenACME(t *testing.T) {
 	}
 }
 
-// TestStorage: what cannot be written is kept in memory, and looks like what is written.
+// TestStorage checks that unsaved values can be read like saved values.
 func TestStorage(t *testing.T) {
 	t.Parallel()
 	for name, full := range map[string]bool{"on disk": false, "in memory": true} {

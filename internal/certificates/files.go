@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// The files are small and in the page cache. Comparing content also notices a changed link, as with certbot.
+// lookEvery is short, because the files are small and in the page cache. Comparing content also notices a changed link,
+// as with certbot.
 const lookEvery = 5 * time.Second
 
 // Files is a Source that reads a certificate chain and private key from files.
@@ -55,7 +56,6 @@ func (f *Files) read() (p pair, err error) {
 	return p, err
 }
 
-// TLS implements Source.
 func (f *Files) TLS() *tls.Config {
 	return serve(func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		f.mu.Lock()
@@ -64,7 +64,6 @@ func (f *Files) TLS() *tls.Config {
 	})
 }
 
-// State implements Source.
 func (f *Files) State() State {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -75,7 +74,6 @@ func (f *Files) State() State {
 	return s
 }
 
-// Run implements Source.
 func (f *Files) Run(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -99,7 +97,6 @@ func (f *Files) look() {
 	}
 }
 
-// Reload implements Source.
 func (f *Files) Reload() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

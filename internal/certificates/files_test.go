@@ -18,7 +18,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// pairOf returns a self-signed certificate for localhost with its key.
+// pairOf returns a self-signed certificate for localhost.
 func pairOf(t *testing.T, until time.Time) pair {
 	t.Helper()
 	return pairFor(t, "localhost", until)
@@ -35,7 +35,6 @@ func pairFor(t *testing.T, name string, until time.Time) pair {
 	return pair{cert, key}
 }
 
-// serial returns the serial number of the certificate of a pair.
 func (p pair) serial(t *testing.T) string {
 	t.Helper()
 	c, err := tls.X509KeyPair(p.cert, p.key)
@@ -45,7 +44,6 @@ func (p pair) serial(t *testing.T) string {
 	return c.Leaf.SerialNumber.String()
 }
 
-// listen accepts handshakes with a source, until the end of the test.
 func listen(t *testing.T, s Source) (address string) {
 	t.Helper()
 	l, err := tls.Listen("tcp", "127.0.0.1:0", s.TLS())
@@ -69,7 +67,7 @@ func listen(t *testing.T, s Source) (address string) {
 	return l.Addr().String()
 }
 
-// dial returns the certificate that a server shows.
+// dial returns the server's certificate.
 func dial(t *testing.T, address, name string) *x509.Certificate {
 	t.Helper()
 	c, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", address, &tls.Config{ServerName: name, InsecureSkipVerify: true})
@@ -80,7 +78,6 @@ func dial(t *testing.T, address, name string) *x509.Certificate {
 	return c.ConnectionState().PeerCertificates[0]
 }
 
-// record records what a source logs and observes.
 type record struct {
 	log strings.Builder
 	ok  int
@@ -97,7 +94,6 @@ func (r *record) options(now clock.Clock) Options {
 	}}
 }
 
-// TestFiles replaces the files of a server, and looks at the certificates of handshakes.
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -156,7 +152,7 @@ func TestFiles(t *testing.T) {
 		{"an expired pair", "it expired on", func() { put(pairOf(t, time.Now().Add(-time.Hour))) }},
 	} {
 		broken.do()
-		for range 3 { // it is reported once
+		for range 3 { // reported once
 			f.look()
 		}
 		uses(broken.name, second, problemOr(broken.problem), 1, i+1)
@@ -172,7 +168,7 @@ func TestFiles(t *testing.T) {
 	uses("another pair", first, "", 2, 5)
 }
 
-// TestReloadFiles: a reload uses a new pair at once, and says at once what is wrong with it.
+// TestReloadFiles checks that a reload uses a new pair, or reports its problem, immediately.
 func TestReloadFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -201,7 +197,7 @@ func TestReloadFiles(t *testing.T) {
 	}
 }
 
-// problemOr returns a text that every problem has if none is expected in particular.
+// problemOr returns s or a text that every problem contains.
 func problemOr(s string) string {
 	if s == "" {
 		return "tls: "

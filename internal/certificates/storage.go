@@ -19,8 +19,8 @@ import (
 	"holdfast/internal/durable"
 )
 
-// If the disk is full or read-only, values stay in memory, so the server can use an unsaved certificate. One process
-// uses the folder, so locks are in memory.
+// storage keeps values in memory if the disk is full or read-only, so that the server can use an unsaved certificate.
+// Locks are in memory, because only one process uses the folder.
 type storage struct {
 	folder string
 	put    func(name string, value []byte) error
@@ -43,7 +43,7 @@ func (s *storage) file(key string) (string, error) {
 	return filepath.Join(s.folder, local), nil
 }
 
-// A challenge ends with its process.
+// isChallenge matches keys whose values end with the process.
 func isChallenge(key string) bool { return strings.Contains(key, "/challenge_tokens/") }
 
 func (s *storage) Store(_ context.Context, key string, value []byte) error {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Clients print this name.
+// temporaryName is printed by clients.
 const temporaryName = "Holdfast has no certificate yet: see its log"
 
 func temporary() (*tls.Certificate, error) {

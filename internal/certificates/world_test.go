@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/testdb/acmetest"
 )
 
-// freeAddress returns an address on which nobody listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -26,7 +25,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// world is a server with a certificate of a CA, whose clients trust only that CA.
+// world is a server with a certificate from a CA. Clients trust only that CA.
 type world struct {
 	t         *testing.T
 	authority *acmetest.Authority
@@ -35,7 +34,7 @@ type world struct {
 	solved    atomic.Int64 // requests to the listener without TLS
 }
 
-// newWorld starts a CA, but no server. Without HTTP, the CA is answered by TLS-ALPN-01.
+// newWorld starts a CA but no server.
 func newWorld(t *testing.T, domain string, validity uint64) *world {
 	t.Helper()
 	w := &world{t: t, record: &syncRecord{}}
@@ -48,7 +47,6 @@ func newWorld(t *testing.T, domain string, validity uint64) *world {
 	return w
 }
 
-// serve starts the server, and returns a function that stops it.
 func (w *world) serve() (a *ACME, stop func()) {
 	w.t.Helper()
 	a, err := OpenACME(w.options)
@@ -58,7 +56,6 @@ func (w *world) serve() (a *ACME, stop func()) {
 	return a, w.run(a)
 }
 
-// run serves with an opened source.
 func (w *world) run(a *ACME) (stop func()) {
 	w.t.Helper()
 	var servers []*http.Server
@@ -102,7 +99,6 @@ func (w *world) run(a *ACME) (stop func()) {
 	return stop
 }
 
-// await waits until a condition holds.
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	end := time.Now().Add(30 * time.Second)
@@ -114,13 +110,11 @@ func await(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// served returns the certificate that the server shows.
 func (w *world) served() *x509.Certificate {
 	w.t.Helper()
 	return dial(w.t, w.options.Listen, w.options.Domain)
 }
 
-// isTrusted reports whether clients accept a certificate now.
 func (w *world) isTrusted(c *x509.Certificate) bool {
 	return w.authority.Verify(c, w.options.Domain) == nil
 }

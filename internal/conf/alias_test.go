@@ -9,7 +9,6 @@ import (
 	"testing"
 )
 
-// aliases maps names of the reference server as a program would.
 func aliases() []Alias {
 	part := func(change func(host, port *string, value string)) func(current, value string) (string, error) {
 		return func(current, value string) (string, error) {

@@ -15,7 +15,7 @@ func FuzzEnvironment(f *testing.F) {
 	f.Add("HOLDFAST___", "__")
 	f.Fuzz(func(t *testing.T, name, value string) {
 		if strings.HasSuffix(name, "_FILE") {
-			return // would read any file that the fuzzer names
+			return // the fuzzer could name any file
 		}
 		o := Options{Environ: []string{name + "=" + value}, Aliases: aliases()}
 		got := defaults()
@@ -23,7 +23,7 @@ func FuzzEnvironment(f *testing.F) {
 		if _, ok := errors.AsType[*Error](err); err != nil && !ok {
 			t.Fatalf("%T %v", err, err)
 		}
-		// A word of our own messages is not a leaked value.
+		// A word in a message may equal the value by chance.
 		if said := lines(append(report.Warnings, report.Notes...), ""); len(value) > 8 && !strings.Contains(name, value) {
 			if err != nil {
 				said = append(said, err.Error())
@@ -51,7 +51,7 @@ func FuzzFile(f *testing.F) {
 	f.Add("sync.collections.\"\".max_records = 1")
 	f.Fuzz(func(t *testing.T, content string) {
 		if strings.Contains(content, "_file") {
-			return // would read any file that the fuzzer names
+			return // the fuzzer could name any file
 		}
 		schema, root := schemaOf(defaults())
 		l := &loader{schema: schema, root: root, report: Report{origins: map[string]string{}}}

@@ -12,7 +12,6 @@ type Options struct {
 	File string
 	// Environ is from os.Environ. HOLDFAST_CONFIG and HOLDFAST_DATA belong to the command line and are skipped.
 	Environ []string
-	// Flags override all other sources.
 	Flags   []Flag
 	Aliases []Alias
 }

@@ -43,7 +43,6 @@ func defaults() *config {
 	return c
 }
 
-// tomlFile writes a configuration into a folder of the test.
 func tomlFile(t testing.TB, content string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "holdfast.toml")
@@ -53,8 +52,7 @@ func tomlFile(t testing.TB, content string) string {
 	return name
 }
 
-// problems loads o over the defaults and returns the problems, one per line, without the
-// folder of the file.
+// problems loads o over the defaults and returns a line per problem, without the file's folder.
 func problems(t *testing.T, o Options) []string {
 	t.Helper()
 	_, err := Load(defaults(), o)
@@ -301,8 +299,7 @@ func TestUnreadableFile(t *testing.T) {
 		"holdfast.toml:3: not valid TOML at column 1; quote strings, and set each key and section once; the rest of the file was not checked")
 }
 
-// TestDurationsNeedAUnit: a duration without a unit is an error, except 0 and in
-// variables of Mozilla's server, which count seconds.
+// TestDurationsNeedAUnit covers the exceptions: 0, and variables for Mozilla's server, which count seconds.
 func TestDurationsNeedAUnit(t *testing.T) {
 	t.Parallel()
 	const says = `: invalid value: expected a duration with a unit, e.g. "30s", "5m" or "2h"`
@@ -332,8 +329,8 @@ func TestDurationsNeedAUnit(t *testing.T) {
 	}
 }
 
-// TestServiceLinks: variables that Kubernetes sets for services named holdfast and
-// holdfast-admin are skipped; variables that an operator may have set are not.
+// TestServiceLinks checks that only variables from Kubernetes are skipped, for services named holdfast and
+// holdfast-admin.
 func TestServiceLinks(t *testing.T) {
 	t.Parallel()
 	got := defaults()
@@ -354,8 +351,8 @@ func TestServiceLinks(t *testing.T) {
 	}
 }
 
-// TestNamesOfTheEnvironmentFindThoseOfTheFile: a variable for a named section refers to
-// the name in the file or the defaults.
+// TestNamesOfTheEnvironmentFindThoseOfTheFile checks that a variable for a named section uses the name in the file or in
+// the defaults.
 func TestNamesOfTheEnvironmentFindThoseOfTheFile(t *testing.T) {
 	t.Parallel()
 	got := defaults()

@@ -65,7 +65,6 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// ErrorCode implements errcode.Coder.
 func (e *Error) ErrorCode() errcode.Code { return errcode.Invalid }
 
 // Report describes a loaded configuration: warnings, notes and origins.
@@ -148,7 +147,6 @@ func editDistance(a, b string) int {
 // Problems belong to a section; their keys are relative to it.
 type Problems []Problem
 
-// Addf adds a problem, e.g. "must be at least 1".
 func (p *Problems) Addf(key, format string, args ...any) {
 	*p = append(*p, Problem{Key: key, What: fmt.Sprintf(format, args...)})
 }
@@ -159,7 +157,7 @@ func IsURL(text string) bool {
 	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// In returns the problems with the section's path and the settings' origins.
+// In adds the section's path and the settings' origins.
 func (p Problems) In(section string, r Report) []Problem {
 	moved := make([]Problem, len(p))
 	for i, one := range p {

@@ -66,7 +66,7 @@ func (n *node) eachSetting(v reflect.Value, path []string, visit func(*node, ref
 	}
 }
 
-// A named section is visited once, as NAME with a new section's defaults.
+// eachSection visits a named section once, as NAME with a new section's defaults.
 func eachSection(n *node, v reflect.Value, path []string, visit func(*node, reflect.Value, []string)) {
 	visit(n, v, path)
 	for _, c := range n.children {

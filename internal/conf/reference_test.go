@@ -10,7 +10,7 @@ import (
 func TestReference(t *testing.T) {
 	t.Parallel()
 	c := defaults()
-	c.Server.Key = "memory" // a default is no secret
+	c.Server.Key = "memory" // a default is not secret
 	const want = "## [server]\n\nListeners.\n\n" +
 		"| Setting | Type | Default | Variable | Description |\n|---|---|---|---|---|\n" +
 		"| `listen` | string | `\"127.0.0.1:8000\"` | `HOLDFAST_SERVER__LISTEN` | Address of the main listener. |\n" +
@@ -38,8 +38,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// TestExampleIsAConfiguration: the example changes nothing, and with all settings
-// uncommented it sets the defaults.
+// TestExampleIsAConfiguration checks that the example changes nothing, even with all settings uncommented.
 func TestExampleIsAConfiguration(t *testing.T) {
 	t.Parallel()
 	example := Example(defaults())

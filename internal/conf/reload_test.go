@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// reloaded is a configuration of which a part can be applied while the server runs.
 type reloaded struct {
 	Server struct {
 		Listen string   `toml:"listen"`
@@ -29,7 +28,7 @@ func running() *reloaded {
 	return c
 }
 
-// Each changed setting is found, with whether a reload applies it, and Keep resets exactly those that need a restart.
+// TestChanges checks that each changed setting is found with its Reloads, and that Keep resets those that need a restart.
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	next := running()

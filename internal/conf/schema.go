@@ -200,7 +200,7 @@ func (n *node) at(v reflect.Value, path []string) reflect.Value {
 	return v
 }
 
-// The names of named sections come from at and like, so that two configurations can be compared.
+// paths takes the names of named sections from at and like, so that two configurations can be compared.
 func (n *node) paths(at, like []string) [][]string {
 	var all [][]string
 	if n.kind == named {

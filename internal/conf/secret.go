@@ -8,7 +8,6 @@ import (
 // Secret is a string that cannot be printed, logged or marshalled by accident.
 type Secret string
 
-// Reveal returns the plain string.
 func (s Secret) Reveal() string { return string(s) }
 
 // String returns "[set]" or "[not set]".
@@ -22,8 +21,6 @@ func (s Secret) String() string {
 // Format writes String for every verb, because %x and %#v would show the text.
 func (s Secret) Format(f fmt.State, _ rune) { fmt.Fprint(f, s.String()) }
 
-// LogValue returns String.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// MarshalText returns String.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

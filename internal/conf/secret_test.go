@@ -32,7 +32,6 @@ func TestSecretIsNotPrinted(t *testing.T) {
 	}
 }
 
-// TestSecretIsNotReported: no problem with a secret quotes its text.
 func TestSecretIsNotReported(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2"

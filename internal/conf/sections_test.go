@@ -7,7 +7,7 @@ import (
 	"holdfast/internal/conf"
 )
 
-// Pool is embedded, like settings that several services share.
+// Pool is embedded, like settings that services share.
 type Pool struct {
 	Size int    `toml:"pool_size" doc:"Connections."`
 	URL  string `toml:"url" secret:"true" doc:"Where it is."`
@@ -22,8 +22,8 @@ type second struct {
 	On bool `toml:"on"`
 }
 
-// TestSections: a list of sections behaves like a struct of structs, and the keys of an
-// embedded struct are keys of its section.
+// TestSections checks that a list of sections behaves like a struct of structs, and that the keys of an embedded struct
+// are keys of its section.
 func TestSections(t *testing.T) {
 	t.Parallel()
 	a, b := first{Name: "x"}, second{}

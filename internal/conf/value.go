@@ -63,7 +63,7 @@ func (n *node) fromAlias(s string) (any, bool) {
 	return n.fromText(s)
 }
 
-// fromTOML is strict: "8" is not a number.
+// fromTOML does not convert types: "8" is not a number.
 func (n *node) fromTOML(value any) (any, bool) {
 	switch v := value.(type) {
 	case string:

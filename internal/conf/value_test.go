@@ -11,7 +11,7 @@ func TestFromText(t *testing.T) {
 	for _, c := range []struct {
 		like any // a value of the field's type
 		text string
-		want any // nil: refused
+		want any // nil if refused
 	}{
 		{"", "", ""},
 		{"", " a ", " a "},
@@ -72,8 +72,7 @@ func TestLiteral(t *testing.T) {
 	}
 }
 
-// TestTransformInNamedSection: a transform gets the current value in a named section, or
-// "" if the name is new.
+// TestTransformInNamedSection checks that a transform receives the current value, or "" if the name is new.
 func TestTransformInNamedSection(t *testing.T) {
 	t.Parallel()
 	type node struct {

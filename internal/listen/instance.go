@@ -98,7 +98,6 @@ func (h *instanceHandler) ServeMalformed(w http.ResponseWriter, r *http.Request,
 	h.Handler.(web.MalformedHandler).ServeMalformed(w, r, status)
 }
 
-// Handler makes a listener's handler answer for this instance.
 func (i *Instance) Handler(listener string, h http.Handler) http.Handler {
 	if _, ok := h.(web.MalformedHandler); !ok {
 		return h
@@ -108,7 +107,7 @@ func (i *Instance) Handler(listener string, h http.Handler) http.Handler {
 
 const instanceTimeout = 3 * time.Second
 
-// Errors of Ask.
+// These are the errors of Ask.
 var (
 	ErrNotHoldfast  = errors.New("no Holdfast server answers")
 	ErrOtherSecrets = errors.New("a Holdfast server with other secrets answers")

@@ -18,7 +18,6 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// emptyHandler answers every request with 404.
 type emptyHandler struct{ http.Handler }
 
 func (emptyHandler) ServeMalformed(http.ResponseWriter, *http.Request, int) {}
@@ -32,7 +31,6 @@ func instanceOf(t *testing.T, data string, masters ...string) *Instance {
 	return i
 }
 
-// serving starts a server that answers for an instance.
 func serving(t *testing.T, i *Instance) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(i.Handler(service.Main, emptyHandler{http.NotFoundHandler()}))
@@ -50,12 +48,12 @@ func TestInstance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, masters := range [][]string{{"new"}, {"old"}, {"newest", "new"}} { // during a change of the secret
+	for _, masters := range [][]string{{"new"}, {"old"}, {"newest", "new"}} { // during rotation
 		if id, err := instanceOf(t, data, masters...).Ask(t.Context(), addressOf(s), false); err != nil || id.Data != folder || id.Listener != service.Main {
 			t.Errorf("%v: %+v, %v", masters, id, err)
 		}
 	}
-	for _, masters := range [][]string{{"other"}, nil} { // nil: a new data folder
+	for _, masters := range [][]string{{"other"}, nil} { // nil in a new data folder
 		if id, err := instanceOf(t, data, masters...).Ask(t.Context(), addressOf(s), false); !errors.Is(err, ErrOtherSecrets) || id != (Identity{}) {
 			t.Errorf("%v: %+v, %v", masters, id, err)
 		}
@@ -71,7 +69,7 @@ func TestInstance(t *testing.T) {
 	}
 }
 
-// TestInstanceOfAnother checks that no answer makes another program look like the server.
+// TestInstanceOfAnother checks that no response makes another program look like the server.
 func TestInstanceOfAnother(t *testing.T) {
 	t.Parallel()
 	own := instanceOf(t, t.TempDir(), "secret")
@@ -108,7 +106,7 @@ func TestInstanceOfAnother(t *testing.T) {
 			}
 		})
 	}
-	// Without a proof the server does not show its identity.
+	// Without a proof, the server hides its identity.
 	for _, header := range []http.Header{{}, {instanceNonce: {"x"}}, {instanceNonce: {"x"}, instanceProof: {prove(own.keys[0], "check", "y")}}, {instanceProof: {prove(own.keys[0], "check", "")}}} {
 		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, instancePath, http.NoBody)
 		req.Header = header

@@ -1,2 +1,2 @@
-// Package obs provides logs, metrics and traces. There are no globals.
+// Package obs provides logs, metrics and traces.
 package obs

@@ -82,7 +82,6 @@ func NewMetrics(version, commit string) *Metrics {
 	return m
 }
 
-// Request observes a completed request.
 func (m *Metrics) Request(service, route, method string, status int, d time.Duration) {
 	m.OperatorRequest(service, route, method, status, d)
 	m.traffic.add(status, d)
@@ -93,13 +92,12 @@ func (m *Metrics) OperatorRequest(service, route, method string, status int, d t
 	m.requests.WithLabelValues(service, route, method, strconv.Itoa(status)).Observe(d.Seconds())
 }
 
-// Statements returns the total statements and transactions.
+// Statements counts statements and transactions.
 func (m *Metrics) Statements() int64 { return m.ran.Load() }
 
 // OnStatement calls fn after each later statement and transaction.
 func (m *Metrics) OnStatement(fn func(service, statement string)) { m.onStatement.Store(&fn) }
 
-// Database returns an observer of a service's statements.
 func (m *Metrics) Database(service, engine string) func(statement string, d time.Duration, err error) {
 	mine := m.statements.MustCurryWith(prometheus.Labels{"service": service, "engine": engine})
 	return func(statement string, d time.Duration, err error) {
@@ -111,8 +109,8 @@ func (m *Metrics) Database(service, engine string) func(statement string, d time
 	}
 }
 
-// Groups returns an observer of a service's SQLite commits. It takes the number of writes, the wait of the first
-// write, and the commit's duration (0 if nothing was committed).
+// Groups returns an observer of a service's SQLite commits: the number of writes, the wait of the first write, and the
+// commit's duration (0 if nothing was committed).
 func (m *Metrics) Groups(service string) func(steps int, wait, commit time.Duration) {
 	groups, waits, commits := m.groups.WithLabelValues(service), m.groupWaits.WithLabelValues(service), m.commits.WithLabelValues(service)
 	return func(steps int, wait, commit time.Duration) {
@@ -124,13 +122,11 @@ func (m *Metrics) Groups(service string) func(steps int, wait, commit time.Durat
 	}
 }
 
-// WillSweep sets a sweep's interval.
 func (m *Metrics) WillSweep(job string, every time.Duration, now time.Time) {
 	m.sweepEvery.WithLabelValues(job).Set(every.Seconds())
 	m.sweptAt.WithLabelValues(job).Set(seconds(now))
 }
 
-// Sweep observes a completed sweep round.
 func (m *Metrics) Sweep(job string, rows int, err error, now time.Time) {
 	m.swept.WithLabelValues(job).Add(float64(rows))
 	m.sweeps.WithLabelValues(job, outcome(err)).Inc()
@@ -157,7 +153,7 @@ func (m *Metrics) Counter(name, help string, labels ...string) *prometheus.Count
 	return c
 }
 
-// Histogram registers a histogram in seconds, from memory access to a long wait.
+// Histogram's buckets are in seconds, from memory access to a long wait.
 func (m *Metrics) Histogram(name, help string, labels ...string) *prometheus.HistogramVec {
 	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: requestBuckets}, labels)
 	m.Registry.MustRegister(h)
@@ -197,7 +193,6 @@ func (a *asked) Collect(ch chan<- prometheus.Metric) {
 	})
 }
 
-// Handler serves the metrics to Prometheus.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{Registry: m.Registry})
 }

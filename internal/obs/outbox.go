@@ -44,7 +44,7 @@ func (m *Metrics) Outbox(service string) *Outbox {
 	return &Outbox{&m.outboxes, service}
 }
 
-// Pass observes a published batch with its oldest event's age, or a failure.
+// Pass observes a published batch and the age of its oldest event, or a failure.
 func (o *Outbox) Pass(published int, late time.Duration, err error) {
 	if err != nil {
 		o.all.failures.WithLabelValues(o.service).Inc()
@@ -54,10 +54,9 @@ func (o *Outbox) Pass(published int, late time.Duration, err error) {
 	o.all.delay.WithLabelValues(o.service).Observe(late.Seconds())
 }
 
-// Dead observes the dead events.
 func (o *Outbox) Dead(n int) { o.all.dead.WithLabelValues(o.service).Set(float64(n)) }
 
-// Backlog observes the waiting events and the oldest event's age.
+// Backlog observes the number of waiting events and the age of the oldest.
 func (o *Outbox) Backlog(n int, age time.Duration) {
 	o.all.backlog.WithLabelValues(o.service).Set(float64(n))
 	o.all.oldest.WithLabelValues(o.service).Set(max(age, 0).Seconds())

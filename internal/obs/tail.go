@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of a Tail.
 const (
 	TailLines   = 1000
 	TailBytes   = 1 << 20
@@ -35,7 +34,7 @@ type Tail struct {
 // NewTail returns a Tail that writes to to.
 func NewTail(to io.Writer) *Tail { return &Tail{to: to} }
 
-// Write writes one line, as package slog's handlers do.
+// Write expects one line, as package slog's handlers write.
 func (t *Tail) Write(line []byte) (int, error) {
 	n, err := t.to.Write(line) // without the lock: the output may be slow
 	if t.Skip != nil && t.Skip(line) {

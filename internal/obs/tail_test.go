@@ -20,10 +20,9 @@ import (
 // hidden is a secret that logs redact.
 type hidden string
 
-// LogValue implements slog.LogValuer.
 func (hidden) LogValue() slog.Value { return slog.StringValue("[secret]") }
 
-// TestTail: the lines in memory are those of the log, in both formats, whatever they contain.
+// TestTail checks that the lines in memory equal the log in both formats, for any content.
 func TestTail(t *testing.T) {
 	t.Parallel()
 	const hostile = "<script>a=\"b\"\x1b[31m\n\u202e level=ERROR service=other"
@@ -54,7 +53,7 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// TestTailIsBounded: the newest lines stay, within the limits of lines and bytes. Very long lines are cut.
+// TestTailIsBounded checks that the newest lines stay within the limits and that long lines are cut.
 func TestTailIsBounded(t *testing.T) {
 	t.Parallel()
 	for name, length := range map[string]int{"short": 10, "long": 3000, "longer than what is kept": 100_000} {
@@ -85,7 +84,7 @@ func TestTailIsBounded(t *testing.T) {
 	}
 }
 
-// TestTailWithoutDisk: a log that cannot be written is still in memory.
+// TestTailWithoutDisk checks that lines stay in memory if the output fails.
 func TestTailWithoutDisk(t *testing.T) {
 	t.Parallel()
 	tail := obs.NewTail(failing{})
@@ -101,7 +100,6 @@ type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 
-// TestTailAtOnce: many goroutines write and read.
 func TestTailAtOnce(t *testing.T) {
 	t.Parallel()
 	tail := obs.NewTail(io.Discard)

@@ -27,7 +27,6 @@ type Traffic struct {
 	buckets  [15]int64
 }
 
-// Traffic returns the requests since the start.
 func (m *Metrics) Traffic() (t Traffic) {
 	t.Errors = m.traffic.errors.Load()
 	for i := range t.buckets {
@@ -37,7 +36,6 @@ func (m *Metrics) Traffic() (t Traffic) {
 	return t
 }
 
-// Since returns the requests after an earlier state.
 func (t Traffic) Since(before Traffic) Traffic {
 	t.Requests -= before.Requests
 	t.Errors -= before.Errors

@@ -25,7 +25,7 @@ func Path(data, name string) string { return service.Absolute(filepath.Join(data
 // MinLength is recommended for chosen secrets.
 const MinLength = 32
 
-// Server settings that can be generated.
+// These server settings can be generated.
 const (
 	Master = "server.master_secret"
 	Admin  = "server.admin_token"
@@ -41,7 +41,7 @@ type Secret struct {
 // Absent selects how to handle missing secrets.
 type Absent int
 
-// Choices of Absent.
+// These are the values of Absent.
 const (
 	MustExist Absent = iota // the file must exist; other missing secrets are generated without saving
 	MakeUp                  // for this process
@@ -89,7 +89,7 @@ type loaded struct {
 	newFile bool
 }
 
-// Create creates the file or adds missing secrets.
+// load reads the secrets file. With Create, it creates the file or adds missing secrets.
 func load(data string, how Absent, settings []string) (all loaded, err error) {
 	path := filepath.Join(data, File)
 	values, err := Read(path)

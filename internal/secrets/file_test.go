@@ -26,7 +26,7 @@ func TestSecretsAreMadeOnce(t *testing.T) {
 	if entries, err := os.ReadDir(data); err != nil || len(entries) != 0 {
 		t.Errorf("the folder holds %v, %v", entries, err)
 	}
-	// Servers that start at once use the same secrets.
+	// Servers that start concurrently use the same secrets.
 	made := make([]loaded, 8)
 	var wg sync.WaitGroup
 	for i := range made {
@@ -55,7 +55,7 @@ func TestSecretsAreMadeOnce(t *testing.T) {
 	}
 }
 
-// A command that needs the secrets names the files that an interrupted start has left.
+// TestLeftSecrets checks that the error names files from interrupted starts.
 func TestLeftSecrets(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -72,7 +72,7 @@ func TestLeftSecrets(t *testing.T) {
 	if _, err := load(data, MustExist, ownSecrets); err == nil || !strings.Contains(err.Error(), left) || strings.Contains(err.Error(), "mv ") {
 		t.Errorf("%v", err)
 	}
-	// The first start may have been killed before there was any data, so a start goes on.
+	// A start still succeeds, because the first start may have been killed before any data was written.
 	if s, err := load(data, Create, ownSecrets); err != nil || !s.newFile {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -95,14 +95,14 @@ func TestSecretsOfAnOlderRelease(t *testing.T) {
 	if again, err := load(data, MustExist, ownSecrets); err != nil || !maps.Equal(again.values, s.values) || len(again.made) > 0 {
 		t.Errorf("not kept: %+v, %v", again, err)
 	}
-	// Secrets of another release or service are kept.
+	// Secrets of other releases and services are kept.
 	if more, err := load(data, Create, []string{"toy.secret"}); err != nil || more.values[Admin] != s.values[Admin] || more.values["toy.secret"] == "" {
 		t.Errorf("%+v, %v", more, err)
 	}
 }
 
-// TestUnusableSecrets checks that a secrets file that is readable by others, invalid or
-// empty is an error in every mode and is not changed.
+// TestUnusableSecrets checks that a readable-by-others, invalid or empty file is an error in every mode and is not
+// changed.
 func TestUnusableSecrets(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -56,7 +56,6 @@ type guarded struct {
 	verification
 }
 
-// Add adds an open service.
 func (g *Guard) Add(s *service.Running, bound []Bound) {
 	g.services = append(g.services, &guarded{Running: s, bound: bound})
 }
@@ -81,7 +80,7 @@ func (g *Guard) find(name string) *guarded {
 // Likeness is the result of comparing a secret with a stored hash.
 type Likeness int
 
-// Results of a comparison.
+// These are the results of a comparison.
 const (
 	Unrecorded Likeness = iota
 	Same
@@ -148,7 +147,6 @@ type Comparison struct {
 // ErrNoTable means that the hash table is missing.
 var ErrNoTable = errcode.New(errcode.Unavailable, "the table for the secrets' hashes is missing: run holdfast migrate")
 
-// Compare compares a service's secrets with its databases' hashes.
 func (g *Guard) Compare(ctx context.Context, name string) (all []Comparison, err error) {
 	if s := g.find(name); s != nil {
 		return s.compare(ctx, &g.hasher, patience)
@@ -156,7 +154,7 @@ func (g *Guard) Compare(ctx context.Context, name string) (all []Comparison, err
 	return nil, nil
 }
 
-// patience is per database.
+// compare applies patience to each database.
 func (s *guarded) compare(ctx context.Context, h *hasher, patience time.Duration) (all []Comparison, err error) {
 	if len(s.bound) == 0 {
 		return nil, nil
@@ -211,14 +209,13 @@ type DifferentError struct{ Lines []string }
 
 func (e *DifferentError) Error() string { return strings.Join(e.Lines, "\n") }
 
-// Timeouts for hashes on a database server.
 const (
 	startPatience = 2 * time.Second
 	patience      = 10 * time.Second
 )
 
-// If any secret differs, verify returns a *DifferentError and records nothing: all secrets share a source, so the
-// others may be wrong, too. It skips services that are verified or whose server is down.
+// verify returns a *DifferentError and records nothing if any secret differs: all secrets share a source, so the others
+// may be wrong, too. It skips services that are verified or whose server is down.
 func (g *Guard) verify(ctx context.Context, patience time.Duration) error {
 	for {
 		all, err := g.compareAll(ctx, patience)
@@ -389,7 +386,6 @@ func (g *Guard) record(ctx context.Context, patience time.Duration, all []Compar
 	return false, nil
 }
 
-// Start verifies the secrets before the server serves.
 func (g *Guard) Start(ctx context.Context) error {
 	err := g.verify(ctx, startPatience)
 	if _, wrong := errors.AsType[*DifferentError](err); wrong && g.NewFile && !g.recorded {

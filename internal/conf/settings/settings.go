@@ -22,7 +22,6 @@ func DefaultDatabase() Database {
 	return Database{PoolMaxSize: 10, PoolConnectionTimeout: 3 * time.Second, StatementTimeout: 30 * time.Second}
 }
 
-// Check validates the settings.
 func (d *Database) Check() (problems conf.Problems) {
 	if d.PoolMaxSize < 1 {
 		problems.Addf("database_pool_max_size", "must be at least 1")
@@ -47,7 +46,6 @@ func DefaultSweep() Sweep {
 	return Sweep{SweepEvery: 5 * time.Minute, SweepAfter: 24 * time.Hour, SweepLimit: 500}
 }
 
-// Check validates the settings.
 func (s *Sweep) Check() (problems conf.Problems) {
 	notNegative(&problems, "sweep_interval", s.SweepEvery)
 	notNegative(&problems, "sweep_after", s.SweepAfter)

@@ -19,7 +19,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Traces sends a span for each request to a collector.
+// Traces sends spans to a collector.
 type Traces struct {
 	provider *sdktrace.TracerProvider
 }

@@ -13,8 +13,7 @@ import (
 	"holdfast/internal/obs/tracing"
 )
 
-// TestTraces: a span reaches the collector with the trace ID of its caller and without
-// the path.
+// TestTraces checks that a span has the caller's trace ID and no path.
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	received := make(chan []byte, 1)
@@ -44,8 +43,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// TestTracesByEnvironment: the endpoint of the environment is used if the configuration
-// has none. The test sets a variable of the process, so it is not parallel.
+// TestTracesByEnvironment is not parallel, because it sets an environment variable.
 func TestTracesByEnvironment(t *testing.T) {
 	received := make(chan string, 1)
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { received <- r.URL.Path }))
