@@ -32,17 +32,19 @@ func TestConsoleShowsCopy(t *testing.T) {
 		if err := db.Close(t.Context(), s.Name, readonly.ByCopy("1"), lease, s.Tables); err != nil {
 			t.Fatal(err)
 		}
+		fix := "holdfast copy extstorage --reopen"
 		if lease > 0 {
+			fix = "wait until the copy ends"
 			shows("", " UTC if it is not prolonged")
-			shows("read-only", "wait until the copy ends")
+			shows("read-only", fix)
 		} else {
 			shows("")
-			shows("read-only", "set the database_url printed by holdfast copy", "holdfast copy extstorage --reopen")
+			shows("read-only", "set the database_url printed by holdfast copy", fix)
 		}
 		if page := shows("read-only"); strings.Contains(page, "Stop writes: service extstorage") || strings.Contains(page, "Accept writes: service extstorage") {
 			t.Errorf("an operator may end read-only of a copy in\n%s", page)
 		}
-		o.want("ending it", http.StatusConflict, "only that can change it", http.MethodPost, "/console/read-only?do=off", o.form("/console/", "service", s.Name))
+		o.want("ending it", http.StatusConflict, fix, http.MethodPost, "/console/read-only?do=off", o.form("/console/", "service", s.Name))
 	}
 	if err := db.Reopen(t.Context(), s.Name, s.Tables); err != nil {
 		t.Fatal(err)

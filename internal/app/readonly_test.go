@@ -135,7 +135,7 @@ func TestReadOnly(t *testing.T) {
 				if status, body := ask(http.MethodPost, "/read-only/extstorage/off"); status != http.StatusConflict {
 					t.Errorf("the admin listener on the setting: %d %s", status, body)
 				}
-				withSetting(1, "only that can change it", "off", "extstorage")
+				withSetting(1, "remove server.read_only from the configuration", "off", "extstorage")
 				refused("the setting", true)
 			})
 			serveOnce(t, data, url, "false", func(ask func(method, path string) (int, string)) {
@@ -154,7 +154,7 @@ func TestReadOnly(t *testing.T) {
 			})
 			serveOnce(t, data, url, "true", func(func(method, path string) (int, string)) {
 				refused("the setting alone", true)
-				command(1, "only that can change it", "off", "extstorage")
+				command(1, "remove server.read_only from the configuration", "off", "extstorage")
 			})
 			serveOnce(t, data, url, "false", func(func(method, path string) (int, string)) { refused("without the setting", false) })
 		})

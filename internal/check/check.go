@@ -346,7 +346,7 @@ func (c *check) writable(ctx context.Context, s *service.Running) []service.Find
 	if err != nil || holder == "" || !until.IsZero() {
 		return nil // an unreachable database is another finding, and a copy ends by itself
 	}
-	return []service.Finding{{State: service.Warning, What: what, Says: "read-only, by " + holder, Fix: readonly.End(s.Name, holder)}}
+	return []service.Finding{{State: service.Warning, What: what, Says: "read-only, by " + readonly.Name(holder), Fix: readonly.End(s.Name, holder)}}
 }
 
 // bound returns lost if data was written with a secret that no longer exists.

@@ -262,7 +262,7 @@ func (c *Copy) holder() string { return readonly.ByCopy(c.state.ID) }
 func (c *Copy) writable(ctx context.Context) error {
 	holder, until, err := c.source.ReadOnly(ctx, c.Service)
 	if err == nil && holder != "" && until.IsZero() {
-		err = errcode.Newf(errcode.Conflict, "%s: %s is read-only, by %s: %s", c.Service, c.Source.Where, holder, readonly.End(c.Service, holder))
+		err = errcode.Newf(errcode.Conflict, "%s: %s is read-only, by %s: %s", c.Service, c.Source.Where, readonly.Name(holder), readonly.End(c.Service, holder))
 	}
 	return err
 }

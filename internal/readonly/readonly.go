@@ -23,15 +23,20 @@ const (
 // ByCopy returns a copy's holder.
 func ByCopy(id string) string { return byCopy + id }
 
-// IsByCopy reports whether a holder is a copy.
-func IsByCopy(holder string) bool { return strings.HasPrefix(holder, byCopy) }
+// Name returns a holder as operators know it.
+func Name(holder string) string {
+	if strings.HasPrefix(holder, byCopy) {
+		return "holdfast copy"
+	}
+	return holder
+}
 
 // End explains how to end a service's permanent read-only state.
 func End(service, holder string) string {
 	switch {
 	case holder == BySetting:
 		return "remove server.read_only from the configuration and reload the server"
-	case IsByCopy(holder):
+	case strings.HasPrefix(holder, byCopy):
 		return "set the database_url printed by holdfast copy, or continue with this database: holdfast copy " + service + " --reopen"
 	default:
 		return "run holdfast read-only off " + service + ", or end it on the console page Read-only"
@@ -81,7 +86,7 @@ func (w *Switch) Settle(ctx context.Context) (failed map[string]error) {
 		case err != nil:
 			failed[s.Name] = err
 		case holder != "" && holder != done.warned:
-			attrs := []any{"service", s.Name, "by", holder}
+			attrs := []any{"service", s.Name, "by", Name(holder)}
 			if until.IsZero() {
 				attrs = append(attrs, "fix", End(s.Name, holder))
 			}
@@ -111,7 +116,7 @@ func (w *Switch) Set(ctx context.Context, name string, to bool) error {
 		return errcode.New(errcode.NotFound, "no such service, or it cannot be read-only: see holdfast read-only list")
 	}
 	s, db := w.Services[i], w.Services[i].Rows()
-	holder, _, err := db.ReadOnly(ctx, name)
+	holder, until, err := db.ReadOnly(ctx, name)
 	if w.Setting.Load() { // even if not yet applied
 		holder = BySetting
 	}
@@ -119,7 +124,11 @@ func (w *Switch) Set(ctx context.Context, name string, to bool) error {
 	case err != nil:
 		return err
 	case holder != "" && holder != ByOperator:
-		return errcode.Newf(errcode.Conflict, "%s is read-only by %s: only that can change it (holdfast copy %s --reopen ends read-only by a copy)", name, holder, name)
+		fix := End(name, holder)
+		if !until.IsZero() {
+			fix = "wait until the copy ends"
+		}
+		return errcode.Newf(errcode.Conflict, "%s is read-only, by %s: %s", name, Name(holder), fix)
 	case to:
 		return db.Close(ctx, name, ByOperator, 0, s.Tables)
 	}

@@ -159,9 +159,7 @@ func setReadOnly(w *readonly.Switch, to bool) func(context.Context, readOnlyInpu
 }
 
 func readOnlyBy(holder string, until time.Time) string {
-	if readonly.IsByCopy(holder) {
-		holder = "holdfast copy"
-	}
+	holder = readonly.Name(holder)
 	if !until.IsZero() {
 		holder += ", until " + service.TimeCell(until).Text + " if it is not prolonged"
 	}
