@@ -65,7 +65,10 @@ func TestAdmin(t *testing.T) {
 		{"paths of operations", "/nothing", "localhost", token, 404, "/buckets/accounts, /buckets/keys, "},
 		{"an unknown path below one of a service", "/ext/installs/x/y/z", "localhost", token, 404, "not-found"},
 		{"an unknown profile", "/debug/pprof/nothing", "localhost", token, 404, `"message":"Unknown profile"`},
-		{"a method", "POST /livez", "localhost", token, 404, "NOT_FOUND"},
+		{"a method", "POST /livez", "localhost", token, 405, "this path supports GET, HEAD"},
+		{"a method of a closed path", "DELETE /version", "localhost", token, 405, "this path supports GET, HEAD"},
+		{"a method of a profile", "POST /debug/pprof/heap", "localhost", token, 405, "this path supports GET, HEAD"},
+		{"a method without a token", "POST /metrics", "localhost", "", 401, "UNAUTHENTICATED"},
 		{"a method of a service", "POST /ext/installs", "localhost", token, 405, "method-not-allowed"},
 	} {
 		method, path, given := strings.Cut(tc.path, " ")

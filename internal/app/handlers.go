@@ -166,7 +166,15 @@ func (a *App) adminHandler(draining *atomic.Bool) http.Handler {
 	open.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	open.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { a.readyz(w, r, draining.Load()) })
 	open.Handle("GET /metrics", a.charged(metricsMemory, a.metrics.Handler().ServeHTTP))
-	open.Handle("/", a.withToken(a.closed()))
+	closed := a.closed()
+	open.Handle("/", a.withToken(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if readsOnly(r, open, closed) {
+			w.Header().Set("Allow", "GET, HEAD")
+			sendError(w, http.StatusMethodNotAllowed, "this path supports GET, HEAD")
+			return
+		}
+		closed.ServeHTTP(w, r)
+	})))
 	return adminHandler{pages: a.consoleHandler(), open: open, Handler: withJSONErrors(a.checkHost(open))}
 }
 
@@ -204,7 +212,21 @@ func (adminHandler) ServeMalformed(w http.ResponseWriter, _ *http.Request, statu
 	sendError(w, status, "the request is malformed")
 }
 
-func (a *App) closed() http.Handler {
+// readsOnly reports whether a request with another method has a path that supports only GET. A ServeMux with a handler
+// for all paths does not answer 405 itself.
+func readsOnly(r *http.Request, muxes ...*http.ServeMux) bool {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return false
+	}
+	get := r.WithContext(r.Context())
+	get.Method = http.MethodGet
+	return slices.ContainsFunc(muxes, func(m *http.ServeMux) bool {
+		_, pattern := m.Handler(get)
+		return strings.HasPrefix(pattern, "GET ")
+	})
+}
+
+func (a *App) closed() *http.ServeMux {
 	mux, charged := http.NewServeMux(), a.charged
 	mux.Handle("GET /version", charged(0, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -36,7 +36,7 @@ func (s *Guest) keyOperations() []operate.Operation {
 		operate.NewChange(operate.About{
 			Path: "keys/revoke-all", Doc: "Void all tokens at once, e.g. after a restore", Title: "Revoke all keys",
 			Text: "All tokens are void at once, e.g. after a leak.", Button: "Revoke all keys", Danger: true, Confirm: "revoke all",
-		}, s.onKeys((*handoffs.Keys).RevokeAll)),
+		}, s.revokeKeys),
 		operate.NewDownload(operate.About{
 			Path: "keys/export", Doc: "Print the keys with their secrets, for sites that verify tokens offline", Button: "Export the keys with their secrets",
 			Media: operate.Lines, Secret: true,
@@ -102,6 +102,17 @@ func (s *Guest) listKeys(ctx context.Context, _ operate.None) (all []keyOutput, 
 		all = append(all, outputOf(k))
 	}
 	return all, err
+}
+
+type revokedKeys keyOutput
+
+func (k revokedKeys) Notice() string {
+	return fmt.Sprintf("all keys are revoked; the new key %s is active", k.ID)
+}
+
+func (s *Guest) revokeKeys(ctx context.Context, in operate.None) (revokedKeys, error) {
+	key, err := s.onKeys((*handoffs.Keys).RevokeAll)(ctx, in)
+	return revokedKeys(key), err
 }
 
 func (s *Guest) onKey(do func(*handoffs.Keys, context.Context, string) (handoffs.Key, error)) func(context.Context, keyInput) (keyOutput, error) {
