@@ -12,8 +12,8 @@ import (
 	"holdfast/internal/listen"
 )
 
-// TestAddressesAnnounced checks that a server on all addresses announces each address that other machines can reach,
-// unless it has a public URL.
+// TestAddressesAnnounced checks that a server on all addresses announces each reachable address, unless it has a
+// public URL.
 func TestAddressesAnnounced(t *testing.T) {
 	t.Parallel()
 	own, err := net.InterfaceAddrs()

@@ -95,7 +95,7 @@ func wantJSONError(t *testing.T, name string, w *httptest.ResponseRecorder) {
 	t.Helper()
 	var body struct {
 		Error        struct{ Code, Message string }
-		Code, Detail string // set by operations
+		Code, Detail string
 	}
 	err, kind := json.Unmarshal(w.Body.Bytes(), &body), "application/json"
 	if body.Code != "" {
@@ -109,7 +109,6 @@ func wantJSONError(t *testing.T, name string, w *httptest.ResponseRecorder) {
 	}
 }
 
-// TestUnknownPathOfInternalListener checks that the error lists the existing paths.
 func TestUnknownPathOfInternalListener(t *testing.T) {
 	t.Parallel()
 	for environ, want := range map[string]string{

@@ -51,7 +51,6 @@ func TestInputsHaveChoices(t *testing.T) {
 	}
 }
 
-// listsOf returns the shortest list for each thing that rows name.
 func listsOf(all []operate.Operation) map[string]*operate.Operation {
 	lists := map[string]*operate.Operation{}
 	for i := range all {
@@ -68,7 +67,6 @@ func listsOf(all []operate.Operation) map[string]*operate.Operation {
 	return lists
 }
 
-// walkInputs returns the number of inputs with choices.
 func walkInputs(t *testing.T, service string, all []operate.Operation, used map[string]bool) (n int) {
 	t.Helper()
 	lists := listsOf(all)

@@ -117,8 +117,7 @@ func TestColocation(t *testing.T) {
 
 const loneTenant = "5a1e0f6c-93d7-4c2b-8f64-0b7d21c9e3a8"
 
-// isolate gives an extension storage tenant its own shard, with the statement in the guide, and checks that no shard
-// of another service changes.
+// isolate gives an extension storage tenant its own shard, with the statement in the guide.
 func isolate(t *testing.T, url string) {
 	t.Helper()
 	guide, err := os.ReadFile("../../docs/extension-storage-operate.md")
@@ -178,7 +177,7 @@ func former(t testing.TB, migrations opened.Migrations) opened.Migrations {
 
 type writer struct {
 	service string
-	call    string // the message to a worker for a write
+	call    string
 	write   func(ctx context.Context, n int) error
 	count   func() (int64, error)
 	written atomic.Int64
@@ -298,7 +297,6 @@ func wantDelegated(t *testing.T, watch *testdb.CitusWatch, all []*writer) {
 	}
 }
 
-// checkTables returns each service's check findings about tables.
 func checkTables(t *testing.T, url string) (all map[string]service.Finding) {
 	t.Helper()
 	var env []string
@@ -306,7 +304,7 @@ func checkTables(t *testing.T, url string) (all map[string]service.Finding) {
 		env = append(env, databaseEnv(t, s.Name, url)...)
 	}
 	const tries = 10
-	for try, late := 1, true; late; try++ { // check gives up on a slow database
+	for try, late := 1, true; late; try++ {
 		cfg, _, err := app.Load(app.Services(), "", env)
 		if err != nil {
 			t.Fatal(err)
@@ -330,7 +328,7 @@ func checkTables(t *testing.T, url string) (all map[string]service.Finding) {
 	return all
 }
 
-// wantTables checks findings. Those of the services in warned are warnings with a statement.
+// wantTables checks findings. Findings for the services in warned are warnings with a statement.
 func wantTables(t *testing.T, found map[string]service.Finding, want map[string]string, warned ...string) {
 	t.Helper()
 	for name, says := range want {
@@ -378,8 +376,8 @@ func wantSeparate(t *testing.T, db *pgdb.DB) {
 	}
 }
 
-// TestSeparate checks that migrate does not move shards if services share a colocation group, and that the statement
-// printed by check separates them during writes, without moving shards either.
+// TestSeparate checks that migrate does not move shards if services share a colocation group. The statement printed by
+// check separates them during writes, without moving shards either.
 func TestSeparate(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)

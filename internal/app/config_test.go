@@ -25,7 +25,6 @@ func section[C service.Config](t *testing.T, cfg *Config) C {
 	panic("no service has such a section")
 }
 
-// TestReferenceServersNames checks environment variables of Mozilla's server.
 func TestReferenceServersNames(t *testing.T) {
 	t.Parallel()
 	cfg, report, err := Load(Services(), "", []string{
@@ -180,7 +179,6 @@ func TestInternalListen(t *testing.T) {
 	}
 }
 
-// TestDomainDecides checks that the listen address and the public URL derive from the domain unless set.
 func TestDomainDecides(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

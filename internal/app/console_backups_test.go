@@ -59,8 +59,7 @@ func TestConsoleBackups(t *testing.T) {
 	b.shows(address+"/replica", "Restore points")
 }
 
-// TestConsoleOffersWhatIsSet checks that no button fails because of missing configuration. The page says how to add
-// it.
+// TestConsoleOffersWhatIsSet checks that no button fails because of missing configuration.
 func TestConsoleOffersWhatIsSet(t *testing.T) {
 	t.Parallel()
 	b, _, _ := serveConsole(t)

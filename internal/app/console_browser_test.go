@@ -32,13 +32,13 @@ func TestMain(m *testing.M) {
 	suite.Main(m, "1")
 }
 
-// browser is an operator's browser without JavaScript. It checks each page.
+// browser is an operator's browser without JavaScript.
 type browser struct {
 	t      *testing.T
 	base   string
 	client *http.Client
-	viewer *browser        // read-only operator; nil for the viewer itself
-	linked map[string]bool // paths that links or forms led to
+	viewer *browser // read-only operator; nil for the viewer itself
+	linked map[string]bool
 
 	at   string
 	page *element
@@ -47,7 +47,6 @@ type browser struct {
 	kind, policy string
 }
 
-// element is an HTML element, or a text with the name "".
 type element struct {
 	name     string
 	attrs    map[string]string
@@ -70,7 +69,7 @@ func (e *element) String() string {
 	var b strings.Builder
 	var walk func(*element)
 	walk = func(e *element) {
-		if e.name == "datalist" { // suggestions, hidden until the operator types
+		if e.name == "datalist" {
 			return
 		}
 		if whole := e.attrs["title"]; e.name == "code" && whole != "" {
@@ -129,8 +128,7 @@ func signIn(t *testing.T, base, token string) *browser {
 	return b
 }
 
-// send sends a request and parses the page. On a busy machine a schema trial may time out, so it sends the request
-// again.
+// send repeats the request, because on a busy machine a schema trial may time out.
 func (b *browser) send(method, address string, form url.Values) (status int) {
 	b.t.Helper()
 	for range 20 {
@@ -178,7 +176,7 @@ func (b *browser) do(r *http.Request) (status int) {
 	return resp.StatusCode
 }
 
-// check checks a page's policy and that each field has a label. No text may have become an element or a script.
+// check checks that no text has become an element or a script.
 func (b *browser) check(policy string) {
 	b.t.Helper()
 	if !strings.HasPrefix(policy, "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self';") {
@@ -216,10 +214,9 @@ func (b *browser) check(policy string) {
 	}
 }
 
-// things are fields whose values are in lists.
 var things = []string{"account", "bucket", "to-bucket", "tenant", "install", "node", "tier", "key", "backup", "sweep", "service", "run"}
 
-// made are fields for new things and for values that no list contains, by form.
+// made are fields for new or unlisted things, by form.
 var made = map[string]string{
 	"/console/buckets/accounts?do=create account":          "it is new",
 	"/console/buckets/buckets?do=create bucket":            "it is new",
@@ -308,7 +305,6 @@ func (b *browser) follow(text string) {
 	b.t.Fatalf("%s: no link %q in\n%s", b.at, text, b.page)
 }
 
-// form returns the form with a button, with the button's action.
 func (b *browser) form(button string) *element {
 	for _, f := range b.page.all("form") {
 		for _, one := range f.all("button") {
@@ -323,7 +319,6 @@ func (b *browser) form(button string) *element {
 	return nil
 }
 
-// fill returns a form's submitted values, after changing some.
 func (b *browser) fill(f *element, values ...string) url.Values {
 	b.t.Helper()
 	sent := url.Values{}
@@ -427,7 +422,6 @@ func (b *browser) hides(texts ...string) {
 	}
 }
 
-// serveConsole starts a server with all services. text is its start message.
 func serveConsole(t *testing.T, settings ...string) (b *browser, text string, environ []string) {
 	t.Helper()
 	const viewer = "viewer-token-of-a-test-0123456789"

@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/auth/sigv4/sigv4test"
 )
 
-// put stores an object or creates a bucket.
 func put(t *testing.T, s sigv4test.Signer, address, body string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, address, strings.NewReader(body))
@@ -132,7 +131,7 @@ func (b *browser) consoleEmptyAccount() {
 	b.shows("Deleted account empty.")
 }
 
-// consoleUploads checks that previews show images and texts, but nothing that could be a script.
+// consoleUploads checks that previews show nothing that could be a script.
 func (b *browser) consoleUploads() {
 	objects := "buckets/objects?account=tester&bucket=photos"
 	b.open(objects)
@@ -269,7 +268,6 @@ func (b *browser) consoleQuotas() {
 	b.hides(token)
 }
 
-// chosen submits an action on chosen rows.
 func (b *browser) chosen(action string, keys []string, values ...string) int {
 	b.t.Helper()
 	sent := b.fill(b.form("Move or copy"), values...)

@@ -111,7 +111,7 @@ func TestConsoleEscapes(t *testing.T) {
 	if forms := b.page.all("form"); len(forms) < 5 {
 		t.Errorf("the page has %d forms", len(forms))
 	}
-	b.try(http.StatusBadRequest, hostile, hostile, "confirm", hostile) // shows the typed values again
+	b.try(http.StatusBadRequest, hostile, hostile, "confirm", hostile)
 	if status := b.send(http.MethodGet, s.URL+"/console/test/error", nil); status != http.StatusBadRequest {
 		t.Errorf("an error: %d", status)
 	}
@@ -129,8 +129,8 @@ func changesPage(of *changes.Log) service.Page {
 // sequence.
 const disguised = "photo\u202egpj.exe\n\a\x1b[31m\u2066\u0085end"
 
-// TestConsoleShowsDisguisedNames checks that blocks, errors and the change log escape characters that alter the text
-// around them, and that forms submit the original name.
+// TestConsoleShowsDisguisedNames checks that pages escape characters that alter the text around them, and that forms
+// submit the original name.
 func TestConsoleShowsDisguisedNames(t *testing.T) {
 	t.Parallel()
 	const token = "admin-token-of-a-test-0123456789"

@@ -131,7 +131,7 @@ func consoleGuests(b *browser, main string, accepts *atomic.Bool) {
 			b.t.Errorf("%s: %d, want %d", wrong, status, want)
 		}
 	}
-	b.awaitPublished() // otherwise the event may be refused again
+	b.awaitPublished()
 	accepts.Store(false)
 	newVisitor(b.t, main).wish(9, poison)
 	b.awaitDead(main, 1)

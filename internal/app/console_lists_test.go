@@ -61,8 +61,7 @@ func TestConsoleCountsAudit(t *testing.T) {
 	backlog("[1-9] events?")
 }
 
-// TestConsoleDownloads checks that only sessions get files. Files with secrets require the right to make changes, and
-// their downloads are logged.
+// TestConsoleDownloads checks that files require a session, and files with secrets the right to make changes.
 func TestConsoleDownloads(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t, "HOLDFAST_GUEST__ENABLED=true")

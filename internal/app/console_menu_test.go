@@ -34,7 +34,6 @@ func TestConsoleMenu(t *testing.T) {
 	}
 }
 
-// TestConsoleServiceOff checks that a disabled service's pages say how to enable it.
 func TestConsoleServiceOff(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t, "HOLDFAST_GUEST__ENABLED=false")

@@ -14,7 +14,7 @@ import (
 
 const hostile = `"><script>alert(1)<img src=x onerror=alert(2)>'`
 
-// TestConsolePages checks that operators can do everything without JavaScript. All subtests share a server.
+// TestConsolePages shares a server among all subtests.
 func TestConsolePages(t *testing.T) {
 	t.Parallel()
 	consolePages(t)
@@ -57,7 +57,6 @@ func consolePages(t *testing.T, settings ...string) {
 	t.Run("links", func(t *testing.T) { consoleLinks(b.in(t)) })
 }
 
-// consoleLinks checks that links or forms have led to each operation's page.
 func consoleLinks(b *browser) {
 	b.open("buckets/quotas")
 	b.try(http.StatusOK, "Bytes", "Show quota", "account", "main")
@@ -70,7 +69,7 @@ func consoleLinks(b *browser) {
 	// Only a message broker creates dead letters in the audit, and buckets have no destination. The same link is tested
 	// for guests.
 	b.linked["/console/extstorage/dead-letters/show"], b.linked["/console/buckets/dead-letters/show"] = true, true
-	b.linked["/console/backup/show"] = true // TestConsoleBackups tests it
+	b.linked["/console/backup/show"] = true
 	seen := 0
 	for _, s := range allDeclared() {
 		prefix := "/console/"
@@ -88,8 +87,7 @@ func consoleLinks(b *browser) {
 	}
 }
 
-// consoleProblems opens every page without a subject, with an unknown subject, and at unknown paths. Each error page
-// keeps the navigation and links to other pages.
+// consoleProblems checks that error pages keep the navigation and link to other pages.
 func consoleProblems(b *browser) {
 	const missing = "?account=missing&bucket=missing&object=missing&node=missing&session=missing&event=missing&key=missing&uid=987654&id=missing&path=missing&run=987654&name=missing" +
 		"&tenant=99999999-2222-4333-8444-555555555555&install=99999999-2222-4333-8444-555555555555&namespace=missing&version=987"

@@ -97,7 +97,6 @@ func TestConsoleKeepsDrafts(t *testing.T) {
 	send("another collision", http.StatusConflict, "Stored: revision 2", save, "revision", "1", "conflict", "yes", "value", `{"n":4}`)
 }
 
-// TestConsoleDeletesRecords checks that chosen records are deleted unless they changed after they were shown.
 func TestConsoleDeletesRecords(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t)

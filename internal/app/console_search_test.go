@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/operate"
 )
 
-// searches are queries and parts of the found links, by service.
 var searches = map[string][]struct{ query, link string }{
 	"tokenserver": {
 		{"Small", "accounts/show?account=" + smallAccount}, {"sma", "accounts/show?account=" + smallAccount},
@@ -34,7 +33,6 @@ const (
 	foundRecord  = "record?install=" + foundInstall + "&key=Booking+1&namespace=notes&tenant=" + foundTenant
 )
 
-// consoleSearch opens the pages of found things, and searches for an unknown name.
 func consoleSearch(b *browser) {
 	b.open("tokenserver/accounts/show?account=" + smallAccount)
 	b.submit("Set label", "label", "Smallest of all")

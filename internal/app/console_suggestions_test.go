@@ -56,7 +56,6 @@ func TestSuggestions(t *testing.T) {
 	}
 }
 
-// TestSearchForms checks that a search without results lists the supported queries with examples.
 func TestSearchForms(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t, "HOLDFAST_GUEST__ENABLED=true")

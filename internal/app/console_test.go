@@ -29,7 +29,7 @@ type operator struct {
 	h      http.Handler
 	cookie string
 	edit   func(*http.Request)
-	isFile bool // send forms as multipart
+	isFile bool
 }
 
 func (o *operator) do(method, path string, form url.Values) (status int, body string, header http.Header) {
@@ -201,8 +201,7 @@ func TestAdminInBrowser(t *testing.T) {
 	}
 }
 
-// TestMainInBrowser checks links on the status page, including the console's for a local browser. Browsers get a page
-// for unknown paths; other clients get the same response as from Mozilla's server.
+// TestMainInBrowser also checks that non-browsers get the same response for unknown paths as from Mozilla's server.
 func TestMainInBrowser(t *testing.T) {
 	t.Parallel()
 	a := openApp(t)
@@ -336,8 +335,7 @@ func TestConsoleBehindProxy(t *testing.T) {
 	o.want("the overview", http.StatusOK, "tokenserver", http.MethodGet, "/console/", nil)
 }
 
-// TestConsoleNetworks checks requests through a container's published port, which come from the bridge's address, even
-// if a trusted proxy is in that network.
+// TestConsoleNetworks checks requests through a container's published port, which come from the bridge's address.
 func TestConsoleNetworks(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t, "HOLDFAST_SERVER__CONSOLE_NETWORKS=172.17.0.1,fd00::/64", "HOLDFAST_SERVER__TRUSTED_PROXIES=172.16.0.0/12")
@@ -367,7 +365,6 @@ func TestConsoleNetworks(t *testing.T) {
 	o.want("another host", http.StatusMisdirectedRequest, "Unknown Host", http.MethodGet, "/console/", nil)
 }
 
-// TestConsoleLink checks that the link on a terminal signs in once, within an hour.
 func TestConsoleLink(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t)
@@ -411,8 +408,7 @@ func TestConsoleLink(t *testing.T) {
 	}
 }
 
-// TestConsoleUpdates checks that an open page gets only changed parts, without extending the session. After the
-// session ends, updates lead to the sign-in.
+// TestConsoleUpdates checks that an open page gets only changed parts, without extending the session.
 func TestConsoleUpdates(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t)
@@ -509,7 +505,7 @@ func TestConsoleServer(t *testing.T) {
 	if before := now.Traffic.Requests; a.metrics.Traffic().Requests != before {
 		t.Error("requests of the console count as traffic")
 	}
-	for i := range 4 { // a single request among idle minutes
+	for i := range 4 {
 		if i == 2 {
 			a.metrics.Request("test", "route", http.MethodGet, http.StatusOK, 40*time.Millisecond)
 		}
@@ -530,7 +526,6 @@ func TestConsoleServer(t *testing.T) {
 	}
 }
 
-// TestConsoleUpkeep checks the time of the latest backup, and late and failed sweeps.
 func TestConsoleUpkeep(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t)

@@ -29,7 +29,6 @@ func bucketsHarness(t testing.TB, url string) bucketstest.Harness {
 	return bucketstest.Harness{Store: s, Uploads: s, Collector: s, References: s, Counters: s, Accounts: s, Nodes: s, Leases: s, Damages: s, Scrubs: s}
 }
 
-// bucketsUser works in a bucket and knows which bodies are on the storage nodes.
 type bucketsUser struct {
 	t     *testing.T
 	h     bucketstest.Harness
@@ -39,8 +38,8 @@ type bucketsUser struct {
 	now   buckets.Moment
 
 	live   map[string]buckets.ObjectID
-	stored map[buckets.ObjectID]bool // bodies that rows referenced
-	freed  map[buckets.ObjectID]bool // bodies that garbage collection removed
+	stored map[buckets.ObjectID]bool
+	freed  map[buckets.ObjectID]bool
 }
 
 func newBucketsUser(t *testing.T, h bucketstest.Harness) *bucketsUser {
@@ -194,8 +193,8 @@ func (u *bucketsUser) check() {
 	}
 }
 
-// TestCopyBuckets interrupts and resumes a copy at each step, while clients use a bucket and its garbage is collected.
-// Bodies are not copied, so the target must reference exactly the remaining bodies.
+// TestCopyBuckets interrupts a copy at each step while a bucket is used. Bodies are not copied, so the target must
+// reference exactly the remaining bodies.
 func TestCopyBuckets(t *testing.T) {
 	t.Parallel()
 	for name, pair := range map[string]struct{ from, to func(testing.TB) string }{

@@ -21,8 +21,8 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestCopiesExclude checks that a second copy with the same source or target is refused during a copy. A killed copy
-// is resumed, and a copy that was suspended meanwhile stops writing.
+// TestCopiesExclude checks that concurrent copies with the same source or target are refused. A killed copy is
+// resumed, and a copy that was suspended meanwhile stops writing.
 func TestCopiesExclude(t *testing.T) {
 	t.Parallel()
 	for name, to := range map[string]func(testing.TB) string{
@@ -76,7 +76,6 @@ func TestCopiesExclude(t *testing.T) {
 	}
 }
 
-// blockedCopy returns a copy that waits before its first span.
 func blockedCopy(t *testing.T, from, to string) (c *copying.Copy, reached chan struct{}, goOn chan error) {
 	t.Helper()
 	users := sqliteURL(t)
@@ -166,7 +165,6 @@ func TestReopenEndsACopy(t *testing.T) {
 	wantEqual(t, c)
 }
 
-// TestCheckOfCopies checks that holdfast check reports a database that a server may not write, and the fix.
 func TestCheckOfCopies(t *testing.T) {
 	t.Parallel()
 	source, target := sqliteURL(t), sqliteURL(t)

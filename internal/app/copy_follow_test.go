@@ -25,7 +25,6 @@ type followed struct {
 	Began, At                                        time.Time
 }
 
-// follow lists the copies as a server on the database shows them, and their states for people.
 func follow(t *testing.T, name string, db *engine.Database) (rows []followed, states string) {
 	t.Helper()
 	declared := app.Services()
@@ -55,7 +54,6 @@ func follow(t *testing.T, name string, db *engine.Database) (rows []followed, st
 	return decoded.Copies, states
 }
 
-// awaitStep waits until a heartbeat wrote the copy's progress.
 func awaitStep(t *testing.T, name string, db *engine.Database) followed {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; {
@@ -72,7 +70,6 @@ func awaitStep(t *testing.T, name string, db *engine.Database) followed {
 	}
 }
 
-// wantFollowed checks a running copy in both databases.
 func wantFollowed(t *testing.T, c *copying.Copy, began time.Time) {
 	t.Helper()
 	for role, db := range map[string]*engine.Database{"source": c.Source, "target": c.Target} {
@@ -144,7 +141,6 @@ func TestFollowKilledCopies(t *testing.T) {
 	<-ended
 }
 
-// TestFollowImports checks that a server on an import's target shows the import.
 func TestFollowImports(t *testing.T) {
 	t.Parallel()
 	from := newOldServer(t, true)

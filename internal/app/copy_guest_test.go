@@ -122,16 +122,15 @@ func TestCopyGuestKeepsEverything(t *testing.T) {
 	}
 }
 
-// guestUser is a session that records its actions.
 type guestUser struct {
 	t       *testing.T
 	store   backend.Store
 	session guest.ID
 	n       int
-	wishes  map[string]string // notes by property
+	wishes  map[string]string
 	events  []string
 
-	last   func() (result string, replayed bool, err error) // repeats the last request
+	last   func() (result string, replayed bool, err error)
 	result string
 }
 
@@ -215,7 +214,7 @@ func (u *guestUser) check() {
 	}
 }
 
-// TestCopyGuest interrupts and resumes a copy at each step, while a guest uses the service.
+// TestCopyGuest interrupts a copy at each step, while a guest uses the service.
 func TestCopyGuest(t *testing.T) {
 	t.Parallel()
 	for name, pair := range map[string]struct{ from, to func(testing.TB) string }{
@@ -232,7 +231,7 @@ func TestCopyGuest(t *testing.T) {
 					if !errcode.Is(err, errcode.Unavailable) {
 						t.Error(err)
 					}
-					u.n-- // without effect
+					u.n--
 				}
 			}
 			use()

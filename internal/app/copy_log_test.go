@@ -51,7 +51,6 @@ func syncStore(t testing.TB, url string) ss.Store {
 	return syncpg.New(opened.Postgres(t, pgdb.Options{URL: url}, nil))
 }
 
-// syncCopy returns a copy of sync storage to SQLite, and the source with a record for user 1.
 func syncCopy(t *testing.T, from func(testing.TB) string) (*copying.Copy, ss.Store) {
 	t.Helper()
 	source := from(t)
@@ -160,7 +159,6 @@ func addRecords(t *testing.T, store ss.Store, from, n int) (isRefused bool) {
 	return isRefused
 }
 
-// addInPasses writes five records before each pass, until a write is refused.
 func addInPasses(t *testing.T, c *copying.Copy, store ss.Store) (isRefused *bool) {
 	t.Helper()
 	written := 0
@@ -200,7 +198,6 @@ func TestCopyFinishesWithin(t *testing.T) {
 	}
 }
 
-// TestCopySlowsWriters checks that some writes are refused if rows change faster than they are copied.
 func TestCopySlowsWriters(t *testing.T) {
 	t.Parallel()
 	for name, from := range withTriggers() {
@@ -252,7 +249,6 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// inLog returns the number of log entries in the source, and a named state.
 func inLog(t *testing.T, c *copying.Copy, name string) (n int64, state string) {
 	t.Helper()
 	if err := c.Source.Rows(c.Owners).View(t.Context(), func(v rows.View) (err error) {

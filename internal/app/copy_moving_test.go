@@ -29,7 +29,6 @@ import (
 	"holdfast/internal/testdb/spannertest"
 )
 
-// spannerURL returns the URL of a database that does not exist yet.
 func spannerURL(t testing.TB) string {
 	_, name := spannertest.Name(t)
 	return "spanner://" + name
@@ -95,7 +94,7 @@ func openMoving(t *testing.T, rt *rapid.T, name string, from, to func(testing.TB
 	m.copy.KeysOfPass, m.copy.CompactAfter = 3, 2 // so that passes compact the log and see parts of a write
 	closed := false
 	m.copy.BeforeStep = func(point string) error {
-		if closed { // writes are refused
+		if closed {
 			if m.crashIn--; m.crashIn == 0 {
 				closed = false
 				return errCrash
@@ -108,7 +107,7 @@ func openMoving(t *testing.T, rt *rapid.T, name string, from, to func(testing.TB
 		closed = point == "close" && err == nil
 		return err
 	}
-	rt.Cleanup(func() { // after a failed walk
+	rt.Cleanup(func() {
 		for m.ends != nil {
 			m.run(rt, errCrash)
 		}

@@ -15,7 +15,7 @@ import (
 )
 
 // TestCopyOwnersOnSpanner checks that accounts provide the owners that Spanner names by account and keys. The newest
-// user with the same keys owns the data. Data of a user without an account is reported.
+// user with the same keys owns the data.
 func TestCopyOwnersOnSpanner(t *testing.T) {
 	t.Parallel()
 	users := sqliteURL(t)

@@ -37,7 +37,6 @@ import (
 	tokentest "holdfast/internal/tokenserver/storetest"
 )
 
-// openOne creates and migrates a service's database.
 func openOne(t testing.TB, name, url string) *app.One {
 	t.Helper()
 	cfg, _, err := app.Load(app.Services(), "", databaseEnv(t, name, url))
@@ -205,7 +204,7 @@ func TestCopyKeepsEverything(t *testing.T) {
 
 var errCrash = errors.New("crash")
 
-// TestCopyContinues interrupts and resumes a copy at each step, with concurrent writes to the source.
+// TestCopyContinues interrupts a copy at each step, with concurrent writes to the source.
 func TestCopyContinues(t *testing.T) {
 	t.Parallel()
 	source, target := sqliteURL(t), testdb.PostgresDatabase(t)
@@ -314,7 +313,6 @@ func TestCopyToFirstStart(t *testing.T) {
 	}
 }
 
-// afterFirstStart starts a server on new databases, and returns their URLs by service.
 func afterFirstStart(t *testing.T, database func(testing.TB) string) (urls map[string]string) {
 	t.Helper()
 	urls = map[string]string{}
@@ -413,8 +411,7 @@ func TestHalfACopy(t *testing.T) {
 	})
 }
 
-// TestCopyUnderWrites copies during writes. After the source refuses them, writers continue on the target, which must
-// contain all acknowledged writes in order.
+// TestCopyUnderWrites checks that the target contains all acknowledged writes in order.
 func TestCopyUnderWrites(t *testing.T) {
 	t.Parallel()
 	for _, pair := range []struct {
@@ -486,7 +483,6 @@ func (w *copyWriter) run(ctx context.Context, s ext.Store, begun chan<- struct{}
 	}
 }
 
-// copyWriter writes a few keys of an install and records the acknowledged writes.
 type copyWriter struct {
 	owner   ext.Owner
 	written int

@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/conf/settings"
 )
 
-// TestNumbersInGuides checks the numbers of services and of a process's connections.
 func TestNumbersInGuides(t *testing.T) {
 	t.Parallel()
 	services, each := len(app.Services()), settings.DefaultDatabase().PoolMaxSize

@@ -79,7 +79,6 @@ func (s oldServer) bso(user, coll int64, id, sortindex, payload string, modified
 		user, coll, id, sortindex, payload, s.moment(modified), s.moment(expiry))
 }
 
-// put writes a record as Mozilla's server does.
 func (s oldServer) put(user, coll int64, id, payload string, stamp int64) string {
 	return s.touch(user, coll, stamp) + s.bso(user, coll, "'"+id+"'", "NULL", "'"+payload+"'", stamp, stamp+forever)
 }
@@ -102,7 +101,6 @@ const stamp0 = 1_700_000_000_000
 
 func account(n int) string { return fmt.Sprintf("%032x@api.accounts.firefox.com", n) }
 
-// fill writes valid and invalid rows.
 func (s oldServer) fill(t testing.TB) {
 	t.Helper()
 	var b strings.Builder
@@ -124,7 +122,7 @@ func (s oldServer) fill(t testing.TB) {
 	b.WriteString(s.touch(11, 0, stamp0+70) + s.touch(11, 7, stamp0+20) + s.touch(11, 101, stamp0+36) + s.touch(11, 102, stamp0) + s.touch(11, 8, stamp0+10) + s.touch(12, 7, stamp0) + s.touch(-5, 7, stamp0) + s.touch(40, 99, stamp0))
 	b.WriteString(s.bso(11, 7, "'menu'", "150", "'{\"a\":1}'", stamp0+10, stamp0+10+forever))
 	b.WriteString(s.bso(11, 7, "'{guid} ~'", "-999999999", "''", stamp0+20, stamp0+20+999_999_999_000))
-	b.WriteString(s.bso(11, 101, "'x'", "NULL", "'çé'", stamp0+36, stamp0-5000)) // expired
+	b.WriteString(s.bso(11, 101, "'x'", "NULL", "'çé'", stamp0+36, stamp0-5000))
 	b.WriteString(s.bso(11, 7, "'bad id\t'", "1", "'1'", stamp0, stamp0+forever))
 	b.WriteString(s.bso(11, 7, "''", "1", "'1'", stamp0, stamp0+forever))
 	b.WriteString(s.bso(11, 7, "'a'", "1", "'1'", 300_000_000_000_000, stamp0+forever))
@@ -149,7 +147,6 @@ func (s oldServer) fill(t testing.TB) {
 	s.run(t, b.String())
 }
 
-// wantProblems are the reported rows, sorted by text.
 func (s oldServer) wantProblems() []string {
 	all := []string{
 		"import: records above max_record_payload_bytes, which browsers can read but not write: user 11, bookmarks, \"big\", 3000000 bytes",
@@ -217,7 +214,7 @@ func (s oldServer) wantRows() []string {
 	})
 }
 
-// newImport returns an import into new tables of both services. The other server is considered stopped.
+// newImport considers the other server stopped.
 func newImport(t testing.TB, from oldServer, storage, accounts string) *importing.Import {
 	t.Helper()
 	cfg, _, err := app.Load(app.Services(), "", []string{"HOLDFAST_SYNCSTORAGE__DATABASE_URL=" + storage, "HOLDFAST_TOKENSERVER__DATABASE_URL=" + accounts})
@@ -242,7 +239,6 @@ func newImport(t testing.TB, from oldServer, storage, accounts string) *importin
 	return &importing.Import{Parts: parts, Report: func(line string) { t.Log(line) }, Stopped: func(context.Context, int, func(context.Context) error) error { return nil }}
 }
 
-// dump returns all rows of the targets, a line each, with truncated payloads.
 func dump(t testing.TB, m *importing.Import) (lines []string) {
 	t.Helper()
 	for _, p := range m.Parts {
@@ -345,7 +341,6 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// wantLast checks the targets' last assigned numbers.
 func wantLast(t testing.TB, m *importing.Import, want map[string]int64) {
 	t.Helper()
 	for _, p := range m.Parts {
@@ -374,8 +369,8 @@ func (s oldServer) many(user int64, n int) string {
 	return b.String()
 }
 
-// TestImportContinues interrupts and resumes an import at each step. The target receives all concurrent writes,
-// deletions and purges, although the old server has no change log.
+// TestImportContinues interrupts an import at each step. The target receives all concurrent writes, deletions and
+// purges, although the old server has no change log.
 func TestImportContinues(t *testing.T) {
 	t.Parallel()
 	for _, mysql := range []bool{true, false} {
@@ -395,9 +390,9 @@ func TestImportContinues(t *testing.T) {
 				switch user, id := int64(steps%5+1), fmt.Sprint("new", steps); steps % 4 {
 				case 0:
 					from.run(t, from.put(user, 7, id, "new", stamp)+fmt.Sprintf("UPDATE users SET generation = %d;", steps))
-				case 1: // delete a record
+				case 1:
 					from.run(t, from.touch(user, 4, stamp)+fmt.Sprintf("DELETE FROM %s WHERE %s = %d AND payload = 'p';", from.records(), from.user(), user))
-				case 2: // delete a user
+				case 2:
 					from.run(t, fmt.Sprintf("DELETE FROM %s WHERE %s = %d; DELETE FROM user_collections WHERE %s = %[3]d;", from.records(), from.user(), user, from.user())+
 						fmt.Sprintf("INSERT INTO users (service, email, generation, client_state, created_at, nodeid) VALUES (1, '%s', 1, '', %d, 1);", account(steps), stamp))
 				case 3: // purging expired records does not change the time
@@ -452,8 +447,7 @@ func TestImportProgress(t *testing.T) {
 	wantImported(t, m)
 }
 
-// crashEverywhere runs an import until it completes. Each run crashes a point later, and write is called after the
-// first crashes.
+// crashEverywhere runs an import that crashes a point later each time, until it completes.
 func crashEverywhere(t *testing.T, m *importing.Import, write func(steps int)) (steps int) {
 	t.Helper()
 	for ; ; steps++ {
@@ -490,7 +484,7 @@ func TestImportUnderWrites(t *testing.T) {
 		from.run(t, from.put(int64(writes%3+1), 7, fmt.Sprint("w", writes), fmt.Sprint(writes), stamp0+10_000+int64(writes)*10))
 	}
 	m.BeforeStep = func(point string) error {
-		if late && (point == "verify" || writes < 30) { // only passes with fewer changes avoid a repetition
+		if late && (point == "verify" || writes < 30) { // a pass that finds more changes would be repeated
 			write()
 		}
 		return nil
@@ -526,8 +520,7 @@ func TestImportUnderWrites(t *testing.T) {
 	}
 }
 
-// TestImportOfBusyServer checks that an import reports each pass. If the old server writes as fast as passes copy, the
-// import asks to stop it instead of repeating passes.
+// TestImportOfBusyServer checks that an import asks to stop a server that writes as fast as passes copy.
 func TestImportOfBusyServer(t *testing.T) {
 	t.Parallel()
 	from := newOldServer(t, true)
@@ -543,7 +536,7 @@ func TestImportOfBusyServer(t *testing.T) {
 		if passes++; passes > 20 {
 			t.Fatal("passes do not end while the other server writes")
 		}
-		manual.Advance(7 * time.Second) // for each service
+		manual.Advance(7 * time.Second)
 		from.run(t, from.put(1, 7, fmt.Sprint("w", passes), "new", stamp0+10_000+int64(passes)*10)+from.put(2, 7, fmt.Sprint("w", passes), "new", stamp0+10_000+int64(passes)*10))
 		return nil
 	}
@@ -663,7 +656,7 @@ func TestImportTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := clientCertificate(t)
-	user := "tls_" + databaseOf(from.url) // requires TLS
+	user := "tls_" + databaseOf(from.url)
 	testdb.MariaDBScript(t, from.url, `CREATE USER `+user+` IDENTIFIED BY 'secret' REQUIRE SSL; GRANT SELECT ON `+"`"+databaseOf(from.url)+"`"+`.collections TO `+user)
 	t.Cleanup(func() { testdb.MariaDBScript(t, from.url, `DROP USER `+user) })
 	const host, identity = testdb.MariaDBHost, "&ssl_mode=VERIFY_IDENTITY"

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestCgroupLimit checks for the smallest limit in the process's cgroups and their parents, in versions 1 and 2, and
-// in a container with only the root group.
+// TestCgroupLimit includes parent groups, versions 1 and 2, and a container with only the root group.
 func TestCgroupLimit(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {

@@ -16,8 +16,8 @@ import (
 	"holdfast/internal/db/engine"
 )
 
-// TestNewService checks that commands skip a service that has never used the data folder, and back up the others. A
-// lost database file is an error.
+// TestNewService checks that commands skip a service that never used the data folder. A lost database file is an
+// error.
 func TestNewService(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -101,9 +101,9 @@ func TestUnusedFolder(t *testing.T) {
 		service, file string
 		want          service.State
 	}{
-		{"extstorage", "", service.Wrong}, // stores the audit
+		{"extstorage", "", service.Wrong},
 		{"extstorage", "[extstorage]\naudit = \"log\"", service.Warning},
-		{"buckets", "", service.Wrong}, // stores bodies
+		{"buckets", "", service.Wrong},
 		{"buckets", "[buckets.nodes.\"home:one\"]\nurl = \"file://" + filepath.ToSlash(elsewhere) + "\"", service.Warning},
 		{"syncstorage", "", service.Warning},
 	} {

@@ -23,7 +23,7 @@ import (
 	"holdfast/internal/operate/openapi"
 )
 
-// descriptions are the API descriptions by service folder; server is its own.
+// descriptions are API description files by service folder.
 var descriptions = map[string]string{
 	"guest": "httpapi/openapi.json", "tokenserver": "httpapi/openapi-admin.json", "syncstorage": "httpapi/openapi-admin.json",
 	"buckets": "httpapi/openapi-admin.json", "extstorage": "httpapi/openapi-admin.json", "app": "openapi-admin.json",
@@ -44,8 +44,8 @@ func allDeclared() []declared {
 	return found
 }
 
-// TestOperations checks that each operation has a command with help, a page or a button, and a route in the API
-// description that matches the declaration.
+// TestOperations checks that each operation has a command with help, a page or a button, and a matching route in the
+// API description.
 func TestOperations(t *testing.T) {
 	t.Parallel()
 	seen := 0
@@ -105,15 +105,15 @@ func TestDurations(t *testing.T) {
 	}
 }
 
-// wantSubjects checks that each name in a row is an operation's input, because other rows would get no links and
-// buttons, and that rows name the subjects of changes, which would otherwise only get a form.
+// wantSubjects checks that operations have inputs for the names in rows, because other rows would get no links and
+// buttons, and that rows name the subjects of changes.
 func wantSubjects(t *testing.T, s *declared) {
 	t.Helper()
 	taken, shown, hasPage := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, o := range s.all {
 		for _, in := range o.Inputs {
 			taken[in.Name] = true
-			shown[in.Name] = shown[in.Name] || in.Subject && !o.Kind.Changes() // the page is about this subject
+			shown[in.Name] = shown[in.Name] || in.Subject && !o.Kind.Changes()
 		}
 		hasPage[o.Noun()] = hasPage[o.Noun()] || o.Kind == operate.List
 		for _, name := range subjectsOf(&o) {
@@ -132,7 +132,6 @@ func wantSubjects(t *testing.T, s *declared) {
 	}
 }
 
-// subjectsOf returns the subjects that a result names for other operations.
 func subjectsOf(o *operate.Operation) (names []string) {
 	names = slices.Clone(o.Names)
 	for _, c := range o.Columns {
@@ -143,8 +142,7 @@ func subjectsOf(o *operate.Operation) (names []string) {
 	return names
 }
 
-// wantBytes checks that people see rounded sizes and scripts get exact sizes: a column with bytes is a service.Bytes,
-// or a text with both forms.
+// wantBytes checks that people see rounded sizes and scripts get exact sizes.
 func wantBytes(t *testing.T, name string, out reflect.Type) {
 	t.Helper()
 	for _, f := range reflect.VisibleFields(out) {
@@ -163,7 +161,6 @@ func wantBytes(t *testing.T, name string, out reflect.Type) {
 
 var sizes = regexp.MustCompile(`(?i)^(bytes|byte quota|size|free|stored)$`)
 
-// wantDescribed checks that an API description matches the operations.
 func wantDescribed(t *testing.T, s *declared) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", s.folder, filepath.FromSlash(descriptions[s.folder])))
@@ -210,7 +207,6 @@ func wantCommand(t *testing.T, o operate.Operation, words ...string) {
 	}
 }
 
-// wantFormer checks that a command's former spelling still works.
 func wantFormer(t *testing.T, s *declared, o *operate.Operation, former operate.Former) {
 	t.Helper()
 	typed, want := former.Words, s.command+" "+o.Noun()
@@ -225,7 +221,6 @@ func wantFormer(t *testing.T, s *declared, o *operate.Operation, former operate.
 	}
 }
 
-// wantGroups checks that each noun has a description.
 func wantGroups(t *testing.T, service string, all []operate.Operation) {
 	t.Helper()
 	for _, o := range all {

@@ -21,7 +21,6 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// serveOnce starts a server on an extension storage database, calls fn with its admin listener, and stops it.
 func serveOnce(t *testing.T, data, url string, readOnly string, fn func(ask func(method, path string) (int, string))) {
 	t.Helper()
 	cfg, text, stop := started(t, data, "HOLDFAST_EXTSTORAGE__DATABASE_URL="+url, "HOLDFAST_SERVER__READ_ONLY="+readOnly, "HOLDFAST_BUCKETS__ENABLED=false")
@@ -47,7 +46,7 @@ func serveOnce(t *testing.T, data, url string, readOnly string, fn func(ask func
 	stop()
 }
 
-// started starts a server in this process on free ports. stop waits until the server ends without an error.
+// started starts a server in this process on free ports.
 func started(t *testing.T, data string, environ ...string) (cfg *app.Config, announced string, stop func()) {
 	t.Helper()
 	cfg, _, err := app.Load(app.Services(), "", append(environ,
@@ -88,8 +87,7 @@ func readOnlyCommand(t *testing.T, environ []string) func(status int, says strin
 	}
 }
 
-// TestReadOnly checks that the admin listener, a command during operation, and the setting make a service read-only in
-// the database, for every process.
+// TestReadOnly makes a service read-only by admin request, command and setting, for every process.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]func(testing.TB) string{"sqlite": sqliteURL, "postgres": testdb.PostgresDatabase, "citus": testdb.CitusDatabase} {

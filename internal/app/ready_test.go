@@ -44,7 +44,7 @@ func TestReadiness(t *testing.T) {
 	note(11*time.Second, nil, locked, `level=WARN msg="service is not ready" service=b error=locked`)
 	note(12*time.Second, nil, nil, `level=INFO msg="service is ready" service=b not_ready_for=12s`, `level=INFO msg="server is ready" services="[a b]"`)
 	note(13*time.Second, nil, nil)
-	note(11500*time.Millisecond, away, away) // began before the latest check
+	note(11500*time.Millisecond, away, away)
 	note(14*time.Second, away, locked, `level=WARN msg="service is not ready" service=a error="away: dial"`, `level=WARN msg="service is not ready" service=b error=locked`)
 	note(15*time.Second, nil, locked, `level=INFO msg="service is ready" service=a not_ready_for=1s`)
 	note(16*time.Second, nil, nil, `level=INFO msg="service is ready" service=b not_ready_for=2s`, `level=INFO msg="server is ready" services="[a b]"`)
@@ -65,7 +65,6 @@ func TestUnready(t *testing.T) {
 	if a.ready.isReady("slow") || !a.ready.isReady("syncstorage") {
 		t.Error("the state is not that of the check")
 	}
-	// A check is ignored after its caller left.
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
 	a.ready.setFailed(nil)

@@ -13,8 +13,7 @@ import (
 	"holdfast/internal/changes"
 )
 
-// TestOperatorChanges checks that the console and admin requests log changes and downloads of secrets in the same way,
-// and that the console lists both. Requests without the token are not logged as changes.
+// TestOperatorChanges checks that the console and admin requests log changes and downloads of secrets in the same way.
 func TestOperatorChanges(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_EXTSTORAGE__ENABLED=true")
@@ -68,7 +67,6 @@ func TestOperatorChanges(t *testing.T) {
 	}
 }
 
-// wantLines checks the changes logged since the last call, without times, IDs and error texts.
 func wantLines(t *testing.T, log *logged, want ...string) {
 	t.Helper()
 	var lines []string

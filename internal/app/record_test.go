@@ -19,8 +19,8 @@ import (
 	"holdfast/internal/web/webtest"
 )
 
-// TestChangesAreRecorded checks that exactly the changes and the files with secrets are recorded, once by the console
-// and once by the route. The services are not open, so the operations fail, which is also recorded.
+// TestChangesAreRecorded checks that each change and each file with secrets is recorded once. The services are not
+// open, so the operations fail, which is also recorded.
 func TestChangesAreRecorded(t *testing.T) {
 	t.Parallel()
 	byConsole, byRoute := 0, 0

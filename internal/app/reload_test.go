@@ -29,7 +29,6 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// lockedBuffer is a log that a test reads while a server writes.
 type lockedBuffer struct {
 	mu sync.Mutex
 	bytes.Buffer
@@ -50,14 +49,13 @@ func (b *lockedBuffer) take() string {
 	return text
 }
 
-// reloadable is a server with reloads, whose listeners are handlers.
 type reloadable struct {
 	*App
 	t        *testing.T
 	log      lockedBuffer
 	environ  []string
 	file     string
-	flags    []conf.Flag // for the next reload
+	flags    []conf.Flag
 	main     http.Handler
 	admin    http.Handler
 	signals  chan os.Signal
@@ -127,7 +125,6 @@ func (r *reloadable) send(method, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// effect shows that a server uses a setting.
 type effect struct {
 	text string // new value, as on the command line
 	was  string // result of see before the reload
@@ -205,7 +202,7 @@ func serviceEffect(path string) (e effect) {
 	switch {
 	case e.was == "true" || e.was == "false":
 		e.is = strconv.FormatBool(e.was == "false")
-	case path == "syncstorage.limits.max_post_bytes": // maximum body size
+	case path == "syncstorage.limits.max_post_bytes":
 		e.is = strconv.FormatInt(n-1, 10)
 	case notInteger == nil:
 		e.is = strconv.FormatInt(n+1, 10)
@@ -228,7 +225,7 @@ func (r *reloadable) logs(text string) string {
 	return fmt.Sprint(strings.Contains(r.log.take(), text))
 }
 
-// TestReloadedSettings changes each setting tagged reload and checks that the server uses the new value.
+// TestReloadedSettings covers each setting tagged reload.
 func TestReloadedSettings(t *testing.T) {
 	t.Parallel()
 	services := openReloadable(t)
@@ -253,7 +250,6 @@ func TestReloadedSettings(t *testing.T) {
 	}
 }
 
-// check changes a setting, checks the effect, and restores the former value.
 func (e effect) check(r *reloadable, path string) {
 	t := r.t
 	t.Helper()
@@ -352,7 +348,7 @@ func TestReloadAllOrNothing(t *testing.T) {
 	r.environ[0] = "HOLDFAST_SERVER__ADMIN_TOKEN=" + reloadedSecret
 	r.write("log.level = \"debug\"\nserver.max_requests = 9\nserver.listen = \":1\"\n")
 	r.signals <- syscall.SIGHUP
-	r.signals <- syscall.SIGHUP // handled after the first reload
+	r.signals <- syscall.SIGHUP
 	log := r.log.take()
 	for _, want := range []string{`msg="settings applied" settings="[server.max_requests log.level]"`, `level=WARN msg="settings need a restart" settings=[server.listen]`} {
 		if !strings.Contains(log, want) {
@@ -364,7 +360,6 @@ func TestReloadAllOrNothing(t *testing.T) {
 	}
 }
 
-// TestReloadCertificate checks that a reload uses a new certificate at once. An unusable certificate fails the reload.
 func TestReloadCertificate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -498,7 +493,7 @@ bootstrap = %[2]d
 		if done := r.must(); len(done.Applied) < 8 || len(done.Restart) > 0 {
 			t.Errorf("%+v", done)
 		}
-		for served.Load() < before+3 && failed.Load() == 0 { // serve some requests with these settings
+		for served.Load() < before+3 && failed.Load() == 0 {
 			runtime.Gosched()
 		}
 	}

@@ -32,8 +32,7 @@ var deletesOther = map[string]string{
 	"guest dead-letters/drop-all":      "an event has the ID of a session, which says nothing without its cookie",
 }
 
-// TestDeletionsSayWhatRemains checks that operations which delete a person's or tenant's data report where copies
-// remain, and until when.
+// TestDeletionsSayWhatRemains covers all operations that delete a person's or tenant's data.
 func TestDeletionsSayWhatRemains(t *testing.T) {
 	t.Parallel()
 	found := 0
@@ -54,8 +53,8 @@ func TestDeletionsSayWhatRemains(t *testing.T) {
 	}
 }
 
-// TestDeletionsNameCopies checks that a deletion by the admin listener reports a backup folder, and the date by which
-// the replica forgets the data. A backup from before the session does not contain it.
+// TestDeletionsNameCopies checks that deletions report a backup folder, and the date by which the replica forgets the
+// data.
 func TestDeletionsNameCopies(t *testing.T) {
 	t.Parallel()
 	cfg, _, err := Load(Services(), "", []string{"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_REPLICA__URL=file://" + filepath.ToSlash(t.TempDir()), "HOLDFAST_REPLICA__KEEP=3d"})

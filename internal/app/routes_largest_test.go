@@ -27,7 +27,7 @@ import (
 const (
 	someTenant  = "11111111-2222-4333-8444-555555555555"
 	someInstall = "99999999-2222-4333-8444-555555555555"
-	someKey     = "rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrr" // secret for all tokens
+	someKey     = "rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrr"
 
 	jsonMedia = "application/json"
 	formMedia = "application/x-www-form-urlencoded"
@@ -35,7 +35,6 @@ const (
 	longName = 900 // bytes per name in lists
 )
 
-// openCharged fills a server, so that its lists are long.
 func openCharged(t *testing.T) *chargedWalk {
 	t.Helper()
 	w := &chargedWalk{tokens: map[string]string{}}
@@ -147,7 +146,6 @@ func (w *chargedWalk) fillBuckets() {
 	}
 }
 
-// largestCORS returns a CORS configuration of almost 64 KB.
 func largestCORS() string {
 	rule := "<CORSRule><AllowedMethod>GET</AllowedMethod>" + strings.Repeat("<AllowedOrigin>https://example.com</AllowedOrigin>", 12) + "</CORSRule>"
 	return "<CORSConfiguration>" + strings.Repeat(rule, 95) + "</CORSConfiguration>"
@@ -197,7 +195,6 @@ func (w *chargedWalk) fillExtensions() {
 	}
 }
 
-// routes returns all routes of all listeners: reads before writes, and deletions last.
 func (w *chargedWalk) routes() []route {
 	w.t.Helper()
 	all := slices.Concat(w.described(), w.s3(), w.sync(), w.demo(), w.operators())
@@ -221,8 +218,8 @@ func (w *chargedWalk) demo() (all []route) {
 	return all
 }
 
-// wantEachRoute fails for declared routes that the walk lacks. HEAD counts as GET. Operations on the admin listener
-// are in the API descriptions, which TestOperations compares.
+// wantEachRoute fails for declared routes that the walk lacks. TestOperations compares operations with the API
+// descriptions.
 func (w *chargedWalk) wantEachRoute(all []route) {
 	w.t.Helper()
 	walked := func(m *service.Mount, one web.Route) bool {
@@ -254,7 +251,6 @@ var describedAPIs = []string{
 	"../syncstorage/httpapi/openapi-admin.json", "../buckets/httpapi/openapi-admin.json", "../extstorage/httpapi/openapi-admin.json", "openapi-admin.json",
 }
 
-// filler replaces parameters in the API descriptions' paths.
 var filler = strings.NewReplacer("{account}", "main", "{bucket}", "photos", "{object}", "tagged", "{install}", someInstall, "{namespace}", "a",
 	"{key}", "001", "{version}", "1", "{propertyId}", "22222222-2222-4222-8222-000000000001", "{tenantId}", someTenant, "{country}", "AT", "{region}", "Vienna",
 	"{srsId}", "srs_01J8ZQ4Y7N5M3K2H1G0F9E8D7B", "{id}", "bhd_01J8ZQ4Y7N5M3K2H1G0F9E8D7B", "{event}", someTenant, "{job}", "purge", "{session}", "gms_01J8ZQ4Y7N5M3K2H1G0F9E8D7B",
@@ -303,7 +299,6 @@ func (w *chargedWalk) described() (all []route) {
 	return all
 }
 
-// longerBy are queries that lengthen responses.
 var longerBy = map[string]struct {
 	query string
 	least int
@@ -439,8 +434,6 @@ func (w *chargedWalk) sync() (all []route) {
 	return all
 }
 
-// operators returns the admin listener's routes that no API description contains: its own, and the console's pages and
-// forms.
 func (w *chargedWalk) operators() (all []route) {
 	add := func(method, path, body, media string) {
 		all = append(all, route{service.Admin, method, path, body, media, 0, ""})
@@ -458,7 +451,6 @@ func (w *chargedWalk) operators() (all []route) {
 	return append(all, w.pages()...)
 }
 
-// pages returns the console's pages, and its forms with long values.
 func (w *chargedWalk) pages() (all []route) {
 	w.t.Helper()
 	for _, path := range w.app.consolePaths() {

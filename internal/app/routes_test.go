@@ -31,7 +31,6 @@ const (
 // bodyLengths are tried until a route accepts a length.
 var bodyLengths = []int{1 << 20, 60 << 10, 14 << 10}
 
-// chargedWalk requests all routes with valid credentials.
 type chargedWalk struct {
 	*walk
 
@@ -40,10 +39,9 @@ type chargedWalk struct {
 	guest, operator string
 	uploadID, batch string
 	keys            atomic.Int64
-	now             atomic.Pointer[route] // the only current request; nil: none or several
+	now             atomic.Pointer[route]
 }
 
-// route is a route with its largest request.
 type route struct {
 	listener, method, path string
 
@@ -103,7 +101,7 @@ func (w *chargedWalk) measure(r *route, cut bool) measured {
 	w.now.Store(r)
 	first := serve(func() {}) // prepares statements and fills caches
 	w.now.Store(nil)
-	if first.status == http.StatusRequestEntityTooLarge { // the body was not read
+	if first.status == http.StatusRequestEntityTooLarge {
 		return measured{stalledClient: first}
 	}
 	before, used := webtest.HeapBytes(), w.used()
@@ -226,7 +224,6 @@ func TestEveryRouteIsCharged(t *testing.T) { //nolint:paralleltest // it measure
 	}
 }
 
-// holdBodies sends endless bodies to a route.
 func (w *chargedWalk) holdBodies(r *route) {
 	w.t.Helper()
 	for _, length := range bodyLengths {

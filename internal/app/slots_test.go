@@ -23,7 +23,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// occupy takes the gate's only slot until release is called.
 func (a *App) occupy(t *testing.T) (release func()) {
 	t.Helper()
 	holds, end, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -45,7 +44,6 @@ func (a *App) occupy(t *testing.T) (release func()) {
 	return func() { close(end); <-ended }
 }
 
-// walk sends requests by unknown clients to all listeners.
 type walk struct {
 	t         *testing.T
 	app       *App
@@ -55,8 +53,7 @@ type walk struct {
 }
 
 // TestNoDatabaseWithoutSlot checks that while no slot is free, no request without valid credentials, and no S3
-// request, reaches a database. On the admin listener, which has no gate, this applies to requests without the admin
-// token.
+// request, reaches a database.
 func TestNoDatabaseWithoutSlot(t *testing.T) {
 	t.Parallel()
 	w := openWalk(t, "max_requests = 1\nqueue_wait = \"1ms\"", "")
@@ -89,7 +86,7 @@ func TestNoDatabaseWithoutSlot(t *testing.T) {
 			release()
 			warm := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
 			w.known.Sign(warm, sigv4test.Unsigned, time.Now())
-			if got := w.send(buckets.Listener, warm); got != http.StatusOK { // now the key is cached
+			if got := w.send(buckets.Listener, warm); got != http.StatusOK {
 				t.Fatalf("list buckets: %d", got)
 			}
 			release = w.app.occupy(t)
@@ -174,7 +171,6 @@ func (w *walk) send(listener string, r *http.Request) int {
 
 const heartbeatPath = "/__heartbeat__"
 
-// stopClock stops the server's clock.
 func (w *walk) stopClock() (advance func(time.Duration)) {
 	now := time.Now()
 	w.app.now = func() time.Time { return now }
@@ -209,14 +205,14 @@ func TestHeartbeatsShareOneCheck(t *testing.T) {
 		t.Errorf("50 heartbeats in the same second run %d statements", n)
 	}
 	advance(heartbeatAge)
-	if n := burst(50); n == 0 || n > one { // the first also fills a cache
+	if n := burst(50); n == 0 || n > one {
 		t.Errorf("50 heartbeats a second later run %d statements, one runs %d", n, one)
 	}
 }
 
 type target struct{ listener, path string }
 
-// targets returns the paths of all mounts: declared paths, paths in API descriptions, and unlisted paths.
+// targets returns declared paths, paths in API descriptions, and unlisted paths.
 func (w *walk) targets() (all []target) {
 	add := func(listener string, paths ...string) {
 		for _, p := range paths {
@@ -259,7 +255,7 @@ func (w *walk) targets() (all []target) {
 		}
 		add(buckets.Listener, path+"?"+r.Parameter)
 	}
-	add(service.Main, heartbeatPath) // repeats the last result
+	add(service.Main, heartbeatPath)
 	// Not /readyz and /metrics, which monitoring uses and which query the databases.
 	add(service.Admin, "/", "/livez", "/version", "/read-only", "/debug/pprof/")
 	add(service.Admin, w.app.consolePaths()...)

@@ -67,7 +67,6 @@ func (t *toy) remove(ctx context.Context, sql string, args ...any) (n int, err e
 
 const toyToken = "an admin token of at least 32 bytes"
 
-// toyOperations checks that each declared operation is a command, a page or a button, and an admin route.
 func toyOperations(t *testing.T, toys, admin string, run func(args ...string) (int, string)) {
 	t.Helper()
 	for _, body := range []string{"a", "b", "c", "d"} {

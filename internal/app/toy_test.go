@@ -31,7 +31,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// toy is a complete service in sixty lines. It stores request bodies.
 type toy struct {
 	Enabled bool `toml:"enabled" doc:"Serve the toy."`
 	settings.Database
@@ -106,8 +105,7 @@ func withToy() (*toy, []service.Service) {
 	return t, append(app.Services(), service.Service{Name: "toy", Doc: "A toy.", Config: t, Listeners: t.listeners, Open: t.open, Commands: t.commands, Operations: t.operations()})
 }
 
-// TestToyService checks that a single list entry adds a service: it is configured, served, checked, migrated,
-// measured, swept, backed up and shut down, and its commands and operations are available.
+// TestToyService checks that a single list entry adds a complete service.
 func TestToyService(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -163,7 +161,7 @@ func TestToyService(t *testing.T) {
 
 	toyOperations(t, base("toys"), base("admin"), run)
 
-	_, text = run("check") // the accounts server is unreachable
+	_, text = run("check")
 	want("check", text, "toy database", "toy.db: reached, tables are up to date", "toy.listen", "127.0.0.1:0 is free")
 	if status, text := run("toy"); status != 0 || !strings.Contains(text, "5") {
 		t.Errorf("the command: %d\n%s", status, text)

@@ -21,14 +21,13 @@ import (
 	"holdfast/internal/web"
 )
 
-// walked is a server with every service on every listener, preceded by a probe.
+// walked is a server with every service and a probe on every listener.
 type walked struct {
 	*App
 	log   logged
 	probe *probe
 }
 
-// logged is a log that a test reads while handlers write.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -111,7 +110,6 @@ func openWalked(t *testing.T) *walked {
 	return w
 }
 
-// handlers returns the listeners' handlers, as made by Serve.
 func (w *walked) handlers() map[string]http.Handler {
 	all := map[string]http.Handler{}
 	for _, l := range w.cfg.listeners() {
@@ -175,8 +173,8 @@ func TestEveryListenerCharges(t *testing.T) {
 	}
 }
 
-// TestExemptions checks that each call which exempts a body or response from package web's charges is listed with a
-// reason. The calling package tests the reason.
+// TestExemptions lists the calls that exempt a body or response from package web's charges, with reasons. The calling
+// package tests the reason.
 func TestExemptions(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{
@@ -236,7 +234,6 @@ var walkedPaths = []string{
 	"/buckets/accounts", "/buckets/accounts/x", "/buckets/keys/x", "/buckets/buckets/x", "/buckets/quotas/x", "/buckets/nodes", "/buckets/damages", "/buckets/audits/run", "/buckets/dead-letters", "/buckets/runs",
 }
 
-// wantNoError checks for a response without a server error, and for a log without errors.
 func (w *walked) wantNoError(t *testing.T, listener string, h http.Handler, req *http.Request) {
 	t.Helper()
 	what := fmt.Sprintf("%s: %s %s with %d bytes", listener, req.Method, req.URL, req.ContentLength)

@@ -10,8 +10,7 @@ import (
 	"holdfast/internal/app"
 )
 
-// TestAccountCommands checks that an invalid account ID is a usage error, that an unknown account is an error, and
-// that every command prints its result.
+// TestAccountCommands also checks that an invalid account ID is a usage error, unlike an unknown account.
 func TestAccountCommands(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -53,7 +52,6 @@ func TestAccountCommands(t *testing.T) {
 	}
 }
 
-// TestCheckOfUnsupportedEngine checks that the error lists the supported schemes.
 func TestCheckOfUnsupportedEngine(t *testing.T) {
 	t.Parallel()
 	status, out, _ := run(t, []string{

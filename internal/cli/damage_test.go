@@ -17,12 +17,10 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// wrongLine returns the WRONG line of a check with its fix, or "".
 func wrongLine(out, what string) string {
 	return regexp.MustCompile(`(?m)^WRONG +` + regexp.QuoteMeta(what) + ` .*(\n +fix: .*)?`).FindString(out)
 }
 
-// migrated returns the environment for a new data folder with all databases.
 func migrated(t *testing.T, vars ...string) (data string, env []string) {
 	t.Helper()
 	data = filepath.Join(t.TempDir(), "data")
@@ -94,7 +92,6 @@ func TestDamageIsFound(t *testing.T) {
 	}
 }
 
-// newBackup returns a backup's folder. The server uses PostgreSQL.
 func newBackup(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -104,7 +101,6 @@ func newBackup(t *testing.T) string {
 	return dir
 }
 
-// TestVerifyOfOtherFolders verifies a folder without a backup, an interrupted backup, and damaged secrets.
 func TestVerifyOfOtherFolders(t *testing.T) {
 	t.Parallel()
 	if status, _, errs := run(t, nil, "backup", "verify", filepath.Join(t.TempDir(), "none")); status != 1 || !strings.Contains(errs, "no such file or directory") {
@@ -236,7 +232,6 @@ func TestCommandsOfOneService(t *testing.T) {
 	}
 }
 
-// TestNodeAddAsks checks that a node is added only if a server answers at its URL, or with --no-check.
 func TestNodeAddAsks(t *testing.T) {
 	t.Parallel()
 	_, env := migrated(t)
@@ -265,7 +260,7 @@ func TestNodeAddAsks(t *testing.T) {
 			t.Errorf("%s: exit status %d\n%s%s", tc.typed, status, out, errs)
 		}
 	}
-	_, out, _ := run(t, env, "sync", "node", "list") // former spelling
+	_, out, _ := run(t, env, "sync", "node", "list")
 	if n := strings.Count(out, "\n"); n < 3 || strings.Contains(out, s.URL+"\n") {
 		t.Errorf("the list is\n%s", out)
 	}

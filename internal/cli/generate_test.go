@@ -37,7 +37,6 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestMan checks that manual pages are reproducible.
 func TestMan(t *testing.T) {
 	t.Parallel()
 	dirs := []string{filepath.Join(t.TempDir(), "share", "man1"), t.TempDir()}

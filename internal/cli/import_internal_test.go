@@ -25,8 +25,7 @@ func (s problemSource) Problems(_ context.Context, report func(service.Problem))
 	return nil
 }
 
-// TestLongListsOfImport checks that an import prints a few rows of each kind and writes all of them to a file. Kinds
-// that need action come last.
+// TestLongListsOfImport checks that an import prints a few rows of each kind, and kinds that need action last.
 func TestLongListsOfImport(t *testing.T) {
 	t.Parallel()
 	source := problemSource{}

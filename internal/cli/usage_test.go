@@ -21,7 +21,6 @@ const (
 func TestWrongCommandLines(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ typed, says, help string }{
-		// Unknown commands.
 		{"bogus", `holdfast: unknown command "bogus"`, "holdfast"},
 		{"bogus --foo", `holdfast: unknown command "bogus"`, "holdfast"},
 		{"srve", `unknown command "srve"; did you mean "serve"?`, "holdfast"},
@@ -36,7 +35,6 @@ func TestWrongCommandLines(t *testing.T) {
 		{"nodes", `unknown command "nodes"; did you mean "holdfast`, "holdfast"},
 		{"help bogus", `holdfast: unknown command "bogus"`, "holdfast"},
 		{"help sync user lst", `unknown command "lst"; did you mean "list"?`, "holdfast tokenserver accounts"},
-		// Arguments.
 		{"serve foo", `holdfast serve: unexpected argument "foo"`, "holdfast serve"},
 		{"version x", `unexpected argument "x"`, "holdfast version"},
 		{"backup", "holdfast backup: URL or DIR is required", "holdfast backup"},
@@ -54,7 +52,6 @@ func TestWrongCommandLines(t *testing.T) {
 		{"sync node drain a b", `unexpected argument "b"`, "holdfast tokenserver nodes drain"},
 		{"ext import --tenant " + tenant + " --install " + install, "FILE is required", "holdfast ext installs import"},
 		{"ext token revoke a b", `unexpected argument "b"`, "holdfast ext tokens revoke"},
-		// Flags.
 		{"-x", "holdfast: unknown flag -x", "holdfast"},
 		{"serve -listen :8000", "holdfast serve: unknown flag -listen; did you mean --listen?", "holdfast serve"},
 		{"serve -lisen=:8000", "holdfast serve: unknown flag -lisen; did you mean --listen?", "holdfast serve"},
@@ -111,7 +108,6 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestHelp checks that a command with only subcommands prints its help.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, of := range []string{"", "sync", "tokenserver", "tokenserver accounts", "tokenserver nodes", "ext", "ext installs", "ext dead-letters", "config"} {
@@ -132,10 +128,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// synopsis matches the command words in a manual page, and possibly more.
 var synopsis = regexp.MustCompile(`(?m)^\\fBholdfast((?: [a-z][a-z0-9-]*)*)`)
 
-// commands lists all commands from their manual pages.
 func commands(t *testing.T) (all []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -241,7 +235,6 @@ func TestEnvironmentOfFlags(t *testing.T) {
 	}
 }
 
-// TestInvalidConfiguration checks that errors name each setting as it was set.
 func TestInvalidConfiguration(t *testing.T) {
 	t.Parallel()
 	status, _, errs := run(t, []string{"HOLDFAST_SERVER_LISTEN=:1", "HOLDFAST_SERVER__QUEUE_WAIT=2"}, "serve", "--listen", "8000", "--data", t.TempDir())
@@ -254,7 +247,6 @@ func TestInvalidConfiguration(t *testing.T) {
 	}
 }
 
-// TestInterrupted checks that an interrupted command does not print its usage.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

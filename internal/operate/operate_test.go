@@ -109,7 +109,6 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestSubjects checks things named by several inputs, including command flags and numbers.
 func TestSubjects(t *testing.T) {
 	t.Parallel()
 	type brick struct {
@@ -141,7 +140,6 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
-// TestPages checks that a list is read in pages until a page is not full.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	type brick struct {
@@ -191,7 +189,6 @@ type weight int
 
 func (w weight) String() string { return fmt.Sprintf("%d kg", int(w)) }
 
-// TestRead checks facts, and texts with line breaks.
 func TestRead(t *testing.T) {
 	t.Parallel()
 	type detail struct {
@@ -219,7 +216,6 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestJob checks progress, and the partial result of a failed job.
 func TestJob(t *testing.T) {
 	t.Parallel()
 	failed := errors.New("failed")
@@ -267,7 +263,6 @@ func (p painted) Notice() string {
 	return fmt.Sprintf("%d walls", p.Walls)
 }
 
-// TestNames checks each place's spelling of a name.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	if got := operate.Camel("revoke-all-dead-letters"); got != "revokeAllDeadLetters" {
@@ -287,7 +282,6 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestWrongDeclarations checks that a wrong declaration panics with a reason.
 func TestWrongDeclarations(t *testing.T) {
 	t.Parallel()
 	type (

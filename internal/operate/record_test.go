@@ -20,7 +20,6 @@ type recordInput struct {
 	Dry   bool   `flag:"dry-run" doc:"without paint"`
 }
 
-// records declares an operation of each kind. take returns the records since its last call.
 func records() (all []operate.Operation, take func() string) {
 	fail := func(in recordInput) error {
 		if in.Wall == "none" {
@@ -98,7 +97,6 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// TestRecordedJob checks that a background job is recorded once, when it starts.
 func TestRecordedJob(t *testing.T) {
 	t.Parallel()
 	s := newSite()

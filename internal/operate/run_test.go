@@ -39,7 +39,6 @@ type site struct {
 	now      time.Time
 }
 
-// errPanic makes the job panic.
 var errPanic = errors.New("panic")
 
 func newSite() *site {
@@ -68,7 +67,6 @@ func (s *site) begin(t *testing.T) *operate.Runs {
 	return runs
 }
 
-// call runs an operation on runs and returns its JSON.
 func (s *site) call(t *testing.T, path, run string) (text string, err error) {
 	t.Helper()
 	at := slices.IndexFunc(s.all, func(o operate.Operation) bool { return o.Path == path })
@@ -157,7 +155,6 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// TestRunEnds checks the state after each kind of end.
 func TestRunEnds(t *testing.T) {
 	t.Parallel()
 	for state, end := range map[operate.RunState]func(*site, *operate.Runs, string){
@@ -200,13 +197,12 @@ func TestRunEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-s.progress
-	runs.End() // stops the job and waits for it
+	runs.End()
 	if run, ok := s.all[0].Latest(); !ok || run.State != operate.Stopped {
 		t.Errorf("the server ends: %+v", run)
 	}
 }
 
-// TestShare checks that a number is shown with its known whole.
 func TestShare(t *testing.T) {
 	t.Parallel()
 	type disk struct {

@@ -20,7 +20,7 @@ import (
 	"holdfast/internal/clock"
 )
 
-// openBuckets opens the service on a data folder, like a separate process.
+// openBuckets opens the service like a separate process.
 func openBuckets(t testing.TB, data string) (*Buckets, *servicetest.Server) {
 	t.Helper()
 	return openBucketsAt(t, data, clock.System)
@@ -54,7 +54,6 @@ func (t text) Sums() buckets.Sums {
 	return buckets.Sums{MD5: sum[:]}
 }
 
-// stored puts an object into a new bucket of the first account.
 func (s *Buckets) stored(t *testing.T, body string) (owner buckets.AccountID, b buckets.BucketRef, path string) {
 	t.Helper()
 	a, err := s.opened.Account(t.Context(), firstAccount)
@@ -127,7 +126,7 @@ func TestHoldIsExtended(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := until()
-	for until() <= first { // limited by the test's timeout
+	for until() <= first {
 		time.Sleep(10 * time.Millisecond)
 	}
 	die()

@@ -9,8 +9,8 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// TestNewNode checks that a node in a missing data folder passes the check, as in the guide's order for PostgreSQL
-// (migrate, check, serve), and that a node in another missing folder does not.
+// TestNewNode follows the guide's order for PostgreSQL (migrate, check, serve): a node in a missing data folder passes
+// the check. A node in another missing folder does not.
 func TestNewNode(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "holdfast-data")

@@ -14,8 +14,8 @@ import (
 	"holdfast/internal/operate"
 )
 
-// TestDamageIsMarkedAndLost checks that a read marks a damaged copy. Without another copy, the repair considers the
-// object lost, and the check and the console name it until it is deleted.
+// TestDamageIsMarkedAndLost checks that a read marks a damaged copy. Without another copy, the object is reported as
+// lost until it is deleted.
 func TestDamageIsMarkedAndLost(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

@@ -8,7 +8,6 @@ import (
 	"testing"
 )
 
-// photo returns the beginning of a JPEG with an Exif thumbnail.
 func photo(order binary.AppendByteOrder, mark string, orientation uint16, small []byte) []byte {
 	tiff := order.AppendUint32(append([]byte(mark), 0, 0)[:4], 8)
 	copy(tiff[2:], order.AppendUint16(nil, 42))
@@ -64,7 +63,6 @@ func TestExifThumbnail(t *testing.T) {
 	}
 }
 
-// FuzzExifThumbnail checks that a thumbnail is a part of the input and begins like a JPEG.
 func FuzzExifThumbnail(f *testing.F) {
 	small := smallPicture(f)
 	f.Add(photo(binary.LittleEndian, "II", 1, small))

@@ -7,7 +7,6 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// TestExplainGarbage checks that a sweep explains each remaining deleted object.
 func TestExplainGarbage(t *testing.T) {
 	t.Parallel()
 	at := func(hour int) buckets.Moment { return buckets.At(time.Date(2026, 11, 25, hour, 0, 0, 0, time.UTC)) }

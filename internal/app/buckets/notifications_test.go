@@ -79,8 +79,7 @@ func (s *Buckets) waiting(t *testing.T, destination string) []outbox.Event {
 	return events
 }
 
-// TestDeadLettersAPI checks that refused events are listed in pages, shown, queued again and deleted, individually or
-// together. The overview counts them.
+// TestDeadLettersAPI also checks the count on the overview.
 func TestDeadLettersAPI(t *testing.T) {
 	t.Parallel()
 	s, owner, b := notified(t)
@@ -166,7 +165,6 @@ func mustParse(t *testing.T, event string) outbox.ID {
 	return id
 }
 
-// TestProbeDestinations checks that a check names an unreachable destination.
 func TestProbeDestinations(t *testing.T) {
 	t.Parallel()
 	s, _, _ := notified(t)

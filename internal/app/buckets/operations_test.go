@@ -37,7 +37,6 @@ func (o *operator) send(status int, part, method, path, body string) servicetest
 	return o.Send(status, method, path, body, part)
 }
 
-// await waits until a background job ends, and returns its response.
 func (o *operator) await(a servicetest.Answer) string {
 	o.t.Helper()
 	for {
@@ -50,8 +49,7 @@ func (o *operator) await(a servicetest.Answer) string {
 	}
 }
 
-// TestAdminAPI checks operations on accounts, keys, quotas and tokens against the API description. Only the response
-// that creates a secret contains it.
+// TestAdminAPI also checks that only the response that creates a secret contains it.
 func TestAdminAPI(t *testing.T) {
 	t.Parallel()
 	s, _ := openBuckets(t, t.TempDir())
@@ -90,7 +88,6 @@ func TestAdminAPI(t *testing.T) {
 	o.send(200, `{"damages":[],"next":null}`, "GET", "/buckets/damages", "")
 }
 
-// TestKeysAPI checks access keys with limits. Errors name the invalid value.
 func TestKeysAPI(t *testing.T) {
 	t.Parallel()
 	s, _ := openBuckets(t, t.TempDir())
@@ -124,7 +121,6 @@ func TestKeysAPI(t *testing.T) {
 	o.send(404, "the access key does not exist", "POST", "/buckets/keys/HFUNKNOWN/limit", `{"right":["read"]}`)
 }
 
-// TestBucketsAPI checks operations on buckets and uploads. Errors name the invalid value.
 func TestBucketsAPI(t *testing.T) {
 	t.Parallel()
 	s, _ := openBuckets(t, t.TempDir())
@@ -191,8 +187,7 @@ func TestBucketsAPI(t *testing.T) {
 	o.send(404, "the bucket does not exist", "GET", extra, "")
 }
 
-// TestBackgroundJobs checks that audits and drains are answered at once with their run's location, and end with a
-// result.
+// TestBackgroundJobs checks that audits and drains are answered at once with their run's location.
 func TestBackgroundJobs(t *testing.T) {
 	t.Parallel()
 	s, _ := openBuckets(t, t.TempDir())

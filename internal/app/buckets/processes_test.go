@@ -11,8 +11,7 @@ import (
 	"holdfast/internal/buckets/blobs/filedriver"
 )
 
-// TestTemporaryFilesOfDeadProcesses checks that only a killed server's temporary files are removed, not those by a
-// running server or an unknown process.
+// TestTemporaryFilesOfDeadProcesses checks that files from running servers and unknown processes remain.
 func TestTemporaryFilesOfDeadProcesses(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

@@ -84,7 +84,7 @@ func (c *client) step(ctx context.Context) error {
 			return errors.New("the write does not fail")
 		}
 		return nil
-	case 3: // copy
+	case 3:
 		for from, body := range c.bodies {
 			if got, err := c.get(ctx, from); err != nil || !bytes.Equal(got, body) {
 				return fmt.Errorf("%s: got %d bytes, want %d, %w", from, len(got), len(body), err)
@@ -155,7 +155,6 @@ func (c *client) names(t *testing.T) (all []string) {
 	return all
 }
 
-// restored opens the service with data from a restore point.
 func restored(t *testing.T, from replica.Restoring, point time.Time) *Buckets {
 	t.Helper()
 	from.Into, from.At = t.TempDir(), point
@@ -188,7 +187,7 @@ func TestReplica(t *testing.T) {
 		Target: from.Target, Recipients: []age.Recipient{identity.Recipient()}, Spool: t.TempDir(), Interval: 50 * time.Millisecond,
 		Clock: clock.System, Log: slog.New(slog.DiscardHandler),
 	})
-	work(t, clients, 20) // before the replica starts
+	work(t, clients, 20)
 	r.Start()
 	work(t, clients, 30)
 	found, err := replica.Inspect(t.Context(), from.Target)

@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// things returns a table with rows named in order.
 func things(title string, cells ...service.Cell) *service.Table {
 	t := &service.Table{Title: title, Columns: []service.Column{{Title: "Name"}, {Title: "Value"}, {Title: "Action"}}}
 	for i, c := range cells {
@@ -73,7 +72,6 @@ func TestSort(t *testing.T) {
 	}
 }
 
-// TestSortedTables also checks that links keep the page's other values.
 func TestSortedTables(t *testing.T) {
 	t.Parallel()
 	three := func(title string) *service.Table {

@@ -14,8 +14,6 @@ func command(owner []string, words ...string) []string {
 	return append(append([]string{"ext"}, words...), owner...)
 }
 
-// TestDeleteCommands checks dry runs, confirmation, deletion and restoration of installs and tenants, and unknown IDs,
-// with current and former spellings.
 func TestDeleteCommands(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, p operator) {
@@ -68,7 +66,7 @@ func TestDeleteCommands(t *testing.T) {
 		prints("deleted install", command(unknown, "installs", "delete", "--yes", "--allow-missing")...)
 		prints("deleted install", command(unknown, "installs", "delete", "--yes")...) // its tombstone remains
 		p.prints(command(unknown, "installs", "set", "--restore")...)
-		prints("deleted install", command(unknown, "installs", "delete", "--yes")...) // registered, without data
+		prints("deleted install", command(unknown, "installs", "delete", "--yes")...)
 
 		fails("nothing was changed; confirm with --yes", command(o, "installs", "delete")...)
 		fails("nothing was changed; confirm with --yes", command(tenant, "tenants", "delete")...)
@@ -170,7 +168,6 @@ func TestSchemaCommands(t *testing.T) {
 	})
 }
 
-// deleteSchemas checks refused deletions in a namespace with two versions, and then deletes both.
 func deleteSchemas(t *testing.T, p operator, namespace []string) {
 	t.Helper()
 	if check := strings.Join(p.prints(append([]string{"ext", "schemas", "check", "--version", "2"}, namespace...)...), "\n"); !strings.Contains(check, "ACTIVE           version 1") || !strings.Contains(check, "breaking") {

@@ -23,7 +23,6 @@ func TestLineOf(t *testing.T) {
 	}
 }
 
-// TestFindIsLinear checks the time for a draft of maximum size and for a deeply nested draft.
 func TestFindIsLinear(t *testing.T) {
 	t.Parallel()
 	wide := "[" + strings.Repeat("1,\n", 100_000) + "2]"

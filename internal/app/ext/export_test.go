@@ -2,7 +2,6 @@ package ext
 
 import "holdfast/internal/app/service"
 
-// NamedMost limits the installs named in an audit's error.
 const NamedMost = namedMost
 
 // Pages returns the console pages that are not made from operations.

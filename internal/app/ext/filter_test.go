@@ -53,7 +53,6 @@ func (p *operator) filterRecords(values url.Values) (f filtered, err error) {
 	return f, nil
 }
 
-// allFiltered reads all pages of a filter.
 func (p *operator) allFiltered(values url.Values) (keys []string, searched int) {
 	p.t.Helper()
 	for {
@@ -75,7 +74,6 @@ func (p *operator) allFiltered(values url.Values) (keys []string, searched int) 
 	}
 }
 
-// keysOf returns the keys of records below n with a prefix.
 func keysOf(n int, prefix string, is func(i int) bool) (keys []string) {
 	for i := range n {
 		if key := fmt.Sprintf("%05d", i); is(i) && strings.HasPrefix(key, prefix) {
@@ -87,7 +85,6 @@ func keysOf(n int, prefix string, is func(i int) bool) (keys []string) {
 
 const insertRecords = "INSERT INTO ext_storage_records (tenant_id, extension_install_id, namespace, key, revision, change_seq, created_at, updated_at, value_bytes, metadata_bytes, metadata, value)"
 
-// fill stores records with keys from 00000.
 func (p *operator) fill(o ext.Owner, n int, value func(i int) string) {
 	p.t.Helper()
 	now := "1"
@@ -192,7 +189,6 @@ func TestFilterMillion(t *testing.T) {
 	})
 }
 
-// TestFilterTime checks that a page ends when its time is up, and that the next page continues there.
 func TestFilterTime(t *testing.T) {
 	t.Parallel()
 	var passed atomic.Int64

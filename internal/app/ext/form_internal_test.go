@@ -82,7 +82,6 @@ func jsonObject(t *rapid.T, depth, most int) map[string]any {
 	return all
 }
 
-// jsonText returns a value's canonical text; "" if it is invalid.
 func jsonText(t *rapid.T, v any) canonjson.Value {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -125,8 +124,8 @@ func drawSchema(t *rapid.T) []byte {
 	return document
 }
 
-// TestFormReturnsTheValue checks that an unchanged form submits the same value for any schema, even if the form is
-// shown again after another client changed the record and the schema.
+// TestFormReturnsTheValue checks that an unchanged form submits the same value for any schema, even after another
+// client changed the record and the schema.
 func TestFormReturnsTheValue(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -206,7 +205,6 @@ func TestFormFields(t *testing.T) {
 	}
 }
 
-// TestAssemble also checks that errors name the field.
 func TestAssemble(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -49,7 +49,7 @@ func TestInstallOperations(t *testing.T) {
 	a.send(404, http.MethodPost, install+"/restore", "")
 	a.put("a", "k", "l")
 	var d installDetail
-	a.read(&d, 200, http.MethodGet, install, "") // with data
+	a.read(&d, 200, http.MethodGet, install, "")
 	if d.State != stateUnknown || d.Bytes.Used != 6 || len(d.ByNamespace) != 1 || d.RevokedAt != nil || d.Access != nil || !d.Created.IsZero() {
 		t.Errorf("%+v", d)
 	}
@@ -88,10 +88,10 @@ func TestInstallOperations(t *testing.T) {
 	}
 	a.send(422, http.MethodGet, "installs?after=x", "")
 	a.send(422, http.MethodGet, "installs?tenant=x", "")
-	a.send(422, http.MethodGet, "installs?holdings=true", "") // only the command counts rows
+	a.send(422, http.MethodGet, "installs?holdings=true", "")
 
 	other := "installs/" + tenant + "/" + string(owned(9).Install)
-	a.send(200, http.MethodPost, other+"/revoke", "") // unregistered
+	a.send(200, http.MethodPost, other+"/revoke", "")
 	a.send(200, http.MethodPost, other+"/set", `{"restore":true}`)
 	for _, c := range []struct{ body, field, says string }{
 		{`{"tiers":""}`, "/tiers", "unknown member"},
@@ -245,7 +245,6 @@ func TestDeleteOperations(t *testing.T) {
 	a.send(422, http.MethodGet, "tenants?after=x", "")
 }
 
-// TestUsageOperations checks that a background audit names the installs with differences.
 func TestUsageOperations(t *testing.T) {
 	t.Parallel()
 	a := newAdminAPI(t)
@@ -339,7 +338,7 @@ func TestSchemaOperations(t *testing.T) {
 	a.send(404, http.MethodGet, schemas+"/7/check", "")
 	a.send(200, http.MethodPost, schemas+"/2/activate", "")
 	a.send(200, http.MethodPost, schemas+"/2/deprecate", "")
-	a.send(409, http.MethodPost, schemas+"/2/delete", "") // the newest version
+	a.send(409, http.MethodPost, schemas+"/2/delete", "")
 	a.send(200, http.MethodPost, schemas+"/1/delete", "")
 	for _, verb := range []string{"activate", "deprecate", "delete"} {
 		a.send(404, http.MethodPost, schemas+"/7/"+verb, "")
@@ -357,7 +356,6 @@ func (a *adminAPI) upload(status int, path, kind, file string) string {
 	return a.Upload(status, "/ext/"+path, kind, file).Text
 }
 
-// TestTransferOperations checks that an export can be imported, and that interrupted transfers fail.
 func TestTransferOperations(t *testing.T) {
 	t.Parallel()
 	a := newAdminAPI(t)
@@ -385,7 +383,7 @@ func TestTransferOperations(t *testing.T) {
 	a.upload(422, to+"/import?preserve=maybe", media, whole)
 	a.send(200, http.MethodPost, to+"/revoke", "")
 	a.upload(409, to+"/import", media, whole)
-	if text := a.send(200, http.MethodGet, to+"/export", ""); !strings.Contains(text, `"key":"l"`) { // works for revoked installs
+	if text := a.send(200, http.MethodGet, to+"/export", ""); !strings.Contains(text, `"key":"l"`) {
 		t.Error(text)
 	}
 

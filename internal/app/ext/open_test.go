@@ -73,7 +73,6 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestTokenKeys reads other issuers' keys from a file and from the environment.
 func TestTokenKeys(t *testing.T) {
 	t.Parallel()
 	_, private, err := ed25519.GenerateKey(nil)
@@ -123,19 +122,18 @@ func TestTokenKeys(t *testing.T) {
 	}
 }
 
-// TestOldTokenSecrets checks that tokens from both secrets are valid on all processes during a change, and that the
-// new secret signs.
+// TestOldTokenSecrets checks that tokens from both secrets are valid on all processes during a change.
 func TestOldTokenSecrets(t *testing.T) {
 	t.Parallel()
 	const secret, old = "HOLDFAST_EXTSTORAGE__TOKEN_SECRET=", "HOLDFAST_EXTSTORAGE__OLD_TOKEN_SECRETS="
 	first, second := strings.Repeat("1", 32), strings.Repeat("2", 32)
 	before := open(t, nil, secret+first, old+second)
-	after := open(t, nil, secret+second, old+first+","+second+","+first) // duplicates count once
+	after := open(t, nil, secret+second, old+first+","+second+","+first)
 	dropped := open(t, nil, secret+second)
 	for _, signer := range []struct {
 		a     *server
 		by    string
-		still error // after removing the old secret
+		still error
 	}{{before, first, bearer.ErrSignature}, {after, second, nil}} {
 		made, err := signer.a.makeToken(tokenRequest{Owner: someInstall, Namespaces: map[ext.Namespace]ext.Access{"a": ext.Read}, Lifetime: operate.Lifetime{TTL: time.Minute}})
 		if err != nil {
@@ -203,7 +201,7 @@ func TestNoTokenByAKeyThatIsNotKept(t *testing.T) {
 	}
 }
 
-// TestSchemas checks the places in schema and value errors, and that the program tries schemas in another process.
+// TestSchemas also checks that the program tries schemas in another process.
 func TestSchemas(t *testing.T) {
 	t.Parallel()
 	j := schemas.NewValidator(0, trialCommand)
@@ -239,7 +237,7 @@ func TestSchemas(t *testing.T) {
 	wantPlace(err, "/type")
 }
 
-// TestExtMetrics checks that operations are counted by operation and result, and that totals are at most a minute old.
+// TestExtMetrics also checks that totals are at most a minute old.
 func TestExtMetrics(t *testing.T) {
 	t.Parallel()
 	at := time.Now()
@@ -385,7 +383,6 @@ func TestAuditToBroker(t *testing.T) {
 	}
 }
 
-// audited receives n events of an install, and returns their subjects.
 func audited(t *testing.T, b broker.Broker, topic string, n int) (subjects []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -396,7 +393,7 @@ func audited(t *testing.T, b broker.Broker, topic string, n int) (subjects []str
 		if !strings.HasPrefix(m.Type, "extstorage.") || m.Source != auditSource || !strings.Contains(m.Key, string(someInstall.Install)) {
 			t.Errorf("%+v", m.Event)
 		}
-		if !ids[m.ID] { // delivered at least once
+		if !ids[m.ID] {
 			ids[m.ID], subjects = true, append(subjects, m.Subject)
 		}
 		if len(subjects) == n {

@@ -31,7 +31,7 @@ type adminAPI struct {
 
 func newAdminAPI(t *testing.T) *adminAPI {
 	t.Helper()
-	testdb.SQLite(t) // counts the test
+	testdb.SQLite(t)
 	s := open(t, nil)
 	sv := s.Service()
 	runs := operate.RunsOf(sv.Operations)
@@ -66,7 +66,6 @@ func (a *adminAPI) revoked(path string) (ids []string) {
 	return ids
 }
 
-// TestTokenOperations revokes the tokens of installs and services by token and by ID.
 func TestTokenOperations(t *testing.T) {
 	t.Parallel()
 	a := newAdminAPI(t)

@@ -10,7 +10,6 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// minted is the output of ext tokens create --json.
 type minted struct {
 	Token, ID string
 	Expires   time.Time
@@ -25,8 +24,7 @@ func mint(t *testing.T, p operator, args ...string) (m minted) {
 	return m
 }
 
-// TestRevokeTokenCommand revokes the tokens of installs and services by token and by ID, while a server uses the same
-// database.
+// TestRevokeTokenCommand revokes tokens while a server uses the same database.
 func TestRevokeTokenCommand(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, p operator) {
@@ -68,7 +66,6 @@ func TestRevokeTokenCommand(t *testing.T) {
 		list(with(services, "ext", "service-tokens", "list"), service.ID, "other")
 		list([]string{"ext", "tokens", "list", "--tenant", string(o.Tenant), "--install", string(owned(1, 2).Install)})
 
-		// Former spellings.
 		p.prints(with(flags, "ext", "token", "revoke", "--id", "former")...)
 		p.prints(with(services, "ext", "token", "revoke", "--services", "--id", "former")...)
 		list(with(flags, "ext", "token", "revoked"), one.ID, "lost", "former")

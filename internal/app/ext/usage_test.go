@@ -25,13 +25,12 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// operator runs commands while a server is open.
 type operator struct {
 	t       *testing.T
 	environ []string
 	records *ext.Service
 	pages   []service.Page
-	damage  func(t *testing.T, sql string) // changes the tables directly
+	damage  func(t *testing.T, sql string)
 }
 
 func onEachEngine(t *testing.T, fn func(t *testing.T, p operator)) {
@@ -87,7 +86,6 @@ func newOperator(t *testing.T, data string, environ ...string) operator {
 	return operator{t: t, environ: append(environ, "HOLDFAST_DATA="+data), records: x.Opened(), pages: x.Pages()}
 }
 
-// othersOff disables the other services for commands.
 var othersOff = []string{"HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false"}
 
 func (p *operator) types(args ...string) (status int, out, errs string) {
@@ -194,7 +192,6 @@ func alike(got, want string) bool {
 	return strings.HasPrefix(got, before) && strings.HasSuffix(got, after) && len(got) > len(before)+len(after)
 }
 
-// TestAuditFindsDamage checks that an audit names installs with wrong or missing counters.
 func TestAuditFindsDamage(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, p operator) {
@@ -239,7 +236,6 @@ func TestAuditFindsDamage(t *testing.T) {
 	})
 }
 
-// auditAsJSON checks that every install is listed, and that exactly the damaged installs are wrong.
 func (p *operator) auditAsJSON(wrong ...ext.Owner) {
 	p.t.Helper()
 	status, out, errs := p.types("ext", "usage", "--audit", "--json", "--all")
@@ -276,7 +272,7 @@ func (p *operator) auditAsJSON(wrong ...ext.Owner) {
 func TestAuditNamesSome(t *testing.T) {
 	t.Parallel()
 	p := onSQLite(t)
-	const many = ext.MaxPage + extapp.NamedMost + 1 // more than a page
+	const many = ext.MaxPage + extapp.NamedMost + 1
 	for install := range many {
 		p.put(owned(1, install), "a")
 	}

@@ -5,7 +5,6 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// Parts returns the open service's tenants and outbox.
 func (s *Guest) Parts() (*tenants.Service, outbox.Retaining) {
 	return s.opened.tenants, s.opened.outbox
 }

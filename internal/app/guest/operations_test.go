@@ -46,14 +46,14 @@ type operator struct {
 	main       string
 	tenants    *tenants.Service
 	outbox     outbox.Retaining
-	file       string        // database
-	later      *atomic.Int64 // the clock's lead
+	file       string
+	later      *atomic.Int64
 	operations []operate.Operation
 }
 
 func newOperator(t *testing.T) *operator {
 	t.Helper()
-	testdb.SQLite(t) // counts the test
+	testdb.SQLite(t)
 	later, opened := &atomic.Int64{}, app.New()
 	s := opened.Service()
 	server := servicetest.Open(t, s, func(d *service.Deps) {
@@ -90,7 +90,6 @@ func get[T any](o *operator, path string) (v T) {
 	return v
 }
 
-// visit begins a session. It returns its ID, and a function that sends its requests.
 func (o *operator) visit() (session string, send func(method, path, body string)) {
 	o.t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -118,7 +117,6 @@ func (o *operator) visit() (session string, send func(method, path, body string)
 	return session, send
 }
 
-// wish adds to a wishlist, which appends an event.
 func wish(send func(method, path, body string), n int) {
 	send(http.MethodPost, "/wishlist", fmt.Sprintf(`{"tenantId":%q,"propertyId":"%d%s","source":"list"}`, tenant, n, property[1:]))
 }
@@ -130,7 +128,7 @@ func TestTenantKeys(t *testing.T) {
 	type key struct{ TenantID, ID, State string }
 	post := func(status int, path string) (k key) {
 		t.Helper()
-		_ = json.Unmarshal([]byte(o.send(status, http.MethodPost, "tenant-keys/"+path, "")), &k) // problems are not keys
+		_ = json.Unmarshal([]byte(o.send(status, http.MethodPost, "tenant-keys/"+path, "")), &k)
 		return k
 	}
 	list := func() (all []key) {
@@ -186,7 +184,7 @@ func TestHandoffKeys(t *testing.T) {
 	o := newOperator(t)
 	post := func(status int, path string) (key struct{ ID, State string }) {
 		t.Helper()
-		_ = json.Unmarshal([]byte(o.send(status, http.MethodPost, "keys"+path, "")), &key) // problems are not keys
+		_ = json.Unmarshal([]byte(o.send(status, http.MethodPost, "keys"+path, "")), &key)
 		return key
 	}
 	first := post(200, "/rotate")
@@ -219,7 +217,6 @@ func TestHandoffKeys(t *testing.T) {
 	}
 }
 
-// TestServiceTokens also checks that errors name the invalid value.
 func TestServiceTokens(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
@@ -369,7 +366,6 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
-// TestReceived checks quarantined events and repeated attempts to consume handoffs.
 func TestReceived(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
@@ -565,10 +561,9 @@ func TestRefusedRequests(t *testing.T) {
 	}
 }
 
-// allowed returns a path's methods, or "" if the path is unknown.
 func (o *operator) allowed(path string) string {
 	o.t.Helper()
-	resp, err := http.DefaultClient.Do(webtest.Request(o.t, o.Base, http.MethodPatch, "/guest/"+path, nil)) // not a described method
+	resp, err := http.DefaultClient.Do(webtest.Request(o.t, o.Base, http.MethodPatch, "/guest/"+path, nil))
 	must(o.t, err)
 	must(o.t, resp.Body.Close())
 	allow := resp.Header.Get("Allow")

@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/conf"
 )
 
-// TestShopOfTheGuide checks that the guide's configuration describes a shop.
 func TestShopOfTheGuide(t *testing.T) {
 	t.Parallel()
 	guide, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "guest-reference.md"))
@@ -39,7 +38,6 @@ func TestShopOfTheGuide(t *testing.T) {
 	}
 }
 
-// TestProfileProblems checks that each invalid setting is named.
 func TestProfileProblems(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Profiles){

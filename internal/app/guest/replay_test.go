@@ -84,7 +84,6 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// wantPublished checks the pages of published events, and returns the last sequence.
 func (o *operator) wantPublished(ids []string) int64 {
 	o.t.Helper()
 	type page struct {

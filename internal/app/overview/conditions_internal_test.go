@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/certificates"
 )
 
-// TestGuideNamesAlerts checks that the monitoring guide's table contains every alert.
 func TestGuideNamesAlerts(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../docs/monitoring.md")

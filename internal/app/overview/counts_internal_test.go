@@ -52,7 +52,7 @@ func TestCountsRest(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		ask(1)
 		time.Sleep(countRests * 2 * time.Second)
-		ask(1) // plus listFresh
+		ask(1)
 		time.Sleep(listFresh)
 		ask(2)
 		time.Sleep(3 * time.Second)

@@ -39,7 +39,6 @@ func fill(h *History, from time.Time, n, databases int) {
 	}
 }
 
-// values returns a series's known values, and the number of unknown values.
 func values(c *service.Chart, series int) (known []float64, unknown int) {
 	for _, v := range c.Series[series].Values {
 		if math.IsNaN(v) {
@@ -95,7 +94,7 @@ func TestHistoryRestart(t *testing.T) {
 	fill(h, historyStart.Add(45*time.Minute), 10, 2)
 	requests := h.charts(nil, 0).All[0]
 	known, unknown := values(requests, 0)
-	if len(known) != 29+9 || unknown != 2 { // the gap and the first point after it
+	if len(known) != 29+9 || unknown != 2 {
 		t.Errorf("%d known, %d unknown: %v", len(known), unknown, requests.Series[0].Values)
 	}
 	for _, v := range known {
@@ -108,8 +107,8 @@ func TestHistoryRestart(t *testing.T) {
 	}
 }
 
-// TestHistoryClock checks that later points are replaced after the clock was set back, that a gap has no rate, and
-// that points from a wildly wrong clock are hidden and do not replace others.
+// TestHistoryClock sets the clock back and forward. Points from a wildly wrong clock are hidden and do not replace
+// others.
 func TestHistoryClock(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -139,7 +138,7 @@ func TestHistoryClock(t *testing.T) {
 				t.Errorf("%s: %v requests per second", name, v)
 			}
 		}
-		fill(h, historyStart.Add(2*time.Hour), 10, 1) // after the clock was corrected
+		fill(h, historyStart.Add(2*time.Hour), 10, 1)
 		for at := 1; at < len(spans); at++ {
 			if c := h.charts(nil, at).All[2]; c.Times[0].Year() != 2026 || len(c.Times) < 2 {
 				t.Errorf("%s: %v", name, c.Times)
@@ -148,7 +147,6 @@ func TestHistoryClock(t *testing.T) {
 	}
 }
 
-// TestHistorySize checks that the file for five databases is smaller than 64 KiB.
 func TestHistorySize(t *testing.T) {
 	t.Parallel()
 	for databases, most := range map[int]int64{1: 24 << 10, 5: 64 << 10, 3 * maxDatabases: maxHistoryFile} {

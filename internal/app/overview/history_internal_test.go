@@ -18,7 +18,7 @@ import (
 )
 
 // TestHistoryMeasuresServersRarely checks that a database server is measured every ten minutes, or every minute until
-// its size is known. Points between measurements repeat the latest size.
+// its size is known.
 func TestHistoryMeasuresServersRarely(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

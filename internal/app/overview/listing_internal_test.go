@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestListing checks that a slow target delays a page only briefly and is read once at a time. Meanwhile, and after an
-// error, the page shows the older list.
+// TestListing checks that a slow target delays a page only briefly. Meanwhile, and after an error, the page shows the
+// older list.
 func TestListing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -39,11 +39,11 @@ func TestListing(t *testing.T) {
 			}
 		}
 		want("a", "one", 1, 0)
-		want("a", "one", 1, 0) // still fresh
+		want("a", "one", 1, 0)
 		time.Sleep(listFresh + time.Second)
 		took, result = 5*time.Second, "two"
 		want("a", "one", 2, listPatience)
-		want("a", "one", 2, listPatience) // the read is still running
+		want("a", "one", 2, listPatience)
 		time.Sleep(5 * time.Second)
 		want("a", "two", 2, 0)
 		took, failed = 0, errors.New("no route")
@@ -52,7 +52,7 @@ func TestListing(t *testing.T) {
 		if s := l.state(); s.Problem != "no route" || s.At.IsZero() {
 			t.Errorf("%+v", s)
 		}
-		took, failed, result = time.Hour, nil, "three" // the target hangs
+		took, failed, result = time.Hour, nil, "three"
 		want("b", "", 4, listPatience)
 		if s := l.state(); s.Problem != "" || !s.At.IsZero() {
 			t.Errorf("%+v", s)

@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/operate"
 )
 
-// TestSweepOperations checks each sweep's state, and that a sweep on demand reports deleted and remaining rows.
 func TestSweepOperations(t *testing.T) {
 	t.Parallel()
 	now := clock.NewManual(time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC))

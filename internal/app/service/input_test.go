@@ -51,7 +51,6 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-// TestCanAsk checks that a file, /dev/null and a pipe are not terminals.
 func TestCanAsk(t *testing.T) {
 	t.Parallel()
 	null, err := os.Open(os.DevNull)

@@ -30,7 +30,6 @@ func load(environ ...string) (*Storage, conf.Report, error) {
 
 func limit(name, value string) string { return "HOLDFAST_SYNCSTORAGE__LIMITS__" + name + "=" + value }
 
-// TestReferenceServersNamesOfSpanner checks Spanner variables of Mozilla's server.
 func TestReferenceServersNamesOfSpanner(t *testing.T) {
 	t.Parallel()
 	cfg, report, err := load(
@@ -168,7 +167,6 @@ func TestLimitsThatDoNotFitSpanner(t *testing.T) {
 	}
 }
 
-// TestLimitsElsewhere checks that limits do not change on other engines and in a disabled service.
 func TestLimitsElsewhere(t *testing.T) {
 	t.Parallel()
 	large := []string{
@@ -200,7 +198,6 @@ func TestLimitsElsewhere(t *testing.T) {
 	}
 }
 
-// TestReferenceKnowsSpannersNumbers checks that the documented limits match the code.
 func TestReferenceKnowsSpannersNumbers(t *testing.T) {
 	t.Parallel()
 	text := conf.Reference([]conf.Section{{Key: Name, Value: &syncstorage.Config{}}})

@@ -12,7 +12,7 @@ import (
 
 func TestTokenRequests(t *testing.T) {
 	t.Parallel()
-	testdb.SQLite(t) // counts the test
+	testdb.SQLite(t)
 	s := New()
 	sv := s.Service()
 	servicetest.Open(t, sv, nil)

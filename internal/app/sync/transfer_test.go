@@ -100,7 +100,6 @@ func fill(t *testing.T, s *ss.Service, o ss.Owner) {
 	post("mine", ss.Update{ID: "x", Payload: ss.Some([]byte("a name of its own"))})
 }
 
-// export exports at a fixed time.
 func export(t *testing.T, s *ss.Service, o ss.Owner) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -210,11 +209,9 @@ func TestImportCut(t *testing.T) {
 			t.Errorf("cut at %d, the export is another:\n%.2000s", cut, got)
 		}
 	}
-	// A read error differs from the end of the file.
 	if _, err := runImport(t.Context(), s, owner(200), failing{strings.NewReader(whole[:len(whole)/2])}, preserve); !errors.Is(err, errAway) {
 		t.Errorf("a reader that fails: %v", err)
 	}
-	// Stop the import between two steps.
 	ctx, stop := context.WithCancel(t.Context())
 	first := strings.NewReader(whole[:len(whole)/2])
 	done, err := runImport(ctx, s, owner(201), io.MultiReader(first, stopping{stop}, strings.NewReader(whole[len(whole)/2:])), preserve)
@@ -253,7 +250,6 @@ func TestImportRace(t *testing.T) {
 	}
 }
 
-// TestImportOfNonsense checks that errors name the invalid line.
 func TestImportOfNonsense(t *testing.T) {
 	t.Parallel()
 	s := newService(t, onSQLite(t), func(c *ss.Config) {

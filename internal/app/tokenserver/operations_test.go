@@ -27,10 +27,9 @@ const (
 	otherAccount = "fedcba9876543210fedcba9876543210"
 )
 
-// usedStorage is a storage whose users all have a collection.
 type usedStorage struct {
 	noStorage
-	quota optional.Of[int64] // for all users
+	quota optional.Of[int64]
 }
 
 func (*usedStorage) IsOpen() bool { return true }
@@ -64,7 +63,7 @@ type operator struct {
 
 func newOperator(t *testing.T, storage Storage) *operator {
 	t.Helper()
-	testdb.SQLite(t) // counts the test
+	testdb.SQLite(t)
 	s := New(storage)
 	sv := s.Service()
 	open := servicetest.Open(t, sv, nil)
@@ -74,7 +73,6 @@ func newOperator(t *testing.T, storage Storage) *operator {
 	return &operator{t, servicetest.NewOperator(t, sv, "../../tokenserver/httpapi/openapi-admin.json"), s}
 }
 
-// adopt creates an account with a storage user.
 func (o *operator) adopt(id string) tokenserver.User {
 	o.t.Helper()
 	account, err := o.opened.ParseAccount(id)
@@ -182,7 +180,6 @@ func TestAccountRequests(t *testing.T) {
 	o.send(200, http.MethodGet, "accounts?replaced=true", "", someAccount)
 }
 
-// TestLabelRequests checks that accounts are found by label, and that every list shows labels.
 func TestLabelRequests(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t, &usedStorage{})

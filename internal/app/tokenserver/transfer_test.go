@@ -14,7 +14,6 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// exportingStorage exports a line with the storage user, and imports a header and lines.
 type exportingStorage struct {
 	usedStorage
 	imported []string
@@ -48,7 +47,6 @@ func (s *exportingStorage) Import(_ context.Context, from io.Reader, o ImportOpt
 	return Imported{Records: 1, Total: 1, Written: 1}, nil
 }
 
-// TestTransfers exports and imports an account, and a storage user by UID.
 func TestTransfers(t *testing.T) {
 	t.Parallel()
 	storage := &exportingStorage{}

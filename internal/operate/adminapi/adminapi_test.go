@@ -44,7 +44,6 @@ type one struct {
 	Wall string `subject:"wall" doc:"name of the wall"`
 }
 
-// stone is a stone in a wall, found by row.
 type stone struct {
 	Wall string `subject:"wall" doc:"name of the wall"`
 	Row  int    `subject:"row" doc:"number of the row"`
@@ -60,7 +59,6 @@ type dryRun struct {
 	Loud   bool `flag:"loud" doc:"say it" local:""`
 }
 
-// operations return their input.
 func operations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{Path: "walls", Doc: "List"}, func(_ context.Context, in filter) ([]wall, error) { return []wall{{in.Color}}, nil }),
@@ -174,7 +172,7 @@ func TestAPI(t *testing.T) {
 			t.Errorf("%s %s %.40s: %d %s, %v, want %d %s", c.method, c.path, c.body, resp.StatusCode, text, err, c.status, c.want)
 			continue
 		}
-		if c.status == http.StatusBadRequest { // an error by the listener
+		if c.status == http.StatusBadRequest {
 			continue
 		}
 		if kind := resp.Header.Get("Content-Type"); (kind == "application/problem+json") != (c.status >= 400) || !json.Valid(text) || resp.Header.Get("Cache-Control") != "private, no-store" {
@@ -183,7 +181,6 @@ func TestAPI(t *testing.T) {
 	}
 }
 
-// TestWords checks that a word list is an array of texts without spaces.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	api := adminapi.New("house", operations())

@@ -29,7 +29,6 @@ type drawing struct {
 // needed is the memory in bytes for a download or an upload.
 const needed = 1 << 20
 
-// streams serves a download and an upload. stored counts successful uploads, whose memory is charged.
 func streams(t *testing.T) (base string, stored *atomic.Int64) {
 	t.Helper()
 	stored = &atomic.Int64{}
@@ -114,7 +113,6 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestBrokenStreams checks that an interrupted download does not look complete, and that an interrupted upload fails.
 func TestBrokenStreams(t *testing.T) {
 	t.Parallel()
 	base, stored := streams(t)

@@ -46,7 +46,6 @@ type one struct {
 	Wall string `subject:"wall" doc:"name of the wall"`
 }
 
-// brick is a row in a paged list.
 type brick struct {
 	N int `json:"n" title:"Number" cursor:""`
 }
@@ -56,7 +55,6 @@ type detail struct {
 	Plan json.RawMessage `json:"plan" text:"Plan"`
 }
 
-// razed is a result without a notice.
 type razed struct {
 	Bricks int    `json:"bricks" title:"Bricks"`
 	Where  string `json:"where" title:"Where"`
@@ -71,7 +69,6 @@ type painted struct {
 
 func (p painted) Notice() string { return fmt.Sprintf("north: painted\n%d walls", p.Walls) }
 
-// nail is in a wall's brick.
 type nail struct {
 	Wall  string `subject:"wall,flag" value:"NAME" doc:"NAME of the wall"`
 	Brick int    `subject:"brick,flag" doc:"number of the brick"`
@@ -138,7 +135,6 @@ func bricks(_ context.Context, in operate.Page[int64]) (all []brick, _ error) {
 	return all, nil
 }
 
-// run runs a command with an answer on standard input.
 func run(t *testing.T, typed, answer string) (out, questions string, err error) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -202,7 +198,6 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestFormerSpellings checks that former spellings work, and that help does not show them.
 func TestFormerSpellings(t *testing.T) {
 	t.Parallel()
 	for former, now := range map[string]string{
@@ -317,7 +312,6 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestSubjects checks things named by several arguments or flags.
 func TestSubjects(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string]string{
@@ -342,7 +336,6 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
-// TestPages checks that a command follows a list's cursor.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string]int{
@@ -379,7 +372,6 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-// TestPartial checks that a failed job prints its partial result.
 func TestPartial(t *testing.T) {
 	t.Parallel()
 	out, _, err := run(t, "house walls paint-all --dry", "")

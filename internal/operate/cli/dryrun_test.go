@@ -18,7 +18,6 @@ type razeInput struct {
 	Floor  int64 `flag:"floor" doc:"from this floor" least:"1"`
 }
 
-// TestDryRun checks that a dry run does not ask for confirmation.
 func TestDryRun(t *testing.T) {
 	t.Parallel()
 	all := []operate.Operation{operate.NewChange(operate.About{Path: "walls/raze", Doc: "Raze", NeedsYes: true}, func(_ context.Context, in razeInput) (drawn, error) {
@@ -39,7 +38,6 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// full is an output that cannot be written.
 type full struct{}
 
 var errFull = errors.New("the disk is full")

@@ -42,7 +42,6 @@ type weighInput struct {
 	After string `flag:"after" doc:"next from the previous part"`
 }
 
-// weighed is a partial read.
 type weighed struct {
 	Part string `json:"part" title:"Part"`
 	Next string `json:"next,omitempty" cursor:""`

@@ -27,7 +27,6 @@ type drawing struct {
 	Color string `flag:"color" doc:"the color"`
 }
 
-// streams returns a plan's download and uploads.
 func streams() []operate.Operation {
 	draw := func(_ context.Context, in drawing, body operate.Body, _ operate.Progress) (d drawn, err error) {
 		text, err := io.ReadAll(body)

@@ -23,8 +23,8 @@ type inspected struct {
 func (i inspected) Notice() string  { return "two lines\nof text" }
 func (i inspected) IsPartial() bool { return i.Cracks > 0 }
 
-// TestBackgroundJob checks that a command runs a background job itself, prints why the job waits, prints found rows as
-// JSON, and exits with a status that reports remaining work.
+// TestBackgroundJob checks that a command runs a background job itself, and that its exit status reports remaining
+// work.
 func TestBackgroundJob(t *testing.T) {
 	t.Parallel()
 	all := operate.InBackground([]operate.Operation{

@@ -40,7 +40,6 @@ type ringsInput struct {
 	After string `flag:"after" doc:"next from the previous part"`
 }
 
-// rings is a partial read.
 type rings struct {
 	Tree  string `json:"tree" title:"Tree" subject:"tree"`
 	Rings int    `json:"rings" title:"Rings"`
@@ -99,7 +98,6 @@ func TestPageBelow(t *testing.T) {
 	}
 }
 
-// TestReadInParts checks links to the next part, and to the same thing's other read.
 func TestReadInParts(t *testing.T) {
 	t.Parallel()
 	pages := console.Pages(nil, garden())

@@ -88,7 +88,7 @@ func TestChoose(t *testing.T) {
 	for _, tc := range []struct {
 		kind, prefix string
 		at           url.Values
-		want         string // "": no choices
+		want         string
 	}{
 		{"street", "STREET-01", nil, "street-01"},
 		{"street", "x", nil, "nothing"},

@@ -88,7 +88,6 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// brick is a row in a paged list, and a read's result.
 type brick struct {
 	Name string          `json:"name" title:"Brick" subject:"brick" cursor:""`
 	At   time.Time       `json:"at,omitzero" title:"Baked" zero:"soon"`
@@ -154,7 +153,7 @@ func TestPagesOfRows(t *testing.T) {
 		t.Errorf("%+v", view.Blocks)
 	}
 	pages = console.Pages(nil, bricks(0))
-	if view = show(t, &pages[0], nil); len(view.Blocks) != 1 { // a job for all rows
+	if view = show(t, &pages[0], nil); len(view.Blocks) != 1 {
 		t.Errorf("no rows: %+v", view.Blocks)
 	}
 	pages = console.Pages(nil, bricks(1))
@@ -163,7 +162,6 @@ func TestPagesOfRows(t *testing.T) {
 	}
 }
 
-// TestReadPage checks that a read's page is below its list, with the row's buttons.
 func TestReadPage(t *testing.T) {
 	t.Parallel()
 	page := console.Pages(nil, bricks(1))[1]
@@ -201,8 +199,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestOwnPages checks that changes' forms are on the service's own page with their noun, if any, or on a separate
-// page.
+// TestOwnPages checks that changes' forms are on the service's own page with their noun, if any.
 func TestOwnPages(t *testing.T) {
 	t.Parallel()
 	light := &service.Form{Title: "Light a kiln", Text: "It is hot.", Action: "light", Submit: "Light", Fields: []service.Field{
@@ -225,7 +222,6 @@ func TestOwnPages(t *testing.T) {
 	}
 }
 
-// shelf is in a wall, and contains books.
 type shelf struct {
 	Wall  string `json:"-" title:"Wall" subject:"wall"`
 	Shelf int    `json:"shelf" title:"Shelf" subject:"shelf"`
@@ -258,7 +254,6 @@ type oneWall struct {
 	Wall string `subject:"wall" doc:"name of the wall"`
 }
 
-// house contains walls, which contain shelves with books.
 func house() []operate.Operation {
 	move := func(_ context.Context, in moveInput) (shelf, error) { return shelf{in.Wall, in.Shelf}, nil }
 	return []operate.Operation{
@@ -345,7 +340,6 @@ func dump(v any) string {
 	return string(text)
 }
 
-// logged returns an operation's values in the change log.
 func logged(all []operate.Operation, path string) []string {
 	for i := range all {
 		if all[i].Path == path {

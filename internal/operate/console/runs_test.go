@@ -29,8 +29,7 @@ type inspect struct {
 
 func (inspected) Notice() string { return "inspected" }
 
-// TestRuns checks that a running background job's page shows its progress and a stop button instead of the start form,
-// and then its result. Inputs other than secrets are logged.
+// TestRuns checks that a running job's page shows its progress and a stop button instead of the start form.
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	progress, end := make(chan operate.Progress), make(chan struct{})

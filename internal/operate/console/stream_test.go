@@ -21,7 +21,6 @@ type drawn struct {
 
 func (d drawn) Notice() string { return "drawn " + d.Text }
 
-// studio contains walls with plans, and a file with all plans.
 func studio() []operate.Operation {
 	return append(house()[:2],
 		operate.NewDownload(operate.About{Path: "walls/plan", Doc: "Get the plan", Button: "Download plan", Media: "text/plain", Memory: 7}, func(_ context.Context, in oneWall, _ operate.Progress) (operate.File, error) {
@@ -43,7 +42,6 @@ func studio() []operate.Operation {
 	)
 }
 
-// TestStreamPages checks links to downloads, and upload forms with a file.
 func TestStreamPages(t *testing.T) {
 	t.Parallel()
 	pages := map[string]service.Page{}

@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/operate/console"
 )
 
-// load is a number shown as a bar.
 type load int
 
 func (l load) Cell() service.Cell { return service.Cell{Text: "full", Share: float64(l), Most: 9} }
@@ -125,7 +124,7 @@ func TestOffers(t *testing.T) {
 	if names := logged(hotel(), "rooms/"+pages["rooms"].Actions[0].Name); !reflect.DeepEqual(names, []string{"room", "with"}) {
 		t.Errorf("the log has %q", names)
 	}
-	for i, next := range []string{"", "rooms"} { // clean, which then shows the room, and raze
+	for i, next := range []string{"", "rooms"} {
 		o, err := pages["rooms"].Actions[i].Run(t.Context(), &service.PageRequest{Values: url.Values{"room": {"a"}, "return-page": {"rooms/show"}}})
 		if err != nil || o.Next != next {
 			t.Errorf("%s: %+v, %v", pages["rooms"].Actions[i].Name, o, err)

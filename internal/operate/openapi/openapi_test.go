@@ -73,7 +73,6 @@ const document = `{
 }
 `
 
-// TestUpdate checks that only the operations' entries are replaced.
 func TestUpdate(t *testing.T) {
 	t.Parallel()
 	all := []operate.Operation{
@@ -130,7 +129,6 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// TestDocument checks that a generated description contains everything that its entries refer to.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	all := []operate.Operation{
