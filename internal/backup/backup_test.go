@@ -16,8 +16,8 @@ import (
 	"holdfast/internal/clock"
 )
 
-// TestBackupReleases: files are held for no longer than a backup, and are released when a
-// failed one has freed the space that it took on the disk.
+// TestBackupReleases checks that files are held only during a backup, and that a failed backup frees its disk space
+// first.
 func TestBackupReleases(t *testing.T) {
 	t.Parallel()
 	full := errors.New("no space left on device")
@@ -51,7 +51,7 @@ func TestBackupReleases(t *testing.T) {
 	}
 }
 
-// The known backups are those that were recorded and still exist, the latest first.
+// TestKnownBackups checks that the known backups are recorded and still exist, latest first.
 func TestKnownBackups(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 20, 3, 0, 0, 0, time.UTC)

@@ -20,7 +20,7 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// newScheduler returns a scheduler of a server that has only secrets, with the folder of its backups.
+// newScheduler returns a scheduler for a server with only a secrets file, and the backup folder.
 func newScheduler(t *testing.T) (s *Scheduler, now *clock.Manual, folder string) {
 	t.Helper()
 	now = clock.NewManual(time.Date(2026, 1, 20, 12, 0, 0, 0, time.Local))
@@ -36,7 +36,6 @@ func newScheduler(t *testing.T) (s *Scheduler, now *clock.Manual, folder string)
 	return s, now, folder
 }
 
-// edit changes the settings of a scheduler.
 func edit(s *Scheduler, change func(*Settings)) {
 	settings := s.Settings()
 	change(&settings)
@@ -52,7 +51,8 @@ func count(t *testing.T, s *Scheduler) int {
 	return len(all)
 }
 
-// TestScheduler: the first backup is made at once, and the next ones when they are due, also if they were due while the server was stopped.
+// TestScheduler checks that the first backup is made at once, and later backups when due, also after the server was
+// stopped.
 func TestScheduler(t *testing.T) {
 	t.Parallel()
 	s, now, _ := newScheduler(t)
@@ -92,7 +92,6 @@ func TestScheduler(t *testing.T) {
 	due(3)
 	now.Advance(time.Second)
 	due(4)
-	// The clock was wrong, and is set back.
 	now.Set(now.Now().Add(-1000 * time.Hour))
 	due(4)
 	now.Advance(6 * time.Hour)
@@ -105,7 +104,7 @@ func TestScheduler(t *testing.T) {
 	}
 }
 
-// TestFailedSchedule: a backup that fails is recorded, tried again later, and forgotten after the next success.
+// TestFailedSchedule checks that a failed backup is recorded, retried later, and forgotten after a success.
 func TestFailedSchedule(t *testing.T) {
 	t.Parallel()
 	s, now, folder := newScheduler(t)
@@ -146,7 +145,7 @@ func TestFailedSchedule(t *testing.T) {
 	}
 }
 
-// TestMake: an operator makes a backup, and not a second one at once.
+// TestMake checks that an operator can make a backup, but not two concurrently.
 func TestMake(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newScheduler(t)
@@ -174,11 +173,10 @@ func TestMake(t *testing.T) {
 		t.Errorf("a second one: %v", err)
 	}
 	edit(s, func(s *Settings) { s.Schedule = "1m" })
-	s.runDue(t.Context()) // it is due, and one is being made
+	s.runDue(t.Context()) // due, but a backup is running
 	if s.State().Since.IsZero() {
 		t.Error("the state does not say that a backup is being made")
 	}
-	// Another process gets a clear error.
 	_, err := server.Send(t.Context(), &Sending{Settings: s.Settings()})
 	if err == nil || !strings.Contains(err.Error(), "makes a backup of this data folder") {
 		t.Errorf("another process: %v", err)
@@ -192,7 +190,7 @@ func TestMake(t *testing.T) {
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%d backups, %v", len(all), err)
 	}
-	// It was restored to verify it, which is recorded.
+	// The backup's verification is recorded.
 	if v := Verified(server.Data, s.Settings().URL)[all[0].At.UnixNano()]; v.At.IsZero() || v.Damage != "" {
 		t.Errorf("%+v", Verified(server.Data, s.Settings().URL))
 	}
@@ -202,7 +200,7 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// TestVerified: verification results survive a restart, in a bounded file, and a damaged file is ignored.
+// TestVerified checks that verifications survive a restart in a bounded file, and that a damaged file is ignored.
 func TestVerified(t *testing.T) {
 	t.Parallel()
 	const address = "s3://bucket?prefix=a/&region=x"
@@ -236,7 +234,6 @@ func TestVerified(t *testing.T) {
 	}
 }
 
-// TestKnownURLs: the known backups at a URL are those that the rule has kept.
 func TestKnownURLs(t *testing.T) {
 	t.Parallel()
 	s, now, _ := newScheduler(t)
@@ -265,7 +262,6 @@ func TestKnownURLs(t *testing.T) {
 	}
 }
 
-// TestNothingToBackUp: a data folder without a database and secrets is no backup.
 func TestNothingToBackUp(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newScheduler(t)
@@ -282,8 +278,8 @@ func TestNothingToBackUp(t *testing.T) {
 	}
 }
 
-// TestTypedURL: a failure at a URL that is not the one of the configuration is no failure of the server, and a success there
-// does not end one.
+// TestTypedURL checks that failures at another URL than backup.url are not recorded, and that a success there does not
+// clear a recorded failure.
 func TestTypedURL(t *testing.T) {
 	t.Parallel()
 	s, _, folder := newScheduler(t)

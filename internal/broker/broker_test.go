@@ -29,7 +29,6 @@ func sample() outbox.Event {
 	}
 }
 
-// equals compares an event with what the SDK of CloudEvents has parsed.
 func equals(t *testing.T, got *event.Event, want *broker.Event) {
 	t.Helper()
 	if err := got.Validate(); err != nil {
@@ -49,8 +48,7 @@ func equals(t *testing.T, got *event.Event, want *broker.Event) {
 	}
 }
 
-// TestCloudEvents: the SDK of CloudEvents reads our events as we mean them, in JSON and in
-// headers, and we read its.
+// TestCloudEvents exchanges events with the CloudEvents SDK in both directions, in JSON and in headers.
 func TestCloudEvents(t *testing.T) {
 	t.Parallel()
 	e := sample()
@@ -86,7 +84,6 @@ func TestCloudEvents(t *testing.T) {
 	equals(t, &parsed, &again)
 }
 
-// TestNotEvents: what is not an event is refused.
 func TestNotEvents(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -110,7 +107,7 @@ func TestNotEvents(t *testing.T) {
 	}
 }
 
-// FuzzEvent: an event that is read is written and read as the same.
+// FuzzEvent checks that a parsed event is unchanged after it is encoded and parsed again.
 func FuzzEvent(f *testing.F) {
 	e := sample()
 	m := broker.ToMessage("/", &e)
@@ -142,7 +139,7 @@ func FuzzEvent(f *testing.F) {
 	})
 }
 
-// TestWebhook: a webhook gets a signed batch, and its status decides.
+// TestWebhook checks that the batch is signed and that the status code decides.
 func TestWebhook(t *testing.T) {
 	t.Parallel()
 	const secret = "a secret"
@@ -191,14 +188,14 @@ func (r refuser) Ensure(context.Context, string, string) error { return nil }
 
 func (r refuser) Publish(context.Context, string, []broker.Message) []error { return r.results }
 
-// TestSink: a broker that stores nothing counts as unavailable; otherwise each message has
-// its own result.
+// TestSink checks that a broker that stores nothing counts as unavailable, and that otherwise each message gets its
+// own result.
 func TestSink(t *testing.T) {
 	t.Parallel()
 	no, never := errors.New("no"), &broker.PermanentError{Err: errors.New("never")}
 	for name, c := range map[string]struct {
 		results []error
-		refused int // -1: unavailable
+		refused int // -1 means unavailable
 	}{
 		"all": {[]error{nil, nil}, 0}, "none": {[]error{no, no}, -1}, "one": {[]error{no, nil}, 1}, "permanently": {[]error{never, broker.ErrPredecessor}, 2},
 	} {

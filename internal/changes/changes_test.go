@@ -24,7 +24,6 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 
-// open opens the changes of a server, with its log and its clock.
 func open(t *testing.T, file string) (l *changes.Log, log *strings.Builder, now *clock.Manual) {
 	t.Helper()
 	log, now = &strings.Builder{}, clock.NewManual(start)
@@ -36,7 +35,7 @@ func add(l *changes.Log, who, of, name string, err error) {
 	l.Add(ctx, &service.Change{Service: of, Page: "keys", Action: "revoke", What: []service.Named{{Name: "key", Value: name}}, Err: err})
 }
 
-// keys returns the keys of changes, and checks that their numbers descend.
+// keys also checks that the numbers descend.
 func keys(t *testing.T, all []changes.Entry) (found []string) {
 	t.Helper()
 	for i, e := range all {
@@ -48,7 +47,7 @@ func keys(t *testing.T, all []changes.Entry) (found []string) {
 	return found
 }
 
-// TestRestart: changes survive a restart, with all that they have, and are found by who, service, text and time, in pages.
+// TestRestart checks that changes survive a restart, and are found by operator, service, text and time, in pages.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), changes.File)
@@ -95,7 +94,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestSizeIsBounded: two files of half a MiB keep the newest changes, whatever their values are.
+// TestSizeIsBounded checks that two files of half a MiB keep the newest changes, whatever their values.
 func TestSizeIsBounded(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -133,7 +132,7 @@ func TestSizeIsBounded(t *testing.T) {
 	}
 }
 
-// TestDamage: lines that a crash has cut or that are not ours are not shown, and the file is used on.
+// TestDamage checks that truncated and foreign lines are skipped, and that the file stays in use.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(text string) string{
@@ -170,12 +169,12 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestWithoutDisk: a folder that cannot be written, or does not exist, disturbs nothing and is logged once.
+// TestWithoutDisk checks that a missing or unwritable folder is harmless and logged once.
 func TestWithoutDisk(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	full := filepath.Join(folder, "full")
-	if err := os.Mkdir(full, 0o700); err != nil { // a folder in the place of the file: no write succeeds, also for root
+	if err := os.Mkdir(full, 0o700); err != nil { // a folder in place of the file: no write succeeds, even for root
 		t.Fatal(err)
 	}
 	for _, file := range []string{filepath.Join(folder, "missing", changes.File), full} {
@@ -192,7 +191,7 @@ func TestWithoutDisk(t *testing.T) {
 	}
 }
 
-// TestTwoServers: two servers on one data folder write whole lines, also while the file is renamed.
+// TestTwoServers checks that two servers on a data folder write whole lines, even while the file is renamed.
 func TestTwoServers(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), changes.File)

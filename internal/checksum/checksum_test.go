@@ -12,8 +12,8 @@ import (
 	"holdfast/internal/checksum"
 )
 
-// The check values are those of "123456789" in the catalogue of parametrised CRC algorithms and in
-// FIPS 180; the others of CRC-64/NVME are the examples of the NVM Command Set Specification.
+// TestChecksums uses the check values for "123456789" from the catalogue of parametrised CRC algorithms and from FIPS
+// 180. The others for CRC-64/NVME are examples in the NVM Command Set Specification.
 func TestChecksums(t *testing.T) {
 	t.Parallel()
 	sequence := make([]byte, 4096)
@@ -27,7 +27,7 @@ func TestChecksums(t *testing.T) {
 	for _, c := range []struct {
 		algorithm checksum.Algorithm
 		data      []byte
-		want      string // in hexadecimal
+		want      string // hexadecimal
 	}{
 		{checksum.CRC32, []byte("123456789"), "cbf43926"},
 		{checksum.CRC32C, []byte("123456789"), "e3069283"},
@@ -74,7 +74,7 @@ func TestParseAlgorithm(t *testing.T) {
 	}
 }
 
-// split cuts data into parts at random, some of them empty.
+// split cuts data at random into parts, some of them empty.
 func split(data []byte, random *rand.Rand) (parts [][]byte) {
 	for len(data) > 0 {
 		n := random.IntN(len(data) + 1)
@@ -104,7 +104,7 @@ func TestFullObjectIsTheChecksumOfAllBytes(t *testing.T) {
 	}
 }
 
-// Sizes that no test can read: halves of 2.5 TiB combine as quarters do.
+// TestFullObjectOfLargeParts combines halves and quarters with 2.5 TiB, which no test can read.
 func TestFullObjectOfLargeParts(t *testing.T) {
 	t.Parallel()
 	for _, a := range []checksum.Algorithm{checksum.CRC32, checksum.CRC32C, checksum.CRC64NVME} {

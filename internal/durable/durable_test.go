@@ -12,17 +12,16 @@ import (
 	"testing"
 )
 
-// forgetful is a disk in memory that loses in a power cut what was not synced. After a cut,
-// each name that was changed since the last sync of its folder refers to what it did before
-// or to anything that it has referred to since, and a file that was not synced is empty, as
-// after a delayed allocation.
+// forgetful is an in-memory disk that loses unsynced data in a power cut. Each name changed since its folder's last
+// sync then refers to its old target or to any later target, and an unsynced file is empty, as after a delayed
+// allocation.
 type forgetful struct {
 	folders map[string]*names
-	cut     int // calls until the power is cut; negative: never
+	cut     int // calls until the power cut; negative means never
 	calls   int
 }
 
-// names are the names in a folder. A folder in a folder is a nil file.
+// names maps a folder's names to files, or to nil for a folder.
 type names struct {
 	now, durable map[string]*content
 	since        []map[string]*content // states since the last sync
@@ -58,8 +57,7 @@ func (n *names) change(name string, c *content) {
 	n.since = append(n.since, n.now)
 }
 
-// after returns the possible contents of a file after a power cut; "<none>" if its name does
-// not exist.
+// after returns a file's possible contents after a power cut, or "<none>" for a missing name.
 func (d *forgetful) after(path string) (possible []string) {
 	dir, base := filepath.Split(path)
 	dir = filepath.Clean(dir)
@@ -198,8 +196,8 @@ func (f *forgetfulFile) Sync() error {
 
 func (f *forgetfulFile) Close() error { return nil }
 
-// TestPowerCut cuts the power after each operation. A file is the former, absent or the new
-// one, and never part of it; after a return without an error it is the new one.
+// TestPowerCut cuts the power after each operation. The file must then be old, missing or new, but never partial.
+// After a successful return it must be new.
 func TestPowerCut(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -237,8 +235,7 @@ func TestPowerCut(t *testing.T) {
 	}
 }
 
-// cutPower cuts the power after some operations of a write, and reports whether the write had
-// returned before.
+// cutPower cuts the power after some operations, and reports whether the write returned before.
 func cutPower(t *testing.T, name, path, before string, write func(d *forgetful) error, cut int) (returned bool) {
 	t.Helper()
 	d := newForgetful()
@@ -253,7 +250,7 @@ func cutPower(t *testing.T, name, path, before string, write func(d *forgetful) 
 	d.calls, d.cut = 0, cut
 	err := write(d)
 	if d.folders[filepath.Dir(path)] == nil {
-		return false // the power was cut before there was a folder
+		return false // no folder existed yet
 	}
 	got := d.after(path)
 	if err == nil {
@@ -273,8 +270,8 @@ func cutPower(t *testing.T, name, path, before string, write func(d *forgetful) 
 	return false
 }
 
-// TestForgets checks that the disk of the tests loses what was not synced: a file that is
-// only renamed, and a name that is in a folder that was not synced.
+// TestForgets checks that the test disk loses unsynced data: a file that was only renamed, and a name in an unsynced
+// folder.
 func TestForgets(t *testing.T) {
 	t.Parallel()
 	d := newForgetful()
@@ -310,7 +307,7 @@ func TestForgets(t *testing.T) {
 	}
 }
 
-// TestFiles checks names, modes and errors in the file system of this machine.
+// TestFiles checks names, modes and errors on a real file system.
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "a", "b")

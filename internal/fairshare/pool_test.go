@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/fairshare"
 )
 
-// long is a wait that does not end during a test.
+// long does not end during a test.
 const long = time.Hour
 
 func pool(capacity, reserve int64, waiting int) *fairshare.Pool {
@@ -38,7 +38,7 @@ func TestShares(t *testing.T) {
 		client string
 		want   int
 	}{
-		{"a", 14},          // alone: all but the reserve
+		{"a", 14},          // all but the reserve
 		{"b", 2}, {"a", 0}, // the reserve
 		{"c", 0},
 	} {
@@ -46,7 +46,7 @@ func TestShares(t *testing.T) {
 			t.Fatalf("%s got %d, want %d", step.client, got, step.want)
 		}
 	}
-	p.Release("a", 4) // it still has more than its share
+	p.Release("a", 4) // still above its share
 	if got := most(p, "a"); got != 2 {
 		t.Errorf("above its share and outside the reserve: %d", got)
 	}
@@ -59,8 +59,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// TestLargeRequest: a client without units may take more than its share, up to the
-// capacity.
+// TestLargeRequest checks that a client without units may take more than its share, up to the capacity.
 func TestLargeRequest(t *testing.T) {
 	t.Parallel()
 	p := pool(10, 2, 1)
@@ -75,8 +74,7 @@ func TestLargeRequest(t *testing.T) {
 	}
 }
 
-// wait starts an acquisition and returns when it waits or has ended. It must run in a
-// synctest bubble.
+// wait starts an acquisition in a synctest bubble and returns when it waits or has ended.
 func wait(t *testing.T, p *fairshare.Pool, name string, n int64, got chan<- string) {
 	t.Helper()
 	go func() {
@@ -89,7 +87,7 @@ func wait(t *testing.T, p *fairshare.Pool, name string, n int64, got chan<- stri
 	synctest.Wait()
 }
 
-// TestTurns: released units go to the client with the fewest.
+// TestTurns checks that released units go to the client with the fewest units.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, turns)
@@ -118,7 +116,7 @@ func turns(t *testing.T) {
 	}
 }
 
-// TestWaitingIsShared: a client with many waiters does not prevent others from waiting.
+// TestWaitingIsShared checks that a client with many waiters does not keep others from waiting.
 func TestWaitingIsShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, waitingIsShared)
@@ -160,9 +158,8 @@ func TestWaitEnds(t *testing.T) {
 	}
 }
 
-// TestPoolModel: after any sequence of operations, a pool has not exceeded its capacity,
-// has no state of idle clients, has given no part of the reserve to a client above its
-// share, and has no waiter for free units.
+// TestPoolModel checks after random operations that a pool stays within its capacity, keeps no state for idle clients,
+// gives no reserved units to clients above their share, and lets nobody wait for free units.
 func TestPoolModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -173,7 +170,6 @@ func TestPoolModel(t *testing.T) {
 	})
 }
 
-// poolModel is a pool and the units that each client holds.
 type poolModel struct {
 	pool              *fairshare.Pool
 	capacity, reserve int64
@@ -200,7 +196,7 @@ func (m *poolModel) take(rt *rapid.T) {
 	}
 }
 
-// holder returns a client that holds units, or "" if no client holds units.
+// holder returns a client with units, or "".
 func (m *poolModel) holder(rt *rapid.T) string {
 	if len(m.held) == 0 {
 		return ""
@@ -208,7 +204,6 @@ func (m *poolModel) holder(rt *rapid.T) string {
 	return rapid.SampledFrom(slices.Sorted(maps.Keys(m.held))).Draw(rt, "holder")
 }
 
-// less subtracts n from the units of a client.
 func (m *poolModel) less(name string, n int64) {
 	if m.held[name] -= n; m.held[name] == 0 {
 		delete(m.held, name)
@@ -251,8 +246,8 @@ func (m *poolModel) check(rt *rapid.T) {
 	}
 }
 
-// TestResize: a larger pool serves waiters at once. A smaller one refuses those that it can never serve, and those that
-// are too many, and takes nothing away.
+// TestResize checks that a larger pool serves waiters at once, and that a smaller pool refuses waiters that it can
+// never serve or that are too many, without taking units back.
 func TestResize(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, resize)
@@ -299,7 +294,7 @@ func resize(t *testing.T) {
 	}
 }
 
-// TestResizeUnderLoad: all units come back while the pool changes its size all the time.
+// TestResizeUnderLoad checks that all units are returned while the size changes.
 func TestResizeUnderLoad(t *testing.T) {
 	t.Parallel()
 	p := pool(10, 2, 1000)
@@ -331,7 +326,7 @@ func TestResizeUnderLoad(t *testing.T) {
 	}
 }
 
-// TestDo: Do releases its unit after an error and a panic, and a nil pool is unlimited.
+// TestDo checks that Do releases its unit after an error or panic, and that a nil pool is unlimited.
 func TestDo(t *testing.T) {
 	t.Parallel()
 	p := pool(1, 0, 0)
@@ -352,8 +347,6 @@ func TestDo(t *testing.T) {
 	}
 }
 
-// TestConcurrency: many concurrent clients all get their units, and all units are
-// released.
 func TestConcurrency(t *testing.T) {
 	t.Parallel()
 	p := pool(10, 2, 1000)

@@ -17,20 +17,20 @@ import (
 const (
 	processors = 2
 	capacity   = 32
-	slice      = 10 * time.Millisecond // of the Go scheduler
+	slice      = 10 * time.Millisecond // time slice of the Go scheduler
 
 	cheap = 200 * time.Microsecond
 	heavy = 20 * time.Millisecond
 )
 
-// machine runs requests on processors, whose queue is in the order of arrival. A request
-// that works longer than a slice goes to the end of the queue, as in the Go scheduler.
+// machine runs requests on processors in arrival order. As in the Go scheduler, a request that works longer than a
+// slice moves to the end of the queue.
 type machine struct {
 	turns      *fairshare.Turns
 	processors chan struct{}
 	active     atomic.Int64
 	peak       atomic.Int64
-	served     sync.Map // number of requests, by client
+	served     sync.Map // requests by client
 }
 
 func newMachine() *machine {
@@ -39,7 +39,7 @@ func newMachine() *machine {
 
 var lists = fairshare.Kind{Method: "GET", Route: "/{bucket}"}
 
-// serve serves a request that works, and then waits while it holds its turn.
+// serve serves a request that works, then waits while holding its turn.
 func (m *machine) serve(t *testing.T, client string, kind fairshare.Kind, works, waits time.Duration) {
 	turn, err := m.turns.Acquire(t.Context(), client, kind)
 	if err != nil {
@@ -82,8 +82,7 @@ func (m *machine) attack(t *testing.T, client string, connections int, d time.Du
 	return &all
 }
 
-// slowest sends cheap requests with pauses for the duration, and returns the longest time
-// that one took.
+// slowest sends cheap requests with pauses, and returns the longest duration.
 func (m *machine) slowest(t *testing.T, client string, d time.Duration) (most time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(7 * time.Millisecond) {
 		start := time.Now()
@@ -97,8 +96,8 @@ func always(d time.Duration) func(int) time.Duration {
 	return func(int) time.Duration { return d }
 }
 
-// TestTurnsByCost: a client with many expensive requests delays another one by no more
-// than one of them, from its first request on, and the processors are never idle.
+// TestTurnsByCost checks that a client's many expensive requests never delay another client by more than one of them,
+// and that no processor is idle.
 func TestTurnsByCost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -118,9 +117,8 @@ func TestTurnsByCost(t *testing.T) {
 	})
 }
 
-// TestTurnsOfManyGreedyClients: with several of them, a cheap request waits at most for the
-// expensive ones that have a turn, and then for a processor behind those that got theirs
-// before it: twice two for each processor.
+// TestTurnsOfManyGreedyClients checks that a cheap request waits at most for the expensive requests in progress, and
+// for those that got their turn before it: twice two per processor.
 func TestTurnsOfManyGreedyClients(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -142,8 +140,7 @@ func TestTurnsOfManyGreedyClients(t *testing.T) {
 	})
 }
 
-// TestTurnsSeeHiddenCosts: expensive requests among many cheap ones of the same kind do not
-// make the client cheap.
+// TestTurnsSeeHiddenCosts checks that a client cannot hide expensive requests among many cheap requests.
 func TestTurnsSeeHiddenCosts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -162,8 +159,8 @@ func TestTurnsSeeHiddenCosts(t *testing.T) {
 	})
 }
 
-// TestTurnsOfCheapRequests: requests that work little, but wait for their commits, run as
-// many at once as the reserve allows.
+// TestTurnsOfCheapRequests checks that requests which mostly wait for their commits run concurrently, up to the
+// reserve.
 func TestTurnsOfCheapRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -180,7 +177,7 @@ func TestTurnsOfCheapRequests(t *testing.T) {
 		if want := int64(capacity) - fairshare.Reserve(capacity); m.peak.Load() != want {
 			t.Errorf("%d at once, want %d", m.peak.Load(), want)
 		}
-		// Rare outliers, such as those that another process causes, do not change that.
+		// Rare outliers, e.g. caused by another process, do not change that.
 		m.peak.Store(0)
 		for range 64 {
 			all.Go(func() {
@@ -200,8 +197,8 @@ func TestTurnsOfCheapRequests(t *testing.T) {
 	})
 }
 
-// TestTurnsDoNotStarve: a client with expensive requests gets its share beside many
-// clients with cheap ones.
+// TestTurnsDoNotStarve checks that a client with expensive requests gets its share alongside many clients with cheap
+// requests.
 func TestTurnsDoNotStarve(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -221,7 +218,7 @@ func TestTurnsDoNotStarve(t *testing.T) {
 	})
 }
 
-// TestTurnsForgetCosts: a client that has become cheap gets as many turns as others again.
+// TestTurnsForgetCosts checks that a client whose requests became cheap gets as many turns as others.
 func TestTurnsForgetCosts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -246,9 +243,8 @@ func TestTurnsForgetCosts(t *testing.T) {
 	})
 }
 
-// TestTurnsModel: whatever requests cost, all of them get their turn, never more units are
-// used than there are, and a client that uses nothing has a turn at the latest when those
-// that had one have ended.
+// TestTurnsModel checks with random costs that all requests get a turn, the units are never exceeded, and an idle
+// client gets a turn as soon as the running requests end.
 func TestTurnsModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -287,7 +283,6 @@ func TestTurnsModel(t *testing.T) {
 	})
 }
 
-// TestTurnsRefused: a request that gives up leaves nothing behind.
 func TestTurnsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -324,7 +319,7 @@ func BenchmarkTurns(b *testing.B) {
 	})
 }
 
-// TestTurnsOfHungDatabase: a wait for a turn ends early if the database hangs, and not if it is busy.
+// TestTurnsOfHungDatabase checks that waits end early if the database hangs, but not if it is busy.
 func TestTurnsOfHungDatabase(t *testing.T) {
 	t.Parallel()
 	for _, hung := range []bool{true, false} {

@@ -77,7 +77,7 @@ func TestWhatIsDescribed(t *testing.T) {
 		status          int
 		answerHeaders   string
 		answer          string
-		wrong           string // part of the error; "": none
+		wrong           string // part of the error, or ""
 	}{
 		{name: "an answer", request: "GET /things/a%2Fb?limit=9", status: 200, answerHeaders: jsonType + "\n" + etag, answer: `{"n":1}`},
 		{name: "an optional header", request: "GET /things/a", status: 200, answerHeaders: jsonType + "\nRetry-After: 1\n" + etag, answer: `{"n":1}`},
@@ -141,7 +141,7 @@ func headers(lines string) http.Header {
 	return h
 }
 
-// A client sees through the transport what it would see without.
+// TestTransport checks that the transport does not change the client's view.
 func TestTransport(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -189,7 +189,7 @@ func TestTransport(t *testing.T) {
 	}
 }
 
-// A document with a hole is not loaded.
+// TestBrokenDocument checks that an incomplete document is rejected.
 func TestBrokenDocument(t *testing.T) {
 	t.Parallel()
 	for _, broken := range [][2]string{

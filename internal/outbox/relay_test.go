@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// memory is a box in memory for synctest. Real boxes are tested in their own packages.
+// memory is an in-memory box for synctest. Other packages test real boxes.
 type memory struct {
 	outbox.Dead
 
@@ -44,7 +44,7 @@ func (m *memory) fail(err error) {
 	m.err = err
 }
 
-// count returns how often a method was called, or for "" all methods.
+// count counts a method's calls, or all calls for "".
 func (m *memory) count(name string) (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -56,7 +56,6 @@ func (m *memory) count(name string) (n int) {
 	return n
 }
 
-// begin locks the box.
 func (m *memory) begin(call string) (end func()) {
 	m.mu.Lock()
 	if m.calls == nil {
@@ -130,7 +129,7 @@ func (m *memory) CountDead(context.Context) (int, error) {
 	return 0, nil
 }
 
-// heard is a sink that sends the time of each published event.
+// heard is a sink that sends each published event's time.
 type heard chan time.Time
 
 func (h heard) Publish(ctx context.Context, events []outbox.Event) error {
@@ -156,14 +155,14 @@ func happened(seq int64) outbox.Event {
 	return outbox.Event{Owner: owner, Stream: stream, Seq: seq, Payload: []byte(`{}`), At: time.Now()}
 }
 
-// TestWake: an event is published at once when the relay is woken, several events in a
-// short time are published together, and an event of another process at the next poll.
+// TestWake checks that a woken relay publishes at once, gathers events that follow shortly, and finds another
+// process's event at the next poll.
 func TestWake(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		box, sink, waker := &memory{}, make(heard, 100), outbox.NewWaker()
 		defer start(t, outbox.Options{Box: box, Sink: sink, Waker: waker, Poll: 10 * time.Second})()
-		time.Sleep(time.Second) // until the relay waits
+		time.Sleep(time.Second) // the relay is waiting
 		seq := int64(0)
 		for _, c := range []struct {
 			wakes bool
@@ -196,7 +195,7 @@ func TestWake(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		waker.Wake(owner, stream)
-		synctest.Wait() // the relay makes a pause, so it takes all of the following together
+		synctest.Wait() // the relay pauses, so it takes all following events together
 		for i := range 20 {
 			waker.Wake(strings.Repeat("x", i)+owner, stream)
 		}
@@ -208,27 +207,25 @@ func TestWake(t *testing.T) {
 	})
 }
 
-// TestNoRelay: Wake without a relay does nothing.
 func TestNoRelay(t *testing.T) {
 	t.Parallel()
 	var none *outbox.Waker
 	none.Wake(owner, stream)
 }
 
-// distributed is a memory that is distributed.
 type distributed struct{ *memory }
 
 func (distributed) Distributed(context.Context) (bool, error) { return true, nil }
 
-// TestIdle: of several idle relays one polls the table, and the others only claim its
-// lease. All do so four times less often if each read is a query of several servers.
+// TestIdle checks that of several idle relays, one polls the table and the others only claim its lease, and that all
+// poll a quarter as often if each read is distributed.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	const relays = 4
 	for _, tc := range []struct {
 		name  string
 		box   func(*memory) outbox.Box
-		polls float64 // in a minute; each takes up to a tenth longer
+		polls float64 // per minute; each pause may be a tenth longer
 	}{
 		{"OneServer", func(m *memory) outbox.Box { return m }, 2},
 		{"Distributed", func(m *memory) outbox.Box { return distributed{m} }, 0.5},
@@ -260,8 +257,8 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestHeld: a relay that is woken while another one has the lease retries after growing
-// pauses, and gets the lease soon after it is released.
+// TestHeld checks that a woken relay without a lease retries after growing pauses, and gets the lease soon after its
+// release.
 func TestHeld(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -283,8 +280,7 @@ func TestHeld(t *testing.T) {
 	})
 }
 
-// TestKilledWithWatch: when the polling process is killed, another one takes over and
-// finds the remaining events.
+// TestKilledWithWatch checks that another process takes over polling after a kill and finds the remaining events.
 func TestKilledWithWatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -300,8 +296,8 @@ func TestKilledWithWatch(t *testing.T) {
 	})
 }
 
-// TestBackoff: failures make the pauses longer, up to a minute. A wake does not shorten
-// them, and a success resets them.
+// TestBackoff checks that pauses after failures grow to a minute, that Wake does not shorten them, and that a success
+// resets them.
 func TestBackoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -356,7 +352,7 @@ func TestBackoff(t *testing.T) {
 	})
 }
 
-// stopping is a sink that stops its process while it publishes.
+// stopping is a sink that stops its process while publishing.
 type stopping struct{ stop context.CancelFunc }
 
 func (s stopping) Publish(context.Context, []outbox.Event) error {
@@ -364,8 +360,7 @@ func (s stopping) Publish(context.Context, []outbox.Event) error {
 	return nil
 }
 
-// TestStop: events that are being published during a shutdown are not published again, and
-// the leases are released.
+// TestStop checks that events published during a shutdown are not published again, and that the leases are released.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -382,8 +377,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestLook: of several relays one looks between polls, so events of a process without a
-// relay are published within a second. When it ends, another one does it from its next poll.
+// TestLook checks that a relay looks between polls, so another process's events are published within a second, and
+// that another relay takes over.
 func TestLook(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -69,7 +69,6 @@ func TestLines(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	// Another process appends to the same file.
 	other, err := outbox.OpenLines(path)
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +81,6 @@ func TestLines(t *testing.T) {
 	wantFile(t, path, lineOf(1), lineOf(2), lineOf(3), lineOf(4), lineOf(5))
 }
 
-// TestLinesRotated: the file may be rotated in every usual way.
 func TestLinesRotated(t *testing.T) {
 	t.Parallel()
 	l, path := openLines(t)
@@ -111,7 +109,7 @@ func TestLinesRotated(t *testing.T) {
 	wantFile(t, path, lineOf(5))
 }
 
-// TestLinesTorn: a truncated line does not damage the next one.
+// TestLinesTorn checks that a truncated line does not damage the next line.
 func TestLinesTorn(t *testing.T) {
 	t.Parallel()
 	l, path := openLines(t)
@@ -124,7 +122,6 @@ func TestLinesTorn(t *testing.T) {
 	wantFile(t, path, lineOf(1), lineOf(2)[:20]+"\n", lineOf(2))
 }
 
-// TestLinesFail: a failed write is reported, and a later one may succeed.
 func TestLinesFail(t *testing.T) {
 	t.Parallel()
 	if _, err := outbox.OpenLines(filepath.Join(t.TempDir(), "no", "folder")); !errcode.Is(err, errcode.Unavailable) {
@@ -249,7 +246,7 @@ func BenchmarkLines(b *testing.B) {
 	}
 }
 
-// Events that have a name have it in the log and in files.
+// TestNameOfEvents checks that logs and files contain the events' names.
 func TestNameOfEvents(t *testing.T) {
 	t.Parallel()
 	e := event(1)

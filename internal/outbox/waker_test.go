@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// dead is a box with one event that was set aside.
+// dead is a box with a dead event.
 type dead struct {
 	outbox.Retaining
 	memory *memory
@@ -25,7 +25,6 @@ func (d *dead) RetryDead(_ context.Context, id outbox.ID) (bool, error) {
 	return true, nil
 }
 
-// TestWaking: an event that is queued again is published at once.
 func TestWaking(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -24,7 +24,7 @@ func open(t *testing.T, label, current string, former ...string) *secretbox.Box 
 	return b
 }
 
-// TestBox: a box opens what it or a box of a former secret has sealed, and nothing else.
+// TestBox checks that a box opens only its own secrets and those sealed with a former secret.
 func TestBox(t *testing.T) {
 	t.Parallel()
 	text := []byte("text")
@@ -57,7 +57,7 @@ func TestBox(t *testing.T) {
 	}
 }
 
-// TestStored opens what earlier releases have stored.
+// TestStored opens data stored by earlier releases.
 func TestStored(t *testing.T) {
 	t.Parallel()
 	for label, stored := range map[string]string{

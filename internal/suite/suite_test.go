@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// TestRun: every case runs once in its own environment, and an exempt one does not run.
+// TestRun checks that every case runs once in its own environment, unless it is exempt.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	type env struct{ group, test string }
@@ -54,7 +54,6 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestProblems: mistakes in a suite are reported.
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	c := Case[int]{Name: "One"}
@@ -72,7 +71,6 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// TestSoak: a suite says which cases it leaves to a soak.
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]Soak{"A/One": {Cases: []string{"A/One"}}, "B/One": {But: []string{"A"}}, "A/Two A/One": {But: []string{"B"}}} {
@@ -91,7 +89,6 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// recorder is a TB that records failures.
 type recorder struct{ failures []string }
 
 func (*recorder) Helper()                             {}
@@ -100,14 +97,13 @@ func (r *recorder) Error(args ...any)                 { r.failures = append(r.fa
 func (r *recorder) Errorf(format string, args ...any) { r.Error(fmt.Sprintf(format, args...)) }
 func (r *recorder) Fatalf(format string, args ...any) { r.Errorf(format, args...) }
 
-// TestComparisons: each comparison accepts what is right and reports what is not.
 func TestComparisons(t *testing.T) {
 	t.Parallel()
 	refused := errcode.New(errcode.Conflict, "refused")
 	lost := func(err error) bool { return errors.Is(err, refused) }
 	for name, c := range map[string]struct {
 		run  func(t TB)
-		want string // in the failure; "" if the suite passes
+		want string // part of the failure, or ""
 	}{
 		"equal":               {func(t TB) { Equal(t, "x", []int{1}, []int{1}) }, ""},
 		"equal, empty":        {func(t TB) { Equal(t, "x", []int{}, nil) }, ""},
@@ -129,7 +125,7 @@ func TestComparisons(t *testing.T) {
 	}
 }
 
-// TestFailEach: an operation with three points fails at each of them once, on a prepared state.
+// TestFailEach checks that an operation with three points fails once at each, on a prepared state.
 func TestFailEach(t *testing.T) {
 	t.Parallel()
 	var p Trip

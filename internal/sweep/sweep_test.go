@@ -64,7 +64,6 @@ func TestPanicIsAnError(t *testing.T) {
 	}
 }
 
-// TestRunSkipsJobsWithoutInterval: Run returns at once if no job has an interval.
 func TestRunSkipsJobsWithoutInterval(t *testing.T) {
 	t.Parallel()
 	job := sweep.Job{Name: "test", Limit: 1, Run: func(context.Context, time.Time, int) (int, error) {
@@ -74,8 +73,8 @@ func TestRunSkipsJobsWithoutInterval(t *testing.T) {
 	sweep.New([]sweep.Job{job}, sweep.Options{Clock: clock.System}).Run(t.Context())
 }
 
-// TestRunNow: a round on demand reports its progress and is observed. It does not run beside another one of this process or, just after that has
-// begun, of another process; and a periodic round waits for it.
+// TestRunNow checks that a manual round reports progress and is observed, is refused during or just after another
+// round, and delays a periodic round.
 func TestRunNow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -137,7 +136,6 @@ func TestRunNow(t *testing.T) {
 	})
 }
 
-// TestRunRepeatsAndBacksOff uses the clock of synctest, so pauses take no time.
 func TestRunRepeatsAndBacksOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -162,7 +160,7 @@ func TestRunRepeatsAndBacksOff(t *testing.T) {
 			{time.Minute, 75 * time.Second},
 			{time.Minute, 75 * time.Second},
 			{2 * time.Minute, 150 * time.Second}, // after one failure
-			{4 * time.Minute, 300 * time.Second}, // after two
+			{4 * time.Minute, 300 * time.Second}, // after two failures
 			{time.Minute, 75 * time.Second},      // after a success
 		} {
 			if d := at[i+1].Sub(at[i]); d < want.least || d > want.most+time.Second {
@@ -172,18 +170,17 @@ func TestRunRepeatsAndBacksOff(t *testing.T) {
 	})
 }
 
-// rounds are the rounds of a job in several processes.
+// rounds are a job's rounds in several processes.
 type rounds struct {
 	mu     sync.Mutex
 	latest time.Time
-	of     map[int][]time.Time // when they began, by process
-	others map[int]int         // how often a process observed that another one has begun, by process
+	of     map[int][]time.Time // start times by process
+	others map[int]int         // ObserveOther calls by process
 	failed int
 }
 
 func newRounds() *rounds { return &rounds{of: map[int][]time.Time{}, others: map[int]int{}} }
 
-// BeginRound implements sweep.Rounds.
 func (r *rounds) BeginRound(_ context.Context, _ string, every time.Duration) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -195,7 +192,6 @@ func (r *rounds) BeginRound(_ context.Context, _ string, every time.Duration) (b
 	return begins, nil
 }
 
-// AbortRound implements sweep.Rounds.
 func (r *rounds) AbortRound(context.Context, string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -203,7 +199,7 @@ func (r *rounds) AbortRound(context.Context, string) error {
 	return nil
 }
 
-// run runs the job in a process until stop is called. A round ends when done returns.
+// run runs the job in a process until stop is called. done ends a round.
 func (r *rounds) run(t *testing.T, process int, done func(ctx context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -244,7 +240,7 @@ func (r *rounds) run(t *testing.T, process int, done func(ctx context.Context) e
 
 func succeed(context.Context) error { return nil }
 
-// TestProcessesShareRounds: several processes run no more rounds than one process.
+// TestProcessesShareRounds checks that several processes run no more rounds than one.
 func TestProcessesShareRounds(t *testing.T) {
 	t.Parallel()
 	for processes := range 5 {
@@ -271,8 +267,7 @@ func TestProcessesShareRounds(t *testing.T) {
 	}
 }
 
-// TestBrokenProcess: a process that hangs in its first round, or fails in each, delays the rounds of
-// another one once at most.
+// TestBrokenProcess checks that a process that hangs or always fails delays another process's rounds at most once.
 func TestBrokenProcess(t *testing.T) {
 	t.Parallel()
 	for name, done := range map[string]func(ctx context.Context) error{
@@ -289,7 +284,7 @@ func TestBrokenProcess(t *testing.T) {
 				defer r.run(t, 0, done)()
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				last, most := r.of[0][0], 135*time.Second // an interval, and a pause
+				last, most := r.of[0][0], 135*time.Second // an interval and a pause
 				defer r.run(t, 1, succeed)()
 				time.Sleep(10 * time.Hour)
 				synctest.Wait()

@@ -8,11 +8,11 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// TestFreePort: two servers never get the same port, although none of them listens yet.
+// TestFreePort checks that two servers never get the same port, even before they listen.
 func TestFreePort(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
-	for range 1000 { // of 20,000 ports drawn at random about 25 would be drawn twice
+	for range 1000 { // of 20,000 random ports, about 25 would repeat
 		address, err := testdb.FreePort()
 		if err != nil {
 			t.Fatal(err)

@@ -15,8 +15,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TestServersEndWithTheirProcess kills a process that has started the servers, and waits
-// until their folders are removed and their ports are closed.
+// TestServersEndWithTheirProcess kills a process that started the servers, and waits until their folders are removed
+// and their ports closed.
 func TestServersEndWithTheirProcess(t *testing.T) {
 	if os.Getenv("TESTDB_CHILD") != "" {
 		child(t)
@@ -68,7 +68,7 @@ func endsWithItsProcess(t *testing.T, engine string) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // the error is that it was killed
+	_ = cmd.Wait() // the error is the kill
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -89,7 +89,6 @@ func endsWithItsProcess(t *testing.T, engine string) {
 	}
 }
 
-// child starts a server, prints its folder and address, and waits to be killed.
 func child(t *testing.T) {
 	var dir, network, address string
 	switch os.Getenv("TESTDB_CHILD") {

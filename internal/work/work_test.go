@@ -22,7 +22,7 @@ func TestMeter(t *testing.T) {
 		time.Sleep(1 * time.Second) // work
 		m.Wait()
 		time.Sleep(10 * time.Second)
-		m.Wait() // a second wait at the same time
+		m.Wait() // a concurrent wait
 		time.Sleep(100 * time.Second)
 		m.Resume()
 		time.Sleep(1000 * time.Second)

@@ -18,7 +18,6 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// closedPort returns an address where nothing listens.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -40,8 +39,7 @@ func check(t *testing.T, setting, says, wrong string) {
 	}
 }
 
-// TestCheckWebhook: any answer that a POST could turn into 2xx is fine, and the webhook gets
-// no event.
+// TestCheckWebhook checks that a status is accepted if a POST may still succeed, and that no event is sent.
 func TestCheckWebhook(t *testing.T) {
 	t.Parallel()
 	for status, wrong := range map[int]string{200: "", 204: "", 401: "", 404: "", 405: "", 501: "", 302: "redirects", 500: "500", 503: "503"} {
@@ -58,7 +56,7 @@ func TestCheckWebhook(t *testing.T) {
 	check(t, "http://user:secret@"+closedPort(t)+"/events", "", "connection refused")
 }
 
-// TestCheckSilence: a server that does not answer is reported after a while.
+// TestCheckSilence checks that a silent server is reported after a while.
 func TestCheckSilence(t *testing.T) {
 	t.Parallel()
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
@@ -72,7 +70,7 @@ func TestCheckSilence(t *testing.T) {
 	}
 }
 
-// TestCheckBrokers: what does not exist yet is not created by the check.
+// TestCheckBrokers checks that Check creates neither topics nor subscriptions.
 func TestCheckBrokers(t *testing.T) {
 	t.Parallel()
 	id := "t" + ident.New()

@@ -54,8 +54,7 @@ func next(t testing.TB, b *box, limit int) []outbox.Event {
 	return events
 }
 
-// TestAsOnCitus: the statements for Citus read and delete the same events as those for one
-// server.
+// TestAsOnCitus checks that the statements for Citus read and delete the same events as the others.
 func TestAsOnCitus(t *testing.T) {
 	t.Parallel()
 	b, _, _ := filled(t, testdb.PostgresDatabase(t), 5000)
@@ -101,11 +100,10 @@ func TestAsOnCitus(t *testing.T) {
 	}
 }
 
-// seqScan matches a plan that reads the whole table.
 var seqScan = regexp.MustCompile(`Seq Scan on test_outbox( |$)`)
 
-// TestPlans: a relay with a long backlog does not read the whole table for every batch,
-// with and without statistics.
+// TestPlans checks, with and without statistics, that a relay with a long backlog does not read the whole table for
+// every batch.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	b, db, _ := filled(t, testdb.PostgresDatabase(t), 50_000)
@@ -138,8 +136,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// TestPlansOfKept: the lists of a table that keeps published events read neither those nor more than a page
-// of a long backlog.
+// TestPlansOfKept checks that listing reads neither published events nor more than a page of a long backlog.
 func TestPlansOfKept(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -167,7 +164,7 @@ func TestPlansOfKept(t *testing.T) {
 		{k.published, []any{"evt_1", 100}, "test_kept_pkey"},
 		{k.republish, []any{[]string{"evt_3"}}, "test_kept_pkey"},
 	} {
-		for range 7 { // the later ones have generic plans
+		for range 7 { // generic plans from the sixth run on
 			for _, p := range e.Run(t, c.statement.SQL, c.args...) {
 				p.Plan.Walk(func(n *testdb.Node) {
 					if n.Table == "test_kept" && n.Type != "ModifyTable" && n.Index != c.index || n.Type == "Bitmap Heap Scan" && c.statement.Name != k.countDead.Name {
@@ -194,7 +191,7 @@ func BenchmarkOutbox(b *testing.B) {
 	}
 }
 
-// TestManyDead: the relay does not read events that were set aside.
+// TestManyDead checks that the relay does not read dead events.
 func TestManyDead(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -210,7 +207,7 @@ func TestManyDead(t *testing.T) {
 		parts[i] = int16(i)
 	}
 	for _, s := range []pgdb.Statement{b.sql.next, b.sql.nextOnCitus} {
-		for range 7 { // the later ones have generic plans
+		for range 7 { // generic plans from the sixth run on
 			for _, p := range e.Run(t, s.SQL, parts, 32, time.Now()) {
 				p.Plan.Walk(func(n *testdb.Node) {
 					if n.Table == "test_outbox_refused" && n.Index != "test_outbox_refused_next_idx" {

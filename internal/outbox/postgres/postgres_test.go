@@ -29,7 +29,6 @@ func open(t testing.TB, url string) *pgdb.DB {
 
 func statement(sql string) pgdb.Statement { return pgdb.Statement{Name: "test", SQL: sql} }
 
-// run executes a script, statement by statement.
 func run(t testing.TB, db *pgdb.DB, script string) {
 	t.Helper()
 	for s := range strings.SplitSeq(script, ";\n") {
@@ -44,7 +43,7 @@ func run(t testing.TB, db *pgdb.DB, script string) {
 
 var errUndo = errors.New("undo")
 
-// create creates an outbox. distribute is the script that distributes it on Citus.
+// create's distribute is a script for Citus.
 func create(t testing.TB, url string, table outbox.Table, distribute string) storetest.Harness {
 	db := open(t, url)
 	o := postgres.New(table)
@@ -74,7 +73,7 @@ func create(t testing.TB, url string, table outbox.Table, distribute string) sto
 	}
 }
 
-// suite runs the conformance suite in one database, with a table for each test.
+// suite runs the conformance suite in a database, with a table per test.
 func suite(t *testing.T, url, column string, distribute func(table string) string) {
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
 		table := storetest.Table
@@ -91,7 +90,6 @@ func distributed(table string) string {
 SELECT create_distributed_table('` + table + `_refused', 'tenant_id', colocate_with => '` + table + `')`
 }
 
-// byTopic runs the suite on tables with leases of each topic.
 func byTopic(t *testing.T, url string, distribute func(table string) string) {
 	storetest.RunByTopic(t, func(t testing.TB) storetest.Harness {
 		table := storetest.Table
@@ -119,7 +117,7 @@ func TestOutbox(t *testing.T) {
 	suite(t, testdb.PostgresDatabase(t), "uuid", local)
 }
 
-// TestOutboxOfTexts: owners of the type text are ordered by bytes.
+// TestOutboxOfTexts checks that text owners are ordered by bytes.
 func TestOutboxOfTexts(t *testing.T) {
 	t.Parallel()
 	suite(t, testdb.PostgresDatabase(t), "text", local)
@@ -130,7 +128,6 @@ func TestOutboxOnCitus(t *testing.T) {
 	suite(t, testdb.CitusDatabase(t), "uuid", distributed)
 }
 
-// TestWithoutPreparedStatements runs the suite in the modes that poolers may need.
 func TestWithoutPreparedStatements(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -141,13 +138,13 @@ func TestWithoutPreparedStatements(t *testing.T) {
 	}
 }
 
-// TestClaimThatWaited: a claim that waits for the lock of another claim does not take its
-// lease, although its own lease would end later.
+// TestClaimThatWaited checks that a claim which waited for another claim's lock does not take its lease, although it
+// would end later.
 func TestClaimThatWaited(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
 	b := create(t, url, storetest.Table, "").Box(t)
-	for _, before := range []time.Duration{0, -time.Hour} { // free, and expired
+	for _, before := range []time.Duration{0, -time.Hour} { // a free and an expired lease
 		if _, err := b.Claim(t.Context(), "first", before, outbox.PartsOf(5)); err != nil {
 			t.Fatal(err)
 		}
@@ -170,8 +167,7 @@ func TestClaimThatWaited(t *testing.T) {
 	}
 }
 
-// TestClaimsTogether: claims of overlapping sets do not deadlock, and no lease is
-// granted twice.
+// TestClaimsTogether checks that overlapping claims do not deadlock, and that no lease is granted twice.
 func TestClaimsTogether(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -204,7 +200,6 @@ func TestClaimsTogether(t *testing.T) {
 	}
 }
 
-// TestPartitions: the database computes the same partition of a stream as the relay.
 func TestPartitions(t *testing.T) {
 	t.Parallel()
 	h := create(t, testdb.PostgresDatabase(t), outbox.Table{Name: "test_outbox", Owner: "tenant_id", Stream: "install_id", Type: "text"}, "")
@@ -235,8 +230,7 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// TestIdle counts the statements of idle relays: one process reads the table, the others
-// only claim one lease.
+// TestIdle checks that of several idle relays, one reads the table, and the others only claim a lease.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -264,8 +258,7 @@ func TestIdle(t *testing.T) {
 	}
 	stop()
 	running.Wait()
-	// Each relay reads the table once when it starts. Then one of them polls, and may lose
-	// the lease for polling to another when it is slow.
+	// Each relay reads the table once at its start. A slow polling relay may lose its lease to another.
 	polls := counts["outbox.claim"]
 	if polls < 10*relays {
 		t.Errorf("%d polls", polls)
@@ -299,7 +292,6 @@ func TestCrash(t *testing.T) {
 	}, func(t testing.TB, url string) outbox.Box { return postgres.New(storetest.Table).Open(open(t, url)) })
 }
 
-// createKept creates an outbox that keeps published events.
 func createKept(t testing.TB, url string) (storetest.Harness, outbox.Retaining) {
 	db, name := open(t, url), "test_outbox_"+ident.New()
 	run(t, db, postgres.RetainingDDL(name))

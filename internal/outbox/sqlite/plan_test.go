@@ -13,8 +13,7 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestPlans: the lists of a table that keeps published events do not read those, and the relay does not read events that
-// were set aside.
+// TestPlans checks that listing does not read published events, and that the relay does not read dead events.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	db, o := opened.SQLite(t, sqlitedb.Options{}, nil), New(storetest.Table)

@@ -29,7 +29,6 @@ func open(t testing.TB, path string) *sqlitedb.DB {
 
 var errUndo = errors.New("undo")
 
-// create creates an outbox in a new file.
 func create(t testing.TB) (path string, h storetest.Harness) {
 	return createTable(t, storetest.Table)
 }
@@ -97,7 +96,7 @@ func TestCrash(t *testing.T) {
 	})
 }
 
-// TestAppendRefuses: an invalid event fails its own transaction, not the relay.
+// TestAppendRefuses checks that an invalid event fails its own transaction, not the relay.
 func TestAppendRefuses(t *testing.T) {
 	t.Parallel()
 	path, h := create(t)
@@ -158,7 +157,6 @@ func BenchmarkOutbox(b *testing.B) {
 	})
 }
 
-// createKept creates an outbox that keeps published events.
 func createKept(t testing.TB) (storetest.Harness, outbox.Retaining) {
 	path := filepath.Join(testdb.SQLite(t), "service.db")
 	db := open(t, path)

@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// databaseIs returns OK or NotFound for a database, and instanceIs for its instance.
+// databaseIs returns OK or NotFound for a database, instanceIs for its instance.
 func databaseIs(t *testing.T, emulator, database string) codes.Code {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -41,7 +41,7 @@ func instances(t *testing.T, emulator string) []*instancepb.Instance {
 
 func TestDatabaseIsEmptyAndDropped(t *testing.T) {
 	t.Parallel()
-	testdb.Spanner(t) // skips here, not in the subtest, without an emulator
+	testdb.Spanner(t) // skips this test, not its subtest, without an emulator
 	var emulator, fresh string
 	t.Run("use", func(t *testing.T) {
 		emulator, fresh = Database(t)
@@ -65,7 +65,7 @@ func TestDatabaseIsEmptyAndDropped(t *testing.T) {
 
 func TestNameIsDroppedWhenTheTestMadeIt(t *testing.T) {
 	t.Parallel()
-	testdb.Spanner(t) // skips here, not in the subtest, without an emulator
+	testdb.Spanner(t) // skips this test, not its subtest, without an emulator
 	var emulator, made string
 	t.Run("use", func(t *testing.T) {
 		emulator, made = Name(t)
@@ -83,8 +83,7 @@ func TestNameIsDroppedWhenTheTestMadeIt(t *testing.T) {
 	}
 }
 
-// TestOwnEmulatorComesBackEmpty also checks that dropped databases leave nothing on an
-// emulator of one test.
+// TestOwnEmulatorComesBackEmpty also checks that dropped databases leave nothing behind.
 func TestOwnEmulatorComesBackEmpty(t *testing.T) {
 	t.Parallel()
 	s := testdb.OwnSpanner(t)
