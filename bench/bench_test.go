@@ -26,14 +26,14 @@ func needSchedstat(t *testing.T) {
 }
 
 func TestMain(m *testing.M) {
-	if os.Getenv(guestBareListen) != "" { // the part guest starts its own program
+	if os.Getenv(guestBareListen) != "" { // the guest part runs this program as its own server
 		fmt.Fprintln(os.Stderr, serveBare(context.Background()))
 		os.Exit(1)
 	}
 	os.Exit(binary.Main(m))
 }
 
-// document has a place for every part, with the results of an earlier run.
+// document is a results document with a section for every part, filled with the results of an earlier run.
 var document = func() string {
 	text := "# Performance\n\nBefore.\n\n"
 	for _, part := range partNames(true) {
@@ -42,7 +42,6 @@ var document = func() string {
 	return text + "After.\n"
 }()
 
-// guestRows are the rows of the part guest.
 func guestRows() (rows []string) {
 	for _, hot := range []string{"memory", "Redis"} {
 		for _, work := range []string{
@@ -54,7 +53,6 @@ func guestRows() (rows []string) {
 	return append(rows, `1,000 sessions in memory: [0-9]+ MB \| – \| memory`, `read sessions as fast as possible: [^|]+ \| sqlite \| Redis`)
 }
 
-// consoleRows are the rows of the part console.
 func consoleRows() (rows []string) {
 	for _, page := range consolePages {
 		rows = append(rows, page.name+` \| sqlite`)
@@ -62,7 +60,6 @@ func consoleRows() (rows []string) {
 	return rows
 }
 
-// guestSizeRows are the rows of the part guestsize.
 func guestSizeRows() (rows []string) {
 	for _, table := range guestTables {
 		rows = append(rows, "`"+table+"` \\| sqlite")
@@ -73,8 +70,7 @@ func guestSizeRows() (rows []string) {
 	return rows
 }
 
-// TestRun runs every part with tiny sizes and checks what it writes where. Server and limit check
-// by themselves that they find and write the right rows.
+// TestRun runs every part with tiny sizes and checks its output. The parts server and limit check their rows themselves.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	needSchedstat(t)
@@ -147,7 +143,6 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// runParts runs some parts and checks the rows of each.
 func runParts(t *testing.T, parts map[string][]string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "performance.md")
@@ -182,7 +177,7 @@ func runParts(t *testing.T, parts map[string][]string) {
 	text := string(got)
 	for kept, times := range map[string]int{"Before.\n": 1, "Between.\n": len(partNames(true)), "After.\n": 1} {
 		if n := strings.Count(text, kept); n != times {
-			t.Errorf("%q is %d times in the document, want %d", kept, n, times)
+			t.Errorf("%q: %d times in the document, want %d", kept, n, times)
 		}
 	}
 	for _, part := range partNames(true) {
@@ -196,7 +191,7 @@ func runParts(t *testing.T, parts map[string][]string) {
 		_, rest, _ := strings.Cut(text, "<!-- bench: "+part+" -->\n")
 		results, _, _ := strings.Cut(rest, "<!-- bench: end of "+part+" -->")
 		if !strings.Contains(results, "`go run ./bench -connections 1,2 -engines sqlite -parts "+names+" -rows 1e3,2e3 -runs 1 -window 20ms` on ") {
-			t.Errorf("%s does not say how it was made:\n%s", part, results)
+			t.Errorf("%s does not say how it was measured:\n%s", part, results)
 		}
 		table := regexp.MustCompile(`(?m)^\| .*\|$`).FindAllString(results, -1)
 		if len(table) != 1+len(rows) {
@@ -210,7 +205,7 @@ func runParts(t *testing.T, parts map[string][]string) {
 	}
 }
 
-// Comparing a binary with itself gives a row for each work and number of connections.
+// TestCompare checks that comparing a binary with itself gives a row for each work and number of connections.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it takes a minute or more")
@@ -240,7 +235,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// The limits on PostgreSQL call the functions of the services, so a run fails if their arguments
+// TestRunOnPostgres runs the limits on PostgreSQL, which call the services' functions: a run fails if the arguments
 // differ.
 func TestRunOnPostgres(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/checksum"
 )
 
-// bucketsFiles copies body files without a server, but with the server's checksums: the CRC64NVME that verifies
+// bucketsFiles copies body files without a server, but computes the server's checksums: the CRC64NVME that verifies
 // reads, and the MD5 (ETag) of a PUT.
 type bucketsFiles struct {
 	dir   string

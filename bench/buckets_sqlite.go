@@ -32,7 +32,7 @@ const (
 	bucketsListed  = "00000000-0000-4000-8000-000000000003"
 )
 
-// bucketsSQLite is the limit on SQLite: an object row is written through the group-commit writer or read from a
+// bucketsSQLite is the limit on SQLite. It writes an object row through the group-commit writer, or reads it from a
 // snapshot.
 type bucketsSQLite struct {
 	liteFile

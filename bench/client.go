@@ -74,7 +74,7 @@ func dialAll(ctx context.Context, owners []credentials) (all []*caller, hangUp f
 
 const retryPause = 5 * time.Millisecond
 
-// send sends a request and returns the response body, which is valid until the next call.
+// send returns the response body, which is valid until the next call.
 func (c *caller) send(ctx context.Context, method, path string, body []byte, records string) ([]byte, error) {
 	for tries := 0; ; tries++ {
 		c.body.Reset()
@@ -143,7 +143,7 @@ func (c *caller) transfer(ctx context.Context, method, path string, body io.Read
 	return err
 }
 
-// deadline returns a deadline that allows for a busy disk.
+// deadline allows for a busy disk.
 func deadline(n int64) time.Time {
 	return time.Now().Add(patience + time.Duration(max(n, 0)>>22)*time.Second)
 }

@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// unsigned returns credentials of a test server that checks none.
+// unsigned returns credentials for a test server that does not check them.
 func unsigned(url string, retries int) credentials {
 	return credentials{Endpoint: url, sign: func(*http.Request) error { return nil }, retries: retries}
 }
 
-// An error of a refused request says what was sent and what the server answered.
+// TestRefusedRequest checks that the error of a refused request contains the request and the response.
 func TestRefusedRequest(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int64
@@ -53,7 +53,7 @@ func TestRefusedRequest(t *testing.T) {
 	}
 }
 
-// A connection that the server has closed is an error that names the request.
+// TestNoResponse checks that the error after a closed connection names the request.
 func TestNoResponse(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
@@ -68,8 +68,8 @@ func TestNoResponse(t *testing.T) {
 	}
 }
 
-// A connection must not wait for its turn while others are filled: servers close those that
-// carry no request for a few seconds.
+// TestFillHasNoIdleConnections checks that no connection is idle while others are filled, because servers close
+// connections that send no request for a few seconds.
 func TestFillHasNoIdleConnections(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -97,6 +97,6 @@ func TestFillHasNoIdleConnections(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if most != 1 {
-		t.Errorf("%d connections waited at once, want 1", most)
+		t.Errorf("%d idle connections at once, want 1", most)
 	}
 }

@@ -116,7 +116,7 @@ func compareOperation(ctx context.Context, o *options, work string, n int, sides
 	order := slices.Clone(sides)
 	for range o.runs {
 		for _, s := range order {
-			syscall.Sync() // so that no side writes the other's dirty pages
+			syscall.Sync() // so that a side does not write the other's dirty pages
 			got, err := s.operation(work).load(ctx, s.server, s.owners[:n], lasting(o.window))
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)

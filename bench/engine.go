@@ -73,8 +73,8 @@ func (e *engine) url(section string) []string {
 	return []string{"HOLDFAST_" + section + "__DATABASE_URL=" + e.postgres.URL()}
 }
 
-// cpu returns the CPU time of the engine's processes, including background work. SQLite runs in the server process,
-// and figures from the emulator do not apply to Spanner.
+// cpu includes background work. SQLite runs in the server process, and figures from the emulator do not apply to
+// Spanner.
 func (e *engine) cpu() (worked, error) {
 	if e.postgres == nil {
 		return worked{}, nil

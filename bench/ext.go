@@ -97,8 +97,7 @@ func (w *extLoad) fill(ctx context.Context, _ *engine, installs []credentials) e
 	return err
 }
 
-// extPublished waits until the relay has published all audit events. These are part of the writes, and would disturb
-// the next measurement.
+// extPublished waits until the relay has published all audit events, which would disturb the next measurement.
 func extPublished(ctx context.Context, s *server) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

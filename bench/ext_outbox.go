@@ -18,8 +18,8 @@ func outboxHead(o *options, out io.Writer) {
 	fmt.Fprintln(out, "|---|---|--:|---|--:|--:|--:|")
 }
 
-// measureOutbox measures how long audit events take to reach the file, both for events of current writes and for
-// events that are pending when a server starts.
+// measureOutbox measures how long audit events take to reach the file: events of current writes, and events that are
+// pending when a server starts.
 func (w *extLoad) measureOutbox(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	return onServer(ctx, o, e, nil, func(s *server) error {
 		callers := o.size.rowsCallers

@@ -20,7 +20,7 @@ const (
 	workExtIncrement = "ext increment"
 )
 
-// Those for puts, counters and lists contain extKeys records each.
+// The namespaces for puts, counters and lists contain extKeys records each.
 const (
 	extPutNamespace     = "settings"
 	extSchemaNamespace  = "checked"
@@ -82,8 +82,8 @@ type extWork struct {
 	finds  int // expected number of records with revisions
 	goals  map[string]goal
 
-	// The operations of the limit: with turn, one operation on each key in turn; otherwise a list page or a record.
-	// An increment comes last, after its record is read.
+	// The limit runs these operations. With turn, each operation uses the keys in turn; otherwise it uses a list page or
+	// a record. An increment comes last, after its record is read.
 	ops    []extOp
 	turn   bool
 	reads  *extOp

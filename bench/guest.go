@@ -26,8 +26,8 @@ const (
 	guestWarm    = 4   // window divided by warm-up
 	guestCallers = 16
 
-	guestRelayGoal  = 5000 // events per second
-	guestRatioGoal  = 0.6  // compared with a bare handler that sends the same Redis commands
+	guestRelayGoal  = 5000
+	guestRatioGoal  = 0.6 // relative to a bare handler that sends the same Redis commands
 	guestMemoryGoal = 1 << 30
 	guestDelayGoal  = 250 * time.Millisecond // time from commit to broker
 )
@@ -229,7 +229,7 @@ func (g *guestBench) dial(ctx context.Context, n int, to guestSide) (all []*call
 	return all, hangUp, nil
 }
 
-// Times include waiting for a free connection. The first requests do not count.
+// Times include the wait for a free connection. The first requests do not count.
 func (g *guestBench) paced(ctx context.Context, before []guestSample, n int, to guestSide, step guestStep) ([]guestSample, error) {
 	all, hangUp, err := g.dial(ctx, guestCallers, to)
 	if err != nil {

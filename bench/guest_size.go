@@ -48,7 +48,7 @@ func measureGuestSize(ctx context.Context, o *options, e *engine, out io.Writer)
 	settings := append(e.url("GUEST"),
 		"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_SERVER__INTERNAL_LISTEN="+internal, "HOLDFAST_GUEST__HANDOFF_URL=https://book.example/#{token}",
 		"HOLDFAST_BUCKETS__ENABLED=false", "HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_GUEST__SWEEP_INTERVAL=0s",
-		// All requests are logged, and none is refused.
+		// Log all requests, and refuse none.
 		"HOLDFAST_GUEST__BOTS__SAMPLE_HUMANS=1", "HOLDFAST_GUEST__BOTS__CADENCE_WEIGHT=0.2", "HOLDFAST_GUEST__BOTS__SESSIONS_WEIGHT=0.1",
 		"HOLDFAST_GUEST__BOTS__HEADERS_WEIGHT=0.1", "HOLDFAST_GUEST__BOTS__HISTORY_WEIGHT=0.05")
 	if g.s, err = serve(ctx, o.binary, e, settings); err != nil {

@@ -26,8 +26,8 @@ func checked(rows, want int, err error) error {
 	return err
 }
 
-// liteFile is a SQLite file with only the group-commit writer. It is not the server's file, because a file can only
-// have one writer.
+// liteFile is a SQLite file with only the group-commit writer. It cannot be the server's file, because a file can have
+// only one writer.
 type liteFile struct {
 	dir, path string
 	db        *sqlitedb.DB

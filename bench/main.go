@@ -31,13 +31,13 @@ import (
 type options struct {
 	command     string
 	binary      string
-	against     string // binary; may be ""
-	peer        string // Sync server URL; may be ""
+	against     string // binary
+	peer        string // URL of a Sync server
 	peerSecret  string
 	peerPIDs    []int
-	pocketBase  string // binary; may be ""
-	minIO       string // binary; may be ""
-	versityGW   string // binary; may be ""
+	pocketBase  string // binary
+	minIO       string // binary
+	versityGW   string // binary
 	works       *regexp.Regexp
 	out         string
 	parts       []string
@@ -50,7 +50,7 @@ type options struct {
 	copySync    int
 	copyWrites  int
 	copyExt     int
-	citus       string // database URL; may be ""
+	citus       string // database URL
 
 	services []entry
 	size     *size
@@ -72,16 +72,16 @@ type size struct {
 	batchCallers  int   // maximum number of connections for batches
 	extInstalls   int   // maximum number of installs for puts in a large table
 	extNamespaces []int // keys per namespace
-	extSpread     int   // number of installs in that table's last row
+	extSpread     int   // installs in that table's last row
 	events        int
 	hotCallers    []int // numbers of connections that write the same record
 	diskRecords   int   // for disk usage
 
-	reads      int // number of small objects to read
+	reads      int // small objects to read
 	large      int
 	listKeys   int   // objects in the listed bucket; a multiple of 1,000
 	deletes    int   // per window
-	huge       int64 // size in bytes of an object for memory
+	huge       int64 // bytes of the object for memory
 	bucketKeys []int // keys per bucket
 
 	guests    int // sessions for memory

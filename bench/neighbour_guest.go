@@ -42,7 +42,6 @@ func (neighbourGuest) owner(s *server, n int) (credentials, error) {
 
 func (neighbourGuest) operations() []operation { return nil }
 
-// fill does nothing, because the catalogue is built in and there are no sessions at the start.
 func (neighbourGuest) fill(context.Context, *engine, []credentials) error { return nil }
 
 func (neighbourGuest) limit(context.Context, *options, *engine, int) (limit, error) { return nil, nil }

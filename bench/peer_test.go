@@ -13,8 +13,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// A peer is compared in the operations of Sync. Its CPU and memory are measured if its processes
-// are given.
+// TestPeer compares a peer in the operations of Sync, and measures its CPU and memory if its processes are given.
 func TestPeer(t *testing.T) {
 	t.Parallel()
 	needSchedstat(t)
@@ -65,8 +64,8 @@ func TestPeer(t *testing.T) {
 	}
 }
 
-// Buckets are compared with each S3 server that `make bench-peers-s3` has built, in the same works,
-// and no server refuses a request.
+// TestS3Peers compares buckets with each S3 server built by `make bench-peers-s3`, in the same works. No server may
+// refuse a request.
 func TestS3Peers(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it takes half a minute for each server")

@@ -29,8 +29,8 @@ func (o *options) saveProfile(name string, profile []byte) error {
 	return os.WriteFile(filepath.Join(o.profiles, name), profile, 0o600)
 }
 
-// profiled profiles the server under a load that lasts 1 s longer. The load is not measured, because profiling costs
-// CPU time.
+// profiled profiles the server under a load that lasts 1 s longer than the profile. The load is not measured, because
+// profiling costs CPU time.
 func (s *server) profiled(ctx context.Context, d time.Duration, load func(more) error) ([]byte, error) {
 	seconds := wholeSeconds(d)
 	done := make(chan error, 1)

@@ -20,7 +20,7 @@ import (
 
 type report struct {
 	terminal io.Writer
-	document string // path; may be ""
+	document string // path
 	begin    string
 }
 
@@ -121,7 +121,7 @@ func sqliteVersion() (version string, err error) {
 	return version, err
 }
 
-// syncRate measures how often per second an 8 kB file can be synced in the temporary folder, which is the commit
+// syncRate measures how often per second an 8 kB file can be synced in the temporary folder, which limits the commit
 // rate.
 func syncRate() (int, error) {
 	dir, err := os.MkdirTemp("", "holdfast-bench-")

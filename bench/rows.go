@@ -48,8 +48,7 @@ func spread(first, n, most int) (numbers []int) {
 	return numbers
 }
 
-// growing fills the tables step by step and measures writes by a fixed number of owners, which are spread over the
-// tables.
+// growing fills the tables step by step and measures writes by a fixed number of owners, spread over the tables.
 func (w *rows) growing(ctx context.Context, o *options, s *server, most int, out io.Writer) (have int, err error) {
 	for _, rows := range o.rows {
 		owners := max(1, rows/o.size.manyRecords)

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// mixedTurns are 20 requests, GET, HEAD, PUT or DELETE, in the proportions of MinIO's `warp mixed`: 45, 30, 15 and 10
-// %. The order is fixed, because a window that happened to contain more PUTs would be slower.
+// mixedTurns are 20 requests, GET, HEAD, PUT or DELETE, in the proportions of MinIO's `warp mixed`: 45, 30, 15 and
+// 10 %. The order is fixed, because a window with more PUTs would be slower.
 const mixedTurns = "GHGPGHGDHGPGHGDHGPHG"
 
 var mixedMethods = map[byte]string{'G': http.MethodGet, 'H': http.MethodHead, 'P': http.MethodPut, 'D': http.MethodDelete}

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A mixed work sends the shares of its requests exactly, and each to an object that exists and that
-// no other request uses.
+// TestMixed checks that a mixed work sends exactly its shares of requests, each for an existing object that no other
+// request uses.
 func TestMixed(t *testing.T) {
 	t.Parallel()
 	const callers, steps = 8, 250
@@ -34,7 +34,7 @@ func TestMixed(t *testing.T) {
 			sent[method]++
 			used[key] = true
 			mu.Unlock()
-			runtime.Gosched() // others send in the meantime
+			runtime.Gosched() // other callers send in the meantime
 			mu.Lock()
 			delete(used, key)
 			exist[key] = true
@@ -48,7 +48,7 @@ func TestMixed(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := map[string]int{http.MethodGet: 900, http.MethodHead: 600, http.MethodPut: 300, http.MethodDelete: 200}
-		if size == s3Mixed && !maps.Equal(sent, want) { // with fewer objects than callers, PUT takes a turn of others
+		if size == s3Mixed && !maps.Equal(sent, want) { // with fewer objects than callers, PUT replaces some other requests
 			t.Errorf("sent %v, want %v", sent, want)
 		}
 		if len(m.keys) != len(exist) {

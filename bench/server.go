@@ -17,8 +17,8 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// server is `holdfast serve` with its own folder and default settings, except for addresses, services, and settings
-// that the measurement needs.
+// server is `holdfast serve` with its own folder and default settings, except addresses, services, and settings that
+// the measurement needs.
 type server struct {
 	engine *engine
 	binary string

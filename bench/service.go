@@ -78,13 +78,12 @@ type operation struct {
 	do func(ctx context.Context, c *caller, i int) error
 	// settle waits for background work of the server; may be nil.
 	settle func(ctx context.Context, s *server) error
-	// prepare creates data that a window uses up, so the window has a fixed number of requests; may be nil.
+	// prepare creates data that a window uses up, so the window sends a fixed number of requests; may be nil.
 	prepare func(ctx context.Context, all []*caller) error
 	times   int
 }
 
-// goal is the minimum ratio of server to limit, and the maximum server CPU per operation. 0 means that there is no
-// goal.
+// goal is the minimum ratio of server to limit, and the maximum server CPU per operation. 0 means no goal.
 type goal struct {
 	ratio float64
 	cpu   time.Duration
@@ -112,7 +111,7 @@ func (op *operation) load(ctx context.Context, s *server, owners []credentials, 
 
 // limit is the bare engine, which is the upper limit for any server.
 type limit interface {
-	// window repeats an operation with as many callers as the server has clients, and returns the rate per second.
+	// window repeats an operation with callers in parallel, and returns the rate per second.
 	window(ctx context.Context, operation string, callers int, d time.Duration) (float64, error)
 	close() error
 }

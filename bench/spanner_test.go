@@ -9,7 +9,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestRunOnSpanner runs the part that is measured on the emulator.
+// TestRunOnSpanner runs the part that needs the emulator.
 func TestRunOnSpanner(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "the emulator is slow")
@@ -29,6 +29,6 @@ func TestRunOnSpanner(t *testing.T) {
 		}
 	}
 	if strings.Contains(terminal.String(), "GET 1,000") {
-		t.Errorf("what has no goal on Spanner is measured on it:\n%s", &terminal)
+		t.Errorf("operations without a goal on Spanner were measured:\n%s", &terminal)
 	}
 }

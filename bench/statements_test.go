@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// The limits have copies of the services' statements, which are not exported. A copy that differs
-// from its service fails here.
+// TestStatements checks that the limits' copies of the services' statements, which are not exported, match the
+// originals.
 func TestStatements(t *testing.T) {
 	t.Parallel()
 	for backend, copies := range map[string][]string{
@@ -37,10 +37,9 @@ func TestStatements(t *testing.T) {
 	}
 }
 
-// oneSpace normalizes the white space of statements.
 func oneSpace(sql string) string { return strings.Join(strings.Fields(sql), " ") }
 
-// stringsOf returns all constant strings in the code of a package, including concatenated ones.
+// stringsOf returns all constant strings in a package, including concatenated strings.
 func stringsOf(t *testing.T, dir string) map[string]bool {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -59,7 +58,7 @@ func stringsOf(t *testing.T, dir string) map[string]bool {
 		}
 		files = append(files, f)
 	}
-	// Imports are not loaded, so the package has many errors, but its constants are known.
+	// The type checker does not load imports, so it reports many errors, but it evaluates constants.
 	info := types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
 	conf := types.Config{Error: func(error) {}, FakeImportC: true}
 	_, _ = conf.Check(dir, fset, files, &info)

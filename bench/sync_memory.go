@@ -90,7 +90,6 @@ func (s *server) memory(do func() error) (m use, err error) {
 	return m, err
 }
 
-// recordBytes is the record size in a large collection.
 const recordBytes = 10_000
 
 func (w *syncLoad) loadMemory(ctx context.Context, n *size, s *server, out io.Writer) error {

@@ -72,7 +72,7 @@ var (
 		`INSERT INTO bsos (user_id, collection_id, bso_id, modified, payload)
 		SELECT %[1]d + i / %[3]d, %[5]d, (100000000000 + i %% %[3]d)::text, timestamp '2020-09-13' + i %% %[3]d * interval '10 milliseconds', '%[6]s'::bytea
 		FROM generate_series(0, %[2]d::bigint * %[3]d - 1) i`,
-		`VACUUM ANALYZE user_collections, bsos`, `CHECKPOINT`, // leaves no background work
+		`VACUUM ANALYZE user_collections, bsos`, `CHECKPOINT`, // so that no background work remains
 	}
 )
 

@@ -16,7 +16,7 @@ import (
 	store "holdfast/internal/syncstorage/spanner"
 )
 
-// The service's statements without their beginnings, because the limit discards the results.
+// Copied from the service without their beginnings, because the limit discards the results.
 const (
 	spUser = `@{LOCK_SCANNED_RANGES=exclusive}SELECT 0 AS part, CAST(NULL AS STRING) AS id, collection_id AS n, modified, count AS a, CAST(NULL AS TIMESTAMP) AS expiry, total_bytes AS b, 0 AS c, 0 AS d FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid`
 	spSeek = ` JOIN@{JOIN_METHOD=APPLY_JOIN,FORCE_JOIN_ORDER=TRUE} `

@@ -132,8 +132,8 @@ func stamps(c *sqlite.Conn, user, coll, now int64) error {
 	return lite(c, liteSetUser, nil, now, user)
 }
 
-// A caller gets its last connection again, so varying users make its cache similar to the caches of the server's
-// connections, which serve all callers.
+// A caller gets its last connection again. Varying users make its cache similar to the server's caches, because the
+// server's connections serve all callers.
 func anyOf(users int) int64 { return 1 + rand.Int64N(int64(users)) }
 
 func (l *syncSQLite) list(ctx context.Context, user int64, collection string) error {

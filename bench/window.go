@@ -50,7 +50,7 @@ func perSecond(n int, d time.Duration) float64 { return float64(n) / d.Seconds()
 type sample struct {
 	ops         float64
 	p50, p99    time.Duration
-	cpu, engine time.Duration // per operation, for server and engine
+	cpu, engine time.Duration // server and engine time per operation
 }
 
 func (p *phase) sample() sample {

@@ -27,7 +27,7 @@ func TestImports(t *testing.T) {
 	report(t, check(readModule(t), rules()))
 }
 
-// Maximum lengths of files in lines. Longer ones are hard to understand.
+// Maximum file lengths in lines. Longer files are hard to understand.
 const (
 	maxLines     = 600
 	maxTestLines = 1000
@@ -38,7 +38,6 @@ func TestLayout(t *testing.T) {
 	report(t, layout(readModule(t)))
 }
 
-// layout checks the form of files and packages.
 func layout(t *tree) (wrong []string) {
 	for _, folder := range t.folders() {
 		p := t.packages[folder]
@@ -52,18 +51,17 @@ func layout(t *tree) (wrong []string) {
 				wrong = append(wrong, fmt.Sprintf("%s has %d lines, more than %d: split it by subject", f.path, f.lines, most))
 			}
 			for _, line := range f.inits {
-				wrong = append(wrong, fmt.Sprintf("%s:%d: a function init: expected a function that is called where it is needed", f.path, line))
+				wrong = append(wrong, fmt.Sprintf("%s:%d: func init: expected a function that is called where it is needed", f.path, line))
 			}
 		}
 	}
 	return wrong
 }
 
-// nameless are package names that do not describe the contents.
+// nameless lists package names that do not describe the contents.
 var nameless = []string{"common", "util", "utils", "helper", "helpers", "base", "shared", "types", "misc", "lib"}
 
-// naming checks the name and the comment of a package. Folders with only tests need no
-// comment.
+// naming checks the name and the comment of a package. A folder that contains only tests needs no comment.
 func (p *pkg) naming() (wrong []string) {
 	documented, plain := false, false
 	for _, f := range p.files {
@@ -83,10 +81,10 @@ func (p *pkg) naming() (wrong []string) {
 	return wrong
 }
 
-// goList returns the root of the module and the lines of go list.
+// goList returns the module root and the lines of go list.
 func goList(t *testing.T, args ...string) (root string, lines []string) {
 	t.Helper()
-	readModule(t) // lets the cache of go test notice a change of any file
+	readModule(t) // lets the cache of go test notice a change in any file
 	root, err := findRoot()
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +98,7 @@ func goList(t *testing.T, args ...string) (root string, lines []string) {
 	return root, strings.Split(strings.TrimSpace(string(out)), "\n")
 }
 
-// TestBinary checks that the binary contains no packages for tests.
+// TestBinary checks that the binary contains no test packages.
 func TestBinary(t *testing.T) {
 	t.Parallel()
 	_, list := goList(t, "-deps", "./cmd/...")
@@ -115,9 +113,8 @@ func TestBinary(t *testing.T) {
 	}
 }
 
-// TestNoPathsOfThisMachine checks that no file contains a path of the machine on which it
-// was written. In a checkout on another machine it looks for other paths and finds none,
-// so it protects where changes are made.
+// TestNoPathsOfThisMachine checks that no file contains a path from the machine on which it was written. On another
+// machine the test looks for other paths, so it only protects the machine where changes are made.
 func TestNoPathsOfThisMachine(t *testing.T) {
 	t.Parallel()
 	root, err := findRoot()
@@ -150,13 +147,12 @@ func TestNoPathsOfThisMachine(t *testing.T) {
 	}
 }
 
-// skipped reports whether a folder is not part of the source: built files, data of a
-// server, files of tools.
+// skipped reports whether a folder is not source: build output, server data, or files of tools.
 func skipped(name string) bool {
 	return name == "bin" || name == "holdfast-data" || path.Base(name) == "node_modules" || name != "." && name != ".ci" && strings.HasPrefix(path.Base(name), ".")
 }
 
-// machinePaths returns the folders of this checkout that other systems do not have.
+// machinePaths returns folders of this checkout that do not exist on other machines.
 func machinePaths(root string) (words []string) {
 	if strings.Count(root, "/") > 1 {
 		words = append(words, root)

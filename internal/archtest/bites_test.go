@@ -39,7 +39,7 @@ func TestRulesBite(t *testing.T) {
 	}))
 	want := []string{
 		"b/x: the package has no package comment",
-		"b/x/x.go:10: a function init: expected a function that is called where it is needed",
+		"b/x/x.go:10: func init: expected a function that is called where it is needed",
 		"common/c.go: the package name common does not describe the contents",
 		"long/long.go has 602 lines, more than 600: split it by subject",
 		"long/long_test.go has 1001 lines, more than 1000: split it by subject",
@@ -56,8 +56,7 @@ func TestRulesBite(t *testing.T) {
 	}
 }
 
-// TestEveryRuleHasItsReason checks that every rule has a reason, so that a reader can
-// judge whether it is still needed.
+// TestEveryRuleHasItsReason checks that every rule states a reason, so that readers can judge whether it is still needed.
 func TestEveryRuleHasItsReason(t *testing.T) {
 	t.Parallel()
 	for _, r := range rules() {
@@ -74,7 +73,7 @@ func TestEveryRuleHasItsReason(t *testing.T) {
 
 func TestMachinePaths(t *testing.T) {
 	t.Parallel()
-	// Joined here, so that TestNoPathsOfThisMachine does not find these paths in this file.
+	// The paths are joined at run time, so that TestNoPathsOfThisMachine does not find them in this file.
 	in := func(parts ...string) string { return "/" + strings.Join(parts, "/") }
 	mine, home := in("srv", "mine"), in("home", "a")
 	for root, want := range map[string]string{

@@ -13,20 +13,20 @@ import (
 	"testing/fstest"
 )
 
-// callbacks are the methods of services' interfaces that take a function, with the reason.
+// callbacks lists the interface methods that may take a function, with the reason.
 var callbacks = map[string]string{
 	"internal/buckets.References.References":      "it streams millions of rows from one snapshot, and no transaction writes meanwhile",
 	"internal/extstorage/inspection.Store.Filled": "it streams rows, and begin reports that they start again after a retry",
-	"internal/extstorage.Slot.Without":            "it is no store: the function waits while the slot is free",
+	"internal/extstorage.Slot.Without":            "it is not a store: the function waits while the slot is free",
 	"internal/extstorage.Store.Apply":             "a merge patch of the locked record, which is then validated by its schema, is a pure function (Op.Revise)",
 	"internal/outbox.Box.Refuse":                  "the decision depends on the number of refusals, which only the transaction reads; it is a pure function",
 }
 
-// TestNoCallbacks: a step of a store takes values. A function would run while the transaction holds locks, or the only
-// writer of a SQLite file waits.
+// TestNoCallbacks checks that store methods take values, not functions. A function would run while the transaction holds
+// locks, or while the only writer of a SQLite file waits.
 func TestNoCallbacks(t *testing.T) {
 	t.Parallel()
-	readModule(t) // lets the cache of go test notice a change of any file
+	readModule(t) // lets the cache of go test notice a change in any file
 	root, err := findRoot()
 	if err != nil {
 		t.Fatal(err)
@@ -45,12 +45,12 @@ func TestNoCallbacks(t *testing.T) {
 	}
 }
 
-// declared are the type declarations of a server, by folder and name.
+// declared contains the server's type declarations, by folder and name.
 type declared map[string]declaration
 
 type declaration struct {
 	folder  string
-	imports map[string]string // folders of ours, by the name of the package
+	imports map[string]string // folders of this module, by package name
 	syntax  ast.Expr
 }
 
@@ -76,8 +76,8 @@ func declaredIn(files serverFiles) declared {
 	return all
 }
 
-// withCallbacks returns how many methods the interfaces in the folders have, those that take a function, also in a
-// struct, and exceptions that are not needed.
+// withCallbacks counts the interface methods in the folders. It reports methods that take a function, also inside a
+// struct, and unneeded exceptions.
 func withCallbacks(files serverFiles, folders []string, except map[string]string) (steps int, wrong []string) {
 	all, used := declaredIn(files), map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -100,7 +100,7 @@ func withCallbacks(files serverFiles, folders []string, except map[string]string
 				case except[key] != "":
 					used[key] = true
 				default:
-					wrong = append(wrong, fmt.Sprintf("%s takes a function (%s): a step of a store takes values, and returns what it has read", key, at))
+					wrong = append(wrong, fmt.Sprintf("%s takes a function (%s): a store method takes values and returns the data that it read", key, at))
 				}
 			}
 		}
@@ -113,7 +113,7 @@ func withCallbacks(files serverFiles, folders []string, except map[string]string
 	return steps, wrong
 }
 
-// callback returns where a type, or a struct in it, has a function; "" if nowhere.
+// callback returns the place of a function in a type, or in a struct inside the type, or "".
 func (all declared) callback(d declaration, of ast.Expr, seen map[string]bool) string {
 	switch of := of.(type) {
 	case *ast.FuncType:
@@ -132,7 +132,7 @@ func (all declared) callback(d declaration, of ast.Expr, seen map[string]bool) s
 		if p, ok := of.X.(*ast.Ident); ok {
 			return all.named(d.imports[p.Name]+"."+of.Sel.Name, seen)
 		}
-	case *ast.IndexExpr: // of a generic type
+	case *ast.IndexExpr: // generic type
 		if at := all.callback(d, of.X, seen); at != "" {
 			return at
 		}
@@ -150,7 +150,7 @@ func (all declared) callback(d declaration, of ast.Expr, seen map[string]bool) s
 	return ""
 }
 
-// named is callback for a type that has a declaration.
+// named is callback for a declared type.
 func (all declared) named(name string, seen map[string]bool) string {
 	d, ok := all[name]
 	if !ok || seen[name] {
@@ -163,7 +163,7 @@ func (all declared) named(name string, seen map[string]bool) string {
 	return ""
 }
 
-// TestNoCallbacksBites: functions are found as parameters and in requests, also those of other packages.
+// TestNoCallbacksBites checks that functions are found in parameters and in request structs, also from other packages.
 func TestNoCallbacksBites(t *testing.T) {
 	t.Parallel()
 	source := fstest.MapFS{"cmd/toy.go": &fstest.MapFile{Data: []byte("package main\n")}}
@@ -195,9 +195,9 @@ type Page[T any] struct { Items []T }
 	}
 	steps, got := withCallbacks(readServer(t, source), []string{"internal/toy"}, map[string]string{"internal/toy.Store.Each": "it streams", "internal/toy.Store.Old": "it did"})
 	want := []string{
-		"internal/toy.Store.Put takes a function (toy.Write Check func): a step of a store takes values, and returns what it has read",
-		"internal/toy.Store.Tell takes a function (func): a step of a store takes values, and returns what it has read",
-		"internal/toy.Store.At takes a function (clock.Clock func): a step of a store takes values, and returns what it has read",
+		"internal/toy.Store.Put takes a function (toy.Write Check func): a store method takes values and returns the data that it read",
+		"internal/toy.Store.Tell takes a function (func): a store method takes values and returns the data that it read",
+		"internal/toy.Store.At takes a function (clock.Clock func): a store method takes values and returns the data that it read",
 		"internal/toy.Store.Old takes no function: remove it from the exceptions",
 	}
 	if steps != 7 || !slices.Equal(got, want) {

@@ -16,22 +16,21 @@ import (
 	"testing/fstest"
 )
 
-// The files of internal/app that may import services: the list of services, and the
-// interfaces between services.
+// Files of internal/app that may import services: the list of services, and the interfaces between services.
 const (
 	listFile  = "internal/app/services.go"
 	linksFile = "internal/app/links.go"
 )
 
-// maxRootFiles is how many files internal/app may have without its folders and tests. It has the list of services, the
-// lifecycle, the listeners and the configuration; anything else is a package beside it.
+// maxRootFiles limits the files directly in internal/app, without tests. It contains the list of services, the
+// lifecycle, the listeners and the configuration; everything else belongs into other packages.
 const maxRootFiles = 20
 
-// helpFolder has help texts for people, whose examples may name services.
+// helpFolder contains help texts, whose examples may name services.
 const helpFolder = "internal/cli"
 
-// TestOneList checks that the server has one list of its services, and one file for what
-// a service needs of another.
+// TestOneList checks that the server has a single list of its services, and a single file for dependencies between
+// services.
 func TestOneList(t *testing.T) {
 	t.Parallel()
 	m := readModule(t)
@@ -44,7 +43,7 @@ func TestOneList(t *testing.T) {
 	report(t, anyEngine(m, os.DirFS(root), []string{"internal/app", "internal/copying", "internal/importing"}))
 }
 
-// composition checks which files of the folders that compose the server know services.
+// composition checks which files in the folders that compose the server know services.
 func composition(t *tree, source fs.FS, services []service, folders []string) (wrong []string) {
 	var wirings, roots, names []string
 	for _, s := range services {
@@ -84,7 +83,7 @@ func composition(t *tree, source fs.FS, services []service, folders []string) (w
 	return append(wrong, root(t)...)
 }
 
-// root checks the size of internal/app, and that no package but the commands imports it.
+// root checks the size of internal/app, and that only the commands import it.
 func root(t *tree) (wrong []string) {
 	n := 0
 	for _, f := range t.packages["internal/app"].files {
@@ -93,7 +92,7 @@ func root(t *tree) (wrong []string) {
 		}
 	}
 	if n > maxRootFiles {
-		wrong = append(wrong, fmt.Sprintf("internal/app has %d files, more than %d: it has the list of services, the lifecycle, the listeners and the configuration; put the rest beside it", n, maxRootFiles))
+		wrong = append(wrong, fmt.Sprintf("internal/app has %d files, more than %d: keep the list of services, the lifecycle, the listeners and the configuration, and move the rest to other packages", n, maxRootFiles))
 	}
 	for _, folder := range t.folders() {
 		if !strings.HasPrefix(folder, "internal/") || folder == helpFolder {
@@ -101,17 +100,17 @@ func root(t *tree) (wrong []string) {
 		}
 		for _, f := range t.packages[folder].files {
 			if !f.test && slices.Contains(f.imports, modulePath+"internal/app") {
-				wrong = append(wrong, f.path+" imports internal/app: only "+helpFolder+" and main may; what both need goes into a package beside it")
+				wrong = append(wrong, f.path+" imports internal/app: only "+helpFolder+" and main may; move code that both need to another package")
 			}
 		}
 	}
 	return wrong
 }
 
-// engineNames are what names an engine in code: constants of package engine, and fields of tables.
+// engineNames are the identifiers of engines in code: constants in package engine, and fields of tables.
 var engineNames = []string{"SQLite", "Postgres", "Spanner", "Redis"}
 
-// anyEngine checks that packages treat all engines alike: what differs is a trait in package engine.
+// anyEngine checks that packages treat all engines alike: differences are traits in package engine.
 func anyEngine(t *tree, source fs.FS, folders []string) (wrong []string) {
 	for _, folder := range folders {
 		for _, f := range t.packages[folder].files {
@@ -131,7 +130,6 @@ func anyEngine(t *tree, source fs.FS, folders []string) (wrong []string) {
 	return wrong
 }
 
-// parse returns the syntax of a file.
 func parse(source fs.FS, name string) (*ast.File, *token.FileSet, error) {
 	text, err := fs.ReadFile(source, name)
 	if err != nil {
@@ -142,7 +140,7 @@ func parse(source fs.FS, name string) (*ast.File, *token.FileSet, error) {
 	return syntax, set, err
 }
 
-// linesMatching returns the lines of a file with a string literal that matches a pattern, but for imports.
+// linesMatching returns the lines with a string literal, except imports, that matches a pattern.
 func linesMatching(source fs.FS, name string, pattern *regexp.Regexp) (lines []int) {
 	syntax, set, err := parse(source, name)
 	if err != nil {
@@ -162,7 +160,7 @@ func linesMatching(source fs.FS, name string, pattern *regexp.Regexp) (lines []i
 	return lines
 }
 
-// linesSelecting returns the lines of a file with a selector of one of these names.
+// linesSelecting returns the lines with a selector that has one of these names.
 func linesSelecting(source fs.FS, name string, names []string) (lines []int) {
 	syntax, set, err := parse(source, name)
 	if err != nil {
@@ -177,7 +175,6 @@ func linesSelecting(source fs.FS, name string, names []string) (lines []int) {
 	return lines
 }
 
-// TestOneListBites runs the check on a tree that violates it.
 func TestOneListBites(t *testing.T) {
 	t.Parallel()
 	source := fstest.MapFS{}
@@ -206,7 +203,7 @@ func TestOneListBites(t *testing.T) {
 		"internal/app/console/page.go:3 names a service: put what differs between services into service.Service",
 		"internal/app/service/toys.go:3 names a service: put what differs between services into service.Service",
 		"internal/copying/copy.go:8 names a service: put what differs between services into service.Service",
-		"internal/copying/copy.go imports internal/app: only internal/cli and main may; what both need goes into a package beside it",
+		"internal/copying/copy.go imports internal/app: only internal/cli and main may; move code that both need to another package",
 		"internal/copying/copy.go imports internal/db/spannerdb: put what differs between engines into engine.Traits",
 		"internal/copying/copy.go:10 names an engine: put what differs between engines into engine.Traits",
 	}
@@ -215,7 +212,6 @@ func TestOneListBites(t *testing.T) {
 	}
 }
 
-// TestRootBites counts the files of a root that has too many.
 func TestRootBites(t *testing.T) {
 	t.Parallel()
 	source := fstest.MapFS{"internal/app/app_test.go": &fstest.MapFile{Data: []byte("package app")}, "internal/app/sub/sub.go": &fstest.MapFile{Data: []byte("package sub")}}

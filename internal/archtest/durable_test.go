@@ -16,46 +16,45 @@ import (
 	"testing/fstest"
 )
 
-// durablePackage is the package that writes files which survive a power cut.
+// durablePackage writes files that survive a power cut.
 const durablePackage = "internal/durable"
 
-// notDurable are functions of package os that create a file, a folder or a name without
-// making it durable.
+// notDurable lists the functions of package os that create a file, a folder or a name without making it durable.
 var notDurable = []string{"Create", "CreateTemp", "Link", "Mkdir", "MkdirAll", "MkdirTemp", "OpenFile", "Rename", "Symlink", "WriteFile"}
 
-// undurable are the files of the server that may call them, with the reason.
+// undurable lists the server's files that may call these functions, with the reason.
 var undurable = map[string]string{
 	"internal/backup/backup.go":              "the folder has a temporary name until the backup is complete, and is renamed durably",
 	"internal/buckets/maintenance/backup.go": "the list of bodies is temporary, and the folders of all links are synced once before the backup is complete",
 	"internal/cli/generate.go":               "manual pages can be generated again",
-	"internal/app/service/folder.go":         "what a check creates, it removes",
-	"internal/buckets/blobs/filedriver":      "it is durable by itself, and one sync of a folder serves all bodies that are written to it at once",
+	"internal/app/service/folder.go":         "a check removes the files that it creates",
+	"internal/buckets/blobs/filedriver":      "it syncs its files, and one sync of a folder serves all bodies that are written to it at once",
 	"internal/buckets/maintenance/sorter.go": "it syncs its files, which are renamed durably when they are complete",
-	"internal/buckets/maintenance/state.go":  "the file of findings is synced before the state that refers to it, and is cut to the length that the state has",
+	"internal/buckets/maintenance/state.go":  "the file of findings is synced before the state that refers to it, and is truncated to the length in the state",
 	"internal/db/engine/open.go":             "the temporary folder of a command is removed at its end",
-	"internal/db/sqlitedb/db.go":             "an empty file, whose folder is synced at once; SQLite syncs what it writes",
+	"internal/db/sqlitedb/db.go":             "an empty file, whose folder is synced at once; SQLite syncs its writes",
 	"internal/db/sqlitedb/lock.go":           "a lock ends with the machine, and an empty lock file is created again",
 	"internal/replica/capture.go":            "after a power cut the spool begins again with all pages",
 	"internal/outbox/sink.go":                "the file grows by lines, which it syncs, and its folder is synced when it is opened",
-	"internal/durable":                       "this is the package that makes files durable",
+	"internal/durable":                       "it is the package that makes files durable",
 }
 
-// TestDurableFiles checks that the server creates and renames files only by package durable,
-// so that each survives a power cut.
+// TestDurableFiles checks that the server creates and renames files only with package durable, so that each file survives
+// a power cut.
 func TestDurableFiles(t *testing.T) {
 	t.Parallel()
 	root, err := findRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	readModule(t) // lets the cache of go test notice a change of any file
+	readModule(t) // lets the cache of go test notice a change in any file
 	report(t, durability(readServer(t, os.DirFS(root)), undurable))
 }
 
-// serverFiles are the syntax trees of the server's files, by path.
+// serverFiles maps paths to syntax trees.
 type serverFiles map[string]*ast.File
 
-// readServer reads the files of the server without tests and packages for tests.
+// readServer reads the server's files without tests and test packages.
 func readServer(t *testing.T, root fs.FS) serverFiles {
 	t.Helper()
 	all := serverFiles{}
@@ -83,8 +82,7 @@ func readServer(t *testing.T, root fs.FS) serverFiles {
 	return all
 }
 
-// durability returns the files that create names without package durable, and exceptions
-// that are not needed.
+// durability returns the files that create names without package durable, and unneeded exceptions.
 func durability(files serverFiles, except map[string]string) (wrong []string) {
 	used := map[string]bool{}
 	for name, syntax := range files {
@@ -108,9 +106,8 @@ func durability(files serverFiles, except map[string]string) (wrong []string) {
 	return wrong
 }
 
-// undurableCalls returns the calls of a file that create names. The type of a receiver is
-// not known: Rename and Link of anything but package durable are taken for those of an
-// *os.Root.
+// undurableCalls returns the calls in a file that create names. Receiver types are unknown, so every Rename and Link
+// outside of package durable counts as a method of *os.Root.
 func undurableCalls(syntax *ast.File) (calls []string) {
 	local := map[string]string{} // import paths by name in this file
 	for _, spec := range syntax.Imports {
@@ -142,7 +139,6 @@ func undurableCalls(syntax *ast.File) (calls []string) {
 	return calls
 }
 
-// opensNew reports whether a file uses os.O_CREATE.
 func opensNew(syntax *ast.File) (found bool) {
 	ast.Inspect(syntax, func(n ast.Node) bool {
 		selected, ok := n.(*ast.SelectorExpr)
@@ -152,7 +148,6 @@ func opensNew(syntax *ast.File) (found bool) {
 	return found
 }
 
-// TestDurableFilesBites runs the check on files that violate it.
 func TestDurableFilesBites(t *testing.T) {
 	t.Parallel()
 	source := fstest.MapFS{}

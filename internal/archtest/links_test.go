@@ -16,7 +16,7 @@ var (
 	mdMarkup = regexp.MustCompile("[`*]|\\[|\\]\\([^)]*\\)")
 )
 
-// TestLinks checks that links between the documents refer to existing files and headings.
+// TestLinks checks that links in documents lead to existing files and headings.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
@@ -28,7 +28,7 @@ func TestLinks(t *testing.T) {
 		for _, link := range mdLink.FindAllStringSubmatch(text(t, file), -1) {
 			target, anchor, _ := strings.Cut(link[1], "#")
 			if strings.Contains(target, ":") {
-				continue // on the web
+				continue // a web address
 			}
 			links++
 			to := file
@@ -47,7 +47,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestDecisionsIndex: docs/decisions/README.md has one line for each decision.
+// TestDecisionsIndex checks that docs/decisions/README.md lists each decision on one line.
 func TestDecisionsIndex(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join("..", "..", "docs", "decisions")
@@ -63,7 +63,7 @@ func TestDecisionsIndex(t *testing.T) {
 	}
 }
 
-// documents returns the Markdown files of the repository.
+// documents returns the repository's Markdown files.
 func documents(t *testing.T, root string) (files []string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
@@ -94,7 +94,7 @@ func text(t *testing.T, file string) string {
 	return fence.ReplaceAllString(string(data), "")
 }
 
-// anchorsOf returns the anchors that web sites generate for the headings of a document.
+// anchorsOf returns the anchors that web sites generate for a document's headings.
 func anchorsOf(t *testing.T, file string) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}

@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// changesVersions are the statements and functions that delete or change rows of the tables with versions of
-// objects, each with the reason why it keeps locked versions (docs/decisions/0059-object-lock.md).
-// storetest tries each method of the stores on locked versions; this list is for what a method might not reach.
+// changesVersions lists the statements and functions that delete or change rows in the tables of object versions, each
+// with the reason why it keeps locked versions (docs/decisions/0059-object-lock.md). storetest calls each store method
+// on locked versions; this list covers statements that a method might not reach.
 var changesVersions = map[string]string{
 	"sqlPutObject":     "write.replace has copied the row to manta_bucket_version, or write.locks has checked the null version",
 	"sqlUpdateObject":  "Update.ApplyLock has checked the lock",
@@ -49,7 +49,7 @@ var (
 	callsFunction  = regexp.MustCompile(`\bbucket_\w+_v\d+\b`)
 )
 
-// TestLockedVersions: every statement that deletes or changes versions of objects is in the list.
+// TestLockedVersions checks that every statement that deletes or changes object versions is in the list.
 func TestLockedVersions(t *testing.T) {
 	t.Parallel()
 	found := map[string]bool{}
@@ -67,7 +67,7 @@ func TestLockedVersions(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		if changesVersions[name] == "" {
-			t.Errorf("%s changes versions of objects and is not in the list: why does it keep locked ones?", name)
+			t.Errorf("%s changes object versions but is not in the list: add the reason why it keeps locked versions", name)
 		}
 	}
 	for name := range changesVersions {
@@ -77,7 +77,7 @@ func TestLockedVersions(t *testing.T) {
 	}
 }
 
-// markChanges adds the functions that a function calls, and itself, if they change versions.
+// markChanges adds a function and its callees if they change versions.
 func markChanges(functions map[string]string, name string, seen, found map[string]bool) {
 	if seen[name] {
 		return
@@ -91,7 +91,7 @@ func markChanges(functions map[string]string, name string, seen, found map[strin
 	}
 }
 
-// definitionsIn returns the bodies of the functions that migrations create, as the last one leaves them.
+// definitionsIn returns the bodies of the functions that migrations create, after the last migration.
 func definitionsIn(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.sql"))
@@ -111,7 +111,7 @@ func definitionsIn(t *testing.T, folder string) map[string]string {
 	return functions
 }
 
-// textsOf returns the texts of the constants and variables of a package.
+// textsOf returns the texts of a package's constants and variables.
 func textsOf(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
@@ -149,7 +149,6 @@ func textsOf(t *testing.T, folder string) map[string]string {
 	return texts
 }
 
-// TestLockedVersionsBites: the test finds a statement of each kind.
 func TestLockedVersionsBites(t *testing.T) {
 	t.Parallel()
 	for _, sql := range []string{
@@ -161,7 +160,7 @@ func TestLockedVersionsBites(t *testing.T) {
 		}
 	}
 	if changesVersion.MatchString(`INSERT INTO manta_bucket_deleted_object SELECT id FROM manta_bucket_object`) {
-		t.Error("a copy is taken for a change")
+		t.Error("a copy counts as a change")
 	}
 	found := map[string]bool{}
 	functions := map[string]string{"bucket_a_v1": "PERFORM bucket_b_v1();", "bucket_b_v1": "PERFORM bucket_a_v1(); DELETE FROM manta_bucket_object;"}

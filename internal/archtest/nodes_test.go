@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// distributed are the packages with statements on tables that Citus distributes: the distribution
-// column and the tables. In internal/outbox/postgres a service gives their names.
+// distributed lists the packages with statements on tables that Citus distributes, with the distribution column and the
+// tables. The names in internal/outbox/postgres come from the service.
 var distributed = []struct {
 	folder, column string
 	tables         *regexp.Regexp
@@ -28,17 +28,17 @@ var distributed = []struct {
 	{"internal/outbox/postgres", "t.Owner", regexp.MustCompile(`\bt\.Name(_refused)?\b`)},
 }
 
-// undistributed are the other packages with statements, each with its reason.
+// undistributed lists the other packages with statements, each with a reason.
 var undistributed = map[string]string{
-	"internal/db/pgdb":              "its statements on tables of services are those of commands, such as copy",
+	"internal/db/pgdb":              "only commands, such as copy, run its statements on service tables",
 	"internal/tokenserver/postgres": "Citus distributes none of its tables",
 	"internal/guest/postgres":       "Citus distributes none of its tables",
 	"internal/inbox/postgres":       "only the service guest has an inbox",
 }
 
-// TestStatementsNameTheirNode: a statement for one value of the distribution column has its Key, and
-// one that uses a distributed table without it is Wide, so that no worker of Citus that hangs takes
-// all connections.
+// TestStatementsNameTheirNode checks that a statement for one value of the distribution column sets Key, and that a
+// statement on a distributed table without that column sets Wide. This prevents a hanging Citus worker from using up all
+// connections.
 func TestStatementsNameTheirNode(t *testing.T) {
 	t.Parallel()
 	for _, d := range distributed {
@@ -68,8 +68,8 @@ func TestStatementsNameTheirNode(t *testing.T) {
 
 var createsDistributed = regexp.MustCompile(`create_distributed_table\('(\w+)', '(\w+)'`)
 
-// TestDistributedPackages: TestStatementsNameTheirNode knows every package with statements, and every
-// table that a migration distributes.
+// TestDistributedPackages checks that TestStatementsNameTheirNode covers every package with statements and every table
+// that a migration distributes.
 func TestDistributedPackages(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}
@@ -101,7 +101,7 @@ func TestDistributedPackages(t *testing.T) {
 	}
 }
 
-// distributedTables returns the tables that the migrations in a folder distribute, each with its column.
+// distributedTables returns the tables that a folder's migrations distribute, each with its column.
 func distributedTables(t *testing.T, folder string) (tables [][]string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("..", "..", folder, "migrations", "*.sql"))
@@ -130,10 +130,10 @@ type literal struct {
 
 func (s literal) text() string { return s.names.text(s.sql, 0) }
 
-// values are the values of the names of a package, and of the function around a statement.
+// values maps names to their values, for the names in a package and in the function around a statement.
 type values map[string]ast.Expr
 
-// text returns the string literals of an expression, and its selectors, such as t.Name.
+// text returns the string literals in an expression, and its selectors, e.g. t.Name.
 func (v values) text(e ast.Expr, depth int) (all string) {
 	if depth > 5 {
 		return ""
@@ -159,7 +159,6 @@ func (v values) text(e ast.Expr, depth int) (all string) {
 	return all
 }
 
-// add adds the names that a declaration gives a value.
 func (v values) add(decl ast.Node) {
 	ast.Inspect(decl, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -217,7 +216,7 @@ func statementsOf(t *testing.T, folder string) (found []literal) {
 	return found
 }
 
-// statementsIn returns the statements of a declaration. Package pgdb names their type without the package.
+// statementsIn returns the statements in a declaration. In package pgdb their type has no package name.
 func statementsIn(decl ast.Decl, names values, set *token.FileSet, own bool) (found []literal) {
 	ast.Inspect(decl, func(n ast.Node) bool {
 		lit, ok := n.(*ast.CompositeLit)
@@ -270,7 +269,6 @@ func literalOf(n *ast.CompositeLit, at string) literal {
 	return s
 }
 
-// TestStatementsNameTheirNodeBites finds statements in this source.
 func TestStatementsNameTheirNodeBites(t *testing.T) {
 	t.Parallel()
 	e, err := parser.ParseExpr("pgdb.Statement{Name: `x`, Key: 1, SQL: `SELECT ` + columns + ofOwner}")

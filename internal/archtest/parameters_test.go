@@ -9,8 +9,8 @@ import (
 	"testing/fstest"
 )
 
-// maxParameters is how many parameters a function of the server has at most. A variadic list is not
-// counted. What belongs together beyond that is a struct, whose fields have names where the function is called.
+// maxParameters limits the parameters of a function, without a variadic parameter. More parameters belong in a struct,
+// whose fields are named at the call.
 const maxParameters = 5
 
 func TestParameters(t *testing.T) {
@@ -19,11 +19,11 @@ func TestParameters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	readModule(t) // lets the cache of go test notice a change of any file
+	readModule(t) // lets the cache of go test notice a change in any file
 	report(t, parameters(readServer(t, os.DirFS(root))))
 }
 
-// parameters returns the functions, and the methods of interfaces, that have too many parameters.
+// parameters returns the functions and interface methods that have too many parameters.
 func parameters(files serverFiles) (wrong []string) {
 	for file, syntax := range files {
 		ast.Inspect(syntax, func(n ast.Node) bool {
@@ -54,10 +54,9 @@ func tooMany(file, name string, of *ast.FuncType) []string {
 	if n <= maxParameters {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s: %s has %d parameters, more than %d: make a struct of those that belong together", file, name, n, maxParameters)}
+	return []string{fmt.Sprintf("%s: %s has %d parameters, more than %d: group related parameters in a struct", file, name, n, maxParameters)}
 }
 
-// TestParametersBite: functions and methods of interfaces with too many parameters are reported.
 func TestParametersBite(t *testing.T) {
 	t.Parallel()
 	source := `package toy
@@ -73,8 +72,8 @@ func list(a, b, c, d, e string, more ...string) {}
 `
 	got := parameters(readServer(t, fstest.MapFS{"cmd/toy.go": &fstest.MapFile{Data: []byte("package main\n")}, "internal/toy/toy.go": &fstest.MapFile{Data: []byte(source)}}))
 	want := []string{
-		"internal/toy/toy.go: Put has 6 parameters, more than 5: make a struct of those that belong together",
-		"internal/toy/toy.go: long has 6 parameters, more than 5: make a struct of those that belong together",
+		"internal/toy/toy.go: Put has 6 parameters, more than 5: group related parameters in a struct",
+		"internal/toy/toy.go: long has 6 parameters, more than 5: group related parameters in a struct",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)

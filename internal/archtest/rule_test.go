@@ -7,19 +7,18 @@ import (
 	"strings"
 )
 
-// rule says what some packages may import. The standard library is allowed, except for
-// notStd and forbiddenStd.
+// rule lists the allowed imports of some packages. The standard library is allowed, except notStd and forbiddenStd.
 type rule struct {
-	who    []string // patterns of the folders that the rule covers
-	ours   []string // patterns of our folders that they may import
-	libs   []string // prefixes of the import paths of libraries that they may import, and packages of forbiddenStd
-	tests  []string // patterns of our folders that only their tests may import
+	who    []string // folder patterns that the rule covers
+	ours   []string // folder patterns in this module that they may import
+	libs   []string // import path prefixes of allowed libraries, and allowed packages from forbiddenStd
+	tests  []string // folder patterns in this module that only their tests may import
 	notStd []string // packages of the standard library that they may not import
 	reason string
 }
 
-// matches reports whether a folder matches a pattern. In a pattern, the segment * is
-// one segment, and ** at the end is any number of segments.
+// matches reports whether a folder matches a pattern. In a pattern, * is one segment, and a final ** is any number of
+// segments.
 func matches(pattern, folder string) bool {
 	if rest, ok := strings.CutSuffix(pattern, "/**"); ok {
 		return folder == rest || strings.HasPrefix(folder, rest+"/")
@@ -32,7 +31,6 @@ func matchesAny(patterns []string, folder string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, folder) })
 }
 
-// ruleOf returns the first rule that covers a folder.
 func ruleOf(rules []rule, folder string) (rule, bool) {
 	i := slices.IndexFunc(rules, func(r rule) bool { return matchesAny(r.who, folder) })
 	if i < 0 {
@@ -41,7 +39,6 @@ func ruleOf(rules []rule, folder string) (rule, bool) {
 	return rules[i], true
 }
 
-// check checks the imports of a tree and returns the violations.
 func check(t *tree, rules []rule) (wrong []string) {
 	for _, folder := range t.folders() {
 		r, ok := ruleOf(rules, folder)
@@ -60,8 +57,7 @@ func check(t *tree, rules []rule) (wrong []string) {
 	return append(wrong, dead(t, rules)...)
 }
 
-// dead returns the patterns of rules that cover no package, because it was renamed or
-// deleted.
+// dead returns patterns that cover no package, because it was renamed or deleted.
 func dead(t *tree, rules []rule) (wrong []string) {
 	for _, r := range rules {
 		for _, pattern := range r.who {
@@ -73,7 +69,7 @@ func dead(t *tree, rules []rule) (wrong []string) {
 	return wrong
 }
 
-// refuses returns why a file of a folder may not import a package, or "" if it may.
+// refuses returns the reason why a file may not import a package, or "".
 func (r rule) refuses(f *file, folder, imported string) string {
 	if of, ok := ours(imported); ok {
 		switch {
@@ -100,13 +96,13 @@ func (r rule) refuses(f *file, folder, imported string) string {
 	return forbiddenStd[imported]
 }
 
-// within reports whether an import path is lib or below it; "*" is any path.
+// within reports whether an import path is lib or below it; "*" matches any path.
 func within(imported, lib string) bool {
 	return lib == "*" || imported == lib || strings.HasPrefix(imported, lib+"/")
 }
 
-// forbiddenStd are the packages of the standard library that only tests may import, and
-// packages whose rule names them.
+// forbiddenStd lists the packages of the standard library that only tests, and packages whose rule names them, may
+// import.
 var forbiddenStd = map[string]string{
 	"database/sql": "with the drivers' own interfaces a read takes half the CPU time, and only pgx's own has pipelining",
 	"log":          "pass a *slog.Logger; this package is a global logger without levels",

@@ -5,25 +5,24 @@ import (
 	"slices"
 )
 
-// service is a service of Holdfast.
 type service struct {
 	name     string
-	wiring   string // its folder in internal/app
+	wiring   string // folder in internal/app
 	backends []string
-	parts    []string // folders with rules of the service, like its root; each may import the ones before it
+	parts    []string // folders with business rules, like the root; each may import the earlier folders
 	helpers  []helper
-	libs     []string // libraries of its root and its parts
-	below    []string // shared packages of its root and its parts
-	wire     []string // libraries of its apis
-	apis     []string // folders of its protocols; nil: httpapi
-	answers  []string // folders of what its protocols share
+	libs     []string // libraries of the root and the parts
+	below    []string // shared packages of the root and the parts
+	wire     []string // libraries of the protocols
+	apis     []string // folders of the protocols; nil for httpapi
+	answers  []string // folders shared by the protocols
 }
 
-// helper is a folder of a service that wraps one thing. The root does not import it.
+// helper is a folder that wraps something for a service. The service's root does not import it.
 type helper struct {
 	name string
-	ours []string // shared packages that it wraps
-	libs []string // libraries that it wraps
+	ours []string // shared packages that it may import
+	libs []string // libraries that it may import
 
 	notStd []string // packages of the standard library that a shared package may not import
 }
@@ -80,18 +79,17 @@ var services = []service{
 	},
 }
 
-// engines are the packages of a backend, by its name.
+// engines lists the packages that a backend may use, by backend name.
 var engines = map[string]helper{
 	"sqlite":   {ours: []string{"internal/db/sqlitedb", "internal/outbox", "internal/outbox/sqlite", "internal/inbox", "internal/inbox/sqlite"}, libs: []string{"zombiezen.com/go/sqlite"}},
 	"postgres": {ours: []string{"internal/db/pgdb", "internal/outbox", "internal/outbox/postgres", "internal/inbox", "internal/inbox/postgres"}, libs: []string{"github.com/jackc/pgx/v5"}},
 	"spanner":  {ours: []string{"internal/db/spannerdb", "internal/syncstorage/budget"}, libs: []string{"cloud.google.com/go/spanner"}},
 }
 
-// leaves are the packages that all packages may import.
+// leaves lists the packages that all packages may import.
 var leaves = []string{"internal/errcode", "internal/ident", "internal/clock", "internal/optional", "internal/checksum", "internal/durable", "internal/work"}
 
-// shared are the shared packages, with the libraries that each wraps. Each may import the
-// ones before it.
+// shared lists the shared packages with their libraries. Each may import the earlier packages.
 var shared = []helper{
 	{name: "internal/canonjson"},
 	{name: "internal/secretbox"},
@@ -142,7 +140,7 @@ var shared = []helper{
 	{name: "internal/operate/openapi"},
 }
 
-// beside are the packages beside app, parts of the server that know no service. Each may import the ones before it.
+// beside lists the parts of the server outside of app that know no service. Each may import the earlier packages.
 var beside = []helper{
 	{name: "internal/readonly"},
 	{name: "internal/copying", libs: []string{"golang.org/x/sync/errgroup", "golang.org/x/sync/semaphore"}},
@@ -160,20 +158,18 @@ var beside = []helper{
 	{name: "internal/app/overview"},
 }
 
-// besideRules returns a rule for each package beside app.
 func besideRules() (all []rule) {
 	before := slices.Concat(leaves, sharedPackages(), []string{"internal/app/service"})
 	for _, b := range beside {
 		all = append(all, rule{
 			who: []string{b.name}, ours: slices.Clone(before), libs: b.libs, tests: []string{"internal/**"},
-			reason: "it is a part of the server that app composes, so it knows neither app nor a service, and their order prevents cycles",
+			reason: "app composes it into the server, so it depends on neither app nor a service; the order prevents cycles",
 		})
 		before = append(before, b.name)
 	}
 	return all
 }
 
-// besidePackages returns the packages beside app.
 func besidePackages() (folders []string) {
 	for _, b := range beside {
 		folders = append(folders, b.name)
@@ -181,7 +177,6 @@ func besidePackages() (folders []string) {
 	return folders
 }
 
-// rules returns all rules.
 func rules() []rule {
 	all := []rule{
 		{
@@ -206,26 +201,26 @@ func rules() []rule {
 		rule{
 			who: []string{"internal/cli"}, ours: slices.Concat(leaves, besidePackages(), []string{"internal/app", "internal/app/service", "internal/conf", "internal/operate/cli"}),
 			libs:   []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
-			reason: "cli has the commands of the server; each service adds its own",
+			reason: "cli contains the server's commands; each service adds its own",
 		},
 		rule{
 			who: []string{"internal/app/service"}, ours: slices.Concat(leaves, sharedPackages()),
 			libs:   []string{"github.com/spf13/cobra"},
-			reason: "it is the interface of every service, so it knows none",
+			reason: "it is the interface of every service, so it depends on no service",
 		},
 		rule{
 			who: []string{"internal/operate/cli", "internal/operate/console"}, ours: slices.Concat(leaves, []string{"internal/operate", "internal/app/service"}),
 			libs: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}, notStd: []string{"net/http"},
-			reason: "they show the operations of every service, so they know none",
+			reason: "they show the operations of every service, so they depend on no service",
 		},
 		rule{
 			who: []string{"internal/app/console"}, ours: slices.Concat(leaves, sharedPackages(), []string{"internal/app/service"}),
 			libs:   []string{"github.com/boombuler/barcode"},
-			reason: "it is the frame of the console, and each service contributes its pages, so it knows none",
+			reason: "it renders the console, and each service contributes its pages, so it depends on no service",
 		},
 		rule{
 			who: []string{"internal/app/service/servicetest"}, ours: slices.Concat(leaves, sharedPackages(), []string{"internal/app/service", "internal/openapitest", "internal/web/webtest"}),
-			reason: "it opens any service for its tests, so it knows none",
+			reason: "it opens any service for its tests, so it depends on no service",
 		},
 		rule{
 			who: []string{"cmd/holdfast"}, ours: []string{"internal/app", "internal/cli"}, libs: []string{"golang.org/x/crypto/x509roots/fallback"},
@@ -234,7 +229,7 @@ func rules() []rule {
 	)
 }
 
-// aside returns the rules of packages that are not part of the server.
+// aside returns the rules for packages outside of the server.
 func aside() []rule {
 	return []rule{
 		{
@@ -250,19 +245,19 @@ func aside() []rule {
 		{
 			who: []string{"internal/testdb/opened"}, ours: []string{"internal/db/migrate", "internal/db/pgdb", "internal/db/sqlitedb", "internal/errcode", "internal/testdb"},
 			libs:   []string{"zombiezen.com/go/sqlite"},
-			reason: "it opens any service's databases, so it knows none of the services",
+			reason: "it opens any service's databases, so it depends on no service",
 		},
 		{
 			who: []string{"internal/web/webtest"}, ours: []string{"internal/web"},
-			reason: "it serves any service, so it knows none",
+			reason: "it serves any service, so it depends on no service",
 		},
 		{
 			who: []string{"internal/testdb/acmetest"}, libs: []string{"github.com/letsencrypt/pebble/v2", "github.com/miekg/dns", "log"},
-			reason: "it is a certificate authority for tests, so it knows none of the servers",
+			reason: "it is a certificate authority for tests, so it depends on no server",
 		},
 		{
 			who: []string{"internal/openapitest"}, libs: []string{"github.com/santhosh-tekuri/jsonschema/v6"},
-			reason: "it checks responses of any service against its OpenAPI file, so it knows none",
+			reason: "it checks responses of any service against its OpenAPI file, so it depends on no service",
 		},
 		{
 			who:    []string{"internal/archtest"},
@@ -270,15 +265,15 @@ func aside() []rule {
 		},
 		{
 			who: []string{"bench"}, ours: []string{"internal/auth/**", "internal/db/*", "internal/syncstorage/*", "internal/extstorage/**", "internal/buckets/*", "internal/guest/**", "internal/broker/**", "internal/checksum", "internal/clock", "internal/testdb", "internal/workload/**"}, libs: []string{"*"}, tests: []string{"test/binary"},
-			reason: "it measures the binary from outside, and imports only what measures the engines without the server",
+			reason: "it measures the binary from outside; it imports packages only to measure the engines without the server",
 		},
 		{
 			who:    []string{"internal/workload"},
-			reason: "it is what the workloads of all services share, so it knows none",
+			reason: "it is shared by the workloads of all services, so it depends on no service",
 		},
 		{
 			who: []string{"internal/workload/*"}, ours: []string{"internal/workload", "internal/auth/**", "client/ext"},
-			reason: "a workload knows what clients know; with code of the server or of its stores, a mistake in both would not show",
+			reason: "a workload knows only what clients know; if it shared code with the server, a mistake in both would not show",
 		},
 		{
 			who: []string{"packaging/release"}, libs: []string{"github.com/goreleaser/nfpm/v2", "github.com/goreleaser/nfpm/v2/*", "github.com/CycloneDX/cyclonedx-go"},
@@ -290,11 +285,11 @@ func aside() []rule {
 		},
 		{
 			who: []string{"test/fault/clocked"}, ours: []string{"internal/app", "internal/cli"},
-			reason: "it is main with a clock that tests set, which must not be in the binary",
+			reason: "it is main with a clock that tests control, which must not be in the binary",
 		},
 		{
 			who: []string{"test/e2e/testpages"}, ours: []string{"internal/app/console", "internal/app/service", "internal/web", "internal/clock", "internal/errcode"},
-			reason: "it is the frame of the console with pages of a test, which must not be in the binary",
+			reason: "it serves the console with test pages, which must not be in the binary",
 		},
 		{
 			who: []string{"test/fault/harness"}, ours: []string{"internal/testdb", "internal/testdb/spannertest", "internal/workload/**", "test/binary"}, libs: []string{"*"},
@@ -311,13 +306,12 @@ func aside() []rule {
 	}
 }
 
-// sharedRules returns a rule for each shared package, which may import the ones before it.
 func sharedRules() (all []rule) {
 	before := slices.Clone(leaves)
 	for _, g := range shared {
 		all = append(all, rule{
 			who: []string{g.name}, ours: append(slices.Clone(before), g.ours...), libs: g.libs, notStd: g.notStd, tests: []string{"internal/testdb/**", "internal/web/webtest", "internal/auth/sigv4/sigv4test"},
-			reason: "shared packages know no service, and their order prevents cycles",
+			reason: "shared packages depend on no service, and their order prevents cycles",
 		})
 		before = append(before, g.name)
 	}
@@ -337,13 +331,13 @@ func (r service) rules() []rule {
 	for i, folder := range own {
 		all = append(all, rule{
 			who: []string{folder}, ours: slices.Concat(leaves, own[:i], []string{"internal/conf", "internal/conf/settings", "internal/fairshare"}), libs: r.libs, tests: append(slices.Clip(tests), leaves...), notStd: []string{"net/http"},
-			reason: "the root and the parts have the rules of the service, which are tested without a server, a driver or another service; their order prevents cycles",
+			reason: "the root and the parts contain the service's rules, which are tested without a server, a driver or another service; the order prevents cycles",
 		})
 	}
 	all = append(all,
 		rule{
 			who: []string{root + "/storetest"}, ours: slices.Concat(own, leaves, []string{"internal/testdb", "internal/suite"}), libs: []string{"pgregory.net/rapid"},
-			reason: "the suite is the contract of all backends, so it knows none",
+			reason: "the suite is the contract of all backends, so it depends on no backend",
 		},
 	)
 	var answers []string
@@ -351,7 +345,7 @@ func (r service) rules() []rule {
 		answers = append(answers, root+"/"+name)
 		all = append(all, rule{
 			who: []string{root + "/" + name}, ours: slices.Concat(own, leaves, []string{"internal/web"}), tests: tests,
-			reason: "it has what several protocols of a service answer alike",
+			reason: "it contains the responses that several protocols of a service share",
 		})
 	}
 	for _, name := range r.protocols() {
@@ -374,7 +368,7 @@ func (r service) rules() []rule {
 			who: []string{"internal/app/" + r.wiring}, ours: slices.Concat(leaves, sharedPackages(), []string{"internal/app/service"}, r.folders()),
 			libs:   []string{"github.com/spf13/cobra", "github.com/prometheus/client_golang"},
 			tests:  []string{"internal/**"},
-			reason: "it makes one service a value; what it needs of another is an interface (internal/app/links.go)",
+			reason: "it wires one service; it uses another service only through an interface (internal/app/links.go)",
 		})
 	}
 	for _, h := range r.helpers {
@@ -386,7 +380,7 @@ func (r service) rules() []rule {
 	return all
 }
 
-// sharedPackages returns the shared packages that are not for tests.
+// sharedPackages returns the shared packages except test packages.
 func sharedPackages() (folders []string) {
 	for _, g := range shared {
 		if path.Base(g.name) != "storetest" {
@@ -396,7 +390,6 @@ func sharedPackages() (folders []string) {
 	return folders
 }
 
-// wirings returns the folders of the services in internal/app.
 func wirings() (folders []string) {
 	for _, s := range services {
 		folders = append(folders, "internal/app/"+s.wiring)
@@ -404,7 +397,6 @@ func wirings() (folders []string) {
 	return folders
 }
 
-// serviceRoots returns the roots of the services.
 func serviceRoots() (folders []string) {
 	for _, s := range services {
 		folders = append(folders, "internal/"+s.name)
@@ -412,7 +404,7 @@ func serviceRoots() (folders []string) {
 	return folders
 }
 
-// roots returns the root of a service and its parts.
+// roots returns a service's root and its parts.
 func (r service) roots() []string {
 	folders := []string{"internal/" + r.name}
 	for _, name := range r.parts {
@@ -421,7 +413,6 @@ func (r service) roots() []string {
 	return folders
 }
 
-// protocols returns the folders of the service's protocols.
 func (r service) protocols() []string {
 	if r.apis == nil {
 		return []string{"httpapi"}
@@ -429,7 +420,7 @@ func (r service) protocols() []string {
 	return r.apis
 }
 
-// folders returns the packages of a service that are part of the binary.
+// folders returns a service's packages in the binary.
 func (r service) folders() []string {
 	root := "internal/" + r.name
 	folders := r.roots()

@@ -12,10 +12,10 @@ import (
 	"testing/fstest"
 )
 
-// TestStations: each function that ARCHITECTURE.md names under "Follow one write" is in its file.
+// TestStations checks that each function named under "Follow one write" in ARCHITECTURE.md is in the named file.
 func TestStations(t *testing.T) {
 	t.Parallel()
-	readModule(t) // lets the cache of go test notice a change of any file
+	readModule(t) // lets the cache of go test notice a change in any file
 	root, err := findRoot()
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func TestStations(t *testing.T) {
 
 var station = regexp.MustCompile("^`([\\w/]+\\.go)` `(\\w+)`$")
 
-// stations checks the table, and returns how many functions it names.
+// stations checks the table and counts the functions that it names.
 func stations(source fs.FS) (found int, wrong []string) {
 	text, err := fs.ReadFile(source, "ARCHITECTURE.md")
 	if err != nil {
@@ -37,7 +37,7 @@ func stations(source fs.FS) (found int, wrong []string) {
 	}
 	_, section, _ := strings.Cut(string(text), "## Follow one write\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	var names []string // of the services, by column
+	var names []string // service names, by column
 	for line := range strings.Lines(section) {
 		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
 		if len(cells) < 3 {
@@ -68,7 +68,7 @@ func stations(source fs.FS) (found int, wrong []string) {
 	return found, wrong
 }
 
-// TestStationsBite: a function or a file that is not there is reported.
+// TestStationsBite checks that a missing function or file is reported.
 func TestStationsBite(t *testing.T) {
 	t.Parallel()
 	table := "## Follow one write\n\n| station | `toy` |\n|---|---|\n| a | `toy.go` `Put` | `toy.go` `Take` |\n"

@@ -12,14 +12,15 @@ import (
 	"testing/fstest"
 )
 
-// TestStoresArePrivate: the wiring of a service hands a store to the services that have its rules, and does not keep it.
+// TestStoresArePrivate checks that the wiring of a service passes a store to the services with its business rules and
+// does not keep it.
 func TestStoresArePrivate(t *testing.T) {
 	t.Parallel()
 	root, err := findRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	readModule(t) // lets the cache of go test notice a change of any file
+	readModule(t) // lets the cache of go test notice a change in any file
 	files := readServer(t, os.DirFS(root))
 	for _, s := range services {
 		stores, wrong := keptStores(files, s)
@@ -30,10 +31,10 @@ func TestStoresArePrivate(t *testing.T) {
 	}
 }
 
-// keptStores returns how many interfaces of a service its backends implement, and the fields of its wiring that have one
-// as their type.
+// keptStores counts the interfaces of a service that its backends implement, and returns the wiring's fields with such a
+// type.
 func keptStores(files serverFiles, s service) (stores int, wrong []string) {
-	methods := map[string]bool{} // of the backends, as a store has a part of them
+	methods := map[string]bool{} // methods of the backends; a store has a subset
 	for file, syntax := range files {
 		if path.Dir(file) != path.Join("internal", s.name, s.backends[0]) {
 			continue
@@ -58,7 +59,7 @@ func keptStores(files serverFiles, s service) (stores int, wrong []string) {
 		}
 		for _, f := range of.Fields.List {
 			if at := all.nameOf(d, f.Type); all.isStore(at, methods) {
-				wrong = append(wrong, fmt.Sprintf("%s keeps the store %s: a service of internal/%s owns it, and has the rules", name, at, s.name))
+				wrong = append(wrong, fmt.Sprintf("%s keeps the store %s: a service of internal/%s owns it and contains its rules", name, at, s.name))
 			}
 		}
 	}
@@ -80,7 +81,7 @@ func (all declared) nameOf(d declaration, of ast.Expr) string {
 	return ""
 }
 
-// isStore reports whether a type is an interface with methods, all of which are among these; embedded ones count.
+// isStore reports whether a type is an interface whose methods, including embedded ones, are all in this set.
 func (all declared) isStore(name string, methods map[string]bool) bool {
 	of, ok := all[name].syntax.(*ast.InterfaceType)
 	if !ok {
@@ -97,8 +98,8 @@ func (all declared) isStore(name string, methods map[string]bool) bool {
 	return len(of.Methods.List) > 0
 }
 
-// TestStoresArePrivateBites: a field with a store, or with an interface that embeds one, is reported; what no backend
-// implements is not a store.
+// TestStoresArePrivateBites checks that a field with a store, or with an interface that embeds a store, is reported. An
+// interface that no backend implements is not a store.
 func TestStoresArePrivateBites(t *testing.T) {
 	t.Parallel()
 	source := fstest.MapFS{"cmd/toy.go": &fstest.MapFile{Data: []byte("package main\n")}}
@@ -126,8 +127,8 @@ type config struct { Store string }
 	}
 	stores, got := keptStores(readServer(t, source), service{name: "toys", wiring: "toy", backends: []string{"sqlite"}})
 	want := []string{
-		"internal/app/toy.Toy keeps the store internal/app/toy.both: a service of internal/toys owns it, and has the rules",
-		"internal/app/toy.metrics keeps the store internal/toys.Leases: a service of internal/toys owns it, and has the rules",
+		"internal/app/toy.Toy keeps the store internal/app/toy.both: a service of internal/toys owns it and contains its rules",
+		"internal/app/toy.metrics keeps the store internal/toys.Leases: a service of internal/toys owns it and contains its rules",
 	}
 	if stores != 2 || !slices.Equal(got, want) {
 		t.Errorf("%d stores, found\n\t%s\nwant\n\t%s", stores, strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))

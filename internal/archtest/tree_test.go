@@ -16,15 +16,14 @@ import (
 	"testing"
 )
 
-// modulePath begins the import paths of our packages; see go.mod.
+// modulePath is the prefix of this module's import paths; see go.mod.
 const modulePath = "holdfast/"
 
-// tree is the Go source of the module.
 type tree struct {
-	packages map[string]*pkg // by folder, such as internal/web
+	packages map[string]*pkg // by folder, e.g. internal/web
 }
 
-// pkg is the Go files of one folder, including tests.
+// pkg contains the Go files of a folder, including tests.
 type pkg struct {
 	folder string
 	files  []*file
@@ -33,19 +32,18 @@ type pkg struct {
 type file struct {
 	path    string
 	test    bool
-	name    string // of the package
-	doc     string // of the package
+	name    string // package name
+	doc     string // package comment
 	lines   int
 	imports []string
-	inits   []int // lines of functions init
+	inits   []int // lines of init functions
 }
 
-// ours returns the folder of an import path of ours; ok is false for other modules.
+// ours returns the folder of an import path in this module; ok is false for other modules.
 func ours(importPath string) (folder string, ok bool) {
 	return strings.CutPrefix(importPath, modulePath)
 }
 
-// readTree reads all Go files below root.
 func readTree(root fs.FS) (*tree, error) {
 	t := &tree{packages: map[string]*pkg{}}
 	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
@@ -105,7 +103,6 @@ func readFile(root fs.FS, name string) (*file, error) {
 	return f, nil
 }
 
-// folders returns the folders with Go files, sorted.
 func (t *tree) folders() []string {
 	all := make([]string, 0, len(t.packages))
 	for folder := range t.packages {
@@ -115,7 +112,6 @@ func (t *tree) folders() []string {
 	return all
 }
 
-// module returns the tree of this module.
 var module = sync.OnceValues(func() (*tree, error) {
 	root, err := findRoot()
 	if err != nil {
@@ -124,7 +120,6 @@ var module = sync.OnceValues(func() (*tree, error) {
 	return readTree(os.DirFS(root))
 })
 
-// findRoot returns the folder of go.mod.
 func findRoot() (string, error) {
 	dir, err := os.Getwd() // go test runs a test in its package's folder
 	if err != nil {

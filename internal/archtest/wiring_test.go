@@ -12,7 +12,8 @@ import (
 	"testing/fstest"
 )
 
-// wiringStations are the files that each folder of a service in internal/app has, and what only they have.
+// wiringStations lists the files in a service's folder in internal/app, and the declarations that only these files
+// contain.
 var wiringStations = []struct {
 	file, what string
 	has        *regexp.Regexp
@@ -24,15 +25,15 @@ var wiringStations = []struct {
 	{"tables.go", "the variable tables", regexp.MustCompile(`(?m)^var tables = `)},
 }
 
-// TestWiringStations: every service is opened, and declares its operations, commands, metrics and tables, in files with the
-// same names.
+// TestWiringStations checks that every service declares its method open, operations, commands, metrics and tables in
+// files with the same names.
 func TestWiringStations(t *testing.T) {
 	t.Parallel()
 	root, err := findRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	readModule(t) // lets the cache of go test notice a change of any file
+	readModule(t) // lets the cache of go test notice a change in any file
 	for _, folder := range wirings() {
 		wrong, err := offStations(os.DirFS(root), folder)
 		if err != nil {
@@ -42,8 +43,8 @@ func TestWiringStations(t *testing.T) {
 	}
 }
 
-// offStations returns the stations that are missing in a folder, and what is in another file. A file may be divided:
-// metrics_damages.go is at the station metrics.go.
+// offStations returns missing stations, and declarations in the wrong file. A file may be divided: metrics_damages.go
+// belongs to the station metrics.go.
 func offStations(source fs.FS, folder string) (wrong []string, err error) {
 	files, err := fs.Glob(source, folder+"/*.go")
 	if err != nil {
@@ -72,7 +73,7 @@ func offStations(source fs.FS, folder string) (wrong []string, err error) {
 	return wrong, nil
 }
 
-// TestWiringStationsBite: a station that is missing, and a metric in another file, are reported.
+// TestWiringStationsBite checks that a missing station and a metric in another file are reported.
 func TestWiringStationsBite(t *testing.T) {
 	t.Parallel()
 	source := fstest.MapFS{}
