@@ -10,7 +10,6 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// TestAuditPayload: the payload is valid JSON for any names.
 func TestAuditPayload(t *testing.T) {
 	t.Parallel()
 	for _, key := range []ext.Key{"plain", `"},{\u0022'`, "ü€\u2028<&>"} {

@@ -9,7 +9,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// asked is a registry that counts the reads of active schemas.
+// asked is a registry that counts reads of active schemas.
 type asked struct {
 	ext.Registry
 	times *atomic.Int64
@@ -20,8 +20,6 @@ func (a asked) Active(ctx context.Context, o ext.Owner, ns ext.Namespace) (ext.S
 	return a.Registry.Active(ctx, o, ns)
 }
 
-// TestSchemasAreAskedForOnce: a put is one operation of the Store, even while many
-// installs without a schema are active.
 func TestSchemasAreAskedForOnce(t *testing.T) {
 	t.Parallel()
 	var times atomic.Int64
@@ -31,7 +29,7 @@ func TestSchemasAreAskedForOnce(t *testing.T) {
 		for i := range installs {
 			r := m.r
 			r.Grant.Owner.Install = ext.InstallID(fmt.Sprintf("00000000-0000-4000-9000-%012d", i))
-			// A put that changes nothing: the schema is looked up before.
+			// This put changes nothing, but it looks up the schema.
 			put := task(ext.PutTask, "k", `1`)
 			put.Precondition.Revision = ext.Some[ext.Revision](7)
 			if _, err := m.Do(t.Context(), r, put); err == nil {
@@ -44,8 +42,8 @@ func TestSchemasAreAskedForOnce(t *testing.T) {
 	}
 }
 
-// TestGuessedSchema: a put to a namespace that is not in the cache reads no schema. If there is
-// one, or the put fails, the result is that of a put after a read.
+// TestGuessedSchema checks that a put to a namespace missing from the cache reads no schema, and still returns the
+// same result as a put that does.
 func TestGuessedSchema(t *testing.T) {
 	t.Parallel()
 	var times atomic.Int64
@@ -71,7 +69,7 @@ func TestGuessedSchema(t *testing.T) {
 	}
 	wantPlace(t, "a number", func() error { _, err := cold().Do(t.Context(), m.r, task(ext.PutTask, "k", `3`)); return err }(), "/value")
 	want("a refused value", 1)
-	// The schema is checked before the precondition, as with a schema that was read.
+	// The schema is checked before the precondition.
 	put := task(ext.PutTask, "k", `3`)
 	put.Precondition.Revision = ext.Some[ext.Revision](7)
 	wantPlace(t, "a number, with a precondition", func() error { _, err := cold().Do(t.Context(), m.r, put); return err }(), "/value")
@@ -80,7 +78,7 @@ func TestGuessedSchema(t *testing.T) {
 	want("a valid value", 1)
 	m.wantValue(t, "k", `"a"`)
 
-	// A stored answer does not show that there is no schema.
+	// A stored response says nothing about schemas.
 	r := m.r
 	r.IdempotencyKey = &ext.IdempotencyKey{Key: "once"}
 	other := task(ext.PutTask, "k", `1`)
@@ -96,7 +94,6 @@ func TestGuessedSchema(t *testing.T) {
 	want("a put after a stored answer", 1)
 }
 
-// TestGrantsAreRemembered: a cached grant has the same claims.
 func TestGrantsAreRemembered(t *testing.T) {
 	t.Parallel()
 	m := newService(t)

@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/extstorage/storetest"
 )
 
-// TestDecide checks the rule against the table of cases that every backend must pass.
+// TestDecide checks Op.Decide against the cases that every backend must pass.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	for _, c := range storetest.DecideCases() {
@@ -45,7 +45,6 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// same compares two errors of the rule.
 func same(got, want error) bool {
 	if w, ok := errors.AsType[*ext.MismatchError](want); ok {
 		g, ok := errors.AsType[*ext.MismatchError](got)
@@ -54,13 +53,12 @@ func same(got, want error) bool {
 	return errors.Is(got, want)
 }
 
-// TestLedger: only the usage after a write counts, and a write that does not add to
-// it is never refused.
+// TestLedger checks that a write may exceed a quota in between, and that it never fails if it does not add usage.
 func TestLedger(t *testing.T) {
 	t.Parallel()
 	type step struct {
 		ns           ext.Namespace
-		bytes        int64 // of the install afterwards
+		bytes        int64 // used by the install afterwards
 		namespaces   int64
 		before, keys int64
 	}
@@ -69,7 +67,7 @@ func TestLedger(t *testing.T) {
 		name   string
 		before ext.Counters
 		steps  []step
-		what   string // """: within the quota
+		what   string // "" if within the quota
 		index  int
 		used   int64
 	}{

@@ -16,8 +16,8 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// TestChangesWait: a waiting client gets a change of this process at once and one
-// of another process after the interval; otherwise the wait ends at its time limit.
+// TestChangesWait checks that a client sees a change from this process immediately, and from another process after the
+// polling interval.
 func TestChangesWait(t *testing.T) {
 	t.Parallel()
 	asleep, tick := make(chan time.Duration), make(chan time.Time)
@@ -53,7 +53,7 @@ func TestChangesWait(t *testing.T) {
 	w := ext.Write{Now: ext.At(m.clock.Now()), Quota: ext.DefaultQuota(), Ops: []ext.Op{
 		{Namespace: "hidden", Key: "k", Value: "1", Metadata: canonjson.EmptyObject}, {Namespace: "c", Key: "k", Value: "1", Metadata: canonjson.EmptyObject},
 	}}
-	if _, err := m.store.Apply(t.Context(), m.r.Grant.Owner, w); err != nil { // by another process
+	if _, err := m.store.Apply(t.Context(), m.r.Grant.Owner, w); err != nil { // like another process
 		t.Fatal(err)
 	}
 	tick <- time.Time{}
@@ -110,8 +110,7 @@ func TestChangesBounds(t *testing.T) {
 	}
 }
 
-// TestChangesBegin: if all changes were swept, the feed still returns a number to
-// start from.
+// TestChangesBegin checks that the feed returns a start number even if all changes were swept.
 func TestChangesBegin(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -165,7 +164,6 @@ func TestCheckSchema(t *testing.T) {
 	wantPlace(t, "no schema", err, "/properties/x/type")
 }
 
-// slowClock advances the clock with every validated value.
 type slowClock struct {
 	validator
 	clock func() *clock.Manual
@@ -177,8 +175,8 @@ func (j slowClock) Validate(ctx context.Context, of ext.TenantID, document []byt
 	return j.validator.Validate(ctx, of, document, v)
 }
 
-// TestDryRunInPieces: a dry run that exceeds its time continues where it stopped,
-// only for the same document. Each part checks at least one record.
+// TestDryRunInPieces checks that a dry run continues after its time limit, only for the same document, and that each
+// part checks at least one record.
 func TestDryRunInPieces(t *testing.T) {
 	t.Parallel()
 	const limit, records, small = 20 * time.Second, 130, 50
@@ -239,7 +237,7 @@ func (c outOfTime) Err() error {
 	}
 }
 
-// endingValidator ends the request's time after it has validated the third value.
+// endingValidator ends the request's time after three values.
 type endingValidator struct {
 	validator
 	done chan struct{}
@@ -254,8 +252,7 @@ func (j endingValidator) Validate(ctx context.Context, of ext.TenantID, document
 	return err
 }
 
-// TestDryRunOutOfTime: if the request itself runs out of time, it returns the
-// records checked so far.
+// TestDryRunOutOfTime checks that a request that times out returns the records checked so far.
 func TestDryRunOutOfTime(t *testing.T) {
 	t.Parallel()
 	done, n := make(chan struct{}), 0
@@ -273,8 +270,7 @@ func TestDryRunOutOfTime(t *testing.T) {
 	}
 }
 
-// TestOldSchemas: a schema that was registered under other limits is reported when
-// it is used, and can be replaced.
+// TestOldSchemas checks that a schema registered under other limits causes a clear error, and can be replaced.
 func TestOldSchemas(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -307,7 +303,7 @@ func TestOldSchemas(t *testing.T) {
 	wantPlace(t, "activating it again", err, "/status")
 }
 
-// slowValidator reports when it validates a value, and waits until it is released.
+// slowValidator reports each validation, and waits until it is released.
 type slowValidator struct {
 	validator
 	begun, goOn chan struct{}
@@ -319,8 +315,6 @@ func (j slowValidator) Validate(ctx context.Context, of ext.TenantID, document [
 	return j.validator.Validate(ctx, of, document, v)
 }
 
-// waitingSlot is the slot of a request; it reports when the request waits without
-// it.
 type waitingSlot chan struct{}
 
 func (s waitingSlot) Without(wait func() error) error {
@@ -328,9 +322,8 @@ func (s waitingSlot) Without(wait func() error) error {
 	return wait()
 }
 
-// TestSchemasTakeTurns: dry runs of one tenant run one at a time and wait without
-// their slots; those of another tenant do not wait for them. A dry run ends with
-// its request, in the middle of a page.
+// TestSchemasTakeTurns checks that a tenant's dry runs wait for each other without their slots, and not for other
+// tenants. A dry run ends with its request, even within a page.
 func TestSchemasTakeTurns(t *testing.T) {
 	t.Parallel()
 	slow := slowValidator{newValidator(), make(chan struct{}), make(chan struct{})}
@@ -389,8 +382,6 @@ func TestSchemasTakeTurns(t *testing.T) {
 	}
 }
 
-// TestExportImport: an export can be imported, and importing it again changes
-// nothing.
 func TestExportImport(t *testing.T) {
 	t.Parallel()
 	m, to := newService(t), newService(t)
@@ -426,8 +417,8 @@ func TestExportImport(t *testing.T) {
 	wantPlace(t, "an edited cursor", err, "/cursor")
 }
 
-// TestPreserve: revisions and times are preserved, no record gets an earlier
-// revision, and change numbers continue after those of the other server.
+// TestPreserve checks that an import keeps revisions and times, that no record gets an earlier revision, and that
+// change numbers continue after the other server's.
 func TestPreserve(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -507,8 +498,7 @@ func TestPreserve(t *testing.T) {
 	}
 }
 
-// TestPreserveBesideWrites: a record that is written during an import never gets an
-// earlier revision.
+// TestPreserveBesideWrites checks that a record written during an import never gets an earlier revision.
 func TestPreserveBesideWrites(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -627,7 +617,7 @@ func TestImportRefuses(t *testing.T) {
 	}
 }
 
-// TestWriteOnly: a token that may only write does not reveal stored data.
+// TestWriteOnly checks that a write-only token does not reveal stored data.
 func TestWriteOnly(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -653,7 +643,6 @@ func TestWriteOnly(t *testing.T) {
 	}
 }
 
-// lookedAt counts the reads of changes.
 type lookedAt struct {
 	ext.Store
 	times int
@@ -664,8 +653,8 @@ func (l *lookedAt) Changes(ctx context.Context, o ext.Owner, since ext.Seq, limi
 	return l.Store.Changes(ctx, o, since, limit, now)
 }
 
-// TestChangesHidden: many changes that the token may not read are skipped in large
-// steps, regardless of the limit, and no readable change is lost.
+// TestChangesHidden checks that unreadable changes are skipped in large steps, regardless of the limit, and that no
+// readable change is lost.
 func TestChangesHidden(t *testing.T) {
 	t.Parallel()
 	var looked lookedAt

@@ -6,8 +6,6 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// TestAccessText: every access survives formatting and parsing, and nothing else
-// parses.
 func TestAccessText(t *testing.T) {
 	t.Parallel()
 	for text, access := range map[string]ext.Access{"": 0, "r": ext.Read, "w": ext.Modify, "rw": ext.Read | ext.Modify} {
@@ -28,8 +26,7 @@ func TestAccessText(t *testing.T) {
 	}
 }
 
-// TestOverrides: only the overridden quotas change, and only until the end of the
-// override.
+// TestOverrides checks that an override changes only its own quotas, and ends.
 func TestOverrides(t *testing.T) {
 	t.Parallel()
 	tier := ext.Quota{Bytes: 100, Namespaces: 10, Keys: 50}

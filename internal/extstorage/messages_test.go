@@ -13,8 +13,8 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestMessages counts the messages that requests cause between the servers of a Citus cluster:
-// a put is one, and one more if the state of its install was not read within the last second.
+// TestMessages counts the messages between Citus nodes: a put takes one, and another if the install's cached state is
+// older than a second.
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)

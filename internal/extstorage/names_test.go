@@ -120,7 +120,6 @@ func TestTimeToLive(t *testing.T) {
 	}
 }
 
-// TestDefaults: clients rely on the documented defaults.
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	wantLimits := ext.Limits{

@@ -8,17 +8,15 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// preconditionCase is a row of the table that defines Precondition.
 type preconditionCase struct {
 	name         string
 	precondition ext.Precondition
-	revision     ext.Revision // of the record; 0 if it does not exist
+	revision     ext.Revision // 0 without a record
 	seq          ext.Seq
-	want, delete error // results of Check and CheckDelete: nil or a *MismatchError
+	want, delete error // nil or a *MismatchError, from Check and CheckDelete
 }
 
-// preconditionCases returns the table. An existing record has revision 3 and change
-// 40.
+// preconditionCases defines Precondition. Existing records have revision 3 and change 40.
 func preconditionCases() []preconditionCase {
 	revision := func(r ext.Revision) ext.Precondition { return ext.Precondition{Revision: ext.Some(r)} }
 	match := func(seqs ...ext.Seq) ext.Precondition {

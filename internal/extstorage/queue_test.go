@@ -20,8 +20,7 @@ func enter(t *testing.T, q *ext.WriteQueue, o ext.Owner, alone bool) ext.Turn {
 	return turn
 }
 
-// TestWriteQueue: turns are in the order of arrival, and an exclusive one runs
-// alone.
+// TestWriteQueue checks that turns follow arrival order, and that an exclusive turn runs alone.
 func TestWriteQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -70,8 +69,6 @@ func TestWriteQueue(t *testing.T) {
 	})
 }
 
-// TestWriteQueueEnds: a request that ends leaves the queue, and those after it move
-// up.
 func TestWriteQueueEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

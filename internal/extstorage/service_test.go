@@ -21,21 +21,19 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// validator is the service's, except that a trial runs in this process.
 type validator struct{ *schemas.Validator }
 
 func newValidator() validator { return validator{schemas.NewValidator(1<<20, nil)} }
 
 func (validator) Trial(context.Context, []byte, [][]byte) error { return nil }
 
-// service is a service with its own database and clock.
 type service struct {
 	*ext.Service
 
-	options ext.Options // the options of the service
+	options ext.Options
 	store   *sqlite.Store
 	clock   *clock.Manual
-	r       ext.Request // may do everything in the namespaces a and b, and read c
+	r       ext.Request // full access to namespaces a and b, read access to c
 }
 
 func openStore(t testing.TB) *sqlite.Store {
@@ -113,7 +111,6 @@ func wantPlace(t testing.TB, what string, err error, pointer string) {
 	}
 }
 
-// TestIncrementsAddUp: no increment is lost, regardless of concurrent writes.
 func TestIncrementsAddUp(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -136,8 +133,7 @@ func TestIncrementsAddUp(t *testing.T) {
 	}
 }
 
-// TestPutMeetsActivation: a value that a new schema refuses is stored before the
-// schema is active, or not at all.
+// TestPutMeetsActivation checks that a value which a new schema rejects is stored before the activation or not at all.
 func TestPutMeetsActivation(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -146,7 +142,7 @@ func TestPutMeetsActivation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Another process activates it, so this one has the old schema in its cache.
+	// Another process activates the schema, so this process still caches the old one.
 	begun := make(chan struct{}, 8)
 	var wg sync.WaitGroup
 	for i := range 8 {
@@ -183,8 +179,7 @@ func TestPutMeetsActivation(t *testing.T) {
 	if err != nil || end.Last != after.Last || end.Last < before.Last {
 		t.Errorf("changes %d before, %d after the activation and %d at the end, %v", before.Last, after.Last, end.Last, err)
 	}
-	// A value that only the new schema allows is not refused because of a cached
-	// one.
+	// An outdated cached schema does not reject a value that the new schema allows.
 	m.do(t, task(ext.PutTask, "text", `"x"`))
 	if _, err := m.store.SetStatus(t.Context(), m.r.Grant.Owner, ext.SchemaID{Namespace: "a", Version: 1}, ext.Active, ext.At(m.clock.Now())); err != nil {
 		t.Fatal(err)
@@ -211,8 +206,6 @@ func TestSchemaVersion(t *testing.T) {
 	m.wantValue(t, "k", `[]`)
 }
 
-// TestArraysAreValidatedWhole: a schema validates an array as one value, not its
-// elements.
 func TestArraysAreValidatedWhole(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -229,7 +222,6 @@ func TestArraysAreValidatedWhole(t *testing.T) {
 	}
 }
 
-// counted counts the validations.
 type counted struct {
 	ext.Validators
 	times int
@@ -240,8 +232,7 @@ func (c *counted) Validate(ctx context.Context, of ext.TenantID, document []byte
 	return c.Validators.Validate(ctx, of, document, v)
 }
 
-// TestRefusedOnce: a value that the active schema refuses is validated only once,
-// because that may take half a second.
+// TestRefusedOnce checks that a rejected value is validated once, because that may take half a second.
 func TestRefusedOnce(t *testing.T) {
 	t.Parallel()
 	var held counted
@@ -259,8 +250,8 @@ func TestRefusedOnce(t *testing.T) {
 	}
 }
 
-// TestRevisedMeetsActivation: the result of an increment is validated by the active
-// schema, even if another process has activated it.
+// TestRevisedMeetsActivation checks that the active schema validates an increment's result, even after another process
+// activated it.
 func TestRevisedMeetsActivation(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -298,7 +289,7 @@ func TestRevoked(t *testing.T) {
 	m := newService(t)
 	m.do(t, task(ext.PutTask, "k", "1"))
 	o, now := m.r.Grant.Owner, ext.At(m.clock.Now())
-	if err := m.store.RevokeInstall(t.Context(), o, now); err != nil { // by another process
+	if err := m.store.RevokeInstall(t.Context(), o, now); err != nil {
 		t.Fatal(err)
 	}
 	m.clock.Advance(time.Second)
@@ -315,7 +306,7 @@ func TestRevoked(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.wantValue(t, "k", "1")
-	if err := m.RevokeInstall(t.Context(), o); err != nil { // by this process: effective at once
+	if err := m.RevokeInstall(t.Context(), o); err != nil { // effective immediately in this process
 		t.Fatal(err)
 	}
 	if _, err := m.Do(t.Context(), m.r, task(ext.PutTask, "k", "2")); !errors.Is(err, ext.ErrRevoked) {
@@ -441,8 +432,7 @@ func TestCursors(t *testing.T) {
 	}
 }
 
-// TestCursorsOutliveTheirKey: after the cursor key is changed, existing cursors
-// stay valid until the old key is removed.
+// TestCursorsOutliveTheirKey checks that cursors stay valid after a key change, until the old key is removed.
 func TestCursorsOutliveTheirKey(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -481,9 +471,8 @@ func TestCursorsOutliveTheirKey(t *testing.T) {
 	}
 }
 
-// TestSweepAfter: expired records are removed once they have been expired for
-// sweep_after, and not before. Their changes are appended at the removal; meanwhile
-// they count against no quota.
+// TestSweepAfter checks that the sweep removes a record only sweep_after past its expiry, and appends the change then.
+// Meanwhile the record counts against no quota.
 func TestSweepAfter(t *testing.T) {
 	t.Parallel()
 	m := newService(t, func(o *ext.Options) { o.Config.SweepAfter, o.Config.Quota.Keys = 2*time.Hour, 1 })
@@ -544,8 +533,7 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// TestBatch: tasks see the results of those before them, and one that fails reverts
-// all.
+// TestBatch checks that tasks see the results of earlier tasks, and that a failing task reverts all.
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -577,8 +565,6 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestIdempotencyKey: a repeated request is not applied again, even if it would now
-// fail.
 func TestIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -633,7 +619,6 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestUsageOfExpired: expired records do not count.
 func TestUsageOfExpired(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -648,11 +633,10 @@ func TestUsageOfExpired(t *testing.T) {
 	}
 }
 
-// TestWarnings: warnings start at exactly 80 percent and have the used share, even
-// for a quota of MaxInt64.
+// TestWarnings checks that warnings start at exactly 80 percent, even for a quota of MaxInt64.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
-	const bytes = 160 // of two records
+	const bytes = 160 // size of two records
 	for limit, percent := range map[int64]int64{
 		math.MaxInt64: 0, bytes*100/80 + 1: 0, bytes * 100 / 80: 80, bytes*100/81 + 1: 80, bytes * 100 / 95: 95,
 		bytes + 1: 99, bytes: 100, bytes / 2: 200, 1: bytes * 100,
@@ -661,7 +645,7 @@ func TestWarnings(t *testing.T) {
 		for _, key := range []string{"k", "l"} {
 			m.do(t, task(ext.PutTask, key, `"`+strings.Repeat("x", bytes/2-4)+`"`))
 		}
-		quota := ext.Registration{Overrides: ext.Overrides{Quota: ext.Quota{Bytes: limit}}} // may be less than the usage
+		quota := ext.Registration{Overrides: ext.Overrides{Quota: ext.Quota{Bytes: limit}}} // possibly below the usage
 		if _, _, err := m.RegisterInstall(t.Context(), m.r.Grant.Owner, quota, false); err != nil {
 			t.Fatal(err)
 		}

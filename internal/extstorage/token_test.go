@@ -12,14 +12,13 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// withToken returns the request with a token.
 func (m *service) withToken(t ext.Token) ext.Request {
 	r := m.r
 	r.Grant.Token = t
 	return r
 }
 
-// onSameStore returns another process on the database of m.
+// onSameStore returns another process on the same database.
 func (m *service) onSameStore(t *testing.T) *service {
 	t.Helper()
 	s, err := ext.NewService(m.options)
@@ -31,8 +30,6 @@ func (m *service) onSameStore(t *testing.T) *service {
 	return &other
 }
 
-// TestRevokeToken: only the revoked token is refused, by this process at once and
-// by another within a second.
 func TestRevokeToken(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -104,13 +101,13 @@ func TestRevokeTokenBounds(t *testing.T) {
 	if _, err := m.RevokeToken(t.Context(), o, "last", 0); !errcode.Is(err, errcode.Quota) {
 		t.Errorf("one more: %v", err)
 	}
-	m.clock.Advance(time.Second) // most of them have expired
+	m.clock.Advance(time.Second)
 	if _, err := m.RevokeToken(t.Context(), o, "last", 0); err != nil {
 		t.Errorf("one more, later: %v", err)
 	}
 }
 
-// awayStore is a store whose database can be unavailable.
+// awayStore simulates an unavailable database.
 type awayStore struct {
 	ext.Installs
 	away *bool
@@ -123,8 +120,8 @@ func (s awayStore) InstallState(ctx context.Context, o ext.Owner, now ext.Moment
 	return s.Installs.InstallState(ctx, o, now)
 }
 
-// TestRevokedWhileDatabaseIsAway: the state of an install is valid for a second.
-// Then requests fail, because their token may have been revoked.
+// TestRevokedWhileDatabaseIsAway checks that requests fail once the install's cached state is older than a second,
+// because their token may have been revoked.
 func TestRevokedWhileDatabaseIsAway(t *testing.T) {
 	t.Parallel()
 	away := false
@@ -152,8 +149,8 @@ func TestRevokedWhileDatabaseIsAway(t *testing.T) {
 	}
 }
 
-// TestChangesEndWithTheToken: a wait for changes ends when its token expires or is
-// revoked, however long the polling interval is.
+// TestChangesEndWithTheToken checks that a wait ends when the token expires or is revoked, however long the polling
+// interval is.
 func TestChangesEndWithTheToken(t *testing.T) {
 	t.Parallel()
 	asleep, tick := make(chan time.Duration), make(chan time.Time)
@@ -211,7 +208,7 @@ func TestChangesEndWithTheToken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !c.here || c.token.Service { // otherwise it is notified
+		if !c.here || c.token.Service { // otherwise notified
 			wake(time.Second)
 		}
 		if err := <-ended; !errors.Is(err, ext.ErrTokenRevoked) {

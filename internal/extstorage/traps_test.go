@@ -11,8 +11,8 @@ import (
 	"holdfast/internal/extstorage/storetest"
 )
 
-// traps are known mistakes of stores of this kind, with the tests that prevent
-// them: tests of the suite as "Group/Test", others as "package.Test".
+// traps are known mistakes in such stores, with the tests that prevent them: "Group/Test" in the suite, or
+// "package.Test".
 var traps = []struct{ what, tests string }{
 	1:  {"two first puts of a key get the same revision", "Revisions/FirstWriters Revisions/WithoutGap postgres.TestFirstWriters postgres.TestTwoWaiters"},
 	2:  {"no way to say that a record must not exist yet", "Preconditions/CreateOnly Preconditions/OneWins httpapi.TestPreconditions"},
@@ -47,7 +47,6 @@ var traps = []struct{ what, tests string }{
 	31: {"an index that is made again is declared invalid", "pgdb.TestEnsureIndex postgres.TestInspectCitus"},
 }
 
-// TestTraps checks that the tests exist.
 func TestTraps(t *testing.T) {
 	t.Parallel()
 	known := storetest.Names()

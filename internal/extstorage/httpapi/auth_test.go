@@ -75,7 +75,7 @@ func TestAccess(t *testing.T) {
 		{"GET", in("d"), "", 403, unauthorized},
 		{"GET", "/namespaces/d/records", "", 403, unauthorized},
 		{"GET", "/namespaces/z/records", "", 403, denied},
-		{"PATCH", in("d"), `{}`, 403, unauthorized}, // the response would reveal the stored value
+		{"PATCH", in("d"), `{}`, 403, unauthorized}, // a merge patch reveals the stored value
 		{"POST", "/namespaces/z/records", `{"items":[{"key":"k","value":1}]}`, 403, denied},
 		{"POST", "/namespaces/c/records", `{"items":[{"key":"k","value":1}]}`, 403, unauthorized},
 		{"GET", "/namespaces/z/schemas", "", 403, denied},
@@ -99,8 +99,7 @@ func TestAccess(t *testing.T) {
 	nobody.get("/namespaces").is(http.StatusOK).says(`{"namespaces":[]}`)
 }
 
-// TestAnotherInstall sends a token of one tenant with the IDs of another to every
-// route of the API description, which is compared with the server's routes.
+// TestAnotherInstall sends a tenant's token with another tenant's IDs to every route in the API description.
 func TestAnotherInstall(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})
@@ -142,8 +141,8 @@ func TestAnotherInstall(t *testing.T) {
 	a.do("GET", "/ext/v1/installs/"+strings.ToUpper(a.install)+"/usage", "").is(http.StatusOK) // the same UUID
 }
 
-// TestRegisteredAndRevoked: a revoked install is refused on every route and has all
-// its data when it is restored. A registration restricts what tokens allow.
+// TestRegisteredAndRevoked checks that every route rejects a revoked install, whose data is intact after it is
+// restored, and that a registration restricts tokens.
 func TestRegisteredAndRevoked(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -179,7 +178,7 @@ func TestRegisteredAndRevoked(t *testing.T) {
 	c.get(records + "/k").is(http.StatusOK).says(`{"value":1}`)
 }
 
-// bodyFor has a valid body for each operation with a body.
+// bodyFor contains a valid body for each operation with a body.
 var bodyFor = map[string]string{
 	"putRecord": `{"value":1}`, "patchRecord": `{}`, "incrementRecord": `{"pointer":"","by":1}`, "bulkPutRecords": `{"items":[{"key":"k","value":1}]}`,
 	"registerSchema": `{"schema":true}`, "setSchemaStatus": `{"status":"active"}`, "checkSchema": `{"schema":true}`,

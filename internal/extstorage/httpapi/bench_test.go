@@ -12,8 +12,6 @@ import (
 	"testing"
 )
 
-// The benchmarks measure requests without the network.
-
 func benchmark(b *testing.B, method, inner, body string) {
 	s := start(b, setup{alone: true, log: slog.New(slog.DiscardHandler)})
 	c := s.install(b)
@@ -48,8 +46,7 @@ func BenchmarkList(b *testing.B) {
 	benchmark(b, http.MethodGet, records+"?limit=100&values=true", "")
 }
 
-// BenchmarkLargeBatch measures the memory that a large body takes in addition to
-// it. See workCopies.
+// BenchmarkLargeBatch measures the memory in addition to a large body; see workCopies.
 func BenchmarkLargeBatch(b *testing.B) {
 	ops := make([]string, 20)
 	for i := range ops {

@@ -26,8 +26,7 @@ func TestBulkPut(t *testing.T) {
 	}
 }
 
-// TestItemsFail: the error of a failed item has its index and reason, and nothing
-// is written.
+// TestItemsFail checks that an item's error contains its index and reason, and that nothing is written.
 func TestItemsFail(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -127,8 +126,7 @@ func TestBatch(t *testing.T) {
 	c.post("/batch", `{"ops":[`+strings.Repeat(`{"op":"delete","namespace":"a","key":"x"},`, 20)+`{"op":"delete","namespace":"a","key":"x"}]}`).fails(413, "LIMIT_EXCEEDED")
 }
 
-// TestFirstFailing: the error is that of the first failing operation, whether or
-// not the failure is found in the database.
+// TestFirstFailing checks that the first failing operation determines the error, whether or not the database finds it.
 func TestFirstFailing(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -190,8 +188,8 @@ func TestIdempotency(t *testing.T) {
 	c.post(inc, body, "Idempotency-Key: "+strings.Repeat("~", 255)).is(http.StatusOK)
 }
 
-// TestConcurrentIncrements: concurrent increments are all applied, each with its
-// own revision, and one request sent twice at once is applied once.
+// TestConcurrentIncrements checks that each concurrent increment is applied with its own revision, and that a request
+// sent twice is applied once.
 func TestConcurrentIncrements(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

@@ -47,8 +47,8 @@ func TestChanges(t *testing.T) {
 	c.get("/changes?since=4").says(`{"nextSince":5}`)
 }
 
-// TestLongPoll: a waiting client holds no slot, gets a change at once, and an empty
-// response at its time limit.
+// TestLongPoll checks that a waiting client holds no slot, sees a change immediately, and gets an empty response at
+// its time limit.
 func TestLongPoll(t *testing.T) {
 	t.Parallel()
 	waits := make(chan chan time.Time, 10)
@@ -66,7 +66,7 @@ func TestLongPoll(t *testing.T) {
 	}
 	first, second := poll(0), poll(0)
 	<-waits
-	<-waits // both wait, and the only slot is free:
+	<-waits // both wait, so the only slot is free
 	c.put("k", `{"value":1}`).is(http.StatusCreated)
 	for _, done := range []<-chan *answer{first, second} {
 		(<-done).is(http.StatusOK).says(`{"nextSince":1}`)
@@ -74,7 +74,7 @@ func TestLongPoll(t *testing.T) {
 	third := poll(1)
 	tick := <-waits
 	s.clock.Advance(59 * time.Second)
-	tick <- t0 // it polls the database and keeps waiting
+	tick <- t0 // polls the database and keeps waiting
 	tick = <-waits
 	s.clock.Advance(time.Second)
 	tick <- t0
@@ -93,8 +93,8 @@ func TestLongPoll(t *testing.T) {
 	}
 }
 
-// TestShutdownEndsWaits: a shutdown ends waits for changes without delay, and an
-// import that waits for its rate gets a retryable error.
+// TestShutdownEndsWaits checks that a shutdown ends waits for changes, and that an import waiting for its rate gets a
+// retryable error.
 func TestShutdownEndsWaits(t *testing.T) {
 	t.Parallel()
 	waits := make(chan struct{}, 10)
@@ -150,7 +150,7 @@ func TestSchemas(t *testing.T) {
 	if want := `{"namespace":"a","version":1,"status":"draft","schema":` + document + `,` + times; made.body != want {
 		t.Errorf("registered is %s, want %s", made.body, want)
 	}
-	c.put("bad", `{"value":{"n":"y"}}`).is(http.StatusOK) // a draft does not validate values
+	c.put("bad", `{"value":{"n":"y"}}`).is(http.StatusOK) // drafts validate nothing
 	var failures struct {
 		Records struct {
 			Checked, Failed int
@@ -172,7 +172,7 @@ func TestSchemas(t *testing.T) {
 	c.post(records, `{"items":[{"key":"x","value":{}},{"key":"y","value":{"n":[]}}]}`).fails(400, "BULK_PARTIAL_FAILURE", "index 1", "pointer /items/1/value/n")
 	c.get(records + "/bad").is(http.StatusOK) // stored values are not validated again
 
-	// Another version, for which the valid values are not valid.
+	// The next version rejects the values that were valid.
 	c.post(at, `{"schema":{"type":"object","properties":{"n":{"type":"string"}}}}`).is(http.StatusCreated)
 	c.post(at+"/check", `{"version":2}`).is(http.StatusOK).says(`{"activeVersion":1}`)
 	var compared struct {
@@ -192,7 +192,7 @@ func TestSchemas(t *testing.T) {
 		t.Errorf("the versions are %+v", all)
 	}
 	c.pagesOfSchemas(t, at)
-	// Puts with a version that is not active are refused.
+	// Puts must name the active version.
 	for _, version := range []string{"1", "3", "999"} {
 		c.put("x", `{"value":{},"schemaVersion":`+version+`}`).fails(400, "VALIDATION_FAILED", "pointer /schemaVersion")
 	}
@@ -208,7 +208,6 @@ func TestSchemas(t *testing.T) {
 	c.post(at, `{"schema":{"const":"`+strings.Repeat("x", ext.MaxSchemaBytes)+`"}}`).fails(413, "LIMIT_EXCEEDED", "pointer /schema")
 }
 
-// TestArraysAreValidatedWhole: an array is one value, validated as a whole.
 func TestArraysAreValidatedWhole(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -220,8 +219,7 @@ func TestArraysAreValidatedWhole(t *testing.T) {
 	c.put("k", `{"value":[1,"x"]}`).fails(400, "VALIDATION_FAILED", "pointer /value/1")
 }
 
-// TestWhoRegistered: if the token's subject is not a UUID, the schema has no
-// author.
+// TestWhoRegistered checks that a schema has no creator if the token's subject is not a UUID.
 func TestWhoRegistered(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -265,8 +263,7 @@ func TestCORS(t *testing.T) {
 	}
 }
 
-// pagesOfSchemas lists two versions in pages of one. The cursors are valid only for
-// that namespace.
+// pagesOfSchemas lists two versions in pages of one. Other namespaces reject the cursors.
 func (c *client) pagesOfSchemas(t *testing.T, at string) {
 	t.Helper()
 	var page struct {

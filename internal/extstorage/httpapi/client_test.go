@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/web/webtest"
 )
 
-// client has a token for its own install.
 type client struct {
 	t testing.TB
 	*server
@@ -23,26 +22,22 @@ type client struct {
 	token           string
 }
 
-// everything is what the tokens of most tests grant.
+// everything is the access of most tests' tokens.
 const everything = `{"a":"rw","b":"rw","c":"r","d":"w"}`
 
-// newClient returns a client of a new server.
 func newClient(t testing.TB) *client { return start(t, setup{}).install(t) }
 
-// install returns a client of a new tenant.
 func (s *server) install(t testing.TB) *client {
 	n := s.made.Add(1)
 	return s.installOf(t, fmt.Sprintf("00000000-0000-4000-8000-%012d", n))
 }
 
-// installOf returns a client with a new install of a tenant.
 func (s *server) installOf(t testing.TB, tenant string) *client {
 	c := &client{t: t, server: s, tenant: tenant, install: fmt.Sprintf("11111111-1111-4111-8111-%012d", s.made.Add(1))}
 	c.token = s.sign(t, c.claims(everything))
 	return c
 }
 
-// claims returns the claims of a token for the client's install.
 func (c *client) claims(ns string) map[string]any {
 	return map[string]any{"tenant_id": c.tenant, "install_id": c.install, "ns": json.RawMessage(ns), "sub": "5b0c11c1-ab6c-4c5e-9b0c-0d7a3b1d2e3f"}
 }
@@ -56,18 +51,15 @@ func (s *server) sign(t testing.TB, claims map[string]any) string {
 	return token
 }
 
-// with returns the client with another token.
 func (c *client) with(token string) *client {
 	other := *c
 	other.token = token
 	return &other
 }
 
-// granted returns the client with a token that grants something else.
 func (c *client) granted(ns string) *client { return c.with(c.sign(c.t, c.claims(ns))) }
 
-// path returns a target in the client's install, exactly as it is sent. One that
-// begins with /ext is complete.
+// path returns a target in the client's install, exactly as it is sent. A target under /ext is used unchanged.
 func (c *client) path(inner string) string {
 	if strings.HasPrefix(inner, "/ext") {
 		return inner
@@ -75,9 +67,8 @@ func (c *client) path(inner string) string {
 	return "/ext/v1/installs/" + c.install + inner
 }
 
-// request returns a request with the client's token. A body is sent as JSON unless
-// the headers, in the form "Name: value", say otherwise; a header without a value
-// is omitted.
+// request returns a request with the client's token and a JSON body. Headers are "Name: value"; without a value, the
+// header is omitted.
 func (c *client) request(method, target string, body io.Reader, headers ...string) *http.Request {
 	c.t.Helper()
 	return c.requestTo(c.URL, method, c.path(target), body, headers...)
@@ -130,10 +121,10 @@ func (c *client) delete(key string, headers ...string) *answer {
 	return c.do(http.MethodDelete, records+"/"+key, "", headers...)
 }
 
-// records is the namespace in which most tests write.
+// records is the namespace that most tests write.
 const records = "/namespaces/a/records"
 
-// send sends a request and checks what is true of every response.
+// send sends a request and checks its response against general rules.
 func (c *client) send(r *http.Request) *answer {
 	c.t.Helper()
 	return c.sendBy(c.server.client, r)
@@ -162,7 +153,6 @@ func (c *client) sendBy(by *http.Client, r *http.Request) *answer {
 	return a
 }
 
-// answer is a response.
 type answer struct {
 	t            testing.TB
 	what, method string
@@ -171,7 +161,6 @@ type answer struct {
 	body         string
 }
 
-// problem is an error response.
 type problem struct {
 	Code            string
 	Message         string
@@ -182,7 +171,7 @@ type problem struct {
 	RequestID       string
 }
 
-// lawful checks what the API description requires of every response.
+// lawful checks the general rules in the API description.
 func (a *answer) lawful() {
 	a.t.Helper()
 	fail := func(format string, args ...any) {
@@ -219,7 +208,6 @@ func (a *answer) problem() problem {
 	return body.Error
 }
 
-// is checks the status.
 func (a *answer) is(status int) *answer {
 	a.t.Helper()
 	if a.status != status {
@@ -228,8 +216,7 @@ func (a *answer) is(status int) *answer {
 	return a
 }
 
-// fails checks the status and code of an error, and optionally "pointer /x", "index
-// 3", "cause X" and "revision 2".
+// fails checks an error's status and code, and optionally "pointer /x", "index 3", "cause X" and "revision 2".
 func (a *answer) fails(status int, code string, more ...string) *answer {
 	a.t.Helper()
 	a.is(status)
@@ -255,7 +242,7 @@ func (a *answer) fails(status int, code string, more ...string) *answer {
 	return a
 }
 
-// has checks a header; "": it must be absent.
+// has checks a header, which must be absent if value is "".
 func (a *answer) has(name, value string) *answer {
 	a.t.Helper()
 	if got := a.header.Get(name); got != value {
@@ -264,7 +251,6 @@ func (a *answer) has(name, value string) *answer {
 	return a
 }
 
-// into decodes the body; in an any, numbers keep their format.
 func (a *answer) into(v any) {
 	a.t.Helper()
 	d := json.NewDecoder(strings.NewReader(a.body))
@@ -274,7 +260,6 @@ func (a *answer) into(v any) {
 	}
 }
 
-// members decodes the body as an object.
 func (a *answer) members() map[string]any {
 	a.t.Helper()
 	var m map[string]any
@@ -282,7 +267,6 @@ func (a *answer) members() map[string]any {
 	return m
 }
 
-// member returns a member of the body as JSON.
 func (a *answer) member(name string) string {
 	a.t.Helper()
 	var m map[string]json.RawMessage
@@ -290,7 +274,6 @@ func (a *answer) member(name string) string {
 	return string(m[name])
 }
 
-// says checks members of the body as JSON.
 func (a *answer) says(want string) *answer {
 	a.t.Helper()
 	var members map[string]any
@@ -308,7 +291,6 @@ func (a *answer) says(want string) *answer {
 	return a
 }
 
-// keys returns the keys of a listing.
 func (a *answer) keys() (keys []string, next string) {
 	a.t.Helper()
 	var page struct {

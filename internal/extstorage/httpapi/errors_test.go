@@ -11,7 +11,6 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// detail returns the error of a response without its requestId.
 func (a *answer) detail() string {
 	a.t.Helper()
 	text, _, ok := strings.Cut(strings.TrimPrefix(a.body, `{"error":`), `,"requestId"`)
@@ -21,7 +20,6 @@ func (a *answer) detail() string {
 	return text + "}"
 }
 
-// wants checks all members of an error.
 func (a *answer) wants(status int, detail string) {
 	a.t.Helper()
 	if got := a.is(status).detail(); got != detail {
@@ -32,7 +30,7 @@ func (a *answer) wants(status int, detail string) {
 const orderSchema = `{"schema":{"type":"object","required":["id"],"properties":{
 	"n":{"type":"number","maximum":5},"lines":{"items":{"properties":{"n":{"minimum":1,"maximum":9}}}}}}}`
 
-// TestPlacesOfWrites: the pointer of every error of a write refers to the request.
+// TestPlacesOfWrites checks that the pointer in every write error refers to the request.
 func TestPlacesOfWrites(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -62,7 +60,7 @@ func TestPlacesOfWrites(t *testing.T) {
 	c.post(inc, `{"pointer":"/n","by":-1,"min":1}`).wants(409, `{"code":"BOUND_REACHED","message":"the sum would be less than min","retryable":false,"pointer":"/min"}`)
 	c.post("/batch", `{"ops":[{"op":"increment",`+in+`,"pointer":"/n","by":1,"max":1}]}`).fails(409, "BULK_PARTIAL_FAILURE", "cause BOUND_REACHED", "pointer /ops/0/max")
 
-	// A patch: the failing member, or its nearest parent in the patch.
+	// A patch error points at the failing member, or its nearest parent in the patch.
 	for patch, places := range map[string]string{
 		`{"n":7}`:                               "/n /n",
 		`{"id":null}`:                           "/id /id",
@@ -84,7 +82,7 @@ func TestPlacesOfWrites(t *testing.T) {
 	c.post("/import", `{"namespace":"a","key":"x","value":{"id":1}}`+"\n"+`{"namespace":"a","key":"y","value":{"id":1,"n":9}}`, lines).
 		fails(400, "BULK_PARTIAL_FAILURE", "index 1", "pointer /value/n")
 
-	// At most twenty failures, for a value of any size.
+	// At most 20 failures are reported, whatever the size.
 	var many strings.Builder
 	for i := range 5_000 {
 		fmt.Fprintf(&many, `{"n":%d},`, i%2)
@@ -96,7 +94,7 @@ func TestPlacesOfWrites(t *testing.T) {
 	c.get(records + "/k").says(`{"revision":1}`)
 }
 
-// TestLimitsSay: the error of something too large has its limit, size and location.
+// TestLimitsSay checks that errors for large input contain limit, size and location.
 func TestLimitsSay(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -137,7 +135,6 @@ func TestLimitsSay(t *testing.T) {
 		wants(413, `{"code":"BULK_PARTIAL_FAILURE","message":"line 1 is too large: the limit is 294912 bytes","retryable":false,"pointer":"","limit":294912,"index":0,"cause":"LIMIT_EXCEEDED","imported":{"lines":0,"records":0,"written":0,"unchanged":0,"expired":0,"schemas":0}}`)
 }
 
-// TestQuotaIsNotRetryable: an exceeded quota is 429 and not retryable.
 func TestQuotaIsNotRetryable(t *testing.T) {
 	t.Parallel()
 	c := start(t, setup{config: func(config *ext.Config) { config.Quota.Keys, config.Quota.Bytes = 2, 100 }}).install(t)

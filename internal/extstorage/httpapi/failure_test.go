@@ -16,8 +16,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// TestFailures: failures of the server have a 5xx status and do not reveal their
-// cause.
+// TestFailures checks that server failures have a 5xx status and do not reveal their cause.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{log: quiet})
@@ -56,7 +55,7 @@ func TestFailures(t *testing.T) {
 	c.get(records+"/k").fails(500, "INTERNAL_ERROR").has("Access-Control-Allow-Origin", "*")
 }
 
-// TestDeadline: a request that takes too long ends, with its work.
+// TestDeadline checks that a slow request ends together with its work.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{log: quiet, timeout: 20 * time.Millisecond})
@@ -72,7 +71,6 @@ func TestDeadline(t *testing.T) {
 	c.runner().ask(`{"operation":"get","namespace":"a","key":"k"}`).fails(503, "UNAVAILABLE")
 }
 
-// slow is a body that ends when the test says so.
 type slow struct {
 	io.Reader
 	wait <-chan struct{}
@@ -86,7 +84,7 @@ func (s slow) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestSlowBody: a body that arrives too slowly gets the error for that.
+// TestSlowBody checks the error for a body that arrives too slowly.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{timeout: time.Minute, pace: web.Rate{Grace: 50 * time.Millisecond, BytesPerSecond: 1 << 20}})
@@ -99,7 +97,6 @@ func TestSlowBody(t *testing.T) {
 	c.sendBy(c.Client(), r).fails(408, "REQUEST_TIMEOUT")
 }
 
-// TestShedding: an overloaded server responds with the normal error format.
 func TestShedding(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{log: quiet, gate: web.NewGate(1, time.Nanosecond)})
@@ -118,7 +115,7 @@ func TestShedding(t *testing.T) {
 	(<-done).is(http.StatusNotFound)
 }
 
-// TestLogQuotesNothing: the log never contains what a client sent.
+// TestLogQuotesNothing checks that the log never contains client input.
 func TestLogQuotesNothing(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -142,7 +139,7 @@ func TestLogQuotesNothing(t *testing.T) {
 	c.with(mark).get(records)
 	c.with("").get("/" + mark)
 	c.runner().ask(`{"operation":"` + mark + `"}`)
-	s.Close() // no request is in progress
+	s.Close() // waits for requests
 	s.internal.Close()
 	if text := log.String(); strings.Contains(text, mark) || strings.Count(text, "\n") < 17 || strings.Contains(text, c.install) {
 		t.Errorf("the log is\n%s", text)

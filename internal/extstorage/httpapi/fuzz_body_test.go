@@ -10,8 +10,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// FuzzFields: reading an object member by member gives the same as parsing the
-// whole value, and accepts nothing that the parser rejects.
+// FuzzFields checks that reading an object member by member gives the same result as parsing the whole value.
 func FuzzFields(f *testing.F) {
 	for _, text := range []string{
 		`{}`, ` { } `, `{"a":1}`, `{"a":1,"b":[{"c":"}]"}]}`, `{"a":1,"a":1}`, `{"\u0061":1,"a":1}`, `{"c":1}`, `{"a":1,}`, `{,}`, `{"a" 1}`, `{"a":1 "b":2}`,
@@ -47,7 +46,7 @@ func FuzzFields(f *testing.F) {
 		if !json.Valid(text) {
 			t.Fatalf("%q is taken", text)
 		}
-		if err != nil { // one level deeper than values may be
+		if err != nil { // a level deeper than values may be
 			return
 		}
 		if !known || string(members["a"]) != string(a) || string(members["b"]) != string(b) || len(fields.members) != len(members) {
@@ -56,7 +55,6 @@ func FuzzFields(f *testing.F) {
 	})
 }
 
-// FuzzList is FuzzFields for lists.
 func FuzzList(f *testing.F) {
 	for _, text := range []string{`[]`, ` [ ] `, `[1]`, `[1,[2,"]"],{"a":3}]`, `[1,]`, `[,1]`, `[1 2]`, `[1`, `[`, `[1]]`, `[1}`, `["\`, `["\"]`, `null`, `{}`} {
 		f.Add([]byte(text))
@@ -88,7 +86,6 @@ func FuzzList(f *testing.F) {
 	})
 }
 
-// FuzzAppendString: the output is valid JSON and decodes to the same string.
 func FuzzAppendString(f *testing.F) {
 	for _, s := range []string{"", "a", `"\`, "\x00\x1f\n", "é🐘", "\xff", "a\xc3", "\u2028", "\x7f"} {
 		f.Add(s)
@@ -102,7 +99,7 @@ func FuzzAppendString(f *testing.F) {
 	})
 }
 
-// TestListEnds: a body of 2 MB must not become a list of 50 MB.
+// TestListEnds checks that a body of 2 MB does not become a list of 50 MB.
 func TestListEnds(t *testing.T) {
 	t.Parallel()
 	f := &fields{members: []member{{"l", []byte("[" + strings.Repeat("1,", 1<<20) + "1]")}}}

@@ -12,8 +12,7 @@ import (
 	"holdfast/internal/openapitest"
 )
 
-// FuzzHandler: every response of the public listener is valid by the API
-// description and never a 5xx.
+// FuzzHandler checks that every response matches the API description and is never a 5xx.
 func FuzzHandler(f *testing.F) {
 	s := start(f, setup{})
 	c := s.install(f)
@@ -47,7 +46,7 @@ func FuzzHandler(f *testing.F) {
 		target := c.path(inner)
 		u, err := url.ParseRequestURI(target)
 		if err != nil || strings.ContainsAny(target, " \r\n\x00") || u.Query().Has("wait") {
-			return // net/http rejects it, or it takes long
+			return // net/http rejects the request, or it takes long
 		}
 		name := methods[int(method)%len(methods)]
 		if !strings.HasPrefix(name, "P") {

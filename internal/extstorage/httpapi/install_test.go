@@ -10,12 +10,10 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// owner returns the client's install.
 func (c *client) owner() ext.Owner {
 	return ext.Owner{Tenant: ext.TenantID(c.tenant), Install: ext.InstallID(c.install)}
 }
 
-// set registers the client's install, as operators do.
 func (c *client) set(r ext.Registration, restore bool) {
 	c.t.Helper()
 	if _, _, err := c.server.service.RegisterInstall(c.t.Context(), c.owner(), r, restore); err != nil {
@@ -33,7 +31,6 @@ func (c *client) restore() {
 	c.set(ext.Registration{}, true)
 }
 
-// revoke revokes the client's install, as operators do.
 func (c *client) revoke() {
 	c.t.Helper()
 	if err := c.server.service.RevokeInstall(c.t.Context(), c.owner()); err != nil {
@@ -41,12 +38,11 @@ func (c *client) revoke() {
 	}
 }
 
-// quotas returns a registration with quotas of its own.
+// quotas returns a registration that overrides quotas.
 func quotas(q ext.Quota) ext.Registration {
 	return ext.Registration{Overrides: ext.Overrides{Quota: q}}
 }
 
-// TestRevokedInstall: an install that is not registered can be revoked.
 func TestRevokedInstall(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -56,8 +52,8 @@ func TestRevokedInstall(t *testing.T) {
 	c.get("/usage").is(http.StatusOK)
 }
 
-// TestDeletedInstall: clients get errors that say that their install or its tenant is deleted. After it is restored, only newer
-// tokens are accepted.
+// TestDeletedInstall checks the error for a deleted install or tenant, and that a restored install accepts only newer
+// tokens.
 func TestDeletedInstall(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -86,7 +82,6 @@ func TestDeletedInstall(t *testing.T) {
 	anew.get("/usage").fails(403, "INSTALL_DELETED")
 }
 
-// TestRevokedTokens: only the revoked token is refused.
 func TestRevokedTokens(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -110,7 +105,6 @@ func TestRevokedTokens(t *testing.T) {
 	c.get("/usage").is(http.StatusOK)
 }
 
-// TestOverridesAreQuotas: the public API applies the registered overrides.
 func TestOverridesAreQuotas(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

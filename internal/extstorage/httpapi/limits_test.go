@@ -12,7 +12,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// TestGuideHasTheLimits: the table of the guide has the limit of every body.
+// TestGuideHasTheLimits checks that the guide's table contains the limit of every body.
 func TestGuideHasTheLimits(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../docs/extension-storage-reference.md")
@@ -72,7 +72,6 @@ func TestGuideHasTheLimits(t *testing.T) {
 
 func bodyOf(r resource, method string) int64 { return actions[r][method].limit }
 
-// grouped formats a number with commas.
 func grouped(n int64) string {
 	if n < 1000 {
 		return strconv.FormatInt(n, 10)

@@ -11,7 +11,6 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// fill writes records with these keys.
 func (c *client) fill(ns string, keys ...string) {
 	c.t.Helper()
 	for part := range slices.Chunk(keys, 20) {
@@ -23,7 +22,6 @@ func (c *client) fill(ns string, keys ...string) {
 	}
 }
 
-// all reads all pages of a listing.
 func (c *client) all(args string) (keys []string) {
 	c.t.Helper()
 	for cursor := ""; ; {
@@ -35,7 +33,7 @@ func (c *client) all(args string) (keys []string) {
 	}
 }
 
-// TestPagesMeet: pages have every key exactly once, whatever the length of keys.
+// TestPagesMeet checks that pages contain every key exactly once, whatever the length of keys.
 func TestPagesMeet(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -58,8 +56,7 @@ func TestPagesMeet(t *testing.T) {
 	if got := c.all("prefix=%F4%8F%BF%BF&limit=1"); !slices.Equal(got, []string{"\U0010FFFF"}) {
 		t.Errorf("the last prefix: %q", got)
 	}
-	// The next page starts after the last key of the page, even if that was
-	// deleted.
+	// The next page starts after the previous page's last key, even if that key was deleted.
 	page, next := c.get(records + "?limit=2").keys()
 	c.delete(page[1]).is(http.StatusNoContent)
 	if got, _ := c.get(records + "?limit=1&cursor=" + next).keys(); !slices.Equal(got, keys[2:3]) {
@@ -82,8 +79,7 @@ func TestDefaultPage(t *testing.T) {
 	}
 }
 
-// TestCursorIsBound: a cursor is valid only for its own request, and not if any
-// character is changed.
+// TestCursorIsBound checks that a cursor is valid only for its own request, and unmodified.
 func TestCursorIsBound(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -110,7 +106,6 @@ func TestCursorIsBound(t *testing.T) {
 	}
 }
 
-// TestBooleansOfQueries: "false" is accepted as false.
 func TestBooleansOfQueries(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

@@ -12,8 +12,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// expectFree waits until all memory is released, which may be shortly after the
-// response.
+// expectFree waits until all memory is released, possibly shortly after the response.
 func expectFree(t *testing.T, m *web.Memory, what string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); m.Stats().Used > 0; time.Sleep(time.Millisecond) {
@@ -23,7 +22,7 @@ func expectFree(t *testing.T, m *web.Memory, what string) {
 	}
 }
 
-// fillLarge writes records of 60,000 bytes, and as many schemas.
+// fillLarge writes n records of 60,000 bytes, and n schemas.
 func (c *client) fillLarge(n int) {
 	c.t.Helper()
 	large := strings.Repeat("x", 60_000)
@@ -42,8 +41,7 @@ var reads = []string{
 	records + "?values=true&limit=100", records + "/001", "/namespaces/a/schemas?limit=100", "/namespaces/a/schemas/1", "/export", "/changes?limit=1000",
 }
 
-// TestLeastMemory: the minimum memory with which a server starts is enough for
-// every single request, and all of it is released.
+// TestLeastMemory checks that the minimum memory of a server suffices for every single request.
 func TestLeastMemory(t *testing.T) {
 	t.Parallel()
 	memory := web.NewMemory(httpapi.LargestRequest()*7/6+1, 0, 0)
@@ -54,7 +52,7 @@ func TestLeastMemory(t *testing.T) {
 		c.get(target).is(http.StatusOK)
 		expectFree(t, memory, target)
 	}
-	large := strings.Repeat(`\u0061`, 26_000) // in its longest form
+	large := strings.Repeat(`\u0061`, 26_000) // the longest encoding
 	ops := make([]string, 20)
 	for i := range ops {
 		ops[i] = fmt.Sprintf(`{"op":"put","namespace":"a","key":"%03d","value":"%s"}`, i, large[:len(large)/2])
@@ -71,8 +69,8 @@ func TestLeastMemory(t *testing.T) {
 	}
 }
 
-// TestNoMemory: without memory a request is refused before it has an effect, and
-// small requests need none.
+// TestNoMemory checks that a request without memory is rejected before it has an effect, and that small requests need
+// no memory.
 func TestNoMemory(t *testing.T) {
 	t.Parallel()
 	const all = 8 << 20
@@ -110,8 +108,6 @@ func TestNoMemory(t *testing.T) {
 	}
 }
 
-// occupy acquires all memory of a budget for another client until release is
-// called.
 func occupy(m *web.Memory, bytes int64) (release func()) {
 	over, taken, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	h := web.Service{

@@ -11,8 +11,7 @@ import (
 	"holdfast/internal/openapitest"
 )
 
-// TestDescriptionHasTheRoutes: the API description has exactly the routes of the
-// server.
+// TestDescriptionHasTheRoutes checks that the API description contains exactly the server's routes.
 func TestDescriptionHasTheRoutes(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("openapi.json")
@@ -40,16 +39,13 @@ func TestDescriptionHasTheRoutes(t *testing.T) {
 	}
 }
 
-// parameter is a parameter of an operation in the description, or a reference to
-// one.
 type parameter struct {
 	Name string `json:"name"`
 	In   string `json:"in"`
 	Ref  string `json:"$ref"`
 }
 
-// conditions returns the conditional headers of an operation in the description,
-// sorted.
+// conditions returns an operation's conditional headers in the description, sorted.
 func conditions(t *testing.T, operation []byte, shared map[string]parameter) (names []string) {
 	t.Helper()
 	var described struct{ Parameters []parameter }
@@ -68,8 +64,8 @@ func conditions(t *testing.T, operation []byte, shared map[string]parameter) (na
 	return names
 }
 
-// TestDescriptionHasTheGuards: the description of a write has exactly the
-// conditional headers that it supports.
+// TestDescriptionHasTheGuards checks that the description of a write contains exactly the supported conditional
+// headers.
 func TestDescriptionHasTheGuards(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("openapi.json")

@@ -17,7 +17,7 @@ func TestRates(t *testing.T) {
 		t.Helper()
 		return a.has("RateLimit-Limit", limit).has("RateLimit-Remaining", remaining).has("RateLimit-Reset", reset)
 	}
-	// Requests without a valid token do not count.
+	// Only requests with a valid token count.
 	c.with("").get(records).is(http.StatusUnauthorized).has("RateLimit-Limit", "")
 	c.get("/ext/v1/installs/33333333-3333-4333-8333-333333333333/usage").is(http.StatusForbidden).has("RateLimit-Limit", "")
 	c.get("/nothing").is(http.StatusNotFound).has("RateLimit-Limit", "")
@@ -26,7 +26,7 @@ func TestRates(t *testing.T) {
 	limits(c.put("k", `{}`).is(http.StatusBadRequest), "2", "0", "2") // invalid requests count too
 	limits(c.put("k", `{"value":2}`).fails(429, "RATE_LIMITED"), "2", "0", "2").has("Retry-After", "1")
 	c.delete("k").fails(429, "RATE_LIMITED")
-	c.put("a%2Fb", `x`, "Content-Type: text/plain").fails(429, "RATE_LIMITED") // before the request is validated
+	c.put("a%2Fb", `x`, "Content-Type: text/plain").fails(429, "RATE_LIMITED") // refused before validation
 	limits(c.get(records+"/k").is(http.StatusOK).says(`{"value":1}`), "3", "2", "1")
 	c.do(http.MethodHead, records+"/k", "").is(http.StatusOK)
 	c.post("/namespaces/a/schemas/check", `{"schema":true}`).is(http.StatusOK) // counts as a read
@@ -39,9 +39,8 @@ func TestRates(t *testing.T) {
 	c.get(records).fails(429, "RATE_LIMITED")
 }
 
-// TestTenantsRate: the installs of a tenant share a rate. A request that exceeds
-// its install's own rate does not count for the tenant's. The headers are of the
-// rate that will refuse next.
+// TestTenantsRate checks that a tenant's installs share a rate, that a request over its install's rate does not count
+// for the tenant, and that the headers show the closer limit.
 func TestTenantsRate(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{rates: &ext.Rates{Reads: 60, ReadBurst: 3, Writes: 60, WriteBurst: 3, Tenant: 2, TenantBurst: 5}})
@@ -65,9 +64,8 @@ func TestTenantsRate(t *testing.T) {
 	three.get("/usage").is(http.StatusOK).has("RateLimit-Limit", "3").has("RateLimit-Remaining", "2")
 }
 
-// TestDefaultRates: with the defaults, a single install may use its whole bursts of
-// reads and writes. Others of its tenant still get most of theirs, and occasional
-// requests always succeed.
+// TestDefaultRates checks that by default an install may use its full bursts, while other installs of its tenant still
+// get most of theirs.
 func TestDefaultRates(t *testing.T) {
 	t.Parallel()
 	rates := ext.DefaultConfig().Rates
@@ -90,7 +88,7 @@ func TestDefaultRates(t *testing.T) {
 	if reads, writes := use(two); reads+writes < 300 {
 		t.Errorf("another may read %d and write %d times at once", reads, writes)
 	}
-	// For a minute two send requests all the time, and a third one sends a few.
+	// For a minute, two installs send requests continuously, and a third install sends a few.
 	three, refused := s.installOf(t, one.tenant), 0
 	for range 60 {
 		s.clock.Advance(time.Second)

@@ -36,8 +36,7 @@ func TestRecord(t *testing.T) {
 	c.put("k", `{"value":1}`).is(http.StatusCreated).says(`{"revision":1,"etag":"\"4\""}`)
 }
 
-// TestTimeToLiveEndsExactly: a record is visible until the millisecond before its
-// expiry.
+// TestTimeToLiveEndsExactly checks that a record is visible until the millisecond before its expiry.
 func TestTimeToLiveEndsExactly(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -52,7 +51,7 @@ func TestTimeToLiveEndsExactly(t *testing.T) {
 func TestPreconditions(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
-	c.put("k", `{"value":1}`).is(http.StatusCreated) // revision 1, "1"
+	c.put("k", `{"value":1}`).is(http.StatusCreated) // revision 1, change 1
 	const mismatch = "REVISION_MISMATCH"
 	for _, x := range []struct {
 		method, body, header string
@@ -88,7 +87,7 @@ func TestPreconditions(t *testing.T) {
 	c.patch(records+"/k?ifRevision=4", `5`).is(http.StatusOK)
 	c.post(records+"/k/increment", `{"pointer":"","by":1,"ifRevision":5e0}`).is(http.StatusOK)
 
-	// An absent record has revision 0, for every kind of precondition.
+	// An absent record has revision 0 in every kind of precondition.
 	c.put("none", `{"value":1,"ifRevision":3}`).fails(409, mismatch, "revision 0")
 	c.put("none", `{"value":1}`, `If-Match: *`).fails(412, mismatch, "revision 0")
 	c.delete("none?ifRevision=0").fails(409, mismatch, "revision 0")
@@ -115,8 +114,7 @@ func TestNotModified(t *testing.T) {
 	c.get(records+"/k", `If-None-Match: 1`).fails(400, "VALIDATION_FAILED", "pointer /if-none-match")
 }
 
-// TestTagOfAnEarlierLife: the tag of a deleted record does not match a later one
-// with the same key.
+// TestTagOfAnEarlierLife checks that a deleted record's tag does not match a later record with the same key.
 func TestTagOfAnEarlierLife(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -127,8 +125,7 @@ func TestTagOfAnEarlierLife(t *testing.T) {
 	c.get(records+"/k", "If-None-Match: "+first).is(http.StatusOK)
 }
 
-// TestRevisionHeaderThatIsNone: an invalid revision is a validation error, not a
-// mismatch.
+// TestRevisionHeaderThatIsNone checks that an invalid revision is a validation error, not a mismatch.
 func TestRevisionHeaderThatIsNone(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -140,8 +137,7 @@ func TestRevisionHeaderThatIsNone(t *testing.T) {
 	c.get(records+"/k", "If-Revision-Match: 1", "If-Revision-Match: 1").fails(400, "VALIDATION_FAILED", "pointer /if-revision-match")
 }
 
-// TestUnsupportedPreconditions: each write refuses conditional headers that it does
-// not support.
+// TestUnsupportedPreconditions checks that writes reject conditional headers that they do not support.
 func TestUnsupportedPreconditions(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -195,7 +191,6 @@ func TestUnsupportedPreconditions(t *testing.T) {
 	c.get("/changes").says(`{"nextSince":1}`)
 }
 
-// TestNumbersAreExact: numbers keep their exact decimal value.
 func TestNumbersAreExact(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -240,7 +235,7 @@ func TestIncrement(t *testing.T) {
 	c.get(records + "/k").says(`{"value":{"n":{"m":-1.5}},"revision":2}`)
 }
 
-// TestKeysInPaths: a path is neither cleaned nor decoded twice.
+// TestKeysInPaths checks that a path is neither cleaned nor decoded twice.
 func TestKeysInPaths(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

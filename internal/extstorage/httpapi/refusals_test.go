@@ -11,16 +11,14 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// refusal is an invalid request and its error.
 type refusal struct {
 	method, target, body string
 	headers              []string
 	status               int
-	code                 string // code of the error or, for an item, its cause
+	code                 string // an item's error has it as cause
 	message              string // part of the message
 }
 
-// check sends the request to the public listener.
 func (x *refusal) check(c *client) {
 	c.t.Helper()
 	x.checkAnswer(c.do(x.method, x.target, x.body, x.headers...))
@@ -41,7 +39,7 @@ func (x *refusal) checkAnswer(a *answer) {
 	}
 }
 
-// apiRoutes are the paths of the API within an install, with their methods.
+// apiRoutes lists the API paths within an install, with their methods.
 var apiRoutes = map[string][]string{
 	"/namespaces":                 {"GET"},
 	"/namespaces/a/records":       {"GET", "POST"},
@@ -68,7 +66,7 @@ func eachRoute(fn func(method, target string)) {
 	}
 }
 
-// mediaOf returns the content type of a route's body; "" if it has none.
+// mediaOf returns the content type of a route's body, or "".
 func mediaOf(method, target string) string {
 	switch {
 	case method == http.MethodGet || method == http.MethodDelete:
@@ -81,7 +79,7 @@ func mediaOf(method, target string) string {
 	return "application/json"
 }
 
-// bodyOf sets the content type that a route expects, unless the headers begin with one.
+// bodyOf adds the content type that a route expects, unless the headers begin with another.
 func bodyOf(method, target, body string, headers ...string) (string, []string) {
 	media := mediaOf(method, target)
 	switch {
@@ -93,7 +91,7 @@ func bodyOf(method, target, body string, headers ...string) (string, []string) {
 	return body, append([]string{"Content-Type: " + media}, headers...)
 }
 
-// TestRoutesAreAll compares the table of routes with the description.
+// TestRoutesAreAll compares apiRoutes with the API description.
 func TestRoutesAreAll(t *testing.T) {
 	t.Parallel()
 	described := map[string][]string{}
@@ -112,7 +110,7 @@ func TestRoutesAreAll(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfEveryRoute sends requests that every route refuses.
+// TestRefusalsOfEveryRoute sends requests that every route rejects.
 func TestRefusalsOfEveryRoute(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})
@@ -164,7 +162,6 @@ func TestRefusalsOfEveryRoute(t *testing.T) {
 	})
 }
 
-// TestRefusalsOfEveryBody sends bodies that every write refuses.
 func TestRefusalsOfEveryBody(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -215,7 +212,6 @@ func TestRefusalsOfEveryBody(t *testing.T) {
 	})
 }
 
-// fieldRefusals are requests with one invalid part.
 var fieldRefusals = []refusal{
 	{"PUT", records + "/a%2Fb", `{"value":1}`, nil, 400, "VALIDATION_FAILED", "/key must not contain / or control characters"},
 	{"PUT", records + "/%00", `{"value":1}`, nil, 400, "VALIDATION_FAILED", "/key must not contain / or control characters"},
@@ -301,7 +297,6 @@ var fieldRefusals = []refusal{
 	{"POST", "/import", `{"namespace":"a","key":"x","value":1,"ttlExpiresAt":"x"}`, []string{lines}, 400, "VALIDATION_FAILED", "line 1: /ttlExpiresAt must be an RFC 3339 time, e.g. "},
 }
 
-// TestRefusalsOfFields sends requests with one invalid part.
 func TestRefusalsOfFields(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -313,8 +308,8 @@ func TestRefusalsOfFields(t *testing.T) {
 	}
 }
 
-// storedRefusals are requests that are refused because of stored data: the record k
-// with revision 2, an idempotency key, and an active schema.
+// storedRefusals are requests rejected because of stored data: the record k with revision 2, an idempotency key, and
+// an active schema.
 var storedRefusals = []refusal{
 	{"GET", records + "/absent", "", nil, 404, "NOT_FOUND", "record not found"},
 	{"PATCH", records + "/absent", `{}`, nil, 404, "NOT_FOUND", "record not found"},
@@ -338,8 +333,7 @@ var storedRefusals = []refusal{
 	{"GET", "/changes?since=9999", "", nil, 410, "CHANGES_EXPIRED", "changes after this number are not available: read all records again"},
 }
 
-// TestRefusalsByEngine: every engine returns the same messages for refusals that
-// depend on stored data.
+// TestRefusalsByEngine checks that every engine returns the same messages.
 func TestRefusalsByEngine(t *testing.T) {
 	t.Parallel()
 	for name, open := range engines {
@@ -360,7 +354,6 @@ func TestRefusalsByEngine(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfServices sends invalid envelopes to the internal listener.
 func TestRefusalsOfServices(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

@@ -6,8 +6,7 @@ import (
 	"holdfast/internal/extstorage/httpapi"
 )
 
-// TestLabels: labels come from a small fixed set and contain nothing that a client
-// chose.
+// TestLabels checks that labels come from a small fixed set, without client input.
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	const install = "/ext/v1/installs/11111111-1111-4111-8111-000000000001"

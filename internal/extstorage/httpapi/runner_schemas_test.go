@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestRunnerSchemas: a service whose token allows it registers and activates
-// schemas like clients; others may only read them.
+// TestRunnerSchemas checks that only services with write access register and activate schemas.
 func TestRunnerSchemas(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

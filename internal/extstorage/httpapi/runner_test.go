@@ -10,7 +10,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// runner is a service with a token for the tenant of a client.
+// runner is a service with a token for the client's tenant.
 type runner struct {
 	*client
 }
@@ -19,7 +19,6 @@ func (c *client) runner() *runner {
 	return &runner{c.with(c.sign(c.t, map[string]any{"tenant_id": c.tenant, "service": "runner-1"}))}
 }
 
-// ask sends an envelope for the client's install.
 func (r *runner) ask(body string, headers ...string) *answer {
 	r.t.Helper()
 	return r.at(http.MethodPost, "/internal/ext-storage/install/"+r.install, body, headers...)
@@ -34,7 +33,7 @@ func (r *runner) at(method, target, body string, headers ...string) *answer {
 	return r.sendBy(r.internal.Client(), r.requestTo(r.internal.URL, method, target, reader, headers...)).has("Access-Control-Allow-Origin", "")
 }
 
-// TestRunner: each operation returns the same as its route.
+// TestRunner checks that each operation returns the same as its route.
 func TestRunner(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -42,7 +41,6 @@ func TestRunner(t *testing.T) {
 	const in = `"namespace":"a","key":"k"`
 	r.ask(`{"operation":"put",`+in+`,"value":{"n":1},"ttlSeconds":60,"ifRevision":0,"metadata":{"m":1}}`).is(http.StatusCreated).
 		has("ETag", `"1"`).has("Location", "").says(`{"revision":1,"ttlExpiresAt":"2026-09-21T14:14:20.123Z"}`)
-	// The value is returned unchanged, with its metadata and time to live.
 	if a, b := r.ask(`{"operation":"get",`+in+`}`).is(http.StatusOK).has("ETag", `"1"`), c.get(records+"/k"); a.body != b.body {
 		t.Errorf("the runner gets %s, a client %s", a.body, b.body)
 	}
@@ -99,8 +97,7 @@ func TestRunner(t *testing.T) {
 	r.at(http.MethodPost, "/internal/ext-storage/install/x", `{"operation":"usage"}`).fails(403, "UNAUTHORIZED")
 }
 
-// TestRunnersToken: a service's token names its tenant and is valid only on the
-// internal listener, where a client's token is not valid.
+// TestRunnersToken checks that a service's token is valid for its tenant, and only on the internal listener.
 func TestRunnersToken(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -142,7 +139,7 @@ func TestRunnersToken(t *testing.T) {
 	r.ask(get).fails(403, "UNAUTHORIZED")
 }
 
-// TestRunnersName: the audit has the ID of the invocation, or else of the service.
+// TestRunnersName checks that the audit contains the invocation ID, or else the service name.
 func TestRunnersName(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})

@@ -31,21 +31,17 @@ import (
 	"holdfast/internal/web/webtest"
 )
 
-// TestMain checks for leaked goroutines. One waits for the PostgreSQL server of the
-// tests.
+// TestMain checks for leaked goroutines. A goroutine that waits for the test PostgreSQL server is allowed.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("holdfast/internal/testdb.(*daemon).run.func1"))
 }
 
-// t0 is the time at which tests begin.
 var t0 = time.UnixMilli(1_790_000_000_123)
 
-// quiet discards the log of a server whose failures are expected.
 var quiet = slog.New(slog.DiscardHandler)
 
-// setup holds the options of a test server.
 type setup struct {
-	open    func(testing.TB) backend // nil: openStore
+	open    func(testing.TB) backend // default openStore
 	config  func(*ext.Config)
 	store   func(*faulty)
 	rates   *ext.Rates
@@ -54,12 +50,10 @@ type setup struct {
 	memory  *web.Memory
 	pace    web.Rate
 	after   func(time.Duration) <-chan time.Time
-	log     *slog.Logger // nil: a log that fails the test on a server error
+	log     *slog.Logger // default fails the test on a server error
 	alone   bool         // do not check requests and responses against the description
 }
 
-// server is the service's three listeners, with its own database and a clock that
-// only the test advances.
 type server struct {
 	*httptest.Server // the public listener
 
@@ -68,7 +62,7 @@ type server struct {
 	store    *faulty
 	clock    *clock.Manual
 	tokens   *bearer.Keyring
-	client   *http.Client // client of the public listener
+	client   *http.Client
 	made     atomic.Int64
 }
 
@@ -82,7 +76,6 @@ type backend interface {
 	ext.Deletions
 }
 
-// engines are the stores for tests of responses.
 var engines = map[string]func(testing.TB) backend{
 	"sqlite": openStore,
 	"postgres": func(t testing.TB) backend {
@@ -90,7 +83,7 @@ var engines = map[string]func(testing.TB) backend{
 	},
 }
 
-// faulty is the real store, with injected failures and waits.
+// faulty adds failures and waits to the real store.
 type faulty struct {
 	backend
 	apply  func(context.Context) error
@@ -175,7 +168,7 @@ func start(t testing.TB, with setup) *server {
 	return s
 }
 
-// description returns the API description, which all tests share.
+// description returns the API description, shared by all tests.
 var description = func() func(testing.TB) *openapitest.Document {
 	var once sync.Once
 	var d *openapitest.Document
@@ -207,7 +200,6 @@ func openStore(t testing.TB) backend {
 	return sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations), sqlite.Options{})
 }
 
-// validator is the service's, except that a trial runs in this process.
 type validator struct{ *schemas.Validator }
 
 func newValidator() validator { return validator{schemas.NewValidator(1<<20, nil)} }

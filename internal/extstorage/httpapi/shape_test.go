@@ -10,7 +10,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// shapes are invalid requests and the pointers of their errors.
+// shapes are invalid requests and their error pointers.
 var shapes = []struct{ method, inner, body, pointer string }{
 	{"PUT", records + "/k", ``, ""},
 	{"PUT", records + "/k", `x`, ""},
@@ -149,8 +149,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestHeaderShapes: errors of preconditions and idempotency keys have a pointer
-// too.
+// TestHeaderShapes checks the pointers of precondition and idempotency key errors.
 func TestHeaderShapes(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -206,9 +205,8 @@ func (u unread) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// TestOversizeIsRefusedUnparsed: a body over its limit is refused before it is
-// parsed: with a Content-Length without reading it, and otherwise as soon as it
-// exceeds the limit.
+// TestOversizeIsRefusedUnparsed checks that a large body is rejected before parsing: by its Content-Length without
+// reading it, and otherwise once it exceeds the limit.
 func TestOversizeIsRefusedUnparsed(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -244,7 +242,7 @@ func TestOversizeIsRefusedUnparsed(t *testing.T) {
 	c.put("k", `{"value":1`+pad+`}`).is(http.StatusCreated)
 	c.put("k", `{"value":1`+pad+` }`).fails(413, "LIMIT_EXCEEDED")
 
-	// The size of a value is that of its canonical form.
+	// A value's size is the size of its canonical form.
 	text := strings.Repeat("x", ext.MaxValueBytes-2)
 	c.put("v", `{"value": "`+text+`"}`).is(http.StatusCreated)
 	c.put("v", `{"value":"`+text+`x"}`).fails(413, "LIMIT_EXCEEDED")
@@ -253,8 +251,7 @@ func TestOversizeIsRefusedUnparsed(t *testing.T) {
 	c.put("v", `{"value":1,"metadata":{"m":"`+strings.Repeat("x", ext.MaxMetadataBytes-7)+`"}}`).fails(413, "LIMIT_EXCEEDED")
 }
 
-// TestUnknownRoutesAndMethods: errors before routing have the same format as all
-// others, which answer.lawful checks.
+// TestUnknownRoutesAndMethods checks that errors before routing use the normal format.
 func TestUnknownRoutesAndMethods(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

@@ -19,7 +19,6 @@ import (
 
 const lines = "Content-Type: application/x-ndjson"
 
-// exported returns the lines of an export.
 func (a *answer) exported() (list []map[string]any) {
 	a.t.Helper()
 	a.is(http.StatusOK).has("Content-Type", "application/x-ndjson")
@@ -35,7 +34,6 @@ func (a *answer) exported() (list []map[string]any) {
 	return list
 }
 
-// end returns the last line of an export.
 func end(records int) string { return fmt.Sprintf("\n{\"complete\":true,\"records\":%d}", records) }
 
 func numbered(n int) []string {
@@ -65,7 +63,7 @@ func TestExport(t *testing.T) {
 		`"updatedAt":"2026-09-21T14:13:20.123Z","value":1.5,"metadata":{"m":1}}`; text[152] != want {
 		t.Errorf("a line is %s, want %s", text[152], want)
 	}
-	// It continues after a page and counts that page.
+	// A resumed export counts the earlier pages.
 	rest := c.get("/export?cursor=" + url.QueryEscape(list[101]["cursor"].(string)))
 	if want := strings.Join(text[102:153], "\n") + "\n{\"complete\":true,\"records\":151,\"schemas\":0}\n"; rest.body != want {
 		t.Errorf("the rest is %q, want %q", clip(rest.body), clip(want))
@@ -73,8 +71,7 @@ func TestExport(t *testing.T) {
 	c.installOf(t, c.tenant).get("/export?cursor="+list[101]["cursor"].(string)).fails(400, "VALIDATION_FAILED", "pointer /cursor")
 }
 
-// TestExportThatFails: a failure during an export closes the connection, so that a
-// part does not look complete.
+// TestExportThatFails checks that a failed export closes the connection, so that a part does not look complete.
 func TestExportThatFails(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{log: quiet})
@@ -100,7 +97,6 @@ func TestExportThatFails(t *testing.T) {
 	c.get("/export").fails(500, "INTERNAL_ERROR").has("Content-Type", "application/json")
 }
 
-// TestExportOfLargeValues: large pages are complete too.
 func TestExportOfLargeValues(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -119,7 +115,6 @@ func TestExportOfLargeValues(t *testing.T) {
 	}
 }
 
-// TestExportIsFlushed: a page is sent before the next one is read.
 func TestExportIsFlushed(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})
@@ -166,8 +161,7 @@ func TestImport(t *testing.T) {
 	if a := other.post("/import", file, lines).is(http.StatusOK); a.body != `{"lines":135,"records":132,"written":0,"unchanged":131,"expired":1,"schemas":0}` {
 		t.Errorf("imported again: %s", a.body)
 	}
-	// Written by hand: lines with only the required members, and a key that occurs
-	// twice.
+	// Handwritten lines with only required members, and a repeated key.
 	const byHand = "\n{\"namespace\":\"b\",\"key\":\"k\",\"value\":1}\r\n\n{\"namespace\":\"b\",\"key\":\"k\",\"value\":2,\"ttlExpiresAt\":null}\n{\"cursor\":\"x\"}\n" +
 		"{\"namespace\":\"b\",\"key\":\"l\",\"value\":3}\n{\"complete\":true,\"records\":3}"
 	if a := other.post("/import", byHand, lines).is(http.StatusOK); a.body != `{"lines":7,"records":3,"written":3,"unchanged":0,"expired":0,"schemas":0}` {
@@ -182,8 +176,7 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// TestImportThatFails: the error names the line, and the steps before it stay
-// written.
+// TestImportThatFails checks that the error names the line, and that earlier steps stay written.
 func TestImportThatFails(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -242,8 +235,8 @@ func TestImportThatFails(t *testing.T) {
 	}
 }
 
-// TestImportOfAPart: an incomplete export is imported as far as it goes, with an
-// error that has both numbers. Importing the whole export then adds the rest.
+// TestImportOfAPart checks that an incomplete export is imported with an error, and that importing the whole export
+// adds the rest.
 func TestImportOfAPart(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -287,8 +280,7 @@ func TestImportOfAPart(t *testing.T) {
 	by.post("/import", whole+all[1], lines).fails(400, "BULK_PARTIAL_FAILURE", "index 133", "cause VALIDATION_FAILED")
 }
 
-// TestImportOfSchemas: schemas are imported with versions and statuses before the
-// records, which may be older than the active schema.
+// TestImportOfSchemas checks that schemas are imported before the records, which may be older than the active schema.
 func TestImportOfSchemas(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -323,8 +315,7 @@ func TestImportOfSchemas(t *testing.T) {
 	if a := other.post("/import", file, lines).is(http.StatusOK); a.body != strings.Replace(once, `"written":2,"unchanged":0`, `"written":0,"unchanged":2`, 1) {
 		t.Errorf("imported again: %s", a.body)
 	}
-	// A part of the export, and values that are validated by a schema that is not
-	// part of it.
+	// This part omits the schema that validated its values.
 	rest := strings.Join(append([]string{text[0]}, text[5:]...), "\n")
 	other.post("/import", rest, lines).fails(400, "IMPORT_INCOMPLETE")
 	other.do("DELETE", "/namespaces/a/records/older", "").is(http.StatusNoContent)
@@ -339,7 +330,6 @@ func TestImportOfSchemas(t *testing.T) {
 	}
 }
 
-// TestImportOfBadLines: invalid first lines and schema lines.
 func TestImportOfBadLines(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -383,7 +373,7 @@ func TestImportOfBadLines(t *testing.T) {
 	}
 }
 
-// late is a body that arrives when the test says so.
+// late is a body that arrives when the test sends it.
 type late struct {
 	io.Reader
 	asked chan<- struct{}
@@ -396,7 +386,7 @@ func (l late) Read(p []byte) (int, error) {
 	return l.Reader.Read(p)
 }
 
-// TestSlowImport: an import whose lines arrive slowly holds no slot meanwhile.
+// TestSlowImport checks that an import holds no slot while it waits for lines.
 func TestSlowImport(t *testing.T) {
 	t.Parallel()
 	gate := web.NewGate(1, time.Minute)
@@ -424,7 +414,7 @@ func TestSlowImport(t *testing.T) {
 	}
 }
 
-// TestTransfersWait: an import or export over its rate waits without a slot.
+// TestTransfersWait checks that an import or export over its rate waits without a slot.
 func TestTransfersWait(t *testing.T) {
 	t.Parallel()
 	gate := web.NewGate(1, time.Minute)

@@ -19,10 +19,9 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// Compare two benchmarks of one run. With a disk that does not wait, they compare
-// CPU time.
+// Compare benchmarks of the same run only. On a disk without latency they compare CPU time.
 
-// bench is a store and a plain connection pool on one database.
+// bench is a store and a plain connection pool on the same database.
 type bench struct {
 	store *postgres.Store
 	pool  *pgxpool.Pool
@@ -41,27 +40,24 @@ func run(b *testing.B, n int, step func(ctx context.Context, o ext.Owner, i int6
 	testdb.RunBench(b, n, func(ctx context.Context, i int64) error { return step(ctx, owner(byte(i%200)), i) })
 }
 
-// key returns one of a few keys for each install, so that most writes are updates.
+// key returns few keys per install, so that most writes are updates.
 func key(i int64) ext.Key { return ext.Key(fmt.Sprint(i / 200 % 20)) }
 
-// value has 500 bytes.
 var value = canonjson.Value(`{"text":"` + strings.Repeat("x", 489) + `"}`)
 
-// callApply calls the function that a put calls, with arguments that cost the
-// driver the least.
+// callApply calls a put's function with arguments that cost the driver the least.
 const callApply = `SELECT ext_apply_v1($1::uuid, $2::uuid, '{0}', '{settings}', ARRAY[$3::text], '{NULL}', '{NULL}', '{NULL}',
 	ARRAY[$4::text], '{"{}"}', '{NULL}', '{f}', '{0}', '"token"', '"t"',
 	$5::timestamptz, 268435456, 32, 5120, NULL::text, NULL::bytea, NULL::timestamptz, NULL::text[])`
 
-// upsert is a write without lock, precondition, counters, feed and audit.
+// upsert writes without lock, precondition, counters, feed and audit.
 const upsert = `INSERT INTO ext_storage_records AS r (tenant_id, extension_install_id, namespace, key, value, created_at, updated_at,
 		value_bytes, metadata_bytes, change_seq)
 	VALUES ($1::uuid, $2::uuid, 'bare', $3::text, $4::text::jsonb, $5::timestamptz, $5::timestamptz, 500, 2, 1)
 	ON CONFLICT (tenant_id, extension_install_id, namespace, key) DO UPDATE
 	SET revision = r.revision + 1, value = EXCLUDED.value, updated_at = EXCLUDED.updated_at`
 
-// BenchmarkPut compares the store with a plain call of the function and with a
-// plain upsert.
+// BenchmarkPut compares the store with a plain function call and a plain upsert.
 func BenchmarkPut(b *testing.B) {
 	for _, c := range []struct {
 		conns   int
@@ -92,7 +88,6 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
-// filled writes the keys of a namespace.
 func filled(b *testing.B, s *postgres.Store, o ext.Owner, ns ext.Namespace, keys int) {
 	b.Helper()
 	for at := 0; at < keys; at += ext.MaxItems {
@@ -108,8 +103,7 @@ func filled(b *testing.B, s *postgres.Store, o ext.Owner, ns ext.Namespace, keys
 
 func keyOf(i int) ext.Key { return ext.Key(fmt.Sprintf("key-%05d", i)) }
 
-// BenchmarkKeys shows that the cost of an operation does not depend on the number
-// of keys in the namespace.
+// BenchmarkKeys shows that an operation's cost does not depend on the number of keys in the namespace.
 func BenchmarkKeys(b *testing.B) {
 	be := newBench(b, 1, false)
 	o := owner(1)
@@ -150,8 +144,7 @@ func BenchmarkKeys(b *testing.B) {
 	}
 }
 
-// BenchmarkLargeBatch measures the memory that a write of large values takes in
-// addition to them. httpapi charges requests for it.
+// BenchmarkLargeBatch measures a write's memory in addition to its values, which httpapi charges to requests.
 func BenchmarkLargeBatch(b *testing.B) {
 	be := newBench(b, 1, false)
 	w := ext.Write{Now: start, Quota: ext.DefaultQuota()}
@@ -165,8 +158,7 @@ func BenchmarkLargeBatch(b *testing.B) {
 	})
 }
 
-// BenchmarkRead compares Get and a page of a list with a plain loop of the driver
-// that reads the same columns.
+// BenchmarkRead compares Get and a listed page with a plain loop that reads the same columns.
 func BenchmarkRead(b *testing.B) {
 	const (
 		keys = 1000
@@ -210,7 +202,6 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// drain scans every row into variables.
 func drain(rows pgx.Rows, keyed bool) error {
 	var (
 		key                         string

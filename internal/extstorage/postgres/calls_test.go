@@ -8,7 +8,6 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestNamedCalls checks the names of all arguments of the functions.
 func TestNamedCalls(t *testing.T) {
 	t.Parallel()
 	opened.WantNamedCalls(t, opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, Migrations),

@@ -19,8 +19,7 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestDistribution checks that on Citus a tenant's rows are on one node, and that a
-// request needs one task on that node.
+// TestDistribution checks that a tenant's rows are on one Citus node, and that a request is a single task there.
 func TestDistribution(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
@@ -44,7 +43,7 @@ func TestDistribution(t *testing.T) {
 		t.Errorf("invalid indexes: %v", broken)
 	}
 
-	// Every node runs these.
+	// Every node runs these statements.
 	s, o := New(db, Options{}), ext.Owner{Tenant: filledTenant, Install: filledInstall}
 	w := ext.Write{Now: filledAt, Quota: ext.DefaultQuota(), Ops: []ext.Op{
 		{Namespace: "a", Key: "k", Value: "1", Metadata: canonjson.EmptyObject},
@@ -63,8 +62,7 @@ func TestDistribution(t *testing.T) {
 	}
 }
 
-// TestSpansOnCitus checks that a page of all installs is one task per shard, and
-// that the result is in order although no shard has all installs.
+// TestSpansOnCitus checks that a page of all installs is one task per shard, and in order.
 func TestSpansOnCitus(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.CitusDatabase(t)}, Migrations)
@@ -106,8 +104,7 @@ func TestSpansOnCitus(t *testing.T) {
 	}
 }
 
-// TestOneMessage checks that on Citus a write is one message to the tenant's node,
-// which sends none to others, and that nothing is committed in two phases.
+// TestOneMessage checks that a write on Citus is a single message to the tenant's node, without two-phase commit.
 func TestOneMessage(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
@@ -149,7 +146,7 @@ func TestOneMessage(t *testing.T) {
 		t.Errorf("two writes: the messages are\n%s\nand the node ran\n%s", strings.Join(log.Sent, "\n"), strings.Join(log.Ran, "\n"))
 	}
 
-	// For comparison: in a transaction block the write is not delegated as a call.
+	// For comparison: Citus does not delegate the write in a transaction block.
 	log.Reset()
 	tx, err := log.Begin(t.Context())
 	if err != nil {
@@ -166,8 +163,7 @@ func TestOneMessage(t *testing.T) {
 	}
 }
 
-// TestRebalance drains a worker and fills it again as the guide says. No
-// acknowledged write may be lost.
+// TestRebalance drains a worker and fills it again as the guide says, and checks that no acknowledged write is lost.
 func TestRebalance(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
@@ -200,7 +196,7 @@ func TestRebalance(t *testing.T) {
 	}
 }
 
-// TestHungWorker: installs of other workers do not notice a worker that hangs.
+// TestHungWorker checks that a hanging worker does not affect installs on other workers.
 func TestHungWorker(t *testing.T) {
 	t.Parallel()
 	var keys []string
@@ -221,8 +217,8 @@ func TestHungWorker(t *testing.T) {
 	})
 }
 
-// TestRelayOnHungWorker: the audit relay shares the limits for a worker with requests, so a worker that
-// hangs does not take all connections by it.
+// TestRelayOnHungWorker checks that the audit relay leaves connections for requests while a worker hangs, because both
+// share the worker's limits.
 func TestRelayOnHungWorker(t *testing.T) {
 	t.Parallel()
 	var keys []string

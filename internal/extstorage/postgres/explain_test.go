@@ -16,9 +16,8 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// fill creates tenants with two installs each, which have namespaces, records half
-// of which have a time to live, schemas, changes and answers, and many empty
-// installs.
+// fill creates tenants with two installs each, with namespaces, records (every second with a TTL), schemas, changes
+// and stored responses, and many empty installs.
 const fill = `
 	CREATE TEMP TABLE install AS
 		SELECT ('a0000000-0000-4000-8000-' || lpad(t::text, 12, '0'))::uuid AS tenant, ('b0000000-0000-4000-8000-' || lpad(i::text, 12, '0'))::uuid AS install
@@ -43,16 +42,14 @@ const fill = `
 		SELECT tenant_id, extension_install_id, 'default', '2023-01-01', '2023-01-01' FROM ext_storage_usage;
 	DROP TABLE install`
 
-// filled is one of the installs of fill, and filledAt a time at which half of the
-// records with a time to live have expired.
+// An install from fill, and a time at which half of the records with a TTL have expired.
 const (
 	filledTenant  = "a0000000-0000-4000-8000-000000000050"
 	filledInstall = "b0000000-0000-4000-8000-000000000002"
-	filledAt      = ext.Moment(1_704_067_200_000 + 50*3_600_000) // 2024-01-01 and 50 hours
+	filledAt      = ext.Moment(1_704_067_200_000 + 50*3_600_000) // 2024-01-01 plus 50 hours
 )
 
-// step is a statement that a request or the sweep waits for, with the indexes that
-// its plan must use.
+// step is a statement on the critical path of requests or the sweep, with the indexes that its plan must use.
 type step struct {
 	name    string
 	st      pgdb.Statement
@@ -60,7 +57,6 @@ type step struct {
 	indexes []string
 }
 
-// argumentsOf returns the arguments of a write.
 func argumentsOf(w ext.Write) []any {
 	return sqlApply.Args(applying{ext.Owner{Tenant: filledTenant, Install: filledInstall}, w})
 }
@@ -129,7 +125,7 @@ func hot() []step {
 	}
 }
 
-// due returns the statements that find the rows of a sweep, on Citus on all nodes.
+// due returns the statements that find rows to sweep, on Citus on all nodes.
 func due() []step {
 	args := []any{now(filledAt), 100}
 	return []step{
@@ -140,8 +136,7 @@ func due() []step {
 	}
 }
 
-// TestPlans checks that the hot statements use their indexes, both in the custom
-// plans of the first calls and in the generic plans of later ones.
+// TestPlans checks that hot statements use their indexes, in custom and generic plans.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -155,8 +150,7 @@ func TestPlans(t *testing.T) {
 	t.Run("totals", func(t *testing.T) { plansOfTotals(t, url, e) })
 }
 
-// plansOfPages checks that a page is read in the order of the index, and not beyond
-// its limit.
+// plansOfPages checks that a page is read in index order and not beyond its limit.
 func plansOfPages(t *testing.T, e *testdb.Explained) {
 	for _, h := range hot() {
 		if h.st.Name != sqlList.Name && h.st.Name != sqlExport.Name {
@@ -172,8 +166,7 @@ func plansOfPages(t *testing.T, e *testdb.Explained) {
 	}
 }
 
-// plansOfTotals checks that expired records are counted with their index, and not
-// beyond the limit of the count.
+// plansOfTotals checks that counting expired records uses their index and stops at the limit.
 func plansOfTotals(t *testing.T, url string, e *testdb.Explained) {
 	db := opened.Postgres(t, pgdb.Options{URL: url}, nil)
 	at := filledAt + 60*24*3_600_000
@@ -191,9 +184,8 @@ func plansOfTotals(t *testing.T, url string, e *testdb.Explained) {
 	}
 }
 
-// TestPlansOfSpans checks that a page of all installs is read along the indexes
-// from its beginning, without sorting, and that installs without counters are
-// searched only between its bounds.
+// TestPlansOfSpans checks that a page of all installs is read along the indexes without sorting, and that uncounted
+// installs are searched only within its bounds.
 func TestPlansOfSpans(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -249,8 +241,7 @@ func TestPlansOfSpans(t *testing.T) {
 	}
 }
 
-// TestWritesCountNothing: a write reads only its own rows, however many the install
-// has.
+// TestWritesCountNothing checks that a write reads only its own rows, however many rows the install has.
 func TestWritesCountNothing(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -293,8 +284,7 @@ func TestWritesCountNothing(t *testing.T) {
 	}
 }
 
-// TestPlansWithoutStatistics uses a new database. A record must be found by its
-// whole key, and a page by its bounds.
+// TestPlansWithoutStatistics checks that a new database finds a record by its whole key, and a page by its bounds.
 func TestPlansWithoutStatistics(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -325,7 +315,6 @@ func TestPlansWithoutStatistics(t *testing.T) {
 	}
 }
 
-// TestOutboxTable checks that the migration has the table of the relay.
 func TestOutboxTable(t *testing.T) {
 	t.Parallel()
 	tables, index, _ := strings.Cut(auditTable().DDL(), "\n-- Keeps")

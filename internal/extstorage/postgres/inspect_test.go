@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// wantInspection checks the problems and returns the inspection.
 func wantInspection(t *testing.T, db *pgdb.DB, problems ...string) Inspection {
 	t.Helper()
 	in, err := Inspect(t.Context(), db)
@@ -27,8 +26,7 @@ func wantInspection(t *testing.T, db *pgdb.DB, problems ...string) Inspection {
 	return in
 }
 
-// TestInspect: invalid indexes are reported. The index on metadata is created, and
-// created again if it is invalid.
+// TestInspect checks that an invalid metadata index is reported and created again.
 func TestInspect(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -59,8 +57,8 @@ func TestInspect(t *testing.T) {
 	wantInspection(t, db)
 }
 
-// TestInspectCitus: the index on metadata is created in the shards, and an index that is
-// invalid in some of them is reported.
+// TestInspectCitus checks that the metadata index is created in the shards, and that an index invalid in some shards
+// is reported.
 func TestInspectCitus(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)

@@ -18,11 +18,9 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// These tests hold two writers at an install's lock and release them together. A
-// write that decides on data read before the lock was acquired would let both
-// succeed.
+// These tests hold two writers at an install's lock and release them together. If a write decided on data read before
+// the lock, both would succeed.
 
-// lockTest is a database with a store and its locks.
 type lockTest struct {
 	*testdb.Locks
 	store *postgres.Store
@@ -33,10 +31,9 @@ func newLockTest(t *testing.T) *lockTest {
 	t.Helper()
 	url := testdb.PostgresDatabase(t)
 	store := open(t, pgdb.Options{URL: url, MaxConns: 4})
-	return &lockTest{Locks: testdb.NewLocks(t, url), store: store, url: url} // the locks are released first
+	return &lockTest{Locks: testdb.NewLocks(t, url), store: store, url: url} // the cleanup releases the locks first
 }
 
-// install is the install of both writers.
 var install = owner(1)
 
 var holdInstall = `SELECT 1 FROM ext_storage_usage WHERE ` + ofInstall + ` FOR UPDATE`
@@ -51,15 +48,13 @@ func write(ops ...ext.Op) ext.Write {
 	return ext.Write{Ops: ops, Now: start, Quota: ext.DefaultQuota()}
 }
 
-// apply returns the error of Apply.
 func apply(t testing.TB, s *postgres.Store, w ext.Write) error {
 	t.Helper()
 	_, err := s.Apply(t.Context(), install, w)
 	return err
 }
 
-// TestTwoWaiters runs each writing operation twice at once where only one may
-// succeed.
+// TestTwoWaiters runs pairs of concurrent writes in which only one may succeed.
 func TestTwoWaiters(t *testing.T) {
 	t.Parallel()
 	guarded := func(op ext.Op, g ext.Precondition) ext.Write {
@@ -74,7 +69,7 @@ func TestTwoWaiters(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		w    func(i int) ext.Write
-		code errcode.Code // of the one that fails
+		code errcode.Code // error of the failing write
 	}{
 		{"create", func(int) ext.Write {
 			return guarded(putOf("new"), ext.Precondition{Revision: ext.Some[ext.Revision](0)})
@@ -128,7 +123,6 @@ func TestTwoWaiters(t *testing.T) {
 	}
 }
 
-// TestTwoAtOnce: two concurrent operations both succeed, one after the other.
 func TestTwoAtOnce(t *testing.T) {
 	t.Parallel()
 	a := newLockTest(t)
@@ -159,7 +153,7 @@ func TestTwoAtOnce(t *testing.T) {
 	if err != nil || len(all) != 2 || (all[0].Status == ext.Active) == (all[1].Status == ext.Active) {
 		t.Errorf("the schemas are %+v, %v", all, err)
 	}
-	// A put that waits while a schema is activated was not validated by it.
+	// The put waited during the activation, so the schema did not validate it.
 	a.Exec(t, `UPDATE ext_storage_schemas SET status = 'deprecated' WHERE `+ofInstall)
 	answers = a.Race(t, holdInstall, `UPDATE ext_storage_schemas SET status = 'active' WHERE schema_version = 1 AND `+ofInstall+`; COMMIT`,
 		func(int) error { return apply(t, a.store, write(putOf("new"))) })
@@ -168,8 +162,8 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 }
 
-// TestFirstWriters: the first writers of an install, whose lock row does not exist
-// yet, are serialized too, even if the one that creates the row rolls back.
+// TestFirstWriters checks that first writers are serialized without a lock row, even if the writer that inserts the
+// row rolls back.
 func TestFirstWriters(t *testing.T) {
 	t.Parallel()
 	create := putOf("new")
@@ -186,8 +180,7 @@ func TestFirstWriters(t *testing.T) {
 	}
 }
 
-// TestWaiterIsEnded: a writer whose connection the server terminates leaves
-// nothing, and the store keeps working.
+// TestWaiterIsEnded checks that a writer whose connection the server terminates leaves nothing behind.
 func TestWaiterIsEnded(t *testing.T) {
 	t.Parallel()
 	a := newLockTest(t)
@@ -212,8 +205,7 @@ func TestWaiterIsEnded(t *testing.T) {
 	}
 }
 
-// TestOthersDoNotWait: while one install's lock is held, other installs can write,
-// including those of the same tenant, and all can read.
+// TestOthersDoNotWait checks that a held lock blocks neither other installs, even of the same tenant, nor reads.
 func TestOthersDoNotWait(t *testing.T) {
 	t.Parallel()
 	a := newLockTest(t)
@@ -226,7 +218,7 @@ func TestOthersDoNotWait(t *testing.T) {
 	defer cancel()
 	sibling := ext.Owner{Tenant: install.Tenant, Install: owner(2).Install}
 	for _, o := range []ext.Owner{owner(2), sibling} {
-		for range 2 { // a new install, and an existing one
+		for range 2 { // a new install, then an existing install
 			if _, err := a.store.Apply(ctx, o, write(putOf("a"), putOf("b"))); err != nil {
 				t.Errorf("%v: %v", o, err)
 			}
@@ -244,10 +236,8 @@ func TestOthersDoNotWait(t *testing.T) {
 	a.Exec(t, `COMMIT`)
 }
 
-// TestNoDeadlock runs 16 writers of mixed batches on two installs, with the same
-// few keys in any order, records that expire, quotas that are too small, and
-// concurrent sweeps. A deadlock would show as errcode.Unavailable or in the server's
-// count.
+// TestNoDeadlock runs 16 writers of random batches on two installs, with few keys, expiring records, small quotas, and
+// concurrent sweeps. A deadlock would show as errcode.Unavailable or in the server's count.
 func TestNoDeadlock(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -275,7 +265,6 @@ func TestNoDeadlock(t *testing.T) {
 	}
 }
 
-// mixed runs random batches and a few sweeps.
 func mixed(t *testing.T, s *postgres.Store, random *rand.Rand) {
 	for i := range 40 {
 		w := ext.Write{Now: start + ext.Moment(i), Quota: ext.Quota{Bytes: 150, Namespaces: 2, Keys: 5}}

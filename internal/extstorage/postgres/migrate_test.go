@@ -10,8 +10,6 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestMigrationsKeepData migrates databases that were filled under each older
-// schema to the newest.
 func TestMigrationsKeepData(t *testing.T) {
 	t.Parallel()
 	opened.PostgresFromEachSchema(t, testdb.PostgresDatabase, postgres.Migrations, func(t *testing.T, db *pgdb.DB) {

@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// addTo returns an increment of a number that is the whole value.
+// addTo increments a number that is the whole value.
 func addTo(key ext.Key) ext.Op {
 	op := putOf(key)
 	op.Keep = true
@@ -25,8 +25,8 @@ func addTo(key ext.Key) ext.Op {
 	return op
 }
 
-// TestTwoProcesses runs increments and puts of two processes on one database. No
-// sum may be lost or returned twice, and no write may fail because of another.
+// TestTwoProcesses runs increments and puts of two processes on one database. No sum may be lost or returned twice,
+// and no write may fail because of another.
 func TestTwoProcesses(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -72,8 +72,7 @@ func TestTwoProcesses(t *testing.T) {
 	}
 }
 
-// TestTogether: writes that wait for the same install run in one call, each with
-// its own result, stored answer and error.
+// TestTogether checks that writes waiting for the same install run in one call, each with its own result.
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	var (
@@ -117,7 +116,7 @@ func TestTogether(t *testing.T) {
 			locks.Waiting(t, 1)
 		}
 	}
-	// Reads do not wait, and a put waits for all of them.
+	// Reads do not wait, and the put waits for all increments.
 	if _, err := s.Get(t.Context(), install, "toys", "there", start); err != nil {
 		t.Error(err)
 	}
@@ -154,11 +153,10 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestWaitersLeaveConnections: writes that wait for one install leave connections
-// for others.
+// TestWaitersLeaveConnections checks that writes waiting for one install leave connections for others.
 func TestWaitersLeaveConnections(t *testing.T) {
 	t.Parallel()
-	a := newLockTest(t) // with four connections
+	a := newLockTest(t)
 	if err := apply(t, a.store, write(putOf("there"))); err != nil {
 		t.Fatal(err)
 	}
@@ -190,8 +188,7 @@ func TestWaitersLeaveConnections(t *testing.T) {
 	wg.Wait()
 }
 
-// TestStoppedProcess: a process that stops in the middle of a transaction loses the
-// install's lock, and others can write.
+// TestStoppedProcess checks that a process that stops within a transaction loses the install's lock.
 func TestStoppedProcess(t *testing.T) {
 	t.Parallel()
 	a := newLockTest(t)
@@ -204,7 +201,7 @@ func TestStoppedProcess(t *testing.T) {
 	release := make(chan struct{})
 	op.Revise = func(before canonjson.Value) (canonjson.Value, canonjson.Number, error) {
 		switch calls++; calls {
-		case 1: // another process is faster
+		case 1: // another process wins
 			if err := apply(t, other, write(putOf("there"))); err != nil {
 				t.Error(err)
 			}

@@ -21,14 +21,12 @@ import (
 
 func TestMain(m *testing.M) { suite.Main(m, "25") }
 
-// open returns a store on a migrated database.
 func open(t testing.TB, opts pgdb.Options) *postgres.Store {
 	t.Helper()
 	return postgres.New(opened.Postgres(t, opts, postgres.Migrations), postgres.Options{})
 }
 
-// TestStore runs the suite on its own database, because a sweep affects all
-// installs.
+// TestStore uses its own database, because a sweep affects all installs.
 func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Harness { return harness(t, testdb.PostgresDatabase(t), nil) })
@@ -39,9 +37,8 @@ func TestStoreOnCitus(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) storetest.Harness { return harness(t, testdb.CitusDatabase(t), nil) })
 }
 
-// TestStoreBehindPgBouncer runs the suite in transaction pooling mode, with more
-// callers than connections. The suite's callers cancel before they begin, never
-// during a statement, which crashes PgBouncer 1.18.
+// TestStoreBehindPgBouncer uses transaction pooling with more callers than connections. The suite never cancels during
+// a statement, which crashes PgBouncer 1.18.
 func TestStoreBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
@@ -54,7 +51,7 @@ func TestStoreBehindPgBouncer(t *testing.T) {
 
 func harness(t testing.TB, url string, fault func(point string) error) storetest.Harness {
 	t.Helper()
-	opened.Postgres(t, pgdb.Options{URL: url}, postgres.Migrations) // before the faults
+	opened.Postgres(t, pgdb.Options{URL: url}, postgres.Migrations) // without faults
 	h := harnessOn(opened.Postgres(t, pgdb.Options{URL: url, MaxConns: 20, Fault: fault}, nil))
 	h.Faulty = func(t testing.TB, fault func(point string) error) storetest.Harness {
 		return harness(t, testdb.PostgresDatabase(t), fault)
@@ -75,7 +72,6 @@ func harnessOn(db *pgdb.DB) storetest.Harness {
 	}
 }
 
-// events reads the outbox of an install.
 func events(t testing.TB, db *pgdb.DB, o ext.Owner) (all []storetest.Event) {
 	t.Helper()
 	var (
@@ -96,7 +92,7 @@ func events(t testing.TB, db *pgdb.DB, o ext.Owner) (all []storetest.Event) {
 	return all
 }
 
-// owner returns an install with a number in its ID, each of a different tenant.
+// owner returns the nth install, each in its own tenant.
 func owner(n byte) ext.Owner {
 	const digits = "0123456789abcdef"
 	tail := "00000000-0000-4000-8000-0000000000" + string([]byte{digits[n>>4], digits[n&15]})
@@ -105,8 +101,6 @@ func owner(n byte) ext.Owner {
 
 const start ext.Moment = 1_700_000_000_123
 
-// TestPing checks that Ping reports missing migrations, and nothing on a migrated
-// database.
 func TestPing(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, nil)
@@ -117,8 +111,8 @@ func TestPing(t *testing.T) {
 	opened.WantPing(t, db, postgres.Migrations, s.Ping)
 }
 
-// TestWithoutPreparedStatements runs each operation in the modes that a pooler may
-// require: the driver then sends the types of arguments itself, or sends text.
+// TestWithoutPreparedStatements runs each operation in the modes that a pooler may require: the driver sends argument
+// types itself, or sends text.
 func TestWithoutPreparedStatements(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -181,7 +175,7 @@ func everyStep(t *testing.T, s *postgres.Store, o ext.Owner) {
 	reads(t, s, o, put.Key, canonical)
 	apply(ext.Op{Kind: ext.Delete, Namespace: "toys", Key: "b"})
 	later := start + ext.Moment(ext.ChangesKept.Milliseconds())
-	// The answer and four changes: that of the expired record is a minute younger.
+	// The fifth change, from the expired record, is a minute younger.
 	for kind, want := range map[ext.Swept]int{ext.SweptRecords: 0, ext.SweptChanges: 4, ext.SweptAnswers: 1, ext.SweptTokens: 0} {
 		if n, err := s.Sweep(ctx, kind, later, later, 100); err != nil || n != want {
 			t.Errorf("Sweep of kind %d: %d, %v, want %d", kind, n, err, want)
@@ -190,7 +184,7 @@ func everyStep(t *testing.T, s *postgres.Store, o ext.Owner) {
 	schemasAndInstalls(t, s, o)
 }
 
-// reads checks what everyStep has written, and sweeps the expired record.
+// reads checks the results of everyStep, and sweeps the expired record.
 func reads(t *testing.T, s *postgres.Store, o ext.Owner, key ext.Key, value canonjson.Value) {
 	t.Helper()
 	ctx := t.Context()

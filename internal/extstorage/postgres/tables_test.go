@@ -16,7 +16,7 @@ const (
 	times = "created_at timestamp with time zone not null default now()\nupdated_at timestamp with time zone not null default now()\n"
 )
 
-// documented are the tables as documented for operators, and the additions.
+// documented contains the tables as documented for operators, and additions.
 var documented = map[string]opened.Table{
 	"ext_storage_records": {
 		Columns: both + `namespace text not null by C
@@ -28,14 +28,13 @@ ttl_expires_at timestamp with time zone
 ` + times + `value_bytes integer not null
 metadata_bytes integer not null
 change_seq bigint not null`,
-		// The check on keys is stricter than documented: keys must not be empty.
+		// Stricter than documented: keys must not be empty.
 		Constraints: `PRIMARY KEY (` + owner + `, namespace, key)
 CHECK ((((length(key) >= 1) AND (length(key) <= 128)) AND (key !~ '/'::text)))
 CHECK (((length(namespace) <= 64) AND (namespace ~ '^[a-z0-9][a-z0-9-]*$'::text)))
 CHECK (((metadata IS NULL) OR (jsonb_typeof(metadata) = 'object'::text)))
 CHECK ((revision > 0))`,
-		// The primary key has the columns of the documented
-		// ext_storage_namespace_idx and replaces it.
+		// The primary key replaces the documented ext_storage_namespace_idx, which has the same columns.
 		Indexes: `CREATE INDEX ext_storage_expired_idx ON ext_storage_records USING btree (` + owner + `, namespace, key) WHERE (ttl_expires_at IS NOT NULL)
 CREATE INDEX ext_storage_reclaim_idx ON ext_storage_records USING btree (` + owner + `, ttl_expires_at, namespace, key) WHERE (ttl_expires_at IS NOT NULL)
 CREATE INDEX ext_storage_sweep_idx ON ext_storage_records USING btree (ttl_expires_at, ` + owner + `) WHERE (ttl_expires_at IS NOT NULL)`,
@@ -70,15 +69,14 @@ CHECK ((namespaces_count >= 0))`,
 	},
 }
 
-// TestTables checks in the catalog what operators and their tools depend on: the
-// documented columns, keys, checks and indexes of the three tables. Undocumented
-// columns come after those.
+// TestTables checks the documented columns, keys, checks and indexes that operators' tools rely on. Undocumented
+// columns come last.
 func TestTables(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
 	db := opened.Postgres(t, pgdb.Options{URL: url}, Migrations)
 	opened.CheckTables(t, db, documented)
-	// Every write updates the install's lock row: in place, within the same page.
+	// Every write updates the install's lock row in place, within the same page.
 	options := opened.Lines(t, db, `SELECT concat_ws(' ', relname, reloptions::text) FROM pg_class WHERE relname LIKE 'ext\_%' AND reloptions IS NOT NULL ORDER BY 1`)
 	if want := []string{
 		"ext_storage_namespaces {fillfactor=50}",
@@ -90,8 +88,7 @@ func TestTables(t *testing.T) {
 	if triggers := opened.Lines(t, db, `SELECT tgname::text FROM pg_trigger WHERE NOT tgisinternal`); len(triggers) > 0 {
 		t.Errorf("Citus supports no triggers; found %v", triggers)
 	}
-	// Citus moves tables online with their primary key, which must contain the
-	// distribution column.
+	// Citus moves tables online by their primary key, which must contain the distribution column.
 	owned := opened.Lines(t, db, `SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = 1 AND a.attname = 'tenant_id'
 		JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary AND 1 = ANY (i.indkey) WHERE c.relkind = 'r' ORDER BY 1`)
 	if want := slices.Sorted(slices.Values(tables)); !slices.Equal(owned, want) {

@@ -41,7 +41,6 @@ func wake(t *testing.T, url string) {
 	storetest.Woken(t, s, events)
 }
 
-// published is a sink.
 type published chan [2]string
 
 func (p published) Publish(ctx context.Context, events []outbox.Event) error {

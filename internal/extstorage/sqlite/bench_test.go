@@ -43,10 +43,8 @@ func fill(b *testing.B, s *store.Store, keys int) {
 	}
 }
 
-// BenchmarkPut overwrites a record with 500 bytes, in a namespace of 100 and of
-// 5,000 keys: one writer, which waits for the disk with each put, and 64 writers,
-// which share commits. For comparison it updates the same value in a transaction of
-// the writer, without lock, precondition, counters, change and event.
+// BenchmarkPut overwrites a 500-byte record in namespaces of 100 and 5,000 keys, with one writer that waits for the
+// disk, and with 64 writers that share commits. For comparison it runs a plain update.
 func BenchmarkPut(b *testing.B) {
 	for _, keys := range []int{100, 5000} {
 		db := open(b, nil)
@@ -89,8 +87,7 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
-// BenchmarkRead reads one record, and a page of 25 with values, in namespaces of
-// 100 and of 5,000 keys.
+// BenchmarkRead reads a record, and a page of 25 with values, in namespaces of 100 and 5,000 keys.
 func BenchmarkRead(b *testing.B) {
 	for _, keys := range []int{100, 5000} {
 		s := store.New(open(b, nil), store.Options{})

@@ -13,8 +13,6 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestMigrationsKeepData migrates databases that were filled under each older
-// schema to the newest.
 func TestMigrationsKeepData(t *testing.T) {
 	t.Parallel()
 	opened.SQLiteFromEachSchema(t, sqlite.Migrations, func(t *testing.T, db *sqlitedb.DB) {
@@ -22,7 +20,6 @@ func TestMigrationsKeepData(t *testing.T) {
 	})
 }
 
-// TestOutboxTable checks that the migration has the tables of package outbox.
 func TestOutboxTable(t *testing.T) {
 	t.Parallel()
 	set, err := sqlite.Migrations()

@@ -39,7 +39,6 @@ func harnessOn(db *sqlitedb.DB) storetest.Harness {
 	}
 }
 
-// events reads the outbox of an install.
 func events(t testing.TB, db *sqlitedb.DB, o ext.Owner) (all []storetest.Event) {
 	t.Helper()
 	err := db.Read(t.Context(), "events", func(c *zombiezen.Conn) error {
@@ -61,8 +60,6 @@ func events(t testing.TB, db *sqlitedb.DB, o ext.Owner) (all []storetest.Event) 
 	return all
 }
 
-// TestPing checks that Ping reports missing migrations, and nothing on a migrated
-// database.
 func TestPing(t *testing.T) {
 	t.Parallel()
 	db := opened.SQLite(t, sqlitedb.Options{}, nil)

@@ -27,7 +27,6 @@ func TestWake(t *testing.T) {
 	storetest.Woken(t, s, events)
 }
 
-// published is a sink.
 type published chan [2]string
 
 func (p published) Publish(ctx context.Context, events []outbox.Event) error {

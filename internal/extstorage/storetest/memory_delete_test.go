@@ -9,19 +9,18 @@ import (
 	"holdfast/internal/extstorage/inspection"
 )
 
-// deletion is a deletion in memory, with the time at which its tombstone is swept.
 type deletion struct {
 	ext.Deletion
 
 	kept ext.Moment
 }
 
-// closed reports whether an owner, or its tenant, is being deleted or was.
+// closed reports whether an owner or its tenant is or was being deleted.
 func (s *memory) closed(o ext.Owner) bool {
 	return s.deletions[o] != nil || s.deletions[ext.Services(o.Tenant)] != nil
 }
 
-// always is write for an owner that may be closed.
+// always is like write, but allows a closed owner.
 func (s *memory) always(o ext.Owner, fn func(m *model) error) error {
 	return s.read(o, func(m *model) error {
 		if err := s.fault("begin"); err != nil {
@@ -43,7 +42,6 @@ func (s *memory) Close(_ context.Context, o ext.Owner, now ext.Moment) (d ext.De
 	return d, err
 }
 
-// show copies the deletion to the entry of an install.
 func (s *memory) show(o ext.Owner, now ext.Moment) {
 	in, known := s.installs[o]
 	if !known {
@@ -179,7 +177,6 @@ func (s *memory) Reopen(_ context.Context, o ext.Owner, now ext.Moment) (reopene
 	return reopened, err
 }
 
-// count copies the schemas to the model.
 func (s *memory) count(m *model, o ext.Owner) {
 	clear(m.schemas)
 	for ns, all := range s.schemas[o] {

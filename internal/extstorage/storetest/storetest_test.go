@@ -17,8 +17,7 @@ import (
 	"holdfast/internal/extstorage/inspection"
 )
 
-// TestMemory runs the suite on the model with a lock: the suite must accept the
-// simplest correct store.
+// TestMemory runs the suite on the model with a lock, because the suite must accept the simplest correct store.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	Run(t, func(testing.TB) Harness { return memoryHarness(func(string) error { return nil }) })
@@ -42,7 +41,7 @@ func memoryHarness(fault func(string) error) Harness {
 	}
 }
 
-// memory is a Store of models. It stores only what the suite needs.
+// memory is a Store of models.
 type memory struct {
 	mu       sync.Mutex
 	fault    func(point string) error
@@ -52,7 +51,7 @@ type memory struct {
 	tokens   map[ext.Owner][]ext.RevokedToken
 
 	deletions map[ext.Owner]*deletion
-	floors    map[ext.Owner]ext.SchemaVersion // greatest version number of deleted schemas
+	floors    map[ext.Owner]ext.SchemaVersion // greatest deleted version
 }
 
 func (s *memory) SkipChanges(_ context.Context, n int64) error {
@@ -64,7 +63,6 @@ func (s *memory) SkipChanges(_ context.Context, n int64) error {
 	return nil
 }
 
-// read runs fn on the owner's model under the lock.
 func (s *memory) read(o ext.Owner, fn func(m *model) error) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -97,7 +95,7 @@ func (s *memory) Apply(ctx context.Context, o ext.Owner, w ext.Write) (a ext.App
 	return a, err
 }
 
-// Sweep removes the rows of all installs that expired first, one at a time.
+// Sweep removes the earliest expired rows, one at a time.
 func (s *memory) Sweep(_ context.Context, kind ext.Swept, now, due ext.Moment, limit int) (n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
