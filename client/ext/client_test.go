@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
 
 const tenant = "11111111-2222-4333-8444-555555555555"
 
-// site is a running server with the API description that validates its responses.
+// site is a server whose responses are validated against the API description.
 type site struct {
 	*binary.Server
 	description *openapitest.Document
@@ -52,7 +52,7 @@ func start(t *testing.T, vars ...string) *site {
 type wire struct {
 	next  http.RoundTripper
 	sent  atomic.Int64
-	spoil func(*http.Request, *http.Response) error // may be nil; an error replaces the response
+	spoil func(*http.Request, *http.Response) error // an error replaces the response; may be nil
 }
 
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -62,14 +62,14 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	if err := w.spoil(r, resp); err != nil {
-		_, _ = io.Copy(io.Discard, resp.Body) // wait until the server has done it
+		_, _ = io.Copy(io.Discard, resp.Body) // wait until the server has processed it
 		_ = resp.Body.Close()
 		return nil, err
 	}
 	return resp, nil
 }
 
-// install returns a new install with two namespaces that its token allows.
+// install returns a new install whose token allows two namespaces.
 func (s *site) install(t *testing.T) (ext.Install, *wire) {
 	t.Helper()
 	id := uuid()
@@ -96,7 +96,6 @@ func uuid() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// must fails the test on an error.
 func must[T any](t *testing.T) func(T, error) T {
 	t.Helper()
 	return func(v T, err error) T {
@@ -108,7 +107,6 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-// refused checks the code of an error.
 func refused(t *testing.T, err error, code ext.ErrorCode) *ext.Error {
 	t.Helper()
 	e, ok := errors.AsType[*ext.Error](err)
@@ -118,7 +116,6 @@ func refused(t *testing.T, err error, code ext.ErrorCode) *ext.Error {
 	return e
 }
 
-// TestClient runs all tests on one server, each with its own install.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	s := start(t, "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false")
@@ -233,7 +230,7 @@ func testKeys(t *testing.T, s *site) {
 	refused(t, err, ext.CodeValidationFailed)
 }
 
-// testMarkup: a value of the maximum size may consist of markup.
+// testMarkup: markup of the maximum size fits, because it is not escaped.
 func testMarkup(t *testing.T, s *site) {
 	in, _ := s.install(t)
 	settings, ctx := in.Records("settings"), t.Context()
@@ -364,8 +361,7 @@ func testBatch(t *testing.T, s *site) {
 
 var errLost = errors.New("the response is lost")
 
-// testLostAnswers: after a lost response, the client retries what is safe to
-// repeat.
+// testLostAnswers: the client repeats safe requests after a lost response.
 func testLostAnswers(t *testing.T, s *site) {
 	in, w := s.install(t)
 	settings, ctx := in.Records("settings"), t.Context()
@@ -458,7 +454,7 @@ func testTokens(t *testing.T, s *site) {
 	}
 }
 
-// TestTrouble: error responses of a proxy, and waits longer than MaxWait.
+// TestTrouble covers error responses from a proxy, and waits longer than MaxWait.
 func TestTrouble(t *testing.T) {
 	t.Parallel()
 	var sent atomic.Int64
@@ -505,7 +501,7 @@ func (b taken) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// TestWatchRests: Watch backs off if the server does not hold its requests.
+// TestWatchRests checks that Watch backs off if the server answers immediately.
 func TestWatchRests(t *testing.T) {
 	t.Parallel()
 	const asks = 4
@@ -532,7 +528,7 @@ func TestWatchRests(t *testing.T) {
 	}
 }
 
-// TestExample runs the example of the documentation.
+// TestExample runs the documented example.
 func TestExample(t *testing.T) {
 	s, id := start(t), uuid()
 	t.Setenv("STORAGE_URL", s.URL)
@@ -555,7 +551,6 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// TestRates: a request that exceeds a rate is retried later.
 func TestRates(t *testing.T) {
 	t.Parallel()
 	s := start(t, "HOLDFAST_EXTSTORAGE__RATES__WRITE_BURST=1", "HOLDFAST_EXTSTORAGE__RATES__WRITES_PER_MINUTE=60")
@@ -563,8 +558,7 @@ func TestRates(t *testing.T) {
 	token := s.Verb("ext", "token", "--tenant", tenant, "--install", id, "--namespace", "settings=rw")
 	in, w := s.client(t, ext.StaticToken(strings.TrimSpace(token)), id)
 	settings := in.Records("settings")
-	// Writes with preconditions, which are retried for no other reason. The second
-	// one, or on a slow machine a later one, is refused.
+	// Only a rate limit makes the client retry these writes. The second or, on a slow machine, a later write exceeds it.
 	done := int64(0)
 	for done == w.sent.Load() && done < 10 {
 		must[ext.RecordMeta](t)(settings.Put(t.Context(), "a", ext.Put{Value: done}, ext.IfRevision(done)))

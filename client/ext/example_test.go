@@ -24,7 +24,7 @@ func Example() { //nolint:testableexamples // TestExample runs it
 	}
 	fmt.Println("revision", meta.Revision)
 
-	// Another client changes the record, so the next Put is refused.
+	// Another client changes the record, so the next Put fails.
 	if _, err := settings.Merge(ctx, "theme", map[string]any{"font": "mono"}); err != nil {
 		log.Fatal(err)
 	}

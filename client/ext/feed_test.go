@@ -34,7 +34,7 @@ func testChanges(t *testing.T, s *site) {
 	refused(t, err, ext.CodeChangesExpired)
 }
 
-// testWatch: Watch yields each change once, in order, even if responses are lost.
+// testWatch: Watch yields each change once, in order, despite lost responses.
 func testWatch(t *testing.T, s *site) {
 	in, w := s.install(t)
 	settings := in.Records("settings")
@@ -126,8 +126,7 @@ func testSchemas(t *testing.T, s *site) {
 	}
 }
 
-// testTransfer: an export continues after a lost connection, and its import writes
-// the same records.
+// testTransfer: an export resumes after a lost connection, and an import writes the same records.
 func testTransfer(t *testing.T, s *site) {
 	from, w := s.install(t)
 	to, _ := s.install(t)

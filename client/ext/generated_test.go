@@ -8,9 +8,7 @@ import (
 	"testing"
 )
 
-// TestGenerated checks that the types were generated from the current API
-// description. Generating them takes a minute, so it compares the stored hash of
-// the description.
+// TestGenerated compares a hash of the API description, because generating the types takes a minute.
 func TestGenerated(t *testing.T) {
 	t.Parallel()
 	description, err := os.ReadFile("../../internal/extstorage/httpapi/openapi.json")

@@ -11,8 +11,7 @@ import (
 	"holdfast/internal/canonjson"
 )
 
-// document returns an object of about a kilobyte, as extensions store them: with
-// nested objects, arrays, numbers, and text that is not only ASCII.
+// document returns a typical object of about a kilobyte, with nested values and non-ASCII text.
 func document(t testing.TB) string {
 	t.Helper()
 	items := make([]any, 6)
@@ -44,7 +43,7 @@ func BenchmarkParse(b *testing.B) {
 		b.Fatal(err)
 	}
 	for _, bm := range []struct{ name, text string }{
-		{"1KB", document(b)}, // members in alphabetical order, as most encoders write them
+		{"1KB", document(b)}, // members in alphabetical order, like most encoders
 		{"1KB/canonical", string(sorted)},
 		{"1KB/indented", indented.String()},
 		{"64KB", "[" + strings.Repeat(document(b)+",", 50) + "1]"},
@@ -66,7 +65,6 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// manyNames returns an object of 5,500 members in random order.
 func manyNames() string {
 	var b strings.Builder
 	for i := range 5500 {

@@ -16,7 +16,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// decode decodes a JSON text to maps, slices, strings and json.Number.
 func decode(t testing.TB, text string) any {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(text))
@@ -28,7 +27,6 @@ func decode(t testing.TB, text string) any {
 	return v
 }
 
-// rat returns the exact value of a number.
 func rat(t testing.TB, n json.Number) *big.Rat {
 	t.Helper()
 	if mantissa, _, _ := strings.Cut(strings.ToLower(string(n)), "e"); strings.Trim(mantissa, "-0.") == "" {
@@ -41,7 +39,6 @@ func rat(t testing.TB, n json.Number) *big.Rat {
 	return r
 }
 
-// equal compares two results of decode, numbers by value.
 func equal(t testing.TB, a, b any) bool {
 	t.Helper()
 	switch a := a.(type) {
@@ -66,9 +63,8 @@ func equal(t testing.TB, a, b any) bool {
 	return a == b
 }
 
-// refusable reports whether a text that encoding/json accepts has one of the
-// documented reasons for an error. It examines the text independently of the
-// parser.
+// refusable reports, independently of the parser, whether a documented reason rejects a text that encoding/json
+// accepts.
 func refusable(t testing.TB, text []byte) bool {
 	t.Helper()
 	if !utf8.Valid(text) || brokenEscapes(text) {
@@ -79,7 +75,6 @@ func refusable(t testing.TB, text []byte) bool {
 	return refusableHere(t, d, 0)
 }
 
-// refusableHere examines the next value.
 func refusableHere(t testing.TB, d *json.Decoder, depth int) bool {
 	t.Helper()
 	next := func() json.Token {
@@ -197,7 +192,6 @@ func ordered(t testing.TB, text string) bool {
 	}
 }
 
-// seeds are valid and invalid JSON texts for fuzzing.
 var seeds = []string{
 	`{"a":1,"b":[true,false,null,"x"],"c":{"d":1.50,"":-0}}`, `[1e308,1E-5,0.1e1,12345678901234567890123]`,
 	`"\u00e9\ud83d\ude00\/\b\f\n\r\t\"\\\u001f"`, `{"b":1,"a":2,"aa":3,"a":4}`, `["\u0000"]`, `["\ud800"]`, "\"\xff\"",
@@ -212,7 +206,7 @@ func FuzzValue(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if len(text) > anySize/1024 {
-			return // then numbers never exceed the limit of zeros
+			return // their limit of zeros is never exceeded
 		}
 		v, err := canonjson.Parse(text, anySize)
 		if err != nil {
@@ -247,7 +241,7 @@ func FuzzValue(f *testing.F) {
 	})
 }
 
-// mergeModel implements RFC 7396, section 2, literally.
+// mergeModel is the pseudocode in RFC 7396, section 2.
 func mergeModel(target, patch any) any {
 	changes, ok := patch.(map[string]any)
 	if !ok {
@@ -292,15 +286,14 @@ func FuzzMerge(f *testing.F) {
 		if again, err := canonjson.Parse([]byte(merged), anySize); err != nil || again != merged {
 			t.Fatalf("%q is not canonical: %q, %v", merged, again, err)
 		}
-		// Applying the patch again changes nothing.
+		// Merging the patch again changes nothing.
 		if twice, err := merged.Merge(patch, anySize); err != nil || twice != merged {
 			t.Fatalf("%q with %q again is %q, %v", merged, patch, twice, err)
 		}
 	})
 }
 
-// incrementModel adds to the number at the end of the path in a result of decode,
-// and reports whether there is one.
+// incrementModel adds to the number at the path, and reports whether a number was there.
 func incrementModel(t testing.TB, v any, names canonjson.Pointer, by canonjson.Number, create bool) (any, bool) {
 	t.Helper()
 	if len(names) == 0 {
@@ -354,8 +347,7 @@ func FuzzIncrement(f *testing.F) {
 		after, sum, err := in.Apply(before, anySize)
 		want, ok := incrementModel(t, decode(t, string(before)), pointer, n, create)
 		if err != nil {
-			// Reasons for an error that the model does not have: depth, U+0000 in a
-			// new name, and digits.
+			// The model ignores these errors: depth, U+0000 in a new name, and digits.
 			other := len(pointer) > canonjson.MaxDepth || depth(before)+len(pointer) > canonjson.MaxDepth || strings.Contains(place, "\x00") ||
 				strings.HasPrefix(err.Error(), "would be a number")
 			if ok && !other || !errcode.Is(err, errcode.Invalid) {
@@ -375,7 +367,7 @@ func FuzzIncrement(f *testing.F) {
 	})
 }
 
-// depth returns an upper bound of a canonical value's nesting depth.
+// depth returns an upper bound for a canonical value's nesting depth.
 func depth(v canonjson.Value) int {
 	return strings.Count(string(v), "{") + strings.Count(string(v), "[")
 }

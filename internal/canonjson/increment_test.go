@@ -12,14 +12,14 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// incrementCase is a row of the table that defines Increment.
+// incrementCase defines Increment.
 type incrementCase struct {
 	name            string
 	value, pointer  string
 	by, least, most canonjson.Number
 	create          bool
 	want            string // resulting value, or
-	refused         string // pointer and reason of the error
+	refused         string // pointer and reason
 }
 
 const (
@@ -31,7 +31,6 @@ const (
 	tooLittle = "/min the sum would be less than min"
 )
 
-// incrementCases returns the table.
 func incrementCases() []incrementCase {
 	nines := strings.Repeat("9", 309)
 	return []incrementCase{
@@ -105,7 +104,6 @@ func incrementCases() []incrementCase {
 	}
 }
 
-// refusal returns the pointer and reason of an error.
 func refusal(err error) string {
 	if bound, ok := errors.AsType[*canonjson.BoundError](err); ok {
 		return bound.Pointer + " " + bound.Reason
@@ -207,8 +205,7 @@ func FuzzAdd(f *testing.F) {
 		want := new(big.Rat).Add(x, y)
 		sum, err := a.Add(b)
 		if err != nil {
-			// It is also refused when written out; 400 digits fit before the point
-			// and 708 after it.
+			// The sum is also rejected in plain digits; 400 digits fit before the point and 708 after it.
 			if _, again := canonjson.ParseNumber([]byte(want.FloatString(800))); !errcode.Is(again, errcode.Invalid) && !errors.Is(again, canonjson.ErrTooLarge) {
 				t.Fatalf("%s + %s is refused: %v", a, b, err)
 			}

@@ -14,11 +14,11 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// jsonb is a value as PostgreSQL stores and returns it.
+// jsonb is a value as PostgreSQL returns it.
 type jsonb struct {
 	text  string
-	bytes int // of the text
-	kept  int // bytes of the column before compression
+	bytes int // text length
+	kept  int // column bytes before compression
 }
 
 func asJSONB(t *testing.T, conn *pgx.Conn, values []string) []jsonb {
@@ -116,7 +116,7 @@ func (c chooser) value(depth int) string {
 	}
 	var members []string
 	for i := range c.IntN(8) {
-		// The index makes the names unique.
+		// The index makes names unique.
 		name := c.str()
 		name = name[:len(name)-1] + c.pick("", "x", "yy") + "#" + strconv.Itoa(i) + `"`
 		members = append(members, space()+name+space()+":"+c.value(depth-1))
@@ -129,8 +129,7 @@ var (
 	spaces    = strings.NewReplacer(": ", ":", ", ", ",")
 )
 
-// TestRoundTripThroughJSONB: a value returned by jsonb has the same canonical form
-// and is not much longer.
+// TestRoundTripThroughJSONB checks that jsonb returns the same canonical value, and not much longer.
 func TestRoundTripThroughJSONB(t *testing.T) {
 	t.Parallel()
 	conn, err := pgx.Connect(t.Context(), testdb.Postgres(t))
@@ -164,8 +163,7 @@ func TestRoundTripThroughJSONB(t *testing.T) {
 		if j.bytes > 3*limit {
 			t.Errorf("%d bytes came back as %d", len(values[i]), j.bytes)
 		}
-		// Without exponents the canonical form is that of jsonb except for spaces,
-		// so its members need no sorting.
+		// Without exponents, jsonb's text is canonical except for spaces, so members need no sorting.
 		if exponents.MatchString(values[i]) {
 			continue
 		}
@@ -179,7 +177,7 @@ func TestRoundTripThroughJSONB(t *testing.T) {
 	}
 }
 
-// TestGrowthInJSONB: no accepted value grows beyond ten times the limit.
+// TestGrowthInJSONB checks that no accepted value exceeds ten times the limit.
 func TestGrowthInJSONB(t *testing.T) {
 	t.Parallel()
 	conn, err := pgx.Connect(t.Context(), testdb.Postgres(t))
@@ -188,14 +186,14 @@ func TestGrowthInJSONB(t *testing.T) {
 	}
 	defer conn.Close(t.Context())
 	const limit = maxBytes
-	// Each is repeated as often as the limit allows.
+	// Each item is repeated as often as the limit allows.
 	for _, items := range []string{
 		"1", "true", `""`, "[]", "{}", "0.1", `"\u0001"`, `"\n"`, "[[[[[]]]]]", `{"a":1}`, "1e308", "1e21", "-1e-308", "1." + strings.Repeat("3", 399) + "e300",
 		"1e308," + strings.Repeat("1,", 152) + "1",
 	} {
 		lo, hi := 0, limit
 		var best canonjson.Value
-		for lo < hi { // the maximum number of repetitions that is accepted
+		for lo < hi { // find the maximum number of repetitions
 			n := (lo + hi + 1) / 2
 			v, err := canonjson.Parse([]byte("["+strings.Repeat(items+",", n-1)+items+"]"), limit)
 			if err != nil {

@@ -38,13 +38,12 @@ func TestMerge(t *testing.T) {
 		{`{"e":null}`, `{"a":1}`, `{"a":1,"e":null}`},
 		{`[1,2]`, `{"a":"b","c":null}`, `{"a":"b"}`},
 		{`{}`, `{"a":{"bb":{"ccc":null}}}`, `{"a":{"bb":{}}}`},
-		// The example of section 3.
+		// RFC 7396, section 3.
 		{
 			`{"title":"Goodbye!","author":{"givenName":"John","familyName":"Doe"},"tags":["example","sample"],"content":"This will be unchanged"}`,
 			`{"title":"Hello!","phoneNumber":"+01-123-456-7890","author":{"familyName":null},"tags":["example"]}`,
 			`{"title":"Hello!","author":{"givenName":"John"},"tags":["example"],"content":"This will be unchanged","phoneNumber":"+01-123-456-7890"}`,
 		},
-		// Members between each other.
 		{`{"b":1,"d":2,"f":3}`, `{"a":4,"c":5,"e":6,"g":7}`, `{"a":4,"b":1,"c":5,"d":2,"e":6,"f":3,"g":7}`},
 		{`{"b":1,"d":2,"f":3}`, `{"a":null,"b":null,"f":null,"g":null}`, `{"d":2}`},
 		{`{"a":1,"aa":2}`, `{"b":3,"A":4}`, `{"A":4,"a":1,"b":3,"aa":2}`},
@@ -82,7 +81,7 @@ func TestMergeLimits(t *testing.T) {
 			t.Errorf("%s within %d: %v", tc.patch, tc.limit, err)
 		}
 	}
-	// Each is accepted alone, but not both together.
+	// Both are accepted separately, but not together.
 	bombs := "[" + strings.Repeat("1e308,", 12*canonjson.ZerosPerByte) + "1]"
 	refused := &canonjson.LimitError{}
 	_, err := value(t, `{"a":`+bombs+`}`).Merge(value(t, `{"b":{"c":`+bombs+`}}`), 4096)

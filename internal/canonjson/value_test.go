@@ -16,7 +16,7 @@ import (
 
 const anySize = 1 << 20
 
-// maxBytes is the limit of a service that stores such values.
+// maxBytes is a realistic limit.
 const maxBytes = 65_536
 
 func TestCanonical(t *testing.T) {
@@ -26,7 +26,7 @@ func TestCanonical(t *testing.T) {
 		`""`: `""`, "[]": "[]", "{}": "{}", "[ ]": "[]", "{ }": "{}",
 		" [ 1 , [ ] , { } ] ": "[1,[],{}]",
 
-		// Members: by the bytes of their names' UTF-8, shorter ones first.
+		// Members are ordered by length, then by UTF-8 bytes.
 		`{"b":1,"a":2}`:                       `{"a":2,"b":1}`,
 		`{"aa":1,"b":2,"":3}`:                 `{"":3,"b":2,"aa":1}`,
 		`{"é":1,"zz":2,"a":3}`:                `{"a":3,"zz":2,"é":1}`,
@@ -37,7 +37,6 @@ func TestCanonical(t *testing.T) {
 		`{"\\b":1,"\"a":2,"aa":3}`:            `{"\"a":2,"\\b":1,"aa":3}`,
 		`{"\ud83d\ude00":1,"\u00e9":2,"e":3}`: `{"e":3,"é":2,"😀":1}`,
 
-		// Strings.
 		`"\u0041\/\u00e9\ud83d\ude00"`:                 `"A/é😀"`,
 		`"\b\f\n\r\t\"\\"`:                             `"\b\f\n\r\t\"\\"`,
 		`"\u0008\u000c\u000A\u000d\u0009\u0022\u005C"`: `"\b\f\n\r\t\"\\"`,
@@ -45,7 +44,6 @@ func TestCanonical(t *testing.T) {
 		`"\u007f\u2028<>&"`:                            "\"\u007f\u2028<>&\"",
 		`"\uFFFF\uD7FF\uE000\uDBFF\uDFFF"`:             "\"\uffff\ud7ff\ue000\U0010ffff\"",
 
-		// Numbers.
 		"0": "0", "-0": "0", "0.0": "0", "-0.00": "0", "0e999999999999999999999": "0", "-0E-5": "0",
 		"1": "1", "-1": "-1", "1.0": "1", "1e0": "1", "10e-1": "1", "1E+0": "1", "0.1e1": "1", "-1.50": "-1.5",
 		"100": "100", "1e2": "100", "0.01": "0.01", "1e-2": "0.01", "123.456e1": "1234.56",
@@ -94,7 +92,6 @@ const (
 	deep      = "is nested too deeply: the limit is 32 levels"
 )
 
-// refusals returns invalid texts with the pointer and the reason of their errors.
 func refusals() []struct{ in, pointer, reason string } {
 	return []struct{ in, pointer, reason string }{
 		{"", "", notJSON},
@@ -220,12 +217,11 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestNumbersWrittenOut: ten bytes must not expand to a thousand on an engine that
-// writes exponents out.
+// TestNumbersWrittenOut checks that ten bytes do not expand to a thousand on an engine that writes exponents out.
 func TestNumbersWrittenOut(t *testing.T) {
 	t.Parallel()
 	const limit = 4096
-	const most = limit * canonjson.ZerosPerByte / 304 // numbers, each of which expands to 304 zeros more than it has
+	const most = limit * canonjson.ZerosPerByte / 304 // numbers, each gaining 304 zeros
 	repeat := func(item string, n int) string { return "[" + strings.Repeat(item+",", n) + "1]" }
 	last := "/" + strconv.Itoa(most)
 	for name, tc := range map[string]struct {
@@ -258,14 +254,13 @@ func TestNumbersWrittenOut(t *testing.T) {
 	}
 }
 
-// TestRealNumbers: no list of measurements is refused for its exponents. Each
-// number is repeated until the value has the maximum size.
+// TestRealNumbers checks that lists of measurements, up to the maximum size, are not rejected for their exponents.
 func TestRealNumbers(t *testing.T) {
 	t.Parallel()
 	const limit = 64 << 10
 	for _, number := range []string{
 		"6.62607015e-34", "1e-45", "1e38", "-1e-45", "1.17549435e-38", "3.40282347e38", "1.602176634e-19", "1.5e53", "6.02214076e23",
-		"1.4e-45", "2.2250738585072014e-160", "1.7976931348623157e160", // doubles, printed with all digits
+		"1.4e-45", "2.2250738585072014e-160", "1.7976931348623157e160", // doubles with all digits
 	} {
 		canonical, err := canonjson.ParseNumber([]byte(number))
 		if err != nil {
@@ -277,7 +272,7 @@ func TestRealNumbers(t *testing.T) {
 			t.Errorf("%d × %s: %v", n, number, err)
 		}
 	}
-	// Hostile numbers cost only as much as their text.
+	// Hostile numbers cost no more than their length.
 	for _, number := range []string{"1e-300000", "1e-308", "1e999999999", "1e-" + strings.Repeat("0", 100_000) + "9"} {
 		text := "[" + strings.Repeat(number+",", 4*limit/(len(number)+1)-1) + number + "]"
 		if _, err := canonjson.Parse([]byte(text), limit); len(number) < 100 && err == nil {
@@ -286,7 +281,7 @@ func TestRealNumbers(t *testing.T) {
 	}
 }
 
-// TestLimitSize: the error has the canonical size, if the text was read.
+// TestLimitSize checks that the error contains the canonical size if the text was read.
 func TestLimitSize(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int64{
@@ -312,7 +307,7 @@ func TestMarshalJSON(t *testing.T) {
 	}
 }
 
-// TestParsersAreClean: a parser from the pool has no data of the previous text.
+// TestParsersAreClean checks that pooled parsers keep no data.
 func TestParsersAreClean(t *testing.T) {
 	t.Parallel()
 	texts := []string{
@@ -339,7 +334,6 @@ func TestParsersAreClean(t *testing.T) {
 	}
 }
 
-// TestOrderOfMembers: the order of the members in the text makes no difference.
 func TestOrderOfMembers(t *testing.T) {
 	t.Parallel()
 	names := []string{"a", "b", "aa", "ab", "ba", "", "é", "\n", "\"", "aaa", "\x01", "😀", "zzzz", "\\\\", "A"}

@@ -23,7 +23,6 @@ const benchSchema = `{"type":"object","required":["id","items"],"additionalPrope
 		"sku":{"type":"string","minLength":3},"count":{"type":"integer","minimum":0},"state":{"enum":["open","paid","sent"]},
 		"tags":{"type":"array","items":{"type":"string"}}}}}}`
 
-// benchValue returns a value of about size bytes that is valid by benchSchema.
 func benchValue(size int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"id":"0190163d-8694-739b-aea5-966c26f8","title":"a list of things","items":[`)
@@ -76,7 +75,7 @@ func BenchmarkValidate(b *testing.B) {
 	})
 }
 
-// largest returns a document that is near every limit at once.
+// largest returns a document near every limit.
 func largest() []byte {
 	var b strings.Builder
 	b.WriteString(`{"properties":{`)

@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/jsonschema"
 )
 
-// budget is the budget of the caches in these tests.
 const budget = 2 * jsonschema.MaxCompiled
 
 func acquire(t *testing.T, c *jsonschema.Cache, tenant, document string) *jsonschema.Entry {
@@ -46,8 +45,7 @@ func TestCacheCompilesOnce(t *testing.T) {
 	}
 }
 
-// TestCacheKeepsTenantsApart: two documents with the same $id and $anchor are two
-// schemas.
+// TestCacheKeepsTenantsApart checks that two documents with the same $id and $anchor are separate schemas.
 func TestCacheKeepsTenantsApart(t *testing.T) {
 	t.Parallel()
 	c := jsonschema.NewCache(budget)
@@ -62,13 +60,12 @@ func TestCacheKeepsTenantsApart(t *testing.T) {
 	}
 }
 
-// heavy returns a document with a large schema, a different one for each number.
+// heavy returns the ith document with a large schema.
 func heavy(i int) string {
 	return fmt.Sprintf(`{"enum":[%s,"x%d"]}`, repeated(10_000, "%d"), i)
 }
 
-// TestCacheHasABudget: the bytes of cached schemas are limited, and a tenant cannot
-// evict the schema that another has used last.
+// TestCacheHasABudget checks the byte limit, and that a tenant cannot evict the schema that another tenant used last.
 func TestCacheHasABudget(t *testing.T) {
 	t.Parallel()
 	c := jsonschema.NewCache(budget)
@@ -106,8 +103,8 @@ func TestCacheHasABudget(t *testing.T) {
 	}
 }
 
-// TestCacheWaits: schemas in use are not evicted. Others wait until one is
-// released, at most until their request ends; other tenants use the reserve.
+// TestCacheWaits checks that schemas in use are not evicted: other schemas wait for a release until their request
+// ends, and other tenants use the reserve.
 func TestCacheWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -159,7 +156,6 @@ func TestCacheWaits(t *testing.T) {
 	})
 }
 
-// TestCacheIsShared: concurrent use by many tenants keeps the accounting correct.
 func TestCacheIsShared(t *testing.T) {
 	t.Parallel()
 	c := jsonschema.NewCache(0)

@@ -11,8 +11,7 @@ import (
 	"holdfast/internal/jsonschema"
 )
 
-// refused checks for an *Error with a pointer and a reason that contains some
-// words.
+// refused checks for an *Error with a pointer and a reason that contains words.
 func refused(t *testing.T, err error, pointer, words string) {
 	t.Helper()
 	e, ok := errors.AsType[*jsonschema.Error](err)
@@ -30,8 +29,7 @@ func refused(t *testing.T, err error, pointer, words string) {
 	}
 }
 
-// doubled returns a schema of n levels, each of which refers to the next one twice,
-// in the form given by format.
+// doubled returns a schema with n levels, each referring twice to the next level in the given format.
 func doubled(n int, format string) string {
 	var b strings.Builder
 	b.WriteString(`{"$ref":"#/$defs/s0","$defs":{`)
@@ -44,15 +42,13 @@ func doubled(n int, format string) string {
 	return b.String()
 }
 
-// nested returns a schema with n levels of nested members.
 func nested(n int) string {
 	return strings.Repeat(`{"properties":{"a":`, n) + `true` + strings.Repeat(`}}`, n)
 }
 
-// refusal is an invalid document with the pointer and words of the reason.
 type refusal struct{ name, document, pointer, words string }
 
-// refusedPatterns returns patterns that are not RE2 or compile to too much.
+// refusedPatterns are not RE2, or compile to too much.
 func refusedPatterns() []refusal {
 	return []refusal{
 		{"lookahead", `{"properties":{"a":{"pattern":"^(?=x)"}}}`, "/properties/a/pattern", "RE2"},

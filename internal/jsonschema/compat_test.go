@@ -23,7 +23,7 @@ func TestCompatible(t *testing.T) {
 	for _, c := range []struct {
 		before, after string
 		effect        jsonschema.Effect
-		pointer       string // of the first change with this effect; "-": no change
+		pointer       string // first change with this effect; "-" without a change
 	}{
 		{`{"type":"string","title":"a"}`, `{"title":"b","type":["string"],"format":"date"}`, harmless, "-"},
 		{`true`, `{}`, harmless, "-"},
@@ -94,9 +94,8 @@ func TestCompatible(t *testing.T) {
 	refused(t, err, "/type", "")
 }
 
-// TestCompatibleIsSound: if a report has only harmless changes, every value that is
-// valid by the old schema is valid by the new one, except for members added to an
-// open object, which the report names.
+// TestCompatibleIsSound checks that after harmless changes every valid value remains valid, except for members added
+// to an open object, which the report names.
 func TestCompatibleIsSound(t *testing.T) {
 	t.Parallel()
 	harmless, passed := 0, 0
@@ -112,7 +111,7 @@ func TestCompatibleIsSound(t *testing.T) {
 		before, after := root("before"), map[string]any{}
 		for _, keyword := range slices.Sorted(maps.Keys(before)) {
 			switch rapid.IntRange(0, 5).Draw(t, "change") {
-			case 0: // is dropped
+			case 0: // dropped
 			case 1, 2:
 				after[keyword] = operand(t, keyword, 1)
 			default:
@@ -154,8 +153,7 @@ func TestCompatibleIsSound(t *testing.T) {
 	t.Logf("%d harmless changes, %d values", harmless, passed)
 }
 
-// TestCompatibleEnds: for documents of the maximum size, with many millions of
-// pairs and differences, the report stays small and fast.
+// TestCompatibleEnds checks that the report stays small and fast for maximum-size documents with millions of pairs.
 func TestCompatibleEnds(t *testing.T) {
 	t.Parallel()
 	circle := func(n int, keyword string) string {

@@ -1,19 +1,17 @@
 package jsonschema
 
-// Spent returns the steps of the last validation by a schema that is not in use.
+// Spent returns the steps of the last validation. The schema must not be in use.
 func (s *Schema) Spent() int {
 	i := <-s.idle
 	defer func() { s.idle <- i }()
 	return MaxSteps - i.steps
 }
 
-// Confine limits this process like that of a trial.
+// Confine limits this process like a trial.
 func Confine() error { return confine() }
 
-// Try runs a trial in this process, without limits.
 func Try(document []byte) error { return try(document, nil) }
 
-// Probes returns the values of a trial.
 func Probes(document []byte) ([]any, error) {
 	d, err := parse(document)
 	if err != nil {
@@ -22,11 +20,10 @@ func Probes(document []byte) ([]any, error) {
 	return d.probes(), nil
 }
 
-// Measured returns the bytes of a schema that is not in use, and of another
-// instance.
+// Measured returns the schema's bytes and the bytes per instance. The schema must not be in use.
 func (s *Schema) Measured() (all, each int) { return s.bytes(), s.each }
 
-// Matching returns the part of an instance that its matches hold.
+// Matching returns the bytes of an instance that its matches hold.
 func (s *Schema) Matching() int {
 	longest := 0
 	for _, p := range s.document.expressions {
@@ -35,7 +32,7 @@ func (s *Schema) Matching() int {
 	return matching(longest)
 }
 
-// Charged returns the bytes of a cache's schemas that are not in use.
+// Charged returns the bytes of unused cached schemas.
 func (c *Cache) Charged() (sum int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// told returns the failures of a value, each as its location, keyword and bound.
+// told returns a value's failures as location, keyword and bound.
 func told(t *testing.T, err error) (all []string) {
 	t.Helper()
 	refused, ok := errors.AsType[*jsonschema.SchemaError](err)
@@ -57,7 +57,7 @@ func TestFailures(t *testing.T) {
 		{`{"minimum":` + strings.Repeat("9", 300) + `}`, `1`, []string{` minimum`}},
 	} {
 		s := compile(t, c.schema)
-		for range 10 { // the result must not depend on chance
+		for range 10 { // the result must be deterministic
 			if got := told(t, s.Validate(t.Context(), canonical(t, []byte(c.value)))); !reflect.DeepEqual(got, c.want) {
 				t.Fatalf("%s: %q, want %q", c.value, got, c.want)
 			}
@@ -69,8 +69,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestFailuresOfLargeValues: for a value that takes too long to explain completely,
-// the failures still have locations.
+// TestFailuresOfLargeValues checks that failures contain locations even if a value takes too long to explain
+// completely.
 func TestFailuresOfLargeValues(t *testing.T) {
 	t.Parallel()
 	lines := strings.Repeat(`{"n":3},`, 6_500)
@@ -119,7 +119,7 @@ func twenty(format string) (all []string) {
 	return all
 }
 
-// TestSearchIsBounded: the memory of a search is limited, whatever fails.
+// TestSearchIsBounded checks the memory limit of a search.
 func TestSearchIsBounded(t *testing.T) { //nolint:paralleltest // it measures the allocations of the process
 	s := compile(t, `{"items":{"anyOf":[{"minimum":9}`+strings.Repeat(`,{"minimum":10}`, 9)+`]}}`)
 	v := canonical(t, []byte("["+strings.Repeat("1,", 6_000)+"1]"))

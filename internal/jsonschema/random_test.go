@@ -18,8 +18,7 @@ import (
 	"holdfast/internal/jsonschema"
 )
 
-// TestVerdictIsTheLibrarys: the keywords that this package implements itself give
-// the same results as the library's.
+// TestVerdictIsTheLibrarys checks that keywords implemented in this package give the library's results.
 func TestVerdictIsTheLibrarys(t *testing.T) {
 	t.Parallel()
 	valid, invalid := 0, 0
@@ -60,7 +59,7 @@ func TestVerdictIsTheLibrarys(t *testing.T) {
 	}
 }
 
-// plain returns a schema compiled by the library alone.
+// plain compiles a schema with the library alone.
 func plain(t fataler, document []byte) *santhosh.Schema {
 	t.Helper()
 	doc, err := santhosh.UnmarshalJSON(bytes.NewReader(document))
@@ -78,8 +77,7 @@ func plain(t fataler, document []byte) *santhosh.Schema {
 	return schema
 }
 
-// FuzzValidate: no document and value panics or takes long, and every document that
-// passes Check compiles.
+// FuzzValidate checks that no input panics or takes long, and that every document that passes Check compiles.
 func FuzzValidate(f *testing.F) {
 	for _, c := range validity {
 		f.Add([]byte(c.schema), []byte(c.good))
@@ -114,7 +112,6 @@ func FuzzValidate(f *testing.F) {
 	})
 }
 
-// schemas generates small schemas with many combinations of keywords.
 func schemas(depth int) *rapid.Generator[any] {
 	return rapid.Custom(func(t *rapid.T) any {
 		if rapid.IntRange(0, 9).Draw(t, "boolean") == 0 {
@@ -134,8 +131,7 @@ func schemas(depth int) *rapid.Generator[any] {
 	})
 }
 
-// everything has the keywords of a schema, and ofMembers those that only have an
-// effect together.
+// everything lists schema keywords; ofMembers lists keywords that take effect only together.
 var (
 	everything = strings.Fields(`type enum const required minimum maximum exclusiveMinimum multipleOf minLength maxItems
 		uniqueItems minProperties properties additionalProperties patternProperties propertyNames items prefixItems contains
@@ -143,7 +139,7 @@ var (
 	ofMembers = strings.Fields(`properties additionalProperties patternProperties required`)
 )
 
-// nesting has the keywords that contain or refer to schemas.
+// nesting contains the keywords with subschemas or references.
 var nesting = strings.Fields(`properties additionalProperties patternProperties propertyNames items prefixItems contains
 	anyOf allOf oneOf not if then unevaluatedProperties dependentSchemas $ref`)
 
@@ -179,7 +175,6 @@ func operand(t *rapid.T, keyword string, depth int) any {
 	return small.Draw(t, keyword)
 }
 
-// values generates small values.
 func values(depth int) *rapid.Generator[any] {
 	return rapid.Custom(func(t *rapid.T) any {
 		kinds := 7

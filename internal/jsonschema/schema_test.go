@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/jsonschema"
 )
 
-// canonical returns a value in the form of the service.
+// canonical parses a value like the service.
 func canonical(t fataler, text []byte) canonjson.Value {
 	t.Helper()
 	v, err := canonjson.Parse(text, 1<<20)
@@ -32,8 +32,7 @@ func compile(t fataler, document string) *jsonschema.Schema {
 	return s
 }
 
-// validity has every keyword with a valid value and, unless pointer is "-", an
-// invalid one with its pointer and reason.
+// validity contains a valid value for every keyword and, unless pointer is "-", an invalid value.
 var validity = []struct{ schema, good, bad, pointer, reason string }{
 	{`true`, `[]`, ``, "-", ""},
 	{`{}`, `[]`, ``, "-", ""},
@@ -96,10 +95,9 @@ var validity = []struct{ schema, good, bad, pointer, reason string }{
 		`{"kids":[{"kids":[]}]}`, `{"kids":[{"kinds":[]}]}`, "/kids/0/kinds", "is not allowed"},
 	// Annotations do not validate.
 	{`{"format":"date-time","contentEncoding":"base64","contentMediaType":"application/json","contentSchema":false}`, `"x"`, ``, "-", ""},
-	// An array is validated as a whole, not item by item.
 	{`{"type":"array"}`, `[]`, `"x"`, "", "must be of type array"},
 	{`{"type":"object"}`, `{}`, `[]`, "", "must be of type object"},
-	// The error is that of the variant that the value is closest to.
+	// The error describes the closest alternative.
 	{`{"oneOf":[{"properties":{"kind":{"const":"a"},"x":{"type":"null"}}},{"properties":{"kind":{"enum":["b","c"]},"x":{"type":"string"}}}]}`,
 		`{"kind":"c","x":""}`, `{"kind":"b","x":1}`, "/x", "must be of type string"},
 }
@@ -123,11 +121,10 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// soon is enough for a fraction of a second on a busy machine. A validation that
-// does not end takes at least 2^24 times that.
+// soon allows for a busy machine. An endless validation takes at least 2^24 times longer.
 const soon = 30 * time.Second
 
-// TestSteps: a validation ends soon for every schema and value.
+// TestSteps checks that a validation ends soon for every schema and value.
 func TestSteps(t *testing.T) {
 	t.Parallel()
 	var numbers, records, words strings.Builder
@@ -142,7 +139,7 @@ func TestSteps(t *testing.T) {
 	}
 	deep := strings.Repeat(`{"a":`, 31) + `1` + strings.Repeat(`}`, 31)
 	large := `[1e300` + strings.Repeat(`,1e300`, 230) + `]`
-	larger := `[1e300` + strings.Repeat(`,1e300`, 1_770) + `]` // the maximum size of a value
+	larger := `[1e300` + strings.Repeat(`,1e300`, 1_770) + `]` // the largest value
 	long := `[1` + strings.Repeat(`,123456789012345678901`, 2_900) + `]`
 	for _, c := range []struct{ name, schema, value, refuses string }{
 		{"the largest plain value", `{"items":{"type":["object","integer"],"properties":{"a":{"type":"integer"},"b":{"items":{"minimum":0}},"c":{"maxLength":100}}}}`, `[0` + records.String() + `]`, ""},
@@ -184,8 +181,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// chain returns a schema with n consecutive in-place references, each next to a
-// dynamic one.
+// chain returns a schema with n consecutive in-place references, each next to a dynamic reference.
 func chain(n int) string {
 	var b strings.Builder
 	b.WriteString(`{"$ref":"#/$defs/s0","$defs":{"x":{"$dynamicAnchor":"x"}`)
@@ -196,7 +192,6 @@ func chain(n int) string {
 	return b.String()
 }
 
-// TestConcurrent: goroutines that share a schema get independent results.
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
 	s := compile(t, `{"items":{"maximum":100}}`)

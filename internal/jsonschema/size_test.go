@@ -10,8 +10,8 @@ import (
 	"holdfast/internal/jsonschema"
 )
 
-// TestSize compares the measured bytes of compiled schemas with the growth of the
-// heap: they may be at most a twentieth less and a quarter more.
+// TestSize compares measured schema sizes with the growth of the heap. They may be a twentieth smaller or a quarter
+// larger.
 func TestSize(t *testing.T) { //nolint:paralleltest // the garbage of others would be counted
 	documents := map[string]string{}
 	maps.Copy(documents, large())
@@ -21,14 +21,14 @@ func TestSize(t *testing.T) { //nolint:paralleltest // the garbage of others wou
 		}
 	}
 	for name, document := range documents {
-		if _, err := jsonschema.Compile([]byte(document)); err != nil { // initialize what all schemas share
+		if _, err := jsonschema.Compile([]byte(document)); err != nil { // initialize shared data
 			t.Fatalf("%s: %v", name, err)
 		}
 		measured, grown := 0, 0
 		fits := func() bool {
 			return float64(measured) >= 0.95*float64(grown)-1000 && float64(measured) <= 1.25*float64(grown)+1000
 		}
-		for range 3 { // other code may have freed memory meanwhile
+		for range 3 { // other code may free memory meanwhile
 			before := heap()
 			s, err := jsonschema.Compile([]byte(document))
 			if err != nil {
@@ -48,7 +48,6 @@ func TestSize(t *testing.T) { //nolint:paralleltest // the garbage of others wou
 	}
 }
 
-// TestTextIsNotKept: a compiled schema does not reference the buffer of its text.
 func TestTextIsNotKept(t *testing.T) {
 	t.Parallel()
 	for _, document := range []string{`{"type":"string"}`, `{"enum":["a",1]}`, `{"properties":{"a":{"pattern":"^a"}}}`} {
@@ -81,7 +80,7 @@ func repeated(n int, format string) string {
 	return strings.Join(parts, ",")
 }
 
-// large returns documents that are large in one respect each.
+// large returns documents that are each large in one respect.
 func large() map[string]string {
 	deep := strings.Repeat(`{"properties":{"a":`, 12) + `{"properties":{` + repeated(1900, `"m%d":{}`) + `}}` + strings.Repeat(`}}`, 12)
 	return map[string]string{

@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/jsonschema"
 )
 
-// childEnv makes this test binary the process of a trial.
+// childEnv makes this test binary a trial process.
 const childEnv = "JSONSCHEMA_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -26,12 +26,12 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
-	case "spin": // a validator that does not end
+	case "spin": // an endless validation
 		confined()
 		for i := 0; ; i++ {
 			runtime.KeepAlive(i)
 		}
-	case "sleep": // a machine that is too busy
+	case "sleep": // a busy machine
 		confined()
 		time.Sleep(time.Minute)
 	case "report":
@@ -63,7 +63,7 @@ func confined() {
 	}
 }
 
-// sandbox returns a Sandbox that runs this binary as a child in a mode.
+// sandbox runs this binary as the trial process.
 func sandbox(t testing.TB, mode string) *jsonschema.Sandbox {
 	t.Helper()
 	self, err := os.Executable()
@@ -77,7 +77,7 @@ func sandbox(t testing.TB, mode string) *jsonschema.Sandbox {
 	})
 }
 
-// passes runs a trial, and repeats it while the machine is too busy.
+// passes runs a trial, again while the machine is too busy.
 func passes(t *testing.T, s *jsonschema.Sandbox, document string, samples ...[]byte) error {
 	t.Helper()
 	for {
@@ -96,7 +96,7 @@ func TestTrial(t *testing.T) {
 		t.Errorf("what does not match is no reason to refuse a schema: %v", err)
 	}
 	refused(t, passes(t, s, `{"properties":{"a":{"type":"text"}}}`), "/properties/a/type", "")
-	// Limited by steps or, on a slow machine, by time.
+	// The limit is steps or, on a slow machine, time.
 	refused(t, passes(t, s, indistinct), "", "takes too")
 	wide := `["` + strings.Repeat("xa", 20_000) + `"]`
 	refused(t, passes(t, s, `{"items":{"type":["string","null"],"allOf":[{"pattern":"(.{0,300}a){2}$"}]}}`, []byte(wide)), "", "takes too")
@@ -109,7 +109,7 @@ func TestTrialEnds(t *testing.T) {
 	t.Parallel()
 	const document = `{}`
 	modes := []string{"spin"}
-	if runtime.GOOS == "linux" { // other systems do not limit the memory of the process
+	if runtime.GOOS == "linux" { // other systems do not limit process memory
 		modes = append(modes, "eat")
 	}
 	for _, mode := range modes {
@@ -149,8 +149,7 @@ func TestTrialEnds(t *testing.T) {
 	})
 }
 
-// TestTrialLeavesNobody: the process of a trial has ended when Trial returns, and
-// was alone in its process group.
+// TestTrialLeavesNobody checks that the trial process has ended and was alone in its process group.
 func TestTrialLeavesNobody(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
@@ -173,7 +172,7 @@ func TestTrialLeavesNobody(t *testing.T) {
 	defer cancel()
 	go func() {
 		defer cancel()
-		_, _ = started.Read(make([]byte, 1)) // or the test has ended
+		_, _ = started.Read(make([]byte, 1)) // or the test ends
 	}()
 	if err := s.Trial(ctx, []byte(`{}`), nil); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("%v", err)
@@ -183,7 +182,6 @@ func TestTrialLeavesNobody(t *testing.T) {
 	}
 }
 
-// TestProbes: expensive schemas are found, and typical ones pass.
 func TestProbes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -218,7 +216,6 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// deepest returns the maximum depth of some values.
 func deepest(values []any) (most int) {
 	for _, v := range values {
 		switch v := v.(type) {

@@ -61,7 +61,7 @@ func TestEverySettingIsExplained(t *testing.T) {
 	}
 }
 
-// TestAccountsServer: settings of syncstorage-rs name the server with or without /v1.
+// TestAccountsServer checks syncstorage-rs settings with and without /v1.
 func TestAccountsServer(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]string{

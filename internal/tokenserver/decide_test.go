@@ -63,8 +63,7 @@ func TestAllocate(t *testing.T) {
 	}
 }
 
-// TestDecideRetiredWithoutNode: no accounts server issues a token of this generation, so
-// the case is not in the suite.
+// TestDecideRetiredWithoutNode is not in the suite, because no accounts server issues this generation.
 func TestDecideRetiredWithoutNode(t *testing.T) {
 	t.Parallel()
 	gone := tokenserver.User{Generation: tokenserver.Retired, Replaced: true, ReplacedAt: 1}

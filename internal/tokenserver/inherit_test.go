@@ -10,16 +10,15 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// minter returns empty tokens.
 type minter struct{}
 
 func (minter) Mint(tokenserver.Claims) (token, key string, err error) { return "token", "key", nil }
 
-// TestInherit: a new storage user inherits the quota before its first token is issued, and
-// at each sign-in until the old user is cleaned up.
+// TestInherit checks that a new storage user inherits the quota before its first token is issued, and at each sign-in
+// until the old user is cleaned up.
 func TestInherit(t *testing.T) {
 	t.Parallel()
-	var asked [][]int64 // the user, and the users that it inherits from
+	var asked [][]int64 // the user, then the users it inherits from
 	var away error
 	s := newService(t, func(o *tokenserver.Options) {
 		o.Minter = minter{}

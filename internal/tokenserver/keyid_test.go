@@ -37,7 +37,7 @@ func TestParseKeyID(t *testing.T) {
 		{"1234-qqp", nil, BadCredentials}, // unused bits are set
 		{"1234-q+o", nil, BadCredentials},
 		{"1234-!!", nil, BadCredentials},
-		{"1234-AAAAAAAAAAAAAAAAAAAAAAA", nil, BadCredentials}, // 17 bytes
+		{"1234-AAAAAAAAAAAAAAAAAAAAAAA", nil, BadCredentials},
 		{"1234-q\u00e4o", nil, BadKeyID},
 		{"\xff", nil, BadKeyID},
 	} {

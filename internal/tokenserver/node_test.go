@@ -10,8 +10,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// TestAllocateFillsUp: random nodes get accounts until their capacity is used up, never
-// more, and never while they are down.
+// TestAllocateFillsUp checks that random nodes are filled to capacity, but not while they are down.
 func TestAllocateFillsUp(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -7,8 +7,8 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// TestRevoked: a storage user is revoked with its account or individually. A user of
-// another tokenserver with the same UID is not.
+// TestRevoked checks that a user is revoked with its account or individually, and not a user of another tokenserver
+// with the same UID.
 func TestRevoked(t *testing.T) {
 	t.Parallel()
 	var r tokenserver.Revoked
@@ -28,8 +28,7 @@ func TestRevoked(t *testing.T) {
 	}
 }
 
-// BenchmarkRevoked measures one lookup, of which a write does two, with a thousand revoked
-// users.
+// BenchmarkRevoked measures a lookup among a thousand revoked users. A write does two lookups.
 func BenchmarkRevoked(b *testing.B) {
 	var r tokenserver.Revoked
 	for i := range 1000 {

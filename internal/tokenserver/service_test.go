@@ -20,7 +20,7 @@ var t0 = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 const day = 24 * time.Hour
 
-// purger records the deleted users, and fails on the nodes in away.
+// purger records deleted users. It fails on the nodes in away.
 type purger struct {
 	name string
 	away map[string]bool
@@ -35,13 +35,12 @@ func (p purger) Purge(_ context.Context, u tokenserver.DueUser) error {
 	return nil
 }
 
-// service is a service on SQLite.
 type service struct {
 	*tokenserver.Service
 	store tokenserver.Store
 	hands *clock.Manual
-	log   []string        // of the purgers
-	away  map[string]bool // unavailable nodes
+	log   []string // calls of the purgers
+	away  map[string]bool
 }
 
 func newService(t *testing.T, change func(*tokenserver.Options)) *service {
@@ -67,7 +66,7 @@ func (r *service) account(name string) tokenserver.Account {
 	return tokenserver.Account{FxAUID: name, Domain: tokenserver.DefaultConfig().FxAEmailDomain}
 }
 
-// signIn creates a user of the account. A new account is assigned to the node.
+// signIn creates a user, on the node if the account is new.
 func (r *service) signIn(t *testing.T, name string, generation int64, node string) tokenserver.User {
 	t.Helper()
 	in := tokenserver.SignIn{
@@ -90,7 +89,7 @@ func (r *service) signIn(t *testing.T, name string, generation int64, node strin
 	return u
 }
 
-// took returns the deletions of the purgers since the last call.
+// took returns and clears the log.
 func (r *service) took() []string {
 	log := r.log
 	r.log = nil
@@ -144,7 +143,6 @@ func TestNewServiceRequiresTheHashSecret(t *testing.T) {
 	}
 }
 
-// TestCleanup: replaced users are deleted on their node after the grace period.
 func TestCleanup(t *testing.T) {
 	t.Parallel()
 	r := newService(t, nil)
@@ -177,8 +175,7 @@ func TestCleanup(t *testing.T) {
 	}
 }
 
-// TestCleanupSkipsUnavailableNodes: users on an unavailable node are kept, others are
-// deleted.
+// TestCleanupSkipsUnavailableNodes checks that users on other nodes are deleted.
 func TestCleanupSkipsUnavailableNodes(t *testing.T) {
 	t.Parallel()
 	r := newService(t, nil)
@@ -207,8 +204,7 @@ func TestCleanupSkipsUnavailableNodes(t *testing.T) {
 	}
 }
 
-// TestCleanupWithoutAPurge: there is no purge for a removed node, and none for data with a
-// key that is in use.
+// TestCleanupWithoutAPurge checks that nothing is purged on a removed node, or for keys in use.
 func TestCleanupWithoutAPurge(t *testing.T) {
 	t.Parallel()
 	r := newService(t, func(o *tokenserver.Options) { o.Config.SpannerNodeID = 1 })
@@ -246,7 +242,7 @@ func TestCleanupStopsWithItsContext(t *testing.T) {
 	}
 }
 
-// stopping ends the context of a cleanup in the middle of it.
+// stopping cancels a cleanup's context halfway.
 type stopping struct {
 	tokenserver.Purger
 	cancel func()
@@ -263,7 +259,7 @@ func TestDeleteAccount(t *testing.T) {
 	ctx, alice := t.Context(), r.account("alice")
 	r.signIn(t, "bob", 1, "https://there.example")
 	last := r.signIn(t, "alice", 1, "https://there.example")
-	for g := range int64(tokenserver.MaxUsers) { // more users than one AccountState returns
+	for g := range int64(tokenserver.MaxUsers) { // more than an AccountState contains
 		last = r.signIn(t, "alice", g+2, "")
 	}
 
@@ -288,8 +284,8 @@ func TestDeleteAccount(t *testing.T) {
 	}
 }
 
-// TestDeleteAccountDuringWrites: data that the tokens of a deleted account write later is
-// deleted after the tokens have expired, and then the rows are.
+// TestDeleteAccountDuringWrites checks that data written with a deleted account's tokens is deleted after they expire,
+// then the rows.
 func TestDeleteAccountDuringWrites(t *testing.T) {
 	t.Parallel()
 	for name, interrupted := range map[string]bool{"done": false, "interrupted": true} {
@@ -323,8 +319,7 @@ func TestDeleteAccountDuringWrites(t *testing.T) {
 	}
 }
 
-// TestCleanupAfterTokens: with any grace period, a row is kept until its tokens have
-// expired.
+// TestCleanupAfterTokens checks that a row is kept until its tokens expire, whatever the grace period.
 func TestCleanupAfterTokens(t *testing.T) {
 	t.Parallel()
 	r := newService(t, func(o *tokenserver.Options) { o.Config.ReplacedUserGrace = 0 })
@@ -341,7 +336,6 @@ func TestCleanupAfterTokens(t *testing.T) {
 	}
 }
 
-// TestNodeNumbers: numbers that the table cannot store on every engine are refused.
 func TestNodeNumbers(t *testing.T) {
 	t.Parallel()
 	r := newService(t, nil)

@@ -9,7 +9,8 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// TestAddresses: an address is in the claims of a token or in its verification, or a scope lets the server ask for it.
+// TestAddresses checks that an address comes from the token's claims or verification, or that a scope allows asking
+// for it.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	key := testKeys()[0]
@@ -42,7 +43,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestEmail: the profile server gets the token and answers with the address. Anything else is an error, and no token is sent elsewhere.
+// TestEmail checks that only the profile server gets the token, and that unexpected responses are errors.
 func TestEmail(t *testing.T) {
 	t.Parallel()
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("followed a redirect") }))

@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// event returns the claims of an event token for the client of the stub.
+// event returns an event token's claims for the stub's client.
 func event(changes map[string]any) map[string]any {
 	c := map[string]any{
 		"iss": "https://accounts.example", "aud": "client", "sub": "alice", "iat": start.Unix(), "jti": "1",
@@ -36,7 +36,7 @@ func TestEvents(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		changes map[string]any
-		want    []tokenserver.Event // nil: refused
+		want    []tokenserver.Event
 	}{
 		{"deleted", nil, deleted},
 		{"audience in a list", map[string]any{"aud": []string{"other", "client"}}, deleted},
@@ -104,7 +104,7 @@ func TestEventsWithFetchedKeys(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 
-	// An event that cannot be verified must not be refused.
+	// An event that cannot be verified now must not be refused.
 	s.setJWKS(answer(http.StatusServiceUnavailable, ""))
 	fresh, _ := s.client(t, nil)
 	if _, err := fresh.Events(t.Context(), token); !isAway(err) {

@@ -90,7 +90,7 @@ func TestOneFetchForAll(t *testing.T) {
 	c, _ := s.client(t, nil)
 	token := key.sign(t, "at+jwt", key.kid, good())
 
-	// The caller that started the fetch cancels; the others continue to wait.
+	// The caller that started the fetch cancels, and the others keep waiting.
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() {
@@ -127,7 +127,7 @@ func TestRemoteVerdict(t *testing.T) {
 		name   string
 		status int
 		body   string
-		want   string // the user, refuse or away
+		want   string // user, "refuse" or "away"
 	}{
 		{"good", 200, yes, "alice"},
 		{"no generation", 200, `{"user":"alice","scope":["` + scope + `"]}`, "alice"},

@@ -43,7 +43,7 @@ func (s signer) public() jose.JSONWebKey {
 	return jose.JSONWebKey{Key: s.key.Public(), KeyID: s.kid, Algorithm: "RS256", Use: "sig"}
 }
 
-// configured returns the key as an operator writes it into the settings.
+// configured returns the key in the format of the settings.
 func (s signer) configured(t testing.TB) tokenserver.JWK {
 	t.Helper()
 	raw, err := s.public().MarshalJSON()
@@ -53,7 +53,7 @@ func (s signer) configured(t testing.TB) tokenserver.JWK {
 	return tokenserver.JWK{KTY: k.Kty, Alg: k.Alg, KID: k.Kid, Use: k.Use, N: k.N, E: k.E, CreatedAt: 1}
 }
 
-// sign returns a token. An empty typ or kid is omitted.
+// sign returns a token, without typ or kid if empty.
 func (s signer) sign(t testing.TB, typ, kid string, claims any) string {
 	t.Helper()
 	opts := &jose.SignerOptions{}
@@ -70,7 +70,6 @@ func (s signer) sign(t testing.TB, typ, kid string, claims any) string {
 	return token
 }
 
-// good returns the claims of a valid token.
 func good() map[string]any {
 	return map[string]any{
 		"sub": "alice", "exp": start.Add(time.Hour).Unix(), "fxa-generation": 7,
@@ -89,7 +88,6 @@ func with(changes map[string]any) map[string]any {
 	return c
 }
 
-// stub is an accounts server.
 type stub struct {
 	*httptest.Server
 	fetches, verdicts atomic.Int32
@@ -135,7 +133,6 @@ func (s *stub) setVerify(h http.HandlerFunc) {
 	s.verify = h
 }
 
-// publish sets the keys of the server.
 func (s *stub) publish(t testing.TB, keys ...signer) {
 	t.Helper()
 	var set jose.JSONWebKeySet
@@ -154,7 +151,6 @@ func answer(status int, body string) http.HandlerFunc {
 	}
 }
 
-// client returns a client of the stub, and its clock.
 func (s *stub) client(t testing.TB, change func(*tokenserver.Config)) (*Client, *clock.Manual) {
 	t.Helper()
 	cfg := tokenserver.DefaultConfig()

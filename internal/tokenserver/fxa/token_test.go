@@ -28,7 +28,7 @@ func TestAccessTokenClaims(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change map[string]any
-		want   tokenserver.Identity // zero: refused
+		want   tokenserver.Identity
 	}{
 		{"as it comes", nil, tokenserver.Identity{FxAUID: "alice", Generation: tokenserver.At(7)}},
 		{"no generation", map[string]any{"fxa-generation": nil}, tokenserver.Identity{FxAUID: "alice"}},

@@ -21,7 +21,7 @@ const (
 	passwordChanged = "https://schemas.accounts.firefox.com/event/password-change"
 )
 
-// reporter signs event tokens as the accounts server does.
+// reporter signs event tokens like the accounts server.
 type reporter struct{ key *rsa.PrivateKey }
 
 func newReporter(t testing.TB) reporter {
@@ -89,8 +89,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestEventOfTheFuture: a password change with a time far in the future does not
-// invalidate current tokens.
+// TestEventOfTheFuture checks that a password change far in the future does not invalidate current tokens.
 func TestEventOfTheFuture(t *testing.T) {
 	t.Parallel()
 	fxa := newReporter(t)
@@ -102,7 +101,6 @@ func TestEventOfTheFuture(t *testing.T) {
 	s.signIn(t, "alice", now, "7-qqo").grant(t)
 }
 
-// TestEventsAreOff: without a configuration every event is refused.
 func TestEventsAreOff(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
@@ -132,8 +130,7 @@ func TestEventsAreCountedOnly(t *testing.T) {
 	}
 }
 
-// TestEventsWithoutDatabase: an event that is not stored is not acknowledged, so that it
-// is sent again.
+// TestEventsWithoutDatabase checks that an event that was not stored is not acknowledged, so it is sent again.
 func TestEventsWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	fxa := newReporter(t)

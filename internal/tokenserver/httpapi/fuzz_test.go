@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// FuzzSignIn: any headers get a response of the protocol and never a server error.
+// FuzzSignIn checks that any headers get a protocol response and never a server error.
 func FuzzSignIn(f *testing.F) {
 	f.Add("Bearer "+token("alice", 7), "5-qqo", "aaaa", "12")
 	f.Add("Bearer eyJhbGciOiJSUzI1NiIsInR5cCI6ImF0K2p3dCJ9.e30.AAAA", "5-qqo", "", "")
@@ -34,7 +34,7 @@ func FuzzSignIn(f *testing.F) {
 		}
 		switch w.Code {
 		case 200, 400, 401:
-		case 503: // the stub returns the token as its response, which was not valid
+		case 503: // the stub's response is the token, which was not valid
 		default:
 			t.Errorf("status %d: %s", w.Code, w.Body)
 		}

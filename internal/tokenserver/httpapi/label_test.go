@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// labelling is a store that reports each reading and each change of a label.
+// labelling reports each read and change of a label.
 type labelling struct {
 	tokenserver.Store
 	read chan struct{}
@@ -38,7 +38,7 @@ func (l *labelling) SetLabel(ctx context.Context, a tokenserver.Account, label t
 	return done, err
 }
 
-// signInAs signs an account in with a verification that has more members.
+// signInAs signs in with a verification that contains more members.
 func (s *server) signInAs(t *testing.T, account, scope, more string) {
 	t.Helper()
 	token, err := json.Marshal(map[string]any{"user": account, "scope": []string{tokenserver.Scope, scope}, "generation": 7})
@@ -57,7 +57,8 @@ func (l *labelling) want(t *testing.T, text string) {
 	<-l.read
 }
 
-// TestLabelOfSignIn: a sign-in labels its account with the address in the verification, unless the operator has labelled it.
+// TestLabelOfSignIn checks that a sign-in labels its account with the verified address, unless the operator labelled
+// it.
 func TestLabelOfSignIn(t *testing.T) {
 	t.Parallel()
 	l := newLabelling()
@@ -71,7 +72,7 @@ func TestLabelOfSignIn(t *testing.T) {
 	s.signInAs(t, "anna", "x", `,"email":"anna@example.com"`)
 	l.want(t, "anna@example.com")
 	s.signInAs(t, "anna", "x", `,"email":"anna@example.com"`)
-	<-l.read // it is known
+	<-l.read // already known
 	s.signInAs(t, "anna", "x", `,"email":"anna\u202e"`)
 	l.want(t, "refused")
 
@@ -86,14 +87,14 @@ func TestLabelOfSignIn(t *testing.T) {
 	c.LabelFromProfile = false
 	s.service.Reload(c)
 	s.signInAs(t, "bert", "x", `,"email":"bert@example.org"`)
-	s.service.StopLearning() // after which nothing runs
+	s.service.StopLearning() // nothing runs afterwards
 	labels, err := s.service.LabelsOf(t.Context(), []string{"anna", "bert"})
 	if err != nil || len(labels) != 1 || labels["anna"].Text != "my sister" || len(l.set) > 0 {
 		t.Errorf("labels %+v, %v", labels, err)
 	}
 }
 
-// TestLabelOfProfile: a profile server that hangs delays no sign-in, and its address is asked for once a day.
+// TestLabelOfProfile checks that a hanging profile server delays no sign-in, and gets a request once a day.
 func TestLabelOfProfile(t *testing.T) {
 	t.Parallel()
 	asked, answer := make(chan string, 9), make(chan string)
@@ -123,13 +124,13 @@ func TestLabelOfProfile(t *testing.T) {
 		t.Errorf("labelled %+v", got)
 	}
 	s.signInAs(t, "anna", "profile:email", "")
-	<-l.read // known since less than a day
+	<-l.read // known for less than a day
 	s.hands.Advance(25 * time.Hour)
-	for range 8 { // more than are asked for at once
+	for range 8 { // more than the concurrency limit
 		s.signInAs(t, "anna", "profile:email", "")
 	}
 	<-asked
-	s.service.StopLearning() // ends those that wait
+	s.service.StopLearning() // ends waiting requests
 	for len(asked) > 0 {
 		<-asked
 	}

@@ -27,8 +27,7 @@ import (
 
 var t0 = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// server is the service as in the binary: SQLite, the real verifier with a stub of the
-// accounts server, and package web.
+// server runs SQLite, the real verifier with a stub accounts server, and package web.
 type server struct {
 	*httptest.Server
 	service *tokenserver.Service
@@ -38,8 +37,7 @@ type server struct {
 	db      *sqlitedb.DB
 }
 
-// accounts is an accounts server without usable keys, so that its verify endpoint gets
-// every token. A token is the JSON of its response.
+// accounts is an accounts server without usable keys, so it verifies every token. A token is its own response in JSON.
 func accounts(t testing.TB) *httptest.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/jwks", func(w http.ResponseWriter, _ *http.Request) {
@@ -111,7 +109,6 @@ func (m minter) Mint(c tokenserver.Claims) (token, key string, err error) {
 	})
 }
 
-// logbook is the log of the server.
 type logbook struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -129,7 +126,6 @@ func (l *logbook) String() string {
 	return l.text.String()
 }
 
-// reply is a response of the server.
 type reply struct {
 	status int
 	head   http.Header
@@ -161,13 +157,11 @@ func token(user string, generation int64) string {
 	return string(b)
 }
 
-// signIn sends a valid sign-in with this generation and key ID.
 func (s *server) signIn(t testing.TB, user string, generation int64, keyID string) reply {
 	t.Helper()
 	return s.do(t, "GET", "/1.0/sync/1.5", "Authorization", "Bearer "+token(user, generation), "X-KeyID", keyID)
 }
 
-// grant is the response to a successful sign-in.
 type grant struct {
 	ID, Key      string
 	UID          int64
@@ -188,7 +182,6 @@ func (r reply) grant(t testing.TB) grant {
 	return g
 }
 
-// wantError compares a response with an error of the protocol.
 func (r reply) wantError(t testing.TB, status int, what, location, name, description string) {
 	t.Helper()
 	want := fmt.Sprintf(`{"status":%q,"errors":[{"location":%q,"name":%q,"description":%q}]}`, what, location, name, description)

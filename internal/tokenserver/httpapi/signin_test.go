@@ -44,8 +44,7 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
-// TestNodeIsWhereTheClientIs: the node of a server without a public URL has the address of
-// the request.
+// TestNodeIsWhereTheClientIs checks that a server without a public URL uses the request's address.
 func TestNodeIsWhereTheClientIs(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
@@ -93,8 +92,7 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-// TestRules: new keys create a new storage user, and refusals have the messages of the
-// protocol.
+// TestRules checks that new keys create a storage user, and that refusals contain the protocol's messages.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)

@@ -42,7 +42,7 @@ func due(node string) tokenserver.DueUser {
 	}}
 }
 
-// TestPurgeIsSigned: the node gets a request with valid credentials of the user.
+// TestPurgeIsSigned checks that the node gets valid credentials of the user.
 func TestPurgeIsSigned(t *testing.T) {
 	t.Parallel()
 	p, keyring := newPurger(t)

@@ -11,8 +11,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// TestPlans: with many accounts, no statement of a sign-in or of the cleanup scans the
-// whole table.
+// TestPlans checks that no statement of a sign-in or cleanup scans a whole table.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

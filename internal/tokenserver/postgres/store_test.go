@@ -25,8 +25,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// TestStoreWithoutPreparedStatements runs the suite as behind a connection pooler without
-// prepared statements.
+// TestStoreWithoutPreparedStatements runs the suite as behind a pooler.
 func TestStoreWithoutPreparedStatements(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB, faulty func(string) error) storetest.Database {
@@ -34,13 +33,12 @@ func TestStoreWithoutPreparedStatements(t *testing.T) {
 	})
 }
 
-// schema returns the URL of an empty schema in the shared database. It replaces a database
-// of its own and takes a tenth of the time.
+// schema returns the URL of an empty schema in the shared database, which takes a tenth of the time of a new database.
 func schema(t testing.TB) string {
 	t.Helper()
 	url, name := testdb.Postgres(t), "test_"+ident.New()
 	execute := func(sql string) {
-		ctx := context.WithoutCancel(t.Context()) // canceled when the cleanup runs
+		ctx := context.WithoutCancel(t.Context()) // t.Context is canceled before cleanups run
 		c, err := pgx.Connect(ctx, url)
 		must(t, err)
 		_, err = c.Exec(ctx, sql)
@@ -66,7 +64,6 @@ func open(t testing.TB, url string, faulty func(string) error) storetest.Databas
 	}
 }
 
-// query runs any statement and returns its rows as text.
 func query(t testing.TB, db *pgxpool.Pool, sql string) (rows [][]string) {
 	t.Helper()
 	err := db.AcquireFunc(t.Context(), func(c *pgxpool.Conn) error {
@@ -105,7 +102,7 @@ func TestPingBeforeMigration(t *testing.T) {
 	opened.WantPing(t, db, postgres.Migrations, s.Ping)
 }
 
-// TestMigrateOverForeignTables: the tables of another server are migrated with their data.
+// TestMigrateOverForeignTables checks that another server's tables are migrated with their data.
 func TestMigrateOverForeignTables(t *testing.T) {
 	t.Parallel()
 	url := schema(t)

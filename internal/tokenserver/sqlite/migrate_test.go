@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/tokenserver/storetest"
 )
 
-// TestMigrationsKeepData migrates the data of every schema to the newest one.
 func TestMigrationsKeepData(t *testing.T) {
 	t.Parallel()
 	opened.SQLiteFromEachSchema(t, sqlite.Migrations, func(t *testing.T, db *sqlitedb.DB) {

@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestPlans: a page of a list reads its own rows only, and sorts no others.
+// TestPlans checks that a page of a list reads and sorts only its own rows.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	db := opened.SQLite(t, sqlitedb.Options{}, Migrations)

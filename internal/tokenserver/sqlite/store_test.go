@@ -32,7 +32,6 @@ func open(t testing.TB, faulty func(string) error) storetest.Database {
 	}
 }
 
-// query runs any statement and returns its rows as text.
 func query(t testing.TB, db *sqlitedb.DB, sql string) (rows [][]string) {
 	t.Helper()
 	err := db.Write(t.Context(), "test", func(c *zombiezen.Conn) error {
@@ -60,7 +59,6 @@ func TestPingBeforeMigration(t *testing.T) {
 	opened.WantPing(t, db, sqlite.Migrations, s.Ping)
 }
 
-// TestMigrateOverForeignTables: the tables of another server are migrated with their data.
 func TestMigrateOverForeignTables(t *testing.T) {
 	t.Parallel()
 	db := opened.SQLite(t, sqlitedb.Options{}, nil)
