@@ -51,7 +51,6 @@ func TestBackupReleases(t *testing.T) {
 	}
 }
 
-// TestKnownBackups checks that the known backups are recorded and still exist, latest first.
 func TestKnownBackups(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 20, 3, 0, 0, 0, time.UTC)
@@ -72,7 +71,7 @@ func TestKnownBackups(t *testing.T) {
 	if got := known(); got != nil {
 		t.Errorf("before: %v", got)
 	}
-	for _, name := range []string{"a", "b", "c", "b"} { // b was replaced
+	for _, name := range []string{"a", "b", "c", "b"} {
 		if err := os.MkdirAll(path(name), 0o700); err != nil {
 			t.Fatal(err)
 		}

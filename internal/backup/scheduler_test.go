@@ -20,7 +20,6 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// newScheduler returns a scheduler for a server with only a secrets file, and the backup folder.
 func newScheduler(t *testing.T) (s *Scheduler, now *clock.Manual, folder string) {
 	t.Helper()
 	now = clock.NewManual(time.Date(2026, 1, 20, 12, 0, 0, 0, time.Local))
@@ -104,7 +103,6 @@ func TestScheduler(t *testing.T) {
 	}
 }
 
-// TestFailedSchedule checks that a failed backup is recorded, retried later, and forgotten after a success.
 func TestFailedSchedule(t *testing.T) {
 	t.Parallel()
 	s, now, folder := newScheduler(t)
@@ -145,7 +143,6 @@ func TestFailedSchedule(t *testing.T) {
 	}
 }
 
-// TestMake checks that an operator can make a backup, but not two concurrently.
 func TestMake(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newScheduler(t)
@@ -190,7 +187,6 @@ func TestMake(t *testing.T) {
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%d backups, %v", len(all), err)
 	}
-	// The backup's verification is recorded.
 	if v := Verified(server.Data, s.Settings().URL)[all[0].At.UnixNano()]; v.At.IsZero() || v.Damage != "" {
 		t.Errorf("%+v", Verified(server.Data, s.Settings().URL))
 	}
@@ -200,7 +196,6 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// TestVerified checks that verifications survive a restart in a bounded file, and that a damaged file is ignored.
 func TestVerified(t *testing.T) {
 	t.Parallel()
 	const address = "s3://bucket?prefix=a/&region=x"
@@ -284,7 +279,7 @@ func TestTypedURL(t *testing.T) {
 	t.Parallel()
 	s, _, folder := newScheduler(t)
 	server, settings := s.Server(), s.Settings()
-	if err := os.WriteFile(folder, nil, 0o600); err != nil { // no folder can be created
+	if err := os.WriteFile(folder, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := server.Send(t.Context(), &Sending{Settings: settings, Typed: true}); err == nil || ReadFailure(server.Data) != nil {

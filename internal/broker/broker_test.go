@@ -107,7 +107,6 @@ func TestNotEvents(t *testing.T) {
 	}
 }
 
-// FuzzEvent checks that a parsed event is unchanged after it is encoded and parsed again.
 func FuzzEvent(f *testing.F) {
 	e := sample()
 	m := broker.ToMessage("/", &e)
@@ -139,7 +138,6 @@ func FuzzEvent(f *testing.F) {
 	})
 }
 
-// TestWebhook checks that the batch is signed and that the status code decides.
 func TestWebhook(t *testing.T) {
 	t.Parallel()
 	const secret = "a secret"
@@ -178,7 +176,6 @@ func TestWebhook(t *testing.T) {
 	}
 }
 
-// refuser is a broker that refuses messages.
 type refuser struct {
 	broker.Broker
 	results []error

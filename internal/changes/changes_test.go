@@ -35,7 +35,6 @@ func add(l *changes.Log, who, of, name string, err error) {
 	l.Add(ctx, &service.Change{Service: of, Page: "keys", Action: "revoke", What: []service.Named{{Name: "key", Value: name}}, Err: err})
 }
 
-// keys also checks that the numbers descend.
 func keys(t *testing.T, all []changes.Entry) (found []string) {
 	t.Helper()
 	for i, e := range all {
@@ -47,7 +46,6 @@ func keys(t *testing.T, all []changes.Entry) (found []string) {
 	return found
 }
 
-// TestRestart checks that changes survive a restart, and are found by operator, service, text and time, in pages.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), changes.File)
@@ -132,7 +130,6 @@ func TestSizeIsBounded(t *testing.T) {
 	}
 }
 
-// TestDamage checks that truncated and foreign lines are skipped, and that the file stays in use.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(text string) string{
@@ -169,7 +166,6 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestWithoutDisk checks that a missing or unwritable folder is harmless and logged once.
 func TestWithoutDisk(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

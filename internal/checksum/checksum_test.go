@@ -74,7 +74,6 @@ func TestParseAlgorithm(t *testing.T) {
 	}
 }
 
-// split cuts data at random into parts, some of them empty.
 func split(data []byte, random *rand.Rand) (parts [][]byte) {
 	for len(data) > 0 {
 		n := random.IntN(len(data) + 1)

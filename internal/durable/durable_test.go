@@ -235,7 +235,6 @@ func TestPowerCut(t *testing.T) {
 	}
 }
 
-// cutPower cuts the power after some operations, and reports whether the write returned before.
 func cutPower(t *testing.T, name, path, before string, write func(d *forgetful) error, cut int) (returned bool) {
 	t.Helper()
 	d := newForgetful()
@@ -307,7 +306,6 @@ func TestForgets(t *testing.T) {
 	}
 }
 
-// TestFiles checks names, modes and errors on a real file system.
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "a", "b")

@@ -23,7 +23,6 @@ func pool(capacity, reserve int64, waiting int) *fairshare.Pool {
 	return fairshare.NewPool(fairshare.Options{Capacity: capacity, Reserve: reserve, Waiting: waiting, Wait: long})
 }
 
-// most acquires single units until it fails, and returns their number.
 func most(p *fairshare.Pool, name string) (n int) {
 	for p.TryAcquire(name, 1) {
 		n++
@@ -38,8 +37,8 @@ func TestShares(t *testing.T) {
 		client string
 		want   int
 	}{
-		{"a", 14},          // all but the reserve
-		{"b", 2}, {"a", 0}, // the reserve
+		{"a", 14}, // all but the reserve
+		{"b", 2}, {"a", 0},
 		{"c", 0},
 	} {
 		if got := most(p, step.client); got != step.want {
@@ -87,7 +86,6 @@ func wait(t *testing.T, p *fairshare.Pool, name string, n int64, got chan<- stri
 	synctest.Wait()
 }
 
-// TestTurns checks that released units go to the client with the fewest units.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, turns)
@@ -116,7 +114,6 @@ func turns(t *testing.T) {
 	}
 }
 
-// TestWaitingIsShared checks that a client with many waiters does not keep others from waiting.
 func TestWaitingIsShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, waitingIsShared)
@@ -196,7 +193,6 @@ func (m *poolModel) take(rt *rapid.T) {
 	}
 }
 
-// holder returns a client with units, or "".
 func (m *poolModel) holder(rt *rapid.T) string {
 	if len(m.held) == 0 {
 		return ""
@@ -246,8 +242,6 @@ func (m *poolModel) check(rt *rapid.T) {
 	}
 }
 
-// TestResize checks that a larger pool serves waiters at once, and that a smaller pool refuses waiters that it can
-// never serve or that are too many, without taking units back.
 func TestResize(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, resize)
@@ -294,7 +288,6 @@ func resize(t *testing.T) {
 	}
 }
 
-// TestResizeUnderLoad checks that all units are returned while the size changes.
 func TestResizeUnderLoad(t *testing.T) {
 	t.Parallel()
 	p := pool(10, 2, 1000)
@@ -326,7 +319,6 @@ func TestResizeUnderLoad(t *testing.T) {
 	}
 }
 
-// TestDo checks that Do releases its unit after an error or panic, and that a nil pool is unlimited.
 func TestDo(t *testing.T) {
 	t.Parallel()
 	p := pool(1, 0, 0)

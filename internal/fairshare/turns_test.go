@@ -39,7 +39,6 @@ func newMachine() *machine {
 
 var lists = fairshare.Kind{Method: "GET", Route: "/{bucket}"}
 
-// serve serves a request that works, then waits while holding its turn.
 func (m *machine) serve(t *testing.T, client string, kind fairshare.Kind, works, waits time.Duration) {
 	turn, err := m.turns.Acquire(t.Context(), client, kind)
 	if err != nil {
@@ -82,7 +81,6 @@ func (m *machine) attack(t *testing.T, client string, connections int, d time.Du
 	return &all
 }
 
-// slowest sends cheap requests with pauses, and returns the longest duration.
 func (m *machine) slowest(t *testing.T, client string, d time.Duration) (most time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(7 * time.Millisecond) {
 		start := time.Now()
@@ -140,7 +138,6 @@ func TestTurnsOfManyGreedyClients(t *testing.T) {
 	})
 }
 
-// TestTurnsSeeHiddenCosts checks that a client cannot hide expensive requests among many cheap requests.
 func TestTurnsSeeHiddenCosts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -197,8 +194,6 @@ func TestTurnsOfCheapRequests(t *testing.T) {
 	})
 }
 
-// TestTurnsDoNotStarve checks that a client with expensive requests gets its share alongside many clients with cheap
-// requests.
 func TestTurnsDoNotStarve(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -218,7 +213,6 @@ func TestTurnsDoNotStarve(t *testing.T) {
 	})
 }
 
-// TestTurnsForgetCosts checks that a client whose requests became cheap gets as many turns as others.
 func TestTurnsForgetCosts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -141,7 +141,6 @@ func headers(lines string) http.Header {
 	return h
 }
 
-// TestTransport checks that the transport does not change the client's view.
 func TestTransport(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -189,7 +188,6 @@ func TestTransport(t *testing.T) {
 	}
 }
 
-// TestBrokenDocument checks that an incomplete document is rejected.
 func TestBrokenDocument(t *testing.T) {
 	t.Parallel()
 	for _, broken := range [][2]string{

@@ -22,7 +22,7 @@ type memory struct {
 	mu     sync.Mutex
 	events []outbox.Event
 	leases [outbox.Leases]lease
-	asked  outbox.Query // the last query
+	asked  outbox.Query
 	calls  map[string]int
 	err    error
 }
@@ -44,7 +44,6 @@ func (m *memory) fail(err error) {
 	m.err = err
 }
 
-// count counts a method's calls, or all calls for "".
 func (m *memory) count(name string) (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -129,7 +128,6 @@ func (m *memory) CountDead(context.Context) (int, error) {
 	return 0, nil
 }
 
-// heard is a sink that sends each published event's time.
 type heard chan time.Time
 
 func (h heard) Publish(ctx context.Context, events []outbox.Event) error {
@@ -352,7 +350,6 @@ func TestBackoff(t *testing.T) {
 	})
 }
 
-// stopping is a sink that stops its process while publishing.
 type stopping struct{ stop context.CancelFunc }
 
 func (s stopping) Publish(context.Context, []outbox.Event) error {

@@ -109,7 +109,6 @@ func TestLinesRotated(t *testing.T) {
 	wantFile(t, path, lineOf(5))
 }
 
-// TestLinesTorn checks that a truncated line does not damage the next line.
 func TestLinesTorn(t *testing.T) {
 	t.Parallel()
 	l, path := openLines(t)
@@ -246,7 +245,6 @@ func BenchmarkLines(b *testing.B) {
 	}
 }
 
-// TestNameOfEvents checks that logs and files contain the events' names.
 func TestNameOfEvents(t *testing.T) {
 	t.Parallel()
 	e := event(1)

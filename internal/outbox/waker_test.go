@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// dead is a box with a dead event.
 type dead struct {
 	outbox.Retaining
 	memory *memory

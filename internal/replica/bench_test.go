@@ -51,7 +51,6 @@ func (l *load) replicate(root string) {
 	l.r.Start()
 }
 
-// window writes 500-byte records for d and returns their number.
 func (l *load) window(t testing.TB, d time.Duration) (writes int) {
 	const writers = 16
 	body := string(make([]byte, 500))
@@ -122,7 +121,6 @@ func TestNormalOperation(t *testing.T) {
 	t.Logf("the WAL began %d times and has %d pages", s.restarted, info.Size()/4096)
 }
 
-// BenchmarkWrites alternates between writes with and without a replica.
 func BenchmarkWrites(b *testing.B) {
 	const windows, window = 9, 2500 * time.Millisecond
 	roots := [2]string{b.TempDir(), b.TempDir()}

@@ -27,15 +27,15 @@ import (
 type toys struct {
 	w       *world
 	next    int
-	content map[string][]byte // all bodies ever written
+	content map[string][]byte
 
 	mu      sync.Mutex
-	disk    map[string]bool // readable bodies
+	disk    map[string]bool
 	written func(Body) (settled func(kept bool))
-	open    []*toy // bodies without a row
+	open    []*toy
 
 	lacking map[string]map[string]bool // bodies that were never in a point, by point
-	deleted int                        // number of bodies deleted from the target
+	deleted int
 }
 
 // toy is a durable body without a committed row.
@@ -102,7 +102,6 @@ func (s *toys) write(content []byte) *toy {
 	return &toy{name, s.written(s.body(name))}
 }
 
-// end commits a body's row or removes the body.
 func (s *toys) end(t *toy, commit bool) {
 	if commit {
 		s.w.must(s.w.exec("one.db", `INSERT INTO toys (body) VALUES (?)`, t.name))
@@ -176,7 +175,7 @@ func toyContent(n int) []byte {
 	case 2:
 		return randomBytes(n)
 	}
-	return bytes.Repeat(randomBytes(300), 1+n) // compressed, larger than a sample
+	return bytes.Repeat(randomBytes(300), 1+n)
 }
 
 func randomBytes(n int) []byte {
@@ -276,8 +275,6 @@ func (w *world) retainNothing() {
 	w.checkAgain()
 }
 
-// TestUnneededBodies checks that a body stays exactly while a point needs it, even after restarts and with a wrong
-// clock.
 func TestUnneededBodies(t *testing.T) {
 	t.Parallel()
 	w := newToyWorld(t, testdb.MemoryFolder(t), func(o *Options) { o.Keep = 2 * time.Hour })
@@ -490,7 +487,7 @@ func TestLargeBodyDelaysNothing(t *testing.T) {
 			t.Fatalf("%d files wait, point %d", len(waiting), w.r.newest().Number)
 		}
 		w.clock.Advance(24 * time.Hour)
-		w.must(w.r.maintain(t.Context())) // the proposed point must stay restorable
+		w.must(w.r.maintain(t.Context()))
 	}
 	large.settled(true)
 	w.must(errors.Join(w.upload(), w.ship(), w.ship()))
@@ -499,7 +496,6 @@ func TestLargeBodyDelaysNothing(t *testing.T) {
 	}
 }
 
-// TestCloseDuringReconciliation checks that a shutdown does not wait for a long reconciliation.
 func TestCloseDuringReconciliation(t *testing.T) {
 	t.Parallel()
 	root := testdb.MemoryFolder(t)
@@ -534,8 +530,6 @@ func TestCloseDuringReconciliation(t *testing.T) {
 	}
 }
 
-// TestDamagedBodies checks that reading a body fails after any change in the target, and that the error code
-// distinguishes missing from damaged bodies.
 func TestDamagedBodies(t *testing.T) {
 	t.Parallel()
 	identity, err := age.GenerateX25519Identity()
@@ -592,7 +586,6 @@ func damageBodies(t *testing.T, w *world, from Restoring) {
 	}
 }
 
-// TestBodyNames checks that object names are valid in every target and remain distinct.
 func TestBodyNames(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{}

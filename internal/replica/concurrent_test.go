@@ -16,10 +16,9 @@ import (
 	"holdfast/internal/db/sqlitedb"
 )
 
-// acknowledged lists a writer's acknowledged writes.
 type acknowledged struct {
 	mu    sync.Mutex
-	times []time.Time // by write number
+	times []time.Time
 }
 
 // TestConcurrent checks that, despite other writers, processes and checkpoints, each restore point contains every
@@ -91,7 +90,6 @@ func (a *acknowledged) write(ctx context.Context, t *testing.T, db *sqlitedb.DB,
 	}
 }
 
-// otherProcess runs fn in a transaction on a new connection, like a command.
 func otherProcess(path string, fn func(*sqlite.Conn) error) (err error) {
 	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
 	if err != nil {
@@ -107,7 +105,6 @@ func otherProcess(path string, fn func(*sqlite.Conn) error) (err error) {
 	return fn(c)
 }
 
-// disturb runs checkpoints in every mode.
 func disturb(ctx context.Context, path string) {
 	for i := 0; ctx.Err() == nil; i++ {
 		c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)

@@ -16,8 +16,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// twoPoints returns a world whose replica contains several objects and two restore points, both restored with the
-// identities.
+// twoPoints returns a world whose replica contains two restore points, both restored with the identities.
 func twoPoints(t *testing.T, edit func(*Options), identities ...age.Identity) *world {
 	w := newWorld(t, t.TempDir(), edit)
 	w.r.keys.identities = identities
@@ -121,7 +120,6 @@ func damages(whole []byte) map[string][]byte {
 	}
 }
 
-// TestSwappedObjects checks that an object with another object's content counts as damaged.
 func TestSwappedObjects(t *testing.T) {
 	t.Parallel()
 	w := twoPoints(t, nil)
@@ -178,7 +176,6 @@ func TestIdentities(t *testing.T) {
 	}
 }
 
-// TestAnotherServer checks that another server's replica and foreign objects are never overwritten.
 func TestAnotherServer(t *testing.T) {
 	t.Parallel()
 	w := twoPoints(t, nil)
@@ -201,8 +198,8 @@ func TestAnotherServer(t *testing.T) {
 	}
 }
 
-// TestCopiedDataFolder checks that of two servers with the same ID, the earlier stops as soon as it notices the other,
-// and that a target without its marker is refused.
+// TestCopiedDataFolder checks that of two servers with the same ID, the earlier stops, and that a target without its
+// marker is refused.
 func TestCopiedDataFolder(t *testing.T) {
 	t.Parallel()
 	w := twoPoints(t, nil)
@@ -227,8 +224,6 @@ func TestCopiedDataFolder(t *testing.T) {
 	}
 }
 
-// TestRestoreAtTime checks that a time selects the newest point up to it, a name selects a database, and existing
-// files stay unchanged.
 func TestRestoreAtTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.TempDir(), nil)
@@ -266,7 +261,6 @@ func TestRestoreAtTime(t *testing.T) {
 	}
 }
 
-// TestLostObjects checks that the server notices deleted objects, and that the next restore points are complete again.
 func TestLostObjects(t *testing.T) {
 	t.Parallel()
 	w := twoPoints(t, nil)
@@ -294,7 +288,6 @@ func TestLostObjects(t *testing.T) {
 	}
 }
 
-// TestLostMarker checks that a restarted server does not begin a new replica where its marker is missing.
 func TestLostMarker(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testdb.MemoryFolder(t), func(o *Options) { o.Location = "file:///mnt/disk" })

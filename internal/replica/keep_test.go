@@ -61,8 +61,8 @@ func specified(rule Keep, now time.Time, points []Point) (kept []uint64) {
 	return kept
 }
 
-// TestKeepModel compares the kept points with the specification after random backups and deletions, even with a wrong
-// clock, and checks that each can be restored.
+// TestKeepModel compares the kept points with specified, even with a wrong clock, and checks that each can be
+// restored.
 func TestKeepModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -146,11 +146,10 @@ func (h *history) ordered() (all []Point) {
 	return all
 }
 
-// TestKeepDamaged checks that a point without all its files is kept only if its period contains no complete point.
 func TestKeepDamaged(t *testing.T) {
 	t.Parallel()
 	h := newHistory(time.Date(2026, 1, 10, 1, 0, 0, 0, time.UTC))
-	for range 4 { // two per day
+	for range 4 {
 		h.begin("one.db")
 		h.publish()
 		h.now = h.now.Add(12 * time.Hour)
@@ -170,7 +169,6 @@ func TestKeepDamaged(t *testing.T) {
 	check(2, 4)
 }
 
-// TestKeepOfReplica checks that a replica applies the rule beyond the age limit of its points.
 func TestKeepOfReplica(t *testing.T) {
 	t.Parallel()
 	h := newHistory(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))

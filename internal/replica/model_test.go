@@ -36,7 +36,7 @@ func TestModel(t *testing.T) {
 		w.target.set(targetWorks)
 		w.fault = nil
 		w.toys.endAll()
-		for range 3 { // the spool may be dropped, and all pages captured
+		for range 3 {
 			err = errors.Join(w.capture(), w.upload(), w.ship())
 			w.reconcile() // the last reconciliation may have failed
 		}
@@ -57,7 +57,6 @@ func TestModel(t *testing.T) {
 	t.Logf("%d walks, %d databases restored, bodies were deleted %d times", walks, restored, deleted)
 }
 
-// rtb is a testing.TB that fails a random test.
 type rtb struct {
 	testing.TB
 	rt *rapid.T

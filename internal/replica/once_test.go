@@ -24,16 +24,15 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// backups makes backups of a world alongside its replica.
 type backups struct {
 	*world
 
 	target *faultyTarget
 	opts   Options
-	dumps  map[uint64]map[string]string // the databases' contents at each point
+	dumps  map[uint64]map[string]string
 
 	objects map[string]string // each object's size and time at the last check
-	good    map[Place]bool    // restored from these objects
+	good    map[Place]bool
 }
 
 func newBackups(w *world) *backups {
@@ -45,7 +44,6 @@ func newBackups(w *world) *backups {
 	return b
 }
 
-// make makes a backup while nothing is written, like a new process.
 func (b *backups) make() error {
 	b.t.Helper()
 	o := b.opts
@@ -65,7 +63,6 @@ func (b *backups) make() error {
 	return errors.Join(r.Close(b.t.Context()), r.Tidy(b.t.Context()))
 }
 
-// check restores every point and compares the databases with their former states.
 func (b *backups) check() (points int) {
 	b.t.Helper()
 	listed, err := listPoints(b.t.Context(), b.target.Target)
@@ -199,7 +196,6 @@ func TestBackupIsIncremental(t *testing.T) {
 		}
 		return all
 	}
-	// sent returns the bytes and the number of series in a backup.
 	sent := func() (n int64, series int) {
 		t.Helper()
 		before := sizes()
@@ -289,7 +285,6 @@ func TestBackupsReadBack(t *testing.T) {
 	}
 }
 
-// damaging damages uploaded database files.
 type damaging struct {
 	Target
 
@@ -304,7 +299,6 @@ func (d damaging) Put(ctx context.Context, name string, body io.Reader) error {
 	return d.damage(name, content, d.Target)
 }
 
-// TestBackupAndReplicaAtOneURL checks that neither begins at the other's location.
 func TestBackupAndReplicaAtOneURL(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testdb.MemoryFolder(t), nil)
@@ -323,8 +317,6 @@ func TestBackupAndReplicaAtOneURL(t *testing.T) {
 	}
 }
 
-// TestBackupWhileWriting checks that a backup alongside busy writers and a replica contains every write acknowledged
-// before its time.
 func TestBackupWhileWriting(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testdb.MemoryFolder(t), func(o *Options) { o.Clock, o.Interval = clock.System, time.Millisecond })
@@ -464,7 +456,7 @@ func TestBackupBodies(t *testing.T) {
 		current[fmt.Sprint("body-", round)] = strings.Repeat(fmt.Sprint("content ", round), 100)
 		delete(current, fmt.Sprint("body-", round-2))
 		now.Advance(time.Hour)
-		if round%4 == 3 { // interrupted
+		if round%4 == 3 {
 			b.opts.Fault = func(at string) error {
 				if at == "publish" {
 					return errTarget
@@ -511,7 +503,6 @@ func (b *backups) checkBodies(p Point, want map[string]string) {
 	}
 }
 
-// counting counts uploaded bodies.
 type counting struct {
 	Target
 

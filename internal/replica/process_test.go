@@ -137,7 +137,6 @@ func TestKilledProcesses(t *testing.T) {
 	}
 }
 
-// runAndKill returns the acknowledged writes.
 func runAndKill(t *testing.T, root string, d time.Duration, processes ...string) (rows []row) {
 	t.Helper()
 	var mu sync.Mutex

@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// history makes a replica's objects, as maintain and ship do, over several days.
 type history struct {
 	names  []string
 	points map[string]Point
@@ -19,7 +18,7 @@ type history struct {
 	now    time.Time
 	number uint64
 
-	started int // number of runs
+	started int
 }
 
 func newHistory(now time.Time) *history {
@@ -89,7 +88,6 @@ func TestRetention(t *testing.T) {
 	})
 }
 
-// tidy deletes objects in sequence.
 func (h *history) tidy(rt *rapid.T) {
 	rule := retention{now: h.now, keep: 7 * 24 * time.Hour, fine: fine, every: mergeEvery}
 	newest := h.number
@@ -122,7 +120,6 @@ func (h *history) tidy(rt *rapid.T) {
 	if again := unneeded(h.names, h.points, current{runs: h.runs}, rule); len(again) > 0 {
 		rt.Fatalf("a second run deletes %v", again)
 	}
-	// Objects sent after the last point must remain.
 	for database, run := range h.runs {
 		if _, err := filesOf(h.names)[database+"/"+run].cover(h.txid[database]); err != nil {
 			rt.Fatalf("%s: %v", database, err)

@@ -182,7 +182,6 @@ func TestForeignRestart(t *testing.T) {
 	}
 }
 
-// TestFailedComparison checks that a failed comparison of all pages, e.g. on a full disk, loses nothing.
 func TestFailedComparison(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.TempDir(), nil)

@@ -23,11 +23,10 @@ import (
 
 var discard = slog.New(slog.DiscardHandler)
 
-// world is a server with databases and a replica.
 type world struct {
 	t      testing.TB
 	root   string
-	folder string // database folder
+	folder string
 	lives  int
 	dbs    map[string]*sqlitedb.DB
 	target *faultyTarget
@@ -38,8 +37,8 @@ type world struct {
 	fault  func(string) error
 
 	states  map[Place]string // the database's content at each captured place
-	checked map[string]bool  // restore points
-	same    map[Place]bool   // restored since an object was deleted or merged
+	checked map[string]bool
+	same    map[Place]bool // restored since an object was deleted or merged
 	stats   struct{ restored, gaps, restarts, runs int }
 }
 
@@ -51,7 +50,6 @@ func newWorld(t testing.TB, root string, edit func(*Options)) *world {
 	return w
 }
 
-// newToyWorld is like newWorld, but with a service's bodies.
 func newToyWorld(t testing.TB, root string, edit func(*Options)) *world {
 	w := makeWorld(t, root, edit)
 	w.toys = newToys(w)
@@ -121,7 +119,6 @@ func (w *world) open() {
 
 func (w *world) path(name string) string { return filepath.Join(w.folder, name) }
 
-// shutDown stops the replica and the databases like a server.
 func (w *world) shutDown() {
 	w.t.Helper()
 	if w.toys != nil {
@@ -195,7 +192,6 @@ func (w *world) kill() {
 	w.open()
 }
 
-// other opens a connection like another process.
 func (w *world) other(name string, fn func(c *sqlite.Conn) error) error {
 	w.t.Helper()
 	c, err := sqlite.OpenConn(w.path(name), sqlite.OpenReadWrite)
@@ -206,7 +202,6 @@ func (w *world) other(name string, fn func(c *sqlite.Conn) error) error {
 	return err
 }
 
-// capture also records the databases' contents.
 func (w *world) capture() error {
 	err := w.r.capture(context.Background())
 	w.note()
@@ -223,7 +218,6 @@ func (w *world) note() {
 	}
 }
 
-// ship also checks every new restore point.
 func (w *world) ship() error {
 	w.t.Helper()
 	err := w.r.ship(context.Background())
@@ -237,7 +231,6 @@ func (w *world) checkAgain() {
 	w.check()
 }
 
-// check restores every unchecked point.
 func (w *world) check() {
 	w.t.Helper()
 	points, err := listPoints(context.Background(), w.target.Target)
@@ -354,7 +347,6 @@ func (f *faultyTarget) set(mode int) {
 	f.mode = mode
 }
 
-// begin returns an error if the target fails or hangs.
 func (f *faultyTarget) begin(ctx context.Context) (mode int, err error) {
 	f.mu.Lock()
 	mode = f.mode
@@ -384,7 +376,6 @@ func (f *faultyTarget) Put(ctx context.Context, name string, body io.Reader) err
 	return err
 }
 
-// hang waits for the caller's timeout, at most 10 ms.
 func hang(ctx context.Context) error {
 	clock.Sleep(ctx, 10*time.Millisecond)
 	return context.DeadlineExceeded

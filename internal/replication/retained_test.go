@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/backup"
 )
 
-// TestRetained checks until when backups and the replica contain deleted data.
 func TestRetained(t *testing.T) {
 	t.Parallel()
 	data, now := t.TempDir(), time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)

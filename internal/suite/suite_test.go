@@ -14,7 +14,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// TestRun checks that every case runs once in its own environment, unless it is exempt.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	type env struct{ group, test string }
@@ -125,7 +124,6 @@ func TestComparisons(t *testing.T) {
 	}
 }
 
-// TestFailEach checks that an operation with three points fails once at each, on a prepared state.
 func TestFailEach(t *testing.T) {
 	t.Parallel()
 	var p Trip

@@ -15,8 +15,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TestServersEndWithTheirProcess kills a process that started the servers, and waits until their folders are removed
-// and their ports closed.
 func TestServersEndWithTheirProcess(t *testing.T) {
 	if os.Getenv("TESTDB_CHILD") != "" {
 		child(t)

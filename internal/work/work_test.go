@@ -19,7 +19,7 @@ func TestMeter(t *testing.T) {
 			t.Fatal("a context has another meter")
 		}
 		m.Start()
-		time.Sleep(1 * time.Second) // work
+		time.Sleep(1 * time.Second)
 		m.Wait()
 		time.Sleep(10 * time.Second)
 		m.Wait() // a concurrent wait
@@ -27,7 +27,7 @@ func TestMeter(t *testing.T) {
 		m.Resume()
 		time.Sleep(1000 * time.Second)
 		m.Resume()
-		time.Sleep(2 * time.Second) // work
+		time.Sleep(2 * time.Second)
 		m.Add(20 * time.Second)
 		if got := m.Stop(); got != 23*time.Second {
 			t.Errorf("%v, want 23s", got)

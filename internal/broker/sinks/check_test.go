@@ -56,7 +56,6 @@ func TestCheckWebhook(t *testing.T) {
 	check(t, "http://user:secret@"+closedPort(t)+"/events", "", "connection refused")
 }
 
-// TestCheckSilence checks that a silent server is reported after a while.
 func TestCheckSilence(t *testing.T) {
 	t.Parallel()
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")

@@ -95,7 +95,7 @@ func TestCallErrors(t *testing.T) {
 		`SELECT ARRAY['x']::text[]`:                   errcode.Internal,
 		`SELECT ARRAY[[1], [2]]::bigint[]`:            errcode.Internal,
 		`SELECT NULL::bigint[]`:                       errcode.Internal,
-		`SELECT ARRAY[1, 2] FROM pg_sleep(0) x`:       errcode.Internal, // an integer[]
+		`SELECT ARRAY[1, 2] FROM pg_sleep(0) x`:       errcode.Internal,
 		`SELECT ARRAY[1, NULL]::bigint[] WHERE 1 = 1`: errcode.Internal,
 	} {
 		_, err := db.Call(t.Context(), pgdb.Statement{Name: "test", SQL: sql}, new(pgdb.Args))

@@ -405,7 +405,6 @@ func TestQueue(t *testing.T) {
 			if _, err := db.Exec(ctx, statement(`CREATE TEMP TABLE t (n bigint PRIMARY KEY DEFERRABLE INITIALLY DEFERRED CHECK (n > 0))`)); err != nil {
 				t.Fatal(err)
 			}
-			// The pool returns the last used connection first, and only this test uses it.
 			want := func(n int) {
 				t.Helper()
 				var sum int

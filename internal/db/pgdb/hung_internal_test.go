@@ -34,7 +34,7 @@ func TestPulse(t *testing.T) {
 				return tc.ask(ctx)
 			}}
 			p.beat()
-			for step := range 4 { // like a request that waits for its turn
+			for step := range 4 {
 				if got := p.hung(time.Now()); got != (tc.want && step == 3) {
 					t.Errorf("%s: %t after %d s", name, got, step)
 				}

@@ -25,7 +25,7 @@ func TestHasPendingData(t *testing.T) {
 		t.Cleanup(func() { near.Close(); far.Close() })
 		return near, far
 	}
-	hears := func(conn net.Conn) bool { // within a moment
+	hears := func(conn net.Conn) bool {
 		for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 			if hasPendingData(conn) {
 				return true

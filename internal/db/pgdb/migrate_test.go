@@ -48,7 +48,6 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("again: applied %v, %v", versions(applied), err)
 	}
 
-	// A failed migration is rolled back, but not the migrations before it.
 	first["0002_c.sql"] = "CREATE TABLE c ();"
 	first["0003_d.sql"] = "CREATE TABLE d (); SELECT 1/0;"
 	set = load(t, first)
@@ -167,7 +166,6 @@ func TestMigrateBesideADump(t *testing.T) {
 			t.Errorf("applied %v, %v", versions(applied), err)
 		}
 	})
-	// Statements on the table queue behind the waiting migration.
 	waits := pgdb.Statement{Name: "waits", SQL: `SELECT FROM pg_locks WHERE relation = 'a'::regclass AND mode = 'AccessExclusiveLock' AND NOT granted`}
 	for found := false; !found; {
 		var err error

@@ -89,7 +89,7 @@ func TestSilentNode(t *testing.T) {
 		wantErr(t, err, errBusy)
 		time.Sleep(silence)
 		waiting := make(chan error)
-		go func() { _, err := enter(t, hung); waiting <- err }() // makes the pool probe the node, and waits
+		go func() { _, err := enter(t, hung); waiting <- err }()
 		synctest.Wait()
 		c.probes <- false
 		wantErr(t, <-waiting, errSilent)
@@ -204,7 +204,6 @@ func TestPlaceYields(t *testing.T) {
 	})
 }
 
-// TestLayout checks that nodes keep their state while shards move, and that a single node may use all connections.
 func TestLayout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -213,7 +212,7 @@ func TestLayout(t *testing.T) {
 		moved := []shard{{-1 << 31, -10, first}, {-9, 1<<31 - 1, second}}
 		c.read = func(context.Context) ([]shard, bool, error) { return moved, true, nil }
 		time.Sleep(layoutAge)
-		c.current() // reads the layout in the background
+		c.current()
 		synctest.Wait()
 		after := c.current()
 		for hash, on := range map[int32]address{-1 << 31: first, -10: first, -9: second, 0: second, 1<<31 - 1: second} {

@@ -59,7 +59,6 @@ func TestOneNodeHoldsHalf(t *testing.T) {
 			}
 		})
 	}
-	// Two of the 16 statements wait for the lock with a connection.
 	for waiting := 0; waiting < 2; {
 		if _, err := db.QueryRow(t.Context(), Statement{SQL: `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`}, nil, &waiting); err != nil {
 			t.Fatal(err)

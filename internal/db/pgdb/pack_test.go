@@ -51,7 +51,6 @@ func readAll(t *testing.T, db rows.Database) (all []string) {
 	return all
 }
 
-// The connections include some that do not prepare statements.
 func TestPacked(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

@@ -42,7 +42,6 @@ func loadRaw(t *testing.T, db rows.Database, from io.Reader, into *rows.Table) e
 	return db.Update(t.Context(), func(u rows.Update) error { return u.(rows.RawUpdate).Load(from, into) })
 }
 
-// TestRaw copies rows between databases without decoding them, and checks that each value changes the sum.
 func TestRaw(t *testing.T) {
 	t.Parallel()
 	var urls [2]string

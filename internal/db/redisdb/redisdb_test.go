@@ -92,7 +92,6 @@ func TestSilent(t *testing.T) {
 	await(t, "used again", func() bool { return set(db, "3") == nil })
 }
 
-// TestGone checks that a server is used as soon as it starts or restarts.
 func TestGone(t *testing.T) {
 	t.Parallel()
 	server := testdb.OwnRedis(t)
@@ -164,7 +163,6 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
-// TestCallerLeaves checks that canceled callers do not count as server failures.
 func TestCallerLeaves(t *testing.T) {
 	t.Parallel()
 	db := open(t, testdb.Redis(t))
@@ -183,7 +181,6 @@ func TestCallerLeaves(t *testing.T) {
 	}
 }
 
-// TestErrors checks that invalid commands do not count as server failures.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	db := open(t, testdb.Redis(t))

@@ -44,7 +44,7 @@ func TestBatch(t *testing.T) {
 			}
 		}
 		for range batch.All() {
-			break // an iterator may end early
+			break
 		}
 		batch.Free()
 		for row := range batch.All() {

@@ -285,7 +285,6 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestMutations checks the predicted mutations; the emulator counts none.
 func TestMutations(t *testing.T) {
 	t.Parallel()
 	opts := options(t)

@@ -92,7 +92,6 @@ func TestLostByEmulator(t *testing.T) {
 	}
 }
 
-// TestTooLarge checks that a too large request is recognized by the error's link or, without a link, by its text.
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	const (

@@ -202,7 +202,6 @@ func TestWriteChecked(t *testing.T) {
 	}
 }
 
-// TestGroupsAreObserved checks that a group is observed before its callers continue, also after a failure.
 func TestGroupsAreObserved(t *testing.T) {
 	t.Parallel()
 	var groups []sqlitedb.Group // written by the writer, read after a write returned
@@ -298,11 +297,10 @@ func firstStepFails(t *testing.T, name string, end func() error) (grouped bool) 
 	return grouped
 }
 
-// TestWriteAlone checks that WriteAlone shares its transaction with no queued write and rolls it back after an error.
 func TestWriteAlone(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
-	var ran []string // in the current group
+	var ran []string
 	groups := map[string]int{}
 	db := open(t, sqlitedb.Options{ObserveGroup: func(g sqlitedb.Group) {
 		for _, name := range ran {
@@ -500,14 +498,14 @@ func TestReadersThatStream(t *testing.T) {
 		t.Errorf("%d reads at once of %d", working, most)
 	}
 	for len(open) < most {
-		open[len(open)-working].Stream() // makes place for another read
+		open[len(open)-working].Stream()
 		if !take() {
 			t.Fatalf("no slot with %d reads that work and %d that stream", working-1, len(open)-working+1)
 		}
 	}
 	for _, s := range open[:most-working] {
 		s.Stream()
-		s.Stream() // has no effect
+		s.Stream()
 	}
 	for _, s := range open {
 		s.Release()
@@ -648,7 +646,6 @@ func TestMigrate(t *testing.T) {
 		t.Fatalf("a new file: %v pending, %v", pending, err)
 	}
 
-	// Of two concurrent processes, the second finds nothing to do.
 	other := open(t, sqlitedb.Options{Path: path})
 	var total atomic.Int32
 	var wg sync.WaitGroup
@@ -666,7 +663,6 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("applied %d times", total.Load())
 	}
 
-	// A failed migration rolls back all migrations in the same run.
 	fsys["m/0002_more.sql"] = &fstest.MapFile{Data: []byte(`INSERT INTO t VALUES (2)`)}
 	fsys["m/0003_broken.sql"] = &fstest.MapFile{Data: []byte(`INSERT INTO nowhere VALUES (1)`)}
 	if _, err := db.Migrate(t.Context(), load()); err == nil {

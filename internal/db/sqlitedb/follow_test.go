@@ -41,8 +41,7 @@ func insertRow(t *testing.T, db *sqlitedb.DB, sql string) {
 	}
 }
 
-// TestFollowedLog checks that the WAL keeps all frames while it is followed, despite other processes, and that the
-// writer checkpoints again afterwards.
+// TestFollowedLog checks that the WAL keeps all frames while it is followed, despite other processes.
 func TestFollowedLog(t *testing.T) {
 	t.Parallel()
 	db, f, path := followed(t)

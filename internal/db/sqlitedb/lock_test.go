@@ -102,7 +102,6 @@ func TestLockIsAwaited(t *testing.T) {
 	}
 }
 
-// TestLockFileIsForeign checks that any content of the lock file is accepted.
 func TestLockFileIsForeign(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{

@@ -191,7 +191,6 @@ func BenchmarkOutbox(b *testing.B) {
 	}
 }
 
-// TestManyDead checks that the relay does not read dead events.
 func TestManyDead(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

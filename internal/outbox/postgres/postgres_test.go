@@ -43,7 +43,6 @@ func run(t testing.TB, db *pgdb.DB, script string) {
 
 var errUndo = errors.New("undo")
 
-// create's distribute is a script for Citus.
 func create(t testing.TB, url string, table outbox.Table, distribute string) storetest.Harness {
 	db := open(t, url)
 	o := postgres.New(table)
@@ -73,7 +72,6 @@ func create(t testing.TB, url string, table outbox.Table, distribute string) sto
 	}
 }
 
-// suite runs the conformance suite in a database, with a table per test.
 func suite(t *testing.T, url, column string, distribute func(table string) string) {
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
 		table := storetest.Table
@@ -117,7 +115,6 @@ func TestOutbox(t *testing.T) {
 	suite(t, testdb.PostgresDatabase(t), "uuid", local)
 }
 
-// TestOutboxOfTexts checks that text owners are ordered by bytes.
 func TestOutboxOfTexts(t *testing.T) {
 	t.Parallel()
 	suite(t, testdb.PostgresDatabase(t), "text", local)
@@ -230,7 +227,6 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// TestIdle checks that of several idle relays, one reads the table, and the others only claim a lease.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

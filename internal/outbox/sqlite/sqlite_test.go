@@ -96,7 +96,6 @@ func TestCrash(t *testing.T) {
 	})
 }
 
-// TestAppendRefuses checks that an invalid event fails its own transaction, not the relay.
 func TestAppendRefuses(t *testing.T) {
 	t.Parallel()
 	path, h := create(t)

@@ -88,7 +88,7 @@ func checkPut(t *testing.T, target replica.Target) {
 	for _, size := range []int{0, 1, 64 << 10, 1 << 20, 1<<20 + 1, 12 << 20} {
 		content := make([]byte, size)
 		_, _ = rand.Read(content)
-		for range 2 { // the object may already exist
+		for range 2 {
 			if err := target.Put(t.Context(), "files/a/1", bytes.NewReader(content)); err != nil {
 				t.Fatalf("put %d bytes: %v", size, err)
 			}
@@ -99,7 +99,6 @@ func checkPut(t *testing.T, target replica.Target) {
 	}
 }
 
-// checkFailedPut checks that a failed Put neither creates nor replaces an object.
 func checkFailedPut(t *testing.T, target replica.Target) {
 	t.Helper()
 	before, _ := read(t.Context(), target, "files/a/1")

@@ -72,7 +72,6 @@ func TestIdentities(t *testing.T) {
 	}
 }
 
-// TestServerID checks that a server keeps its ID, and that each data folder gets a different ID.
 func TestServerID(t *testing.T) {
 	t.Parallel()
 	data, other := t.TempDir(), t.TempDir()
