@@ -155,7 +155,7 @@ func (a *App) settings() []conf.Setting {
 	return all
 }
 
-// recordChange records changes by the console and the admin listener. Commands do not write to the server's log.
+// recordChange is not for commands, which do not write to the server's log.
 func (a *App) recordChange(of string) operate.Recorder {
 	return func(ctx context.Context, done operate.Record) {
 		c := service.Change{Service: of, Page: done.Noun(), Action: done.Verb(), Err: done.Err}

@@ -85,7 +85,8 @@ func (b *browser) awaitPublished() {
 	}
 }
 
-// awaitDead waits until n events are set aside. The sink must accept other events: the relay stops if it refuses all.
+// awaitDead waits until n events are set aside. The sink must accept other events: if it refuses all, the relay
+// considers it down.
 func (b *browser) awaitDead(main string, n int) {
 	b.t.Helper()
 	other, deadline := newVisitor(b.t, main), time.Now().Add(time.Minute)

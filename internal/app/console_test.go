@@ -176,8 +176,7 @@ func TestConsoleAccess(t *testing.T) {
 	o.want("after the sign-out", http.StatusSeeOther, "/console/sign-in", http.MethodGet, "/console/", nil)
 }
 
-// TestAdminInBrowser checks that the admin listener redirects browsers to the console from any path, and sends JSON to
-// programs.
+// TestAdminInBrowser checks that the admin listener leads browsers to the console, and sends JSON to programs.
 func TestAdminInBrowser(t *testing.T) {
 	t.Parallel()
 	_, browse := openConsole(t)

@@ -304,7 +304,7 @@ func TestCopyLimitsTheLog(t *testing.T) {
 	}
 }
 
-// skipEntries exhausts the log: its next entry is the last that KeepLog allows.
+// skipEntries advances the log's sequence, so that the next entry is the last that KeepLog allows.
 var skipEntries = map[string]string{
 	"sqlite":   `UPDATE sqlite_sequence SET seq = seq + 4999999 WHERE name = 'copy_log'`,
 	"postgres": `SELECT setval('copy_log_id_seq', last_value + 4999999) FROM copy_log_id_seq`,

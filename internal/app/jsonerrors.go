@@ -79,7 +79,7 @@ func (w *errorWriter) WriteHeader(status int) {
 
 func (w *errorWriter) Write(b []byte) (int, error) {
 	if !w.begun {
-		w.begun = true // with status 200
+		w.begun = true
 	}
 	if w.status == 0 {
 		return w.ResponseWriter.Write(b)

@@ -113,8 +113,8 @@ func (l revokedLink) Watch(ctx context.Context, db *pgdb.DB, d *service.Deps) (s
 	return l.accounts.WatchBeside(ctx, db, d)
 }
 
-// ownersOf returns the service whose database contains the owner names of a service, and a function that reads them.
-// Copies to and from engines with text owners (engine.Traits) need them. It returns "" and nil if owners are unnamed.
+// ownersOf returns the service whose database contains a service's owner names, and a function that reads them. Copies
+// to and from engines with text owners (engine.Traits) need them.
 func ownersOf(name string) (in string, owners func(rows.Database) rows.Owners) {
 	if name == sync.Name {
 		return accounts.Name, accounts.Owners

@@ -167,7 +167,6 @@ func (a *App) readAgain(ctx context.Context) (done overview.Reloaded, err error)
 	return done, nil
 }
 
-// apply applies reloadable settings; the rest must be equal.
 func (a *App) apply(ctx context.Context, next *Config) {
 	s, l := &next.Server, &next.Log
 	a.reloads.current.Store(next)

@@ -172,8 +172,7 @@ func (a *App) start(ctx context.Context) {
 	both.Go(func() { a.watchReadiness(ctx) })
 }
 
-// completeStart settles the services, and retries until it succeeds, e.g. once a database is available. It closes
-// tried after the first attempt.
+// completeStart settles the services, and retries until it succeeds. It closes tried after the first attempt.
 func (a *App) completeStart(ctx context.Context, tried chan<- struct{}) {
 	for first := true; ; first = false {
 		failed := a.settle(ctx)

@@ -50,7 +50,7 @@ func Run(ctx context.Context, o Options, out io.Writer, notices []string) error 
 }
 
 // Serve runs the listeners and sweeps until ctx ends, then shuts down in this order: readiness, drain delay,
-// listeners, sweeps, services' background work. It prints the start message to out.
+// listeners, sweeps, services' background work.
 func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	adjustLimit := a.limitMemory()
 	traces, err := tracing.Start(ctx, strings.TrimRight(a.cfg.Log.OTLPEndpoint, "/"), a.version.Version, a.log)

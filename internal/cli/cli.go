@@ -97,7 +97,6 @@ func (c *command) report(cmd *cobra.Command, err error) int {
 		fmt.Fprintf(c.env.Stderr, "%s: %s\nRun '%s --help' for usage.\n", cmd.CommandPath(), service.PrintableLines(usage.Message), cmd.CommandPath())
 		return 2
 	}
-	// An operating system error, e.g. "open x: no such file or directory".
 	if p, ok := err.(*fs.PathError); ok { //nolint:errorlint // a wrapped one already has a text of ours
 		err = fmt.Errorf("cannot %s %s: %w", p.Op, p.Path, p.Err)
 	}

@@ -77,7 +77,7 @@ func (all problemKinds) isLong() bool {
 	return slices.ContainsFunc(all, func(k *problemKind) bool { return k.n > printedRows })
 }
 
-// texts explains in notes how to get the unprinted rows, by where.
+// texts returns all notes and actions. where says how to get the unprinted rows.
 func (all problemKinds) texts(where string) (notes, actions string) {
 	var noted, needed strings.Builder
 	for _, k := range all {

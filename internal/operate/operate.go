@@ -155,7 +155,6 @@ func (o *Operation) Label() string {
 	return Sentence(o.Verb())
 }
 
-// LabelOf returns the button text with subject names, e.g. "Revoke key K".
 func (o *Operation) LabelOf(named string) string {
 	label := o.Label()
 	for _, s := range o.Subjects() {

@@ -36,7 +36,6 @@ func (o *Operation) JSON(ctx context.Context, r *Result) (any, error) {
 	return all, err
 }
 
-// JSON omits Operation.Also.
 func (r *Result) JSON() any {
 	if r.members != nil {
 		return r.members

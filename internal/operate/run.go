@@ -41,7 +41,7 @@ type Run struct {
 	Began     time.Time
 	Ended     time.Time
 	Found     []Row
-	Result    *Result // nil: running or failed
+	Result    *Result
 	Err       error
 
 	stop context.CancelFunc
@@ -106,7 +106,6 @@ func (r *Runs) End() {
 	r.work.Wait()
 }
 
-// Start starts and records a background job. It returns an *InputError for an invalid value.
 func (o *Operation) Start(ctx context.Context, values map[string]string) (Run, error) {
 	run, err := o.start(values)
 	o.record(ctx, values, nil, err)

@@ -68,7 +68,6 @@ type runOutput struct {
 	Error     string          `json:"error,omitempty" title:"Error" doc:"error"`
 }
 
-// Offers allows stopping only running jobs.
 func (o runOutput) Offers(string) bool { return o.Ended.IsZero() }
 
 // RunDetail is a run with its result.

@@ -59,7 +59,7 @@ func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err err
 		if _, used := urls[id]; used {
 			continue
 		}
-		if slices.ContainsFunc(known, func(n buckets.Node) bool { return n.ID == id }) { // removed
+		if slices.ContainsFunc(known, func(n buckets.Node) bool { return n.ID == id }) {
 			if len(s.cfg.Nodes) > 0 { // otherwise it is the default node, which nobody configured
 				found = append(found, service.Finding{
 					State: service.Warning, What: what, Says: id + ", " + configured[id] + ", was removed and is not used, but buckets.nodes still has it", Fix: errConfigured.Error(),

@@ -12,7 +12,7 @@ import (
 
 const (
 	folderKind = "folder"
-	rightKind  = "right" // for an access key
+	rightKind  = "right"
 )
 
 const folderEntries = 200

@@ -52,7 +52,7 @@ func (s *Buckets) showBuckets(ctx context.Context, r *service.PageRequest) (*ser
 			return nil, err
 		}
 		if more || len(t.Rows) == consoleRows {
-			break // the last row sets the cursor
+			break
 		}
 		if i == allAccounts-1 {
 			t.Next = a.Name + "/~" // sorts after all bucket names

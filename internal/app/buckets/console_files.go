@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	previewText  = 64 << 10 // bytes shown of a text
+	previewText  = 64 << 10
 	previewImage = 20 << 20 // bytes; larger images are not shown
-	sniffed      = 512      // bytes for type detection
+	sniffed      = 512
 
 	thumbnailWhole = 512 << 10 // bytes; a list shows smaller images as a whole
 	thumbnailHead  = 128 << 10 // bytes searched for a photo's thumbnail

@@ -20,7 +20,6 @@ var (
 	exifHeader = []byte("Exif\x00\x00")
 )
 
-// exifThumbnail returns the JPEG thumbnail that a camera embedded in a photo, or nil.
 func exifThumbnail(head []byte) []byte {
 	rest, ok := bytes.CutPrefix(head, jpegStart)
 	for ok && len(rest) > 4 && rest[0] == 0xff {

@@ -14,7 +14,6 @@ import (
 	"holdfast/internal/obs"
 )
 
-// cached is a database value that is read at most once a minute.
 type cached[T any] struct {
 	read func(context.Context) (T, error)
 	now  clock.Clock

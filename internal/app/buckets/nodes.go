@@ -42,10 +42,10 @@ type nodes struct {
 
 	mu      sync.Mutex
 	open    map[string]opened
-	last    map[string]buckets.Node // in use by the cluster
-	failed  map[string]error        // configured nodes that were not initialized
+	last    map[string]buckets.Node
+	failed  map[string]error // configured nodes that were not initialized
 	changed atomic.Bool
-	folders atomic.Pointer[map[string]bool] // IDs of nodes that are folders
+	folders atomic.Pointer[map[string]bool]
 
 	saying sync.Mutex
 	said   map[string]string
@@ -180,8 +180,7 @@ func (n *nodes) check(ctx context.Context, copies int) error {
 	return nil
 }
 
-// working returns the numbers of active and working nodes, and the reason why a node does not work. A full node
-// counts as working, because its bodies can be read.
+// working counts a full node as working, because its bodies can be read. reason explains why a node does not work.
 func (n *nodes) working() (total, works int, reason string) {
 	for _, s := range n.cluster.Nodes() {
 		switch {

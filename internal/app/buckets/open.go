@@ -1,5 +1,4 @@
-// Package buckets integrates the S3-compatible buckets service into the server: its settings, listener, operations,
-// console pages, metrics, backups and background jobs.
+// Package buckets integrates the S3-compatible buckets service into the server.
 package buckets
 
 import (
@@ -49,7 +48,7 @@ const Listener = "s3"
 // Buckets is the service, open or not.
 type Buckets struct {
 	cfg         buckets.Config
-	live        atomic.Pointer[buckets.Config] // last reloaded settings
+	live        atomic.Pointer[buckets.Config]
 	deps        *service.Deps
 	opened      *buckets.Service
 	maintenance *maintenance.Service
@@ -277,8 +276,7 @@ func (s *Buckets) createAccount(ctx context.Context, name string) (newKey, error
 	return newKey{key.ID, secret}, err
 }
 
-// hint explains how to use S3. On a terminal, the first start also shows the new access key; a journal must not
-// contain secrets.
+// hint shows a new access key only on a terminal, because a journal must not contain secrets.
 func (s *Buckets) hint(ctx context.Context, embedded bool) service.Hint {
 	if embedded { // a remote database may be unavailable
 		_ = s.settle(ctx) // the server repeats it and reports the error
@@ -313,7 +311,7 @@ func (s *Buckets) endpoint() string {
 	return s.deps.Server.Scheme + "://" + net.JoinHostPort(host, port)
 }
 
-// start loads nodes and damaged copies before the first request, and then keeps node states up to date.
+// start loads nodes and damaged copies before the first request.
 func (s *Buckets) start(ctx context.Context) (func() error, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s.nodes.reload(ctx)

@@ -25,7 +25,6 @@ var (
 	errReadOnly          = errcode.New(errcode.Unavailable, "buckets are read-only: holdfast read-only list shows why; if they were copied, use the copy")
 )
 
-// on calls fn if the service is enabled and the data complete.
 func on[In, Out any](s *Buckets, fn func(context.Context, In) (Out, error)) func(context.Context, In) (Out, error) {
 	return func(ctx context.Context, in In) (out Out, err error) {
 		if s.opened == nil {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// AnswerStray answers S3 clients on the main listener in XML, and reports whether it did. Clients do not show JSON,
-// and retry a 200 that is not XML.
+// AnswerStray answers S3 clients on the main listener in XML, and reports whether it did. S3 clients do not show JSON,
+// and retry a 200 response that is not XML.
 func AnswerStray(w http.ResponseWriter, r *http.Request) bool {
 	if !isS3(r) {
 		return false

@@ -191,7 +191,7 @@ func (x *exchange) sendChoices() error {
 	return nil
 }
 
-// beginning returns search hits first. Without a database or prefix support it returns fewer things.
+// beginning returns search hits first.
 func (s *Section) beginning(ctx context.Context, kind, prefix string, at url.Values) (all []service.Option) {
 	if s.Search != nil && prefix != "" {
 		hits, _ := s.Search(ctx, prefix)

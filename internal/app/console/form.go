@@ -113,7 +113,7 @@ func (x *exchange) readUpload(r *service.PageRequest, memory int64) error {
 			return file, nil
 		}
 		if _, file, err = next(); err == nil && file == nil {
-			err = errForm // a field after the files
+			err = errForm
 		}
 		return file, err
 	}

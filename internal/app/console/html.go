@@ -8,9 +8,8 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// page builds HTML. It escapes text and attribute values, and makes invisible characters visible (service.Printable);
-// element and attribute names are constants. html/template would defeat dead-code elimination and grow the binary by
-// half.
+// page builds HTML. It escapes text and attribute values, and makes invisible characters visible (service.Printable).
+// html/template would defeat dead-code elimination and grow the binary by half.
 type page struct{ strings.Builder }
 
 // open writes a start tag. attrs are name-value pairs; the boolean attribute "name?" is omitted if its value is "".

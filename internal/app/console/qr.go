@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// quiet is the required QR code margin in modules.
 const quiet = 4
 
 func (r *renderer) qr(b *service.QR) {

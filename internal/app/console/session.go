@@ -26,7 +26,7 @@ const (
 	viewer role = "viewer"
 )
 
-// Sessions are in memory and end with the server.
+// session is kept in memory only, so it ends with the server.
 type session struct {
 	id      int
 	role    role
@@ -46,7 +46,7 @@ type sessions struct {
 	mu     sync.Mutex
 	byHash map[[sha256.Size]byte]*session
 	last   int
-	link   string // one-time link token, or ""
+	link   string
 	linked time.Time
 }
 

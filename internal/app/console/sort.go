@@ -90,7 +90,6 @@ func boolOrder(one, other bool) int {
 	return 1
 }
 
-// severity ends with the worst state.
 var severity = []service.State{"", service.OK, service.Warning, service.Wrong}
 
 // comparison compares times, numbers with units if all values are numbers, or else states and texts.

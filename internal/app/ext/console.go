@@ -48,9 +48,9 @@ func (s *Extensions) console() *service.Console {
 }
 
 type place struct {
-	ext.Owner // install may be ""
+	ext.Owner
 
-	Namespace ext.Namespace // may be ""
+	Namespace ext.Namespace
 }
 
 func parsePlace(r *service.PageRequest, names ...string) (p place, err error) {

@@ -17,7 +17,7 @@ import (
 const (
 	shownColumns = 8
 	mostColumns  = 32
-	cellRunes    = 60 // a table cell's maximum; the record page shows the whole value
+	cellRunes    = 60
 )
 
 type column struct {

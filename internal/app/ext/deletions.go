@@ -143,10 +143,10 @@ func nameOf(o ext.Owner) string {
 	return fmt.Sprintf("install %s of tenant %s", o.Install, o.Tenant)
 }
 
-// deletionTime limits a single request. The next request continues.
 const deletionTime = 20 * time.Second
 
-// delete stops after deletionTime, except in commands, which pass a progress.
+// delete stops after deletionTime, and the next request continues. Commands, which pass a progress, have no time
+// limit.
 func (s *Extensions) delete(ctx context.Context, o ext.Owner, in deleteInput, progress operate.Progress) (out deletionOutput, err error) {
 	if _, err := s.ready(); err != nil {
 		return out, err

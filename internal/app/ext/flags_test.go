@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestFlagsRefused checks that flags for a useless token or registration cause errors with the correct flags.
+// TestFlagsRefused checks that flags for a useless token or registration cause errors that say how to fix them.
 func TestFlagsRefused(t *testing.T) {
 	t.Parallel()
 	someInstall := owned(1, 1)

@@ -57,7 +57,7 @@ func (s *Extensions) searchRecords(ctx context.Context, parts []string) (hits []
 		return nil, nil //nolint:nilerr // no key begins so
 	}
 	installs := []ext.Owner{{Tenant: ext.TenantID(tenant), Install: ext.InstallID(first)}}
-	if installs[0].Check() != nil || first != last { // incomplete ID
+	if installs[0].Check() != nil || first != last {
 		if installs, err = s.inspection.FindInstalls(ctx, ext.InstallID(first), ext.InstallID(last), service.MaxHits); err != nil {
 			return nil, err
 		}

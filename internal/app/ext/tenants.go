@@ -36,7 +36,7 @@ type tenantOutput struct {
 const tenantRows = 25
 
 // listTenants finds tenants by their installs. After each page it skips to the next tenant, so that large tenants need
-// few reads. A page contains many small tenants.
+// few reads.
 func (s *Extensions) listTenants(ctx context.Context, in operate.Page[string]) (all []tenantOutput, err error) {
 	span := inspection.Span{All: true}
 	if in.After != "" {

@@ -123,7 +123,7 @@ const namedMost = 10
 type auditor struct {
 	auditInput
 	audited, different int64
-	text               string // if there is only one install
+	text               string
 	named              strings.Builder
 	progress           operate.Progress
 }

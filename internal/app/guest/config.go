@@ -45,7 +45,7 @@ type Config struct {
 	NestErrors bool        `toml:"nested_errors" doc:"Wrap errors for front ends as {\"error\":{…}} with type application/json, for clients that expect it. Otherwise errors are application/problem+json (RFC 9457)."`
 	Processes  int         `toml:"processes" doc:"Number of processes that serve guests. During a Redis outage, each process allows its share of guest.rates."`
 
-	isPublic bool // other machines reach the server, so the service is off unless explicitly enabled
+	isPublic bool // other machines reach the server
 }
 
 const (

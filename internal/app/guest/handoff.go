@@ -39,8 +39,8 @@ type handoffParts struct {
 const (
 	handoffSecret = Name + ".handoff_secret"
 
-	maxTTL = 90 * 24 * time.Hour // service token lifetime
-	leeway = 30 * time.Minute    // between server clocks; tokens last for days
+	maxTTL = 90 * 24 * time.Hour
+	leeway = 30 * time.Minute // between server clocks; tokens last for days
 )
 
 func (s *Guest) openHandoffs(d *service.Deps, p *parts, st backend.Store, db *engine.Database) (*handoffParts, error) {

@@ -1,5 +1,4 @@
-// Package guest implements service.Service for the guest service: configuration, commands, console pages, metrics and
-// background work.
+// Package guest integrates the guest service into the server.
 package guest
 
 import (

@@ -61,7 +61,7 @@ func deliver(ctx context.Context, m *broker.Delivery, log *slog.Logger, receive 
 	switch {
 	case err == nil:
 		m.Ack()
-	case errcode.Is(err, errcode.Invalid): // redelivery would not help
+	case errcode.Is(err, errcode.Invalid):
 		log.Error("event rejected", "error", err)
 		m.Ack()
 	default:

@@ -90,7 +90,7 @@ func (in replayInput) span() (v span, err error) {
 	return v, nil
 }
 
-// Event IDs start with the event's time, except for a consumed handoff's replay event: its ID carries the handoff's
+// Event IDs start with the event's time, except for a consumed handoff's replay event: its ID contains the handoff's
 // time, at most a day earlier. Process clocks may also differ slightly.
 const (
 	idBefore = 25 * time.Hour

@@ -20,8 +20,7 @@ const (
 	listTimeout   = 20 * time.Second
 )
 
-// Copies lists backups and restore points, read in the background, so that slow targets do not delay pages. Set the
-// exported fields before use.
+// Copies lists backups and restore points, read in the background, so that slow targets do not delay pages.
 type Copies struct {
 	Backups *backup.Scheduler
 	Replica func() location.Settings

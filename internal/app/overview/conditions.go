@@ -26,8 +26,8 @@ const (
 )
 
 const (
-	alertChecksAge = 10 * time.Minute // maximum age of findings for alerts
-	leastGrowth    = 6 * time.Hour    // a shorter period does not predict days
+	alertChecksAge = 10 * time.Minute
+	leastGrowth    = 6 * time.Hour // a shorter period does not predict days
 	leastFree      = 0.1
 	almostNoneFree = 0.02
 )

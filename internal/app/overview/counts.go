@@ -40,7 +40,7 @@ func (c *counts) of(name string) *listing[stored] {
 	return c.all[name]
 }
 
-// countLines summarizes each service's data, e.g. "3 accounts, 1 storage node". It waits briefly for the first counts.
+// countLines summarizes each service's data, e.g. "3 accounts, 1 storage node".
 func (o *Overview) countLines(ctx context.Context) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, checksPatience)
 	defer cancel()

@@ -15,8 +15,8 @@ import (
 	"holdfast/internal/obs"
 )
 
-// historyEvery is the time between points. Only every tenth point measures database servers, because each process does
-// it, on each Citus node.
+// historyEvery is the time between points. Only every tenth point measures database servers, because every process
+// queries them, and Citus queries each node.
 const (
 	historyEvery = time.Minute
 	historySized = 10

@@ -24,10 +24,10 @@ import (
 )
 
 const (
-	checksAge      = time.Minute            // maximum age of findings on the overview
+	checksAge      = time.Minute
 	checksPatience = 100 * time.Millisecond // per page, which otherwise shows older findings
 	checkPatience  = 15 * time.Second       // for the first findings on the checks page
-	staleBackup    = 7 * 24 * time.Hour     // an older backup is a warning
+	staleBackup    = 7 * 24 * time.Hour
 )
 
 // Overview provides the console pages about the server itself.

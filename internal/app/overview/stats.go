@@ -19,7 +19,7 @@ const (
 	shownFindings = 3
 	statSpan      = 5 * time.Minute
 	linePoints    = 60
-	leastShown    = 2 * time.Hour // a card shows no growth over a shorter period
+	leastShown    = 2 * time.Hour
 )
 
 func (o *Overview) findings(found []service.Finding, at time.Time) (blocks []service.Block) {

@@ -14,11 +14,10 @@ import (
 	"holdfast/internal/operate"
 )
 
-// Sweeps tracks periodic jobs for the console. Set Clock and RunNow before use.
+// Sweeps tracks periodic jobs for the console.
 type Sweeps struct {
 	Clock clock.Clock
 
-	// RunNow runs a round at once; see sweep.Sweeper.
 	RunNow func(ctx context.Context, job string, progress func(rows int)) (rows int, left string, err error)
 
 	mu  sync.Mutex
@@ -51,7 +50,6 @@ func (s *Sweeps) Note(job string, rows int, err error, now time.Time) {
 	})
 }
 
-// NoteOther records another process's round.
 func (s *Sweeps) NoteOther(job string, now time.Time) {
 	s.update(job, func(one *swept) { one.at, one.err = now, nil })
 }

@@ -11,8 +11,7 @@ import (
 // spare is how many bytes are written to test for disk space. A server writes less at startup, but soon more.
 const spare = 1 << 20
 
-// CheckFolder checks that a folder can be created and files in it written and read, and cleans up. otherwise says how
-// to choose another folder.
+// CheckFolder checks that files in a folder can be created and read. otherwise says how to choose another folder.
 func CheckFolder(what, dir, otherwise string) Finding {
 	info, err := os.Stat(dir)
 	switch {

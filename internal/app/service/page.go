@@ -27,7 +27,6 @@ type Console struct {
 
 	Counts []Counted
 
-	// Choose, if set, returns field choices by kind.
 	Choose Chooser
 
 	// Backlogs, if set, returns pending work for the overview. It must be fast. Links are relative to the service.
@@ -79,14 +78,14 @@ type Chooser func(ctx context.Context, kind, prefix string, at url.Values) (*Cho
 // Choices are things that a field offers.
 type Choices struct {
 	All   []Option // at most MaxChoices+1, which means too many to choose from
-	First *Link    // page for creating the first thing, if any
+	First *Link
 }
 
 // Hit is a search hit.
 type Hit struct {
 	Kind string
 	Text string
-	To   string // page link within the service
+	To   string
 }
 
 // Page is a console page, served at /console/SERVICE/PATH to signed-in operators. Pages consist of values, so user
@@ -128,7 +127,7 @@ type Action struct {
 	Run func(context.Context, *PageRequest) (Outcome, error)
 }
 
-// Outcome is an action's result. The operator returns to the page, or to Next.
+// Outcome is an action's result.
 type Outcome struct {
 	Notice string // a sentence without full stop
 	Next   string // link within the service; "": the form's page, with the typed values if the action only reads
@@ -384,14 +383,14 @@ type Field struct {
 	Kind  string
 	Also  []string
 	Typed bool
-	Many  bool  // several names: check boxes, or words in an input
-	First *Link // link below the input for creating the first thing
+	Many  bool // several names: check boxes, or words in an input
+	First *Link
 }
 
 // FieldErrors are shown beside their fields.
 type FieldErrors struct {
 	By   map[string]string
-	Text string // all messages, with labels
+	Text string
 }
 
 func (e *FieldErrors) Error() string { return e.Text }

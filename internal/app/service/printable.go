@@ -116,7 +116,6 @@ func (s *Shell) Table() *Printer { return NewPrinter(s.Stdout) }
 // NewPrinter prints to w.
 func NewPrinter(w io.Writer) *Printer { return &Printer{tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)} }
 
-// Printf prints to standard output, escaping the texts in args.
 func (s *Shell) Printf(format string, args ...any) (int, error) {
 	return fmt.Fprintf(s.Stdout, format, printable(args)...)
 }

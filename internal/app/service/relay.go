@@ -18,7 +18,7 @@ type Relay struct {
 }
 
 // Start starts the relay when the database is reachable and migrated. end publishes the remaining events, with a
-// timeout, and stops.
+// timeout.
 func (r Relay) Start(ctx context.Context, d *Deps) (end func() error) {
 	m := d.Metrics.Outbox(r.Service)
 	o := r.Options

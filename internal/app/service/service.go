@@ -154,7 +154,7 @@ type Server struct {
 
 	Address func(listen string) string
 
-	// Address of an open listener, for hints and clients: port 0 becomes the system's choice. "" if not serving.
+	// Address of an open listener, for hints and clients, with the actual port instead of 0. "" if not serving.
 	OpenAddress func(listener string) string
 }
 
@@ -186,7 +186,7 @@ type Opened struct {
 	Databases []*engine.Database
 	Jobs      []sweep.Job
 
-	// Ready returns an error that names the unusable dependency. For a database use Database.Ready.
+	// Ready returns an error that names the unusable dependency, e.g. Database.Ready.
 	Ready func(context.Context) error
 
 	// Inspect checks the tables of a reachable and migrated database for `holdfast check`.
@@ -216,7 +216,7 @@ type Opened struct {
 	Hint   func(base string) Hint   // printed at the start for new users
 	Client func(base string) Client // on the status page
 
-	Console *Console // nil: no pages
+	Console *Console
 }
 
 // Running is an opened service with the parts of its Service that others need.

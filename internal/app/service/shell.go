@@ -24,7 +24,6 @@ type Shell struct {
 	Open func(ctx context.Context, fn func(context.Context) error) error
 }
 
-// Run returns a command's RunE that calls fn while all services are open.
 func (s *Shell) Run(fn func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		return s.Open(cmd.Context(), func(ctx context.Context) error { return fn(ctx, args) })

@@ -40,15 +40,15 @@ type Storage struct {
 type Revocations interface {
 	Has(o syncstorage.Owner) bool
 
-	// Watch is called with the storage database, which may also contain another server's accounts. stop is called
-	// when the storage is closed.
+	// Watch gets the storage database, which may also contain another server's accounts. stop is called when the storage
+	// is closed.
 	Watch(ctx context.Context, db *pgdb.DB, d *service.Deps) (stop func() error)
 }
 
 // New returns the service with its default settings.
 func New() *Storage { return &Storage{cfg: syncstorage.DefaultConfig()} }
 
-// RefuseRevoked makes the service reject revoked tokens. It must be called before the service is opened.
+// RefuseRevoked must be called before the service is opened.
 func (s *Storage) RefuseRevoked(r Revocations) { s.revoked = r }
 
 func (s *Storage) Opened() *syncstorage.Service { return s.opened }

@@ -16,7 +16,7 @@ import (
 )
 
 // fitSpanner adjusts default limits to the mutation limit of a Spanner commit, and reports configured limits that
-// exceed it. It notes settings without effect. Other engines keep their limits.
+// exceed it. It notes settings without effect.
 func (s *Storage) fitSpanner(settings service.Settings) (problems conf.Problems) {
 	note := settings.Note
 	note("database_pool_sweeper_task_interval", "ignored: the Spanner client has no session pool to sweep")

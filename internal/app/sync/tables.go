@@ -107,7 +107,7 @@ func compareCollection(r rows.Row, _ int64) bool {
 	return r[2] != int64(0) || r[3] != int64(0) || r[5] != nil
 }
 
-// Rows are not compared in the last expiring milliseconds before their expiry.
+// expiring is in milliseconds. Rows this close to their expiry are not compared.
 const expiring = 60_000
 
 func compareRecord(r rows.Row, now int64) bool {

@@ -45,7 +45,7 @@ func (in listInput) Check() error {
 
 type row struct {
 	tokenserver.User
-	here bool // the storage is on this server
+	here bool
 	Total
 }
 

@@ -70,7 +70,7 @@ type Imported struct {
 	Total                                         int64 // records according to the header
 }
 
-// Total is a storage user's usage by the counters, including expired records not yet deleted.
+// Total is a storage user's usage, including expired records not yet deleted.
 type Total struct {
 	Bytes, Records int64
 	Counted        bool
@@ -82,7 +82,7 @@ type Total struct {
 type Usage struct {
 	Bytes           int64
 	Quota           int64 // for Bytes; 0: no limit
-	OwnQuota        bool  // Quota is the user's own
+	OwnQuota        bool
 	CollectionQuota int64 // bytes per collection; 0: no limit
 	ModifiedMillis  int64 // 0: never written
 	Collections     []Collection

@@ -26,14 +26,13 @@ func restFor(took time.Duration) time.Duration {
 // firstLook limits the first read, which delays the start.
 const firstLook = 2 * time.Second
 
-// IsRevoked reports whether a storage user's unexpired tokens are revoked.
 func (s *Accounts) IsRevoked(fxaUID string, uid int64) bool {
 	r := s.revoked.Load()
 	return r != nil && r.Has(fxaUID, uid)
 }
 
-// WatchBeside makes IsRevoked use another server's accounts, if the storage database db contains any. It does nothing
-// if this server serves accounts itself.
+// WatchBeside makes IsRevoked use another server's accounts in the storage database db, unless this server serves
+// accounts itself.
 func (s *Accounts) WatchBeside(ctx context.Context, db *pgdb.DB, d *service.Deps) (stop func() error) {
 	if s.cfg.Enabled {
 		return func() error { return nil }
@@ -54,7 +53,7 @@ var errNoAccounts = errors.New("the database has no accounts")
 
 const besideEvery = 10 * time.Second
 
-// watchRevoked updates IsRevoked until stop is called. While the database is unavailable, the last result remains.
+// watchRevoked keeps the last result while the database is unavailable.
 func (s *Accounts) watchRevoked(
 	ctx context.Context, revoked func(context.Context) (tokenserver.Revoked, error), log *slog.Logger,
 ) (stop func() error) {

@@ -2,7 +2,6 @@ package tokenserver
 
 import "holdfast/internal/db/rows"
 
-// tables belong to both engines. Small tables are replaced entirely.
 var tables = []rows.Group{
 	{Tables: []*rows.Table{
 		{Name: "services", Key: 1, Seeded: true, Numbers: true, Replace: true, Columns: rows.Columns(`id integer, service text, pattern text`)},

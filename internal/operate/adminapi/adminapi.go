@@ -90,12 +90,10 @@ func HasBody(o *operate.Operation) bool { return o.Kind.Changes() && o.Kind != o
 
 func (a *API) Paths() []string { return a.paths }
 
-// Owns reports whether a raw path belongs to the operations.
 func (a *API) Owns(path string) bool {
 	return slices.ContainsFunc(a.paths, func(p string) bool { return path == p || strings.HasPrefix(path, p+"/") })
 }
 
-// Label returns a raw path's route for logs and metrics.
 func (a *API) Label(path string) string {
 	if found := a.find(path); len(found) > 0 {
 		return found[0].Path

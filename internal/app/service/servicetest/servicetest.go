@@ -20,7 +20,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// Load reads a service's settings from an environment. It returns a *conf.Error with all problems.
+// Load reads a service's settings from an environment.
 func Load(s service.Service, environ ...string) (conf.Report, error) {
 	report, err := conf.Load([]conf.Section{{Key: s.Name, Doc: s.Doc, Value: s.Config}}, conf.Options{Environ: environ, Aliases: s.Aliases})
 	var problems []conf.Problem
@@ -43,8 +43,7 @@ type Server struct {
 	name string
 }
 
-// Open loads, opens and migrates a service in a temporary data folder, and closes it after the test. change may
-// modify the Deps; nil: no change.
+// Open loads, opens and migrates a service in a temporary data folder, and closes it after the test.
 func Open(t testing.TB, s service.Service, change func(*service.Deps), environ ...string) *Server {
 	t.Helper()
 	if _, err := Load(s, environ...); err != nil {
