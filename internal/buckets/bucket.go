@@ -6,7 +6,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// BucketRef identifies one incarnation of a bucket. Writes to another incarnation return ErrNoBucket. An empty ID,
+// BucketRef identifies an incarnation of a bucket. Writes to another incarnation return ErrNoBucket. An empty ID,
 // where allowed, means the current incarnation.
 type BucketRef struct {
 	Name string
@@ -118,7 +118,7 @@ var (
 // BucketQuery selects a page of an account's buckets by name.
 type BucketQuery struct {
 	Prefix string
-	After  string // exclusive
+	After  string
 	Limit  int
 	Bytes  int
 }

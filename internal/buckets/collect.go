@@ -11,8 +11,8 @@ const claimTime = 10 * time.Minute
 
 const releaseTime = 5 * time.Second
 
-// Collect removes at most limit objects that were deleted at or before a time. Objects that fail are retried after
-// their claim expires.
+// Collect removes objects that were deleted at or before a time. Objects that fail are retried after their claim
+// expires.
 func (s *Service) Collect(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	now := s.clock()
 	claim := Claim{ID: NewUUID(), Before: At(before), Now: At(now), Expires: At(now.Add(claimTime)), Limit: limit}
@@ -80,7 +80,6 @@ type Batch struct {
 	Garbage []Garbage
 }
 
-// ClaimBatch claims at most limit objects past their grace period.
 func (s *Service) ClaimBatch(ctx context.Context, limit int) (Batch, error) {
 	now := s.clock()
 	claim := Claim{
@@ -97,7 +96,7 @@ func (s *Service) ReadBatch(ctx context.Context, id string) ([]Garbage, error) {
 	return s.store.Claimed(ctx, id, At(s.clock()), true)
 }
 
-// FreeBatch removes the remaining bodies and rows. It is idempotent. Bodies that cannot be removed stay in the batch.
+// FreeBatch is idempotent. Bodies that cannot be removed stay in the batch.
 func (s *Service) FreeBatch(ctx context.Context, id string) error {
 	garbage, err := s.store.Claimed(ctx, id, At(s.clock()), false)
 	if err != nil {

@@ -66,7 +66,6 @@ type DestinationConfig struct {
 	Secret string `toml:"secret" secret:"true" doc:"Signs webhook requests (Standard Webhooks). Empty: unsigned."`
 }
 
-// Kind is part of the ARN.
 func (d *DestinationConfig) Kind() string {
 	scheme, _, _ := strings.Cut(d.URL, ":")
 	switch scheme {

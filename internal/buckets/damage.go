@@ -53,7 +53,7 @@ func NewDamage(c Copy, problem string, seen Moment) Damage {
 	return d
 }
 
-// Of returns the damage with the object or part whose row references the body.
+// Of adds the object or part whose row references the body.
 func (d Damage) Of(r *Reference) Damage {
 	d.Owner, d.Bucket, d.ID, d.Name, d.Upload, d.Number = r.Owner, r.Bucket, r.ID, r.Name, r.Upload, r.Number
 	return d
@@ -64,7 +64,7 @@ const (
 	mostPause  = time.Hour
 )
 
-// Failed returns the record after a failed repair attempt. The delay doubles up to an hour.
+// Failed returns the record after a failed repair. The delay doubles up to an hour.
 func (d Damage) Failed(state DamageState, reason string, now Moment) Damage {
 	pause := min(firstPause<<min(d.Attempts, 10), mostPause)
 	d.Attempts++
@@ -74,7 +74,7 @@ func (d Damage) Failed(state DamageState, reason string, now Moment) Damage {
 
 // DamageQuery selects damage records.
 type DamageQuery struct {
-	After Copy        // exclusive
+	After Copy
 	State DamageState // "" for any state
 	Limit int
 }
@@ -94,13 +94,12 @@ type Damages interface {
 
 	Marked(ctx context.Context, q DamageQuery) ([]Damage, error)
 
-	// DueMarks returns at most limit records that are due, soonest first.
+	// DueMarks returns due records, soonest first.
 	DueMarks(ctx context.Context, now Moment, limit int) ([]Damage, error)
 
-	// NoteAttempt updates an existing record after a repair attempt.
 	NoteAttempt(ctx context.Context, d Damage) error
 
-	// Unmark removes records, unless the damage was seen again after d.LastSeen.
+	// Unmark removes records, unless the damage was seen after d.LastSeen.
 	Unmark(ctx context.Context, all []Damage) error
 
 	CountMarks(ctx context.Context) ([]DamageCount, error)

@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/optional"
 )
 
-// Expected is checked against the finished upload. Zero fields are not checked.
+// Expected is checked against the finished upload, except for zero fields.
 type Expected struct {
 	Size      optional.Of[int64]
 	Checksums []Checksum // at most one per algorithm; only the algorithm of the upload is checked
@@ -26,7 +26,7 @@ func (e *ChecksumError) Error() string { return "the object does not have the ex
 
 func (e *ChecksumError) ErrorCode() errcode.Code { return errcode.Invalid }
 
-// check returns ErrObjectSize or *ChecksumError if the object differs. An object without a checksum matches any.
+// check accepts an object without a checksum.
 func (e *Expected) check(o *Object) error {
 	if e.Size.Set && e.Size.Value != o.Length {
 		return ErrObjectSize
@@ -39,7 +39,7 @@ func (e *Expected) check(o *Object) error {
 	return nil
 }
 
-// is compares a value. minio-go omits the part count of composite checksums.
+// is accepts composite checksums without the part count, which minio-go omits.
 func (c *Checksum) is(value string) bool {
 	base, _, _ := strings.Cut(c.Value, "-")
 	return value == c.Value || c.Composite && value == base

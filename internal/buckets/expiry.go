@@ -29,7 +29,7 @@ func AfterDays(begin Moment, days int) Moment {
 	return midnight + Moment(days+1)*day
 }
 
-// Expiry returns the earliest expiry of an object. The first rule wins ties.
+// Expiry returns an object's earliest expiry. The first rule wins ties.
 func (l *Lifecycle) Expiry(o *Object) (e Expiry, ok bool) {
 	for i := range l.Rules {
 		r := &l.Rules[i]
@@ -47,7 +47,7 @@ func (l *Lifecycle) Expiry(o *Object) (e Expiry, ok bool) {
 	return e, ok
 }
 
-// AbortOf returns when the earliest rule aborts the upload.
+// AbortOf returns the earliest abort by a rule.
 func (l *Lifecycle) AbortOf(u *Upload) (e Expiry, ok bool) {
 	for i := range l.Rules {
 		r := &l.Rules[i]
@@ -61,8 +61,8 @@ func (l *Lifecycle) AbortOf(u *Upload) (e Expiry, ok bool) {
 	return e, ok
 }
 
-// ExpiryOfVersion returns when the earliest rule deletes a noncurrent version or lone delete marker. newer is the
-// number of newer noncurrent versions.
+// ExpiryOfVersion is for noncurrent versions and lone delete markers. newer is the number of newer noncurrent
+// versions.
 func (l *Lifecycle) ExpiryOfVersion(v *Version, newer int) (e Expiry, ok bool) {
 	for i := range l.Rules {
 		r := &l.Rules[i]

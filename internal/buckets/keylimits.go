@@ -33,7 +33,7 @@ type KeyLimits struct {
 	Networks []netip.Prefix `json:"networks,omitempty"` // client addresses; empty for all
 }
 
-// MaxKeyLimits is the maximum size in JSON.
+// MaxKeyLimits is in bytes of JSON.
 const MaxKeyLimits = 4096
 
 func (l *KeyLimits) IsZero() bool {
@@ -74,7 +74,6 @@ func (l *KeyLimits) Check() error {
 	return nil
 }
 
-// Text returns the stored JSON form.
 func (l *KeyLimits) Text() string {
 	b, _ := json.Marshal(l) // cannot fail
 	return string(b)
@@ -96,7 +95,7 @@ func isBucketPrefix(s string) bool {
 	}) < 0
 }
 
-// AllowNetwork reports whether the address is allowed. If Networks is set, an unknown address is not allowed.
+// AllowNetwork rejects an unknown address if Networks is set.
 func (l *KeyLimits) AllowNetwork(ip netip.Addr) bool {
 	return len(l.Networks) == 0 || slices.ContainsFunc(l.Networks, func(n netip.Prefix) bool { return n.Contains(ip.Unmap()) })
 }

@@ -79,7 +79,7 @@ func (k *Keyring) Changed(id string) {
 	k.unknown.Remove(id)
 }
 
-// Known is like Find, but only reads the cache. It returns known = false if Find would read the database.
+// Known is like Find without database access. It returns known = false if the key is not cached.
 func (k *Keyring) Known(id string) (c Credential, ok, known bool) {
 	if f, found := k.found.Get(id); found && k.isFresh(f.at) {
 		return f.Credential, true, true
@@ -149,7 +149,7 @@ func (k *Keyring) Secret(key Key) (string, error) {
 	return "", errcode.New(errcode.Internal, "a secret key was encrypted with another buckets.key_secret: restore it, or add it to buckets.old_key_secrets")
 }
 
-// Revoke revokes a key. This takes effect immediately in this process, and within KeyDelay in others.
+// Revoke takes effect immediately in this process, and within KeyDelay in others.
 func (k *Keyring) Revoke(ctx context.Context, id string) error {
 	if _, ok := k.given[id]; ok {
 		return ErrKeyConfigured
@@ -158,7 +158,7 @@ func (k *Keyring) Revoke(ctx context.Context, id string) error {
 	return k.store.RevokeKey(ctx, id, At(k.clock()))
 }
 
-// Change updates the terms of a key. It takes effect like Revoke.
+// Change takes effect like Revoke.
 func (k *Keyring) Change(ctx context.Context, id string, change func(KeyTerms) (KeyTerms, error)) (Key, error) {
 	if _, ok := k.given[id]; ok {
 		return Key{}, ErrKeyConfigured

@@ -59,7 +59,6 @@ type NoncurrentVersion struct {
 	Keep *int `json:"keep,omitempty"` // newer noncurrent versions to keep
 }
 
-// Begins returns the rule's name prefix.
 func (r *LifecycleRule) Begins() string {
 	switch {
 	case r.Prefix != nil:

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// MaxLifecycleRules is the maximum number of rules per bucket.
+// MaxLifecycleRules is per bucket.
 const MaxLifecycleRules = 1000
 
 // Limits documented by S3.

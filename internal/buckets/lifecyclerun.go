@@ -78,7 +78,7 @@ func (b *Bucket) Key() BucketKey { return BucketKey{b.Owner, b.ID} }
 
 // Lifecycles stores lifecycle progress and deletes expired objects.
 type Lifecycles interface {
-	// DueLifecycles lists due buckets of all accounts, including deleted buckets. Their Created field is not set.
+	// DueLifecycles lists due buckets of all accounts, including deleted buckets, without Created.
 	DueLifecycles(ctx context.Context, after BucketKey, now Moment, limit int) ([]Bucket, error)
 
 	// LifecycleRun returns the zero run before the first run.
@@ -86,9 +86,8 @@ type Lifecycles interface {
 
 	SetLifecycleRun(ctx context.Context, b BucketKey, run LifecycleRun) error
 
-	// Expire deletes at most MaxPage objects, each in its own transaction, and reports which objects it deleted. It
-	// skips objects whose body, Modified or tags have changed since they were read. In versioned buckets it adds
-	// delete markers, within the quota.
+	// Expire deletes at most MaxPage objects, each in its own transaction. It skips objects whose body, Modified or tags
+	// have changed since they were read. In versioned buckets it adds delete markers, within the quota.
 	Expire(ctx context.Context, owner AccountID, b BucketRef, e Expired) (deleted []bool, err error)
 
 	Clock(ctx context.Context) (Moment, error)

@@ -15,7 +15,7 @@ type Position struct {
 }
 
 // Query selects a page of a bucket's objects by name. With a delimiter, names that are equal up to its first
-// occurrence after the prefix form a group. A group counts as one entry.
+// occurrence after the prefix form a group, which counts as one entry.
 type Query struct {
 	Prefix    string
 	Delimiter string // empty for no groups
@@ -79,7 +79,7 @@ const (
 type Page struct {
 	Entries []Entry
 	More    bool
-	Next    Position // set if More
+	Next    Position
 }
 
 // Long lists are read in slices to limit memory.
@@ -112,7 +112,7 @@ func (q Query) Starting(marker string) Query {
 	return q
 }
 
-// GroupOf returns the group of a name that has the query's prefix.
+// GroupOf requires that the name has the query's prefix.
 func (q *Query) GroupOf(name string) (group string, ok bool) {
 	if q.Delimiter == "" || !strings.HasPrefix(name, q.Prefix) {
 		return "", false
@@ -150,8 +150,7 @@ func (l *Lister) From() Position {
 	return l.q.Start
 }
 
-// Add adds a row. If it returns skip, all rows up to next are in the same group; if it returns done, the page is
-// complete.
+// Add returns skip if all rows up to next are in the same group, and done if the page is complete.
 func (l *Lister) Add(o Object) (next Position, skip, done bool) {
 	if next, skip, done = l.AddGroup(o.Name); skip || done || l.isFull(o.Name) {
 		return next, skip, !skip
@@ -199,13 +198,12 @@ func (l *Lister) isFull(name string) bool {
 	return true
 }
 
-// IsComplete reports whether Add has returned done.
 func (l *Lister) IsComplete() bool { return l.page.More }
 
 func (l *Lister) Page() Page { return l.page }
 
-// Successor returns the smallest string above all strings with the prefix, or false if no string is above them. The string is
-// valid UTF-8, as PostgreSQL requires.
+// Successor returns the smallest string above all strings with the prefix, if any. It is valid UTF-8, as PostgreSQL
+// requires.
 func Successor(prefix string) (string, bool) {
 	for prefix != "" {
 		r, size := utf8.DecodeLastRuneInString(prefix)

@@ -64,8 +64,8 @@ func (l Lock) Check(now Moment, bypass bool) error {
 	return nil
 }
 
-// Change applies a change or returns *LockedError. Retention can always be extended. With a bypass, governance
-// retention can also be shortened, removed or changed to compliance.
+// Change returns *LockedError if the lock forbids the change. Retention can always be extended. With a bypass,
+// governance retention can also be shortened, removed or changed to compliance.
 func (l Lock) Change(c LockChange, now Moment) (Lock, error) {
 	if r := c.Retention; r != nil {
 		if err := r.Check(); err != nil {
@@ -138,7 +138,6 @@ func (l BucketLock) Check() error {
 	return nil
 }
 
-// Encode returns the stored form, or Check's error.
 func (l BucketLock) Encode() (string, error) {
 	if err := l.Check(); err != nil {
 		return "", err
@@ -150,7 +149,7 @@ func (l BucketLock) Encode() (string, error) {
 	return string(text), nil
 }
 
-// Apply returns the lock of a new object. If the object has its own retention, it overrides the default.
+// Apply gives an object's own retention precedence over the default.
 func (l BucketLock) Apply(own Lock, now Moment) (Lock, error) {
 	switch {
 	case !l.Enabled && !own.IsZero():

@@ -71,8 +71,8 @@ func Datacenter(id string) string {
 	return dc
 }
 
-// CheckNodeID requires "datacenter:storage_id". Both parts consist of 1 to 128 characters from a-z, A-Z, 0-9, ".",
-// "_" and "-".
+// CheckNodeID requires "datacenter:storage_id". Both parts are 1 to 128 characters from a-z, A-Z, 0-9, ".", "_" and
+// "-".
 func CheckNodeID(id string) error {
 	dc, storage, ok := strings.Cut(id, ":")
 	if !ok || !isNodeName(dc) || !isNodeName(storage) {

@@ -54,7 +54,7 @@ func (n *notes) add(b *Bucket, at time.Time) note {
 	return found
 }
 
-// get returns the notice for a write, or nil if the bucket does not exist or publishes no events.
+// get returns nil if the bucket does not exist or publishes no events.
 func (n *notes) get(ctx context.Context, s *Service, owner AccountID, b BucketRef) (*Notice, error) {
 	now := s.clock()
 	found, ok := n.find(owner, b.Name, now)
@@ -80,5 +80,5 @@ func (s *Service) IsPlain(owner AccountID, name string) bool {
 	return ok && !found.hasPolicy
 }
 
-// Note caches settings for writes. They were read at the given time.
+// Note caches settings that were read at the given time.
 func (s *Service) Note(b *Bucket, at time.Time) { s.notes.add(b, at) }

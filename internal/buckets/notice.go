@@ -234,8 +234,7 @@ func withNotice[T any](ctx context.Context, s *Service, of noticed, write func(B
 type Events interface {
 	Backlogs(ctx context.Context) ([]EventBacklog, error)
 
-	// DropEvents deletes events from before a time. It deletes at least excess events, oldest first, and returns the
-	// number deleted.
+	// DropEvents deletes events from before a time, and at least excess events, oldest first.
 	DropEvents(ctx context.Context, destination string, before Moment, excess int64) (int64, error)
 
 	DropDeadEvents(ctx context.Context, before Moment) (int64, error)
@@ -248,7 +247,7 @@ type EventBacklog struct {
 	Oldest      Moment
 }
 
-// DropEvents drops events from before a time and, if a destination has more than most events, its oldest events.
+// DropEvents also drops a destination's oldest events if it has more than most.
 func (s *Service) DropEvents(ctx context.Context, before Moment, most int64) (dropped []EventBacklog, dead int64, err error) {
 	all, err := s.store.Backlogs(ctx)
 	for _, b := range all {

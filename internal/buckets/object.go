@@ -82,8 +82,8 @@ func (o *Object) SameMetadata(p *Object) bool {
 		maps.Equal(o.Tags, p.Tags) && bytes.Equal(o.Extra, p.Extra)
 }
 
-// EntityTag returns the MD5 in hex. For multipart uploads, it returns the MD5 of the parts' MD5s, a hyphen and the
-// number of parts.
+// EntityTag returns the MD5 in hex, or for multipart uploads the MD5 of the parts' MD5s, a hyphen and the number of
+// parts.
 func (o *Object) EntityTag() string {
 	if o.ETag != "" {
 		return o.ETag
@@ -107,7 +107,6 @@ func TagsSum(tags map[string]string) string {
 
 const propertiesMember = "s3"
 
-// Encode returns the JSON form, or nil if there are no properties.
 func (p *Properties) Encode() ([]byte, error) {
 	ours, err := json.Marshal(p)
 	if err != nil {
@@ -203,5 +202,5 @@ type Segment struct {
 	Body
 	Number   int // from 1
 	Start    int64
-	Checksum Checksum // may be zero
+	Checksum Checksum
 }

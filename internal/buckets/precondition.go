@@ -54,8 +54,8 @@ func (c *Condition) IsSet() bool {
 	return c.Match.IsSet() || c.NoneMatch.IsSet() || c.ModifiedSince != 0 || c.UnmodifiedSince != 0
 }
 
-// CheckWrite checks the condition of a write. o is nil if the object does not exist. Dates are compared in seconds.
-// As in Manta, a conditional write to a missing object returns ErrNoObject, except that If-None-Match: * succeeds and
+// CheckWrite checks the condition of a write. o is nil if the object does not exist. Dates are compared in seconds. As
+// in Manta, a conditional write to a missing object returns ErrNoObject, except that If-None-Match: * succeeds and
 // If-Match: * returns ErrPrecondition.
 func (c *Condition) CheckWrite(o *Object) error {
 	if o == nil {
@@ -73,8 +73,7 @@ func (c *Condition) CheckWrite(o *Object) error {
 	return nil
 }
 
-// CheckRead checks the condition of a read. It returns ErrPrecondition or ErrNotModified. As in RFC 9110, entity tags
-// take precedence over dates.
+// CheckRead returns ErrPrecondition or ErrNotModified. As in RFC 9110, entity tags take precedence over dates.
 func (c *Condition) CheckRead(o *Object) error {
 	switch {
 	case c.Match.IsSet():

@@ -11,8 +11,8 @@ import (
 // ErrRange means that the range is not satisfiable.
 var ErrRange = errcode.New(errcode.Invalid, "the object has no byte in the range")
 
-// ParseRange parses a Range header for an object of size bytes. It returns ok = false if the header must be ignored
-// because it is malformed or contains several ranges. The only error is ErrRange.
+// ParseRange returns ok = false if the header must be ignored because it is malformed or contains several ranges. The
+// only error is ErrRange.
 func ParseRange(header string, size int64) (from, length int64, ok bool, err error) {
 	spec, ok := strings.CutPrefix(header, "bytes=")
 	if !ok || strings.Contains(spec, ",") {

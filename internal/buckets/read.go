@@ -12,7 +12,7 @@ const segmentPage = 100
 // Span is a byte range of a body.
 type Span struct{ From, Length int64 }
 
-// Open reads part of an object's body. The reader implements io.WriterTo.
+// Open returns a reader that implements io.WriterTo.
 func (s *Service) Open(ctx context.Context, owner AccountID, bucket BucketID, o *Object, part Span) io.ReadCloser {
 	r := &reader{ctx: ctx, s: s, owner: owner, bucket: bucket, name: o.Name, upload: o.Upload, offset: part.From, left: part.Length}
 	if o.Upload == "" {
@@ -127,7 +127,7 @@ func (r *reader) next() error {
 	return nil
 }
 
-// moved reads the nodes of a body again. It returns ok if they changed, e.g. because of a drain.
+// moved reads a body's nodes again, and reports whether they changed, e.g. because of a drain.
 func (r *reader) moved(seg *Segment) (b Body, ok bool) {
 	if r.upload == "" {
 		o, err := r.s.store.Get(r.ctx, r.owner, r.bucket, r.name)

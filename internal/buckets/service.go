@@ -17,17 +17,17 @@ import (
 
 // Bodies stores bodies on storage nodes under BodyPath paths.
 type Bodies interface {
-	// Write stores src durably on the given number of nodes. It accepts at most size bytes, unless size is negative.
-	// A failed write may leave files, which an audit finds.
+	// Write stores src durably on the given number of nodes. It accepts at most size bytes, unless size is negative. A
+	// failed write may leave files, which an audit finds.
 	Write(ctx context.Context, path string, size int64, copies int, src io.Reader) (Stored, error)
 
-	// Open reads length bytes from offset. It verifies each chunk before it returns it, and combines good chunks from
-	// several copies. A body without Frames is verified as a whole.
+	// Open verifies each chunk before it returns it, and combines good chunks from several copies. A body without Frames
+	// is verified as a whole.
 	Open(ctx context.Context, path string, body Reference, offset, length int64) (io.ReadCloser, error)
 
 	Copies() int
 
-	// Remove removes a body from nodes. A missing body is not an error.
+	// Remove does not return an error for a missing body.
 	Remove(ctx context.Context, path string, sharks []string) error
 }
 
@@ -56,8 +56,8 @@ type Sums struct {
 	Checksum Checksum // zero if not requested
 }
 
-// CommitWithin limits the time between the end of a body and the commit of its row. An audit may remove older bodies
-// that have no row.
+// CommitWithin limits the time from the end of a body to its row's commit. An audit may remove older bodies without a
+// row.
 const CommitWithin = time.Hour
 
 var errLate = errcode.New(errcode.Unavailable, "the body was not stored in time; retry")
@@ -69,7 +69,7 @@ const (
 	ReadChunks  = 2 // per read: one being returned, one read ahead
 )
 
-// WriteMemory returns the bytes of memory needed for a write. size is -1 if unknown.
+// WriteMemory is in bytes. size is -1 if unknown.
 func (s *Service) WriteMemory(size int64) int64 {
 	switch {
 	case s.IsInline(size):
@@ -84,7 +84,6 @@ func (s *Service) IsInline(size int64) bool {
 	return size >= 0 && size <= int64(s.Limits().Inline)
 }
 
-// ReadMemory returns the bytes of memory needed to read length bytes.
 func (s *Service) ReadMemory(o *Object, length int64) int64 {
 	switch {
 	case o.Inline != nil:
@@ -104,8 +103,8 @@ type Options struct {
 
 	Destinations []Destination
 
-	// Written, if set, is called when a body is durable but has no row yet. The function that it returns must be
-	// called when it is known whether the row was written.
+	// Written, if set, is called when a body is durable but has no row yet. Its result must be called when it is known
+	// whether the row was written.
 	Written func(Reference) (settled func(kept bool))
 }
 
@@ -176,8 +175,7 @@ type PutRequest struct {
 	Early func(func() error) error
 }
 
-// PutObject writes an object. If reading the body fails, it writes nothing. b.ID may be empty for unconditional
-// inline writes.
+// PutObject writes nothing if reading the body fails. b.ID may be empty for unconditional inline writes.
 func (s *Service) PutObject(ctx context.Context, owner AccountID, b BucketRef, r PutRequest, src Source) (Written, error) {
 	if err := s.checkEarly(ctx, owner, b, &r); err != nil {
 		return Written{}, err
@@ -228,8 +226,8 @@ func (s *Service) checkEarly(ctx context.Context, owner AccountID, b BucketRef, 
 	return err
 }
 
-// knownResult reports whether a failed write certainly had no effect. If that is uncertain, the body stays, and an
-// audit removes it if it has no row.
+// knownResult reports whether a failed write certainly had no effect. Otherwise the body stays, and an audit removes
+// it if it has no row.
 func knownResult(err error) bool {
 	return errors.Is(err, ErrNodeRemoved) || errcode.Of(err) != errcode.Unavailable && errcode.Of(err) != errcode.Internal
 }
@@ -379,7 +377,7 @@ type PartRequest struct {
 	Ready  func() error
 }
 
-// PutPart writes a part. The caller has checked that the upload exists before it accepts a body.
+// PutPart requires that the caller has checked that the upload exists.
 func (s *Service) PutPart(ctx context.Context, u UploadKey, r PartRequest, src Source) (Part, error) {
 	if r.Number < 1 || r.Number > MaxParts {
 		return Part{}, ErrPartNumber

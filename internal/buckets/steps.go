@@ -94,8 +94,7 @@ func (s *Service) SetLifecycle(ctx context.Context, owner AccountID, b BucketRef
 	return s.store.SetBucket(ctx, owner, b, SettingsChange{Lifecycle: &l})
 }
 
-// EditLifecycle calls edit with a bucket's rules, and again if another change was made in between. It returns
-// *LifecycleError for invalid rules.
+// EditLifecycle calls edit again if another change was made in between. It returns *LifecycleError for invalid rules.
 func (s *Service) EditLifecycle(ctx context.Context, owner AccountID, bucket string, edit func([]LifecycleRule) ([]LifecycleRule, error)) error {
 	for {
 		b, err := s.Bucket(ctx, owner, bucket)
@@ -123,7 +122,7 @@ func (s *Service) EditLifecycle(ctx context.Context, owner AccountID, bucket str
 
 func (s *Service) Destinations() []Destination { return s.destinations }
 
-// SetNotifications replaces the notifications of a bucket and sends test events.
+// SetNotifications also sends test events.
 func (s *Service) SetNotifications(ctx context.Context, owner AccountID, b BucketRef, n Notifications) error {
 	if wrong := n.Check(s.destinations); wrong != nil {
 		return wrong
@@ -183,7 +182,6 @@ func (s *Service) UpdateObject(ctx context.Context, owner AccountID, b BucketRef
 	return o, err
 }
 
-// DeleteObject is like TakeObject, but returns no result.
 func (s *Service) DeleteObject(ctx context.Context, owner AccountID, b BucketRef, d Delete) error {
 	_, err := s.TakeObject(ctx, owner, b, d)
 	return err

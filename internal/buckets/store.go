@@ -18,26 +18,22 @@ import (
 type Store interface {
 	Finder
 
-	// CreateBucket creates a bucket with the ID b.ID. If the bucket exists, CreateBucket returns it with
-	// ErrBucketExists. If the account was deleted, it returns ErrNoAccount.
+	// CreateBucket returns an existing bucket with ErrBucketExists. If the account was deleted, it returns ErrNoAccount.
 	CreateBucket(ctx context.Context, owner AccountID, b BucketRef, now Moment) (Bucket, error)
 
 	Bucket(ctx context.Context, owner AccountID, name string) (Bucket, error)
 
 	Buckets(ctx context.Context, owner AccountID, q BucketQuery) (page []Bucket, more bool, err error)
 
-	// SetBucket changes bucket settings and appends events. It returns ErrPrecondition if LifecycleWas does not
-	// match.
+	// SetBucket also appends events. It returns ErrPrecondition if LifecycleWas does not match.
 	SetBucket(ctx context.Context, owner AccountID, b BucketRef, c SettingsChange) error
 
-	// DeleteBucket deletes an empty bucket. It returns ErrBucketNotEmpty if there are objects. RemoveBucket later
-	// aborts incomplete uploads.
+	// DeleteBucket returns ErrBucketNotEmpty if there are objects. RemoveBucket later aborts incomplete uploads.
 	DeleteBucket(ctx context.Context, owner AccountID, b BucketRef, now Moment) error
 
-	// Put writes an object. It returns the errors of Condition.CheckWrite, and ErrNoLock for a lock in a bucket
-	// without object lock. b.ID may be empty for inline bodies. Created and Modified become w.Now. For an imported
-	// object, Modified becomes Imported, and so does Superseded in the replaced version. The result may lack the
-	// default retention.
+	// Put returns the errors of Condition.CheckWrite, and ErrNoLock for a lock in a bucket without object lock. b.ID may
+	// be empty for inline bodies. Created and Modified become w.Now. For an imported object, Modified becomes Imported,
+	// and so does Superseded in the replaced version. The result may lack the default retention.
 	Put(ctx context.Context, owner AccountID, b BucketRef, w Put) (Written, error)
 
 	Get(ctx context.Context, owner AccountID, b BucketID, name string) (Object, error)
@@ -45,15 +41,15 @@ type Store interface {
 	// Find combines Bucket and Get. If only the object is missing, it returns the bucket with ErrNoObject.
 	Find(ctx context.Context, owner AccountID, bucket, name string) (Bucket, Object, error)
 
-	// Segments reads at most limit segments, starting with the segment at offset from.
+	// Segments starts with the segment at offset from.
 	Segments(ctx context.Context, owner AccountID, u UploadID, from int64, limit int) ([]Segment, error)
 
 	// Update replaces metadata. The result has no Inline body. Update returns ErrMarker for a delete marker, and
 	// *LockedError for a locked version, unless only tags change or the lock allows the change.
 	Update(ctx context.Context, owner AccountID, b BucketRef, w Update) (Object, error)
 
-	// Delete deletes an object. In a versioned bucket it creates a delete marker, even for a missing object. If
-	// d.Version is set, it deletes that version, or returns ErrNoVersion or *LockedError. b.ID may be empty.
+	// Delete creates a delete marker in a versioned bucket, even for a missing object. If d.Version is set, it deletes
+	// that version, or returns ErrNoVersion or *LockedError. b.ID may be empty.
 	Delete(ctx context.Context, owner AccountID, b BucketRef, d Delete) (Deleted, error)
 
 	// DeleteAll deletes each object like Delete, in any order and not atomically. Each result contains its own error
@@ -69,11 +65,10 @@ type Store interface {
 
 // Finder finds buckets whose account is unknown.
 type Finder interface {
-	// Namesakes returns the buckets with this name from at most two accounts. If there are two, the name is
-	// ambiguous.
+	// Namesakes returns the buckets with this name from at most two accounts. If there are two, the name is ambiguous.
 	Namesakes(ctx context.Context, name string) ([]Bucket, error)
 
-	// FindBuckets lists at most limit buckets of all accounts by name and owner. prefix must not be empty.
+	// FindBuckets lists buckets of all accounts by name and owner. prefix must not be empty.
 	FindBuckets(ctx context.Context, prefix string, limit int) ([]Bucket, error)
 }
 
@@ -98,8 +93,8 @@ type Delete struct {
 	Condition Condition
 	Now       Moment
 
-	// Unchanged, if set, is the object that was read. If the object has changed since, Delete returns
-	// ErrPrecondition. The bucket ID is required.
+	// Unchanged, if set, is the object that was read. Delete returns ErrPrecondition if it has changed. The bucket ID is
+	// required.
 	Unchanged *Object
 
 	// Noncurrent makes Delete return ErrPrecondition if Version is the current version.
@@ -107,7 +102,7 @@ type Delete struct {
 
 	Bypass bool
 
-	// Imported, if set, is the time of the delete marker at the source server. The bucket ID is required.
+	// Imported, if set, is the delete marker's time at the source server. The bucket ID is required.
 	Imported Moment
 
 	Notice *Notice
@@ -191,20 +186,20 @@ type Uploads interface {
 
 	Upload(ctx context.Context, u UploadKey) (Upload, error)
 
-	// PutPart stores a part. A part that it replaces becomes garbage.
+	// PutPart turns a replaced part into garbage.
 	PutPart(ctx context.Context, u UploadKey, p Part) error
 
 	Parts(ctx context.Context, u UploadKey, after, limit int) (page []Part, more bool, err error)
 
 	ListUploads(ctx context.Context, owner AccountID, b BucketID, q UploadQuery) (UploadPage, error)
 
-	// Complete turns an upload into an object. It returns the errors of Assemble, ErrObjectSize and *ChecksumError.
-	// If it is called again, it returns the object that the upload became, while that object is current.
+	// Complete returns the errors of Assemble, ErrObjectSize and *ChecksumError. Another call returns the same object
+	// while it is current.
 	Complete(ctx context.Context, u UploadKey, c Completion) (Written, error)
 
 	Abort(ctx context.Context, u UploadKey, now Moment) error
 
-	// AbortOld aborts at most limit uploads, of all accounts, that began before a time.
+	// AbortOld aborts uploads of all accounts that began before a time.
 	AbortOld(ctx context.Context, before, now Moment, limit int) (int, error)
 }
 
@@ -224,28 +219,27 @@ type Completion struct {
 type Collector interface {
 	Holds
 
-	// Claim reserves the oldest unclaimed garbage. During a hold it reserves nothing.
+	// Claim reserves the oldest unclaimed garbage, or nothing during a hold.
 	Claim(ctx context.Context, c Claim) ([]Garbage, error)
 
-	// Claimed reads the garbage of an unexpired claim, oldest first. If objects is true, it sets Garbage.Object.
+	// Claimed reads an unexpired claim's garbage, oldest first. If objects is true, it sets Garbage.Object.
 	Claimed(ctx context.Context, claim string, now Moment, objects bool) ([]Garbage, error)
 
 	Unclaim(ctx context.Context, claim string) error
 
 	Waiting(ctx context.Context, before, now Moment) (Waiting, error)
 
-	// UploadBodies reads at most limit parts with numbers above after. The upload may be incomplete, complete or
-	// garbage.
+	// UploadBodies reads parts with numbers above after. The upload may be incomplete, complete or garbage.
 	UploadBodies(ctx context.Context, owner AccountID, u UploadID, after, limit int) ([]Segment, error)
 
-	// Remove removes those rows that the claim still holds, including part rows.
+	// Remove removes the rows that the claim still holds, including part rows.
 	Remove(ctx context.Context, claim string, g []Garbage) (int, error)
 
-	// DeletedBuckets lists at most limit buckets deleted before a time that have no garbage.
+	// DeletedBuckets lists buckets without garbage that were deleted before a time.
 	DeletedBuckets(ctx context.Context, before Moment, limit int) ([]DeletedBucket, error)
 
-	// RemoveBucket aborts at most limit uploads of a deleted bucket. If there were no uploads, it removes the
-	// bucket's row, settings and counters, and returns done.
+	// RemoveBucket aborts at most limit uploads of a deleted bucket. If there were none, it removes the bucket's row,
+	// settings and counters, and returns done.
 	RemoveBucket(ctx context.Context, b DeletedBucket, now Moment, limit int) (done bool, err error)
 
 	Backlog(ctx context.Context) (rows, bytes int64, oldest Moment, err error)
@@ -253,12 +247,11 @@ type Collector interface {
 
 // Holds delay garbage collection during backups.
 type Holds interface {
-	// Hold stops new claims, so that a backup finds every body that was referenced when the hold began. Earlier
-	// claims may still remove bodies. Calling Hold again with the same ID extends the hold. Hold also removes expired
-	// holds.
+	// Hold stops new claims, so that a backup finds every body that was referenced when the hold began. Earlier claims may
+	// still remove bodies. Hold extends a hold with the same ID, and removes expired holds.
 	Hold(ctx context.Context, id string, now, expires Moment) error
 
-	// Release ends a hold. An unknown ID is not an error.
+	// Release ignores an unknown ID.
 	Release(ctx context.Context, id string) error
 
 	Held(ctx context.Context, now Moment) (Moment, error)
@@ -270,12 +263,12 @@ type References interface {
 	References(ctx context.Context, fn func(Reference) error) error
 
 	// SetSharks replaces the node list if it still equals r.Sharks, and reports whether it did. It does not change
-	// Modified. Only garbage may get an empty list. SetSharks ends a claim on garbage, because its worker removes the
-	// body only from the old nodes. If a new node is being removed, SetSharks returns ErrNodeRemoved.
+	// Modified. Only garbage may get an empty list. SetSharks ends a claim on garbage, because its worker removes the body
+	// only from the old nodes. If a new node is being removed, SetSharks returns ErrNodeRemoved.
 	SetSharks(ctx context.Context, r Reference, sharks []string) (bool, error)
 
-	// SetFrames sets missing frames if the row still has body r.ID, and reports whether it did. Frames replace the
-	// CRC32C. Garbage has no frames.
+	// SetFrames sets missing frames if the row still has body r.ID, and reports whether it did. Frames replace the CRC32C.
+	// Garbage has no frames.
 	SetFrames(ctx context.Context, r Reference, f Frames) (bool, error)
 }
 
@@ -294,16 +287,16 @@ type Reference struct {
 type Counters interface {
 	Usage(ctx context.Context, owner AccountID) (AccountUsage, error)
 
-	// Totals reads the counters of at most MaxPage accounts in the given order, without their buckets.
+	// Totals reads at most MaxPage accounts in the given order, without their buckets.
 	Totals(ctx context.Context, owners []AccountID) ([]AccountUsage, error)
 
-	// BucketTotals reads the counters of at most MaxPage buckets in the given order. They are 0 for missing buckets.
+	// BucketTotals reads at most MaxPage buckets in the given order. Missing buckets count 0.
 	BucketTotals(ctx context.Context, owner AccountID, b []BucketRef) ([]BucketUsage, error)
 
 	// SetQuota sets the quota of a bucket, or the account quota if b is zero.
 	SetQuota(ctx context.Context, owner AccountID, b BucketRef, q Quota) error
 
-	// Audit counts the rows of an account again and returns wrong counters. If repair is true, it corrects them.
+	// Audit counts an account's rows again and returns wrong counters. If repair is true, it corrects them.
 	Audit(ctx context.Context, owner AccountID, repair bool) ([]Miscount, error)
 }
 
@@ -317,7 +310,7 @@ type Accounts interface {
 
 	ListAccounts(ctx context.Context, after string, limit int) ([]Account, error)
 
-	// DeleteAccount deletes an account and its keys. It may return ErrAccountHasBucket.
+	// DeleteAccount also deletes the keys. It may return ErrAccountHasBucket.
 	DeleteAccount(ctx context.Context, id AccountID) error
 
 	CreateKey(ctx context.Context, k Key) error
@@ -328,8 +321,7 @@ type Accounts interface {
 
 	ListKeys(ctx context.Context, after string, limit int) ([]Key, error)
 
-	// ChangeKey changes the terms of a key. It returns ErrKeyChanged if the current terms do not equal from, and
-	// ErrNoKey for a revoked key.
+	// ChangeKey returns ErrKeyChanged if the current terms do not equal from, and ErrNoKey for a revoked key.
 	ChangeKey(ctx context.Context, id string, from, to KeyTerms) error
 
 	RevokeKey(ctx context.Context, id string, now Moment) error
@@ -337,27 +329,25 @@ type Accounts interface {
 
 // Nodes stores storage nodes, both those in the config file and those added by a command.
 type Nodes interface {
-	// Nodes returns all nodes, including removed nodes.
+	// Nodes includes removed nodes.
 	Nodes(ctx context.Context) ([]Node, error)
 
 	SetNode(ctx context.Context, n Node) error
 
-	// ChangeNode changes the state of a node if its current state is in from. It returns the previous state, or ""
-	// for an unknown node. Writes to a node in NodeRemoving or NodeRemoved return ErrNodeRemoved.
+	// ChangeNode changes the state if it is in from. It returns the previous state, or "" for an unknown node. Writes to a
+	// node in NodeRemoving or NodeRemoved return ErrNodeRemoved.
 	ChangeNode(ctx context.Context, id string, from []NodeState, to NodeState) (was NodeState, err error)
 
-	// CheckUnused returns ErrNodeInUse if a row names a node that is in NodeRemoving. It considers every write that
-	// began before the node got that state, and does not delay writers.
+	// CheckUnused returns ErrNodeInUse if a row names a node in NodeRemoving. It considers every write that began before
+	// the node got that state, and does not delay writers.
 	CheckUnused(ctx context.Context, id string) error
 }
 
 // Leases elect one process among those on all machines. The database clock decides when a lease expires.
 type Leases interface {
-	// Lease grants or extends a lease. If another holder has it, Lease returns that holder's lease with its remaining
-	// time.
+	// Lease grants or extends a lease, or returns another holder's lease with its remaining time.
 	Lease(ctx context.Context, l Lease) (Lease, error)
 
-	// EndLease ends a lease if holder still holds it.
 	EndLease(ctx context.Context, name, holder string) error
 }
 
@@ -369,7 +359,6 @@ type Lease struct {
 	Left    time.Duration
 }
 
-// ChecksLock reports whether ApplyLock is needed.
 func (u *Update) ChecksLock(o *Object) bool {
 	return u.Lock != nil || !o.Lock.IsZero() && u.changesMetadata()
 }
@@ -378,7 +367,7 @@ func (u *Update) changesMetadata() bool {
 	return u.ContentType != nil || u.Headers != nil || u.Roles != nil || u.Extra != nil || u.Touch
 }
 
-// ApplyLock applies the lock change at the database time now, or returns ErrNoLock or *LockedError.
+// ApplyLock uses the database time now. It returns ErrNoLock or *LockedError.
 func (u *Update) ApplyLock(o *Object, b BucketLock, now Moment) (err error) {
 	if u.changesMetadata() {
 		if err := o.Lock.Check(now, false); err != nil {
@@ -395,7 +384,7 @@ func (u *Update) ApplyLock(o *Object, b BucketLock, now Moment) (err error) {
 	return err
 }
 
-// Apply returns the updated object without the lock change, which ApplyLock applies.
+// Apply does not apply the lock change; ApplyLock does.
 func (u *Update) Apply(o Object) Object {
 	if u.ContentType != nil {
 		o.ContentType = *u.ContentType

@@ -120,7 +120,7 @@ type UploadPage struct {
 	AfterID UploadID
 }
 
-// Object returns the assembled object, or an error if the client expects a different object.
+// Object returns an error if the client expects a different object.
 func (a *Assembly) Object(u Upload, c Completion) (Object, error) {
 	o := Object{
 		Name: u.Name, Created: c.Now, Modified: c.Now, Creator: u.Creator, ContentType: u.ContentType,
@@ -173,7 +173,7 @@ func (l *UploadLister) From() (name string, id UploadID) {
 	return l.q.After, l.q.AfterID
 }
 
-// Add adds a row. If it returns skip, the rows must continue after name and id.
+// Add returns skip if the rows must continue after name and id.
 func (l *UploadLister) Add(u Upload) (name string, id UploadID, skip, done bool) {
 	if !strings.HasPrefix(u.Name, l.q.Prefix) {
 		return "", "", false, true

@@ -23,8 +23,7 @@ type Quota struct {
 	Bytes   int64 `json:"bytes,omitempty"`
 }
 
-// Allows reports whether usage may change by delta. It always allows reductions, because a quota may be below the
-// usage.
+// Allows always allows reductions, because a quota may be below the usage.
 func (q Quota) Allows(u, delta Usage) bool {
 	return (q.Objects == 0 || delta.Objects <= 0 || u.Objects+delta.Objects <= q.Objects) &&
 		(q.Bytes == 0 || delta.Bytes <= 0 || u.Bytes+delta.Bytes <= q.Bytes)

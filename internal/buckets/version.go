@@ -87,16 +87,15 @@ type Deleted struct {
 
 // Versions reads and changes object versions. Methods return the same errors as Store.
 type Versions interface {
-	// SetVersioning sets the versioning state and waits for running writes. It returns ErrVersioning for
-	// VersioningOff, and ErrLockVersioning for suspending versioning in a bucket with object lock.
+	// SetVersioning waits for running writes. It returns ErrVersioning for VersioningOff, and ErrLockVersioning for
+	// suspending versioning in a bucket with object lock.
 	SetVersioning(ctx context.Context, owner AccountID, b BucketRef, v Versioning) error
 
-	// SetBucketLock sets the object lock configuration and waits for running writes. It returns ErrLockVersioning if
-	// versioning is not enabled.
+	// SetBucketLock waits for running writes. It returns ErrLockVersioning if versioning is not enabled.
 	SetBucketLock(ctx context.Context, owner AccountID, b BucketRef, l BucketLock) error
 
-	// Version reads a version, or the current version if id is empty. It returns ErrNoVersion or ErrNoObject if the
-	// version or object does not exist. A delete marker is not an error.
+	// Version reads the current version if id is empty. It returns ErrNoVersion or ErrNoObject if the version or object
+	// does not exist. A delete marker is not an error.
 	Version(ctx context.Context, owner AccountID, b BucketID, name string, id VersionID) (Version, error)
 
 	// ListVersions reads a page from one snapshot, by name, newest first.

@@ -7,8 +7,7 @@ type VersionQuery struct {
 	Prefix    string
 	Delimiter string
 
-	// The page starts after all versions of After, which is a name or group. If AfterVersion is set, it starts after
-	// that version.
+	// The page starts after all versions of After, a name or group, or after AfterVersion if that is set.
 	After        string
 	AfterVersion VersionID
 
@@ -86,8 +85,8 @@ func (l *VersionLister) skip(objects Query, group string) {
 // smallBatch rows are read first and after each group, because the next row is usually in another group.
 const smallBatch = 8
 
-// Fill builds the page. read passes at most limit rows to add until add returns false, and returns their number. key
-// is the position of a row, "" for the current object.
+// Fill calls read, which passes at most limit rows to add until add returns false, and returns their number. key is a
+// row's position, "" for the current object.
 func (l *VersionLister) Fill(read func(from VersionPosition, limit int, add func(v Version, key VersionID) bool) (int, error)) (VersionPage, error) {
 	batch := l.q.Limit + 1
 	if l.q.Delimiter != "" {

@@ -6,11 +6,11 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// BatchLifetime is how long a batch stays open after its creation.
+// BatchLifetime starts at a batch's creation.
 const BatchLifetime = 2 * time.Hour
 
-// ErrNoBatch means that the batch is unknown, expired, committed, or another user's. The error is the same in all
-// cases, so that it reveals nothing about other users' batches.
+// ErrNoBatch is the same for unknown, expired, committed and other users' batches, so that it reveals nothing about
+// them.
 var ErrNoBatch error = errcode.New(errcode.Invalid, "batch not found, expired or already committed")
 
 // ErrBatchTooLarge means that counted (not declared) totals exceed the batch limits.

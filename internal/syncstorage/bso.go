@@ -30,7 +30,6 @@ type BSO struct {
 	Expiry    Timestamp // zero means never
 }
 
-// Live reports whether the record is visible at the horizon.
 func (b *BSO) Live(horizon Timestamp) bool { return b.Expiry == 0 || b.Expiry > horizon }
 
 // Update is a client's update. Unset fields keep their value, or get the protocol's default in a new record.
@@ -76,8 +75,8 @@ const (
 	FromBatch MergeMode = true
 )
 
-// Merge returns the updated record and the change of the counters. old may be nil. An expired record is treated as
-// absent, but stays in the counters until it is overwritten or swept.
+// Merge returns the updated record. old may be nil. An expired record is treated as absent, but stays in the counters
+// until it is overwritten or swept.
 func Merge(old *BSO, u *Update, stamp Timestamp, mode MergeMode) (BSO, Delta) {
 	delta := Delta{Records: 1}
 	if old != nil {
@@ -103,7 +102,7 @@ func Merge(old *BSO, u *Update, stamp Timestamp, mode MergeMode) (BSO, Delta) {
 	return b, delta
 }
 
-// Stage merges two updates of the same ID in a batch. The fields of the later update win.
+// Stage merges two updates in a batch. The fields of the later update win.
 func Stage(old *Update, u Update) Update {
 	if old == nil {
 		return u

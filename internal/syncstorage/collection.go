@@ -64,7 +64,7 @@ type CollectionUsage struct {
 
 // Usage is the result of the counting info resources, from a snapshot, including empty collections.
 type Usage struct {
-	Modified    Timestamp // as in Collections
+	Modified    Timestamp
 	Collections []CollectionUsage
 	Quota       Optional[int64] // the user's own quota; 0 means no limit
 }

@@ -48,8 +48,7 @@ func lineOf(collection string, b *BSO) exportLine {
 	return l
 }
 
-// WriteExport writes a snapshot: the header, each collection followed by its records, and a completion line. progress
-// receives the record count.
+// WriteExport writes a snapshot: the header, each collection followed by its records, and a completion line.
 func (s *Service) WriteExport(ctx context.Context, o Owner, h ExportHeader, to io.Writer, progress func(records int64)) (records int64, err error) {
 	usage, err := s.store.Usage(ctx, o, h.At)
 	if err != nil {

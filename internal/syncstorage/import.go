@@ -281,8 +281,7 @@ func (im *Import) step(ctx context.Context) (err error) {
 	return nil
 }
 
-// restore writes records with their times. It fails if another client writes concurrently, because that client would
-// miss the records.
+// restore fails if another client writes concurrently, because that client would miss the records.
 func (im *Import) restore(ctx context.Context) error {
 	restored, err := im.service.Restore(ctx, im.owner, Request{
 		Collection: im.collection.Name, Now: At(im.clock()),

@@ -104,7 +104,7 @@ func (q *Query) Page(found int) (n int, more bool) {
 	return found, false
 }
 
-// Turn sets the start of the next page: after this page's last record or, if the limit is 0, at the same place.
+// Turn starts the next page after this page's last record or, if the limit is 0, at the same place.
 func (l *Listing) Turn(q *Query, last *BSO) {
 	if last == nil {
 		l.ContinueAfter(q.Offset)
@@ -113,8 +113,8 @@ func (l *Listing) Turn(q *Query, last *BSO) {
 	l.ContinueAfter(OffsetAfter(q.Sort, last))
 }
 
-// Offset is where a page starts. It is after a record's sort key, which is robust against concurrent writes, or after
-// a number of rows, as people type it. It is opaque to clients.
+// Offset is where a page starts: after a record's sort key, which is robust against concurrent writes, or after a
+// number of rows, as people type it. It is opaque to clients.
 type Offset struct {
 	Skip      int
 	After     bool
@@ -135,8 +135,7 @@ func OffsetAfter(sort Sort, b *BSO) Offset {
 	return o
 }
 
-// Token returns the URL-safe X-Weave-Next-Offset: digits for a row count, or a letter for the order, the sort key and
-// the ID.
+// Token returns digits for a row count, or a letter for the order, the sort key and the ID. It is URL-safe.
 func (o Offset) Token() string {
 	if !o.After {
 		return strconv.Itoa(o.Skip)

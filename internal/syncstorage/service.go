@@ -56,7 +56,6 @@ func (s *Service) Limits(collection string) Limits { return s.conf.Load().Limits
 
 func (s *Service) MaxNames() int { return s.conf.Load().MaxNames }
 
-// Quota returns the quota of users who have no quota of their own.
 func (s *Service) Quota() Quota { return s.conf.Load().Quota() }
 
 // Errors that reject the whole request.
@@ -113,7 +112,7 @@ func (s *Service) done(o Owner, collection string, w Written, err error) (Writte
 	return w, err
 }
 
-// CheckDeclared returns ErrDeclared if the declared sizes exceed the collection's limits.
+// CheckDeclared may return ErrDeclared.
 func (s *Service) CheckDeclared(collection string, d Declared) error {
 	return d.check(s.Limits(collection))
 }
@@ -163,7 +162,7 @@ type Posted struct {
 	Failed  []Failure
 }
 
-// Post writes the valid items of a request, stages them, or commits a batch with them.
+// Post writes the valid items, stages them, or commits a batch with them.
 func (s *Service) Post(ctx context.Context, o Owner, r Request, q BatchQuery, items []Item) (Posted, error) {
 	if q.Commit && !q.Batch {
 		return Posted{}, ErrBatchQuery
@@ -232,7 +231,7 @@ func (s *Service) Get(ctx context.Context, o Owner, r Request, id string) (BSO, 
 	return s.store.Get(ctx, o, r, id)
 }
 
-// List reads a page. If too many large listings are in progress, it waits inside idle without holding a connection.
+// List waits inside idle if too many large listings are in progress, without holding a connection.
 func (s *Service) List(ctx context.Context, o Owner, q *Query, idle func(wait func() error) error) (*Listing, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
@@ -275,8 +274,7 @@ func (s *Service) DeleteBSO(ctx context.Context, o Owner, r Request, id string) 
 	return s.store.DeleteBSO(ctx, o, s.write(r), id)
 }
 
-// DeleteBSOs deletes the named records. It rejects an empty list, so that a client error does not empty the
-// collection.
+// DeleteBSOs rejects an empty list, so that a client error does not empty the collection.
 func (s *Service) DeleteBSOs(ctx context.Context, o Owner, r Request, ids []string) (Written, error) {
 	q := Query{IDs: ids}
 	if err := q.Check(); err != nil {

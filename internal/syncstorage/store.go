@@ -19,20 +19,20 @@ import (
 type Store interface {
 	AdminStore
 
-	// Collections reads info/collections. For a user without data, the result is empty with modified time 0.
+	// Collections is empty with modified time 0 for a user without data.
 	Collections(ctx context.Context, o Owner) (Collections, error)
 
 	Usage(ctx context.Context, o Owner, now Timestamp) (Usage, error)
 
-	// Get returns a record. For an absent or expired record, it returns errcode.NotFound, whatever r.If is. It
-	// returns a *PreconditionError if r.If does not hold.
+	// Get returns errcode.NotFound for an absent or expired record, whatever r.If is, and a *PreconditionError if r.If
+	// does not hold.
 	Get(ctx context.Context, o Owner, r Request, id string) (BSO, error)
 
-	// List reads a page. A missing collection is empty with modified time 0. List returns *PreconditionError if the
-	// precondition does not hold.
+	// List treats a missing collection as empty with modified time 0. It returns *PreconditionError if the precondition
+	// does not hold.
 	List(ctx context.Context, o Owner, q *Query) (*Listing, error)
 
-	// Put writes a record. w.If applies to the record.
+	// Put applies w.If to the record.
 	Put(ctx context.Context, o Owner, w Write, u Update) (Written, error)
 
 	// Post writes records with a single stamp. w.If applies to the collection. An empty list creates or stamps the
@@ -48,48 +48,45 @@ type Store interface {
 	// It ends the batch. w.If applies to the collection. Commit returns ErrNoBatch or ErrBatchTooLarge.
 	Commit(ctx context.Context, o Owner, w Write, p BatchPart) (Written, error)
 
-	// DeleteBSO deletes a record, to which w.If applies, and stamps its collection. It returns errcode.NotFound if
-	// the record is absent or expired.
+	// DeleteBSO stamps the collection. w.If applies to the record. It returns errcode.NotFound if the record is absent or
+	// expired.
 	DeleteBSO(ctx context.Context, o Owner, w Write, id string) (Written, error)
 
-	// DeleteBSOs deletes the named records, if they exist, and stamps the collection, to which w.If applies. If there
-	// is no such collection, nothing is written and Modified is the user's stamp.
+	// DeleteBSOs stamps the collection, to which w.If applies. If there is no such collection, nothing is written and
+	// Modified is the user's stamp.
 	DeleteBSOs(ctx context.Context, o Owner, w Write, ids []string) (Written, error)
 
-	// DeleteCollection deletes a collection with its records and open batches, and stamps the user; Previous is the
-	// collection's last stamp. If there is no such collection, nothing is written and Modified is the user's stamp.
+	// DeleteCollection also deletes open batches, and stamps the user; Previous is the collection's last stamp. If there
+	// is no such collection, nothing is written and Modified is the user's stamp.
 	DeleteCollection(ctx context.Context, o Owner, w Write) (Written, error)
 
-	// DeleteAll deletes all data and stamps of the user, but not the number of added names. p applies to the user.
+	// DeleteAll does not reset the number of added names. p applies to the user.
 	DeleteAll(ctx context.Context, o Owner, p Precondition) error
 
-	// Sweep removes at most limit expired records and batches, across users, and returns how many. Collections keep
-	// their stamps.
+	// Sweep removes at most limit expired records and batches, across users. Collections keep their stamps.
 	Sweep(ctx context.Context, now Timestamp, limit int) (int, error)
 
-	// Ping checks the engine's reachability and schema version, which a newer release may change while this process
-	// runs. It returns errcode.Unavailable with the reason.
+	// Ping checks the schema version, too, which a newer release may change while this process runs. It returns
+	// errcode.Unavailable with the reason.
 	Ping(ctx context.Context) error
 }
 
 // AdminStore contains operations for operators.
 type AdminStore interface {
-	// Totals returns the users' totals in the order of owners.
+	// Totals are in the order of owners.
 	Totals(ctx context.Context, owners []Owner) ([]Total, error)
 
-	// SetQuota sets the user's own quota, or removes it if bytes is unset; 0 means no limit. It applies from the next
-	// write on, even the user's first, and survives DeleteAll. SetQuota returns errcode.Invalid for a negative
-	// number.
+	// SetQuota removes the user's own quota if bytes is unset; 0 means no limit. It applies from the next write on, even
+	// the user's first, and survives DeleteAll. SetQuota returns errcode.Invalid for a negative number.
 	SetQuota(ctx context.Context, o Owner, bytes Optional[int64]) error
 
 	// Export yields a snapshot of the user's visible data: each collection followed by its records in ID order.
 	// Payloads are valid until the next iteration. An error ends the sequence.
 	Export(ctx context.Context, o Owner, now Timestamp) iter.Seq2[Exported, error]
 
-	// Restore writes exported records with their stamps. It skips records that have a later stamp here. The
-	// collection's stamp becomes r.Modified unless it is already later; the user's stamp becomes at least as late.
-	// w.If is compared with the user's stamp, because clients that saw a concurrent write would miss restored
-	// records.
+	// Restore writes exported records with their stamps. It skips records that have a later stamp here. The collection's
+	// stamp becomes r.Modified unless it is already later; the user's stamp becomes at least as late. w.If is compared
+	// with the user's stamp, because clients that saw a concurrent write would miss restored records.
 	Restore(ctx context.Context, o Owner, w Write, r Restore) (Restored, error)
 }
 

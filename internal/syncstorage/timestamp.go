@@ -29,8 +29,8 @@ func At(t time.Time) Timestamp {
 
 func (t Timestamp) Time() time.Time { return time.UnixMilli(int64(t)).UTC() }
 
-// NextStamp returns a write's stamp. last is the user's greatest stamp, including tombstones. The result is now, or
-// one tick after last if the clock did not advance.
+// NextStamp returns a write's stamp: now, or one tick after last if the clock did not advance. last is the user's
+// greatest stamp, including tombstones.
 func NextStamp(now, last Timestamp) Timestamp {
 	return max(now-now%Tick, last+Tick)
 }

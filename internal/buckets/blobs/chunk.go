@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// Bodies smaller than a chunk are held in memory as a whole while they are written or read.
+// chunkSize is also the limit up to which a body is held in memory as a whole.
 const chunkSize = buckets.ChunkSize
 
 // chunk is a reference-counted buffer. The last holder returns it to the pool.
@@ -54,7 +54,7 @@ func (c *chunk) fill(r io.Reader) (err error) {
 	return err
 }
 
-// queue is the body that one node's driver reads. It ends when the writer closes feed.
+// queue is the body for a node's driver. It ends when the writer closes feed.
 type queue struct {
 	ctx     context.Context //nolint:containedctx // the request's
 	feed    chan *chunk

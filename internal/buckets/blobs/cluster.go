@@ -32,19 +32,18 @@ const badCopies = 4096
 // Options configure a Cluster.
 type Options struct {
 	Clock clock.Clock
-	// Stall is how long a node may make no progress before it counts as failed. A busy disk may take seconds to sync
-	// a file.
+	// Stall is how long a node may make no progress. A busy disk may take seconds to sync a file.
 	Stall time.Duration
-	// ReadStall limits the time in which a node must return a chunk or its free space.
+	// ReadStall limits the time for a chunk or the free space.
 	ReadStall time.Duration
 	// Avoid is how long a node is avoided after a failure.
 	Avoid time.Duration
-	// Report receives problems found by reads. It must not block. If a node fails but other copies can be read, only
-	// Observe is called.
+	// Report receives problems found by reads. It must not block. Failed nodes are reported only to Observe if other
+	// copies can be read.
 	Report func(Finding)
 	// Missing, if set, is called before a read fails because a node is unknown, which another process may have added.
 	Missing func(context.Context)
-	// Observe, if set, is called for each attempt to store or read a copy. It must not block.
+	// Observe, if set, is called for each attempt to use a copy. It must not block.
 	Observe func(node string, e Event)
 }
 
@@ -100,7 +99,7 @@ type Status struct {
 	Space    Space
 	HasSpace bool
 	Avoided  bool
-	Err      error // nil after a success
+	Err      error
 }
 
 // Cluster is the set of storage nodes. It is safe for concurrent use.
@@ -177,7 +176,6 @@ func (c *Cluster) Set(nodes ...Node) {
 	c.members = members
 }
 
-// Nodes returns the status of all nodes, ordered by ID.
 func (c *Cluster) Nodes() []Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -192,15 +190,14 @@ func (c *Cluster) Nodes() []Status {
 	return all
 }
 
-// SetPending sets the number of configured nodes that are not initialized, e.g. because a disk is not mounted.
+// SetPending sets the number of uninitialized nodes, e.g. because a disk is not mounted.
 func (c *Cluster) SetPending(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pending = n
 }
 
-// Copies returns the default number of copies: 2 if several nodes, including pending nodes, accept bodies, otherwise
-// 1.
+// Copies returns 2 if several nodes, including pending nodes, accept bodies, otherwise 1.
 func (c *Cluster) Copies() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -262,7 +259,7 @@ func (c *Cluster) refresh(m *member) {
 	m.space, m.hasSpace, m.stalled, m.err = space, true, false, nil
 }
 
-// Close cancels background work and waits for it until ctx is done. It does not close the drivers.
+// Close cancels background work and waits until ctx is done. It does not close the drivers.
 func (c *Cluster) Close(ctx context.Context) error {
 	c.cancel()
 	return c.Wait(ctx)

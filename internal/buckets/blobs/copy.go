@@ -21,7 +21,7 @@ type copyReader struct {
 	in     *bufio.Reader
 	layout layout
 	sum    *sum
-	chunk  *chunk // nil after Close
+	chunk  *chunk
 	rest   []byte
 	index  int64
 	end    error

@@ -2,7 +2,7 @@ package blobs
 
 import "holdfast/internal/buckets"
 
-// SetDamaged replaces the bad copies known from the database. Bad copies are read last.
+// SetDamaged replaces the known bad copies, which are read last.
 func (c *Cluster) SetDamaged(all []buckets.Copy) {
 	marked := make(map[badCopy]struct{}, len(all))
 	for _, one := range all {

@@ -19,22 +19,21 @@ import (
 //
 // Errors from the caller's reader or context are wrapped without a code.
 type Driver interface {
-	// Put stores or replaces a body and returns its size. If Put succeeds, the body is durable; otherwise it is
-	// invisible, even if the process is killed. Unless size is -1, Put returns errcode.Invalid for a body of another
-	// size.
+	// Put stores or replaces a body. If Put succeeds, the body is durable; otherwise it is invisible, even if the process
+	// is killed. Unless size is -1, Put returns errcode.Invalid for a body of another size.
 	Put(ctx context.Context, path string, body io.Reader, size int64) (int64, error)
-	// Get reads length bytes from offset, or to the end if length is -1. It shortens a range that extends beyond the
-	// end. It returns errcode.Invalid for an offset beyond the end, but an empty body can be read from offset 0.
+	// Get reads to the end if length is -1, and shortens a range that extends beyond the end. It returns errcode.Invalid
+	// for an offset beyond the end, but an empty body can be read from offset 0.
 	Get(ctx context.Context, path string, offset, length int64) (Reader, error)
 	Stat(ctx context.Context, path string) (Info, error)
 	// Delete durably removes a body or temporary file. A missing body is not an error.
 	Delete(ctx context.Context, path string) error
 	// Copy duplicates a body without reading it, or returns errors.ErrUnsupported.
 	Copy(ctx context.Context, from, to string) error
-	// Walk returns all files with paths above after, in byte order, including temporary files of killed processes. It
-	// may miss concurrent changes, and stops after an error.
+	// Walk returns files with paths above after, in byte order, including temporary files of killed processes. It may miss
+	// concurrent changes, and stops after an error.
 	Walk(ctx context.Context, after string) iter.Seq2[Info, error]
-	// Space returns the free space. It also serves as a health check, because it fails if the node cannot be read.
+	// Space also serves as a health check, because it fails if the node cannot be read.
 	Space(ctx context.Context) (Space, error)
 	Close() error
 }
@@ -50,7 +49,7 @@ type Info struct {
 	Path     string
 	Size     int64
 	Modified time.Time
-	// Temporary marks the file of a Put that is unfinished or was killed. Old temporary files may be deleted.
+	// Temporary marks the file of an unfinished or killed Put. Old temporary files may be deleted.
 	Temporary bool
 }
 
@@ -67,8 +66,8 @@ var Unlimited = Space{Total: -1, Free: -1}
 // TemporaryPrefix starts the names of temporary files.
 const TemporaryPrefix = ".tmp-"
 
-// MarkerName is a file with the node ID in the root of a node. It prevents writes to the wrong disk, e.g. to the
-// mount point of an unmounted disk.
+// MarkerName is a file with the node ID. It prevents writes to the wrong disk, e.g. to the mount point of an unmounted
+// disk.
 const MarkerName = ".holdfast-node"
 
 // Path limits.

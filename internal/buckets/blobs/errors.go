@@ -8,8 +8,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// ErrNotEnoughSpace is wrapped if a body does not fit on a node or, in errors of a Cluster, on enough nodes. The HTTP
-// status is 507.
+// ErrNotEnoughSpace is wrapped if a body does not fit on a node or, in Cluster errors, on enough nodes.
 var ErrNotEnoughSpace error = buckets.ErrNotEnoughSpace
 
 type full struct{ cause error }
@@ -44,7 +43,7 @@ type sourceError struct{ error }
 
 func (e sourceError) Unwrap() error { return e.error }
 
-// SourceError marks an error from the reader passed to Put, so that the node is not blamed.
+// SourceError marks an error from Put's reader, so that the node is not blamed.
 func SourceError(err error) error { return sourceError{err} }
 
 // IsSourceError reports whether Put failed because of its reader.

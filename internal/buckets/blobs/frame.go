@@ -119,7 +119,7 @@ func (c *chunk) open(index int64) error {
 	return nil
 }
 
-// HasSize reports whether a copy may have this size. Copies from before frames existed are smaller than StoredSize.
+// HasSize reports whether a copy may have this size. Copies without frames are smaller than StoredSize.
 func HasSize(b *buckets.Body, size int64) bool {
 	return size == plain.size(b.Length) || size == framed.size(b.Length)
 }

@@ -10,8 +10,8 @@ import (
 
 var errStalled = errcode.New(errcode.Unavailable, "storage node does not respond")
 
-// within runs an operation and returns errStalled if it takes too long. The operation then continues in the
-// background, because a system call on a hanging disk cannot be interrupted.
+// within returns errStalled if an operation takes too long. The operation then continues in the background, because a
+// system call on a hanging disk cannot be interrupted.
 func within[T any](ctx context.Context, c *Cluster, stall time.Duration, run func(context.Context) (T, error)) (value T, err error) {
 	type result struct {
 		value T
@@ -55,7 +55,7 @@ func (c *Cluster) blame(ctx context.Context, m *member, err error) {
 	}
 }
 
-// isAvoided reports whether a node failed recently. A clock that is set back does not prolong this. The caller holds
+// isAvoided reports whether a node failed recently. Setting the clock back does not prolong this. The caller holds
 // c.mu.
 func (c *Cluster) isAvoided(m *member) bool {
 	left := m.avoidUntil.Sub(c.Clock())

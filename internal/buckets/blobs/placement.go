@@ -38,9 +38,9 @@ func (p *placement) exclude(have []*member) {
 	}
 }
 
-// next returns n more nodes. If too few are available, next first asks full, read-only and unresponsive nodes again,
-// so that a body is rejected only if it cannot be stored now. After a stall, next first asks all other nodes, because
-// the client would otherwise wait for each node that stalls for the same reason.
+// next returns n more nodes. If too few are available, it first asks full, read-only and unresponsive nodes again.
+// After a stall it first asks all other nodes, because the client would otherwise wait for each node that stalls for
+// the same reason.
 func (p *placement) next(ctx context.Context, n int) ([]*member, error) {
 	candidate := func(m *member) bool { return m.state == buckets.NodeActive && !p.used[m] }
 	if p.stalled {
@@ -55,8 +55,8 @@ func (p *placement) next(ctx context.Context, n int) ([]*member, error) {
 	return p.try(n)
 }
 
-// try chooses n nodes. It prefers nodes without recent failures, then the datacenter with the fewest copies, and then
-// chooses at random, weighted by free space.
+// try prefers nodes without recent failures, then the datacenter with the fewest copies, and then chooses at random,
+// weighted by free space.
 func (p *placement) try(n int) ([]*member, error) {
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
@@ -115,7 +115,6 @@ func (p *placement) order(a, b *member) int {
 	return p.spread[a.datacenter] - p.spread[b.datacenter]
 }
 
-// sameDatacenter balances copies over datacenters, regardless of how many nodes each has.
 func (p *placement) sameDatacenter(nodes []*member) []*member {
 	var names []string
 	for _, m := range nodes {

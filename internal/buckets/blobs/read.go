@@ -67,11 +67,11 @@ func (c *Cluster) copies(sharks []string) (from []*member, missing error) {
 
 type bodyReader struct {
 	*reading
-	stored  bool   // return the stored bytes, including trailers
-	current *chunk // nil before the first chunk
-	offset  int    // bytes returned from the current chunk
+	stored  bool // return the stored bytes, including trailers
+	current *chunk
+	offset  int // bytes returned from the current chunk
 	skip    int
-	left    int64 // bytes to return
+	left    int64
 	end     error
 }
 
@@ -176,8 +176,7 @@ func (c *chunk) convert(b *buckets.Body, index int64) {
 	}
 }
 
-// lost returns the error for a chunk that no copy provides. The chunk counts as lost unless a failed node may have
-// it.
+// lost returns the error for a chunk without a good copy. The chunk counts as lost unless a failed node may have it.
 func (r *reading) lost() error {
 	var all []error
 	down := false

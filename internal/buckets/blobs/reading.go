@@ -11,8 +11,7 @@ import (
 	"holdfast/internal/optional"
 )
 
-// reading reads a body chunk by chunk. Each chunk may come from any good copy, so copies with different damaged
-// chunks still provide the whole body.
+// reading reads each chunk from any good copy, so copies with different damaged chunks still provide the whole body.
 type reading struct {
 	c        *Cluster
 	ctx      context.Context //nolint:containedctx // the request's
@@ -44,7 +43,7 @@ const (
 	rankGood = iota
 	rankDown // the node failed or is avoided
 	rankBad  // a chunk was wrong
-	rankGone // not tried
+	rankGone
 )
 
 func (c *Cluster) newReading(ctx context.Context, of copySet, at, to int64) *reading {
@@ -59,8 +58,7 @@ func (c *Cluster) newReading(ctx context.Context, of copySet, at, to int64) *rea
 	return r
 }
 
-// preference orders the copies of a body: working nodes first and known bad copies last. Otherwise the order is
-// random, to share the load.
+// preference puts working nodes first and known bad copies last. Otherwise the order is random, to share the load.
 func (c *Cluster) preference(from []*member, path string) []*replica {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,7 +108,7 @@ func (r *reading) next() (*chunk, error) {
 	}
 }
 
-// accept checks the checksum of the whole body. If all chunks are good, it fails only if the row is wrong.
+// accept checks the whole body's checksum. If all chunks are good, it fails only if the row is wrong.
 func (r *reading) accept(c *chunk) error {
 	if r.whole == nil {
 		return nil
@@ -180,7 +178,7 @@ func (r *reading) pick() *replica {
 	return slices.MinFunc(left, func(a, b *replica) int { return cmp.Compare(a.rank, b.rank) })
 }
 
-// adopt uses the frames of a copy if the row has none, because the body is garbage or the row was read before it got
+// adopt uses a copy's frames if the row has none, because the body is garbage or the row was read before it got
 // frames.
 func (r *reading) adopt(id, crc64 uint64) {
 	if !r.body.Frames.Set {
@@ -194,7 +192,7 @@ func (r *reading) needsSurvey(p *replica) bool {
 	return r.sums == nil && (p.layout == plain || !r.body.Frames.Set) && chunkCount(r.body.Length) > 1
 }
 
-// survey verifies a copy against the checksum of the body. After that, the chunks of any copy can be verified.
+// survey verifies a copy against the body's checksum. After that, the chunks of any copy can be verified.
 func (r *reading) survey(p *replica) error {
 	w, err := r.c.readWhole(r.ctx, p.node, r.path, r.verifier(p), nil)
 	if errors.Is(err, errLayout) && !p.switched {

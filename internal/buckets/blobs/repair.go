@@ -11,10 +11,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// ErrCorrupt is wrapped by errors for a body with a wrong checksum or length.
+// ErrCorrupt means a wrong checksum or length.
 var ErrCorrupt = errors.New("the body does not match its checksum")
 
-// Replicate copies a body from body.Sharks to n more nodes. It skips the nodes in have.
+// Replicate copies a body to n more nodes. It skips the nodes in have.
 func (c *Cluster) Replicate(ctx context.Context, path string, body buckets.Reference, n int, have []string) ([]string, error) {
 	from, err := c.copies(body.Sharks)
 	if err != nil {
@@ -38,8 +38,8 @@ func (c *Cluster) Replicate(ctx context.Context, path string, body buckets.Refer
 	return ids, nil
 }
 
-// Restore writes a copy from body.Sharks to a node and replaces any existing copy. The node itself may also be in
-// body.Sharks, for chunks that are good nowhere else.
+// Restore writes a copy to a node and replaces any existing copy. The node itself may also be in body.Sharks, for
+// chunks that are good nowhere else.
 func (c *Cluster) Restore(ctx context.Context, path string, body buckets.Reference, node string) error {
 	to, err := c.member(node)
 	if err != nil {
@@ -49,7 +49,7 @@ func (c *Cluster) Restore(ctx context.Context, path string, body buckets.Referen
 	if err != nil {
 		return err
 	}
-	// The row names the node, so a copy that is completed late is kept. It may have replaced the only copy.
+	// The row names the node, so a late copy is kept. It may have replaced the only copy.
 	err = c.copyTo(ctx, copySet{path, &body, from}, to, true)
 	c.blame(ctx, to, err)
 	if err == nil {
@@ -89,8 +89,8 @@ func (c *Cluster) replicate(ctx context.Context, of copySet, p *placement, n int
 	return added, nil
 }
 
-// copyTo copies the chunks with their trailers, so that damage on the way is detected. With keep, a copy that is
-// completed after copyTo gave up stays.
+// copyTo copies chunks with their trailers, so that damage on the way is detected. With keep, a copy completed after
+// copyTo gave up stays.
 func (c *Cluster) copyTo(ctx context.Context, from copySet, to *member, keep bool) error {
 	r := c.newReading(ctx, from, 0, chunkCount(from.body.Length))
 	defer r.drop()
@@ -148,9 +148,8 @@ type Verified struct {
 	Frames buckets.Frames // ID is 0 if the copy has no frames
 }
 
-// Verify verifies a copy without reporting a finding. It returns ErrCorrupt for a bad copy and errcode.NotFound for a
-// missing one. A good copy is Unframed if the copy or its row has no frames. pace, if not nil, is called before each
-// chunk.
+// Verify returns ErrCorrupt for a bad copy and errcode.NotFound for a missing copy, without reporting a finding. A
+// good copy is Unframed if the copy or its row has no frames. pace, if not nil, is called before each chunk.
 func (c *Cluster) Verify(ctx context.Context, path string, body buckets.Reference, node string, pace Pace) (Verified, error) {
 	m, err := c.member(node)
 	if err != nil {

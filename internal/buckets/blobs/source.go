@@ -11,8 +11,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// source reads and verifies one copy in a goroutine, which is abandoned if the node hangs. The goroutine reads one
-// chunk ahead, so that the next chunk is verified while the previous one is sent.
+// source verifies a copy in a goroutine, which is abandoned if the node hangs. The goroutine reads one chunk ahead, so
+// that the next chunk is verified while the previous one is sent.
 type source struct {
 	node    *member
 	cancel  context.CancelFunc
@@ -44,8 +44,8 @@ type verifier struct {
 
 var errLayout = errors.New("the copy has another layout")
 
-// verify checks a chunk. If neither checksums nor a frame ID are known, the caller verifies a body of several chunks
-// as a whole.
+// verify cannot check a chunk, unless it is the whole body, if neither checksums nor a frame ID are known. The caller
+// then verifies the whole body.
 func (v *verifier) verify(c *chunk, index int64) error {
 	if v.layout == plain {
 		c.measure()

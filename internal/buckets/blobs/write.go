@@ -83,7 +83,7 @@ func (w *write) seal(c *chunk) {
 	}
 }
 
-// sumOf returns the checksum of a chunk, derived from the source's checksum if possible.
+// sumOf derives a chunk's checksum from the source's checksum if possible.
 func (w *write) sumOf(c *chunk) uint64 {
 	if w.src != nil {
 		if whole, ok := w.src.CRC64NVME(); ok {
@@ -101,7 +101,7 @@ type put struct {
 	err      error
 }
 
-// start starts a put. It calls release when the driver no longer uses the body, possibly long after the request.
+// start calls release when the driver no longer uses the body, possibly long after the request.
 func (w *write) start(m *member, open func(context.Context) (body io.Reader, size int64, q *queue), release func(*queue)) *put {
 	ctx, cancel := context.WithCancel(w.ctx)
 	body, size, q := open(ctx)
@@ -241,8 +241,7 @@ func (w *write) none() error {
 	return &errcode.Error{Code: errcode.Unavailable, Cause: w.p.failure, Message: "all storage nodes failed while the body was written; retry"}
 }
 
-// send sends a chunk to the nodes and returns those that took it. If several nodes stall at the same time, send waits
-// for them only once.
+// send returns the nodes that took the chunk. If several nodes stall at the same time, send waits for them only once.
 func (w *write) send(next *chunk, live []*put) (kept []*put) {
 	if next.n == 0 {
 		return live

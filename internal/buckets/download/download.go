@@ -19,7 +19,7 @@ type Extent struct {
 }
 
 // Requested returns the requested extent. tag is the entity tag in the caller's protocol. For a range outside the
-// object, Requested sets Content-Range to the size and returns buckets.ErrRange.
+// object, Requested sets Content-Range and returns buckets.ErrRange.
 func Requested(w http.ResponseWriter, r *http.Request, o *buckets.Object, tag string) (Extent, error) {
 	whole := Extent{0, o.Length, http.StatusOK}
 	header := r.Header.Get("Range")
@@ -64,7 +64,7 @@ type Body struct {
 	Object  *buckets.Object
 }
 
-// Send sends an extent, or for HEAD only the header. It calls begin to send the header after the first bytes are
+// Send sends an extent, or for HEAD only the header. It calls begin, which sends the header, after the first bytes are
 // verified, so that an error can still be sent if the body is unreadable. sent receives the size of each write.
 func (b *Body) Send(w http.ResponseWriter, r *http.Request, e Extent, begin func(), sent func(n int)) error {
 	if r.Method == http.MethodHead || e.Length == 0 {
@@ -85,7 +85,7 @@ func (b *Body) Send(w http.ResponseWriter, r *http.Request, e Extent, begin func
 
 type sender struct {
 	io.Writer
-	begin func() // nil after it was called
+	begin func() // nil after the call
 	sent  func(n int)
 }
 

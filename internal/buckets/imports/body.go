@@ -82,7 +82,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 	return 0, b.err
 }
 
-// read reads the body. After a failure, it requests the rest of the object.
+// read requests the rest of the object after a failure.
 func (b *body) read(p []byte) (int, error) {
 	if b.in == nil {
 		if b.n == b.from.Size {

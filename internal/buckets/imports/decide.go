@@ -22,19 +22,19 @@ type Action int
 
 // Actions.
 const (
-	Skip         Action = iota // both sides are equal
-	Take                       // read the object from the source
-	Keep                       // changed here by a client later than at the source
-	Delete                     // deleted at the source
-	Retag                      // only tags may differ
-	TakeVersions               // versions differ
+	Skip Action = iota
+	Take
+	Keep // changed here by a client later than at the source
+	Delete
+	Retag // only tags may differ
+	TakeVersions
 )
 
 // Decide compares a name at the source with the object here. Either may be nil. behind is how far the source's clock
 // is behind.
 //
-// Objects that no client changed here follow the source. An object that a client wrote or changed here is replaced
-// only by a later change at the source, and never deleted.
+// Objects that no client changed here follow the source. Other objects are replaced only by a later change at the
+// source, and never deleted.
 func Decide(from *Listed, here *buckets.Object, behind time.Duration) Action {
 	if here == nil {
 		return Take

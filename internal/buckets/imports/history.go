@@ -83,7 +83,7 @@ func identity(isMarker bool, at buckets.Moment, etag string, size int64) string 
 	return fmt.Sprint(int64(at), " ", size, " ", etag)
 }
 
-// inOrder sorts the versions of a name, oldest first. Lists are newest first, but some servers list delete markers
+// inOrder sorts a name's versions, oldest first. Lists are newest first, but some servers list delete markers
 // separately. Their versions are sorted by ULID or time.
 func inOrder(newestFirst []Listed) []Listed {
 	runs := 1
@@ -107,7 +107,7 @@ func inOrder(newestFirst []Listed) []Listed {
 	return newestFirst
 }
 
-// isULID reports whether an ID is a ULID. ULIDs sort by time.
+// isULID recognizes ULIDs, which sort by time.
 func isULID(id string) bool {
 	return len(id) == 26 && strings.Trim(id, "0123456789ABCDEFGHJKMNPQRSTVWXYZ") == ""
 }

@@ -81,7 +81,7 @@ type pair struct {
 	keepsVersions func(context.Context) error // enables versioning and object lock, once
 }
 
-// Run runs an import and returns the result, even after an error. It can be repeated.
+// Run returns the result even after an error. It can be repeated.
 func Run(ctx context.Context, o Options) (Result, error) {
 	i := &imports{Options: o}
 	if i.Report == nil {
@@ -213,7 +213,7 @@ func (i *imports) show() {
 // mostFailures consecutive failures mean that the cause is not a single object.
 const mostFailures = 100
 
-// settle counts the result of an object. It returns only errors that stop the import.
+// settle returns only errors that stop the import.
 func (i *imports) settle(ctx context.Context, bucket, key string, err error) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -97,7 +97,6 @@ func text(s string) string {
 	}, s))
 }
 
-// userText decodes RFC 2047 encoded words.
 func userText(s string) string {
 	if s = text(s); strings.Contains(s, "=?") {
 		if decoded, err := new(mime.WordDecoder).DecodeHeader(s); err == nil {

@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// partsOf returns the number of parts in an entity tag, 0 if the tag is an MD5, and -1 if it is neither.
+// partsOf returns the number of parts in an entity tag, 0 for an MD5, or -1 for any other tag.
 func partsOf(etag string) int {
 	sum, count, hasParts := strings.Cut(etag, "-")
 	if raw, err := hex.DecodeString(sum); err != nil || len(raw) != md5.Size {

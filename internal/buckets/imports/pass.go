@@ -92,7 +92,7 @@ func (i *imports) do(ctx context.Context, p *pair, t task) error {
 	return err
 }
 
-// confirm checks again whether an object was deleted at the source, because lists are not always sorted.
+// confirm checks a deletion at the source again, because lists are not always sorted.
 func (i *imports) confirm(ctx context.Context, p *pair, t *task) (isGone bool, err error) {
 	switch {
 	case t.action == Delete:

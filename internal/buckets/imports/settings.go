@@ -80,7 +80,7 @@ func (i *imports) bucketTags(ctx context.Context, p *pair, c *buckets.SettingsCh
 	return "", nil
 }
 
-// policy imports the bucket policy. The accounts in it must be accounts of this server.
+// policy imports the bucket policy, whose accounts must be accounts of this server.
 func (i *imports) policy(ctx context.Context, p *pair, c *buckets.SettingsChange) (string, error) {
 	out, err := i.Source.client.GetBucketPolicy(ctx, &s3.GetBucketPolicyInput{Bucket: &p.from})
 	if err != nil || aws.ToString(out.Policy) == "" || !p.bucket.Settings.Policy.IsZero() {

@@ -14,7 +14,7 @@ func (i *imports) comparesTags(here *buckets.Object) bool {
 	return !i.IgnoreTags && here.Imported != 0 && here.Modified == here.Imported
 }
 
-// retag imports tags that differ, unless a client changed them here.
+// retag imports tags unless a client changed them here.
 func (i *imports) retag(ctx context.Context, p *pair, t task) error {
 	tags, err := i.Source.tags(ctx, p.from, &t.from)
 	switch {

@@ -115,7 +115,7 @@ func decoded(key string, encoding types.EncodingType) (string, error) {
 	return key, nil
 }
 
-// versionPage returns versions and delete markers in the order in which they were sent; the SDK's client does not.
+// versionPage keeps the order of versions and delete markers, unlike the SDK's client.
 func (s *Source) versionPage(ctx context.Context, in *s3.ListObjectVersionsInput) (page []Listed, out *s3.ListObjectVersionsOutput, err error) {
 	var document []byte
 	out, err = s.client.ListObjectVersions(ctx, in, s3.WithAPIOptions(func(stack *middleware.Stack) error {

@@ -183,8 +183,8 @@ func (i *imports) planAgain(ctx context.Context, p *pair, t *task) error {
 	return err
 }
 
-// followPlan deletes versions and takes versions, oldest first. It stops at a version that cannot be read now, so
-// that the next import continues there. It skips versions that can never be imported.
+// followPlan stops at a version that cannot be read now, so that the next import continues there. It skips versions
+// that can never be imported.
 func (i *imports) followPlan(ctx context.Context, p *pair, t *task) error {
 	for _, v := range t.plan.Delete {
 		d := buckets.Delete{Name: v.Name, Version: v.VersionID()}

@@ -53,7 +53,7 @@ type Options struct {
 	// Monotonic ignores changes to the machine's clock.
 	Monotonic clock.Clock
 
-	// Observe receives the counts of each slice.
+	// Observe is called after each slice.
 	Observe func(buckets.LifecycleResult)
 }
 
@@ -71,8 +71,8 @@ type Runner struct {
 // New returns a Runner.
 func New(o Options) *Runner { return &Runner{o: o, holder: "lifecycle " + buckets.NewUUID()} }
 
-// Sweep applies due rules until limit objects and uploads are deleted, and returns the number deleted. A number below
-// limit means that no bucket is due, or that another process is working.
+// Sweep applies due rules until limit objects and uploads are deleted. If fewer are deleted, no bucket is due, or
+// another process is working.
 func (r *Runner) Sweep(ctx context.Context, limit int) (n int, err error) {
 	defer func() {
 		if ctx.Err() != nil { // otherwise other processes would wait until the lease expires
@@ -183,14 +183,14 @@ func (r *Runner) release(ctx context.Context) error {
 	return r.o.Store.EndLease(ctx, leaseName, r.holder)
 }
 
-// releaseAtEnd releases the lease, even if ctx is done.
+// releaseAtEnd works even if ctx is done.
 func (r *Runner) releaseAtEnd(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
 	return r.release(ctx)
 }
 
-// now returns the database time, or an error if the database clock may be wrong.
+// now returns an error if the database clock may be wrong.
 func (r *Runner) now(ctx context.Context) (buckets.Moment, error) {
 	now, err := r.o.Store.Clock(ctx)
 	if err != nil {

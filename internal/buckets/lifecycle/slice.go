@@ -27,8 +27,7 @@ type step struct {
 	done   buckets.LifecycleResult
 }
 
-// slice continues or begins the run of a bucket. If a bucket fails, it is retried later, so that others get their
-// turn.
+// slice continues or begins a bucket's run. A failed bucket is retried later, so that others get their turn.
 func (r *Runner) slice(ctx context.Context, b *buckets.Bucket, of slice) (n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

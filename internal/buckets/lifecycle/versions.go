@@ -61,8 +61,8 @@ type judged struct {
 	noncurrent bool
 }
 
-// expired returns the expired versions on a page that were not locked when the run began. In the run's position, it
-// stores how many noncurrent versions the last name has.
+// expired returns a page's expired versions that were not locked when the run began. It stores the last name's number
+// of noncurrent versions in the run's position.
 func (s *step) expired(ctx context.Context, page *buckets.VersionPage) (all []buckets.Deletion, by map[buckets.Deletion]judged, err error) {
 	by = map[buckets.Deletion]judged{}
 	name, newer := s.run.After, s.run.Newer

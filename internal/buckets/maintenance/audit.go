@@ -35,8 +35,7 @@ type Options struct {
 
 	// Show reports progress and is never called concurrently. total is 0 if unknown.
 	Show func(step Step, n, total int64)
-	// Waiting is called, possibly concurrently, while work pauses for a backup. If the backup was killed, its hold
-	// ends at expires.
+	// Waiting is called, possibly concurrently, while work pauses for a backup. A killed backup's hold ends at expires.
 	Waiting func(expires buckets.Moment)
 }
 
@@ -109,8 +108,8 @@ type AuditOptions struct {
 	Node   string        // audit only this node, and no usage counters
 	Level  int           // expected copies per body; 0 for the number in its row
 	Grace  time.Duration // ignore younger unreferenced files; at least MinGrace, 0 for DefaultGrace
-	// UnknownAccounts also removes unreferenced files of accounts that are not in this database. Another database may
-	// use the files.
+	// UnknownAccounts also removes unreferenced files of accounts that are not in this database. Another database may use
+	// the files.
 	UnknownAccounts bool
 	// Restart discards an interrupted audit.
 	Restart bool
@@ -149,8 +148,8 @@ type audit struct {
 	accounts map[buckets.AccountID]bool
 }
 
-// Audit compares the bodies on storage nodes and the usage counters with the database, and reports every finding.
-// After an interruption, even by SIGKILL, the next call with the same options resumes the audit.
+// Audit compares the bodies on storage nodes and the usage counters with the database. After an interruption, even by
+// SIGKILL, the next call with the same options resumes the audit.
 func Audit(ctx context.Context, o Options, ao AuditOptions, report func(Finding) error) (Result, error) {
 	ao.Grace = max(cmp.Or(ao.Grace, DefaultGrace), MinGrace)
 	a := &audit{Options: o, AuditOptions: ao, nodes: map[string]buckets.NodeState{}, report: report, accounts: map[buckets.AccountID]bool{}}

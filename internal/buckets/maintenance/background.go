@@ -18,7 +18,7 @@ import (
 const (
 	background      = "background"
 	backgroundLease = background
-	// backgroundHolder is the prefix of the holder of a server's short lease. Commands wait for such a lease.
+	// backgroundHolder is the holder prefix of a server's short lease. Commands wait for such a lease.
 	backgroundHolder = background + " "
 	backgroundEvery  = 10 * time.Second
 	// scrubDelay is the delay between server start and scrubbing, unless buckets.scrub_interval is short.
@@ -30,7 +30,7 @@ const (
 var silent = Progress{Show: func(Step, int64, int64) {}, Wait: func(string) {}}
 
 // Start stores reports of damaged copies and adds frames until ctx is done. While it holds the lease, it also repairs
-// and scrubs. When Start returns, the damaged copies are known. wait waits until the work has ended.
+// and scrubs. When Start returns, the damaged copies are known.
 func (s *Service) Start(ctx context.Context) (wait func()) {
 	_ = s.loadMarks(ctx) // watchMarks retries
 	unframed := s.framing.begin()
@@ -170,7 +170,7 @@ func (s *Service) repairs(ctx context.Context) error {
 	}
 }
 
-// RepairDue repairs a batch of copies that are due. It returns again = true if more may be due.
+// RepairDue repairs a batch. It returns again = true if more copies may be due.
 func (s *Service) RepairDue(ctx context.Context) (again bool, err error) {
 	now := buckets.At(s.o.Clock())
 	due, err := s.o.Store.DueMarks(ctx, now, repairBatch)

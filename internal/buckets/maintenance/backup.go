@@ -73,8 +73,8 @@ type Copied struct {
 	Lost      []string         // paths with reasons
 }
 
-// CopyBodies copies every body on nodes that are folders. It includes garbage, because the copy of the database may
-// reference objects that were deleted since. dir is for temporary files.
+// CopyBodies copies every body on nodes that are folders. It includes garbage, because the database copy may reference
+// objects that were deleted since. dir is for temporary files.
 func (s *Service) CopyBodies(ctx context.Context, dir string, folders map[string]string, progress func(done, total int64)) (copied Copied, err error) {
 	c := newCopier(&s.o.Options, progress)
 	if err := c.run(ctx, dir, folders); err != nil {
@@ -92,7 +92,7 @@ func (s *Service) CopyBodies(ctx context.Context, dir string, folders map[string
 // damaged, and errcode.Unavailable if a retry may succeed.
 type Source func(ctx context.Context, path string) (io.ReadCloser, error)
 
-// RestoreBodies writes and verifies every body of a restored database. Bodies of garbage may be missing.
+// RestoreBodies writes and verifies a restored database's bodies. Bodies of garbage may be missing.
 func (s *Service) RestoreBodies(ctx context.Context, dir string, folders map[string]string, from Source, progress func(done, total int64)) (copied Copied, err error) {
 	c := newCopier(&s.o.Options, progress)
 	c.passes, c.isRestore = restorePasses, true
@@ -195,7 +195,7 @@ func (c *copier) close() (err error) {
 	return err
 }
 
-// pass copies all bodies, or those that an earlier pass missed. It lists them first to keep the transaction short.
+// pass lists the bodies, or those missed by an earlier pass, before it copies them, to keep the transaction short.
 func (c *copier) pass(ctx context.Context, dir string, first bool) (err error) {
 	list, err := os.CreateTemp(dir, ".bodies-*")
 	if err != nil {
@@ -303,7 +303,7 @@ func (c *copier) copy(ctx context.Context, b *body) error {
 	return nil
 }
 
-// linked hard-links a copy. It returns false if the file system has no hard links.
+// linked returns false if the file system has no hard links.
 func (c *copier) linked(b *body, from, to target) bool {
 	path := filepath.FromSlash(b.path)
 	name := filepath.Join(to.dir, path)

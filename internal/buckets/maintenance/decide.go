@@ -114,7 +114,7 @@ func (a *audit) settle(ctx context.Context, g *group) error {
 	return a.sayAll(g.findings)
 }
 
-// unmark removes the damage records of copies that are good or gone, unless the damage was seen again.
+// unmark removes damage records of good or removed copies, unless the damage was seen again.
 func (a *audit) unmark(ctx context.Context, g *group, began buckets.Moment) error {
 	if a.background {
 		return nil
@@ -186,8 +186,7 @@ func (a *audit) holds(ctx context.Context, g *group, f *Finding) (bool, error) {
 	return true, nil
 }
 
-// isUnchanged reports whether a file has not changed since it was found. An unreadable file counts as unchanged, so
-// that it is reported.
+// isUnchanged returns true for an unreadable file, so that it is reported.
 func (a *audit) isUnchanged(ctx context.Context, f *Finding) bool {
 	if blobs.IsTemporary(f.Path) {
 		return true // a later write would change its time
@@ -254,7 +253,7 @@ var (
 	errChanged = errors.New("the object was changed meanwhile: run the audit again")
 )
 
-// isLost reports whether a body is lost. It returns false if a failed node may have a copy.
+// isLost returns false if a failed node may have a copy.
 func isLost(err error) bool {
 	return errors.Is(err, errNoCopy) || errors.Is(err, blobs.ErrCorrupt) && !errcode.Is(err, errcode.Unavailable)
 }
@@ -376,7 +375,7 @@ func (a *audit) setSharks(ctx context.Context, b *body, nodes []string) error {
 	return err
 }
 
-// removeBroken removes broken copies. It ignores errors, because the next audit finds the remaining copies.
+// removeBroken ignores errors, because the next audit finds the remaining copies.
 func (a *audit) removeBroken(ctx context.Context, b *body, broken, nodes []string) {
 	for _, id := range broken {
 		if _, known := a.nodes[id]; known && !slices.Contains(nodes, id) {

@@ -51,8 +51,8 @@ type drain struct {
 	total  int64
 }
 
-// Drain moves all bodies off a node and removes the node from the database. It first sets NodeDraining. The node
-// keeps that state if bodies are left. After an interruption, the next call continues with the remaining bodies.
+// Drain moves all bodies off a node and removes the node from the database. It first sets NodeDraining, which stays if
+// bodies are left. After an interruption, the next call continues.
 //
 // A server that does not know the state yet may still add bodies. The next round moves them. After the check in
 // RemoveNode, such writes fail and clients retry. A reader that has the old row reads the row again.
@@ -99,8 +99,7 @@ func (d *drain) clear() error {
 	return nil
 }
 
-// list writes the list of bodies on the node to a file, because moving them may take days, too long for a database
-// read.
+// list writes the node's bodies to a file, because moving them may take days, too long for a database read.
 func (d *drain) list(ctx context.Context) (n int64, err error) {
 	s := newSorter(d.Folder, drainFile)
 	err = d.Store.References(ctx, func(r buckets.Reference) error {
@@ -158,7 +157,7 @@ func (d *drain) moveAll(ctx context.Context) error {
 	}
 }
 
-// take moves a body. It returns only errors that stop the drain.
+// take returns only errors that stop the drain.
 func (d *drain) take(ctx context.Context, b *body) error {
 	if err := d.wait(ctx); err != nil {
 		return err
@@ -195,7 +194,7 @@ func (d *drain) take(ctx context.Context, b *body) error {
 	return nil
 }
 
-// remove removes a copy. It does not retry, because a hanging node would delay every body.
+// remove does not retry, because a hanging node would delay every body.
 func (d *drain) remove(ctx context.Context, path string) bool {
 	d.mu.Lock()
 	gone := d.gone
@@ -252,7 +251,7 @@ func (d *drain) move(ctx context.Context, b *body) (outcome, error) {
 	return changed, err
 }
 
-// set changes the node list in the row of a body, or in its garbage row if the object was overwritten or deleted.
+// set changes the row's node list, or the garbage row's if the object was overwritten or deleted.
 func (d *drain) set(ctx context.Context, b *body, nodes []string, what outcome) (outcome, error) {
 	ref := b.ref
 	for {

@@ -11,8 +11,7 @@ import (
 )
 
 // AddFrames adds frames to a body from before frames existed: it verifies a whole copy, sets the frames in the row,
-// and rewrites the copies. It resumes an interrupted call and does nothing if the row has changed. pace limits the
-// verifying reads; it may be nil.
+// and rewrites the copies. It resumes an interrupted call and does nothing if the row has changed. pace may be nil.
 func AddFrames(ctx context.Context, store buckets.References, cluster *blobs.Cluster, ref buckets.Reference, pace blobs.Pace) error {
 	if ref.Garbage || len(ref.Sharks) == 0 {
 		return nil
@@ -43,8 +42,7 @@ func AddFrames(ctx context.Context, store buckets.References, cluster *blobs.Clu
 	return errors.Join(failed...)
 }
 
-// setFrames sets the frames in the row. If a copy already has frames, setFrames keeps them, because the database may
-// be older than the nodes after a restore.
+// setFrames keeps the frames of an existing copy, because the database may be older than the nodes after a restore.
 func setFrames(ctx context.Context, store buckets.References, ref *buckets.Reference, v blobs.Verified) (bool, error) {
 	if !v.Framed {
 		v.Frames.ID = rand.Uint64()

@@ -59,8 +59,8 @@ func (s *Service) holding(ctx context.Context, l buckets.Lease, fn func(context.
 	return err
 }
 
-// newLease returns a lease. All commands in a data folder have the same holder; in a copy of the folder on another
-// machine they have another holder.
+// newLease uses the same holder for all commands in a data folder, and another holder in a copy of the folder on
+// another machine.
 func newLease(folder string) (l buckets.Lease, err error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -77,8 +77,7 @@ func newLease(folder string) (l buckets.Lease, err error) {
 	}, err
 }
 
-// takeLease acquires a lease. It waits until another process's lease expires, and fails if that process extends the
-// lease.
+// takeLease waits until another process's lease expires, and fails if that process extends the lease.
 func (s *Service) takeLease(ctx context.Context, l buckets.Lease, wait func(string)) error {
 	has, err := s.o.Store.Lease(ctx, l)
 	begun, silent := time.Now(), true
@@ -108,7 +107,7 @@ func waitsFor(has buckets.Lease) string {
 	return fmt.Sprintf("another audit or drain (%s) was interrupted: waiting %s until its lease expires", has.Process, has.Left.Round(time.Second))
 }
 
-// extendLease keeps extending the lease. It calls cancel if the lease is lost.
+// extendLease calls cancel if the lease is lost.
 func (s *Service) extendLease(ctx context.Context, l buckets.Lease, cancel context.CancelCauseFunc) {
 	extended := time.Now()
 	for clock.Sleep(ctx, leasePoll) {

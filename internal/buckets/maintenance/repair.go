@@ -18,11 +18,11 @@ const (
 	IsGood      Outcome = "good"     // good, or no longer referenced
 	WasRepaired Outcome = "repaired" // rewritten, or replaced by another copy
 	IsLeft      Outcome = "left"     // cannot be repaired now
-	IsLost      Outcome = "lost"     // no good copy is left
+	IsLost      Outcome = "lost"
 )
 
-// Repair verifies damaged copies, rewrites bad copies from good ones, and removes the damage records. If a repair
-// fails, its record stays and contains the reason. Repair must not run at the same time as an audit.
+// Repair verifies damaged copies, rewrites bad copies from good ones, and removes the damage records. A failed
+// repair's record stays with the reason. Repair must not run at the same time as an audit.
 func Repair(ctx context.Context, o Options, marks []buckets.Damage, report func(buckets.Damage, Outcome)) error {
 	a, err := newServerAudit(o)
 	if err != nil {

@@ -81,7 +81,7 @@ func signal(wake chan<- struct{}) {
 	}
 }
 
-// flush stores the pending reports. After an error they stay pending.
+// flush keeps the reports after an error.
 func (r *reporter) flush(ctx context.Context) error {
 	r.mu.Lock()
 	all := slices.Collect(maps.Values(r.pending))

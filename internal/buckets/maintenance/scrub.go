@@ -46,8 +46,7 @@ type pass struct {
 	sent    int64
 }
 
-// Round scrubs the next bodies of each node whose pass is unfinished or due. It returns worked = false if there is no
-// such node.
+// Round scrubs the next bodies of nodes whose pass is unfinished or due, and returns whether there were any.
 func (s *Scrubber) Round(ctx context.Context) (worked bool, err error) {
 	passes, err := s.begin(ctx)
 	if err != nil || len(passes) == 0 {
@@ -257,7 +256,7 @@ func (n *nearest) add(b body) {
 	}
 }
 
-// size removes the bodies up to path and returns their size in bytes.
+// size removes the bodies up to path and returns their size.
 func (n *nearest) size(path string) (bytes int64) {
 	n.all = slices.DeleteFunc(n.all, func(b body) bool {
 		if b.path > path {

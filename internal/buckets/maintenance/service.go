@@ -56,7 +56,7 @@ type Progress struct {
 	Wait func(why string)
 }
 
-// Audit runs an audit exclusively. The caller has locked the folder.
+// Audit requires that the caller has locked the folder.
 func (s *Service) Audit(ctx context.Context, p Progress, ao AuditOptions, report func(Finding) error) (r Result, err error) {
 	err = s.leased(ctx, p.Wait, func(ctx context.Context) (err error) {
 		r, err = Audit(ctx, s.options("work", p), ao, report)
@@ -65,7 +65,7 @@ func (s *Service) Audit(ctx context.Context, p Progress, ao AuditOptions, report
 	return r, err
 }
 
-// Drain runs a drain exclusively. The caller has locked the folder.
+// Drain requires that the caller has locked the folder.
 func (s *Service) Drain(ctx context.Context, p Progress, node buckets.Node, do DrainOptions) (d Drained, err error) {
 	err = s.leased(ctx, p.Wait, func(ctx context.Context) (err error) {
 		d, err = Drain(ctx, s.options("work", p), node, do)
@@ -91,8 +91,8 @@ func (s *Service) options(folder string, p Progress) Options {
 	return o
 }
 
-// Report logs a problem that a read found, and adds a damage record. A body without a good copy may have been deleted
-// or moved since; only repair reports it as lost.
+// Report logs a finding and adds a damage record. A body without a good copy may have been deleted or moved since;
+// only repair reports it as lost.
 func (s *Service) Report(f blobs.Finding) {
 	switch f.Problem {
 	case blobs.Lost:

@@ -19,8 +19,8 @@ const (
 	maxFiles = 128
 )
 
-// sorter is an external merge sort. A line begins with a path and a tab. Lines sort by path, because a tab is smaller
-// than any character in a path.
+// sorter is an external merge sort. A line begins with a path and a tab, so lines sort by path: a tab is smaller than
+// any character in a path.
 type sorter struct {
 	folder, name string
 	runSize      int
@@ -34,7 +34,7 @@ func newSorter(folder, name string) *sorter {
 	return &sorter{folder: folder, name: name, runSize: runSize}
 }
 
-// add adds a line, which must not contain a line feed.
+// add requires a line without line feeds.
 func (s *sorter) add(line []byte) error {
 	s.lines = append(s.lines, bytes.Clone(line))
 	if s.size += len(line) + 64; s.size < s.runSize {

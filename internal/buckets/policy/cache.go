@@ -24,7 +24,6 @@ const (
 	cachedPolicyBytes = 1 << 20 // total size of the documents
 )
 
-// Of returns the policy of a bucket, or nil.
 func (c *Cache) Of(b *buckets.Bucket) *Policy {
 	stored := b.Settings.Policy
 	if stored.IsZero() {

@@ -146,8 +146,7 @@ func parseOperator(name string) (op operator, base baseOperator, ok bool) {
 	return op, base, ok
 }
 
-// applies reports whether the operator supports this kind of key. Text operators support flags and numbers, because
-// many policies compare these as text.
+// applies lets text operators compare flags and numbers, because many policies compare these as text.
 func (o *baseOperator) applies(k kind) bool {
 	switch o.kind {
 	case text:
@@ -266,7 +265,7 @@ func (c *condition) holds(have []string, vars func(variable) (string, bool)) boo
 	return c.set == forAll
 }
 
-// matches compares one value. With a negated operator, it must differ from all values of the condition.
+// matches compares a value. With a negated operator, it must differ from all values of the condition.
 func (c *condition) matches(have string, vars func(variable) (string, bool)) bool {
 	for i := range c.values {
 		if c.test(&c.values[i], have, vars) {

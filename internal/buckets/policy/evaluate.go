@@ -16,8 +16,8 @@ type Request struct {
 
 // Context looks up condition keys.
 type Context interface {
-	// Value returns the values of a key, or nil if the request lacks the key. name is the part after the slash. Value
-	// is not called for aws:Principal keys.
+	// Value returns nil if the request lacks the key. name is the part after the slash. Value is not called for
+	// aws:Principal keys.
 	Value(k Key, name string) ([]string, error)
 }
 
@@ -32,7 +32,7 @@ const (
 	Denied
 )
 
-// Evaluate decides a request. Deny statements take precedence. The only errors it returns are errors of the Context.
+// Evaluate gives Deny statements precedence. It returns only errors of the Context.
 func (p *Policy) Evaluate(r Request) (d Decision, err error) {
 	e := evaluation{Request: r, resource: p.bucket}
 	if known[r.Action] == ofObject {

@@ -141,7 +141,7 @@ func KnownKeys() (all []Key) {
 	return all
 }
 
-// findKey finds a condition key. It ignores the case of the key, but not of the name after the slash.
+// findKey ignores the case of the key, but not of the name after the slash.
 func findKey(text string) (k key, name string, ok bool) {
 	text, name, slash := strings.Cut(text, "/")
 	k, ok = keys[strings.ToLower(text)]

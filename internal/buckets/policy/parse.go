@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// MaxSize is the maximum size of a policy in bytes.
+// MaxSize is in bytes.
 const MaxSize = 20 << 10
 
 // Error explains why a policy is invalid.
@@ -39,7 +39,7 @@ type statement struct {
 
 const resourcePrefix = "arn:aws:s3:::"
 
-// Parse parses the policy of a bucket. It returns only errors of type *Error.
+// Parse returns only errors of type *Error.
 func Parse(document []byte, bucket string) (*Policy, error) {
 	if len(document) > MaxSize {
 		return nil, &Error{"it has more than " + strconv.Itoa(MaxSize) + " bytes"}

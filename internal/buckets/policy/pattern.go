@@ -53,7 +53,7 @@ func literalGlob(s string) (g glob) {
 	return g
 }
 
-// parseGlob parses a pattern. Without wild, * and ? are literal. Without vars, ${…} is literal.
+// parseGlob treats * and ? as literals without wild, and ${…} without vars.
 func parseGlob(s string, wild, vars bool) (g glob, reason string) {
 	for {
 		before, rest, ok := s, "", false
@@ -138,7 +138,7 @@ func (g glob) isFixed() bool {
 	return true
 }
 
-// match reports whether the pattern matches s. Its time is at most proportional to the product of both lengths.
+// match takes at most time proportional to the product of both lengths.
 func (g glob) match(s string, values func(variable) (string, bool)) bool {
 	if g.hasVariable() {
 		concrete := make(glob, len(g))

@@ -81,7 +81,7 @@ func (s Schema) table(name string) Table {
 	return s[i]
 }
 
-// Write returns the mutations for these columns, without the key. It panics on an unknown table or column.
+// Write excludes the key. It panics on an unknown table or column.
 func (s Schema) Write(table string, columns ...string) int {
 	t := s.table(table)
 	return len(t.Key) + len(columns) + 2*len(t.touched(columns))
@@ -108,8 +108,7 @@ type Step struct {
 	Of        string
 }
 
-// Steps returns the steps of a batch commit in order: the collection's row, which interleaved rows need; each record;
-// the end of the batch; and the counters if there is a quota.
+// Steps returns a batch commit's steps in order. The collection's row comes first, because interleaved rows need it.
 func (s Schema) Steps(quota bool) []Step {
 	parent := []string{"modified"}
 	if quota {

@@ -87,7 +87,7 @@ func (l Load) Bytes() int64 {
 	return l.Payload + l.IDs + int64(l.Records)*(l.User+recordBytes) + l.User + parentBytes
 }
 
-// Check returns errcode.TooLarge, with the calculation, for a commit that Spanner would reject.
+// Check returns errcode.TooLarge, with the calculation.
 func (p Plan) Check(l Load) error {
 	if p.Mutations(l.Records) > Limit {
 		return errcode.Newf(errcode.TooLarge, "too many records for one commit: %d: %s", l.Records, p.Explain(l.Records, Limit))

@@ -2,8 +2,8 @@ package httpapi
 
 import "net/http"
 
-// preflight answers CORS preflights and lets any origin read responses. It runs before routing and authentication,
-// because browsers send no credentials with preflights, and clients ask about missing paths.
+// preflight lets any origin read responses. It runs before routing and authentication, because browsers send no
+// credentials with preflights, and clients ask about missing paths.
 func preflight(w http.ResponseWriter, r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" {

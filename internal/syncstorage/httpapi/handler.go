@@ -20,7 +20,7 @@ type Handler struct {
 	Clock    clock.Clock
 	TimeSkew time.Duration
 
-	// Backoff, if set, returns how long clients should wait before their next sync; 0 means that they need not wait.
+	// Backoff, if set, returns how long clients should wait before their next sync; 0 for no wait.
 	Backoff func() time.Duration
 	// Revoked, if set, reports whether an owner's tokens are revoked.
 	Revoked func(ss.Owner) bool

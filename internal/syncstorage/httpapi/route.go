@@ -68,8 +68,7 @@ type route struct {
 	id         string
 }
 
-// inside returns the raw path after /1.5, or after the old all-in-one server's /storage/1.5, so that its users need
-// not change a setting.
+// inside also accepts the old all-in-one server's /storage/1.5, so that its users need not change a setting.
 func inside(path string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(strings.TrimPrefix(path, "/storage"), "/1.5")
 	return rest, ok && strings.HasPrefix(rest, "/")

@@ -7,8 +7,8 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// delete deletes from a collection. For an unknown name, it returns the user's stamp. If a concurrent write created
-// the name and made that stamp, delete runs again.
+// delete returns the user's stamp for an unknown name. If a concurrent write created the name and made that stamp,
+// delete runs again.
 func (s *Store) delete(ctx context.Context, name string, run func(coll int32) (ss.Written, error)) (ss.Written, error) {
 	for {
 		coll, err := s.lookup(ctx, name)

@@ -118,8 +118,8 @@ func (st *step) addToBatch(b ss.BatchID, us []ss.Update, old staged) error {
 	return nil
 }
 
-// stagedBytes returns the live bytes after committing the batch with the updates, which totals already includes.
-// Expired records and records to be replaced are subtracted only above the quota, where they matter.
+// stagedBytes returns the live bytes after the commit. totals already includes the updates. Expired records and
+// records to be replaced are subtracted only above the quota, where they matter.
 func (st *step) stagedBytes(b ss.BatchID, totals ss.Delta, us []ss.Update, old staged) (ss.Used, error) {
 	q := st.w.Quota
 	if !q.Limited() {

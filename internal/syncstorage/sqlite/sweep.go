@@ -60,9 +60,8 @@ func sweepRecords(c *sqlite.Conn, now ss.Timestamp, limit int) (int, error) {
 	return len(due), nil
 }
 
-// sweepBatch removes at most limit rows from an expired batch: its records, the batch, and a collection that existed
-// only for it. A batch that was partly removed must stay expired even if the clock is set back, so its expiry becomes
-// 0.
+// sweepBatch removes an expired batch's records, the batch, and a collection that existed only for it. A partly
+// removed batch must stay expired even if the clock is set back, so its expiry becomes 0.
 func sweepBatch(c *sqlite.Conn, now ss.Timestamp, limit int) (int, error) {
 	type batch struct {
 		user, coll int64

@@ -163,8 +163,7 @@ func (st *step) setUser() error {
 	return sqlitedb.Exec(st.c, sql, st.stamp, st.user)
 }
 
-// quota checks the quota. Summing unswept expired records is expensive, so it does so only if the result depends on
-// them.
+// quota sums unswept expired records, which is expensive, only if the result depends on them.
 func (st *step) quota() error {
 	q := st.w.Quota
 	if !q.Limited() {

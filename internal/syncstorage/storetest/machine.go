@@ -47,7 +47,7 @@ func randomSteps(t *testing.T, u *user) {
 }
 
 // RunMoving runs random operations on a store while its data moves to another database. start returns the owner's
-// store and a function that moves part of the data, or the rest if all is set, and finally returns the other store.
+// store and move, which moves part of the data, or the rest if all is set, and finally returns the other store.
 func RunMoving(t *testing.T, start func(rt *rapid.T, o ss.Owner) (h Harness, move func(rt *rapid.T, all bool) *Harness)) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := newMachine(rt, newUser(rt, Harness{}))

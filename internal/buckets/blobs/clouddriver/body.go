@@ -52,7 +52,6 @@ func (d *Driver) Put(ctx context.Context, path string, body io.Reader, size int6
 	return 0, d.fail(ctx, bucket, "write object", "", err)
 }
 
-// fill is like io.ReadFull, but returns the reader's own error.
 func fill(buffer []byte, r io.Reader) (n int, err error) {
 	for n < len(buffer) && err == nil {
 		var m int

@@ -147,7 +147,6 @@ func (d *Driver) Close() error {
 	return err
 }
 
-// fail converts an error. If path is set, the error may mean that the body at path does not exist.
 func (d *Driver) fail(ctx context.Context, bucket *blob.Bucket, what, path string, err error) error {
 	switch {
 	case ctx.Err() != nil:

@@ -332,7 +332,7 @@ func paths(t *testing.T, d blobs.Driver) {
 	wantFiles(t, d, "", longest)
 }
 
-// names are in byte order, which differs from the order in which folders list them.
+// names are in byte order, unlike folder listings.
 var names = []string{
 	"v2/A/x", "v2/a,b/x", "v2/a-b/x", "v2/a.b/x", "v2/a/,", "v2/a/-", "v2/a/0", "v2/a/a/z", "v2/a/a0", "v2/a/b", "v2/a0/x", "v2/a_b/x", "v2/aa/x", "v2/b", "v3",
 }

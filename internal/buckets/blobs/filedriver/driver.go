@@ -17,8 +17,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Driver is a node that stores bodies in a folder. It opens the folder on first use and again after a failure, so a
-// disk may be mounted later.
+// Driver stores bodies in a folder. It opens the folder on first use and again after a failure, so a disk may be
+// mounted later.
 type Driver struct {
 	id, dir string
 	process string
@@ -55,7 +55,7 @@ func Init(dir, id string) error {
 	return nil
 }
 
-// CheckInit returns the error that Init would return, without changing anything.
+// CheckInit returns the error that Init would return.
 func CheckInit(dir, id string) error {
 	root, err := os.OpenRoot(dir)
 	switch {
@@ -165,11 +165,11 @@ func checkMarker(root *os.Root, dir, id string) error {
 	return nil
 }
 
-// New returns a driver for a folder prepared by Init. The folder may be unavailable now.
+// New returns a driver for a folder prepared by Init. The folder may be unavailable.
 func New(dir, id string) *Driver { return &Driver{id: id, dir: dir} }
 
-// Of sets the process name in the names of temporary files, so that other processes can remove them if this one dies.
-// Call it before first use.
+// Of sets the process name in temporary files, so that other processes can remove them if this one dies. Call it
+// before first use.
 func (d *Driver) Of(process string) *Driver {
 	d.process = process
 	return d
@@ -236,7 +236,6 @@ func (d *Driver) Close() error {
 	return err
 }
 
-// fail converts an error. If name is set, the error may mean that this file does not exist.
 func (d *Driver) fail(what, name string, err error) error {
 	switch {
 	case isFull(err):

@@ -67,7 +67,7 @@ func (f *folders) in(folder string, add func(opened *os.Root) error) (opened *os
 		if !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
-		f.forget(folder) // another process or a person removed it
+		f.forget(folder) // removed by another process or a person
 	}
 	return nil, err
 }
@@ -130,7 +130,7 @@ func (f *folders) isEmpty(folder string) bool {
 	return errors.Is(err, io.EOF)
 }
 
-// syncGroup is the running sync of a folder, and the callers waiting for the next one.
+// syncGroup is a folder's running sync, and the callers waiting for the next one.
 type syncGroup struct {
 	next *syncBatch
 }

@@ -17,7 +17,7 @@ import (
 
 const bufferSize = 128 << 10
 
-// window is the part of a large body that is written back at a time, so that the final sync is short.
+// window is the number of bytes written back at a time, so that the final sync is short.
 const window = 8 << 20
 
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}

@@ -106,8 +106,8 @@ func (d *Driver) Delete(ctx context.Context, name string) error {
 	return err
 }
 
-// remove removes a file. If the file is missing, remove still syncs the folder, because the file may have been
-// removed just before the process was killed.
+// remove also syncs the folder if the file is missing, because the file may have been removed just before the process
+// was killed.
 func (at *disk) remove(name string) error {
 	folder := path.Dir(name)
 	info, missing := at.root.Lstat(name)
