@@ -1,4 +1,4 @@
-// A day's work with Amazon's SDK for JavaScript.
+// Exercises the AWS SDK for JavaScript.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { Readable } from "node:stream";

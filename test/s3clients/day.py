@@ -1,4 +1,4 @@
-# A day's work with boto3: old and new versions run the same program.
+# Exercises boto3; old and new versions run the same program.
 import glob
 import io
 import os
@@ -65,7 +65,7 @@ for path, text in day.items():
     with open("back", "rb") as f:
         assert f.read() == text, path
 
-# Lists of both versions, in pages.
+# Both list versions, with pages.
 for operation in "list_objects", "list_objects_v2":
     pages = s3.get_paginator(operation).paginate(Bucket=bucket, Prefix="day/", PaginationConfig={"PageSize": 2})
     assert sorted(o["Key"] for page in pages for o in page["Contents"]) == sorted(day), operation
@@ -105,7 +105,7 @@ if new:
     attributes = s3.get_object_attributes(Bucket=bucket, Key="piped", ObjectAttributes=["ObjectSize", "ObjectParts"])
     assert attributes["ObjectSize"] == len(big) and attributes["ObjectParts"]["TotalPartsCount"] == 4, attributes
 
-# Links.
+# Presigned URLs.
 link = s3.generate_presigned_url("put_object", {"Bucket": bucket, "Key": "linked", "ContentType": "text/plain"}, ExpiresIn=60)
 send("PUT", link, note, {"Content-Type": "text/plain"})
 link = s3.generate_presigned_url("get_object", {"Bucket": bucket, "Key": "linked", "ResponseContentDisposition": "attachment"})
@@ -131,7 +131,7 @@ s3.delete_object(Bucket=bucket, Key="versions", VersionId=marker["VersionId"])
 assert get("versions") == b"second"
 s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Suspended"})
 
-# An upload that is not completed.
+# An aborted upload.
 upload = s3.create_multipart_upload(Bucket=bucket, Key="never")["UploadId"]
 s3.upload_part(Bucket=bucket, Key="never", UploadId=upload, PartNumber=1, Body=note)
 assert [u["UploadId"] for u in s3.list_multipart_uploads(Bucket=bucket)["Uploads"]] == [upload]

@@ -1,4 +1,4 @@
-"""What Schemathesis has to know of the admin listener beyond its descriptions."""
+"""Rules of the admin listener that its descriptions do not express."""
 
 import itertools
 import json
@@ -7,7 +7,7 @@ import os
 import requests
 import schemathesis
 
-# The server is on this machine. To look for proxies and passwords takes a tenth of the time.
+# The server is local. Looking up proxies and passwords took a tenth of the time.
 requests.sessions.get_environ_proxies = lambda *args, **kwargs: {}
 requests.sessions.get_netrc_auth = lambda *args, **kwargs: None
 
@@ -16,7 +16,7 @@ count = itertools.count()
 
 @schemathesis.serializer("application/x-ndjson", "application/schema+json")
 def serialize_file(context, value):
-    """A file is what is sent."""
+    """Sends files unchanged."""
     if isinstance(value, bytes):
         return value
     return value.encode(errors="replace") if isinstance(value, str) else json.dumps(value).encode()
@@ -24,6 +24,6 @@ def serialize_file(context, value):
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """Storage nodes are in a folder of their own."""
+    """Puts each storage node in its own folder."""
     if isinstance(case.body, dict) and isinstance(case.body.get("url"), str):
         case.body = {**case.body, "url": f"file://{os.environ['NODES']}/{next(count)}"}

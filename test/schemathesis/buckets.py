@@ -1,16 +1,16 @@
-"""What Schemathesis has to know of buckets beyond its description."""
+"""Rules of buckets that the description does not express."""
 
 import requests
 import schemathesis
 from schemathesis.core.parameters import ParameterLocation
 
-# The server is on this machine. To look for proxies and passwords takes a tenth of the time.
+# The server is local. Looking up proxies and passwords took a tenth of the time.
 requests.sessions.get_environ_proxies = lambda *args, **kwargs: {}
 requests.sessions.get_netrc_auth = lambda *args, **kwargs: None
 
 DATE = "Sun, 22 Nov 2026 20:15:00 GMT"
 
-# What is the same for the description and not for the server: the right one, or None for none.
+# Valid values for headers that the description does not restrict enough; None removes the header.
 HEADERS = {
     "If-Modified-Since": DATE,
     "If-Unmodified-Since": DATE,
@@ -22,21 +22,20 @@ HEADERS = {
 
 
 def good(case, where):
-    """Whether a part of the request is as it is described."""
+    """Reports whether a part of the request matches the description."""
     return case.meta is None or not case.meta.is_negative_at(where)
 
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """The token is for one account, which has one bucket. Buckets are created with the
-    names that are generated."""
+    """Uses the token's account and its only bucket. New buckets get generated names."""
     if good(case, ParameterLocation.PATH):
         path = case.path_parameters or {}
         if "account" in path:
             path["account"] = "main"
         if "bucket" in path and case.method.upper() != "PUT" or "object" in path:
             path["bucket"] = "photos"
-        if "object" in path:  # its length is in bytes
+        if "object" in path:  # limited in bytes
             path["object"] = path["object"].encode(errors="replace")[:1024].decode(errors="ignore")
     if good(case, ParameterLocation.HEADER):
         for name, value in HEADERS.items():
@@ -45,13 +44,13 @@ def before_call(context, case, kwargs):
                 if value:
                     case.headers[name] = value
     if good(case, ParameterLocation.QUERY) and case.query and str(case.query.get("metadata")).lower() == "true" and "limit" in case.query:
-        case.query["limit"] = 100  # the most with metadata
+        case.query["limit"] = 100  # maximum with metadata
     if good(case, ParameterLocation.BODY) and isinstance(case.body, dict):
         case.body = feasible(case.body)
 
 
 def feasible(body):
-    """A good update without what JSON Schema has no words for."""
+    """Returns a valid update within rules that JSON Schema cannot express."""
     body = dict(body)
     if isinstance(body.get("content_type"), str):
         body["content_type"] = "".join(c for c in body["content_type"] if c.isprintable()).strip() or "a/b"

@@ -1,4 +1,4 @@
-"""What Schemathesis has to know of guests beyond their description."""
+"""Rules of guests that the description does not express."""
 
 import itertools
 import os
@@ -8,7 +8,7 @@ import schemathesis
 from requests.structures import CaseInsensitiveDict
 from schemathesis.core.parameters import ParameterLocation
 
-# The server is on this machine. To look for proxies and passwords takes a tenth of the time.
+# The server is local. Looking up proxies and passwords took a tenth of the time.
 requests.sessions.get_environ_proxies = lambda *args, **kwargs: {}
 requests.sessions.get_netrc_auth = lambda *args, **kwargs: None
 
@@ -20,7 +20,7 @@ count = itertools.count()
 
 @schemathesis.hook
 def before_init_operation(context, operation):
-    """Booking sites and operators have listeners of their own."""
+    """Sends requests of booking sites and operators to their listeners."""
     if operation.path.startswith("/internal/"):
         operation.base_url = INTERNAL
     elif operation.path.startswith("/guest/"):
@@ -28,21 +28,20 @@ def before_init_operation(context, operation):
 
 
 def good(case, where):
-    """Whether a part of the request is as it is described."""
+    """Reports whether a part of the request matches the description."""
     return case.meta is None or not case.meta.is_negative_at(where)
 
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """Each change has an idempotency key of its own, and only one. Services that push
-    events have tokens of their own."""
+    """Gives each change one new idempotency key, and pushed events their own token."""
     if case.headers is None:
         case.headers = CaseInsensitiveDict()
     headers = case.headers
     if case.operation.path == "/internal/events" and headers.get("Authorization") == TOKEN:
         headers["Authorization"] = EVENTS
     if good(case, ParameterLocation.QUERY) and case.query:
-        case.query.pop("cursor", None)  # is opaque
+        case.query.pop("cursor", None)  # opaque
         if "from" in case.query:
             case.query["from"], case.query["to"] = "2036-12-30", "2037-01-02"
     if good(case, ParameterLocation.BODY) and isinstance(case.body, dict) and "checkIn" in case.body and "adults" in case.body:

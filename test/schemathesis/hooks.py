@@ -1,4 +1,4 @@
-"""What Schemathesis has to know of extension storage beyond its description."""
+"""Rules of extension storage that the description does not express."""
 
 import itertools
 import json
@@ -8,7 +8,7 @@ import requests
 import schemathesis
 from schemathesis.core.parameters import ParameterLocation
 
-# The server is on this machine. To look for proxies and passwords takes a tenth of the time.
+# The server is local. Looking up proxies and passwords took a tenth of the time.
 requests.sessions.get_environ_proxies = lambda *args, **kwargs: {}
 requests.sessions.get_netrc_auth = lambda *args, **kwargs: None
 
@@ -22,7 +22,7 @@ LINES = "application/x-ndjson"
 
 @schemathesis.hook
 def before_load_schema(context, raw_schema):
-    """A body of lines is a list of what x-lines describes."""
+    """Describes a body of lines as a list of x-lines."""
 
     def rewrite(node):
         if isinstance(node, dict):
@@ -48,31 +48,30 @@ def deserialize_lines(context, response):
 
 
 def good(case, where):
-    """Whether a part of the request is as it is described."""
+    """Reports whether a part of the request matches the description."""
     return case.meta is None or not case.meta.is_negative_at(where)
 
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """The token is for one install and two namespaces. Schemas are tried in one of
-    their own: an active one would refuse what the description lets pass. That of
-    the other lets everything pass."""
+    """Uses the token's install and two namespaces. Schemas are tested in a separate namespace,
+    because an active schema would refuse valid records. The records' schema accepts everything."""
     namespace = "schemas" if "/schemas" in case.operation.path else "records"
     if good(case, ParameterLocation.PATH):
         for name, value in (("install", INSTALL), ("namespace", namespace)):
             if name in case.path_parameters:
                 case.path_parameters[name] = value
     if good(case, ParameterLocation.QUERY) and case.query:
-        case.query.pop("cursor", None)  # is signed
+        case.query.pop("cursor", None)  # signed
         if "wait" in case.query:
-            case.query["wait"] = 0  # nobody else writes
+            case.query["wait"] = 0  # no other writers
     headers = case.headers or {}
     for name in TAGS:
         if headers.get(name) == "0":
-            del headers[name]  # what boundaries are made of, when they are of something else
+            del headers[name]  # boundary tests send this in requests about something else
     if good(case, ParameterLocation.BODY):
         case.body = feasible(case.body, namespace)
-    else:  # a guard that fails would hide what is wrong
+    else:  # a failed guard would hide the invalid body
         for name in TAGS:
             headers.pop(name, None)
         if good(case, ParameterLocation.PATH) and "key" in case.path_parameters:
@@ -80,8 +79,7 @@ def before_call(context, case, kwargs):
 
 
 def feasible(body, namespace):
-    """A good body without what only the server's data make good, and without what
-    JSON Schema has no words for."""
+    """Returns a valid body within the server's data and rules that JSON Schema cannot express."""
     if isinstance(body, list):
         return [feasible(item, namespace) for item in body]
     if isinstance(body, str):
@@ -92,10 +90,10 @@ def feasible(body, namespace):
         return body
     body = {feasible(name, namespace): feasible(value, namespace) for name, value in body.items()}
     if "schemaVersion" in body:
-        body["schemaVersion"] = 1  # the active one
-    body.pop("ttlExpiresAt", None)  # a time has no bounds
+        body["schemaVersion"] = 1  # active
+    body.pop("ttlExpiresAt", None)  # times are unlimited
     if isinstance(body.get("namespace"), str):
         body["namespace"] = namespace
-    if isinstance(body.get("items"), list):  # no key twice
+    if isinstance(body.get("items"), list):  # unique keys
         body["items"] = list({item["key"]: item for item in body["items"] if isinstance(item, dict) and "key" in item}.values())
     return body
