@@ -1,4 +1,4 @@
-// Follows the focus while TabThrough presses the Tab key, and compares it with the order of the document.
+// Follows the focus while TabThrough presses the Tab key, and compares it with the document order.
 window.keyboard ??= (() => {
   const interactive = [
     "a[href]", "area[href]", "button", "input:not([type=hidden])", "select", "textarea", "details > summary:first-of-type", "iframe", "audio[controls]", "video[controls]",
@@ -6,7 +6,7 @@ window.keyboard ??= (() => {
     ...["button", "link", "checkbox", "switch", "slider", "tab", "menuitem", "option"].map((role) => `[role=${role}]`),
   ].join();
   const isVisible = (e) => e.checkVisibility({ visibilityProperty: true, opacityProperty: true });
-  // isStop reports whether the Tab key stops at an element. Of radio buttons with the same name it stops at one.
+  // isStop reports whether the Tab key stops at an element. In a radio group it stops once.
   const isStop = (e) => {
     if (!isVisible(e) || e.matches(":disabled") || e.closest("[inert]")) return false;
     if (e.type !== "radio") return true;
@@ -26,8 +26,8 @@ window.keyboard ??= (() => {
     return clone.slice(0, 160) + (e.textContent.trim() ? ` ${e.textContent.trim().replace(/\s+/g, " ").slice(0, 40)}` : "");
   };
   const isScroller = (e) => /auto|scroll/.test(getComputedStyle(e).overflow) && (e.scrollHeight > e.clientHeight || e.scrollWidth > e.clientWidth);
-  const hasParts = (e) => /date|time|month|week/.test(e.type); // the Tab key goes through its fields
-  // isShown reports whether somebody sees a part of an element: it is in the window, and nothing covers it.
+  const hasParts = (e) => /date|time|month|week/.test(e.type); // the Tab key visits its fields
+  // isShown reports whether a part of an element is visible: inside the window, and not covered.
   const isShown = (e) => [...e.getClientRects()].some((r) => {
     const left = Math.max(r.left, 0), top = Math.max(r.top, 0), width = Math.min(r.right, innerWidth) - left, height = Math.min(r.bottom, innerHeight) - top;
     return width > 0 && height > 0 && [.5, .1, .9].some((at) => {
@@ -52,7 +52,7 @@ window.keyboard ??= (() => {
       prepare();
       return last ? 1 : 0;
     },
-    // step returns what is wrong after the key was pressed.
+    // step returns the problems after pressing the key.
     step(closed) {
       const at = document.activeElement, problems = [];
       if ((last && !last.isConnected) || (next && !next.isConnected)) prepare();
@@ -61,7 +61,7 @@ window.keyboard ??= (() => {
         return { problems, ended: true };
       }
       if (at === last && hasParts(at)) return { problems };
-      if (!next && at === stops().find(isStop)) return { problems, ended: true }; // the window has nothing else
+      if (!next && at === stops().find(isStop)) return { problems, ended: true }; // the last element in the window
       if (at !== next) {
         const scrolls = isScroller(at) && isAfter(at, last) && (!next || isAfter(next, at));
         if (!scrolls) {
@@ -76,7 +76,7 @@ window.keyboard ??= (() => {
       prepare();
       return { problems, opens: at.localName === "summary" && !at.parentNode.open && !at.closest(closed || "none") };
     },
-    // toggled returns what is wrong after a key was pressed on a summary.
+    // toggled returns the problems after pressing a key on a summary.
     toggled(open, key) {
       const problems = [];
       if (last.parentNode.open !== open) problems.push(`the key ${JSON.stringify(key)} does not ${open ? "open" : "close"} ${name(last)}`);
@@ -84,9 +84,9 @@ window.keyboard ??= (() => {
       prepare();
       return problems;
     },
-    // mouse returns the elements that only a mouse can use. clicked are elements with a handler of clicks.
+    // mouse returns the elements that only a mouse can use. clicked are elements with a click handler.
     mouse(...clicked) {
-      const isOurs = (e) => e.localName === "form" || e.closest(`${interactive}, label`); // the script of a form knows the button that was clicked
+      const isOurs = (e) => e.localName === "form" || e.closest(`${interactive}, label`); // a form's script handles its buttons
       const looks = [...document.body.querySelectorAll("*")].filter((e) => getComputedStyle(e).cursor === "pointer" && isVisible(e));
       return [...new Set([...clicked.filter((e) => e instanceof Element && e !== document.documentElement && e !== document.body), ...looks])]
         .filter((e) => !isOurs(e)).map((e) => `only a mouse can click ${name(e)}`);

@@ -1,5 +1,4 @@
-// What the test asks of a browser, in the browser's own words. The test sends
-// this file with every call and has one of its functions return.
+// Functions that the test runs in a browser. The test sends this file with every call and invokes one function.
 
 const { Weave } = ChromeUtils.importESModule("resource://services-sync/main.sys.mjs");
 const { Status } = ChromeUtils.importESModule("resource://services-sync/status.sys.mjs");
@@ -7,7 +6,7 @@ const { SyncedTabs } = ChromeUtils.importESModule("resource://services-sync/Sync
 const { getFxAccountsSingleton } = ChromeUtils.importESModule("resource://gre/modules/FxAccounts.sys.mjs");
 const { PlacesUtils } = ChromeUtils.importESModule("resource://gre/modules/PlacesUtils.sys.mjs");
 
-// notified resolves when the browser announces topic.
+// notified resolves when the browser notifies observers of topic.
 function notified(topic) {
   return new Promise(resolve => {
     const observer = () => {
@@ -22,13 +21,13 @@ function notified(topic) {
 
 async function signIn(credentials) {
   await Weave.Service.promiseInitialized;
-  // The browser would sync by itself after each change and by the clock. The test says when.
+  // Disables automatic syncs, after changes and on a timer.
   Weave.Service.scheduler.scheduleNextSync = () => {};
   await getFxAccountsSingleton()._internal.setSignedInUser(credentials);
   await Weave.Service.configure();
 }
 
-// sync resolves to the outcome of one whole sync, when its log is on disk.
+// sync resolves to a sync's outcome once its log is on disk.
 async function sync() {
   if (Weave.Service.locked) {
     throw new Error("a sync is running already");
@@ -39,19 +38,19 @@ async function sync() {
   return { service: Status.service, login: Status.login, sync: Status.sync, engines: Status.engines };
 }
 
-// forgetToken has the next sync ask the tokenserver again, as it would when an hour has passed.
+// forgetToken makes the next sync request a new token, as after an hour.
 function forgetToken() {
   Weave.Service.identity.resetCredentials();
 }
 
-// endBackoff lets the next sync begin, as it would when the time in Retry-After has passed.
+// endBackoff allows the next sync, as after Retry-After.
 function endBackoff() {
   Status.resetBackoff();
 }
 
 // ---- the server, as the browser sees it ----
 
-// endpoint is the storage address that the tokenserver gave for this account.
+// endpoint returns the storage address from the tokenserver.
 function endpoint() {
   return Weave.Service.clusterURL;
 }
@@ -74,7 +73,7 @@ async function addBookmark(title, url) {
   return guid;
 }
 
-// addFolder makes a folder with n bookmarks in one step, as an import does.
+// addFolder creates a folder with n bookmarks in one step, like an import.
 async function addFolder(title, url, n) {
   const children = Array.from({ length: n }, (_, i) => ({ title: `${title} ${i}`, url: `${url}/${i}` }));
   const [folder] = await PlacesUtils.bookmarks.insertTree({
@@ -92,19 +91,19 @@ async function removeBookmark(guid) {
   await PlacesUtils.bookmarks.remove(guid);
 }
 
-// bookmark is the title of a bookmark, or null when there is no such.
+// bookmark returns a bookmark's title, or null.
 async function bookmark(guid) {
   const found = await PlacesUtils.bookmarks.fetch(guid);
   return found && found.title;
 }
 
-// folder is the titles of a folder's bookmarks in their order.
+// folder returns the titles of a folder's bookmarks in order.
 async function folder(guid) {
   const tree = await PlacesUtils.promiseBookmarksTree(guid);
   return (tree?.children ?? []).map(child => child.title);
 }
 
-// wipeBookmarks empties this browser only; it sends no deletions to the server.
+// wipeBookmarks deletes bookmarks only in this browser; it sends no deletes to the server.
 async function wipeBookmarks() {
   await Weave.Service.wipeClient(["bookmarks"]);
 }
@@ -140,13 +139,13 @@ async function visit(url) {
   await recorded;
 }
 
-// visits is how often url was visited, by this browser or a sibling.
+// visits returns the number of visits to url in all browsers.
 async function visits(url) {
   const page = await PlacesUtils.history.fetch(url, { includeVisits: true });
   return page ? page.visits.length : 0;
 }
 
-// siblingTabs is the addresses that are open in the account's other browsers.
+// siblingTabs returns the open URLs in the account's other browsers.
 async function siblingTabs() {
   const clients = await SyncedTabs.getTabClients();
   return clients.flatMap(client => client.tabs.map(tab => tab.url));
@@ -166,14 +165,14 @@ function isLocked(name) {
   return Services.prefs.prefIsLocked(name);
 }
 
-// usualLogs makes the sync logs those of a browser that nobody has configured.
+// usualLogs resets sync logging to the defaults.
 function usualLogs() {
   for (const name of ["services.sync.log.logger", "services.sync.log.logger.engine"]) {
     Services.prefs.clearUserPref(name);
   }
 }
 
-// useServer has the next sync ask another tokenserver, as it would after a new sign-in.
+// useServer makes the next sync use another tokenserver, as after a new sign-in.
 function useServer(url) {
   Services.prefs.setStringPref("identity.sync.tokenserver.uri", url);
   Weave.Service.identity.resetCredentials();
@@ -181,7 +180,7 @@ function useServer(url) {
   Status.resetBackoff();
 }
 
-// lastLog is the newest file that about:sync-log lists.
+// lastLog returns the newest file in about:sync-log.
 async function lastLog() {
   const files = await IOUtils.getChildren(PathUtils.join(PathUtils.profileDir, "weave", "logs"));
   return IOUtils.readUTF8(files.sort((a, b) => a.match(/\d+/g).pop() - b.match(/\d+/g).pop()).pop());

@@ -15,7 +15,7 @@ const Bucket = process.env.BUCKET;
 const s3 = new S3Client({ endpoint: process.env.ENDPOINT, forcePathStyle: true, maxAttempts: 1 });
 const send = (Command, input) => s3.send(new Command({ Bucket, ...input }));
 const get = async (Key) => Buffer.from(await (await send(GetObjectCommand, { Key })).Body.transformToByteArray());
-// A stream in pieces, of a length that the SDK does not know.
+// A stream whose length the SDK does not know.
 const stream = (data) => Readable.from((function* () { for (let i = 0; i < data.length; i += 100_000) yield data.subarray(i, i + 100_000); })());
 
 await send(CreateBucketCommand);

@@ -1,4 +1,4 @@
-// Runs in two edge runtimes what a server does with the clients: in workerd by miniflare, and in edge-runtime. Both take one file.
+// Runs the server tests in two edge runtimes: workerd (in miniflare) and edge-runtime. Both load a single file.
 import process from "node:process";
 
 import { EdgeRuntime } from "edge-runtime";

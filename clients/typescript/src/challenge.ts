@@ -12,8 +12,8 @@ const initial = Int32Array.from(primes.slice(0, 8), (p) => fraction(Math.sqrt(p)
 const rotate = (x: number, n: number): number => (x >>> n) | (x << (32 - n));
 
 /**
- * Returns the number of zero bits at the beginning of the SHA-256 of an ASCII text, at most 32. crypto.subtle is missing on pages
- * without TLS, and takes longer for short texts.
+ * Returns the number of leading zero bits in the SHA-256 of an ASCII text, at most 32. crypto.subtle is missing on pages without TLS,
+ * and slower for short texts.
  */
 function leadingZeros(text: string): number {
   const n = text.length;
@@ -49,7 +49,7 @@ function leadingZeros(text: string): number {
   return Math.clz32(sum[0]!);
 }
 
-/** Solves a challenge. The page stays usable: after some milliseconds of work, it is the page's turn. */
+/** Solves a challenge, and yields to the page every few milliseconds. */
 export async function solve({ text, bits }: { text: string; bits: number }, signal: AbortSignal | undefined): Promise<string> {
   for (let n = 0; ; n++) {
     if (n % 4096 === 4095) {

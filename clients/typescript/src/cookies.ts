@@ -1,13 +1,13 @@
-/** The headers of a request: those of fetch, or those of Node. */
+/** Request headers from fetch or Node. */
 export type RequestHeaders = { get(name: string): string | null } | Record<string, string | string[] | undefined>;
 
-/** The session cookie. Other cookies of the site are not for the server. */
+/** The session cookie. Other cookies are not sent to the server. */
 const session = /^(?:__Host-|__Secure-)?gms$/;
 
-/** Headers by which the server recognizes the browser. Sec-Fetch-Site is about the page, which another site may link to. */
+/** Headers that identify the browser. Not Sec-Fetch-Site: it describes the page load, which another site may have started. */
 const passed = ["User-Agent", "Accept-Language", "Sec-CH-UA", "Sec-CH-UA-Mobile", "Sec-CH-UA-Platform", "Save-Data", "traceparent", "tracestate"];
 
-/** Whether this runtime keeps cookies, and so hides them from programs: browsers do, servers do not. */
+/** Reports whether the runtime manages cookies, as browsers do: it then hides them from programs. */
 export function keepsCookies(): boolean {
   return !new Request("http://localhost", { headers: { Cookie: "a=b" } }).headers.has("Cookie");
 }
@@ -20,7 +20,7 @@ function read(headers: RequestHeaders, name: string): string {
   return Array.isArray(value) ? value.join(", ") : value;
 }
 
-/** Stands in for the cookies of one guest's browser during one request. */
+/** Forwards headers and cookies between a guest's browser and the server during one request. */
 export class Visit {
   readonly #headers = new Map<string, string>();
   readonly #cookies = new Map<string, string>();
@@ -45,12 +45,12 @@ export class Visit {
     }
   }
 
-  /** Whether the browser has sent a session, or the server has begun one. */
+  /** Whether the browser has sent a session, or the server has started one. */
   get hasSession(): boolean {
     return this.#cookies.size > 0;
   }
 
-  /** Returns the request as the browser would send it. */
+  /** Returns the request with the browser's headers and session cookie. */
   dress(request: Request): Request {
     const headers = new Headers(request.headers);
     this.#headers.forEach((value, name) => headers.set(name, value));
@@ -60,7 +60,7 @@ export class Visit {
     return new Request(request, { headers });
   }
 
-  /** Keeps the cookies of a response. */
+  /** Stores a response's cookies. */
   keep(response: Response): void {
     for (const line of response.headers.getSetCookie()) {
       const pair = line.split(";", 1)[0]!;
@@ -76,7 +76,6 @@ export class Visit {
     }
   }
 
-  /** Returns the Set-Cookie headers for the browser. */
   setCookies(): string[] {
     return [...this.#set.values()];
   }

@@ -1,30 +1,30 @@
 import type { components } from "./schema.js";
 
 export type ErrorCode = components["schemas"]["ErrorCode"];
-/** A part of a value that is not valid by its schema. */
+/** A part of a value that violates its schema. */
 export type SchemaFailure = components["schemas"]["SchemaFailure"];
 
-/** A request that the server refused. Members that do not apply are undefined. */
+/** The server refused a request. Members that do not apply are undefined. */
 export class HoldfastError extends Error {
   override readonly name = "HoldfastError";
-  /** The server's code; UNKNOWN if the response is not from Holdfast, but for example from a proxy. */
+  /** The server's code; UNKNOWN if the response is not from Holdfast, e.g. from a proxy. */
   readonly code: ErrorCode | "UNKNOWN";
   readonly status: number;
-  /** With REVISION_MISMATCH: the current revision of the record; 0: it does not exist. */
+  /** With REVISION_MISMATCH: the record's current revision; 0: it does not exist. */
   readonly currentRevision: number | undefined;
-  /** Whether the same request may succeed later, without any change. */
+  /** Whether the unchanged request may succeed later. */
   readonly retryable: boolean | undefined;
-  /** The place in the request: a JSON pointer into the body, or "/" and a parameter's name. */
+  /** The invalid part of the request: a JSON pointer into the body, or "/" and a parameter's name. */
   readonly pointer: string | undefined;
-  /** With LIMIT_EXCEEDED and QUOTA_EXCEEDED: the limit, and the size that was sent or would be used, if known. */
+  /** With LIMIT_EXCEEDED and QUOTA_EXCEEDED: the limit. `size` is the sent size or the resulting usage, if known. */
   readonly limit: number | undefined;
   readonly size: number | undefined;
-  /** Why a schema refuses the value: up to 20 failures; `pointer` and the message are those of the first. */
+  /** Why a schema refuses the value: up to 20 failures; `pointer` and the message describe the first. */
   readonly failures: readonly SchemaFailure[];
-  /** With BULK_PARTIAL_FAILURE: the index of the item that failed, from 0; `cause` is its own code. */
+  /** With BULK_PARTIAL_FAILURE: the failed item's index, from 0; `cause` is the item's code. */
   readonly index: number | undefined;
   override readonly cause: ErrorCode | undefined;
-  /** Seconds after which the same request may succeed. */
+  /** Seconds until the request may succeed. */
   readonly retryAfter: number | undefined;
   readonly requestId: string | undefined;
 

@@ -10,23 +10,22 @@ import type { components } from "./guest-schema.js";
 type Schemas = components["schemas"];
 
 export interface GuestOptions {
-  /** The origin of the server. In a browser it is the origin of the page: the session cookie needs it. */
+  /** The server's origin. In a browser it must be the page's origin, for the session cookie. */
   baseUrl: string;
   /**
-   * On a server, the request of the guest's browser: the client sends its session cookie, User-Agent and Accept-Language. Make a
-   * client for each request, and send setCookies() back. { headers: {} } is a guest without a browser. Browsers leave it out.
+   * Only on a server: the request from the guest's browser. The client forwards its session cookie, User-Agent and Accept-Language.
+   * Create a client for each request, and send setCookies() back. Use { headers: {} } for a guest without a browser.
    */
   request?: { headers: RequestHeaders };
-  /** On a server, the address of the guest's browser, for rate limits. `server.trusted_proxies` of Holdfast must name the server. */
+  /** Only on a server: the browser's IP address, for rate limits. Requires this server in Holdfast's `server.trusted_proxies`. */
   address?: string;
   /**
-   * For apps and for pages of another site than the server: where the token of the session is kept, instead of a cookie. Requests do
-   * not have cookies then.
+   * For apps and for pages of another site: stores the session token, which replaces the cookie. Requests are sent without cookies.
    */
   tokens?: TokenStore;
   /** Maximum number of retries of a request; default 3. */
   retries?: number;
-  /** Longest Retry-After, in seconds, that the client waits for; default 60. If the server asks for more, the error is thrown. */
+  /** Longest Retry-After, in seconds, that the client waits for; default 60. If it is longer, the client throws the error. */
   maxWait?: number;
   /** Sends the requests; default the global fetch. */
   fetch?: (request: Request) => Promise<Response>;
@@ -36,27 +35,27 @@ export interface CallOptions {
   signal?: AbortSignal;
 }
 
-/** What a request needs besides its path. */
+/** A request without its path. */
 export interface Sent extends CallOptions {
   path?: Values;
   query?: Values;
   body?: unknown;
   /** Send an idempotency key. */
   keyed?: boolean;
-  /** The request needs no session, and an answer does not mean that there is one. */
+  /** The request needs no session, and a success does not prove one. */
   public?: boolean;
-  /** Repeated after a lost response, the request would be refused. */
+  /** Do not repeat the request after a lost response: it would be refused. */
   once?: boolean;
   headers?: Record<string, string>;
 }
 
-/** The attributes of a session with their entity tag. */
+/** Session attributes with their ETag. */
 export interface Tagged<T> {
   attributes: T;
   etag: string;
 }
 
-/** The types by which profiles differ. */
+/** The types that differ between profiles. */
 export interface Kinds {
   wish: unknown;
   wishRequest: unknown;
@@ -71,13 +70,13 @@ export interface Kinds {
 
 const root = "/bff/consumer/v1";
 
-/** What the guests of every profile can do. A request that needs a session begins one. */
+/** Operations of all profiles. A request that needs a session starts it. */
 export class GuestBase<K extends Kinds> {
   /** @internal */
   protected readonly wire: Wire;
   readonly #limits: { retries: number; maxWait: number };
   readonly #visit: Visit | undefined;
-  /** Settled when it is known whether there is a session. Until then requests are sent one by one: two would begin two sessions. */
+  /** Whether a session exists for certain. Until then requests run one by one: two would start two sessions. */
   #known: boolean;
   #first: Promise<unknown> | undefined;
 
@@ -108,12 +107,12 @@ export class GuestBase<K extends Kinds> {
     }
   }
 
-  /** Returns the Set-Cookie headers that the browser of the request must get. In a browser, there are none. */
+  /** Returns the Set-Cookie headers to send to the request's browser. Empty in a browser. */
   setCookies(): string[] {
     return this.#visit?.setCookies() ?? [];
   }
 
-  /** Begins a session, or returns the session of the cookie or the token. */
+  /** Starts a session, or returns the session of the cookie or token. */
   begin({ signal }: CallOptions = {}): Promise<Schemas["Session"]> {
     return this.send("POST", "/session", { ...withSignal(signal) });
   }
@@ -122,24 +121,24 @@ export class GuestBase<K extends Kinds> {
     return this.send("GET", "/session", { ...withSignal(signal) });
   }
 
-  /** Changes those preferences that are given. */
+  /** Changes the given preferences. */
   setPreferences(body: Schemas["PreferencesPatch"], { signal }: CallOptions = {}): Promise<Schemas["Session"]> {
     return this.send("PATCH", "/session/preferences", { body, ...withSignal(signal) });
   }
 
-  /** Deletes the data of the session and begins another one. */
+  /** Deletes the session's data and starts a new session. */
   async clear({ signal }: CallOptions = {}): Promise<void> {
     await this.send("POST", "/session/clear", { keyed: true, ...withSignal(signal) });
   }
 
-  /** Returns what the front end keeps with the session, with the entity tag for patchAttributes. */
+  /** Returns the front end's attributes of the session, with the ETag for patchAttributes. */
   attributes<T extends object = Schemas["Attributes"]>({ signal }: CallOptions = {}): Promise<Tagged<T>> {
     return this.#tagged("GET", { ...withSignal(signal) });
   }
 
   /**
-   * Changes the attributes by RFC 7396: members replace those of the same name, null removes them. With ifMatch, attributes that have
-   * changed since are refused with attributes-changed; a lost response is not repeated then, because the change may have been made.
+   * Merges into the attributes by RFC 7396; null removes a member. With ifMatch, it fails with attributes-changed if the attributes
+   * have changed, and does not retry after a lost response, because the change may have been made.
    */
   patchAttributes<T extends object = Schemas["Attributes"]>(patch: Patch<T>, { ifMatch, signal }: CallOptions & { ifMatch?: string } = {}): Promise<Tagged<T>> {
     const condition = ifMatch === undefined ? {} : { once: true, headers: { "If-Match": ifMatch } };
@@ -151,57 +150,57 @@ export class GuestBase<K extends Kinds> {
     return { attributes: data, etag: response.headers.get("ETag") ?? "" };
   }
 
-  /** Signs a user of the site in: what the guest has is merged with what the user keeps. The site has signed the token. */
+  /** Signs a site user in with a token signed by the site, and merges the guest's data with the user's data. */
   signIn(token: string, { signal }: CallOptions = {}): Promise<Schemas["Linked"]> {
     return this.send("POST", "/session/link", { body: { token }, keyed: true, ...withSignal(signal) });
   }
 
-  /** Signs the user out in this browser, and begins a session of a guest. */
+  /** Signs the user out in this browser and starts a guest session. */
   async signOut({ signal }: CallOptions = {}): Promise<void> {
     await this.send("DELETE", "/session/link", { ...withSignal(signal) });
   }
 
-  /** Returns the sessions of the user who has signed in, at most 100. */
+  /** Returns the signed-in user's sessions, at most 100. */
   async userSessions({ signal }: CallOptions = {}): Promise<Schemas["UserSession"][]> {
     return (await this.send<Schemas["UserSessionList"]>("GET", "/user/sessions", { ...withSignal(signal) })).items;
   }
 
-  /** Ends a session of the user, such as in a lost phone. */
+  /** Ends a session of the user, e.g. on a lost phone. */
   async endUserSession(sessionId: string, { signal }: CallOptions = {}): Promise<void> {
     await this.send("DELETE", "/user/sessions/{sessionId}", { path: { sessionId }, ...withSignal(signal) });
   }
 
-  /** Ends all sessions of the user but this one. */
+  /** Ends all other sessions of the user. */
   async endOtherSessions({ signal }: CallOptions = {}): Promise<void> {
     await this.send("DELETE", "/user/sessions", { ...withSignal(signal) });
   }
 
-  /** Returns the items that the guest has looked at, the last one first. */
+  /** Returns the items that the guest viewed, latest first. */
   async viewed({ signal }: CallOptions = {}): Promise<K["viewed"][]> {
     return (await this.send<{ items: K["viewed"][] }>("GET", "/session/recently-viewed", { ...withSignal(signal) })).items;
   }
 
-  /** Begins a search session and returns its first page. */
+  /** Starts a search session and returns its first page. */
   search(body: K["searchQuery"], { signal }: CallOptions = {}): Promise<K["results"]> {
     return this.send("POST", "/search", { body, ...withSignal(signal) });
   }
 
-  /** Returns a page of a search session, from 1. */
+  /** Returns a page of a search session; the first page is 1. */
   continueSearch(srsId: string, page: number, { signal }: CallOptions = {}): Promise<K["results"]> {
     return this.send("GET", "/search/{srsId}", { path: { srsId }, query: { page }, ...withSignal(signal) });
   }
 
-  /** Returns the searches of the guest, the last one first. */
+  /** Returns the guest's searches, latest first. */
   async history({ signal }: CallOptions = {}): Promise<K["searched"][]> {
     return (await this.send<{ items: K["searched"][] }>("GET", "/session/history", { ...withSignal(signal) })).items;
   }
 
   /** Yields the wishlist, newest first. */
   wishlist({ signal }: CallOptions = {}): AsyncGenerator<K["wish"], void, void> {
-    return this.#pages("/wishlist", signal, true); // empty without a session, and begins none
+    return this.#pages("/wishlist", signal, true); // without a session it is empty, and does not start one
   }
 
-  /** Adds an item to the wishlist. An item that is there already does not change. */
+  /** Adds an item to the wishlist, unless it is there. */
   addWish(body: K["wishRequest"], { signal }: CallOptions = {}): Promise<K["wish"]> {
     return this.send("POST", "/wishlist", { body, keyed: true, ...withSignal(signal) });
   }
@@ -210,7 +209,7 @@ export class GuestBase<K extends Kinds> {
     await this.send("DELETE", "/wishlist/{item}", { path: { item }, keyed: true, ...withSignal(signal) });
   }
 
-  /** Yields the handoffs of the session, newest first. */
+  /** Yields the session's handoffs, newest first. */
   handoffs({ signal }: CallOptions = {}): AsyncGenerator<K["handoff"], void, void> {
     return this.#pages("/handoff", signal, false);
   }
@@ -237,8 +236,8 @@ export class GuestBase<K extends Kinds> {
   }
 
   /**
-   * Sends a request, and again after a temporary refusal or a lost connection. Requests are safe to repeat: if they are not
-   * by themselves, they have an idempotency key, which stays the same, or are sent `once`. Without a session, it begins one first.
+   * Sends a request, and retries after a temporary error or a lost connection. Requests are idempotent, carry an idempotency key,
+   * or are marked `once`. It starts a session if necessary.
    *
    * @internal
    */
@@ -263,7 +262,7 @@ export class GuestBase<K extends Kinds> {
         if (e.code === "session-required" && begins) {
           const begun = await exchange(this.wire, "POST", `${root}/session`, { signal: init.signal ?? null });
           if (!begun.response.ok) {
-            throw new GuestError(begun.response, begun.error); // the next attempt begins one
+            throw new GuestError(begun.response, begun.error); // the next attempt retries this
           }
           begins = false;
         } else if (e.challenge && !header["X-Challenge-Token"]) {
@@ -283,7 +282,7 @@ export class GuestBase<K extends Kinds> {
     return sent.public ? run() : this.#inTurn(run);
   }
 
-  /** Runs the first request alone. If it fails, the next one is the first. */
+  /** Runs requests one by one until the first success. */
   async #inTurn<T>(run: () => Promise<T>): Promise<T> {
     while (!this.#known && this.#first) {
       await this.#first.catch(() => undefined);

@@ -3,20 +3,20 @@ import type { components } from "./guest-schema.js";
 type Schemas = components["schemas"];
 export type ErrorCode = Schemas["ErrorCode"];
 
-/** A request that the server refused. */
+/** The server refused a request. */
 export class GuestError extends Error {
   override readonly name = "GuestError";
-  /** The server's code; UNKNOWN if the response is not from Holdfast, but for example from a proxy. */
+  /** The server's code; UNKNOWN if the response is not from Holdfast, e.g. from a proxy. */
   readonly code: ErrorCode | "UNKNOWN";
   readonly status: number;
-  /** Whether the same request may succeed later, without any change. */
+  /** Whether the unchanged request may succeed later. */
   readonly retriable: boolean;
-  /** What is wrong with parts of the body. */
+  /** Errors in the body's members. */
   readonly errors: readonly Schemas["FieldError"][];
-  /** With challenge-required: what to solve. The client has tried once. */
+  /** With challenge-required: the challenge to solve. The client has tried once. */
   readonly challenge: Schemas["Problem"]["challenge"];
   readonly requestId: string | undefined;
-  /** Seconds after which the same request may succeed. */
+  /** Seconds until the request may succeed. */
   readonly retryAfter: number | undefined;
 
   constructor(response: Response, body: unknown) {
@@ -33,7 +33,7 @@ export class GuestError extends Error {
   }
 }
 
-/** Returns the error in a body, also a nested one (guest.nested_errors). */
+/** Returns the error in a body, even if it is nested (guest.nested_errors). */
 function problemOf(body: unknown): Schemas["Problem"] | undefined {
   if (typeof body !== "object" || body === null) {
     return undefined;

@@ -44,10 +44,10 @@ export type Handoff = Schemas["Handoff"];
 export type PageView = Schemas["PageView"];
 export type FunnelEvent = Schemas["FunnelEvent"];
 
-/** The locale and the currency of an answer. Without them, the browser's language decides. */
+/** Locale and currency of an answer; default from the browser's language. */
 export interface HotelOptions extends CallOptions, NonNullable<operations["getHotel"]["parameters"]["query"]> {}
 
-/** The dates of a stay, YYYY-MM-DD, and who stays: 2 adults, no children and one room if left out. */
+/** The dates of a stay, YYYY-MM-DD, and the guests; default 2 adults, 0 children, 1 room. */
 export type Nights = operations["getAvailability"]["parameters"]["query"];
 
 interface HotelKinds {
@@ -62,21 +62,21 @@ interface HotelKinds {
   funnelEvent: FunnelEvent;
 }
 
-/** Returns a client of a server with the profile hotel. Throws a TypeError if an option is not valid. */
+/** Returns a client for a server with the profile hotel. Throws a TypeError for an invalid option. */
 export function createGuestClient(options: GuestOptions): GuestClient {
   return new GuestClient(options);
 }
 
-/** The browser of one guest of a hotel search. */
+/** A guest of a hotel search. */
 export class GuestClient extends GuestBase<HotelKinds> {
-  /** A typed client of the whole API by paths. It does not retry and does not throw. */
+  /** A typed client for all paths of the API. It does not retry or throw. */
   readonly raw: Raw<paths> = createRaw<paths>(this.wire);
 
   addViewed(tenantId: string, propertyId: string, { signal }: CallOptions = {}): Promise<Viewed> {
     return this.send("POST", "/session/recently-viewed", { body: { tenantId, propertyId }, ...withSignal(signal) });
   }
 
-  /** Returns the properties in a part of the map. */
+  /** Returns the properties in a map area. */
   searchMap(body: MapQuery, { signal }: CallOptions = {}): Promise<Pins> {
     return this.send("POST", "/search/map", { body, ...withSignal(signal) });
   }
@@ -85,27 +85,27 @@ export class GuestClient extends GuestBase<HotelKinds> {
     return this.send("GET", "/hotels/{propertyId}", { path: { propertyId }, query, public: true, ...withSignal(signal) });
   }
 
-  /** Returns what a property offers for a stay. */
+  /** Returns a property's offers for a stay. */
   availability(propertyId: string, query: Nights, { signal }: CallOptions = {}): Promise<Availability> {
     return this.send("GET", "/hotels/{propertyId}/availability", { path: { propertyId }, query, public: true, ...withSignal(signal) });
   }
 
-  /** Returns the filters of a search in a region. */
+  /** Returns the search filters for a region. */
   facets(country: string, region: string, { signal }: CallOptions = {}): Promise<Facets> {
     return this.send("GET", "/facets/{country}/{region}", { path: { country, region }, public: true, ...withSignal(signal) });
   }
 
-  /** Returns how a tenant presents itself. */
+  /** Returns a tenant's branding. */
   brand(tenantId: string, { signal }: CallOptions = {}): Promise<Brand> {
     return this.send("GET", "/brands/{tenantId}/peek", { path: { tenantId }, public: true, ...withSignal(signal) });
   }
 
-  /** Replaces the note of a property on the wishlist. An empty one removes it. */
+  /** Replaces a property's note on the wishlist; an empty note removes it. */
   setNote(propertyId: string, note: string, { signal }: CallOptions = {}): Promise<Wish> {
     return this.send("PATCH", "/wishlist/{propertyId}", { path: { propertyId }, body: { note }, keyed: true, ...withSignal(signal) });
   }
 
-  /** Mints a handoff. Then send the guest to its redirectUrl. If the server takes the browser for a bot, this solves its challenge. */
+  /** Mints a handoff. Then send the guest to its redirectUrl. Solves a challenge if the server suspects a bot. */
   mint(tenantId: string, propertyId: string, body: MintRequest, { signal }: CallOptions = {}): Promise<Minted> {
     return this.send("POST", "/handoff/{tenantId}/{propertyId}", { path: { tenantId, propertyId }, body, keyed: true, ...withSignal(signal) });
   }

@@ -1,4 +1,4 @@
-/** The claims of each handoff token. Digests are base64url, keyed by the server. */
+/** Claims in every handoff token. Digests are base64url, keyed by the server. */
 interface CommonClaims {
   handoffId: string;
   sessionId: string;
@@ -14,7 +14,7 @@ interface CommonClaims {
   keyId: string;
 }
 
-/** The claims of a stay, in the profile `hotel`. */
+/** Claims for a stay, in the profile `hotel`. */
 export interface HandoffStayClaims extends CommonClaims {
   propertyId: string;
   checkIn: string;
@@ -26,7 +26,7 @@ export interface HandoffStayClaims extends CommonClaims {
   payload?: undefined;
 }
 
-/** The claims of a payload, in other profiles. */
+/** Claims for a payload, in other profiles. */
 export interface HandoffItemClaims extends CommonClaims {
   itemId: string;
   /** SHA-256 of the payload, base64url. Consuming the handoff returns the payload. */
@@ -39,7 +39,6 @@ export interface HandoffItemClaims extends CommonClaims {
   rooms?: undefined;
 }
 
-/** The claims of a handoff token. */
 export type HandoffClaims = HandoffStayClaims | HandoffItemClaims;
 
 export type HandoffTokenErrorCode =
@@ -53,7 +52,7 @@ export type HandoffTokenErrorCode =
   | "expired"
   | "no-key-set";
 
-/** A token that is not valid, or cannot be verified (`no-key-set`). */
+/** The token is invalid, or cannot be verified (`no-key-set`). */
 export class HandoffTokenError extends Error {
   override readonly name = "HandoffTokenError";
   readonly code: HandoffTokenErrorCode;
@@ -65,20 +64,20 @@ export class HandoffTokenError extends Error {
 }
 
 export interface HandoffVerifierOptions {
-  /** URL of the tenant's JWK Set: https, or http on this machine. */
+  /** URL of the tenant's JWK Set: https, or http on localhost. */
   keySet: string;
-  /** `guest.handoff_issuer` of the server. */
+  /** The server's `guest.handoff_issuer`. */
   issuer: string;
   /** UUID in lower case. */
   tenant: string;
-  /** Instead of the global one. It must not follow redirects when asked not to. */
+  /** Replaces the global fetch. It must respect `redirect: "manual"`. */
   fetch?: (url: string, init: RequestInit) => Promise<Response>;
-  /** Milliseconds since 1970; by default Date.now. */
+  /** Milliseconds since 1970; default Date.now. */
   now?: () => number;
 }
 
 export interface HandoffVerifier {
-  /** Returns the claims of a token, or throws a HandoffTokenError. Consume the handoff before you show anything to the guest. */
+  /** Returns a token's claims, or throws a HandoffTokenError. Consume the handoff before you show anything to the guest. */
   verify(token: string): Promise<HandoffClaims>;
 }
 
@@ -86,11 +85,11 @@ const maxToken = 2048;
 const maxKeySet = 64 << 10;
 const maxKeys = 100;
 const maxLife = 30 * 60;
-const leeway = 30; // seconds between the clocks
+const leeway = 30; // seconds of clock skew
 const defaultFresh = 5 * 60_000;
 const maxFresh = 15 * 60_000;
 const maxStale = 60 * 60_000; // while the server is unavailable
-const fetchPause = 15_000; // between two fetches, whatever tokens arrive
+const fetchPause = 15_000; // minimum between two fetches
 const fetchTime = 10_000;
 
 type Bytes = Uint8Array<ArrayBuffer>;
@@ -100,7 +99,7 @@ const malformed = (): HandoffTokenError => new HandoffTokenError("malformed", "n
 const isKeyId = (v: unknown): v is string => typeof v === "string" && /^[A-Za-z0-9_-]{1,32}$/.test(v);
 const isText = (v: unknown, most = 64): v is string => typeof v === "string" && v.length <= most && /^[!-~]+$/.test(v);
 
-/** Decodes base64url without padding, and nothing else: atob ignores unused bits and spaces. */
+/** Decodes only canonical base64url without padding: atob ignores unused bits and spaces. */
 function decode(text: unknown): Bytes | undefined {
   if (typeof text !== "string" || !/^[A-Za-z0-9_-]*$/.test(text) || text.length % 4 === 1) return undefined;
   const binary = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
@@ -124,7 +123,7 @@ interface Token {
   payload: string;
 }
 
-/** Splits a token. Nothing in its header selects the algorithm or says where a key is found. */
+/** Splits a token. Its header never selects the algorithm or the location of the key. */
 function parse(token: string): Token {
   if (typeof token !== "string" || token.length > maxToken) throw malformed();
   const other = new HandoffTokenError("algorithm", "the token is not signed with Ed25519");
@@ -149,7 +148,7 @@ const isCount = (v: unknown, least: number): v is number => Number.isInteger(v) 
 
 const isDigest = (v: unknown): v is string => decode(v)?.length === 32;
 
-/** Reads the claims of a stay, or those of a payload. */
+/** Reads the claims for a stay or a payload. */
 function readSubject(c: Members): Omit<HandoffStayClaims, keyof CommonClaims> | Omit<HandoffItemClaims, keyof CommonClaims> {
   const { propertyId, checkIn, checkOut, adults, children, rooms, itemId, payload } = c;
   if (itemId !== undefined || payload !== undefined) {
@@ -163,7 +162,7 @@ function readSubject(c: Members): Omit<HandoffStayClaims, keyof CommonClaims> | 
   return { propertyId, checkIn, checkOut, adults, children, rooms };
 }
 
-/** Reads the claims. Those of a later release are ignored. */
+/** Reads the claims and ignores unknown claims, which a later release may add. */
 function read(c: Members, keyId: string): HandoffClaims {
   const { jti, sub, aud, currency, locale, campaign, fingerprint, ip, iat, exp } = c;
   const texts = isText(jti) && isText(sub) && isText(aud) && isText(currency) && isText(locale);
@@ -178,7 +177,7 @@ function read(c: Members, keyId: string): HandoffClaims {
   };
 }
 
-/** Reads a JWK Set. It ignores keys that verify no handoff, and refuses a set with a private key. */
+/** Reads a JWK Set. It ignores keys of other types or for other uses, and refuses a private key. */
 async function parseKeys(bytes: Bytes): Promise<Map<string, CryptoKey>> {
   const list = parseObject(bytes)?.["keys"];
   if (!Array.isArray(list) || list.length > maxKeys) throw new Error(`not a JWK Set with at most ${maxKeys} keys`);
@@ -217,7 +216,7 @@ async function readBody(response: Response): Promise<Bytes> {
   return all;
 }
 
-/** Returns the life of an answer in milliseconds, within limits. */
+/** Returns how long an answer stays fresh, in milliseconds, at most maxFresh. */
 function freshness(headers: Headers): number {
   const control = (headers.get("Cache-Control") ?? "").toLowerCase();
   if (/(^|[\s,])no-(store|cache)([\s,=]|$)/.test(control)) return 0;
@@ -227,7 +226,7 @@ function freshness(headers: Headers): number {
   return Math.min(Math.max(fresh, 0), maxFresh);
 }
 
-/** Returns a verifier of the tokens of one tenant. It needs WebCrypto with Ed25519: Node 20, or a current browser, Deno, Bun or edge runtime. */
+/** Returns a verifier for a tenant's tokens. It needs WebCrypto with Ed25519: Node 20, or a current browser, Deno, Bun or edge runtime. */
 export function createHandoffVerifier(options: HandoffVerifierOptions): HandoffVerifier {
   const { keySet, issuer, tenant, fetch = globalThis.fetch, now = Date.now } = options;
   const url = new URL(keySet);
@@ -239,7 +238,7 @@ export function createHandoffVerifier(options: HandoffVerifierOptions): HandoffV
   if (!isText(tenant)) throw new TypeError("tenant: expected the UUID of the tenant");
 
   let keys: Map<string, CryptoKey> | undefined;
-  let fetched = 0; // milliseconds since 1970, as the others
+  let fetched = 0; // milliseconds since 1970, like the others
   let fresh = 0;
   let tried = -Infinity;
   let failed: unknown;

@@ -1,8 +1,7 @@
-/** A client of all paths of an OpenAPI description, typed by the output of openapi-typescript. */
+/** A client for all paths of an OpenAPI description, with types from openapi-typescript. */
 
 type Method = "get" | "put" | "post" | "delete" | "patch" | "head";
 
-/** The paths that have a method. */
 type PathsOf<Paths, M extends Method> = { [P in keyof Paths]: Paths[P] extends { [m in M]: object } ? P : never }[keyof Paths] & string;
 
 type Operation<Paths, P extends keyof Paths, M extends Method> = Paths[P] extends { [m in M]: infer Op } ? Op : never;
@@ -24,11 +23,11 @@ type Failure<Op> = { [S in keyof Responses<Op>]: S extends 200 | 201 | 202 | 204
 export interface RawOptions {
   headers?: Record<string, string>;
   signal?: AbortSignal | null;
-  /** How the body of a success is read; default "json". "stream" leaves it to response.body. */
+  /** How to read a success body; default "json". "stream" leaves it in response.body. */
   parseAs?: "json" | "text" | "stream";
 }
 
-/** A response. Exactly one of data and error is set if it has a body. */
+/** A response. If it has a body, either data or error is set. */
 export interface RawResult<Data, Failure = unknown> {
   data?: Data;
   error?: Failure;
@@ -53,7 +52,7 @@ export interface Raw<Paths> {
 
 export type Values = Record<string, unknown>;
 
-/** A request of a path without its type. */
+/** An untyped request. */
 export interface Untyped extends RawOptions {
   params?: { path?: Values | undefined; query?: Values | undefined; header?: Values | undefined };
   body?: unknown;
@@ -66,7 +65,6 @@ export interface Wire {
   credentials?: "include" | "omit";
 }
 
-/** Sends one request. */
 export async function exchange(wire: Wire, method: string, path: string, init: Untyped = {}): Promise<RawResult<unknown>> {
   const headers = new Headers(init.headers);
   for (const [name, value] of Object.entries(init.params?.header ?? {})) {
@@ -81,7 +79,7 @@ export async function exchange(wire: Wire, method: string, path: string, init: U
     all.body = /[/+]json$/.test(type) ? wire.stringify(init.body) : (init.body as BodyInit);
   }
   if (wire.credentials && "credentials" in Request.prototype) {
-    all.credentials = wire.credentials; // some edge runtimes refuse it
+    all.credentials = wire.credentials; // some edge runtimes refuse this option
   }
   const response = await wire.fetch(new Request(wire.baseUrl.replace(/\/+$/, "") + fill(path, init.params?.path) + queryOf(init.params?.query), all));
   if (!response.ok) {
@@ -93,7 +91,7 @@ export async function exchange(wire: Wire, method: string, path: string, init: U
   return { data: init.parseAs === "text" ? await response.text() : await response.json(), response };
 }
 
-/** Returns the JSON of an error, or the text if a proxy has answered. */
+/** Returns an error's JSON, or the text, e.g. from a proxy. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -119,7 +117,7 @@ function queryOf(values: Values = {}): string {
   return text && `?${text}`;
 }
 
-/** Returns a client that sends each request once and does not throw if it is refused. */
+/** Returns a client that sends each request once and does not throw on an error status. */
 export function createRaw<Paths>(wire: Wire): Raw<Paths> {
   const call = (method: string) => (path: string, init?: Untyped) => exchange(wire, method, path, init);
   const methods = ["GET", "PUT", "POST", "DELETE", "PATCH", "HEAD"];

@@ -9,10 +9,8 @@ export interface SendOptions {
 }
 
 /**
- * Sends a request and retries it if that is safe.
- *
- * The server has not done a request that it refused with 429 and Retry-After. After a 503 or a lost connection it may have, so
- * only `idempotent` requests are retried.
+ * Sends a request and retries it if that is safe: a 429 with Retry-After means that the server has not applied the request. After
+ * a 503 or a lost connection it may have applied it, so only `idempotent` requests are retried.
  */
 export async function send<T>(
   o: SendOptions,
@@ -44,8 +42,7 @@ export async function send<T>(
 }
 
 /**
- * Calls attempt until it succeeds. waits returns the seconds to wait after an error before the next attempt, at least; undefined:
- * there is none.
+ * Calls attempt until it succeeds. waits returns the minimum number of seconds before the next attempt, or undefined to give up.
  */
 export async function retry<T>(
   o: { retries: number; maxWait: number },
@@ -61,18 +58,18 @@ export async function retry<T>(
       if (wait === undefined || wait > o.maxWait || failed >= o.retries) {
         throw e;
       }
-      // The random part spreads the retries of clients that were refused at the same time.
+      // Random jitter spreads the retries of clients refused at the same time.
       await pause(wait * 1000 + Math.random() * 250 * 2 ** failed, signal);
     }
   }
 }
 
-/** Reports whether there was no response. fetch reports a failed connection as a TypeError. */
+/** Reports whether the connection failed: fetch throws a TypeError. */
 export function isLost(e: unknown): boolean {
   return e instanceof TypeError;
 }
 
-/** Resolves after so many milliseconds, or rejects with the signal's reason. */
+/** Resolves after ms milliseconds, or rejects with the signal's reason. */
 export function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();

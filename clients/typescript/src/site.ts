@@ -3,22 +3,22 @@ import type { components } from "./guest-schema.js";
 
 type Schemas = components["schemas"];
 
-/** The hotel's type for a site with items. */
+/** A hotel type without the members that only hotels use. */
 type OfItem<T> = Omit<T, "propertyId" | "checkIn" | "checkOut" | "adults" | "children" | "rooms">;
 
 export interface ItemWish extends OfItem<Schemas["Wish"]> {
   itemId: string;
-  /** If the profile has quantities. */
+  /** Only in profiles with quantities. */
   quantity?: number;
 }
 
 export interface ItemWishRequest {
   itemId: string;
-  /** Required unless the profile has a tenant. */
+  /** Required unless the profile defines a tenant. */
   tenantId?: string;
-  /** 1 if absent. */
+  /** Default 1. */
   quantity?: number;
-  /** detail if absent. */
+  /** Default `detail`. */
   source?: Schemas["Source"];
   note?: string;
 }
@@ -32,22 +32,22 @@ export interface ItemHandoff<Payload> extends OfItem<Schemas["Handoff"]> {
   payload: Payload;
 }
 
-/** What a handoff hands over. Currency and locale are those of the session if absent. */
+/** The payload of a handoff. Currency and locale default to the session's. */
 export interface PayloadRequest<Payload> extends OfItem<Schemas["MintRequest"]> {
   payload: Payload;
 }
 
-/** The types of a profile's search and catalogue. */
+/** Types for a profile's search and catalogue. */
 export interface Catalogue {
-  /** By what guests search: the schema `criteria` of the profile. */
+  /** Search criteria: the profile's schema `criteria`. */
   criteria: object;
-  /** What the upstream `search` finds. */
+  /** Results of the upstream `search`. */
   item: object;
-  /** The answers of the other upstreams, by their names. */
+  /** Answers of the other upstreams, by name. */
   answers: object;
 }
 
-/** A catalogue of which the front end has no types. */
+/** A catalogue without types. */
 export interface AnyCatalogue {
   criteria: Record<string, unknown>;
   item: Record<string, unknown>;
@@ -56,11 +56,11 @@ export interface AnyCatalogue {
 
 export interface CriteriaQuery<Criteria> {
   criteria: Criteria;
-  /** 1 if absent. */
+  /** Default 1. */
   page?: number;
-  /** 20 if absent. */
+  /** Default 20. */
   pageSize?: number;
-  /** Those of the session or of the browser if absent. */
+  /** Default: the session's, or the browser's. */
   locale?: string;
   currency?: string;
 }
@@ -87,16 +87,16 @@ interface SiteKinds<Payload, C extends Catalogue> {
 }
 
 /**
- * Returns a client of a server with another profile than hotel, such as a shop. Payload is the type of what a handoff hands over, C
- * has those of the catalogue. Throws a TypeError if an option is not valid.
+ * Returns a client for a server with another profile than hotel, e.g. a shop. Payload is the type of a handoff's payload, C the
+ * catalogue's types. Throws a TypeError for an invalid option.
  */
 export function createSiteClient<Payload = unknown, C extends Catalogue = AnyCatalogue>(options: GuestOptions): SiteClient<Payload, C> {
   return new SiteClient<Payload, C>(options);
 }
 
-/** The browser of one guest of a site with items. */
+/** A guest of a site with items. */
 export class SiteClient<Payload = unknown, C extends Catalogue = AnyCatalogue> extends GuestBase<SiteKinds<Payload, C>> {
-  /** Returns the answer of an upstream to the values of its path and parameters. It is the same for all guests. */
+  /** Returns an upstream's answer for path values and parameters. It is the same for all guests. */
   catalogue<Name extends keyof C["answers"] & string>(
     name: Name,
     path: readonly string[] = [],
@@ -108,17 +108,17 @@ export class SiteClient<Payload = unknown, C extends Catalogue = AnyCatalogue> e
     return this.send("GET", `/catalogue${template}`, { path: values, query: parameters, public: true, ...withSignal(signal) });
   }
 
-  /** Puts an item first among those that the guest has looked at. The tenant may be absent if the profile has one. */
+  /** Puts an item first in the viewed items. tenantId is required unless the profile defines a tenant. */
   addViewed(itemId: string, { tenantId, signal }: CallOptions & { tenantId?: string } = {}): Promise<ViewedItem> {
     return this.send("POST", "/session/recently-viewed", { body: { tenantId, itemId }, ...withSignal(signal) });
   }
 
-  /** Changes the note, the quantity, or both. An empty note removes it. */
+  /** Changes the note, the quantity, or both. An empty note removes the note. */
   changeWish(itemId: string, change: { note?: string; quantity?: number }, { signal }: CallOptions = {}): Promise<ItemWish> {
     return this.send("PATCH", "/wishlist/{itemId}", { path: { itemId }, body: change, keyed: true, ...withSignal(signal) });
   }
 
-  /** Mints a handoff. Then send the guest to its redirectUrl. itemId names what is handed over, such as cart-1. */
+  /** Mints a handoff. Then send the guest to its redirectUrl. itemId names the payload, e.g. cart-1. */
   mint(tenantId: string, itemId: string, body: PayloadRequest<Payload>, { signal }: CallOptions = {}): Promise<Schemas["Minted"]> {
     return this.send("POST", "/handoff/{tenantId}/{itemId}", { path: { tenantId, itemId }, body, keyed: true, ...withSignal(signal) });
   }

@@ -1,12 +1,12 @@
-/** Where an app keeps the token of its session, such as localStorage or the key chain of a phone. */
+/** Stores an app's session token, e.g. in localStorage or a phone's keychain. */
 export interface TokenStore {
-  /** Returns the token that was saved last, if any. */
+  /** Returns the last saved token, if any. */
   load(): string | null | undefined | Promise<string | null | undefined>;
   /** Replaces the token. */
   save(token: string): void | Promise<void>;
 }
 
-/** Sends a request with the token of the store instead of a cookie, and saves the one with which the server replaces it. */
+/** Sends a request with the stored token instead of a cookie, and saves the server's replacement. */
 export async function sendWithToken(store: TokenStore, request: Request, fetch: (request: Request) => Promise<Response>): Promise<Response> {
   const token = (await store.load()) || undefined;
   const headers = new Headers(request.headers);
@@ -17,7 +17,7 @@ export async function sendWithToken(store: TokenStore, request: Request, fetch: 
   }
   const response = await fetch(new Request(request, { headers }));
   const next = response.headers.get("X-Session-Token");
-  // The same token again would replace the one of a sign-in in the meantime.
+  // Saving the same token again could overwrite the token of a concurrent sign-in.
   if (next && next !== token) {
     await store.save(next);
   }

@@ -1,4 +1,4 @@
-// Tests the client with a real server, which test/clients starts; environment variables have its address.
+// Tests the client with a real server, which test/clients starts; environment variables contain its address.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
@@ -69,7 +69,7 @@ test("keys are taken as they are", async () => {
     await ns.put(key, key);
     assert.equal((await ns.get(key))?.value, key);
   }
-  // A URL parser removes these two, so the path would name another resource.
+  // A URL parser removes both, so the path would name another resource.
   for (const key of [".", ".."]) {
     await assert.rejects(ns.put(key, 1), RangeError);
     await assert.rejects(ns.get(key), RangeError);
@@ -118,7 +118,7 @@ test("errors have the fields of the response", async () => {
     }),
   );
   await ns.schemas.setStatus(version, "deprecated");
-  // This response is not from the API, so it does not mean that the record is missing.
+  // This 404 is not from the API, so it does not mean that the record is missing.
   await assert.rejects(client({ baseUrl: baseUrl + "/elsewhere" }).namespace("errors").get("k"), (e) => e instanceof HoldfastError && e.code === "UNKNOWN" && e.status === 404);
 });
 
@@ -192,7 +192,7 @@ test("changes are followed and continued", async () => {
   }
   assert.deepEqual(seen, ["put a", "delete a"]);
 
-  // There is no change yet, so the server holds the request until the put. If the request is late, the change exists already.
+  // The server holds the request until the put. If the request is late, the change already exists.
   /** @type {() => void} */
   let asked = () => {};
   /** @type {Promise<void>} */
@@ -225,7 +225,7 @@ test("changes are followed and continued", async () => {
       return answer;
     },
   }).changes({ since: last, wait: 60, signal: stop.signal });
-  assert.deepEqual(await waiting.next(), { done: true, value: undefined }); // it ends quietly
+  assert.deepEqual(await waiting.next(), { done: true, value: undefined }); // ends without an error
   await assert.rejects(c.changes({ since: last + 1000 }).next(), error({ code: "CHANGES_EXPIRED", status: 410 }));
 });
 
@@ -243,7 +243,7 @@ test("schemas", async () => {
   await Promise.all([1, 2, 3].map((m) => ns.put(`old${m}`, { m })));
   const draft = await ns.schemas.register({ type: "object", required: ["n"] });
   assert.deepEqual([draft.version, draft.status], [1, "draft"]);
-  const report = await ns.schemas.check({ version: 1 }); // in pieces of one record
+  const report = await ns.schemas.check({ version: 1 }); // one record per request
   assert.equal(report.activeVersion, null);
   assert.deepEqual([report.records.checked, report.records.failed, report.records.nextCursor], [3, 3, null]);
   assert.deepEqual(report.records.firstFailures.map((f) => f.key), ["old1", "old2", "old3"]);
@@ -260,7 +260,7 @@ test("schemas", async () => {
 
 test("large numbers", async () => {
   const big = 2n ** 63n + 1n;
-  // Members named big are whole numbers of any size.
+  // Members named big are integers of any size.
   const exact = client({
     parse: (text) => JSON.parse(text.replace(/("big":)(\d+)/g, '$1"$2"'), (name, value) => (name === "big" ? BigInt(value) : value)),
     stringify: (value) => JSON.stringify(value, (_, v) => (typeof v === "bigint" ? `${v}` : v)).replace(/("big":)"(\d+)"/g, "$1$2"),
@@ -270,7 +270,7 @@ test("large numbers", async () => {
   assert.deepEqual((await client().namespace("numbers").get("k"))?.value, { big: 2 ** 63 }); // the 1 is lost
 });
 
-/** A number with its digits, like those of lossless-json. */
+/** A number as text, as in lossless-json. */
 class Digits {
   /** @param {string} text */
   constructor(text) {
@@ -353,7 +353,7 @@ test("a request over a rate is retried after Retry-After", async () => {
       return answer;
     },
   }).namespace("again");
-  // The server allows one write at once, and one every two seconds.
+  // The server allows a burst of one write, and then a write every two seconds.
   await Promise.all(["a", "b"].map((key) => limited.put(key, 1, { ifRevision: 0 })));
   assert.ok(turnedAway > 0);
   assert.equal(tokens, 2 + turnedAway);

@@ -1,4 +1,4 @@
-// Tests the client of guests with a real server, which test/clients starts; GUEST_URL has its address.
+// Tests the guest client with a real server, which test/clients starts; GUEST_URL is its address.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
@@ -10,12 +10,12 @@ assert.ok(baseUrl, "test/clients sets the environment of these tests");
 const tenant = "11111111-2222-4333-8444-555555555555";
 const property = "22222222-2222-4333-8444-555555555555";
 
-/** Returns the client of a new guest, which counts requests. */
+/** Returns a new guest's client, which counts requests. */
 function browser() {
   const wire = {
     sent: 0,
     lose: false,
-    nests: false, // errors are as with guest.nested_errors
+    nests: false, // nests errors as guest.nested_errors does
     /** @param {Request} request */
     fetch: async (request) => {
       const response = await fetch(request);
@@ -53,7 +53,7 @@ test("the first request begins a session", async () => {
   const { wire, client } = browser();
   const session = await client.setPreferences({ locale: "de-AT" });
   assert.deepEqual(session.preferences, { locale: "de-AT" });
-  assert.equal(wire.sent, 3); // refused, begun, repeated
+  assert.equal(wire.sent, 3); // refused, session started, repeated
   assert.deepEqual(await client.session(), session);
   await client.addViewed(tenant, property);
   assert.deepEqual((await client.viewed()).map((v) => v.propertyId), [property]);
@@ -102,7 +102,7 @@ test("a browser that is taken for a bot solves a challenge", async () => {
   assert.ok(hotel);
   await fetch(`${baseUrl}/bff/consumer/v1/offers`); // the honeypot
   const sent = wire.sent;
-  wire.lose = true; // what the challenge arrives with
+  wire.lose = true; // loses the response with the challenge
   const minted = await client.mint(hotel.tenantId, hotel.propertyId, { checkIn: "2036-12-30", checkOut: "2037-01-02", adults: 2, currency: "EUR", locale: "de-AT" });
   assert.equal(wire.sent, sent + 3); // lost, refused, solved
   assert.ok(minted.token);
@@ -110,7 +110,7 @@ test("a browser that is taken for a bot solves a challenge", async () => {
     params: { path: { tenantId: hotel.tenantId, propertyId: hotel.propertyId }, header: { "Idempotency-Key": "x" } },
     body: { checkIn: "2036-12-30", checkOut: "2037-01-02", adults: 2, currency: "EUR", locale: "de-AT" },
   });
-  assert.equal(error?.code, "session-required"); // raw does nothing by itself
+  assert.equal(error?.code, "session-required"); // raw does not start a session
 });
 
 test("nested errors are understood", async () => {

@@ -1,4 +1,5 @@
-// Tests the verifier of handoffs: with the vector of client/handoff, hostile tokens and key sets, and a real server, which test/clients starts.
+// Tests the handoff verifier with the test vectors of client/handoff, hostile tokens and key sets, and a real server, which
+// test/clients starts.
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test } from "node:test";
@@ -11,16 +12,16 @@ const issuer = "https://guests.example";
 const keySet = `https://guests.example/bff/consumer/v1/tenants/${tenant}/jwks.json`;
 const minted = 1_790_000_000_000;
 
-// The vector of client/handoff.
+// The vector for a stay.
 const vector =
   "eyJhbGciOiJFZERTQSIsImtpZCI6ImsxIiwidHlwIjoiaGFuZG9mZitqd3QifQ.eyJpc3MiOiJodHRwczovL2d1ZXN0cy5leGFtcGxlIiwiYXVkIjoiMTExMTExMTEtMjIyMi00MzMzLTg0NDQtNTU1NTU1NTU1NTU1Iiwic3ViIjoiZ21zXzAxSjhaUTRZN041TTNLMkgxRzBGOUU4RDdCIiwianRpIjoiYmhkXzAxSjhaUTRZN041TTNLMkgxRzBGOUU4RDdDIiwiaWF0IjoxNzkwMDAwMDAwLCJleHAiOjE3OTAwMDA2MDAsInByb3BlcnR5SWQiOiI5OTk5OTk5OS0yMjIyLTQzMzMtODQ0NC01NTU1NTU1NTU1NTUiLCJjaGVja0luIjoiMjAyNi0xMi0zMCIsImNoZWNrT3V0IjoiMjAyNy0wMS0wMiIsImFkdWx0cyI6MiwiY2hpbGRyZW4iOjEsInJvb21zIjoxLCJjdXJyZW5jeSI6IkVVUiIsImxvY2FsZSI6ImRlLUFUIiwiZmluZ2VycHJpbnQiOiJSSVk3QS1tUW0zRUE0RnNDVW1rSm8wYjlkRlVZUDJZWjRQNWhtTWlaZ2VBIiwiaXAiOiJ1NXIxMFpGZG9mdkJNczdRZ1RKZV9OTG1Qa2dFLVdpUTlDNlhPV2R5TjZRIn0.ly9W-cetYZ-cbUCwzatHbOmvVFkTAnh5KZDlRU-NTRzOYz5DqfWGptThmm_O5RTLn-oCPE7PLqPo7FhBZeglCg";
 
-// The vector of a payload, likewise.
+// The vector for a payload.
 const cart =
   "eyJhbGciOiJFZERTQSIsImtpZCI6ImsxIiwidHlwIjoiaGFuZG9mZitqd3QifQ.eyJpc3MiOiJodHRwczovL2d1ZXN0cy5leGFtcGxlIiwiYXVkIjoiMTExMTExMTEtMjIyMi00MzMzLTg0NDQtNTU1NTU1NTU1NTU1Iiwic3ViIjoiZ21zXzAxSjhaUTRZN041TTNLMkgxRzBGOUU4RDdCIiwianRpIjoiYmhkXzAxSjhaUTRZN041TTNLMkgxRzBGOUU4RDdDIiwiaWF0IjoxNzkwMDAwMDAwLCJleHAiOjE3OTAwMDA2MDAsIml0ZW1JZCI6InNrdS00NzExIiwiY3VycmVuY3kiOiJFVVIiLCJsb2NhbGUiOiJkZS1BVCIsImZpbmdlcnByaW50IjoiUklZN0EtbVFtM0VBNEZzQ1Vta0pvMGI5ZEZVWVAyWVo0UDVobU1pWmdlQSIsImlwIjoidTVyMTBaRmRvZnZCTXM3UWdUSmVfTkxtUGtnRS1XaVE5QzZYT1dkeU42USIsInBheWxvYWQiOiI3dlJuUWEzOE9wOTJLVTA3ZVBONlJmRVRDU3JKMUU3bmZIb0Rpb2pfQ2FFIn0.DD9VHxfng9bNBY6x95qA8n6qBD0CACSSmstqFRoq8ZyaAxtAxTZK4CfDmWB8dl_avaXlt4iGM8XXMJzbiswFAQ";
 const published = '{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"k1","use":"sig","alg":"EdDSA","x":"Oo1ydMv1avgMvMuXt6twT53MsoU2PwnqgEsHbLkfhmM"}]}';
 
-/** Returns a verifier, and the server and clock that it sees. */
+/** Returns a verifier with a fake server and clock. */
 function site(/** @type {Partial<import("@holdfast/ext-storage/handoff").HandoffVerifierOptions>} */ options = {}) {
   const wire = { now: minted, fetches: 0, body: published, status: 200, headers: /** @type {Record<string, string>} */ ({ "Cache-Control": "public, max-age=300" }) };
   const verifier = createHandoffVerifier({

@@ -1,4 +1,4 @@
-// What a server does with the clients, in any runtime: Node, Deno, Bun and edge runtimes run it. It imports nothing of Node.
+// Tests the clients on a server, in Node, Deno, Bun and edge runtimes. It must not import Node modules.
 import { createClient } from "@holdfast/ext-storage";
 import { GuestError, createGuestClient, createSiteClient } from "@holdfast/ext-storage/guest";
 import { createHandoffVerifier } from "@holdfast/ext-storage/handoff";
@@ -21,12 +21,12 @@ async function collect(items) {
 
 const chrome = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36";
 
-/** A browser: it keeps the cookies that a server sends to it. */
+/** A browser that stores cookies. */
 class Browser {
   /** @type {Map<string, string>} */
   cookies = new Map([["theme", "dark"], ["gms_other", "x"]]);
 
-  /** The headers of its next request, for a page that another site links to. */
+  /** The headers of its next request, as if another site linked to the page. */
   get headers() {
     const cookie = Array.from(this.cookies, ([name, value]) => `${name}=${value}`).join("; ");
     return new Headers({ Cookie: cookie, "User-Agent": chrome, "Accept-Language": "de-AT", "Sec-Fetch-Site": "cross-site" });
@@ -43,13 +43,13 @@ class Browser {
 }
 
 /**
- * A server renders pages, each request with a client of its own; then the browser goes on with the same session.
+ * A server renders pages, with a new client for each request; then the browser continues the session.
  * @param {string} baseUrl
  */
 async function render(baseUrl) {
   const one = new Browser();
   const first = createSiteClient({ baseUrl, request: { headers: one.headers } });
-  // Without a session, requests at once begin one.
+  // Concurrent requests without a session start only one.
   await Promise.all(["a", "b", "c"].map((itemId) => first.addWish({ itemId })));
   equal(first.setCookies().length, 1, "cookies of a new session");
   one.take(first.setCookies());
@@ -63,13 +63,13 @@ async function render(baseUrl) {
   equal(ofOne?.map((w) => w.itemId).sort(), ["a", "b", "c"], "wishlist of the first guest");
   equal(ofTwo?.map((w) => w.itemId), ["other"], "wishlist of the second guest");
 
-  // What a page does by itself: fetch with the cookies of the browser.
+  // A page calls fetch with the browser's cookies.
   const response = await fetch(`${baseUrl}/bff/consumer/v1/wishlist`, { headers: { Cookie: one.headers.get("Cookie") ?? "" } });
   equal((await response.json()).items.length, 3, "wishlist in the browser");
 }
 
 /**
- * A shop hands a cart over.
+ * A shop mints a handoff with a cart.
  * @param {string} baseUrl
  */
 async function shop(baseUrl) {
@@ -115,7 +115,7 @@ async function browse(baseUrl) {
 }
 
 /**
- * A hotel search hands a guest over; the booking site verifies the token.
+ * A hotel search mints a handoff; the booking site verifies the token.
  * @param {string} baseUrl
  */
 async function hotel(baseUrl) {
@@ -130,7 +130,7 @@ async function hotel(baseUrl) {
 }
 
 /**
- * Returns the token of a user as a site signs it.
+ * Returns a user token, signed like a site's.
  * @param {string} secret
  * @param {string} user
  */
@@ -143,7 +143,7 @@ async function userToken(secret, user) {
   return `${claims}.${encode(new Uint8Array(await crypto.subtle.sign("HMAC", key, text(claims))))}`;
 }
 
-/** An app: it keeps a token, and may lose the next response. */
+/** An app that stores a token, and may lose the next response. */
 class App {
   /** @type {string | null} */
   token = null;
@@ -171,7 +171,7 @@ class App {
 }
 
 /**
- * A user signs in on a phone and in a browser, which share what the front end keeps.
+ * A user signs in on a phone and in a browser, which share attributes.
  * @param {string} baseUrl
  * @param {string} secret
  */
@@ -226,7 +226,7 @@ async function account(baseUrl, secret) {
   equal((await again.session()).userId, undefined, "user after the sign-out");
 }
 
-/** Without a request, guests of a server would share a session. */
+/** Without a request, all guests on a server would share a session. */
 function refuse() {
   try {
     createGuestClient({ baseUrl: "http://127.0.0.1" });
@@ -238,7 +238,7 @@ function refuse() {
 }
 
 /**
- * Runs everything, and throws if something is wrong.
+ * Runs all tests, and throws on a failure.
  * @param {Record<string, string | undefined>} env
  */
 export async function run({ SHOP_URL = "", USER_SECRET = "", SIGNED_URL = "", BASE_URL = "", INSTALL = "", TOKEN = "" }) {

@@ -1,4 +1,4 @@
-// Runs in Node, Deno and Bun what a server does with the clients; test/clients starts the servers.
+// Runs the server tests in Node, Deno and Bun; test/clients starts the servers.
 import process from "node:process";
 
 import { run } from "./runtime.js";

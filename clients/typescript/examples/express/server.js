@@ -1,4 +1,4 @@
-// A shop whose guests have a cart without signing in, and the checkout that takes it over.
+// A shop whose guests fill a cart without signing in, and a checkout that receives it.
 import { request as forward } from "node:http";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -11,7 +11,7 @@ const { API = "http://127.0.0.1:8000", INTERNAL = "http://127.0.0.1:8002", SERVI
 const tenant = "11111111-2222-4333-8444-555555555555";
 const paths = "/bff/consumer/v1";
 
-/** The guest of a request: a client for each request, with the cookie of its browser. */
+/** Returns the guest for a request: each request needs its own client, with the browser's cookie. */
 const guestOf = (req) => createSiteClient({ baseUrl: API, request: req, address: req.ip });
 
 const cartOf = async (guest) => {
@@ -29,7 +29,7 @@ ${["apple", "pear", "plum"].map((item) => `<button data-item="${item}">Add ${ite
 <form method="post" action="/checkout"><button ${cart.length ? "" : "disabled"}>Check out</button></form>
 <script type="module">
   import { createSiteClient } from "/holdfast/guest.js";
-  const guest = createSiteClient({ baseUrl: location.origin }); // with the session that the server has begun
+  const guest = createSiteClient({ baseUrl: location.origin }); // with the session that the server has started
   for (const button of document.querySelectorAll("[data-item]")) {
     button.onclick = async () => {
       await guest.addWish({ itemId: button.dataset.item });
@@ -53,7 +53,7 @@ app.post("/checkout", async (req, res) => {
   res.append("Set-Cookie", guest.setCookies()).redirect(303, redirectUrl);
 });
 
-// What browsers ask Holdfast for themselves, under the origin of the page.
+// Browsers also call Holdfast directly, under the page's origin.
 app.use(paths, (req, res) => {
   const headers = { ...req.headers, "x-forwarded-for": req.ip };
   const upstream = forward(new URL(req.originalUrl, API), { method: req.method, headers }, (answer) => {
@@ -65,7 +65,7 @@ app.use(paths, (req, res) => {
 });
 app.use("/holdfast", express.static(dirname(fileURLToPath(import.meta.resolve("@holdfast/ext-storage")))));
 
-// The checkout, which is usually another site: it gets the token, and consumes the handoff once.
+// The checkout, usually another site, receives the token and consumes the handoff once.
 const verifier = createHandoffVerifier({ keySet: `${API}${paths}/tenants/${tenant}/jwks.json`, issuer: "holdfast", tenant });
 
 app.get("/paid", async (req, res) => {

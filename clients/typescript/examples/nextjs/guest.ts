@@ -4,7 +4,7 @@ export const tenant = "11111111-2222-4333-8444-555555555555";
 
 export type Cart = { items: { itemId: string; quantity: number }[] };
 
-/** The guest of a request of a browser, on the server. */
+/** Returns the guest for a browser's request, on the server. */
 export function guestOf(headers: Headers) {
   return createSiteClient<Cart>({ baseUrl: process.env.API ?? "http://127.0.0.1:8000", request: { headers } });
 }

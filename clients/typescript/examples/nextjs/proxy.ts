@@ -2,7 +2,7 @@ import { NextResponse, type NextRequest } from "next/server";
 
 import { guestOf } from "./guest";
 
-// A page cannot set cookies while it is rendered, so the session begins here.
+// Pages cannot set cookies during rendering, so the session starts here.
 export async function proxy(request: NextRequest) {
   const guest = guestOf(request.headers);
   await guest.begin();

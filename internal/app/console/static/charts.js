@@ -1,5 +1,5 @@
-// Draws charts with uPlot in the place of their SVG, which stays for screen readers. The cursor, by mouse
-// or arrow keys, shows the values of a time in the legends of all charts.
+// Draws charts with uPlot over their SVG, which stays for screen readers. The cursor (mouse or arrow keys) shows the values
+// at a time in the legends of all charts.
 "use strict";
 const byteUnits = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 const short = (v) => String(v >= 100 ? Math.round(v) : Number(v.toPrecision(3)));
@@ -22,7 +22,7 @@ const formatDay = (seconds) => {
   return at.getUTCDate() + " " + months[at.getUTCMonth()];
 };
 
-// alone returns the indices of values without a value before and after them, which no line shows.
+// alone returns the indices of isolated values, which no line would show.
 const alone = (values) => values.flatMap((v, i) => (v != null && values[i - 1] == null && values[i + 1] == null ? [i] : []));
 
 const draw = (div) => {

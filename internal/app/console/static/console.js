@@ -1,5 +1,5 @@
-// Everything works without this script. It adds buttons that copy a text, shows times in the time zone of the browser, pauses what
-// htmx updates, gives the search the focus, and takes files that are dropped on a form.
+// Everything works without this script. It adds copy buttons, shows times in the browser's time zone, pauses htmx updates, focuses
+// the search, and accepts files dropped on a form.
 "use strict";
 const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
 const whole = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
@@ -13,7 +13,7 @@ const ago = (date) => {
   return relative.format(Math.trunc(seconds / length), unit);
 };
 
-// showTimes shows times of the last month relative in tables, and local elsewhere. The title has UTC and the local time.
+// showTimes shows times of the last month as relative in tables, and as local times elsewhere. The title shows UTC and local time.
 const showTimes = (root) => {
   for (const time of root.querySelectorAll("time:not([title])")) {
     const date = new Date(time.dateTime), local = whole.format(date), utc = time.textContent;
@@ -24,9 +24,9 @@ const showTimes = (root) => {
   }
 };
 
-// addCopies shows the buttons that copy: a text, or the contents of an element.
+// addCopies shows buttons that copy a text or an element's content.
 const addCopies = (root) => {
-  if (!navigator.clipboard) return; // without HTTPS, and not on this machine
+  if (!navigator.clipboard) return; // neither HTTPS nor localhost
   for (const button of root.querySelectorAll("[data-copy], [data-copy-text]")) button.hidden = false;
 };
 document.addEventListener("click", async (e) => {
@@ -45,14 +45,14 @@ const enhance = (root) => {
 enhance(document);
 document.addEventListener("htmx:load", (e) => enhance(e.target.parentNode ?? document));
 
-// describe sets what screen readers say about a field: its help, and a message.
+// describe sets a field's description for screen readers: its help, and a message.
 const describe = (input, message) => {
   const ids = [`${input.id}-help`, message].filter((id) => document.getElementById(id));
   if (ids.length > 0) input.setAttribute("aria-describedby", ids.join(" "));
   else input.removeAttribute("aria-describedby");
 };
 
-// A check that names fields shows each message beside its field.
+// Shows each message of a check next to its field.
 document.addEventListener("htmx:afterSwap", (e) => {
   if (!e.target.matches(".check")) return;
   const form = e.target.closest("form");
@@ -71,7 +71,7 @@ document.addEventListener("htmx:afterSwap", (e) => {
   }
 });
 
-// A link to a form opens its panel, also where the browser does not do it by itself, and leads to the first empty field.
+// A link to a form opens its panel, which not every browser does, and focuses the first empty field.
 const openPanel = () => {
   const target = document.getElementById(location.hash.slice(1));
   target?.closest("details")?.setAttribute("open", "");
@@ -90,7 +90,7 @@ document.addEventListener("keydown", (e) => {
   document.querySelector(".find input")?.focus();
 });
 
-// The open menu of a phone would hide the element that the Tab key has reached.
+// On a phone, the open menu would cover the focused element.
 document.addEventListener("keyup", (e) => {
   const menu = document.querySelector(".menu");
   if (e.key !== "Tab" || !menu?.open || !e.target.closest("main")) return;
@@ -110,7 +110,7 @@ if (state) {
     pause.textContent = paused ? "Continue updates" : "Pause updates";
   });
   state.replaceChildren(pause);
-  // Somebody follows a link, reads a value of a chart, or selects text.
+  // The user follows a link, reads a chart value, or selects text.
   const isUsed = (part) => part.querySelector("a:focus, button:focus, summary:focus, .plot:focus, .plot:hover, details[open], button.copy:hover") || !getSelection().isCollapsed;
   for (const event of ["htmx:beforeRequest", "htmx:beforeSwap"]) {
     document.addEventListener(event, (e) => {
@@ -119,14 +119,14 @@ if (state) {
   }
 }
 
-// Rows of a table that can be chosen: a box in the head chooses all of them, and the bar says how many are chosen.
+// Selectable table rows: a checkbox in the head selects all, and the bar shows the number of selected rows.
 for (const head of document.querySelectorAll("th[data-all]")) {
   const form = document.getElementById(head.dataset.all);
   const boxes = [...document.querySelectorAll(`input[name=key][form="${head.dataset.all}"]`)];
   const all = document.createElement("input");
   all.type = "checkbox";
   all.setAttribute("aria-label", "Select all rows of this page");
-  const wide = matchMedia("(min-width: 40.01rem)"); // a phone does not show the head of a table
+  const wide = matchMedia("(min-width: 40.01rem)"); // phones do not show the table head
   const isList = !head.closest(".tiles"); // tiles have no head
   const place = () => (wide.matches && isList ? head.replaceChildren(all) : form.prepend(all));
   wide.addEventListener("change", place);

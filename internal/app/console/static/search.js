@@ -1,5 +1,5 @@
-// htmx fetches suggestions while somebody types in the search. This script makes a combobox of them: arrows choose one, Enter
-// opens it, and Escape closes the list.
+// htmx fetches suggestions while the user types in the search. This script turns them into a combobox: arrows select, Enter opens,
+// Escape closes the list.
 "use strict";
 for (const input of document.querySelectorAll(".find [role=combobox]")) {
   const found = document.getElementById("found");

@@ -1,9 +1,9 @@
-// Uploads files of a form that takes several, each in a request of its own: three at once, with a bar for each. Without this script
-// the form sends all files in one request.
+// Uploads each file of a form in a separate request, three at a time, each with a progress bar. Without this script the form sends
+// all files in one request.
 "use strict";
 (() => {
   const parallel = 3;
-  const stored = "holdfast-uploaded"; // what the page says after it was loaded again
+  const stored = "holdfast-uploaded"; // message to show after the page reloads
 
   const element = (name, text = "", attrs = {}) => {
     const e = document.createElement(name);
@@ -13,7 +13,7 @@
   };
   const count = (n) => (n === 1 ? "1 object" : `${n} objects`);
 
-  // filesOf returns the files of a dropped entry, with their folders.
+  // filesOf returns a dropped entry's files, with their folders.
   const filesOf = async (entry, folder = "") => {
     if (entry.isFile) return [{ file: await new Promise((ok, no) => entry.file(ok, no)), folder }];
     const reader = entry.createReader();
@@ -26,7 +26,7 @@
   };
   const chosen = (list) => [...list].map((file) => ({ file, folder: file.webkitRelativePath.slice(0, -file.name.length) }));
 
-  // reasonOf returns why a file was refused: the page that answers says it.
+  // reasonOf reads the reason for a refused file from the answer page.
   const reasonOf = (xhr) => {
     const page = new DOMParser().parseFromString(xhr.responseText, "text/html");
     return page.querySelector("[role=alert]")?.textContent.trim() || `The server answered with status ${xhr.status}.`;
@@ -76,7 +76,7 @@
       }
     }
 
-    // target returns the address of the folder with the new objects.
+    // target returns the URL of the folder with the new objects.
     target() {
       const at = new URL(location.href);
       for (const name of ["after", "do"]) at.searchParams.delete(name);

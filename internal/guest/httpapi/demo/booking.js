@@ -1,9 +1,9 @@
 'use strict';
-// The booking site of a hotel: its server consumes the handoff token before the page shows anything.
+// A hotel's booking site: its server consumes the handoff token before the page shows anything.
 const [token, handoff] = location.hash.slice(1).split('/');
 const hotel = new URLSearchParams(location.search).get('hotel');
 
-// arrive gives the token to the server of the booking site. An attempt may be repeated; another attempt is refused.
+// arrive sends the token to the booking site's server. The same attempt may be repeated; another attempt is refused.
 const arrive = attempt => call('POST', new URL('arrivals', here).pathname, { handoffId: handoff, token, attempt });
 
 const begin = guarded(async () => {

@@ -1,6 +1,6 @@
 'use strict';
-// Solves the challenges of the guest service. It has a SHA-256 of its own: crypto.subtle is missing on pages
-// without TLS, and takes longer for short texts.
+// Solves challenges of the guest service. It implements SHA-256 because crypto.subtle is missing on pages without TLS,
+// and slower for short texts.
 const solveChallenge = (() => {
   const primes = [];
   for (let n = 2; primes.length < 64; n++) if (primes.every(p => n % p)) primes.push(n);
@@ -8,7 +8,7 @@ const solveChallenge = (() => {
   const K = Int32Array.from(primes, p => fraction(Math.cbrt(p))), H = Int32Array.from(primes.slice(0, 8), p => fraction(Math.sqrt(p)));
   const w = new Int32Array(64), rotate = (x, n) => x >>> n | x << 32 - n;
 
-  // zeros returns the number of zero bits at the beginning of the SHA-256 of an ASCII text, at most 32.
+  // zeros returns the number of leading zero bits in the SHA-256 of an ASCII text, at most 32.
   function zeros(text) {
     const n = text.length, words = new Int32Array(((n + 8 >> 6) + 1) * 16);
     for (let i = 0; i <= n; i++) words[i >> 2] |= (i < n ? text.charCodeAt(i) : 0x80) << 24 - 8 * (i & 3);
@@ -31,7 +31,7 @@ const solveChallenge = (() => {
     return Math.clz32(h[0]);
   }
 
-  // The page stays usable: after some milliseconds of work, it is the page's turn.
+  // Yields to the page every few milliseconds.
   return async ({ text, bits }) => {
     for (let n = 0; ; n++) {
       if (n % 4096 === 4095) await new Promise(done => setTimeout(done));

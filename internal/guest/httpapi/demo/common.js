@@ -3,13 +3,13 @@
 const here = new URL('.', document.currentScript.src); // the server may have a prefix
 const api = new URL('../../bff/consumer/v1', here).pathname;
 const $ = id => document.getElementById(id);
-const observers = []; // are called with each response: its request and what it says about caches
+const observers = []; // called with each request and its response headers
 
 // key returns a new idempotency key.
 const key = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), b => b.toString(16).padStart(2, '0')).join('');
 
-// call sends a request and returns its answer; an error has the code of the problem. What may succeed later is sent
-// again: all requests are safe to repeat.
+// call sends a request and returns its answer; an error contains the problem's code. It retries temporary errors: all
+// requests are safe to repeat.
 async function call(method, path, body, headers = {}) {
   const init = { method, headers: { ...headers }, cache: 'no-cache' };
   if (body !== undefined) {
@@ -34,7 +34,7 @@ async function call(method, path, body, headers = {}) {
 
 function say(text) { $('status').textContent = text; }
 
-// guarded runs a function for an event and says what went wrong.
+// guarded wraps an event handler and shows its error.
 function guarded(fn) {
   return async event => {
     event?.preventDefault?.();
@@ -48,7 +48,7 @@ function guarded(fn) {
   };
 }
 
-// element makes an element with a text, attributes, and children.
+// element creates an element with a text, attributes, and children.
 function element(name, text, attributes = {}, ...children) {
   const e = document.createElement(name);
   if (text) e.textContent = text;
@@ -57,7 +57,7 @@ function element(name, text, attributes = {}, ...children) {
   return e;
 }
 
-// price formats an amount in the smallest unit of a currency.
+// price formats an amount in a currency's smallest unit.
 function price(minor, currency) {
   if (!minor) return 'price unknown';
   const format = new Intl.NumberFormat(navigator.language, { style: 'currency', currency });
@@ -70,7 +70,7 @@ const dates = (from, to) => new Intl.DateTimeFormat(navigator.language, { weekda
 const nights = (from, to) => Math.max(1, Math.round((new Date(to) - new Date(from)) / 864e5));
 const count = (n, one, many = one + 's') => `${n} ${n === 1 ? one : many}`;
 
-// variant returns a number that is the same for a hotel every time.
+// variant returns a stable number for a hotel.
 const variant = (id, most) => parseInt(id.slice(-4), 16) % most;
 const picture = name => new URL(`pictures/${name}.svg`, here).href;
 const facade = h => picture(`${h.region}-${variant(h.propertyId, 3)}`);

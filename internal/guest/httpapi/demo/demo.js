@@ -8,11 +8,11 @@ const cities = [ // region, country, name, latitude, longitude
   ['london', 'GB', 'London', 51.5072, -0.1276], ['lazio', 'IT', 'Rome', 41.9028, 12.4964], ['veneto', 'IT', 'Venice', 45.4408, 12.3155], ['lisbon', 'PT', 'Lisbon', 38.7223, -9.1393],
 ];
 const amenities = { breakfast: 'Breakfast', pool: 'Pool', spa: 'Spa', gym: 'Gym', parking: 'Parking', pets: 'Pets welcome', wheelchair: 'Wheelchair access', wifi: 'Wi-Fi' };
-const reach = 0.0425; // of a map in each direction, in degrees
-let next = null; // the following page of the search: its ID and number
+const reach = 0.0425; // map radius in degrees
+let next = null; // next page of the search: its ID and number
 let wishes = new Map(); // by property
 
-// change sends a change. A browser without a session gets one first; one that is taken for a bot solves a challenge.
+// change sends a change. It first starts a session if necessary, and solves a challenge if the server suspects a bot.
 async function change(method, path, body) {
   const headers = { 'Idempotency-Key': key() };
   for (const tried = new Set(); ;) {
@@ -30,11 +30,11 @@ async function change(method, path, body) {
   }
 }
 
-// rating says in words what a rating means.
+// rating describes a rating in words.
 const rating = n => n >= 9 ? 'Wonderful' : n >= 8 ? 'Very good' : n >= 7 ? 'Good' : 'Pleasant';
 const stars = n => element('span', '★'.repeat(n), { class: 'stars', role: 'img', 'aria-label': count(n, 'star') });
 
-// heart is a button that puts a hotel on the wishlist, or removes it.
+// heart returns a button that adds a hotel to the wishlist, or removes it.
 function heart(h, attributes = {}) {
   const button = element('button', '', { class: 'heart', 'data-hotel': h.propertyId, 'aria-label': 'Wishlist: ' + h.name, ...attributes, click: guarded(async () => {
     if (wishes.has(h.propertyId)) {
@@ -56,7 +56,7 @@ function showHeart(button) {
   return button;
 }
 
-// loadWishes reads the wishlist and shows it wherever hearts are.
+// loadWishes reads the wishlist and updates all hearts.
 async function loadWishes() {
   const { items } = await call('GET', api + '/wishlist?limit=100');
   wishes = new Map(items.map(w => [w.propertyId, w]));
@@ -89,7 +89,7 @@ function showResults(found) {
 
 const cityOf = region => cities.find(c => c[0] === region);
 
-// query returns what the form asks for.
+// query returns the form's search query.
 function query() {
   const data = new FormData($('form')), q = { pageSize: 12 };
   for (const name of ['checkIn', 'checkOut', 'text', 'sort']) if (data.get(name)) q[name] = data.get(name);
@@ -116,7 +116,7 @@ const search = guarded(async () => {
 
 const more = guarded(async () => showResults(await call('GET', `${api}/search/${next.id}?page=${next.page}`)));
 
-// showMap puts a pin with the price where each result is.
+// showMap shows a pin with the price for each result.
 async function showMap(q) {
   $('map').hidden = !q.region;
   $('hero').className = 'hero hero-' + (q.region || 'vienna');
@@ -191,7 +191,7 @@ function room(h, r, offers, ways) {
     offer ? element('button', 'Book', { 'aria-label': 'Book: ' + r.name, click: guarded(() => book(h)) }) : '');
 }
 
-// reserve is the box with the price of the stay.
+// reserve returns the box with the price of the stay.
 function reserve(h, offers, q) {
   return element('div', '', { class: 'reserve' },
     offers.available ? element('p', '', { class: 'price' }, element('b', price(offers.totalForStayMinor, offers.currency)), ` for ${count(nights(q.checkIn, q.checkOut), 'night')}`)
@@ -218,7 +218,7 @@ async function showWishes() {
   $('no-wishes').hidden = items.length > 0;
 }
 
-// note is the form with the note of a wish.
+// note returns the form for a wish's note.
 function note(w, h) {
   const text = element('textarea', w.note ?? '', { rows: 2, maxlength: 280, 'aria-label': 'Note: ' + h.name, placeholder: 'A note for yourself' });
   return element('form', '', { class: 'note', submit: guarded(async () => {
@@ -228,16 +228,16 @@ function note(w, h) {
   }) }, text, element('button', 'Save note'),
   element('button', 'Remove', { type: 'button', class: 'remove', 'aria-label': 'Remove ' + h.name, click: guarded(async () => {
     await change('DELETE', '/wishlist/' + w.propertyId);
-    $('main').focus(); // the button that had it is gone
+    $('main').focus(); // its focused button was removed
     await loadWishes();
     say(h.name + ' was removed');
   }) }));
 }
 
-// day returns the date in some days.
+// day returns the date in n days.
 const day = n => new Date(Date.now() + n * 864e5).toISOString().slice(0, 10);
 
-// book hands the guest over to the booking site of the hotel.
+// book mints a handoff and opens the hotel's booking site.
 async function book(h) {
   const q = query();
   const stay = { checkIn: q.checkIn, checkOut: q.checkOut, adults: q.adults ?? 2, children: 0, currency: h.currency, locale: h.locale };
@@ -245,7 +245,7 @@ async function book(h) {
   location.assign(`${minted.redirectUrl}/${minted.handoffId}`);
 }
 
-// show shows the page that the fragment of the URL names.
+// show shows the page named in the URL fragment.
 const show = guarded(async () => {
   const [page, ...rest] = (location.hash.slice(1) || 'search').split('/');
   const section = $('page-' + page) ?? $('page-search');
@@ -255,13 +255,13 @@ const show = guarded(async () => {
   drawer.hotel = null;
   if (page === 'hotel') await showHotel(rest[0]);
   if (page === 'wishlist') {
-    await call('GET', api + '/session'); // says that cookies are blocked
+    await call('GET', api + '/session'); // fails if cookies are blocked
     await loadWishes();
   }
   drawer.update();
 });
 
-// begin fills the form in and shows results at once.
+// begin fills in the form and shows results.
 async function begin() {
   const form = $('form');
   form.city.append(...cities.map(([region, , name]) => new Option(name, region)), new Option('All cities', ''));

@@ -1,5 +1,5 @@
 'use strict';
-// The drawer beside the pages: what the server does, live. It asks while it is open and its tab is visible.
+// The drawer next to the pages shows the server's work live. It polls while it is open and its tab is visible.
 const drawer = (() => {
   const every = 3000, kept = 30;
   const box = $('drawer'), toggle = $('drawer-toggle'), live = new URL('live', here).pathname;
@@ -32,7 +32,7 @@ const drawer = (() => {
   } }), element('span', why, { id: id + '-why', class: 'small' }));
   const tell = text => { $('tried').textContent = text; };
 
-  // replay sends the last change again: the answer is the stored one.
+  // replay repeats the last change, and gets the stored answer.
   async function replay() {
     if (!again) return tell('Change something first, such as the wishlist.');
     const response = await fetch(again.path, { method: again.method, headers: again.headers, body: again.body && JSON.stringify(again.body) });
@@ -64,7 +64,7 @@ const drawer = (() => {
     tabs.postMessage('changed');
   }
 
-  // observe remembers what the headers of an answer say.
+  // observe records an answer's headers.
   function observe({ method, path, body, headers, response }) {
     if (headers['Idempotency-Key'] && response.ok) again = { method, path, body, headers };
     const state = response.headers.get('X-Cache');
@@ -114,7 +114,7 @@ const drawer = (() => {
       showSession(v);
       showEvents(v.events);
       if (v.events.some(e => e.type.includes('.wishlist.')) && typeof loadWishes === 'function') loadWishes().catch(() => {});
-    } catch { /* the server is away: the next time */ } finally {
+    } catch { /* the server is unavailable; poll again */ } finally {
       busy = false;
     }
     const shown = self.hotel && ends.find(s => s.tenantId === self.hotel.tenantId);
