@@ -32,7 +32,6 @@ type Database struct {
 	// Pooler detects a connection pooler, and whether statements are prepared.
 	Pooler func(context.Context) (pooled, prepares bool, err error)
 
-	// Size returns the bytes on disk.
 	Size func(context.Context) (int64, error)
 
 	// AfterMigrate does work that SQL migrations cannot, and returns its description, or "" if nothing was left to
@@ -51,7 +50,7 @@ type Database struct {
 
 	rounds sweepRounds // nil if only a single process sweeps
 
-	verify func(context.Context) (problems []string, how string, err error) // nil if unsupported
+	verify func(context.Context) (problems []string, how string, err error)
 	advice string
 }
 
@@ -151,7 +150,7 @@ func (d *Database) eachSet(
 	return all, nil
 }
 
-// SecretHashes returns the hashes (package secrethash) of the secrets that protect the data; nil without such a table.
+// SecretHashes returns the hashes (package secrethash) of the secrets that protect the data.
 func (d *Database) SecretHashes(ctx context.Context) (map[string]string, error) {
 	return d.conn.SecretHashes(ctx, d.Service)
 }
@@ -201,7 +200,7 @@ func (d *Database) Queued() int {
 // connMemory estimates a server connection's buffers and statement descriptions.
 const connMemory = 256 << 10
 
-// Memory returns the connections' maximum memory in the Go heap and outside (SQLite).
+// Memory returns the connections' maximum memory, in bytes, in the Go heap and outside (SQLite).
 func (d *Database) Memory() (heap, outside int64) {
 	if d.file != nil {
 		return 0, d.file.CacheBytes()

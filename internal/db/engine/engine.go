@@ -33,8 +33,7 @@ func (k Kind) Title() string {
 	return strings.ToUpper(string(k[:1])) + string(k[1:])
 }
 
-// Traits describe an engine for copying rows. The zero value means that there are no limits, that owners are
-// numbered, and that all rows and counters are stored.
+// Traits describe an engine for copying rows.
 type Traits struct {
 	// NamesOwners means that two texts identify an owner (rows.Spanner), so replaced owners lose their rows. Such an
 	// engine stores no counters, may expire rows, and reads owners one by one.

@@ -79,7 +79,7 @@ func (o *Opener) Close() (err error) {
 }
 
 func (o *Opener) lock(ctx context.Context, service, path string) error {
-	held := func(l *sqlitedb.Lock) bool { return l.Locks(path) } // services may share a file
+	held := func(l *sqlitedb.Lock) bool { return l.Locks(path) }
 	if !o.Lock || slices.ContainsFunc(o.locks, held) {
 		return nil
 	}

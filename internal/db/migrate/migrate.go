@@ -29,8 +29,8 @@ type Migration struct {
 	SQL      string
 	Checksum string // SHA-256 of SQL, hex
 
-	// Checksums of earlier texts, from lines "-- formerly SHA-256"; databases migrated with an earlier text are
-	// equivalent and stay unchanged.
+	// Former lists checksums of earlier texts, from lines "-- formerly SHA-256". A database migrated with an earlier
+	// text is equivalent.
 	Former []string
 }
 

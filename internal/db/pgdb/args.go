@@ -260,7 +260,7 @@ func (a *Args) array(n int, of uint32, size int, element func(b []byte, i int) (
 			return binary.BigEndian.AppendUint32(b, of)
 		}
 		b = binary.BigEndian.AppendUint32(b, 1)
-		b = binary.BigEndian.AppendUint32(b, 1) // may contain NULLs
+		b = binary.BigEndian.AppendUint32(b, 1)
 		b = binary.BigEndian.AppendUint32(b, of)
 		b = binary.BigEndian.AppendUint32(b, uint32(n))
 		b = binary.BigEndian.AppendUint32(b, 1)

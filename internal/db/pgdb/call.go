@@ -53,7 +53,7 @@ func begin(ctx context.Context, c *pgx.Conn, s Statement, a *Args, prepared bool
 	return c.PgConn().ExecStatement(ctx, known, a.values, binaryFormat, binaryFormat), nil
 }
 
-// CallEach is like ForEach, but looks up no types. It calls fn to decode each row, which is valid until fn returns.
+// CallEach is like ForEach, but looks up no types. The row is valid until fn returns.
 func (db *DB) CallEach(ctx context.Context, s Statement, a *Args, start func(), fn func(r *Row) error) error {
 	return db.alone(ctx, s.Name, db.nodeOfCall(&s, a), func(ctx context.Context, c *pgx.Conn) error {
 		start()

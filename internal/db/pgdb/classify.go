@@ -39,13 +39,13 @@ func classify(err error) error {
 	}
 	var pg *pgconn.PgError
 	switch {
-	// First, because the driver wraps the context's error.
+	// This case is first, because the driver wraps the context's error.
 	case errors.Is(err, context.DeadlineExceeded):
 		return errcode.Wrap(errcode.Unavailable, "the database took too long", err)
 	case errors.Is(err, context.Canceled):
 		return errcode.Wrap(errcode.Unavailable, "the request ended before the database answered", err)
 	case errors.As(err, &pg):
-		// From refuse_write_v1. Citus drops the code when a COPY to a worker fails.
+		// This error is from refuse_write_v1. Citus drops the code when a COPY to a worker fails.
 		if pg.Code == "HF503" || pg.Code == "XX000" && pg.Message == "the service is read-only" {
 			return rows.ErrReadOnly
 		}

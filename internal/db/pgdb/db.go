@@ -24,13 +24,13 @@ type Options struct {
 	// URL is postgres://user@host/database or key=value pairs.
 	URL string
 
-	// Default 10.
+	// MaxConns defaults to 10.
 	MaxConns int
 
 	// ConnectTimeout limits the wait for a connection, and on Citus for a busy node. The default is 30 s.
 	ConnectTimeout time.Duration
 
-	// Default 1 h and 30 min.
+	// The defaults are 1 h and 30 min.
 	MaxLifetime, MaxIdle time.Duration
 
 	// StatementTimeout limits a statement outside Tx including its lock waits, a whole Tx, and the wait for each
@@ -113,7 +113,6 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	return db, nil
 }
 
-// Patient returns db with another StatementTimeout.
 func (db *DB) Patient(timeout time.Duration) *DB {
 	patient := *db
 	patient.opts.StatementTimeout = timeout
@@ -227,7 +226,7 @@ func (db *DB) once(ctx context.Context, on *node, fn func(context.Context, *sess
 	if err != nil {
 		return err
 	}
-	spoiled := true // also if fn panics
+	spoiled := true
 	defer func() { release(conn, spoiled) }()
 	p.renew(db.opts.StatementTimeout)
 	s.Conn = conn.Conn()

@@ -15,7 +15,7 @@ type Distribution struct {
 	Version string
 	Tables  []string // distributed; the others are on the coordinator or on every node
 	Shards  int
-	Group   int      // colocation group of the first table
+	Group   int      // the first table's colocation group
 	Others  []string // other distributed tables in that group
 
 	Problems []DistributionProblem
@@ -69,7 +69,7 @@ var (
 		WHERE partmethod = 'h' AND colocationid = $1::int AND logicalrelid::text <> ALL ($2::text[]) ORDER BY 1`}
 )
 
-// Distribution compares the database's distribution with the migrations. It returns nil if there is no Citus.
+// Distribution returns nil without Citus.
 func (db *DB) Distribution(ctx context.Context, set migrate.Set) (*Distribution, error) {
 	d, want := &Distribution{}, distributedBy(set)
 	citus, err := db.QueryRow(ctx, sqlCitusVersion, nil, &d.Version)

@@ -239,7 +239,7 @@ func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration
 		return nil
 	}, &a.Version, &a.Name, &a.Checksum)
 	if IsState(err, NoTable) {
-		err = nil // no ledger yet
+		err = nil
 	}
 	if err != nil {
 		return nil, development(err)

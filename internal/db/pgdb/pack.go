@@ -184,7 +184,7 @@ func (r *copyReader) append(b []byte, c rows.Column, oid uint32, v rows.Value) (
 		return binary.BigEndian.AppendUint64(length(b, 8), uint64(v.Integer-microsOf2000)), nil
 	case rows.Text, rows.RawJSON, rows.Bytes:
 		return append(length(b, len(v.Data)), v.Data...), nil
-	case rows.JSON: // jsonb with its format version
+	case rows.JSON:
 		return append(append(length(b, 1+len(v.Data)), 1), v.Data...), nil
 	case rows.UUID:
 		return appendUUID(length(b, len(pgtype.UUID{}.Bytes)), v.Data)

@@ -241,7 +241,6 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 		if err != nil {
 			return err
 		}
-		// The coordinator's row names the holder.
 		if _, err := tx.onWorkers(0, Statement{Name: "read_only.set_workers", SQL: set}, service, holder, lease.Milliseconds()); err != nil {
 			return err
 		}

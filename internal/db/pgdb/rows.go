@@ -17,7 +17,6 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// Rows accesses the rows of the service's tables.
 func (db *DB) Rows() rows.Database { return tables{db.Patient(longestCopy), new(sync.Map)} }
 
 const longestCopy = 6 * time.Hour
@@ -64,8 +63,8 @@ type view struct {
 	citus bool
 }
 
-// On Citus each node takes its own snapshot, so only part of a transaction that wrote to several nodes may be
-// visible. A single node stores an owner's rows.
+// begin opens a snapshot. On Citus each node takes its own snapshot, so only part of a transaction that wrote to
+// several nodes may be visible. A single node stores an owner's rows.
 func (v *view) begin() (err error) {
 	// Queries for spans are expensive enough that PostgreSQL would compile them, which takes longer than reading the
 	// rows.
@@ -206,7 +205,7 @@ func (v *view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Packe
 		where, args := t.Where(owner, span, parameter)
 		return `SELECT ` + selected(t) + ` FROM ` + from(t) + ` WHERE ` + where + ` ORDER BY ` + t.KeyNames(), args
 	}
-	if len(span.Among) == 0 || v.citus || t.Unindexed { // on Citus each query costs network messages
+	if len(span.Among) == 0 || v.citus || t.Unindexed {
 		sql, args := query(span)
 		return v.each(t.Columns, sql, fn, args...)
 	}

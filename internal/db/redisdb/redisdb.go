@@ -221,7 +221,7 @@ func (db *DB) judge(c rueidis.Client, err error) {
 	}
 	db.current, db.last = nil, err
 	db.opened.Add(1)
-	go c.Close() // waits up to a second for a silent server
+	go c.Close() // waits up to a second if the server is silent
 	select {
 	case db.broken <- struct{}{}:
 	default:

@@ -36,7 +36,6 @@ func (r Row) Clone() Row {
 	return c
 }
 
-// Text returns a key as a JSON array.
 func (r Row) Text() string {
 	text, err := json.Marshal([]any(r))
 	if err != nil {

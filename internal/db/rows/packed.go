@@ -78,7 +78,7 @@ func (r Row) Pack(p Packed) Packed {
 	return p
 }
 
-// Value is a packed value: NULL, integer, text or bytes.
+// Value is a packed value: NULL, an integer, a text or bytes.
 type Value struct {
 	kind    byte
 	Integer int64

@@ -217,7 +217,6 @@ type Total struct {
 	Where string // SQL condition valid on the table's engines
 }
 
-// Query returns the statement; from is the engine's table name.
 func (t Total) Query(from string) string {
 	what, where := "count(*)", ""
 	if t.Sum != "" {
@@ -262,7 +261,6 @@ type RawUpdate interface {
 	Load(r io.Reader, t *Table) error
 }
 
-// IsRaw reports whether a RawView can write the table.
 func (t *Table) IsRaw() bool { return t.PostgresFrom == "" && t.PostgresInsert == "" }
 
 // ErrReadOnly means that the service is read-only; see Close.

@@ -32,8 +32,6 @@ func (t *Table) Common() func(r Row, now int64) bool {
 	return t.Spanner.Compare
 }
 
-// Elsewhere returns the function that converts a row for engines that identify owners by text, or nil if rows need no
-// conversion.
 func (t *Table) Elsewhere() func(Row) {
 	if t.Spanner == nil {
 		return nil

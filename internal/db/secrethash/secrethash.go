@@ -109,7 +109,6 @@ func Parse(text string) (h Hash, err error) {
 	return h, nil
 }
 
-// Matches reports whether h is secret's hash.
 func (h Hash) Matches(secret string) bool {
 	return subtle.ConstantTimeCompare(h.params.key(secret, h.salt), h.key) == 1
 }

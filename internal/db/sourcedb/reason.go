@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// MySQL error numbers.
 const (
 	errTooMany         = 1040
 	errDatabaseDenied  = 1044
@@ -33,7 +32,6 @@ const (
 	errLimitOfUser     = 1226
 )
 
-// These are source errors that the operator can fix.
 var (
 	errUnknown   = errors.New("the database does not exist")
 	errMissing   = errors.New("the table or one of its columns does not exist: expected the tables of Mozilla's server")

@@ -97,7 +97,7 @@ func (s *Snapshot) Check(table string, columns ...string) error {
 	return s.each(s.db.Where+", table "+table, "SELECT "+strings.Join(columns, ", ")+" FROM "+table+" LIMIT 0", func([]any) error { return nil })
 }
 
-// Int returns a query's single integer. It returns 0 for NULL, or if there is no row.
+// Int returns 0 for NULL, or if there is no row.
 func (s *Snapshot) Int(sql string) (n int64, err error) {
 	err = s.Each(sql, func(v []any) error {
 		n, _ = v[0].(int64)
@@ -106,7 +106,7 @@ func (s *Snapshot) Int(sql string) (n int64, err error) {
 	return n, err
 }
 
-// Text returns a query's single text. It returns "" for NULL, or if there is no row.
+// Text returns "" for NULL, or if there is no row.
 func (s *Snapshot) Text(sql string) (text string, err error) {
 	err = s.Each(sql, func(v []any) error {
 		b, _ := v[0].([]byte)
@@ -159,7 +159,6 @@ func (db *DB) Bytes(expression string) string {
 	return "convert_to(" + expression + ", getdatabaseencoding())"
 }
 
-// Length returns an expression for the number of bytes that Bytes selects.
 func (db *DB) Length(expression string, raw bool) string {
 	switch {
 	case !db.MySQL:

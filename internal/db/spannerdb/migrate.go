@@ -164,7 +164,7 @@ func (db *DB) alter(ctx context.Context, admin *database.DatabaseAdminClient, dd
 }
 
 func (db *DB) create(ctx context.Context, admin *database.DatabaseAdminClient) (err error) {
-	parts := strings.Split(db.opts.Database, "/") // projects P instances I databases D
+	parts := strings.Split(db.opts.Database, "/")
 	if len(parts) != 6 {
 		return errcode.New(errcode.Invalid, "invalid Spanner database name: expected projects/P/instances/I/databases/D")
 	}

@@ -78,7 +78,6 @@ func (r *Rows) next() (*spanner.Row, error) {
 	return row, err
 }
 
-// Next returns nil at the end.
 func (r *Rows) Next() (*spanner.Row, error) {
 	if r.ahead {
 		r.ahead = false

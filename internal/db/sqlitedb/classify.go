@@ -51,7 +51,7 @@ func classify(err error) error {
 		return errcode.Wrap(errcode.Unavailable, "another process has locked the database", err)
 	case sqlite.ResultCorrupt, sqlite.ResultNotADB:
 		return errcode.Wrap(errcode.Internal, "the database file is damaged", err)
-	case sqlite.ResultInterrupt: // a context's end interrupts statements
+	case sqlite.ResultInterrupt: // statements are interrupted when a context ends
 		return errcode.Wrap(errcode.Unavailable, "the request ended before the database had answered", err)
 	case sqlite.ResultIOErr, sqlite.ResultCantOpen, sqlite.ResultReadOnly, sqlite.ResultPerm, sqlite.ResultNoMem, sqlite.ResultAuth:
 		return errcode.Wrap(errcode.Unavailable, "the database file cannot be used", err)

@@ -145,7 +145,6 @@ const (
 
 func cacheSize(n int) string { return fmt.Sprintf(`cache_size = -%d`, n>>10) }
 
-// CacheBytes is the connections' maximum memory outside the Go heap.
 func (db *DB) CacheBytes() int64 {
 	readers := int64(cap(db.readers.free))
 	return writerCache*perPage + perConn + readers*(readerCache*perPage+perConn)

@@ -25,7 +25,6 @@ func (db *DB) Freeze() (*Frozen, error) {
 
 func (f *Frozen) Close() error { return classify(f.conn.Close()) }
 
-// Pages calls fn for every page. fn must not keep data.
 func (f *Frozen) Pages(ctx context.Context, fn func(number uint32, data []byte) error) error {
 	f.conn.SetInterrupt(ctx.Done())
 	defer f.conn.SetInterrupt(nil)

@@ -87,7 +87,6 @@ func (s *Snapshot) Stream() {
 	}
 }
 
-// Release ends the transaction and returns the connection.
 func (s *Snapshot) Release() {
 	if !s.one {
 		// The connection is checked before reuse.

@@ -23,7 +23,7 @@ const (
 // Group describes the writes that shared a commit.
 type Group struct {
 	Steps  int
-	Wait   time.Duration // of the first write, which waited the longest
+	Wait   time.Duration // wait of the first write, i.e. the longest
 	Commit time.Duration // 0 if nothing was committed
 }
 
@@ -189,7 +189,7 @@ func (w *writer) serve(first *step) {
 	if err != nil && !w.conn.AutocommitEnabled() {
 		_ = w.exec(`ROLLBACK`)
 	}
-	// Before callers continue, because they may read the observations.
+	// This precedes the callers' return, because they may read the observations.
 	if w.db.opts.ObserveGroup != nil {
 		observed.Steps = len(w.group)
 		w.db.opts.ObserveGroup(observed)
