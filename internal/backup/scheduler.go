@@ -51,7 +51,7 @@ func (s *Scheduler) wakeUp() {
 // SchedulerState is a scheduler's state.
 type SchedulerState struct {
 	Since time.Time // start of the running backup, or zero
-	Next  time.Time // next due time, or zero
+	Next  time.Time
 }
 
 const (

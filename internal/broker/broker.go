@@ -17,7 +17,7 @@ type Broker interface {
 	Ensure(ctx context.Context, topic, subscription string) error
 
 	// Publish returns a result for each message, nil if stored. Messages with the same key are stored in order: after
-	// a failure, their successors fail, too. After a *PermanentError, retrying is useless.
+	// a failure, their successors fail, too.
 	Publish(ctx context.Context, topic string, messages []Message) []error
 
 	// Subscribe calls handle for each message until ctx ends (returning nil) or the subscription fails. handle must

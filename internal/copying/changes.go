@@ -143,7 +143,6 @@ func (c *Copy) catchUp(ctx context.Context) error {
 	}
 }
 
-// pass copies a key once, however often it was written.
 func (c *Copy) pass(ctx context.Context) (int, error) {
 	if err := c.before("pass"); err != nil {
 		return 0, err

@@ -37,7 +37,7 @@ type Claim struct {
 	From  string `json:"from,omitempty"`
 	To    string `json:"to,omitempty"`
 	Began int64  `json:"began,omitempty"` // Unix milliseconds, like At
-	At    int64  `json:"at,omitempty"`    // last beat
+	At    int64  `json:"at,omitempty"`
 	Step
 }
 

@@ -529,7 +529,7 @@ type TableSize struct {
 	Rows int64
 }
 
-// DryRun checks both databases and returns the tables to copy. It changes nothing.
+// DryRun changes nothing.
 func (c *Copy) DryRun(ctx context.Context) (sizes []TableSize, err error) {
 	if err := c.open(); err != nil {
 		return nil, err

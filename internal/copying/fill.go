@@ -108,8 +108,8 @@ func (f *Fill) Continue(ctx context.Context) (copied int64, err error) {
 	return f.copy.countTarget(ctx)
 }
 
-// CopyOwners copies the remaining owners. For the progress, before is the number of rows copied by other fills, and
-// total the number of rows of all fills. It returns before plus this fill's rows.
+// CopyOwners copies the remaining owners. before and total are the rows of other fills and of all fills, for the
+// progress. It returns before plus this fill's rows.
 func (f *Fill) CopyOwners(ctx context.Context, before, total int64) (moved int64, err error) {
 	f.copy.moved, f.copy.total = before, total
 	err = f.copy.copyOwners(ctx)

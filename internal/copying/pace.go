@@ -95,8 +95,8 @@ func (e Estimate) refuse() float64 {
 type pace struct {
 	c      *Copy
 	at     time.Time
-	left   int64 // changed keys at that time
-	copied int   // keys copied since then
+	left   int64
+	copied int
 	said   time.Time
 }
 

@@ -142,7 +142,7 @@ type receiver struct {
 	table *rows.Table
 	isRaw bool
 	rows  int
-	left  int // bytes until the transaction ends
+	left  int
 }
 
 func (r *receiver) peek() (*piece, error) {
@@ -200,7 +200,7 @@ func (r *receiver) load(u rows.Update) (n int, ended bool, err error) {
 		}
 		r.table, r.isRaw = x.table, x.isRaw
 		if x.isRaw {
-			err = unwrap(u).(rows.RawUpdate).Load(r, x.table) // see Copy.isRaw
+			err = unwrap(u).(rows.RawUpdate).Load(r, x.table)
 		} else {
 			err = u.Insert(x.table, r)
 		}

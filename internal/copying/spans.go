@@ -40,10 +40,9 @@ func (c *Copy) copyOwners(ctx context.Context) error {
 	}
 }
 
-// errAgain means that the rows must be reread.
 var errAgain = errors.New("the database asks to repeat the transaction")
 
-// While a span is written, copySpans reads the next and verifies the previous span.
+// copySpans reads the next span and verifies the previous span while a span is written.
 func (c *Copy) copySpans(ctx context.Context) error {
 	readCtx, cancel := context.WithCancel(ctx)
 	p, checks := newPipe(readCtx), newQueue()
@@ -311,7 +310,6 @@ func newQueue() *queue {
 	return q
 }
 
-// do runs fn after the previous function.
 func (q *queue) do(fn func() error) error {
 	select {
 	case q.work <- fn:

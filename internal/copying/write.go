@@ -73,7 +73,6 @@ func (w *writer) delete(t *rows.Table, owner int, span rows.Span) {
 	w.parts = append(w.parts, &part{table: t, owner: owner, delete: &span})
 }
 
-// deleteAll deletes from all tables, children first.
 func (w *writer) deleteAll(g *rows.Group, span rows.Span) {
 	for _, t := range slices.Backward(g.Tables) {
 		w.delete(t, g.Owner, span)
@@ -166,7 +165,7 @@ func (w *writer) write(u rows.Update) error {
 // copyChanged writes foreign key parents first and deletes them last.
 func (c *Copy) copyChanged(ctx context.Context, v rows.View, p changedKeys) error {
 	w := c.newWriter(ctx)
-	w.silent = true // see Estimate
+	w.silent = true
 	gone := map[string][]rows.Row{}
 	for g := range c.Groups {
 		for _, t := range c.Groups[g].Tables {

@@ -60,7 +60,7 @@ type Table struct {
 
 // Box is the event table and its leases, as used by Relay.
 type Box interface {
-	// Claim renews the holder's leases and takes free or expired leases. It returns all.
+	// Claim renews the holder's leases, takes free or expired leases, and returns all.
 	Claim(ctx context.Context, holder string, lease time.Duration, parts Parts) (Parts, error)
 
 	Release(ctx context.Context, holder string, parts Parts) error
@@ -126,7 +126,7 @@ type WaitingEvent struct {
 	Event
 	Attempts int
 	Reason   string
-	Next     time.Time // zero means now
+	Next     time.Time
 }
 
 // PublishedEvent is a published event.
@@ -158,10 +158,9 @@ type Dead interface {
 
 	ListDead(ctx context.Context, after ID, limit int) ([]DeadEvent, error)
 
-	// RetryDead requeues an event behind later events, and returns false if it does not exist.
+	// RetryDead requeues an event behind later events. It returns false if the event does not exist, like DropDead.
 	RetryDead(ctx context.Context, id ID) (bool, error)
 
-	// DropDead returns false if the event does not exist.
 	DropDead(ctx context.Context, id ID) (bool, error)
 }
 

@@ -133,7 +133,7 @@ func (r *Relay) Run(ctx context.Context) {
 			r.o.Log.Warn("could not release the outbox lease, other processes will wait until it expires", "error", err)
 		}
 	}()
-	var poll, look, resume time.Time // zero means now
+	var poll, look, resume time.Time
 	for first, failures := true, 0; ; {
 		now := time.Now()
 		err := r.poll(ctx, first, &poll)
@@ -216,7 +216,7 @@ func (r *Relay) wakeRefused(parts Parts, now time.Time) {
 	}
 }
 
-// At startup, poll always looks, without waiting for the process's previous lease to expire.
+// poll always looks at startup, without waiting for the process's previous lease to expire.
 func (r *Relay) poll(ctx context.Context, first bool, next *time.Time) error {
 	if now := time.Now(); now.Before(*next) {
 		return nil
@@ -267,7 +267,7 @@ func (r *Relay) pollEvery(ctx context.Context) (time.Duration, error) {
 	return r.o.Poll, err
 }
 
-// If the relay does not poll, look zeroes next.
+// look zeroes next if the relay does not poll.
 func (r *Relay) look(ctx context.Context, next *time.Time) error {
 	if !r.polls || r.o.Look <= 0 {
 		*next = time.Time{}

@@ -16,7 +16,7 @@ type Waker struct {
 
 type pending struct {
 	all    bool
-	owners []string // unless all
+	owners []string
 }
 
 // maxOwners limits individually queried owners (a Citus node each); beyond, partitions are queried.

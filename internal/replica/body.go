@@ -104,7 +104,7 @@ func pack(content io.Reader) (io.ReadCloser, error) {
 			_, err = io.Copy(enc, io.MultiReader(bytes.NewReader(begin), content))
 			err = errors.Join(err, enc.Close())
 		}
-		_ = w.CloseWithError(err) // nil means EOF
+		_ = w.CloseWithError(err)
 	}()
 	return r, nil
 }

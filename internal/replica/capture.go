@@ -25,7 +25,7 @@ type source struct {
 	db     *sqlitedb.DB
 	spool  string
 	limit  int64
-	frames int   // WAL length that triggers a checkpoint
+	frames int   // WAL length in frames that triggers a checkpoint
 	least  int64 // LTX bytes below which no snapshot is needed
 	clock  clock.Clock
 	fault  func(point string) error
@@ -65,7 +65,7 @@ type state struct {
 	asOf time.Time // the file includes all writes acknowledged before this time
 
 	bodies uint64 // rows refer to bodies up to this number
-	round  uint64 // last capture of this state
+	round  uint64
 }
 
 type ltxFile struct {

@@ -119,8 +119,8 @@ type Content struct {
 	Points []Listed // oldest first
 }
 
-// Points returns up to most points, newest first, or all points if most is 0. It returns errcode.NotFound if there is
-// no replica or backup.
+// Points returns up to most points, newest first; 0 returns all. It returns errcode.NotFound if there is no replica or
+// backup.
 func Points(ctx context.Context, t Target, most int) (all []Point, err error) {
 	if _, err := readMarker(ctx, t); err != nil {
 		return nil, err

@@ -89,7 +89,6 @@ func (b *bodies) oweAll() {
 	b.owed.add(debt{isOpen: len(b.services) > 0})
 }
 
-// reconcile uploads missing bodies, and deletes bodies that no point needs.
 func (b *bodies) reconcile(ctx context.Context) (err error) {
 	b.reconciling.Lock()
 	defer b.reconciling.Unlock()

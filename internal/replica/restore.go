@@ -188,7 +188,6 @@ func (r Restoring) Choose(ctx context.Context) (newest, chosen Point, err error)
 	return newest, chosen, err
 }
 
-// CheckIdentities returns an error if the identities cannot decrypt a restore point.
 func (r Restoring) CheckIdentities(ctx context.Context, p Point) error {
 	for _, name := range slices.Sorted(maps.Values(p.Also)) {
 		if !strings.HasSuffix(name, encrypted) {

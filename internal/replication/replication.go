@@ -127,7 +127,7 @@ func (r *Replication) Close(ctx context.Context) error {
 // State is a replica's progress.
 type State struct {
 	URL     string        // without credentials
-	Since   time.Time     // the newest restore point has all writes acknowledged before; zero before the first
+	Since   time.Time     // the newest restore point contains all writes acknowledged before; zero before the first point
 	Lag     time.Duration // age of the oldest write that may be missing
 	Waiting int64
 	Problem string

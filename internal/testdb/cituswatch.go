@@ -62,7 +62,6 @@ func WatchCitus(t testing.TB, url string) *CitusWatch {
 	return w
 }
 
-// Sent returns message texts since the last call.
 func (w *CitusWatch) Sent() (texts []string) {
 	for _, m := range w.Messages() {
 		texts = append(texts, m.Text)

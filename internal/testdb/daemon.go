@@ -22,7 +22,7 @@ const startTimeout = 5 * time.Minute
 type daemon struct {
 	dir        string
 	attr       *syscall.SysProcAttr
-	stop, kill syscall.Signal // signals for a shutdown and for a crash
+	stop, kill syscall.Signal
 
 	watch  *exec.Cmd
 	pipe   io.WriteCloser // each line is the PID to kill, or empty

@@ -22,7 +22,6 @@ func ArchivingPostgres(t testing.TB) *PostgresServer {
 
 var errRecovering = errors.New("the server recovers")
 
-// BackUp makes the base backup that Recover starts from.
 func (s *PostgresServer) BackUp(t testing.TB) {
 	t.Helper()
 	s.program(t, filepath.Join(s.bin, "pg_basebackup"), "-h", s.dir, "-U", "postgres", "-D", filepath.Join(s.dir, "base"), "-X", "none", "--checkpoint=fast", "--no-sync")

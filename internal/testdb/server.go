@@ -26,7 +26,6 @@ type PostgresOptions struct {
 	// take most of their time.
 	Durable bool
 
-	// Settings contains server settings such as "max_connections=20".
 	Settings []string
 
 	Initdb []string

@@ -26,7 +26,7 @@ const workers = 16
 type queue struct {
 	items   []*item
 	busy    map[string]bool
-	changed chan struct{} // closed and replaced on changes
+	changed chan struct{}
 }
 
 type item struct {

@@ -174,7 +174,6 @@ func (b *box) doneStreams(ctx context.Context, events []outbox.Event) error {
 	return work.Wait()
 }
 
-// Distributed queries the database once.
 func (b *box) Distributed(ctx context.Context) (bool, error) {
 	if known := b.citus.Load(); known != nil {
 		return *known, nil

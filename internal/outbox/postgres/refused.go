@@ -48,7 +48,6 @@ func (b *box) ListDead(ctx context.Context, after outbox.ID, limit int) (dead []
 	return dead, err
 }
 
-// nullable turns "", which is not a uuid, into NULL.
 func nullable(s string) *string {
 	if s == "" {
 		return nil

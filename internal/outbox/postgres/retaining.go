@@ -179,7 +179,6 @@ func (b *retaining) CountDead(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// ListDead orders dead events by number.
 func (b *retaining) ListDead(ctx context.Context, after outbox.ID, limit int) (dead []outbox.DeadEvent, err error) {
 	var r row
 	err = b.db.ForEach(ctx, b.listDead, []any{after.Seq, limit}, func() { dead = nil }, func() error {

@@ -104,7 +104,6 @@ func topicSQL(t outbox.Table) byTopic {
 			WHERE r.part = free.part RETURNING r.part`}
 }
 
-// ddl declares the partition as a generated column.
 func ddl(t outbox.Table, id string) string {
 	column := t.Type
 	if column == "text" {

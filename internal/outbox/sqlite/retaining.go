@@ -140,7 +140,6 @@ func (b *retaining) CountDead(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// ListDead orders dead events by number.
 func (b *retaining) ListDead(ctx context.Context, after outbox.ID, limit int) (dead []outbox.DeadEvent, err error) {
 	err = b.db.Read(ctx, "outbox.list_dead", func(c *sqlite.Conn) error {
 		dead, err = sqlitedb.QueryAll(c, b.listDead, func(s *sqlite.Stmt) outbox.DeadEvent {

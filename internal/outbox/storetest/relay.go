@@ -236,7 +236,6 @@ func wake(t *testing.T, h Harness) {
 		waker.Wake(id(i), id(2*i))
 		s.await(t, i+1)
 	}
-	// These are more owners than a Waker distinguishes.
 	for i := range 40 {
 		h.Append(t, false, event(100+i, 3, 1))
 		waker.Wake(id(100+i), id(3))

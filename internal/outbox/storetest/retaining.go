@@ -197,7 +197,6 @@ func keptEvents(t *testing.T, h Harness, b outbox.Retaining) {
 	}
 }
 
-// publishedAgain expects the fourth event to wait for its retry, and the fifth to be dead.
 func publishedAgain(t *testing.T, b outbox.Retaining, events []outbox.Event) {
 	t.Helper()
 	var want, got []string

@@ -312,7 +312,6 @@ func leaseRunsOut(t *testing.T, h Harness) {
 			t.Fatal(err)
 		}
 		if took := time.Since(before); mine != 0 {
-			// The clocks differ, so a little less is allowed.
 			if took < length*9/10 {
 				t.Errorf("the lease lasted %s, want %s", took, length)
 			}
