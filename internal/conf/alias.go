@@ -13,13 +13,12 @@ const aliasPrefix = "SYNC_"
 
 // Alias is a supported variable for Mozilla's server.
 type Alias struct {
-	// Env is a variable name, or a prefix and "*". The part matching "*", split at double underscores, completes
-	// Path. Full names take precedence.
+	// Env is a variable name, or a prefix and "*". The part matching "*", split at double underscores, completes Path.
+	// Full names take precedence.
 	Env string
 	// Path is the setting (e.g. "server.listen") or, if Env contains "*", the section ("syncstorage.limits.*"). ""
 	// ignores the variable.
 	Path string
-	// Note explains why the variable is ignored.
 	Note string
 	// Transform, if set, converts the variable's value. current is the setting's text so far ("" for other types):
 	// host and port variables each change part of an address. The operator sees the error, so it must not contain a

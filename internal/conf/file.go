@@ -45,7 +45,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// syntaxError describes a syntax error without the decoder's text, which describes the parser's state.
+// syntaxError omits the decoder's text, which describes the parser's state.
 func syntaxError(name string, err error) (at place, what string) {
 	at, what = place{name: name}, "not valid TOML"
 	if d, ok := errors.AsType[*toml.DecodeError](err); ok {

@@ -8,7 +8,6 @@ import (
 
 // Options are configuration sources.
 type Options struct {
-	// File is the path of the TOML file, or "".
 	File string
 	// Environ is from os.Environ. HOLDFAST_CONFIG and HOLDFAST_DATA belong to the command line and are skipped.
 	Environ []string

@@ -11,7 +11,7 @@ import (
 // Problem is an error, warning or note about the configuration.
 type Problem struct {
 	Where string // "holdfast.toml:12", a variable, or "default"
-	Key   string // e.g. "server.listen"; may be ""
+	Key   string
 	What  string // e.g. "must be at least 1"
 	Fix   string // advice; may be ""
 

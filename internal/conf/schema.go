@@ -12,7 +12,7 @@ type kind uint8
 
 const (
 	section kind = iota
-	named        // map of structs by name
+	named
 	text
 	boolean
 	integer
@@ -29,7 +29,7 @@ type node struct {
 	secret    bool
 	reloads   bool
 	typ       reflect.Type
-	index     []int         // field index in the parent's struct, through embedded structs
+	index     []int         // through embedded structs
 	value     reflect.Value // a Section's struct, which has no parent
 	children  []*node
 }

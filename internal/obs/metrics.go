@@ -92,10 +92,8 @@ func (m *Metrics) OperatorRequest(service, route, method string, status int, d t
 	m.requests.WithLabelValues(service, route, method, strconv.Itoa(status)).Observe(d.Seconds())
 }
 
-// Statements counts statements and transactions.
 func (m *Metrics) Statements() int64 { return m.ran.Load() }
 
-// OnStatement calls fn after each later statement and transaction.
 func (m *Metrics) OnStatement(fn func(service, statement string)) { m.onStatement.Store(&fn) }
 
 func (m *Metrics) Database(service, engine string) func(statement string, d time.Duration, err error) {
@@ -109,8 +107,8 @@ func (m *Metrics) Database(service, engine string) func(statement string, d time
 	}
 }
 
-// Groups returns an observer of a service's SQLite commits: the number of writes, the wait of the first write, and the
-// commit's duration (0 if nothing was committed).
+// Groups observes a service's SQLite commits: the number of writes, the wait of the first write, and the commit's
+// duration (0 if nothing was committed).
 func (m *Metrics) Groups(service string) func(steps int, wait, commit time.Duration) {
 	groups, waits, commits := m.groups.WithLabelValues(service), m.groupWaits.WithLabelValues(service), m.commits.WithLabelValues(service)
 	return func(steps int, wait, commit time.Duration) {
@@ -135,7 +133,6 @@ func (m *Metrics) Sweep(job string, rows int, err error, now time.Time) {
 	}
 }
 
-// SweepElsewhere observes another process's sweep round.
 func (m *Metrics) SweepElsewhere(job string, now time.Time) {
 	m.sweptAt.WithLabelValues(job).Set(seconds(now))
 }
@@ -163,12 +160,10 @@ func (m *Metrics) Histogram(name, help string, labels ...string) *prometheus.His
 	return h
 }
 
-// Gauge registers a gauge read at each scrape.
 func (m *Metrics) Gauge(name, help string, read Reading, labels ...string) {
 	m.Registry.MustRegister(&asked{prometheus.NewDesc(name, help, labels, nil), prometheus.GaugeValue, read})
 }
 
-// Total registers a counter read at each scrape.
 func (m *Metrics) Total(name, help string, read Reading, labels ...string) {
 	m.Registry.MustRegister(&asked{prometheus.NewDesc(name, help, labels, nil), prometheus.CounterValue, read})
 }

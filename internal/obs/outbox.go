@@ -36,7 +36,6 @@ type Outbox struct {
 	service string
 }
 
-// Outbox returns a service's outbox metrics, starting at 0.
 func (m *Metrics) Outbox(service string) *Outbox {
 	m.outboxes.events.WithLabelValues(service)
 	m.outboxes.failures.WithLabelValues(service)
@@ -56,7 +55,6 @@ func (o *Outbox) Pass(published int, late time.Duration, err error) {
 
 func (o *Outbox) Dead(n int) { o.all.dead.WithLabelValues(o.service).Set(float64(n)) }
 
-// Backlog observes the number of waiting events and the age of the oldest.
 func (o *Outbox) Backlog(n int, age time.Duration) {
 	o.all.backlog.WithLabelValues(o.service).Set(float64(n))
 	o.all.oldest.WithLabelValues(o.service).Set(max(age, 0).Seconds())

@@ -34,7 +34,6 @@ type Tail struct {
 // NewTail returns a Tail that writes to to.
 func NewTail(to io.Writer) *Tail { return &Tail{to: to} }
 
-// Write expects one line, as package slog's handlers write.
 func (t *Tail) Write(line []byte) (int, error) {
 	n, err := t.to.Write(line) // without the lock: the output may be slow
 	if t.Skip != nil && t.Skip(line) {

@@ -362,7 +362,6 @@ func (f *LeftFile) hasSecret(all []Comparison) bool {
 	})
 }
 
-// record returns a conflict if another process was first.
 func (g *Guard) record(ctx context.Context, patience time.Duration, all []Comparison) (conflict bool, err error) {
 	for _, c := range all {
 		if c.Like == Same || c.Unsaved {

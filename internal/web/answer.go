@@ -47,8 +47,8 @@ type File struct {
 	Write  func(io.Writer) error
 }
 
-// SendFile sends a file, which browsers download unless it is inline: HTML or SVG may contain scripts. The header is
-// sent with the first byte, so later errors cut the connection.
+// SendFile sends a file, which browsers download unless it is inline: HTML or SVG may contain scripts. Errors after the
+// first byte cut the connection.
 func SendFile(w http.ResponseWriter, r *http.Request, sent *File) error {
 	disposition := "attachment"
 	if sent.Inline {

@@ -101,7 +101,6 @@ func (s *Blocks) write(b []byte) error {
 	return nil
 }
 
-// Finish sends the rest, which ends with b.
 func (s *Blocks) Finish(b []byte) {
 	if !s.sending {
 		n := len(b)

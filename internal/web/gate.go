@@ -65,8 +65,8 @@ func AcquireSlot(w http.ResponseWriter, req *http.Request) error {
 	return nil
 }
 
-// WithSlot calls fn, which needs the database early (e.g. to look up credentials), with a slot. It then releases the
-// slot unless the request already had one.
+// WithSlot calls fn with a slot, e.g. to look up credentials. It then releases the slot unless the request already had
+// one.
 func WithSlot(w http.ResponseWriter, req *http.Request, fn func() error) error {
 	r, ok := w.(*response)
 	if !ok || r.gate == nil || r.slot != "" {
@@ -142,8 +142,7 @@ func (g *Gate) Stats() GateStats {
 	}
 }
 
-// Load returns the sum of the used shares of the slots and of the queue. It is 0 if the gate is idle and 1 if all
-// slots are used; at 2, requests are rejected.
+// Load is 0 if the gate is idle, 1 if all slots are used, and 2 if the queue is full, too.
 func (g *Gate) Load() float64 { return g.slots.Load() }
 
 // These are the delays requested from clients.
@@ -153,7 +152,7 @@ const (
 	mostBackoff  = 10 * time.Minute // for periodic clients when the gate rejects requests
 )
 
-// Backoff returns how long non-urgent clients should wait. It returns 0 while slots are free.
+// Backoff returns how long non-urgent clients should wait. It is 0 while slots are free.
 func (g *Gate) Backoff() time.Duration {
 	over := g.Load() - 1
 	if over < 0 {

@@ -139,7 +139,6 @@ type Options struct {
 	// the handler does not charge are charged as they are read and written; see StreamBody and StaticBody.
 	Memory *Memory
 
-	// Trace, if set, wraps every request.
 	Trace func(w http.ResponseWriter, r *http.Request, route string, next http.HandlerFunc)
 
 	// Observe, if set, is called for every request. method and status come from small fixed sets; 499 means that the
@@ -259,8 +258,8 @@ type exchange struct {
 	start             time.Time
 	took              time.Duration
 	left              bool
-	client            string // "" if unknown or not logged
-	reason            string // otherwise ""
+	client            string
+	reason            string
 }
 
 // log omits path, query, header and body, which are secret or private.

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// Rate is the minimum rate for sending or reading a body. Without it, a few slow peers could hold connections and
-// their resources forever.
+// Rate is the minimum rate for sending or reading a body. Without it, a few slow peers could hold connections forever.
 type Rate struct {
 	// Grace is the time that a peer may stall in total. 0 means no limit.
 	Grace time.Duration

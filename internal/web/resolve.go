@@ -30,8 +30,8 @@ type Resolver struct {
 }
 
 // NewResolver returns a resolver. A non-empty publicURL is every request's origin. Otherwise the origin comes from
-// the Host header or, for trustedProxies (addresses or CIDRs), from Forwarded or X-Forwarded-… headers. It returns
-// errcode.Invalid for malformed arguments.
+// the Host header or, for trustedProxies (addresses or CIDRs), from Forwarded or X-Forwarded-… headers. The error is
+// errcode.Invalid.
 func NewResolver(publicURL string, trustedProxies []string) (*Resolver, error) {
 	r := &Resolver{}
 	if publicURL != "" {
@@ -44,7 +44,7 @@ func NewResolver(publicURL string, trustedProxies []string) (*Resolver, error) {
 	return r, r.Trust(trustedProxies)
 }
 
-// Trust replaces the trusted proxies. If a proxy is malformed, it returns errcode.Invalid and changes nothing.
+// Trust replaces the trusted proxies. If a proxy is malformed, it changes nothing.
 func (r *Resolver) Trust(proxies []string) error {
 	var trusted []netip.Prefix
 	for _, text := range proxies {
