@@ -47,7 +47,7 @@ func TestPublicRead(t *testing.T) {
 	s.do("PUT", "/photos/a/k", hello).want(200)
 	s.do("PUT", "/photos?acl", "", "x-amz-acl: public-read").want(200)
 	s.do("GET", "/photos?acl", "").has("AllUsers", "<Permission>READ<")
-	s.do("PUT", "/photos/a/k", hello, "x-amz-acl: public-read").want(200) // the bucket's ACL
+	s.do("PUT", "/photos/a/k", hello, "x-amz-acl: public-read").want(200)
 	for _, prefix := range []string{"/photos", "/main:photos"} {
 		s.anonymous("GET", prefix+"/a/k", "").want(200).is(hello)
 		s.anonymous("HEAD", prefix+"/a/k", "").want(200).head("Content-Length: 20")

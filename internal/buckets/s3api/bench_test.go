@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// BenchmarkRequest measures one client's requests on SQLite, without a connection.
 func BenchmarkRequest(b *testing.B) {
 	s := serve(b)
 	s.options.Limits.Inline = 16 << 10

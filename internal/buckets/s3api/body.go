@@ -113,7 +113,7 @@ func (x *request) readText(o sigv4.BodyOptions) (*smallBody, error) {
 		size = o.MaxSize
 	}
 	t := &smallBody{}
-	size++ // space for the read that returns io.EOF
+	size++
 	for {
 		block := min(size-int64(t.size), web.BlockBytes)
 		if t.size == 0 {

@@ -81,7 +81,6 @@ func (s *server) readers(n int, request func() *http.Request) (heap, charged int
 // uncharged is the most memory of a request that is not charged: headers, handler and short buffers.
 const uncharged = 24 << 10
 
-// TestListsAreCharged checks that the memory of unread responses is charged and limited.
 func TestListsAreCharged(t *testing.T) { //nolint:paralleltest // it measures the heap
 	s := withBucket(t, slog.New(slog.DiscardHandler))
 	s.fill(300)
@@ -123,7 +122,7 @@ func (s *server) listIsCharged(name string, n int, most int64, request func() *h
 	}
 }
 
-// fill stores objects, uploads and buckets with long names, without a request for each.
+// fill bypasses the API, which would take a request each.
 func (s *server) fill(n int) {
 	s.t.Helper()
 	ctx := context.WithoutCancel(s.t.Context())
@@ -176,8 +175,7 @@ func (s *server) uploadOfParts(n int) string {
 	return string(id)
 }
 
-// TestDeletionsAreCharged checks that the response to DeleteObjects shortens keys that are too long, and that its list
-// and response are charged.
+// TestDeletionsAreCharged checks that the response to DeleteObjects is charged, and shortens keys that are too long.
 func TestDeletionsAreCharged(t *testing.T) { //nolint:paralleltest // it measures the heap
 	s := withBucket(t, slog.New(slog.DiscardHandler))
 	const n = 16
@@ -211,7 +209,6 @@ func TestDeletionsAreCharged(t *testing.T) { //nolint:paralleltest // it measure
 	s.do("POST", "/photos?delete", long, "Content-Md5: "+md5Of(long)).fails(400, "MalformedXML")
 }
 
-// TestErrorsAreShort checks that errors shorten client input.
 func TestErrorsAreShort(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -226,7 +223,7 @@ func TestErrorsAreShort(t *testing.T) {
 	s.do("GET", "/photos?list-type=2&start-after="+strings.Repeat("a", 1025), "").fails(400, "InvalidArgument")
 }
 
-// TestDocumentsAreCharged checks that a slow document is charged while it arrives, and stored in memory only once.
+// TestDocumentsAreCharged checks that a slow document is charged while it arrives, and not copied.
 func TestDocumentsAreCharged(t *testing.T) { //nolint:paralleltest // it measures the heap
 	s := withBucket(t, slog.New(slog.DiscardHandler))
 	const n, size = 16, 1 << 20
@@ -266,7 +263,6 @@ func (spaces) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// held is the rest of a body, which the test can end.
 type held struct {
 	arrived chan<- struct{}
 	release <-chan struct{}

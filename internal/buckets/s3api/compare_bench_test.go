@@ -92,7 +92,7 @@ func compare(b *testing.B, st store) {
 	}
 }
 
-// exchange sends a request on a persistent connection and reads the response.
+// exchange uses a persistent connection.
 func (s *server) exchange(ctx context.Context, key sigv4test.Signer, method, target, body string) {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(ctx, method, s.url+target, strings.NewReader(body))

@@ -183,7 +183,7 @@ func copyResult(o *buckets.Object) *document {
 	return d
 }
 
-// updateItself replaces the metadata of an object that is copied onto itself, if the object is unchanged.
+// updateItself handles a copy of an object onto itself, if the object is unchanged.
 func (x *request) updateItself(o, made buckets.Object, c buckets.Condition) (buckets.Object, error) {
 	if err := x.ready(); err != nil {
 		return o, err

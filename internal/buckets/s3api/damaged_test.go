@@ -71,7 +71,7 @@ func TestDamagedCopyIsNotNoticed(t *testing.T) {
 // TestNoGoodCopy checks that the response is an error or breaks off before the first wrong byte.
 func TestNoGoodCopy(t *testing.T) {
 	t.Parallel()
-	s := withBucket(t, slog.New(slog.DiscardHandler)) // the server logs errors
+	s := withBucket(t, slog.New(slog.DiscardHandler))
 	body := large()
 	s.do("PUT", "/photos/k", body).want(200)
 	for node := range s.folders {

@@ -47,7 +47,6 @@ func FuzzXML(f *testing.F) {
 	})
 }
 
-// checkDeletion encodes and decodes a deletion.
 func checkDeletion(t *testing.T, list *deletion) {
 	t.Helper()
 	if len(list.Objects) > maxPage {

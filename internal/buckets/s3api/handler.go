@@ -186,7 +186,6 @@ var (
 	errKeyNetwork = refuse(http.StatusForbidden, "AccessDenied", "The access key may not be used from this network")
 )
 
-// admit checks the key's expiry and allowed networks.
 func (x *request) admit() error {
 	web.Identify(x.out, "buckets "+string(x.account.ID))
 	if x.expires != 0 && x.Service.Now() >= x.expires {
@@ -250,8 +249,7 @@ func staysInQuery(header string) bool {
 	return ok
 }
 
-// lookup finds a secret and remembers the account. The slot is charged to the client address, because the signature
-// is not verified yet.
+// lookup charges the slot to the client address, because the signature is not verified yet.
 func (x *request) lookup(ctx context.Context, id string) (secret string, ok bool, err error) {
 	c, ok, known := x.Keys.Known(id)
 	if !known {
@@ -264,7 +262,7 @@ func (x *request) lookup(ctx context.Context, id string) (secret string, ok bool
 	return c.Secret, ok, err
 }
 
-// resolve finds the bucket and checks access. Clients without access do not learn whether the bucket exists.
+// resolve hides from clients without access whether the bucket exists.
 func (x *request) resolve(op operation) error {
 	err := x.withSlot(x.findBucket)
 	switch {
@@ -282,8 +280,8 @@ func (x *request) namesOwnBucket() bool {
 		(!x.hosted || !strings.Contains(x.route.bucket, ".")) && buckets.CheckBucketName(x.route.bucket) == nil
 }
 
-// serveByName lets the write find the bucket by name, which saves a query. After an error it looks up the bucket,
-// because the error for a missing bucket takes precedence.
+// serveByName lets the write find the bucket by name, which saves a query. The error for a missing bucket takes
+// precedence over the write's error.
 func (x *request) serveByName(op operation) error {
 	x.owner, x.bucket.Name = x.account.ID, x.route.bucket
 	if !x.permits(op.right) {

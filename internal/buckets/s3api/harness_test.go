@@ -122,7 +122,6 @@ func serveOn(t testing.TB, st store, log ...*slog.Logger) *server {
 	return s
 }
 
-// reopen creates a service with the current options.
 func (s *server) reopen() { s.s3.Service = buckets.NewService(s.options) }
 
 // withBucket adds main's bucket photos.
@@ -260,7 +259,6 @@ func (a answer) head(all ...string) answer {
 	return a
 }
 
-// element returns the text of the first element with this name.
 func (a answer) element(name string) string {
 	_, rest, _ := strings.Cut(a.body, "<"+name+">")
 	text, _, ok := strings.Cut(rest, "</"+name+">")
@@ -313,7 +311,7 @@ func (s *server) upload(target string, headers ...string) string {
 	return s.do("POST", target+"?uploads", "", headers...).want(200).element("UploadId")
 }
 
-// part uploads a part and returns its XML for complete.
+// part returns the part's XML for complete.
 func (s *server) part(target, id, number, body string, headers ...string) string {
 	s.t.Helper()
 	a := s.do("PUT", target+"?partNumber="+number+"&uploadId="+id, body, headers...).want(200)
@@ -337,7 +335,7 @@ func sha256Hex(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// form creates a form upload to photos. The policy contains a condition for each field.
+// form's policy contains a condition for each field.
 func (s *server) form(fields map[string]string, file string, conditions ...string) *http.Request {
 	s.t.Helper()
 	now := time.Now()

@@ -209,7 +209,7 @@ func date(s string) buckets.Moment {
 			return 0
 		}
 	}
-	if m := buckets.At(t); m != 0 { // 0 means no condition
+	if m := buckets.At(t); m != 0 {
 		return m
 	}
 	return 1

@@ -10,7 +10,6 @@ import (
 	"time"
 )
 
-// TestHostileBuckets checks that a request with an invalid bucket name reaches no bucket and no bucket list.
 func TestHostileBuckets(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -78,7 +77,7 @@ func TestHostileParts(t *testing.T) {
 	}
 	for _, number := range []string{"0", "10001", "-1", "1.0", "x", "", "%00", "99999999999999999999", "%ff"} {
 		s.do("PUT", "/photos/k?uploadId="+id+"&partNumber="+number, hello).fails(400, "InvalidArgument")
-		s.do("PUT", "/photos/k?partNumber="+number, hello).fails(400, "InvalidArgument") // without an upload
+		s.do("PUT", "/photos/k?partNumber="+number, hello).fails(400, "InvalidArgument")
 	}
 	for _, other := range []string{"", "x", "%00", "%ff", "..", strings.ToUpper(id) + "x", id + "%00", strings.Repeat("a", 5000), "00000000-0000-0000-0000-000000000000"} {
 		for method, body := range map[string]string{"PUT": hello, "GET": "", "DELETE": "", "POST": "<CompleteMultipartUpload>" + one + "</CompleteMultipartUpload>"} {
@@ -184,8 +183,6 @@ func utf16(s string) string {
 	return b.String()
 }
 
-// TestMemoryOfXML checks that a document's length limits its memory.
-//
 //nolint:paralleltest // it counts the allocations of the process
 func TestMemoryOfXML(t *testing.T) {
 	s := withBucket(t)
@@ -280,7 +277,6 @@ func (s *server) post(parts ...field) *http.Request {
 	return s.request("POST", "/photos", body.String(), "Content-Type: multipart/form-data; boundary=x")
 }
 
-// signedForm returns the form fields, including the policy and the file.
 func (s *server) signedForm(expires time.Duration, conditions string, fields map[string]string) []field {
 	now := time.Now()
 	policy := `{"expiration": "` + now.Add(expires).UTC().Format("2006-01-02T15:04:05.000Z") + `", "conditions": [{"bucket": "photos"}, ` + s.main.FormConditions(now) + conditions + `]}`

@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/auth/sigv4/sigv4test"
 )
 
-// wire is a connection for raw requests.
 type wire struct {
 	*server
 	net.Conn
@@ -258,7 +257,7 @@ func firstNonEmpty(a, b string) string {
 	return b
 }
 
-// TestHostileDates checks that all HTTP date formats work and that invalid dates are ignored, as HTTP requires.
+// Invalid dates are ignored, as HTTP requires.
 func TestHostileDates(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)

@@ -24,7 +24,6 @@ func with(name string, values ...string) func(*http.Request) {
 
 func stamp(t time.Time) string { return t.UTC().Format("20060102T150405Z") }
 
-// TestForgedSignatures checks that a signature is valid for one request, one key and a few minutes.
 func TestForgedSignatures(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -264,7 +263,6 @@ func TestHostileChunks(t *testing.T) {
 	s.do("GET", "/photos/k", "").is(hello)
 }
 
-// TestHostileChecksums checks that checksums are verified in every place and that two checksums are refused.
 func TestHostileChecksums(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)

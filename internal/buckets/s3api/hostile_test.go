@@ -16,7 +16,6 @@ import (
 	"holdfast/internal/auth/sigv4/sigv4test"
 )
 
-// TestHostileKeys checks that keys are stored unchanged.
 func TestHostileKeys(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -90,7 +89,6 @@ func TestListStartsAfter(t *testing.T) {
 	}
 }
 
-// TestHostileDocuments checks that small documents use little memory and large documents are refused.
 func TestHostileDocuments(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -126,7 +124,7 @@ func TestResourceDoesNotLeak(t *testing.T) {
 	s.main.Presign(r, time.Minute, time.Now())
 	s.send(r).fails(404, "NoSuchKey").has("<Resource>/photos/absent</Resource>").hasNot("Signature").hasNot("Credential")
 	r = s.request("GET", "/photos/absent", "")
-	r.URL.Opaque = "//user:secret@" + r.URL.Host + "/photos/absent" // a target may be a URL
+	r.URL.Opaque = "//user:secret@" + r.URL.Host + "/photos/absent"
 	s.send(r).fails(403, "AccessDenied").has("<Resource>/photos/absent</Resource>").hasNot("secret")
 }
 
@@ -143,7 +141,7 @@ func TestNotEnoughSpace(t *testing.T) {
 
 // FuzzRequest checks that no request causes a 5xx, except 501 for unsupported features.
 func FuzzRequest(f *testing.F) {
-	s := withBucket(f, slog.New(slog.DiscardHandler)) // the status shows failures
+	s := withBucket(f, slog.New(slog.DiscardHandler))
 	s.do("PUT", "/photos/k", hello, "x-amz-checksum-crc32: "+crc32Of(hello))
 	id := s.upload("/photos/m")
 	for _, seed := range []struct{ method, target, header, body string }{
@@ -187,7 +185,6 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// fuzzed returns false if net/http cannot send the request.
 func fuzzed(s *server, method, target, header, body string) (*http.Request, bool) {
 	if !strings.HasPrefix(target, "/") || strings.HasPrefix(target, "//") || strings.ContainsAny(target, " \r\n\t#") || method == "" || strings.ContainsFunc(method, func(r rune) bool { return r < 'A' || r > 'Z' }) || method == "CONNECT" {
 		return nil, false
@@ -204,7 +201,6 @@ func fuzzed(s *server, method, target, header, body string) (*http.Request, bool
 	return s.request(method, target, body, headers...), true
 }
 
-// TestOneCreatorWins runs concurrent writes with If-None-Match: *.
 func TestOneCreatorWins(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)

@@ -54,7 +54,6 @@ func (k *keepAlive) send() {
 	_ = http.NewResponseController(out).Flush()
 }
 
-// stop waits until a running send is finished. It is idempotent.
 func (k *keepAlive) stop() {
 	select {
 	case <-k.ending:
@@ -75,7 +74,7 @@ func (k *keepAlive) writeExpiration(o *buckets.Object, err error) {
 	}
 }
 
-// answer sends the document or the error. If the status was already sent, it returns *web.Answered.
+// answer returns *web.Answered if the status was already sent.
 func (k *keepAlive) answer(d *document, err error) error {
 	k.stop()
 	switch {

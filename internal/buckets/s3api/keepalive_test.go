@@ -50,7 +50,6 @@ func (s *server) slow() (proceed chan error) {
 	return proceed
 }
 
-// slowUploads completes an upload when the test allows it.
 type slowUploads struct {
 	buckets.Backend
 	proceed chan error
@@ -63,7 +62,7 @@ func (u *slowUploads) Complete(ctx context.Context, k buckets.UploadKey, c bucke
 	return u.Backend.Complete(ctx, k, c)
 }
 
-// begin sends a request, and returns the response after two spaces.
+// begin returns the response after two spaces.
 func (s *server) begin(method, target, content string, headers ...string) (*http.Response, *bufio.Reader) {
 	s.t.Helper()
 	r := s.request(method, target, content, headers...)
@@ -92,10 +91,9 @@ func (s *server) rest(r *http.Response, body io.Reader) answer {
 	return answer{s.t, r.Request.Method, r.StatusCode, r.Header, strings.TrimLeft(string(text), " ")}
 }
 
-// slowNodes returns a server with the object photos/source, slow nodes, and an upload for parts.
 func slowNodes(t *testing.T) (s *server, part string, proceed chan error) {
 	t.Helper()
-	s = withBucket(t, slog.New(slog.DiscardHandler)) // a node fails
+	s = withBucket(t, slog.New(slog.DiscardHandler))
 	s.do("PUT", "/photos/source", hello).want(200)
 	part = "/photos/upload?partNumber=1&uploadId=" + s.upload("/photos/upload")
 	return s, part, s.slow()
@@ -103,7 +101,7 @@ func slowNodes(t *testing.T) (s *server, part string, proceed chan error) {
 
 const fromSource = "X-Amz-Copy-Source: photos/source"
 
-// TestCopyOnSlowNode checks that the server sends spaces during the copy. Clients and proxies give up after 60 seconds.
+// Clients and proxies give up after 60 seconds without data, so the server sends spaces.
 func TestCopyOnSlowNode(t *testing.T) {
 	t.Parallel()
 	s, part, proceed := slowNodes(t)

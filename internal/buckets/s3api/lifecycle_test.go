@@ -26,7 +26,6 @@ const (
 	fiveDays = "<Expiration><Days>5</Days></Expiration>"
 )
 
-// TestLifecycleRoundTrip stores and reads documents of real clients.
 func TestLifecycleRoundTrip(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -69,7 +68,7 @@ func TestLifecycleRoundTrip(t *testing.T) {
 		if got.element("ID") == "" {
 			t.Errorf("%s: no ID in %s", name, got.body)
 		}
-		s.do("PUT", "/photos?lifecycle", got.body).want(200) // the response is a valid request
+		s.do("PUT", "/photos?lifecycle", got.body).want(200)
 		s.do("GET", "/photos?lifecycle", "").is(got.body)
 	}
 	s.do("PUT", "/photos?lifecycle", lifecycleOf(ruleOf(all+fiveDays)), "x-amz-transition-default-minimum-object-size: varies_by_storage_class").want(200)
@@ -81,7 +80,6 @@ func TestLifecycleRoundTrip(t *testing.T) {
 
 const malformed, argument, request, missing = "MalformedXML", "InvalidArgument", "InvalidRequest", "NotImplemented"
 
-// wrongRules maps invalid rules to errors.
 var wrongRules = map[string]string{
 	"":                           malformed,
 	fiveDays:                     malformed, // no status
@@ -147,7 +145,6 @@ var wrongRules = map[string]string{
 	"<Filter><And><ObjectSizeGreaterThan>5</ObjectSizeGreaterThan><ObjectSizeLessThan>5</ObjectSizeLessThan></And></Filter>" + enabled + fiveDays:                                             request,
 }
 
-// TestHostileLifecycle checks that invalid and unknown rules change nothing.
 func TestHostileLifecycle(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -181,7 +178,6 @@ func TestHostileLifecycle(t *testing.T) {
 	s.anonymous("GET", "/main:photos?lifecycle", "").fails(403, "AccessDenied")
 }
 
-// TestExpirationHeader checks that responses about an object name the earliest rule's date.
 func TestExpirationHeader(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -254,7 +250,6 @@ func TestGoSDKLifecycle(t *testing.T) {
 	}
 }
 
-// plainRules formats rules without pointers.
 func plainRules(rules []types.LifecycleRule) (all []string) {
 	for _, r := range rules {
 		text := aws.ToString(r.ID) + " " + string(r.Status)

@@ -72,7 +72,7 @@ func TestEveryOperationNeedsARight(t *testing.T) {
 				t.Errorf("%s with the right %s", what, right)
 			}
 		}
-		for right, key := range keys { // these may change the bucket
+		for right, key := range keys {
 			if may := ofBucket || right == r.Right; may && refused(key) {
 				t.Errorf("%s is refused with the right %s", what, right)
 			}

@@ -101,7 +101,7 @@ func (l *listing) write(x *request, s *stream, write func(*buckets.Page) error) 
 		if l.page.More && l.count < l.limit {
 			return true, nil
 		}
-		return false, s.room(maxEscaped*max(len(l.last), len(q.Start.Name)) + maxFixed) // the position of the next page
+		return false, s.room(maxEscaped*max(len(l.last), len(q.Start.Name)) + maxFixed)
 	})
 }
 

@@ -14,7 +14,6 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// withLock adds main's bucket photos with object lock.
 func withLock(t testing.TB) *server {
 	t.Helper()
 	s := serve(t)
@@ -152,8 +151,7 @@ func TestLegalHold(t *testing.T) {
 	s.do("GET", "/photos/none?legal-hold", "").fails(404, "NoSuchKey")
 }
 
-// TestLockOfNewObjects checks that copies, multipart uploads and forms set a lock like PUT, and that a copy does not
-// inherit the source's lock.
+// TestLockOfNewObjects covers copies, multipart uploads and forms. A copy does not inherit the source's lock.
 func TestLockOfNewObjects(t *testing.T) {
 	t.Parallel()
 	s := withLock(t)
@@ -252,7 +250,6 @@ func TestHostileLocks(t *testing.T) {
 	s.do("DELETE", "/photos/k?versionId="+id, "").want(204)
 }
 
-// TestBypassIsARight checks that keys and accounts without the right cannot bypass governance.
 func TestBypassIsARight(t *testing.T) {
 	t.Parallel()
 	s := withLock(t)
@@ -285,7 +282,6 @@ func TestBypassIsARight(t *testing.T) {
 	s.as(s.other, "DELETE", k, "", bypassing).want(204)
 }
 
-// TestLockConditions checks that a policy can limit the locks of new objects and the change of a lock.
 func TestLockConditions(t *testing.T) {
 	t.Parallel()
 	s := withLock(t)
@@ -308,7 +304,7 @@ func TestLockConditions(t *testing.T) {
 	s.as(s.other, "PUT", "/photos/k?legal-hold", holdOff).fails(403, "AccessDenied")
 	s.as(s.other, "PUT", "/photos/k?retention", retention("GOVERNANCE", after(12*24*time.Hour))).fails(403, "AccessDenied")
 	s.as(s.other, "PUT", "/photos/k?retention", retention("GOVERNANCE", after(9*24*time.Hour))).want(200)
-	s.do("PUT", "/photos/k?retention", retention("GOVERNANCE", "3000-01-01T00:00:00Z")).fails(403, "AccessDenied") // also applies to the owner
+	s.do("PUT", "/photos/k?retention", retention("GOVERNANCE", "3000-01-01T00:00:00Z")).fails(403, "AccessDenied") // the owner, too
 }
 
 func TestLocksOfSDK(t *testing.T) {

@@ -18,7 +18,7 @@ const other = "other"
 func (x *request) name() string {
 	method := x.in.Method
 	switch {
-	case x.query == nil: // the query could not be parsed
+	case x.query == nil:
 		return other
 	case x.route.bucket == "":
 		return of(method, http.MethodGet, "ListBuckets")

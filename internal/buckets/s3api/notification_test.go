@@ -17,7 +17,6 @@ import (
 	"holdfast/internal/db/sqlitedb"
 )
 
-// hooked adds the destinations hook and mq, and the bucket photos.
 func hooked(t *testing.T) *server {
 	t.Helper()
 	s := serve(t)
@@ -42,7 +41,6 @@ func (s *server) events(destination string) (all []record) {
 	return all
 }
 
-// published returns a destination's new events as sent.
 func (s *server) published(destination string) (all []json.RawMessage) {
 	s.t.Helper()
 	must := func(err error) {
@@ -63,7 +61,6 @@ func (s *server) published(destination string) (all []json.RawMessage) {
 	return all
 }
 
-// record is an event in S3's format.
 type record struct {
 	EventVersion, EventSource, EventTime, EventName string
 	UserIdentity                                    struct{ PrincipalID string }
@@ -106,7 +103,6 @@ func affix(pairs ...string) string {
 	return text + "</S3Key></Filter>"
 }
 
-// TestNotificationsOfSDK sets and reads notifications with the SDK, and writes and deletes an object in every way.
 func TestNotificationsOfSDK(t *testing.T) {
 	t.Parallel()
 	s := hooked(t)
@@ -206,7 +202,6 @@ func TestTestEvents(t *testing.T) {
 	}
 }
 
-// TestNotifiedWrites checks the events of every request that writes or deletes objects.
 func TestNotifiedWrites(t *testing.T) {
 	t.Parallel()
 	s := hooked(t)
@@ -249,7 +244,6 @@ func TestNotifiedWrites(t *testing.T) {
 	named("versions", "ObjectCreated:Put v", "ObjectRemoved:DeleteMarkerCreated v", "ObjectRemoved:Delete v")
 }
 
-// TestRefusedNotifications checks that an invalid document changes nothing, and that the error names the problem.
 func TestRefusedNotifications(t *testing.T) {
 	t.Parallel()
 	s := hooked(t)

@@ -87,7 +87,7 @@ func (x *request) writeCondition() (buckets.Condition, error) {
 	return c, err
 }
 
-// getObject implements GetObject and HeadObject.
+// getObject handles GetObject and HeadObject.
 func (x *request) getObject() error {
 	condition, err := x.condition("")
 	if err != nil {

@@ -75,7 +75,6 @@ func TestPartNumberOfParts(t *testing.T) {
 	s.do("GET", "/photos/k?attributes", "").fails(400, "InvalidArgument")
 }
 
-// TestChecksumOfPart checks that GET of a part returns the part's checksum and the object's checksum type.
 func TestChecksumOfPart(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -109,7 +108,7 @@ func TestChecksumOfPart(t *testing.T) {
 	get("/photos/k?partNumber=1", 206, "X-Amz-Checksum-Sha256: "+sha256Of(first), "X-Amz-Checksum-Type: FULL_OBJECT")
 }
 
-// TestEmptyLastPart finds an empty part after a full page of parts.
+// The empty part follows a full page of parts.
 func TestEmptyLastPart(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -234,7 +233,6 @@ func TestOverridesOfResponse(t *testing.T) {
 		head("Content-Type: text/plain", "Cache-Control: no-store", "B:")
 }
 
-// TestStoredHeaders checks that stored headers cannot split a response, and that non-ASCII text is kept.
 func TestStoredHeaders(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -313,7 +311,6 @@ func TestDeclaredCRC64NVME(t *testing.T) {
 	}
 }
 
-// nothing checks that the key has no object and the nodes store no file.
 func (s *server) nothing(key string) {
 	s.t.Helper()
 	s.do("GET", "/photos/"+key, "").fails(404, "NoSuchKey")
@@ -322,7 +319,7 @@ func (s *server) nothing(key string) {
 	}
 }
 
-// raw sends bytes on a new connection and returns the response, or nil.
+// raw returns nil if there is no response.
 func (s *server) raw(request string) *http.Response {
 	s.t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
@@ -360,7 +357,7 @@ func TestTruncatedBodiesAreNotStored(t *testing.T) {
 	s.nothing("k")
 }
 
-// TestBrokenBodyClosesConnection checks that a client cannot mistake a truncated body for a complete body.
+// A client must not mistake a truncated body for a complete body.
 func TestBrokenBodyClosesConnection(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t, slog.New(slog.DiscardHandler)) // the server logs an error
@@ -399,7 +396,7 @@ func (s *server) damage(change func([]byte)) {
 	}
 }
 
-// TestCopyOfDamagedBody checks that an unreadable source is a server error and that nothing is stored.
+// An unreadable source is a server error.
 func TestCopyOfDamagedBody(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t, slog.New(slog.DiscardHandler)) // the server logs an error

@@ -12,7 +12,7 @@ import (
 type operation struct {
 	serve       func(*request) error
 	right       buckets.Right
-	needsBucket bool // the bucket must exist, and the client must have access
+	needsBucket bool
 	public      bool // allowed for anyone in a public bucket
 	reads       bool // without a request body, so it acquires its slot immediately
 	object      bool

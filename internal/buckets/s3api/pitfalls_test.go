@@ -42,7 +42,6 @@ func TestFramesAreNotStored(t *testing.T) {
 	s.do("GET", "/photos/k", "").is(hello)
 }
 
-// Clients send and sign bodies in different ways.
 func TestPayloadModes(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)

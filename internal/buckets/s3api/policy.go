@@ -20,7 +20,7 @@ type access struct {
 	right   buckets.Right
 	public  bool
 	key     string
-	version string // "" for the current version
+	version string
 	actions []policy.Action
 }
 
@@ -262,7 +262,6 @@ func (x *request) namedSource() string {
 	return strings.TrimPrefix(source, x.account.Name+":")
 }
 
-// existing returns the requested object or version, or nil if it does not exist.
 func (v *conditionValues) existing() (*buckets.Object, error) {
 	if v.looked || v.key == "" {
 		return v.object, nil

@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/buckets/s3api"
 )
 
-// policy sets the policy of photos and returns it.
 func (s *server) policy(statements ...string) string {
 	s.t.Helper()
 	document := `{"Version": "2012-10-17", "Statement": [` + strings.Join(statements, ", ") + `]}`
@@ -143,12 +142,11 @@ func TestSharedBucket(t *testing.T) {
 	}
 	s.do("GET", "/photos/in/b", "").want(200).is("by other")
 	s.as(s.other, "GET", "/in/a", "", "Host: photos.s3.test").want(200)
-	s.as(s.other, "GET", "/", "").want(200).hasNot("photos") // photos belongs to main
+	s.as(s.other, "GET", "/", "").want(200).hasNot("photos")
 	s.as(s.other, "PUT", "/photos/in/c", "x", "x-amz-tagging: a=b").fails(403, "AccessDenied")
 	s.as(s.other, "GET", "/photos/in/a", "", "x-amz-expected-bucket-owner: "+string(s.bucket("photos").Owner)).want(200)
 	s.as(s.other, "GET", "/photos/in/a", "", "x-amz-expected-bucket-owner: "+buckets.NewUUID()).fails(403, "AccessDenied")
 
-	// A copy reads its source and writes its target.
 	s.as(s.other, "PUT", "/mine", "").want(200)
 	s.as(s.other, "PUT", "/mine/k", "", "x-amz-copy-source: photos/in/a").want(200)
 	s.as(s.other, "PUT", "/mine/k", "", "x-amz-copy-source: photos/out").fails(403, "AccessDenied")
@@ -222,7 +220,7 @@ func TestAnonymousByPolicy(t *testing.T) {
 	s.anonymous("PUT", "/photos/b?tagging", "<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>").want(200)
 }
 
-// TestDeniedToOwner checks that a policy can deny the owner anything except changing the policy.
+// A policy cannot keep the owner from changing the policy.
 func TestDeniedToOwner(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)

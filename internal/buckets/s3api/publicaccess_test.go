@@ -28,7 +28,7 @@ func TestPublicAccessBlock(t *testing.T) {
 	s.anonymous("GET", "/photos/k", "").want(200)
 	s.do("PUT", "/photos?publicAccessBlock", publicAccess("BlockPublicAcls")).want(200)
 	s.do("GET", "/photos?publicAccessBlock", "").has("<BlockPublicAcls>true<", "<IgnorePublicAcls>false<")
-	s.anonymous("GET", "/photos/k", "").want(200) // affects only later changes
+	s.anonymous("GET", "/photos/k", "").want(200)
 	s.do("PUT", "/photos?acl", "", "x-amz-acl: public-read").fails(403, "AccessDenied")
 	s.do("PUT", "/photos/k", hello, "x-amz-acl: public-read").fails(403, "AccessDenied")
 	s.do("PUT", "/photos/k?acl", "", "x-amz-acl: private").fails(400, "AccessControlListNotSupported")

@@ -13,7 +13,7 @@ import (
 )
 
 // allowRefused adds CORS headers to errors that occur before the bucket lookup, e.g. for an expired signature.
-// Without these headers, browsers hide the cause from the page.
+// Otherwise browsers hide the cause from the page.
 func (x *request) allowRefused(cause error) {
 	if x.originDecided || x.in.Header.Get("Origin") == "" || x.in.Method == http.MethodOptions || x.route.bucket == "" {
 		return

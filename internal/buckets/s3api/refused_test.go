@@ -37,7 +37,6 @@ func anonymous(method, target, body string, headers ...string) func(*server) *ht
 	return func(s *server) *http.Request { return s.request(method, target, body, headers...) }
 }
 
-// forged changes a request after signing.
 func forged(of func(*server) *http.Request, change func(*http.Request)) func(*server) *http.Request {
 	return func(s *server) *http.Request {
 		r := of(s)
@@ -46,7 +45,6 @@ func forged(of func(*server) *http.Request, change func(*http.Request)) func(*se
 	}
 }
 
-// signedBy uses another signer, region or time.
 func signedBy(method, target, body string, change func(*server, *sigv4test.Signer), at time.Duration) func(*server) *http.Request {
 	return func(s *server) *http.Request {
 		r, signer := s.request(method, target, body), s.main
@@ -73,7 +71,6 @@ func query(from, to string) func(*http.Request) {
 	return func(r *http.Request) { r.URL.RawQuery = strings.ReplaceAll(r.URL.RawQuery, from, to) }
 }
 
-// refusals returns requests for main's bucket photos with the object k.
 func refusals() []refusal {
 	return []refusal{
 		// Signatures
@@ -202,7 +199,6 @@ func (f *failing) Find(ctx context.Context, owner buckets.AccountID, bucket, nam
 	return f.Backend.Find(ctx, owner, bucket, name)
 }
 
-// withFailing returns a server with a failing store, the bucket photos and the object k.
 func withFailing(t *testing.T) (*server, *failing) {
 	t.Helper()
 	s := withBucket(t, slog.New(slog.DiscardHandler))
@@ -222,7 +218,6 @@ func (s *server) allow(origin string, methods ...string) {
 	s.do("PUT", "/photos?cors", rule+"<ExposeHeader>x-amz-request-id</ExposeHeader></CORSRule></CORSConfiguration>").want(200)
 }
 
-// refused sends a page's request and checks the error and the CORS headers.
 func (s *server) refused(name string, status int, code string, r *http.Request, allowed string) {
 	s.t.Helper()
 	r.Header.Set("Origin", page)

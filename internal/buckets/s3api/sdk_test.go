@@ -58,7 +58,7 @@ func TestGoSDKObjects(t *testing.T) {
 	for _, a := range []types.ChecksumAlgorithm{types.ChecksumAlgorithmCrc32c, types.ChecksumAlgorithmCrc64nvme, types.ChecksumAlgorithmSha1, types.ChecksumAlgorithmSha256} {
 		ok[*s3.PutObjectOutput](t)(c.PutObject(ctx, &s3.PutObjectInput{Bucket: bucket, Key: aws.String(string(a)), Body: strings.NewReader(hello), ChecksumAlgorithm: a}))
 		get := ok[*s3.GetObjectOutput](t)(c.GetObject(ctx, &s3.GetObjectInput{Bucket: bucket, Key: aws.String(string(a)), ChecksumMode: types.ChecksumModeEnabled}))
-		if body := ok[[]byte](t)(io.ReadAll(get.Body)); string(body) != hello { // the SDK verifies the checksum
+		if body := ok[[]byte](t)(io.ReadAll(get.Body)); string(body) != hello {
 			t.Errorf("%s: %q", a, body)
 		}
 	}

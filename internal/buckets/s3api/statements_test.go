@@ -110,7 +110,6 @@ func withoutBuckets(count map[string]int) map[string]int {
 	return count
 }
 
-// put lists the statements for PUT and DELETE.
 var put = map[string]map[string]string{
 	"sqlite": {"PUT": "put_object", "DELETE": "delete_object"}, "postgres": {"PUT": "buckets.put", "DELETE": "buckets.delete"},
 }

@@ -31,7 +31,6 @@ const (
 	schemaXSI = "http://www.w3.org/2001/XMLSchema-instance"
 )
 
-// getACL implements GetBucketAcl and GetObjectAcl.
 func (x *request) getACL() error {
 	if x.key != "" {
 		if _, err := x.storedVersion(); err != nil {

@@ -92,7 +92,6 @@ func TestVersions(t *testing.T) {
 	}
 	list.has("<DeleteMarker>")
 
-	// Delete a version permanently.
 	s.do("DELETE", "/photos/k?versionId="+changed, "").want(204).head("X-Amz-Version-Id: " + changed)
 	s.do("DELETE", "/photos/k?versionId="+back, "").want(204)
 	s.do("GET", "/photos/k", "").fails(404, "NoSuchKey")
@@ -188,7 +187,6 @@ func TestVersionsOfSDK(t *testing.T) {
 	s.do("DELETE", "/photos", "").want(204)
 }
 
-// TestPublicVersions checks that a public bucket hides noncurrent versions and delete markers.
 func TestPublicVersions(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)

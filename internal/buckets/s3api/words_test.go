@@ -9,8 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// TestUserMetadataInEncodedWords checks that clients may send non-ASCII text raw or as encoded words, and receive
-// encoded words.
+// Clients may send non-ASCII text raw or as encoded words, but receive encoded words.
 func TestUserMetadataInEncodedWords(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)

@@ -265,12 +265,12 @@ func (t *tokens) Token() (xml.Token, error) {
 			t.open = t.open[:len(t.open)-1]
 		case xml.CharData:
 			if len(t.open) == 0 && len(bytes.TrimSpace(v)) == 0 {
-				continue // nothing may follow the root
+				continue
 			}
 			err = t.text(v)
 		case xml.Directive:
 			err = errMalformedXML
-		default: // a comment or <?xml?>
+		default:
 			continue
 		}
 		if err != nil {
