@@ -116,7 +116,6 @@ func isSigned(public any, text string, signature []byte) bool {
 	return false
 }
 
-// signedBy returns a token with any header and payload bytes.
 func signedBy(t testing.TB, private any, header, payload string) string {
 	t.Helper()
 	text := encoding.EncodeToString([]byte(header)) + "." + encoding.EncodeToString([]byte(payload))
@@ -348,7 +347,6 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestHostileClaims signs ambiguous or invalid claims with a valid key.
 func TestHostileClaims(t *testing.T) {
 	t.Parallel()
 	k := keyring(t, Options{Keys: []Key{{"", HS256, secret}}})
@@ -623,7 +621,6 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// accepted compares the claims with the payload, and signs them again.
 func accepted(t *testing.T, k *Keyring, c Claims, payload string) {
 	t.Helper()
 	// A lenient parser must read the same claims.

@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// specKey is from the Hawk specification.
 const specKey = "werxhqb98rpaxn39848xrunpaw3489ruxnpa98w4rxn"
 
 var (

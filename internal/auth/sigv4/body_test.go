@@ -22,7 +22,6 @@ import (
 
 var allowed = sigv4.BodyOptions{MaxSize: 1 << 20}
 
-// verified verifies a request signed at exampleTime.
 func verified(t testing.TB, r *http.Request) *sigv4.Signed {
 	t.Helper()
 	s, err := verifierAt(exampleTime).Verify(t.Context(), received(r, nil), exampleLookup)
@@ -32,7 +31,6 @@ func verified(t testing.TB, r *http.Request) *sigv4.Signed {
 	return s
 }
 
-// plain returns a reader for a body without chunks.
 func plain(t testing.TB, payload, data string, length int64, o sigv4.BodyOptions, lines ...string) (*sigv4.Body, error) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPut, "/bucket/key", nil)
@@ -42,7 +40,7 @@ func plain(t testing.TB, payload, data string, length int64, o sigv4.BodyOptions
 	return verified(t, r).Body(strings.NewReader(data), o)
 }
 
-// chunked signs a request with a chunked body, and returns it with the framed body.
+// chunked also returns the framed body.
 func chunked(t testing.TB, data string, size int64, c sigv4test.Chunks, lines ...string) (*http.Request, []byte) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPut, "/bucket/key", nil)
@@ -261,8 +259,6 @@ func TestChunkedBody(t *testing.T) {
 	}
 }
 
-// TestMemoryIsBounded checks that memory does not depend on object or chunk size.
-//
 //nolint:paralleltest // it counts the allocations of the process
 func TestMemoryIsBounded(t *testing.T) {
 	const size = 64 << 20
@@ -296,7 +292,6 @@ func (zeroReader) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// crcOfZeros combines the CRC32 of 1 MiB.
 func crcOfZeros(size int) string {
 	part := checksum.Part{Checksum: checksum.Sum(checksum.CRC32, make([]byte, 1<<20)), Size: 1 << 20}
 	sum, _ := checksum.FullObject(checksum.CRC32, slices.Repeat([]checksum.Part{part}, size>>20))

@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/checksum"
 )
 
-// TestBodyOnIdleCores checks that the digests do not depend on idle cores, and that Read does not keep its buffer.
+// The digests must not depend on idle cores, and Read must not keep its buffer.
 func TestBodyOnIdleCores(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 1, parallelBody, parallelBody + 1, 1 << 20, 3<<20 + 77} {
@@ -75,7 +75,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return p.Reader.Read(b[:min(len(b), 1+p.IntN(100_000))])
 }
 
-// TestErrorOfBodyOnIdleCore checks that a body that breaks off during its MD5 leaves no goroutine running.
+// A body that breaks off during its MD5 must leave no goroutine running.
 func TestErrorOfBodyOnIdleCore(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")

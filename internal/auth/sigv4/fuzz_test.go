@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/checksum"
 )
 
-// FuzzAuthorization checks that a changed header is refused unless it means the same as the example's.
+// A changed header is refused unless it means the same as the example's.
 func FuzzAuthorization(f *testing.F) {
 	example := exampleRequests()["GET object"]
 	right := example.Header.Get("Authorization")
@@ -39,7 +39,7 @@ func FuzzAuthorization(f *testing.F) {
 	})
 }
 
-// FuzzPresigned checks that a changed query is refused unless it has the example's parameters.
+// A changed query is refused unless it has the example's parameters.
 func FuzzPresigned(f *testing.F) {
 	example := exampleRequests()["presigned URL"]
 	_, right, _ := strings.Cut(example.Target, "?")
@@ -100,7 +100,6 @@ func FuzzChunks(f *testing.F) {
 	})
 }
 
-// FuzzFraming checks that bodies stay within the limit, and that every error is an *Error.
 func FuzzFraming(f *testing.F) {
 	f.Add([]byte("5\r\nhello\r\n0\r\n"+crcHello+"\r\n\r\n"), true)
 	f.Add([]byte("5\r\nhello\r\n0\r\n\r\n"), false)
@@ -150,7 +149,6 @@ func FuzzPolicy(f *testing.F) {
 	})
 }
 
-// policyAllows evaluates a policy's conditions for a form with one field.
 func policyAllows(t *testing.T, document, field, value string) bool {
 	t.Helper()
 	var policy struct{ Conditions []any }
@@ -266,7 +264,6 @@ func FuzzSigned(f *testing.F) {
 	})
 }
 
-// isPlain reports whether s is printable ASCII without spaces and others.
 func isPlain(s, others string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) && !strings.ContainsAny(s, others)
 }

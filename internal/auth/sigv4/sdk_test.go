@@ -54,7 +54,7 @@ func send(t *testing.T, r *http.Request, want string) {
 	}
 }
 
-// targets are as real clients send them, with every kind of byte that keys and parameters may contain.
+// targets contain every kind of byte that clients send in keys and parameters.
 var targets = []string{
 	"/", "/bucket", "/bucket/", "/bucket/key", "/bucket//a//b/", "/bucket/./a/../b", "/bucket/%2E%2E/a", "/bucket/b%20%2Bc",
 	"/bucket/%C3%A4%E2%82%AC%F0%9F%98%80", "/bucket/a%2Fb", "/bucket/a%25b%5Fc%5Cd", "/bucket/%00%01%7F%FF", "/bucket/~-._!$&'()*,;=:@",
@@ -76,7 +76,6 @@ func requestTo(t *testing.T, server *httptest.Server, method, target, body strin
 
 var sdkCredentials = aws.Credentials{AccessKeyID: exampleKey, SecretAccessKey: exampleSecret}
 
-// newSDKSigner sets the options of the Go SDK's S3 client.
 func newSDKSigner() *v4.Signer {
 	return v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })
 }

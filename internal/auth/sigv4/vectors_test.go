@@ -36,7 +36,6 @@ func authorization(signed, signature string) string {
 	return "AWS4-HMAC-SHA256 Credential=" + exampleKey + "/20130524/us-east-1/s3/aws4_request,SignedHeaders=" + signed + ",Signature=" + signature
 }
 
-// header parses lines "Name: value".
 func header(lines ...string) http.Header {
 	h := http.Header{}
 	for _, line := range lines {

@@ -19,7 +19,7 @@ import (
 
 var exampleSigner = sigv4test.Signer{AccessKeyID: exampleKey, Secret: exampleSecret, Region: "us-east-1"}
 
-// signedRequest returns a request as the server receives it, signed at exampleTime. change runs after signing.
+// signedRequest signs at exampleTime. change runs after signing.
 func signedRequest(method, target string, change func(*http.Request)) sigv4.Request {
 	r := httptest.NewRequest(method, target, nil)
 	r.Header.Set("X-Amz-Meta-A", "1")

@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/buckets/httpapi"
 )
 
-// each calls fn for every operation on an account's buckets and on garbage.
 func each(fn func(method, target, body string)) {
 	for _, target := range []string{"/buckets/v1/accounts/main/buckets", photos, photos + "/objects"} {
 		fn("GET", target, "")

@@ -41,8 +41,6 @@ func (b *garbage) names() (names []string) {
 	return names
 }
 
-// TestGarbage claims garbage of all accounts after the grace period and frees it with its bodies. Each object is claimed
-// and freed once.
 func TestGarbage(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, testGarbage)

@@ -21,7 +21,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// TestHostileNames checks that both APIs store names unchanged.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, testHostileNames)
@@ -83,7 +82,7 @@ func testHostileNames(t *testing.T, s *server) {
 	}
 }
 
-// TestRefusedWrites checks that refused requests store nothing.
+// Refused requests store nothing.
 func TestRefusedWrites(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -122,7 +121,7 @@ func manyRoles(n int) (list string) {
 	return list
 }
 
-// TestCutBody checks that truncated, malformed and slow bodies are not stored.
+// Truncated, malformed and slow bodies are not stored.
 func TestCutBody(t *testing.T) {
 	t.Parallel()
 	options := quiet
@@ -185,7 +184,7 @@ func TestQuotaAndSpace(t *testing.T) {
 	}
 }
 
-// TestErrors covers errors that no request here can cause.
+// These are errors that no request here can cause.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

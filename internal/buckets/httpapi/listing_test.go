@@ -12,8 +12,6 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// TestListsOfManySlices checks that a page contains every entry once and in order, although it is read in slices and sent
-// in blocks.
 func TestListsOfManySlices(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, s *server) {

@@ -107,7 +107,6 @@ func testPutAndGet(t *testing.T, s *server) {
 	s.do("PATCH", metadata+"a", "{}").fails(404, "ObjectNotFound")
 }
 
-// TestStreams sends a body without a length, and a body of several megabytes.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -148,8 +147,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// TestConditions checks that dates are compared in seconds although times have microseconds, and that the entity tag is
-// the object's ID.
+// Dates are compared in seconds although times have microseconds. The entity tag is the object's ID.
 func TestConditions(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -315,7 +313,6 @@ func testListObjects(t *testing.T, s *server) {
 	}
 }
 
-// TestMetadataOfLists checks that lists and garbage batches can return all metadata.
 func TestMetadataOfLists(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, testMetadataOfLists)

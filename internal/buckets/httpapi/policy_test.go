@@ -21,7 +21,6 @@ func (s *server) denying(actions, condition string) {
 	}
 }
 
-// TestPolicy checks that tokens obey the denials of a bucket policy.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)

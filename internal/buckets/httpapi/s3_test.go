@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/web/webtest"
 )
 
-// upload uploads an object in parts through S3 and returns the upload ID.
+// upload uses S3, and returns the upload ID.
 func (s *server) upload(target string, parts ...string) string {
 	s.t.Helper()
 	a := s.asS3("POST", target+"?uploads", "").is(200)
@@ -31,7 +31,6 @@ func (s *server) upload(target string, parts ...string) string {
 	return id
 }
 
-// TestObjectsOfS3 reads objects written through S3, including data that S3 hides.
 func TestObjectsOfS3(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -89,7 +88,6 @@ func testObjectsForS3(t *testing.T, s *server) {
 	s.do("GET", photos, "").fails(404, "BucketNotFound")
 }
 
-// TestCreator checks that every write of a body stores the writing account, and that a metadata update keeps it.
 func TestCreator(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, testCreator)

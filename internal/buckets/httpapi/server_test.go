@@ -67,7 +67,6 @@ func openStore(t testing.TB) backend {
 	return sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations))
 }
 
-// onEachEngine runs a test with main's bucket photos on each engine.
 func onEachEngine(t *testing.T, fn func(*testing.T, *server)) {
 	for name, open := range engines {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +165,6 @@ const (
 	batches  = "/buckets/v1/gc/batches"
 )
 
-// description is the OpenAPI document, shared by all tests.
 var description = func() func(testing.TB) *openapitest.Document {
 	load := sync.OnceValues(func() (*openapitest.Document, error) {
 		text, err := os.ReadFile("openapi.json")
@@ -203,7 +201,6 @@ func (s *server) sign(claims any, ttl time.Duration) string {
 	return token
 }
 
-// as returns the server with another token.
 func (s *server) as(a buckets.Account, gc bool) *server {
 	other := *s
 	other.token = s.sign(httpapi.Claims(a, gc), time.Hour)
@@ -363,7 +360,6 @@ func (s *server) put(name, body string, headers ...string) record {
 	return a.object()
 }
 
-// names returns a page's names and next marker.
 func (a *answer) names() (names []string, next *string) {
 	a.t.Helper()
 	var p struct {
@@ -405,7 +401,6 @@ func md5Of(s string) string {
 // quiet discards the log if failures are expected.
 var quiet = web.Options{Log: slog.New(slog.DiscardHandler)}
 
-// remove removes all bodies from the nodes.
 func (s *server) remove() {
 	s.t.Helper()
 	for _, folder := range s.folders {

@@ -19,7 +19,6 @@ type versionItem struct {
 	Current                 bool
 }
 
-// history returns all versions in a bucket, page by page.
 func (s *server) history(query string) (all []versionItem) {
 	s.t.Helper()
 	for marker := ""; ; {
@@ -35,7 +34,6 @@ func (s *server) history(query string) (all []versionItem) {
 	}
 }
 
-// TestVersions lists, reads and deletes versions by ID.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, testVersions)
@@ -130,7 +128,6 @@ func TestPolicyOfVersions(t *testing.T) {
 	s.do("GET", objects+"k?version=null", "").fails(403, "AuthorizationFailed")
 }
 
-// TestDeleteLockedVersion checks that locked versions cannot be deleted and that versioning cannot be suspended.
 func TestDeleteLockedVersion(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, s *server) {

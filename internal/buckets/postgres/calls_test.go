@@ -8,7 +8,6 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestNamedCalls checks the argument names of all functions.
 func TestNamedCalls(t *testing.T) {
 	t.Parallel()
 	opened.WantNamedCalls(t, opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, Migrations),

@@ -197,7 +197,7 @@ func TestRebalance(t *testing.T) {
 	}
 }
 
-// TestHungWorker checks that a hung worker does not affect accounts on other workers.
+// A hung worker must not affect accounts on other workers.
 func TestHungWorker(t *testing.T) {
 	t.Parallel()
 	var keys []string

@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// fill creates accounts with two buckets each. The buckets contain objects, uploads with parts, garbage and usage.
 const fill = `
 	CREATE TEMP TABLE bucket AS
 		SELECT ('a0000000-0000-4000-8000-' || lpad(a::text, 12, '0'))::uuid AS owner, ('b0000000-0000-4000-8000-' || lpad((2 * a + b)::text, 12, '0'))::uuid AS id, b
@@ -62,7 +61,6 @@ type step struct {
 	indexes []string
 }
 
-// ofOwner lists statements on one account's rows.
 func ofOwner() []step {
 	const (
 		owner, bucket, id, upload = filledOwner, "bucket-0", filledBucket, filledUpload
@@ -143,7 +141,6 @@ func ofOwner() []step {
 	}
 }
 
-// ofAll lists statements on the rows of all accounts.
 func ofAll() []step {
 	at := at(filledAt)
 	return []step{
@@ -176,7 +173,6 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// TestPageCost checks that a page costs the same with 1,000 and with 100,000 objects, with and without groups.
 func TestPageCost(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

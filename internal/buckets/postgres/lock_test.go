@@ -22,7 +22,6 @@ import (
 
 const now buckets.Moment = 1_700_000_000_000_000
 
-// lockTest controls the locks of a database with two accounts and a bucket each.
 type lockTest struct {
 	*testdb.Locks
 	*postgres.Store
@@ -60,7 +59,6 @@ func (a *lockTest) createBucket(owner int, name string) buckets.BucketRef {
 	return b.BucketRef
 }
 
-// newBody returns a body of ten bytes on a storage node.
 func newBody() buckets.Body {
 	return buckets.Body{ID: buckets.ObjectID(buckets.NewUUID()), Length: 10, MD5: make([]byte, 16), Sharks: []string{"a:1"}}
 }
@@ -128,7 +126,7 @@ func (a *lockTest) holdAccount() string {
 	return fmt.Sprintf(`SELECT pg_advisory_xact_lock(uuid_hash_extended('%s', 2))`, a.owners[0])
 }
 
-// TestTwoWaiters runs two concurrent writes of which only one may succeed.
+// Only one of the two writes may succeed.
 func TestTwoWaiters(t *testing.T) {
 	t.Parallel()
 	type race struct {
@@ -233,7 +231,6 @@ func TestCompleteAndAbort(t *testing.T) {
 	}
 }
 
-// TestTwoClaims checks that concurrent claims get different rows.
 func TestTwoClaims(t *testing.T) {
 	t.Parallel()
 	a := newLockTest(t, 4)

@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestMigrationsKeepData migrates databases filled under each older schema.
 func TestMigrationsKeepData(t *testing.T) {
 	t.Parallel()
 	opened.PostgresFromEachSchema(t, testdb.PostgresDatabase, postgres.Migrations, func(t *testing.T, db *pgdb.DB) {

@@ -89,7 +89,6 @@ func appended(t suite.TB, b outbox.Box, owner buckets.AccountID) (all []storetes
 	return all
 }
 
-// TestPing checks that Ping names missing migrations.
 func TestPing(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, nil)

@@ -33,7 +33,6 @@ func columns(defaults string) string {
 
 const now = " default CURRENT_TIMESTAMP"
 
-// documented are the four tables in RFD 149, and the additions.
 var documented = map[string]opened.Table{
 	"manta_bucket": {
 		Columns:     "id uuid not null\nname text not null by C\nowner uuid not null\ncreated timestamp with time zone not null" + now + "\nversioning smallint not null default 0\nobject_lock jsonb",

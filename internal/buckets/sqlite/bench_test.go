@@ -14,7 +14,6 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// BenchmarkList lists a bucket with 100,000 objects in 100 groups.
 func BenchmarkList(b *testing.B) {
 	const owner, bucket = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000003"
 	db := opened.SQLite(b, sqlitedb.Options{}, Migrations)

@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestMigrationsKeepData migrates databases filled under each older schema.
 func TestMigrationsKeepData(t *testing.T) {
 	t.Parallel()
 	opened.SQLiteFromEachSchema(t, sqlite.Migrations, func(t *testing.T, db *sqlitedb.DB) {

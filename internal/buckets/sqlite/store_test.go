@@ -55,7 +55,6 @@ func appended(t suite.TB, b outbox.Box, owner buckets.AccountID) (all []storetes
 	return all
 }
 
-// TestPing checks that Ping names missing migrations.
 func TestPing(t *testing.T) {
 	t.Parallel()
 	db := opened.SQLite(t, sqlitedb.Options{}, nil)
