@@ -55,7 +55,6 @@ func (r *receiver) take(t *testing.T) (all []string) {
 	return all
 }
 
-// run sends alerts for conditions, which the test changes, until stop.
 func run(t *testing.T, file string, r *receiver, conditions *[]Condition, log io.Writer) (stop func()) {
 	t.Helper()
 	a := &Alerts{
@@ -82,8 +81,7 @@ func same(t *testing.T, when string, got []string, want ...string) {
 	}
 }
 
-// TestAlerts checks that alerts are sent once at the beginning and once at the end of a condition, also across a
-// restart. Blips are ignored.
+// TestAlerts checks that each beginning and each end is sent once, also across a restart. Blips are ignored.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "alerts.json")
@@ -128,7 +126,7 @@ func TestAlerts(t *testing.T) {
 	})
 }
 
-// TestWebhookAway checks that a failed alert is sent again, once, and that the log does not contain the URL.
+// A failed alert is sent again, once. The log must not contain the URL.
 func TestWebhookAway(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "alerts.json")
@@ -160,7 +158,6 @@ func TestWebhookAway(t *testing.T) {
 	})
 }
 
-// TestBrokenFile checks that alerts do not need a readable or writable file.
 func TestBrokenFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "none", "alerts.json")

@@ -24,7 +24,6 @@ import (
 	"holdfast/internal/testdb/acmetest"
 )
 
-// syncRecord is a record for concurrent use.
 type syncRecord struct {
 	mu sync.Mutex
 	record
@@ -99,7 +98,7 @@ func TestACMEChallenges(t *testing.T) {
 	}
 }
 
-// checkFiles checks that only the server's user may read the data folder.
+// Only the server's user may read the data folder.
 func checkFiles(t *testing.T, data string) {
 	t.Helper()
 	files := 0
@@ -156,7 +155,7 @@ func TestACMERenewal(t *testing.T) {
 	}
 }
 
-// TestACMERestart checks that a stored certificate is used without asking the CA.
+// A stored certificate is used without asking the CA.
 func TestACMERestart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "restart.example.org", days90)
@@ -233,7 +232,7 @@ func TestACMEWrongDomain(t *testing.T) {
 	}
 }
 
-// TestACMEFullDisk checks that a certificate is used from memory until it can be saved.
+// A certificate is used from memory until it can be saved.
 func TestACMEFullDisk(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "full.example.org", days90)
@@ -271,7 +270,7 @@ func TestACMEFullDisk(t *testing.T) {
 	checkFiles(t, w.options.Data)
 }
 
-// TestACMERecovery checks that the CA is asked again after a minute.
+// The CA is asked again after a minute.
 func TestACMERecovery(t *testing.T) {
 	testdb.SoakOnly(t, "the second attempt is a minute after the first")
 	t.Parallel()
@@ -316,7 +315,6 @@ func TestOpenACME(t *testing.T) {
 	}
 }
 
-// TestStorage checks that unsaved values can be read like saved values.
 func TestStorage(t *testing.T) {
 	t.Parallel()
 	for name, full := range map[string]bool{"on disk": false, "in memory": true} {

@@ -18,7 +18,6 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// pairOf returns a self-signed certificate for localhost.
 func pairOf(t *testing.T, until time.Time) pair {
 	t.Helper()
 	return pairFor(t, "localhost", until)
@@ -67,7 +66,6 @@ func listen(t *testing.T, s Source) (address string) {
 	return l.Addr().String()
 }
 
-// dial returns the server's certificate.
 func dial(t *testing.T, address, name string) *x509.Certificate {
 	t.Helper()
 	c, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", address, &tls.Config{ServerName: name, InsecureSkipVerify: true})
@@ -168,7 +166,6 @@ func TestFiles(t *testing.T) {
 	uses("another pair", first, "", 2, 5)
 }
 
-// TestReloadFiles checks that a reload uses a new pair, or reports its problem, immediately.
 func TestReloadFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

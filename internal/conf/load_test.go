@@ -329,8 +329,7 @@ func TestDurationsNeedAUnit(t *testing.T) {
 	}
 }
 
-// TestServiceLinks checks that only variables from Kubernetes are skipped, for services named holdfast and
-// holdfast-admin.
+// Only variables from Kubernetes are skipped, here for services named holdfast and holdfast-admin.
 func TestServiceLinks(t *testing.T) {
 	t.Parallel()
 	got := defaults()
@@ -351,8 +350,6 @@ func TestServiceLinks(t *testing.T) {
 	}
 }
 
-// TestNamesOfTheEnvironmentFindThoseOfTheFile checks that a variable for a named section uses the name in the file or in
-// the defaults.
 func TestNamesOfTheEnvironmentFindThoseOfTheFile(t *testing.T) {
 	t.Parallel()
 	got := defaults()

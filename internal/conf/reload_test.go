@@ -28,7 +28,6 @@ func running() *reloaded {
 	return c
 }
 
-// TestChanges checks that each changed setting is found with its Reloads, and that Keep resets those that need a restart.
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	next := running()

@@ -22,8 +22,6 @@ type second struct {
 	On bool `toml:"on"`
 }
 
-// TestSections checks that a list of sections behaves like a struct of structs, and that the keys of an embedded struct
-// are keys of its section.
 func TestSections(t *testing.T) {
 	t.Parallel()
 	a, b := first{Name: "x"}, second{}

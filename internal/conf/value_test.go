@@ -72,7 +72,7 @@ func TestLiteral(t *testing.T) {
 	}
 }
 
-// TestTransformInNamedSection checks that a transform receives the current value, or "" if the name is new.
+// A transform receives the current value, or "" if the name is new.
 func TestTransformInNamedSection(t *testing.T) {
 	t.Parallel()
 	type node struct {

@@ -17,12 +17,10 @@ import (
 	"holdfast/internal/obs"
 )
 
-// hidden is a secret that logs redact.
 type hidden string
 
 func (hidden) LogValue() slog.Value { return slog.StringValue("[secret]") }
 
-// TestTail checks that the lines in memory equal the log in both formats, for any content.
 func TestTail(t *testing.T) {
 	t.Parallel()
 	const hostile = "<script>a=\"b\"\x1b[31m\n\u202e level=ERROR service=other"
@@ -53,7 +51,7 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// TestTailIsBounded checks that the newest lines stay within the limits and that long lines are cut.
+// The newest lines stay. Long lines are cut.
 func TestTailIsBounded(t *testing.T) {
 	t.Parallel()
 	for name, length := range map[string]int{"short": 10, "long": 3000, "longer than what is kept": 100_000} {
@@ -84,7 +82,6 @@ func TestTailIsBounded(t *testing.T) {
 	}
 }
 
-// TestTailWithoutDisk checks that lines stay in memory if the output fails.
 func TestTailWithoutDisk(t *testing.T) {
 	t.Parallel()
 	tail := obs.NewTail(failing{})

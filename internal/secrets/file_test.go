@@ -55,7 +55,6 @@ func TestSecretsAreMadeOnce(t *testing.T) {
 	}
 }
 
-// TestLeftSecrets checks that the error names files from interrupted starts.
 func TestLeftSecrets(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -101,8 +100,7 @@ func TestSecretsOfAnOlderRelease(t *testing.T) {
 	}
 }
 
-// TestUnusableSecrets checks that a readable-by-others, invalid or empty file is an error in every mode and is not
-// changed.
+// Such a file is an error in every mode and is not changed.
 func TestUnusableSecrets(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -149,7 +149,6 @@ func TestGateOpensAfterPanic(t *testing.T) {
 	}
 }
 
-// TestReleaseSlot checks that a handler can wait without its slot, which another request uses, and acquire a slot again.
 func TestReleaseSlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -175,7 +174,7 @@ func TestReleaseSlot(t *testing.T) {
 		outside <- "in"
 		c.send(0)
 		c.expectLoad(t, 1, time.Minute)
-		outside <- "in" // waits for the slot
+		outside <- "in"
 		c.send(0)
 		c.expectLoad(t, 2, 10*time.Minute)
 		time.Sleep(time.Second)
@@ -185,13 +184,13 @@ func TestReleaseSlot(t *testing.T) {
 		c.expect(t, 2, 1)
 		c.expectLoad(t, 0, 0)
 		ask(service(func(w http.ResponseWriter, req *http.Request, _ web.Address) error {
-			web.ReleaseSlot(w) // no gate
+			web.ReleaseSlot(w)
 			return web.AcquireSlot(w, req)
 		}).Handler(web.Options{Log: slog.New(slog.DiscardHandler)}), http.MethodGet, "/", nil)
 	})
 }
 
-// TestSlotsAreShared checks that a greedy client leaves slots for others, and that the response releases the slot.
+// A greedy client leaves slots for others. The response releases the slot.
 func TestSlotsAreShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -279,7 +278,6 @@ func TestGateSharesTurns(t *testing.T) {
 	})
 }
 
-// TestGateYieldsTurns checks that requests waiting for an uncertain event keep no turn.
 func TestGateYieldsTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -339,7 +337,7 @@ func TestGateGivesSlotsBackWithoutATurn(t *testing.T) {
 	})
 }
 
-// TestGateWeighsWork checks that long work, but not long waiting, counts against a client's turns.
+// Long work counts against a client's turns, long waiting does not.
 func TestGateWeighsWork(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]int{"/works": 3, "/waits": 28} {

@@ -19,7 +19,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// plainError is an ErrorWriter that writes the code's name.
 func plainError(w http.ResponseWriter, _ *http.Request, err error) {
 	status := map[errcode.Code]int{errcode.Internal: 500, errcode.Unavailable: 503, errcode.Invalid: 400, errcode.Denied: 401}[errcode.Of(err)]
 	w.WriteHeader(status)
@@ -30,7 +29,6 @@ func service(serve web.Handler) web.Service {
 	return web.Service{Name: "test", Serve: serve, Error: plainError, Route: func(string) string { return "thing" }}
 }
 
-// journal is a log that can be read during writes.
 type journal struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -261,8 +259,6 @@ func BenchmarkHandler(b *testing.B) {
 	}
 }
 
-// TestLogClientAddress checks that ClientAddress adds a known address to a request's log line, and logs refused requests
-// even if Quiet is set.
 func TestLogClientAddress(t *testing.T) {
 	t.Parallel()
 	refused, ok := errcode.New(errcode.Denied, "no"), error(nil)

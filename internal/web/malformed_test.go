@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// malformed requests are rejected by net/http.
 var malformed = map[string]string{
 	"an escape":        "GET /b/%zz HTTP/1.1\r\nHost: a\r\n\r\n",
 	"an escape's end":  "GET /b/x%4 HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -30,7 +29,6 @@ var malformed = map[string]string{
 	"no version":       "GET /b/%zz\r\n\r\n",
 }
 
-// named returns a service whose errors begin with its name.
 func named(name string) web.Service {
 	return web.Service{
 		Name: name, Route: func(string) string { return name },
@@ -69,7 +67,6 @@ func startNamed(t *testing.T) (base string, seen *observed) {
 	}, web.DefaultLimits()), seen
 }
 
-// wantRefused reads a service's response to a malformed request, then EOF.
 func wantRefused(t *testing.T, r *bufio.Reader, name string) {
 	t.Helper()
 	res, err := http.ReadResponse(r, nil)
@@ -86,7 +83,7 @@ func wantRefused(t *testing.T, r *bufio.Reader, name string) {
 	}
 }
 
-// TestMalformedRequests checks that the path's service answers a malformed request, and that the request is counted.
+// The path's service answers a malformed request, which is counted.
 func TestMalformedRequests(t *testing.T) {
 	t.Parallel()
 	base, seen := startNamed(t)
@@ -165,22 +162,21 @@ func TestRefusedRequests(t *testing.T) {
 	}
 }
 
-// onlyReader has no WriteTo.
 type onlyReader struct{ io.Reader }
 
 func TestMalformedRequestWithBody(t *testing.T) {
 	t.Parallel()
 	base, _ := startNamed(t)
 	nothing := dial(t, base)
-	send(t, nothing, "\x16\x03\x01\r\n\r\n") // no path
+	send(t, nothing, "\x16\x03\x01\r\n\r\n")
 	wantRefused(t, bufio.NewReader(nothing), "rest")
 	conn := dial(t, base)
 	send(t, conn, "PUT /b/%zz HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n"+strings.Repeat("x", 500_000))
 	wantRefused(t, bufio.NewReader(conn), "bee")
 }
 
-// TestPlainAnswers checks that the server does not replace a handler's response that looks like net/http's, or net/http's
-// response if the handler is not a MalformedHandler.
+// The server must not replace a handler's response that looks like net/http's, or net/http's response if the handler is
+// not a MalformedHandler.
 func TestPlainAnswers(t *testing.T) {
 	t.Parallel()
 	plain := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -61,7 +61,7 @@ func TestMemoryIsReleased(t *testing.T) {
 	}
 }
 
-// TestMemoryRunsOut checks that a request without memory waits without a slot, and is then rejected.
+// A request without memory waits without a slot, and is then rejected.
 func TestMemoryRunsOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -101,8 +101,7 @@ func TestMemoryRunsOut(t *testing.T) {
 	})
 }
 
-// TestMemoryIsChargedToTheClient checks that memory is charged to the address until Identify and then to the client, so
-// that clients behind one address do not share a limit.
+// Memory is charged to the address only until Identify, so that clients behind one address do not share a limit.
 func TestMemoryIsChargedToTheClient(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -161,8 +160,8 @@ func BenchmarkChargeMemory(b *testing.B) {
 	}
 }
 
-// TestEverythingIsCharged checks that bytes read from a body, and response bytes waiting for the client, are charged even
-// if the handler does not charge them.
+// Bytes read from a body, and response bytes waiting for the client, are charged even if the handler does not charge
+// them.
 func TestEverythingIsCharged(t *testing.T) {
 	t.Parallel()
 	const size = 100 << 10
@@ -245,7 +244,7 @@ func (w *watching) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// TestNoMemoryForAResponse checks that a response without memory is cut off, and refused for a net/http handler.
+// A response without memory is cut off, or refused for a net/http handler.
 func TestNoMemoryForAResponse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -264,7 +263,6 @@ func TestNoMemoryForAResponse(t *testing.T) {
 	})
 }
 
-// TestCharge charges a plain net/http handler.
 func TestCharge(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,8 +10,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// TestMux checks that the first owner of the raw path serves a request, with or without the public prefix, and that the
-// address is resolved once.
+// The first owner of the raw path serves a request, with or without the public prefix. The address is resolved once.
 func TestMux(t *testing.T) {
 	t.Parallel()
 	var routes []string

@@ -39,7 +39,6 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestPieces checks that a fast client gets larger pieces until it is slow again.
 func TestPieces(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -61,7 +60,6 @@ func TestPieces(t *testing.T) {
 	})
 }
 
-// sizes records the sizes of writes, which take a delay each.
 type sizes struct {
 	kib   []int
 	delay time.Duration

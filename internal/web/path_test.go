@@ -32,7 +32,6 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// FuzzSegments checks that segments can be escaped, joined and split again.
 func FuzzSegments(f *testing.F) {
 	for _, path := range []string{"/", "/a%2Fb//..", "/%", "/a b", "*"} {
 		f.Add(path)

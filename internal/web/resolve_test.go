@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// arrival is a request as it reaches the listener.
 type arrival struct {
 	peer   string // default: not a proxy
 	tls    bool
@@ -164,7 +163,6 @@ func TestResolvePublicURL(t *testing.T) {
 		"http://h?q":              {Target: "/sync/?q", Path: "/"},
 	} {
 		want.Origin = web.Origin{Scheme: "https", Host: "example.org", Port: 443, Prefix: "/sync"}
-		// Host headers may also be invalid.
 		in := arrival{peer: proxy, target: target, host: "a b", header: map[string]string{"X-Forwarded-Host": "x"}}
 		if got := r.Resolve(in.request()); got != want {
 			t.Errorf("%s: %+v; want %+v", target, got, want)
@@ -177,7 +175,7 @@ func TestResolvePublicURL(t *testing.T) {
 	}
 }
 
-// TestPath checks that the path does not depend on the Host header.
+// The path does not depend on the Host header.
 func TestPath(t *testing.T) {
 	t.Parallel()
 	for public, targets := range map[string]map[string]string{
@@ -210,7 +208,6 @@ func TestNewResolverRefuses(t *testing.T) {
 	}
 }
 
-// FuzzResolve checks that any forwarding headers result in a valid origin or errcode.Invalid.
 func FuzzResolve(f *testing.F) {
 	f.Add("host", "/x", "for=10.0.0.1;host=a;proto=https, host=b", "a, b", "https", "81")
 	f.Add("[::1]:80", "http://h?q", "", "", "", "")

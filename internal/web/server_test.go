@@ -39,7 +39,6 @@ func start(t *testing.T, h http.Handler, l web.Limits) (base string) {
 	return base
 }
 
-// serve also returns a function that drains the server.
 func serve(t *testing.T, h http.Handler, l web.Limits, d web.Drain) (base string, stop func() error) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -62,7 +61,6 @@ func impatient() web.Limits {
 	return l
 }
 
-// reader responds with the body's length or the read error.
 func reader(_ *testing.T, l web.Limits) http.Handler {
 	return service(func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
 		n, err := io.Copy(io.Discard, r.Body)
@@ -94,7 +92,6 @@ func send(t *testing.T, w io.Writer, text string) {
 	}
 }
 
-// answer reads a response and then the end of the connection.
 func answer(t *testing.T, conn net.Conn) (status int, rest error) {
 	t.Helper()
 	r := bufio.NewReader(conn)
@@ -120,7 +117,7 @@ func TestSlowHeader(t *testing.T) {
 	}
 }
 
-// TestUnusedConnection checks that the idle timeout applies before the first request.
+// The idle timeout applies before the first request.
 func TestUnusedConnection(t *testing.T) {
 	t.Parallel()
 	l := impatient()
@@ -159,7 +156,7 @@ func TestHugeHeader(t *testing.T) {
 	}
 }
 
-// TestSlowBody checks that a stopped or trickling body fails, even if the handler does not read it.
+// A stopped or trickling body fails even if the handler does not read it.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	l := impatient()
@@ -211,7 +208,6 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
-// TestTruncatedBody checks that a client that closes its side early gets a response.
 func TestTruncatedBody(t *testing.T) {
 	t.Parallel()
 	l := web.DefaultLimits()
@@ -231,8 +227,7 @@ func TestTruncatedBody(t *testing.T) {
 	}
 }
 
-// TestRefusedBody checks that a request with an unread body gets its response and then EOF. A proxy would report a reset
-// as a failure.
+// The client gets its response and then EOF. A proxy would report a reset as a failure.
 func TestRefusedBody(t *testing.T) {
 	t.Parallel()
 	l := web.DefaultLimits()
@@ -268,8 +263,8 @@ func TestRefusedBody(t *testing.T) {
 	}
 }
 
-// TestEarlyAnswer checks that a client that sends its body late gets a response immediately, and that the connection is
-// then closed. After a small, complete body the connection is reused.
+// A client that sends its body late gets a response immediately, and the connection is then closed. After a small,
+// complete body the connection is reused.
 func TestEarlyAnswer(t *testing.T) {
 	t.Parallel()
 	l := web.DefaultLimits()
@@ -309,8 +304,7 @@ func TestEarlyAnswer(t *testing.T) {
 	}
 }
 
-// TestPaceIsOfThePeerOnly checks that a handler may exceed the peer's grace before, between and after its reads. The body
-// and the request's context do not fail, and the connection is reused.
+// A handler may exceed the peer's grace before, between and after its reads. Body, context and connection stay usable.
 func TestPaceIsOfThePeerOnly(t *testing.T) {
 	t.Parallel()
 	l := impatient()
@@ -403,7 +397,7 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestDrainUnderLoad checks that all requests are answered, including a request that outlasts the listener.
+// All requests are answered, including a request that outlasts the listener.
 func TestDrainUnderLoad(t *testing.T) {
 	t.Parallel()
 	var served atomic.Int64
@@ -460,7 +454,6 @@ func TestDrainUnderLoad(t *testing.T) {
 	}
 }
 
-// hammer posts until the server is not ready and then until a response closes the connection.
 func hammer(t *testing.T, base string, notReady <-chan struct{}) {
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
@@ -494,7 +487,6 @@ func listening(base string) bool {
 	return true
 }
 
-// TestDrainRunsOutOfGrace checks that Serve reports an aborted request.
 func TestDrainRunsOutOfGrace(t *testing.T) {
 	t.Parallel()
 	entered, left := make(chan struct{}), make(chan error, 1)
@@ -515,7 +507,6 @@ func TestDrainRunsOutOfGrace(t *testing.T) {
 	}
 }
 
-// TestShuttingDown checks that a waiting handler is notified of the shutdown and can respond.
 func TestShuttingDown(t *testing.T) {
 	t.Parallel()
 	waiting := make(chan struct{})

@@ -117,7 +117,6 @@ func TestDockerflow(t *testing.T) {
 	}
 }
 
-// TestDockerflowWithoutServices checks that there is no quota and that /__heartbeat__ needs no database.
 func TestDockerflowWithoutServices(t *testing.T) {
 	t.Parallel()
 	tokensOnly := serveDockerflow(t, &dockerflow.Handler{Ping: func(context.Context) error { return nil }}, quiet)

@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/web/problem"
 )
 
-// TestRefusal checks that the error code determines the status and that unknown errors' texts stay private.
 func TestRefusal(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -33,7 +33,6 @@ func buckets(t testing.TB, l rate.Limit, clients int, now clock.Clock) *rate.Buc
 	return b
 }
 
-// allowed counts single-token requests until a rejection.
 func allowed(b *rate.Buckets, key string) (n int) {
 	for {
 		if ok, _ := b.Allow(key, 1); !ok {
@@ -105,8 +104,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-// TestRetryAfter checks that a request is allowed after Retry and rejected clearly before, and that the header's seconds
-// suffice.
+// A request is allowed after Retry and rejected clearly before. The header's seconds must suffice.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -169,7 +167,6 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestClientsAreBounded checks that only the least recently used bucket is dropped.
 func TestClientsAreBounded(t *testing.T) {
 	t.Parallel()
 	b := buckets(t, rate.Limit{Events: 1, Per: time.Hour, Burst: 2}, 3, clock.NewManual(start).Now)
@@ -188,7 +185,7 @@ func TestClientsAreBounded(t *testing.T) {
 	}
 }
 
-// TestClockTurnedBack checks that buckets fill from the new time on.
+// Buckets fill from the new time on.
 func TestClockTurnedBack(t *testing.T) {
 	t.Parallel()
 	hands := clock.NewManual(start)

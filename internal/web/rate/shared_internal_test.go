@@ -11,8 +11,7 @@ import (
 	"holdfast/internal/clock"
 )
 
-// TestDebts checks that a group's debt is the sum of its members' debts, at most the burst, and that members without debt
-// are removed.
+// A group's debt is the sum of its members' debts, at most the burst. Members without debt are removed.
 func TestDebts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -24,7 +24,6 @@ func shared(t testing.TB, l rate.Limit, groups int, now clock.Clock) *rate.Share
 	return b
 }
 
-// taken counts a member's tokens until a rejection.
 func taken(b *rate.Shared, member string) (n int) {
 	for {
 		if ok, _ := b.Allow("g", member, 1); !ok {
@@ -34,8 +33,7 @@ func taken(b *rate.Shared, member string) (n int) {
 	}
 }
 
-// TestSharedBurst checks that a single member gets all but the reserve. Other members share the reserve and then the
-// gained tokens.
+// A single member gets all but the reserve. Other members share the reserve and then the gained tokens.
 func TestSharedBurst(t *testing.T) {
 	t.Parallel()
 	hands := clock.NewManual(start)
@@ -104,8 +102,7 @@ func TestSharedState(t *testing.T) {
 	}
 }
 
-// TestSharedFairly checks that members with unlimited demand get equal numbers of tokens, and that a member that demands
-// less than its share gets everything.
+// Members with unlimited demand get equal numbers of tokens. A member that demands less than its share gets everything.
 func TestSharedFairly(t *testing.T) {
 	t.Parallel()
 	hands := clock.NewManual(start)
@@ -148,7 +145,6 @@ func TestSharedFairly(t *testing.T) {
 	}
 }
 
-// TestSharedRetryAfter checks that a member is allowed after Retry if no other member takes tokens.
 func TestSharedRetryAfter(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
