@@ -69,7 +69,6 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// install returns a new install whose token allows two namespaces.
 func (s *site) install(t *testing.T) (ext.Install, *wire) {
 	t.Helper()
 	id := uuid()
@@ -92,7 +91,7 @@ func (s *site) client(t *testing.T, tokens ext.TokenSource, id string) (ext.Inst
 
 func uuid() string {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
+	_, _ = rand.Read(b[:])
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
@@ -131,7 +130,6 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// testErrors checks every field of an error.
 func testErrors(t *testing.T, s *site) {
 	in, _ := s.install(t)
 	settings, ctx := in.Records("settings"), t.Context()
@@ -205,7 +203,6 @@ func testRecords(t *testing.T, s *site) {
 	}
 }
 
-// testKeys: keys may contain characters that are special in URLs.
 func testKeys(t *testing.T, s *site) {
 	in, _ := s.install(t)
 	settings, ctx := in.Records("settings"), t.Context()
@@ -490,7 +487,6 @@ func TestTrouble(t *testing.T) {
 	refused(t, err, ext.CodeUnavailable)
 }
 
-// taken is a body that reports when it was read.
 type taken struct {
 	io.ReadCloser
 	told func()
@@ -528,7 +524,6 @@ func TestWatchRests(t *testing.T) {
 	}
 }
 
-// TestExample runs the documented example.
 func TestExample(t *testing.T) {
 	s, id := start(t), uuid()
 	t.Setenv("STORAGE_URL", s.URL)

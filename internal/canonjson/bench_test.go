@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/canonjson"
 )
 
-// document returns a typical object of about a kilobyte, with nested values and non-ASCII text.
 func document(t testing.TB) string {
 	t.Helper()
 	items := make([]any, 6)

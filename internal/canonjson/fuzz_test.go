@@ -104,7 +104,7 @@ func refusableHere(t testing.TB, d *json.Decoder, depth int) bool {
 				return true
 			}
 		}
-		next() // the closing bracket
+		next()
 	}
 	return false
 }
@@ -133,7 +133,6 @@ func brokenEscapes(text []byte) bool {
 	}
 }
 
-// bomb reports whether a number is out of bounds.
 func bomb(n json.Number) bool {
 	s := strings.ToLower(strings.TrimPrefix(string(n), "-"))
 	mantissa, exponent, _ := strings.Cut(s, "e")
@@ -154,7 +153,6 @@ func bomb(n json.Number) bool {
 	return e.CmpAbs(big.NewInt(canonjson.MaxExponent)) > 0 || len(strings.TrimRight(digits, "0")) > canonjson.MaxDigits
 }
 
-// ordered reports whether the members of every object are in jsonb's order.
 func ordered(t testing.TB, text string) bool {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(text))

@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// incrementCase defines Increment.
 type incrementCase struct {
 	name            string
 	value, pointer  string

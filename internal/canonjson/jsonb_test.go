@@ -14,7 +14,6 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// jsonb is a value as PostgreSQL returns it.
 type jsonb struct {
 	text  string
 	bytes int // text length
@@ -177,7 +176,6 @@ func TestRoundTripThroughJSONB(t *testing.T) {
 	}
 }
 
-// TestGrowthInJSONB checks that no accepted value exceeds ten times the limit.
 func TestGrowthInJSONB(t *testing.T) {
 	t.Parallel()
 	conn, err := pgx.Connect(t.Context(), testdb.Postgres(t))

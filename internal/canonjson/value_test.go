@@ -16,7 +16,6 @@ import (
 
 const anySize = 1 << 20
 
-// maxBytes is a realistic limit.
 const maxBytes = 65_536
 
 func TestCanonical(t *testing.T) {
@@ -82,7 +81,6 @@ func TestCanonical(t *testing.T) {
 
 func nested(depth int) string { return strings.Repeat("[", depth) + strings.Repeat("]", depth) }
 
-// Reasons of errors.
 const (
 	notJSON   = "is not valid JSON"
 	twice     = "is a duplicate name"
@@ -281,7 +279,6 @@ func TestRealNumbers(t *testing.T) {
 	}
 }
 
-// TestLimitSize checks that the error contains the canonical size if the text was read.
 func TestLimitSize(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int64{
@@ -307,7 +304,6 @@ func TestMarshalJSON(t *testing.T) {
 	}
 }
 
-// TestParsersAreClean checks that pooled parsers keep no data.
 func TestParsersAreClean(t *testing.T) {
 	t.Parallel()
 	texts := []string{

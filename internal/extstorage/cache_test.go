@@ -9,7 +9,6 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// asked is a registry that counts reads of active schemas.
 type asked struct {
 	ext.Registry
 	times *atomic.Int64

@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/extstorage/storetest"
 )
 
-// TestDecide checks Op.Decide against the cases that every backend must pass.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	for _, c := range storetest.DecideCases() {

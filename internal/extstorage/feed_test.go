@@ -110,7 +110,6 @@ func TestChangesBounds(t *testing.T) {
 	}
 }
 
-// TestChangesBegin checks that the feed returns a start number even if all changes were swept.
 func TestChangesBegin(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -220,7 +219,6 @@ func TestDryRunInPieces(t *testing.T) {
 	}
 }
 
-// outOfTime is a context whose deadline passes when done is closed.
 type outOfTime struct {
 	context.Context
 	done chan struct{}
@@ -237,7 +235,6 @@ func (c outOfTime) Err() error {
 	}
 }
 
-// endingValidator ends the request's time after three values.
 type endingValidator struct {
 	validator
 	done chan struct{}
@@ -252,7 +249,6 @@ func (j endingValidator) Validate(ctx context.Context, of ext.TenantID, document
 	return err
 }
 
-// TestDryRunOutOfTime checks that a request that times out returns the records checked so far.
 func TestDryRunOutOfTime(t *testing.T) {
 	t.Parallel()
 	done, n := make(chan struct{}), 0
@@ -303,7 +299,6 @@ func TestOldSchemas(t *testing.T) {
 	wantPlace(t, "activating it again", err, "/status")
 }
 
-// slowValidator reports each validation, and waits until it is released.
 type slowValidator struct {
 	validator
 	begun, goOn chan struct{}
@@ -498,7 +493,6 @@ func TestPreserve(t *testing.T) {
 	}
 }
 
-// TestPreserveBesideWrites checks that a record written during an import never gets an earlier revision.
 func TestPreserveBesideWrites(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -617,7 +611,6 @@ func TestImportRefuses(t *testing.T) {
 	}
 }
 
-// TestWriteOnly checks that a write-only token does not reveal stored data.
 func TestWriteOnly(t *testing.T) {
 	t.Parallel()
 	m := newService(t)

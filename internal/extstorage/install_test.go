@@ -26,7 +26,6 @@ func TestAccessText(t *testing.T) {
 	}
 }
 
-// TestOverrides checks that an override changes only its own quotas, and ends.
 func TestOverrides(t *testing.T) {
 	t.Parallel()
 	tier := ext.Quota{Bytes: 100, Namespaces: 10, Keys: 50}

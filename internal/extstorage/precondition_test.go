@@ -11,7 +11,7 @@ import (
 type preconditionCase struct {
 	name         string
 	precondition ext.Precondition
-	revision     ext.Revision // 0 without a record
+	revision     ext.Revision
 	seq          ext.Seq
 	want, delete error // nil or a *MismatchError, from Check and CheckDelete
 }

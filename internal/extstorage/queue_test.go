@@ -20,7 +20,6 @@ func enter(t *testing.T, q *ext.WriteQueue, o ext.Owner, alone bool) ext.Turn {
 	return turn
 }
 
-// TestWriteQueue checks that turns follow arrival order, and that an exclusive turn runs alone.
 func TestWriteQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -232,7 +232,6 @@ func (c *counted) Validate(ctx context.Context, of ext.TenantID, document []byte
 	return c.Validators.Validate(ctx, of, document, v)
 }
 
-// TestRefusedOnce checks that a rejected value is validated once, because that may take half a second.
 func TestRefusedOnce(t *testing.T) {
 	t.Parallel()
 	var held counted
@@ -432,7 +431,6 @@ func TestCursors(t *testing.T) {
 	}
 }
 
-// TestCursorsOutliveTheirKey checks that cursors stay valid after a key change, until the old key is removed.
 func TestCursorsOutliveTheirKey(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -533,7 +531,6 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// TestBatch checks that tasks see the results of earlier tasks, and that a failing task reverts all.
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -636,7 +633,7 @@ func TestUsageOfExpired(t *testing.T) {
 // TestWarnings checks that warnings start at exactly 80 percent, even for a quota of MaxInt64.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
-	const bytes = 160 // size of two records
+	const bytes = 160
 	for limit, percent := range map[int64]int64{
 		math.MaxInt64: 0, bytes*100/80 + 1: 0, bytes * 100 / 80: 80, bytes*100/81 + 1: 80, bytes * 100 / 95: 95,
 		bytes + 1: 99, bytes: 100, bytes / 2: 200, 1: bytes * 100,

@@ -18,7 +18,6 @@ func (m *service) withToken(t ext.Token) ext.Request {
 	return r
 }
 
-// onSameStore returns another process on the same database.
 func (m *service) onSameStore(t *testing.T) *service {
 	t.Helper()
 	s, err := ext.NewService(m.options)

@@ -75,7 +75,6 @@ func BenchmarkValidate(b *testing.B) {
 	})
 }
 
-// largest returns a document near every limit.
 func largest() []byte {
 	var b strings.Builder
 	b.WriteString(`{"properties":{`)
@@ -103,7 +102,6 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// BenchmarkCompile also reports the memory of a compiled schema.
 func BenchmarkCompile(b *testing.B) {
 	for name, document := range map[string][]byte{"plain": []byte(benchSchema), "largest": largest()} {
 		b.Run(name, func(b *testing.B) {

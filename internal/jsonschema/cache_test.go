@@ -45,7 +45,6 @@ func TestCacheCompilesOnce(t *testing.T) {
 	}
 }
 
-// TestCacheKeepsTenantsApart checks that two documents with the same $id and $anchor are separate schemas.
 func TestCacheKeepsTenantsApart(t *testing.T) {
 	t.Parallel()
 	c := jsonschema.NewCache(budget)
@@ -60,7 +59,6 @@ func TestCacheKeepsTenantsApart(t *testing.T) {
 	}
 }
 
-// heavy returns the ith document with a large schema.
 func heavy(i int) string {
 	return fmt.Sprintf(`{"enum":[%s,"x%d"]}`, repeated(10_000, "%d"), i)
 }

@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/jsonschema"
 )
 
-// refused checks for an *Error with a pointer and a reason that contains words.
 func refused(t *testing.T, err error, pointer, words string) {
 	t.Helper()
 	e, ok := errors.AsType[*jsonschema.Error](err)
@@ -48,7 +47,6 @@ func nested(n int) string {
 
 type refusal struct{ name, document, pointer, words string }
 
-// refusedPatterns are not RE2, or compile to too much.
 func refusedPatterns() []refusal {
 	return []refusal{
 		{"lookahead", `{"properties":{"a":{"pattern":"^(?=x)"}}}`, "/properties/a/pattern", "RE2"},

@@ -111,7 +111,7 @@ func TestCompatibleIsSound(t *testing.T) {
 		before, after := root("before"), map[string]any{}
 		for _, keyword := range slices.Sorted(maps.Keys(before)) {
 			switch rapid.IntRange(0, 5).Draw(t, "change") {
-			case 0: // dropped
+			case 0:
 			case 1, 2:
 				after[keyword] = operand(t, keyword, 1)
 			default:
@@ -153,7 +153,6 @@ func TestCompatibleIsSound(t *testing.T) {
 	t.Logf("%d harmless changes, %d values", harmless, passed)
 }
 
-// TestCompatibleEnds checks that the report stays small and fast for maximum-size documents with millions of pairs.
 func TestCompatibleEnds(t *testing.T) {
 	t.Parallel()
 	circle := func(n int, keyword string) string {

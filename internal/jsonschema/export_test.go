@@ -32,7 +32,6 @@ func (s *Schema) Matching() int {
 	return matching(longest)
 }
 
-// Charged returns the bytes of unused cached schemas.
 func (c *Cache) Charged() (sum int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

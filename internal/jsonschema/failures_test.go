@@ -119,7 +119,6 @@ func twenty(format string) (all []string) {
 	return all
 }
 
-// TestSearchIsBounded checks the memory limit of a search.
 func TestSearchIsBounded(t *testing.T) { //nolint:paralleltest // it measures the allocations of the process
 	s := compile(t, `{"items":{"anyOf":[{"minimum":9}`+strings.Repeat(`,{"minimum":10}`, 9)+`]}}`)
 	v := canonical(t, []byte("["+strings.Repeat("1,", 6_000)+"1]"))

@@ -59,7 +59,6 @@ func TestVerdictIsTheLibrarys(t *testing.T) {
 	}
 }
 
-// plain compiles a schema with the library alone.
 func plain(t fataler, document []byte) *santhosh.Schema {
 	t.Helper()
 	doc, err := santhosh.UnmarshalJSON(bytes.NewReader(document))
@@ -139,7 +138,6 @@ var (
 	ofMembers = strings.Fields(`properties additionalProperties patternProperties required`)
 )
 
-// nesting contains the keywords with subschemas or references.
 var nesting = strings.Fields(`properties additionalProperties patternProperties propertyNames items prefixItems contains
 	anyOf allOf oneOf not if then unevaluatedProperties dependentSchemas $ref`)
 

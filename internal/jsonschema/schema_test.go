@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/jsonschema"
 )
 
-// canonical parses a value like the service.
 func canonical(t fataler, text []byte) canonjson.Value {
 	t.Helper()
 	v, err := canonjson.Parse(text, 1<<20)
@@ -124,7 +123,6 @@ func TestValidate(t *testing.T) {
 // soon allows for a busy machine. An endless validation takes at least 2^24 times longer.
 const soon = 30 * time.Second
 
-// TestSteps checks that a validation ends soon for every schema and value.
 func TestSteps(t *testing.T) {
 	t.Parallel()
 	var numbers, records, words strings.Builder
@@ -209,7 +207,6 @@ func TestConcurrent(t *testing.T) {
 	all.Wait()
 }
 
-// fataler is a *testing.T or a *rapid.T.
 type fataler interface {
 	Helper()
 	Fatalf(format string, args ...any)

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 		confined()
 		time.Sleep(time.Minute)
 	case "report":
-		_, _ = os.NewFile(3, "started").Write([]byte("x")) // the test waits for it
+		_, _ = os.NewFile(3, "started").Write([]byte("x"))
 		time.Sleep(time.Minute)
 	case "eat":
 		confined()
@@ -63,7 +63,6 @@ func confined() {
 	}
 }
 
-// sandbox runs this binary as the trial process.
 func sandbox(t testing.TB, mode string) *jsonschema.Sandbox {
 	t.Helper()
 	self, err := os.Executable()
@@ -172,7 +171,7 @@ func TestTrialLeavesNobody(t *testing.T) {
 	defer cancel()
 	go func() {
 		defer cancel()
-		_, _ = started.Read(make([]byte, 1)) // or the test ends
+		_, _ = started.Read(make([]byte, 1))
 	}()
 	if err := s.Trial(ctx, []byte(`{}`), nil); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("%v", err)

@@ -61,7 +61,6 @@ func TestEverySettingIsExplained(t *testing.T) {
 	}
 }
 
-// TestAccountsServer checks syncstorage-rs settings with and without /v1.
 func TestAccountsServer(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]string{

@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// TestAllocateFillsUp checks that random nodes are filled to capacity, but not while they are down.
 func TestAllocateFillsUp(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -7,8 +7,6 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// TestRevoked checks that a user is revoked with its account or individually, and not a user of another tokenserver
-// with the same UID.
 func TestRevoked(t *testing.T) {
 	t.Parallel()
 	var r tokenserver.Revoked

@@ -20,7 +20,6 @@ var t0 = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 const day = 24 * time.Hour
 
-// purger records deleted users. It fails on the nodes in away.
 type purger struct {
 	name string
 	away map[string]bool
@@ -39,7 +38,7 @@ type service struct {
 	*tokenserver.Service
 	store tokenserver.Store
 	hands *clock.Manual
-	log   []string // calls of the purgers
+	log   []string
 	away  map[string]bool
 }
 
@@ -89,7 +88,6 @@ func (r *service) signIn(t *testing.T, name string, generation int64, node strin
 	return u
 }
 
-// took returns and clears the log.
 func (r *service) took() []string {
 	log := r.log
 	r.log = nil
@@ -175,7 +173,6 @@ func TestCleanup(t *testing.T) {
 	}
 }
 
-// TestCleanupSkipsUnavailableNodes checks that users on other nodes are deleted.
 func TestCleanupSkipsUnavailableNodes(t *testing.T) {
 	t.Parallel()
 	r := newService(t, nil)
@@ -319,7 +316,6 @@ func TestDeleteAccountDuringWrites(t *testing.T) {
 	}
 }
 
-// TestCleanupAfterTokens checks that a row is kept until its tokens expire, whatever the grace period.
 func TestCleanupAfterTokens(t *testing.T) {
 	t.Parallel()
 	r := newService(t, func(o *tokenserver.Options) { o.Config.ReplacedUserGrace = 0 })

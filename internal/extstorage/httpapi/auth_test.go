@@ -178,7 +178,6 @@ func TestRegisteredAndRevoked(t *testing.T) {
 	c.get(records + "/k").is(http.StatusOK).says(`{"value":1}`)
 }
 
-// bodyFor contains a valid body for each operation with a body.
 var bodyFor = map[string]string{
 	"putRecord": `{"value":1}`, "patchRecord": `{}`, "incrementRecord": `{"pointer":"","by":1}`, "bulkPutRecords": `{"items":[{"key":"k","value":1}]}`,
 	"registerSchema": `{"schema":true}`, "setSchemaStatus": `{"status":"active"}`, "checkSchema": `{"schema":true}`,

@@ -26,7 +26,6 @@ func TestBulkPut(t *testing.T) {
 	}
 }
 
-// TestItemsFail checks that an item's error contains its index and reason, and that nothing is written.
 func TestItemsFail(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

@@ -81,7 +81,6 @@ func TestLongPoll(t *testing.T) {
 	if a := <-third; a.is(http.StatusOK).body != `{"changes":[],"nextSince":1}` {
 		t.Errorf("nothing is %s", a.body)
 	}
-	// A revocation ends the wait.
 	fourth := poll(1)
 	tick = <-waits
 	c.revoke()
@@ -263,7 +262,6 @@ func TestCORS(t *testing.T) {
 	}
 }
 
-// pagesOfSchemas lists two versions in pages of one. Other namespaces reject the cursors.
 func (c *client) pagesOfSchemas(t *testing.T, at string) {
 	t.Helper()
 	var page struct {

@@ -22,7 +22,6 @@ type client struct {
 	token           string
 }
 
-// everything is the access of most tests' tokens.
 const everything = `{"a":"rw","b":"rw","c":"r","d":"w"}`
 
 func newClient(t testing.TB) *client { return start(t, setup{}).install(t) }
@@ -121,10 +120,8 @@ func (c *client) delete(key string, headers ...string) *answer {
 	return c.do(http.MethodDelete, records+"/"+key, "", headers...)
 }
 
-// records is the namespace that most tests write.
 const records = "/namespaces/a/records"
 
-// send sends a request and checks its response against general rules.
 func (c *client) send(r *http.Request) *answer {
 	c.t.Helper()
 	return c.sendBy(c.server.client, r)

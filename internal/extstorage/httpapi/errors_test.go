@@ -30,7 +30,6 @@ func (a *answer) wants(status int, detail string) {
 const orderSchema = `{"schema":{"type":"object","required":["id"],"properties":{
 	"n":{"type":"number","maximum":5},"lines":{"items":{"properties":{"n":{"minimum":1,"maximum":9}}}}}}}`
 
-// TestPlacesOfWrites checks that the pointer in every write error refers to the request.
 func TestPlacesOfWrites(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -82,7 +81,6 @@ func TestPlacesOfWrites(t *testing.T) {
 	c.post("/import", `{"namespace":"a","key":"x","value":{"id":1}}`+"\n"+`{"namespace":"a","key":"y","value":{"id":1,"n":9}}`, lines).
 		fails(400, "BULK_PARTIAL_FAILURE", "index 1", "pointer /value/n")
 
-	// At most 20 failures are reported, whatever the size.
 	var many strings.Builder
 	for i := range 5_000 {
 		fmt.Fprintf(&many, `{"n":%d},`, i%2)
@@ -94,7 +92,6 @@ func TestPlacesOfWrites(t *testing.T) {
 	c.get(records + "/k").says(`{"revision":1}`)
 }
 
-// TestLimitsSay checks that errors for large input contain limit, size and location.
 func TestLimitsSay(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

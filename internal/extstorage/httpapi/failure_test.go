@@ -16,7 +16,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// TestFailures checks that server failures have a 5xx status and do not reveal their cause.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{log: quiet})
@@ -55,7 +54,6 @@ func TestFailures(t *testing.T) {
 	c.get(records+"/k").fails(500, "INTERNAL_ERROR").has("Access-Control-Allow-Origin", "*")
 }
 
-// TestDeadline checks that a slow request ends together with its work.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{log: quiet, timeout: 20 * time.Millisecond})
@@ -84,7 +82,6 @@ func (s slow) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestSlowBody checks the error for a body that arrives too slowly.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{timeout: time.Minute, pace: web.Rate{Grace: 50 * time.Millisecond, BytesPerSecond: 1 << 20}})
@@ -115,7 +112,6 @@ func TestShedding(t *testing.T) {
 	(<-done).is(http.StatusNotFound)
 }
 
-// TestLogQuotesNothing checks that the log never contains client input.
 func TestLogQuotesNothing(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer

@@ -38,7 +38,6 @@ func (c *client) revoke() {
 	}
 }
 
-// quotas returns a registration that overrides quotas.
 func quotas(q ext.Quota) ext.Registration {
 	return ext.Registration{Overrides: ext.Overrides{Quota: q}}
 }
@@ -52,8 +51,6 @@ func TestRevokedInstall(t *testing.T) {
 	c.get("/usage").is(http.StatusOK)
 }
 
-// TestDeletedInstall checks the error for a deleted install or tenant, and that a restored install accepts only newer
-// tokens.
 func TestDeletedInstall(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

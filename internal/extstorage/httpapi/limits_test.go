@@ -12,7 +12,6 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// TestGuideHasTheLimits checks that the guide's table contains the limit of every body.
 func TestGuideHasTheLimits(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../docs/extension-storage-reference.md")

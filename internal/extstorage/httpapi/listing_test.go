@@ -33,7 +33,6 @@ func (c *client) all(args string) (keys []string) {
 	}
 }
 
-// TestPagesMeet checks that pages contain every key exactly once, whatever the length of keys.
 func TestPagesMeet(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -79,7 +78,6 @@ func TestDefaultPage(t *testing.T) {
 	}
 }
 
-// TestCursorIsBound checks that a cursor is valid only for its own request, and unmodified.
 func TestCursorIsBound(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

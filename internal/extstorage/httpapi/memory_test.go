@@ -36,7 +36,6 @@ func (c *client) fillLarge(n int) {
 	}
 }
 
-// reads are requests whose responses are charged.
 var reads = []string{
 	records + "?values=true&limit=100", records + "/001", "/namespaces/a/schemas?limit=100", "/namespaces/a/schemas/1", "/export", "/changes?limit=1000",
 }
@@ -93,7 +92,7 @@ func TestNoMemory(t *testing.T) {
 	}
 	for _, target := range reads {
 		if strings.HasPrefix(target, "/changes") {
-			continue // small
+			continue
 		}
 		c.get(target).fails(http.StatusServiceUnavailable, "UNAVAILABLE")
 	}

@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/openapitest"
 )
 
-// TestDescriptionHasTheRoutes checks that the API description contains exactly the server's routes.
 func TestDescriptionHasTheRoutes(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("openapi.json")
@@ -45,7 +44,6 @@ type parameter struct {
 	Ref  string `json:"$ref"`
 }
 
-// conditions returns an operation's conditional headers in the description, sorted.
 func conditions(t *testing.T, operation []byte, shared map[string]parameter) (names []string) {
 	t.Helper()
 	var described struct{ Parameters []parameter }
@@ -64,8 +62,6 @@ func conditions(t *testing.T, operation []byte, shared map[string]parameter) (na
 	return names
 }
 
-// TestDescriptionHasTheGuards checks that the description of a write contains exactly the supported conditional
-// headers.
 func TestDescriptionHasTheGuards(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("openapi.json")

@@ -57,7 +57,7 @@ func TestTenantsRate(t *testing.T) {
 	three.get("/usage").is(http.StatusOK).has("RateLimit-Limit", "5").has("RateLimit-Remaining", "0")
 	four := s.installOf(t, one.tenant)
 	four.get("/usage").fails(429, "RATE_LIMITED").has("RateLimit-Limit", "5").has("RateLimit-Remaining", "0").has("RateLimit-Reset", "3").has("Retry-After", "1")
-	s.install(t).get("/usage").is(http.StatusOK) // another tenant
+	s.install(t).get("/usage").is(http.StatusOK)
 	s.clock.Advance(500 * time.Millisecond)
 	four.get("/usage").is(http.StatusOK).has("RateLimit-Limit", "5").has("RateLimit-Remaining", "0") // refused requests do not count
 	s.clock.Advance(time.Hour)

@@ -36,7 +36,6 @@ func TestRecord(t *testing.T) {
 	c.put("k", `{"value":1}`).is(http.StatusCreated).says(`{"revision":1,"etag":"\"4\""}`)
 }
 
-// TestTimeToLiveEndsExactly checks that a record is visible until the millisecond before its expiry.
 func TestTimeToLiveEndsExactly(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -87,7 +86,6 @@ func TestPreconditions(t *testing.T) {
 	c.patch(records+"/k?ifRevision=4", `5`).is(http.StatusOK)
 	c.post(records+"/k/increment", `{"pointer":"","by":1,"ifRevision":5e0}`).is(http.StatusOK)
 
-	// An absent record has revision 0 in every kind of precondition.
 	c.put("none", `{"value":1,"ifRevision":3}`).fails(409, mismatch, "revision 0")
 	c.put("none", `{"value":1}`, `If-Match: *`).fails(412, mismatch, "revision 0")
 	c.delete("none?ifRevision=0").fails(409, mismatch, "revision 0")
@@ -125,7 +123,6 @@ func TestTagOfAnEarlierLife(t *testing.T) {
 	c.get(records+"/k", "If-None-Match: "+first).is(http.StatusOK)
 }
 
-// TestRevisionHeaderThatIsNone checks that an invalid revision is a validation error, not a mismatch.
 func TestRevisionHeaderThatIsNone(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -137,7 +134,6 @@ func TestRevisionHeaderThatIsNone(t *testing.T) {
 	c.get(records+"/k", "If-Revision-Match: 1", "If-Revision-Match: 1").fails(400, "VALIDATION_FAILED", "pointer /if-revision-match")
 }
 
-// TestUnsupportedPreconditions checks that writes reject conditional headers that they do not support.
 func TestUnsupportedPreconditions(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

@@ -16,7 +16,7 @@ type refusal struct {
 	headers              []string
 	status               int
 	code                 string // an item's error has it as cause
-	message              string // part of the message
+	message              string
 }
 
 func (x *refusal) check(c *client) {
@@ -39,7 +39,6 @@ func (x *refusal) checkAnswer(a *answer) {
 	}
 }
 
-// apiRoutes lists the API paths within an install, with their methods.
 var apiRoutes = map[string][]string{
 	"/namespaces":                 {"GET"},
 	"/namespaces/a/records":       {"GET", "POST"},
@@ -55,7 +54,6 @@ var apiRoutes = map[string][]string{
 	"/import":                     {"POST"},
 }
 
-// eachRoute calls fn for each route and method whose response has a body.
 func eachRoute(fn func(method, target string)) {
 	for _, target := range slices.Sorted(maps.Keys(apiRoutes)) {
 		for _, method := range apiRoutes[target] {
@@ -66,7 +64,6 @@ func eachRoute(fn func(method, target string)) {
 	}
 }
 
-// mediaOf returns the content type of a route's body, or "".
 func mediaOf(method, target string) string {
 	switch {
 	case method == http.MethodGet || method == http.MethodDelete:
@@ -91,7 +88,6 @@ func bodyOf(method, target, body string, headers ...string) (string, []string) {
 	return body, append([]string{"Content-Type: " + media}, headers...)
 }
 
-// TestRoutesAreAll compares apiRoutes with the API description.
 func TestRoutesAreAll(t *testing.T) {
 	t.Parallel()
 	described := map[string][]string{}
@@ -110,7 +106,6 @@ func TestRoutesAreAll(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfEveryRoute sends requests that every route rejects.
 func TestRefusalsOfEveryRoute(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})
@@ -333,7 +328,6 @@ var storedRefusals = []refusal{
 	{"GET", "/changes?since=9999", "", nil, 410, "CHANGES_EXPIRED", "changes after this number are not available: read all records again"},
 }
 
-// TestRefusalsByEngine checks that every engine returns the same messages.
 func TestRefusalsByEngine(t *testing.T) {
 	t.Parallel()
 	for name, open := range engines {

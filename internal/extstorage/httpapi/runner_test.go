@@ -10,7 +10,6 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// runner is a service with a token for the client's tenant.
 type runner struct {
 	*client
 }
@@ -33,7 +32,6 @@ func (r *runner) at(method, target, body string, headers ...string) *answer {
 	return r.sendBy(r.internal.Client(), r.requestTo(r.internal.URL, method, target, reader, headers...)).has("Access-Control-Allow-Origin", "")
 }
 
-// TestRunner checks that each operation returns the same as its route.
 func TestRunner(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -97,7 +95,6 @@ func TestRunner(t *testing.T) {
 	r.at(http.MethodPost, "/internal/ext-storage/install/x", `{"operation":"usage"}`).fails(403, "UNAUTHORIZED")
 }
 
-// TestRunnersToken checks that a service's token is valid for its tenant, and only on the internal listener.
 func TestRunnersToken(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -125,12 +122,10 @@ func TestRunnersToken(t *testing.T) {
 	}
 	r.get(records+"/k").fails(401, "UNAUTHENTICATED") // on the public listener
 
-	// An envelope cannot reach installs of another tenant.
 	stranger := c.server.install(t).runner()
 	stranger.install = c.install
 	stranger.ask(get).fails(404, "NOT_FOUND")
 
-	// A registration restricts services too.
 	c.register(ext.Registration{Namespaces: map[ext.Namespace]ext.Access{"a": ext.Read}})
 	r.ask(get).is(http.StatusOK)
 	r.ask(`{"operation":"put","namespace":"a","key":"k","value":1}`).fails(403, "UNAUTHORIZED")

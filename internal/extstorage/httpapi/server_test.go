@@ -31,7 +31,7 @@ import (
 	"holdfast/internal/web/webtest"
 )
 
-// TestMain checks for leaked goroutines. A goroutine that waits for the test PostgreSQL server is allowed.
+// TestMain checks for leaked goroutines, except the test PostgreSQL server's.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("holdfast/internal/testdb.(*daemon).run.func1"))
 }
@@ -41,7 +41,7 @@ var t0 = time.UnixMilli(1_790_000_000_123)
 var quiet = slog.New(slog.DiscardHandler)
 
 type setup struct {
-	open    func(testing.TB) backend // default openStore
+	open    func(testing.TB) backend
 	config  func(*ext.Config)
 	store   func(*faulty)
 	rates   *ext.Rates
@@ -50,12 +50,12 @@ type setup struct {
 	memory  *web.Memory
 	pace    web.Rate
 	after   func(time.Duration) <-chan time.Time
-	log     *slog.Logger // default fails the test on a server error
-	alone   bool         // do not check requests and responses against the description
+	log     *slog.Logger
+	alone   bool // do not check requests and responses against the description
 }
 
 type server struct {
-	*httptest.Server // the public listener
+	*httptest.Server
 
 	internal *httptest.Server
 	service  *ext.Service
@@ -66,7 +66,6 @@ type server struct {
 	made     atomic.Int64
 }
 
-// backend is a store on an engine.
 type backend interface {
 	ext.Store
 	inspection.Store
@@ -168,7 +167,6 @@ func start(t testing.TB, with setup) *server {
 	return s
 }
 
-// description returns the API description, shared by all tests.
 var description = func() func(testing.TB) *openapitest.Document {
 	var once sync.Once
 	var d *openapitest.Document

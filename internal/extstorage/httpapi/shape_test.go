@@ -10,7 +10,6 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// shapes are invalid requests and their error pointers.
 var shapes = []struct{ method, inner, body, pointer string }{
 	{"PUT", records + "/k", ``, ""},
 	{"PUT", records + "/k", `x`, ""},
@@ -149,7 +148,6 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestHeaderShapes checks the pointers of precondition and idempotency key errors.
 func TestHeaderShapes(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -251,7 +249,6 @@ func TestOversizeIsRefusedUnparsed(t *testing.T) {
 	c.put("v", `{"value":1,"metadata":{"m":"`+strings.Repeat("x", ext.MaxMetadataBytes-7)+`"}}`).fails(413, "LIMIT_EXCEEDED")
 }
 
-// TestUnknownRoutesAndMethods checks that errors before routing use the normal format.
 func TestUnknownRoutesAndMethods(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

@@ -176,7 +176,6 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// TestImportThatFails checks that the error names the line, and that earlier steps stay written.
 func TestImportThatFails(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -373,7 +372,6 @@ func TestImportOfBadLines(t *testing.T) {
 	}
 }
 
-// late is a body that arrives when the test sends it.
 type late struct {
 	io.Reader
 	asked chan<- struct{}
@@ -386,7 +384,6 @@ func (l late) Read(p []byte) (int, error) {
 	return l.Reader.Read(p)
 }
 
-// TestSlowImport checks that an import holds no slot while it waits for lines.
 func TestSlowImport(t *testing.T) {
 	t.Parallel()
 	gate := web.NewGate(1, time.Minute)
@@ -414,7 +411,6 @@ func TestSlowImport(t *testing.T) {
 	}
 }
 
-// TestTransfersWait checks that an import or export over its rate waits without a slot.
 func TestTransfersWait(t *testing.T) {
 	t.Parallel()
 	gate := web.NewGate(1, time.Minute)

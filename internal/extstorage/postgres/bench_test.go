@@ -21,7 +21,6 @@ import (
 
 // Compare benchmarks of the same run only. On a disk without latency they compare CPU time.
 
-// bench is a store and a plain connection pool on the same database.
 type bench struct {
 	store *postgres.Store
 	pool  *pgxpool.Pool
@@ -33,7 +32,6 @@ func newBench(b *testing.B, conns int, durable bool) *bench {
 	return &bench{open(b, pgdb.Options{URL: url, MaxConns: conns}), pool}
 }
 
-// run calls step from n goroutines until b.N calls are done.
 func run(b *testing.B, n int, step func(ctx context.Context, o ext.Owner, i int64) error) {
 	b.Helper()
 	b.ReportAllocs()
@@ -57,7 +55,6 @@ const upsert = `INSERT INTO ext_storage_records AS r (tenant_id, extension_insta
 	ON CONFLICT (tenant_id, extension_install_id, namespace, key) DO UPDATE
 	SET revision = r.revision + 1, value = EXCLUDED.value, updated_at = EXCLUDED.updated_at`
 
-// BenchmarkPut compares the store with a plain function call and a plain upsert.
 func BenchmarkPut(b *testing.B) {
 	for _, c := range []struct {
 		conns   int
@@ -103,7 +100,6 @@ func filled(b *testing.B, s *postgres.Store, o ext.Owner, ns ext.Namespace, keys
 
 func keyOf(i int) ext.Key { return ext.Key(fmt.Sprintf("key-%05d", i)) }
 
-// BenchmarkKeys shows that an operation's cost does not depend on the number of keys in the namespace.
 func BenchmarkKeys(b *testing.B) {
 	be := newBench(b, 1, false)
 	o := owner(1)
@@ -158,7 +154,6 @@ func BenchmarkLargeBatch(b *testing.B) {
 	})
 }
 
-// BenchmarkRead compares Get and a listed page with a plain loop that reads the same columns.
 func BenchmarkRead(b *testing.B) {
 	const (
 		keys = 1000

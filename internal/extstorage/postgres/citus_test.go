@@ -43,7 +43,6 @@ func TestDistribution(t *testing.T) {
 		t.Errorf("invalid indexes: %v", broken)
 	}
 
-	// Every node runs these statements.
 	s, o := New(db, Options{}), ext.Owner{Tenant: filledTenant, Install: filledInstall}
 	w := ext.Write{Now: filledAt, Quota: ext.DefaultQuota(), Ops: []ext.Op{
 		{Namespace: "a", Key: "k", Value: "1", Metadata: canonjson.EmptyObject},
@@ -196,7 +195,6 @@ func TestRebalance(t *testing.T) {
 	}
 }
 
-// TestHungWorker checks that a hanging worker does not affect installs on other workers.
 func TestHungWorker(t *testing.T) {
 	t.Parallel()
 	var keys []string

@@ -125,7 +125,6 @@ func hot() []step {
 	}
 }
 
-// due returns the statements that find rows to sweep, on Citus on all nodes.
 func due() []step {
 	args := []any{now(filledAt), 100}
 	return []step{
@@ -136,7 +135,6 @@ func due() []step {
 	}
 }
 
-// TestPlans checks that hot statements use their indexes, in custom and generic plans.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -150,7 +148,6 @@ func TestPlans(t *testing.T) {
 	t.Run("totals", func(t *testing.T) { plansOfTotals(t, url, e) })
 }
 
-// plansOfPages checks that a page is read in index order and not beyond its limit.
 func plansOfPages(t *testing.T, e *testdb.Explained) {
 	for _, h := range hot() {
 		if h.st.Name != sqlList.Name && h.st.Name != sqlExport.Name {
@@ -241,7 +238,6 @@ func TestPlansOfSpans(t *testing.T) {
 	}
 }
 
-// TestWritesCountNothing checks that a write reads only its own rows, however many rows the install has.
 func TestWritesCountNothing(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

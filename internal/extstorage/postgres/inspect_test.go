@@ -26,7 +26,6 @@ func wantInspection(t *testing.T, db *pgdb.DB, problems ...string) Inspection {
 	return in
 }
 
-// TestInspect checks that an invalid metadata index is reported and created again.
 func TestInspect(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

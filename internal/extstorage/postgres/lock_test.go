@@ -54,7 +54,6 @@ func apply(t testing.TB, s *postgres.Store, w ext.Write) error {
 	return err
 }
 
-// TestTwoWaiters runs pairs of concurrent writes in which only one may succeed.
 func TestTwoWaiters(t *testing.T) {
 	t.Parallel()
 	guarded := func(op ext.Op, g ext.Precondition) ext.Write {
@@ -69,7 +68,7 @@ func TestTwoWaiters(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		w    func(i int) ext.Write
-		code errcode.Code // error of the failing write
+		code errcode.Code
 	}{
 		{"create", func(int) ext.Write {
 			return guarded(putOf("new"), ext.Precondition{Revision: ext.Some[ext.Revision](0)})
@@ -180,7 +179,6 @@ func TestFirstWriters(t *testing.T) {
 	}
 }
 
-// TestWaiterIsEnded checks that a writer whose connection the server terminates leaves nothing behind.
 func TestWaiterIsEnded(t *testing.T) {
 	t.Parallel()
 	a := newLockTest(t)
@@ -218,7 +216,7 @@ func TestOthersDoNotWait(t *testing.T) {
 	defer cancel()
 	sibling := ext.Owner{Tenant: install.Tenant, Install: owner(2).Install}
 	for _, o := range []ext.Owner{owner(2), sibling} {
-		for range 2 { // a new install, then an existing install
+		for range 2 {
 			if _, err := a.store.Apply(ctx, o, write(putOf("a"), putOf("b"))); err != nil {
 				t.Errorf("%v: %v", o, err)
 			}

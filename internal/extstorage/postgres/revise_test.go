@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// addTo increments a number that is the whole value.
 func addTo(key ext.Key) ext.Op {
 	op := putOf(key)
 	op.Keep = true
@@ -72,7 +71,6 @@ func TestTwoProcesses(t *testing.T) {
 	}
 }
 
-// TestTogether checks that writes waiting for the same install run in one call, each with its own result.
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	var (
@@ -116,7 +114,6 @@ func TestTogether(t *testing.T) {
 			locks.Waiting(t, 1)
 		}
 	}
-	// Reads do not wait, and the put waits for all increments.
 	if _, err := s.Get(t.Context(), install, "toys", "there", start); err != nil {
 		t.Error(err)
 	}
@@ -153,7 +150,6 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestWaitersLeaveConnections checks that writes waiting for one install leave connections for others.
 func TestWaitersLeaveConnections(t *testing.T) {
 	t.Parallel()
 	a := newLockTest(t)

@@ -92,7 +92,6 @@ func events(t testing.TB, db *pgdb.DB, o ext.Owner) (all []storetest.Event) {
 	return all
 }
 
-// owner returns the nth install, each in its own tenant.
 func owner(n byte) ext.Owner {
 	const digits = "0123456789abcdef"
 	tail := "00000000-0000-4000-8000-0000000000" + string([]byte{digits[n>>4], digits[n&15]})
@@ -184,7 +183,6 @@ func everyStep(t *testing.T, s *postgres.Store, o ext.Owner) {
 	schemasAndInstalls(t, s, o)
 }
 
-// reads checks the results of everyStep, and sweeps the expired record.
 func reads(t *testing.T, s *postgres.Store, o ext.Owner, key ext.Key, value canonjson.Value) {
 	t.Helper()
 	ctx := t.Context()

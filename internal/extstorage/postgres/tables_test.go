@@ -64,7 +64,6 @@ CHECK (((closed_seq IS NULL) OR (closed_seq = change_seq)))
 CHECK ((bytes_used >= 0))
 CHECK ((keys_count >= 0))
 CHECK ((namespaces_count >= 0))`,
-		// The console finds installs by ID.
 		Indexes: `CREATE INDEX ext_storage_usage_install_idx ON ext_storage_usage USING btree (((extension_install_id)::text) COLLATE "C", tenant_id)`,
 	},
 }

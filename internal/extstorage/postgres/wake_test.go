@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestWake checks that every write wakes the audit relay.
 func TestWake(t *testing.T) {
 	t.Parallel()
 	wake(t, testdb.PostgresDatabase(t))

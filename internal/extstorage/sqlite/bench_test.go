@@ -87,7 +87,6 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
-// BenchmarkRead reads a record, and a page of 25 with values, in namespaces of 100 and 5,000 keys.
 func BenchmarkRead(b *testing.B) {
 	for _, keys := range []int{100, 5000} {
 		s := store.New(open(b, nil), store.Options{})

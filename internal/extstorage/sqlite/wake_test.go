@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// TestWake checks that every write wakes the audit relay.
 func TestWake(t *testing.T) {
 	t.Parallel()
 	waker := outbox.NewWaker()

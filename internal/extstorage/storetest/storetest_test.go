@@ -41,7 +41,6 @@ func memoryHarness(fault func(string) error) Harness {
 	}
 }
 
-// memory is a Store of models.
 type memory struct {
 	mu       sync.Mutex
 	fault    func(point string) error
@@ -95,7 +94,6 @@ func (s *memory) Apply(ctx context.Context, o ext.Owner, w ext.Write) (a ext.App
 	return a, err
 }
 
-// Sweep removes the earliest expired rows, one at a time.
 func (s *memory) Sweep(_ context.Context, kind ext.Swept, now, due ext.Moment, limit int) (n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

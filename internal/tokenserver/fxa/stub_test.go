@@ -20,7 +20,6 @@ import (
 
 var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// signer is a key of the accounts server.
 type signer struct {
 	kid string
 	key *rsa.PrivateKey
@@ -43,7 +42,6 @@ func (s signer) public() jose.JSONWebKey {
 	return jose.JSONWebKey{Key: s.key.Public(), KeyID: s.kid, Algorithm: "RS256", Use: "sig"}
 }
 
-// configured returns the key in the format of the settings.
 func (s signer) configured(t testing.TB) tokenserver.JWK {
 	t.Helper()
 	raw, err := s.public().MarshalJSON()

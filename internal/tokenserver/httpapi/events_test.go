@@ -21,7 +21,6 @@ const (
 	passwordChanged = "https://schemas.accounts.firefox.com/event/password-change"
 )
 
-// reporter signs event tokens like the accounts server.
 type reporter struct{ key *rsa.PrivateKey }
 
 func newReporter(t testing.TB) reporter {

@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// labelling reports each read and change of a label.
 type labelling struct {
 	tokenserver.Store
 	read chan struct{}

@@ -148,7 +148,6 @@ func (s *server) do(t testing.TB, method, path string, headers ...string) reply 
 	return reply{res.StatusCode, res.Header, string(body)}
 }
 
-// token returns an access token that the stub accepts.
 func token(user string, generation int64) string {
 	b, err := json.Marshal(map[string]any{"user": user, "scope": []string{tokenserver.Scope}, "generation": generation})
 	if err != nil {

@@ -44,7 +44,6 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
-// TestNodeIsWhereTheClientIs checks that a server without a public URL uses the request's address.
 func TestNodeIsWhereTheClientIs(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
@@ -92,7 +91,6 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-// TestRules checks that new keys create a storage user, and that refusals contain the protocol's messages.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)

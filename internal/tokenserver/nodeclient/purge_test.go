@@ -42,7 +42,6 @@ func due(node string) tokenserver.DueUser {
 	}}
 }
 
-// TestPurgeIsSigned checks that the node gets valid credentials of the user.
 func TestPurgeIsSigned(t *testing.T) {
 	t.Parallel()
 	p, keyring := newPurger(t)

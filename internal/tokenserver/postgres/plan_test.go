@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// TestPlans checks that no statement of a sign-in or cleanup scans a whole table.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

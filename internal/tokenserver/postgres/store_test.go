@@ -25,7 +25,6 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// TestStoreWithoutPreparedStatements runs the suite as behind a pooler.
 func TestStoreWithoutPreparedStatements(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB, faulty func(string) error) storetest.Database {

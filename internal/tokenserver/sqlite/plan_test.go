@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestPlans checks that a page of a list reads and sorts only its own rows.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	db := opened.SQLite(t, sqlitedb.Options{}, Migrations)
