@@ -62,7 +62,6 @@ func (r Records) op(kind, key string, precondition []Precondition) Op {
 	return o
 }
 
-// PutOp returns a Put operation for a batch.
 func (r Records) PutOp(key string, p Put, precondition ...Precondition) Op {
 	o := r.op("put", key, precondition)
 	request, err := p.request()
@@ -73,7 +72,6 @@ func (r Records) PutOp(key string, p Put, precondition ...Precondition) Op {
 	return o
 }
 
-// DeleteOp returns a Delete operation for a batch.
 func (r Records) DeleteOp(key string, precondition ...Precondition) Op {
 	return r.op("delete", key, precondition)
 }
@@ -83,7 +81,6 @@ func (r Records) CheckOp(key string, precondition ...Precondition) Op {
 	return r.op("check", key, precondition)
 }
 
-// IncrementOp returns an Increment operation for a batch.
 func (r Records) IncrementOp(key string, in Increment, precondition ...Precondition) Op {
 	o, request := r.op("increment", key, precondition), in.request()
 	o.fields.Pointer, o.fields.By, o.fields.Min, o.fields.Max, o.fields.Create = &request.Pointer, request.By, request.Min, request.Max, request.Create

@@ -23,7 +23,7 @@ type Holdings struct {
 	Schemas  int64 `json:"schemas"`
 	Changes  int64 `json:"changes"`
 	Answers  int64 `json:"answers"` // stored responses for idempotency keys
-	Tokens   int64 `json:"tokens"`  // revoked tokens
+	Tokens   int64 `json:"tokens"`
 }
 
 func (h *Holdings) Add(more Holdings) {

@@ -50,7 +50,7 @@ var ErrDiverged error = errcode.New(errcode.Conflict, "the record exists with th
 // Import puts at most a batch of exported records, all or nothing. Values are validated by the active schema, unless
 // that schema was imported too, because values may be older. Without Preserve, existing records continue their own
 // revisions and new records start at 1. With Preserve, records take the exported revisions and times, but never an
-// earlier revision. A record's error is an *ItemError.
+// earlier revision.
 func (s *Service) Import(ctx context.Context, r Request, im *Import, records []Record) (done Imported, err error) {
 	p, err := s.pass(ctx, r.Grant)
 	if err != nil {

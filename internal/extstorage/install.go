@@ -21,7 +21,7 @@ type Install struct {
 	CreatedAt Moment
 	UpdatedAt Moment
 
-	Deletion    Deletion    // zero if not deleted
+	Deletion    Deletion
 	TokensAfter Moment      // earlier tokens are rejected; 0 if all are valid
 	Tenant      TenantState // set by InstallState only
 }
@@ -41,7 +41,6 @@ type Overrides struct {
 // OverrideLifetime is how long overrides last unless renewed.
 const OverrideLifetime = 14 * 24 * time.Hour
 
-// Quota returns the effective quota for the install's tier.
 func (in *Install) Quota(tier Quota, now Moment) Quota {
 	o := in.Overrides
 	if o.Until.Reached(now) || o.Until == 0 {
@@ -61,7 +60,6 @@ func (in *Install) Quota(tier Quota, now Moment) Quota {
 
 // Installs stores registrations.
 type Installs interface {
-	// Install returns an install, or ErrNoInstall if it is not registered.
 	Install(ctx context.Context, o Owner) (Install, error)
 
 	// InstallState reads, in one snapshot, the registration of install and tenant (zero if not registered), and the sorted
@@ -72,8 +70,7 @@ type Installs interface {
 	// deleted install like Deletions.Reopen.
 	SetInstall(ctx context.Context, o Owner, r Registration, restore bool, now Moment) (in Install, created bool, err error)
 
-	// RestoreInstall lifts a revocation, and reopens a deleted install like Deletions.Reopen, keeping the
-	// registration.
+	// RestoreInstall is like SetInstall with restore, but keeps the registration.
 	RestoreInstall(ctx context.Context, o Owner, now Moment) error
 
 	// SwapQuota replaces tier and overrides if they still match from, and the install is registered and not deleted.

@@ -64,7 +64,7 @@ type Namespace string
 // MaxNamespace is the maximum namespace length.
 const MaxNamespace = 64
 
-// ParseNamespace parses a namespace. It returns a *ValidationError for an invalid name.
+// ParseNamespace returns a *ValidationError for an invalid name.
 func ParseNamespace(s string) (Namespace, error) {
 	if s == "" || len(s) > MaxNamespace || s[0] == '-' {
 		return "", errNamespace
@@ -88,7 +88,7 @@ type Key string
 // MaxKey is the maximum key length in characters of up to four bytes each.
 const MaxKey = 128
 
-// ParseKey parses a key. It returns a *ValidationError for an invalid key.
+// ParseKey returns a *ValidationError for an invalid key.
 func ParseKey(s string) (Key, error) {
 	switch {
 	case s == "" || len(s) > MaxKey*utf8.UTFMax || utf8.RuneCountInString(s) > MaxKey:

@@ -37,8 +37,8 @@ type Op struct {
 	// Restored, if set, determines revision and times. It cannot be combined with Keep, Revise or an IdempotencyKey.
 	Restored *Restored
 
-	// Schema is the version that validated the value, or 0. If another version is active when the write runs, the
-	// write fails with ErrSchemaChanged.
+	// Schema is the version that validated the value, or 0. If another version is active, the write fails with
+	// ErrSchemaChanged.
 	Schema SchemaVersion
 }
 

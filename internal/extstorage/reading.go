@@ -173,7 +173,6 @@ type UsageReport struct {
 	Warnings []Warning
 }
 
-// Usage reads the install's usage, with the namespaces accessible to the token.
 func (s *Service) Usage(ctx context.Context, r Request) (UsageReport, error) {
 	p, err := s.pass(ctx, r.Grant)
 	if err != nil {

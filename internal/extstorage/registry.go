@@ -59,7 +59,7 @@ type Registry interface {
 	// ExportSchemas reads at most limit schemas by namespace and version, after a position.
 	ExportSchemas(ctx context.Context, o Owner, after SchemaPosition, limit int) ([]Schema, error)
 
-	// Active returns the active schema. The version is 0 if there is no active schema.
+	// Active returns version 0 if no schema is active.
 	Active(ctx context.Context, o Owner, ns Namespace) (Schema, error)
 }
 
@@ -67,7 +67,7 @@ type Registry interface {
 type SchemaQuery struct {
 	Namespace Namespace
 	Before    SchemaVersion // exclusive; 0 means from the newest
-	Limit     int           // 1 to MaxPage
+	Limit     int
 	Bytes     int
 }
 

@@ -21,8 +21,7 @@ func (w *Write) Validated() bool {
 	return slices.ContainsFunc(w.Ops, func(op Op) bool { return op.Revise != nil && op.Schema != 0 })
 }
 
-// Fill computes a put's value from the locked row, which is nil if the record does not exist, and its value. It returns
-// *MismatchError or the error of Revise.
+// Fill computes a put's value from the locked row, which is nil if the record does not exist, and its value.
 func (op *Op) Fill(row *Header, value canonjson.Value, now Moment) (err error) {
 	if !row.Live(now) {
 		row, value = nil, ""
@@ -46,7 +45,7 @@ func (w Write) FailAt(i int, ns Namespace, key Key) Write {
 	return w
 }
 
-// Optimistic is a write computed from unlocked reads. It fails if a record changed after it was read.
+// Optimistic is a write computed from unlocked reads. It fails if a record changed after the read.
 type Optimistic struct {
 	Write Write
 	After Known

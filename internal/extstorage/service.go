@@ -26,7 +26,6 @@ type Validators interface {
 
 // Documents checks schema documents. Error pointers are into the document.
 type Documents interface {
-	// Check returns a *ValidationError for an unacceptable document.
 	Check(document []byte) error
 
 	// Trial compiles a checked document and validates the samples in a killable process. It returns a

@@ -48,10 +48,10 @@ type Store interface {
 	Ping(ctx context.Context) error
 }
 
-// Swept is a kind of rows that Sweep removes.
+// Swept is a kind of rows.
 type Swept uint8
 
-// These are the kinds of rows that Sweep removes.
+// Kinds of rows that Sweep removes.
 const (
 	SweptRecords Swept = iota
 	SweptChanges

@@ -100,8 +100,7 @@ func tooMany(pointer, unit string, limit, size int) *LimitError {
 	return &LimitError{Pointer: pointer, Limit: int64(limit), Size: int64(size), Unit: unit}
 }
 
-// Batch runs an install's tasks in order, all or nothing. A task's error is an *ItemError. Too many tasks or bytes
-// result in a *LimitError.
+// Batch runs an install's tasks in order, all or nothing. A task's error is an *ItemError.
 func (s *Service) Batch(ctx context.Context, r Request, tasks []Task) ([]Result, error) {
 	if len(tasks) == 0 {
 		return nil, refuse("must not be empty")

@@ -146,7 +146,7 @@ func size(v any) int {
 	return sum
 }
 
-// refusal explains why an assertion fails. mismatched means that the subschema was probably not meant for the value.
+// refusal explains why an assertion fails.
 type refusal struct {
 	member     []string // at most one
 	reason     string

@@ -19,7 +19,7 @@ import "holdfast/internal/canonjson"
 
 // Limits for a schema document; docs/decisions explains them.
 const (
-	MaxBytes      = 64 << 10 // document
+	MaxBytes      = 64 << 10
 	MaxDepth      = canonjson.MaxDepth
 	MaxSubschemas = 2_000
 	MaxPointers   = 1 << 20 // bytes for all subschemas; the library keeps several copies

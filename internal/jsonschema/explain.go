@@ -294,7 +294,7 @@ func reason(k santhosh.ErrorKind, bound string) string {
 		return "refers to itself in an endless loop"
 	default:
 		if path := k.KeywordPath(); len(path) > 0 {
-			return "does not match " + path[0] // another keyword
+			return "does not match " + path[0]
 		}
 		return noReason
 	}

@@ -72,7 +72,6 @@ func (e *search) descend(sub *santhosh.Schema, v any, at pointer) {
 	}
 }
 
-// own validates v by the keywords that concern v itself.
 func (e *search) own(sub *santhosh.Schema, v any, at pointer) {
 	if e.done() {
 		return

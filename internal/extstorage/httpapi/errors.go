@@ -101,7 +101,7 @@ type problem struct {
 	pointer *string
 	current *ext.Revision
 	limit   int64
-	size    int64 // from LimitError; 0 if unknown
+	size    int64
 	why     []ext.SchemaFailure
 	index   int
 	cause   string
@@ -113,8 +113,7 @@ func (p *problem) retryable() bool {
 	return p.status == http.StatusServiceUnavailable || p.status == http.StatusRequestTimeout || p.code == codeRate
 }
 
-// problemOf describes an error to the client. It checks for server errors first, because they may wrap errors meant
-// for clients.
+// problemOf checks for server errors first, because they may wrap errors meant for clients.
 func problemOf(err error) problem {
 	if f, ok := errors.AsType[*importFailure](err); ok {
 		p := problemOf(f.err)

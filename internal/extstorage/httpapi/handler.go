@@ -111,7 +111,6 @@ func (x *exchange) serve(act *action) (err error) {
 	return x.within(time.Duration(max(act.times, 1))*x.timeout, func() error { return act.serve(x) })
 }
 
-// Without implements ext.Slot.
 func (x *exchange) Without(wait func() error) error { return web.WithoutSlot(x.out, x.in, wait) }
 
 func (x *exchange) parsePath() error {

@@ -352,7 +352,7 @@ const notMoment = "must be an RFC 3339 time, e.g. 2026-11-21T15:04:05.123Z"
 
 func parseMoment(text string) (ext.Moment, bool) {
 	t, err := time.Parse(time.RFC3339, text)
-	return max(ext.At(t), 1), err == nil // 0 would mean never
+	return max(ext.At(t), 1), err == nil
 }
 
 func (im *importer) step() error {

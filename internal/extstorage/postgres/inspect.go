@@ -47,7 +47,7 @@ var (
 			WHERE NOT (indisvalid AND indisready) AND indrelid::regclass::text ~ '^ext_storage_'$$) ORDER BY 1`}
 )
 
-// Inspect checks that all indexes are valid, on Citus in every shard. It writes nothing.
+// Inspect checks that all indexes are valid, on Citus in every shard.
 func Inspect(ctx context.Context, db *pgdb.DB) (in Inspection, err error) {
 	var (
 		name  string

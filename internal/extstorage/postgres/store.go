@@ -48,9 +48,8 @@ var (
 	_ ext.Deletions    = (*Store)(nil)
 )
 
-// Options configures a Store.
+// Options configures a Store. Waker may be nil.
 type Options struct {
-	// Waker, if set, wakes the audit relay after a write appended an event.
 	Waker *outbox.Waker
 }
 

@@ -51,8 +51,7 @@ func begin(c *sqlite.Conn, o ext.Owner, now ext.Moment) (*step, error) {
 	return st, err
 }
 
-// beginWrite is begin for a write: the same statement reads the record and schema of the first operation, because most
-// writes are a single put.
+// beginWrite also reads the record and schema of the first operation, because most writes are a single put.
 func beginWrite(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, error) {
 	if len(w.Ops) == 0 {
 		return begin(c, o, w.Now)

@@ -7,8 +7,7 @@ const mine = ` WHERE tenant_id = ?1 AND extension_install_id = ?2 `
 
 const (
 	sqlInstallUsage = `SELECT bytes_used, keys_count, namespaces_count, change_seq, counted_at, closed_seq FROM ext_storage_usage` + mine
-	// sqlBeginWrite also reads the data of an existing install's first operation, at half the cost of three
-	// statements.
+	// sqlBeginWrite is one statement, at half the cost of three.
 	sqlBeginWrite = `SELECT bytes_used, keys_count, namespaces_count, u.change_seq, counted_at, closed_seq,
 			(SELECT schema_version FROM ext_storage_schemas` + mine + `AND namespace = ?3 AND status = 'active'),
 			revision, r.change_seq, created_at, r.updated_at, ttl_expires_at, value_bytes, metadata_bytes, r.rowid

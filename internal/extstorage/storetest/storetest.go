@@ -1,8 +1,7 @@
 // Package storetest tests the contract of extstorage's Store, Registry and Installs, and of inspection.Store. Callers
 // may rely only on the behavior it tests.
 //
-// Each test uses a fresh install in a shared database, in parallel with the others, and sets the time in every
-// operation.
+// Each test uses a fresh install in a shared database.
 package storetest
 
 import (

@@ -23,7 +23,6 @@ type status struct {
 
 func (s *status) Error() string { return s.reason }
 
-// ErrorCode implements errcode.Coder.
 func (s *status) ErrorCode() errcode.Code { return errcode.Invalid }
 
 var (
