@@ -285,7 +285,7 @@ func (e Source) Valid() bool {
 	}
 }
 
-// AdminError An error of the admin listener.
+// AdminError Error response from the admin listener.
 type AdminError struct {
 	Error struct {
 		Code    string `json:"code"`
@@ -293,34 +293,34 @@ type AdminError struct {
 	} `json:"error"`
 }
 
-// Attributes What a front end keeps with the session: at most 16 KiB, or the limit of the profile. Absent if it has no members.
+// Attributes JSON that the front end stores with the session: at most 16 KiB, or the profile's limit. Absent if empty.
 type Attributes = map[string]interface{}
 
-// AttributesPatch defines model for AttributesPatch.
+// AttributesPatch Merge patch (RFC 7396) for the attributes.
 type AttributesPatch = map[string]interface{}
 
-// Availability defines model for Availability.
+// Availability A property's offers for a stay.
 type Availability struct {
 	Adults    int  `json:"adults"`
 	Available bool `json:"available"`
 
-	// CheapestNightlyMinor An amount in the smallest unit of the currency.
+	// CheapestNightlyMinor Amount in the currency's smallest unit.
 	CheapestNightlyMinor *Minor  `json:"cheapestNightlyMinor,omitempty"`
 	Children             int     `json:"children"`
 	Currency             string  `json:"currency"`
 	From                 string  `json:"from"`
 	Offers               []Offer `json:"offers"`
 
-	// PropertyID A UUID.
+	// PropertyID UUID.
 	PropertyID PropertyID `json:"propertyId"`
 	Rooms      int        `json:"rooms"`
 	To         string     `json:"to"`
 
-	// TotalForStayMinor An amount in the smallest unit of the currency.
+	// TotalForStayMinor Amount in the currency's smallest unit.
 	TotalForStayMinor *Minor `json:"totalForStayMinor,omitempty"`
 }
 
-// Bounds A part of the map, in degrees. It crosses the date line if west is greater than east. A member that is null counts as 0.
+// Bounds Map section, in degrees. It crosses the date line if west is greater than east. A null member counts as 0.
 type Bounds struct {
 	East  *float64 `json:"east,omitempty"`
 	North *float64 `json:"north,omitempty"`
@@ -328,7 +328,7 @@ type Bounds struct {
 	West  *float64 `json:"west,omitempty"`
 }
 
-// Brand defines model for Brand.
+// Brand A tenant's public profile.
 type Brand struct {
 	Color      *string `json:"color,omitempty"`
 	Name       string  `json:"name"`
@@ -338,7 +338,7 @@ type Brand struct {
 	Website    *string `json:"website,omitempty"`
 }
 
-// BrowserTime By the clock of the browser (RFC 3339). Absent: when the server got it.
+// BrowserTime Browser time (RFC 3339). Default: the time of receipt.
 type BrowserTime = string
 
 // CloudEvent The JSON format of CloudEvents 1.0.
@@ -350,25 +350,25 @@ type CloudEvent struct {
 	Type        string      `json:"type"`
 }
 
-// ConsumeRequest defines model for ConsumeRequest.
+// ConsumeRequest The token to consume or verify.
 type ConsumeRequest struct {
 	Guest *Guest `json:"guest,omitempty"`
 	Token string `json:"token"`
 }
 
-// Currency ISO 4217, such as EUR.
+// Currency ISO 4217 code, e.g. EUR.
 type Currency = string
 
-// ErrorCode What clients decide by.
+// ErrorCode Stable error code, for decisions in clients.
 type ErrorCode string
 
-// Facet defines model for Facet.
+// Facet A filter value and the number of matching properties.
 type Facet struct {
 	Count int    `json:"count"`
 	Value string `json:"value"`
 }
 
-// Facets defines model for Facets.
+// Facets Property counts of a region.
 type Facets struct {
 	Amenities []Facet `json:"amenities"`
 	Country   string  `json:"country"`
@@ -377,59 +377,59 @@ type Facets struct {
 	Total     int     `json:"total"`
 }
 
-// FieldError defines model for FieldError.
+// FieldError An invalid part of a request.
 type FieldError struct {
 	Code   string `json:"code"`
 	Detail string `json:"detail"`
 
-	// Header The header that is wrong.
+	// Header Name of the invalid header.
 	Header *string `json:"header,omitempty"`
 
-	// Parameter The parameter of the path or the query that is wrong.
+	// Parameter Name of the invalid path or query parameter.
 	Parameter *string `json:"parameter,omitempty"`
 
-	// Pointer JSON Pointer into the body (RFC 6901); empty for the whole request, and with parameter or header.
+	// Pointer JSON Pointer into the body (RFC 6901). Empty for the whole request, or if parameter or header is set.
 	Pointer string `json:"pointer"`
 }
 
-// FunnelBatch defines model for FunnelBatch.
+// FunnelBatch Funnel events to publish.
 type FunnelBatch struct {
 	Items []FunnelEvent `json:"items"`
 }
 
-// FunnelEvent defines model for FunnelEvent.
+// FunnelEvent A step towards a booking.
 type FunnelEvent struct {
 	HandoffID *string `json:"handoffId,omitempty"`
 
-	// OccurredAt By the clock of the browser (RFC 3339). Absent: when the server got it.
+	// OccurredAt Browser time (RFC 3339). Default: the time of receipt.
 	OccurredAt *string `json:"occurredAt,omitempty"`
 
-	// PropertyID A UUID.
+	// PropertyID UUID.
 	PropertyID *string         `json:"propertyId,omitempty"`
 	SearchID   *string         `json:"searchId,omitempty"`
 	Step       FunnelEventStep `json:"step"`
 
-	// TenantID A UUID, or tnt_ and a ULID.
+	// TenantID UUID, or tnt_ and a ULID.
 	TenantID *string `json:"tenantId,omitempty"`
 }
 
 // FunnelEventStep defines model for FunnelEvent.Step.
 type FunnelEventStep string
 
-// FunnelIDs defines model for FunnelIDs.
+// FunnelIDs IDs of the published funnel events.
 type FunnelIDs struct {
-	// Ids Of the items, in their order.
+	// Ids Event IDs in the order of the items.
 	Ids []string `json:"ids"`
 }
 
-// Guest What the booking site sees of the browser of the guest.
+// Guest The guest's browser as seen by the booking site.
 type Guest struct {
 	AcceptLanguage *string `json:"acceptLanguage,omitempty"`
 	IP             *string `json:"ip,omitempty"`
 	UserAgent      *string `json:"userAgent,omitempty"`
 }
 
-// Handoff defines model for Handoff.
+// Handoff A handoff without its token.
 type Handoff struct {
 	Adults     int        `json:"adults"`
 	CheckIn    string     `json:"checkIn"`
@@ -437,49 +437,51 @@ type Handoff struct {
 	Children   int        `json:"children"`
 	ConsumedAt *time.Time `json:"consumedAt,omitempty"`
 
-	// Currency ISO 4217, such as EUR.
+	// Currency ISO 4217 code, e.g. EUR.
 	Currency  Currency  `json:"currency"`
 	ExpiresAt time.Time `json:"expiresAt"`
+
+	// HandoffID ID: bhd_ and a ULID.
 	HandoffID HandoffID `json:"handoffId"`
 
-	// Locale BCP 47, such as de-AT.
+	// Locale BCP 47 language tag, e.g. de-AT.
 	Locale   Locale    `json:"locale"`
 	MintedAt time.Time `json:"mintedAt"`
 
-	// PropertyID A UUID in lower case.
+	// PropertyID Lower-case UUID.
 	PropertyID UUID          `json:"propertyId"`
 	Rooms      int           `json:"rooms"`
 	Status     HandoffStatus `json:"status"`
 
-	// TenantID A UUID in lower case.
+	// TenantID Lower-case UUID.
 	TenantID UUID `json:"tenantId"`
 }
 
 // HandoffStatus defines model for Handoff.Status.
 type HandoffStatus string
 
-// HandoffID defines model for HandoffID.
+// HandoffID ID: bhd_ and a ULID.
 type HandoffID = string
 
-// HandoffPage defines model for HandoffPage.
+// HandoffPage A page of handoffs, newest first.
 type HandoffPage struct {
 	Items []Handoff `json:"items"`
 
-	// NextCursor null: this is the last page.
+	// NextCursor null on the last page.
 	NextCursor *string `json:"nextCursor"`
 }
 
-// HistoryList defines model for HistoryList.
+// HistoryList The search history, latest first.
 type HistoryList struct {
 	Items []Searched `json:"items"`
 }
 
-// Hotel defines model for Hotel.
+// Hotel A property page.
 type Hotel struct {
 	Address   string   `json:"address"`
 	Amenities []string `json:"amenities"`
 
-	// CheapestNightlyMinor An amount in the smallest unit of the currency.
+	// CheapestNightlyMinor Amount in the currency's smallest unit.
 	CheapestNightlyMinor *Minor   `json:"cheapestNightlyMinor,omitempty"`
 	CheckInFrom          string   `json:"checkInFrom"`
 	CheckOutUntil        string   `json:"checkOutUntil"`
@@ -493,7 +495,7 @@ type Hotel struct {
 	Longitude            float32  `json:"longitude"`
 	Name                 string   `json:"name"`
 
-	// PropertyID A UUID.
+	// PropertyID UUID.
 	PropertyID PropertyID `json:"propertyId"`
 	Rating     float32    `json:"rating"`
 	Region     string     `json:"region"`
@@ -503,7 +505,7 @@ type Hotel struct {
 	TenantID   string     `json:"tenantId"`
 }
 
-// KeySet defines model for KeySet.
+// KeySet JWK Set (RFC 7517).
 type KeySet struct {
 	Keys []struct {
 		Alg KeySetKeysAlg `json:"alg"`
@@ -512,7 +514,7 @@ type KeySet struct {
 		Kty KeySetKeysKty `json:"kty"`
 		Use KeySetKeysUse `json:"use"`
 
-		// X The public key in base64url.
+		// X Public key in base64url.
 		X string `json:"x"`
 	} `json:"keys"`
 }
@@ -529,29 +531,29 @@ type KeySetKeysKty string
 // KeySetKeysUse defines model for KeySet.Keys.Use.
 type KeySetKeysUse string
 
-// LinkRequest defines model for LinkRequest.
+// LinkRequest Request to sign in.
 type LinkRequest struct {
-	// Token A JWT of the site: sub is the user, aud is holdfast-guest, exp is at most 10 minutes after iat.
+	// Token JWT signed by the site: sub is the user, aud is holdfast-guest, exp is at most 10 minutes after iat.
 	Token string `json:"token"`
 }
 
-// Linked defines model for Linked.
+// Linked Result of merging the session's wishlist into the user's.
 type Linked struct {
-	// Added Entries of the session's wishlist that were new to the user.
+	// Added Session entries that were new to the user.
 	Added int `json:"added"`
 
-	// Changed Entries of the user's wishlist that were changed.
+	// Changed User entries that were changed.
 	Changed int `json:"changed"`
 
-	// Dropped Entries of the session's wishlist that the rule or a full list has dropped.
+	// Dropped Session entries dropped by the merge rule or the size limit.
 	Dropped int `json:"dropped"`
 }
 
-// Listing defines model for Listing.
+// Listing A property in search results.
 type Listing struct {
 	Amenities *[]string `json:"amenities"`
 
-	// CheapestNightlyMinor An amount in the smallest unit of the currency.
+	// CheapestNightlyMinor Amount in the currency's smallest unit.
 	CheapestNightlyMinor *Minor  `json:"cheapestNightlyMinor,omitempty"`
 	City                 string  `json:"city"`
 	Country              string  `json:"country"`
@@ -559,25 +561,25 @@ type Listing struct {
 	Image                *string `json:"image,omitempty"`
 	Name                 string  `json:"name"`
 
-	// PropertyID A UUID.
+	// PropertyID UUID.
 	PropertyID PropertyID `json:"propertyId"`
 	Rating     float32    `json:"rating"`
 	Region     string     `json:"region"`
 	Stars      int        `json:"stars"`
 	TenantID   string     `json:"tenantId"`
 
-	// TotalForStayMinor An amount in the smallest unit of the currency.
+	// TotalForStayMinor Amount in the currency's smallest unit.
 	TotalForStayMinor *Minor `json:"totalForStayMinor,omitempty"`
 }
 
-// Locale BCP 47, such as de-AT.
+// Locale BCP 47 language tag, e.g. de-AT.
 type Locale = string
 
-// MapQuery Pages do not matter.
+// MapQuery Map search. Page and page size are ignored.
 type MapQuery struct {
 	Adults *int `json:"adults,omitempty"`
 
-	// Amenities all of them
+	// Amenities The property must offer all.
 	Amenities       *[]string   `json:"amenities,omitempty"`
 	Bounds          *Bounds     `json:"bounds,omitempty"`
 	CheckIn         *string     `json:"checkIn,omitempty"`
@@ -597,166 +599,168 @@ type MapQuery struct {
 	Text            *string     `json:"text,omitempty"`
 }
 
-// Minor An amount in the smallest unit of the currency.
+// Minor Amount in the currency's smallest unit.
 type Minor = string
 
-// MintRequest defines model for MintRequest.
+// MintRequest The stay to hand over.
 type MintRequest struct {
 	Adults int `json:"adults"`
 
 	// Campaign At most 1 KiB.
 	Campaign *map[string]interface{} `json:"campaign,omitempty"`
 
-	// CheckIn Not past in the time zone of the property; if that is not known, not past everywhere.
+	// CheckIn Must not be past in the property's time zone, or in every time zone if that is unknown.
 	CheckIn string `json:"checkIn"`
 
 	// CheckOut After checkIn.
 	CheckOut string `json:"checkOut"`
 	Children *int   `json:"children,omitempty"`
 
-	// Currency If absent, that of the preferences, then of X-Currency, then EUR.
+	// Currency Default: from the preferences, then X-Currency, then EUR.
 	Currency *string `json:"currency,omitempty"`
 
-	// Locale If absent, that of the preferences, then of Accept-Language, then en.
+	// Locale Default: from the preferences, then Accept-Language, then en.
 	Locale *string `json:"locale,omitempty"`
 	Rooms  *int    `json:"rooms,omitempty"`
 }
 
-// Minted defines model for Minted.
+// Minted A new handoff with its token.
 type Minted struct {
-	ExpiresAt   time.Time `json:"expiresAt"`
+	ExpiresAt time.Time `json:"expiresAt"`
+
+	// HandoffID ID: bhd_ and a ULID.
 	HandoffID   HandoffID `json:"handoffId"`
 	RedirectURL string    `json:"redirectUrl"`
 	Token       string    `json:"token"`
 }
 
-// NestedProblem An error with the setting guest.nested_errors.
+// NestedProblem Error response with the setting guest.nested_errors.
 type NestedProblem struct {
-	// Error An error (RFC 9457).
+	// Error Error response (RFC 9457).
 	Error Problem `json:"error"`
 }
 
-// NoteRequest defines model for NoteRequest.
+// NoteRequest A new note for a wishlist entry.
 type NoteRequest struct {
-	// Note An empty one removes the note.
+	// Note An empty note removes it.
 	Note string `json:"note"`
 }
 
-// Offer defines model for Offer.
+// Offer A room type that is available for the stay.
 type Offer struct {
 	Left int `json:"left"`
 
-	// NightlyMinor An amount in the smallest unit of the currency.
+	// NightlyMinor Amount in the currency's smallest unit.
 	NightlyMinor Minor  `json:"nightlyMinor"`
 	RoomType     string `json:"roomType"`
 
-	// TotalForStayMinor An amount in the smallest unit of the currency.
+	// TotalForStayMinor Amount in the currency's smallest unit.
 	TotalForStayMinor Minor `json:"totalForStayMinor"`
 }
 
-// PageView defines model for PageView.
+// PageView A viewed page.
 type PageView struct {
 	DurationMs *int `json:"durationMs,omitempty"`
 
-	// OccurredAt By the clock of the browser (RFC 3339). Absent: when the server got it.
+	// OccurredAt Browser time (RFC 3339). Default: the time of receipt.
 	OccurredAt *string      `json:"occurredAt,omitempty"`
 	Page       PageViewPage `json:"page"`
 
-	// PropertyID A UUID.
+	// PropertyID UUID.
 	PropertyID *string `json:"propertyId,omitempty"`
 	SearchID   *string `json:"searchId,omitempty"`
 
-	// TenantID A UUID, or tnt_ and a ULID.
+	// TenantID UUID, or tnt_ and a ULID.
 	TenantID *string `json:"tenantId,omitempty"`
 }
 
 // PageViewPage defines model for PageView.Page.
 type PageViewPage string
 
-// PageViewBatch defines model for PageViewBatch.
+// PageViewBatch Page views to publish.
 type PageViewBatch struct {
 	Items []PageView `json:"items"`
 }
 
-// PageViewIDs defines model for PageViewIDs.
+// PageViewIDs IDs of the published page views.
 type PageViewIDs struct {
-	// Ids Of the items, in their order.
+	// Ids Event IDs in the order of the items.
 	Ids []string `json:"ids"`
 }
 
-// Pin defines model for Pin.
+// Pin A property on the map.
 type Pin struct {
-	// CheapestNightlyMinor An amount in the smallest unit of the currency.
+	// CheapestNightlyMinor Amount in the currency's smallest unit.
 	CheapestNightlyMinor *Minor  `json:"cheapestNightlyMinor,omitempty"`
 	Currency             string  `json:"currency"`
 	Latitude             float32 `json:"latitude"`
 	Longitude            float32 `json:"longitude"`
 	Name                 string  `json:"name"`
 
-	// PropertyID A UUID.
+	// PropertyID UUID.
 	PropertyID PropertyID `json:"propertyId"`
 	TenantID   string     `json:"tenantId"`
 }
 
-// Pins defines model for Pins.
+// Pins Properties on the map.
 type Pins struct {
 	Items []Pin `json:"items"`
 
-	// Total There may be more than items.
+	// Total May exceed the number of items.
 	Total int `json:"total"`
 }
 
-// Preferences defines model for Preferences.
+// Preferences A session's preferences.
 type Preferences struct {
-	// Currency ISO 4217, such as EUR.
+	// Currency ISO 4217 code, e.g. EUR.
 	Currency *Currency `json:"currency,omitempty"`
 
-	// Locale BCP 47, such as de-AT.
+	// Locale BCP 47 language tag, e.g. de-AT.
 	Locale *Locale `json:"locale,omitempty"`
 }
 
-// PreferencesPatch defines model for PreferencesPatch.
+// PreferencesPatch Preferences to change.
 type PreferencesPatch struct {
 	Currency *string `json:"currency,omitempty"`
 	Locale   *string `json:"locale,omitempty"`
 }
 
-// Problem An error (RFC 9457).
+// Problem Error response (RFC 9457).
 type Problem struct {
-	// Challenge What to solve, with the code challenge-required.
+	// Challenge Proof of work to solve. Set for the code challenge-required.
 	Challenge *struct {
 		Bits int    `json:"bits"`
 		Text string `json:"text"`
 	} `json:"challenge,omitempty"`
 
-	// Code What clients decide by.
+	// Code Stable error code, for decisions in clients.
 	Code   ErrorCode `json:"code"`
 	Detail string    `json:"detail"`
 
-	// Errors What is wrong with parts of the request. Every 422 has at least one.
+	// Errors Invalid parts of the request. Every 422 response contains at least one.
 	Errors *[]FieldError `json:"errors,omitempty"`
 
-	// Instance The path of the request.
+	// Instance Path of the request.
 	Instance  *string `json:"instance,omitempty"`
 	RequestID *string `json:"requestId,omitempty"`
 
-	// Retriable The same request may succeed later.
+	// Retriable Whether the same request may succeed later.
 	Retriable bool   `json:"retriable"`
 	Status    int    `json:"status"`
 	Title     string `json:"title"`
 
-	// TraceID Of the header traceparent.
+	// TraceID Trace ID from the traceparent header.
 	TraceID *string `json:"traceId,omitempty"`
 	Type    string  `json:"type"`
 }
 
-// PropertyID A UUID.
+// PropertyID UUID.
 type PropertyID = string
 
-// Query A search as it was sent.
+// Query The search, as the client sent it.
 type Query map[string]interface{}
 
-// Received defines model for Received.
+// Received A handoff as sent to the booking site.
 type Received struct {
 	Adults     int                     `json:"adults"`
 	Campaign   *map[string]interface{} `json:"campaign,omitempty"`
@@ -765,42 +769,46 @@ type Received struct {
 	Children   int                     `json:"children"`
 	ConsumedAt *time.Time              `json:"consumedAt,omitempty"`
 
-	// Currency ISO 4217, such as EUR.
+	// Currency ISO 4217 code, e.g. EUR.
 	Currency  Currency  `json:"currency"`
 	ExpiresAt time.Time `json:"expiresAt"`
+
+	// HandoffID ID: bhd_ and a ULID.
 	HandoffID HandoffID `json:"handoffId"`
 
-	// Locale BCP 47, such as de-AT.
+	// Locale BCP 47 language tag, e.g. de-AT.
 	Locale   Locale    `json:"locale"`
 	MintedAt time.Time `json:"mintedAt"`
 
-	// PropertyID A UUID in lower case.
-	PropertyID UUID      `json:"propertyId"`
-	Rooms      int       `json:"rooms"`
-	SessionID  SessionID `json:"sessionId"`
+	// PropertyID Lower-case UUID.
+	PropertyID UUID `json:"propertyId"`
+	Rooms      int  `json:"rooms"`
 
-	// Suspect It comes from another browser or address than it was minted for.
+	// SessionID ID: gms_ and a ULID.
+	SessionID SessionID `json:"sessionId"`
+
+	// Suspect Whether the browser or address differs from the mint request.
 	Suspect bool `json:"suspect"`
 
-	// TenantID A UUID in lower case.
+	// TenantID Lower-case UUID.
 	TenantID UUID `json:"tenantId"`
 }
 
-// RoomType defines model for RoomType.
+// RoomType A room type of a property.
 type RoomType struct {
 	Code   string `json:"code"`
 	Name   string `json:"name"`
 	Sleeps int    `json:"sleeps"`
 }
 
-// SearchID defines model for SearchID.
+// SearchID ID: srs_ and a ULID.
 type SearchID = string
 
-// SearchQuery Members of a map query that a search does not have are ignored.
+// SearchQuery Hotel search. Members that only map queries use are ignored.
 type SearchQuery struct {
 	Adults *int `json:"adults,omitempty"`
 
-	// Amenities all of them
+	// Amenities The property must offer all.
 	Amenities *[]string `json:"amenities,omitempty"`
 
 	// Bounds Ignored.
@@ -822,138 +830,146 @@ type SearchQuery struct {
 	Text            *string     `json:"text,omitempty"`
 }
 
-// SearchResults defines model for SearchResults.
+// SearchResults A page of search results.
 type SearchResults struct {
 	CreatedAt time.Time `json:"createdAt"`
 	Items     []Listing `json:"items"`
 
-	// NextPage null: this is the last page
+	// NextPage null on the last page.
 	NextPage *int `json:"nextPage"`
 	Page     int  `json:"page"`
 
-	// Query A search as it was sent.
-	Query    Query    `json:"query"`
+	// Query The search, as the client sent it.
+	Query Query `json:"query"`
+
+	// SearchID ID: srs_ and a ULID.
 	SearchID SearchID `json:"searchId"`
 
-	// Total Of all pages, as the catalogue counts: the same on each page. Pages leave out the properties of suspended tenants.
+	// Total Properties on all pages, as counted by the catalogue. Includes suspended tenants' properties, which pages omit.
 	Total int `json:"total"`
 }
 
-// Searched defines model for Searched.
+// Searched A search in the history.
 type Searched struct {
-	// Query A search as it was sent.
-	Query      Query     `json:"query"`
+	// Query The search, as the client sent it.
+	Query Query `json:"query"`
+
+	// SearchID ID: srs_ and a ULID.
 	SearchID   SearchID  `json:"searchId"`
 	SearchedAt time.Time `json:"searchedAt"`
 }
 
-// Session defines model for Session.
+// Session A guest's session.
 type Session struct {
-	// Attributes What a front end keeps with the session: at most 16 KiB, or the limit of the profile. Absent if it has no members.
-	Attributes  *Attributes `json:"attributes,omitempty"`
-	CreatedAt   time.Time   `json:"createdAt"`
+	// Attributes JSON that the front end stores with the session: at most 16 KiB, or the profile's limit. Absent if empty.
+	Attributes *Attributes `json:"attributes,omitempty"`
+	CreatedAt  time.Time   `json:"createdAt"`
+
+	// Preferences A session's preferences.
 	Preferences Preferences `json:"preferences"`
 
-	// UserID The user who has signed in, if any.
+	// UserID The signed-in user; absent for guests.
 	UserID *string `json:"userId,omitempty"`
 }
 
-// SessionID defines model for SessionID.
+// SessionID ID: gms_ and a ULID.
 type SessionID = string
 
-// Source Where the guest added the property.
+// Source Page on which the guest added the property.
 type Source string
 
-// Tenant A UUID in lower case, or tnt_ and a ULID in the answer to a request that spells it so.
+// Tenant Lower-case UUID, or tnt_ and a ULID if the request used this spelling.
 type Tenant = string
 
-// TenantID A UUID, or tnt_ and a ULID.
+// TenantID UUID, or tnt_ and a ULID.
 type TenantID = string
 
-// UUID A UUID in lower case.
+// UUID Lower-case UUID.
 type UUID = string
 
-// UserSession defines model for UserSession.
+// UserSession A browser in which the user is signed in.
 type UserSession struct {
-	// Current It is the session of the request.
+	// Current Whether this is the request's session.
 	Current bool `json:"current"`
 
-	// LastSeenAt Up to a day before the last request.
+	// LastSeenAt Time of the last request, up to a day early.
 	LastSeenAt time.Time `json:"lastSeenAt"`
 	LinkedAt   time.Time `json:"linkedAt"`
 	SessionID  string    `json:"sessionId"`
 }
 
-// UserSessionID defines model for UserSessionID.
+// UserSessionID ID: gus_ and a ULID.
 type UserSessionID = string
 
-// UserSessionList defines model for UserSessionList.
+// UserSessionList The user's sessions.
 type UserSessionList struct {
 	Items []UserSession `json:"items"`
 }
 
-// Viewed defines model for Viewed.
+// Viewed A recently viewed property.
 type Viewed struct {
-	// PropertyID A UUID in lower case.
+	// PropertyID Lower-case UUID.
 	PropertyID UUID `json:"propertyId"`
 
-	// TenantID A UUID in lower case, or tnt_ and a ULID in the answer to a request that spells it so.
+	// TenantID Lower-case UUID, or tnt_ and a ULID if the request used this spelling.
 	TenantID Tenant    `json:"tenantId"`
 	ViewedAt time.Time `json:"viewedAt"`
 }
 
-// ViewedList defines model for ViewedList.
+// ViewedList Recently viewed properties, latest first.
 type ViewedList struct {
 	Items []Viewed `json:"items"`
 }
 
-// ViewedRequest defines model for ViewedRequest.
+// ViewedRequest A property that the guest viewed.
 type ViewedRequest struct {
-	// PropertyID A UUID.
+	// PropertyID UUID.
 	PropertyID PropertyID `json:"propertyId"`
 
-	// TenantID A UUID, or tnt_ and a ULID.
+	// TenantID UUID, or tnt_ and a ULID.
 	TenantID TenantID `json:"tenantId"`
 }
 
-// Wish defines model for Wish.
+// Wish A wishlist entry.
 type Wish struct {
 	AddedAt time.Time `json:"addedAt"`
-	ID      WishID    `json:"id"`
-	Note    *string   `json:"note,omitempty"`
 
-	// PropertyID A UUID in lower case.
+	// ID ID: wsh_ and a ULID.
+	ID   WishID  `json:"id"`
+	Note *string `json:"note,omitempty"`
+
+	// PropertyID Lower-case UUID.
 	PropertyID UUID `json:"propertyId"`
 
-	// Source Where the guest added the property.
+	// Source Page on which the guest added the property.
 	Source Source `json:"source"`
 
-	// TenantID A UUID in lower case, or tnt_ and a ULID in the answer to a request that spells it so.
+	// TenantID Lower-case UUID, or tnt_ and a ULID if the request used this spelling.
 	TenantID Tenant `json:"tenantId"`
 }
 
-// WishID defines model for WishID.
+// WishID ID: wsh_ and a ULID.
 type WishID = string
 
-// WishPage defines model for WishPage.
+// WishPage A page of the wishlist, newest first.
 type WishPage struct {
 	Items []Wish `json:"items"`
 
-	// NextCursor null: this is the last page.
+	// NextCursor null on the last page.
 	NextCursor *string `json:"nextCursor"`
 }
 
-// WishRequest defines model for WishRequest.
+// WishRequest A property for the wishlist.
 type WishRequest struct {
 	Note *string `json:"note,omitempty"`
 
-	// PropertyID A UUID.
+	// PropertyID UUID.
 	PropertyID PropertyID `json:"propertyId"`
 
-	// Source Where the guest added the property.
+	// Source Page on which the guest added the property.
 	Source Source `json:"source"`
 
-	// TenantID A UUID, or tnt_ and a ULID.
+	// TenantID UUID, or tnt_ and a ULID.
 	TenantID TenantID `json:"tenantId"`
 }
 
@@ -984,8 +1000,8 @@ type IfNoneMatch = string
 // RegionPath defines model for RegionPath.
 type RegionPath = string
 
-// XCurrency ISO 4217, such as EUR; another value is ignored.
+// XCurrency ISO 4217, e.g. EUR. Other values are ignored.
 type XCurrency = string
 
-// AdminToken An error of the admin listener.
+// AdminToken Error response from the admin listener.
 type AdminToken = AdminError

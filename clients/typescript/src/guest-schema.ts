@@ -33,7 +33,7 @@ export interface paths {
         put?: never;
         /**
          * Begin a session
-         * @description With the cookie of a session, returns that session.
+         * @description If the cookie already proves a session, returns that session.
          */
         post: operations["beginSession"];
         delete?: never;
@@ -57,7 +57,7 @@ export interface paths {
         head?: never;
         /**
          * Set preferences
-         * @description Members that are absent or null do not change.
+         * @description Absent and null members stay unchanged.
          */
         patch: operations["setPreferences"];
         trace?: never;
@@ -78,7 +78,7 @@ export interface paths {
         head?: never;
         /**
          * Change attributes
-         * @description A merge patch (RFC 7396): members replace those of the attributes, null removes them. With If-Match it only changes attributes with one of these entity tags.
+         * @description Applies a merge patch (RFC 7396): a member replaces the attribute with the same name, null removes it. With If-Match, it only changes attributes that have one of these entity tags.
          */
         patch: operations["patchAttributes"];
         trace?: never;
@@ -94,12 +94,12 @@ export interface paths {
         put?: never;
         /**
          * Sign a user in
-         * @description Joins the session to a user of the site: what the session has becomes a part of what the user keeps. The cookie is replaced.
+         * @description Joins the session to a user of the site and merges the session's data into the user's data. The cookie is replaced.
          */
         post: operations["linkSession"];
         /**
          * Sign the user out
-         * @description Ends the session of the user in this browser, and begins one of a guest. Without a user it changes nothing.
+         * @description Ends the user's session in this browser and starts a guest session. Does nothing if no user is signed in.
          */
         delete: operations["unlinkSession"];
         options?: never;
@@ -114,11 +114,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the sessions of the user */
+        /** List the user's sessions */
         get: operations["listLinkedSessions"];
         put?: never;
         post?: never;
-        /** End the other sessions of the user */
+        /** End the user's other sessions */
         delete: operations["endOtherSessions"];
         options?: never;
         head?: never;
@@ -135,7 +135,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** End a session of the user */
+        /** End one of the user's sessions */
         delete: operations["endLinkedSession"];
         options?: never;
         head?: never;
@@ -188,7 +188,7 @@ export interface paths {
         put?: never;
         /**
          * Clear the session
-         * @description Deletes preferences, lists and the wishlist, and begins another session.
+         * @description Deletes the preferences, lists and wishlist, and starts a new session.
          */
         post: operations["clearSession"];
         delete?: never;
@@ -240,7 +240,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Find the properties of a search session again, or another page of them */
+        /** Read a page of a search session */
         get: operations["getSearch"];
         put?: never;
         post?: never;
@@ -261,7 +261,7 @@ export interface paths {
         };
         /**
          * Describe a property
-         * @description The answer is the same for all guests, so it needs no session and may be cached by shared caches.
+         * @description The answer is the same for all guests: it requires no session, and shared caches may store it.
          */
         get: operations["getHotel"];
         put?: never;
@@ -282,8 +282,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read what a property offers for a stay
-         * @description The answer is the same for all guests, so it needs no session and may be cached by shared caches.
+         * Read a property's offers for a stay
+         * @description The answer is the same for all guests: it requires no session, and shared caches may store it.
          */
         get: operations["getAvailability"];
         put?: never;
@@ -305,8 +305,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Count the properties of a region by what guests filter by
-         * @description The answer is the same for all guests, so it needs no session and may be cached by shared caches.
+         * Count a region's properties by search filter
+         * @description The answer is the same for all guests: it requires no session, and shared caches may store it.
          */
         get: operations["getFacets"];
         put?: never;
@@ -328,7 +328,7 @@ export interface paths {
         };
         /**
          * Describe a tenant
-         * @description The answer is the same for all guests, so it needs no session and may be cached by shared caches.
+         * @description The answer is the same for all guests: it requires no session, and shared caches may store it.
          */
         get: operations["getBrand"];
         put?: never;
@@ -349,8 +349,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the public keys of a tenant
-         * @description A JWK Set (RFC 7517) of Ed25519 keys (RFC 8037), with which the booking site of the tenant verifies tokens offline: the active key, the next one, and replaced keys whose tokens may be valid. A tenant whose tokens are signed with HMAC has no keys. It needs no session and may be cached by shared caches for max-age.
+         * Get a tenant's public keys
+         * @description A JWK Set (RFC 7517) with Ed25519 keys (RFC 8037), for booking sites that verify tokens offline. It contains the active key, the next key, and replaced keys whose tokens may still be valid. It is empty for a tenant whose tokens are signed with HMAC. It requires no session, and shared caches may store it for max-age.
          */
         get: operations["getKeySet"];
         put?: never;
@@ -384,7 +384,7 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                /** @description A UUID; the wishlist has no other properties. */
+                /** @description UUID. */
                 propertyId: components["parameters"]["EntryPath"];
             };
             cookie?: never;
@@ -394,7 +394,7 @@ export interface paths {
         post?: never;
         /**
          * Remove a property
-         * @description It needs no idempotency key: repeated, it has the same effect.
+         * @description The idempotency key is optional, because repeating the request has no further effect.
          */
         delete: operations["removeWish"];
         options?: never;
@@ -410,7 +410,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List handoffs of the session */
+        /** List the session's handoffs */
         get: operations["listHandoffs"];
         put?: never;
         post?: never;
@@ -451,7 +451,7 @@ export interface paths {
         put?: never;
         /**
          * Publish page views
-         * @description Items are only published as events. If one is not valid, none is published.
+         * @description The items are only published as events. If an item is invalid, none is published.
          */
         post: operations["recordPageViews"];
         delete?: never;
@@ -471,7 +471,7 @@ export interface paths {
         put?: never;
         /**
          * Publish steps towards a booking
-         * @description Items are only published as events. If one is not valid, none is published.
+         * @description The items are only published as events. If an item is invalid, none is published.
          */
         post: operations["recordFunnelEvents"];
         delete?: never;
@@ -494,7 +494,7 @@ export interface paths {
         put?: never;
         /**
          * Check whether a handoff can be consumed
-         * @description Changes nothing.
+         * @description Has no side effects.
          */
         post: operations["verifyHandoff"];
         delete?: never;
@@ -517,7 +517,7 @@ export interface paths {
         put?: never;
         /**
          * Consume a handoff
-         * @description Exactly one attempt succeeds. An attempt is the service and its idempotency key: repeated, it gets the same answer.
+         * @description Exactly one attempt succeeds. An attempt is identified by the service and its idempotency key: repeating it returns the same answer.
          */
         post: operations["consumeHandoff"];
         delete?: never;
@@ -537,7 +537,7 @@ export interface paths {
         put?: never;
         /**
          * Receive an event about a tenant
-         * @description Suspends or reinstates a tenant: tenant.suspended.v1 and tenant.reinstated.v1, with or without a prefix. The token must have been made with holdfast guest tokens create --events. Besides the structured mode of CloudEvents 1.0, the binary mode is accepted: attributes are headers that begin with ce-, and the body is the data.
+         * @description Suspends or reinstates a tenant, by the event types tenant.suspended.v1 and tenant.reinstated.v1, with or without a prefix. Create the token with `holdfast guest tokens create --events`. Both CloudEvents 1.0 modes are accepted: structured, and binary, in which headers that begin with ce- are the attributes and the body is the data.
          */
         post: operations["receiveEvent"];
         delete?: never;
@@ -1250,103 +1250,121 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @description ID: gms_ and a ULID. */
         SessionID: string;
+        /** @description ID: gus_ and a ULID. */
         UserSessionID: string;
+        /** @description ID: srs_ and a ULID. */
         SearchID: string;
+        /** @description ID: wsh_ and a ULID. */
         WishID: string;
+        /** @description ID: bhd_ and a ULID. */
         HandoffID: string;
-        /** @description A UUID in lower case. */
+        /** @description Lower-case UUID. */
         UUID: string;
-        /** @description A UUID in lower case, or tnt_ and a ULID in the answer to a request that spells it so. */
+        /** @description Lower-case UUID, or tnt_ and a ULID if the request used this spelling. */
         Tenant: string;
-        /** @description A UUID, or tnt_ and a ULID. */
+        /** @description UUID, or tnt_ and a ULID. */
         TenantID: string;
-        /** @description A UUID. */
+        /** @description UUID. */
         PropertyID: string;
-        /** @description BCP 47, such as de-AT. */
+        /** @description BCP 47 language tag, e.g. de-AT. */
         Locale: string;
-        /** @description ISO 4217, such as EUR. */
+        /** @description ISO 4217 code, e.g. EUR. */
         Currency: string;
         /**
-         * @description Where the guest added the property.
+         * @description Page on which the guest added the property.
          * @enum {string}
          */
         Source: "detail" | "list" | "map" | "recently-viewed";
+        /** @description A guest's session. */
         Session: {
             /** Format: date-time */
             createdAt: string;
-            /** @description The user who has signed in, if any. */
+            /** @description The signed-in user; absent for guests. */
             userId?: string;
             preferences: components["schemas"]["Preferences"];
             attributes?: components["schemas"]["Attributes"];
         };
+        /** @description Request to sign in. */
         LinkRequest: {
-            /** @description A JWT of the site: sub is the user, aud is holdfast-guest, exp is at most 10 minutes after iat. */
+            /** @description JWT signed by the site: sub is the user, aud is holdfast-guest, exp is at most 10 minutes after iat. */
             token: string;
         };
+        /** @description Result of merging the session's wishlist into the user's. */
         Linked: {
-            /** @description Entries of the session's wishlist that were new to the user. */
+            /** @description Session entries that were new to the user. */
             added: number;
-            /** @description Entries of the user's wishlist that were changed. */
+            /** @description User entries that were changed. */
             changed: number;
-            /** @description Entries of the session's wishlist that the rule or a full list has dropped. */
+            /** @description Session entries dropped by the merge rule or the size limit. */
             dropped: number;
         };
+        /** @description The user's sessions. */
         UserSessionList: {
             items: components["schemas"]["UserSession"][];
         };
+        /** @description A browser in which the user is signed in. */
         UserSession: {
             sessionId: string;
             /** Format: date-time */
             linkedAt: string;
             /**
              * Format: date-time
-             * @description Up to a day before the last request.
+             * @description Time of the last request, up to a day early.
              */
             lastSeenAt: string;
-            /** @description It is the session of the request. */
+            /** @description Whether this is the request's session. */
             current: boolean;
         };
-        /** @description What a front end keeps with the session: at most 16 KiB, or the limit of the profile. Absent if it has no members. */
+        /** @description JSON that the front end stores with the session: at most 16 KiB, or the profile's limit. Absent if empty. */
         Attributes: Record<string, unknown>;
+        /** @description Merge patch (RFC 7396) for the attributes. */
         AttributesPatch: Record<string, unknown>;
+        /** @description A session's preferences. */
         Preferences: {
             locale?: components["schemas"]["Locale"];
             currency?: components["schemas"]["Currency"];
         };
+        /** @description Preferences to change. */
         PreferencesPatch: {
             locale?: string | null;
             currency?: string | null;
         };
+        /** @description A property that the guest viewed. */
         ViewedRequest: {
             tenantId: components["schemas"]["TenantID"];
             propertyId: components["schemas"]["PropertyID"];
         };
+        /** @description A recently viewed property. */
         Viewed: {
             tenantId: components["schemas"]["Tenant"];
             propertyId: components["schemas"]["UUID"];
             /** Format: date-time */
             viewedAt: string;
         };
+        /** @description Recently viewed properties, latest first. */
         ViewedList: {
             items: components["schemas"]["Viewed"][];
         };
-        /** @description A search as it was sent. */
+        /** @description The search, as the client sent it. */
         Query: {
             [key: string]: unknown;
         };
+        /** @description A search in the history. */
         Searched: {
             searchId: components["schemas"]["SearchID"];
             query: components["schemas"]["Query"];
             /** Format: date-time */
             searchedAt: string;
         };
+        /** @description The search history, latest first. */
         HistoryList: {
             items: components["schemas"]["Searched"][];
         };
-        /** @description An amount in the smallest unit of the currency. */
+        /** @description Amount in the currency's smallest unit. */
         Minor: string;
-        /** @description A part of the map, in degrees. It crosses the date line if west is greater than east. A member that is null counts as 0. */
+        /** @description Map section, in degrees. It crosses the date line if west is greater than east. A null member counts as 0. */
         Bounds: {
             /** Format: double */
             south?: number | null;
@@ -1357,7 +1375,7 @@ export interface components {
             /** Format: double */
             east?: number | null;
         };
-        /** @description Members of a map query that a search does not have are ignored. */
+        /** @description Hotel search. Members that only map queries use are ignored. */
         SearchQuery: {
             country?: string | null;
             region?: string | null;
@@ -1368,7 +1386,7 @@ export interface components {
             children?: number | null;
             rooms?: number | null;
             minStars?: number | null;
-            /** @description all of them */
+            /** @description The property must offer all. */
             amenities?: string[] | null;
             maxNightlyMinor?: string | null;
             sort?: ("" | "recommended" | "price" | "rating" | "name") | null;
@@ -1380,7 +1398,7 @@ export interface components {
             /** @description Ignored. */
             bounds?: unknown;
         };
-        /** @description Pages do not matter. */
+        /** @description Map search. Page and page size are ignored. */
         MapQuery: {
             country?: string | null;
             region?: string | null;
@@ -1391,7 +1409,7 @@ export interface components {
             children?: number | null;
             rooms?: number | null;
             minStars?: number | null;
-            /** @description all of them */
+            /** @description The property must offer all. */
             amenities?: string[] | null;
             maxNightlyMinor?: string | null;
             sort?: ("" | "recommended" | "price" | "rating" | "name") | null;
@@ -1402,6 +1420,7 @@ export interface components {
             device?: string | null;
             bounds?: components["schemas"]["Bounds"] | null;
         };
+        /** @description A property in search results. */
         Listing: {
             propertyId: components["schemas"]["PropertyID"];
             tenantId: string;
@@ -1417,18 +1436,20 @@ export interface components {
             cheapestNightlyMinor?: components["schemas"]["Minor"];
             totalForStayMinor?: components["schemas"]["Minor"];
         };
+        /** @description A page of search results. */
         SearchResults: {
             searchId: components["schemas"]["SearchID"];
             query: components["schemas"]["Query"];
             /** Format: date-time */
             createdAt: string;
             items: components["schemas"]["Listing"][];
-            /** @description Of all pages, as the catalogue counts: the same on each page. Pages leave out the properties of suspended tenants. */
+            /** @description Properties on all pages, as counted by the catalogue. Includes suspended tenants' properties, which pages omit. */
             total: number;
             page: number;
-            /** @description null: this is the last page */
+            /** @description null on the last page. */
             nextPage: number | null;
         };
+        /** @description A property on the map. */
         Pin: {
             propertyId: components["schemas"]["PropertyID"];
             tenantId: string;
@@ -1438,16 +1459,19 @@ export interface components {
             currency: string;
             cheapestNightlyMinor?: components["schemas"]["Minor"];
         };
+        /** @description Properties on the map. */
         Pins: {
             items: components["schemas"]["Pin"][];
-            /** @description There may be more than items. */
+            /** @description May exceed the number of items. */
             total: number;
         };
+        /** @description A room type of a property. */
         RoomType: {
             code: string;
             name: string;
             sleeps: number;
         };
+        /** @description A property page. */
         Hotel: {
             propertyId: components["schemas"]["PropertyID"];
             tenantId: string;
@@ -1471,12 +1495,14 @@ export interface components {
             currency: string;
             cheapestNightlyMinor?: components["schemas"]["Minor"];
         };
+        /** @description A room type that is available for the stay. */
         Offer: {
             roomType: string;
             nightlyMinor: components["schemas"]["Minor"];
             totalForStayMinor: components["schemas"]["Minor"];
             left: number;
         };
+        /** @description A property's offers for a stay. */
         Availability: {
             propertyId: components["schemas"]["PropertyID"];
             from: string;
@@ -1490,10 +1516,12 @@ export interface components {
             totalForStayMinor?: components["schemas"]["Minor"];
             offers: components["schemas"]["Offer"][];
         };
+        /** @description A filter value and the number of matching properties. */
         Facet: {
             value: string;
             count: number;
         };
+        /** @description Property counts of a region. */
         Facets: {
             country: string;
             region: string;
@@ -1501,6 +1529,7 @@ export interface components {
             stars: components["schemas"]["Facet"][];
             amenities: components["schemas"]["Facet"][];
         };
+        /** @description A tenant's public profile. */
         Brand: {
             tenantId: string;
             name: string;
@@ -1509,6 +1538,7 @@ export interface components {
             website?: string;
             properties: number;
         };
+        /** @description JWK Set (RFC 7517). */
         KeySet: {
             keys: {
                 /** @constant */
@@ -1520,20 +1550,23 @@ export interface components {
                 use: "sig";
                 /** @constant */
                 alg: "EdDSA";
-                /** @description The public key in base64url. */
+                /** @description Public key in base64url. */
                 x: string;
             }[];
         };
+        /** @description A property for the wishlist. */
         WishRequest: {
             tenantId: components["schemas"]["TenantID"];
             propertyId: components["schemas"]["PropertyID"];
             source: components["schemas"]["Source"];
             note?: string | null;
         };
+        /** @description A new note for a wishlist entry. */
         NoteRequest: {
-            /** @description An empty one removes the note. */
+            /** @description An empty note removes it. */
             note: string;
         };
+        /** @description A wishlist entry. */
         Wish: {
             id: components["schemas"]["WishID"];
             tenantId: components["schemas"]["Tenant"];
@@ -1543,15 +1576,17 @@ export interface components {
             /** Format: date-time */
             addedAt: string;
         };
+        /** @description A page of the wishlist, newest first. */
         WishPage: {
             items: components["schemas"]["Wish"][];
-            /** @description null: this is the last page. */
+            /** @description null on the last page. */
             nextCursor: string | null;
         };
+        /** @description The stay to hand over. */
         MintRequest: {
             /**
              * Format: date
-             * @description Not past in the time zone of the property; if that is not known, not past everywhere.
+             * @description Must not be past in the property's time zone, or in every time zone if that is unknown.
              */
             checkIn: string;
             /**
@@ -1563,15 +1598,16 @@ export interface components {
             children?: number | null;
             /** @default 1 */
             rooms?: number | null;
-            /** @description If absent, that of the preferences, then of X-Currency, then EUR. */
+            /** @description Default: from the preferences, then X-Currency, then EUR. */
             currency?: string | null;
-            /** @description If absent, that of the preferences, then of Accept-Language, then en. */
+            /** @description Default: from the preferences, then Accept-Language, then en. */
             locale?: string | null;
             /** @description At most 1 KiB. */
             campaign?: {
                 [key: string]: unknown;
             } | null;
         };
+        /** @description A new handoff with its token. */
         Minted: {
             handoffId: components["schemas"]["HandoffID"];
             token: string;
@@ -1580,6 +1616,7 @@ export interface components {
             /** Format: date-time */
             expiresAt: string;
         };
+        /** @description A handoff without its token. */
         Handoff: {
             handoffId: components["schemas"]["HandoffID"];
             tenantId: components["schemas"]["UUID"];
@@ -1602,21 +1639,24 @@ export interface components {
             /** Format: date-time */
             consumedAt?: string;
         };
+        /** @description A page of handoffs, newest first. */
         HandoffPage: {
             items: components["schemas"]["Handoff"][];
-            /** @description null: this is the last page. */
+            /** @description null on the last page. */
             nextCursor: string | null;
         };
-        /** @description What the booking site sees of the browser of the guest. */
+        /** @description The guest's browser as seen by the booking site. */
         Guest: {
             userAgent?: string | null;
             acceptLanguage?: string | null;
             ip?: string | null;
         };
+        /** @description The token to consume or verify. */
         ConsumeRequest: {
             token: string;
             guest?: components["schemas"]["Guest"] | null;
         };
+        /** @description A handoff as sent to the booking site. */
         Received: {
             handoffId: components["schemas"]["HandoffID"];
             sessionId: components["schemas"]["SessionID"];
@@ -1640,47 +1680,53 @@ export interface components {
             expiresAt: string;
             /** Format: date-time */
             consumedAt?: string;
-            /** @description It comes from another browser or address than it was minted for. */
+            /** @description Whether the browser or address differs from the mint request. */
             suspect: boolean;
         };
+        /** @description A viewed page. */
         PageView: {
             /** @enum {string} */
             page: "home" | "list" | "map" | "detail" | "wishlist" | "handoff" | "other";
-            /** @description A UUID, or tnt_ and a ULID. */
+            /** @description UUID, or tnt_ and a ULID. */
             tenantId?: string | null;
-            /** @description A UUID. */
+            /** @description UUID. */
             propertyId?: string | null;
             searchId?: string | null;
-            /** @description By the clock of the browser (RFC 3339). Absent: when the server got it. */
+            /** @description Browser time (RFC 3339). Default: the time of receipt. */
             occurredAt?: string | null;
             durationMs?: number | null;
         };
+        /** @description A step towards a booking. */
         FunnelEvent: {
             /** @enum {string} */
             step: "search" | "results" | "detail" | "availability" | "wishlist" | "handoff";
-            /** @description A UUID, or tnt_ and a ULID. */
+            /** @description UUID, or tnt_ and a ULID. */
             tenantId?: string | null;
-            /** @description A UUID. */
+            /** @description UUID. */
             propertyId?: string | null;
             searchId?: string | null;
             handoffId?: string | null;
-            /** @description By the clock of the browser (RFC 3339). Absent: when the server got it. */
+            /** @description Browser time (RFC 3339). Default: the time of receipt. */
             occurredAt?: string | null;
         };
-        /** @description By the clock of the browser (RFC 3339). Absent: when the server got it. */
+        /** @description Browser time (RFC 3339). Default: the time of receipt. */
         BrowserTime: string;
+        /** @description Page views to publish. */
         PageViewBatch: {
             items: components["schemas"]["PageView"][];
         };
+        /** @description IDs of the published page views. */
         PageViewIDs: {
-            /** @description Of the items, in their order. */
+            /** @description Event IDs in the order of the items. */
             ids: string[];
         };
+        /** @description Funnel events to publish. */
         FunnelBatch: {
             items: components["schemas"]["FunnelEvent"][];
         };
+        /** @description IDs of the published funnel events. */
         FunnelIDs: {
-            /** @description Of the items, in their order. */
+            /** @description Event IDs in the order of the items. */
             ids: string[];
         };
         /** @description The JSON format of CloudEvents 1.0. */
@@ -1693,57 +1739,58 @@ export interface components {
             /** Format: date-time */
             time: string;
         };
-        /** @description An error of the admin listener. */
+        /** @description Error response from the admin listener. */
         AdminError: {
             error: {
                 code: string;
                 message: string;
             };
         };
+        /** @description An invalid part of a request. */
         FieldError: {
-            /** @description JSON Pointer into the body (RFC 6901); empty for the whole request, and with parameter or header. */
+            /** @description JSON Pointer into the body (RFC 6901). Empty for the whole request, or if parameter or header is set. */
             pointer: string;
-            /** @description The parameter of the path or the query that is wrong. */
+            /** @description Name of the invalid path or query parameter. */
             parameter?: string;
-            /** @description The header that is wrong. */
+            /** @description Name of the invalid header. */
             header?: string;
             code: string;
             detail: string;
         };
-        /** @description An error with the setting guest.nested_errors. */
+        /** @description Error response with the setting guest.nested_errors. */
         NestedProblem: {
             error: components["schemas"]["Problem"];
         };
-        /** @description An error (RFC 9457). */
+        /** @description Error response (RFC 9457). */
         Problem: {
             type: string;
             title: string;
             status: number;
             detail: string;
-            /** @description The path of the request. */
+            /** @description Path of the request. */
             instance?: string;
             code: components["schemas"]["ErrorCode"];
             requestId?: string;
-            /** @description Of the header traceparent. */
+            /** @description Trace ID from the traceparent header. */
             traceId?: string;
-            /** @description The same request may succeed later. */
+            /** @description Whether the same request may succeed later. */
             retriable: boolean;
-            /** @description What to solve, with the code challenge-required. */
+            /** @description Proof of work to solve. Set for the code challenge-required. */
             challenge?: {
                 text: string;
                 bits: number;
             };
-            /** @description What is wrong with parts of the request. Every 422 has at least one. */
+            /** @description Invalid parts of the request. Every 422 response contains at least one. */
             errors?: components["schemas"]["FieldError"][];
         };
         /**
-         * @description What clients decide by.
+         * @description Stable error code, for decisions in clients.
          * @enum {string}
          */
         ErrorCode: "attributes-changed" | "attributes-full" | "challenge-required" | "conflict" | "cross-site" | "denied" | "handoff-consumed" | "handoff-expired" | "hard-block" | "idempotency-key-invalid" | "idempotency-key-missing" | "idempotency-key-reused" | "in-flight" | "internal" | "invalid" | "media-type" | "method-not-allowed" | "not-found" | "not-signed-in" | "other-browser" | "other-tenant" | "other-user" | "rate-limited" | "search-session-expired" | "session-required" | "tenant-suspended" | "timeout" | "token-invalid" | "too-large" | "unauthenticated" | "unavailable" | "user-token-invalid" | "wishlist-full";
     };
     responses: {
-        /** @description The request is malformed, or its idempotency key is missing or not valid. */
+        /** @description The request is malformed, or its idempotency key is missing or invalid. */
         Invalid: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1768,7 +1815,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The request has no valid cookie of a session. A change that needs an idempotency key gets the cookie of a new session, and may be repeated, unless no session may begin. */
+        /** @description The request contains no valid session cookie. If the change requires an idempotency key, the answer usually sets the cookie of a new session: repeat the request with it. */
         SessionRequired: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1793,7 +1840,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The token of the service is missing or not valid. */
+        /** @description The service token is missing or invalid. */
         Unauthenticated: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1827,7 +1874,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The request looks like that of a bot, or comes from another site. */
+        /** @description The request looks like a bot's, or comes from another site. */
         SessionDenied: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1841,7 +1888,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The tenant is suspended, the request looks like that of a bot (challenge-required: solve challenge and send the solution; hard-block), or it comes from another site. */
+        /** @description The tenant is suspended, the request looks like a bot's (challenge-required: solve the challenge and send the solution; hard-block: refused), or it comes from another site. */
         MintDenied: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1855,7 +1902,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The token does not allow to push events. */
+        /** @description The token does not allow pushing events. */
         EventDenied: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1865,7 +1912,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description A name of the event is too long, or its time is missing or before 1970. */
+        /** @description An event attribute is too long, or the time is missing or before 1970. */
         EventInvalid: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1875,7 +1922,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The token is not valid for the handoff, or was minted for another browser, or the tenant is suspended. */
+        /** @description The token does not match the handoff, was minted for another browser, or belongs to a suspended tenant. */
         HandoffDenied: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1954,7 +2001,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The wishlist is full, or has the property under another tenant, or the first request with this idempotency key is in progress. */
+        /** @description The wishlist is full or contains the property under another tenant, or the first request with this idempotency key is in progress. */
         WishConflict: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1981,7 +2028,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The attributes would be too large, or other changes of them were faster. */
+        /** @description The attributes would be too large, or concurrent changes prevented this change. */
         AttributesFull: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -2007,7 +2054,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The attributes have another version than If-Match. */
+        /** @description The attributes do not match If-Match. */
         AttributesChanged: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -2032,7 +2079,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The token is not a valid token of the site, or the request comes from another site. */
+        /** @description The site's token is invalid, or the request comes from another site. */
         LinkDenied: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -2046,7 +2093,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description Another user has signed in, or a request of the session or the user is in progress. */
+        /** @description Another user is signed in, or another request of the session or user is in progress. */
         LinkConflict: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -2061,7 +2108,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description No user has signed in, or the request comes from another site. */
+        /** @description No user is signed in, or the request comes from another site. */
         NotSignedIn: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -2075,7 +2122,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description Another attempt has consumed the handoff. */
+        /** @description Another attempt consumed the handoff. */
         HandoffConsumed: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -2169,7 +2216,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The body is JSON, but not what is described, or the idempotency key was used for another request. */
+        /** @description The body is JSON but violates the schema, or the idempotency key was used for another request. */
         Unprocessable: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -2215,7 +2262,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description A rate limit. */
+        /** @description The rate limit was exceeded. */
         TooManyRequests: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -2273,32 +2320,32 @@ export interface components {
     };
     parameters: {
         /**
-         * @description Names the change, so that it happens once: a text in quotes, or the text alone.
+         * @description Identifies the change, so that it takes effect only once. With or without quotes.
          * @example "5e7ee4a1-0c3a-4a65-8f0b-7d3f9b0c7c0e"
          */
         IdempotencyKey: string;
-        /** @description Another name of Idempotency-Key. A request has one of them, or both with the same value. */
+        /** @description Another name for Idempotency-Key. If both are sent, their values must be equal. */
         XIdempotencyKey: string;
-        /** @description The solution of a challenge: its text, a dot and a text, so that the SHA-256 of all of it begins with so many zero bits. Another name of it is X-Recaptcha-Token. */
+        /** @description The solution to a challenge: the challenge, a dot and a text for which the SHA-256 of the whole value starts with the required number of zero bits. Also accepted as X-Recaptcha-Token. */
         ChallengeToken: string;
-        /** @description Items of the page. */
+        /** @description Maximum items per page. */
         Limit: number;
-        /** @description nextCursor of the page before. */
+        /** @description nextCursor from the previous page. */
         Cursor: string;
         PropertyPath: components["schemas"]["PropertyID"];
-        /** @description A UUID; the wishlist has no other properties. */
+        /** @description UUID. */
         EntryPath: string;
         TenantPath: components["schemas"]["TenantID"];
         CountryPath: string;
         RegionPath: string;
         AcceptLanguage: string;
-        /** @description What has brought the guest here. The session keeps the last campaign; handoffs without one have it. At most 100 characters of each header are kept. */
+        /** @description The campaign that brought the guest here. The session keeps the latest campaign, which is the default for handoffs. Each header is cut to 100 characters. */
         CampaignSource: string;
         CampaignMedium: string;
         CampaignName: string;
         XCurrency: string;
         IfNoneMatch: string;
-        /** @description Entity tags in quotes, or *. */
+        /** @description Quoted entity tags, or *. */
         IfMatch: string;
         SearchPath: components["schemas"]["SearchID"];
         /** @description handoffId */
@@ -2306,28 +2353,28 @@ export interface components {
     };
     requestBodies: never;
     headers: {
-        /** @description Where the answer comes from: HIT, MISS, STALE (the upstream fails) or BYPASS (not stored). */
+        /** @description The answer's origin: HIT, MISS, STALE (because the upstream fails) or BYPASS (not stored). */
         XCache: "HIT" | "MISS" | "STALE" | "BYPASS";
-        /** @description The same, as RFC 9211 describes. */
+        /** @description The answer's origin as defined by RFC 9211. */
         CacheStatus: string;
         ETag: string;
         /** @description The ID of the request in the server log. */
         RequestId: string;
-        /** @description Requests that are left, and seconds until all are back (draft-ietf-httpapi-ratelimit-headers). */
+        /** @description Remaining requests, and seconds until the full limit is available (draft-ietf-httpapi-ratelimit-headers). */
         RateLimit: string;
-        /** @description Requests that are allowed in a number of seconds. */
+        /** @description Allowed requests per number of seconds. */
         RateLimitPolicy: string;
         /** @description Seconds. */
         RetryAfter: number;
-        /** @description The cookie again, so that it lives as long as the session: with the first answer of a day, or instead of one with an old signature. */
+        /** @description Renews the cookie, in the first answer of a day or if it was signed with an old secret, so that it lives as long as the session. */
         SetCookie: string;
-        /** @description The cookie of the session: __Host-gms over HTTPS, __Secure-gms if the profile has a domain, gms over plain HTTP. An app gets X-Session-Token instead. */
+        /** @description The session cookie: __Host-gms over HTTPS, __Secure-gms if the profile sets a domain, gms over plain HTTP. An app gets X-Session-Token instead. */
         NewCookie: string;
-        /** @description Instead of the cookie, for a request with a bearer token or X-Session-Mode: bearer. */
+        /** @description Replaces the cookie for requests with a bearer token or X-Session-Mode: bearer. */
         SessionToken: string;
-        /** @description The answer is that of an earlier request with the same idempotency key. */
+        /** @description This is the stored answer to an earlier request with the same idempotency key. */
         IdempotencyReplayed: "true";
-        /** @description The path of the entry. */
+        /** @description The entry's path. */
         Location: string;
         /** @description The methods that the path supports. */
         Allow: string;
@@ -2367,7 +2414,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description What has brought the guest here. The session keeps the last campaign; handoffs without one have it. At most 100 characters of each header are kept. */
+                /** @description The campaign that brought the guest here. The session keeps the latest campaign, which is the default for handoffs. Each header is cut to 100 characters. */
                 "X-Campaign-Source"?: components["parameters"]["CampaignSource"];
                 "X-Campaign-Medium"?: components["parameters"]["CampaignMedium"];
                 "X-Campaign-Name"?: components["parameters"]["CampaignName"];
@@ -2413,7 +2460,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description What has brought the guest here. The session keeps the last campaign; handoffs without one have it. At most 100 characters of each header are kept. */
+                /** @description The campaign that brought the guest here. The session keeps the latest campaign, which is the default for handoffs. Each header is cut to 100 characters. */
                 "X-Campaign-Source"?: components["parameters"]["CampaignSource"];
                 "X-Campaign-Medium"?: components["parameters"]["CampaignMedium"];
                 "X-Campaign-Name"?: components["parameters"]["CampaignName"];
@@ -2423,7 +2470,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The session of the cookie, which is renewed. */
+            /** @description The existing session. Its cookie is renewed. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -2540,7 +2587,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What the front end has stored with the session. */
+            /** @description The attributes that the front end stored with the session. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -2560,7 +2607,7 @@ export interface operations {
                     "application/json": components["schemas"]["Attributes"];
                 };
             };
-            /** @description The attributes have the entity tag of If-None-Match. */
+            /** @description The attributes still match If-None-Match. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -2585,7 +2632,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tags in quotes, or *. */
+                /** @description Quoted entity tags, or *. */
                 "If-Match"?: components["parameters"]["IfMatch"];
             };
             path?: never;
@@ -2649,11 +2696,11 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Names the change, so that it happens once: a text in quotes, or the text alone.
+                 * @description Identifies the change, so that it takes effect only once. With or without quotes.
                  * @example "5e7ee4a1-0c3a-4a65-8f0b-7d3f9b0c7c0e"
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
-                /** @description Another name of Idempotency-Key. A request has one of them, or both with the same value. */
+                /** @description Another name for Idempotency-Key. If both are sent, their values must be equal. */
                 "X-Idempotency-Key"?: components["parameters"]["XIdempotencyKey"];
             };
             path?: never;
@@ -2665,7 +2712,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The user has signed in, now or before. */
+            /** @description The user is signed in. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -2710,7 +2757,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description No user has signed in. */
+            /** @description No user is signed in any more. */
             204: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -2740,7 +2787,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The sessions of the user, at most 100. */
+            /** @description The user's sessions, at most 100. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -2772,7 +2819,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The session of this browser is the only one. */
+            /** @description All other sessions have ended. */
             204: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -2805,7 +2852,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The session has ended, now or before, or the user has no such session. */
+            /** @description The session has ended, or was not a session of this user. */
             204: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -2836,7 +2883,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description At most 50 properties, the last one first. */
+            /** @description Up to 50 properties, latest first. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -2889,7 +2936,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The property is the first of the list. */
+            /** @description The property is now the first in the list. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -2931,7 +2978,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description At most 25 searches, the last one first. */
+            /** @description Up to 25 searches, latest first. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -2972,11 +3019,11 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Names the change, so that it happens once: a text in quotes, or the text alone.
+                 * @description Identifies the change, so that it takes effect only once. With or without quotes.
                  * @example "5e7ee4a1-0c3a-4a65-8f0b-7d3f9b0c7c0e"
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
-                /** @description Another name of Idempotency-Key. A request has one of them, or both with the same value. */
+                /** @description Another name for Idempotency-Key. If both are sent, their values must be equal. */
                 "X-Idempotency-Key"?: components["parameters"]["XIdempotencyKey"];
             };
             path?: never;
@@ -2984,7 +3031,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The session has ended, and the cookie is that of a new one. */
+            /** @description The session has ended. The new cookie proves a new session. */
             204: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -3013,7 +3060,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description What has brought the guest here. The session keeps the last campaign; handoffs without one have it. At most 100 characters of each header are kept. */
+                /** @description The campaign that brought the guest here. The session keeps the latest campaign, which is the default for handoffs. Each header is cut to 100 characters. */
                 "X-Campaign-Source"?: components["parameters"]["CampaignSource"];
                 "X-Campaign-Medium"?: components["parameters"]["CampaignMedium"];
                 "X-Campaign-Name"?: components["parameters"]["CampaignName"];
@@ -3036,7 +3083,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A page of properties. A guest without a session gets one. */
+            /** @description A page of properties. Starts a session if the guest has none. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -3067,7 +3114,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description What has brought the guest here. The session keeps the last campaign; handoffs without one have it. At most 100 characters of each header are kept. */
+                /** @description The campaign that brought the guest here. The session keeps the latest campaign, which is the default for handoffs. Each header is cut to 100 characters. */
                 "X-Campaign-Source"?: components["parameters"]["CampaignSource"];
                 "X-Campaign-Medium"?: components["parameters"]["CampaignMedium"];
                 "X-Campaign-Name"?: components["parameters"]["CampaignName"];
@@ -3090,7 +3137,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Properties on the map. A guest without a session gets one. */
+            /** @description Properties on the map. Starts a session if the guest has none. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -3120,7 +3167,7 @@ export interface operations {
     getSearch: {
         parameters: {
             query?: {
-                /** @description 1 if absent */
+                /** @description Default 1. */
                 page?: number;
             };
             header?: never;
@@ -3162,9 +3209,9 @@ export interface operations {
     getHotel: {
         parameters: {
             query?: {
-                /** @description That of Accept-Language if absent */
+                /** @description Default: from Accept-Language. */
                 locale?: components["schemas"]["Locale"];
-                /** @description That of X-Currency if absent */
+                /** @description Default: from X-Currency. */
                 currency?: components["schemas"]["Currency"];
             };
             header?: {
@@ -3192,7 +3239,7 @@ export interface operations {
                     "application/json": components["schemas"]["Hotel"];
                 };
             };
-            /** @description The answer has the entity tag of If-None-Match. */
+            /** @description The answer still matches If-None-Match. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -3219,11 +3266,11 @@ export interface operations {
                 from: string;
                 /** @description 1 to 90 nights later */
                 to: string;
-                /** @description 2 if absent */
+                /** @description Default 2. */
                 adults?: number;
-                /** @description 0 if absent */
+                /** @description Default 0. */
                 children?: number;
-                /** @description 1 if absent */
+                /** @description Default 1. */
                 rooms?: number;
             };
             header?: {
@@ -3236,7 +3283,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What it offers, in its own currency. */
+            /** @description The offers, in the property's currency. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -3249,7 +3296,7 @@ export interface operations {
                     "application/json": components["schemas"]["Availability"];
                 };
             };
-            /** @description The answer has the entity tag of If-None-Match. */
+            /** @description The answer still matches If-None-Match. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -3284,7 +3331,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The numbers. */
+            /** @description The counts. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -3297,7 +3344,7 @@ export interface operations {
                     "application/json": components["schemas"]["Facets"];
                 };
             };
-            /** @description The answer has the entity tag of If-None-Match. */
+            /** @description The answer still matches If-None-Match. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -3343,7 +3390,7 @@ export interface operations {
                     "application/json": components["schemas"]["Brand"];
                 };
             };
-            /** @description The answer has the entity tag of If-None-Match. */
+            /** @description The answer still matches If-None-Match. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -3401,7 +3448,7 @@ export interface operations {
                     "application/jwk-set+json": components["schemas"]["KeySet"];
                 };
             };
-            /** @description The answer has the entity tag of If-None-Match. */
+            /** @description The answer still matches If-None-Match. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -3422,9 +3469,9 @@ export interface operations {
     listWishes: {
         parameters: {
             query?: {
-                /** @description Items of the page. */
+                /** @description Maximum items per page. */
                 limit?: components["parameters"]["Limit"];
-                /** @description nextCursor of the page before. */
+                /** @description nextCursor from the previous page. */
                 cursor?: components["parameters"]["Cursor"];
             };
             header?: never;
@@ -3433,7 +3480,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of entries, newest first. Without a session it is empty. */
+            /** @description A page of entries, newest first. Empty without a session. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -3475,11 +3522,11 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Names the change, so that it happens once: a text in quotes, or the text alone.
+                 * @description Identifies the change, so that it takes effect only once. With or without quotes.
                  * @example "5e7ee4a1-0c3a-4a65-8f0b-7d3f9b0c7c0e"
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
-                /** @description Another name of Idempotency-Key. A request has one of them, or both with the same value. */
+                /** @description Another name for Idempotency-Key. If both are sent, their values must be equal. */
                 "X-Idempotency-Key"?: components["parameters"]["XIdempotencyKey"];
             };
             path?: never;
@@ -3498,7 +3545,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The wishlist has the property already: its entry did not change. */
+            /** @description The wishlist already contains the property. Its entry is unchanged. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -3567,22 +3614,22 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Names the change, so that it happens once: a text in quotes, or the text alone.
+                 * @description Identifies the change, so that it takes effect only once. With or without quotes.
                  * @example "5e7ee4a1-0c3a-4a65-8f0b-7d3f9b0c7c0e"
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
-                /** @description Another name of Idempotency-Key. A request has one of them, or both with the same value. */
+                /** @description Another name for Idempotency-Key. If both are sent, their values must be equal. */
                 "X-Idempotency-Key"?: components["parameters"]["XIdempotencyKey"];
             };
             path: {
-                /** @description A UUID; the wishlist has no other properties. */
+                /** @description UUID. */
                 propertyId: components["parameters"]["EntryPath"];
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The wishlist does not have the property any more. */
+            /** @description The wishlist no longer contains the property. */
             204: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -3612,15 +3659,15 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Names the change, so that it happens once: a text in quotes, or the text alone.
+                 * @description Identifies the change, so that it takes effect only once. With or without quotes.
                  * @example "5e7ee4a1-0c3a-4a65-8f0b-7d3f9b0c7c0e"
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
-                /** @description Another name of Idempotency-Key. A request has one of them, or both with the same value. */
+                /** @description Another name for Idempotency-Key. If both are sent, their values must be equal. */
                 "X-Idempotency-Key"?: components["parameters"]["XIdempotencyKey"];
             };
             path: {
-                /** @description A UUID; the wishlist has no other properties. */
+                /** @description UUID. */
                 propertyId: components["parameters"]["EntryPath"];
             };
             cookie?: never;
@@ -3678,9 +3725,9 @@ export interface operations {
     listHandoffs: {
         parameters: {
             query?: {
-                /** @description Items of the page. */
+                /** @description Maximum items per page. */
                 limit?: components["parameters"]["Limit"];
-                /** @description nextCursor of the page before. */
+                /** @description nextCursor from the previous page. */
                 cursor?: components["parameters"]["Cursor"];
             };
             header?: never;
@@ -3738,18 +3785,18 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description What has brought the guest here. The session keeps the last campaign; handoffs without one have it. At most 100 characters of each header are kept. */
+                /** @description The campaign that brought the guest here. The session keeps the latest campaign, which is the default for handoffs. Each header is cut to 100 characters. */
                 "X-Campaign-Source"?: components["parameters"]["CampaignSource"];
                 "X-Campaign-Medium"?: components["parameters"]["CampaignMedium"];
                 "X-Campaign-Name"?: components["parameters"]["CampaignName"];
                 /**
-                 * @description Names the change, so that it happens once: a text in quotes, or the text alone.
+                 * @description Identifies the change, so that it takes effect only once. With or without quotes.
                  * @example "5e7ee4a1-0c3a-4a65-8f0b-7d3f9b0c7c0e"
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
-                /** @description Another name of Idempotency-Key. A request has one of them, or both with the same value. */
+                /** @description Another name for Idempotency-Key. If both are sent, their values must be equal. */
                 "X-Idempotency-Key"?: components["parameters"]["XIdempotencyKey"];
-                /** @description The solution of a challenge: its text, a dot and a text, so that the SHA-256 of all of it begins with so many zero bits. Another name of it is X-Recaptcha-Token. */
+                /** @description The solution to a challenge: the challenge, a dot and a text for which the SHA-256 of the whole value starts with the required number of zero bits. Also accepted as X-Recaptcha-Token. */
                 "X-Challenge-Token"?: components["parameters"]["ChallengeToken"];
                 "Accept-Language"?: components["parameters"]["AcceptLanguage"];
                 "X-Currency"?: components["parameters"]["XCurrency"];
@@ -3777,7 +3824,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The token to take to the booking site. */
+            /** @description The token for the booking site. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -3819,11 +3866,11 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Names the change, so that it happens once: a text in quotes, or the text alone.
+                 * @description Identifies the change, so that it takes effect only once. With or without quotes.
                  * @example "5e7ee4a1-0c3a-4a65-8f0b-7d3f9b0c7c0e"
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
-                /** @description Another name of Idempotency-Key. A request has one of them, or both with the same value. */
+                /** @description Another name for Idempotency-Key. If both are sent, their values must be equal. */
                 "X-Idempotency-Key"?: components["parameters"]["XIdempotencyKey"];
             };
             path?: never;
@@ -3846,7 +3893,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The items are published soon. */
+            /** @description The items will be published. */
             202: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -3886,11 +3933,11 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Names the change, so that it happens once: a text in quotes, or the text alone.
+                 * @description Identifies the change, so that it takes effect only once. With or without quotes.
                  * @example "5e7ee4a1-0c3a-4a65-8f0b-7d3f9b0c7c0e"
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
-                /** @description Another name of Idempotency-Key. A request has one of them, or both with the same value. */
+                /** @description Another name for Idempotency-Key. If both are sent, their values must be equal. */
                 "X-Idempotency-Key"?: components["parameters"]["XIdempotencyKey"];
             };
             path?: never;
@@ -3911,7 +3958,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The items are published soon. */
+            /** @description The items will be published. */
             202: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -4014,11 +4061,11 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Names the change, so that it happens once: a text in quotes, or the text alone.
+                 * @description Identifies the change, so that it takes effect only once. With or without quotes.
                  * @example "5e7ee4a1-0c3a-4a65-8f0b-7d3f9b0c7c0e"
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
-                /** @description Another name of Idempotency-Key. A request has one of them, or both with the same value. */
+                /** @description Another name for Idempotency-Key. If both are sent, their values must be equal. */
                 "X-Idempotency-Key"?: components["parameters"]["XIdempotencyKey"];
             };
             path: {
@@ -4043,7 +4090,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Consumed, now or by this attempt before. */
+            /** @description This attempt consumed the handoff. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -4113,7 +4160,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The event is applied, is older than the tenant's state, was received before, or is in quarantine. */
+            /** @description The event was applied, ignored as outdated or as a duplicate, or quarantined. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -4127,7 +4174,7 @@ export interface operations {
                      */
                     "application/json": {
                         /**
-                         * @description `stale`: a later event about the tenant was applied before.
+                         * @description `stale`: a later event about the tenant was already applied.
                          * @enum {unknown}
                          */
                         result: "applied" | "stale" | "duplicate" | "quarantined";

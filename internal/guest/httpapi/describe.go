@@ -158,10 +158,10 @@ func (d *describer) catalogue(paths object) {
 		d.members("SearchResults")["items"] = object{"type": "array", "items": object{"type": "object"}}
 		d.schemas["SearchQuery"] = object{"type": "object", "additionalProperties": false, "required": []string{"criteria"}, "properties": object{
 			"criteria": object{"$ref": "#/components/schemas/Criteria"},
-			"page":     object{"type": []string{"integer", "null"}, "minimum": 0, "maximum": 1000, "description": "1 if absent"},
-			"pageSize": object{"type": []string{"integer", "null"}, "minimum": 0, "maximum": 100, "description": "20 if absent"},
-			"locale":   object{"type": []string{"string", "null"}, "description": "default: the session's, or from Accept-Language"},
-			"currency": object{"type": []string{"string", "null"}, "description": "default: the session's, or from X-Currency"},
+			"page":     object{"type": []string{"integer", "null"}, "minimum": 0, "maximum": 1000, "description": "Default 1, also for 0."},
+			"pageSize": object{"type": []string{"integer", "null"}, "minimum": 0, "maximum": 100, "description": "Default 20, also for 0."},
+			"locale":   object{"type": []string{"string", "null"}, "description": "Default: the session's, then from Accept-Language."},
+			"currency": object{"type": []string{"string", "null"}, "description": "Default: the session's, then from X-Currency."},
 		}}
 	}
 	for _, u := range d.profile.Upstreams {
