@@ -26,7 +26,7 @@ func (e *ChecksumError) Error() string { return "the object does not have the ex
 
 func (e *ChecksumError) ErrorCode() errcode.Code { return errcode.Invalid }
 
-// check accepts an object without a checksum.
+// check returns ErrObjectSize or *ChecksumError if the object differs. An object without a checksum matches any.
 func (e *Expected) check(o *Object) error {
 	if e.Size.Set && e.Size.Value != o.Length {
 		return ErrObjectSize
@@ -39,7 +39,7 @@ func (e *Expected) check(o *Object) error {
 	return nil
 }
 
-// is accepts composite checksums without the part count, which minio-go omits.
+// is compares a value. minio-go omits the part count of composite checksums.
 func (c *Checksum) is(value string) bool {
 	base, _, _ := strings.Cut(c.Value, "-")
 	return value == c.Value || c.Composite && value == base

@@ -54,7 +54,7 @@ func (n *notes) add(b *Bucket, at time.Time) note {
 	return found
 }
 
-// get returns nil if the bucket does not exist or publishes no events.
+// get returns the notice for a write, or nil if the bucket does not exist or publishes no events.
 func (n *notes) get(ctx context.Context, s *Service, owner AccountID, b BucketRef) (*Notice, error) {
 	now := s.clock()
 	found, ok := n.find(owner, b.Name, now)

@@ -12,7 +12,7 @@ type Quota struct {
 	Own bool
 }
 
-// For applies a user's own quota; 0 means no limit.
+// For applies a user's own quota, if set; 0 means no limit.
 func (q Quota) For(own Optional[int64]) Quota {
 	if q.Own && own.Set {
 		q.User = own.Value
@@ -56,7 +56,7 @@ func (q Quota) Check(before, after Used) error {
 	return nil
 }
 
-// Remaining is unset if there is no limit.
+// Remaining returns how many more bytes the collection may store. It is unset if there is no limit.
 func (q Quota) Remaining(u Used) (left Optional[int64]) {
 	for _, l := range []struct{ limit, used int64 }{{q.Collection, u.Collection}, {q.User, u.User}} {
 		if rest := max(l.limit-l.used, 0); l.limit > 0 && (!left.Set || rest < left.Value) {

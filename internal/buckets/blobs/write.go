@@ -101,7 +101,7 @@ type put struct {
 	err      error
 }
 
-// start calls release when the driver no longer uses the body, possibly long after the request.
+// start begins a put. It calls release when the driver no longer uses the body, possibly long after the request.
 func (w *write) start(m *member, open func(context.Context) (body io.Reader, size int64, q *queue), release func(*queue)) *put {
 	ctx, cancel := context.WithCancel(w.ctx)
 	body, size, q := open(ctx)

@@ -213,7 +213,7 @@ func (i *imports) show() {
 // mostFailures consecutive failures mean that the cause is not a single object.
 const mostFailures = 100
 
-// settle returns only errors that stop the import.
+// settle counts the result of an object. It returns only errors that stop the import.
 func (i *imports) settle(ctx context.Context, bucket, key string, err error) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -174,7 +174,7 @@ func (s *Source) list(ctx context.Context, bucket, prefix string, fn func([]List
 
 func bare(etag string) string { return strings.Trim(etag, `"`) }
 
-// get requires an unchanged object if etag is set.
+// get requests an object, which must be unchanged if etag is set.
 func (s *Source) get(ctx context.Context, bucket string, from *Listed, etag, bytes string) (*s3.GetObjectOutput, error) {
 	in := &s3.GetObjectInput{Bucket: &bucket, Key: &from.Key, VersionId: versionOrNil(from)}
 	if etag != "" {
@@ -194,7 +194,8 @@ func versionOrNil(from *Listed) *string {
 	return &from.Version
 }
 
-// has does not use HEAD, which cannot distinguish a missing bucket from a missing object.
+// has reports whether an object exists. It does not use HEAD, which cannot distinguish a missing bucket from a missing
+// object.
 func (s *Source) has(ctx context.Context, bucket, key string) (bool, error) {
 	out, err := s.get(ctx, bucket, &Listed{Key: key}, "", "bytes=0-0")
 	switch {
@@ -260,7 +261,7 @@ var hints = map[string]string{
 	"InvalidObjectState":           "the object is archived: restore it first",
 }
 
-// readable omits the library's text. Errors of a single request become errcode.Unavailable.
+// readable describes an error without library texts. Errors of a single request become errcode.Unavailable.
 func readable(what string, err error) error {
 	if errors.Is(err, context.Canceled) || errcode.Message(err) != "" {
 		return err

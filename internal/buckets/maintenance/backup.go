@@ -303,7 +303,7 @@ func (c *copier) copy(ctx context.Context, b *body) error {
 	return nil
 }
 
-// linked returns false if the file system has no hard links.
+// linked hard-links a copy, or returns false if the file system has no hard links.
 func (c *copier) linked(b *body, from, to target) bool {
 	path := filepath.FromSlash(b.path)
 	name := filepath.Join(to.dir, path)

@@ -255,7 +255,8 @@ func (c *comparison) check(ctx context.Context, i *item) (*Finding, error) {
 	return &f, nil
 }
 
-// verify does not report a missing copy: it was removed after the walk, or the next audit finds it.
+// verify reads a copy and describes its problem. A missing copy is not a problem here: it was removed after the walk,
+// or the next audit finds it.
 func (a *audit) verify(ctx context.Context, node string, b *body, pace blobs.Pace) (v verified, detail string, err error) {
 	v.Verified, err = a.Cluster.Verify(ctx, b.path, b.ref, node, pace)
 	switch {

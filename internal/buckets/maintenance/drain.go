@@ -157,7 +157,7 @@ func (d *drain) moveAll(ctx context.Context) error {
 	}
 }
 
-// take returns only errors that stop the drain.
+// take moves a body. It returns only errors that stop the drain.
 func (d *drain) take(ctx context.Context, b *body) error {
 	if err := d.wait(ctx); err != nil {
 		return err
@@ -251,7 +251,7 @@ func (d *drain) move(ctx context.Context, b *body) (outcome, error) {
 	return changed, err
 }
 
-// set changes the row's node list, or the garbage row's if the object was overwritten or deleted.
+// set changes the node list in the row of a body, or in its garbage row if the object was overwritten or deleted.
 func (d *drain) set(ctx context.Context, b *body, nodes []string, what outcome) (outcome, error) {
 	ref := b.ref
 	for {

@@ -42,7 +42,8 @@ func AddFrames(ctx context.Context, store buckets.References, cluster *blobs.Clu
 	return errors.Join(failed...)
 }
 
-// setFrames keeps the frames of an existing copy, because the database may be older than the nodes after a restore.
+// setFrames sets the frames in the row. It keeps the frames of an existing copy, because the database may be older
+// than the nodes after a restore.
 func setFrames(ctx context.Context, store buckets.References, ref *buckets.Reference, v blobs.Verified) (bool, error) {
 	if !v.Framed {
 		v.Frames.ID = rand.Uint64()

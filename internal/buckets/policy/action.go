@@ -76,7 +76,7 @@ func OfVersion(a Action) Action {
 	return a
 }
 
-// matchActions ignores case.
+// matchActions returns the known actions that match a pattern. It ignores case.
 func matchActions(p string) (all []Action) {
 	glob := literalGlob(strings.ToLower(p))
 	for _, a := range inOrder {

@@ -23,7 +23,7 @@ type decoder struct {
 
 var errBody = ss.ErrBody
 
-// record ignores a valid id in the body, because the path contains the id.
+// record parses the body of a PUT. It ignores a valid id in the body, because the path contains the id.
 func (d *decoder) record(id string) (ss.Item, error) {
 	it, named, err := d.document(d.body)
 	if err != nil || named && !ss.ValidID(it.ID) {

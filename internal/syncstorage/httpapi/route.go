@@ -68,7 +68,7 @@ type route struct {
 	id         string
 }
 
-// inside also accepts the old all-in-one server's /storage/1.5, so that its users need not change a setting.
+// inside returns the raw path after /1.5, or after /storage/1.5, which the old all-in-one server used.
 func inside(path string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(strings.TrimPrefix(path, "/storage"), "/1.5")
 	return rest, ok && strings.HasPrefix(rest, "/")

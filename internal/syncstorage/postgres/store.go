@@ -59,7 +59,7 @@ func (s *Store) lookup(ctx context.Context, name string) (int32, error) {
 	return id, nil
 }
 
-// resolve keeps a new name even if the write fails.
+// resolve returns a collection's ID. A new name stays even if the write fails.
 func (s *Store) resolve(ctx context.Context, o ss.Owner, w ss.Write) (int32, error) {
 	id, err := s.lookup(ctx, w.Collection)
 	if err != nil || id != unknown {

@@ -104,7 +104,8 @@ func (s *Store) find(name string, each func(spannerdb.Statement, spannerdb.Param
 	return id, nil
 }
 
-// ensure uses a short transaction of its own, so that users who need the name do not wait for each other's writes.
+// ensure inserts a new collection name in a short transaction of its own, so that users who need the name do not wait
+// for each other's writes.
 func (s *Store) ensure(ctx context.Context, o ss.Owner, w ss.Write) error {
 	if err := checkOwner(o); err != nil {
 		return err

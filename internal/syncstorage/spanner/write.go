@@ -282,7 +282,7 @@ type counters struct {
 	used         ss.Used
 }
 
-// quota sets the counters to NULL if there is no quota, because this write makes them wrong.
+// quota checks the quota. If there is no quota, it sets the counters to NULL, because this write makes them wrong.
 func (st *step) quota() (counters, error) {
 	q := st.w.Quota
 	if !q.Limited() {

@@ -163,7 +163,7 @@ func (st *step) setUser() error {
 	return sqlitedb.Exec(st.c, sql, st.stamp, st.user)
 }
 
-// quota sums unswept expired records, which is expensive, only if the result depends on them.
+// quota checks the quota. It sums unswept expired records, which is expensive, only if the result depends on them.
 func (st *step) quota() error {
 	q := st.w.Quota
 	if !q.Limited() {

@@ -141,7 +141,7 @@ type syncBatch struct {
 	err   error
 }
 
-// sync shares an fsync among all callers that arrived before it began.
+// sync syncs a folder. It shares an fsync among all callers that arrived before it began.
 func (f *folders) sync(folder string, opened *os.Root) error {
 	return f.group(folder, func() error { return durable.SyncIn(opened, ".") })
 }
