@@ -10,7 +10,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// An operator tries whether alerts arrive, by the command.
+// TestAlertsTest checks the command that sends a test alert.
 func TestAlertsTest(t *testing.T) {
 	t.Parallel()
 	got := make(chan string, 1)

@@ -14,7 +14,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// A backup that cannot be made says why and changes nothing.
+// TestBackupRefused checks that a backup that cannot be made names the reason and changes nothing.
 func TestBackupRefused(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir())
@@ -51,7 +51,6 @@ func TestBackupRefused(t *testing.T) {
 	}
 }
 
-// tmpfs mounts a file system with the options.
 func tmpfs(t *testing.T, options string) string {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -69,7 +68,7 @@ func tmpfs(t *testing.T, options string) string {
 	return dir
 }
 
-// A failed backup frees the space that it used, and the server continues.
+// TestBackupToAFullDisk checks that a failed backup frees its space and that the server continues.
 func TestBackupToAFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := tmpfs(t, "size=1m")
@@ -114,7 +113,7 @@ func TestBackupWithoutRights(t *testing.T) {
 	}
 }
 
-// A backup does not contain databases on a server, and says so.
+// TestBackupBesidePostgres checks that a backup does not contain databases on a server, and says so.
 func TestBackupBesidePostgres(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -131,8 +130,8 @@ func TestBackupBesidePostgres(t *testing.T) {
 	}
 }
 
-// A backup is made before an upgrade, possibly by the new binary, so it must not migrate the
-// database.
+// TestBackupDoesNotMigrate checks that a backup leaves the schema unchanged, because it is made before an upgrade,
+// possibly by the new binary.
 func TestBackupDoesNotMigrate(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

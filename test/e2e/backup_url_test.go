@@ -16,7 +16,6 @@ import (
 	"holdfast/test/binary"
 )
 
-// backupPlace is where backups are.
 type backupPlace struct {
 	url    string
 	vars   []string
@@ -25,8 +24,8 @@ type backupPlace struct {
 
 func backupsIn(b binary.Bucket) backupPlace { return backupPlace{url: b.URL(), vars: b.Vars()} }
 
-// TestBackupURL: encrypted backups in a folder, in buckets of another Holdfast server, and in MinIO, of a server that has a replica, too. They
-// are verified, listed and restored, and old ones are deleted.
+// TestBackupURL checks encrypted backups in a folder, in buckets of another Holdfast server, and in MinIO, for a
+// server that also has a replica. Backups are verified, listed and restored, and old backups are deleted.
 func TestBackupURL(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T) backupPlace{
@@ -100,12 +99,12 @@ func testBackups(t *testing.T, p backupPlace) {
 	if a := mine.Want(t, http.StatusOK, "GET", "/storage/tabs/x", ""); !strings.Contains(a.Body, `"second"`) {
 		t.Errorf("restored: %s", a.Body)
 	}
-	// A restored server, which has another ID, is refused.
+	// A restored server has another ID, so its backup is refused.
 	r := binary.Run(t, append(slices.Clone(again.Env), vars...), "backup")
 	if r.Status != 1 || !strings.Contains(r.Stderr, "the target holds another server's data") {
 		t.Errorf("another server: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
-	// Neither does the backup go where the replica is.
+	// A backup must not share the replica's URL.
 	if r := binary.Run(t, append(slices.Clone(s.Env), "HOLDFAST_REPLICA__URL="+p.url), "backup"); r.Status != 2 || !strings.Contains(r.Stderr, "must differ from replica.url") {
 		t.Errorf("at the URL of the replica: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
@@ -141,7 +140,7 @@ func listedBackups(t *testing.T, s *binary.Server, args ...string) (all []listed
 	return all
 }
 
-// testDamagedBackups: verify names an object that is damaged, truncated or missing.
+// testDamagedBackups checks that verify names a damaged, truncated or missing object.
 func testDamagedBackups(t *testing.T, s *binary.Server, folder, key string) {
 	t.Helper()
 	var objects []string
@@ -184,12 +183,12 @@ func testDamagedBackups(t *testing.T, s *binary.Server, folder, key string) {
 	s.Verb("backup", "verify", "--identity", key)
 }
 
-// TestBackupSchedule: a server makes its first backup at once, and says when a backup fails.
+// TestBackupSchedule checks that a server makes its first backup at once, and that a failed backup is reported.
 func TestBackupSchedule(t *testing.T) {
 	t.Parallel()
 	dir, data := t.TempDir(), filepath.Join(t.TempDir(), "data")
 	url := "HOLDFAST_BACKUP__URL=file://" + dir + "/folder/backups"
-	if err := os.WriteFile(filepath.Join(dir, "folder"), nil, 0o600); err != nil { // in which nothing can be written
+	if err := os.WriteFile(filepath.Join(dir, "folder"), nil, 0o600); err != nil { // a file, so nothing can be written below it
 		t.Fatal(err)
 	}
 	s := binary.Start(t, data, url, "HOLDFAST_BACKUP__SCHEDULE=6h")
@@ -214,7 +213,8 @@ func TestBackupSchedule(t *testing.T) {
 	}
 }
 
-// TestBackupHeals: if the files of former backups are damaged, the backup says so, and the next one sends whole databases.
+// TestBackupHeals checks that damaged files of earlier backups are reported, and that the next backup contains whole
+// databases.
 func TestBackupHeals(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "backups")

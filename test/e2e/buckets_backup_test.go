@@ -43,7 +43,6 @@ func configFile(t *testing.T, dir string, nodes []string, folder func(node strin
 	return path
 }
 
-// bodyFiles returns the files of bodies below a folder.
 func bodyFiles(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -58,7 +57,7 @@ func bodyFiles(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// objects lists the keys of a bucket with their entity tags.
+// objects returns a bucket's ETags by key.
 func (c s3) objects(bucket string) map[string]string {
 	c.t.Helper()
 	all, after := map[string]string{}, ""
@@ -83,7 +82,6 @@ func (c s3) objects(bucket string) map[string]string {
 	}
 }
 
-// ask sends a request that is answered.
 func (c s3) ask(method, target, body string, headers ...string) (binary.Answer, bool) {
 	a, err := c.Send(c.t.Context(), method, target, body, headers...)
 	if err != nil {
@@ -92,7 +90,6 @@ func (c s3) ask(method, target, body string, headers ...string) (binary.Answer, 
 	return a, err == nil
 }
 
-// multipart writes an object in one part.
 func (c s3) multipart(path string, body []byte) {
 	c.t.Helper()
 	upload := buckets.Write{Kind: "upload", Path: path, Parts: []string{string(body)}}
@@ -101,7 +98,7 @@ func (c s3) multipart(path string, body []byte) {
 	}
 }
 
-// write writes, overwrites and deletes a few keys until stop is closed.
+// write creates, overwrites and deletes a few keys until stop is closed.
 func (c s3) write(n int, stop <-chan struct{}, wrote chan<- struct{}) {
 	w := buckets.NewWriter("/photos", n, nil)
 	w.Random = rand.New(rand.NewPCG(uint64(n), 1))
@@ -124,7 +121,7 @@ func (c s3) write(n int, stop <-chan struct{}, wrote chan<- struct{}) {
 	}
 }
 
-// wantIntact reads all objects, which must be at least n, and compares their MD5s.
+// wantIntact reads all objects, of which there must be at least n, and compares their MD5s.
 func (c s3) wantIntact(n int) {
 	c.t.Helper()
 	all := c.objects("photos")
@@ -144,8 +141,8 @@ func (c s3) wantIntact(n int) {
 	}
 }
 
-// TestBucketsBackup checks that a backup made under writes, while deleted bodies are
-// removed at once, restores to a state in which every object has its MD5.
+// TestBucketsBackup checks that a backup made during writes and garbage collection restores a state in which every
+// object matches its MD5.
 func TestBucketsBackup(t *testing.T) {
 	t.Parallel()
 	for name, nodes := range map[string][]string{"one node": nil, "three nodes": {"a:1", "b:1", "b:2"}} {
@@ -198,7 +195,7 @@ func TestBucketsBackup(t *testing.T) {
 	}
 }
 
-// TestBucketsBackupLacks checks what a backup says about bodies that it does not have.
+// TestBucketsBackupLacks checks the messages about bodies that a backup does not contain.
 func TestBucketsBackupLacks(t *testing.T) {
 	t.Parallel()
 	data, dir, listen := t.TempDir(), t.TempDir(), binary.FreePort(t)

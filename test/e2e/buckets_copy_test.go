@@ -11,9 +11,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestBucketsCopy moves the metadata to PostgreSQL under a server. The bodies stay, and
-// nothing removes those that the other database does not know: neither an audit of the
-// source, nor one of a target with a part of the copy.
+// TestBucketsCopy moves a server's metadata to PostgreSQL. The bodies stay in place, and no audit of the source, or
+// of a target with a partial copy, removes bodies that the other database does not know.
 func TestBucketsCopy(t *testing.T) {
 	t.Parallel()
 	url, disks, data := testdb.PostgresDatabase(t), t.TempDir(), t.TempDir()

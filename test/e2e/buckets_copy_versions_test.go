@@ -16,8 +16,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestBucketsCopyVersions moves buckets with versions, delete markers, locks, rules, policies, quotas and limited keys to PostgreSQL
-// and back. Both servers answer every request for them alike.
+// TestBucketsCopyVersions moves buckets with versions, delete markers, locks, rules, policies, quotas and limited
+// keys to PostgreSQL and back. Both servers must answer every request alike.
 func TestBucketsCopyVersions(t *testing.T) {
 	t.Parallel()
 	disks, data := t.TempDir(), t.TempDir()
@@ -54,7 +54,7 @@ func TestBucketsCopyVersions(t *testing.T) {
 	c.want(http.StatusForbidden, http.MethodPut, "/kept/more", []byte("x")) // the quota counts all versions
 }
 
-// lockedStay expects that the locks of the copy hold.
+// lockedStay checks that the copy enforces locks.
 func (c s3) lockedStay() {
 	c.t.Helper()
 	for _, v := range c.versions("locked") {
@@ -64,7 +64,7 @@ func (c s3) lockedStay() {
 	}
 }
 
-// fillVersions creates buckets with everything that a bucket may have.
+// fillVersions creates buckets that use every feature of a bucket.
 func (c s3) fillVersions() {
 	c.t.Helper()
 	put := func(path, body string, headers ...string) string {
@@ -114,16 +114,14 @@ func (c s3) fillLocked(put func(path, body string, headers ...string) string) {
 	}
 }
 
-// crc32OfLocked is the checksum of 1,000 times "locked".
+// crc32OfLocked is the checksum of "locked", repeated 1,000 times.
 const crc32OfLocked = "42lxbA=="
 
-// version is an entry of ListObjectVersions.
 type version struct {
 	XMLName        xml.Name
 	Key, VersionID string
 }
 
-// versions lists the versions of a bucket.
 func (c s3) versions(bucket string) (all []version) {
 	c.t.Helper()
 	var list struct {
@@ -144,10 +142,10 @@ func (c s3) versions(bucket string) (all []version) {
 	return all
 }
 
-// requestID matches what differs between two answers to the same request.
+// requestID matches parts that differ between two responses to the same request.
 var requestID = regexp.MustCompile(`<RequestId>[^<]*</RequestId>|<HostId>[^<]*</HostId>`)
 
-// dump reads all buckets with everything that they have, and what commands show of them.
+// dump returns the contents and settings of all buckets, and the output of commands about them.
 func (c s3) dump(s *binary.Server) string {
 	c.t.Helper()
 	var all strings.Builder
@@ -187,7 +185,6 @@ func (c s3) dump(s *binary.Server) string {
 	return all.String()
 }
 
-// difference returns the first line that differs.
 func difference(got, want string) string {
 	a, b := strings.Split(got, "\n"), strings.Split(want, "\n")
 	for i := range min(len(a), len(b)) {

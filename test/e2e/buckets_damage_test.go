@@ -23,7 +23,6 @@ import (
 	"holdfast/test/binary"
 )
 
-// value reads a metric of a server.
 func value(t *testing.T, s *binary.Server, name string) (n float64) {
 	t.Helper()
 	s.AwaitAnswer("/metrics", func(status int, body string) bool {
@@ -38,12 +37,11 @@ func value(t *testing.T, s *binary.Server, name string) (n float64) {
 	return n
 }
 
-// event is the metric of what happened to bodies on a node.
+// event returns the name of a metric that counts bodies on a node.
 func event(node, what string) string {
 	return fmt.Sprintf(`holdfast_buckets_node_bodies_total{event=%q,node=%q}`, what, node)
 }
 
-// flip changes a byte in the middle of each file.
 func flip(t *testing.T, files []string) {
 	t.Helper()
 	for _, name := range files {
@@ -58,17 +56,16 @@ func flip(t *testing.T, files []string) {
 	}
 }
 
-// damaged is a server with two nodes and three objects, of which the copies on the node east:1 are
-// damaged.
+// damaged is a server with two nodes and three objects, whose copies on the node east:1 are damaged.
 type damaged struct {
 	t      *testing.T
 	server *binary.Server
 	s3     s3
-	disk   string // of east:1
+	disk   string // folder of east:1
 	vars   []string
 	bodies map[string][]byte // by key
 	files  map[string][]byte // contents before the damage, by name
-	token  string            // of the native API
+	token  string            // for the native API
 }
 
 func newDamaged(t *testing.T) *damaged {
@@ -77,7 +74,7 @@ func newDamaged(t *testing.T) *damaged {
 	listen := binary.FreePort(t)
 	d.vars = []string{
 		"HOLDFAST_BUCKETS__LISTEN=" + listen,
-		// A check of accounts asks their server on the internet.
+		// With accounts, check would contact their server on the internet.
 		"HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_EXTSTORAGE__ENABLED=false",
 	}
 	d.server = binary.Start(t, t.TempDir(), append(d.vars, "HOLDFAST_BUCKETS__SCRUB_INTERVAL=0")...)
@@ -103,7 +100,6 @@ func newDamaged(t *testing.T) *damaged {
 	return d
 }
 
-// readRange reads a range around the damage by S3.
 func (d *damaged) readRange(key string) {
 	d.t.Helper()
 	const from, to = 1_000_000, 2_000_000
@@ -114,7 +110,7 @@ func (d *damaged) readRange(key string) {
 	d.compare(key, r, http.StatusPartialContent, from, to)
 }
 
-// compare sends a request and compares the answer with a part of an object.
+// compare sends a request and compares the response with a part of an object.
 func (d *damaged) compare(key string, r *http.Request, status, from, to int) {
 	d.t.Helper()
 	a, err := http.DefaultClient.Do(r)
@@ -128,11 +124,11 @@ func (d *damaged) compare(key string, r *http.Request, status, from, to int) {
 	}
 }
 
-// find reads an object until the damaged copy was read, which clients do not notice.
+// find reads an object until the server has read the damaged copy. Clients must not notice it.
 func (d *damaged) find(key string, read func(key string)) {
 	d.t.Helper()
 	before := value(d.t, d.server, event("east:1", "corrupt"))
-	const most = 200 // each read takes the damaged copy with a probability of one half
+	const most = 200 // each read uses the damaged copy with a probability of one half
 	for range most {
 		read(key)
 		if value(d.t, d.server, event("east:1", "corrupt")) > before {
@@ -152,7 +148,6 @@ func (d *damaged) readNative(key string) {
 	d.compare(key, r, http.StatusOK, 0, len(d.bodies[key]))
 }
 
-// download reads an object by the console.
 func (d *damaged) download(cookie string) func(key string) {
 	return func(key string) {
 		d.t.Helper()
@@ -165,7 +160,6 @@ func (d *damaged) download(cookie string) func(key string) {
 	}
 }
 
-// shows expects parts in a page of the console.
 func (d *damaged) shows(cookie, page string, parts ...string) {
 	d.t.Helper()
 	text := consolePage(d.t, d.server, cookie, http.MethodGet, page, nil)
@@ -176,7 +170,6 @@ func (d *damaged) shows(cookie, page string, parts ...string) {
 	}
 }
 
-// checkSays expects a part in the output of a check, with its status.
 func (d *damaged) checkSays(status int, part string) {
 	d.t.Helper()
 	if r := binary.Run(d.t, d.server.Env, "check"); r.Status != status || !strings.Contains(r.Stdout, part) {
@@ -184,15 +177,15 @@ func (d *damaged) checkSays(status int, part string) {
 	}
 }
 
-// TestBucketsDamagedCopies: clients of S3 and of the native API and operators read right bytes although
-// one of two copies is damaged. The copies are marked: after the server was killed, no read uses them.
-// The check and the console show them, the server repairs them, and then all are clean.
+// TestBucketsDamagedCopies checks that S3 clients, native API clients and operators read correct bytes although one
+// of two copies is damaged. Damaged copies are marked: even after the server was killed, no read uses them. The
+// check and the console show the copies until the server has repaired them.
 func TestBucketsDamagedCopies(t *testing.T) {
 	t.Parallel()
 	d := newDamaged(t)
 	database := filepath.Join(d.server.Data, "buckets.db")
 	hour := strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(), 10)
-	alter(t, database, "INSERT INTO manta_bucket_hold (id, expires) VALUES ('test', "+hour+")") // as a backup, which delays repairs
+	alter(t, database, "INSERT INTO manta_bucket_hold (id, expires) VALUES ('test', "+hour+")") // like a backup, which delays repairs
 	d.find("ranges", d.readRange)
 	d.find("native", d.readNative)
 	d.find("download", d.download(consoleCookie(t, d.server)))
@@ -203,7 +196,7 @@ func TestBucketsDamagedCopies(t *testing.T) {
 	d.server = binary.Start(t, d.server.Data, append(d.vars, "HOLDFAST_BUCKETS__SCRUB_INTERVAL=0")...)
 	cookie := consoleCookie(t, d.server)
 	d.shows(cookie, "buckets/damages", "Damaged copies", "east:1", "corrupt", "to be repaired")
-	for range 20 { // without the marks half of these reads would use the damaged copies
+	for range 20 { // without the marks half of these reads would use damaged copies
 		for key := range d.bodies {
 			d.readRange(key)
 		}
@@ -213,7 +206,7 @@ func TestBucketsDamagedCopies(t *testing.T) {
 	}
 
 	alter(t, database, "DELETE FROM manta_bucket_hold")
-	alter(t, database, "DELETE FROM manta_bucket_lease") // which expires 30 seconds after the kill
+	alter(t, database, "DELETE FROM manta_bucket_lease") // the lease would expire 30 seconds after the kill
 	d.server.AwaitMetric(`holdfast_buckets_repaired_copies_total{node="east:1"} 3`)
 	d.server.AwaitMetric(`holdfast_buckets_damaged_copies{node="east:1",state="damaged"} 0`)
 	d.checkSays(0, "no damaged copies are known")
@@ -238,8 +231,8 @@ func TestBucketsDamagedCopies(t *testing.T) {
 	d.checkSays(0, "all copies were read since "+time.Now().UTC().Format("2006-01"))
 }
 
-// TestBucketsScrubTakeover: of two servers on a database one scrubs. When it is killed, the other one
-// takes its lease, finds a damaged copy that nobody reads, and repairs it.
+// TestBucketsScrubTakeover kills the server that scrubs. The other server must take the lease, and find and repair a
+// damaged copy that nobody reads.
 func TestBucketsScrubTakeover(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it takes a minute or more")

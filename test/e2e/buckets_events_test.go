@@ -18,21 +18,21 @@ import (
 	"holdfast/test/binary"
 )
 
-// eventHook is a webhook that remembers the events of each key in the order of their first delivery.
+// eventHook is a webhook that records each key's events in the order of their first delivery.
 type eventHook struct {
 	t  *testing.T
 	mu sync.Mutex
 
-	events   map[string][]string // by key: the ETag, or the name of an event without one
-	last     map[string]string   // the sequencer of the last of them
-	seen     map[string]bool     // sequencers of keys
+	events   map[string][]string // by key: the ETag, or the event name if there is no ETag
+	last     map[string]string   // last sequencer by key
+	seen     map[string]bool     // keys with sequencers
 	requests int
-	tests    int           // requests with a test event
-	arrived  chan struct{} // has an element after events have arrived
+	tests    int           // number of test events
+	arrived  chan struct{} // signals that events have arrived
 }
 
 type eventBody struct {
-	Event   string // of a test event
+	Event   string // set in a test event
 	Records []struct {
 		EventName string
 		S3        struct {
@@ -41,7 +41,7 @@ type eventBody struct {
 	}
 }
 
-// ServeHTTP implements http.Handler. It refuses a third of the requests.
+// ServeHTTP refuses a third of the requests.
 func (h *eventHook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -83,14 +83,14 @@ func (h *eventHook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// eventWrite is a write of a key, in the order in which its only writer has sent it.
+// eventWrite is a write of a key, in the order in which the key's only writer sent it.
 type eventWrite struct {
 	what  string
 	acked bool
 }
 
-// missing returns the first acknowledged write whose event has not arrived in order; "" if all have. An event of a write that has
-// not begun fails the test.
+// missing returns the first acknowledged write whose event has not arrived in order, or "". An event of a write that
+// was not sent fails the test.
 func (h *eventHook) missing(key string, all []eventWrite) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -109,8 +109,8 @@ func (h *eventHook) missing(key string, all []eventWrite) string {
 	return ""
 }
 
-// TestEventsSurviveKills: a server that is killed again and again publishes an event of every acknowledged write, in the order of
-// each key, and none of another.
+// TestEventsSurviveKills checks that a server that is killed repeatedly publishes an event for every acknowledged
+// write, in order per key, and no other events.
 func TestEventsSurviveKills(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
@@ -182,15 +182,13 @@ func eventsSurviveKills(t *testing.T, vars ...string) {
 	t.Logf("%d acknowledged writes, %d requests", l.acked.Load(), h.requests)
 }
 
-// eventLoad is a load of writes.
 type eventLoad struct {
 	acked atomic.Int64
-	acks  chan struct{} // one for each acknowledged write
+	acks  chan struct{} // one element per acknowledged write
 	stop  atomic.Bool
-	down  sync.RWMutex // locked while the server is killed and starts again
+	down  sync.RWMutex // locked while the server is down
 }
 
-// await waits for acknowledged writes.
 func (l *eventLoad) await(t *testing.T, n int) {
 	t.Helper()
 	for len(l.acks) > 0 {
@@ -220,7 +218,7 @@ func (l *eventLoad) write(t *testing.T, c *buckets.Client, writer int, wrote map
 		if ok {
 			l.acked.Add(1)
 			l.acks <- struct{}{}
-		} else { // it was killed
+		} else { // the server was killed
 			l.down.RLock()
 			l.down.RUnlock() //nolint:staticcheck // waits until the server is there again
 		}

@@ -17,8 +17,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestSweepSaysWhy: a sweep that removes nothing says why, and an audit says how many
-// young files it has skipped.
+// TestSweepSaysWhy checks that a sweep that removes nothing gives the reason, and that an audit counts the young
+// files that it skipped.
 func TestSweepSaysWhy(t *testing.T) {
 	t.Parallel()
 	data, listen := t.TempDir(), binary.FreePort(t)
@@ -45,7 +45,7 @@ func TestSweepSaysWhy(t *testing.T) {
 	want(s.Verb("buckets", "audit"), `findings +none\nskipped +1 file without a row, younger than 24h0m0s`)
 }
 
-// endless is a body that sends its beginning and then waits.
+// endless is a body that sends its beginning and then blocks.
 type endless struct {
 	begin io.Reader
 	ctx   context.Context
@@ -59,12 +59,11 @@ func (e *endless) Read(p []byte) (int, error) {
 	return 0, e.ctx.Err()
 }
 
-// allFiles returns the files below a folder whose names keep accepts.
 func allFiles(t *testing.T, dir string, keep func(name string) bool) (all []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && name != dir {
-			return nil // it is removed meanwhile
+			return nil // removed while walking
 		}
 		if err == nil && !e.IsDir() && keep(e.Name()) {
 			all = append(all, name)
@@ -77,9 +76,8 @@ func allFiles(t *testing.T, dir string, keep func(name string) bool) (all []stri
 	return all
 }
 
-// TestLeftoversOfKill: a server that is killed during writes leaves temporary files, which
-// the next start removes, and bodies without a row, which the scrubber removes when they are
-// old. A server that is stopped leaves no registration.
+// TestLeftoversOfKill kills a server during writes. The next start must remove its temporary files, and the scrubber
+// must remove bodies without a row when they are old. A server that stops normally leaves no registration.
 func TestLeftoversOfKill(t *testing.T) {
 	t.Parallel()
 	data, listen := t.TempDir(), binary.FreePort(t)

@@ -18,9 +18,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestBucketsHostile sends a sample of requests that no client sends to the built binary:
-// each is answered with the S3 error, nothing is stored, and the connection is usable or
-// closed.
+// TestBucketsHostile sends requests that no client sends. Each must get the S3 error, store nothing, and leave the
+// connection usable or closed.
 func TestBucketsHostile(t *testing.T) {
 	t.Parallel()
 	listen := binary.FreePort(t)
@@ -30,9 +29,9 @@ func TestBucketsHostile(t *testing.T) {
 	hour := time.Now().Add(-time.Hour)
 	for name, r := range map[string]struct {
 		line, lines, body string
-		signed            time.Time // zero: now
+		signed            time.Time // zero for now
 		status            int
-		code              string // "": of net/http
+		code              string // "" for an error from net/http
 	}{
 		"malformed path":        {line: "GET /photos/%zz", status: 400, code: "InvalidRequest"},
 		"NUL":                   {line: "PUT /photos/%00", status: 400, code: "InvalidArgument"},
@@ -80,8 +79,7 @@ func TestBucketsHostile(t *testing.T) {
 	s.Verb("buckets", "audits", "run") // fails if it finds anything
 }
 
-// hostile writes a request, of which the lines and the body are not signed, and checks
-// the answer.
+// hostile sends a request whose lines and body are not signed, and checks the response.
 func hostile(c s3, method, target, lines, body string, signed time.Time, status int, code string) error {
 	listen := strings.TrimPrefix(c.URL, "http://")
 	conn, err := net.Dial("tcp", listen)
@@ -94,7 +92,7 @@ func hostile(c s3, method, target, lines, body string, signed time.Time, status 
 		return err
 	}
 	r.URL.Opaque, r.URL.RawQuery, _ = strings.Cut(target, "?")
-	if strings.HasPrefix(target, "//") { // net/http would take it for a host
+	if strings.HasPrefix(target, "//") { // net/http would parse it as a host
 		r.URL.Opaque = strings.TrimPrefix(r.URL.Opaque, "/")
 	}
 	c.Sign(r, sigv4test.Unsigned, signed)
@@ -102,7 +100,7 @@ func hostile(c s3, method, target, lines, body string, signed time.Time, status 
 	for name := range r.Header {
 		text += name + ": " + r.Header.Get(name) + "\r\n"
 	}
-	go func() { _, _ = io.WriteString(conn, text+lines+"\r\n"+body) }() // the answer may come first
+	go func() { _, _ = io.WriteString(conn, text+lines+"\r\n"+body) }() // the response may come first
 	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		return err
 	}
@@ -137,7 +135,7 @@ func hostile(c s3, method, target, lines, body string, signed time.Time, status 
 	if _, err := io.WriteString(conn, "GET /photos/kept HTTP/1.1\r\nHost: "+listen+"\r\n\r\n"); err != nil {
 		return err
 	}
-	if a, err = http.ReadResponse(in, nil); err != nil || a.StatusCode != http.StatusForbidden { // it is not signed
+	if a, err = http.ReadResponse(in, nil); err != nil || a.StatusCode != http.StatusForbidden { // the request is not signed
 		return fmt.Errorf("the next request on the connection: %v, %w", a, err)
 	}
 	return nil

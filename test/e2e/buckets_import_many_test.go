@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	manyPlain     = 88_000 // objects in a bucket without versions
-	manyVersioned = 4_000  // keys in a bucket with versions: each has two, every second one a delete marker, every fourth of these a third version
+	manyPlain     = 88_000 // objects in an unversioned bucket
+	manyVersioned = 4_000  // keys in a versioned bucket, with two versions each; every second key also has a delete marker, every eighth a third version
 )
 
-// TestBucketsImportMany imports 100,000 objects, versions and delete markers from MinIO. rclone then finds no difference in the bodies and checksums,
-// and copies the same bucket, so that the log compares the speeds.
+// TestBucketsImportMany imports 100,000 objects, versions and delete markers from MinIO. rclone must find no
+// difference in bodies and checksums. It also copies the same bucket, so that the log compares the speeds.
 func TestBucketsImportMany(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "other tests import all kinds of objects; this one takes minutes")
@@ -80,10 +80,9 @@ func rcloneOf(t *testing.T, program string, source, target s3) func(args ...stri
 	}
 }
 
-// manyWriters is how many write at once.
 const manyWriters = 16
 
-// seedMany calls write for each number below n.
+// seedMany calls write concurrently for each number below n.
 func seedMany(c s3, n int, write func(c s3, n int) error) {
 	c.t.Helper()
 	numbers := make(chan int)
@@ -110,7 +109,7 @@ func seedMany(c s3, n int, write func(c s3, n int) error) {
 	}
 }
 
-// try sends a request that must succeed.
+// try sends a request and returns an error unless it succeeds.
 func (c s3) try(method, path, body string, headers ...string) (http.Header, error) {
 	a, err := c.Send(c.t.Context(), method, path, body, headers...)
 	if err == nil && a.Status/100 != 2 {
@@ -119,7 +118,7 @@ func (c s3) try(method, path, body string, headers ...string) (http.Header, erro
 	return a.Header, err
 }
 
-// manyBody is a text of a length that depends on the number: up to 8 KiB, every thousandth 200 KiB.
+// manyBody returns a text of up to 8 KiB, or 200 KiB for every thousandth number.
 func manyBody(n int) string {
 	size := n * 37 % 8192
 	if n%1000 == 1 {
@@ -129,7 +128,7 @@ func manyBody(n int) string {
 	return strings.Repeat(line, size/len(line)+1)[:size]
 }
 
-// writePlain writes an object, every twentieth with tags, and every three thousandth in parts.
+// writePlain writes an object. Every twentieth has tags, and every three thousandth is uploaded in parts.
 func writePlain(c s3, n int) error {
 	path := fmt.Sprintf("/plain/%03d/%d %%C3%%BC", n%500, n)
 	var headers []string
@@ -143,7 +142,6 @@ func writePlain(c s3, n int) error {
 	return err
 }
 
-// tryParts uploads an object in parts.
 func (c s3) tryParts(path string, parts ...string) error {
 	a, err := c.Send(c.t.Context(), http.MethodPost, path+"?uploads", "")
 	if err != nil {
@@ -163,7 +161,6 @@ func (c s3) tryParts(path string, parts ...string) error {
 	return err
 }
 
-// writeVersions writes the versions of a key.
 func writeVersions(c s3, n int) error {
 	path := fmt.Sprintf("/versioned/%d/key", n)
 	for m := range 2 {
@@ -183,7 +180,7 @@ func writeVersions(c s3, n int) error {
 	return nil
 }
 
-// sameHistories compares the lists of versions of a bucket on both sides: their order, sizes, ETags and times.
+// sameHistories compares a bucket's lists of versions on both sides: order, sizes, ETags and times.
 func (i *importTest) sameHistories(bucket string) {
 	i.Helper()
 	from, here := i.source.histories(bucket), i.target.histories(bucket)

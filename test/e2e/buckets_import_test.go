@@ -20,17 +20,17 @@ import (
 	"holdfast/test/binary"
 )
 
-// importTest is a source, and a server that imports from it.
+// importTest is a source server and a target that imports from it.
 type importTest struct {
 	*testing.T
 	source, target s3
-	endpoint       string // of the source
+	endpoint       string // URL of the source
 	server         *binary.Server
 	vars           []string
-	byID           bool // the source lists delete markers apart, and its versions have IDs that sort as times
+	byID           bool // the source lists delete markers separately, and its version IDs sort by time
 }
 
-// newImportTest starts a target for a source. The proxy, if it is not nil, is between them.
+// newImportTest starts a target for a source, with an optional proxy in between.
 func newImportTest(t *testing.T, source s3, proxy http.Handler, environ ...string) *importTest {
 	t.Helper()
 	endpoint := source.URL
@@ -46,14 +46,13 @@ func newImportTest(t *testing.T, source s3, proxy http.Handler, environ ...strin
 	return &importTest{T: t, source: source, target: newS3(t, server, "http://"+listen), endpoint: endpoint, server: server, vars: vars}
 }
 
-// holdfastSource starts a server that is a source.
 func holdfastSource(t *testing.T) s3 {
 	t.Helper()
 	listen := binary.FreePort(t)
 	return newS3(t, binary.Start(t, t.TempDir(), "HOLDFAST_BUCKETS__LISTEN="+listen), "http://"+listen)
 }
 
-// run imports, and expects an exit status and a text.
+// run runs an import and checks its exit status and output.
 func (i *importTest) run(status int, text string, args ...string) string {
 	i.Helper()
 	r := binary.Run(i.T, i.vars, append([]string{"buckets", "import", "main", "--endpoint", i.endpoint}, args...)...)
@@ -63,7 +62,6 @@ func (i *importTest) run(status int, text string, args ...string) string {
 	return r.Stdout + r.Stderr
 }
 
-// send sends a request with headers.
 func (c s3) send(status int, method, path string, body []byte, headers ...string) (http.Header, []byte) {
 	c.t.Helper()
 	a, err := c.Send(c.t.Context(), method, path, string(body), headers...)
@@ -73,7 +71,6 @@ func (c s3) send(status int, method, path string, body []byte, headers ...string
 	return a.Header, []byte(a.Body)
 }
 
-// upload uploads an object in parts.
 func (c s3) upload(path string, parts ...[]byte) {
 	c.t.Helper()
 	var begun struct {
@@ -90,13 +87,11 @@ func (c s3) upload(path string, parts ...[]byte) {
 	c.want(http.StatusOK, http.MethodPost, path+"?uploadId="+begun.UploadID, []byte(list+"</CompleteMultipartUpload>"))
 }
 
-// listedObject is an object in a list.
 type listedObject struct {
 	Key, ETag, LastModified string
 	Size                    int64
 }
 
-// list lists a bucket.
 func (c s3) list(bucket string) map[string]listedObject {
 	c.t.Helper()
 	all, after := map[string]listedObject{}, ""
@@ -121,7 +116,7 @@ func (c s3) list(bucket string) map[string]listedObject {
 	}
 }
 
-// tags returns the elements of the tags of an object, or of a version.
+// tags returns the tag elements of an object or version.
 func (c s3) tags(path string) string {
 	c.t.Helper()
 	before := "?"
@@ -132,7 +127,7 @@ func (c s3) tags(path string) string {
 	return tags
 }
 
-// stored are the headers that belong to an object.
+// stored returns the headers that are stored with an object.
 func stored(h http.Header) map[string]string {
 	all := map[string]string{}
 	for name := range h {
@@ -150,7 +145,7 @@ func stored(h http.Header) map[string]string {
 	return all
 }
 
-// killAt begins an import, and kills it when the source has reached a request.
+// killAt starts an import and kills it when reached is closed.
 func (i *importTest) killAt(reached <-chan struct{}, args ...string) {
 	i.Helper()
 	cmd := exec.CommandContext(i.Context(), binary.Path(), append([]string{"buckets", "import", "main", "--endpoint", i.endpoint, "--parallel", "3"}, args...)...)
@@ -165,7 +160,7 @@ func (i *importTest) killAt(reached <-chan struct{}, args ...string) {
 	_ = cmd.Wait()
 }
 
-// asStored are headers with which a body is not decoded.
+// asStored are request headers that prevent decoding of the body.
 var asStored = []string{"Accept-Encoding: identity", "X-Amz-Checksum-Mode: ENABLED"}
 
 // same compares a bucket on both sides, with all bodies and headers.
@@ -215,11 +210,12 @@ func seedImport(c s3) {
 	c.want(http.StatusNoContent, http.MethodPut, "/photos?policy", []byte(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*","Action":"s3:GetObject","Resource":"arn:aws:s3:::photos/public/*"}]}`))
 }
 
-// unreliable is a proxy of which every tenth request fails, in turn with an error, a lost connection, and a body that ends early.
+// unreliable is a proxy that fails every tenth request: with an error, a closed connection, or a truncated body, in
+// turn.
 type unreliable struct {
 	*httputil.ReverseProxy
 	n     atomic.Int64
-	reach func(n int64) // called with the number of each request
+	reach func(n int64) // called with each request number
 }
 
 func newUnreliable(to string, reach func(int64)) *unreliable {
@@ -245,7 +241,6 @@ func (u *unreliable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.ReverseProxy.ServeHTTP(w, r)
 }
 
-// shortened cuts a body.
 type shortened struct {
 	http.ResponseWriter
 	left int
@@ -258,7 +253,8 @@ func (s *shortened) Write(p []byte) (int, error) {
 	return s.ResponseWriter.Write(p)
 }
 
-// TestBucketsImport imports from a server that fails again and again, is killed, continues, and takes what has changed on both sides.
+// TestBucketsImport imports from a server that fails repeatedly. The import is killed and continued, and then
+// imports changes made on both sides.
 func TestBucketsImport(t *testing.T) {
 	t.Parallel()
 	source := holdfastSource(t)
@@ -291,7 +287,7 @@ func TestBucketsImport(t *testing.T) {
 	}
 }
 
-// later changes both sides, and imports again.
+// later changes both sides and imports again.
 func (i *importTest) later() {
 	i.Helper()
 	put := func(c s3, key, body string) { c.want(http.StatusOK, http.MethodPut, "/photos/"+key, []byte(body)) }
@@ -318,7 +314,7 @@ func (i *importTest) later() {
 	i.run(0, "imported 1 object", "s3://photos/parts/o", "--to", "others")
 }
 
-// refuses imports what cannot be imported.
+// refuses checks imports that must be refused.
 func (i *importTest) refuses() {
 	i.Helper()
 	i.source.want(http.StatusOK, http.MethodPut, "/new", nil)
@@ -342,8 +338,8 @@ func (i *importTest) refuses() {
 	i.run(1, "SignatureDoesNotMatch (check the secret key", "s3://photos")
 }
 
-// TestBucketsImportClock imports from a server whose clock is an hour behind. What the source has written later replaces what
-// a client has written here, although its time is earlier.
+// TestBucketsImportClock imports from a server whose clock is an hour behind. An object that was written later at
+// the source must replace an object written here, although its timestamp is earlier.
 func TestBucketsImportClock(t *testing.T) {
 	t.Parallel()
 	source := holdfastSource(t)
@@ -371,12 +367,11 @@ func TestBucketsImportClock(t *testing.T) {
 	}
 }
 
-// TestBucketsImportFromMinIO imports from MinIO.
 func TestBucketsImportFromMinIO(t *testing.T) {
 	t.Parallel()
 	b := binary.MinIO(t, "photos")
 	source := s3{t, &buckets.Client{URL: "http://" + b.Address, Signer: buckets.Key(b.ID, b.Secret)}}
-	for start := time.Now(); ; { // it says that it is ready before it is
+	for start := time.Now(); ; { // MinIO reports readiness too early
 		a, err := source.Send(t.Context(), http.MethodPut, "/photos/dir/a%20b", "x")
 		if err == nil && a.Status == http.StatusOK {
 			break

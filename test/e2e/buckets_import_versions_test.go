@@ -27,7 +27,7 @@ type listedVersion struct {
 	VersionID    string `xml:"VersionId"`
 }
 
-// histories lists the versions of a bucket, by key and newest first.
+// histories lists the versions of a bucket by key, newest first.
 func (c s3) histories(bucket string) map[string][]listedVersion {
 	c.t.Helper()
 	all, after := map[string][]listedVersion{}, ""
@@ -78,7 +78,7 @@ func (c s3) histories(bucket string) map[string][]listedVersion {
 	}
 }
 
-// sameVersions compares all versions of a bucket on both sides: their order, bodies, headers and tags. Their IDs differ.
+// sameVersions compares a bucket's versions on both sides: order, bodies, headers and tags. Version IDs differ.
 func (i *importTest) sameVersions(bucket string) {
 	i.Helper()
 	from, here := i.source.histories(bucket), i.target.histories(bucket)
@@ -123,13 +123,12 @@ func (i *importTest) sameVersions(bucket string) {
 	}
 }
 
-// setVersioning changes the versioning of a bucket.
 func (c s3) setVersioning(bucket, status string) {
 	c.t.Helper()
 	c.want(http.StatusOK, http.MethodPut, "/"+bucket+"?versioning", []byte("<VersioningConfiguration><Status>"+status+"</Status></VersioningConfiguration>"))
 }
 
-// seedVersions writes versions of every kind into a bucket, and returns their number.
+// seedVersions writes versions of every kind.
 func seedVersions(c s3, bucket string) {
 	c.t.Helper()
 	put := func(key, body string, headers ...string) {
@@ -161,7 +160,7 @@ func seedVersions(c s3, bucket string) {
 	put("large", "small")
 }
 
-// seedLocks makes a bucket with object lock, and versions with locks of every kind.
+// seedLocks creates a bucket with object lock, and versions with locks of every kind.
 func seedLocks(c s3, bucket string) {
 	c.t.Helper()
 	c.send(http.StatusOK, http.MethodPut, "/"+bucket, nil, "X-Amz-Bucket-Object-Lock-Enabled: true")
@@ -179,7 +178,7 @@ func seedLocks(c s3, bucket string) {
 	c.want(http.StatusOK, http.MethodPut, "/"+bucket+"/default", []byte("hello"))
 }
 
-// sameLocks compares the versions of a bucket that seedLocks has made, and its object lock.
+// sameLocks checks a bucket that seedLocks created.
 func (i *importTest) sameLocks(bucket string) {
 	i.Helper()
 	i.sameVersions(bucket)
@@ -190,12 +189,12 @@ func (i *importTest) sameLocks(bucket string) {
 	if text := i.target.want(http.StatusOK, http.MethodGet, "/"+bucket+"?object-lock", nil); !bytes.Contains(text, []byte("<Mode>GOVERNANCE</Mode><Days>3</Days>")) {
 		i.Errorf("object lock: %s", text)
 	}
-	i.target.want(http.StatusForbidden, http.MethodDelete, "/"+bucket+"/locked?versionId="+all["locked"][3].VersionID, nil) // in compliance mode
-	i.target.want(http.StatusNoContent, http.MethodDelete, "/"+bucket+"/locked?versionId="+all["locked"][1].VersionID, nil) // the hold is off
+	i.target.want(http.StatusForbidden, http.MethodDelete, "/"+bucket+"/locked?versionId="+all["locked"][3].VersionID, nil) // compliance mode
+	i.target.want(http.StatusNoContent, http.MethodDelete, "/"+bucket+"/locked?versionId="+all["locked"][1].VersionID, nil) // the legal hold was removed
 }
 
-// TestBucketsImportVersions imports versions from a server that fails again and again, is killed, continues, and takes what has changed. The
-// target has its metadata in SQLite and in PostgreSQL.
+// TestBucketsImportVersions imports versions from a server that fails repeatedly, into SQLite and PostgreSQL. The
+// import is killed and continued, and then imports changes.
 func TestBucketsImportVersions(t *testing.T) {
 	t.Parallel()
 	for _, engine := range []string{"SQLite", "PostgreSQL"} {
@@ -264,7 +263,7 @@ func (i *importTest) laterVersions() {
 	i.sameVersions("old")
 	i.run(0, "both sides are equal", "--stopped")
 
-	// What clients write here stays, and stays current unless the source is later.
+	// Versions that clients write here remain, and stay current unless the source's version is later.
 	tag(i.target, "/photos/many/01?tagging", "here")
 	tag(i.source, "/photos/many/01?tagging", "there")
 	put(i.source, "/photos/before", "fourth")
@@ -297,7 +296,7 @@ func (i *importTest) laterVersions() {
 	}
 }
 
-// TestBucketsImportVersionsFrom imports versions from other servers.
+// TestBucketsImportVersionsFrom imports versions from other S3 servers.
 func TestBucketsImportVersionsFrom(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T, string, ...string) binary.Bucket{"MinIO": binary.MinIO, "versitygw": binary.Versitygw} {
@@ -305,7 +304,7 @@ func TestBucketsImportVersionsFrom(t *testing.T) {
 			t.Parallel()
 			b := start(t, "photos")
 			source := s3{t, &buckets.Client{URL: "http://" + b.Address, Signer: buckets.Key(b.ID, b.Secret)}}
-			for begin := time.Now(); ; { // it says that it is ready before it is
+			for begin := time.Now(); ; { // the server reports readiness too early
 				a, err := source.Send(t.Context(), http.MethodPut, "/photos/first", "x")
 				if err == nil && a.Status == http.StatusOK {
 					break

@@ -8,7 +8,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestLifecycle: a sweep deletes the objects that the rules of a bucket select, and commands show and run them.
+// TestLifecycle checks that a sweep deletes the objects that a bucket's rules select, and that commands show and run
+// the rules.
 func TestLifecycle(t *testing.T) {
 	t.Parallel()
 	data, listen := t.TempDir(), binary.FreePort(t)

@@ -8,8 +8,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestBucketsMigrate: the access key of a database that was migrated before the first start works. It is
-// encrypted with a secret that the first server generates.
+// TestBucketsMigrate checks the access key that migrate creates before the first start. It is encrypted with a
+// secret that the first server generates.
 func TestBucketsMigrate(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

@@ -18,12 +18,11 @@ import (
 	"holdfast/test/binary"
 )
 
-// bodiesIn returns the files of bodies in a folder.
 func bodiesIn(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && name != dir {
-			return nil // a command removes bodies and empty folders meanwhile
+			return nil // a command removed a body or an empty folder
 		}
 		if err == nil && !e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
 			all = append(all, name)
@@ -36,8 +35,7 @@ func bodiesIn(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// killed runs a command and kills it when ready returns true. The command may have ended
-// before.
+// killed runs a command and kills it when ready returns true. The command may finish first.
 func killed(t *testing.T, s *binary.Server, ready func() bool, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), binary.Bound)
@@ -50,7 +48,7 @@ func killed(t *testing.T, s *binary.Server, ready func() bool, args ...string) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = cmd.Wait() // it is killed
+		_ = cmd.Wait() // the process was killed
 	}()
 	for !ready() {
 		select {
@@ -63,7 +61,7 @@ func killed(t *testing.T, s *binary.Server, ready func() bool, args ...string) {
 	<-ended
 }
 
-// damage corrupts a body, removes one, and adds one that no row names.
+// damage corrupts a body, removes another, and adds a body without a row.
 func damage(t *testing.T, files []string) {
 	t.Helper()
 	text, err := os.ReadFile(files[0])
@@ -79,9 +77,8 @@ func damage(t *testing.T, files []string) {
 	}
 }
 
-// TestBucketsNodes: beside a running server, storage nodes are added, one is drained by a
-// command that is killed, and damage to the others is found and repaired. All objects are
-// readable all the time.
+// TestBucketsNodes adds storage nodes while the server runs, drains one with a command that is killed, and repairs
+// damage on the others. All objects stay readable.
 func TestBucketsNodes(t *testing.T) {
 	t.Parallel()
 	data, disks, listen := t.TempDir(), t.TempDir(), binary.FreePort(t)
@@ -122,7 +119,7 @@ func TestBucketsNodes(t *testing.T) {
 	if out := s.Verb(drain...); !strings.Contains(out, "storage node local:1 is removed") {
 		t.Errorf("drain: %s", out)
 	}
-	if left := bodiesIn(t, local); len(left) > 8 { // those that were moved when the first drain was killed
+	if left := bodiesIn(t, local); len(left) > 8 { // bodies in transit when the first drain was killed
 		t.Errorf("left on the node: %v", left)
 	}
 	check("after the drain")
@@ -159,8 +156,8 @@ func TestBucketsNodes(t *testing.T) {
 	}
 }
 
-// TestBucketsDrainOfTwo: while one of two nodes is drained, bodies get one copy by default. The copies
-// that the other node cannot take are given up only if the operator says so.
+// TestBucketsDrainOfTwo drains one of two nodes. Meanwhile bodies get one copy by default. Copies that the other
+// node cannot take are given up only if the operator agrees.
 func TestBucketsDrainOfTwo(t *testing.T) {
 	t.Parallel()
 	data, listen := t.TempDir(), binary.FreePort(t)

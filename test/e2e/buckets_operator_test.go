@@ -16,7 +16,6 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestBucketsQuota sets quotas and reaches them.
 func TestBucketsQuota(t *testing.T) {
 	t.Parallel()
 	listen := binary.FreePort(t)
@@ -34,9 +33,9 @@ func TestBucketsQuota(t *testing.T) {
 	const ofMain, ofPhotos = "ACCOUNT main BUCKET - ", "ACCOUNT main BUCKET photos "
 	verb(ofMain+"OBJECTS 1 OBJECT QUOTA - BYTES 1024 BYTE QUOTA -", "quotas", "show", "main")
 	verb(ofMain+"OBJECTS 1 OBJECT QUOTA 2 BYTES 1024 BYTE QUOTA 1073741824", "quotas", "set", "main", "--bytes", "1GiB", "--objects", "2")
-	verb(ofPhotos+"OBJECTS 1 OBJECT QUOTA - BYTES 1024 BYTE QUOTA 1536", "quota", "main", "photos", "--bytes", "1536") // as it was spelled
+	verb(ofPhotos+"OBJECTS 1 OBJECT QUOTA - BYTES 1024 BYTE QUOTA 1536", "quota", "main", "photos", "--bytes", "1536") // former spelling
 	verb(" photos 1 - 1024 1536 ", "buckets", "list", "main")
-	verb(" photos 1 - 1024 1536 ", "list", "main") // as it was spelled
+	verb(" photos 1 - 1024 1536 ", "list", "main") // former spelling
 	c.want(http.StatusForbidden, http.MethodPut, "/photos/b", make([]byte, 1024))
 	verb(ofPhotos+"OBJECTS 1 OBJECT QUOTA - BYTES 1024 BYTE QUOTA -", "quotas", "set", "main", "photos", "--bytes", "none")
 	c.want(http.StatusOK, http.MethodPut, "/photos/b", make([]byte, 1024))
@@ -56,8 +55,8 @@ func TestBucketsQuota(t *testing.T) {
 	}
 }
 
-// TestBucketsConfiguredKeys uses access keys of the configuration. One that is removed
-// there is not accepted any more, and the account stays.
+// TestBucketsConfiguredKeys checks access keys in the configuration. A key that was removed from it is no longer
+// accepted, but the account stays.
 func TestBucketsConfiguredKeys(t *testing.T) {
 	t.Parallel()
 	data, listen, dir := t.TempDir(), binary.FreePort(t), t.TempDir()
@@ -114,8 +113,8 @@ func TestBucketsConfiguredKeys(t *testing.T) {
 	}
 }
 
-// TestBucketsFirstStart: the first start prints an access key on a terminal only, with a
-// command that works.
+// TestBucketsFirstStart checks that the first start prints an access key and a working command, but only on a
+// terminal.
 func TestBucketsFirstStart(t *testing.T) {
 	t.Parallel()
 	script := binary.Program(t, "script")
@@ -163,8 +162,7 @@ func TestBucketsFirstStart(t *testing.T) {
 	}
 }
 
-// killChild kills a server whose program is another one that has started it and waits for
-// it.
+// killChild kills a server whose parent process waits for it.
 func killChild(t *testing.T, s *binary.Server) {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", s.Cmd.Process.Pid))
@@ -181,8 +179,7 @@ func killChild(t *testing.T, s *binary.Server) {
 	<-s.Ended
 }
 
-// TestBucketsCheck: the check shows storage nodes, garbage and access keys, and the
-// metrics count.
+// TestBucketsCheck checks that check shows storage nodes, garbage and access keys, and that the metrics count them.
 func TestBucketsCheck(t *testing.T) {
 	t.Parallel()
 	data, listen := t.TempDir(), binary.FreePort(t)

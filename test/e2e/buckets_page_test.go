@@ -11,8 +11,8 @@ import (
 	"holdfast/test/chromium"
 )
 
-// TestBucketsPage: a page in a browser can read refusals of a bucket whose CORS rule has its origin,
-// from the moment when the rule is set, and a page of another origin can read nothing.
+// TestBucketsPage checks that a page in a browser can read error responses as soon as the bucket's CORS rule
+// contains its origin, and that a page from another origin can read nothing.
 func TestBucketsPage(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -70,7 +70,7 @@ func TestBucketsPage(t *testing.T) {
 				want = "TypeError"
 			}
 			if rule == "" && round > 0 {
-				cache = "no-store" // the browser may show answers that it has kept
+				cache = "no-store" // the browser might use cached responses
 			}
 			if got := chromium.Run[string](t, page, ask, r.method, r.url, cache); got != want {
 				t.Errorf("round %d, %s: the page sees %q, want %q", round, r.name, got, want)

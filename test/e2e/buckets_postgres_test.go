@@ -18,8 +18,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// bucketsOn are the settings of a server that only has buckets, with the metadata in a
-// database, and storage nodes that other servers may have, too.
+// bucketsOn returns the settings of a server with buckets only. The storage nodes may be shared with other servers.
 func bucketsOn(t *testing.T, url, disks string) []string {
 	t.Helper()
 	return append(onlyBuckets(url), "HOLDFAST_CONFIG="+configFile(t, t.TempDir(), []string{"east:1", "west:1"}, func(id string) string { return filepath.Join(disks, id) }))
@@ -33,8 +32,8 @@ func onlyBuckets(url string) []string {
 	}
 }
 
-// TestBucketsOnPostgres: two servers with one database and the same storage nodes, from an
-// empty database on. While it is stopped, they answer 503 as S3 does.
+// TestBucketsOnPostgres starts with an empty database, and runs two servers with this database and the same storage
+// nodes. While the database is stopped, they answer 503 like S3.
 func TestBucketsOnPostgres(t *testing.T) {
 	t.Parallel()
 	db := testdb.DurablePostgres(t)
@@ -44,7 +43,7 @@ func TestBucketsOnPostgres(t *testing.T) {
 		if err := end(); err != nil {
 			t.Fatal(err)
 		}
-		for method, body := range map[string][]byte{http.MethodPut: large, http.MethodGet: nil} { // each takes the timeout
+		for method, body := range map[string][]byte{http.MethodPut: large, http.MethodGet: nil} { // each request waits for the timeout
 			if got := string(c.want(http.StatusServiceUnavailable, method, "/photos/small", body)); !strings.Contains(got, "<Code>ServiceUnavailable</Code>") {
 				t.Errorf("round %d: %s: %s", round, method, got)
 			}
@@ -66,7 +65,7 @@ func TestBucketsOnPostgres(t *testing.T) {
 	}
 }
 
-// TestBucketsBehindPgBouncer does the same through a pooler in transaction mode.
+// TestBucketsBehindPgBouncer tests two servers through a pooler in transaction mode.
 func TestBucketsBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	through := testdb.PgBouncer(t, testdb.PostgresDatabase(t), 4)
@@ -86,8 +85,8 @@ func TestBucketsOnCitus(t *testing.T) {
 	}
 }
 
-// bucketsAtTwo starts a server on an empty database, which is migrated then, and another
-// one. What is written at one is read at the other, also after a kill.
+// bucketsAtTwo starts a server on an empty database, migrates it, and starts a second server. Each must read what
+// the other wrote, even after a kill.
 func bucketsAtTwo(t *testing.T, url string) (*binary.Server, s3) {
 	t.Helper()
 	disks := t.TempDir()
@@ -147,13 +146,13 @@ func background(t *testing.T, s *binary.Server, args ...string) (cmd *exec.Cmd, 
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = cmd.Wait(); close(ended) }() // the exit status is in ProcessState
+	go func() { _ = cmd.Wait(); close(ended) }() // ProcessState contains the exit status
 	t.Cleanup(func() { cancel(); <-ended })
 	return cmd, out, ended
 }
 
-// TestBucketsMaintenanceOfTwo: on two machines with one database, a drain or an audit runs
-// on one of them. When that one is killed, the other continues.
+// TestBucketsMaintenanceOfTwo checks that a drain or an audit runs on only one of two machines with the same
+// database, and that the other continues it when that machine's process is killed.
 func TestBucketsMaintenanceOfTwo(t *testing.T) {
 	t.Parallel()
 	url, disks := testdb.PostgresDatabase(t), t.TempDir()
@@ -170,7 +169,7 @@ func TestBucketsMaintenanceOfTwo(t *testing.T) {
 	}
 	one.Verb("buckets", "nodes", "add", "east:2", "file://"+filepath.Join(disks, "east:2"))
 
-	// The drain waits for a backup, and has the lease meanwhile.
+	// The drain waits for a backup while it holds the lease.
 	testdb.Script(t, url, `INSERT INTO manta_bucket_hold VALUES ('test', now() + interval '1 hour')`)
 	drain := []string{"buckets", "nodes", "drain", "west:1"}
 	cmd, out, ended := background(t, one, drain...)
@@ -197,14 +196,14 @@ func TestBucketsMaintenanceOfTwo(t *testing.T) {
 	c.wantIntact(objects)
 
 	_, out, ended = background(t, two, drain...)
-	testdb.Script(t, url, `UPDATE manta_bucket_lease SET expires = now()`) // half a minute later
+	testdb.Script(t, url, `UPDATE manta_bucket_lease SET expires = now()`) // as if half a minute had passed
 	<-ended
 	if !strings.Contains(out.String(), "storage node west:1 is removed") {
 		t.Errorf("the drain on the other machine:\n%s", out)
 	}
 	c.wantIntact(objects)
 
-	// An audit that was killed begins again on the other machine.
+	// An audit that was killed starts again on the other machine.
 	damage(t, bodiesIn(t, filepath.Join(disks, "east:2")))
 	audit := []string{"buckets", "audits", "run", "--verify", "--repair", "--json"}
 	killed(t, one, func() bool {
@@ -219,9 +218,8 @@ func TestBucketsMaintenanceOfTwo(t *testing.T) {
 	c.wantIntact(objects)
 }
 
-// TestBucketsBackupOnPostgres: with the database on PostgreSQL, a dump and then a backup
-// restore all objects. Bodies on a node of a cloud provider stay there, and the backup
-// says so.
+// TestBucketsBackupOnPostgres checks that a dump followed by a backup restores all objects. Bodies on a cloud node
+// stay there, and the backup says so.
 func TestBucketsBackupOnPostgres(t *testing.T) {
 	t.Parallel()
 	dump, restore := binary.Program(t, "pg_dump"), binary.Program(t, "pg_restore")
@@ -247,7 +245,7 @@ func TestBucketsBackupOnPostgres(t *testing.T) {
 	write("file", 20)
 	s.Verb("buckets", "nodes", "add", "cloud:1", "s3://bodies?region=us-east-1&use_path_style=true&endpoint="+url.QueryEscape(cloud.S3URL()))
 	s.AwaitAnswer("/metrics", func(_ int, body string) bool { return strings.Contains(body, `node="cloud:1"`) })
-	for i := 0; len(cloudKey.objects("bodies")) < 4; i++ { // the marker is one
+	for i := 0; len(cloudKey.objects("bodies")) < 4; i++ { // including the marker
 		write(fmt.Sprintf("later%d-", i), 6)
 	}
 	want := c.objects("photos")
@@ -290,7 +288,7 @@ func TestBucketsBackupOnPostgres(t *testing.T) {
 	}
 	c.wantIntact(len(want))
 	c.want(http.StatusOK, http.MethodPut, "/photos/new", bytes.Repeat([]byte("new"), 1000))
-	// The bodies that were written after the dump have no row.
+	// Bodies written after the dump have no row.
 	if r := binary.Run(t, restored.Env, "buckets", "audits", "run", "--verify"); strings.Contains(r.Stdout, "missing") || strings.Contains(r.Stdout, "corrupt") {
 		t.Errorf("audit: %+v", r)
 	}

@@ -12,8 +12,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestRestoreObjects: a server is killed under writes and its data folder is deleted. One command restores it with all objects, from its encrypted
-// replica, from backups at a URL and from a backup folder.
+// TestRestoreObjects kills a server during writes and deletes its data folder. A single command must restore all
+// objects, from the encrypted replica, from backups at a URL, and from a backup folder.
 func TestRestoreObjects(t *testing.T) {
 	t.Parallel()
 	identity, public := binary.Key(t)
@@ -68,7 +68,7 @@ func TestRestoreObjects(t *testing.T) {
 	testLostObject(t, folder, vars)
 }
 
-// testLostObject: a body that a backup lacks is named, and everything else is restored.
+// testLostObject checks that a restore names a body that is missing in the backup, and restores everything else.
 func testLostObject(t *testing.T, backup string, vars []string) {
 	t.Helper()
 	bodies := bodyFiles(t, backup)

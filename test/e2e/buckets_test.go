@@ -12,22 +12,21 @@ import (
 	"holdfast/test/binary"
 )
 
-// s3 is a client of buckets with an access key.
 type s3 struct {
 	t *testing.T
 	*buckets.Client
 }
 
-// newS3 reads the access key of the first account.
+// newS3 uses the access key of the first account.
 func newS3(t *testing.T, s *binary.Server, base string) s3 {
 	t.Helper()
 	return s3{t, &buckets.Client{URL: base, Signer: s.AccessKey(t, "main")}}
 }
 
-// at returns a client of another server with the same access key.
+// at returns a client for another server with the same access key.
 func (c s3) at(url string) s3 { return s3{c.t, c.At(url)} }
 
-// want sends a signed request and expects a status.
+// want sends a signed request and checks the status.
 func (c s3) want(status int, method, path string, body []byte) []byte {
 	c.t.Helper()
 	a, err := c.Send(c.t.Context(), method, path, string(body))
@@ -37,8 +36,8 @@ func (c s3) want(status int, method, path string, body []byte) []byte {
 	return []byte(a.Body)
 }
 
-// TestBuckets checks that objects which were acknowledged are there after the server was
-// killed: small ones in the database, large ones on the storage node.
+// TestBuckets checks that acknowledged objects survive a kill: small objects in the database, and large objects on
+// the storage node.
 func TestBuckets(t *testing.T) {
 	t.Parallel()
 	data, listen := t.TempDir(), binary.FreePort(t)
@@ -76,8 +75,7 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// TestBucketsNative uses the native API with tokens of the command: for an account, and
-// for garbage.
+// TestBucketsNative uses the native API with tokens from the command, for an account and for garbage.
 func TestBucketsNative(t *testing.T) {
 	t.Parallel()
 	listen := binary.FreePort(t)

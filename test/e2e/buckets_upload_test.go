@@ -10,8 +10,8 @@ import (
 	"holdfast/test/chromium"
 )
 
-// TestBucketsPageUploads: several files are uploaded at once, each with its own state, and one that is refused does not stop the
-// others. Chosen rows are deleted with the keyboard, and an upload of parts is aborted.
+// TestBucketsPageUploads uploads several files at once: each has its own state, and a refused file does not stop the
+// others. It also deletes selected rows with the keyboard, and aborts a multipart upload.
 func TestBucketsPageUploads(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t)

@@ -9,7 +9,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// An operator computes what fits into a commit on Spanner, without a database.
+// TestBudget checks the command that computes how much fits into a Spanner commit, without a database.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	const (
@@ -61,7 +61,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// squeezed replaces runs of spaces by one.
+// squeezed replaces runs of spaces by single spaces.
 func squeezed(table string) string {
 	lines := strings.SplitAfter(table, "\n")
 	for i, line := range lines {

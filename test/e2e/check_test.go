@@ -16,16 +16,15 @@ import (
 	"holdfast/test/binary"
 )
 
-// checked returns the environment of a check without problems: an accounts server that answers,
-// free ports, no data yet.
+// checked returns an environment in which check finds no problems: an accounts server that answers, free ports, no
+// data.
 func checked(t *testing.T, data string) []string {
 	t.Helper()
 	return binary.Environ("HOLDFAST_DATA="+data, "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+newAccounts(t).URL,
 		"HOLDFAST_SERVER__LISTEN="+binary.FreePort(t), "HOLDFAST_SERVER__ADMIN_LISTEN="+binary.FreePort(t), "HOLDFAST_BUCKETS__LISTEN="+binary.FreePort(t))
 }
 
-// wrong fails the test unless a check has failed with one line about what, which contains all
-// parts, and its fix.
+// wrong requires that check failed with one line about what, which contains all parts, and a fix.
 func wrong(t *testing.T, r binary.Result, what string, parts ...string) {
 	t.Helper()
 	if r.Status != 1 {
@@ -49,7 +48,7 @@ func wrong(t *testing.T, r binary.Result, what string, parts ...string) {
 	t.Errorf("%s is not wrong:\n%s%s", what, r.Stdout, r.Stderr)
 }
 
-// right fails the test unless a check has succeeded and printed the parts.
+// right requires that check succeeded and printed the parts.
 func right(t *testing.T, r binary.Result, parts ...string) {
 	t.Helper()
 	if r.Status != 0 || strings.Contains(r.Stdout, "WRONG") {
@@ -62,7 +61,7 @@ func right(t *testing.T, r binary.Result, parts ...string) {
 	}
 }
 
-// refused fails the test unless serve ends with status 1 and prints the parts.
+// refused requires that serve exits with status 1 and prints the parts.
 func refused(t *testing.T, env []string, parts ...string) {
 	t.Helper()
 	r := binary.Run(t, env, "serve")
@@ -104,7 +103,7 @@ func TestCheckSecretsFile(t *testing.T) {
 			if strings.Contains(r.Stdout+r.Stderr, "hunter2") || readFile(t, path) != tc.text {
 				t.Errorf("the secret is printed, or the file was changed:\n%s%s", r.Stdout, r.Stderr)
 			}
-			// If the configuration has all secrets, the file is not read.
+			// If the configuration contains all secrets, the file is not read.
 			env = append(env, "HOLDFAST_SERVER__MASTER_SECRET="+strings.Repeat("m", 32), "HOLDFAST_SERVER__ADMIN_TOKEN=a",
 				"HOLDFAST_EXTSTORAGE__TOKEN_SECRET="+strings.Repeat("t", 32), "HOLDFAST_BUCKETS__KEY_SECRET="+strings.Repeat("k", 32), "HOLDFAST_TOKENSERVER__FXA_METRICS_HASH_SECRET=h")
 			right(t, binary.Run(t, env, "check"), tc.says)
@@ -145,11 +144,11 @@ func TestCheckListeners(t *testing.T) {
 	})
 }
 
-// TestCheckPrivilegedPort: a port that needs root has another error than a port in use.
+// TestCheckPrivilegedPort checks that the errors for a privileged port and for a port in use are different.
 func TestCheckPrivilegedPort(t *testing.T) {
 	t.Parallel()
 	run := asNobody(t)
-	// Containers often let everybody use every port. A new network namespace has the kernel's default.
+	// Containers often allow every user every port. A new network namespace has the kernel's default.
 	const sysctl = "/proc/sys/net/ipv4/ip_unprivileged_port_start"
 	if first, err := os.ReadFile(sysctl); err != nil || strings.TrimSpace(string(first)) != "1024" {
 		run = asNobodyWith(t, syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET})
@@ -161,7 +160,6 @@ func TestCheckPrivilegedPort(t *testing.T) {
 	}
 }
 
-// openFolder returns a folder that everybody may write to.
 func openFolder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -173,10 +171,10 @@ func openFolder(t *testing.T) string {
 	return dir
 }
 
-// nobody is the user and the group without permissions.
+// nobody is the ID of a user and a group without permissions.
 const nobody = 65534
 
-// asNobody returns a function that runs the binary without the permissions of root.
+// asNobody returns a function that runs the binary without root's permissions.
 func asNobody(t *testing.T) func(env []string, args ...string) binary.Result {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -185,7 +183,7 @@ func asNobody(t *testing.T) func(env []string, args ...string) binary.Result {
 	return asNobodyWith(t, syscall.SysProcAttr{})
 }
 
-// asNobodyWith is asNobody with further attributes of the process, which need root.
+// asNobodyWith is asNobody with process attributes that need root.
 func asNobodyWith(t *testing.T, attr syscall.SysProcAttr) func(env []string, args ...string) binary.Result {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -272,7 +270,7 @@ func TestCheckFolder(t *testing.T) {
 	})
 }
 
-// TestCheckDisk: a check fails on a full or read-only disk, before the first start and after it.
+// TestCheckDisk checks that check fails on a full or read-only disk, before the first start and after it.
 func TestCheckDisk(t *testing.T) {
 	t.Parallel()
 	disk := tmpfs(t, "size=8m")
@@ -314,8 +312,8 @@ func TestCheckDisk(t *testing.T) {
 	refused(t, env, "read-only file system")
 }
 
-// TestCheckWhileServing: addresses in use by the checked server are not an error, because the
-// server proves that it has the same secret and data folder.
+// TestCheckWhileServing checks that addresses used by the checked server are not an error. The server proves that it
+// has the same secret and data folder.
 func TestCheckWhileServing(t *testing.T) {
 	t.Parallel()
 	accounts := "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL=" + newAccounts(t).URL
@@ -362,8 +360,7 @@ func TestCheckWhileServing(t *testing.T) {
 				t.Error("a server is warned of itself")
 			}
 
-			// With settings that take effect after a restart, the addresses in use still belong to
-			// this server.
+			// With settings that take effect after a restart, the addresses in use still belong to this server.
 			swapped := append(slices.Clip(s.Env), "HOLDFAST_SERVER__ADMIN_LISTEN="+strings.TrimPrefix(strings.TrimPrefix(s.URL, "https://"), "http://"),
 				"HOLDFAST_SERVER__LISTEN="+strings.TrimPrefix(s.Admin, "http://"))
 			right(t, binary.Run(t, swapped, "check"), "in use by this server's main listener", "in use by this server's admin listener")
@@ -371,7 +368,6 @@ func TestCheckWhileServing(t *testing.T) {
 	}
 }
 
-// TestCheckCertificate: a certificate that cannot be loaded is an error.
 func TestCheckCertificate(t *testing.T) {
 	t.Parallel()
 	cert, key, _ := binary.Certificate(t)
@@ -387,9 +383,8 @@ func TestCheckCertificate(t *testing.T) {
 	refused(t, env, "server.tls_cert_file")
 }
 
-// TestCheckAdminToken: an admin token that can be guessed is a warning.
-// Before a start, systemd holds the addresses, and a database server may be away: the server waits for it. What keeps the
-// server from starting is wrong.
+// TestCheckBeforeStart checks that check --start accepts problems that do not prevent a start: systemd may hold the
+// addresses, and the server waits for an unavailable database.
 func TestCheckBeforeStart(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -411,6 +406,7 @@ func TestCheckBeforeStart(t *testing.T) {
 	wrong(t, binary.Run(t, env, "check", "--start"), "secrets")
 }
 
+// TestCheckAdminToken checks that an admin token that can be guessed is a warning.
 func TestCheckAdminToken(t *testing.T) {
 	t.Parallel()
 	for length, warns := range map[int]bool{1: true, 31: true, 32: false} {
@@ -422,8 +418,8 @@ func TestCheckAdminToken(t *testing.T) {
 	}
 }
 
-// TestCheckDatabaseURL: a database_url of another engine is wrong, and the fix is not
-// to start a database.
+// TestCheckDatabaseURL checks that a database_url for another engine is an error whose fix is not to start a
+// database.
 func TestCheckDatabaseURL(t *testing.T) {
 	t.Parallel()
 	for _, service := range []string{"syncstorage", "tokenserver", "extstorage", "buckets"} {
@@ -437,7 +433,7 @@ func TestCheckDatabaseURL(t *testing.T) {
 	}
 }
 
-// TestShortMasterSecret: check and serve warn of a short master secret.
+// TestShortMasterSecret checks that check and serve warn about a short master secret.
 func TestShortMasterSecret(t *testing.T) {
 	t.Parallel()
 	for length, warns := range map[int]bool{1: true, 31: true, 32: false, 64: false} {

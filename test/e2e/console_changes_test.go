@@ -10,15 +10,15 @@ import (
 	"holdfast/test/chromium"
 )
 
-// step is a form of a page of the console that is filled and submitted. Without a page it is one of the
-// page that the step before led to.
+// step is a console form that is filled and submitted. If page is empty, the form is on the page to which the
+// previous step led.
 type step struct {
 	page, button string
 	fields       []string // names and values
-	says         string   // the page after it
+	says         string   // text of the next page
 }
 
-// changesOf are changes of every service. A storage node is added in a folder.
+// changesOf returns changes to every service. It adds a storage node in a folder.
 func changesOf(folder, key string) []step {
 	const (
 		object   = "buckets/object?account=main&bucket=pictures&object=page.html"
@@ -79,7 +79,7 @@ func changesOf(folder, key string) []step {
 	})
 }
 
-// changesOfABucket are changes of the settings and versions of a bucket, which gets a copy of an object.
+// changesOfABucket returns changes to a bucket's settings and versions, and copies an object into the bucket.
 func changesOfABucket(object string) []step {
 	return []step{
 		{"buckets/buckets", "Create bucket", []string{"account", "main", "bucket", "extra"}, "Created bucket extra of account main."},
@@ -112,14 +112,12 @@ func changesOfABucket(object string) []step {
 	}
 }
 
-// firstKey returns an access key of the account main.
 func firstKey(s *binary.Server) string {
 	_, key, _ := strings.Cut(s.Verb("buckets", "keys", "list", "main", "--json"), `"accessKey":"`)
 	key, _, _ = strings.Cut(key, `"`)
 	return key
 }
 
-// changesOfExtensions are changes of extension storage.
 func changesOfExtensions() []step {
 	const (
 		tokens        = "extstorage/tokens?tenant=" + consoleTenant + "&install=" + consoleInstall
@@ -145,7 +143,7 @@ func changesOfExtensions() []step {
 		{"", "Register draft", nil, "Registered version 1 as a draft."},
 		{"", "Activate", nil, "Version 1 is active."},
 		{"", "Deprecate", nil, "Version 1 is deprecated."},
-		{"", "Register draft", nil, "Registered version 2 as a draft."}, // the newest one cannot be deleted alone
+		{"", "Register draft", nil, "Registered version 2 as a draft."}, // the newest version cannot be deleted alone
 		{"extstorage/schemas/show" + consolePlace + "&version=1", "Delete version", nil, "Deleted schema version 1 for settings."},
 		{"", "Register file", []string{"file", `{"type":"number"}`}, "Registered schema version 3 for settings: draft."},
 		{"", "Delete all versions", []string{"confirm", "settings"}, "Deleted 2 versions of the schema for settings."},
@@ -164,13 +162,13 @@ func changesOfExtensions() []step {
 	}
 }
 
-// The buttons of a drain, which waits while a backup holds the garbage collection. Stopped, it is started again.
+// Buttons of a drain, which waits while a backup blocks garbage collection. After it is stopped it starts again.
 const (
 	drainLocal = "Drain node local:1"
 	stopDrain  = "Stop the drain"
 )
 
-// bucketLetters is the page of set-aside notifications of buckets. Each step has one.
+// bucketLetters is the page of buckets' set-aside notifications. Each step handles one.
 const bucketLetters = "buckets/dead-letters"
 
 func changesOfGuests() []step {
@@ -203,7 +201,7 @@ func changesOfGuests() []step {
 	}
 }
 
-// askByKeyboard opens the menu of a row on a phone and what a button in it asks, and closes both, with the keyboard.
+// askByKeyboard opens a row's menu and a button's dialog on a phone, and closes both, with the keyboard.
 func (c *consolePages) askByKeyboard(axe *chromium.Axe) {
 	c.t.Helper()
 	const menu, ask = "main .more > summary", "main .ask > summary"
@@ -228,8 +226,8 @@ func (c *consolePages) askByKeyboard(axe *chromium.Axe) {
 	chromium.Run[bool](c.t, c.p, `return !!await until(() => !$(arguments[0]).checkVisibility())`, ask)
 }
 
-// refuseEvents makes three events that the webhook refuses. The relay sets them aside once the webhook has accepted
-// others; until then it takes the webhook for broken, and waits longer and longer, up to a minute.
+// refuseEvents makes three events that the webhook refuses. The relay sets them aside only after the webhook has
+// accepted others. Until then it considers the webhook broken and waits longer and longer, up to a minute.
 func (c *consolePages) refuseEvents() {
 	c.t.Helper()
 	for range 3 {
@@ -237,8 +235,8 @@ func (c *consolePages) refuseEvents() {
 	}
 }
 
-// awaitDeadLetter loads a page again until it has a button, because events are set aside in the
-// background. That needs other events, which the webhook accepts.
+// awaitDeadLetter reloads a page until it has a button. Events are set aside in the background, after the webhook
+// has accepted other events.
 func (c *consolePages) awaitDeadLetter(page, button string) {
 	c.t.Helper()
 	const has = `return all('main button[type=submit]').some(b => b.textContent === arguments[0])`
@@ -255,7 +253,7 @@ func (c *consolePages) awaitDeadLetter(page, button string) {
 	}
 }
 
-// awaitNode loads the page of storage nodes until the server uses the new node.
+// awaitNode reloads the page of storage nodes until the server uses the new node.
 func (c *consolePages) awaitNode() {
 	c.t.Helper()
 	const isUsed = `return all('main tbody tr').find(r => r.cells[0].textContent === 'a:new').cells[2].textContent !== '-'`
@@ -264,7 +262,7 @@ func (c *consolePages) awaitNode() {
 	}
 }
 
-// awaitStopped loads the page of storage nodes until the drain has ended.
+// awaitStopped reloads the page of storage nodes until the drain has ended.
 func (c *consolePages) awaitStopped() {
 	c.t.Helper()
 	for text := stopDrain; strings.Contains(text, stopDrain); {
@@ -276,14 +274,14 @@ func (c *consolePages) awaitStopped() {
 	}
 }
 
-// note records the actions of the forms that a page offers.
+// note records the form actions that a page offers.
 func (c *consolePages) note(actions []string) {
 	for _, action := range actions {
 		c.offered[action] = true
 	}
 }
 
-// submit fills the form of a button and clicks the button. It returns the text of the page that this leads to.
+// submit fills the form of a button, clicks the button, and returns the text of the next page.
 func (c *consolePages) submit(s step) string {
 	c.t.Helper()
 	c.p.Await(c.t, func() {
@@ -315,8 +313,8 @@ func (c *consolePages) submit(s step) string {
 	return chromium.Run[string](c.t, c.p, `return $('main').textContent`)
 }
 
-// makeChanges submits forms as an operator does, with a click of their button. Each action of a form that
-// a page offers is among them.
+// makeChanges submits forms by clicking their buttons, as an operator does. It covers every form action that a page
+// offers.
 func (c *consolePages) makeChanges() {
 	c.t.Helper()
 	consoleCookie(c.t, c.s) // session 2
@@ -332,7 +330,7 @@ func (c *consolePages) makeChanges() {
 			c.p.Go(c.t, c.base+s.page)
 		}
 		if s.page == "guest/dead-letters" {
-			if s.button == "Drop" { // the first
+			if s.button == "Drop" { // the first step on this page
 				c.refuseEvents()
 			}
 			c.awaitDeadLetter(s.page, s.button)
@@ -344,7 +342,7 @@ func (c *consolePages) makeChanges() {
 			chromium.Run[bool](c.t, c.p, `return !!await until(() => $('.live').textContent.includes('waiting for a backup to end'))`)
 		}
 		text := c.submit(s)
-		for i := 0; i < 20 && strings.Contains(text, "retry later"); i++ { // a trial of a schema is limited in time
+		for i := 0; i < 20 && strings.Contains(text, "retry later"); i++ { // a schema trial has a time limit
 			text = c.submit(s)
 		}
 		if !strings.Contains(text, s.says) {
@@ -368,7 +366,7 @@ func (c *consolePages) makeChanges() {
 	}
 	c.p.Type(c.t, "[name=token]", secretOf(c.t, c.s, "admin_token"))
 	c.p.Await(c.t, func() { c.p.Press(c.t, "[name=token]", "Enter") })
-	if title := chromium.Run[string](c.t, c.p, `return $('h1').textContent`); title != "Sessions" { // the page before
+	if title := chromium.Run[string](c.t, c.p, `return $('h1').textContent`); title != "Sessions" { // the previous page
 		c.t.Errorf("after the sign-in: %s", title)
 	}
 	c.p.Await(c.t, func() { chromium.Run[bool](c.t, c.p, `$('header button').click(); return true`) })

@@ -16,7 +16,8 @@ import (
 	"holdfast/test/chromium"
 )
 
-// TestConsoleOnEngines changes many objects and records at once, refuses to overwrite a change of a record, and cancels an upload.
+// TestConsoleOnEngines changes many objects and records at once, gets a conflict when it overwrites a changed
+// record, and cancels an upload.
 func TestConsoleOnEngines(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
@@ -79,7 +80,7 @@ func conflictOfRecord(t *testing.T, p *chromium.Page, e extension, record string
 	save("Replace the stored record", "Saved revision 3.")
 }
 
-// changeChosen moves selected objects and a folder to another folder, and deletes this.
+// changeChosen moves selected objects and a folder to another folder, and deletes that folder.
 func changeChosen(t *testing.T, p *chromium.Page, c s3, objects string) {
 	t.Helper()
 	for _, name := range []string{"a.txt", "b.txt", "old/c.txt", "old/d.txt"} {
@@ -121,7 +122,7 @@ func changeChosen(t *testing.T, p *chromium.Page, c s3, objects string) {
 	}
 }
 
-// cancelUpload cancels an upload half way, which leaves nothing, and uploads the file again.
+// cancelUpload cancels an upload half way, checks that it leaves nothing, and uploads the file again.
 func cancelUpload(t *testing.T, p *chromium.Page, c s3, s *binary.Server, objects string) {
 	t.Helper()
 	body := bytes.Repeat([]byte("0123456789abcdef"), 4<<16)
@@ -141,7 +142,7 @@ func cancelUpload(t *testing.T, p *chromium.Page, c s3, s *binary.Server, object
 			if err == nil && !d.IsDir() {
 				all = append(all, name)
 			}
-			return nil // the server removes files meanwhile
+			return nil // the server removed a file
 		})
 		if err != nil {
 			t.Fatal(err)

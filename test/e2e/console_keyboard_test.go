@@ -8,8 +8,8 @@ import (
 	"holdfast/test/chromium"
 )
 
-// TestConsoleKeyboard uses every page of the console with the keyboard only. Without the soak, a phone shows two of them: the open menu,
-// and a table whose heads are links.
+// TestConsoleKeyboard uses every console page with the keyboard only. Outside of the soak it uses a phone only for
+// the open menu and for a table with links in its header.
 func TestConsoleKeyboard(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t)
@@ -32,7 +32,6 @@ func TestConsoleKeyboard(t *testing.T) {
 	}
 }
 
-// byKeyboard uses pages with the keyboard only.
 func (c *consolePages) byKeyboard(width int, pages []string) {
 	c.t.Helper()
 	c.p.Resize(c.t, width, 700)
@@ -42,11 +41,11 @@ func (c *consolePages) byKeyboard(width int, pages []string) {
 		for _, problem := range c.p.TabThrough(c.t, sections) {
 			c.t.Errorf("%s, %d pixels, with the keyboard: %s", page, width, problem)
 		}
-		sections = "header nav" // they are the same on all pages
+		sections = "header nav" // equal on all pages
 	}
 }
 
-// crawl adds a page of each path that other pages link to, and a page that does not exist.
+// crawl adds a page for each path that other pages link to, and a page that does not exist.
 func (c *consolePages) crawl() {
 	c.t.Helper()
 	pathOf := func(page string) string {

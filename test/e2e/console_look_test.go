@@ -13,16 +13,16 @@ import (
 	"holdfast/test/chromium"
 )
 
-// Pages look as expected if the parts of a picture have about the same colors. Another typeface or another browser differs less than
-// this; a missing style sheet, a lost sidebar or the wrong scheme differs more.
+// A page looks as expected if the parts of its picture have similar colors. Another typeface or browser stays below
+// these limits; a missing style sheet, a lost sidebar or the wrong color scheme exceeds them.
 const (
-	lookPart   = 10 // pixels of a side of a part
+	lookPart   = 10 // width and height of a part in pixels
 	lookMean   = 5  // mean difference of the parts, of 255
 	lookColor  = 48 // difference of a part that counts as another color
-	lookOthers = 4  // percent of the parts with another color
+	lookOthers = 4  // percentage of parts with another color
 )
 
-// TestConsoleLook compares pages with pictures of them in testdata/look. CONSOLE_LOOK=update writes the pictures.
+// TestConsoleLook compares pages with their pictures in testdata/look. CONSOLE_LOOK=update writes the pictures.
 func TestConsoleLook(t *testing.T) {
 	t.Parallel()
 	b := chromium.Start(t)
@@ -58,7 +58,7 @@ func TestConsoleLook(t *testing.T) {
 		p.Go(t, s.Admin+"/console/settings?path=extstorage.tiers")
 		expect(page.name)
 	}
-	// The comparison notices what it is for.
+	// The comparison must detect a missing style sheet.
 	whole := look()
 	chromium.Run[bool](t, p, `$('link[rel=stylesheet]').disabled = true; return true`)
 	if mean, others := differ(t, look(), whole); mean <= lookMean && others <= lookOthers {
@@ -66,7 +66,7 @@ func TestConsoleLook(t *testing.T) {
 	}
 }
 
-// shrink returns a picture with a pixel for each part of another picture.
+// shrink returns a picture with one pixel for each part.
 func shrink(t *testing.T, picture []byte) []byte {
 	t.Helper()
 	from, err := png.Decode(bytes.NewReader(picture))
@@ -95,7 +95,8 @@ func shrink(t *testing.T, picture []byte) []byte {
 	return out.Bytes()
 }
 
-// differ returns the mean difference of the parts of two pictures, of 255, and the percentage of parts with another color.
+// differ returns the mean difference of the parts of two pictures, of 255, and the percentage of parts with another
+// color.
 func differ(t *testing.T, one, other []byte) (mean, others float64) {
 	t.Helper()
 	a, err := png.Decode(bytes.NewReader(one))
@@ -123,7 +124,7 @@ func differ(t *testing.T, one, other []byte) (mean, others float64) {
 	return mean / parts, 100 * others / parts
 }
 
-// distance returns the difference of two values of a color, of 255.
+// distance returns the difference of two color values, of 255.
 func distance(a, b uint32) float64 {
 	if a < b {
 		a, b = b, a

@@ -24,19 +24,19 @@ import (
 )
 
 const (
-	pictureMinutes = 5      // of traffic in the charts
-	pictureBytes   = 60_000 // of the largest picture
+	pictureMinutes = 5      // duration of the traffic in the charts
+	pictureBytes   = 60_000 // maximum size of a picture
 	pictureTenant  = "5b0e7c52-9d8a-4c1f-8a54-3f6d2c9e1b70"
 	pictureInstall = "c3d1f8a6-2b47-4e0b-9c35-71f0a8d4e629"
 	picturePlace   = "?tenant=" + pictureTenant + "&install=" + pictureInstall + "&namespace=reading-list"
-	pictureFolder  = "/srv/holdfast" // the console shows it
+	pictureFolder  = "/srv/holdfast" // shown in the console
 )
 
-// TestConsolePictures makes the pictures of the documents, in the folder of CONSOLE_PICTURES:
+// TestConsolePictures writes the pictures for the documents to the folder CONSOLE_PICTURES:
 //
 //	CONSOLE_PICTURES=$PWD/docs/images go test -run TestConsolePictures -timeout 20m ./test/e2e
 //
-// The server's data is in a folder with a name that a server has, which must not exist.
+// The server's data is in pictureFolder, a realistic name. This folder must not exist.
 func TestConsolePictures(t *testing.T) {
 	t.Parallel()
 	to := os.Getenv("CONSOLE_PICTURES")
@@ -93,7 +93,7 @@ func TestConsolePictures(t *testing.T) {
 		pictureEverything(t, p, s, all)
 	}
 
-	// Two operators follow the changes of a namespace while an extension makes one.
+	// Two operators follow a namespace's changes while an extension makes one.
 	other := b.Open(t, s.Admin+"/console/")
 	for _, follower := range []struct {
 		page   *chromium.Page
@@ -112,7 +112,7 @@ func TestConsolePictures(t *testing.T) {
 	b.KeepPair(t, filepath.Join(to, "console-live.webp"), followed)
 }
 
-// pictureEverything takes a picture of every page in the navigation, for designers, and writes it to the folder CONSOLE_ALL.
+// pictureEverything writes a picture of every page in the navigation to the folder CONSOLE_ALL, for designers.
 func pictureEverything(t *testing.T, p *chromium.Page, s *binary.Server, folder string) {
 	t.Helper()
 	p.Go(t, s.Admin+"/console/")
@@ -136,13 +136,13 @@ func pictureEverything(t *testing.T, p *chromium.Page, s *binary.Server, folder 
 	}
 }
 
-// pictureAccount returns an account's ID, which looks like any other.
+// pictureAccount returns a realistic account ID.
 func pictureAccount(i int) string {
 	sum := sha256.Sum256([]byte{byte(i)})
 	return hex.EncodeToString(sum[:16])
 }
 
-// pictureAccounts imports accounts of a family and its friends, with a history of a few years each.
+// pictureAccounts imports accounts with a history of a few years each.
 func pictureAccounts(t *testing.T, s *binary.Server) {
 	t.Helper()
 	for i, name := range []string{"anna.berg", "ben.okafor", "chiara.rossi", "david.lind", "elif.kaya", "farid.haddad", "greta.holm", "hugo.martin", "ines.costa", "jonas.weber", "kaja.nowak", "liam.byrne", "mei.tanaka", "nils.dahl"} {
@@ -199,7 +199,7 @@ func pictureBuckets(t *testing.T, s *binary.Server) {
 	}
 }
 
-// landscape draws hills before a sky, as a PNG.
+// landscape draws hills in front of a sky, as a PNG.
 func landscape(t *testing.T, i int) []byte {
 	t.Helper()
 	const width, height = 480, 300
@@ -224,7 +224,7 @@ func landscape(t *testing.T, i int) []byte {
 	return b.Bytes()
 }
 
-// pictureRecords registers a schema of a reading list and stores its records.
+// pictureRecords registers a schema for a reading list and stores its records.
 func pictureRecords(t *testing.T, s *binary.Server) extension {
 	t.Helper()
 	token := strings.TrimSpace(s.Verb("ext", "tokens", "create", "--tenant", pictureTenant, "--install", pictureInstall, "--namespace", "reading-list=rw"))

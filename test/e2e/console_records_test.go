@@ -16,8 +16,8 @@ import (
 const recordSchema = `{"type":"object","required":["title","price"],"properties":{"title":{"type":"string"},"price":{"type":"number","minimum":0},` +
 	`"paid":{"type":"boolean"},"room":{"enum":["garden","lake"]},"day":{"type":"string","format":"date","description":"The day of the arrival."},"starts":{"type":"string","format":"date-time"},"guests":{"type":"array","items":{"type":"string"}}}}`
 
-// TestConsoleRecords edits records in the console: the table has the columns of the schema, the editor says what is wrong while
-// somebody types, and refuses to overwrite a change.
+// TestConsoleRecords edits records in the console. The table has the schema's columns, the editor reports errors
+// while the user types, and it does not overwrite another client's change.
 func TestConsoleRecords(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir())
@@ -75,7 +75,6 @@ func TestConsoleRecords(t *testing.T) {
 	}
 }
 
-// filterRecords finds records by a property.
 func filterRecords(t *testing.T, p *chromium.Page, look func(string)) {
 	t.Helper()
 	for _, c := range [][3]string{{"paid", "false", "Suite with a view of the lake"}, {"/guests/1", "Ben", "Garden room"}, {"room", "lake", "No record matches."}} {
@@ -90,7 +89,7 @@ func filterRecords(t *testing.T, p *chromium.Page, look func(string)) {
 	}
 }
 
-// deleteChosen selects all records of a page, one of which then changes, and deletes them.
+// deleteChosen selects all records of a page, lets one of them change, and deletes them.
 func deleteChosen(t *testing.T, p *chromium.Page, e extension, records string) {
 	t.Helper()
 	for _, key := range []string{"old-1", "old-2", "old-3"} {
@@ -110,7 +109,7 @@ func deleteChosen(t *testing.T, p *chromium.Page, e extension, records string) {
 	}
 }
 
-// checkWithoutScripts tests that the button checks, and that the page keeps the draft.
+// checkWithoutScripts tests that the button validates the draft and that the page keeps it.
 func (f recordForm) checkWithoutScripts(t *testing.T) {
 	t.Helper()
 	f.typeJSON(t, `{"title":1,"price":1}`)
@@ -125,7 +124,7 @@ func (f recordForm) checkWithoutScripts(t *testing.T) {
 	}
 }
 
-// bookings fills a namespace that has a schema.
+// bookings fills a namespace with a schema.
 func bookings(t *testing.T, s *binary.Server) extension {
 	t.Helper()
 	e := extension{t, s, consoleInstall, strings.TrimSpace(s.Verb("ext", "tokens", "create", "--tenant", consoleTenant, "--install", consoleInstall, "--namespace", "bookings=rw"))}
@@ -138,7 +137,7 @@ func bookings(t *testing.T, s *binary.Server) extension {
 	return e
 }
 
-// shootRecords writes pictures of a page to the folder of RECORD_PICTURES, if that is set, in three widths, light and dark.
+// shootRecords writes pictures of a page to the folder RECORD_PICTURES, if set, in three widths, light and dark.
 func shootRecords(t *testing.T, p *chromium.Page, name string) {
 	t.Helper()
 	to := os.Getenv("RECORD_PICTURES")
@@ -164,14 +163,14 @@ type recordForm struct {
 	text, look func(string)
 }
 
-// typeJSON replaces the text of the editor of JSON.
+// typeJSON replaces the text in the JSON editor.
 func (f recordForm) typeJSON(t *testing.T, value string) {
 	t.Helper()
 	chromium.Run[bool](t, f.p, `const v = $('form[action$="do=save"] textarea'); v.focus(); v.select(); return true`)
 	f.p.Type(t, `form[action$="do=save"] textarea`, value)
 }
 
-// asJSON changes a record as JSON, which another client changes, too.
+// asJSON changes a record as JSON while another client changes it, too.
 func (f recordForm) asJSON(t *testing.T, e extension, record string) {
 	t.Helper()
 	f.p.Go(t, record)
@@ -198,13 +197,12 @@ func (f recordForm) asJSON(t *testing.T, e extension, record string) {
 	f.text("Saved revision 3.")
 }
 
-// fill types into the field of a property, or chooses its value.
+// fill types into a property's field, or selects its value.
 func (f recordForm) fill(t *testing.T, field, value string) {
 	t.Helper()
 	chromium.Run[bool](t, f.p, `const i = $('main form.fields').elements.namedItem(arguments[0]); i.focus(); i.value = arguments[1]; i.dispatchEvent(new InputEvent('input', { bubbles: true })); return true`, field, value)
 }
 
-// has tests the text of a field.
 func (f recordForm) has(t *testing.T, field, want string) {
 	t.Helper()
 	if got := chromium.Run[string](t, f.p, `return $('main form.fields').elements.namedItem(arguments[0])?.value ?? 'nothing'`, field); got != want {
@@ -212,7 +210,7 @@ func (f recordForm) has(t *testing.T, field, want string) {
 	}
 }
 
-// submit clicks a button of the form, which opens another page.
+// submit clicks a button of the form and waits for the next page.
 func (f recordForm) submit(t *testing.T, button string) {
 	t.Helper()
 	f.p.Await(t, func() {
@@ -220,7 +218,7 @@ func (f recordForm) submit(t *testing.T, button string) {
 	})
 }
 
-// isWrong is true if the field of the first argument has a message with the second one.
+// isWrong is true if the field named by the first argument shows a message that contains the second.
 const isWrong = `(i => i.ariaInvalid === 'true' && i.closest('.field').querySelector('.error').innerText.includes(arguments[1]) && i.getAttribute('aria-describedby').split(' ').every(id => document.getElementById(id)))($('main form.fields').elements.namedItem(arguments[0]))`
 
 // wrong waits until a field shows a message.
@@ -229,7 +227,7 @@ func (f recordForm) wrong(t *testing.T, field, says string) {
 	chromium.Run[bool](t, f.p, `const [field, says] = arguments; return until(() => (function () { return `+isWrong+`; })(field, says))`, field, says)
 }
 
-// create creates a record, whose wrong properties are named while somebody types.
+// create creates a record. The form reports invalid properties while the user types.
 func (f recordForm) create(t *testing.T, records string) {
 	t.Helper()
 	f.p.Go(t, strings.Replace(records, "/records?", "/records/create?", 1))
@@ -260,7 +258,7 @@ func (f recordForm) create(t *testing.T, records string) {
 	f.text(`"price": 12345678901234567890.05`)
 }
 
-// edit changes a record by property, also after somebody else has changed it.
+// edit changes a record by property, also after another client has changed it.
 func (f recordForm) edit(t *testing.T, e extension) {
 	t.Helper()
 	const stored = `{"day":"2026-12-10","note":"a\nb","paid":false,"room":"lake","price":12345678901234567890.05,"title":"Tower","guests":["Ann","Ben"],"starts":"2026-12-10T15:00:00Z"}`
@@ -286,7 +284,8 @@ func (f recordForm) edit(t *testing.T, e extension) {
 	}
 }
 
-// switches shows a draft as JSON and by property again, which loses nothing, and notices a change of the record.
+// switches shows a draft as JSON and by property again. This must lose nothing, and must detect a change of the
+// record.
 func (f recordForm) switches(t *testing.T, e extension, record string) {
 	t.Helper()
 	f.p.Go(t, record)
@@ -329,7 +328,6 @@ func (f recordForm) switches(t *testing.T, e extension, record string) {
 	f.has(t, "string.title", "Mine")
 }
 
-// withoutScripts edits a record by property without JavaScript.
 func (f recordForm) withoutScripts(t *testing.T, record string) {
 	t.Helper()
 	wrong := func(field, says string) {

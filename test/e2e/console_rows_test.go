@@ -21,19 +21,20 @@ import (
 
 const (
 	manyRows  = 1_000_000
-	pageGoal  = 200 * time.Millisecond // of the median, on an idle machine
+	pageGoal  = 200 * time.Millisecond // limit of the median, on an idle machine
 	pageTimes = 5
 
-	// The page of an install counts its records, which by default may be this many. Here an install has manyRows.
+	// By default an install may have this many records, which its page counts. Here it has manyRows.
 	mostRecords = 32 * 5120
 
-	// A busy machine may take longer, by as much as it does for a page that reads no table.
+	// On a busy machine, the time for a page may exceed the goal as much as the time for this page, which reads no
+	// table, exceeds baselineTime.
 	baselinePage = "settings"
-	baselineTime = time.Millisecond // of that page, on an idle machine
+	baselineTime = time.Millisecond // time for this page on an idle machine
 )
 
-// TestConsoleManyRows opens every page of the console on a server whose tables have a million rows each: lists, their next pages and
-// orders, filters, and the search for each kind.
+// TestConsoleManyRows opens every console page with a million rows in each table: lists with their next pages and
+// orders, filters, and each kind of search.
 func TestConsoleManyRows(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it fills 30 tables with a million rows each, which takes 10 minutes")
@@ -51,12 +52,11 @@ func TestConsoleManyRows(t *testing.T) {
 	})
 }
 
-// rowsEngine fills tables of an engine.
 type rowsEngine interface {
 	name() string
-	// macros replace the names in a statement with what the engine calls them.
+	// macros replaces the placeholders in a statement with the engine's SQL.
 	macros(now int64) *strings.Replacer
-	// run runs a statement on the database of a service.
+	// run runs a statement on a service's database.
 	run(t *testing.T, service, statement string)
 	// end is called after the tables are filled.
 	end(t *testing.T)
@@ -111,7 +111,7 @@ func (e postgresRows) end(t *testing.T) {
 	testdb.Script(t, e.url, "CHECKPOINT")
 }
 
-// fills are the statements that fill the tables, by the service with the database.
+// fills are the statements that fill the tables, by service.
 var fills = []struct{ service, statement string }{
 	{"tokenserver", `INSERT INTO users (uid, service, email, generation, client_state, created_at, nodeid, keys_changed_at)
 		SELECT n + 10, (SELECT id FROM services WHERE service = 'sync-1.5'), $HEX || '@api.accounts.firefox.com', 1, '00', $NOW - n, (SELECT min(id) FROM nodes), 1 FROM $ROWS`},
@@ -176,7 +176,7 @@ var fills = []struct{ service, statement string }{
 		SELECT 'a:1', $12, 'missing', 'lost', $US, $US, 3, $LATER, 'no copy', '', '', '', $12, '', 0 FROM $ROWS`},
 }
 
-// filled are pages that no link leads to: those of a filter, and of the search.
+// filled are pages without a link: filters and searches.
 var filled = []string{
 	"tokenserver/accounts?account=00000000000000000000000000000001", "tokenserver/accounts?label=user0000001",
 	"search?q=user000000", "search?q=0000000000000000000000000000000", "search?q=7e000000-0000-4000-8000-0000000", "search?q=bucket-0000", "search?q=account-00", "search?q=pictures%2F50",
@@ -187,7 +187,6 @@ var filled = []string{
 	"changes?who=admin", "log?text=none",
 }
 
-// manyRowsOn fills the tables of a server and opens the pages.
 func manyRowsOn(t *testing.T, e rowsEngine, data string, vars ...string) {
 	t.Helper()
 	vars = append(vars, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__EVENTS=http://127.0.0.1:1/", "HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL=http://127.0.0.1:1")
@@ -207,15 +206,14 @@ func manyRowsOn(t *testing.T, e rowsEngine, data string, vars ...string) {
 	walkManyRows(t, s, e.name())
 }
 
-// pageTime is how long a page took.
 type pageTime struct {
 	path         string
 	median, most time.Duration
-	baseline     time.Duration // the median of baselinePage meanwhile
+	baseline     time.Duration // median time for baselinePage during the measurement
 	bytes        int
 }
 
-// walkManyRows opens each page that a page links to, once for each path and set of parameters, and reports the times.
+// walkManyRows follows the links of each page, opens one page per path and set of parameters, and reports the times.
 func walkManyRows(t *testing.T, s *binary.Server, engine string) {
 	t.Helper()
 	cookie := consoleCookie(t, s)
@@ -257,7 +255,7 @@ func walkManyRows(t *testing.T, s *binary.Server, engine string) {
 	}
 }
 
-// kindOfPage returns the path and the names of the parameters of a page, and its order.
+// kindOfPage returns a page's path, parameter names and order.
 func kindOfPage(link string) string {
 	path, query, _ := strings.Cut(link, "?")
 	values, err := url.ParseQuery(query)
@@ -275,8 +273,8 @@ func kindOfPage(link string) string {
 	return path + "?" + strings.Join(names, "&")
 }
 
-// wantedStatus returns the status of a page: the accounts are too many for orders without an index, and the page says so.
-// Accounts with a label are in the order of their labels, whatever order is asked for.
+// wantedStatus returns the expected status of a page. There are too many accounts for an order without an index, and
+// the page says so. Accounts with a label are always ordered by label.
 func wantedStatus(path string) int {
 	if strings.HasPrefix(path, "tokenserver/accounts?") && !strings.Contains(path, "label=") && (strings.Contains(path, "sort=") && !strings.Contains(path, "sort=id") || strings.Contains(path, "reverse=")) {
 		return http.StatusBadRequest
@@ -284,7 +282,7 @@ func wantedStatus(path string) int {
 	return http.StatusOK
 }
 
-// alertOf returns what a page says is wrong.
+// alertOf returns the error message on a page.
 func alertOf(page string) string {
 	_, rest, _ := strings.Cut(page, `role="alert"`)
 	text, _, _ := strings.Cut(rest, "</p>")
@@ -293,7 +291,6 @@ func alertOf(page string) string {
 
 var consoleLink = regexp.MustCompile(`href="/console/([^"#]*)["#]`)
 
-// openPage opens a page, and returns how long it took.
 func openPage(t *testing.T, s *binary.Server, cookie, path string) (resp *http.Response, body string, took time.Duration) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.Admin+"/console/"+path, http.NoBody)
@@ -316,12 +313,12 @@ func openPage(t *testing.T, s *binary.Server, cookie, path string) (resp *http.R
 	return resp, string(text), time.Since(begun)
 }
 
-// isHTML reports whether an answer is a page, not a file.
+// isHTML reports whether a response is a page, not a file.
 func isHTML(resp *http.Response) bool {
 	return resp.Header.Get("Content-Disposition") == "" && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html")
 }
 
-// timePage opens a page some times, each time after baselinePage, and returns its links. It returns false if it is no page but a file.
+// timePage opens a page several times, each time after baselinePage, and returns its links. ok is false for a file.
 func timePage(t *testing.T, s *binary.Server, cookie, path string) (p pageTime, links []string, ok bool) {
 	t.Helper()
 	var took, baseline []time.Duration

@@ -10,7 +10,7 @@ import (
 	"holdfast/test/e2e/testpages"
 )
 
-// testScripts tests the scripts of the console: htmx, uPlot and its own.
+// testScripts tests the console's scripts: htmx, uPlot and its own.
 func testScripts(t *testing.T, b *chromium.Browser, axe *chromium.Axe) {
 	const token = "admin-token-of-a-test-0123456789"
 	c := testpages.Start(t, token)
@@ -28,8 +28,8 @@ func testScripts(t *testing.T, b *chromium.Browser, axe *chromium.Axe) {
 	}
 }
 
-// testCharts tests the charts of an open page: values under the cursor, by keyboard, in dark, when
-// the window becomes narrower, for screen readers, and without JavaScript.
+// testCharts tests the charts on the open page: values under the cursor, by keyboard, in dark mode, in a narrower
+// window, for screen readers, and without JavaScript.
 func testCharts(t *testing.T, p *chromium.Page, axe *chromium.Axe) {
 	t.Helper()
 	const legends = `all('.legend').map(l => [...l.children].map(li => li.textContent).join(', '))`
@@ -97,14 +97,14 @@ func testParts(t *testing.T, p *chromium.Page, part *testpages.Console) {
 			}
 		}
 	}
-	// What has not changed is not replaced; what has changed is, and what had the focus keeps it.
+	// htmx replaces only elements that have changed, and keeps the focus.
 	chromium.Run[bool](t, p, `window.same = $('#live'); $('#live .scroll').focus(); return true`)
 	polls(2)
 	await(`$('#live') === window.same`)
 	part.Show(hostileText)
 	await(`$('#live').textContent.includes(arguments[0]) && $('#live') !== window.same && document.activeElement === $('#live .scroll')`, hostileText)
 
-	// Nothing is replaced while somebody uses a link of the part, or has paused the updates.
+	// htmx replaces nothing while a link in the part has the focus, or while updates are paused.
 	for what, steps := range map[string][2]string{
 		"a link with the focus": {`$('#live a').focus()`, `$('#live a').blur()`},
 		"selected text":         {`getSelection().selectAllChildren($('h1'))`, `getSelection().removeAllRanges()`},
@@ -120,7 +120,7 @@ func testParts(t *testing.T, p *chromium.Page, part *testpages.Console) {
 		await(`$('#live').textContent.includes(arguments[0])`, text)
 	}
 
-	// Where the part does not exist any more, the browser loads the page.
+	// If the part no longer exists, the browser loads the page.
 	p.Await(t, func() { part.IsWhole.Store(true) })
 	await(`!$('#live') && $('main table')`)
 	part.IsWhole.Store(false)
@@ -132,7 +132,7 @@ func testParts(t *testing.T, p *chromium.Page, part *testpages.Console) {
 	if stored := chromium.Run[string](t, p, `await until(() => $('.live-state button')); return Object.keys(localStorage).concat(Object.keys(sessionStorage).filter(k => k.includes('cache'))).join()`); stored != "" {
 		t.Errorf("htmx stores %s", stored)
 	}
-	// A session that ends leads to the sign-in.
+	// An expired session leads to the sign-in.
 	p.Await(t, func() {
 		chromium.Run[bool](t, p, `fetch('/console/sign-out', { method: 'POST', body: new URLSearchParams({ csrf: $('[name=csrf]').value }) }); return true`)
 	})

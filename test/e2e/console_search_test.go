@@ -12,7 +12,8 @@ import (
 	"holdfast/test/chromium"
 )
 
-// TestConsoleSuggestions uses the search by keyboard: it suggests while somebody types, and works without JavaScript.
+// TestConsoleSuggestions uses the search with the keyboard. It suggests results while the user types, and works
+// without JavaScript.
 func TestConsoleSuggestions(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir())
@@ -42,7 +43,7 @@ func TestConsoleSuggestions(t *testing.T) {
 			p.Keep(t, filepath.Join(to, fmt.Sprintf("suggestions-%d.webp", width)))
 		}
 
-		// Escape closes the list until the text changes; the arrows go around.
+		// Escape closes the list until the text changes. The arrow keys wrap around.
 		p.Press(t, field, "Escape")
 		await(`$('#found').hidden && $('.find input').ariaExpanded === 'false'`)
 		p.Type(t, field, "a")
@@ -65,7 +66,7 @@ func TestConsoleSuggestions(t *testing.T) {
 		}
 	}
 
-	// Without a choice, Enter searches; what was asked before does not come later.
+	// Without a selection, Enter searches. Suggestions for earlier text must not appear later.
 	p.Resize(t, 1280, 900)
 	chromium.Run[bool](t, p, `$('.find input').focus(); return true`)
 	p.Type(t, field, "quotations")

@@ -34,23 +34,22 @@ const (
 	hostileText = `"><script>alert(1)<img src=x onerror=alert(2)>`
 )
 
-// consolePages is a server with data whose console is open in a browser.
+// consolePages is a server with data, and its console in a browser.
 type consolePages struct {
 	t     *testing.T
 	s     *binary.Server
 	b     *chromium.Browser
 	p     *chromium.Page
-	base  string // of the console
+	base  string // URL of the console
 	token string // for the records
 	pages []string
 
-	rows, sorted int // rows that were measured on a phone, and columns that were sorted by
+	rows, sorted int // rows measured on a phone, and columns used for sorting
 
-	offered, submitted map[string]bool // actions of forms, by page and name
+	offered, submitted map[string]bool // form actions, by page and name
 }
 
-// openConsole starts a server with texts that would be scripts if a page did not escape them, and
-// signs in.
+// openConsole starts a server with texts that would run as scripts if a page did not escape them, and signs in.
 func openConsole(t *testing.T, settings ...string) *consolePages {
 	t.Helper()
 	b, fxa := chromium.Start(t), newAccounts(t)
@@ -75,7 +74,7 @@ func openConsole(t *testing.T, settings ...string) *consolePages {
 	}
 	s.Verb("sync", "user", "import", consoleUser, export)
 	alter(t, filepath.Join(s.Data, "guest.db"), `INSERT INTO bff_consumer_user_sessions (session_id, user_id, list_id, linked_at, seen_at)
-		VALUES ('gus_01J8ZQ4Y7N5M3K2H1G0F9E8D7B', '`+hostileText+`', 'gms_01J8ZQ4Y7N5M3K2H1G0F9E8D7B', unixepoch() * 1000000, unixepoch() * 1000000)`) // a sweep deletes older ones
+		VALUES ('gus_01J8ZQ4Y7N5M3K2H1G0F9E8D7B', '`+hostileText+`', 'gms_01J8ZQ4Y7N5M3K2H1G0F9E8D7B', unixepoch() * 1000000, unixepoch() * 1000000)`) // a sweep deletes older rows
 	c.p = b.Open(t, c.base)
 	c.p.SetCookie(t, s.Admin, consoleCookie(t, s))
 	c.p.Go(t, c.base)
@@ -86,13 +85,12 @@ func openConsole(t *testing.T, settings ...string) *consolePages {
 	return c
 }
 
-// begin begins the session of a guest.
 func (c *consolePages) begin() *visitor {
 	c.t.Helper()
 	return newVisitor(c.t, c.s)
 }
 
-// wish makes an event about a property of a tenant. The webhook refuses those of consoleTenant.
+// wish makes an event about a tenant's property. The webhook refuses events of consoleTenant.
 func (c *consolePages) wish(v *visitor, tenant string, property int) {
 	c.t.Helper()
 	id := guest.Property(property)
@@ -101,13 +99,12 @@ func (c *consolePages) wish(v *visitor, tenant string, property int) {
 	}
 }
 
-// put creates a record.
 func (c *consolePages) put(key, body string) {
 	c.t.Helper()
 	extension{c.t, c.s, consoleInstall, c.token}.want(http.StatusCreated, http.MethodPut, "/namespaces/settings/records/"+url.PathEscape(key), body)
 }
 
-// inner are the pages below those of the navigation.
+// inner returns the pages below the pages in the navigation.
 func (c *consolePages) inner() (all []string) {
 	for _, path := range []string{
 		"extstorage/record" + consolePlace + "&key=" + url.QueryEscape(hostileText), "extstorage/tenants/show" + consolePlace, "extstorage/installs/show" + consolePlace,
@@ -120,7 +117,7 @@ func (c *consolePages) inner() (all []string) {
 	return all
 }
 
-// fillBucket creates a bucket, and stores files by dropping them on a page.
+// fillBucket creates a bucket, and uploads files by dropping them on a page.
 func (c *consolePages) fillBucket() {
 	c.t.Helper()
 	s3{c.t, c.s.S3(c.t)}.want(http.StatusOK, http.MethodPut, "/pictures", nil)
@@ -150,11 +147,12 @@ func (c *consolePages) fillBucket() {
 
 const (
 	phoneWidth = 390
-	rowHeight  = 110 // pixels of the highest row on a phone
-	rowMean    = 90  // pixels of a row of a page
+	rowHeight  = 110 // maximum height of a row on a phone, in pixels
+	rowMean    = 90  // mean height of a page's rows
 )
 
-// rowsAreShort checks the heights of the rows on a phone. A tap shows the rest of a row, with its buttons, and another tap hides it.
+// rowsAreShort checks the heights of rows on a phone. A tap shows the rest of a row and its buttons, and another tap
+// hides them.
 func (c *consolePages) rowsAreShort(page string) {
 	c.t.Helper()
 	const heights = `return all('main tbody tr').map(r => r.getBoundingClientRect().height)`
@@ -182,8 +180,8 @@ func (c *consolePages) rowsAreShort(page string) {
 	}
 }
 
-// sorts checks the orders of the tables of a page: each table that shows all its rows has some, and a page of a longer list none but
-// those of its indexes. The links work without scripts.
+// sorts checks the orders of a page's tables. A table that shows all its rows can be sorted; a page of a longer list
+// can only be sorted by indexed columns. The links work without scripts.
 func (c *consolePages) sorts(page string) {
 	c.t.Helper()
 	type result struct {
@@ -217,7 +215,7 @@ func (c *consolePages) sorts(page string) {
 	}
 }
 
-// TestConsole opens the pages of the console in Chromium on the screens of a small phone, a tablet and a computer.
+// TestConsole opens the console's pages in Chromium on the screens of a small phone, a tablet and a computer.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	axe := chromium.NewAxe(t)
@@ -259,7 +257,7 @@ func TestConsole(t *testing.T) {
 	p.Go(t, record)
 	chromium.Run[bool](t, p, `return !!await until(() => !$('[data-copy]').hidden)`) // the script runs
 
-	// The feed shows a change without loading the page again, unless updates are paused.
+	// The feed shows a change without a reload, unless updates are paused.
 	p.Go(t, c.base+"extstorage/feed"+consolePlace)
 	chromium.Run[bool](t, p, `window.same = true; return true`)
 	c.put("new", `{"value":1}`)
@@ -275,8 +273,8 @@ func TestConsole(t *testing.T) {
 	testScripts(t, c.b, axe)
 }
 
-// TestConsoleAccessible checks every page of the console by the rules of accessibility, light and
-// dark, on a large and on a small screen.
+// TestConsoleAccessible checks every console page with the accessibility rules, light and dark, on a large and a
+// small screen.
 func TestConsoleAccessible(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it takes a minute or more")
@@ -297,7 +295,7 @@ func TestConsoleAccessible(t *testing.T) {
 	}
 }
 
-// consoleCookie signs in and returns the cookie of the session.
+// consoleCookie signs in and returns the session cookie.
 func consoleCookie(t *testing.T, s *binary.Server) string {
 	t.Helper()
 	form := url.Values{"token": {secretOf(t, s, "admin_token")}}
@@ -319,7 +317,6 @@ func consoleCookie(t *testing.T, s *binary.Server) string {
 	return cookie
 }
 
-// consolePage sends a request with the cookie of a session, a form if there is one, and returns the page.
 func consolePage(t *testing.T, s *binary.Server, cookie, method, path string, form url.Values) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, s.Admin+"/console/"+path, strings.NewReader(form.Encode()))

@@ -18,7 +18,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// domainClient returns a client that reaches every name on this machine and trusts only the authority.
+// domainClient returns a client that resolves every name to this machine and trusts only the test authority.
 func domainClient(t *testing.T, roots *x509.CertPool) *http.Client {
 	t.Helper()
 	c := &http.Client{
@@ -39,8 +39,8 @@ func domainClient(t *testing.T, roots *x509.CertPool) *http.Client {
 	return c
 }
 
-// TestDomain: with a domain, and nothing else but the addresses and the authority of the test, a server gets its
-// certificate, serves HTTPS on all listeners for clients, and redirects browsers.
+// TestDomain checks that with only a domain, apart from the test's addresses and authority, a server gets its
+// certificate, serves HTTPS on all client listeners, and redirects browsers.
 func TestDomain(t *testing.T) {
 	t.Parallel()
 	const domain = "sync.example.org"
@@ -103,11 +103,11 @@ func TestDomain(t *testing.T) {
 	}
 }
 
-// TestDomainAdmin: an admin listener that other machines reach has the certificate, too. Until there is one, clients
-// get a certificate that they refuse, and the check says why.
+// TestDomainAdmin checks that an admin listener that other machines can reach uses the certificate, too. Until there
+// is a certificate, clients get a temporary certificate, which they refuse, and the check gives the reason.
 func TestDomainAdmin(t *testing.T) {
 	t.Parallel()
-	const domain = "sync.none" // does not lead to this machine
+	const domain = "sync.none" // does not resolve to this machine
 	main, plain := binary.FreePort(t), binary.FreePort(t)
 	authority := acmetest.Start(t, main, plain, 24*3600)
 	_, adminPort, err := net.SplitHostPort(binary.FreePort(t))

@@ -10,14 +10,13 @@ import (
 	"holdfast/test/binary"
 )
 
-// runWith runs a command with variables, and with a folder for temporary files.
+// runWith runs a command with variables and a folder for temporary files.
 func runWith(t *testing.T, temporary string, vars []string, typed ...string) (status int, out, errs string) {
 	t.Helper()
 	r := binary.Run(t, append(binary.Environ(append(vars, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_BUCKETS__ENABLED=true")...), "TMPDIR="+temporary), typed...)
 	return r.Status, r.Stdout, r.Stderr
 }
 
-// files returns the names of the files in a folder; none if it does not exist.
 func files(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -30,8 +29,8 @@ func files(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestDryRunLeavesNothing: --dry-run and --verify create no file, no folder and no table, and no
-// temporary file is left.
+// TestDryRunLeavesNothing checks that --dry-run and --verify create no file, no folder and no table, and leave no
+// temporary file.
 func TestDryRunLeavesNothing(t *testing.T) {
 	t.Parallel()
 	temporary := t.TempDir()
@@ -93,7 +92,7 @@ func TestDryRunLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestImportTargets: errors of a target name the target and say what to do.
+// TestImportTargets checks that errors about a target name it and suggest a fix.
 func TestImportTargets(t *testing.T) {
 	t.Parallel()
 	old, empty := testdb.MariaDBDatabase(t), testdb.PostgresDatabase(t)

@@ -12,10 +12,10 @@ import (
 	"holdfast/test/binary"
 )
 
-// tenant is the tenant of all installs in these tests.
+// tenant owns all installs in these tests.
 const tenant = "7e000000-0000-4000-8000-000000000001"
 
-// extension is a client of extension storage: an install with its token.
+// extension is an install with its token.
 type extension struct {
 	t              *testing.T
 	server         *binary.Server
@@ -32,7 +32,7 @@ func newExtension(t *testing.T, s *binary.Server, install string, namespaces ...
 	return extension{t, s, install, strings.TrimSpace(s.Verb(args...))}
 }
 
-// at returns the same client at another server.
+// at returns the same client for another server.
 func (e extension) at(s *binary.Server) extension {
 	e.server = s
 	return e
@@ -40,7 +40,6 @@ func (e extension) at(s *binary.Server) extension {
 
 func (e extension) flags() []string { return []string{"--tenant", tenant, "--install", e.install} }
 
-// verb runs a command on the install.
 func (e extension) verb(args ...string) string {
 	e.t.Helper()
 	return e.server.Verb(append(args, e.flags()...)...)
@@ -59,7 +58,7 @@ func (e extension) want(status int, method, path, body string) binary.Answer {
 	return a
 }
 
-// register registers a schema, and retries if the machine was too busy to try it in time.
+// register registers a schema, and retries if the machine was too busy for the schema trial.
 func (e extension) register(status int, namespace, schema string) (a binary.Answer) {
 	e.t.Helper()
 	path, body := "/namespaces/"+namespace+"/schemas", `{"schema":`+schema+`}`
@@ -75,7 +74,6 @@ func (e extension) register(status int, namespace, schema string) (a binary.Answ
 	return a
 }
 
-// ask sends a request with a bearer token.
 func ask(method, url, token, body string) (binary.Answer, error) {
 	headers := []string{"Authorization: Bearer " + token}
 	if body != "" {
@@ -84,7 +82,6 @@ func ask(method, url, token, body string) (binary.Answer, error) {
 	return workload.Send(context.Background(), nil, method, url, body, headers...)
 }
 
-// wantAsked sends a request and expects the status.
 func wantAsked(t *testing.T, status int, method, url, token, body string) binary.Answer {
 	t.Helper()
 	a, err := ask(method, url, token, body)
@@ -94,8 +91,7 @@ func wantAsked(t *testing.T, status int, method, url, token, body string) binary
 	return a
 }
 
-// wantRefused expects that requests are refused at the latest one second after the install was
-// revoked.
+// wantRefused checks that requests are refused at most one second after the install was revoked.
 func (e extension) wantRefused(revoked time.Time) {
 	e.t.Helper()
 	for {
@@ -126,7 +122,7 @@ func (e extension) poll(since string) <-chan string {
 	return answered
 }
 
-// wantChange expects that a poll is answered with a change of key, and not by its timeout.
+// wantChange checks that a poll returned a change of key, not a timeout.
 func (e extension) wantChange(answered <-chan string, key string) {
 	e.t.Helper()
 	select {
@@ -134,12 +130,11 @@ func (e extension) wantChange(answered <-chan string, key string) {
 		if !strings.Contains(body, `"key":"`+key+`"`) {
 			e.t.Errorf("the poll was answered %s, want a change of %s", body, key)
 		}
-	case <-time.After(45 * time.Second): // the poll waits longer
+	case <-time.After(45 * time.Second): // shorter than the poll's timeout
 		e.t.Errorf("no change of %s after 45 s", key)
 	}
 }
 
-// audited returns the audit lines of the install.
 func (e extension) audited() (lines []string) {
 	e.t.Helper()
 	for line := range strings.Lines(readFile(e.t, e.server.Data+"/extstorage-audit.jsonl")) {
@@ -150,7 +145,7 @@ func (e extension) audited() (lines []string) {
 	return lines
 }
 
-// secretOf returns a secret that the server has generated.
+// secretOf returns a secret that the server generated.
 func secretOf(t *testing.T, s *binary.Server, name string) string {
 	t.Helper()
 	found := regexp.MustCompile(`(?m)^` + name + ` = '([0-9a-f]{64})'$`).FindStringSubmatch(readFile(t, s.Data+"/secrets.toml"))

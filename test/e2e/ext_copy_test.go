@@ -9,8 +9,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestVerifyServedCopy: copy --verify and --dry-run work while a server uses the SQLite file
-// of the target. A copy to it is refused.
+// TestVerifyServedCopy checks that copy --verify and --dry-run work while a server uses the target's SQLite file,
+// and that a copy to this file is refused.
 func TestVerifyServedCopy(t *testing.T) {
 	t.Parallel()
 	secret := "HOLDFAST_EXTSTORAGE__TOKEN_SECRET=" + strings.Repeat("t", 32)

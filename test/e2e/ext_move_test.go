@@ -19,8 +19,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestMoveToPostgres and TestMoveToSQLite: an install moves to a server on the other engine
-// without changes, although the import was killed once.
+// TestMoveToPostgres and TestMoveToSQLite check that an install moves unchanged to a server on the other engine,
+// although the import was killed once.
 func TestMoveToPostgres(t *testing.T) {
 	t.Parallel()
 	moveInstall(t, moveServer(t), moveServer(t, "HOLDFAST_EXTSTORAGE__DATABASE_URL="+testdb.PostgresDatabase(t)))
@@ -80,12 +80,12 @@ func moveInstall(t *testing.T, from, to *binary.Server) {
 		}
 	}
 	target.want(http.StatusBadRequest, "PUT", "/namespaces/schemas/records/new", `{"value":"text"}`)
-	target.want(http.StatusGone, "GET", "/changes?since=1", "") // a change number of the other server
+	target.want(http.StatusGone, "GET", "/changes?since=1", "") // a change number from the other server
 	target.verb("ext", "usage", "--audit")
 }
 
-// live writes all kinds of records: expiring, large, with unusual names, deleted, written often,
-// and older than the active schema.
+// live writes all kinds of records: expiring, large, with unusual names, deleted, written often, and older than the
+// active schema.
 func live(e extension) {
 	e.t.Helper()
 	put := func(ns, key, body string) {
@@ -120,7 +120,7 @@ func live(e extension) {
 	put("schemas", "newer", `{"value":1}`)
 }
 
-// killImport kills an import when some of the lines have been stored.
+// killImport kills an import that has stored some of the lines.
 func killImport(t *testing.T, e extension, lines string) {
 	t.Helper()
 	polled := e.poll("0")
@@ -136,10 +136,10 @@ func killImport(t *testing.T, e extension, lines string) {
 		t.Fatal(err)
 	}
 	all := strings.SplitAfter(lines, "\n")
-	if _, err := io.WriteString(stdin, strings.Join(all[:len(all)/2], "")); err != nil { // more records than a batch has
+	if _, err := io.WriteString(stdin, strings.Join(all[:len(all)/2], "")); err != nil { // more records than fit into a batch
 		t.Errorf("the import has ended: %v\n%s", err, out.String())
 	}
-	if answer := <-polled; !strings.Contains(answer, "CHANGES_EXPIRED") { // change numbers of the other server
+	if answer := <-polled; !strings.Contains(answer, "CHANGES_EXPIRED") { // change numbers from the other server
 		t.Errorf("the poll was answered %s", answer)
 	}
 	if err := cmd.Process.Kill(); err != nil {
@@ -157,5 +157,5 @@ var (
 
 func withoutCursors(lines string) string { return cursorLine.ReplaceAllString(lines, "") }
 
-// withoutNumbers removes from an export what is not preserved.
+// withoutNumbers removes data from an export that is not preserved.
 func withoutNumbers(lines string) string { return ownNumbers.ReplaceAllString(lines, "") }

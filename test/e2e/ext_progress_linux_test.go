@@ -15,7 +15,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestProgress: an export and an import show their progress on a terminal only.
+// TestProgress checks that an export and an import show their progress only on a terminal.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	script := binary.Program(t, "script")
@@ -31,12 +31,12 @@ func TestProgress(t *testing.T) {
 
 	s.Verb(export...)
 	size := len(readFile(t, file))
-	// On a slow machine it shows a rate, too. What was longer before is erased.
+	// On a slow machine the bar also shows a rate. A longer previous line is erased.
 	whole := `\r\[#{30}\] `
 	const end = `(, \d+/s)?\x1b\[K\r\n$`
 	for _, tc := range []struct {
 		args []string
-		from string // the standard input
+		from string // standard input
 		end  string
 	}{
 		{export, os.DevNull, fmt.Sprintf("%s%d of %d records%s", whole, records, records, end)},

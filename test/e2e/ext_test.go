@@ -25,9 +25,9 @@ func readFile(t *testing.T, path string) string {
 	return string(text)
 }
 
-// From the first token that the server prints to a schema that is tried in a separate process;
-// services and operators on their own listeners; and commands that run beside the server, which
-// sees their changes within a second.
+// TestExtensionStorage covers a token from the printed command, a schema that is tried in a separate process,
+// services and operators on their own listeners, and commands that run while the server runs. The server sees their
+// changes within a second.
 func TestExtensionStorage(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0", "HOLDFAST_EXTSTORAGE__SWEEP_INTERVAL=0")
@@ -50,8 +50,8 @@ func TestExtensionStorage(t *testing.T) {
 	t.Run("beside", func(t *testing.T) { beside(t, e) })
 }
 
-// schemaLife registers a schema, which the binary tries in a separate process. It applies from its
-// activation on.
+// schemaLife registers a schema, which the binary tries in a separate process. The schema applies after its
+// activation.
 func schemaLife(t *testing.T, e extension) {
 	e.t = t
 	e.register(http.StatusCreated, "settings", `{"type":"object","required":["dark"]}`)
@@ -60,7 +60,7 @@ func schemaLife(t *testing.T, e extension) {
 	if !strings.Contains(a.Body, `"VALIDATION_FAILED"`) {
 		t.Errorf("refused with %s", a.Body)
 	}
-	// Its work doubles with each level of a value, which is detected only by trying it.
+	// The work doubles with each level of a value, which only a trial detects.
 	doubling := `{"anyOf":[{"type":"object","properties":{"a":{"$ref":"#"}}},{"type":"object","additionalProperties":{"$ref":"#"}}]}`
 	a = e.register(http.StatusBadRequest, "settings", doubling)
 	if !strings.Contains(a.Body, "too many steps") {
@@ -68,7 +68,7 @@ func schemaLife(t *testing.T, e extension) {
 	}
 }
 
-// services use any install of their tenant, on the internal listener only.
+// services use any install of their tenant, but only on the internal listener.
 func services(t *testing.T, e extension) {
 	e.t = t
 	url := e.server.Internal() + "/internal/ext-storage/install/" + e.install
@@ -82,7 +82,7 @@ func services(t *testing.T, e extension) {
 	wantAsked(t, http.StatusNotFound, "GET", e.server.Internal()+"/ext/openapi.json", service, "")
 }
 
-// operators register, show and revoke on the admin listener, with its token.
+// operators register, show and revoke on the admin listener with its token.
 func operators(t *testing.T, e extension) {
 	e.t, e.install = t, "7e000000-0000-4000-8000-000000000012"
 	e = newExtension(t, e.server, e.install, "settings=rw")
@@ -102,7 +102,7 @@ func operators(t *testing.T, e extension) {
 	}
 }
 
-// beside: commands work on the database of a running server.
+// beside runs commands on the database of a running server.
 func beside(t *testing.T, e extension) {
 	s := e.server
 	e = newExtension(t, s, "7e000000-0000-4000-8000-000000000013", "a=rw", "b=rw")
@@ -121,7 +121,7 @@ func beside(t *testing.T, e extension) {
 		t.Errorf("audit of all:\n%s", out)
 	}
 
-	// Exported by the command, and imported by the command and by the API: the same records.
+	// An export by the command is imported by the command and by the API: the records must be equal.
 	file := filepath.Join(t.TempDir(), "install.ndjson")
 	e.verb("ext", "export", "-o", file)
 	if a := e.want(http.StatusOK, "GET", "/export", ""); a.Body != readFile(t, file) {
@@ -165,7 +165,7 @@ func beside(t *testing.T, e extension) {
 	}
 }
 
-// extensionsAtTwo: changes by one process are visible to the other.
+// extensionsAtTwo checks that changes by one process are visible to the other.
 func extensionsAtTwo(t *testing.T, s, other *binary.Server) {
 	t.Helper()
 	e := newExtension(t, s, "7e000000-0000-4000-8000-000000000031", "a=rw")
@@ -192,7 +192,7 @@ func extensionsAtTwo(t *testing.T, s, other *binary.Server) {
 		t.Errorf("after %d increments: %s", writers*writes, a.Body)
 	}
 	e.verb("ext", "usage", "--audit")
-	// Both have a relay, and each event is published by one of them.
+	// Both servers have a relay, and each event is published by only one of them.
 	s.AwaitAnswer("/livez", func(int, string) bool { return len(e.audited()) >= 1+writers*writes })
 	if n := len(e.audited()); n != 1+writers*writes {
 		t.Errorf("%d events of %d writes", n, 1+writers*writes)
@@ -203,7 +203,7 @@ func extensionsAtTwo(t *testing.T, s, other *binary.Server) {
 	e.at(other).wantRefused(time.Now())
 }
 
-// Every write is in the audit, also if the server was killed right after it.
+// TestAuditAfterACrash checks that every write is in the audit, even if the server was killed right after it.
 func TestAuditAfterACrash(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir())
@@ -237,8 +237,7 @@ func TestAuditAfterACrash(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &event); err != nil {
 			t.Fatalf("%v: %s", err, line)
 		}
-		// An event that was published and not yet deleted before the crash is published again,
-		// unchanged.
+		// After the crash, an event that was published but not deleted is published again, unchanged.
 		if twice := lines[event.Seq]; twice != "" && twice != line {
 			t.Errorf("event %d is %sand %s", event.Seq, twice, line)
 		}
@@ -256,13 +255,13 @@ func TestAuditAfterACrash(t *testing.T) {
 		t.Errorf("%d events of %d writes", len(lines), writes)
 	}
 
-	// The killed server may have had the lease of these events, which ends by itself.
+	// The killed server may hold the lease for these events until it expires.
 	e.at(again).want(http.StatusCreated, "PUT", "/namespaces/a/records/resumed", `{"value":"x"}`)
 	again.AwaitAnswer("/metrics", func(int, string) bool {
 		return strings.Contains(readFile(t, s.Data+"/extstorage-audit.jsonl"), `"key":"a/resumed"`)
 	})
 
-	// A normal stop leaves nothing behind.
+	// A normal stop publishes all events first.
 	e.at(again).want(http.StatusCreated, "PUT", "/namespaces/a/records/last", `{"value":"x"}`)
 	again.Signal(syscall.SIGTERM)
 	<-again.Ended

@@ -22,11 +22,12 @@ import (
 	"holdfast/test/binary"
 )
 
-// Events of guests reach Pub/Sub and NATS, and events about tenants are received from them.
+// TestGuestBrokers checks that guests' events reach Pub/Sub and NATS, and that events about tenants are received
+// from them.
 func TestGuestBrokers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		url string // with a topic
+		url string // includes the topic
 		use func(t *testing.T, topic string) (next func() (kind, key string), send func(kind, id, body string))
 	}{
 		"PubSub": {"pubsub://test/%s%s?emulator=" + testdb.PubSub(t), usePubSub},
@@ -50,8 +51,8 @@ func TestGuestBrokers(t *testing.T) {
 			if kind, key := next(); kind != "melmastoon.bff.consumer.wishlist.added.v1" || !strings.HasPrefix(key, "gms_") {
 				t.Errorf("got %s of %s", kind, key)
 			}
-			// The subscription may be created a moment after the start, so it is sent until it
-			// has an effect: the same ID with another body goes into quarantine.
+			// The subscription may be created a moment after the start, so the event is sent until it takes effect: the same ID
+			// with another body goes into quarantine.
 			send("tenant.suspended.v1", "first", `{"tenantId":"11111111-2222-4333-8444-555555555555","reason":"unpaid"}`)
 			for deadline := time.Now().Add(time.Minute); ; {
 				send("tenant.suspended.v1", "first", `{"tenantId":"11111111-2222-4333-8444-555555555556","reason":"forged"}`)
@@ -109,7 +110,6 @@ func usePubSub(t *testing.T, topic string) (next func() (kind, key string), send
 	return next, send
 }
 
-// openNATS creates a stream for a topic.
 func openNATS(t *testing.T, topic string) (jetstream.JetStream, jetstream.Stream) {
 	t.Helper()
 	conn, err := nats.Connect("nats://" + testdb.NATS(t))

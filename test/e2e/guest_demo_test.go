@@ -10,10 +10,10 @@ import (
 	"holdfast/test/chromium"
 )
 
-// says waits for a message in the status line of the demo.
+// says waits for a message in the demo's status line.
 const says = `const says = text => until(() => $('#status').textContent.includes(text)); `
 
-// press goes to an element with the Tab key and presses Enter, as people without a mouse do.
+// press moves to an element with the Tab key and presses Enter, as people without a mouse do.
 func press(t *testing.T, p *chromium.Page, selector string) {
 	t.Helper()
 	p.TabTo(t, selector)
@@ -26,14 +26,14 @@ func press(t *testing.T, p *chromium.Page, selector string) {
 // demoVars enable guests only.
 var demoVars = []string{"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_EXTSTORAGE__ENABLED=false", "HOLDFAST_BUCKETS__ENABLED=false"}
 
-// Scripts that wait for what the demo shows.
+// Scripts that wait for a state of the demo.
 const (
 	demoResults = `await until(() => all('#results li').length && $('.pin')); return true`
 	demoWishes  = `await until(() => all('#wishes li').length === arguments[0]); return true`
 	demoTried   = `await until(() => $('#tried').textContent.includes(arguments[0])); return true`
 )
 
-// checkDemo looks at a page of the demo on the screen of a small phone, light and dark.
+// checkDemo checks a demo page on the screen of a small phone, light and dark.
 func checkDemo(t *testing.T, p *chromium.Page, axe *chromium.Axe, page string) {
 	t.Helper()
 	for _, scheme := range []string{"dark", "light"} {
@@ -50,8 +50,8 @@ func checkDemo(t *testing.T, p *chromium.Page, axe *chromium.Axe, page string) {
 	}
 }
 
-// TestGuestDemo uses the demo and its drawer in Chromium with the keyboard, on the screen of a small phone. The browser
-// follows a link that only bots see, so the page has to solve a challenge.
+// TestGuestDemo uses the demo and its drawer in Chromium with the keyboard, on the screen of a small phone. The
+// browser follows a link that only bots see, so the page must solve a challenge.
 func TestGuestDemo(t *testing.T) {
 	t.Parallel()
 	b, axe := chromium.Start(t), chromium.NewAxe(t)
@@ -127,8 +127,8 @@ func TestGuestDemo(t *testing.T) {
 	}
 }
 
-// TestGuestDemoTabs uses the demo in two tabs that follow each other, also when Redis is flushed; without cookies; and
-// without JavaScript.
+// TestGuestDemoTabs uses the demo in two tabs that follow each other, also after a flush of Redis; without cookies;
+// and without JavaScript.
 func TestGuestDemoTabs(t *testing.T) {
 	t.Parallel()
 	b, redis := chromium.Start(t), testdb.OwnRedis(t)
@@ -146,7 +146,7 @@ func TestGuestDemoTabs(t *testing.T) {
 	chromium.Run[bool](t, second, `await until(() => $('#hearts').textContent === '1'); location.hash = '#wishlist'; `+demoWishes, 1)
 	chromium.Run[bool](t, p, `$('#drawer-toggle').click(); await until(() => $('#session').textContent.includes('in Redis')); return true`)
 
-	// A guest without cookies can search, and learns what cookies are needed for.
+	// A guest without cookies can search, and the page explains which features need cookies.
 	p.Go(t, strings.Replace(demo, "127.0.0.1", chromium.NoCookies, 1))
 	chromium.Run[bool](t, p, demoResults)
 	chromium.Run[bool](t, p, says+`$('#drawer-toggle').click(); await until(() => $('#session').textContent.includes('no cookie of a session')); const hotel = $('#results h3 a');

@@ -33,7 +33,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// rounds returns how often a fault happens: few times, or FAULT_ROUNDS.
+// rounds returns how often a fault is injected: few times, or FAULT_ROUNDS.
 func rounds(t *testing.T, few int) int {
 	t.Helper()
 	if n, err := strconv.Atoi(os.Getenv("FAULT_ROUNDS")); err == nil {
@@ -42,7 +42,7 @@ func rounds(t *testing.T, few int) int {
 	return few
 }
 
-// twoServers starts two servers on a PostgreSQL database.
+// twoServers starts two servers on the same PostgreSQL database.
 func twoServers(t *testing.T, url string, more ...string) (first, second *binary.Server) {
 	t.Helper()
 	data := t.TempDir()
@@ -53,9 +53,9 @@ func twoServers(t *testing.T, url string, more ...string) (first, second *binary
 	return first, binary.Start(t, data, vars...)
 }
 
-// TestGuestF12: of many racers over two processes one consumes a handoff, in each round; its retry
-// has the same answer, all others are refused. In the soak there are 1,000 racers, and in every
-// tenth round the database ends all connections in the middle: racers without an answer repeat.
+// TestGuestF12 lets many clients at two processes consume the same handoff. In each round exactly one succeeds, its
+// retry gets the same response, and all others are refused. The soak has 1,000 clients, and in every tenth round the
+// database closes all connections in the middle; clients without a response retry.
 func TestGuestF12(t *testing.T) {
 	t.Parallel()
 	racers, cuts := 100, false
@@ -80,7 +80,7 @@ func TestGuestF12(t *testing.T) {
 				status, text := sites[i%2].send("consume", m, fmt.Sprint(i))
 				for start := time.Now(); status == http.StatusServiceUnavailable && time.Since(start) < binary.Bound; {
 					again.Add(1)
-					time.Sleep(5 * time.Millisecond) // instead of Retry-After
+					time.Sleep(5 * time.Millisecond) // instead of waiting for Retry-After
 					status, text = sites[i%2].send("consume", m, fmt.Sprint(i))
 				}
 				switch status {
@@ -107,7 +107,7 @@ func TestGuestF12(t *testing.T) {
 	t.Logf("%d requests were repeated", repeated)
 }
 
-// winner returns the only racer who has an answer.
+// winner returns the only client with a response.
 func winner(t *testing.T, round int, answers []string) int {
 	t.Helper()
 	won := -1
@@ -124,7 +124,7 @@ func winner(t *testing.T, round int, answers []string) int {
 	return won
 }
 
-// TestGuestF13: racers around the expiry agree with the history.
+// TestGuestF13 checks that concurrent requests around a handoff's expiry agree with its history.
 func TestGuestF13(t *testing.T) {
 	t.Parallel()
 	first, second := twoServers(t, testdb.PostgresDatabase(t), "HOLDFAST_GUEST__HANDOFF_LIFE=1s", "HOLDFAST_GUEST__RATE_LIMITS=false")
@@ -162,8 +162,8 @@ func TestGuestF13(t *testing.T) {
 	}
 }
 
-// TestGuestF19: while keys rotate nothing is refused that should not be, and
-// a revoked key is void on all processes at once.
+// TestGuestF19 checks that a key rotation refuses no valid request, and that a revoked key is void on all processes
+// at once.
 func TestGuestF19(t *testing.T) {
 	t.Parallel()
 	first, second := twoServers(t, testdb.PostgresDatabase(t), "HOLDFAST_GUEST__RATE_LIMITS=false")
@@ -214,8 +214,8 @@ func TestGuestF19(t *testing.T) {
 	sites[0].want(http.StatusOK, "consume", m, "a", "")
 }
 
-// TestGuestF20: in an older copy of the database no earlier token can be
-// consumed. The copy replaces the SQLite file; a dump replaces the PostgreSQL database.
+// TestGuestF20 checks that no earlier token can be consumed after the database was replaced by an older copy: a
+// copied SQLite file, or a PostgreSQL dump.
 func TestGuestF20(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
@@ -236,7 +236,7 @@ func TestGuestF20(t *testing.T) {
 		s.Signal(syscall.SIGINT)
 		<-s.Ended
 		for _, suffix := range []string{"-wal", "-shm"} {
-			_ = os.Remove(file + suffix) // they may not exist
+			_ = os.Remove(file + suffix) // the file may not exist
 		}
 		if err := os.WriteFile(file, older, 0o600); err != nil {
 			t.Fatal(err)
@@ -268,9 +268,8 @@ func TestGuestF20(t *testing.T) {
 	})
 }
 
-// TestGuestF20Postgres: on PostgreSQL, a server on an older copy of the database
-// consumes no earlier token, and neither does one that runs while the copy takes the place of
-// the database.
+// TestGuestF20Postgres checks that no server consumes an earlier token on an older copy of a PostgreSQL database,
+// even if the server runs while the copy replaces the database.
 func TestGuestF20Postgres(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -302,7 +301,7 @@ func TestGuestF20Postgres(t *testing.T) {
 	s.Await("/readyz", http.StatusOK)
 	for range 2 {
 		b.want(http.StatusForbidden, "consume", m, "b", "token-invalid")
-		if status, text := b.send("consume", open, "b"); status != http.StatusNotFound && status != http.StatusForbidden { // the copy has no row of it
+		if status, text := b.send("consume", open, "b"); status != http.StatusNotFound && status != http.StatusForbidden { // the copy has no row for it
 			t.Errorf("minted after the copy was made: %d %s", status, text)
 		}
 		s.Kill()
@@ -322,9 +321,8 @@ for _, k in ipairs(redis.call('KEYS', '*')) do
 end
 return table.concat(out, '\n')`
 
-// TestGuestPrivacy: what identifies a browser is nowhere, as it is, encoded or hashed without
-// a key: not in the database, nor in Redis, in what a webhook or a broker gets, in metrics or
-// in the log.
+// TestGuestPrivacy checks that identifying data of browsers is stored nowhere, plain, encoded or hashed without a
+// key: in the database, in Redis, in events, in metrics or in the log.
 func TestGuestPrivacy(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
@@ -407,8 +405,8 @@ func rowsOf(t *testing.T, url string) (all string) {
 	return all
 }
 
-// private sends requests of browsers that can be recognized, and looks for them in what was
-// published, in Redis, in metrics, in the log and in what the database has at the end.
+// private sends requests of recognizable browsers, and searches for their data in published events, Redis, metrics,
+// the log and the final database.
 func private(t *testing.T, data string, vars []string, published, stored func() string) {
 	t.Helper()
 	redis := testdb.OwnRedis(t)
@@ -464,7 +462,8 @@ func private(t *testing.T, data string, vars []string, published, stored func() 
 	contains("the database", stored(), m.HandoffID, "bot_suspected.v1")
 }
 
-// guestGuides are the parts of the guide whose commands are typed in one shell: those of the first one begin the session.
+// guestGuides returns the parts of the guide whose commands are typed in one shell. The first part begins the
+// session.
 func guestGuides(t *testing.T) string {
 	t.Helper()
 	all := ""
@@ -474,7 +473,6 @@ func guestGuides(t *testing.T) string {
 	return all
 }
 
-// TestGuestGuide types the commands of the guide.
 func TestGuestGuide(t *testing.T) {
 	t.Parallel()
 	commands := sessions(guestGuides(t))
@@ -486,7 +484,7 @@ func TestGuestGuide(t *testing.T) {
 	typeAll(t, s.Env, folder, []string{"127.0.0.1:8000", host(t, s.URL), "127.0.0.1:8001", host(t, s.Admin), "127.0.0.1:8002", host(t, s.Internal())}, commands)
 }
 
-// TestGuestGuideServers uses the settings of the guide with the servers that they are for.
+// TestGuestGuideServers uses the guide's settings with the servers that they configure.
 func TestGuestGuideServers(t *testing.T) {
 	t.Parallel()
 	text := guestGuides(t)

@@ -10,7 +10,6 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestGuestTutorial types the commands of the tutorial on a server with its configuration.
 func TestGuestTutorial(t *testing.T) {
 	t.Parallel()
 	text := guide(t, "guest-tutorial.md")
@@ -28,7 +27,8 @@ func TestGuestTutorial(t *testing.T) {
 	typeAll(t, s.Env, folder, []string{"127.0.0.1:8000", host(t, s.URL), "127.0.0.1:8002", host(t, s.Internal())}, commands)
 }
 
-// TestGuestExamples: the code of the tutorials is that of the examples, which test/clients runs, or of the README of the client.
+// TestGuestExamples checks that the tutorials' code equals the examples that test/clients runs, or the client's
+// README.
 func TestGuestExamples(t *testing.T) {
 	t.Parallel()
 	for name, folder := range map[string]string{"guest-tutorial.md": "express", "guest-nextjs.md": "nextjs"} {

@@ -11,7 +11,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// guestEngines are the variables of a server with guests on each engine.
+// guestEngines returns the variables of a server with guests on each engine.
 var guestEngines = map[string]func(t *testing.T) []string{
 	"SQLite": func(*testing.T) []string { return nil },
 	"PostgreSQL": func(t *testing.T) []string {
@@ -19,7 +19,7 @@ var guestEngines = map[string]func(t *testing.T) []string{
 	},
 }
 
-// guestVars are the variables of a server with guests and handoffs.
+// guestVars returns the variables of a server with guests and handoffs.
 func guestVars(more ...string) []string {
 	return append([]string{
 		"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0",
@@ -27,7 +27,6 @@ func guestVars(more ...string) []string {
 	}, more...)
 }
 
-// mint mints a handoff.
 func (v *visitor) mint(s *binary.Server, key string) (m guest.Handoff) {
 	v.t.Helper()
 	status, text := v.send(s, http.MethodPost, guest.Mint, guest.Stay, key)
@@ -50,7 +49,6 @@ func newSite(t *testing.T, s *binary.Server, name string) *site {
 	return &site{t, guest.Site{HTTP: siteClient, Token: token}, s.Internal()}
 }
 
-// send sends a request about a handoff.
 func (b *site) send(operation string, m guest.Handoff, key string) (status int, text string) {
 	b.t.Helper()
 	a, err := b.Send(b.t.Context(), b.internal, operation, m, key)
@@ -60,13 +58,12 @@ func (b *site) send(operation string, m guest.Handoff, key string) (status int, 
 	return a.Status, a.Body
 }
 
-// racing is the number of requests of booking sites at the same time.
+// racing is the number of concurrent requests from booking sites.
 const racing = 200
 
-// siteClient keeps the connections of races, which would use up the ports otherwise.
+// siteClient reuses connections, because new connections would use up the ports.
 var siteClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: racing}}
 
-// want expects the status of a request and a part of its answer.
 func (b *site) want(status int, operation string, m guest.Handoff, key, part string) string {
 	b.t.Helper()
 	got, text := b.send(operation, m, key)
@@ -76,7 +73,8 @@ func (b *site) want(status int, operation string, m guest.Handoff, key, part str
 	return text
 }
 
-// A handoff is minted, verified and consumed once, also over a server that is killed.
+// TestGuestHandoff checks that a handoff is minted, verified and consumed once, even if the server is killed in
+// between.
 func TestGuestHandoff(t *testing.T) {
 	t.Parallel()
 	for name, vars := range guestEngines {

@@ -11,8 +11,9 @@ import (
 	"holdfast/test/chromium"
 )
 
-// TestGuestOrigins uses the API in Chromium from pages of other hosts: of the same site with the cookie, of another site with a
-// token, because the browser keeps no third-party cookie, and of an origin that the profile does not allow.
+// TestGuestOrigins uses the API in Chromium from pages on other hosts: on the same site with the cookie, on another
+// site with a token, because the browser blocks third-party cookies, and from an origin that the profile does not
+// allow.
 func TestGuestOrigins(t *testing.T) {
 	t.Parallel()
 	b := chromium.Start(t)

@@ -18,8 +18,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// Events of a wishlist reach a webhook in their order, signed, with the trace of their
-// requests; those that it did not take arrive when the server is started again.
+// TestGuestEvents checks that wishlist events reach a webhook in order, signed, with the trace of their requests.
+// Refused events arrive after the server is restarted.
 func TestGuestEvents(t *testing.T) {
 	t.Parallel()
 	for name, vars := range guestEngines {
@@ -59,7 +59,7 @@ func TestGuestEvents(t *testing.T) {
 			hook.refuses.Store(false)
 			binary.Start(t, data, vars...)
 			removed := hook.next(t)
-			for removed["id"] == added["id"] { // again, if the server was killed before it knew
+			for removed["id"] == added["id"] { // the event repeats if the server was killed before it recorded the delivery
 				removed = hook.next(t)
 			}
 			if removed["type"] != "melmastoon.bff.consumer.wishlist.removed.v1" || removed["subject"] != added["subject"] {
@@ -69,7 +69,6 @@ func TestGuestEvents(t *testing.T) {
 	}
 }
 
-// hook is a webhook that stores events.
 type hook struct {
 	*httptest.Server
 	events  chan map[string]any
@@ -101,7 +100,6 @@ func newHook(t *testing.T, secret string) *hook {
 	return h
 }
 
-// next returns the next event.
 func (h *hook) next(t *testing.T) map[string]any {
 	t.Helper()
 	select {

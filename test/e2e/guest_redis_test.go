@@ -10,8 +10,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// Processes share sessions in Redis. When Redis loses everything, or is away, the cookie
-// is still valid: a guest loses preferences, and nothing that the table has.
+// TestGuestRedis checks that processes share sessions in Redis. When Redis loses its data or is unavailable, the
+// cookie is still valid: the guest loses preferences, but no data in the database.
 func TestGuestRedis(t *testing.T) {
 	t.Parallel()
 	redis := testdb.OwnRedis(t)

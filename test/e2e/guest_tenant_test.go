@@ -23,8 +23,8 @@ func (b *site) push(body string, headers ...string) (status int, text string) {
 	return a.Status, a.Body
 }
 
-// Tenants are suspended and reinstated by events that are pushed, in both modes of
-// CloudEvents, and by commands: what was said last counts.
+// TestGuestTenants suspends and reinstates tenants by pushed events, in both CloudEvents modes, and by commands. The
+// latest change counts.
 func TestGuestTenants(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -98,7 +98,7 @@ func TestGuestTenants(t *testing.T) {
 	guestCommandsRefuse(t, data, vars)
 }
 
-// guestCommandsRefuse runs commands with wrong arguments, in an environment that has vars.
+// guestCommandsRefuse runs commands with invalid arguments.
 func guestCommandsRefuse(t *testing.T, data string, vars []string) {
 	t.Helper()
 	for command, wanted := range map[string]string{
@@ -106,7 +106,7 @@ func guestCommandsRefuse(t *testing.T, data string, vars []string) {
 		"outbox list --limit -1":       "holdfast guest outbox list: --limit: must be at least 1",
 		"tokens create --service A":    "holdfast guest tokens create: --service: must be 1 to 64 characters",
 		"token --service a --tenant x": "holdfast guest tokens create: --tenant: must be a UUID",
-		"session erase gms_x":          "holdfast guest sessions erase: SESSION: expected gms_ and a ULID\n", // and no question
+		"session erase gms_x":          "holdfast guest sessions erase: SESSION: expected gms_ and a ULID\n", // without a question
 		"tenants suspend x":            "holdfast guest tenants suspend: TENANT: expected a UUID, or tnt_ and a ULID\n",
 	} {
 		r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), append([]string{"guest"}, strings.Fields(command)...)...)

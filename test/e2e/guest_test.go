@@ -10,13 +10,12 @@ import (
 	"holdfast/test/binary"
 )
 
-// visitor is a browser with the cookie of a session.
+// visitor is a browser with a session cookie.
 type visitor struct {
 	t *testing.T
 	guest.Visitor
 }
 
-// newVisitor begins a session.
 func newVisitor(t *testing.T, s *binary.Server) *visitor {
 	t.Helper()
 	v := &visitor{t: t}
@@ -26,7 +25,6 @@ func newVisitor(t *testing.T, s *binary.Server) *visitor {
 	return v
 }
 
-// send sends a request with an idempotency key.
 func (v *visitor) send(s *binary.Server, method, path, body, key string) (status int, text string) {
 	v.t.Helper()
 	a, err := v.Send(v.t.Context(), s.URL, guest.Call{Method: method, Path: path, Body: body, Key: key})
@@ -36,8 +34,8 @@ func (v *visitor) send(s *binary.Server, method, path, body, key string) (status
 	return a.Status, a.Body
 }
 
-// A guest's session and wishlist outlive a server that is killed, on each engine: the
-// cookie is still valid, and a repeated request has its first answer.
+// TestGuest checks that a guest's session and wishlist survive a kill on each engine: the cookie is still valid, and
+// a repeated request gets its first response.
 func TestGuest(t *testing.T) {
 	t.Parallel()
 	for name, vars := range guestEngines {
@@ -71,8 +69,8 @@ func TestGuest(t *testing.T) {
 	}
 }
 
-// Guests are served by default where no other machine reaches the server, and not behind a public
-// URL: check says so, and what turns them on.
+// TestGuestByDefault checks that guests are enabled by default if no other machine reaches the server, and not
+// behind a public URL. The check reports this and names the setting.
 func TestGuestByDefault(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")

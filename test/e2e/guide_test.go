@@ -23,11 +23,11 @@ import (
 	"holdfast/test/binary"
 )
 
-// typed is a command of the guide and the output that it prints.
+// typed is a command in the guide and its printed output.
 type typed struct{ command, answer string }
 
-// sessions returns the commands in a text: blocks of sh as a whole, and blocks of console, in
-// which a command begins with "$ " and continues in indented lines, and the rest is its output.
+// sessions returns the commands in a text. A sh block is one command. In a console block, a command begins with "$ "
+// and continues in indented lines; the rest is its output.
 func sessions(text string) (all []typed) {
 	for _, block := range regexp.MustCompile("(?ms)^```(sh|console)\n(.*?)^```$").FindAllStringSubmatch(text, -1) {
 		if block[1] == "sh" {
@@ -46,14 +46,14 @@ func sessions(text string) (all []typed) {
 	return all
 }
 
-// Values that differ from run to run.
+// Values that differ between runs.
 var (
 	varies  = regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z|Ratelimit-[A-Za-z]+: \d+`)
 	spacing = regexp.MustCompile(`\s+`)
 )
 
-// answers reports whether got is the output in the guide: … stands for anything, and white space
-// is ignored because the guide breaks lines.
+// answers reports whether got matches the output in the guide. … matches anything, and white space is ignored
+// because the guide breaks lines.
 func (c *typed) answers(got string) bool {
 	plain := func(s string) string { return spacing.ReplaceAllString(varies.ReplaceAllString(s, "«varies»"), "") }
 	want := strings.ReplaceAll(regexp.QuoteMeta(plain(c.answer)), "…", ".*")
@@ -70,12 +70,12 @@ func guide(t *testing.T, name string) string {
 	return string(text)
 }
 
-// typeAll types the commands in one shell, in order, and compares their output. Addresses are
-// pairs of the guide's and the test's.
+// typeAll types the commands in one shell, in order, and compares their output. Addresses are pairs: the guide's and
+// the test's.
 func typeAll(t *testing.T, env []string, folder string, addresses []string, commands []typed) {
 	t.Helper()
 	shell, _ := binary.Program(t, "sh"), binary.Program(t, "curl")
-	const end = "\n\x1e\n"                              // of each answer
+	const end = "\n\x1e\n"                              // marks the end of each output
 	script := "curl() { command curl -sS \"$@\"; }\n" + // no progress bar, which a terminal erases
 		"holdfast() { '" + binary.Path() + "' \"$@\"; }\n" +
 		"head() { until test -s \"$3\"; do sleep 0.05; done; command head \"$@\"; }\n" // the audit is written a little later
@@ -106,7 +106,7 @@ func typeAll(t *testing.T, env []string, folder string, addresses []string, comm
 	}
 }
 
-// host returns host and port of an address.
+// host returns the host and port of an address.
 func host(t *testing.T, address string) string {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -116,7 +116,6 @@ func host(t *testing.T, address string) string {
 	return u.Host
 }
 
-// TestGuide types the commands of the extension storage guide.
 func TestGuide(t *testing.T) {
 	t.Parallel()
 	commands := sessions(guide(t, "extension-storage.md") + guide(t, "extension-storage-reference.md") + guide(t, "extension-storage-operate.md"))
@@ -130,8 +129,7 @@ func TestGuide(t *testing.T) {
 	}, commands)
 }
 
-// TestBucketsGuide types the commands of the buckets guide, except those of clients, which
-// test/s3clients has.
+// TestBucketsGuide types the commands of the buckets guide, except client commands, which test/s3clients runs.
 func TestBucketsGuide(t *testing.T) {
 	t.Parallel()
 	commands := sessions(guide(t, "buckets.md") + guide(t, "buckets-reference.md") + guide(t, "buckets-operate.md"))
@@ -151,7 +149,7 @@ func TestBucketsGuide(t *testing.T) {
 	hook.await("s3:TestEvent of photos", "ObjectCreated:Put of harbour.jpg")
 }
 
-// guideHook is the webhook of the guide.
+// guideHook is the guide's webhook.
 type guideHook struct {
 	t    *testing.T
 	url  string
@@ -167,7 +165,7 @@ func newGuideHook(t *testing.T) *guideHook {
 	return h
 }
 
-// ServeHTTP implements http.Handler. It checks the signature as the guide describes it.
+// ServeHTTP checks the signature as the guide describes it.
 func (h *guideHook) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	text, err := io.ReadAll(r.Body)
 	sum := hmac.New(sha256.New, []byte("a secret that the webhook knows, too"))
@@ -193,7 +191,7 @@ func (h *guideHook) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// await waits until the webhook has got some events, in any order.
+// await waits until the webhook has received some events, in any order.
 func (h *guideHook) await(events ...string) {
 	h.t.Helper()
 	missing := map[string]bool{}
@@ -210,8 +208,8 @@ func (h *guideHook) await(events ...string) {
 	}
 }
 
-// TestDevicesGuide creates the certificates of the devices guide, serves with them, and types the
-// commands that check it.
+// TestDevicesGuide creates the devices guide's certificates, serves with them, and types the commands that check
+// them.
 func TestDevicesGuide(t *testing.T) {
 	t.Parallel()
 	binary.Program(t, "openssl")
@@ -237,8 +235,7 @@ func TestDevicesGuide(t *testing.T) {
 	}, commands)
 }
 
-// TestTroubleshootingGuide types the commands of the troubleshooting guide; test/firefox tests the
-// rest.
+// TestTroubleshootingGuide types the commands of the troubleshooting guide; test/firefox tests the rest.
 func TestTroubleshootingGuide(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it takes a minute or more")
@@ -251,7 +248,7 @@ func TestTroubleshootingGuide(t *testing.T) {
 	typeAll(t, s.Env, folder, []string{"127.0.0.1:8000", host(t, s.URL)}, commands)
 }
 
-// TestNamesOfComingFrom: every variable in the guide for operators of other servers is known.
+// TestNamesOfComingFrom checks that every variable in the guide for operators of other servers exists.
 func TestNamesOfComingFrom(t *testing.T) {
 	t.Parallel()
 	env := binary.Environ("HOLDFAST_DATA=" + filepath.Join(t.TempDir(), "data"))
@@ -268,7 +265,7 @@ func TestNamesOfComingFrom(t *testing.T) {
 	}
 }
 
-// blocks returns the code blocks of a text whose first line is ```info.
+// blocks returns the code blocks in a text whose first line is ```info.
 func blocks(text, info string) (all []string) {
 	for _, m := range regexp.MustCompile("(?ms)^ *```"+regexp.QuoteMeta(info)+"\n(.*?)^ *```$").FindAllStringSubmatch(text, -1) {
 		all = append(all, m[1])
@@ -276,8 +273,7 @@ func blocks(text, info string) (all []string) {
 	return all
 }
 
-// TestSQLOfGuides runs the queries of the guides on PostgreSQL, except those that need Citus or an
-// extension.
+// TestSQLOfGuides runs the guides' queries on PostgreSQL, except queries that need Citus or an extension.
 func TestSQLOfGuides(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -302,8 +298,8 @@ func TestSQLOfGuides(t *testing.T) {
 	}
 }
 
-// TestCitusTimeoutsOfGuide: a coordinator of Citus accepts the timeouts of the guide, and connects to its workers with
-// them.
+// TestCitusTimeoutsOfGuide checks that a Citus coordinator accepts the guide's timeouts and connects to its workers
+// with them.
 func TestCitusTimeoutsOfGuide(t *testing.T) {
 	t.Parallel()
 	cluster := testdb.OwnCitus(t)

@@ -16,9 +16,9 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestIdleOnCitus counts the messages to the workers of processes that nobody uses: a sweep sends no
-// more for three processes than one process may send. With the default intervals and 32 shards on two
-// workers, a worker gets less than 60 in a minute.
+// TestIdleOnCitus counts the messages that unused processes cause at the workers. A sweep by three processes sends
+// no more messages than a sweep by one. With the default intervals and 32 shards on two workers, a worker gets fewer
+// than 60 per minute.
 func TestIdleOnCitus(t *testing.T) {
 	t.Parallel()
 	const processes, every, rounds = 3, time.Second, 10
@@ -54,7 +54,7 @@ func TestIdleOnCitus(t *testing.T) {
 				}
 			}
 			switch {
-			case strings.Contains(text, "ext_storage_outbox"): // the audit, each process when it starts
+			case strings.Contains(text, "ext_storage_outbox"): // the audit, once per process at its start
 				perPoll += 16
 			case len(ofShards) > 1:
 				perRound += float64(all) / float64(rounds) * 16 / float64(shards)
@@ -70,7 +70,7 @@ func TestIdleOnCitus(t *testing.T) {
 	}
 }
 
-// allOn are the settings of a server with all services in one database.
+// allOn returns the settings of a server with all services in one database.
 func allOn(url string, every time.Duration) (vars []string) {
 	vars = []string{"SYNC_MASTER_SECRET=shared", "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_BUCKETS__KEY_SECRET=the-same-on-all-machines-32-bytes"}
 	for _, service := range []string{"SYNCSTORAGE", "TOKENSERVER", "EXTSTORAGE", "BUCKETS", "GUEST"} {
@@ -82,7 +82,7 @@ func allOn(url string, every time.Duration) (vars []string) {
 	return vars
 }
 
-// usualInterval returns the default interval of sweeps.
+// usualInterval returns the default sweep interval.
 func usualInterval(t *testing.T) time.Duration {
 	t.Helper()
 	r := binary.Run(t, binary.Environ(), "config", "reference")
@@ -97,7 +97,7 @@ func usualInterval(t *testing.T) time.Duration {
 	return d
 }
 
-// sentTo are numbers of messages, by server, text up to its condition without numbers, and shard.
+// sentTo counts messages by server, statement text (up to its condition, without numbers), and shard.
 type sentTo map[string]map[string]map[string]int
 
 var (
@@ -105,7 +105,7 @@ var (
 	digits = regexp.MustCompile(`\d+`)
 )
 
-// expiredRecords is the text of the query of the records of users that have expired.
+// expiredRecords is the beginning of the query for users' expired records.
 const expiredRecords = `issuing SELECT user_id, expiry AS worker_column_N FROM public.bsos`
 
 func (s sentTo) add(messages []testdb.CitusMessage) {
@@ -125,7 +125,7 @@ func (s sentTo) add(messages []testdb.CitusMessage) {
 	}
 }
 
-// fewestRounds returns how often the table of records was read completely.
+// fewestRounds returns how often the records table was read completely.
 func (s sentTo) fewestRounds() int {
 	fewest := 0
 	for _, texts := range s {
@@ -138,7 +138,7 @@ func (s sentTo) fewestRounds() int {
 	return fewest
 }
 
-// TestSweepTakenOver: when a process is killed or hangs during a round, another one sweeps.
+// TestSweepTakenOver checks that another process sweeps if a process is killed or hangs during a sweep.
 func TestSweepTakenOver(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]syscall.Signal{"Killed": syscall.SIGKILL, "Hangs": syscall.SIGSTOP} {
@@ -165,7 +165,7 @@ func TestSweepTakenOver(t *testing.T) {
 				must(err)
 				return conn
 			}
-			// A transaction sees the activity at its first look only, so another connection locks.
+			// A transaction caches pg_stat_activity at its first use, so another connection holds the lock.
 			conn, locker := connect(), connect()
 			defer conn.Close(t.Context())
 			defer locker.Close(t.Context())

@@ -17,8 +17,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// An operator imports from Mozilla's server on MariaDB, although the import was killed once. A browser
-// that has synced with the old server signs in to the new one, and finds what it knows.
+// TestImportFromMozilla imports from Mozilla's server on MariaDB, although the import was killed once. A browser
+// that has synced with the old server signs in to the new server and finds its data.
 func TestImportFromMozilla(t *testing.T) {
 	t.Parallel()
 	old, fxa, data := testdb.MariaDBDatabase(t), newAccounts(t), t.TempDir()
@@ -103,14 +103,15 @@ func TestImportFromMozilla(t *testing.T) {
 	want("GET", "/info/collection_counts", "", http.StatusOK, `{"meta":1,"bookmarks":2,"custom":1,"another":1}`)
 }
 
-// mozillaDatabase has a browser with a few records, users with many, and what is left out.
+// mozillaDatabase returns a dump with a browser that has a few records, users with many records, and data that is
+// not imported.
 func mozillaDatabase(account, node string, stamp int64) string {
 	var b strings.Builder
 	b.WriteString(testdb.MozillaMySQL)
-	// The migrations of the old server insert other services first, and delete them.
+	// The old server's migrations insert other services first, and delete them.
 	b.WriteString("UPDATE services SET id = 3;\n")
 	fmt.Fprintf(&b, "INSERT INTO nodes VALUES (1, 3, '%s', 10, 1, 10, 0, 0);\n", node)
-	// The browser's keys are those of fxa.signIn.
+	// The browser's keys are the keys in fxa.signIn.
 	fmt.Fprintf(&b, "INSERT INTO users VALUES (4711, 3, '%s@api.accounts.firefox.com', 1000, '01%s', %d, NULL, 1, 1000);\n", account, strings.Repeat("0", 30), stamp)
 	b.WriteString("INSERT INTO collections VALUES (101, 'custom');\n")
 	b.WriteString(putMozilla(4711, 6, "global", stamp+10) + putMozilla(4711, 101, "mine", stamp+20) + putMozilla(4711, 7, "not an id\n", stamp+30) + putMozilla(4711, 7, "menu", stamp+40))
@@ -136,7 +137,7 @@ func putMozilla(user, coll int64, id string, at int64) string {
 		user, coll, id, strings.Repeat("p", 100), at, at+mozillaTTL)
 }
 
-// killMozillaImport kills an import that has begun to write. It returns false if the import was faster.
+// killMozillaImport kills an import that has begun to write. It returns false if the import finished first.
 func killMozillaImport(t *testing.T, env []string, data, old string) bool {
 	t.Helper()
 	cmd := exec.Command(binary.Path(), "import", "syncstorage", "--from", old, "--accounts-from", old)
@@ -158,7 +159,7 @@ func killMozillaImport(t *testing.T, env []string, data, old string) bool {
 		case <-tick.C:
 		}
 	}
-	_ = cmd.Process.Kill() // it may have ended
+	_ = cmd.Process.Kill() // an error means that the process has ended
 	<-ended
 	return !cmd.ProcessState.Success()
 }

@@ -11,8 +11,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// A second server on a SQLite file is refused by name, commands are not, and the lock ends with
-// its process.
+// TestSecondServer checks that a second server on a SQLite file is refused with a clear error, that commands are not
+// refused, and that the lock ends with its process.
 func TestSecondServer(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -38,7 +38,7 @@ func TestSecondServer(t *testing.T) {
 			t.Errorf("%s beside the server: status %d\n%s%s", command, r.Status, r.Stdout, r.Stderr)
 		}
 	}
-	refused() // a command has not released the lock
+	refused() // a command did not release the lock
 
 	s.Kill()
 	s = binary.Start(t, data)
@@ -47,8 +47,8 @@ func TestSecondServer(t *testing.T) {
 	refused()
 }
 
-// Services of one server may share a file. Each keeps its locks when another opens the file:
-// otherwise a command that ends would remove the log that the server writes to.
+// TestServicesShareFile checks that services of one server can share a file, and that each keeps its locks when
+// another opens the file. Otherwise a command that ends would remove the log that the server writes to.
 func TestServicesShareFile(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

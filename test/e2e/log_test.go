@@ -18,7 +18,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// The log reports the state of each service from start to stop, and names the database.
+// TestReadinessInLog checks that the log reports the state of each service from start to stop, and names the
+// database.
 func TestReadinessInLog(t *testing.T) {
 	t.Parallel()
 	db := testdb.DurablePostgres(t)
@@ -55,11 +56,10 @@ func TestReadinessInLog(t *testing.T) {
 // jsonProgram is a server whose output is parsed as JSON.
 type jsonProgram struct {
 	cmd    *exec.Cmd
-	lines  *bufio.Scanner // of stdout
+	lines  *bufio.Scanner // lines of stdout
 	stderr bytes.Buffer
 }
 
-// record is a line of a log.
 type record struct {
 	Level, Msg, Error, Service, Clients, Admin string
 	Time                                       time.Time
@@ -73,7 +73,6 @@ func wantRecord(t *testing.T, line string) (r record) {
 	return r
 }
 
-// serveJSON starts a server with a log in JSON.
 func serveJSON(t *testing.T, data string, vars ...string) *jsonProgram {
 	t.Helper()
 	p := &jsonProgram{cmd: exec.Command(binary.Path(), "serve")}
@@ -91,7 +90,7 @@ func serveJSON(t *testing.T, data string, vars ...string) *jsonProgram {
 	return p
 }
 
-// With log.format=json everything that serve prints is JSON.
+// TestJSONOutput checks that with log.format=json serve prints only JSON.
 func TestJSONOutput(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -145,7 +144,7 @@ func TestJSONOutput(t *testing.T) {
 	}
 }
 
-// fail2ban returns the expressions of the filter in the guide.
+// fail2ban returns the expressions in the guide's filter.
 func fail2ban(t *testing.T) (all []*regexp.Regexp) {
 	t.Helper()
 	text := readFile(t, filepath.FromSlash("../../docs/operations.md"))
@@ -155,7 +154,7 @@ func fail2ban(t *testing.T) (all []*regexp.Regexp) {
 		t.Fatal("the guide has no filter")
 	}
 	for line := range strings.Lines(filter) {
-		// What fail2ban puts in for an address, which is never a name here.
+		// fail2ban substitutes this expression for an address, which is never a name here.
 		all = append(all, regexp.MustCompile(strings.ReplaceAll(strings.TrimSpace(line), "<HOST>", `\[?(?:::f{4,6}:)?(?P<host>[\w\-.:^_]*\w)\]?`)))
 	}
 	if len(all) != 2 {
@@ -164,8 +163,8 @@ func fail2ban(t *testing.T) (all []*regexp.Regexp) {
 	return all
 }
 
-// banned are the addresses that the filter finds in a log, as fail2ban sees it: in a
-// file, where it has cut the time out, in the journal, or in the file of a syslog.
+// banned returns the addresses that the filter finds in a log in the formats that fail2ban reads: a file, from which
+// it has removed the time, the journal, or a syslog file.
 func banned(filter []*regexp.Regexp, log string) (all []string) {
 	cut := regexp.MustCompile(`(time=|"time":")\d[^" ]+`)
 	for line := range strings.Lines(log) {
@@ -181,7 +180,7 @@ func banned(filter []*regexp.Regexp, log string) (all []string) {
 	return all
 }
 
-// refuse sends what is refused, and what is not, with headers of a proxy.
+// refuse sends requests that are refused, and requests that are not, with proxy headers.
 func refuse(t *testing.T, s *binary.Server) {
 	t.Helper()
 	const signIn, record = "/1.0/sync/1.5", "/ext/v1/installs/7e000000-0000-4000-8000-000000000021/namespaces/a/records/b"
@@ -218,8 +217,8 @@ func refuse(t *testing.T, s *binary.Server) {
 	c.Want(t, http.StatusUnauthorized, "GET", "/info/collections", "") // as with a wrong public URL
 }
 
-// The filter in the guide finds the clients whose sign-ins and tokens were refused in
-// lines that the server wrote, and nobody else.
+// TestFail2ban checks that the guide's filter finds exactly the clients whose sign-ins and tokens were refused, in
+// lines that the server wrote.
 func TestFail2ban(t *testing.T) {
 	t.Parallel()
 	filter := fail2ban(t)
@@ -244,7 +243,7 @@ func TestFail2ban(t *testing.T) {
 			log := s.Output.String()
 			var want []string
 			for address := range strings.FieldsSeq(tc.want) {
-				want = append(want, address, address, address) // a line is seen in three forms
+				want = append(want, address, address, address) // each line appears in three formats
 			}
 			if got := banned(filter, log); !slices.Equal(got, want) {
 				t.Errorf("blocks %s, want %s\n%s", got, want, log)

@@ -11,7 +11,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// A malformed path is answered in the format of the service that owns it, on every listener.
+// TestMalformedPaths checks that the response to a malformed path has the format of the service that owns the path,
+// on every listener.
 func TestMalformedPaths(t *testing.T) {
 	t.Parallel()
 	internal := binary.FreePort(t)
@@ -29,7 +30,7 @@ func TestMalformedPaths(t *testing.T) {
 		{clients, "/1.0/sync/%zz", signIn},
 		{clients, "/token/1.0/sync/%zz", signIn},
 		{clients, "/ext/v1/installs/%zz", json},
-		{clients, "/%zz", sync}, // not of a service
+		{clients, "/%zz", sync}, // belongs to no service
 		{internal, "/internal/ext-storage/%zz", json},
 		{internal, "/%zz", json},
 		{admin, "/ext/installs/%zz", json},

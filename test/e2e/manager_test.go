@@ -40,8 +40,8 @@ func wantWord(t *testing.T, conn *net.UnixConn, want string) {
 	}
 }
 
-// A service manager is notified when the server can be reached, and when it begins to stop. An
-// abstract socket has a name that begins with @.
+// TestServiceManager checks that a service manager is notified when the server is reachable and when it begins to
+// stop. An abstract socket's name begins with @.
 func TestServiceManager(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -58,7 +58,8 @@ func TestServiceManager(t *testing.T) {
 	}
 }
 
-// SIGHUP reads the configuration again: what can be applied is, and the rest is named. The service manager is notified.
+// TestReload checks that SIGHUP applies the settings that can change at run time and names the others. The service
+// manager is notified.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	file, socket := filepath.Join(t.TempDir(), "holdfast.toml"), filepath.Join(t.TempDir(), "notify")
@@ -102,7 +103,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// The server starts even if the manager does not listen.
+// TestServiceManagerAway checks that the server starts even if the manager does not listen.
 func TestServiceManagerAway(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir(), "NOTIFY_SOCKET="+filepath.Join(t.TempDir(), "nobody"))
@@ -111,7 +112,7 @@ func TestServiceManagerAway(t *testing.T) {
 	}
 }
 
-// A watchdog hears from the server as long as it runs.
+// TestWatchdog checks that a watchdog is notified as long as the server runs.
 func TestWatchdog(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "notify")
@@ -124,7 +125,7 @@ func TestWatchdog(t *testing.T) {
 	s.Kill()
 }
 
-// socket opens a listener as systemd does for a .socket unit, and returns its address.
+// socket opens a listener as systemd does for a .socket unit.
 func socket(t *testing.T) (f *os.File, address string) {
 	t.Helper()
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -140,8 +141,8 @@ func socket(t *testing.T) (f *os.File, address string) {
 	return f, l.Addr().String()
 }
 
-// While a server restarts, the sockets of systemd are open: clients wait, none is refused, and no acknowledged
-// write is lost.
+// TestRestartUnderLoad checks that systemd's sockets stay open while a server restarts: clients wait, none is
+// refused, and no acknowledged write is lost.
 func TestRestartUnderLoad(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -153,7 +154,7 @@ func TestRestartUnderLoad(t *testing.T) {
 		return s
 	}
 	s := start()
-	var written [4]atomic.Int64 // acknowledged writes of each client
+	var written [4]atomic.Int64 // acknowledged writes per client
 	users := make([]binary.Credentials, len(written))
 	for i := range users {
 		users[i] = s.Token(int64(i + 1))
@@ -180,12 +181,12 @@ func TestRestartUnderLoad(t *testing.T) {
 				written[i].Store(n)
 				select {
 				case acknowledged <- struct{}{}:
-				default: // nobody counts during a restart
+				default: // nothing receives during a restart
 				}
 			}
 		})
 	}
-	ended := make(chan struct{}) // all clients have ended
+	ended := make(chan struct{}) // closed when all clients have ended
 	go func() { load.Wait(); close(ended) }()
 	const restarts = 20
 	for range restarts {
@@ -193,7 +194,7 @@ func TestRestartUnderLoad(t *testing.T) {
 			select {
 			case <-acknowledged:
 			case <-ended:
-				t.FailNow() // the clients have said why
+				t.FailNow() // the clients have reported the reason
 			}
 		}
 		s.Signal(syscall.SIGTERM)
@@ -213,7 +214,8 @@ func TestRestartUnderLoad(t *testing.T) {
 	t.Logf("%d restarts, %d writes", restarts, total)
 }
 
-// A socket that no setting names would keep its clients waiting forever.
+// TestUnusedSocket checks that the server refuses a socket that no setting names, because its clients would wait
+// forever.
 func TestUnusedSocket(t *testing.T) {
 	t.Parallel()
 	f, address := socket(t)

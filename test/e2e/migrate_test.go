@@ -16,8 +16,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// A release that is too old for the database says so and changes nothing. A release that the newer
-// one still supports continues.
+// TestNewerSchemaOnSQLite checks that a release that is too old for the database says so and changes nothing. A
+// release that the newer release still supports continues.
 func TestNewerSchemaOnSQLite(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, testdb.SQLite(t))
@@ -45,13 +45,14 @@ func TestNewerSchemaOnSQLite(t *testing.T) {
 	if r := binary.Run(t, s.Env, "check"); r.Status != 1 || !strings.Contains(r.Stdout, "too old for the database") {
 		t.Errorf("check: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
-	s.Verb("backup", filepath.Join(t.TempDir(), "backup")) // it copies what it does not understand
+	s.Verb("backup", filepath.Join(t.TempDir(), "backup")) // copies tables that it does not know
 	if n := number(t, path, `SELECT count(*) FROM bsos`); n != 2 {
 		t.Errorf("%d records are left", n)
 	}
 }
 
-// On a database server a release that is too old keeps running, and says why it is not ready.
+// TestNewerSchemaOnPostgres checks that a release that is too old keeps running and gives the reason why it is not
+// ready.
 func TestNewerSchemaOnPostgres(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -74,12 +75,12 @@ func TestNewerSchemaOnPostgres(t *testing.T) {
 	}
 }
 
-// A migration that fails leaves the earlier ones in place and says what to do; it succeeds when
-// that was done.
+// TestMigrateWithoutRights checks that a failed migration keeps the earlier migrations and suggests a fix, and
+// succeeds after the fix.
 func TestMigrateWithoutRights(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
-	execute(t, url, `CREATE TABLE bsos ()`) // a table of another program has the name
+	execute(t, url, `CREATE TABLE bsos ()`) // another program's table has this name
 	env := binary.Environ("HOLDFAST_DATA="+t.TempDir(), "HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+url)
 	if r := binary.Run(t, env, "migrate"); r.Status != 1 || !strings.Contains(r.Stderr, `migration 0001_tables`) || !strings.Contains(r.Stderr, `"bsos" already exists`) {
 		t.Errorf("a table in the way: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
@@ -99,8 +100,8 @@ func TestMigrateWithoutRights(t *testing.T) {
 	}
 }
 
-// The disk of the database is full, and then has space again. The database server belongs to this
-// test, because a full disk would affect others.
+// TestMigrateOnAFullDisk fills the database's disk and then frees space. The test starts its own database server,
+// because a full disk would affect other tests.
 func TestMigrateOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	postgres, err := user.Lookup("postgres")
@@ -115,7 +116,7 @@ func TestMigrateOnAFullDisk(t *testing.T) {
 	execute(t, url, `CREATE TABLESPACE small LOCATION '`+disk+`'`)
 	execute(t, url, `CREATE DATABASE small TABLESPACE small TEMPLATE template0`)
 	small := strings.Replace(url, "/postgres?", "/small?", 1)
-	for rows := 1 << 14; rows > 0; rows /= 2 { // to the last page
+	for rows := 1 << 14; rows > 0; rows /= 2 { // until no page is free
 		_ = try(t, small, fmt.Sprintf(`CREATE TABLE fill_%d AS SELECT repeat('x', 1000) FROM generate_series(1, %[1]d)`, rows))
 	}
 	env := binary.Environ("HOLDFAST_DATA="+t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+small, "HOLDFAST_TOKENSERVER__DATABASE_URL="+small, "HOLDFAST_EXTSTORAGE__ENABLED=false",
@@ -138,7 +139,7 @@ func TestMigrateOnAFullDisk(t *testing.T) {
 	}
 }
 
-// lines returns the number of migrations of a database.
+// lines returns the number of applied migrations.
 func lines(t *testing.T, url string) (n int) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
@@ -161,7 +162,6 @@ func execute(t *testing.T, url, sql string) {
 	}
 }
 
-// try runs statements and returns the error.
 func try(t *testing.T, url, sql string) error {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context()) // t.Context() has ended when cleanups run

@@ -25,7 +25,8 @@ func TestTwoProcessesOnOneCitus(t *testing.T) {
 	twoProcesses(t, testdb.CitusDatabase(t))
 }
 
-// From an empty database: not ready, migrated, ready by itself; then two processes serve one user.
+// twoProcesses starts with an empty database: a server is not ready, and becomes ready after a migration. Then two
+// processes serve one user.
 func twoProcesses(t *testing.T, url string) {
 	t.Helper()
 	fxa := newAccounts(t)
@@ -64,7 +65,7 @@ func twoProcesses(t *testing.T, url string) {
 	}
 }
 
-// writeAtBoth: writes of one user at two processes have unique, growing timestamps.
+// writeAtBoth checks that writes of one user at two processes have unique, growing timestamps.
 func writeAtBoth(t *testing.T, mine, theirs binary.Credentials) {
 	t.Helper()
 	const writers, writes = 4, 25
@@ -101,7 +102,8 @@ func writeAtBoth(t *testing.T, mine, theirs binary.Credentials) {
 	}
 }
 
-// serve --migrate migrates when the database is available, which may be later than its start.
+// TestServeMigrates checks that serve --migrate migrates when the database becomes available, possibly after the
+// start.
 func TestServeMigrates(t *testing.T) {
 	t.Parallel()
 	db := testdb.DurablePostgres(t)
@@ -116,8 +118,8 @@ func TestServeMigrates(t *testing.T) {
 	s.Await("/readyz", http.StatusOK)
 }
 
-// While the database is unavailable the server answers, and it serves again when the database is
-// back, without losing acknowledged writes.
+// TestPostgresGoesAndComes checks that the server answers while the database is unavailable, serves again when the
+// database is back, and loses no acknowledged writes.
 func TestPostgresGoesAndComes(t *testing.T) {
 	t.Parallel()
 	db := testdb.DurablePostgres(t)

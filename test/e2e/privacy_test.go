@@ -14,7 +14,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// The log never contains a secret, a token, a payload or the name of a record.
+// TestLogTellsNothing checks that the log never contains a secret, a token, a payload or the name of a record.
 func TestLogTellsNothing(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)
@@ -88,7 +88,7 @@ func TestLogTellsNothing(t *testing.T) {
 	}
 }
 
-// A client that stops sending blocks nothing, however many requests it begins.
+// TestSlowClients checks that clients that stop sending block nothing, however many requests they begin.
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_SERVER__MAX_REQUESTS=4", "HOLDFAST_SERVER__QUEUE_WAIT=50ms")
@@ -122,7 +122,7 @@ func TestSlowClients(t *testing.T) {
 	s.AwaitMetric(`holdfast_load 0`)
 }
 
-// stalled is a body that blocks until stop.
+// stalled is a body that blocks until stop is closed.
 type stalled struct{ began, stop chan struct{} }
 
 func (s stalled) Read([]byte) (int, error) {

@@ -16,11 +16,11 @@ import (
 	"holdfast/test/binary"
 )
 
-// noBuckets is for restores without the bodies of objects, which have tests of their own.
+// noBuckets disables buckets, because other tests cover the bodies of objects.
 const noBuckets = "HOLDFAST_BUCKETS__ENABLED=false"
 
-// A server is killed and its data folder is deleted. One command restores it from its encrypted replica, as of the last second or as of
-// an earlier time.
+// TestRestoreReplica kills a server and deletes its data folder. A single command restores it from its encrypted
+// replica, as of the last second or an earlier time.
 func TestRestoreReplica(t *testing.T) {
 	t.Parallel()
 	identity, public := binary.Key(t)
@@ -103,7 +103,7 @@ func TestRestoreReplica(t *testing.T) {
 	restored("second")
 }
 
-// One service is restored alone, with the secrets.
+// TestRestoreService restores a single service, with the secrets.
 func TestRestoreService(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir(), noBuckets)
@@ -139,7 +139,7 @@ func TestRestoreService(t *testing.T) {
 	}
 }
 
-// A damaged backup is not restored, and no server starts on half a restore.
+// TestRestoreOrNothing checks that a damaged backup is not restored, and that no server starts on a partial restore.
 func TestRestoreOrNothing(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir())
@@ -167,7 +167,7 @@ func TestRestoreOrNothing(t *testing.T) {
 		t.Errorf("it left the data folder: %v", err)
 	}
 
-	// A restore that was killed leaves its work folder.
+	// A killed restore leaves its work folder.
 	if err := os.MkdirAll(filepath.Join(data, ".restoring"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestRestoreOrNothing(t *testing.T) {
 	}
 }
 
-// A dump is restored into an empty database only.
+// TestRestoreDump checks that a dump is restored only into an empty database.
 func TestRestoreDump(t *testing.T) {
 	t.Parallel()
 	dump := binary.Program(t, "pg_dump")

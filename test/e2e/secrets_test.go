@@ -14,7 +14,6 @@ import (
 	"holdfast/test/binary"
 )
 
-// onEachEngine runs a test with settings for a new database of each engine.
 func onEachEngine(t *testing.T, fn func(t *testing.T, data string, vars []string)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
@@ -24,7 +23,7 @@ func onEachEngine(t *testing.T, fn func(t *testing.T, data string, vars []string
 	onEachServer(t, fn)
 }
 
-// onEachServer runs a test on the engines that are servers, which several processes may use.
+// onEachServer runs a test on the engines that several processes can share.
 func onEachServer(t *testing.T, fn func(t *testing.T, data string, vars []string)) {
 	t.Helper()
 	t.Run("postgres", func(t *testing.T) {
@@ -45,8 +44,8 @@ const (
 	remedy      = "holdfast serve --new-secrets"
 )
 
-// TestLostSecrets: a server whose secrets are lost or different does not start, check says why,
-// nothing is changed, and each remedy works.
+// TestLostSecrets checks that a server whose secrets are lost or different does not start and changes nothing, that
+// check gives the reason, and that each fix works.
 func TestLostSecrets(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, data string, vars []string) {
@@ -69,7 +68,7 @@ func TestLostSecrets(t *testing.T) {
 	})
 }
 
-// written is data that a server has written with the secrets in file.
+// written is data that a server wrote with the secrets in file.
 type written struct {
 	data       string
 	vars, env  []string
@@ -78,7 +77,7 @@ type written struct {
 	master     string
 }
 
-// newWritten migrates a database and writes a record with a server that has stopped.
+// newWritten migrates a database, writes a record, and stops the server.
 func newWritten(t *testing.T, data string, vars []string) *written {
 	t.Helper()
 	w := &written{data: data, vars: append(vars, "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+newAccounts(t).URL), path: filepath.Join(data, "secrets.toml")}
@@ -105,7 +104,6 @@ func (w *written) check(t *testing.T, vars ...string) binary.Result {
 	return binary.Run(t, w.with(vars...), "check")
 }
 
-// start starts a server and waits until it is ready.
 func (w *written) start(t *testing.T, vars ...string) *binary.Server {
 	t.Helper()
 	return binary.Start(t, w.data, append(slices.Clip(w.vars), vars...)...)
@@ -125,8 +123,8 @@ func (w *written) lost(t *testing.T) {
 	}
 }
 
-// left has the secrets only in a file without its name, as after a power cut. Another one is
-// empty, and the messages say which one has the secrets and what to run.
+// left leaves the secrets only in a temporary file, as after a power cut, next to an empty file. The messages must
+// name the file with the secrets, and the command to run.
 func (w *written) left(t *testing.T) {
 	t.Helper()
 	whole, empty, other := filepath.Join(w.data, ".secrets-1234"), filepath.Join(w.data, ".secrets-0"), filepath.Join(w.data, ".secrets-1")
@@ -179,7 +177,7 @@ func (w *written) others(t *testing.T) {
 	}
 }
 
-// restored restores the file. A different admin token does not matter.
+// restored restores the file. A different admin token is accepted.
 func (w *written) restored(t *testing.T) {
 	t.Helper()
 	const admin = "HOLDFAST_SERVER__ADMIN_TOKEN=another"
@@ -191,7 +189,7 @@ func (w *written) restored(t *testing.T) {
 	s.Kill()
 }
 
-// replaced names the former secret as an old one, which is then no longer needed.
+// replaced lists the former secret as an old secret, which is then no longer needed.
 func (w *written) replaced(t *testing.T) {
 	t.Helper()
 	next := strings.Repeat("n", 40)
@@ -200,11 +198,11 @@ func (w *written) replaced(t *testing.T) {
 	w.start(t, withOld...).Kill()
 	w.start(t, withOld[0]).Kill()
 	wrong(t, w.check(t), "syncstorage secrets", otherMaster)
-	w.start(t, "HOLDFAST_SERVER__OLD_MASTER_SECRETS="+next).Kill() // and back
+	w.start(t, "HOLDFAST_SERVER__OLD_MASTER_SECRETS="+next).Kill() // back to the former secret
 	right(t, w.check(t))
 }
 
-// givenUp accepts new secrets once, by serve and by migrate.
+// givenUp accepts new secrets once, with serve and with migrate.
 func (w *written) givenUp(t *testing.T) {
 	t.Helper()
 	const first, second = "HOLDFAST_SERVER__MASTER_SECRET=a new secret of 32 characters, 1.", "HOLDFAST_SERVER__MASTER_SECRET=a new secret of 32 characters, 2."
@@ -219,7 +217,7 @@ func (w *written) givenUp(t *testing.T) {
 	if err := os.Remove(w.path); err != nil {
 		t.Fatal(err)
 	}
-	accept(t, w.data, w.vars...) // all files are lost: it creates a new one
+	accept(t, w.data, w.vars...) // all files are lost, so the server creates new secrets
 	s := w.start(t)
 	if readFile(t, w.path) == w.file {
 		t.Error("the lost file is back")
@@ -245,8 +243,8 @@ func accept(t *testing.T, data string, vars ...string) {
 	s.Kill()
 }
 
-// TestSecretsOfTwoServers: if two servers with different secrets start at once on an empty
-// database, one serves and the other ends. With the same secrets both serve.
+// TestSecretsOfTwoServers starts two servers with different secrets on an empty database at the same time. One must
+// serve and the other exit. With the same secrets both serve.
 func TestSecretsOfTwoServers(t *testing.T) {
 	t.Parallel()
 	onEachServer(t, func(t *testing.T, data string, vars []string) {
@@ -264,7 +262,7 @@ func TestSecretsOfTwoServers(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(loser.data, "secrets.toml")); err == nil {
 			t.Error("the server that was refused has left secrets")
 		}
-		// With the secrets of the first the second serves as well.
+		// With the first server's secrets, the second serves, too.
 		write(t, filepath.Join(loser.data, "secrets.toml"), readFile(t, filepath.Join(winner.data, "secrets.toml")))
 		s := binary.Start(t, loser.data, vars...)
 		right(t, binary.Run(t, append(s.Env, "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+newAccounts(t).URL), "check"))
@@ -276,7 +274,7 @@ func TestSecretsOfTwoServers(t *testing.T) {
 	})
 }
 
-// process is a server with its own data folder that may end by itself.
+// process is a server with a separate data folder. It may exit without being stopped.
 type process struct {
 	cmd    *exec.Cmd
 	data   string
@@ -300,8 +298,8 @@ func begin(t *testing.T, vars []string, ended chan<- *process) *process {
 	return p
 }
 
-// TestSecretsOfADatabaseThatWasAway: a server that starts while its database is unavailable ends
-// when the database is back and was written with other secrets.
+// TestSecretsOfADatabaseThatWasAway checks that a server that starts while its database is unavailable exits when
+// the database is back and was written with other secrets.
 func TestSecretsOfADatabaseThatWasAway(t *testing.T) {
 	t.Parallel()
 	postgres := testdb.OwnPostgres(t, testdb.PostgresOptions{})
@@ -323,7 +321,7 @@ func TestSecretsOfADatabaseThatWasAway(t *testing.T) {
 		t.Errorf("status %d\n%s", code, other.Output)
 	}
 	same.Await("/readyz", http.StatusOK)
-	// With the right secrets it starts: the wrong ones were not recorded.
+	// With the right secrets the server starts, so the wrong secrets were not recorded.
 	write(t, filepath.Join(other.Data, "secrets.toml"), readFile(t, filepath.Join(first.Data, "secrets.toml")))
 	binary.Start(t, other.Data, service)
 }

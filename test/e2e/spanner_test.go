@@ -17,13 +17,12 @@ import (
 	"holdfast/test/binary"
 )
 
-// onSpanner returns settings for a database in an emulator, whose host is only in Google's
-// variable.
+// onSpanner returns settings for a database in an emulator. Only Google's environment variable names the emulator's
+// host.
 func onSpanner(emulator, database string) []string {
 	return []string{"SPANNER_EMULATOR_HOST=" + emulator, "SYNC_SYNCSTORAGE__DATABASE_URL=spanner://" + database}
 }
 
-// startOnSpanner starts a server on a new database.
 func startOnSpanner(t *testing.T, vars ...string) *binary.Server {
 	t.Helper()
 	s := binary.Launch(t, t.TempDir(), append(onSpanner(spannertest.Name(t)), vars...)...)
@@ -32,8 +31,8 @@ func startOnSpanner(t *testing.T, vars ...string) *binary.Server {
 	return s
 }
 
-// From an empty instance: not ready, migrated, ready by itself, and commands of an operator at the
-// same time.
+// TestSpanner starts with an empty instance: the server is not ready until the database is migrated, and operator
+// commands work at the same time.
 func TestSpanner(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)
@@ -63,7 +62,7 @@ func TestSpanner(t *testing.T) {
 	}
 	requests(t, c)
 
-	// The tokenserver keeps its accounts in a file.
+	// The token server keeps its accounts in a SQLite file.
 	signedIn, a := fxa.signIn(t, s, "bob", 1)
 	if a.Status != http.StatusOK {
 		t.Fatalf("sign in: %d %s", a.Status, a.Body)
@@ -93,7 +92,7 @@ func TestSpanner(t *testing.T) {
 	}
 }
 
-// requests sends one request of each kind, by a user who has no data before and after.
+// requests sends one request of each kind for a user who has no data before and after.
 func requests(t *testing.T, c binary.Credentials) {
 	t.Helper()
 	put := c.Want(t, http.StatusOK, "PUT", "/storage/bookmarks/%7Bguid%7D", `{"payload":"hello","sortindex":3}`)
@@ -133,8 +132,8 @@ func requests(t *testing.T, c binary.Credentials) {
 	}
 }
 
-// Users are identified by account and keys, which a token has to contain. The numeric uid is only
-// part of the path.
+// TestWhoSpannerKeepsApart checks that users are identified by account and keys, which a token must contain. The
+// numeric uid is only a part of the path.
 func TestWhoSpannerKeepsApart(t *testing.T) {
 	t.Parallel()
 	s := startOnSpanner(t)
@@ -189,7 +188,7 @@ func TestWhoSpannerKeepsApart(t *testing.T) {
 	}
 }
 
-// A batch of the maximum size is sent like clients do and is read in pages; one more record is
+// TestFullBatchOnSpanner sends a batch of the maximum size like a client and reads it in pages. Another record is
 // refused.
 func TestFullBatchOnSpanner(t *testing.T) {
 	t.Parallel()
@@ -269,8 +268,8 @@ func fullBatch(t *testing.T, c binary.Credentials) {
 	}
 }
 
-// served sends a request until it is answered with 200, as browsers do: an emulator that has just been started may need longer
-// than a statement may take here.
+// served repeats a request until its status is 200, as browsers do: a newly started emulator may need longer than
+// the statement timeout in this test.
 func served(t *testing.T, c binary.Credentials, method, body string) {
 	t.Helper()
 	for tries := 0; ; tries++ {
@@ -287,8 +286,8 @@ func served(t *testing.T, c binary.Credentials, method, body string) {
 	}
 }
 
-// While the emulator is unavailable the server answers in time, and it serves again when the
-// emulator is back, which is then empty.
+// TestSpannerGoesAndComes checks that the server answers in time while the emulator is unavailable, and serves again
+// when the emulator is back and empty.
 func TestSpannerGoesAndComes(t *testing.T) {
 	t.Parallel()
 	emulator := testdb.OwnSpanner(t)

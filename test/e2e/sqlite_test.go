@@ -13,7 +13,7 @@ func alter(t *testing.T, path, sql string) {
 	number(t, path, sql)
 }
 
-// number runs a statement on a database file and returns its number, if any.
+// number runs a statement on a database file and returns its number, or 0.
 func number(t *testing.T, path, sql string) (n int64) {
 	t.Helper()
 	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)

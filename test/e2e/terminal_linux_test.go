@@ -16,8 +16,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// terminal opens a pseudoterminal: what the returned file reads and writes is the screen and the
-// keyboard of a program that has the other one as standard input, output and errors.
+// terminal opens a pseudoterminal. Use program as standard input, output and errors of a program, and screen as its
+// screen and keyboard.
 func terminal(t *testing.T) (screen, program *os.File) {
 	t.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -38,8 +38,8 @@ func terminal(t *testing.T) (screen, program *os.File) {
 	return screen, program
 }
 
-// typeOnTerminal runs a command on a terminal. It types what reply returns when the question is shown, and returns the exit
-// status and what is shown before and after that. Without a question everything is shown before.
+// typeOnTerminal runs a command on a terminal. When the question appears, it types the result of reply. It returns
+// the exit status and the output before and after that. Without a question all output is in before.
 func typeOnTerminal(t *testing.T, env []string, question string, reply func() string, typed ...string) (status int, before, after string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), binary.Bound)
@@ -47,7 +47,7 @@ func typeOnTerminal(t *testing.T, env []string, question string, reply func() st
 	screen, program := terminal(t)
 	cmd := exec.CommandContext(ctx, binary.Path(), typed...)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, program, program, program
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // Ctrl-C is a signal
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // so that Ctrl-C is a signal
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -81,8 +81,8 @@ func typeOnTerminal(t *testing.T, env []string, question string, reply func() st
 	return status, before, after
 }
 
-// TestDryRunBeforeQuestion: on a terminal, a dangerous change shows what a dry run would do before it asks. With no it
-// changes nothing.
+// TestDryRunBeforeQuestion checks that a dangerous change on a terminal shows the result of a dry run before it
+// asks. After no it changes nothing.
 func TestDryRunBeforeQuestion(t *testing.T) {
 	t.Parallel()
 	env := append(slices.Clone(binary.Start(t, t.TempDir(), "HOLDFAST_EXTSTORAGE__ENABLED=true").Env), "TERM=xterm")
@@ -123,7 +123,7 @@ func TestDryRunBeforeQuestion(t *testing.T) {
 	}
 }
 
-// TestBytesOnTerminal: people read numbers of bytes with a unit, and scripts read all digits.
+// TestBytesOnTerminal checks that sizes have a unit on a terminal, and all digits in a pipe.
 func TestBytesOnTerminal(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_EXTSTORAGE__ENABLED=true")

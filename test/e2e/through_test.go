@@ -9,7 +9,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// through sends a request to one address that was signed for another, as if through a proxy.
+// through sends a request to an address other than the signed one, as through a proxy.
 func through(t *testing.T, c binary.Credentials, sent, signed string) int {
 	t.Helper()
 	as, err := http.NewRequest(http.MethodGet, signed, nil)

@@ -45,7 +45,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestNewCertificate: a server uses new files without a restart, and the former certificate while they are broken.
+// TestNewCertificate checks that a server uses new certificate files without a restart, and keeps the former
+// certificate while the files are broken.
 func TestNewCertificate(t *testing.T) {
 	t.Parallel()
 	cert, key, client := binary.Certificate(t)

@@ -12,9 +12,9 @@ import (
 	"holdfast/test/binary"
 )
 
-// A storage node without access to the accounts accepts writes of a deleted account until its
-// token expires. Then the cleanup deletes those as well, and the storage user, also if the first
-// deletion failed because the node was down.
+// TestDeleteDuringWrites checks that the cleanup deletes writes that arrived after an account was deleted: a storage
+// node without access to the accounts accepts them until the token expires. The cleanup also deletes the storage
+// user, even if the first deletion failed because the node was down.
 func TestDeleteDuringWrites(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]bool{"the node is there": false, "the node is away": true} {
@@ -62,7 +62,7 @@ func TestDeleteDuringWrites(t *testing.T) {
 	}
 }
 
-// wantSwept sweeps with a clock that is ahead, and expects the number of removed storage users.
+// wantSwept sweeps with a clock that is ahead, and checks the number of removed storage users.
 func wantSwept(t *testing.T, s *binary.Server, ahead string, users int) {
 	t.Helper()
 	by := filepath.Join(t.TempDir(), "ahead")

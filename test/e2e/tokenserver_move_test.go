@@ -16,8 +16,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// An account moves to a new server on another engine, although the import was killed once, and its
-// browser finds the same data and timestamps.
+// TestMoveUser moves an account to a new server on another engine, although the import was killed once. Its browser
+// finds the same data and timestamps.
 func TestMoveUser(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)
@@ -30,7 +30,7 @@ func TestMoveUser(t *testing.T) {
 
 	const account = "0123456789abcdef0123456789abcdef"
 	fxa.signIn(t, from, account, 1)
-	c, a := fxa.signIn(t, from, account, 2) // with keys that are not the first ones
+	c, a := fxa.signIn(t, from, account, 2) // not the account's first keys
 	if a.Status != http.StatusOK {
 		t.Fatalf("sign in: %d %s", a.Status, a.Body)
 	}
@@ -115,7 +115,7 @@ func killUserImport(t *testing.T, s *binary.Server, account, whole string) {
 	if _, err := io.WriteString(in, whole[:len(whole)*3/4]); err != nil {
 		t.Fatalf("%v: %s", err, said.String())
 	}
-	// All lines that do not fit into the pipe and the buffer were read, so they will be written.
+	// The import has read all lines that do not fit into the pipe and the buffer, so it will write them.
 	stored := false
 	for deadline := time.Now().Add(time.Minute); !stored && time.Now().Before(deadline); {
 		stored = !strings.Contains(s.Verb("sync", "user", "quota", account), "STORED  0\n")

@@ -10,7 +10,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// An operator closes a running server to new accounts and allows one.
+// TestAllowAndDeny closes a running server to new accounts and allows one account.
 func TestAllowAndDeny(t *testing.T) {
 	t.Parallel()
 	const friend = "0f21e4d0000000000000000000000001"
@@ -123,7 +123,7 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// Invalid numbers are refused and change nothing.
+// TestNonsenseNumbers checks that invalid numbers are refused and change nothing.
 func TestNonsenseNumbers(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir())
@@ -159,8 +159,8 @@ func TestNonsenseNumbers(t *testing.T) {
 	}
 }
 
-// New keys create a new storage user. If the accounts server is unavailable, the answer is not
-// 401.
+// TestNewKeys checks that new keys create a new storage user. If the accounts server is unavailable, the status is
+// not 401.
 func TestNewKeys(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)

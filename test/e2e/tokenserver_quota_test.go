@@ -14,8 +14,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// The quota of an account takes effect with the next write on a running server. A client cannot
-// remove it by wiping its storage or by getting new keys.
+// TestOwnQuota checks that an account's quota takes effect with the next write on a running server, and that a
+// client cannot remove it by wiping its storage or by getting new keys.
 func TestOwnQuota(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)
@@ -52,7 +52,7 @@ func TestOwnQuota(t *testing.T) {
 	put(&renewed, http.StatusOK, 2048)
 
 	s.Verb("sync", "user", "quota", account, "none")
-	if _, a := fxa.signIn(t, s, account, 2); a.Status != http.StatusOK { // it stays removed
+	if _, a := fxa.signIn(t, s, account, 2); a.Status != http.StatusOK { // the quota stays removed
 		t.Fatalf("sign in again: %d %s", a.Status, a.Body)
 	}
 	if out := s.Verb("sync", "user", "quota", account); !strings.Contains(out, "STORED  2048") || !strings.Contains(out, "100, the setting syncstorage.limits.max_user_quota") {
@@ -64,7 +64,7 @@ func TestOwnQuota(t *testing.T) {
 		t.Errorf("info/quota: %s", a.Body)
 	}
 
-	// A storage user is named by its number, and need not have data.
+	// A storage user is named by its number, and does not need data.
 	if out := s.Verb("sync", "user", "quota", "--uid", "77", "5"); !strings.Contains(out, "5, the account's own") {
 		t.Errorf("quota of a storage user:\n%s", out)
 	}
@@ -98,7 +98,7 @@ type listed struct {
 	Next           string
 }
 
-// latest sorts the accounts of lines by a time, the latest first.
+// latest returns the accounts sorted by a time, latest first.
 func latest(lines []listed, at func(listed) time.Time) (accounts []string) {
 	sorted := slices.Clone(lines)
 	slices.SortStableFunc(sorted, func(a, b listed) int { return at(b).Compare(at(a)) })
@@ -108,7 +108,7 @@ func latest(lines []listed, at func(listed) time.Time) (accounts []string) {
 	return accounts
 }
 
-// The list shows what accounts store, in every order, page by page.
+// TestUserList checks the list of accounts and their usage in every order, page by page.
 func TestUserList(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)
@@ -180,7 +180,7 @@ func TestUserListFlags(t *testing.T) {
 	}
 }
 
-// listUsers returns one page of the list and the start of the next.
+// listUsers returns one page of the list and the start of the next page.
 func listUsers(t *testing.T, s *binary.Server, args ...string) (lines []listed, next string) {
 	t.Helper()
 	out := s.Verb(append([]string{"tokenserver", "accounts", "list", "--json"}, args...)...)

@@ -12,8 +12,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// A user who signs in after a backup has a token and records that the backup does not contain.
-// After a restore nobody else gets the same storage user.
+// TestRestoredUsersAreNotMixedUp checks that after a restore no other account gets the storage user of an account
+// that signed in after the backup.
 func TestRestoredUsersAreNotMixedUp(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)
@@ -38,7 +38,7 @@ func TestRestoredUsersAreNotMixedUp(t *testing.T) {
 	}
 }
 
-// The same on PostgreSQL, with a dump.
+// TestRestoredUsersAreNotMixedUpOnPostgres restores a PostgreSQL dump.
 func TestRestoredUsersAreNotMixedUpOnPostgres(t *testing.T) {
 	t.Parallel()
 	dump := binary.Program(t, "pg_dump")

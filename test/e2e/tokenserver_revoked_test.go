@@ -11,14 +11,14 @@ import (
 	"holdfast/test/binary"
 )
 
-// soon is one second, and some time for a busy machine.
+// soon is one second plus a reserve for a busy machine.
 const soon = 5 * time.Second
 
-// aliceID is an account ID in the format of commands.
+// aliceID is an account ID in the format of the commands.
 const aliceID = "a11ce000000000000000000000000001"
 
-// A valid token of a denied or deleted account cannot write any more, and that of an account that
-// is allowed again can.
+// TestRevokedTokens checks that a valid token of a denied or deleted account cannot write any more, and that an
+// account that is allowed again can.
 func TestRevokedTokens(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)
@@ -54,8 +54,8 @@ func TestRevokedTokens(t *testing.T) {
 	}
 }
 
-// Accounts and storage are two servers on one database: one deletes the data of an account by
-// HTTP, and the other refuses its tokens.
+// TestRevokedTokensOfAnotherServer runs accounts and storage as two servers on one database: one deletes an
+// account's data over HTTP, and the other refuses the account's tokens.
 func TestRevokedTokensOfAnotherServer(t *testing.T) {
 	t.Parallel()
 	fxa, url, listen := newAccounts(t), testdb.PostgresDatabase(t), binary.FreePort(t)
@@ -85,7 +85,7 @@ func TestRevokedTokensOfAnotherServer(t *testing.T) {
 	await(t, alice, http.StatusOK)
 }
 
-// await writes until the answer has the status.
+// await writes until the response has the status.
 func await(t *testing.T, c binary.Credentials, status int) {
 	t.Helper()
 	start := time.Now()

@@ -18,7 +18,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// accounts is an accounts server, with its key and its requests.
+// accounts is an accounts server with a signing key and a record of its requests.
 type accounts struct {
 	*httptest.Server
 	signer jose.Signer
@@ -47,8 +47,8 @@ func newAccounts(t *testing.T) *accounts {
 	return a
 }
 
-// signIn requests a storage token from the server under test, as Firefox does; keys distinguishes
-// key sets of the account.
+// signIn requests a storage token from the server under test, as Firefox does. keys distinguishes the account's key
+// sets.
 func (a *accounts) signIn(t *testing.T, s *binary.Server, account string, keys byte) (binary.Credentials, binary.Answer) {
 	t.Helper()
 	token, err := jwt.Signed(a.signer).Claims(map[string]any{

@@ -1,5 +1,5 @@
-// Package testpages serves test pages in the console's frame, so that tests can use its scripts without waiting for a
-// server to have data.
+// Package testpages serves test pages in the console's layout, so that tests of its scripts need no server with
+// data.
 package testpages
 
 import (
@@ -17,15 +17,14 @@ import (
 	"holdfast/internal/web"
 )
 
-// Console is a console with two test pages: "charts", and "part", of which a part updates itself.
+// Console is a console with two test pages: "charts", and "part", of which a part updates automatically.
 type Console struct {
 	URL     string
 	Text    atomic.Pointer[string] // text in the part; nil if the page is deleted
-	IsWhole atomic.Bool            // the page has no part that updates itself
+	IsWhole atomic.Bool            // the page has no part that updates automatically
 	Shown   atomic.Int64
 }
 
-// Show changes the text in the part.
 func (c *Console) Show(text string) { c.Text.Store(&text) }
 
 // Start starts a console with an admin token.
