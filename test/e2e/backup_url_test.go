@@ -19,7 +19,7 @@ import (
 type backupPlace struct {
 	url    string
 	vars   []string
-	folder string // "" for a bucket
+	folder string
 }
 
 func backupsIn(b binary.Bucket) backupPlace { return backupPlace{url: b.URL(), vars: b.Vars()} }

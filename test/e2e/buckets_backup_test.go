@@ -29,7 +29,6 @@ func copyTree(t *testing.T, from, to string) {
 	}
 }
 
-// configFile writes a configuration with storage nodes in folders below dir.
 func configFile(t *testing.T, dir string, nodes []string, folder func(node string) string) string {
 	t.Helper()
 	var text strings.Builder
@@ -57,7 +56,6 @@ func bodyFiles(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// objects returns a bucket's ETags by key.
 func (c s3) objects(bucket string) map[string]string {
 	c.t.Helper()
 	all, after := map[string]string{}, ""
@@ -98,7 +96,6 @@ func (c s3) multipart(path string, body []byte) {
 	}
 }
 
-// write creates, overwrites and deletes a few keys until stop is closed.
 func (c s3) write(n int, stop <-chan struct{}, wrote chan<- struct{}) {
 	w := buckets.NewWriter("/photos", n, nil)
 	w.Random = rand.New(rand.NewPCG(uint64(n), 1))

@@ -51,10 +51,9 @@ func TestBucketsCopyVersions(t *testing.T) {
 		}
 	}
 	c.lockedStay()
-	c.want(http.StatusForbidden, http.MethodPut, "/kept/more", []byte("x")) // the quota counts all versions
+	c.want(http.StatusForbidden, http.MethodPut, "/kept/more", []byte("x"))
 }
 
-// lockedStay checks that the copy enforces locks.
 func (c s3) lockedStay() {
 	c.t.Helper()
 	for _, v := range c.versions("locked") {
@@ -64,7 +63,6 @@ func (c s3) lockedStay() {
 	}
 }
 
-// fillVersions creates buckets that use every feature of a bucket.
 func (c s3) fillVersions() {
 	c.t.Helper()
 	put := func(path, body string, headers ...string) string {

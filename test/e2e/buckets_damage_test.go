@@ -61,11 +61,11 @@ type damaged struct {
 	t      *testing.T
 	server *binary.Server
 	s3     s3
-	disk   string // folder of east:1
+	disk   string
 	vars   []string
-	bodies map[string][]byte // by key
+	bodies map[string][]byte
 	files  map[string][]byte // contents before the damage, by name
-	token  string            // for the native API
+	token  string
 }
 
 func newDamaged(t *testing.T) *damaged {
@@ -110,7 +110,6 @@ func (d *damaged) readRange(key string) {
 	d.compare(key, r, http.StatusPartialContent, from, to)
 }
 
-// compare sends a request and compares the response with a part of an object.
 func (d *damaged) compare(key string, r *http.Request, status, from, to int) {
 	d.t.Helper()
 	a, err := http.DefaultClient.Do(r)

@@ -27,12 +27,12 @@ type eventHook struct {
 	last     map[string]string   // last sequencer by key
 	seen     map[string]bool     // keys with sequencers
 	requests int
-	tests    int           // number of test events
+	tests    int
 	arrived  chan struct{} // signals that events have arrived
 }
 
 type eventBody struct {
-	Event   string // set in a test event
+	Event   string
 	Records []struct {
 		EventName string
 		S3        struct {
@@ -45,7 +45,7 @@ type eventBody struct {
 func (h *eventHook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the server was killed
+		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -184,7 +184,7 @@ func eventsSurviveKills(t *testing.T, vars ...string) {
 
 type eventLoad struct {
 	acked atomic.Int64
-	acks  chan struct{} // one element per acknowledged write
+	acks  chan struct{}
 	stop  atomic.Bool
 	down  sync.RWMutex // locked while the server is down
 }
@@ -203,7 +203,6 @@ func (l *eventLoad) await(t *testing.T, n int) {
 	}
 }
 
-// write writes and deletes the keys of one writer.
 func (l *eventLoad) write(t *testing.T, c *buckets.Client, writer int, wrote map[string][]eventWrite) {
 	for n := 0; !l.stop.Load() && !t.Failed(); n++ {
 		key := fmt.Sprintf("w%d/%d", writer, n%3)
@@ -218,7 +217,7 @@ func (l *eventLoad) write(t *testing.T, c *buckets.Client, writer int, wrote map
 		if ok {
 			l.acked.Add(1)
 			l.acks <- struct{}{}
-		} else { // the server was killed
+		} else {
 			l.down.RLock()
 			l.down.RUnlock() //nolint:staticcheck // waits until the server is there again
 		}

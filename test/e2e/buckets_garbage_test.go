@@ -63,7 +63,7 @@ func allFiles(t *testing.T, dir string, keep func(name string) bool) (all []stri
 	t.Helper()
 	err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && name != dir {
-			return nil // removed while walking
+			return nil
 		}
 		if err == nil && !e.IsDir() && keep(e.Name()) {
 			all = append(all, name)

@@ -60,7 +60,6 @@ func TestBucketsImportMany(t *testing.T) {
 	}
 }
 
-// rcloneOf returns a function that runs rclone with the remotes old and new.
 func rcloneOf(t *testing.T, program string, source, target s3) func(args ...string) {
 	t.Helper()
 	// rclone fails if AWS_CA_BUNDLE is set.
@@ -82,7 +81,6 @@ func rcloneOf(t *testing.T, program string, source, target s3) func(args ...stri
 
 const manyWriters = 16
 
-// seedMany calls write concurrently for each number below n.
 func seedMany(c s3, n int, write func(c s3, n int) error) {
 	c.t.Helper()
 	numbers := make(chan int)
@@ -109,7 +107,6 @@ func seedMany(c s3, n int, write func(c s3, n int) error) {
 	}
 }
 
-// try sends a request and returns an error unless it succeeds.
 func (c s3) try(method, path, body string, headers ...string) (http.Header, error) {
 	a, err := c.Send(c.t.Context(), method, path, body, headers...)
 	if err == nil && a.Status/100 != 2 {

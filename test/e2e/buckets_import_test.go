@@ -24,13 +24,12 @@ import (
 type importTest struct {
 	*testing.T
 	source, target s3
-	endpoint       string // URL of the source
+	endpoint       string
 	server         *binary.Server
 	vars           []string
 	byID           bool // the source lists delete markers separately, and its version IDs sort by time
 }
 
-// newImportTest starts a target for a source, with an optional proxy in between.
 func newImportTest(t *testing.T, source s3, proxy http.Handler, environ ...string) *importTest {
 	t.Helper()
 	endpoint := source.URL
@@ -52,7 +51,6 @@ func holdfastSource(t *testing.T) s3 {
 	return newS3(t, binary.Start(t, t.TempDir(), "HOLDFAST_BUCKETS__LISTEN="+listen), "http://"+listen)
 }
 
-// run runs an import and checks its exit status and output.
 func (i *importTest) run(status int, text string, args ...string) string {
 	i.Helper()
 	r := binary.Run(i.T, i.vars, append([]string{"buckets", "import", "main", "--endpoint", i.endpoint}, args...)...)
@@ -116,7 +114,6 @@ func (c s3) list(bucket string) map[string]listedObject {
 	}
 }
 
-// tags returns the tag elements of an object or version.
 func (c s3) tags(path string) string {
 	c.t.Helper()
 	before := "?"
@@ -127,7 +124,6 @@ func (c s3) tags(path string) string {
 	return tags
 }
 
-// stored returns the headers that are stored with an object.
 func stored(h http.Header) map[string]string {
 	all := map[string]string{}
 	for name := range h {
@@ -145,7 +141,6 @@ func stored(h http.Header) map[string]string {
 	return all
 }
 
-// killAt starts an import and kills it when reached is closed.
 func (i *importTest) killAt(reached <-chan struct{}, args ...string) {
 	i.Helper()
 	cmd := exec.CommandContext(i.Context(), binary.Path(), append([]string{"buckets", "import", "main", "--endpoint", i.endpoint, "--parallel", "3"}, args...)...)
@@ -183,7 +178,6 @@ func (i *importTest) same(bucket string) {
 	}
 }
 
-// seedImport writes objects of every kind.
 func seedImport(c s3) {
 	c.t.Helper()
 	c.want(http.StatusOK, http.MethodPut, "/photos", nil)
@@ -215,7 +209,7 @@ func seedImport(c s3) {
 type unreliable struct {
 	*httputil.ReverseProxy
 	n     atomic.Int64
-	reach func(n int64) // called with each request number
+	reach func(n int64)
 }
 
 func newUnreliable(to string, reach func(int64)) *unreliable {
@@ -287,7 +281,6 @@ func TestBucketsImport(t *testing.T) {
 	}
 }
 
-// later changes both sides and imports again.
 func (i *importTest) later() {
 	i.Helper()
 	put := func(c s3, key, body string) { c.want(http.StatusOK, http.MethodPut, "/photos/"+key, []byte(body)) }
@@ -314,7 +307,6 @@ func (i *importTest) later() {
 	i.run(0, "imported 1 object", "s3://photos/parts/o", "--to", "others")
 }
 
-// refuses checks imports that must be refused.
 func (i *importTest) refuses() {
 	i.Helper()
 	i.source.want(http.StatusOK, http.MethodPut, "/new", nil)

@@ -17,7 +17,6 @@ import (
 	"holdfast/test/binary"
 )
 
-// listedVersion is a version or a delete marker in a list.
 type listedVersion struct {
 	Marker       bool
 	Key, ETag    string
@@ -27,7 +26,6 @@ type listedVersion struct {
 	VersionID    string `xml:"VersionId"`
 }
 
-// histories lists the versions of a bucket by key, newest first.
 func (c s3) histories(bucket string) map[string][]listedVersion {
 	c.t.Helper()
 	all, after := map[string][]listedVersion{}, ""
@@ -128,7 +126,6 @@ func (c s3) setVersioning(bucket, status string) {
 	c.want(http.StatusOK, http.MethodPut, "/"+bucket+"?versioning", []byte("<VersioningConfiguration><Status>"+status+"</Status></VersioningConfiguration>"))
 }
 
-// seedVersions writes versions of every kind.
 func seedVersions(c s3, bucket string) {
 	c.t.Helper()
 	put := func(key, body string, headers ...string) {
@@ -160,7 +157,6 @@ func seedVersions(c s3, bucket string) {
 	put("large", "small")
 }
 
-// seedLocks creates a bucket with object lock, and versions with locks of every kind.
 func seedLocks(c s3, bucket string) {
 	c.t.Helper()
 	c.send(http.StatusOK, http.MethodPut, "/"+bucket, nil, "X-Amz-Bucket-Object-Lock-Enabled: true")
@@ -178,7 +174,6 @@ func seedLocks(c s3, bucket string) {
 	c.want(http.StatusOK, http.MethodPut, "/"+bucket+"/default", []byte("hello"))
 }
 
-// sameLocks checks a bucket that seedLocks created.
 func (i *importTest) sameLocks(bucket string) {
 	i.Helper()
 	i.sameVersions(bucket)
@@ -189,7 +184,7 @@ func (i *importTest) sameLocks(bucket string) {
 	if text := i.target.want(http.StatusOK, http.MethodGet, "/"+bucket+"?object-lock", nil); !bytes.Contains(text, []byte("<Mode>GOVERNANCE</Mode><Days>3</Days>")) {
 		i.Errorf("object lock: %s", text)
 	}
-	i.target.want(http.StatusForbidden, http.MethodDelete, "/"+bucket+"/locked?versionId="+all["locked"][3].VersionID, nil) // compliance mode
+	i.target.want(http.StatusForbidden, http.MethodDelete, "/"+bucket+"/locked?versionId="+all["locked"][3].VersionID, nil)
 	i.target.want(http.StatusNoContent, http.MethodDelete, "/"+bucket+"/locked?versionId="+all["locked"][1].VersionID, nil) // the legal hold was removed
 }
 
@@ -240,7 +235,6 @@ func TestBucketsImportVersions(t *testing.T) {
 	}
 }
 
-// laterVersions changes versions and tags on both sides, and imports again.
 func (i *importTest) laterVersions() {
 	i.Helper()
 	put := func(c s3, path, body string) { c.want(http.StatusOK, http.MethodPut, path, []byte(body)) }

@@ -22,7 +22,7 @@ func bodiesIn(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && name != dir {
-			return nil // a command removed a body or an empty folder
+			return nil
 		}
 		if err == nil && !e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
 			all = append(all, name)
@@ -48,7 +48,7 @@ func killed(t *testing.T, s *binary.Server, ready func() bool, args ...string) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = cmd.Wait() // the process was killed
+		_ = cmd.Wait()
 	}()
 	for !ready() {
 		select {

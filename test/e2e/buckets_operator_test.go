@@ -118,7 +118,7 @@ func TestBucketsConfiguredKeys(t *testing.T) {
 func TestBucketsFirstStart(t *testing.T) {
 	t.Parallel()
 	script := binary.Program(t, "script")
-	vars := []string{"HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0"} // the system chooses the port
+	vars := []string{"HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0"}
 
 	s := binary.Start(t, t.TempDir(), vars...)
 	if out := s.Output.String(); strings.Contains(out, "secret key") || !strings.Contains(out, "buckets keys list main --secrets") {

@@ -18,7 +18,6 @@ import (
 	"holdfast/test/binary"
 )
 
-// bucketsOn returns the settings of a server with buckets only. The storage nodes may be shared with other servers.
 func bucketsOn(t *testing.T, url, disks string) []string {
 	t.Helper()
 	return append(onlyBuckets(url), "HOLDFAST_CONFIG="+configFile(t, t.TempDir(), []string{"east:1", "west:1"}, func(id string) string { return filepath.Join(disks, id) }))
@@ -136,7 +135,6 @@ func bucketsAtTwo(t *testing.T, url string) (*binary.Server, s3) {
 	return s, c
 }
 
-// background runs a command. Its output is complete when ended is closed.
 func background(t *testing.T, s *binary.Server, args ...string) (cmd *exec.Cmd, out *binary.Output, ended chan struct{}) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), binary.Bound)
@@ -146,7 +144,7 @@ func background(t *testing.T, s *binary.Server, args ...string) (cmd *exec.Cmd, 
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = cmd.Wait(); close(ended) }() // ProcessState contains the exit status
+	go func() { _ = cmd.Wait(); close(ended) }()
 	t.Cleanup(func() { cancel(); <-ended })
 	return cmd, out, ended
 }
@@ -245,7 +243,7 @@ func TestBucketsBackupOnPostgres(t *testing.T) {
 	write("file", 20)
 	s.Verb("buckets", "nodes", "add", "cloud:1", "s3://bodies?region=us-east-1&use_path_style=true&endpoint="+url.QueryEscape(cloud.S3URL()))
 	s.AwaitAnswer("/metrics", func(_ int, body string) bool { return strings.Contains(body, `node="cloud:1"`) })
-	for i := 0; len(cloudKey.objects("bodies")) < 4; i++ { // including the marker
+	for i := 0; len(cloudKey.objects("bodies")) < 4; i++ {
 		write(fmt.Sprintf("later%d-", i), 6)
 	}
 	want := c.objects("photos")
@@ -254,7 +252,7 @@ func TestBucketsBackupOnPostgres(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), dump, "--format=custom", "--file="+saved, database).CombinedOutput(); err != nil {
 		t.Fatalf("pg_dump: %v\n%s", err, out)
 	}
-	for i := range 10 { // after the dump
+	for i := range 10 {
 		c.want(http.StatusNoContent, http.MethodDelete, fmt.Sprintf("/photos/file%d", i), nil)
 	}
 	write("file1", 3) // file10 to file12
@@ -276,7 +274,7 @@ func TestBucketsBackupOnPostgres(t *testing.T) {
 	if err := os.Mkdir(disks, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, id := range []string{"east:1", "west:1"} { // as the guide says
+	for _, id := range []string{"east:1", "west:1"} {
 		if err := os.Rename(filepath.Join(backup, "buckets.nodes", strings.Replace(id, ":", ",", 1)), filepath.Join(disks, id)); err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,6 @@ type s3 struct {
 	*buckets.Client
 }
 
-// newS3 uses the access key of the first account.
 func newS3(t *testing.T, s *binary.Server, base string) s3 {
 	t.Helper()
 	return s3{t, &buckets.Client{URL: base, Signer: s.AccessKey(t, "main")}}
@@ -26,7 +25,6 @@ func newS3(t *testing.T, s *binary.Server, base string) s3 {
 // at returns a client for another server with the same access key.
 func (c s3) at(url string) s3 { return s3{c.t, c.At(url)} }
 
-// want sends a signed request and checks the status.
 func (c s3) want(status int, method, path string, body []byte) []byte {
 	c.t.Helper()
 	a, err := c.Send(c.t.Context(), method, path, string(body))

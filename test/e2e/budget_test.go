@@ -61,7 +61,6 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// squeezed replaces runs of spaces by single spaces.
 func squeezed(table string) string {
 	lines := strings.SplitAfter(table, "\n")
 	for i, line := range lines {

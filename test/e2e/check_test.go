@@ -171,10 +171,8 @@ func openFolder(t *testing.T) string {
 	return dir
 }
 
-// nobody is the ID of a user and a group without permissions.
 const nobody = 65534
 
-// asNobody returns a function that runs the binary without root's permissions.
 func asNobody(t *testing.T) func(env []string, args ...string) binary.Result {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -352,7 +350,6 @@ func TestCheckWhileServing(t *testing.T) {
 			}
 			refused(t, other, "server.listen", "in use by another program")
 
-			// A second server on the same files, with other addresses.
 			elsewhere := append(slices.Clip(s.Env), "HOLDFAST_SERVER__LISTEN="+binary.FreePort(t), "HOLDFAST_SERVER__ADMIN_LISTEN="+binary.FreePort(t),
 				"HOLDFAST_SERVER__INTERNAL_LISTEN=", "HOLDFAST_BUCKETS__LISTEN="+binary.FreePort(t))
 			r = binary.Run(t, elsewhere, "check")

@@ -14,11 +14,10 @@ import (
 // previous step led.
 type step struct {
 	page, button string
-	fields       []string // names and values
-	says         string   // text of the next page
+	fields       []string
+	says         string // text of the next page
 }
 
-// changesOf returns changes to every service. It adds a storage node in a folder.
 func changesOf(folder, key string) []step {
 	const (
 		object   = "buckets/object?account=main&bucket=pictures&object=page.html"
@@ -79,7 +78,6 @@ func changesOf(folder, key string) []step {
 	})
 }
 
-// changesOfABucket returns changes to a bucket's settings and versions, and copies an object into the bucket.
 func changesOfABucket(object string) []step {
 	return []step{
 		{"buckets/buckets", "Create bucket", []string{"account", "main", "bucket", "extra"}, "Created bucket extra of account main."},
@@ -253,7 +251,6 @@ func (c *consolePages) awaitDeadLetter(page, button string) {
 	}
 }
 
-// awaitNode reloads the page of storage nodes until the server uses the new node.
 func (c *consolePages) awaitNode() {
 	c.t.Helper()
 	const isUsed = `return all('main tbody tr').find(r => r.cells[0].textContent === 'a:new').cells[2].textContent !== '-'`
@@ -262,7 +259,6 @@ func (c *consolePages) awaitNode() {
 	}
 }
 
-// awaitStopped reloads the page of storage nodes until the drain has ended.
 func (c *consolePages) awaitStopped() {
 	c.t.Helper()
 	for text := stopDrain; strings.Contains(text, stopDrain); {
@@ -274,14 +270,12 @@ func (c *consolePages) awaitStopped() {
 	}
 }
 
-// note records the form actions that a page offers.
 func (c *consolePages) note(actions []string) {
 	for _, action := range actions {
 		c.offered[action] = true
 	}
 }
 
-// submit fills the form of a button, clicks the button, and returns the text of the next page.
 func (c *consolePages) submit(s step) string {
 	c.t.Helper()
 	c.p.Await(c.t, func() {
@@ -317,7 +311,7 @@ func (c *consolePages) submit(s step) string {
 // offers.
 func (c *consolePages) makeChanges() {
 	c.t.Helper()
-	consoleCookie(c.t, c.s) // session 2
+	consoleCookie(c.t, c.s)
 	holds := filepath.Join(c.s.Data, "buckets.db")
 	alter(c.t, holds, `INSERT INTO manta_bucket_hold (id, expires) VALUES ('backup', 9000000000000000)`)
 	for _, s := range changesOf(filepath.Join(c.s.Data, "new-node"), firstKey(c.s)) {
@@ -366,7 +360,7 @@ func (c *consolePages) makeChanges() {
 	}
 	c.p.Type(c.t, "[name=token]", secretOf(c.t, c.s, "admin_token"))
 	c.p.Await(c.t, func() { c.p.Press(c.t, "[name=token]", "Enter") })
-	if title := chromium.Run[string](c.t, c.p, `return $('h1').textContent`); title != "Sessions" { // the previous page
+	if title := chromium.Run[string](c.t, c.p, `return $('h1').textContent`); title != "Sessions" {
 		c.t.Errorf("after the sign-in: %s", title)
 	}
 	c.p.Await(c.t, func() { chromium.Run[bool](c.t, c.p, `$('header button').click(); return true`) })

@@ -58,7 +58,6 @@ func consoleOn(t *testing.T, data string, vars ...string) {
 	}
 }
 
-// conflictOfRecord saves a record that another client has changed, reads the difference, and replaces the record.
 func conflictOfRecord(t *testing.T, p *chromium.Page, e extension, record string) {
 	t.Helper()
 	p.Go(t, record)
@@ -80,7 +79,6 @@ func conflictOfRecord(t *testing.T, p *chromium.Page, e extension, record string
 	save("Replace the stored record", "Saved revision 3.")
 }
 
-// changeChosen moves selected objects and a folder to another folder, and deletes that folder.
 func changeChosen(t *testing.T, p *chromium.Page, c s3, objects string) {
 	t.Helper()
 	for _, name := range []string{"a.txt", "b.txt", "old/c.txt", "old/d.txt"} {
@@ -122,7 +120,6 @@ func changeChosen(t *testing.T, p *chromium.Page, c s3, objects string) {
 	}
 }
 
-// cancelUpload cancels an upload half way, checks that it leaves nothing, and uploads the file again.
 func cancelUpload(t *testing.T, p *chromium.Page, c s3, s *binary.Server, objects string) {
 	t.Helper()
 	body := bytes.Repeat([]byte("0123456789abcdef"), 4<<16)
@@ -142,7 +139,7 @@ func cancelUpload(t *testing.T, p *chromium.Page, c s3, s *binary.Server, object
 			if err == nil && !d.IsDir() {
 				all = append(all, name)
 			}
-			return nil // the server removed a file
+			return nil
 		})
 		if err != nil {
 			t.Fatal(err)

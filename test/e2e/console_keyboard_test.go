@@ -71,7 +71,6 @@ func (c *consolePages) crawl() {
 	c.pages = append(c.pages, c.base+"nothing")
 }
 
-// isPage reports whether a link leads to a page, not to a download.
 const isPage = `const { headers } = await fetch(arguments[0]);
 	return headers.get('Content-Type')?.startsWith('text/html') && !headers.has('Content-Disposition')`
 

@@ -66,7 +66,6 @@ func TestConsoleLook(t *testing.T) {
 	}
 }
 
-// shrink returns a picture with one pixel for each part.
 func shrink(t *testing.T, picture []byte) []byte {
 	t.Helper()
 	from, err := png.Decode(bytes.NewReader(picture))
@@ -124,7 +123,6 @@ func differ(t *testing.T, one, other []byte) (mean, others float64) {
 	return mean / parts, 100 * others / parts
 }
 
-// distance returns the difference of two color values, of 255.
 func distance(a, b uint32) float64 {
 	if a < b {
 		a, b = b, a

@@ -24,12 +24,12 @@ import (
 )
 
 const (
-	pictureMinutes = 5      // duration of the traffic in the charts
-	pictureBytes   = 60_000 // maximum size of a picture
+	pictureMinutes = 5
+	pictureBytes   = 60_000
 	pictureTenant  = "5b0e7c52-9d8a-4c1f-8a54-3f6d2c9e1b70"
 	pictureInstall = "c3d1f8a6-2b47-4e0b-9c35-71f0a8d4e629"
 	picturePlace   = "?tenant=" + pictureTenant + "&install=" + pictureInstall + "&namespace=reading-list"
-	pictureFolder  = "/srv/holdfast" // shown in the console
+	pictureFolder  = "/srv/holdfast"
 )
 
 // TestConsolePictures writes the pictures for the documents to the folder CONSOLE_PICTURES:
@@ -136,13 +136,11 @@ func pictureEverything(t *testing.T, p *chromium.Page, s *binary.Server, folder 
 	}
 }
 
-// pictureAccount returns a realistic account ID.
 func pictureAccount(i int) string {
 	sum := sha256.Sum256([]byte{byte(i)})
 	return hex.EncodeToString(sum[:16])
 }
 
-// pictureAccounts imports accounts with a history of a few years each.
 func pictureAccounts(t *testing.T, s *binary.Server) {
 	t.Helper()
 	for i, name := range []string{"anna.berg", "ben.okafor", "chiara.rossi", "david.lind", "elif.kaya", "farid.haddad", "greta.holm", "hugo.martin", "ines.costa", "jonas.weber", "kaja.nowak", "liam.byrne", "mei.tanaka", "nils.dahl"} {
@@ -167,7 +165,6 @@ func pictureAccounts(t *testing.T, s *binary.Server) {
 	}
 }
 
-// pictureBuckets fills buckets with photos, a site and backups.
 func pictureBuckets(t *testing.T, s *binary.Server) {
 	t.Helper()
 	c := s3{t, s.S3(t)}
@@ -199,7 +196,6 @@ func pictureBuckets(t *testing.T, s *binary.Server) {
 	}
 }
 
-// landscape draws hills in front of a sky, as a PNG.
 func landscape(t *testing.T, i int) []byte {
 	t.Helper()
 	const width, height = 480, 300
@@ -224,7 +220,6 @@ func landscape(t *testing.T, i int) []byte {
 	return b.Bytes()
 }
 
-// pictureRecords registers a schema for a reading list and stores its records.
 func pictureRecords(t *testing.T, s *binary.Server) extension {
 	t.Helper()
 	token := strings.TrimSpace(s.Verb("ext", "tokens", "create", "--tenant", pictureTenant, "--install", pictureInstall, "--namespace", "reading-list=rw"))
@@ -244,7 +239,6 @@ func pictureRecords(t *testing.T, s *binary.Server) extension {
 	return e
 }
 
-// pictureTraffic sends requests for some minutes, at a rate that rises and falls.
 func pictureTraffic(t *testing.T, s *binary.Server) {
 	t.Helper()
 	client, begun := s.Token(1), time.Now()

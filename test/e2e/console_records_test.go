@@ -12,7 +12,6 @@ import (
 	"holdfast/test/chromium"
 )
 
-// recordSchema is the schema of the bookings that TestConsoleRecords edits.
 const recordSchema = `{"type":"object","required":["title","price"],"properties":{"title":{"type":"string"},"price":{"type":"number","minimum":0},` +
 	`"paid":{"type":"boolean"},"room":{"enum":["garden","lake"]},"day":{"type":"string","format":"date","description":"The day of the arrival."},"starts":{"type":"string","format":"date-time"},"guests":{"type":"array","items":{"type":"string"}}}}`
 
@@ -124,7 +123,6 @@ func (f recordForm) checkWithoutScripts(t *testing.T) {
 	}
 }
 
-// bookings fills a namespace with a schema.
 func bookings(t *testing.T, s *binary.Server) extension {
 	t.Helper()
 	e := extension{t, s, consoleInstall, strings.TrimSpace(s.Verb("ext", "tokens", "create", "--tenant", consoleTenant, "--install", consoleInstall, "--namespace", "bookings=rw"))}
@@ -157,20 +155,17 @@ func shootRecords(t *testing.T, p *chromium.Page, name string) {
 	p.Scheme(t, "light")
 }
 
-// recordForm edits records by property.
 type recordForm struct {
 	p          *chromium.Page
 	text, look func(string)
 }
 
-// typeJSON replaces the text in the JSON editor.
 func (f recordForm) typeJSON(t *testing.T, value string) {
 	t.Helper()
 	chromium.Run[bool](t, f.p, `const v = $('form[action$="do=save"] textarea'); v.focus(); v.select(); return true`)
 	f.p.Type(t, `form[action$="do=save"] textarea`, value)
 }
 
-// asJSON changes a record as JSON while another client changes it, too.
 func (f recordForm) asJSON(t *testing.T, e extension, record string) {
 	t.Helper()
 	f.p.Go(t, record)
@@ -197,7 +192,6 @@ func (f recordForm) asJSON(t *testing.T, e extension, record string) {
 	f.text("Saved revision 3.")
 }
 
-// fill types into a property's field, or selects its value.
 func (f recordForm) fill(t *testing.T, field, value string) {
 	t.Helper()
 	chromium.Run[bool](t, f.p, `const i = $('main form.fields').elements.namedItem(arguments[0]); i.focus(); i.value = arguments[1]; i.dispatchEvent(new InputEvent('input', { bubbles: true })); return true`, field, value)
@@ -210,7 +204,6 @@ func (f recordForm) has(t *testing.T, field, want string) {
 	}
 }
 
-// submit clicks a button of the form and waits for the next page.
 func (f recordForm) submit(t *testing.T, button string) {
 	t.Helper()
 	f.p.Await(t, func() {
@@ -221,13 +214,11 @@ func (f recordForm) submit(t *testing.T, button string) {
 // isWrong is true if the field named by the first argument shows a message that contains the second.
 const isWrong = `(i => i.ariaInvalid === 'true' && i.closest('.field').querySelector('.error').innerText.includes(arguments[1]) && i.getAttribute('aria-describedby').split(' ').every(id => document.getElementById(id)))($('main form.fields').elements.namedItem(arguments[0]))`
 
-// wrong waits until a field shows a message.
 func (f recordForm) wrong(t *testing.T, field, says string) {
 	t.Helper()
 	chromium.Run[bool](t, f.p, `const [field, says] = arguments; return until(() => (function () { return `+isWrong+`; })(field, says))`, field, says)
 }
 
-// create creates a record. The form reports invalid properties while the user types.
 func (f recordForm) create(t *testing.T, records string) {
 	t.Helper()
 	f.p.Go(t, strings.Replace(records, "/records?", "/records/create?", 1))
@@ -258,7 +249,6 @@ func (f recordForm) create(t *testing.T, records string) {
 	f.text(`"price": 12345678901234567890.05`)
 }
 
-// edit changes a record by property, also after another client has changed it.
 func (f recordForm) edit(t *testing.T, e extension) {
 	t.Helper()
 	const stored = `{"day":"2026-12-10","note":"a\nb","paid":false,"room":"lake","price":12345678901234567890.05,"title":"Tower","guests":["Ann","Ben"],"starts":"2026-12-10T15:00:00Z"}`

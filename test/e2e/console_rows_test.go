@@ -54,11 +54,8 @@ func TestConsoleManyRows(t *testing.T) {
 
 type rowsEngine interface {
 	name() string
-	// macros replaces the placeholders in a statement with the engine's SQL.
 	macros(now int64) *strings.Replacer
-	// run runs a statement on a service's database.
 	run(t *testing.T, service, statement string)
-	// end is called after the tables are filled.
 	end(t *testing.T)
 }
 
@@ -111,7 +108,6 @@ func (e postgresRows) end(t *testing.T) {
 	testdb.Script(t, e.url, "CHECKPOINT")
 }
 
-// fills are the statements that fill the tables, by service.
 var fills = []struct{ service, statement string }{
 	{"tokenserver", `INSERT INTO users (uid, service, email, generation, client_state, created_at, nodeid, keys_changed_at)
 		SELECT n + 10, (SELECT id FROM services WHERE service = 'sync-1.5'), $HEX || '@api.accounts.firefox.com', 1, '00', $NOW - n, (SELECT min(id) FROM nodes), 1 FROM $ROWS`},
@@ -255,7 +251,6 @@ func walkManyRows(t *testing.T, s *binary.Server, engine string) {
 	}
 }
 
-// kindOfPage returns a page's path, parameter names and order.
 func kindOfPage(link string) string {
 	path, query, _ := strings.Cut(link, "?")
 	values, err := url.ParseQuery(query)
@@ -282,7 +277,6 @@ func wantedStatus(path string) int {
 	return http.StatusOK
 }
 
-// alertOf returns the error message on a page.
 func alertOf(page string) string {
 	_, rest, _ := strings.Cut(page, `role="alert"`)
 	text, _, _ := strings.Cut(rest, "</p>")
@@ -313,7 +307,6 @@ func openPage(t *testing.T, s *binary.Server, cookie, path string) (resp *http.R
 	return resp, string(text), time.Since(begun)
 }
 
-// isHTML reports whether a response is a page, not a file.
 func isHTML(resp *http.Response) bool {
 	return resp.Header.Get("Content-Disposition") == "" && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html")
 }

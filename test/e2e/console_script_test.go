@@ -10,7 +10,6 @@ import (
 	"holdfast/test/e2e/testpages"
 )
 
-// testScripts tests the console's scripts: htmx, uPlot and its own.
 func testScripts(t *testing.T, b *chromium.Browser, axe *chromium.Axe) {
 	const token = "admin-token-of-a-test-0123456789"
 	c := testpages.Start(t, token)
@@ -79,7 +78,6 @@ func testCharts(t *testing.T, p *chromium.Page, axe *chromium.Axe) {
 	p.Scripts(t, true)
 }
 
-// testParts tests how htmx replaces a part of a page.
 func testParts(t *testing.T, p *chromium.Page, part *testpages.Console) {
 	t.Helper()
 	address := part.URL + "part"

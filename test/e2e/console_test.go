@@ -40,13 +40,13 @@ type consolePages struct {
 	s     *binary.Server
 	b     *chromium.Browser
 	p     *chromium.Page
-	base  string // URL of the console
-	token string // for the records
+	base  string
+	token string
 	pages []string
 
 	rows, sorted int // rows measured on a phone, and columns used for sorting
 
-	offered, submitted map[string]bool // form actions, by page and name
+	offered, submitted map[string]bool
 }
 
 // openConsole starts a server with texts that would run as scripts if a page did not escape them, and signs in.
@@ -104,7 +104,6 @@ func (c *consolePages) put(key, body string) {
 	extension{c.t, c.s, consoleInstall, c.token}.want(http.StatusCreated, http.MethodPut, "/namespaces/settings/records/"+url.PathEscape(key), body)
 }
 
-// inner returns the pages below the pages in the navigation.
 func (c *consolePages) inner() (all []string) {
 	for _, path := range []string{
 		"extstorage/record" + consolePlace + "&key=" + url.QueryEscape(hostileText), "extstorage/tenants/show" + consolePlace, "extstorage/installs/show" + consolePlace,
@@ -117,7 +116,6 @@ func (c *consolePages) inner() (all []string) {
 	return all
 }
 
-// fillBucket creates a bucket, and uploads files by dropping them on a page.
 func (c *consolePages) fillBucket() {
 	c.t.Helper()
 	s3{c.t, c.s.S3(c.t)}.want(http.StatusOK, http.MethodPut, "/pictures", nil)
@@ -148,7 +146,7 @@ func (c *consolePages) fillBucket() {
 const (
 	phoneWidth = 390
 	rowHeight  = 110 // maximum height of a row on a phone, in pixels
-	rowMean    = 90  // mean height of a page's rows
+	rowMean    = 90
 )
 
 // rowsAreShort checks the heights of rows on a phone. A tap shows the rest of a row and its buttons, and another tap
@@ -255,7 +253,7 @@ func TestConsole(t *testing.T) {
 		t.Errorf("columns that look sorted: %q", sorted)
 	}
 	p.Go(t, record)
-	chromium.Run[bool](t, p, `return !!await until(() => !$('[data-copy]').hidden)`) // the script runs
+	chromium.Run[bool](t, p, `return !!await until(() => !$('[data-copy]').hidden)`)
 
 	// The feed shows a change without a reload, unless updates are paused.
 	p.Go(t, c.base+"extstorage/feed"+consolePlace)
@@ -295,7 +293,6 @@ func TestConsoleAccessible(t *testing.T) {
 	}
 }
 
-// consoleCookie signs in and returns the session cookie.
 func consoleCookie(t *testing.T, s *binary.Server) string {
 	t.Helper()
 	form := url.Values{"token": {secretOf(t, s, "admin_token")}}

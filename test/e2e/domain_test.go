@@ -81,7 +81,7 @@ func TestDomain(t *testing.T) {
 	if got := answer("http://"+plain+"/a//b?c", http.StatusPermanentRedirect).Get("Location"); got != base+"/a//b?c" {
 		t.Errorf("redirected to %s", got)
 	}
-	answer("http://127.0.0.1:"+adminPort+"/readyz", http.StatusOK) // on loopback, without TLS
+	answer("http://127.0.0.1:"+adminPort+"/readyz", http.StatusOK)
 	if token := s.Token(1); !strings.HasPrefix(token.Endpoint, base+"/") {
 		t.Errorf("the endpoint is %s, not of %s", token.Endpoint, base)
 	}

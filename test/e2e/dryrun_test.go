@@ -10,7 +10,6 @@ import (
 	"holdfast/test/binary"
 )
 
-// runWith runs a command with variables and a folder for temporary files.
 func runWith(t *testing.T, temporary string, vars []string, typed ...string) (status int, out, errs string) {
 	t.Helper()
 	r := binary.Run(t, append(binary.Environ(append(vars, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_BUCKETS__ENABLED=true")...), "TMPDIR="+temporary), typed...)

@@ -12,17 +12,14 @@ import (
 	"holdfast/test/binary"
 )
 
-// tenant owns all installs in these tests.
 const tenant = "7e000000-0000-4000-8000-000000000001"
 
-// extension is an install with its token.
 type extension struct {
 	t              *testing.T
 	server         *binary.Server
 	install, token string
 }
 
-// newExtension creates a token with the command that the server prints.
 func newExtension(t *testing.T, s *binary.Server, install string, namespaces ...string) extension {
 	t.Helper()
 	args := []string{"ext", "token", "--tenant", tenant, "--install", install}
@@ -32,7 +29,6 @@ func newExtension(t *testing.T, s *binary.Server, install string, namespaces ...
 	return extension{t, s, install, strings.TrimSpace(s.Verb(args...))}
 }
 
-// at returns the same client for another server.
 func (e extension) at(s *binary.Server) extension {
 	e.server = s
 	return e
@@ -109,7 +105,6 @@ func (e extension) wantRefused(revoked time.Time) {
 	}
 }
 
-// poll waits for the next change of an install and sends it to the channel.
 func (e extension) poll(since string) <-chan string {
 	answered := make(chan string, 1)
 	go func() {
@@ -122,7 +117,6 @@ func (e extension) poll(since string) <-chan string {
 	return answered
 }
 
-// wantChange checks that a poll returned a change of key, not a timeout.
 func (e extension) wantChange(answered <-chan string, key string) {
 	e.t.Helper()
 	select {
@@ -145,7 +139,6 @@ func (e extension) audited() (lines []string) {
 	return lines
 }
 
-// secretOf returns a secret that the server generated.
 func secretOf(t *testing.T, s *binary.Server, name string) string {
 	t.Helper()
 	found := regexp.MustCompile(`(?m)^` + name + ` = '([0-9a-f]{64})'$`).FindStringSubmatch(readFile(t, s.Data+"/secrets.toml"))

@@ -120,7 +120,6 @@ func live(e extension) {
 	put("schemas", "newer", `{"value":1}`)
 }
 
-// killImport kills an import that has stored some of the lines.
 func killImport(t *testing.T, e extension, lines string) {
 	t.Helper()
 	polled := e.poll("0")
@@ -139,7 +138,7 @@ func killImport(t *testing.T, e extension, lines string) {
 	if _, err := io.WriteString(stdin, strings.Join(all[:len(all)/2], "")); err != nil { // more records than fit into a batch
 		t.Errorf("the import has ended: %v\n%s", err, out.String())
 	}
-	if answer := <-polled; !strings.Contains(answer, "CHANGES_EXPIRED") { // change numbers from the other server
+	if answer := <-polled; !strings.Contains(answer, "CHANGES_EXPIRED") {
 		t.Errorf("the poll was answered %s", answer)
 	}
 	if err := cmd.Process.Kill(); err != nil {

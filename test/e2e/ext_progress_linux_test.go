@@ -36,7 +36,7 @@ func TestProgress(t *testing.T) {
 	const end = `(, \d+/s)?\x1b\[K\r\n$`
 	for _, tc := range []struct {
 		args []string
-		from string // standard input
+		from string
 		end  string
 	}{
 		{export, os.DevNull, fmt.Sprintf("%s%d of %d records%s", whole, records, records, end)},
@@ -54,7 +54,6 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// onTerminal runs a command with its messages on a terminal, and returns them.
 func onTerminal(t *testing.T, script string, s *binary.Server, from string, args []string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), binary.Bound)

@@ -82,7 +82,6 @@ func services(t *testing.T, e extension) {
 	wantAsked(t, http.StatusNotFound, "GET", e.server.Internal()+"/ext/openapi.json", service, "")
 }
 
-// operators register, show and revoke on the admin listener with its token.
 func operators(t *testing.T, e extension) {
 	e.t, e.install = t, "7e000000-0000-4000-8000-000000000012"
 	e = newExtension(t, e.server, e.install, "settings=rw")
@@ -96,13 +95,12 @@ func operators(t *testing.T, e extension) {
 		t.Errorf("show:\n%s", out)
 	}
 	wantAsked(t, http.StatusOK, "POST", url+"/revoke", admin, "")
-	e.want(http.StatusForbidden, "GET", "/usage", "") // immediately on this server
+	e.want(http.StatusForbidden, "GET", "/usage", "")
 	if a := wantAsked(t, http.StatusOK, "GET", url, admin, ""); strings.Contains(a.Body, `"revokedAt":null`) {
 		t.Errorf("revoked: %s", a.Body)
 	}
 }
 
-// beside runs commands on the database of a running server.
 func beside(t *testing.T, e extension) {
 	s := e.server
 	e = newExtension(t, s, "7e000000-0000-4000-8000-000000000013", "a=rw", "b=rw")
@@ -132,7 +130,7 @@ func beside(t *testing.T, e extension) {
 	if out := other.verb("ext", "import", file); out != "records: 30, written: 30, unchanged: 0, expired: 0; schemas: 0\n" {
 		t.Errorf("import: %s", out)
 	}
-	other.wantChange(polled, "k00") // by another process
+	other.wantChange(polled, "k00")
 	if out := other.verb("ext", "import", file); out != "records: 30, written: 0, unchanged: 30, expired: 0; schemas: 0\n" {
 		t.Errorf("import again: %s", out)
 	}
@@ -165,7 +163,6 @@ func beside(t *testing.T, e extension) {
 	}
 }
 
-// extensionsAtTwo checks that changes by one process are visible to the other.
 func extensionsAtTwo(t *testing.T, s, other *binary.Server) {
 	t.Helper()
 	e := newExtension(t, s, "7e000000-0000-4000-8000-000000000031", "a=rw")

@@ -27,7 +27,7 @@ import (
 func TestGuestBrokers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		url string // includes the topic
+		url string
 		use func(t *testing.T, topic string) (next func() (kind, key string), send func(kind, id, body string))
 	}{
 		"PubSub": {"pubsub://test/%s%s?emulator=" + testdb.PubSub(t), usePubSub},

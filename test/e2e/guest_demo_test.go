@@ -10,7 +10,6 @@ import (
 	"holdfast/test/chromium"
 )
 
-// says waits for a message in the demo's status line.
 const says = `const says = text => until(() => $('#status').textContent.includes(text)); `
 
 // press moves to an element with the Tab key and presses Enter, as people without a mouse do.
@@ -23,17 +22,14 @@ func press(t *testing.T, p *chromium.Page, selector string) {
 	p.Press(t, selector, "Enter")
 }
 
-// demoVars enable guests only.
 var demoVars = []string{"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_EXTSTORAGE__ENABLED=false", "HOLDFAST_BUCKETS__ENABLED=false"}
 
-// Scripts that wait for a state of the demo.
 const (
 	demoResults = `await until(() => all('#results li').length && $('.pin')); return true`
 	demoWishes  = `await until(() => all('#wishes li').length === arguments[0]); return true`
 	demoTried   = `await until(() => $('#tried').textContent.includes(arguments[0])); return true`
 )
 
-// checkDemo checks a demo page on the screen of a small phone, light and dark.
 func checkDemo(t *testing.T, p *chromium.Page, axe *chromium.Axe, page string) {
 	t.Helper()
 	for _, scheme := range []string{"dark", "light"} {
@@ -63,7 +59,7 @@ func TestGuestDemo(t *testing.T) {
 	p.Resize(t, 320, 640)
 	p.Go(t, demo)
 	check := func(page string) { t.Helper(); checkDemo(t, p, axe, page) }
-	chromium.Run[bool](t, p, demoResults) // without a click
+	chromium.Run[bool](t, p, demoResults)
 	chromium.Run[bool](t, p, `await fetch(api + '/offers'); return true`)
 	check("search")
 	press(t, p, "#skip")
@@ -95,7 +91,7 @@ func TestGuestDemo(t *testing.T) {
 	chromium.Run[bool](t, p, `await until(() => $('#add').getAttribute('aria-pressed') === 'true'); return true`)
 	press(t, p, "#suspend")
 	chromium.Run[bool](t, p, demoTried, "is suspended for a minute")
-	p.Press(t, "#suspend", "Escape") // closes the drawer
+	p.Press(t, "#suspend", "Escape")
 	press(t, p, "#book")
 	chromium.Run[bool](t, p, says+`await says('it is suspended'); return true`)
 	press(t, p, "#drawer-toggle")
@@ -159,7 +155,7 @@ func TestGuestDemoTabs(t *testing.T) {
 
 	second.Scripts(t, false)
 	second.Go(t, demo)
-	if text := string(second.Screenshot(t)); len(text) < 20_000 { // a page with a picture
+	if text := string(second.Screenshot(t)); len(text) < 20_000 {
 		t.Errorf("the page without JavaScript is a picture of %d bytes", len(text))
 	}
 }

@@ -33,7 +33,6 @@ import (
 	"holdfast/test/binary"
 )
 
-// rounds returns how often a fault is injected: few times, or FAULT_ROUNDS.
 func rounds(t *testing.T, few int) int {
 	t.Helper()
 	if n, err := strconv.Atoi(os.Getenv("FAULT_ROUNDS")); err == nil {
@@ -42,7 +41,6 @@ func rounds(t *testing.T, few int) int {
 	return few
 }
 
-// twoServers starts two servers on the same PostgreSQL database.
 func twoServers(t *testing.T, url string, more ...string) (first, second *binary.Server) {
 	t.Helper()
 	data := t.TempDir()
@@ -236,7 +234,7 @@ func TestGuestF20(t *testing.T) {
 		s.Signal(syscall.SIGINT)
 		<-s.Ended
 		for _, suffix := range []string{"-wal", "-shm"} {
-			_ = os.Remove(file + suffix) // the file may not exist
+			_ = os.Remove(file + suffix)
 		}
 		if err := os.WriteFile(file, older, 0o600); err != nil {
 			t.Fatal(err)
@@ -311,7 +309,6 @@ func TestGuestF20Postgres(t *testing.T) {
 	b.want(http.StatusOK, "consume", v.mint(s, "three"), "a", "")
 }
 
-// everything is a script that returns all keys and values.
 const everything = `
 local out = {}
 for _, k in ipairs(redis.call('KEYS', '*')) do
@@ -379,7 +376,6 @@ func TestGuestPrivacy(t *testing.T) {
 	})
 }
 
-// rowsOf returns all rows of all tables as text.
 func rowsOf(t *testing.T, url string) (all string) {
 	t.Helper()
 	db, err := pgx.Connect(t.Context(), url)

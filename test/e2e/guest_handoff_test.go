@@ -19,7 +19,6 @@ var guestEngines = map[string]func(t *testing.T) []string{
 	},
 }
 
-// guestVars returns the variables of a server with guests and handoffs.
 func guestVars(more ...string) []string {
 	return append([]string{
 		"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0",
@@ -36,11 +35,10 @@ func (v *visitor) mint(s *binary.Server, key string) (m guest.Handoff) {
 	return m
 }
 
-// site is a booking site that consumes handoffs.
 type site struct {
 	t *testing.T
 	guest.Site
-	internal string // URL of the internal listener
+	internal string
 }
 
 func newSite(t *testing.T, s *binary.Server, name string) *site {
@@ -58,7 +56,6 @@ func (b *site) send(operation string, m guest.Handoff, key string) (status int, 
 	return a.Status, a.Body
 }
 
-// racing is the number of concurrent requests from booking sites.
 const racing = 200
 
 // siteClient reuses connections, because new connections would use up the ports.

@@ -26,7 +26,7 @@ func TestGuestRedis(t *testing.T) {
 	n := 0
 	want := func(status int, method, path, body, part string) {
 		t.Helper()
-		for _, s := range servers[n%len(servers):][:1] { // each request to another process
+		for _, s := range servers[n%len(servers):][:1] {
 			got, text := v.send(s, method, path, body, "key-"+strings.Repeat("x", n))
 			if got != status || !strings.Contains(text, part) {
 				t.Fatalf("%s %s: %d %s, want %d and %s", method, path, got, text, status, part)

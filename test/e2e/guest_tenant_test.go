@@ -13,7 +13,6 @@ import (
 
 const structured = "Content-Type: application/cloudevents+json"
 
-// push sends an event to the internal listener.
 func (b *site) push(body string, headers ...string) (status int, text string) {
 	b.t.Helper()
 	a, err := b.Post(b.t.Context(), b.internal+"/internal/events", body, headers...)
@@ -98,7 +97,6 @@ func TestGuestTenants(t *testing.T) {
 	guestCommandsRefuse(t, data, vars)
 }
 
-// guestCommandsRefuse runs commands with invalid arguments.
 func guestCommandsRefuse(t *testing.T, data string, vars []string) {
 	t.Helper()
 	for command, wanted := range map[string]string{
@@ -106,7 +104,7 @@ func guestCommandsRefuse(t *testing.T, data string, vars []string) {
 		"outbox list --limit -1":       "holdfast guest outbox list: --limit: must be at least 1",
 		"tokens create --service A":    "holdfast guest tokens create: --service: must be 1 to 64 characters",
 		"token --service a --tenant x": "holdfast guest tokens create: --tenant: must be a UUID",
-		"session erase gms_x":          "holdfast guest sessions erase: SESSION: expected gms_ and a ULID\n", // without a question
+		"session erase gms_x":          "holdfast guest sessions erase: SESSION: expected gms_ and a ULID\n",
 		"tenants suspend x":            "holdfast guest tenants suspend: TENANT: expected a UUID, or tnt_ and a ULID\n",
 	} {
 		r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), append([]string{"guest"}, strings.Fields(command)...)...)

@@ -10,7 +10,6 @@ import (
 	"holdfast/test/binary"
 )
 
-// visitor is a browser with a session cookie.
 type visitor struct {
 	t *testing.T
 	guest.Visitor

@@ -23,7 +23,6 @@ import (
 	"holdfast/test/binary"
 )
 
-// typed is a command in the guide and its printed output.
 type typed struct{ command, answer string }
 
 // sessions returns the commands in a text. A sh block is one command. In a console block, a command begins with "$ "
@@ -46,7 +45,6 @@ func sessions(text string) (all []typed) {
 	return all
 }
 
-// Values that differ between runs.
 var (
 	varies  = regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z|Ratelimit-[A-Za-z]+: \d+`)
 	spacing = regexp.MustCompile(`\s+`)
@@ -60,7 +58,6 @@ func (c *typed) answers(got string) bool {
 	return regexp.MustCompile("(?s)^" + want + "$").MatchString(plain(got))
 }
 
-// guide reads a page of the documents.
 func guide(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
@@ -106,7 +103,6 @@ func typeAll(t *testing.T, env []string, folder string, addresses []string, comm
 	}
 }
 
-// host returns the host and port of an address.
 func host(t *testing.T, address string) string {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -149,7 +145,6 @@ func TestBucketsGuide(t *testing.T) {
 	hook.await("s3:TestEvent of photos", "ObjectCreated:Put of harbour.jpg")
 }
 
-// guideHook is the guide's webhook.
 type guideHook struct {
 	t    *testing.T
 	url  string
@@ -191,7 +186,6 @@ func (h *guideHook) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// await waits until the webhook has received some events, in any order.
 func (h *guideHook) await(events ...string) {
 	h.t.Helper()
 	missing := map[string]bool{}
@@ -265,7 +259,6 @@ func TestNamesOfComingFrom(t *testing.T) {
 	}
 }
 
-// blocks returns the code blocks in a text whose first line is ```info.
 func blocks(text, info string) (all []string) {
 	for _, m := range regexp.MustCompile("(?ms)^ *```"+regexp.QuoteMeta(info)+"\n(.*?)^ *```$").FindAllStringSubmatch(text, -1) {
 		all = append(all, m[1])

@@ -70,7 +70,6 @@ func TestIdleOnCitus(t *testing.T) {
 	}
 }
 
-// allOn returns the settings of a server with all services in one database.
 func allOn(url string, every time.Duration) (vars []string) {
 	vars = []string{"SYNC_MASTER_SECRET=shared", "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_BUCKETS__KEY_SECRET=the-same-on-all-machines-32-bytes"}
 	for _, service := range []string{"SYNCSTORAGE", "TOKENSERVER", "EXTSTORAGE", "BUCKETS", "GUEST"} {
@@ -82,7 +81,6 @@ func allOn(url string, every time.Duration) (vars []string) {
 	return vars
 }
 
-// usualInterval returns the default sweep interval.
 func usualInterval(t *testing.T) time.Duration {
 	t.Helper()
 	r := binary.Run(t, binary.Environ(), "config", "reference")

@@ -31,7 +31,7 @@ func TestSecondServer(t *testing.T) {
 	other := t.TempDir()
 	refused("HOLDFAST_DATA="+other, "HOLDFAST_SYNCSTORAGE__DATABASE_URL=sqlite:"+filepath.Join(data, "syncstorage.db"))
 
-	c := s.Token(1) // a command that opens the databases
+	c := s.Token(1)
 	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/1", `{"payload":"x"}`)
 	for _, command := range [][]string{{"check"}, {"sync", "user", "list"}, {"sweep"}, {"backup", filepath.Join(t.TempDir(), "backup")}, {"migrate"}} {
 		if r := binary.Run(t, s.Env, command...); strings.Contains(r.Stdout+r.Stderr, "in use by another server") || command[0] != "check" && r.Status != 0 {

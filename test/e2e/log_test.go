@@ -53,10 +53,9 @@ func TestReadinessInLog(t *testing.T) {
 	}
 }
 
-// jsonProgram is a server whose output is parsed as JSON.
 type jsonProgram struct {
 	cmd    *exec.Cmd
-	lines  *bufio.Scanner // lines of stdout
+	lines  *bufio.Scanner
 	stderr bytes.Buffer
 }
 
@@ -144,7 +143,6 @@ func TestJSONOutput(t *testing.T) {
 	}
 }
 
-// fail2ban returns the expressions in the guide's filter.
 func fail2ban(t *testing.T) (all []*regexp.Regexp) {
 	t.Helper()
 	text := readFile(t, filepath.FromSlash("../../docs/operations.md"))
@@ -180,7 +178,6 @@ func banned(filter []*regexp.Regexp, log string) (all []string) {
 	return all
 }
 
-// refuse sends requests that are refused, and requests that are not, with proxy headers.
 func refuse(t *testing.T, s *binary.Server) {
 	t.Helper()
 	const signIn, record = "/1.0/sync/1.5", "/ext/v1/installs/7e000000-0000-4000-8000-000000000021/namespaces/a/records/b"
@@ -214,7 +211,7 @@ func refuse(t *testing.T, s *binary.Server) {
 	}
 	c := s.Token(1)
 	c.Key = "another"
-	c.Want(t, http.StatusUnauthorized, "GET", "/info/collections", "") // as with a wrong public URL
+	c.Want(t, http.StatusUnauthorized, "GET", "/info/collections", "")
 }
 
 // TestFail2ban checks that the guide's filter finds exactly the clients whose sign-ins and tokens were refused, in

@@ -30,7 +30,7 @@ func TestMalformedPaths(t *testing.T) {
 		{clients, "/1.0/sync/%zz", signIn},
 		{clients, "/token/1.0/sync/%zz", signIn},
 		{clients, "/ext/v1/installs/%zz", json},
-		{clients, "/%zz", sync}, // belongs to no service
+		{clients, "/%zz", sync},
 		{internal, "/internal/ext-storage/%zz", json},
 		{internal, "/%zz", json},
 		{admin, "/ext/installs/%zz", json},

@@ -125,7 +125,6 @@ func TestWatchdog(t *testing.T) {
 	s.Kill()
 }
 
-// socket opens a listener as systemd does for a .socket unit.
 func socket(t *testing.T) (f *os.File, address string) {
 	t.Helper()
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -154,7 +153,7 @@ func TestRestartUnderLoad(t *testing.T) {
 		return s
 	}
 	s := start()
-	var written [4]atomic.Int64 // acknowledged writes per client
+	var written [4]atomic.Int64
 	users := make([]binary.Credentials, len(written))
 	for i := range users {
 		users[i] = s.Token(int64(i + 1))
@@ -186,7 +185,7 @@ func TestRestartUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	ended := make(chan struct{}) // closed when all clients have ended
+	ended := make(chan struct{})
 	go func() { load.Wait(); close(ended) }()
 	const restarts = 20
 	for range restarts {
@@ -194,7 +193,7 @@ func TestRestartUnderLoad(t *testing.T) {
 			select {
 			case <-acknowledged:
 			case <-ended:
-				t.FailNow() // the clients have reported the reason
+				t.FailNow()
 			}
 		}
 		s.Signal(syscall.SIGTERM)

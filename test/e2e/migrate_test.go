@@ -139,7 +139,6 @@ func TestMigrateOnAFullDisk(t *testing.T) {
 	}
 }
 
-// lines returns the number of applied migrations.
 func lines(t *testing.T, url string) (n int) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)

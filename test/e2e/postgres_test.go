@@ -65,7 +65,6 @@ func twoProcesses(t *testing.T, url string) {
 	}
 }
 
-// writeAtBoth checks that writes of one user at two processes have unique, growing timestamps.
 func writeAtBoth(t *testing.T, mine, theirs binary.Credentials) {
 	t.Helper()
 	const writers, writes = 4, 25

@@ -122,7 +122,6 @@ func TestSlowClients(t *testing.T) {
 	s.AwaitMetric(`holdfast_load 0`)
 }
 
-// stalled is a body that blocks until stop is closed.
 type stalled struct{ began, stop chan struct{} }
 
 func (s stalled) Read([]byte) (int, error) {

@@ -68,7 +68,6 @@ func TestLostSecrets(t *testing.T) {
 	})
 }
 
-// written is data that a server wrote with the secrets in file.
 type written struct {
 	data       string
 	vars, env  []string
@@ -77,7 +76,6 @@ type written struct {
 	master     string
 }
 
-// newWritten migrates a database, writes a record, and stops the server.
 func newWritten(t *testing.T, data string, vars []string) *written {
 	t.Helper()
 	w := &written{data: data, vars: append(vars, "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+newAccounts(t).URL), path: filepath.Join(data, "secrets.toml")}
@@ -96,7 +94,6 @@ func newWritten(t *testing.T, data string, vars []string) *written {
 	return w
 }
 
-// with returns the environment of commands with more variables.
 func (w *written) with(vars ...string) []string { return append(slices.Clip(w.env), vars...) }
 
 func (w *written) check(t *testing.T, vars ...string) binary.Result {
@@ -152,7 +149,6 @@ func (w *written) left(t *testing.T) {
 	w.start(t).Kill()
 }
 
-// others tries different secrets, in the file and in the environment.
 func (w *written) others(t *testing.T) {
 	t.Helper()
 	for _, tc := range []struct{ text, variable, says, silent string }{
@@ -198,11 +194,10 @@ func (w *written) replaced(t *testing.T) {
 	w.start(t, withOld...).Kill()
 	w.start(t, withOld[0]).Kill()
 	wrong(t, w.check(t), "syncstorage secrets", otherMaster)
-	w.start(t, "HOLDFAST_SERVER__OLD_MASTER_SECRETS="+next).Kill() // back to the former secret
+	w.start(t, "HOLDFAST_SERVER__OLD_MASTER_SECRETS="+next).Kill()
 	right(t, w.check(t))
 }
 
-// givenUp accepts new secrets once, with serve and with migrate.
 func (w *written) givenUp(t *testing.T) {
 	t.Helper()
 	const first, second = "HOLDFAST_SERVER__MASTER_SECRET=a new secret of 32 characters, 1.", "HOLDFAST_SERVER__MASTER_SECRET=a new secret of 32 characters, 2."
@@ -232,7 +227,6 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// accept starts a server with --new-secrets and kills it when it is ready.
 func accept(t *testing.T, data string, vars ...string) {
 	t.Helper()
 	s := binary.LaunchFlags(t, []string{"--new-secrets"}, data, vars...)

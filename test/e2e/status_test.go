@@ -15,7 +15,6 @@ import (
 	"holdfast/test/binary"
 )
 
-// page requests the root of a server.
 func page(t *testing.T, method, url, accept, host string) binary.Answer {
 	t.Helper()
 	req, err := http.NewRequest(method, url, nil)

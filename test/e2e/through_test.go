@@ -9,7 +9,6 @@ import (
 	"holdfast/test/binary"
 )
 
-// through sends a request to an address other than the signed one, as through a proxy.
 func through(t *testing.T, c binary.Credentials, sent, signed string) int {
 	t.Helper()
 	as, err := http.NewRequest(http.MethodGet, signed, nil)

@@ -82,7 +82,6 @@ func TestMoveUser(t *testing.T) {
 	}
 	moved.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"life goes on"}`)
 
-	// Imports that are refused.
 	run(1, "the export belongs to account "+account, strings.Repeat("0", 32), file)
 	run(1, "the user has records here", account, file)
 	if _, a := fxa.signIn(t, to, account, 3); a.Status != http.StatusOK {

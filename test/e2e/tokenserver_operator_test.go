@@ -147,7 +147,7 @@ func TestNonsenseNumbers(t *testing.T) {
 	} {
 		r := binary.Run(t, s.Env, append([]string{"sync"}, tc.args...)...)
 		status := 1
-		if strings.HasPrefix(tc.says, "--") { // an invalid flag, which needs no server
+		if strings.HasPrefix(tc.says, "--") {
 			status = 2
 		}
 		if r.Status != status || !strings.Contains(r.Stderr, tc.says) || r.Stdout != "" {

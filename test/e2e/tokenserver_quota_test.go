@@ -180,7 +180,6 @@ func TestUserListFlags(t *testing.T) {
 	}
 }
 
-// listUsers returns one page of the list and the start of the next page.
 func listUsers(t *testing.T, s *binary.Server, args ...string) (lines []listed, next string) {
 	t.Helper()
 	out := s.Verb(append([]string{"tokenserver", "accounts", "list", "--json"}, args...)...)
@@ -197,7 +196,6 @@ func listUsers(t *testing.T, s *binary.Server, args ...string) (lines []listed, 
 	return lines, ""
 }
 
-// pagesOf returns the accounts of the whole list, read page by page.
 func pagesOf(t *testing.T, s *binary.Server, limit int, args ...string) (accounts []string) {
 	t.Helper()
 	for next := ""; ; {

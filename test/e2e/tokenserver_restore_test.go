@@ -21,7 +21,7 @@ func TestRestoredUsersAreNotMixedUp(t *testing.T) {
 	s := binary.Start(t, t.TempDir(), trusts)
 	dir := t.TempDir()
 	none, one := filepath.Join(dir, "none"), filepath.Join(dir, "one")
-	s.Verb("backup", none) // before the first sign-in
+	s.Verb("backup", none)
 	before, _ := fxa.signIn(t, s, "before", 1)
 	s.Verb("backup", one)
 	after, _ := fxa.signIn(t, s, "after", 1)

@@ -14,7 +14,6 @@ import (
 // soon is one second plus a reserve for a busy machine.
 const soon = 5 * time.Second
 
-// aliceID is an account ID in the format of the commands.
 const aliceID = "a11ce000000000000000000000000001"
 
 // TestRevokedTokens checks that a valid token of a denied or deleted account cannot write any more, and that an
@@ -80,12 +79,11 @@ func TestRevokedTokensOfAnotherServer(t *testing.T) {
 	await(t, alice, http.StatusUnauthorized)
 	accounts.Verb("sync", "user", "delete", "bob", "--yes")
 	await(t, bob, http.StatusUnauthorized)
-	accounts.Verb("sync", "user", "delete", "bob", "--yes") // with its own token
+	accounts.Verb("sync", "user", "delete", "bob", "--yes")
 	accounts.Verb("sync", "user", "allow", aliceID)
 	await(t, alice, http.StatusOK)
 }
 
-// await writes until the response has the status.
 func await(t *testing.T, c binary.Credentials, status int) {
 	t.Helper()
 	start := time.Now()
