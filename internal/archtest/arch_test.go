@@ -81,7 +81,6 @@ func (p *pkg) naming() (wrong []string) {
 	return wrong
 }
 
-// goList returns the module root and the lines of go list.
 func goList(t *testing.T, args ...string) (root string, lines []string) {
 	t.Helper()
 	readModule(t) // lets the cache of go test notice a change in any file

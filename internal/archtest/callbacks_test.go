@@ -50,7 +50,7 @@ type declared map[string]declaration
 
 type declaration struct {
 	folder  string
-	imports map[string]string // folders of this module, by package name
+	imports map[string]string
 	syntax  ast.Expr
 }
 
@@ -132,7 +132,7 @@ func (all declared) callback(d declaration, of ast.Expr, seen map[string]bool) s
 		if p, ok := of.X.(*ast.Ident); ok {
 			return all.named(d.imports[p.Name]+"."+of.Sel.Name, seen)
 		}
-	case *ast.IndexExpr: // generic type
+	case *ast.IndexExpr:
 		if at := all.callback(d, of.X, seen); at != "" {
 			return at
 		}
@@ -150,7 +150,6 @@ func (all declared) callback(d declaration, of ast.Expr, seen map[string]bool) s
 	return ""
 }
 
-// named is callback for a declared type.
 func (all declared) named(name string, seen map[string]bool) string {
 	d, ok := all[name]
 	if !ok || seen[name] {

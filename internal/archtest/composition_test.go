@@ -140,7 +140,6 @@ func parse(source fs.FS, name string) (*ast.File, *token.FileSet, error) {
 	return syntax, set, err
 }
 
-// linesMatching returns the lines with a string literal, except imports, that matches a pattern.
 func linesMatching(source fs.FS, name string, pattern *regexp.Regexp) (lines []int) {
 	syntax, set, err := parse(source, name)
 	if err != nil {
@@ -160,7 +159,6 @@ func linesMatching(source fs.FS, name string, pattern *regexp.Regexp) (lines []i
 	return lines
 }
 
-// linesSelecting returns the lines with a selector that has one of these names.
 func linesSelecting(source fs.FS, name string, names []string) (lines []int) {
 	syntax, set, err := parse(source, name)
 	if err != nil {

@@ -51,7 +51,6 @@ func TestDurableFiles(t *testing.T) {
 	report(t, durability(readServer(t, os.DirFS(root)), undurable))
 }
 
-// serverFiles maps paths to syntax trees.
 type serverFiles map[string]*ast.File
 
 // readServer reads the server's files without tests and test packages.
@@ -109,7 +108,7 @@ func durability(files serverFiles, except map[string]string) (wrong []string) {
 // undurableCalls returns the calls in a file that create names. Receiver types are unknown, so every Rename and Link
 // outside of package durable counts as a method of *os.Root.
 func undurableCalls(syntax *ast.File) (calls []string) {
-	local := map[string]string{} // import paths by name in this file
+	local := map[string]string{}
 	for _, spec := range syntax.Imports {
 		imported, _ := strconv.Unquote(spec.Path.Value)
 		name := path.Base(imported)

@@ -28,7 +28,7 @@ func TestLinks(t *testing.T) {
 		for _, link := range mdLink.FindAllStringSubmatch(text(t, file), -1) {
 			target, anchor, _ := strings.Cut(link[1], "#")
 			if strings.Contains(target, ":") {
-				continue // a web address
+				continue
 			}
 			links++
 			to := file
@@ -63,7 +63,6 @@ func TestDecisionsIndex(t *testing.T) {
 	}
 }
 
-// documents returns the repository's Markdown files.
 func documents(t *testing.T, root string) (files []string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
@@ -84,7 +83,6 @@ func documents(t *testing.T, root string) (files []string) {
 	return files
 }
 
-// text returns a document without its code blocks.
 func text(t *testing.T, file string) string {
 	t.Helper()
 	data, err := os.ReadFile(file)

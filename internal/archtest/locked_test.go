@@ -77,7 +77,6 @@ func TestLockedVersions(t *testing.T) {
 	}
 }
 
-// markChanges adds a function and its callees if they change versions.
 func markChanges(functions map[string]string, name string, seen, found map[string]bool) {
 	if seen[name] {
 		return
@@ -99,7 +98,7 @@ func definitionsIn(t *testing.T, folder string) map[string]string {
 		t.Fatal(err)
 	}
 	functions := map[string]string{}
-	for _, file := range files { // in order
+	for _, file := range files {
 		source, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -111,7 +110,6 @@ func definitionsIn(t *testing.T, folder string) map[string]string {
 	return functions
 }
 
-// textsOf returns the texts of a package's constants and variables.
 func textsOf(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))

@@ -101,7 +101,6 @@ func TestDistributedPackages(t *testing.T) {
 	}
 }
 
-// distributedTables returns the tables that a folder's migrations distribute, each with its column.
 func distributedTables(t *testing.T, folder string) (tables [][]string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("..", "..", folder, "migrations", "*.sql"))
@@ -120,7 +119,6 @@ func distributedTables(t *testing.T, folder string) (tables [][]string) {
 	return tables
 }
 
-// literal is a statement in the source.
 type literal struct {
 	at, name, key string
 	sql           ast.Expr

@@ -23,7 +23,6 @@ func TestParameters(t *testing.T) {
 	report(t, parameters(readServer(t, os.DirFS(root))))
 }
 
-// parameters returns the functions and interface methods that have too many parameters.
 func parameters(files serverFiles) (wrong []string) {
 	for file, syntax := range files {
 		ast.Inspect(syntax, func(n ast.Node) bool {

@@ -69,7 +69,6 @@ func dead(t *tree, rules []rule) (wrong []string) {
 	return wrong
 }
 
-// refuses returns the reason why a file may not import a package, or "".
 func (r rule) refuses(f *file, folder, imported string) string {
 	if of, ok := ours(imported); ok {
 		switch {
@@ -79,7 +78,7 @@ func (r rule) refuses(f *file, folder, imported string) string {
 		return r.reason
 	}
 	if f.test {
-		return "" // tests may use any library
+		return ""
 	}
 	if first, _, _ := strings.Cut(imported, "/"); strings.Contains(first, ".") {
 		if slices.ContainsFunc(r.libs, func(lib string) bool { return within(imported, lib) }) {

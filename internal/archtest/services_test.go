@@ -7,13 +7,13 @@ import (
 
 type service struct {
 	name     string
-	wiring   string // folder in internal/app
+	wiring   string
 	backends []string
 	parts    []string // folders with business rules, like the root; each may import the earlier folders
 	helpers  []helper
-	libs     []string // libraries of the root and the parts
-	below    []string // shared packages of the root and the parts
-	wire     []string // libraries of the protocols
+	libs     []string
+	below    []string
+	wire     []string
 	apis     []string // folders of the protocols; nil for httpapi
 	answers  []string // folders shared by the protocols
 }
@@ -21,8 +21,8 @@ type service struct {
 // helper is a folder that wraps something for a service. The service's root does not import it.
 type helper struct {
 	name string
-	ours []string // shared packages that it may import
-	libs []string // libraries that it may import
+	ours []string
+	libs []string
 
 	notStd []string // packages of the standard library that a shared package may not import
 }
@@ -380,7 +380,6 @@ func (r service) rules() []rule {
 	return all
 }
 
-// sharedPackages returns the shared packages except test packages.
 func sharedPackages() (folders []string) {
 	for _, g := range shared {
 		if path.Base(g.name) != "storetest" {
@@ -404,7 +403,6 @@ func serviceRoots() (folders []string) {
 	return folders
 }
 
-// roots returns a service's root and its parts.
 func (r service) roots() []string {
 	folders := []string{"internal/" + r.name}
 	for _, name := range r.parts {
@@ -420,7 +418,6 @@ func (r service) protocols() []string {
 	return r.apis
 }
 
-// folders returns a service's packages in the binary.
 func (r service) folders() []string {
 	root := "internal/" + r.name
 	folders := r.roots()

@@ -37,7 +37,7 @@ func stations(source fs.FS) (found int, wrong []string) {
 	}
 	_, section, _ := strings.Cut(string(text), "## Follow one write\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	var names []string // service names, by column
+	var names []string
 	for line := range strings.Lines(section) {
 		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
 		if len(cells) < 3 {

@@ -66,7 +66,6 @@ func keptStores(files serverFiles, s service) (stores int, wrong []string) {
 	return stores, wrong
 }
 
-// nameOf returns the folder and name of a type, or "".
 func (all declared) nameOf(d declaration, of ast.Expr) string {
 	switch of := of.(type) {
 	case *ast.Ident:

@@ -20,10 +20,9 @@ import (
 const modulePath = "holdfast/"
 
 type tree struct {
-	packages map[string]*pkg // by folder, e.g. internal/web
+	packages map[string]*pkg
 }
 
-// pkg contains the Go files of a folder, including tests.
 type pkg struct {
 	folder string
 	files  []*file
@@ -32,14 +31,13 @@ type pkg struct {
 type file struct {
 	path    string
 	test    bool
-	name    string // package name
-	doc     string // package comment
+	name    string
+	doc     string
 	lines   int
 	imports []string
-	inits   []int // lines of init functions
+	inits   []int
 }
 
-// ours returns the folder of an import path in this module; ok is false for other modules.
 func ours(importPath string) (folder string, ok bool) {
 	return strings.CutPrefix(importPath, modulePath)
 }

@@ -30,7 +30,7 @@ func backupOfSQLite(t *testing.T) {
 	h := newHarness(t, testdb.SQLite(t))
 	h.Server = h.Serve()
 	folder := t.TempDir()
-	length := time.Second // duration of a backup
+	length := time.Second
 	h.Rounds(4, func(round int) harness.Fault {
 		choose := h.Choice(round)
 		b := &backup{Harness: h, dir: filepath.Join(folder, fmt.Sprint(round))}
@@ -85,7 +85,7 @@ type backup struct {
 	*harness.Harness
 	dir          string
 	moment       time.Duration // delay from the start of the backup to the kill
-	begun, ended int64         // harness clock
+	begun, ended int64
 }
 
 func (b *backup) make() {
@@ -129,7 +129,6 @@ func (b *backup) makeAndKill() {
 	}
 }
 
-// wantNoFailures fails if a request got no response.
 func wantNoFailures(h *harness.Harness) {
 	h.T.Helper()
 	for _, w := range h.Workloads {

@@ -64,8 +64,8 @@ type copying struct {
 	*harness.Harness
 	services  []*movingService
 	own       []*testdb.PostgresServer // servers to kill: a single PostgreSQL server, or the nodes of Citus; may be nil
-	base      []string                 // settings without the databases
-	forCopy   []string                 // settings for the copy only
+	base      []string
+	forCopy   []string
 	length    time.Duration
 	databases int
 	folder    string // folder for SQLite files; "" for a new folder per file
@@ -74,8 +74,8 @@ type copying struct {
 type movingService struct {
 	harness.Service
 	path    []harness.Engine // engines to move between, in a cycle
-	at      int              // index in path
-	source  string           // database_url
+	at      int
+	source  string
 	target  string
 	printed string // database_url that a complete copy printed; "" before that
 }
@@ -129,7 +129,6 @@ func (c *copying) run(otherwise uint64, what func(round int) harness.Fault) {
 	}
 }
 
-// database creates a database and returns its database_url.
 func (c *copying) database(m *movingService, e harness.Engine) string {
 	c.T.Helper()
 	c.databases++
@@ -160,7 +159,6 @@ func (c *copying) database(m *movingService, e harness.Engine) string {
 	return "sqlite:" + filepath.Join(folder, fmt.Sprintf("%s-%d.db", m.Name, c.databases))
 }
 
-// urls returns the database settings.
 func (c *copying) urls() (vars []string) {
 	for _, m := range c.services {
 		vars = append(vars, "HOLDFAST_"+m.Section+"__DATABASE_URL="+m.source)
@@ -318,7 +316,6 @@ func (c *copying) isReadOnly() bool {
 	})
 }
 
-// copyAll completes the copies and lets the clients continue on a server that uses them.
 func (c *copying) copyAll(choose *rand.Rand) harness.Fault {
 	return harness.Fault{Readable: true, Certain: true, Resumes: true, Busy: len(c.own) == 1, Inject: func() {
 		for i, m := range c.services {
@@ -347,7 +344,6 @@ func (c *copying) wantRefused(i int, s *binary.Server) {
 	}
 }
 
-// serveCopies starts a server with the settings that the copies printed.
 func (c *copying) serveCopies() *binary.Server {
 	c.T.Helper()
 	vars := slices.Clone(c.base)
@@ -404,7 +400,7 @@ func (c *copying) start(m *movingService) *copyProcess {
 	p := &copyProcess{c: c, cmd: exec.Command(binary.Path(), m.command()...), output: &binary.Output{}, ended: make(chan struct{})}
 	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = c.environ(), p.output, p.output
 	harness.Must(c.T, p.cmd.Start())
-	go func() { _ = p.cmd.Wait(); close(p.ended) }() // ProcessState contains the exit status
+	go func() { _ = p.cmd.Wait(); close(p.ended) }()
 	return p
 }
 
@@ -428,7 +424,6 @@ func (p *copyProcess) wait() {
 	}
 }
 
-// moment chooses how long a copy runs before it is killed.
 func (c *copying) moment(choose *rand.Rand) time.Duration {
 	return time.Duration(choose.Int64N(int64(c.length)))
 }
@@ -454,10 +449,8 @@ func (c *copying) startAndKill(m *movingService, choose *rand.Rand) {
 	}
 }
 
-// printed matches the settings that a complete copy prints.
 var printed = regexp.MustCompile(`(?m)^\[(\w+)\]\ndatabase_url = (".*")$`)
 
-// complete runs a service's copy until it succeeds.
 func (c *copying) complete(m *movingService) {
 	c.T.Helper()
 	start := time.Now()

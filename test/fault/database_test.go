@@ -82,7 +82,6 @@ func TestNoConnectionLeft(t *testing.T) {
 	o.End()
 }
 
-// as returns the URL with another role.
 func as(role, base string) string {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -92,7 +91,6 @@ func as(role, base string) string {
 	return u.String()
 }
 
-// takeAll connects until the database refuses a connection.
 func takeAll(t *testing.T, url string) (taken []*pgx.Conn) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Bound)
@@ -149,7 +147,6 @@ func TestLocks(t *testing.T) {
 	o.End()
 }
 
-// locked calls a function while another transaction holds a lock.
 func (o *outage) locked(sql string, during func()) {
 	o.T.Helper()
 	o.execute(`BEGIN`)

@@ -151,7 +151,7 @@ func startFull(h *harness.Harness) {
 	if serves {
 		_ = cmd.Process.Kill() // an error means that the process has ended
 	}
-	_ = cmd.Wait() // the status is checked below
+	_ = cmd.Wait()
 	if ctx.Err() != nil || !serves && !refusal(cmd.ProcessState.ExitCode(), stderr.String()) {
 		h.T.Errorf("serve on a full disk: %v\n%s", cmd.ProcessState, &stderr)
 	}
@@ -159,11 +159,11 @@ func startFull(h *harness.Harness) {
 
 // refusal reports whether a command failed with an error about the disk.
 func refusal(status int, stderr string) bool {
-	_, stderr, found := strings.Cut("\n"+stderr, "\nholdfast: ") // after the log lines
+	_, stderr, found := strings.Cut("\n"+stderr, "\nholdfast: ")
 	if status != 1 || !found {
 		return false
 	}
-	for line := range strings.Lines(stderr) { // one line per service
+	for line := range strings.Lines(stderr) {
 		if !strings.Contains(line, "disk is full") && !strings.Contains(line, "no space left") {
 			return false
 		}

@@ -57,7 +57,7 @@ func TestSlowClients(t *testing.T) {
 			})
 		}
 	}
-	clients.Wait() // each client has a deadline
+	clients.Wait()
 	beside.Stop()
 	if err := h.Send(h.Users[0], http.MethodGet, "/storage/tabs/slow", ""); err == nil {
 		t.Error("half a request was accepted")

@@ -106,10 +106,8 @@ func (o *outage) useAll() {
 	asking.Wait()
 }
 
-// connections matches the metric for connections to a service's database.
 var connections = regexp.MustCompile(`(?m)^holdfast_db_connections\{.*\} (\d+)$`)
 
-// pooled returns the number of connections from a server to its databases.
 func (o *outage) pooled(s *binary.Server) (n int) {
 	o.T.Helper()
 	s.AwaitAnswer("/metrics", func(_ int, body string) bool {

@@ -24,7 +24,7 @@ func TestPowerCutLoses(t *testing.T) {
 	seed := harness.Number(t, "FAULT_SEED", rand.Uint64()>>1)
 	choose := rand.New(rand.NewPCG(seed, 0))
 	m := powercut.New(t, 64<<20)
-	text := strings.Repeat("acknowledged\n", 2000) // several blocks
+	text := strings.Repeat("acknowledged\n", 2000)
 	bare := func(name string, sync func(f *os.File) error) error {
 		f, err := os.Create(name + ".new")
 		if err != nil {

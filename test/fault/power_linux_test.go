@@ -26,7 +26,6 @@ import (
 	"holdfast/test/powercut"
 )
 
-// powered is a harness on disks that can lose power.
 type powered struct {
 	*harness.Harness
 	machine *powercut.Machine
@@ -234,7 +233,7 @@ func TestPowerCutOfBackup(t *testing.T) {
 			cmd.Stdout, cmd.Stderr = &said, &said
 			harness.Must(t, cmd.Start())
 			done := make(chan struct{})
-			go func() { _ = cmd.Wait(); close(done) }() // ProcessState contains the exit status
+			go func() { _ = cmd.Wait(); close(done) }()
 			wait := time.Duration(choose.Int64N(int64(length)))
 			if choose.IntN(2) == 0 {
 				wait = harness.Bound
@@ -318,7 +317,6 @@ func TestPowerCutIsNoticed(t *testing.T) {
 	}
 }
 
-// firstError matches the first error of a test in a child process.
 var firstError = regexp.MustCompile(`(?m)^ {12,}\w+_test\.go:\d+: .*$`)
 
 // needsPower skips tests that cut the power of disks unless `make soak PART=power` runs them, which fails if a

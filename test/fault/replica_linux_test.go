@@ -45,9 +45,9 @@ func TestReplica(t *testing.T) {
 // place is the location of a replica.
 type place struct {
 	url    string
-	vars   []string          // settings of the server and the restore
+	vars   []string
 	faults map[string]func() // by name: away, slow, full
-	heal   func()            // ends any fault
+	heal   func()
 }
 
 // folderPlace returns a folder on a separate disk.
@@ -69,7 +69,6 @@ func folderPlace(t *testing.T) *place {
 	}}
 }
 
-// behindNetwork returns a bucket behind a network.
 func behindNetwork(t *testing.T, b binary.Bucket) *place {
 	t.Helper()
 	n := harness.NetworkTo(t, "tcp", b.Address)
@@ -79,7 +78,6 @@ func behindNetwork(t *testing.T, b binary.Bucket) *place {
 	}}
 }
 
-// bucketPlace returns a bucket on another Holdfast server.
 func bucketPlace(t *testing.T) *place {
 	t.Helper()
 	return behindNetwork(t, binary.Start(t, t.TempDir()).NewBucket(t, "replica"))

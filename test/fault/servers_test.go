@@ -28,7 +28,7 @@ func twoServersOnPostgres(t *testing.T) {
 		var fresh *binary.Server
 		return harness.Fault{Inject: func() {
 			(*victim).Signal(end)
-			o.Await(o.Load.After(10)) // on the other server
+			o.Await(o.Load.After(10))
 			<-(*victim).Ended
 			fresh = o.Serve()
 			o.Await(o.Load.After(10))
@@ -51,7 +51,7 @@ func twoServersOnSpanner(t *testing.T) {
 		other := []*binary.Server{h.Second, h.Server}[round%2]
 		return harness.Fault{Inject: func() {
 			(*victim).Kill()
-			h.Await(h.Load.After(10)) // on the other server
+			h.Await(h.Load.After(10))
 		}, Recover: func() {
 			*victim = h.Serve()
 			unblocked(h, other)

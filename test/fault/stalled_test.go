@@ -37,11 +37,11 @@ func TestStalledClients(t *testing.T) {
 	// server.request_memory defaults to 256 MiB; SQLite's caches and everything else use less than the rest.
 	const most = 400 << 20
 	for name, c := range map[string]struct {
-		keys    int // number of keys in the bucket
+		keys    int
 		clients int
 		request func(s *stall) []byte
-		holds   bool // keep the end of the body back
-		guest   bool // guest clients instead of S3 clients
+		holds   bool
+		guest   bool
 	}{
 		"lists":                     {1000, 150, func(s *stall) []byte { return s.signed(http.MethodGet, "/public?list-type=2", "") }, false, false},
 		"lists without credentials": {1000, 150, func(s *stall) []byte { return s.anonymous("/public?list-type=2") }, false, false},
@@ -165,13 +165,11 @@ func (s *stall) deletion() []byte {
 	return s.signed(http.MethodPost, "/public?delete", body, "Content-Md5: "+base64.StdEncoding.EncodeToString(sum[:]))
 }
 
-// document returns a document without its last byte.
 func (s *stall) document() []byte {
 	whole := s.signed(http.MethodPost, "/public?delete", strings.Repeat(" ", 2<<20), "Content-Md5: "+base64.StdEncoding.EncodeToString(make([]byte, 16)))
 	return whole[:len(whole)-1]
 }
 
-// guestBody returns a search body without its last byte.
 func guestBody() []byte {
 	return fmt.Appendf(nil, "POST "+guest.API+"/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", 16<<10, strings.Repeat(" ", 16<<10-1))
 }

@@ -25,7 +25,6 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// stopRounds stops the server while requests are in progress, in rounds.
 func stopRounds(h *harness.Harness) {
 	h.Server = h.Serve()
 	h.Client.Transport = &whole{h.Client.Transport.(*http.Transport), h.T}
@@ -104,7 +103,7 @@ func (b *wholeBody) Read(p []byte) (int, error) {
 type exchange struct {
 	conn   net.Conn
 	answer *bufio.Reader
-	rest   []byte // rest of the request
+	rest   []byte
 }
 
 func open(h *harness.Instance, address string, first []byte) *exchange {
@@ -116,7 +115,6 @@ func open(h *harness.Instance, address string, first []byte) *exchange {
 	return &exchange{conn: conn, answer: bufio.NewReader(conn)}
 }
 
-// beginUpload sends a POST header and waits until the server asks for the body.
 func beginUpload(h *harness.Instance, req *http.Request) *exchange {
 	h.T.Helper()
 	text := h.Wire(req)
@@ -133,7 +131,6 @@ func beginUpload(h *harness.Instance, req *http.Request) *exchange {
 	return x
 }
 
-// beginDownload waits until a large response has started.
 func beginDownload(h *harness.Instance, req *http.Request) *exchange {
 	h.T.Helper()
 	x := open(h, req.URL.Host, h.Wire(req))

@@ -91,7 +91,6 @@ func withoutFailures(h *harness.Harness, round int, what func()) {
 	}
 }
 
-// upgradeInPlace upgrades, rolls back and upgrades a SQLite database.
 func upgradeInPlace(t *testing.T, newer string) {
 	h := newHarness(t, testdb.SQLite(t))
 	h.Server = h.Serve()
@@ -114,7 +113,7 @@ func upgradeInPlace(t *testing.T, newer string) {
 func upgradeKilled(t *testing.T, newer string) {
 	h := newHarness(t, testdb.SQLite(t))
 	h.Server = h.Serve()
-	length := time.Second // duration of a migration
+	length := time.Second
 	withoutFailures(h, 0, func() {})
 	h.Server.Kill() // leaves a log that is not in the database file yet
 	n := killsOf(t)

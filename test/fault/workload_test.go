@@ -28,16 +28,13 @@ func services() []harness.Service {
 	return slices.DeleteFunc(withGuests(), func(s harness.Service) bool { return s.Name == "guest" && !guests })
 }
 
-// withGuests adds guests to services.
 func withGuests() []harness.Service {
 	only := os.Getenv("FAULT_SERVICE")
 	return slices.DeleteFunc(all(), func(s harness.Service) bool { return only != "" && only != s.Name })
 }
 
-// servicesOn returns settings that make all services use the same database.
 func servicesOn(url string) []string { return harness.Settings(services(), "DATABASE_URL", url) }
 
-// withSpanner returns the services with a Spanner backend.
 func withSpanner() (some []harness.Service) {
 	for _, s := range services() {
 		if s.Spanner {

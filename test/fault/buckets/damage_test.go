@@ -89,7 +89,6 @@ func (b *Workload) damage(h *harness.Harness, choose *rand.Rand) (n int) {
 	return n
 }
 
-// copies returns the files of each body, by body name.
 func (b *Workload) copies(h *harness.Harness) map[string][]string {
 	h.T.Helper()
 	all := map[string][]string{}
@@ -99,7 +98,6 @@ func (b *Workload) copies(h *harness.Harness) map[string][]string {
 	return all
 }
 
-// sameText reads files and reports whether their contents are equal.
 func sameText(names []string) (text []byte, same bool) {
 	for i, name := range names {
 		got, err := os.ReadFile(name)

@@ -53,12 +53,11 @@ func describeObject(t *testing.T) brokers.Describe {
 	}
 }
 
-// notified is a server with a bucket that publishes events.
 type notified struct {
 	t    *testing.T
 	s    *binary.Server
 	c    *buckets.Client
-	n    int // number of writes
+	n    int
 	want map[string][]string
 }
 
@@ -89,7 +88,6 @@ func (n *notified) send(status int, method, target, body string) {
 	}
 }
 
-// write writes three objects several times and deletes one of them each time.
 func (n *notified) write(times int) {
 	n.t.Helper()
 	for range times {

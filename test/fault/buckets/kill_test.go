@@ -73,11 +73,10 @@ type heldWrite struct {
 	client *buckets.Client
 	target string
 	body   string
-	done   bool // acknowledged
+	done   bool
 	ended  chan struct{}
 }
 
-// newHeldWrite creates the account and its bucket before the database is locked.
 func (b *Workload) newHeldWrite(h *harness.Harness, round int) *heldWrite {
 	h.T.Helper()
 	account := fmt.Sprintf("holder-%d", round)
@@ -92,7 +91,6 @@ func (b *Workload) newHeldWrite(h *harness.Harness, round int) *heldWrite {
 	return w
 }
 
-// connect sends further requests to the current server.
 func (w *heldWrite) connect(h *harness.Harness, key sigv4test.Signer) {
 	h.T.Helper()
 	w.client = &buckets.Client{URL: h.Server.S3URL(), Signer: key, HTTP: h.Client}
@@ -133,7 +131,7 @@ func (w *heldWrite) Check(h *harness.Harness) {
 	if w == nil {
 		return
 	}
-	<-w.ended // requests have a time limit
+	<-w.ended
 	w.connect(h, w.client.Signer)
 	a, err := w.client.Send(h.T.Context(), http.MethodGet, w.target, "")
 	if sum := buckets.MD5Of(a); err != nil || sum != buckets.MD5(w.body) && (w.done || sum != "") {
@@ -213,7 +211,7 @@ func TestBucketsFirstStart(t *testing.T) {
 		tick.Stop()
 		harness.Pause(nil, time.Duration(choose.IntN(400))*time.Millisecond)
 		harness.Must(t, cmd.Process.Kill())
-		_ = cmd.Wait() // the process was killed
+		_ = cmd.Wait()
 		s := binary.Start(t, data)
 		s.S3(t) // fails without exactly one key
 		s.Kill()

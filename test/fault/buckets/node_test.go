@@ -20,7 +20,6 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// stored maps keys to bodies.
 type stored map[string]string
 
 // store writes objects with bodies on storage nodes: single chunks, several chunks, and a multipart upload.
@@ -65,7 +64,7 @@ func (s stored) readable(b *Workload, h *harness.Harness) {
 			}
 		})
 	}
-	reading.Wait() // requests have a time limit
+	reading.Wait()
 }
 
 // TestBucketsWrongBytes damages one copy of each body: it flips bits, or the file is truncated, empty, too long, missing,
@@ -81,7 +80,7 @@ func TestBucketsWrongBytes(t *testing.T) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	damaged := map[string]bool{} // names of bodies
+	damaged := map[string]bool{}
 	for _, name := range names {
 		body := filepath.Base(name)
 		if damaged[body] {
@@ -208,7 +207,6 @@ func TestBucketsSlowNode(t *testing.T) {
 	}
 }
 
-// configOf returns the path of the configuration file.
 func configOf(h *harness.Harness, t *testing.T) string {
 	t.Helper()
 	for _, v := range h.Vars {
@@ -228,7 +226,7 @@ func TestBucketsMissingFolder(t *testing.T) {
 	folders[1] = filepath.Join(folders[1], "unmounted")
 	h, b := newBuckets(t, folders, testdb.SQLite(t))
 	b.Nodes = b.Nodes[:2]
-	harness.Must(t, os.WriteFile(configOf(h, t), []byte(strings.Replace(b.text(), "copies = 2\n", "", 1)), 0o600)) // the default
+	harness.Must(t, os.WriteFile(configOf(h, t), []byte(strings.Replace(b.text(), "copies = 2\n", "", 1)), 0o600))
 	h.Server = binary.Launch(t, h.Data, h.Vars...)
 	missing := folders[1] + " does not exist"
 	reason := h.Server.AwaitAnswer("/readyz", func(status int, body string) bool {

@@ -45,7 +45,6 @@ func TestBucketsRaces(t *testing.T) {
 	})
 }
 
-// race is a contended key.
 type race struct {
 	*Workload
 	h   *harness.Harness
@@ -74,7 +73,7 @@ func (r *race) all(request func(i int) (method, body string, headers []string)) 
 		})
 	}
 	close(start)
-	clients.Wait() // requests have a time limit
+	clients.Wait()
 	return answers
 }
 
@@ -92,7 +91,6 @@ func (r *race) current() (sum string) {
 	return sum
 }
 
-// bodies returns the number of bodies on storage nodes.
 func (r *race) bodies() int {
 	sum := r.current()
 	for i := range racers {
@@ -248,7 +246,7 @@ func (r *race) linear() {
 			}
 		})
 	}
-	done.Wait() // requests have a time limit
+	done.Wait()
 	if why := harness.Disorder(raceModel(), all); why != "" && !r.h.T.Failed() {
 		r.h.T.Error(why)
 	}

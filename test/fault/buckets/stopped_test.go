@@ -106,7 +106,6 @@ func TestBucketsStoppedNodes(t *testing.T) {
 	}
 }
 
-// putAll writes small and large bodies concurrently and adds the stored bodies to all.
 func (b *Workload) putAll(h *harness.Harness, all stored, name string, status int) {
 	h.T.Helper()
 	before := len(b.files(h))
@@ -131,7 +130,7 @@ func (b *Workload) putAll(h *harness.Harness, all stored, name string, status in
 			}
 		})
 	}
-	writing.Wait() // the client has a time limit
+	writing.Wait()
 	if status == http.StatusOK {
 		return
 	}

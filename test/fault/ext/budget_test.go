@@ -74,7 +74,7 @@ func startOthersExt(h *harness.Instance, n int) (stop func()) {
 	return func() {
 		h.T.Helper()
 		end()
-		all.Wait() // requests have a time limit
+		all.Wait()
 		h.T.Logf("the longest request of another client took %v", longest)
 		if longest == 0 || longest > harness.Patience {
 			h.T.Errorf("requests of another client took up to %v", longest)

@@ -20,7 +20,6 @@ func TestExpiry(t *testing.T) {
 	harness.OnEngines(t, []harness.Service{Service()}, harness.InTurn(harness.OnPostgres, harness.OnSQLite), expiry)
 }
 
-// Quota of the test installs.
 const (
 	fewKeys       = 4
 	fewNamespaces = 2
@@ -53,7 +52,7 @@ func expiry(t *testing.T, _ harness.Engine, data string, vars ...string) {
 type expiryTest struct {
 	*harness.Harness
 	testClock *harness.Clock
-	begin     time.Time // by the server's clock
+	begin     time.Time
 	in        *ext.Install
 }
 
@@ -70,7 +69,6 @@ func (v *expiryTest) install(n int) *ext.Install {
 // at stops the clock at this time after the beginning.
 func (v *expiryTest) at(after time.Duration) { v.testClock.Stop(v.begin.Add(after)) }
 
-// put returns a put of a record that lives for a minute.
 func (v *expiryTest) put(namespace, key string, size int) ext.Call {
 	return ext.Call{Method: http.MethodPut, Path: ext.Place{Namespace: namespace, Key: key}.Path(),
 		Body: fmt.Sprintf(`{"value":%q,"ttlSeconds":%d}`, strings.Repeat("x", size), int(lifetime.Seconds()))}
@@ -88,7 +86,6 @@ func (v *expiryTest) seen() (items, exported int, used sdk.Usage) {
 	return items, strings.Count(a.Body, `"revision":`), used
 }
 
-// lives follows a record until after its expiry.
 func (v *expiryTest) lives() {
 	v.T.Helper()
 	at := ext.Place{Namespace: "settings", Key: "brief"}
@@ -192,7 +189,7 @@ func (v *expiryTest) expiryFreesQuota(what string, put func(n int) ext.Call, mos
 func (v *expiryTest) tokens(in *ext.Install) {
 	v.T.Helper()
 	const leeway = 30 * time.Second
-	begin := v.begin.Truncate(time.Second) // precision of tokens
+	begin := v.begin.Truncate(time.Second)
 	in.Token = extToken(v.T, in.ID, map[string]string{"settings": "r"}, begin, lifetime)
 	for at, status := range map[time.Time]int{
 		begin.Add(-leeway - time.Millisecond):           http.StatusUnauthorized,

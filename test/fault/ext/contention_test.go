@@ -32,7 +32,7 @@ func TestExtensionContention(t *testing.T) {
 
 const (
 	extContentionPeriod = 1500 * time.Millisecond
-	extContentionMost   = 3 // requests per client and wave
+	extContentionMost   = 3
 
 	// The clients write this number of keys per namespace for this number of waves. Then they continue with new keys,
 	// so that first writes also compete.
@@ -40,7 +40,6 @@ const (
 	wavesPerKeys      = 5
 )
 
-// extContention is a group of clients that write the same few records of an install.
 type extContention struct {
 	t      *testing.T
 	client *http.Client
@@ -51,8 +50,8 @@ type extContention struct {
 
 	mu       sync.Mutex
 	history  map[ext.Place]harness.History
-	acked    map[int64]ext.Change // by number
-	deleted  int                  // requests and items that may have deleted something
+	acked    map[int64]ext.Change
+	deleted  int // requests and items that may have deleted something
 	counts   []counting
 	pages    []snapshot
 	requests int
@@ -98,7 +97,7 @@ func runThrong(t *testing.T, e harness.Engine, data string, vars ...string) {
 
 // burst sends a few requests on the keys of a generation.
 func (c *extContention) burst(client, generation int) error {
-	known := map[ext.Place]ext.Row{} // to this client
+	known := map[ext.Place]ext.Row{}
 	for range 1 + rand.IntN(extContentionMost) {
 		if err := c.next(client, generation, known); err != nil {
 			return err
@@ -134,7 +133,6 @@ func (c *extContention) next(client, generation int, known map[ext.Place]ext.Row
 	return r.one(at)
 }
 
-// request is a client's request and its effect on keys.
 type request struct {
 	*extContention
 	client   int
@@ -157,7 +155,6 @@ func (r *request) send(c ext.Call) (binary.Answer, error) {
 	return a, err
 }
 
-// record adds the effect of a request on a key to the key's history.
 func (r *request) record(at ext.Place, m move, o outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -179,7 +176,6 @@ func (r *request) record(at ext.Place, m move, o outcome) {
 	}
 }
 
-// refused is the error in a response.
 type refused struct {
 	Error struct {
 		Code    string `json:"code"`
@@ -189,7 +185,6 @@ type refused struct {
 	} `json:"error"`
 }
 
-// read decodes the JSON of a response, or its error.
 func read(a binary.Answer, into any) (no *refused, err error) {
 	if a.Status >= http.StatusBadRequest {
 		no = &refused{}
@@ -301,7 +296,6 @@ func (r *request) move(at ext.Place, kinds ...string) move {
 	return m
 }
 
-// one sends an operation on a single key.
 func (r *request) one(at ext.Place) error {
 	m := r.move(at, "put", "put", "patch", "increment", "delete")
 	c := ext.Call{Path: at.Path(), Header: map[string]string{}}
@@ -496,7 +490,6 @@ func (r *request) count() error {
 	return err
 }
 
-// settle compares the final state with the feed and all responses.
 func (c *extContention) settle(h *harness.Harness) {
 	c.t.Helper()
 	there := entriesOf(h, c.in)
@@ -559,7 +552,6 @@ func (c *extContention) snapshots() {
 	}
 }
 
-// is reports whether the page contains these records.
 func (s *snapshot) is(rows map[ext.Place]ext.Row) bool {
 	for _, at := range s.keys {
 		if rows[at] != s.rows[at] {

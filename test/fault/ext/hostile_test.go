@@ -107,7 +107,6 @@ func (b *endlessBody) Read(p []byte) (int, error) {
 
 func (b *endlessBody) Close() error { return nil }
 
-// sendTruncated sends requests that end in the middle.
 func sendTruncated(h *harness.Instance, in *ext.Install) {
 	h.T.Helper()
 	var lines strings.Builder
@@ -185,7 +184,7 @@ func extensionMemory(t *testing.T, _ harness.Engine, data string, vars ...string
 		clients.Go(func() { importAll(h, other, keys/4, size) })
 	}
 	clients.Go(func() { exportInParts(h, in, keys) })
-	clients.Wait() // requests have a time limit
+	clients.Wait()
 	beside.Stop()
 	// A blocked chunk of 16 KiB is allowed 16 s plus three times the grace; see TestStalledReaders.
 	h.Server.AwaitLong(2*harness.Bound, "/metrics", func(_ int, body string) bool { return harness.Loaded(body) == 0 })
@@ -196,7 +195,6 @@ func extensionMemory(t *testing.T, _ harness.Engine, data string, vars ...string
 	}
 }
 
-// countValues counts the records of a namespace page by page, reading their values.
 func countValues(h *harness.Instance, in *ext.Install, namespace string) (n int) {
 	for cursor := ""; ; {
 		a, err := in.Send(h.T.Context(), h.Client, h.Server.URL, ext.Call{Method: http.MethodGet, Path: "/namespaces/" + namespace + "/records?limit=100&values=true" + cursor})
@@ -213,7 +211,6 @@ func countValues(h *harness.Instance, in *ext.Install, namespace string) (n int)
 	}
 }
 
-// importAll imports records in one request and generates the body while sending it.
 func importAll(h *harness.Instance, in *ext.Install, keys, size int) {
 	body, lines := io.Pipe()
 	go func() {
@@ -244,7 +241,6 @@ func importAll(h *harness.Instance, in *ext.Install, keys, size int) {
 	}
 }
 
-// exportInParts exports everything. It repeatedly interrupts the export and resumes it at the last cursor.
 func exportInParts(h *harness.Instance, in *ext.Install, keys int) {
 	seen := map[string]bool{}
 	for cursor, pieces := "", 0; ; pieces++ {
@@ -266,7 +262,6 @@ func exportInParts(h *harness.Instance, in *ext.Install, keys int) {
 	}
 }
 
-// exportPart reads some lines of an export and closes it.
 func exportPart(h *harness.Instance, in *ext.Install, path string, seen map[string]bool, lines int) (complete bool, cursor string, err error) {
 	req, err := in.Request(h.T.Context(), h.Server.URL, ext.Call{Method: http.MethodGet, Path: path})
 	if err != nil {
@@ -284,7 +279,7 @@ func exportPart(h *harness.Instance, in *ext.Install, path string, seen map[stri
 	for text := bufio.NewScanner(resp.Body); lines > 0 && text.Scan(); lines-- {
 		var line struct {
 			Key, Cursor string
-			Export      int // version, in the first line
+			Export      int
 			Complete    bool
 		}
 		if err := json.Unmarshal(text.Bytes(), &line); err != nil {

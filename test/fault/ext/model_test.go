@@ -11,13 +11,12 @@ import (
 
 type keyState struct {
 	revision int64 // 0 if there is no record
-	seq      int64 // change that wrote the record
+	seq      int64
 	n        int64 // unique number of the put
-	p        int64 // set by a patch
+	p        int64
 	last     int64 // newest change of the key that any client has seen
 }
 
-// move is the effect of a request on a key.
 type move struct {
 	kind         string // "put", "patch", "increment", "delete", "get", or "check", a get without the value
 	value        int64  // number of a put, patched value, or increment
@@ -27,16 +26,15 @@ type move struct {
 // movePrecondition is the precondition of a request: a member name and its value, or "" for none.
 type movePrecondition struct {
 	name  string // "ifRevision" or "ifMatch"
-	value int64  // revision or change
+	value int64
 }
 
-// outcome is the response to a move.
 type outcome struct {
-	status        int // status of the request or of the failed item
+	status        int
 	revision, seq int64
 	n, p          int64 // from a get; an increment returns only n
-	current       int64 // from an error
-	existed       int   // from a delete: 1, -1 if there was no record, 0 if unknown
+	current       int64
+	existed       int // from a delete: 1, -1 if there was no record, 0 if unknown
 }
 
 // step reports whether a server in state c may answer a move with o, and returns the next state.
@@ -83,7 +81,6 @@ func (c keyState) step(m move, o outcome) (bool, keyState) {
 	return true, c
 }
 
-// keyModel is the model of a key with atomic operations.
 func keyModel() porcupine.Model {
 	return porcupine.Model{
 		Init:  func() any { return keyState{} },

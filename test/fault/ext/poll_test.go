@@ -37,7 +37,7 @@ func TestPollsAtStop(t *testing.T) {
 	WantExt(h, in, http.StatusOK, ext.Call{Method: http.MethodGet, Path: "/usage"}) // other requests still get slots
 	start := time.Now()
 	h.Server.Signal(syscall.SIGTERM)
-	asking.Wait() // requests have a time limit
+	asking.Wait()
 	harness.Ended(&harness.Harness{T: t, Server: h.Server})
 	if took := time.Since(start); took > harness.Bound/3 {
 		t.Errorf("it took %v", took)

@@ -34,7 +34,6 @@ const (
 	edgePeriod  = 250 * time.Millisecond
 )
 
-// edge is a group of clients that write at the limits.
 type edge struct {
 	*extContention
 	wmu     sync.Mutex
@@ -54,8 +53,8 @@ type sized struct {
 type overQuota struct {
 	puts []sized
 	what string
-	from int64 // change
-	at   int64 // time of the response
+	from int64
+	at   int64
 }
 
 func quotaEdge(t *testing.T, on harness.Engine, data string, vars ...string) {
@@ -187,7 +186,6 @@ func (e *edge) judge(lines []ext.Change) {
 	e.t.Logf("%d changes, %d refused: %v", len(lines), len(e.refused), reached)
 }
 
-// after returns the records as they would be with the refused puts.
 func (o *overQuota) after(rows map[ext.Place]int64) map[ext.Place]int64 {
 	after := maps.Clone(rows)
 	for _, put := range o.puts {
@@ -196,7 +194,6 @@ func (o *overQuota) after(rows map[ext.Place]int64) map[ext.Place]int64 {
 	return after
 }
 
-// over reports whether records exceed a quota.
 func over(rows map[ext.Place]int64, what string) bool {
 	keys, bytes, most := map[string]int{}, int64(0), 0
 	for at, size := range rows {

@@ -108,7 +108,6 @@ func schemaMemory(t *testing.T, _ harness.Engine, data string, vars ...string) {
 	})
 }
 
-// setSchema registers and activates the first schema of a namespace.
 func setSchema(h *harness.Instance, in *ext.Install, ns, document string) {
 	h.T.Helper()
 	path := "/namespaces/" + ns + "/schemas"

@@ -19,8 +19,8 @@ import (
 type guestUpstream struct {
 	*httptest.Server
 	mu    sync.Mutex
-	calls map[string][]time.Time // by property
-	begun chan string            // receives the property of each call
+	calls map[string][]time.Time
+	begun chan string // receives the property of each call
 
 	hold  atomic.Pointer[chan struct{}] // calls wait until it is closed; nil if they do not wait
 	fails atomic.Bool
@@ -37,7 +37,6 @@ func newGuestUpstream(t *testing.T) *guestUpstream {
 	return u
 }
 
-// holdCalls makes calls wait until release is called.
 func (u *guestUpstream) holdCalls() {
 	c := make(chan struct{})
 	u.hold.Store(&c)
@@ -75,7 +74,6 @@ func (u *guestUpstream) times(property string) []time.Time {
 	return u.calls[property]
 }
 
-// vars returns the settings of a server that gets its hotels from the upstream.
 func (u *guestUpstream) vars(timeout string) []string {
 	return append(siteOn(true).Upstream(u.URL),
 		"HOLDFAST_GUEST__UPSTREAMS__TIMEOUT="+timeout, "HOLDFAST_GUEST__HOT_TIMEOUT=250ms",
@@ -197,7 +195,7 @@ func TestGuestF16Failing(t *testing.T) {
 	g.expireView(known)
 	g.await("a stale answer", func() bool { return g.read(0, known).cache == "STALE" && g.read(1, known).cache == "STALE" })
 	calls := len(u.times(known))
-	for start := time.Now(); len(u.times(known)) < calls+2; time.Sleep(50 * time.Millisecond) { // until two more calls
+	for start := time.Now(); len(u.times(known)) < calls+2; time.Sleep(50 * time.Millisecond) {
 		if time.Since(start) > time.Minute {
 			t.Fatal("the upstream is not called again")
 		}

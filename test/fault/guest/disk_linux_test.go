@@ -184,7 +184,6 @@ func (d *errorDisk) fail() {
 	}
 }
 
-// repair checks the file system and mounts it again.
 func (d *errorDisk) repair() {
 	d.t.Helper()
 	harness.Must(d.t, syscall.Unmount(d.dir, 0))

@@ -36,11 +36,10 @@ func oneGuestServer(t *testing.T, vars ...string) *guests {
 	return &guests{t: t, profile: site, servers: []*binary.Server{binary.Start(t, data, vars...)}}
 }
 
-// guestHook is a webhook that records each event once and may refuse events.
 type guestHook struct {
 	*httptest.Server
 
-	begin func(path string) (accept bool) // called for each request
+	begin func(path string) (accept bool)
 
 	mu      sync.Mutex
 	refuse  func(e *guestEvent) bool

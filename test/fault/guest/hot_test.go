@@ -22,10 +22,9 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// guests is a group of guest processes that share a database and Redis.
 type guests struct {
 	t       *testing.T
-	profile *guest.Profile // nil for guest.HotelSearch
+	profile *guest.Profile
 	redis   *testdb.RedisServer
 	servers []*binary.Server
 }
@@ -42,7 +41,6 @@ func newGuests(t *testing.T, n int, vars ...string) *guests {
 	return guestsOf(t, n, func(_ int, data string, vars []string) *binary.Server { return binary.Start(t, data, vars...) }, vars...)
 }
 
-// guestsOf starts n processes with a function.
 func guestsOf(t *testing.T, n int, start func(i int, data string, vars []string) *binary.Server, vars ...string) *guests {
 	t.Helper()
 	g := &guests{t: t, profile: siteOn(true), redis: testdb.OwnRedis(t, "--maxmemory-policy", "noeviction")}
@@ -66,11 +64,10 @@ type visitor struct {
 	guest.Visitor
 	name   string
 	keys   int
-	live   map[string]bool // wishlist by property
-	repeat *guest.Change   // last change
+	live   map[string]bool
+	repeat *guest.Change
 }
 
-// visitor returns a browser with a session.
 func (g *guests) visitor(name string) *visitor {
 	g.t.Helper()
 	v := g.browser(name, "")
@@ -87,7 +84,6 @@ func (v *visitor) ask(server int, c guest.Call) (binary.Answer, error) {
 	return v.Send(v.t.Context(), v.servers[server%len(v.servers)].URL, c)
 }
 
-// send sends a request and fails if there is no response.
 func (v *visitor) send(server int, method, path, body, key string) (status int, h http.Header, text string) {
 	a, err := v.ask(server, guest.Call{Method: method, Path: path, Body: body, Key: key})
 	if err != nil {
@@ -135,7 +131,6 @@ func (v *visitor) list(server int) (properties []string, more bool) {
 	return properties, page.NextCursor != nil
 }
 
-// compare compares the wishlist with the model.
 func (v *visitor) compare(server int, what string) {
 	got, _ := v.list(server)
 	if want := slices.Sorted(maps.Keys(v.live)); !slices.Equal(got, want) {
@@ -196,7 +191,6 @@ func TestGuestF6(t *testing.T) {
 
 const internalListener = "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0"
 
-// flushed runs guests while hot state is deleted repeatedly.
 func (g *guests) flushed(nodes []*testdb.RedisServer) {
 	g.t.Helper()
 	f := &flushing{
@@ -225,7 +219,7 @@ func (g *guests) flushed(nodes []*testdb.RedisServer) {
 type flushing struct {
 	*guests
 	nodes     []*testdb.RedisServer
-	token     string // token of a booking site
+	token     string
 	suspended string // path that mints a handoff for a suspended tenant
 
 	sent, probes, consumed atomic.Int64
@@ -356,7 +350,6 @@ func (v *visitor) sendUntil(method, path, body, key string, statuses ...int) (st
 	}
 }
 
-// busy is the allowance for a busy machine.
 const busy = 5 * time.Second
 
 // tour sends a request to every route that needs hot state, and returns the durations. During an outage, changes to

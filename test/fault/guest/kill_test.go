@@ -36,7 +36,7 @@ func TestGuestF1(t *testing.T) {
 func killGuests(t *testing.T, data, url string) {
 	t.Helper()
 	hook := newGuestHook(t)
-	var armed atomic.Pointer[func() bool] // called for the next publication
+	var armed atomic.Pointer[func() bool]
 	hook.begin = func(string) bool {
 		if fn := armed.Swap(nil); fn != nil {
 			return (*fn)()
@@ -110,7 +110,6 @@ func killGuests(t *testing.T, data, url string) {
 	t.Logf("%d changes were acknowledged, %d others committed; %d events were published again", acknowledged, inDoubt, hook.repeated())
 }
 
-// addUntilKilled adds properties in the order of their IDs.
 func (v *visitor) addUntilKilled(acknowledged chan<- struct{}) {
 	for n := range 90 {
 		status, text, done := v.try(0, "/wishlist", v.site().Wish(n), fmt.Sprint(v.name, "-", n))
@@ -140,7 +139,6 @@ func leftAlone(t *testing.T, url string) {
 	}
 }
 
-// awaitDrained waits until the server has no pending events.
 func (g *guests) awaitDrained() {
 	g.t.Helper()
 	for start := time.Now(); strings.TrimSpace(g.servers[0].Verb("guest", "outbox", "list", "--json")) != ""; harness.Pause(nil, 200*time.Millisecond) {

@@ -66,7 +66,6 @@ func TestGuestF2(t *testing.T) {
 	}
 }
 
-// describe returns the session and the description of an event.
 func describe(t *testing.T) brokers.Describe {
 	return func(header func(string) string, data []byte) (session, what string) {
 		var about struct{ PropertyID, ItemID string }

@@ -105,7 +105,6 @@ func TestGuestF14(t *testing.T) {
 	}
 }
 
-// hasStormed checks the effect and the responses of the requests with a key.
 func (v *visitor) hasStormed(answers []string) {
 	v.t.Helper()
 	for _, a := range answers {
@@ -155,7 +154,7 @@ func TestGuestF15(t *testing.T) {
 			for n := range each {
 				select {
 				case cut <- struct{}{}:
-				default: // connections are already being closed
+				default:
 				}
 				key := fmt.Sprint(v.name, "-", n)
 				answers[key] = v.mint(n, key)

@@ -48,7 +48,7 @@ func leap(t *testing.T, _ harness.Engine, data string, vars ...string) {
 	if now, err := syncload.ParseMoment(refused.Header.Get("X-Weave-Timestamp")); err != nil || time.Duration(now)*10*time.Millisecond < time.Duration(time.Now().Unix())*time.Second+23*time.Hour {
 		t.Errorf("server time in a refusal: %v, %v", now, err)
 	}
-	want(hour, 200, http.MethodGet, "/info/collections", "") // poll for changes
+	want(hour, 200, http.MethodGet, "/info/collections", "")
 	ahead := stamped(t, want(lasting, 200, http.MethodPut, "/storage/clients/long", `{"payload":"of tomorrow"}`))
 
 	// Back again: all data is there.

@@ -73,7 +73,6 @@ func killedCommits(t *testing.T, _ harness.Engine, data string, vars ...string) 
 	t.Logf("%d commits were done, %d were not; one takes %v", whole, nothing, length)
 }
 
-// stageBatch opens a batch and returns its ID.
 func stageBatch(h *harness.Harness, u *syncload.User, collection string, records int) (id string) {
 	h.T.Helper()
 	body := syncload.Records(0, records, func(n int) syncload.Record {

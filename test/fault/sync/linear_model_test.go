@@ -19,7 +19,7 @@ const (
 )
 
 type userState struct {
-	last   syncload.Moment                 // newest timestamp
+	last   syncload.Moment
 	stamps [hotCollections]syncload.Moment // 0 if the collection does not exist
 	cells  [hotCollections]cells
 }
@@ -49,13 +49,12 @@ func (k kind) String() string {
 	return [...]string{"PUT", "POST", "DELETE", "DELETE all of", "GET", "GET all of", "GET info/collections"}[k]
 }
 
-// ask is a request on the contended records of a user.
 type ask struct {
 	kind               kind
 	collection, record int
 	payloads           [hotRecords]int // for PUT and POST; 0 if not sent
 	conditional        bool
-	since              syncload.Moment // X-If-Unmodified-Since
+	since              syncload.Moment
 }
 
 func (a ask) String() string {
@@ -66,13 +65,12 @@ func (a ask) String() string {
 	return text
 }
 
-// reply is the response to an ask.
 type reply struct {
 	status   int
-	modified syncload.Moment                 // X-Last-Modified
-	stamp    syncload.Moment                 // from a write
-	cells    cells                           // records that were read
-	stamps   [hotCollections]syncload.Moment // from info/collections
+	modified syncload.Moment
+	stamp    syncload.Moment // from a write
+	cells    cells
+	stamps   [hotCollections]syncload.Moment
 }
 
 // step reports whether a server in state w may answer a with r, and returns the next state.
@@ -121,7 +119,6 @@ func (w userState) step(a ask, r reply) (bool, userState) {
 	return ok, w
 }
 
-// model is a user's storage with atomic operations.
 func model() porcupine.Model {
 	return porcupine.Model{
 		Init:  func() any { return userState{} },

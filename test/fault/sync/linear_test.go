@@ -30,25 +30,24 @@ func TestLinearizable(t *testing.T) {
 }
 
 const (
-	contentionUsers = 4 // concurrent users
+	contentionUsers = 4
 
 	// All clients start at the same time and send a few requests each: a moderate load with much overlap.
 	wavePeriod = 400 * time.Millisecond
-	waveMost   = 4 // requests per client
+	waveMost   = 4
 
 	// After this number of waves the clients move to new users, whose first writes also compete. This limits the length
 	// of the history that is searched for an order.
 	wavesPerUser = 8
 )
 
-// contention is a group of clients that write the same few records.
 type contention struct {
 	t       *testing.T
 	client  *http.Client
 	server  *binary.Server
 	start   time.Time
 	users   []*syncload.User
-	serial  atomic.Int64 // source of unique payloads
+	serial  atomic.Int64
 	mu      sync.Mutex
 	history map[*syncload.User]harness.History
 }
@@ -88,7 +87,6 @@ func (c *contention) run(waves int) {
 	})
 }
 
-// burst sends a few requests and records them.
 func (c *contention) burst(client int, u *syncload.User) error {
 	var known syncload.Moment
 	for range 1 + rand.IntN(waveMost) {
@@ -132,7 +130,6 @@ func (c *contention) next(known syncload.Moment) ask {
 	return a
 }
 
-// record sends a request and adds it to the user's history.
 func (c *contention) record(client int, u *syncload.User, a ask) (reply, error) {
 	from := time.Since(c.start)
 	r, err := c.send(u, a)
@@ -148,7 +145,6 @@ func (c *contention) record(client int, u *syncload.User, a ask) (reply, error) 
 	return r, nil
 }
 
-// settle reads the final state and compares it with the sums.
 func (c *contention) settle(h *harness.Harness, i int, u *syncload.User) {
 	c.t.Helper()
 	records, bytes, all := map[string]int64{}, map[string]int64{}, int64(0)

@@ -48,7 +48,7 @@ func memoryUnderLoad(t *testing.T, _ harness.Engine, data string, vars ...string
 			}
 		})
 	}
-	clients.Wait() // the test timeout limits them
+	clients.Wait()
 	peak := h.Resident("VmHWM")
 	t.Logf("%d MB at the peak", peak>>20)
 	if peak > harness.LoadMemory {
@@ -62,7 +62,6 @@ func memoryUnderLoad(t *testing.T, _ harness.Engine, data string, vars ...string
 	}
 }
 
-// upload writes records as one batch, in requests of a hundred.
 func upload(h *harness.Instance, u *syncload.User, records int) error {
 	batch := ""
 	for from := 0; from < records; from += 100 {

@@ -65,7 +65,7 @@ func stalledReaders(t *testing.T, most int64, data string, vars ...string) {
 			}
 		})
 	}
-	clients.Wait() // connections have a deadline
+	clients.Wait()
 	// After a reader's turn comes, it is allowed the grace, 16 s for the 16 KiB chunk in progress, and three times the
 	// grace for the data that the kernel buffered.
 	h.Server.AwaitLong(2*harness.Bound, "/metrics", func(_ int, body string) bool { return harness.Loaded(body) <= bystanding })
