@@ -50,8 +50,8 @@ func IsPartial(dir string) bool {
 	return strings.Contains(filepath.Base(service.Absolute(dir)), partialName)
 }
 
-// Make copies the SQLite databases, the secrets file and the services' files to a new folder, named DIR.partial-…
-// until everything is durable, and returns the names. A failed backup is removed, but not after an *IncompleteError.
+// Make copies a server's data to a new folder, named DIR.partial-… until everything is durable, and returns the names.
+// A failed backup is removed, but not after an *IncompleteError.
 func (b *Server) Make(ctx context.Context, dir string, o Options) (files []string, err error) {
 	dir = filepath.Clean(dir)
 	if _, err := os.Lstat(dir); err == nil {

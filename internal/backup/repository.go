@@ -41,8 +41,8 @@ const (
 	lockName    = "backup"
 )
 
-// Send backs up the SQLite databases, the secrets file and the services' files to a URL. It only sends changes since
-// the previous backup, verifies the backup, and deletes old backups by Settings.Keep.
+// Send backs up a server's data to a URL. It only sends changes since the previous backup, verifies the backup, and
+// deletes old backups by Settings.Keep.
 func (b *Server) Send(ctx context.Context, s *Sending) (sent Sent, err error) {
 	if s.Progress == nil {
 		s.Progress = func(string) {}

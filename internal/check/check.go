@@ -98,7 +98,7 @@ type Opened struct {
 // Options configure Run.
 type Options struct {
 	Deep  bool
-	Start bool // only check for reasons not to start: no addresses, database servers or other machines
+	Start bool // check only for reasons not to start: no addresses, database servers or other machines
 
 	Progress func(what string)
 

@@ -24,7 +24,6 @@ func NewOnDemand() *OnDemand {
 	return &OnDemand{asked: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
-// Run checks on request until ctx is done.
 func (i *OnDemand) Run(ctx context.Context, now clock.Clock, check func(context.Context) []service.Finding) {
 	for {
 		select {

@@ -90,7 +90,7 @@ func (j *joined) shifted(size int64) uint64 {
 // polynomial is a CRC's modulus without its highest term, bit-reversed: the highest bit is the coefficient of x^0.
 type polynomial struct {
 	poly uint64
-	one  uint64 // x^0
+	one  uint64
 }
 
 var polynomials = map[Algorithm]polynomial{

@@ -402,7 +402,6 @@ func (p *Pool) Stats() Stats {
 	return Stats{p.options.Capacity, p.used, len(p.clients), p.waiting, p.refused}
 }
 
-// TakePeak returns the maximum use since the last call.
 func (p *Pool) TakePeak() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -136,7 +136,7 @@ func (m *Import) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// Nothing may have changed since the pass.
+		// Check that nothing changed since the last pass.
 		n, err := m.pass(ctx)
 		switch {
 		case err != nil:

@@ -246,7 +246,7 @@ func (d *Document) body(said place, header http.Header, body []byte) error {
 		}
 		return nil
 	}
-	if content.child("*/*").members != nil { // any bytes
+	if content.child("*/*").members != nil {
 		return nil
 	}
 	name, _, err := mime.ParseMediaType(header.Get("Content-Type"))

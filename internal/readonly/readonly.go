@@ -49,7 +49,7 @@ type Switch struct {
 	Setting  atomic.Bool
 	Log      *slog.Logger
 
-	mu      sync.Mutex // serializes Settle
+	mu      sync.Mutex
 	settled map[string]*settled
 }
 

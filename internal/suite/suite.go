@@ -1,6 +1,4 @@
-// Package suite runs conformance suites: the storetest packages, which define a service's store contract as tests. A
-// service provides groups of cases and their environment; this package provides names, exemptions, parallelism,
-// comparisons, fault injection, and random walks against a model.
+// Package suite runs conformance suites: the storetest packages, which define a service's store contract as tests.
 package suite
 
 import (

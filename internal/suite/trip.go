@@ -27,7 +27,6 @@ func (p *Trip) Arm(n int64) {
 	p.left.Store(n)
 }
 
-// Disarm returns where the engine failed, or "".
 func (p *Trip) Disarm() (point string) {
 	p.left.Store(0)
 	return p.point.Load().(string)

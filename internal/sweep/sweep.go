@@ -28,7 +28,7 @@ type Job struct {
 	// Run does a step and returns its rows, even with an error; limit means that more may be left.
 	Run func(ctx context.Context, now time.Time, limit int) (n int, err error)
 
-	// By names what does the job instead of Run, e.g. a database. Every is then 0.
+	// By names the database or other system that does the job instead of Run. Every is then 0.
 	By string
 
 	// Rounds is shared by all processes on a database; may be nil.

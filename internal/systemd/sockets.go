@@ -24,7 +24,6 @@ func passed() (Sockets, error) {
 	return all, nil
 }
 
-// Take removes and returns an address's socket, or nil.
 func (s *Sockets) Take(address string) net.Listener {
 	want, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {

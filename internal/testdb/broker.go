@@ -42,7 +42,7 @@ func PubSub(t testing.TB) string {
 	return sharedBroker(t, EnginePubSub, "TEST_PUBSUB_EMULATOR", remedyPubSub, processPubSub)
 }
 
-// OwnPubSub starts an emulator for a test. Its data is in memory, so Start empties it.
+// OwnPubSub starts an emulator for a test.
 func OwnPubSub(t testing.TB) *BrokerServer {
 	t.Helper()
 	return ownBroker(t, EnginePubSub, remedyPubSub, StartPubSub)

@@ -52,7 +52,7 @@ func citusDatabase(t testing.TB, base string) string {
 // CitusCluster is a durable cluster started by this process, coordinator first.
 type CitusCluster []*PostgresServer
 
-// OwnCitus starts a cluster with two workers for a test, which may kill and start each server.
+// OwnCitus starts a cluster with two workers for a test.
 func OwnCitus(t testing.TB) CitusCluster {
 	t.Helper()
 	if os.Getenv("TEST_CITUS_URL") == "" {

@@ -49,8 +49,7 @@ func PostgresDatabase(t testing.TB) string {
 	return withDatabase(t, base, name)
 }
 
-// DurablePostgres starts a durable server, which the test may stop, kill and start, for benchmarks and tests of an
-// unavailable server.
+// DurablePostgres starts a durable server, for benchmarks and tests of an unavailable server.
 func DurablePostgres(t testing.TB) *PostgresServer {
 	t.Helper()
 	return OwnPostgres(t, PostgresOptions{Durable: true})

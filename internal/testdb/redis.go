@@ -37,7 +37,7 @@ func Redis(t testing.TB) string {
 	return url
 }
 
-// OwnRedis starts a server for a test, which may stop, flush and kill it.
+// OwnRedis starts a server for a test.
 func OwnRedis(t testing.TB, settings ...string) *RedisServer {
 	t.Helper()
 	needsServer(t, EngineRedis)

@@ -35,8 +35,7 @@ type PostgresOptions struct {
 	Dir string
 }
 
-// PostgresServer ends with this process. It listens on a Unix socket in its own folder, so it needs no port and is
-// not reachable for others.
+// PostgresServer ends with this process. It listens on a Unix socket in its own folder.
 type PostgresServer struct {
 	daemon
 	opts PostgresOptions

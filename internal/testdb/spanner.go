@@ -31,7 +31,7 @@ func Spanner(t testing.TB) string {
 	return host
 }
 
-// OwnSpanner starts an emulator for a test, which may stop, kill and start it.
+// OwnSpanner starts an emulator for a test.
 func OwnSpanner(t testing.TB) *SpannerServer {
 	t.Helper()
 	needsServer(t, EngineSpanner)

@@ -25,13 +25,13 @@ func main() {
 }
 
 type release struct {
-	source  string // repository root
+	source  string
 	out     string
 	version version
 	commit  string
 	ldflags string
 	tags    string
-	time    time.Time // of every file
+	time    time.Time
 	arches  []arch
 	contact map[string]string
 }

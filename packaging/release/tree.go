@@ -54,7 +54,6 @@ func copyAll(from, to string) error {
 	return write(to, text)
 }
 
-// seal sets modes and times, for reproducible builds.
 func seal(tree string, at time.Time) error {
 	return filepath.WalkDir(tree, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {

@@ -29,7 +29,6 @@ type Database struct {
 	Hung     func() bool
 	HungWait time.Duration
 
-	// Pooler detects a connection pooler, and whether statements are prepared.
 	Pooler func(context.Context) (pooled, prepares bool, err error)
 
 	Size func(context.Context) (int64, error)
@@ -197,7 +196,6 @@ func (d *Database) Queued() int {
 	return d.file.Queued()
 }
 
-// connMemory estimates a server connection's buffers and statement descriptions.
 const connMemory = 256 << 10
 
 // Memory returns the connections' maximum memory, in bytes, in the Go heap and outside (SQLite).

@@ -6,7 +6,6 @@ import (
 	"holdfast/internal/db/redisdb"
 )
 
-// OpenRedis opens the Redis server or cluster of a setting such as guest.hot; the server may be down.
 func (o *Opener) OpenRedis(ctx context.Context, service, setting string, opts redisdb.Options) (*redisdb.DB, error) {
 	t, err := Parse(opts.URL, "", Redis)
 	if err != nil {

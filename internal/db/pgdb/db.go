@@ -56,7 +56,7 @@ type DB struct {
 	opts     Options
 	prepares bool
 	where    string
-	nodes    *nodes // on Citus; see Distributed
+	nodes    *nodes
 	pulse    *pulse
 	life     context.Context
 	end      context.CancelFunc

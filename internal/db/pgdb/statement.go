@@ -158,7 +158,7 @@ type Tx struct {
 
 	queued pgx.Batch
 	place  *place
-	full   *fullError // restart on that node
+	full   *fullError
 }
 
 // Queue adds a statement whose result does not matter. It saves a round trip: the next statement or the commit sends

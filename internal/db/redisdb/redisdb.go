@@ -43,7 +43,7 @@ type DB struct {
 	mu       sync.Mutex
 	current  rueidis.Client
 	failures int
-	last     error // why current is nil
+	last     error
 	opened   atomic.Int64
 
 	broken chan struct{}

@@ -36,7 +36,6 @@ var ErrReadOnly = errcode.New(errcode.Unavailable, "the service is read-only")
 // LogMutations is the number of mutations in a LogChanges call.
 const LogMutations = 3
 
-// LogChanges logs the changed keys (or key prefixes) by table.
 func (tx *Tx) LogChanges(service string, changes map[string][][]any) error {
 	text, err := json.Marshal(changes)
 	if err != nil {

@@ -16,7 +16,6 @@ import (
 
 const maxProblems = 20
 
-// Verify checks a snapshot of the whole file and returns up to 20 problems.
 func (db *DB) Verify(ctx context.Context) (problems []string, err error) {
 	conn, err := db.readers.take(ctx)
 	if err != nil {
