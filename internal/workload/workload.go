@@ -34,7 +34,7 @@ func NewRequest(ctx context.Context, method, url, body string, headers ...string
 	return r, nil
 }
 
-// Send reads the answer, too; a nil client is http.DefaultClient.
+// Send sends a request and reads the answer; a nil client is http.DefaultClient.
 func Send(ctx context.Context, client *http.Client, method, url, body string, headers ...string) (Answer, error) {
 	r, err := NewRequest(ctx, method, url, body, headers...)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"holdfast/internal/workload/sync"
 )
 
-// Credentials are what `holdfast sync token` prints.
+// Credentials are the output of `holdfast sync token`.
 type Credentials struct{ sync.Credentials }
 
 // Answer is a response with its body.

@@ -48,7 +48,6 @@ func Key(t *testing.T) (file, public string) {
 // Bucket is a bucket for a replica or backups.
 type Bucket struct{ Address, Name, ID, Secret string }
 
-// NewBucket creates a bucket.
 func (s *Server) NewBucket(t *testing.T, name string) Bucket {
 	t.Helper()
 	c := s.S3(t)
@@ -59,12 +58,10 @@ func (s *Server) NewBucket(t *testing.T, name string) Bucket {
 	return Bucket{strings.TrimPrefix(s.S3URL(), "http://"), name, c.Signer.AccessKeyID, c.Signer.Secret}
 }
 
-// URL returns the bucket's URL for settings.
 func (b Bucket) URL() string {
 	return "s3://" + b.Name + "?prefix=holdfast/&region=us-east-1&use_path_style=true&endpoint=http://" + b.Address
 }
 
-// Vars returns the credentials as environment variables.
 func (b Bucket) Vars() []string {
 	return []string{"AWS_ACCESS_KEY_ID=" + b.ID, "AWS_SECRET_ACCESS_KEY=" + b.Secret, "AWS_EC2_METADATA_DISABLED=true"}
 }

@@ -8,13 +8,11 @@ import (
 	"holdfast/internal/workload/buckets"
 )
 
-// S3 returns a client with the initial account's access key.
 func (s *Server) S3(t *testing.T) *buckets.Client {
 	t.Helper()
 	return &buckets.Client{Signer: s.AccessKey(t, "main"), URL: s.S3URL()}
 }
 
-// AccessKey waits for an account's access key.
 func (s *Server) AccessKey(t *testing.T, account string) sigv4test.Signer {
 	t.Helper()
 	list := func() Result { return Run(t, s.Env, "buckets", "keys", "list", account, "--secrets") }
@@ -32,7 +30,6 @@ func (s *Server) AccessKey(t *testing.T, account string) sigv4test.Signer {
 	return key
 }
 
-// S3URL returns the S3 listener's address.
 func (s *Server) S3URL() string {
 	s.t.Helper()
 	return s.AwaitOutput(`(?m)^  s3 +(\S+)$|"s3":"([^"]+)"`)[1]

@@ -113,7 +113,6 @@ func launch(t *testing.T, cmd *exec.Cmd, data string, vars []string) *Server {
 	return s
 }
 
-// Signal sends a signal to the server.
 func (s *Server) Signal(sig syscall.Signal) {
 	select {
 	case <-s.Ended:
@@ -122,7 +121,6 @@ func (s *Server) Signal(sig syscall.Signal) {
 	}
 }
 
-// Kill kills the server.
 func (s *Server) Kill() {
 	s.Signal(syscall.SIGKILL)
 	<-s.Ended
@@ -183,7 +181,6 @@ func (s *Server) AwaitOutput(re string) []string {
 	return found
 }
 
-// Internal returns the internal listener's URL.
 func (s *Server) Internal() string {
 	s.t.Helper()
 	return s.AwaitOutput(`(?m)^  internal +(\S+)$`)[1]

@@ -127,7 +127,6 @@ func (p *Page) Await(t *testing.T, do func()) {
 	}
 }
 
-// Go opens an address in the tab and returns when the page is loaded.
 func (p *Page) Go(t *testing.T, url string) {
 	t.Helper()
 	var went struct{ LoaderID, ErrorText string }
@@ -251,7 +250,6 @@ func (p *Page) press(t *testing.T, key string) {
 	_ = p.conn.call(p.session, "Input.dispatchKeyEvent", params, nil)
 }
 
-// Type waits until an element has the focus, and types text.
 func (p *Page) Type(t *testing.T, selector, text string) {
 	t.Helper()
 	p.AwaitFocus(t, selector)
@@ -261,13 +259,11 @@ func (p *Page) Type(t *testing.T, selector, text string) {
 	}
 }
 
-// Point moves the mouse to a point in the window.
 func (p *Page) Point(t *testing.T, x, y float64) {
 	t.Helper()
 	p.conn.must(t, p.session, "Input.dispatchMouseEvent", map[string]any{"type": "mouseMoved", "x": x, "y": y}, nil)
 }
 
-// Drop drags files to a point in the window and drops them.
 func (p *Page) Drop(t *testing.T, x, y float64, files ...string) {
 	t.Helper()
 	data := map[string]any{"items": []any{}, "files": files, "dragOperationsMask": 1}

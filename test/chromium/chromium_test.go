@@ -9,18 +9,17 @@ import (
 	"holdfast/test/chromium"
 )
 
-// serve serves pages by their path.
 func serve(t *testing.T, pages map[string]string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
-		_, _ = fmt.Fprint(w, "<!doctype html><title>Test</title>", pages[r.URL.Path]) // the browser may have gone
+		_, _ = fmt.Fprint(w, "<!doctype html><title>Test</title>", pages[r.URL.Path]) // the browser may have closed
 	}))
 	t.Cleanup(s.Close)
 	return s.URL
 }
 
-// TestLateFocus: a page may give the focus to an element after its load event.
+// TestLateFocus checks a page that focuses an element after its load event.
 func TestLateFocus(t *testing.T) {
 	t.Parallel()
 	url := serve(t, map[string]string{
@@ -35,7 +34,7 @@ func TestLateFocus(t *testing.T) {
 	}
 }
 
-// TestTabs: all tabs are visible and have the focus, in one window and in several.
+// TestTabs checks that all tabs, in one or several windows, are visible and focused.
 func TestTabs(t *testing.T) {
 	t.Parallel()
 	url := serve(t, map[string]string{"/": `<style>input:focus { color: red }</style><input name=text autofocus>`})
@@ -50,8 +49,8 @@ func TestTabs(t *testing.T) {
 	}
 }
 
-// TestAwait: the load event of a document that is about to be replaced, or of a frame, is not awaited, nor is
-// one missed that comes before the wait begins.
+// TestAwait checks that the load event of a replaced document or of a frame does not end the wait, and that a load event
+// before the wait is not missed.
 func TestAwait(t *testing.T) {
 	t.Parallel()
 	url := serve(t, map[string]string{"/": `<p>first`, "/next": `<iframe src=/frame></iframe><p>next`, "/frame": "<p>frame"})
@@ -69,7 +68,7 @@ func TestAwait(t *testing.T) {
 	}
 }
 
-// TestTabTo: the Tab key leads to elements that a page shows later.
+// TestTabTo checks that the Tab key reaches elements that appear later.
 func TestTabTo(t *testing.T) {
 	t.Parallel()
 	url := serve(t, map[string]string{"/": `<a href=#a>a</a><button id=late hidden>b</button><script>setTimeout(() => { document.querySelector('#late').hidden = false }, 300)</script>`})

@@ -28,7 +28,7 @@ type conn struct {
 	wrong     map[string][]string
 }
 
-// Each navigation creates a document with another loader.
+// document is a navigation's result, identified by its loader.
 type document struct {
 	loader string
 	loaded bool

@@ -14,13 +14,11 @@ func (p *Page) capture(t *testing.T, options map[string]any) []byte {
 	return shot.Data
 }
 
-// Screenshot returns the whole page as PNG.
 func (p *Page) Screenshot(t *testing.T) []byte {
 	t.Helper()
 	return p.capture(t, map[string]any{"format": "png", "captureBeyondViewport": true})
 }
 
-// Window returns the window as PNG.
 func (p *Page) Window(t *testing.T) []byte {
 	t.Helper()
 	return p.capture(t, map[string]any{"format": "png"})

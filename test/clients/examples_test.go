@@ -20,7 +20,7 @@ import (
 	"holdfast/test/chromium"
 )
 
-// installExample installs an example of the package in dir, after `npm pack`, beside it.
+// installExample installs an example next to the package in dir, after `npm pack`.
 func installExample(t *testing.T, c *typescript, name string) *typescript {
 	t.Helper()
 	example := &typescript{ctx: c.ctx, dir: filepath.Join(c.dir, "examples", name), env: []string{"NEXT_TELEMETRY_DISABLED=1"}}
@@ -28,7 +28,7 @@ func installExample(t *testing.T, c *typescript, name string) *typescript {
 	return example
 }
 
-// start starts a program of the example and returns the URL that it prints.
+// start starts an example's program and returns the URL that it prints.
 func (c *typescript) start(t *testing.T, program string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(c.ctx)
@@ -53,7 +53,7 @@ func (c *typescript) start(t *testing.T, program string, args ...string) string 
 	return found[1]
 }
 
-// visitor is the browser of a guest.
+// visitor is a guest's browser.
 type visitor struct {
 	t        *testing.T
 	site     string
@@ -71,7 +71,7 @@ func newVisitor(t *testing.T, site string) *visitor {
 	return &visitor{t, site, &http.Client{Jar: jar, CheckRedirect: stay}, "de-AT"}
 }
 
-// want sends a request as the page does, or as a click on a link to it does, and returns the response and its body.
+// want sends a request, as if from the page or a link to it, and returns the response and its body.
 func (v *visitor) want(status int, method, path, body string, parts ...string) (header http.Header, text string) {
 	v.t.Helper()
 	req, err := http.NewRequestWithContext(v.t.Context(), method, v.site+path, strings.NewReader(body))
@@ -113,7 +113,7 @@ func (v *visitor) want(status int, method, path, body string, parts ...string) (
 
 const wishes = "/bff/consumer/v1/wishlist"
 
-// buy lets a guest of a site fill the cart and check out, and returns where it is sent to.
+// buy fills a guest's cart, checks out, and returns the redirect URL.
 func buy(t *testing.T, site string) *url.URL {
 	t.Helper()
 	one, two := newVisitor(t, site), newVisitor(t, site)
@@ -137,7 +137,7 @@ func buy(t *testing.T, site string) *url.URL {
 	return to
 }
 
-// click fills the cart of a site in Chromium.
+// click fills a site's cart in Chromium.
 func click(t *testing.T, site string) {
 	t.Helper()
 	page := chromium.Start(t).Open(t, site+"/")
@@ -153,7 +153,7 @@ func click(t *testing.T, site string) {
 	}
 }
 
-// express runs the example with Express: the page, the cart in a browser, and the checkout.
+// express tests the Express example: the page, the cart in a browser, and the checkout.
 func express(t *testing.T, c *typescript) {
 	address := binary.FreePort(t)
 	shop := startShop(t, "HOLDFAST_GUEST__HANDOFF_URL=http://"+address+"/paid?token={token}", "HOLDFAST_GUEST__HANDOFF_ALGORITHM=ed25519",
@@ -170,7 +170,7 @@ func express(t *testing.T, c *typescript) {
 	checkout.want(http.StatusConflict, http.MethodGet, paid, "", "the handoff was consumed before")
 	checkout.want(http.StatusBadRequest, http.MethodGet, "/paid?token=x", "")
 	newVisitor(t, site).want(http.StatusUnprocessableEntity, http.MethodPost, "/checkout", "") // an empty cart
-	silent := newVisitor(t, site)                                                              // without a language, for which Node sends *
+	silent := newVisitor(t, site)                                                              // without Accept-Language, for which Node sends *
 	silent.language = ""
 	silent.want(http.StatusOK, http.MethodGet, "/", "")
 	silent.want(http.StatusCreated, http.MethodPost, wishes, `{"itemId":"fig"}`)
@@ -183,7 +183,7 @@ func express(t *testing.T, c *typescript) {
 	click(t, site)
 }
 
-// TestNextJS runs the example with Next.js: a page that the server renders begins the session, and the browser continues it.
+// TestNextJS tests the Next.js example: a server-rendered page starts the session, and the browser continues it.
 func TestNextJS(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "Next.js takes a minute to install and build")

@@ -14,7 +14,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// installing returns the commands in the section Install of a README.
+// installing returns the commands in a README's Install section.
 func installing(t *testing.T, readme string) (commands []string) {
 	t.Helper()
 	text, err := os.ReadFile(readme)
@@ -29,7 +29,7 @@ func installing(t *testing.T, readme string) (commands []string) {
 	return commands
 }
 
-// example returns the first block of a language in a README.
+// example returns a README's first block in a language.
 func example(t *testing.T, readme, language string) string {
 	t.Helper()
 	text, err := os.ReadFile(readme)
@@ -43,7 +43,6 @@ func example(t *testing.T, readme, language string) string {
 	return found[1] + "\n"
 }
 
-// shell runs a command in a folder, as a reader types it.
 func shell(ctx context.Context, t *testing.T, dir, command string, env ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, "sh", "-c", command)
@@ -55,8 +54,7 @@ func shell(ctx context.Context, t *testing.T, dir, command string, env ...string
 	return string(out)
 }
 
-// TestGoInstall: the Go clients work in an empty folder with the commands and the examples of their READMEs, and need no
-// network for it.
+// TestGoInstall checks that the commands and examples in the Go clients' READMEs work in an empty folder, offline.
 func TestGoInstall(t *testing.T) {
 	t.Parallel()
 	t.Run("ext", func(t *testing.T) {
@@ -79,7 +77,7 @@ func TestGoInstall(t *testing.T) {
 	})
 }
 
-// runExample types the commands of a README in an empty folder and returns the output of its example.
+// runExample runs a README's commands in an empty folder and returns its example's output.
 func runExample(t *testing.T, readme string, env ...string) string {
 	t.Helper()
 	source, err := filepath.Abs("../..")
@@ -103,8 +101,8 @@ func runExample(t *testing.T, readme string, env ...string) string {
 	return shell(ctx, t, dir, "go run .", env...)
 }
 
-// installTypeScript builds the package in dir, after `npm ci`, and uses it in an empty folder: its
-// code with node, its types with tsc.
+// installTypeScript builds the package in dir, after `npm ci`, and uses it from an empty folder: its code with node, its
+// types with tsc.
 func installTypeScript(ctx context.Context, t *testing.T, dir string) {
 	readme := filepath.Join(dir, "README.md")
 	commands := installing(t, readme)

@@ -10,7 +10,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestRuntimes runs in Deno, Bun and two edge runtimes what TestTypeScript runs in Node.
+// TestRuntimes runs TestTypeScript's runtime tests in Deno, Bun and two edge runtimes.
 func TestRuntimes(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it installs 400 MB")
@@ -19,7 +19,7 @@ func TestRuntimes(t *testing.T) {
 	defer cancel()
 	c := newTypeScript(ctx, t)
 	c.must(t, npm, "run", "build")
-	// Deno and Bun need the scripts of their packages.
+	// Deno and Bun need their packages' install scripts.
 	c.must(t, npm, "ci", "--prefix", "runtimes", "--prefer-offline", "--no-audit", "--no-fund")
 	c.serve(t)
 	programs := filepath.Join(c.dir, "runtimes", "node_modules", ".bin")

@@ -16,7 +16,7 @@ import (
 	"holdfast/test/chromium"
 )
 
-// tokenPage is a page that keeps a token, because its browser gets no cookie of another site.
+// tokenPage stores a token, because browsers refuse cookies from another site.
 const tokenPage = `<!doctype html><title>Shop</title><link rel="icon" href="data:,">
 <script type="importmap">{"imports":{"@holdfast/ext-storage/guest":"/dist/guest.js"}}</script>
 <script type="module">
@@ -25,7 +25,7 @@ const tokens = { load: () => localStorage.getItem("guest"), save: (token) => loc
 window.guest = createSiteClient({ baseUrl: "%s", tokens });
 </script>`
 
-// tokenSite serves the built package in dir and a page whose site is not the server's.
+// tokenSite serves the built package in dir and a page on another site than the server's.
 func tokenSite(t *testing.T, dir string) (origin string) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -50,8 +50,8 @@ func tokenSite(t *testing.T, dir string) (origin string) {
 	return origin
 }
 
-// tokenInPage uses the client in Chromium on a page of another site. The token that the page keeps proves the session in
-// other tabs, and nowhere else.
+// tokenInPage uses the client in Chromium on a page of another site. The stored token proves the session in other tabs,
+// and nowhere else.
 func tokenInPage(t *testing.T, dir string) {
 	origin := tokenSite(t, dir)
 	browser := chromium.Start(t)
@@ -88,7 +88,7 @@ func tokenInPage(t *testing.T, dir string) {
 	}
 }
 
-// userJWT identifies a user as a site does.
+// userJWT returns a user token, signed like a site's.
 func userJWT(user string) string {
 	now := time.Now().Unix()
 	encode := base64.RawURLEncoding.EncodeToString

@@ -1,5 +1,4 @@
-// Package clients tests the clients in other languages: they match the OpenAPI description and
-// work with the built binary.
+// Package clients tests clients in other languages: they match the OpenAPI description and work with the built binary.
 package clients
 
 import (
@@ -28,14 +27,15 @@ const most = 9 * time.Minute
 
 func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
 
-// typescript is a copy of the package, with what it needs of the repository.
+// typescript is a copy of the package, with the repository files that it needs.
 type typescript struct {
 	ctx context.Context
 	dir string
 	env []string
 }
 
-// newTypeScript installs the dependencies of package-lock.json in a copy of the package, without local files, and builds it.
+// newTypeScript builds the package in a copy, as published: with the dependencies in package-lock.json and without local
+// files.
 func newTypeScript(ctx context.Context, t *testing.T) *typescript {
 	t.Helper()
 	npm := binary.Program(t, "npm")
@@ -55,14 +55,13 @@ func newTypeScript(ctx context.Context, t *testing.T) *typescript {
 	return c
 }
 
-// run runs a program in the folder of the package.
+// run runs a program in the package folder.
 func (c *typescript) run(program string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(c.ctx, program, args...)
 	cmd.Dir, cmd.Env, cmd.WaitDelay = c.dir, append(os.Environ(), c.env...), time.Second
 	return cmd.CombinedOutput()
 }
 
-// must runs a program that succeeds.
 func (c *typescript) must(t *testing.T, program string, args ...string) string {
 	t.Helper()
 	out, err := c.run(program, args...)
@@ -72,7 +71,7 @@ func (c *typescript) must(t *testing.T, program string, args ...string) string {
 	return string(out)
 }
 
-// serve starts the servers of the tests in other languages.
+// serve starts the servers for the TypeScript tests.
 func (c *typescript) serve(t *testing.T) {
 	t.Helper()
 	free := binary.Start(t, t.TempDir(), "HOLDFAST_EXTSTORAGE__ENABLED=true", "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false",
@@ -89,10 +88,10 @@ func (c *typescript) serve(t *testing.T) {
 		"GUEST_URL="+guests.URL, "SIGNED_URL="+signed.URL, "SHOP_URL="+startShop(t, "HOLDFAST_GUEST__RATE_LIMITS=false").URL, "USER_SECRET="+userSecret)
 }
 
-// userSecret signs the tokens of the shop's users.
+// userSecret signs user tokens for the shop.
 var userSecret = strings.Repeat("u", 32)
 
-// products is the catalogue of the shop: two products, and what it is asked for.
+// products is the shop's catalogue: two products, and an echo of the request.
 func products(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
 		fmt.Fprintf(w, `{"itemId":"sku-1","name":"%s %s"}`, r.URL.Path, r.FormValue("locale"))
@@ -109,13 +108,13 @@ func products(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"total":2,"items":[{"itemId":"sku-%d","name":"%s %[1]d"}]}`, q.Page, q.Criteria.Category)
 }
 
-// startShop starts a server with the profile shop of the guide, users and a catalogue.
+// startShop starts a server with the guide's shop profile, users and a catalogue.
 func startShop(t *testing.T, vars ...string) *binary.Server {
 	t.Helper()
 	return startProfile(t, fmt.Sprintf("user_keys = [%q]", userSecret), vars...)
 }
 
-// startProfile is startShop with other settings of the profile.
+// startProfile is startShop with other profile settings.
 func startProfile(t *testing.T, settings string, vars ...string) *binary.Server {
 	t.Helper()
 	_, text, _ := strings.Cut(read(t, "../../docs/guest-reference.md"), "A shop with a cart and a checkout:\n\n```toml\n")
@@ -144,8 +143,6 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// The package is built from a copy, as it is published: with the dependencies of package-lock.json
-// and without local files.
 func TestTypeScript(t *testing.T) {
 	t.Parallel()
 	node, npm := binary.Program(t, "node"), binary.Program(t, "npm")
@@ -160,14 +157,14 @@ func TestTypeScript(t *testing.T) {
 	t.Run("token", func(t *testing.T) { tokenInPage(t, c.dir) })
 	c.serve(t)
 	for _, file := range []string{"test/client.test.js", "test/guest.test.js", "test/handoff.test.js", "test/runtime.test.js"} {
-		// Without npm, which would not end its child processes.
+		// Without npm, which would leave its child processes running.
 		if out := c.must(t, node, file); !strings.Contains(out, "# fail 0\n") || strings.Contains(out, "# pass 0\n") {
 			t.Fatalf("no tests were run:\n%s", out)
 		}
 	}
 }
 
-// take copies a file or folder of the repository.
+// take copies a file or folder from the repository.
 func take(t *testing.T, root, part string) {
 	t.Helper()
 	from, to := filepath.Join("..", "..", part), filepath.Join(root, part)
@@ -193,7 +190,7 @@ func take(t *testing.T, root, part string) {
 	}
 }
 
-// token returns a token for the namespaces of the tests.
+// token returns a token for the tests' namespaces.
 func token(s *binary.Server) string {
 	args := []string{"ext", "token", "--tenant", tenant, "--install", install}
 	for _, ns := range []string{"life", "keys", "errors", "lists", "batches", "feed", "usage", "schemas", "numbers", "digits", "again", "once"} {

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// mostBytes of all pictures together.
+// mostBytes limits all pictures together.
 const mostBytes = 300_000
 
-// TestPictures: the committed pictures are exactly the drawn pictures, and small.
+// TestPictures checks that the committed pictures match the drawn pictures, and are small.
 func TestPictures(t *testing.T) {
 	t.Parallel()
 	all, total := pictures(), 0

@@ -11,8 +11,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// backupUnit is the service of the timer, with its folders under root. run runs its commands in
-// order, like systemd, and reports which failed.
+// backupUnit is the timer's service, with its folders under root. run executes its commands in order, like systemd.
 type backupUnit struct {
 	t       *testing.T
 	tree    string
@@ -54,11 +53,11 @@ func newBackupUnit(t *testing.T) *backupUnit {
 	return u
 }
 
-// run reports whether all commands succeeded, and what they printed.
+// run reports whether all commands succeeded, and their output.
 func (u *backupUnit) run(env ...string) (ok bool, text string) {
 	u.t.Helper()
 	for _, line := range u.lines {
-		// In systemd a literal % and $ are doubled.
+		// systemd doubles a literal % and $.
 		shell, script, found := strings.Cut(strings.NewReplacer("%%", "%", "$$", "$").Replace(line), "c '")
 		if !found || !strings.HasSuffix(script, "'") {
 			u.t.Fatalf("a command that this test does not understand: %s", line)
@@ -97,7 +96,7 @@ func (u *backupUnit) mkdir(names ...string) {
 	}
 }
 
-// systemd accepts the timer and its service, and the service has few permissions.
+// TestBackupUnits checks that systemd accepts the timer and its service, and that the service has few permissions.
 func TestBackupUnits(t *testing.T) {
 	t.Parallel()
 	need(t, "systemd", "systemd-analyze")
@@ -123,8 +122,8 @@ func TestBackupUnits(t *testing.T) {
 	output(t, "systemd-analyze", "calendar", unitSetting(t, string(text), "OnCalendar"))
 }
 
-// The timer's service backs up a running server and keeps the newest backups. It deletes only its
-// own, and none if a backup fails.
+// TestBackupKeeps checks that the timer's service backs up a running server and keeps the newest backups. It deletes only
+// its own backups, and none after a failure.
 func TestBackupKeeps(t *testing.T) {
 	t.Parallel()
 	u := newBackupUnit(t)
@@ -145,7 +144,7 @@ func TestBackupKeeps(t *testing.T) {
 		t.Fatalf("kept %v, want %v", kept, want)
 	}
 
-	// A server starts on a backup.
+	// A server starts from a backup.
 	restored := filepath.Join(t.TempDir(), "restored")
 	output(t, "cp", "-a", filepath.Join(u.backups, fresh[0]), restored)
 	again := exec.Command(filepath.Join(u.tree, "holdfast"), "serve", "--data", restored)

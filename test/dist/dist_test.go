@@ -1,5 +1,5 @@
-// Package dist tests the files of a release: they are complete and reproducible, dpkg, rpm and
-// systemd accept them, and the programs in them start.
+// Package dist tests release files: they are complete and reproducible, dpkg, rpm and systemd accept them, and their
+// programs start.
 package dist
 
 import (
@@ -19,8 +19,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// Parameters of the release under test. It has only this architecture, because others take minutes
-// to compile.
+// Parameters of the tested release. Other architectures would take minutes to compile.
 const (
 	version = "v1.2.3"
 	commit  = "0123abc"
@@ -28,7 +27,7 @@ const (
 	tags    = "disable_grpc_modules,grpcnotrace" // as in the Makefile
 )
 
-// arch has the names of this machine's architecture.
+// arch contains the names of this machine's architecture.
 type arch struct{ dist, deb, rpm, apk string }
 
 var arches = map[string]arch{
@@ -37,7 +36,6 @@ var arches = map[string]arch{
 	"arm":   {"armv7", "armhf", "armv7hl", "armv7"},
 }
 
-// scratch is the temporary folder of all tests.
 var scratch string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -52,7 +50,6 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// native returns this machine's architecture.
 func native(t *testing.T) arch {
 	t.Helper()
 	a, ok := arches[runtime.GOARCH]
@@ -62,7 +59,7 @@ func native(t *testing.T) arch {
 	return a
 }
 
-// need skips a test whose program is missing; if TEST_REQUIRE names its package, the test fails.
+// need skips a test if a program is missing, or fails it if TEST_REQUIRE names the program's package.
 func need(t *testing.T, pkg string, programs ...string) {
 	t.Helper()
 	for _, program := range programs {
@@ -80,7 +77,7 @@ func needRoot(t *testing.T, why string) {
 	}
 }
 
-// release returns the folder with the files of a release, which is made once.
+// release returns the folder with a release, which is built once.
 func release(t *testing.T) string {
 	t.Helper()
 	native(t)
@@ -91,7 +88,7 @@ func release(t *testing.T) string {
 	return dir
 }
 
-// tree returns the folder with the contents of the tarball.
+// tree returns the folder with the tarball's content.
 func tree(t *testing.T) string {
 	t.Helper()
 	return filepath.Join(release(t), "linux_"+native(t).dist)
@@ -99,8 +96,8 @@ func tree(t *testing.T) string {
 
 var released = sync.OnceValues(func() (string, error) { return makeRelease("here-", "umask 022") })
 
-// makeRelease copies the source and makes a release of the copy, after a shell command. The files
-// must not depend on the folder.
+// makeRelease copies the source and builds a release from the copy, after a shell command. The files must not depend on
+// the folder.
 func makeRelease(where, first string) (string, error) {
 	dir, err := os.MkdirTemp(scratch, where)
 	if err != nil {
@@ -131,16 +128,16 @@ func makeRelease(where, first string) (string, error) {
 	return out, nil
 }
 
-// releaseCommand returns the command that `make dist` runs, for a folder of source.
+// releaseCommand returns `make dist`'s command for a source folder.
 func releaseCommand(first, source string, args ...string) *exec.Cmd {
 	cmd := exec.Command("sh", append([]string{"-c", first + `; exec go run . "$@"`, "sh"}, args...)...)
 	cmd.Dir = source
-	// Like the Makefile, so that nothing is compiled twice.
+	// The Makefile's flags, so nothing is compiled twice.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath -tags="+tags)
 	return cmd
 }
 
-// output runs a command and expects success.
+// output runs a command that must succeed.
 func output(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	text, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
@@ -150,8 +147,7 @@ func output(t *testing.T, name string, args ...string) string {
 	return string(text)
 }
 
-// serve runs a server on free ports until the test ends, and returns the address of its admin
-// listener when it has printed that it is ready.
+// serve runs a server on free ports until the test ends, and returns its admin address once it is ready.
 func serve(t *testing.T, cmd *exec.Cmd) (admin string) {
 	t.Helper()
 	socket := "@" + t.TempDir()
@@ -160,7 +156,7 @@ func serve(t *testing.T, cmd *exec.Cmd) (admin string) {
 		t.Fatal(err)
 	}
 	defer manager.Close()
-	// A file contains everything that was written when the server is ready.
+	// A file, because it contains all output as soon as the server is ready.
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +176,7 @@ func serve(t *testing.T, cmd *exec.Cmd) (admin string) {
 		return string(text)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		_ = cmd.Process.Signal(syscall.SIGTERM) // may have ended
 		<-ended
 		if cmd.ProcessState.ExitCode() != 0 {
 			t.Errorf("%v:\n%s", cmd.ProcessState, said())

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// everywhere are files of every package, systemds those for systems with systemd.
+// everywhere lists files in every package, systemds additional files for systemd.
 var (
 	everywhere = []string{
 		"/usr/bin/holdfast", "/etc/holdfast/holdfast.toml", "/etc/logrotate.d/holdfast", "/usr/share/man/man1/holdfast.1.gz",
@@ -31,7 +31,6 @@ var (
 	}
 )
 
-// has fails for each of the files that is missing in the list of a package.
 func has(t *testing.T, listed []string, files ...string) {
 	t.Helper()
 	for _, file := range files {
@@ -52,7 +51,7 @@ func TestDebianFiles(t *testing.T) {
 	has(t, listed, "/usr/share/doc/holdfast/copyright", "/usr/share/zsh/vendor-completions/_holdfast")
 }
 
-// rpm reads the package, verifies its checksums, and installs it into a folder.
+// TestRPM checks that rpm reads the package, verifies its checksums, and installs it into a folder.
 func TestRPM(t *testing.T) {
 	t.Parallel()
 	need(t, "rpm", "rpm")
@@ -89,7 +88,7 @@ func TestRPM(t *testing.T) {
 	links(t, filepath.Join(root, "usr/share/doc/holdfast"))
 }
 
-// An Alpine package is three compressed archives in one file, which tar reads as one.
+// TestAlpine reads an Alpine package: three compressed archives in one file, which tar reads as one.
 func TestAlpine(t *testing.T) {
 	t.Parallel()
 	f, err := os.Open(filepath.Join(release(t), "holdfast_1.2.3_"+native(t).apk+".apk"))
@@ -135,7 +134,7 @@ func TestAlpine(t *testing.T) {
 	}
 }
 
-// Manual pages contain the version of the release, and bash accepts its completions.
+// TestManual checks that manual pages contain the release's version, and that bash accepts the completions.
 func TestManual(t *testing.T) {
 	t.Parallel()
 	page := output(t, "zcat", filepath.Join(tree(t), "man/holdfast-serve.1.gz"))
@@ -153,8 +152,8 @@ func TestManual(t *testing.T) {
 	}
 }
 
-// The SBOM contains Go itself, the modules that Go recorded in the binary, and the libraries of the
-// console. THIRD-PARTY.txt has the licence of each.
+// TestSBOM checks that the SBOM contains Go, the modules recorded in the binary, and the console's libraries, and that
+// THIRD-PARTY.txt contains each licence.
 func TestSBOM(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(release(t), "holdfast_1.2.3_linux_"+native(t).dist+".cdx.json"))
@@ -210,7 +209,7 @@ func TestSBOM(t *testing.T) {
 	}
 }
 
-// links checks that the links in the documents of a package lead to files in the package.
+// links checks that a package contains the targets of its documents' links.
 func links(t *testing.T, root string) {
 	t.Helper()
 	address := regexp.MustCompile(`\]\(([^)\s:#]+)(?:#[^)\s]*)?\)`)
@@ -236,7 +235,7 @@ func links(t *testing.T, root string) {
 	}
 }
 
-// documented checks that the documentation named in units is in the package.
+// documented checks that a package contains the documentation named in its units.
 func documented(t *testing.T, root string) {
 	t.Helper()
 	units, err := filepath.Glob(filepath.Join(root, "usr/lib/systemd/system/*"))

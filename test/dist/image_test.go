@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// image is the content of the Dockerfile.
+// image is the parsed Dockerfile.
 type image struct {
 	copies     []copied
 	env        []string
@@ -27,7 +27,7 @@ type copied struct {
 	chown    string // "" or "uid:gid"
 }
 
-// readDockerfile reads the instructions that our Dockerfile uses, and fails on others.
+// readDockerfile supports only the instructions that our Dockerfile uses.
 func readDockerfile(t *testing.T) (im image) {
 	t.Helper()
 	text, err := os.ReadFile("../../packaging/Dockerfile")
@@ -86,7 +86,7 @@ func owner(t *testing.T, text string) (uid, gid int) {
 	return uid, gid
 }
 
-// lay copies into root what the Dockerfile copies.
+// lay copies the Dockerfile's files into root.
 func (im image) lay(t *testing.T, context, root string) {
 	t.Helper()
 	for _, c := range im.copies {
@@ -101,7 +101,7 @@ func (im image) lay(t *testing.T, context, root string) {
 	}
 }
 
-// A release contains every file that the Dockerfile copies.
+// TestDockerfile checks that a release contains every file that the Dockerfile copies.
 func TestDockerfile(t *testing.T) {
 	t.Parallel()
 	dir := release(t)
@@ -116,14 +116,13 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
-// In a root that contains only what the Dockerfile copies, as its user, the server starts and is
-// healthy, and its data is in the folder of the volume.
+// TestImage starts the server with the image's files and user. It must be healthy, with its data in the volume.
 func TestImage(t *testing.T) {
 	t.Parallel()
 	needRoot(t, "change the root of a process")
 	im, root := readDockerfile(t), t.TempDir()
 	im.lay(t, release(t), root)
-	if err := os.Chmod(root, 0o755); err != nil { // another user looks into it
+	if err := os.Chmod(root, 0o755); err != nil { // another user reads it
 		t.Fatal(err)
 	}
 	run := func(words []string, env ...string) *exec.Cmd {

@@ -55,7 +55,7 @@ func TestPackage(t *testing.T) {
 	documented(t, root)
 }
 
-// A later commit is an upgrade of an earlier one.
+// TestPackageVersions checks that a later commit is an upgrade.
 func TestPackageVersions(t *testing.T) {
 	t.Parallel()
 	need(t, "dpkg", "dpkg")
@@ -97,8 +97,7 @@ func TestPackageVersions(t *testing.T) {
 	}
 }
 
-// system is a folder that dpkg treats as a system. The scripts of packages run outside of it with
-// DPKG_ROOT, because it has no shell.
+// system is a folder that dpkg treats as a system. It has no shell, so package scripts run outside with DPKG_ROOT.
 type system struct {
 	t    *testing.T
 	root string
@@ -135,7 +134,6 @@ func (s *system) write(name, text string) {
 	}
 }
 
-// has reports whether a file or a link exists.
 func (s *system) has(name string) bool {
 	_, err := os.Lstat(filepath.Join(s.root, name))
 	return err == nil
@@ -150,7 +148,7 @@ func (s *system) want(when string, there bool, names ...string) {
 	}
 }
 
-// newer returns the package in a later version.
+// newer returns the package with a later version.
 func newer(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -161,8 +159,7 @@ func newer(t *testing.T) string {
 	return file
 }
 
-// From the installation to the purge. Changes by an operator are kept, and the data is never
-// deleted.
+// TestPackageLife tests a package from installation to purge. It must keep an operator's changes and never delete data.
 func TestPackageLife(t *testing.T) {
 	t.Parallel()
 	const (
@@ -171,7 +168,7 @@ func TestPackageLife(t *testing.T) {
 		wanted  = "etc/systemd/system/multi-user.target.wants/holdfast.service"
 		timer   = "etc/systemd/system/timers.target.wants/holdfast-backup.timer"
 		stored  = "var/lib/holdfast/syncstorage.db"
-		guests  = "var/lib/holdfast/guest.db" // served, because the test's server listens on 127.0.0.1
+		guests  = "var/lib/holdfast/guest.db" // served, because the server listens on 127.0.0.1
 	)
 	s := newSystem(t)
 	s.dpkg("-i", deb(t))

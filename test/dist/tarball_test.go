@@ -21,7 +21,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// The same commit gives the same bytes in any folder, for any user, at any time and with any
+// TestReproducible checks that a commit always gives the same bytes, in any folder, for any user, at any time and with any
 // number of processors.
 func TestReproducible(t *testing.T) {
 	t.Parallel()
@@ -36,7 +36,7 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
-// sums reads SHA256SUMS, which must list all published files.
+// sums reads SHA256SUMS, which must list all release files.
 func sums(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
@@ -104,7 +104,7 @@ func TestTarball(t *testing.T) {
 	}
 }
 
-// The binary runs in an otherwise empty root and prints its version.
+// TestBinary runs the binary in an otherwise empty root.
 func TestBinary(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(tree(t), "holdfast")
@@ -126,10 +126,10 @@ func TestBinary(t *testing.T) {
 	}
 }
 
-// commented matches a setting or a section of the example, but not prose.
+// commented matches a commented setting or section, but not prose.
 var commented = regexp.MustCompile(`(?m)^#([a-z_]+ = |\[)`)
 
-// Every setting of the example exists, and its default is a valid value.
+// TestExampleConfiguration checks that every setting in the example exists with a valid default.
 func TestExampleConfiguration(t *testing.T) {
 	t.Parallel()
 	tree := tree(t)
@@ -147,7 +147,7 @@ func TestExampleConfiguration(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("sqlite:"+filepath.Join(dir, "own.db")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// A secret is set directly or from a file: both are tested.
+	// Tests secrets both as values and as files.
 	uncommented := commented.ReplaceAllString(string(example), "$1")
 	// These have no defaults.
 	uncommented = strings.NewReplacer("buckets.accounts.NAME", "buckets.accounts.app", "buckets.nodes.NAME", `buckets.nodes."home:disk1"`,
@@ -171,7 +171,7 @@ func TestExampleConfiguration(t *testing.T) {
 	byItself := regexp.MustCompile(`(?m)^(`+either+`)_file = .*$`).ReplaceAllString(uncommented, "")
 	byFile := regexp.MustCompile(`(?m)^(`+either+`) = .*$`).ReplaceAllString(uncommented, "")
 	byFile = regexp.MustCompile(`(?m)^(`+either+`)_file = .*$`).ReplaceAllString(byFile, `${1}_file = "`+secret+`"`)
-	// For these a SQLite URL is not valid, and the viewer's token is not that of the administrator.
+	// These do not accept a SQLite URL, and the viewer's token must differ from the administrator's.
 	for name, value := range map[string]string{"audit": "log", "viewer_token": "of-a-viewer", "hot": "memory", "events": "log"} {
 		file := filepath.Join(dir, name)
 		if err := os.WriteFile(file, []byte(value+"\n"), 0o600); err != nil {
@@ -179,11 +179,11 @@ func TestExampleConfiguration(t *testing.T) {
 		}
 		byFile = strings.Replace(byFile, "\n"+name+`_file = "`+secret+`"`, "\n"+name+`_file = "`+file+`"`, 1)
 	}
-	// A key has an algorithm.
+	// A key needs an algorithm.
 	byFile = regexp.MustCompile(`(?s)(\n\[extstorage\.token_keys\.NAME\]\n.*?\nalg = )""`).ReplaceAllString(byFile, `${1}"HS256"`)
 	for name, text := range map[string]string{"commented": string(example), "by itself": byItself, "by file": byFile} {
 		config := filepath.Join(dir, name+".toml")
-		for strings.Contains(text, "file://NODE") { // a node, the replica and the backups need a folder each
+		for strings.Contains(text, "file://NODE") { // node, replica and backups need separate folders
 			text = strings.Replace(text, "file://NODE", "file://"+t.TempDir(), 1)
 		}
 		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {

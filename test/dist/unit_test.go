@@ -13,7 +13,6 @@ import (
 	"holdfast/test/binary"
 )
 
-// unit reads the released unit.
 func unit(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(tree(t), "holdfast.service"))
@@ -23,7 +22,7 @@ func unit(t *testing.T) string {
 	return string(text)
 }
 
-// unitSetting returns the value of a key that occurs once in the unit.
+// unitSetting returns the value of a key that occurs once.
 func unitSetting(t *testing.T, text, key string) string {
 	t.Helper()
 	found := regexp.MustCompile(`(?m)^`+key+`=(.*)$`).FindAllStringSubmatch(text, -1)
@@ -33,8 +32,8 @@ func unitSetting(t *testing.T, text, key string) string {
 	return found[0][1]
 }
 
-// systemd accepts every line of the unit and rates its exposure low; the same with the additions
-// of docs/install.md for HTTPS.
+// TestUnit checks that systemd accepts the unit and rates its exposure low, also with the HTTPS additions from
+// docs/install.md.
 func TestUnit(t *testing.T) {
 	t.Parallel()
 	need(t, "systemd", "systemd-analyze")
@@ -42,7 +41,7 @@ func TestUnit(t *testing.T) {
 	if override == nil {
 		t.Fatal("the documentation has no override of the unit")
 	}
-	// Nothing is installed at the path in the unit.
+	// The unit's path does not exist here.
 	text := strings.ReplaceAll(unit(t), "=holdfast ", "="+filepath.Join(tree(t), "holdfast")+" ")
 	for _, tc := range []struct{ name, more, exposure string }{{"released", "", "15"}, {"overridden", override[1], "18"}} {
 		dir := t.TempDir()
@@ -57,8 +56,7 @@ func TestUnit(t *testing.T) {
 		if out := output(t, "systemd-analyze", "verify", "--man=no", path, socket); strings.Contains(out, "holdfast") {
 			t.Errorf("%s: %s", tc.name, out)
 		}
-		// In tenths. What is left is the network, which the service needs, and checks of newer
-		// versions of systemd.
+		// The threshold is in tenths. The remaining exposure is the network, and checks in newer systemd versions.
 		output(t, "systemd-analyze", "security", "--offline=yes", "--threshold="+tc.exposure, path)
 	}
 }
@@ -72,8 +70,7 @@ func install(t *testing.T) string {
 	return string(text)
 }
 
-// The files that the documentation installs from the tarball exist, and the unit finds them at
-// their destination.
+// TestInstallByHand checks that the documented files exist in the tarball, and that the unit finds them once installed.
 func TestInstallByHand(t *testing.T) {
 	t.Parallel()
 	installed := map[string]string{}
@@ -88,8 +85,8 @@ func TestInstallByHand(t *testing.T) {
 	}
 }
 
-// The command of the unit, with its environment, starts a server that notifies systemd. Its
-// default stop timeout fits.
+// TestUnitStarts checks that the unit's command starts a server that notifies systemd, and that the default stop timeout
+// is long enough.
 func TestUnitStarts(t *testing.T) {
 	t.Parallel()
 	text := unit(t)
@@ -111,7 +108,7 @@ func TestUnitStarts(t *testing.T) {
 	}
 	serve(t, cmd)
 	words = strings.Fields(strings.ReplaceAll(unitSetting(t, text, "ExecReload"), "$MAINPID", strconv.Itoa(cmd.Process.Pid)))
-	if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil { // a server that it ends fails the test
+	if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil { // fails if it stops the server
 		t.Errorf("%v: %v\n%s", words, err, out)
 	}
 	for _, database := range []string{"syncstorage.db", "guest.db"} {

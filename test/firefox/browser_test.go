@@ -15,11 +15,10 @@ import (
 	"holdfast/test/firefox/marionette"
 )
 
-// patience limits one step on a slow machine.
+// patience is the timeout for a step on a slow machine.
 const patience = 2 * time.Minute
 
-// bounded returns a context for one step. It ends before the deadline of the test binary, so that
-// all processes can be killed.
+// bounded returns a context for a step. It ends before the test binary's deadline, so all processes can still be killed.
 func bounded(t *testing.T) (context.Context, context.CancelFunc) {
 	end := time.Now().Add(patience)
 	if last, ok := t.Deadline(); ok && last.Add(-10*time.Second).Before(end) {
@@ -28,21 +27,18 @@ func bounded(t *testing.T) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(t.Context(), end)
 }
 
-// deviceJS is what call sends ahead of each call.
-//
 //go:embed device.js
 var deviceJS string
 
-// listening is what Firefox prints when Marionette is ready.
+// listening matches Firefox's output once Marionette is ready.
 var listening = regexp.MustCompile(`Marionette\s+INFO\s+Listening on port (\d+)`)
 
-// browser is a running Firefox with its own profile.
 type browser struct {
 	name   string
 	remote *marionette.Client
 }
 
-// startBrowser starts program headless on a new profile and returns when its first window is open.
+// startBrowser starts program headless with a new profile and returns once its first window is open.
 func startBrowser(t *testing.T, program, name, accountsURL, storageURL string, network *journal) (*browser, error) {
 	ctx, cancel := bounded(t)
 	defer cancel()
@@ -56,7 +52,7 @@ func startBrowser(t *testing.T, program, name, accountsURL, storageURL string, n
 		"PATH=" + os.Getenv("PATH"),
 		"MOZ_HEADLESS=1",
 		"MOZ_CRASHREPORTER_DISABLE=1",
-		"MOZ_DISABLE_NONLOCAL_CONNECTIONS=1", // a second safeguard besides the proxy
+		"MOZ_DISABLE_NONLOCAL_CONNECTIONS=1", // additional safeguard to the proxy
 	}
 	p, err := start(t, name, env, program, "--marionette", "--remote-allow-system-access", "--no-remote", "--profile", profile)
 	if err != nil {
@@ -74,7 +70,7 @@ func startBrowser(t *testing.T, program, name, accountsURL, storageURL string, n
 	return &browser{name: name, remote: remote}, nil
 }
 
-// showSyncLogs prints the content of about:sync-log if the test failed.
+// showSyncLogs prints about:sync-log if the test failed.
 func showSyncLogs(t *testing.T, name, profile string) {
 	if !t.Failed() {
 		return
@@ -84,7 +80,7 @@ func showSyncLogs(t *testing.T, name, profile string) {
 		t.Error(err)
 	}
 	slices.Sort(logs)
-	// The last one is that of the sync that failed.
+	// The last log belongs to the failed sync.
 	for _, path := range logs[max(0, len(logs)-1):] {
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -94,7 +90,7 @@ func showSyncLogs(t *testing.T, name, profile string) {
 	}
 }
 
-// call runs a function of device.js and returns what it returns.
+// call runs a function of device.js and returns its result.
 func call[T any](t *testing.T, b *browser, function string, args ...any) T {
 	t.Helper()
 	ctx, cancel := bounded(t)
@@ -106,13 +102,13 @@ func call[T any](t *testing.T, b *browser, function string, args ...any) T {
 	return result
 }
 
-// do runs a function of device.js that returns nothing.
+// do runs a function of device.js without a result.
 func (b *browser) do(t *testing.T, function string, args ...any) {
 	t.Helper()
 	call[any](t, b, function, args...)
 }
 
-// outcome is the result of a sync, in Firefox's own codes.
+// outcome is a sync's result, with Firefox's codes.
 type outcome struct {
 	Service string            `json:"service"`
 	Login   string            `json:"login"`
@@ -120,7 +116,7 @@ type outcome struct {
 	Engines map[string]string `json:"engines"`
 }
 
-// sync syncs everything and fails the test if any of it failed.
+// sync syncs all engines and fails the test if any engine failed.
 func (b *browser) sync(t *testing.T) {
 	t.Helper()
 	got := call[outcome](t, b, "sync")
@@ -129,7 +125,7 @@ func (b *browser) sync(t *testing.T) {
 	}
 }
 
-// signIn signs the browser in to the account, without a sync.
+// signIn signs the browser in without a sync.
 func (b *browser) signIn(t *testing.T, account *accounts.Server) {
 	t.Helper()
 	credentials, err := account.SignIn()

@@ -14,9 +14,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestCopied: browsers go on when their server, on SQLite, has been copied to PostgreSQL while one
-// of them changed bookmarks. What was refused meanwhile arrives later, and nothing is uploaded
-// again.
+// TestCopied checks that browsers continue after their server was copied from SQLite to PostgreSQL while a browser
+// changed bookmarks. Refused changes arrive later, and nothing is uploaded twice.
 func TestCopied(t *testing.T) {
 	testdb.SoakOnly(t, "TestSync has shown that browsers sync; this one takes minutes")
 	firefox, database := program(t), testdb.PostgresDatabase(t)
@@ -26,7 +25,7 @@ func TestCopied(t *testing.T) {
 	h.a.sync(t)
 	h.b.sync(t)
 	h.b.wantImport(t, h.folder)
-	h.a.sync(t) // takes note of what B has uploaded
+	h.a.sync(t) // downloads B's uploads
 	endpoint := call[string](t, h.a, "endpoint")
 
 	bookmarks := map[string]string{} // titles
@@ -39,7 +38,7 @@ func TestCopied(t *testing.T) {
 	}
 	copies, copied := copyServices(h.server.Env, database)
 	for going := true; going; {
-		t.Logf("a sync during the copy: %+v", add()) // refused at the end
+		t.Logf("a sync during the copy: %+v", add()) // refused near the end
 		select {
 		case <-copied:
 			going = false
@@ -72,7 +71,7 @@ func TestCopied(t *testing.T) {
 		h.b.wantBookmark(t, guid, title)
 	}
 	h.a.sync(t)
-	h.wantUploads(t, mark, "A", 1) // a POST of 100 records at most
+	h.wantUploads(t, mark, "A", 1) // one POST with at most 100 records
 	h.wantUploads(t, mark, "B", 0)
 	for _, b := range []*browser{h.a, h.b} {
 		if got := call[string](t, b, "endpoint"); got != endpoint {
@@ -84,8 +83,7 @@ func TestCopied(t *testing.T) {
 	h.b.wantImport(t, h.folder)
 }
 
-// copyServices copies what browsers use to another database. The channel is closed when all is
-// copied.
+// copyServices copies the services that browsers use to another database. The channel is closed once all data is copied.
 func copyServices(env []string, to string) (*errgroup.Group, <-chan struct{}) {
 	group, copied := &errgroup.Group{}, make(chan struct{})
 	group.Go(func() error {
@@ -103,8 +101,7 @@ func copyServices(env []string, to string) (*errgroup.Group, <-chan struct{}) {
 	return group, copied
 }
 
-// wantUploads fails the test unless a browser has sent a number of writes since a mark, other than
-// about itself and its tabs.
+// wantUploads expects n writes from a browser since a mark, not counting its client record and tabs.
 func (h *pair) wantUploads(t *testing.T, mark int, browser string, n int) {
 	t.Helper()
 	var all []exchange

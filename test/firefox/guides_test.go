@@ -18,7 +18,6 @@ import (
 	"holdfast/test/firefox/accounts"
 )
 
-// guide reads a page of the documents.
 func guide(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
@@ -28,7 +27,7 @@ func guide(t *testing.T, name string) string {
 	return string(text)
 }
 
-// blocks returns the code blocks of a text that begin with ```info.
+// blocks returns the code blocks in a text that start with ```info.
 func blocks(text, info string) (all []string) {
 	for _, m := range regexp.MustCompile("(?ms)^```"+regexp.QuoteMeta(info)+"\n(.*?)^```$").FindAllStringSubmatch(text, -1) {
 		all = append(all, m[1])
@@ -36,8 +35,7 @@ func blocks(text, info string) (all []string) {
 	return all
 }
 
-// startSingleBrowser starts one signed-in browser, with additional prefs, and an account for it.
-// It reaches loopback without a proxy.
+// startSingleBrowser starts a signed-in browser with additional prefs. It reaches loopback without a proxy.
 func startSingleBrowser(t *testing.T, firefox string) (b *browser, fxa string) {
 	t.Helper()
 	account, err := accounts.New()
@@ -54,8 +52,8 @@ func startSingleBrowser(t *testing.T, firefox string) (b *browser, fxa string) {
 	return b, server.URL
 }
 
-// TestAutoConfig: the files of the guide set the address and install a certificate authority, and
-// with them a browser syncs over HTTPS.
+// TestAutoConfig checks that the guide's files set the address and install a certificate authority, so that a browser
+// syncs over HTTPS.
 func TestAutoConfig(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it takes a minute or more")
@@ -95,8 +93,7 @@ func TestAutoConfig(t *testing.T) {
 	b.sync(t)
 }
 
-// installed copies the folder of a Firefox, as links except for the program and the
-// administrator's folders.
+// installed copies a Firefox folder as links, except for the program and the administrator's folders.
 func installed(t *testing.T, program string) string {
 	t.Helper()
 	program, err := filepath.EvalSymlinks(program)
@@ -135,17 +132,16 @@ func installed(t *testing.T, program string) string {
 	return to
 }
 
-// failure is a server that a browser cannot sync with, and the section of the guide that quotes
-// both logs.
+// failure is a server that a browser cannot sync with, and the guide section that quotes both logs.
 type failure struct {
 	section string
-	part    int // the blocks of a section belong to different failures
+	part    int // section blocks belong to different failures
 	address string
-	server  *binary.Server // nil: none
+	server  *binary.Server // nil: no server
 }
 
-// TestTroubleshooting: the lines that the guide quotes from the browser's sync log and from the
-// server's log are there after the failure that it describes.
+// TestTroubleshooting checks that the lines quoted in the guide appear in the browser's sync log and the server's log
+// after each failure.
 func TestTroubleshooting(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it takes a minute or more")
@@ -200,7 +196,7 @@ func TestTroubleshooting(t *testing.T) {
 	}
 }
 
-// hostRewritingProxy is a proxy that sends another Host than clients typed.
+// hostRewritingProxy is a proxy that rewrites the Host header.
 func hostRewritingProxy(t *testing.T, to, host string) string {
 	t.Helper()
 	target, err := url.Parse(to)
@@ -215,7 +211,7 @@ func hostRewritingProxy(t *testing.T, to, host string) string {
 	return proxy.URL
 }
 
-// wantLines checks that a log has the quoted lines, in which … stands for anything.
+// wantLines expects the quoted lines in a log; … matches anything.
 func wantLines(t *testing.T, what, quoted, log string) {
 	t.Helper()
 	for line := range strings.Lines(quoted) {

@@ -16,9 +16,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestImportedFromMozilla: browsers that have synced with a server whose database is that of
-// Mozilla's server in MariaDB go on with the server that has imported it, without uploading
-// anything. The rows are what another Holdfast has got from the browsers.
+// TestImportedFromMozilla checks that browsers continue without uploads after the server has imported the database of
+// Mozilla's server from MariaDB. The rows come from another Holdfast that the browsers synced with.
 func TestImportedFromMozilla(t *testing.T) {
 	testdb.SoakOnly(t, "TestSync has shown that browsers sync; this one takes minutes")
 	firefox, mozilla := program(t), testdb.MariaDBDatabase(t)
@@ -28,7 +27,7 @@ func TestImportedFromMozilla(t *testing.T) {
 	h.a.sync(t)
 	h.b.sync(t)
 	h.b.wantImport(t, h.folder)
-	h.a.sync(t) // takes note of what B has uploaded
+	h.a.sync(t) // downloads B's uploads
 
 	endpoint := call[string](t, h.a, "endpoint")
 	h.server.Signal(syscall.SIGTERM)
@@ -53,7 +52,7 @@ func TestImportedFromMozilla(t *testing.T) {
 	mark := h.network.mark()
 	h.a.do(t, "forgetToken")
 	h.a.sync(t)
-	h.b.sync(t) // with the token of the old server
+	h.b.sync(t) // with the old server's token
 	for _, b := range []*browser{h.a, h.b} {
 		if got := call[string](t, b, "endpoint"); got != endpoint {
 			t.Errorf("%s syncs with %s, want %s", b.name, got, endpoint)
@@ -68,7 +67,7 @@ func TestImportedFromMozilla(t *testing.T) {
 	h.b.wantImport(t, h.folder)
 }
 
-// mozillaRows returns statements that write the data of a server as Mozilla's server has it.
+// mozillaRows returns statements that write a server's data in the format of Mozilla's server.
 func mozillaRows(t *testing.T, data, node string) string {
 	t.Helper()
 	var b strings.Builder
@@ -89,7 +88,7 @@ func mozillaRows(t *testing.T, data, node string) string {
 		fmt.Fprintf(&b, "INSERT INTO users VALUES (%d, 1, %s, %d, %s, %d, NULL, 1, %d);\n", s.ColumnInt64(0), quote(s.ColumnText(1)), s.ColumnInt64(2), quote(s.ColumnText(3)), s.ColumnInt64(4), s.ColumnInt64(5))
 	})
 	query("syncstorage.db", `SELECT collection_id, name FROM collections WHERE collection_id >= 100`, func(s *sqlite.Stmt) {
-		fmt.Fprintf(&b, "INSERT INTO collections VALUES (%d, %s);\n", s.ColumnInt64(0)+1, quote(s.ColumnText(1))) // 100 is taken there
+		fmt.Fprintf(&b, "INSERT INTO collections VALUES (%d, %s);\n", s.ColumnInt64(0)+1, quote(s.ColumnText(1))) // Mozilla's server uses 100
 	})
 	query("syncstorage.db", `SELECT user_id, collection_id + (collection_id >= 100), modified FROM user_collections WHERE collection_id > 0`, func(s *sqlite.Stmt) {
 		fmt.Fprintf(&b, "INSERT INTO user_collections (userid, collection, last_modified) VALUES (%d, %d, %d);\n", s.ColumnInt64(0), s.ColumnInt64(1), s.ColumnInt64(2))

@@ -9,7 +9,7 @@ import (
 	"holdfast/test/chromium"
 )
 
-// TestPictures makes the picture of two browsers with the same bookmarks, in the folder of FIREFOX_PICTURES:
+// TestPictures draws two browsers with the same bookmarks, in the folder FIREFOX_PICTURES:
 //
 //	FIREFOX_PICTURES=$PWD/docs/images go test -run TestPictures ./test/firefox
 func TestPictures(t *testing.T) {

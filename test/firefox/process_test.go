@@ -12,30 +12,29 @@ import (
 	"time"
 )
 
-// process is a program started by the test. At the end of the test it is killed with its children,
-// and its output is printed if the test failed.
+// process is a program started by the test. When the test ends, it is killed with its children, and its output is
+// printed if the test failed.
 type process struct {
 	name   string
 	ended  chan struct{}
 	mu     sync.Mutex // guards output and grown
 	output bytes.Buffer
-	grown  chan struct{} // closed at the next write
+	grown  chan struct{} // closed on the next write
 }
 
-// start starts a program with an environment.
 func start(t *testing.T, name string, env []string, program string, args ...string) (*process, error) {
 	p := &process{name: name, ended: make(chan struct{}), grown: make(chan struct{})}
 	cmd := exec.Command(program, args...)
 	cmd.Env = env
 	cmd.Stdout, cmd.Stderr = p, p
-	// A process group: all processes of Firefox must end before its profile can be removed.
+	// A process group, because all Firefox processes must end before the profile can be removed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.WaitDelay = 5 * time.Second // for a child that has left the group and keeps the output open
+	cmd.WaitDelay = 5 * time.Second // in case a child leaves the group and keeps the output open
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	go func() {
-		// Wait returns when the last process has closed the output, not only the first.
+		// Wait returns after the last process has closed the output.
 		_ = cmd.Wait()
 		close(p.ended)
 	}()
@@ -57,7 +56,7 @@ func (p *process) Write(b []byte) (int, error) {
 	return p.output.Write(b)
 }
 
-// await returns the first group of re when it is in the output.
+// await waits for re in the output and returns its first group.
 func (p *process) await(ctx context.Context, re *regexp.Regexp) (string, error) {
 	for {
 		p.mu.Lock()
@@ -76,10 +75,9 @@ func (p *process) await(ctx context.Context, re *regexp.Regexp) (string, error) 
 	}
 }
 
-// tailSize is the size of the printed part of a log, in bytes.
+// tailSize is the printed size of a log, in bytes.
 const tailSize = 64 << 10
 
-// tail returns the end of a log.
 func tail(b []byte) []byte {
 	return b[max(0, len(b)-tailSize):]
 }

@@ -11,9 +11,8 @@ import (
 	"strings"
 )
 
-// writeProfile creates the profile of a browser that signs in at accounts, syncs with the
-// tokenserver at storage and reaches both through wire. It disables background activity that
-// Marionette does not.
+// writeProfile creates a browser profile that signs in at accounts, syncs with the tokenserver at storage and reaches
+// both through wire. It disables background activity that Marionette leaves enabled.
 func writeProfile(dir, accounts, storage string, wire *net.TCPAddr) error {
 	prefs := map[string]any{
 		"identity.fxaccounts.allowHttp":          true,
@@ -23,7 +22,7 @@ func writeProfile(dir, accounts, storage string, wire *net.TCPAddr) error {
 		"identity.fxaccounts.remote.profile.uri": accounts + "/v1",
 		"identity.sync.tokenserver.uri":          storage + "/1.0/sync/1.5",
 
-		"marionette.port": 0, // any free one, which the browser prints
+		"marionette.port": 0, // any free port, which the browser prints
 
 		"network.proxy.type":                      1,
 		"network.proxy.http":                      wire.IP.String(),
@@ -34,9 +33,9 @@ func writeProfile(dir, accounts, storage string, wire *net.TCPAddr) error {
 		"network.proxy.failover_direct":           false,
 		"network.trr.mode":                        5, // no DNS over HTTPS
 
-		// The test decides when to sync: neither a sign-in nor a message of another device does.
+		// The test decides when to sync: prevents syncs after a sign-in or a message from another device.
 		"services.sync.testing.tps": true,
-		// Otherwise a tenth of all syncs would download everything again, to compare.
+		// Prevents validation, which downloads everything again in a tenth of all syncs.
 		"services.sync.engine.bookmarks.validation.percentageChance": 0,
 		"services.sync.engine.passwords.validation.percentageChance": 0,
 		"services.sync.log.logger":                                   "Trace",

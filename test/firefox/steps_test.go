@@ -57,7 +57,7 @@ func deleting(t *testing.T, h *pair) {
 	h.b.wantBookmark(t, bookmark, "")
 }
 
-// wantBookmark fails the test unless the bookmark has that title; "" expects no bookmark.
+// wantBookmark expects a bookmark's title; "" expects no bookmark.
 func (b *browser) wantBookmark(t *testing.T, guid, title string) {
 	t.Helper()
 	if got := call[string](t, b, "bookmark", guid); got != title {
@@ -65,7 +65,7 @@ func (b *browser) wantBookmark(t *testing.T, guid, title string) {
 	}
 }
 
-// many is a number of bookmarks larger than a page of a download (1,000) and a POST (100).
+// many exceeds a download page (1,000) and a POST (100).
 const many = 2000
 
 func importing(t *testing.T, h *pair) {
@@ -94,7 +94,7 @@ func importing(t *testing.T, h *pair) {
 	h.b.wantImport(t, h.folder)
 }
 
-// wantImport fails the test unless the imported folder is complete and in order.
+// wantImport expects a complete and ordered folder.
 func (b *browser) wantImport(t *testing.T, folder string) {
 	t.Helper()
 	want := make([]string, many)
@@ -106,8 +106,8 @@ func (b *browser) wantImport(t *testing.T, folder string) {
 	}
 }
 
-// wiping lets B wipe the server: A notices that the storage is empty and uploads its
-// data, and B, emptied as well, downloads all of it.
+// wiping wipes the server from B: A notices the empty storage and uploads its data, and B, emptied as well, downloads
+// all of it.
 func wiping(t *testing.T, h *pair) {
 	h.b.do(t, "wipeServer")
 	if got := call[map[string]int](t, h.a, "counts"); len(got) != 0 {
@@ -126,9 +126,8 @@ func wiping(t *testing.T, h *pair) {
 	h.b.wantImport(t, h.folder)
 }
 
-// resettingPassword gives the account a new password. B gets it first: its new key leads to a new
-// uid with empty storage, which it fills. From then on the old key and the old token must not
-// work, so A is refused until its user signs in again.
+// resettingPassword changes the account's password. B gets it first: its new key leads to a new uid with empty storage,
+// which it fills. From then on the old key and the old token must fail, so A is refused until its user signs in again.
 func resettingPassword(t *testing.T, h *pair) {
 	old := call[string](t, h.b, "endpoint")
 	h.account.ResetPassword()

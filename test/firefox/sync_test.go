@@ -16,7 +16,7 @@ import (
 	"holdfast/test/firefox/accounts"
 )
 
-// pair is one account with two browsers, a server, and the proxies between them.
+// pair is an account with two browsers, a server, and the proxies between them.
 type pair struct {
 	account  *accounts.Server
 	accounts string // its URL
@@ -28,12 +28,12 @@ type pair struct {
 
 func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
 
-// TestSync runs two browsers through the life of an account.
+// TestSync tests an account's life with two browsers.
 func TestSync(t *testing.T) {
 	runSteps(t, startPair(t, program(t)))
 }
 
-// TestSyncOnSpanner is the same with the records in Spanner. The accounts are in a file.
+// TestSyncOnSpanner is TestSync with the records in Spanner and the accounts in a file.
 func TestSyncOnSpanner(t *testing.T) {
 	testdb.SoakOnly(t, "TestSync has shown it on SQLite; this one takes minutes")
 	firefox := program(t)
@@ -41,7 +41,7 @@ func TestSyncOnSpanner(t *testing.T) {
 	runSteps(t, startPair(t, firefox, "SPANNER_EMULATOR_HOST="+emulator, "SYNC_SYNCSTORAGE__DATABASE_URL=spanner://"+database))
 }
 
-// runSteps runs the steps, which build on each other, until the first that fails.
+// runSteps runs steps that build on each other, until the first failure.
 func runSteps(t *testing.T, h *pair) {
 	for _, step := range []struct {
 		name string
@@ -60,7 +60,7 @@ func runSteps(t *testing.T, h *pair) {
 	}
 }
 
-// program returns the path of the Firefox to test.
+// program returns the path of Firefox.
 func program(t *testing.T) string {
 	path, err := exec.LookPath(cmp.Or(os.Getenv("FIREFOX_BIN"), "firefox-esr"))
 	if err == nil {
@@ -70,7 +70,7 @@ func program(t *testing.T) string {
 	return ""
 }
 
-// startPair starts everything, with settings for the server, and signs both browsers in.
+// startPair starts the server with these settings and both browsers, and signs them in.
 func startPair(t *testing.T, firefox string, settings ...string) *pair {
 	h := &pair{network: &journal{}}
 	var err error
@@ -80,7 +80,7 @@ func startPair(t *testing.T, firefox string, settings ...string) *pair {
 	server := httptest.NewServer(h.account)
 	t.Cleanup(server.Close)
 	storage := binary.Launch(t, t.TempDir(), append(settings, "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+server.URL)...)
-	storage.Verb("migrate") // a file is migrated automatically
+	storage.Verb("migrate") // SQLite migrates automatically
 	storage.Await("/readyz", http.StatusOK)
 	h.server, h.accounts = storage, server.URL
 	t.Cleanup(func() { h.network.show(t) })
@@ -94,8 +94,8 @@ func startPair(t *testing.T, firefox string, settings ...string) *pair {
 	if err := starting.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	// Both before the first sync: a browser hides what comes from devices that are not in the list
-	// which it fetches then.
+	// Both sign in before the first sync: a browser ignores data from devices that are missing in the list that it fetches
+	// then.
 	h.a.signIn(t, h.account)
 	h.b.signIn(t, h.account)
 	return h

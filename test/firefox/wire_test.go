@@ -12,13 +12,12 @@ import (
 	"testing"
 )
 
-// journal records the requests of the browsers, in the order of the answers.
+// journal records the browsers' requests in the order of the answers.
 type journal struct {
 	mu        sync.Mutex
 	exchanges []exchange
 }
 
-// exchange is one request and its answer.
 type exchange struct {
 	browser, method, url string
 	status               int
@@ -34,14 +33,14 @@ func (j *journal) add(e exchange) {
 	j.exchanges = append(j.exchanges, e)
 }
 
-// mark returns the current position in the journal, for since.
+// mark returns the current journal position, for since.
 func (j *journal) mark() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return len(j.exchanges)
 }
 
-// since returns the requests after a mark by browser, method and a part of the URL.
+// since filters the requests after a mark by browser, method and a part of the URL.
 func (j *journal) since(mark int, browser, method, part string) []exchange {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -54,7 +53,6 @@ func (j *journal) since(mark int, browser, method, part string) []exchange {
 	return found
 }
 
-// show prints the journal if the test failed.
 func (j *journal) show(t *testing.T) {
 	if !t.Failed() {
 		return
@@ -66,12 +64,11 @@ func (j *journal) show(t *testing.T) {
 	}
 }
 
-// wire starts the only network access of a browser: an HTTP proxy that forwards requests to
-// loopback, refuses others with 403 and records both. It returns the proxy's host and port. (A
-// closed port as proxy would record nothing.)
+// wire starts a browser's only network access: an HTTP proxy that forwards requests to loopback, refuses others with 403
+// and records both. A closed port as proxy would record nothing.
 func (j *journal) wire(t *testing.T, browser string) *net.TCPAddr {
 	forward := &httputil.ReverseProxy{
-		// The request line has the target already, and Host must be kept: the Hawk MAC covers it.
+		// The request line already contains the target. Host must not change: the Hawk MAC covers it.
 		Rewrite:   func(*httputil.ProxyRequest) {},
 		Transport: &http.Transport{Proxy: nil, DisableCompression: true},
 		ModifyResponse: func(r *http.Response) error {

@@ -27,7 +27,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// panel is a panel of the dashboard that shows something.
+// panel is a dashboard panel with expressions.
 type panel struct {
 	ID          int
 	Type, Title string
@@ -73,14 +73,14 @@ func TestDashboardIsWhole(t *testing.T) {
 	}
 }
 
-// used matches the metrics and labels in expressions.
+// used matches metrics and labels in expressions.
 var (
 	metricName  = regexp.MustCompile(`\b(?:holdfast|storage|ttl|process|go)_[a-z0-9_]+`)
 	matchedName = regexp.MustCompile(`[{,]\s*([a-z_]+)\s*(?:=~|!~|!=|=)\s*"`)
 	groupedName = regexp.MustCompile(`\b(?:by|ignoring|on|without)\s*\(([^)]*)\)`)
 )
 
-// inDashboard returns the expressions and variables of the dashboard.
+// inDashboard returns the dashboard's expressions and variables.
 func inDashboard(t *testing.T) (exprs string) {
 	t.Helper()
 	var d struct {
@@ -100,8 +100,7 @@ func inDashboard(t *testing.T) (exprs string) {
 	return exprs
 }
 
-// TestNamesExist checks every metric and label of the dashboard and the rules against those of a
-// server.
+// TestNamesExist checks that the server exports every metric and label in the dashboard and the rules.
 func TestNamesExist(t *testing.T) {
 	t.Parallel()
 	server := served(t)
@@ -141,7 +140,7 @@ func TestNamesExist(t *testing.T) {
 	}
 }
 
-// TestEveryRuleIsProven: promtool runs the tests of rules, and does not report a rule without one.
+// TestEveryRuleIsProven checks that every rule has a test: promtool does not report untested rules.
 func TestEveryRuleIsProven(t *testing.T) {
 	t.Parallel()
 	_, rules, _ := strings.Cut(read(t, alerts), "rules:\n")
@@ -162,12 +161,12 @@ func TestEveryRuleIsProven(t *testing.T) {
 	}
 }
 
-// own reports whether a metric is ours. Those that extension runtimes expect begin with storage_ and ttl_.
+// own reports whether a metric is ours. Extension runtimes expect the prefixes storage_ and ttl_.
 func own(name string) bool {
 	return strings.HasPrefix(name, "holdfast_") || strings.HasPrefix(name, "storage_") || strings.HasPrefix(name, "ttl_")
 }
 
-// family returns the metric of a series: a histogram has three, a summary two more.
+// family returns a series' metric: a histogram has three series, a summary two more.
 func family(series string, server map[string]metric) string {
 	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
 		if name, ok := strings.CutSuffix(series, suffix); ok && (server[name].kind == "histogram" || server[name].kind == "summary") {
@@ -177,10 +176,10 @@ func family(series string, server map[string]metric) string {
 	return series
 }
 
-// row matches a line of the table of metrics.
+// row matches a line in the table of metrics.
 var row = regexp.MustCompile("(?m)^\\| `((?:holdfast|storage|ttl)_[a-z_]+)` \\| (\\w+) \\|([^|]*)\\| (.+) \\|$")
 
-// TestEveryMetricIsDocumented compares the table with a server, both ways.
+// TestEveryMetricIsDocumented checks that the table and the server list the same metrics.
 func TestEveryMetricIsDocumented(t *testing.T) {
 	t.Parallel()
 	server := served(t)

@@ -25,7 +25,7 @@ func TestRules(t *testing.T) {
 	promtool(t, "test", "rules", proofs)
 }
 
-// TestMetricsAreWellNamed checks names, units and help of all metrics with promtool.
+// TestMetricsAreWellNamed checks metric names, units and help with promtool.
 func TestMetricsAreWellNamed(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), binary.Program(t, "promtool"), "check", "metrics")
@@ -35,8 +35,7 @@ func TestMetricsAreWellNamed(t *testing.T) {
 	}
 }
 
-// TestDashboardExpressions parses each expression as a recording rule, after replacing Grafana's
-// variables.
+// TestDashboardExpressions parses each expression as a recording rule, with Grafana's variables replaced.
 func TestDashboardExpressions(t *testing.T) {
 	t.Parallel()
 	type rule struct {

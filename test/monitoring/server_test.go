@@ -1,5 +1,4 @@
-// Package monitoring checks the table of metrics, the dashboard and the alerting rules against the
-// metrics that a server exports.
+// Package monitoring compares the table of metrics, the dashboard and the alerting rules with the server's metrics.
 package monitoring
 
 import (
@@ -18,7 +17,6 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
 
-// metric is what a server exports under a name.
 type metric struct {
 	kind   string
 	labels []string // sorted
@@ -37,7 +35,7 @@ var once struct {
 	text string
 }
 
-// exported returns /metrics of a server that has served one request of each kind.
+// exported returns /metrics from a server after a request of each kind.
 func exported(t *testing.T) string {
 	t.Helper()
 	once.Lock()
@@ -48,7 +46,7 @@ func exported(t *testing.T) string {
 	return once.text
 }
 
-// served returns these metrics, and those that exist only on Spanner.
+// served returns these metrics, and metrics that exist only on Spanner.
 func served(t *testing.T) map[string]metric {
 	t.Helper()
 	metrics := parse(t, exported(t))
@@ -63,7 +61,7 @@ func served(t *testing.T) map[string]metric {
 
 var onSpanner = []string{"holdfast_sync_spanner_mutations_total", "holdfast_sync_spanner_predicted_mutations_total"}
 
-// TestMetricsOnSpanner checks the metrics that served adds.
+// TestMetricsOnSpanner checks the Spanner metrics in served.
 func TestMetricsOnSpanner(t *testing.T) {
 	t.Parallel()
 	emulator, database := spannertest.Name(t)
@@ -90,7 +88,7 @@ func TestMetricsOnSpanner(t *testing.T) {
 	}
 }
 
-// scrape starts a server, with a certificate because that has a metric, and sends requests.
+// scrape starts a server with a certificate, because certificates have a metric, and sends requests.
 func scrape(t *testing.T) string {
 	t.Helper()
 	cert, key, client := binary.Certificate(t)
@@ -114,7 +112,7 @@ func scrape(t *testing.T) string {
 	})
 }
 
-// useExtension puts a record of an extension, and another one that is refused.
+// useExtension sends a valid and an invalid put to extension storage.
 func useExtension(t *testing.T, s *binary.Server, client *http.Client) {
 	t.Helper()
 	const install = "7e000000-0000-4000-8000-000000000011"

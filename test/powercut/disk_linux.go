@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A sector is written atomically.
+// sector is the unit of atomic writes.
 const sector = 512
 
 // superblock is the number of sectors at the beginning that are never torn, because ext4 does not mount with half a
@@ -134,7 +134,6 @@ var (
 	_ fs.NodeFsyncer   = (*node)(nil)
 )
 
-// Open opens the file without the kernel's cache.
 func (n *node) Open(context.Context, uint32) (fs.FileHandle, uint32, syscall.Errno) {
 	n.disk.opened.Add(1)
 	return &handle{n.disk}, fuse.FOPEN_DIRECT_IO, 0

@@ -72,7 +72,6 @@ func New(t testing.TB, sizes ...int64) *Machine {
 	return m
 }
 
-// Disk returns the n-th disk.
 func (m *Machine) Disk(n int) *Disk { return m.disks[n] }
 
 // Sync makes all writes durable.
@@ -85,7 +84,6 @@ func (m *Machine) Sync() {
 	}
 }
 
-// Flushes returns how often a disk was flushed.
 func (m *Machine) Flushes(n int) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -220,7 +218,7 @@ func isClosed(c <-chan struct{}) bool {
 
 const loopControl = "/dev/loop-control"
 
-// Another process performs the mount, because this process serves the storage and could not be killed while the
+// mount mounts the disk in another process, because this process serves the storage and could not be killed while the
 // kernel reads.
 func (d *Disk) mount() error {
 	backing, err := os.OpenFile(d.file, os.O_RDWR, 0)
@@ -240,7 +238,7 @@ func (d *Disk) mount() error {
 	return nil
 }
 
-// Other processes may take devices concurrently.
+// attach retries, because other processes may take loop devices concurrently.
 func attach(backing *os.File) (*os.File, error) {
 	control, err := os.OpenFile(loopControl, os.O_RDWR, 0)
 	if err != nil {

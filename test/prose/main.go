@@ -66,7 +66,7 @@ type count struct {
 	marks []int
 }
 
-// Riddles have more weight than noun chains.
+// weight counts riddles more than noun chains.
 func (c count) weight() float64 {
 	return 1000 * float64(c.marks[0]+2*c.marks[1]+3*c.marks[2]) / float64(max(c.words, 1))
 }

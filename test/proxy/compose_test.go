@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestCompose runs the server with the settings of compose.yaml behind its Caddyfile. The other
-// files in it must exist.
+// TestCompose runs the server with the settings of compose.yaml behind its Caddyfile, and checks that the files it
+// names exist.
 func TestCompose(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../compose.yaml")
@@ -35,7 +35,7 @@ func TestCompose(t *testing.T) {
 		}
 	}
 
-	// In the network of compose the server trusts Caddy's address; here Caddy has another one.
+	// In compose.yaml the server trusts Caddy's address in the compose network, which is different here.
 	for i := range vars {
 		vars[i] = strings.Replace(vars[i], "TRUSTED_PROXIES=", "TRUSTED_PROXIES=127.0.0.0/8,", 1)
 	}

@@ -12,12 +12,12 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestPgBouncer: ten connections of a server share two to the database, each for a transaction.
-// Migrations work as well.
+// TestPgBouncer checks that ten server connections can share two database connections in transaction mode, and that
+// migrations work.
 func TestPgBouncer(t *testing.T) {
 	t.Parallel()
 	through := testdb.PgBouncer(t, testdb.PostgresDatabase(t), 2)
-	// As in the guide.
+	// From the guide.
 	url := testdb.WithParameter(t, through, "default_query_exec_mode", "exec")
 	onBoth := func(url string) []string {
 		return []string{"HOLDFAST_SYNCSTORAGE__DATABASE_URL=" + url, "HOLDFAST_TOKENSERVER__DATABASE_URL=" + url,
@@ -52,7 +52,7 @@ func TestPgBouncer(t *testing.T) {
 	if out := check(url); strings.Count(out, "through a connection pooler") != 2 || strings.Contains(out, "default_query_exec_mode=exec to") {
 		t.Errorf("check:\n%s", out)
 	}
-	// A statement of check may reach a connection that has another one of the same name, too.
+	// The check must also detect a statement that reaches a connection with another statement of the same name.
 	out := check(through)
 	for _, service := range []string{"syncstorage", "tokenserver"} {
 		if !strings.Contains(out, "fix: add default_query_exec_mode=exec to "+service+".database_url") || strings.Contains(out, "start the database") {
@@ -61,7 +61,7 @@ func TestPgBouncer(t *testing.T) {
 	}
 }
 
-// TestPgBouncerUnprepared: without the parameter the log says what is missing.
+// TestPgBouncerUnprepared checks that the log names the missing parameter.
 func TestPgBouncerUnprepared(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -70,8 +70,7 @@ func TestPgBouncerUnprepared(t *testing.T) {
 	if r := binary.Run(t, binary.Environ("HOLDFAST_DATA="+s.Data, "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+url, "HOLDFAST_TOKENSERVER__ENABLED=false"), "migrate"); r.Status != 0 {
 		t.Fatalf("migrate directly: %s%s", r.Stdout, r.Stderr)
 	}
-	// At some time a statement reaches a connection that has not prepared it, or one that has
-	// another of the same name.
+	// Eventually a statement reaches a connection that has not prepared it, or has prepared another under its name.
 	said := func() bool {
 		return strings.Contains(s.Output.String(), "add default_query_exec_mode=exec to database_url")
 	}

@@ -1,5 +1,4 @@
-// Package proxy runs the binary behind reverse proxies, each with the configuration in
-// docs/https.md.
+// Package proxy tests the binary behind reverse proxies, with the configurations from docs/https.md.
 package proxy
 
 import (
@@ -23,10 +22,10 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(binary.MainOfWaiting(m, 8)) }
 
-// guide is a document with the configuration of each proxy.
+// guide is a document with a configuration for each proxy.
 type guide struct {
 	file     string
-	host     string // the name of the certificate
+	host     string // name in the certificate
 	upstream string
 }
 
@@ -35,7 +34,7 @@ var (
 	ofS3   = guide{"buckets-operate.md", "s3.example.org", "http://127.0.0.1:9000"}
 )
 
-// block returns the only fenced block of a language in the guide.
+// block returns the guide's only fenced block in a language.
 func (g guide) block(t *testing.T, language string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("../../docs", g.file))
@@ -50,7 +49,7 @@ func (g guide) block(t *testing.T, language string) string {
 	return found + "\n"
 }
 
-// replace replaces texts that occur once, in pairs of old and new.
+// replace replaces texts that occur once, given as pairs of old and new.
 func replace(t *testing.T, text string, pairs ...string) string {
 	t.Helper()
 	for i := 0; i < len(pairs); i += 2 {
@@ -62,25 +61,24 @@ func replace(t *testing.T, text string, pairs ...string) string {
 	return text
 }
 
-// program is another server that runs during a test.
+// program is a server of another project.
 type program struct {
 	cmd   *exec.Cmd
 	ended chan struct{}
-	said  bytes.Buffer // read after it has ended
+	said  bytes.Buffer // read after the end
 }
 
-// run starts a program and returns when it listens on the address, or false if another process has
-// taken the port.
+// run starts a program and returns once it listens on the address, or false if another process has taken the port.
 func run(t *testing.T, address string, cmd *exec.Cmd) (p *program, ok bool) {
 	t.Helper()
 	p = &program{cmd: cmd, ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = &p.said, &p.said
-	// It must not outlive a test process that was killed.
+	// The program must not outlive a killed test process.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = cmd.Wait(); close(p.ended) }() // its output says how it ended
+	go func() { _ = cmd.Wait(); close(p.ended) }() // the output explains the exit status
 	t.Cleanup(func() {
 		p.end()
 		if t.Failed() {
@@ -109,7 +107,7 @@ func run(t *testing.T, address string, cmd *exec.Cmd) (p *program, ok bool) {
 	}
 }
 
-// end ends the program and its children.
+// end kills the program and its children.
 func (p *program) end() {
 	select {
 	case <-p.ended:
@@ -119,15 +117,12 @@ func (p *program) end() {
 	}
 }
 
-// proxy is a kind of proxy.
 type proxy struct {
 	name string
 	away int // status while the server is stopped
-	// normalizes reports whether the proxy rewrites unnecessary escapes (%41, %7b), which changes
-	// the signature of a request.
+	// normalizes reports whether the proxy rewrites unnecessary escapes (%41, %7b), which changes a request's signature.
 	normalizes bool
-	// start runs the proxy in front of the upstream and returns its address; edit changes the
-	// configuration of the guide.
+	// start runs the proxy in front of upstream and returns its address. edit changes the guide's configuration.
 	start func(t *testing.T, g guide, upstream, cert, key string, edit func(string) string) string
 }
 
@@ -138,7 +133,7 @@ var proxies = []proxy{
 	{name: "traefik", away: http.StatusBadGateway, normalizes: true, start: startTraefik},
 }
 
-// attempts is how often another port is tried.
+// attempts is the number of ports to try.
 const attempts = 5
 
 func startNginx(t *testing.T, g guide, upstream, cert, key string, edit func(string) string) string {
@@ -151,7 +146,7 @@ func startNginx(t *testing.T, g guide, upstream, cert, key string, edit func(str
 			"/etc/letsencrypt/live/"+g.host+"/fullchain.pem", cert,
 			"/etc/letsencrypt/live/"+g.host+"/privkey.pem", key,
 			g.upstream, upstream))
-		// The rest of a distribution's nginx.conf, except for folders.
+		// The rest of a distribution's nginx.conf, without folders.
 		conf := "daemon off; master_process off; pid nginx.pid; error_log stderr;\n" +
 			"events {}\nhttp {\naccess_log off;\n"
 		for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
@@ -173,7 +168,7 @@ func startCaddy(t *testing.T, g guide, upstream, cert, key string, edit func(str
 		strings.TrimPrefix(g.upstream, "http://"), strings.TrimPrefix(upstream, "http://"))))
 }
 
-// startCompose runs the Caddyfile of compose.yaml.
+// startCompose runs the Caddyfile from compose.yaml.
 func startCompose(t *testing.T, _ guide, upstream, cert, key string, edit func(string) string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../packaging/Caddyfile")
@@ -214,7 +209,7 @@ func startApache(t *testing.T, g guide, upstream, cert, key string, edit func(st
 			"/etc/letsencrypt/live/"+g.host+"/fullchain.pem", cert,
 			"/etc/letsencrypt/live/"+g.host+"/privkey.pem", key,
 			g.upstream, upstream))
-		// The rest of a distribution's apache2.conf, and the modules of the guide.
+		// The rest of a distribution's apache2.conf, and the guide's modules.
 		conf := "ServerRoot " + dir + "\nServerName localhost\nPidFile apache.pid\nDefaultRuntimeDir " + dir + "\nErrorLog /dev/stderr\nListen " + address + "\n"
 		if os.Geteuid() == 0 {
 			conf += "User nobody\nGroup nogroup\n"
@@ -232,7 +227,7 @@ func startApache(t *testing.T, g guide, upstream, cert, key string, edit func(st
 	return ""
 }
 
-// Debian has no package of Traefik: it is tested if it is installed.
+// startTraefik tests Traefik if it is installed: Debian does not package it.
 func startTraefik(t *testing.T, g guide, upstream, cert, key string, edit func(string) string) string {
 	t.Helper()
 	path := binary.Program(t, "traefik")
@@ -256,8 +251,7 @@ func startTraefik(t *testing.T, g guide, upstream, cert, key string, edit func(s
 	return ""
 }
 
-// awaitCertificate returns when a proxy uses the certificate: Traefik listens before it has read
-// its site.
+// awaitCertificate returns once the proxy uses the certificate: Traefik listens before it has read its site.
 func awaitCertificate(t *testing.T, address, cert string) {
 	t.Helper()
 	text, err := os.ReadFile(cert)
@@ -294,23 +288,22 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// site is a server behind a proxy, as a client finds it.
+// site is a server behind a proxy.
 type site struct {
 	proxy   proxy
 	server  *binary.Server
-	address string // the real address of the proxy
-	public  string // the address that clients use
+	address string // the proxy's real address
+	public  string // the address for clients
 	client  *http.Client
 }
 
-// build starts a server and a proxy in front of it. public is the address that clients use, such
-// as https://example.org/sync.
+// build starts a server and a proxy in front of it. public is the clients' address, e.g. https://example.org/sync.
 func (p proxy) build(t *testing.T, public string, edit func(string) string, vars ...string) *site {
 	t.Helper()
 	if edit == nil {
 		edit = func(conf string) string { return conf }
 	}
-	if strings.Count(public, "/") == 2 { // with its own host name there is no prefix
+	if strings.Count(public, "/") == 2 { // no path prefix
 		inner := edit
 		edit = func(conf string) string { return inner(strings.ReplaceAll(conf, "/sync/", "/")) }
 	}
@@ -321,7 +314,7 @@ func (p proxy) build(t *testing.T, public string, edit func(string) string, vars
 	return s
 }
 
-// dialOnly makes all host names lead to the proxy.
+// dialOnly resolves all host names to the proxy.
 func dialOnly(client *http.Client, address string) {
 	client.Transport.(*http.Transport).DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
 		var d net.Dialer
@@ -329,14 +322,12 @@ func dialOnly(client *http.Client, address string) {
 	}
 }
 
-// user returns a client with credentials for the public address.
 func (s *site) user(uid int64) binary.Credentials {
 	c := s.server.Token(uid)
 	c.Endpoint = fmt.Sprintf("%s/1.5/%d", s.public, uid)
 	return c
 }
 
-// want sends a request through the proxy and expects the status.
 func (s *site) want(t *testing.T, c binary.Credentials, status int, method, path, body string) binary.Answer {
 	t.Helper()
 	a, err := c.SendBy(t.Context(), s.client, method, path, body)

@@ -21,12 +21,11 @@ import (
 	"holdfast/test/binary"
 )
 
-// s3Site is the S3 listener behind a proxy.
 type s3Site struct {
 	*buckets.Client
 	server *binary.Server
 	client *http.Client
-	bodies string // the folder of bodies
+	bodies string // body folder
 }
 
 func (p proxy) buildS3(t *testing.T) *s3Site {
@@ -38,7 +37,7 @@ func (p proxy) buildS3(t *testing.T) *s3Site {
 	return s
 }
 
-// do sends a signed request. Without a payload its hash is not signed.
+// do sends a signed request. Without a payload, the signature does not cover the body.
 func (s *s3Site) do(t *testing.T, status int, method, url string, payload string, body io.Reader, size int64) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, body)
@@ -59,7 +58,7 @@ func (s *s3Site) do(t *testing.T, status int, method, url string, payload string
 	return a
 }
 
-// want sends a signed request with a small body and returns that of the answer.
+// want sends a signed request with a small body and returns the response body.
 func (s *s3Site) want(t *testing.T, status int, method, url, body string) string {
 	t.Helper()
 	a := s.do(t, status, method, url, buckets.Hash(body), strings.NewReader(body), int64(len(body)))
@@ -72,14 +71,13 @@ func (s *s3Site) want(t *testing.T, status int, method, url, body string) string
 
 const unsigned = "UNSIGNED-PAYLOAD"
 
-// TestS3 runs signed requests through each proxy of docs/buckets-operate.md: a bucket in the path
-// and in the host name, keys that a proxy might change, and an object of 100 MiB, which no
-// proxy stores.
+// TestS3 sends signed requests through each proxy in docs/buckets-operate.md: with the bucket in the path and in the
+// host name, with keys that a proxy might change, and with an object of 100 MiB, which no proxy may buffer.
 func TestS3(t *testing.T) {
 	t.Parallel()
 	for _, p := range proxies {
 		if p.name == "traefik" {
-			continue // the guide does not have it
+			continue // not in the guide
 		}
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
@@ -102,7 +100,7 @@ func TestS3(t *testing.T) {
 	}
 }
 
-// presigned reads an object by a link.
+// presigned reads an object with a presigned URL.
 func (s *s3Site) presigned(t *testing.T, url string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
@@ -120,7 +118,7 @@ func (s *s3Site) presigned(t *testing.T, url string) {
 	}
 }
 
-// largeObject is a body that stops after its beginning until the server has that.
+// largeObject is a body that pauses until the server has received its first part.
 type largeObject struct {
 	arrived func() bool
 	left    int64
@@ -151,7 +149,6 @@ func (o *largeObject) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// large writes and reads an object.
 func (s *s3Site) large(t *testing.T, url string) {
 	t.Helper()
 	block := bytes.Repeat([]byte("0123456789abcdefghijklmnopqrstu\n"), 1<<15)
@@ -182,7 +179,6 @@ func (s *s3Site) large(t *testing.T, url string) {
 	}
 }
 
-// TestComposeS3 runs S3 behind the Caddyfile of compose.yaml.
 func TestComposeS3(t *testing.T) {
 	t.Parallel()
 	compose, err := os.ReadFile("../../compose.yaml")

@@ -34,14 +34,14 @@ func each(t *testing.T, test func(*testing.T, proxy)) {
 	}
 }
 
-// TestSite runs the requests of clients with each kind of public address.
+// TestSite sends client requests with each kind of public address.
 func TestSite(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p proxy) {
 		for name, mode := range map[string]struct {
 			public  string
 			setting string
-			version int // of HTTP, for the client
+			version int // HTTP version of the client
 		}{
 			"prefix":          {"https://example.org/sync", "HOLDFAST_SERVER__PUBLIC_URL=https://example.org/sync", 2},
 			"own name":        {"https://example.org", "HOLDFAST_SERVER__PUBLIC_URL=https://example.org", 1},
@@ -67,7 +67,7 @@ func TestSite(t *testing.T) {
 	})
 }
 
-// accounts is an accounts server that accepts every token.
+// accounts starts an accounts server that accepts every token.
 func accounts(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -78,7 +78,7 @@ func accounts(t *testing.T) string {
 	return s.URL
 }
 
-// signsIn gets a storage token from the public address; its endpoint must be there, too.
+// signsIn gets a storage token from the public address, whose endpoint must be public too.
 func signsIn(t *testing.T, s *site, version int) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.public+"/1.0/sync/1.5", http.NoBody)
@@ -110,11 +110,11 @@ func signsIn(t *testing.T, s *site, version int) {
 	s.want(t, c, http.StatusOK, "PUT", "/storage/meta/global", `{"payload":"x"}`)
 }
 
-// anyID writes and reads records whose IDs a proxy might change.
+// anyID writes and reads records with IDs that a proxy might change.
 func anyID(t *testing.T, s *site) {
 	t.Helper()
 	c := s.user(2)
-	ids := map[string]string{ // escaped, and as they are
+	ids := map[string]string{ // escaped: plain
 		"%7Bguid%7D": "{guid}", "%7bguid2%7d": "{guid2}", "a%2Fb": "a/b", "..": "..", "%2e": ".", "with%20space": "with space",
 		"per%25cent": "per%cent", "q%3Fx": "q?x", "h%23x": "h#x", "%41": "A", "a+b": "a+b", "a;b": "a;b", "a:b@c": "a:b@c", "~x": "~x",
 		"back%5Cslash": `back\slash`, "a%26b=c": "a&b=c",
@@ -182,8 +182,7 @@ func preconditions(t *testing.T, s *site) {
 // largest is the default of syncstorage.limits.max_request_bytes.
 const largest = 2625536
 
-// largeBodies sends the largest body, one that is a little too large, and one that the proxies of
-// the guide refuse.
+// largeBodies sends the largest body, a slightly larger body, and a body that the guide's proxies refuse.
 func largeBodies(t *testing.T, s *site) {
 	t.Helper()
 	c := s.user(4)
@@ -191,7 +190,7 @@ func largeBodies(t *testing.T, s *site) {
 		const frame = `{"payload":""}`
 		return strings.Replace(frame, `""`, `"`+strings.Repeat("x", size-len(frame))+`"`, 1)
 	}
-	// The payload may be 4 KiB less than the body; the rest is white space.
+	// The payload may be up to 4 KiB smaller than the body; the rest is white space.
 	s.want(t, c, http.StatusOK, "PUT", "/storage/col/large", body(largest-4096)+strings.Repeat(" ", 4096))
 	if a := s.want(t, c, http.StatusOK, "GET", "/storage/col/large", ""); len(a.Body) < largest-4096 {
 		t.Errorf("%d bytes came back", len(a.Body))
@@ -202,12 +201,10 @@ func largeBodies(t *testing.T, s *site) {
 	s.want(t, c, http.StatusNotFound, "GET", "/storage/col/larger", "")
 }
 
-// refusedBodies sends bodies that the server does not read to each service: the refusal arrives
-// soon, and is never the proxy's 502.
+// refusedBodies sends each service a body that it does not read: the refusal must arrive soon, and never as a 502.
 func refusedBodies(t *testing.T, s *site) {
 	t.Helper()
-	// After its answer the server reads on for a second. An answer that waits for this is late each
-	// time, on a busy machine some are.
+	// The server reads for a second after its answer. Delayed answers are always late, others only on a busy machine.
 	const late = time.Second
 	body := strings.Repeat("x", 2<<20)
 	for _, tc := range []struct {
@@ -243,9 +240,8 @@ func refusedBodies(t *testing.T, s *site) {
 	}
 }
 
-// sendRaw sends a request with HTTP/1.1 and returns the status of its answer. It reads while it
-// sends: Go's client reports an error if the connection is closed during a write, although there
-// is an answer.
+// sendRaw sends an HTTP/1.1 request and returns the status. It reads while it sends: Go's client reports an error if the
+// connection is closed during a write, even if there is an answer.
 func (s *site) sendRaw(t *testing.T, head, body string) int {
 	t.Helper()
 	config := s.client.Transport.(*http.Transport).TLSClientConfig.Clone()
@@ -257,7 +253,7 @@ func (s *site) sendRaw(t *testing.T, head, body string) int {
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
-		_, _ = io.WriteString(conn, head+body) // it may be cut off
+		_, _ = io.WriteString(conn, head+body) // may be cut off
 	}()
 	defer func() { conn.Close(); <-sent }()
 	_ = conn.SetReadDeadline(time.Now().Add(binary.Bound))
@@ -276,7 +272,7 @@ func (s *site) sendRaw(t *testing.T, head, body string) int {
 	}
 }
 
-// spoofs sends headers that only a proxy may send. They change nothing, and no address is logged.
+// spoofs sends headers that only a proxy may send. They must have no effect, and no address may be logged.
 func spoofs(t *testing.T, s *site) {
 	t.Helper()
 	c := s.user(5)
@@ -301,8 +297,7 @@ func spoofs(t *testing.T, s *site) {
 	}
 }
 
-// TestLongPoll polls for changes through the proxy: one poll is answered by a change, the longest
-// one ends without changes and is not cut off by the proxy.
+// TestLongPoll polls for changes through the proxy. A change ends a poll, and the proxy does not cut off the longest poll.
 func TestLongPoll(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -351,7 +346,7 @@ func TestLongPoll(t *testing.T) {
 	})
 }
 
-// TestUntrusted: headers of an untrusted proxy are ignored.
+// TestUntrusted checks that the server ignores headers from an untrusted proxy.
 func TestUntrusted(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p proxy) {
@@ -361,7 +356,7 @@ func TestUntrusted(t *testing.T) {
 	})
 }
 
-// TestCompression: an answer that the proxy compresses has the same content.
+// TestCompression checks answers that the proxy compresses.
 func TestCompression(t *testing.T) {
 	t.Parallel()
 	compress := map[string]func(string) string{
@@ -382,7 +377,7 @@ func TestCompression(t *testing.T) {
 		c := s.user(1)
 		payload := strings.Repeat("abcd", 10_000)
 		stamp := s.want(t, c, http.StatusOK, "PUT", "/storage/col/x", `{"payload":"`+payload+`"}`).Header.Get("X-Last-Modified")
-		// The client requests and decodes gzip by itself.
+		// Go's client requests and decodes gzip.
 		for _, path := range []string{"/storage/col/x", "/storage/col?full=1"} {
 			req, err := c.Request(t.Context(), http.MethodGet, path, "")
 			if err != nil {
@@ -401,8 +396,7 @@ func TestCompression(t *testing.T) {
 	})
 }
 
-// TestLargeDownload reads 50 MB at the speed of a phone: all of it arrives, and the server never
-// buffers much.
+// TestLargeDownload reads 50 MB as slowly as a phone. All of it arrives, and the server never buffers much.
 func TestLargeDownload(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p proxy) {
@@ -429,7 +423,7 @@ func TestLargeDownload(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer resp.Body.Close()
-		// Nothing is read until the server cannot send any more.
+		// Read nothing until the server's writes block.
 		s.server.AwaitMetric(`holdfast_http_requests{state="idle"} 1`)
 		n, err := io.Copy(io.Discard, resp.Body)
 		if err != nil || n < records*each {
@@ -441,7 +435,6 @@ func TestLargeDownload(t *testing.T) {
 	})
 }
 
-// resetPeak resets the peak memory of a process.
 func resetPeak(t *testing.T, pid int) {
 	t.Helper()
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0o600); err != nil {
@@ -449,7 +442,7 @@ func resetPeak(t *testing.T, pid int) {
 	}
 }
 
-// peak returns the peak memory of a process in bytes.
+// peak returns a process's peak memory in bytes.
 func peak(t *testing.T, pid int) int64 {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -467,8 +460,7 @@ func peak(t *testing.T, pid int) int64 {
 	return kb << 10
 }
 
-// TestAbort: a client that disconnects during an upload has written nothing, and uses no
-// resources.
+// TestAbort checks that a client that disconnects during an upload writes nothing, and holds no resources.
 func TestAbort(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p proxy) {
@@ -506,8 +498,7 @@ func TestAbort(t *testing.T) {
 	})
 }
 
-// TestRestart: the proxy answers 502 or 503 while the server is stopped, and finds the next one by
-// itself.
+// TestRestart checks that the proxy answers 502 or 503 while the server is stopped, and finds the restarted server.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p proxy) {

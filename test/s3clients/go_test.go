@@ -18,13 +18,13 @@ import (
 	"holdfast/internal/workload/buckets"
 )
 
-// sdk is Amazon's SDK for Go.
+// sdk is the AWS SDK for Go.
 type sdk struct{ *s3.Client }
 
 func newSDK(to *buckets.Client) sdk {
 	return sdk{s3.New(s3.Options{
 		BaseEndpoint: aws.String(to.URL), Region: to.Region, UsePathStyle: true,
-		// As the default configuration sets them.
+		// The defaults.
 		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenSupported, ResponseChecksumValidation: aws.ResponseChecksumValidationWhenSupported,
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: to.AccessKeyID, SecretAccessKey: to.Secret}, nil
@@ -32,7 +32,7 @@ func newSDK(to *buckets.Client) sdk {
 	})}
 }
 
-// ok returns a function that returns a result without an error.
+// ok returns a function that fails the test on an error and returns the result.
 func ok[T any](t *testing.T) func(T, error) T {
 	return func(v T, err error) T {
 		t.Helper()
@@ -60,7 +60,7 @@ func (s sdk) get(ctx context.Context, t *testing.T, bucket, key string) []byte {
 	return ok[[]byte](t)(io.ReadAll(got.Body)) // the SDK verifies the checksum
 }
 
-// keys lists the keys below a prefix, in pages.
+// keys lists the keys with a prefix, page by page.
 func (s sdk) keys(ctx context.Context, t *testing.T, bucket, prefix string) (all []string) {
 	t.Helper()
 	pages := s3.NewListObjectsV2Paginator(s, &s3.ListObjectsV2Input{Bucket: &bucket, Prefix: &prefix, MaxKeys: aws.Int32(3)})
@@ -72,7 +72,6 @@ func (s sdk) keys(ctx context.Context, t *testing.T, bucket, prefix string) (all
 	return all
 }
 
-// purge deletes a bucket and its objects.
 func (s sdk) purge(ctx context.Context, t *testing.T, bucket string) {
 	t.Helper()
 	for {
@@ -108,7 +107,7 @@ func (s sdk) versionsOf(ctx context.Context, t *testing.T, bucket, prefix string
 	return all
 }
 
-// removeVersions deletes versions under governance, too, and returns how many were refused.
+// removeVersions deletes versions, bypassing governance, and returns how many were refused.
 func (s sdk) removeVersions(ctx context.Context, t *testing.T, bucket string, all []types.ObjectIdentifier) int {
 	t.Helper()
 	done := ok[*s3.DeleteObjectsOutput](t)(s.DeleteObjects(ctx, &s3.DeleteObjectsInput{Bucket: &bucket, BypassGovernanceRetention: aws.Bool(true), Delete: &types.Delete{Objects: all, Quiet: aws.Bool(true)}}))
@@ -120,7 +119,7 @@ func (s sdk) removeVersions(ctx context.Context, t *testing.T, bucket string, al
 	return len(done.Errors)
 }
 
-// purgeVersions deletes a bucket with its versions. It waits for those whose retention ends soon.
+// purgeVersions deletes a bucket with its versions. It waits until short retentions end.
 func (s sdk) purgeVersions(ctx context.Context, t *testing.T, bucket string) {
 	t.Helper()
 	for deadline := time.Now().Add(most); ; time.Sleep(100 * time.Millisecond) {
@@ -149,7 +148,7 @@ func goSDK(c *client) {
 	day := tree(t, c.path("day"))
 	manager := transfermanager.New(s.Client, func(o *transfermanager.Options) { o.PartSizeBytes, o.MultipartUploadThreshold = 5<<20, 6<<20 })
 	for name, text := range day {
-		// A reader of unknown length.
+		// A reader with unknown length.
 		ok[*transfermanager.UploadObjectOutput](t)(manager.UploadObject(ctx, &transfermanager.UploadObjectInput{
 			Bucket: &c.bucket, Key: aws.String("day" + name), Body: io.MultiReader(bytes.NewReader(text)),
 		}))

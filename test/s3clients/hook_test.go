@@ -13,13 +13,13 @@ import (
 	"holdfast/test/binary"
 )
 
-// hookARN and minIOHookARN are the names of the server's webhook in notifications; mc uses the second.
+// hookARN and minIOHookARN name the server's webhook in notifications; mc uses the second.
 const (
 	hookARN      = "arn:holdfast:webhook:::hook"
 	minIOHookARN = "arn:minio:sqs::hook:webhook"
 )
 
-// hook is a webhook that remembers which events have arrived.
+// hook is a webhook that records events.
 type hook struct {
 	url string
 
@@ -38,7 +38,6 @@ func newHook(t *testing.T) *hook {
 	return h
 }
 
-// ServeHTTP implements http.Handler.
 func (h *hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Records []struct {
@@ -65,7 +64,6 @@ func (h *hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// of returns the channel of an event.
 func (h *hook) of(e event) chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -84,7 +82,7 @@ func closed(c chan struct{}) bool {
 	}
 }
 
-// await waits for an event of the client's bucket.
+// await waits for an event in the client's bucket.
 func (c *client) await(name, key string) {
 	c.t.Helper()
 	select {

@@ -14,15 +14,14 @@ import (
 	"holdfast/test/binary"
 )
 
-// installed is what the tests have installed, by the name of the package's file; one test installs it
-// and the others wait.
+// installed contains installed packages by the name of the package file. One test installs, the others wait.
 var installed struct {
 	sync.Mutex
 	once map[string]func() (string, error)
 }
 
-// install runs commands the first time, in a folder below bin/ that depends on files of this package, and
-// returns the folder. If that fails the test is skipped, or fails if TEST_REQUIRE has the name.
+// install runs commands once, in a folder below bin/ named after a hash of the pinned files, and returns the folder. On
+// a failure it skips the test, or fails it if TEST_REQUIRE contains the name.
 func install(t *testing.T, name string, pinned []string, commands func(dir string) [][]string) string {
 	t.Helper()
 	installed.Lock()
@@ -85,7 +84,7 @@ func makeFolder(pinned []string, commands func(dir string) [][]string) (string, 
 	return dir, os.WriteFile(whole, nil, 0o600)
 }
 
-// boto3 is Amazon's SDK for Python, the oldest that is in use or the newest.
+// boto3 is the AWS SDK for Python: the oldest version in use, or the newest.
 func boto3(c *client, age string) {
 	python := binary.Program(c.t, "python3")
 	dir := install(c.t, "boto3", []string{"requirements-" + age + ".txt"}, func(dir string) [][]string {
@@ -101,7 +100,6 @@ func boto3(c *client, age string) {
 	c.absent()
 }
 
-// javaScript is Amazon's SDK for JavaScript.
 func javaScript(c *client) {
 	node, npm := binary.Program(c.t, "node"), binary.Program(c.t, "npm")
 	dir := install(c.t, "npm", []string{"package-lock.json", "package.json"}, func(string) [][]string {

@@ -19,14 +19,14 @@ import (
 	"github.com/minio/minio-go/v7/pkg/tags"
 )
 
-// minIO is MinIO's SDK for Go, with which mc and kopia are written, and a bucket.
+// minIO is MinIO's SDK for Go, which mc and kopia use, with a bucket.
 type minIO struct {
 	*minio.Client
 	t      *testing.T
 	bucket string
 }
 
-// newMinIO returns a client, with checksums in trailers as mc --checksum sends them, or without.
+// newMinIO returns a client; trailers sends checksums in trailers, like mc --checksum.
 func newMinIO(c *client, bucket string, trailers bool) minIO {
 	c.t.Helper()
 	m, err := minio.New(strings.TrimPrefix(c.s3.URL, "http://"), &minio.Options{
@@ -38,7 +38,6 @@ func newMinIO(c *client, bucket string, trailers bool) minIO {
 	return minIO{m, c.t, bucket}
 }
 
-// done fails the test if there is an error.
 func (m minIO) done(err error) {
 	m.t.Helper()
 	if err != nil {
@@ -46,7 +45,7 @@ func (m minIO) done(err error) {
 	}
 }
 
-// refused expects the error code of S3.
+// refused expects an S3 error code.
 func (m minIO) refused(what string, err error, code string) {
 	m.t.Helper()
 	if got := minio.ToErrorResponse(err).Code; err == nil || got != code {
@@ -59,7 +58,7 @@ func (m minIO) put(ctx context.Context, key, body string, o minio.PutObjectOptio
 	return ok[minio.UploadInfo](m.t)(m.PutObject(ctx, m.bucket, key, strings.NewReader(body), int64(len(body)), o))
 }
 
-// get reads a version, or the newest one.
+// get reads a version, or the current object.
 func (m minIO) get(ctx context.Context, key, version string) string {
 	m.t.Helper()
 	o := ok[*minio.Object](m.t)(m.GetObject(ctx, m.bucket, key, minio.GetObjectOptions{VersionID: version}))
@@ -67,7 +66,7 @@ func (m minIO) get(ctx context.Context, key, version string) string {
 	return string(ok[[]byte](m.t)(io.ReadAll(o)))
 }
 
-// list lists objects, or versions, in pages of two.
+// list lists objects or versions in pages of two.
 func (m minIO) list(ctx context.Context, prefix string, versions bool) (all []minio.ObjectInfo) {
 	m.t.Helper()
 	for o := range m.ListObjectsIter(ctx, m.bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true, WithVersions: versions, WithMetadata: true, MaxKeys: 2}) {
@@ -91,7 +90,7 @@ func (m minIO) remove(ctx context.Context, all []minio.ObjectInfo, bypass bool) 
 	return refused
 }
 
-// empty deletes all versions, and waits for those whose retention ends soon, and then the bucket.
+// empty deletes all versions, waits until short retentions end, and deletes the bucket.
 func (m minIO) empty(ctx context.Context) {
 	m.t.Helper()
 	for deadline := time.Now().Add(most); m.remove(ctx, m.list(ctx, "", true), true) > 0; time.Sleep(100 * time.Millisecond) {
@@ -117,7 +116,7 @@ func minIOSDK(c *client) {
 	locked.empty(ctx)
 }
 
-// files are mc cp, ls, stat, cat, share and mv.
+// files tests mc cp, ls, stat, cat, share and mv.
 func (m minIO) files(ctx context.Context, c *client) {
 	t, day := m.t, tree(m.t, c.path("day"))
 	t.Helper()
@@ -131,7 +130,7 @@ func (m minIO) files(ctx context.Context, c *client) {
 	if all := m.list(ctx, "day/", false); len(all) != len(day) {
 		t.Errorf("objects %+v", all)
 	}
-	// A stream of unknown length.
+	// A stream with unknown length.
 	piped := ok[minio.UploadInfo](t)(m.PutObject(ctx, m.bucket, "piped", io.MultiReader(bytes.NewReader(day["/"+big])), -1, minio.PutObjectOptions{PartSize: 5 << 20}))
 	if info := ok[minio.ObjectInfo](t)(m.StatObject(ctx, m.bucket, "piped", minio.StatObjectOptions{Checksum: true})); info.Size != bigSize || info.ETag != piped.ETag || !strings.HasSuffix(info.ETag, "-4") || info.ChecksumCRC32C == "" {
 		t.Errorf("%+v", info)
@@ -152,7 +151,7 @@ func (m minIO) files(ctx context.Context, c *client) {
 	m.refused("a deleted object", err, "NoSuchKey")
 }
 
-// settings are mc tag, anonymous and ilm, and what mc stat reads of a bucket that has no settings.
+// settings tests mc tag, anonymous and ilm, and mc stat for a bucket without settings.
 func (m minIO) settings(ctx context.Context) {
 	t := m.t
 	t.Helper()
@@ -165,7 +164,7 @@ func (m minIO) settings(ctx context.Context) {
 	}
 	_, err = m.GetBucketEncryption(ctx, m.bucket)
 	m.refused("encryption", err, "ServerSideEncryptionConfigurationNotFoundError")
-	ok[replication.Config](t)(m.GetBucketReplication(ctx, m.bucket)) // the SDK takes the error of a bucket without replication for an empty answer
+	ok[replication.Config](t)(m.GetBucketReplication(ctx, m.bucket)) // the SDK returns an empty configuration instead of the error
 	_, err = m.GetBucketTagging(ctx, m.bucket)
 	m.refused("tags", err, "NoSuchTagSet")
 	set := ok[*tags.Tags](t)(tags.NewTags(map[string]string{"team": "a b"}, false))
@@ -183,7 +182,7 @@ func (m minIO) settings(ctx context.Context) {
 	if p := ok[string](t)(m.GetBucketPolicy(ctx, m.bucket)); p != "" {
 		t.Errorf("policy %s", p)
 	}
-	// As mc anonymous set download writes it.
+	// Written by mc anonymous set download.
 	p := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":["*"]},"Action":["s3:GetBucketLocation","s3:ListBucket"],"Resource":["arn:aws:s3:::` + m.bucket +
 		`"],"Condition":{"StringEquals":{"s3:prefix":["public/"]}}},{"Effect":"Allow","Principal":{"AWS":["*"]},"Action":["s3:GetObject"],"Resource":["arn:aws:s3:::` + m.bucket + `/public/*"]}]}`
 	m.done(m.SetBucketPolicy(ctx, m.bucket, p))
@@ -213,7 +212,7 @@ func (m minIO) settings(ctx context.Context) {
 	m.refused("lifecycle rules", err, "NoSuchLifecycleConfiguration")
 }
 
-// notifications are mc event add, ls and rm.
+// notifications tests mc event add, ls and rm.
 func (m minIO) notifications(ctx context.Context, c *client) {
 	t := m.t
 	t.Helper()
@@ -248,7 +247,7 @@ func (m minIO) notifications(ctx context.Context, c *client) {
 	}
 }
 
-// versions are mc version, ls --versions, undo and rm --versions.
+// versions tests mc version, ls --versions, undo and rm --versions.
 func (m minIO) versions(ctx context.Context) {
 	t := m.t
 	t.Helper()
@@ -289,7 +288,7 @@ func (m minIO) versions(ctx context.Context) {
 	}
 }
 
-// locks are mc retention and legalhold.
+// locks tests mc retention and legalhold.
 func (m minIO) locks(ctx context.Context) {
 	t := m.t
 	t.Helper()

@@ -8,18 +8,17 @@ import (
 	"holdfast/test/binary"
 )
 
-// awsProgram returns the path of aws, and configures it.
 func awsProgram(c *client) string {
 	c.t.Helper()
 	write(c.t, c.path("aws.conf"), []byte("[default]\ns3 =\n  multipart_threshold = 6MB\n  multipart_chunksize = 5MB\n  addressing_style = path\n"))
-	const ofDebian = "/usr/bin/aws" // if there are several
+	const ofDebian = "/usr/bin/aws" // preferred over other installations
 	if _, err := os.Stat(ofDebian); err == nil {
 		return ofDebian
 	}
 	return binary.Program(c.t, "aws")
 }
 
-// awsCLI is Amazon's command line. Each command takes a second to start, so there are few.
+// awsCLI tests aws. Each command takes a second to start, so it runs only a few.
 func awsCLI(c *client) {
 	program := awsProgram(c)
 	aws := func(args ...string) string {
@@ -48,8 +47,8 @@ func awsCLI(c *client) {
 	c.absent()
 }
 
-// readmeCommands returns the arguments of the README's commands of aws after the address, for the client's bucket and
-// its file note.txt.
+// readmeCommands returns the arguments after the address in the README's aws commands, for the client's bucket and its
+// file note.txt.
 func readmeCommands(c *client) (all [][]string) {
 	c.t.Helper()
 	const before = "aws --endpoint-url http://127.0.0.1:9000 "
@@ -64,7 +63,6 @@ func readmeCommands(c *client) (all [][]string) {
 	return all
 }
 
-// s3cmdProgram returns the path of s3cmd, and configures it.
 func s3cmdProgram(c *client) string {
 	c.t.Helper()
 	host := strings.TrimPrefix(c.s3.URL, "http://")
@@ -73,7 +71,7 @@ func s3cmdProgram(c *client) string {
 	return binary.Program(c.t, "s3cmd")
 }
 
-// s3cmd still uses the first version of the list.
+// s3cmd still lists objects with version 1.
 func s3cmd(c *client) {
 	program := s3cmdProgram(c)
 	s3cmd := func(args ...string) string {
@@ -113,7 +111,7 @@ func s3cmd(c *client) {
 	c.absent()
 }
 
-// rclone stores the times of files in metadata, and reads back what it has written.
+// rclone stores file times in metadata, and verifies its uploads.
 func rclone(c *client) {
 	program := binary.Program(c.t, "rclone")
 	c.env = append(c.env, "RCLONE_CONFIG="+c.path("rclone.conf"), "RCLONE_CONFIG_HF_TYPE=s3", "RCLONE_CONFIG_HF_PROVIDER=Other", "RCLONE_CONFIG_HF_ENV_AUTH=true",
@@ -137,10 +135,10 @@ func rclone(c *client) {
 	c.is(big, rclone("cat", s3+"/piped"))
 	c.pipe(read(c.t, c.path("day", "note.txt")), program, "rcat", s3+"/note")
 	c.is("note.txt", rclone("cat", s3+"/note"))
-	rclone("copyto", s3+"/piped", s3+"/copy") // in parts, by the server
+	rclone("copyto", s3+"/piped", s3+"/copy") // multipart copy on the server
 	rclone("moveto", s3+"/copy", "moved")
 	c.same(big, "moved")
-	rclone("touch", "--timestamp", "2020-01-02T03:04:05", s3+"/note") // a copy onto itself
+	rclone("touch", "--timestamp", "2020-01-02T03:04:05", s3+"/note") // copies the object onto itself
 	c.lines(rclone("lsf", "--format", "tps", "--max-depth", "1", "--files-only", s3+"/note"), "2020-01-02 03:04:05;note;1000")
 	c.is("note.txt", c.fetch(rclone("link", "--expire", "1m", s3+"/note")))
 	rclone("deletefile", s3+"/piped")
@@ -151,7 +149,7 @@ func rclone(c *client) {
 	c.absent()
 }
 
-// restic backs up to a repository, which has many small files.
+// restic backs up to a repository with many small files.
 func restic(c *client) {
 	program := binary.Program(c.t, "restic")
 	c.env = append(c.env, "RESTIC_REPOSITORY=s3:"+c.s3.URL+"/"+c.bucket+"/repository", "RESTIC_PASSWORD=secret", "RESTIC_CACHE_DIR="+c.path("cache"))
@@ -159,7 +157,7 @@ func restic(c *client) {
 		c.t.Helper()
 		return c.run(program, args...)
 	}
-	c.fails("config", program, "snapshots") // there is no repository
+	c.fails("config", program, "snapshots") // no repository yet
 	restic("init")
 	restic("backup", "day")
 	write(c.t, c.path("day", "photos", "new"), []byte("new"))

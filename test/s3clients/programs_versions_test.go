@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// decode decodes the answer of an aws command.
 func decode[T any](c *client, answer string) (v T) {
 	c.t.Helper()
 	if err := json.Unmarshal([]byte(answer), &v); err != nil {
@@ -17,7 +16,7 @@ func decode[T any](c *client, answer string) (v T) {
 	return v
 }
 
-// awsVersions are the versions of a bucket with object lock, for aws-cli.
+// awsVersions tests versions in a bucket with object lock.
 func awsVersions(c *client) {
 	program, s3 := awsProgram(c), "s3://"+c.bucket
 	aws := func(args ...string) string {
@@ -76,7 +75,7 @@ func awsVersions(c *client) {
 	c.absent()
 }
 
-// awsSettings are rules, policies and notifications.
+// awsSettings tests lifecycle rules, policies and notifications.
 func awsSettings(c *client, api func(operation string, args ...string) string) {
 	c.t.Helper()
 	lock := `{"ObjectLockEnabled":"Enabled","Rule":{"DefaultRetention":{"Mode":"GOVERNANCE","Days":2}}}`
@@ -115,7 +114,6 @@ func awsSettings(c *client, api func(operation string, args ...string) string) {
 	api("put-object-lock-configuration", "--object-lock-configuration", `{"ObjectLockEnabled":"Enabled"}`)
 }
 
-// awsLocks are retention and legal hold of an object.
 func awsLocks(c *client, program string, api func(operation string, args ...string) string) {
 	c.t.Helper()
 	until := time.Now().Add(24 * time.Hour).UTC().Truncate(time.Second)
@@ -142,7 +140,7 @@ func awsLocks(c *client, program string, api func(operation string, args ...stri
 	c.fails("AccessDenied", program, "--endpoint-url", c.s3.URL, "s3api", "delete-object", "--bucket", c.bucket, "--key", "kept", "--version-id", kept)
 }
 
-// s3cmdVersions uses a bucket with versions, which s3cmd does not show before 2.4: it must see the newest ones only.
+// s3cmdVersions uses a bucket with versions. s3cmd before 2.4 does not support them and must see only current objects.
 func s3cmdVersions(c *client) {
 	program, s3 := s3cmdProgram(c), "s3://"+c.bucket
 	s3cmd := func(args ...string) string {
@@ -182,7 +180,7 @@ func s3cmdVersions(c *client) {
 	c.absent()
 }
 
-// s3cmdSettings are rules, policies and notifications.
+// s3cmdSettings tests lifecycle rules, policies and notifications.
 func s3cmdSettings(c *client, s3cmd func(args ...string) string) {
 	c.t.Helper()
 	s3 := "s3://" + c.bucket
@@ -219,7 +217,7 @@ func s3cmdSettings(c *client, s3cmd func(args ...string) string) {
 	}
 }
 
-// rcloneVersions reads and removes versions, which rclone names by their times.
+// rcloneVersions reads and removes versions, which rclone names by time.
 func rcloneVersions(c *client, rclone func(...string) string) {
 	c.t.Helper()
 	s3 := "hf:" + c.bucket
@@ -245,7 +243,7 @@ func rcloneVersions(c *client, rclone func(...string) string) {
 	}
 }
 
-// rcloneVersionAt reads the bucket as it was between two writes. Times have whole seconds.
+// rcloneVersionAt reads the bucket at a time between two writes. Times are whole seconds.
 func rcloneVersionAt(c *client, rclone func(...string) string) {
 	c.t.Helper()
 	s3 := "hf:" + c.bucket

@@ -1,6 +1,6 @@
-// Package s3clients lets real clients of S3 do a day's work with the built binary: create a bucket, copy
-// and synchronize files, upload in parts and from a pipe, share links, list, move and delete. The
-// clients are programs (aws-cli, s3cmd, rclone, restic) and SDKs (Python, old and new; JavaScript; Go).
+// Package s3clients tests the built binary with real S3 clients: they create a bucket, copy and synchronize files,
+// upload in parts and from a pipe, presign URLs, list, move and delete. The clients are programs (aws-cli, s3cmd,
+// rclone, restic) and SDKs (Python, old and new; JavaScript; Go).
 package s3clients
 
 import (
@@ -25,12 +25,12 @@ import (
 	"holdfast/test/binary"
 )
 
-// most is the timeout of one client, with its installation. All take half a minute on two cores.
+// most is the timeout per client, including its installation. All clients together take half a minute on two cores.
 const most = 3 * time.Minute
 
 func TestMain(m *testing.M) { os.Exit(binary.MainOfWaiting(m, 6)) }
 
-// clients are the tests of the clients, the slowest first. Each deletes what it has stored.
+// clients are ordered from slow to fast. Each client deletes its data.
 var clients = []struct {
 	name string
 	day  func(c *client)
@@ -59,13 +59,13 @@ func TestOneNode(t *testing.T) {
 	work(t, 1, []string{"boto3-old", "aws-cli-versions"}, "[buckets.nodes.\"home:1\"]\nurl = \"file://%s/1\"\n")
 }
 
-// TestThreeNodes has the database of an installation of that size, TestOneNode the built-in one.
+// TestThreeNodes uses PostgreSQL, like an installation of this size; TestOneNode uses SQLite.
 func TestThreeNodes(t *testing.T) {
 	t.Parallel()
 	work(t, 2, []string{"aws-cli", "aws-cli-versions", "boto3-old", "boto3-new", "javascript", "restic", "s3cmd", "s3cmd-versions"}, "[buckets]\ncopies = 2\n[buckets.nodes.\"east:1\"]\nurl = \"file://%[1]s/1\"\n[buckets.nodes.\"east:2\"]\nurl = \"file://%[1]s/2\"\n[buckets.nodes.\"west:1\"]\nurl = \"file://%[1]s/3\"\n", "HOLDFAST_BUCKETS__DATABASE_URL="+testdb.PostgresDatabase(t))
 }
 
-// work runs every client, those in soak only in a soak. Afterwards the storage nodes are empty.
+// work runs the clients, and in a soak also those in soak. Afterwards the storage nodes must be empty.
 func work(t *testing.T, copies int, soak []string, config string, environ ...string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -115,7 +115,6 @@ func work(t *testing.T, copies int, soak []string, config string, environ ...str
 	}
 }
 
-// files counts bodies and temporary files on all nodes.
 func files(t *testing.T, nodes string) (n int) {
 	t.Helper()
 	err := filepath.WalkDir(nodes, func(_ string, e fs.DirEntry, err error) error {
@@ -130,7 +129,7 @@ func files(t *testing.T, nodes string) (n int) {
 	return n
 }
 
-// client is a program with a folder of its own.
+// client is a program with its own folder.
 type client struct {
 	t      *testing.T
 	s3     *buckets.Client
@@ -140,13 +139,13 @@ type client struct {
 	env    []string
 }
 
-// big is the name of the file that is uploaded in parts.
+// big names the file that is uploaded in parts.
 const (
 	big     = "big.bin"
 	bigSize = 20 << 20
 )
 
-// newClient returns a client whose folder has a folder day with files.
+// newClient creates the client's folder, with files in the subfolder day.
 func newClient(t *testing.T, s3 *buckets.Client, events *hook) *client {
 	t.Helper()
 	c := &client{t: t, s3: s3, hook: events, dir: t.TempDir(), bucket: "day-of-" + filepath.Base(t.Name())}
@@ -159,7 +158,7 @@ func newClient(t *testing.T, s3 *buckets.Client, events *hook) *client {
 		write(t, c.path("day", name), text)
 	}
 	for _, kv := range os.Environ() {
-		// rclone fails if AWS_CA_BUNDLE is set, and nobody's configuration belongs here.
+		// rclone fails if AWS_CA_BUNDLE is set. User configuration must not affect the test.
 		if name, _, _ := strings.Cut(kv, "="); !strings.HasPrefix(name, "AWS_") && !strings.HasPrefix(name, "RCLONE_") &&
 			!strings.HasPrefix(name, "RESTIC_") && !strings.HasSuffix(strings.ToLower(name), "_proxy") && name != "HOME" {
 			c.env = append(c.env, kv)
@@ -171,18 +170,17 @@ func newClient(t *testing.T, s3 *buckets.Client, events *hook) *client {
 	return c
 }
 
-// path returns a path in the client's folder.
 func (c *client) path(parts ...string) string {
 	return filepath.Join(append([]string{c.dir}, parts...)...)
 }
 
-// run runs a command in the client's folder and returns what it prints.
+// run runs a command in the client's folder and returns its output.
 func (c *client) run(program string, args ...string) string {
 	c.t.Helper()
 	return c.pipe(nil, program, args...)
 }
 
-// pipe is run with an input of a length that the command does not know.
+// pipe is run with a pipe as standard input, so the command does not know the length.
 func (c *client) pipe(input []byte, program string, args ...string) string {
 	c.t.Helper()
 	out, err := c.try(input, program, args...)
@@ -192,7 +190,7 @@ func (c *client) pipe(input []byte, program string, args ...string) string {
 	return out
 }
 
-// try is pipe for a command that may fail. It returns what the command prints, also its errors.
+// try is pipe for a command that may fail. The output includes standard error.
 func (c *client) try(input []byte, program string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), most)
 	defer cancel()
@@ -209,7 +207,7 @@ func (c *client) try(input []byte, program string, args ...string) (string, erro
 	return out.String(), nil
 }
 
-// fails runs a command that must fail with a text.
+// fails expects the command to fail and print a text.
 func (c *client) fails(text, program string, args ...string) {
 	c.t.Helper()
 	if out, err := c.try(nil, program, args...); err == nil || !strings.Contains(out, text) {
@@ -217,7 +215,7 @@ func (c *client) fails(text, program string, args ...string) {
 	}
 }
 
-// same expects that a copy of the folder day, or of a file of it, is complete and has nothing else.
+// same expects an exact copy of the folder day, or of a file in it.
 func (c *client) same(part, copied string) {
 	c.t.Helper()
 	want, got := tree(c.t, c.path("day", part)), tree(c.t, c.path(copied))
@@ -235,7 +233,7 @@ func (c *client) same(part, copied string) {
 	}
 }
 
-// is expects the content of a file of the folder day.
+// is expects the content of a file in the folder day.
 func (c *client) is(part, text string) {
 	c.t.Helper()
 	if want := read(c.t, c.path("day", part)); text != string(want) {
@@ -243,13 +241,12 @@ func (c *client) is(part, text string) {
 	}
 }
 
-// fetch reads a URL with curl.
 func (c *client) fetch(url string) string {
 	c.t.Helper()
 	return c.run(binary.Program(c.t, "curl"), "--silent", "--show-error", "--fail", "--globoff", strings.TrimSpace(url))
 }
 
-// lines expects lines in what a command has printed, in any order, and no others.
+// lines expects exactly these lines in a command's output, in any order.
 func (c *client) lines(out string, want ...string) {
 	c.t.Helper()
 	got := strings.Split(strings.TrimSpace(out), "\n")
@@ -260,7 +257,6 @@ func (c *client) lines(out string, want ...string) {
 	}
 }
 
-// absent expects that the bucket does not exist.
 func (c *client) absent() {
 	c.t.Helper()
 	a, err := c.s3.Send(c.t.Context(), http.MethodHead, "/"+c.bucket, "", buckets.Unsigned)
@@ -269,7 +265,7 @@ func (c *client) absent() {
 	}
 }
 
-// tree reads all files of a folder, or one file with the name "".
+// tree reads all files in a folder, or a single file with the name "".
 func tree(t *testing.T, root string) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
@@ -294,7 +290,6 @@ func read(t *testing.T, path string) []byte {
 	return text
 }
 
-// write writes a file and creates its folder.
 func write(t *testing.T, path string, text []byte) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

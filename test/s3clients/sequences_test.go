@@ -20,10 +20,10 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// A sequence is the order of requests of a kind of product that cannot be tried here.
+// Each sequence replays the requests of products that cannot be tested here.
 
-// lockedBackups is the sequence of backup servers that keep immutable backups: they examine the bucket, write blocks under
-// compliance, extend the retention of those that a newer backup needs, and delete the versions of the others when it has ended.
+// lockedBackups replays a backup server with immutable backups: it examines the bucket, writes blocks in compliance mode,
+// extends the retention of blocks that a newer backup needs, and deletes the other versions after their retention.
 func lockedBackups(c *client) {
 	ctx, t, s, b := c.t.Context(), c.t, newSDK(c.s3), &c.bucket
 	ok[*s3.CreateBucketOutput](t)(s.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: b, ObjectLockEnabledForBucket: aws.Bool(true)}))
@@ -34,7 +34,7 @@ func lockedBackups(c *client) {
 	if v := ok[*s3.GetBucketVersioningOutput](t)(s.GetBucketVersioning(ctx, &s3.GetBucketVersioningInput{Bucket: b})); v.Status != types.BucketVersioningStatusEnabled {
 		t.Errorf("versioning %+v", v)
 	}
-	// A default retention would be an error for these products.
+	// These products refuse a bucket with a default retention.
 	if l := ok[*s3.GetObjectLockConfigurationOutput](t)(s.GetObjectLockConfiguration(ctx, &s3.GetObjectLockConfigurationInput{Bucket: b})).ObjectLockConfiguration; l.ObjectLockEnabled != types.ObjectLockEnabledEnabled || l.Rule != nil {
 		t.Errorf("object lock %+v", l)
 	}
@@ -82,7 +82,7 @@ func lockedBackups(c *client) {
 	if n := s.removeVersions(ctx, t, c.bucket, all); n != len(all) {
 		t.Errorf("%d of %d locked versions were refused", n, len(all))
 	}
-	// An intruder who deletes everything makes delete markers only.
+	// An intruder who deletes everything only creates delete markers.
 	ok[*s3.DeleteObjectOutput](t)(s.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: b, Key: &kept}))
 	head := ok[*s3.HeadObjectOutput](t)(s.HeadObject(ctx, &s3.HeadObjectInput{Bucket: b, Key: &kept, VersionId: &version}))
 	if *head.ContentLength != int64(len(block)) || head.ObjectLockMode != types.ObjectLockModeCompliance {
@@ -95,8 +95,8 @@ func lockedBackups(c *client) {
 	c.absent()
 }
 
-// volumeBackups is the sequence of backups of clusters: archives by the upload manager, with the checksums that it has by default and
-// without, a list of folders, and links to download.
+// volumeBackups replays cluster backups: archives from the upload manager, with default checksums and without, a list of
+// folders, and presigned downloads.
 func volumeBackups(c *client) {
 	ctx, t, plain := c.t.Context(), c.t, newSDK(c.s3)
 	plain.create(ctx, t, c.bucket)
@@ -142,8 +142,8 @@ func volumeBackups(c *client) {
 	c.absent()
 }
 
-// lockedSnapshots is the sequence of repositories of deduplicated snapshots: blobs are written with a retention, which is extended while
-// snapshots need them, and the repository is read as it was at a time, from the list of versions.
+// lockedSnapshots replays a repository of deduplicated snapshots: it writes blobs with a retention, extends it while
+// snapshots need them, and reads the repository at a time from the list of versions.
 func lockedSnapshots(c *client) {
 	ctx, t, m := c.t.Context(), c.t, newMinIO(c, c.bucket, false)
 	m.done(m.MakeBucket(ctx, m.bucket, minio.MakeBucketOptions{ObjectLocking: true}))
@@ -152,7 +152,7 @@ func lockedSnapshots(c *client) {
 	}
 	compliance, until := minio.Compliance, time.Now().Add(4*time.Second).UTC()
 	o := minio.PutObjectOptions{ContentType: "application/x-kopia", Mode: compliance, RetainUntilDate: until}
-	// The client adds an MD5 when it is told to.
+	// The client sends an MD5 only on request.
 	_, err := m.PutObject(ctx, m.bucket, "p/0", strings.NewReader("blob"), 4, o)
 	if r := minio.ToErrorResponse(err); r.Code != "InvalidRequest" || !strings.Contains(strings.ToLower(r.Message), "content-md5") {
 		t.Errorf("a lock without MD5: %v", err)
@@ -163,7 +163,7 @@ func lockedSnapshots(c *client) {
 		blobs[fmt.Sprintf("p/%d", n)] = m.put(ctx, fmt.Sprintf("p/%d", n), fmt.Sprintf("blob %d", n), o).VersionID
 	}
 	first := m.put(ctx, "repository", "first", o)
-	// Last-Modified of the answer to HEAD has whole seconds.
+	// HEAD returns Last-Modified in whole seconds.
 	after := ok[minio.ObjectInfo](t)(m.StatObject(ctx, m.bucket, "repository", minio.StatObjectOptions{})).LastModified.Add(time.Second)
 	time.Sleep(time.Until(after))
 	m.put(ctx, "repository", "second", o)
@@ -194,12 +194,12 @@ func lockedSnapshots(c *client) {
 	c.absent()
 }
 
-// presignedUploads is the sequence of web applications whose proxy stores uploads by links that the application has signed: a PUT, or parts and
-// their completion. The application then copies the object to its place.
+// presignedUploads replays a web application whose proxy uploads with presigned URLs: a PUT, or parts and their completion.
+// The application then copies the object to its final key.
 func presignedUploads(c *client) {
 	ctx, t, s, b := c.t.Context(), c.t, newSDK(c.s3), &c.bucket
 	s.create(ctx, t, c.bucket)
-	// The probe of the bucket is a list of the first version.
+	// The application probes the bucket with ListObjects version 1.
 	ok[*s3.ListObjectsOutput](t)(s.ListObjects(ctx, &s3.ListObjectsInput{Bucket: b, MaxKeys: aws.Int32(1)}))
 	links := presigner{c, s}
 	note, big := read(t, c.path("day", "note.txt")), read(t, c.path("day", big))
@@ -259,13 +259,12 @@ func presignedUploads(c *client) {
 	c.absent()
 }
 
-// presigner sends requests by links without other headers.
+// presigner sends presigned requests without other headers.
 type presigner struct {
 	c *client
 	sdk
 }
 
-// send signs a link and uses it.
 func (p presigner) send(ctx context.Context, method, key, query string, body []byte) http.Header {
 	t := p.c.t
 	t.Helper()

@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 )
 
-// setVersioning sets and reads the state of versions.
+// setVersioning sets and reads the versioning status.
 func (p *probe) setVersioning(bucket string, status types.BucketVersioningStatus) error {
 	_, err := p.PutBucketVersioning(p.ctx, &s3.PutBucketVersioningInput{Bucket: &bucket, VersioningConfiguration: &types.VersioningConfiguration{Status: status}})
 	if err != nil {
@@ -53,14 +53,13 @@ var versionFeatures = []feature{
 	}},
 }
 
-// locked creates a bucket with object lock and a version with a lock.
+// locked creates a bucket with object lock and a locked version.
 func (p *probe) locked(lock func(*s3.PutObjectInput)) (bucket, version string, err error) {
 	bucket, err = p.fresh(true)
 	out, failed := p.put(bucket, "key", "hello", lock)
 	return bucket, aws.ToString(out.VersionId), cmp.Or(err, failed)
 }
 
-// remove deletes a version.
 func (p *probe) remove(bucket, version string, bypass bool) error {
 	_, err := p.DeleteObject(p.ctx, &s3.DeleteObjectInput{Bucket: &bucket, Key: aws.String("key"), VersionId: &version, BypassGovernanceRetention: &bypass})
 	return err
@@ -72,7 +71,7 @@ func retention(mode types.ObjectLockMode) func(*s3.PutObjectInput) {
 	}
 }
 
-// lockedCodes are the errors of deleting a locked version.
+// lockedCodes are errors for deleting a locked version.
 var lockedCodes = []string{"AccessDenied", "InvalidRequest", "ObjectLocked"}
 
 var lockFeatures = []feature{
@@ -104,7 +103,7 @@ var lockFeatures = []feature{
 	}},
 }
 
-// anonymous expects the status of a GET without a key.
+// anonymous expects the status of an unsigned GET.
 func (p *probe) anonymous(target string, status int) error {
 	r, err := http.Get(p.url + target)
 	if err != nil {
@@ -114,7 +113,7 @@ func (p *probe) anonymous(target string, status int) error {
 	return equal(r.StatusCode, status)
 }
 
-// policy sets a policy of one statement about the objects of a bucket.
+// policy sets a policy with one statement for the bucket's objects.
 func (p *probe) policy(bucket, statement string) error {
 	document := `{"Version":"2012-10-17","Statement":[{` + strings.ReplaceAll(statement, "BUCKET", "arn:aws:s3:::"+bucket) + `}]}`
 	_, err := p.PutBucketPolicy(p.ctx, &s3.PutBucketPolicyInput{Bucket: &bucket, Policy: &document})
@@ -169,7 +168,7 @@ var bucketFeatures = []feature{
 	{"ownership controls: `ObjectWriter`", func(p *probe) error { return p.ownership(types.ObjectOwnershipObjectWriter) }},
 	{"canned ACL `public-read` of a bucket", func(p *probe) error {
 		b, err := p.filled()
-		_, _ = p.PutBucketOwnershipControls(p.ctx, &s3.PutBucketOwnershipControlsInput{Bucket: &b, OwnershipControls: owned(types.ObjectOwnershipBucketOwnerPreferred)}) // versitygw needs it
+		_, _ = p.PutBucketOwnershipControls(p.ctx, &s3.PutBucketOwnershipControlsInput{Bucket: &b, OwnershipControls: owned(types.ObjectOwnershipBucketOwnerPreferred)}) // required by versitygw
 		_, failed := p.PutBucketAcl(p.ctx, &s3.PutBucketAclInput{Bucket: &b, ACL: types.BucketCannedACLPublicRead})
 		return cmp.Or(err, failed, p.anonymous("/"+b, http.StatusOK))
 	}},
@@ -237,7 +236,7 @@ func owned(by types.ObjectOwnership) *types.OwnershipControls {
 	return &types.OwnershipControls{Rules: []types.OwnershipControlsRule{{ObjectOwnership: by}}}
 }
 
-// ownership sets and reads the ownership of objects.
+// ownership sets and reads the object ownership.
 func (p *probe) ownership(by types.ObjectOwnership) error {
 	b, err := p.fresh(false)
 	_, putErr := p.PutBucketOwnershipControls(p.ctx, &s3.PutBucketOwnershipControlsInput{Bucket: &b, OwnershipControls: owned(by)})

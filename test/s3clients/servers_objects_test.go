@@ -17,7 +17,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// feature is a row of the table: try returns nil if a server does it.
+// feature is a row of the table: try returns nil if a server supports it.
 type feature struct {
 	name string
 	try  func(p *probe) error
@@ -53,13 +53,13 @@ func (p *probe) get(bucket, key, version string) (string, error) {
 	return string(text), err
 }
 
-// has expects the text of an object.
+// has expects an object's content.
 func (p *probe) has(bucket, key, version, want string) error {
 	got, err := p.get(bucket, key, version)
 	return cmp.Or(err, equal(got, want))
 }
 
-// filled creates a bucket with an object "key".
+// filled creates a bucket with an object named key.
 func (p *probe) filled() (bucket string, err error) {
 	bucket, err = p.fresh(false)
 	_, failed := p.put(bucket, "key", "hello")
@@ -215,7 +215,7 @@ var objectFeatures = []feature{
 	}},
 }
 
-// checksums stores an object with each algorithm, reads its checksum back, and sends a wrong one.
+// checksums stores an object with each algorithm, reads the checksum back, and sends a wrong checksum.
 func (p *probe) checksums(all ...types.ChecksumAlgorithm) error {
 	b, err := p.fresh(false)
 	for _, a := range all {
@@ -257,7 +257,7 @@ func (p *probe) upload(bucket, key string, a types.ChecksumAlgorithm, kind types
 	return p.CompleteMultipartUpload(p.ctx, in)
 }
 
-// awaitEvent waits for an event of a PUT.
+// awaitEvent waits for a PUT event.
 func (p *probe) awaitEvent(bucket, key string, most time.Duration) error {
 	select {
 	case <-p.hook.of(event{bucket, "ObjectCreated:Put", key}):

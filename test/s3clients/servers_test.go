@@ -19,20 +19,19 @@ import (
 	"holdfast/test/binary"
 )
 
-// probe sends requests to a server.
 type probe struct {
 	sdk
 	ctx  context.Context
 	url  string
-	sign *buckets.Client // requests that the SDK does not send
+	sign *buckets.Client // for requests that the SDK cannot send
 	hook *hook
 	made int
 }
 
-// errIgnored means that a server has accepted a request and has not done it.
+// errIgnored means that a server accepted a request without applying it.
 var errIgnored = errors.New("ignored")
 
-// s3Servers starts the servers that are compared. One without its binary is nil.
+// s3Servers starts the compared servers. A missing binary gives nil.
 var s3Servers = []struct {
 	name  string
 	start func(t *testing.T, h *hook) *buckets.Client
@@ -55,8 +54,8 @@ func other(b binary.Bucket) *buckets.Client {
 	return &buckets.Client{URL: "http://" + b.Address, Signer: buckets.Key(b.ID, b.Secret)}
 }
 
-// TestServers compares the table in docs/buckets-reference.md with the answers of each server to the same requests. With WRITE_TABLE=1 it writes
-// the table: make compare-servers.
+// TestServers compares the table in docs/buckets-reference.md with each server's answers to the same requests.
+// WRITE_TABLE=1 writes the table: make compare-servers.
 func TestServers(t *testing.T) {
 	t.Parallel()
 	const guide, begin, end = "../../docs/buckets-reference.md", "<!-- make compare-servers -->\n", "<!-- end of make compare-servers -->"
@@ -99,7 +98,7 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// probeAll returns the cell of each probe.
+// probeAll returns a cell for each probe.
 func probeAll(t *testing.T, p *probe) map[string]string {
 	t.Helper()
 	cells := map[string]string{}
@@ -127,7 +126,7 @@ func cell(err error) string {
 	return "no"
 }
 
-// tableOf returns the table in Markdown.
+// tableOf returns the Markdown table.
 func tableOf(columns []map[string]string) string {
 	var out strings.Builder
 	out.WriteString("| |")
@@ -147,7 +146,7 @@ func tableOf(columns []map[string]string) string {
 	return out.String()
 }
 
-// fresh creates a bucket, with object lock if locked.
+// fresh creates a bucket, optionally with object lock.
 func (p *probe) fresh(locked bool) (bucket string, err error) {
 	p.made++
 	bucket = fmt.Sprintf("probe-%d", p.made)
@@ -155,7 +154,7 @@ func (p *probe) fresh(locked bool) (bucket string, err error) {
 	return bucket, err
 }
 
-// refused returns nil if a server has refused a request with one of the codes.
+// refused returns nil if a server refused a request with one of these codes.
 func refused(err error, codes ...string) error {
 	var e interface{ ErrorCode() string }
 	switch {
@@ -167,7 +166,6 @@ func refused(err error, codes ...string) error {
 	return err
 }
 
-// equal returns an error if what was read is not what was written.
 func equal[T comparable](got, want T) error {
 	if got != want {
 		return errIgnored
@@ -175,7 +173,6 @@ func equal[T comparable](got, want T) error {
 	return nil
 }
 
-// raw sends a request and expects a status.
 func (p *probe) raw(status int, method, target, body string, headers ...string) error {
 	a, err := p.sign.Send(p.ctx, method, target, body, headers...)
 	if err == nil && a.Status != status {
@@ -186,7 +183,6 @@ func (p *probe) raw(status int, method, target, body string, headers ...string) 
 	return err
 }
 
-// statusError is an unexpected answer to a raw request.
 type statusError struct {
 	status int
 	code   string
@@ -194,7 +190,6 @@ type statusError struct {
 
 func (e statusError) Error() string { return fmt.Sprint("status ", e.status) }
 
-// ErrorCode returns the code of S3.
 func (e statusError) ErrorCode() string {
 	if e.code == "" {
 		return http.StatusText(e.status)

@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 )
 
-// terraformLocks makes the provider's calls for object_lock_enabled and the resources that need it.
+// terraformLocks replays the provider's calls for object_lock_enabled and the resources that need it.
 func terraformLocks(c *client) {
 	ctx, t := c.t.Context(), c.t
 	p := &provider{sdk: newSDK(c.s3), t: t, bucket: c.bucket}
@@ -27,7 +27,7 @@ func terraformLocks(c *client) {
 	p.purgeVersions(ctx, t, p.bucket)
 	c.absent()
 
-	// A bucket that exists already.
+	// An existing bucket.
 	p.create(ctx, t, p.bucket)
 	_, err := p.PutObjectLockConfiguration(ctx, &s3.PutObjectLockConfigurationInput{Bucket: &p.bucket, ObjectLockConfiguration: lockDefault(nil)})
 	p.absent("object lock without versions", err, "InvalidBucketState")
@@ -36,7 +36,7 @@ func terraformLocks(c *client) {
 	p.purgeVersions(ctx, t, p.bucket)
 }
 
-// lockDefault is an object lock configuration, with a default retention or without.
+// lockDefault returns an object lock configuration; retention may be nil.
 func lockDefault(retention *types.DefaultRetention) *types.ObjectLockConfiguration {
 	c := &types.ObjectLockConfiguration{ObjectLockEnabled: types.ObjectLockEnabledEnabled}
 	if retention != nil {
@@ -45,7 +45,8 @@ func lockDefault(retention *types.DefaultRetention) *types.ObjectLockConfigurati
 	return c
 }
 
-// lockConfiguration is aws_s3_bucket_object_lock_configuration: it is created, changed, and deleted by a configuration without a rule.
+// lockConfiguration creates and changes aws_s3_bucket_object_lock_configuration, and deletes it with a configuration
+// without a rule.
 func (p *provider) lockConfiguration(ctx context.Context) {
 	p.t.Helper()
 	for _, want := range []*types.ObjectLockConfiguration{
@@ -59,7 +60,6 @@ func (p *provider) lockConfiguration(ctx context.Context) {
 	}
 }
 
-// equal compares what is read with what was written.
 func (p *provider) equal(what string, got, want any) {
 	p.t.Helper()
 	a, errA := json.Marshal(got)
@@ -69,8 +69,8 @@ func (p *provider) equal(what string, got, want any) {
 	}
 }
 
-// lockedObject is aws_s3_object with object_lock_mode, object_lock_retain_until_date and object_lock_legal_hold_status, then a shorter
-// retention with force_destroy, and its deletion, which turns the legal hold off.
+// lockedObject tests aws_s3_object with object_lock_mode, object_lock_retain_until_date and object_lock_legal_hold_status,
+// then a shorter retention with force_destroy, and deletes it, which turns off the legal hold.
 func (p *provider) lockedObject(ctx context.Context) {
 	t, b, key := p.t, &p.bucket, aws.String("locked")
 	t.Helper()
@@ -104,7 +104,7 @@ func (p *provider) lockedObject(ctx context.Context) {
 	p.absent("the deleted object", err, "NotFound")
 }
 
-// lock expects the lock of the object in the answer to HEAD, as the provider refreshes it.
+// lock expects the object's lock in a HEAD response, which the provider uses to refresh.
 func (p *provider) lock(ctx context.Context, until time.Time, hold types.ObjectLockLegalHoldStatus) {
 	p.t.Helper()
 	head := ok[*s3.HeadObjectOutput](p.t)(p.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &p.bucket, Key: aws.String("locked"), ChecksumMode: types.ChecksumModeEnabled}))
@@ -113,7 +113,7 @@ func (p *provider) lock(ctx context.Context, until time.Time, hold types.ObjectL
 	}
 }
 
-// notifications is aws_s3_bucket_notification, which is deleted by an empty configuration.
+// notifications tests aws_s3_bucket_notification, which the provider deletes with an empty configuration.
 func (p *provider) notifications(ctx context.Context) {
 	p.t.Helper()
 	filter := func(name, value string) *types.NotificationConfigurationFilter {

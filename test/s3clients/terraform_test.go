@@ -14,8 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 )
 
-// terraform creates, refreshes and deletes the resources of Terraform's provider for S3, by the calls of the SDK that the provider makes:
-// what a resource has set must be read back as it was set, and what it has not set must be a code that the provider takes for absent.
+// terraform creates, refreshes and deletes S3 resources with the SDK calls of Terraform's provider. A set attribute must
+// read back unchanged, and an unset attribute must return an error code that the provider accepts as absent.
 func terraform(c *client) {
 	ctx, t := c.t.Context(), c.t
 	p := &provider{sdk: newSDK(c.s3), t: t, bucket: c.bucket}
@@ -34,14 +34,14 @@ func terraform(c *client) {
 	c.absent()
 }
 
-// provider makes the calls of the provider for a bucket.
+// provider replays the provider's calls for a bucket.
 type provider struct {
 	sdk
 	t      *testing.T
 	bucket string
 }
 
-// absent expects that a setting is not set, by one of the codes that the provider knows.
+// absent expects an error code that the provider accepts as an unset attribute.
 func (p *provider) absent(what string, err error, codes ...string) {
 	p.t.Helper()
 	var e interface{ ErrorCode() string }
@@ -50,7 +50,7 @@ func (p *provider) absent(what string, err error, codes ...string) {
 	}
 }
 
-// refresh reads all that the resource aws_s3_bucket reads on each plan.
+// refresh reads everything that aws_s3_bucket reads on each plan.
 func (p *provider) refresh(ctx context.Context) {
 	t, b := p.t, &p.bucket
 	t.Helper()
@@ -94,7 +94,7 @@ func (p *provider) refresh(ctx context.Context) {
 	}
 }
 
-// versioning is aws_s3_bucket_versioning, which waits until the state is read back.
+// versioning tests aws_s3_bucket_versioning, which waits until it reads the new status.
 func (p *provider) versioning(ctx context.Context) {
 	p.t.Helper()
 	for _, status := range []types.BucketVersioningStatus{types.BucketVersioningStatusEnabled, types.BucketVersioningStatusSuspended, types.BucketVersioningStatusEnabled} {
@@ -105,7 +105,7 @@ func (p *provider) versioning(ctx context.Context) {
 	}
 }
 
-// lifecycle is aws_s3_bucket_lifecycle_configuration, which polls until the rules are equal to those that it has set.
+// lifecycle tests aws_s3_bucket_lifecycle_configuration, which polls until it reads the rules that it set.
 func (p *provider) lifecycle(ctx context.Context) {
 	t := p.t
 	t.Helper()
@@ -145,7 +145,7 @@ func (p *provider) lifecycle(ctx context.Context) {
 	ok[*s3.DeleteBucketLifecycleOutput](t)(p.DeleteBucketLifecycle(ctx, &s3.DeleteBucketLifecycleInput{Bucket: &p.bucket}))
 }
 
-// access is aws_s3_bucket_public_access_block, _ownership_controls and _policy.
+// access tests aws_s3_bucket_public_access_block, _ownership_controls and _policy.
 func (p *provider) access(ctx context.Context) {
 	t, b := p.t, &p.bucket
 	t.Helper()
@@ -177,7 +177,7 @@ func (p *provider) access(ctx context.Context) {
 	ok[*s3.DeletePublicAccessBlockOutput](t)(p.DeletePublicAccessBlock(ctx, &s3.DeletePublicAccessBlockInput{Bucket: b}))
 }
 
-// cors is aws_s3_bucket_cors_configuration.
+// cors tests aws_s3_bucket_cors_configuration.
 func (p *provider) cors(ctx context.Context) {
 	t, b := p.t, &p.bucket
 	t.Helper()
@@ -194,7 +194,7 @@ func (p *provider) cors(ctx context.Context) {
 	ok[*s3.DeleteBucketCorsOutput](t)(p.DeleteBucketCors(ctx, &s3.DeleteBucketCorsInput{Bucket: b}))
 }
 
-// objects is aws_s3_object: it is written with tags, refreshed by HEAD and its tags, changed, and deleted.
+// objects tests aws_s3_object: written with tags, refreshed with HEAD and its tags, changed, and deleted.
 func (p *provider) objects(ctx context.Context) {
 	t, b, key := p.t, &p.bucket, aws.String("folder/object")
 	t.Helper()
@@ -212,7 +212,7 @@ func (p *provider) objects(ctx context.Context) {
 	ok[*s3.DeleteObjectOutput](t)(p.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: b, Key: aws.String("other")}))
 }
 
-// forceDestroy deletes the bucket with all versions, as force_destroy does.
+// forceDestroy deletes the bucket with all versions, like force_destroy.
 func (p *provider) forceDestroy(ctx context.Context) {
 	p.t.Helper()
 	_, err := p.DeleteBucket(ctx, &s3.DeleteBucketInput{Bucket: &p.bucket})

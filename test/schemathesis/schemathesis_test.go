@@ -1,12 +1,11 @@
-// Package schemathesis runs Schemathesis on the built binary: it generates valid and invalid
-// requests from the OpenAPI descriptions of extension storage, buckets, guests and operators, and checks the
-// answers. A TOML file and a Python file for each contain what the description cannot express.
+// Package schemathesis runs Schemathesis on the built binary: it generates valid and invalid requests from the OpenAPI
+// descriptions of extension storage, buckets, guests and operators, and checks the answers. For each, a TOML file and a
+// Python file contain rules that the description cannot express.
 //
-// Each request costs 6 ms of processor time in Schemathesis, and one of random data up to 40 ms,
-// because Hypothesis builds the strategies of large schemas. So the subtests "valid" send what
-// follows from the description: its examples, and values at the limits of each parameter and
-// member, always the same. The subtests "invalid", with values beyond the limits, and "random",
-// which send random data and follow links, are for make soak.
+// A request costs 6 ms of processor time in Schemathesis, and with random data up to 40 ms, because Hypothesis builds
+// strategies for large schemas. So the subtests "valid" always send the same requests: the description's examples, and
+// values at the limits of each parameter and member. The subtests "invalid", with values beyond the limits, and "random",
+// with random data and links, run in make soak.
 package schemathesis
 
 import (
@@ -61,11 +60,11 @@ func TestDescriptionOfBuckets(t *testing.T) {
 	bearer := strings.TrimSpace(s.Verb("buckets", "tokens", "create", "main", "--gc"))
 	const bucket = "/buckets/v1/accounts/main/buckets/photos"
 	send(t, bearer, http.MethodPut, s.URL+bucket, "")
-	send(t, bearer, http.MethodPut, s.URL+bucket+"/objects/kept", strings.Repeat("kept ", 10000)) // so that nobody deletes the bucket
+	send(t, bearer, http.MethodPut, s.URL+bucket+"/objects/kept", strings.Repeat("kept ", 10000)) // prevents deleting the bucket
 	check(t, st, "../../internal/buckets/httpapi/openapi.json", "buckets.toml", s.URL, "TOKEN="+bearer)
 }
 
-// The public URL of the server has https, so that the cookie has the name that is described.
+// The public URL is https, so the cookie has the described name.
 func TestDescriptionOfGuests(t *testing.T) {
 	t.Parallel()
 	st := program(t)
@@ -79,14 +78,14 @@ func TestDescriptionOfGuests(t *testing.T) {
 		"INTERNAL="+s.Internal(), "ADMIN="+s.Admin, "ADMIN_TOKEN="+admin)
 }
 
-// TestDescriptionOfOperators: the requests for operators of Firefox Sync and of the server itself.
+// TestDescriptionOfOperators tests operator requests for Firefox Sync and the server itself.
 func TestDescriptionOfOperators(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "the requests for operators of guests go through the same code, and the services compare their answers with the descriptions")
 	st := program(t)
 	admin := strings.Repeat("a", 32)
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_SERVER__ADMIN_TOKEN="+admin)
-	const account = "0123456789abcdef0123456789abcdef" // of the examples
+	const account = "0123456789abcdef0123456789abcdef" // from the examples
 	send(t, admin, http.MethodPost, s.Admin+"/tokenserver/access/"+account+"/allow", `{"note":"my sister"}`)
 	for _, folder := range []string{"tokenserver/httpapi", "syncstorage/httpapi", "app"} {
 		t.Run(folder, func(t *testing.T) {
@@ -95,8 +94,8 @@ func TestDescriptionOfOperators(t *testing.T) {
 	}
 }
 
-// TestDescriptionOfStores: the requests for operators of buckets and extension storage. The examples of the descriptions
-// name an account, a bucket and an install that exist.
+// TestDescriptionOfStores tests operator requests for buckets and extension storage. The account, bucket and install in
+// the descriptions' examples exist.
 func TestDescriptionOfStores(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "the requests for operators of guests go through the same code, and the services compare their answers with the descriptions")
@@ -117,7 +116,7 @@ func TestDescriptionOfStores(t *testing.T) {
 	}
 }
 
-// check runs Schemathesis on all operations of a description.
+// check runs Schemathesis on all operations in a description.
 func check(t *testing.T, st, description, config, url string, env ...string) {
 	t.Helper()
 	text, err := os.ReadFile(description)
@@ -156,7 +155,7 @@ func check(t *testing.T, st, description, config, url string, env ...string) {
 	t.Run("random", slow(run("--phases", "fuzzing,stateful", "--max-examples", "30")))
 }
 
-// send sends a request, expects success and returns the headers of the answer.
+// send sends a request that must succeed and returns the response headers.
 func send(t *testing.T, bearer, method, url, body string) http.Header {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -179,11 +178,11 @@ func send(t *testing.T, bearer, method, url, body string) http.Header {
 	return resp.Header
 }
 
-// program returns the path of Schemathesis, which is installed in bin/ the first time, like the
-// linter. If that fails the test is skipped, or fails if TEST_REQUIRE names it.
+// program returns the path of Schemathesis and installs it in bin/ the first time. On a failure it skips the test, or
+// fails it if TEST_REQUIRE names it.
 func program(t *testing.T) string {
 	t.Helper()
-	making.Lock() // for all tests of the package
+	making.Lock()
 	st, err := makeProgram(t)
 	making.Unlock()
 	if err == nil {

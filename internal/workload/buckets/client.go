@@ -45,7 +45,6 @@ func (c *Client) At(url string) *Client { return &Client{URL: url, Signer: c.Sig
 // Unsigned is a header for an unsigned body.
 const Unsigned = "X-Amz-Content-Sha256: " + sigv4test.Unsigned
 
-// Request returns a signed request.
 func (c *Client) Request(ctx context.Context, method, target, body string, headers ...string) (*http.Request, error) {
 	r, err := workload.NewRequest(ctx, method, c.URL+target, body, headers...)
 	if err != nil {
@@ -59,7 +58,6 @@ func (c *Client) Request(ctx context.Context, method, target, body string, heade
 	return r, nil
 }
 
-// Send sends a signed request.
 func (c *Client) Send(ctx context.Context, method, target, body string, headers ...string) (workload.Answer, error) {
 	r, err := c.Request(ctx, method, target, body, headers...)
 	if err != nil {

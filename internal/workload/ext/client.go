@@ -49,7 +49,6 @@ type Token struct {
 	Life            time.Duration
 }
 
-// Sign returns the token, signed with a server key.
 func (t Token) Sign(key bearer.Key) (string, error) {
 	keys, err := bearer.NewKeyring(bearer.Options{Keys: []bearer.Key{key}})
 	if err != nil {
@@ -74,7 +73,6 @@ func (c Call) String() string { return c.Method + " " + c.Path }
 // InstallPath returns an install's path on the main listener.
 func InstallPath(id string) string { return "/ext/v1/installs/" + id }
 
-// Request returns a call's HTTP request.
 func (in *Install) Request(ctx context.Context, base string, c Call) (*http.Request, error) {
 	req, err := workload.NewRequest(ctx, c.Method, base+InstallPath(in.ID)+c.Path, c.Body, "Authorization: Bearer "+in.Token)
 	if err != nil {
@@ -94,7 +92,6 @@ func (in *Install) Request(ctx context.Context, base string, c Call) (*http.Requ
 	return req, nil
 }
 
-// Send sends a call and reads the answer.
 func (in *Install) Send(ctx context.Context, client *http.Client, base string, c Call) (workload.Answer, error) {
 	req, err := in.Request(ctx, base, c)
 	if err != nil {
@@ -113,7 +110,6 @@ func (in *Install) SDK(base string, client *http.Client) (sdk.Install, error) {
 	return c.Install(in.ID), nil
 }
 
-// Path returns the record's path.
 func (s Place) Path() string {
 	return "/namespaces/" + s.Namespace + "/records/" + url.PathEscape(s.Key)
 }
@@ -125,7 +121,6 @@ func (in *Install) Knows() int64 {
 	return in.newest
 }
 
-// NoteChange records that a client saw a change.
 func (in *Install) NoteChange(seq int64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -23,7 +23,6 @@ type Record struct {
 	Metadata  json.RawMessage `json:"metadata"`
 }
 
-// Entry returns a record's expected state.
 func (r *Record) Entry() (Entry, error) {
 	return ParseEntry(r.Value, r.Metadata, r.Expires != nil, r.Revision, r.ETag)
 }
@@ -140,7 +139,6 @@ func (w *Writer) Had(lines []Change, begun, ended int64) bool {
 	return n == 0 || known[n-1].sent < ended
 }
 
-// Like compares a feed line with the expected line.
 func (c Change) Like(known Change) bool {
 	return c.Op == known.Op && c.Place == known.Place && c.Revision == known.Revision && (known.Seq == 0 || known.Seq == c.Seq)
 }

@@ -65,7 +65,6 @@ type Entries map[Place]Entry
 
 func (s Entries) places() []Place { return slices.SortedFunc(maps.Keys(s), Place.Compare) }
 
-// Compare orders places by namespace and key.
 func (s Place) Compare(other Place) int {
 	return cmp.Or(strings.Compare(s.Namespace, other.Namespace), strings.Compare(s.Key, other.Key))
 }
@@ -285,7 +284,6 @@ func (a *RecordOp) took(r *Result, replayed bool) error {
 	return nil
 }
 
-// Check checks an answer with an error.
 func (r *Rejection) Check(a workload.Answer) error {
 	var e struct {
 		Error struct {

@@ -43,7 +43,6 @@ func (w *Writer) Took(d *Operation, a workload.Answer, now int64) error {
 	return nil
 }
 
-// Done records that an operation was done.
 func (w *Writer) Done(d *Operation, now int64) {
 	w.State = d.applied(w.State)
 	lines := d.trail(now)
@@ -58,7 +57,6 @@ func (w *Writer) Done(d *Operation, now int64) {
 	}
 }
 
-// Next chooses an operation.
 func (w *Writer) Next() *Operation {
 	switch n := w.Random.IntN(14); {
 	case n < 4:
@@ -83,7 +81,6 @@ func (w *Writer) anyPlace() Place {
 	return Place{namespaces[w.Random.IntN(len(namespaces))], fmt.Sprintf("%s-%d", w.Name, w.Random.IntN(keysPerNamespace))}
 }
 
-// ExistingPlace chooses one of the writer's records.
 func (w *Writer) ExistingPlace() Place {
 	spots := w.State.places()
 	return spots[w.Random.IntN(len(spots))]
@@ -189,7 +186,8 @@ func (w *Writer) counted(at Place) (RecordOp, map[string]any) {
 		map[string]any{"pointer": "/n", "by": by, "create": true}
 }
 
-// The shared record needs an idempotency key, because reading it does not show whether the increment happened.
+// increment increments a number. The shared record needs an idempotency key, because reading it does not show whether an
+// increment happened.
 func (w *Writer) increment() *Operation {
 	at := w.anyPlace()
 	shared := w.Random.IntN(2) == 0
@@ -241,7 +239,7 @@ func (d *Operation) touches(at Place) bool {
 	return false
 }
 
-// A failing precondition refuses the whole operation; there are never two.
+// addItem adds an item. A failing precondition refuses the whole operation, so there is at most one.
 func (w *Writer) addItem(d *Operation, a RecordOp, item map[string]any) map[string]any {
 	name, value, refused := w.choosePrecondition(a.Before)
 	if name != "" && (a.Op != "delete" || a.Before.Revision > 0) && (refused == nil || d.Rejected == nil) {

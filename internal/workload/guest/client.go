@@ -40,7 +40,6 @@ type Visitor struct {
 // Call is a browser request. Path is relative to API; Key is an idempotency key.
 type Call struct{ Method, Path, Body, Key string }
 
-// Request returns a call's HTTP request to the main listener.
 func (v *Visitor) Request(ctx context.Context, url string, c Call) (*http.Request, error) {
 	r, err := workload.NewRequest(ctx, c.Method, url+API+c.Path, c.Body)
 	if err != nil {
@@ -74,7 +73,6 @@ func (v *Visitor) Send(ctx context.Context, url string, c Call) (workload.Answer
 	return a, err
 }
 
-// Begin begins a session.
 func (v *Visitor) Begin(ctx context.Context, url string) error {
 	a, err := v.Send(ctx, url, Call{Method: http.MethodPost, Path: "/session"})
 	if err == nil && (a.Status != http.StatusCreated || v.Cookie == "") {
@@ -124,7 +122,6 @@ func (s Site) Send(ctx context.Context, url, operation string, h Handoff, key st
 	return s.Post(ctx, url+path, body, workload.JSON, "Idempotency-Key: "+key)
 }
 
-// Post sends a request with the site token, if set.
 func (s Site) Post(ctx context.Context, url, body string, headers ...string) (workload.Answer, error) {
 	return workload.Send(ctx, s.HTTP, http.MethodPost, url, body, append(headers, "Authorization: Bearer "+s.Token)...)
 }

@@ -49,7 +49,6 @@ func (p *Profile) Upstream(url string) []string {
 	return []string{"HOLDFAST_GUEST__UPSTREAMS__DETAIL=" + url}
 }
 
-// Item returns the n-th item ID.
 func (p *Profile) Item(n int) string {
 	if p.quantities {
 		return fmt.Sprintf("sku-%08d", n)
@@ -57,7 +56,6 @@ func (p *Profile) Item(n int) string {
 	return Property(n)
 }
 
-// Wish returns the body that adds an item to the wishlist.
 func (p *Profile) Wish(n int) string {
 	if p.quantities {
 		return `{"itemId":"` + p.Item(n) + `"}`

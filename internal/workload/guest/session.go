@@ -70,7 +70,6 @@ func NewGuest(n int) *Guest {
 	return &Guest{N: n, State: State{Wishes: "{}"}, history: []version{{State: State{Wishes: "{}"}}}}
 }
 
-// Forget forgets all former states.
 func (g *Guest) Forget() { g.history = g.history[len(g.history)-1:] }
 
 // Next chooses a change, possibly without effect. It includes handoff changes only if handoffs is set.

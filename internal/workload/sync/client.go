@@ -50,12 +50,10 @@ func (c Credentials) Request(ctx context.Context, method, path, body string) (*h
 	return req, hawk.SignHTTP(req, c.ID, c.Key, time.Now(), hash)
 }
 
-// Send sends a signed request; path is relative to the user's endpoint.
 func (c Credentials) Send(method, path, body string) (workload.Answer, error) {
 	return c.SendBy(context.Background(), http.DefaultClient, method, path, body)
 }
 
-// SendBy is Send with another client.
 func (c Credentials) SendBy(ctx context.Context, client *http.Client, method, path, body string) (workload.Answer, error) {
 	req, err := c.Request(ctx, method, path, body)
 	if err != nil {

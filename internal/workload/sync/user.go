@@ -28,7 +28,6 @@ func NewUser(secret string, uid int64) (*User, error) {
 	return &User{Path: c.Endpoint, id: c.ID, key: c.Key, given: map[Moment]string{}, Touched: map[string]Moment{}}, err
 }
 
-// Credentials returns the user's credentials for a server.
 func (u *User) Credentials(url string) Credentials {
 	return Credentials{ID: u.id, Key: u.key, Endpoint: url + u.Path}
 }

@@ -146,7 +146,7 @@ func (w *Writer) post() (*Step, int) {
 	return s, len(s.puts)
 }
 
-// Deleting a collection deletes its batches, so batches use another collection.
+// stage opens or fills a batch in the shared collections: deleting the private collection would delete its batches.
 func (w *Writer) stage() (*Step, int) {
 	if w.batch == nil {
 		c := w.among(Shared())

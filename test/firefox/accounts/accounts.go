@@ -67,7 +67,7 @@ type ScopedKey struct {
 	Kty   string `json:"kty"` // always "oct"
 }
 
-// Credentials are the account data that the browser stores.
+// Credentials are the account data stored in the browser.
 type Credentials struct {
 	Email        string               `json:"email"`
 	UID          string               `json:"uid"`

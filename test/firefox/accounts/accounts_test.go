@@ -14,7 +14,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// ask sends a request, signed in when token is not "", and decodes the answer into out.
+// ask sends a request, signed in unless token is "", and decodes the answer into out.
 func ask(t *testing.T, s *Server, token, method, path, body string, out any) (status int) {
 	t.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))

@@ -15,7 +15,7 @@ type device struct {
 	LastAccess int64             `json:"lastAccessTime"`
 }
 
-// Other browsers hide the tabs and clients of browsers that are not registered.
+// registerDevice registers the browser. Other browsers hide the tabs and clients of unregistered browsers.
 func (s *Server) registerDevice(w http.ResponseWriter, r *http.Request, own *session) {
 	in := device{ID: randomHex(16), Type: "desktop"}
 	if own.device != nil {
@@ -63,7 +63,7 @@ func (s *Server) endSession(w http.ResponseWriter, _ *http.Request, own *session
 	answer(w, struct{}{})
 }
 
-// A browser whose session was refused asks whether the account was deleted.
+// accountStatus tells a browser whose session was refused whether the account exists.
 func (s *Server) accountStatus(w http.ResponseWriter, r *http.Request) {
 	answer(w, map[string]any{"exists": r.URL.Query().Get("uid") == s.account.uid})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// Times are Unix seconds.
+// claims contains times in Unix seconds.
 type claims struct {
 	Subject    string `json:"sub"`
 	Issuer     string `json:"iss"`
@@ -68,7 +68,7 @@ func (s *Server) destroyToken(w http.ResponseWriter, r *http.Request) {
 	answer(w, struct{}{})
 }
 
-// verifyToken is for a tokenserver that does not check signatures.
+// verifyToken serves tokenservers that do not check signatures.
 func (s *Server) verifyToken(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Token string `json:"token"`
@@ -90,7 +90,7 @@ func (s *Server) verifyToken(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// publicKeys is for a tokenserver that checks signatures.
+// publicKeys serves tokenservers that check signatures.
 func (s *Server) publicKeys(w http.ResponseWriter, _ *http.Request) {
 	answer(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{
 		{Key: s.key.Public(), KeyID: "stub", Algorithm: string(jose.RS256), Use: "sig"},

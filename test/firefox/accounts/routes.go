@@ -34,7 +34,8 @@ func (s *Server) locked(h http.HandlerFunc) http.HandlerFunc {
 
 var hawkID = regexp.MustCompile(`^Hawk .*\bid="([0-9a-f]{64})"`)
 
-// After invalidToken a browser requests /session/status and /account/status, and then waits for a new sign-in.
+// signedIn checks the session. After invalidToken a browser requests /session/status and /account/status, and then waits
+// for a new sign-in.
 func (s *Server) signedIn(h func(http.ResponseWriter, *http.Request, *session)) http.HandlerFunc {
 	return s.locked(func(w http.ResponseWriter, r *http.Request) {
 		m := hawkID.FindStringSubmatch(r.Header.Get("Authorization"))
@@ -46,7 +47,7 @@ func (s *Server) signedIn(h func(http.ResponseWriter, *http.Request, *session)) 
 	})
 }
 
-// The browser reacts to Number.
+// refusal is an error; the browser reacts to Number.
 type refusal struct {
 	Code    int    `json:"code"`
 	Number  int    `json:"errno"`

@@ -12,8 +12,7 @@ import (
 	"testing"
 )
 
-// respond simulates a browser on one connection: it sends the greeting, then answers each command
-// with the result of reply.
+// respond simulates a browser on one connection: it sends the greeting, then answers each command with reply.
 func respond(t *testing.T, greeting string, reply func(id int, command string, params map[string]any) string) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
