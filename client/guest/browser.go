@@ -12,7 +12,7 @@ type browser struct{ transport }
 // before the first request.
 func (b *browser) UseTokens(store TokenStore) { b.store = store }
 
-// Begin starts a session. If the cookie or token already has a session, Begin returns that session.
+// Begin starts a session, or returns the session that the cookie or token already proves.
 func (b *browser) Begin(ctx context.Context) (s Session, err error) {
 	return s, b.begun.inTurn(ctx, func() error {
 		s, err = b.begin(ctx)
@@ -20,7 +20,6 @@ func (b *browser) Begin(ctx context.Context) (s Session, err error) {
 	})
 }
 
-// Session returns the current session.
 func (b *browser) Session(ctx context.Context) (s Session, err error) {
 	return s, b.do(ctx, call{method: http.MethodGet, path: "/session", idempotent: true}, &s)
 }
@@ -50,8 +49,8 @@ func (b *browser) PatchAttributes(ctx context.Context, p AttributesPatch, ifMatc
 	}, &a)
 }
 
-// SignIn signs in a user of the site with a token that the site signed, and merges the guest's data into the user's
-// data.
+// SignIn signs in a user of the site with a token that the site signed, and merges the guest's data into the
+// user's.
 func (b *browser) SignIn(ctx context.Context, token string) (l Linked, err error) {
 	return l, b.do(ctx, call{method: http.MethodPost, path: "/session/link", body: LinkRequest{Token: token}, key: NewKey()}, &l)
 }
@@ -68,12 +67,12 @@ func (b *browser) UserSessions(ctx context.Context) ([]UserSession, error) {
 	return l.Items, err
 }
 
-// EndUserSession ends one of the user's sessions, e.g. on a lost phone.
+// EndUserSession ends one session, e.g. on a lost phone.
 func (b *browser) EndUserSession(ctx context.Context, id string) error {
 	return b.do(ctx, call{method: http.MethodDelete, path: "/user/sessions/" + url.PathEscape(id), idempotent: true}, nil)
 }
 
-// EndOtherSessions ends all sessions of the user except this one.
+// EndOtherSessions ends the user's sessions in all other browsers.
 func (b *browser) EndOtherSessions(ctx context.Context) error {
 	return b.do(ctx, call{method: http.MethodDelete, path: "/user/sessions", idempotent: true}, nil)
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Catalogue searches a site. C is the type of the criteria in the profile's schema. I is the type of the items that
-// the upstream named search returns.
+// Catalogue searches a site. C is the type for the criteria in the profile's schema, and I the type for the items
+// that the upstream named search returns.
 type Catalogue[C, I any] struct{ b *browser }
 
 // NewCatalogue returns a catalogue that shares the session of a Site.
@@ -21,8 +21,8 @@ type CriteriaQuery[C any] struct {
 	Criteria C        `json:"criteria"`
 	Page     int      `json:"page,omitempty"`     // 0 means 1
 	PageSize int      `json:"pageSize,omitempty"` // 0 means 20
-	Locale   Locale   `json:"locale,omitempty"`   // default: the locale of the session, or else of the browser
-	Currency Currency `json:"currency,omitempty"` // default: the currency of the session
+	Locale   Locale   `json:"locale,omitempty"`   // default: from the session, then from the browser
+	Currency Currency `json:"currency,omitempty"` // default: from the session
 }
 
 // ItemResults is a page of search results.
@@ -31,7 +31,7 @@ type ItemResults[C, I any] struct {
 	Query     CriteriaQuery[C] `json:"query"`
 	CreatedAt time.Time        `json:"createdAt"`
 	Items     []I              `json:"items"`
-	Total     int              `json:"total"` // number of items on all pages
+	Total     int              `json:"total"` // on all pages
 	Page      int              `json:"page"`
 	NextPage  *int             `json:"nextPage"` // nil on the last page
 }
@@ -54,7 +54,6 @@ func (c Catalogue[C, I]) Continue(ctx context.Context, id SearchID, page int) (r
 	return r, c.b.do(ctx, call{method: http.MethodGet, path: "/search/" + url.PathEscape(id), query: query, idempotent: true}, &r)
 }
 
-// History returns the guest's searches, latest first.
 func (c Catalogue[C, I]) History(ctx context.Context) ([]SearchedItems[C], error) {
 	var l struct {
 		Items []SearchedItems[C] `json:"items"`
@@ -63,14 +62,14 @@ func (c Catalogue[C, I]) History(ctx context.Context) ([]SearchedItems[C], error
 	return l.Items, err
 }
 
-// Upstream selects an upstream of the profile, and the values of its path and parameters.
+// Upstream selects an upstream and the values for its path and parameters.
 type Upstream struct {
 	Name       string
 	Path       []string
 	Parameters url.Values
 }
 
-// Answer decodes the response of an upstream into into. The response is the same for all guests.
+// Answer decodes an upstream's response into into. The response is the same for all guests.
 func (s *Site[P]) Answer(ctx context.Context, u Upstream, into any) error {
 	parts := []string{"/catalogue", url.PathEscape(u.Name)}
 	for _, value := range u.Path {

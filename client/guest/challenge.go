@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// looksAtContext is the number of hashes computed between checks of ctx.
+// looksAtContext is the number of hashes between checks of ctx.
 const looksAtContext = 4096
 
 // solve finds a text for which the SHA-256 of challenge, a dot and the text begins with the given number of zero

@@ -59,7 +59,6 @@ func (c *Client) AddViewed(ctx context.Context, tenant TenantID, property Proper
 	}, &v)
 }
 
-// History returns the guest's searches, latest first.
 func (c *Client) History(ctx context.Context) ([]Searched, error) {
 	var l HistoryList
 	err := c.do(ctx, call{method: http.MethodGet, path: "/session/history", idempotent: true}, &l)
@@ -100,7 +99,7 @@ type Nights struct {
 	Adults, Children, Rooms int    // default: 2 adults, no children, 1 room
 }
 
-// Availability returns the offers of a property for a stay.
+// Availability returns a property's offers for a stay.
 func (c *Client) Availability(ctx context.Context, id PropertyID, n Nights) (a Availability, err error) {
 	query := url.Values{"from": {n.From}, "to": {n.To}}
 	for name, count := range map[string]int{"adults": n.Adults, "children": n.Children, "rooms": n.Rooms} {
@@ -116,7 +115,6 @@ func (c *Client) Facets(ctx context.Context, country, region string) (f Facets, 
 	return f, c.do(ctx, call{method: http.MethodGet, path: "/facets/" + url.PathEscape(country) + "/" + url.PathEscape(region), idempotent: true, public: true}, &f)
 }
 
-// Brand returns a tenant's brand.
 func (c *Client) Brand(ctx context.Context, tenant TenantID) (b Brand, err error) {
 	return b, c.do(ctx, call{method: http.MethodGet, path: "/brands/" + url.PathEscape(tenant) + "/peek", idempotent: true, public: true}, &b)
 }
@@ -130,7 +128,7 @@ func (c *Client) Wishlist(ctx context.Context) iter.Seq2[Wish, error] {
 	})
 }
 
-// AddWish adds a property to the wishlist. If the wishlist contains it, AddWish returns the existing entry unchanged.
+// AddWish adds a property to the wishlist. If it is already there, AddWish returns the existing entry unchanged.
 func (c *Client) AddWish(ctx context.Context, r WishRequest) (w Wish, err error) {
 	return w, c.do(ctx, call{method: http.MethodPost, path: "/wishlist", body: r, key: NewKey()}, &w)
 }
@@ -145,8 +143,8 @@ func (c *Client) RemoveWish(ctx context.Context, property PropertyID) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: "/wishlist/" + url.PathEscape(property), key: NewKey()}, nil)
 }
 
-// Mint mints a handoff to the booking site of a tenant. If the server suspects a bot, Mint solves the server's
-// challenge, which takes a few milliseconds of CPU time.
+// Mint mints a handoff to a tenant's booking site. If the server suspects a bot, Mint solves the challenge, which
+// takes a few milliseconds of CPU time.
 func (c *Client) Mint(ctx context.Context, tenant TenantID, property PropertyID, r MintRequest) (m Minted, err error) {
 	return m, c.do(ctx, call{
 		method: http.MethodPost, path: "/handoff/" + url.PathEscape(tenant) + "/" + url.PathEscape(property), body: r, key: NewKey(),

@@ -27,7 +27,7 @@ type transport struct {
 	MaxWait time.Duration
 
 	base   string
-	tokens TokenSource // may be nil
+	tokens TokenSource
 
 	store TokenStore // nil if the session is identified by a cookie
 	begun *begun     // nil if there are no sessions
@@ -37,17 +37,17 @@ type call struct {
 	method string
 	path   string // escaped, relative to the base path
 	query  url.Values
-	body   any    // may be nil
-	key    string // idempotency key, may be ""
+	body   any
+	key    string // idempotency key, or ""
 
-	solution string  // challenge solution, may be ""
-	ifMatch  string  // entity tag, may be ""
-	tag      *string // receives the entity tag of the response; may be nil
+	solution string  // challenge solution, or ""
+	ifMatch  string  // entity tag, or ""
+	tag      *string // receives the response's entity tag, unless nil
 
 	// idempotent requests are safe to retry without a key.
 	idempotent bool
 
-	// public requests need no session. A response to such a request does not mean that there is a session.
+	// public requests need no session. Their responses do not prove that a session exists.
 	public bool
 }
 
@@ -166,7 +166,8 @@ func (t *transport) request(ctx context.Context, r call, body []byte) (*http.Req
 	return req, nil
 }
 
-// A rate-limited request was not executed. After other failures the request may have been executed.
+// isRetryable reports whether to send the request again. A rate-limited request was not executed; after other
+// failures it may have been executed.
 func isRetryable(err error, r call) bool {
 	safe := r.idempotent || r.key != ""
 	if refused, ok := errors.AsType[*Error](err); ok {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Site represents a guest's browser for profiles other than hotel, e.g. a shop. P is the type of the handoff payload.
-// It is safe for concurrent use once its fields are set.
+// Site represents a guest's browser for profiles other than hotel, e.g. a shop. P is the handoff payload's type.
+// Site is safe for concurrent use once its fields are set.
 type Site[P any] struct{ browser }
 
 // NewSite returns a client without a session; see New.
@@ -56,7 +56,7 @@ type ViewedItem struct {
 	ViewedAt time.Time `json:"viewedAt"`
 }
 
-// PayloadRequest requests a handoff with a payload. Other members default to those of the session.
+// PayloadRequest requests a handoff with a payload. Other members default to the session's.
 type PayloadRequest[P any] struct {
 	Payload  P               `json:"payload"`
 	Currency *string         `json:"currency,omitempty"`
@@ -96,7 +96,6 @@ type ItemFunnelEvent struct {
 	OccurredAt *string         `json:"occurredAt,omitempty"`
 }
 
-// Viewed returns the viewed items, latest first.
 func (s *Site[P]) Viewed(ctx context.Context) ([]ViewedItem, error) {
 	var l struct {
 		Items []ViewedItem `json:"items"`
@@ -126,12 +125,11 @@ func (s *Site[P]) Wishlist(ctx context.Context) iter.Seq2[ItemWish, error] {
 	})
 }
 
-// AddWish adds an item to the wishlist. If the wishlist contains it, AddWish returns the existing entry unchanged.
+// AddWish adds an item to the wishlist. If it is already there, AddWish returns the existing entry unchanged.
 func (s *Site[P]) AddWish(ctx context.Context, r ItemWishRequest) (w ItemWish, err error) {
 	return w, s.do(ctx, call{method: http.MethodPost, path: "/wishlist", body: r, key: NewKey()}, &w)
 }
 
-// ChangeWish changes a wishlist entry.
 func (s *Site[P]) ChangeWish(ctx context.Context, item string, c WishChange) (w ItemWish, err error) {
 	return w, s.do(ctx, call{method: http.MethodPatch, path: "/wishlist/" + url.PathEscape(item), body: c, key: NewKey()}, &w)
 }
@@ -183,7 +181,7 @@ type ReceivedItem[P any] struct {
 
 	SessionID SessionID        `json:"sessionId"`
 	Campaign  *json.RawMessage `json:"campaign,omitempty"`
-	Suspect   bool             `json:"suspect"` // the browser or address is not the one that minted the handoff
+	Suspect   bool             `json:"suspect"` // whether the browser or address differs from the mint request
 }
 
 // SiteReceiver is like Receiver, but for handoffs with a payload, e.g. at a checkout.
@@ -198,7 +196,6 @@ func NewSiteReceiver[P any](internalURL string, tokens TokenSource) (*SiteReceiv
 	return &SiteReceiver[P]{t}, nil
 }
 
-// Consume consumes a handoff like Receiver.Consume.
 func (r *SiteReceiver[P]) Consume(ctx context.Context, handoff HandoffID, key string, request ConsumeRequest) (h ReceivedItem[P], err error) {
 	return h, r.send(ctx, consume(handoff, key, request), &h)
 }

@@ -13,7 +13,6 @@ type TokenStore interface {
 	// Load returns the last saved token, or "".
 	Load(ctx context.Context) (string, error)
 
-	// Save replaces the token.
 	Save(ctx context.Context, token string) error
 }
 
@@ -38,7 +37,7 @@ func (m *MemoryTokens) Save(_ context.Context, token string) error {
 
 const bearer = "Bearer "
 
-// setToken sends the stored token. Without a stored token, it asks the server for a new token.
+// setToken sends the stored token, or asks the server for a new token.
 func setToken(ctx context.Context, store TokenStore, req *http.Request) error {
 	token, err := store.Load(ctx)
 	switch {
@@ -52,7 +51,8 @@ func setToken(ctx context.Context, store TokenStore, req *http.Request) error {
 	return nil
 }
 
-// If the request carried the same token, a concurrent sign-in may have replaced it since.
+// saveToken stores the response's token. It skips the token that the request sent, because a concurrent sign-in may
+// have replaced it since.
 func saveToken(ctx context.Context, store TokenStore, resp *http.Response) error {
 	token := resp.Header.Get("X-Session-Token")
 	if token == "" || resp.Request.Header.Get("Authorization") == bearer+token {
@@ -77,7 +77,7 @@ func newBegun() *begun {
 	return b
 }
 
-// While there may be no session, no other call runs at the same time.
+// inTurn runs fn. While there may be no session, no other call runs at the same time.
 func (b *begun) inTurn(ctx context.Context, fn func() error) error {
 	select {
 	case <-b.done:

@@ -48,7 +48,6 @@ const (
 	dateForm  = time.DateOnly
 )
 
-// Check returns an error that names the first invalid claim.
 func (c *Claims) Check() error {
 	texts := []struct{ name, value string }{
 		{"ID", c.ID}, {"session", c.Session}, {"tenant", c.Tenant}, {"property", c.Property}, {"currency", c.Currency}, {"locale", c.Locale},
@@ -151,7 +150,7 @@ func (c *Claims) encode() []byte {
 	return b
 }
 
-// decode decodes the output of encode and rejects other encodings.
+// decode rejects encodings that encode does not return.
 func decode(payload []byte) (c Claims, err error) {
 	rest := payload
 	next := func() []byte {

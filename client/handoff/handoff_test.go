@@ -45,8 +45,7 @@ func key(id string, state handoff.State) handoff.Key {
 	return handoff.Key{ID: id, Secret: digest(id), State: state}
 }
 
-// vector is the token of claims() with key("k1"). It must never change, because receivers in other languages are
-// tested with it.
+// vector is the token of claims() with key("k1"). It must never change: it tests receivers in other languages.
 const vector = "bh1.k1.HmJoZF8wMUo4WlE0WTdONU0zSzJIMUcwRjlFOEQ3Qx5nbXNfMDFKOFpRNFk3TjVNM0sySDFHMEY5RThEN0IkMTExMTExMTEtMjIyMi00MzMzLTg0NDQtNTU1NTU1NTU1NTU1JDk5OTk5OTk5LTIyMjItNDMzMy04NDQ0LTU1NTU1NTU1NTU1NQoyMDI2LTEyLTMwCjIwMjctMDEtMDIBMgExATEDRVVSBWRlLUFUACBEhjsD6ZCbcQDgWwJSaQmjRv10VRg_Zhng_mGYyJmB4CC7mvXRkV2h-8EyztCBMl780uY-SAT5aJD0Lpc5Z3I3pA0xNzkwMDAwMDAwMTIzDTE3OTAwMDA2MDAxMjM.3E9amq_Z6zG7tXOYlJ4o8io1W_2-HXP6IvuVvFIWWxA"
 
 func TestVector(t *testing.T) {

@@ -150,7 +150,7 @@ func (s *Signer) Verify(token string, now time.Time) (c Claims, err error) {
 
 func (s *Signer) public() ed25519.PublicKey { return ed25519.PublicKey(s.key[ed25519.SeedSize:]) }
 
-// Expected is what a JWT must contain.
+// Expected describes a valid JWT.
 type Expected struct {
 	Issuer string
 	Tenant string
@@ -185,7 +185,7 @@ func parseJWT(token string) (t jwt, err error) {
 	return t, err
 }
 
-// A header can select neither the algorithm nor the location of a key.
+// parseHeader returns the key ID. The header can select neither the algorithm nor the location of a key.
 func parseHeader(encoded string) (key string, err error) {
 	text, err := decodeBase64(encoded)
 	if err != nil {

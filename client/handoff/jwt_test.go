@@ -24,8 +24,8 @@ const (
 	tenantB = "33333333-2222-4333-8444-555555555555"
 )
 
-// jwtVector is the token of whole(claims()) with signer("k1", tenantA). It must never change, because receivers in
-// other languages are tested with it, e.g. the TypeScript client.
+// jwtVector is the token of whole(claims()) with signer("k1", tenantA). It must never change: it tests receivers
+// in other languages, e.g. the TypeScript client.
 const (
 	jwtVector    = "eyJhbGciOiJFZERTQSIsImtpZCI6ImsxIiwidHlwIjoiaGFuZG9mZitqd3QifQ.eyJpc3MiOiJodHRwczovL2d1ZXN0cy5leGFtcGxlIiwiYXVkIjoiMTExMTExMTEtMjIyMi00MzMzLTg0NDQtNTU1NTU1NTU1NTU1Iiwic3ViIjoiZ21zXzAxSjhaUTRZN041TTNLMkgxRzBGOUU4RDdCIiwianRpIjoiYmhkXzAxSjhaUTRZN041TTNLMkgxRzBGOUU4RDdDIiwiaWF0IjoxNzkwMDAwMDAwLCJleHAiOjE3OTAwMDA2MDAsInByb3BlcnR5SWQiOiI5OTk5OTk5OS0yMjIyLTQzMzMtODQ0NC01NTU1NTU1NTU1NTUiLCJjaGVja0luIjoiMjAyNi0xMi0zMCIsImNoZWNrT3V0IjoiMjAyNy0wMS0wMiIsImFkdWx0cyI6MiwiY2hpbGRyZW4iOjEsInJvb21zIjoxLCJjdXJyZW5jeSI6IkVVUiIsImxvY2FsZSI6ImRlLUFUIiwiZmluZ2VycHJpbnQiOiJSSVk3QS1tUW0zRUE0RnNDVW1rSm8wYjlkRlVZUDJZWjRQNWhtTWlaZ2VBIiwiaXAiOiJ1NXIxMFpGZG9mdkJNczdRZ1RKZV9OTG1Qa2dFLVdpUTlDNlhPV2R5TjZRIn0.ly9W-cetYZ-cbUCwzatHbOmvVFkTAnh5KZDlRU-NTRzOYz5DqfWGptThmm_O5RTLn-oCPE7PLqPo7FhBZeglCg"
 	keySetVector = `{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"k1","use":"sig","alg":"EdDSA","x":"Oo1ydMv1avgMvMuXt6twT53MsoU2PwnqgEsHbLkfhmM"}]}`

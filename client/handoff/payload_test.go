@@ -15,8 +15,7 @@ import (
 	"holdfast/client/handoff"
 )
 
-// cartVector is the JWT of whole(cart()) with signer("k1", tenantA). Receivers in other languages are tested with
-// it.
+// cartVector is the JWT of whole(cart()) with signer("k1", tenantA). It tests receivers in other languages.
 const cartVector = "eyJhbGciOiJFZERTQSIsImtpZCI6ImsxIiwidHlwIjoiaGFuZG9mZitqd3QifQ.eyJpc3MiOiJodHRwczovL2d1ZXN0cy5leGFtcGxlIiwiYXVkIjoiMTExMTExMTEtMjIyMi00MzMzLTg0NDQtNTU1NTU1NTU1NTU1Iiwic3ViIjoiZ21zXzAxSjhaUTRZN041TTNLMkgxRzBGOUU4RDdCIiwianRpIjoiYmhkXzAxSjhaUTRZN041TTNLMkgxRzBGOUU4RDdDIiwiaWF0IjoxNzkwMDAwMDAwLCJleHAiOjE3OTAwMDA2MDAsIml0ZW1JZCI6InNrdS00NzExIiwiY3VycmVuY3kiOiJFVVIiLCJsb2NhbGUiOiJkZS1BVCIsImZpbmdlcnByaW50IjoiUklZN0EtbVFtM0VBNEZzQ1Vta0pvMGI5ZEZVWVAyWVo0UDVobU1pWmdlQSIsImlwIjoidTVyMTBaRmRvZnZCTXM3UWdUSmVfTkxtUGtnRS1XaVE5QzZYT1dkeU42USIsInBheWxvYWQiOiI3dlJuUWEzOE9wOTJLVTA3ZVBONlJmRVRDU3JKMUU3bmZIb0Rpb2pfQ2FFIn0.DD9VHxfng9bNBY6x95qA8n6qBD0CACSSmstqFRoq8ZyaAxtAxTZK4CfDmWB8dl_avaXlt4iGM8XXMJzbiswFAQ"
 
 // cart returns claims with a payload instead of a stay.
@@ -26,7 +25,7 @@ func cart() handoff.Claims {
 	return c
 }
 
-// TestPayload checks that both kinds of tokens contain the digest of a payload instead of a stay.
+// TestPayload checks both token formats.
 func TestPayload(t *testing.T) {
 	t.Parallel()
 	r := ring(t, key("k1", handoff.Active))

@@ -1,5 +1,5 @@
-// Package retry contains what the clients share: it checks base URLs, and decides whether a request is sent again and
-// how long to wait before.
+// Package retry is shared by the clients: it checks base URLs, and decides whether and when to send a request
+// again.
 package retry
 
 import (
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Waits before a retry if the server does not specify a wait.
+// Limits for the delay before a retry, unless the server asks for a longer delay.
 const (
 	leastPause = 100 * time.Millisecond
 	mostPause  = 5 * time.Second
@@ -25,17 +25,16 @@ type NetworkError struct{ Err error }
 
 func (e *NetworkError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the cause.
 func (e *NetworkError) Unwrap() error { return e.Err }
 
-// IsNetwork reports whether an error is, or wraps, a NetworkError.
+// IsNetwork reports whether an error wraps a NetworkError.
 func IsNetwork(err error) bool {
 	_, ok := errors.AsType[*NetworkError](err)
 	return ok
 }
 
-// IsTransient reports whether another attempt may get another status from the server or from a proxy in front of it.
-// It is unknown whether the server executed the request.
+// IsTransient reports whether a repeated request may get another status, from the server or from a proxy in front
+// of it. The server may already have executed the request.
 func IsTransient(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -44,7 +43,7 @@ func IsTransient(status int) bool {
 	return false
 }
 
-// After returns the wait in seconds that a response asks for, as a duration, or 0.
+// After returns the delay that a response asks for, or 0.
 func After(resp *http.Response) time.Duration {
 	seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
 	if err != nil || seconds <= 0 {
@@ -53,8 +52,8 @@ func After(resp *http.Response) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// Wait waits as long as the server asks for, and at least a time that grows with the number of failures. It returns
-// false if ctx is done or the wait exceeds most.
+// Wait waits as long as the server asks for, but at least a delay that grows with the number of failures. It
+// returns false if ctx is done or the delay would exceed most.
 func Wait(ctx context.Context, failed int, asked, most time.Duration) bool {
 	wait := min(leastPause<<min(failed, 10), mostPause)
 	wait = max(wait/2+rand.N(wait/2), asked)
@@ -71,8 +70,8 @@ func Wait(ctx context.Context, failed int, asked, most time.Duration) bool {
 	}
 }
 
-// Base returns a base URL without a slash at its end. It returns an error if the URL is not valid or contains the
-// path without, which the client adds. example is a valid URL for the error text.
+// Base returns a base URL without a trailing slash. It returns an error if the URL is invalid or contains without,
+// the path that the client adds. example is a valid URL for the error text.
 func Base(base, example, without string) (string, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
