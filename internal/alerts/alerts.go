@@ -155,7 +155,7 @@ func (a *Alerts) Run(ctx context.Context) {
 				now[c.key()] = c
 			}
 			if ctx.Err() != nil {
-				return // shutting down: findings may be misleading
+				return // findings may be misleading during shutdown
 			}
 			if before != nil && a.update(ctx, before, now) {
 				a.write()

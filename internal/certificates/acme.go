@@ -43,7 +43,7 @@ type ACMEOptions struct {
 	Data      string
 	Directory string
 	RootFile  string
-	Email     string // account; may be ""
+	Email     string
 
 	// Listen and HTTPListen are the listeners that answer the CA: with TLS, and without, serving Handler. Without
 	// HTTPListen, only TLS-ALPN-01 is used.
@@ -134,7 +134,6 @@ func (a *ACME) TLS() *tls.Config {
 	return c
 }
 
-// Handler answers HTTP-01 challenges and passes other requests on.
 func (a *ACME) Handler(next http.Handler) http.Handler { return a.issuer.HTTPChallengeHandler(next) }
 
 func (*ACME) Reload() error { return nil }
@@ -184,7 +183,7 @@ func (a *ACME) begin(ctx context.Context) error {
 	case isFile: // the next start could not read another certificate, either
 		a.failed("stored certificate not loaded", err)
 		return err
-	default: // e.g. a power failure between writing key and certificate
+	default:
 		a.Log.Warn("stored certificate is damaged: obtaining a new one", "domain", a.Domain, "error", err)
 		if err := a.store.Delete(ctx, certmagic.StorageKeys.CertsSitePrefix(issuerKey(a.Directory), a.Domain)); err != nil {
 			a.failed("stored certificate not replaced", err)

@@ -22,9 +22,9 @@ type Flag struct {
 	Value string
 }
 
-// Load overwrites the defaults in dst, a pointer to a struct or a []Section (see the package comment), from file,
-// environment and flags. The *Error lists all problems. Settings with problems keep their defaults, so the caller may
-// check the rest of dst, but must not use it. The report is always valid.
+// Load overwrites the defaults in dst, a pointer to a struct or a []Section, from file, environment and flags. The
+// *Error lists all problems. Settings with problems keep their defaults, so the caller may check the rest of dst, but
+// must not use it. The report is always valid.
 func Load(dst any, o Options) (Report, error) {
 	schema, root := schemaOf(dst)
 	l := &loader{Options: o, schema: schema, root: root}

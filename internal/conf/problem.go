@@ -112,8 +112,8 @@ func didYouMean(name string, candidates []string, dotted func(string) string) st
 	return "did you mean " + best + "?"
 }
 
-// Nearest returns the likely intended candidate, or "". The number of differing letters is at most a quarter of the
-// name's letters, but at least one.
+// Nearest returns the likely intended candidate, or "". At most a quarter of the name's letters may differ, but
+// at least one.
 func Nearest(name string, candidates []string) string {
 	best, bestDistance := "", max(len(name)/4, 1)+1
 	for _, c := range candidates {

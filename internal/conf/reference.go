@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Reference returns Markdown: a table per section with type, default (the value in dst, even for secrets), variable
-// and description, then the variables for Mozilla's server.
+// Reference returns Markdown tables of all settings, with the values in dst as defaults, even for secrets, and of the
+// variables for Mozilla's server.
 func Reference(dst any, aliases ...Alias) string {
 	schema, root := schemaOf(dst)
 	var b strings.Builder

@@ -60,8 +60,7 @@ func (g *Guard) Add(s *service.Running, bound []Bound) {
 	g.services = append(g.services, &guarded{Running: s, bound: bound})
 }
 
-// Unverified returns why a service's secrets could not be verified yet. It returns nil after success and before the
-// first attempt.
+// Unverified returns why a service's secrets could not be verified yet. It returns nil before the first attempt.
 func (g *Guard) Unverified(name string) error {
 	if s := g.find(name); s != nil {
 		return s.unverified()
@@ -419,7 +418,6 @@ func (g *Guard) Await(ctx context.Context) error {
 	}
 }
 
-// Record records existing secrets' hashes after a migration.
 func (g *Guard) Record(ctx context.Context) error {
 	err := g.verify(ctx, patience)
 	for _, s := range g.services {

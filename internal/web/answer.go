@@ -123,8 +123,7 @@ func (e *BodyErrors) Read(body io.Reader, p []byte) (int, error) {
 }
 
 const (
-	// unchargedBytes is the size up to which a body or response is free. A connection itself uses 20 KB: a goroutine
-	// and two 4 KiB buffers in net/http.
+	// unchargedBytes is the size up to which a body or response is free. A connection itself uses 20 KB.
 	unchargedBytes = 4 << 10
 
 	// firstBytes is the size of the first buffer. A full buffer grows by bodyGrowth, so that announcing a large body

@@ -13,8 +13,8 @@ type element struct {
 	proto string
 }
 
-// parseForwarded parses a Forwarded header strictly by RFC 7239: no blanks around "=" and ";", no repeated
-// parameters, quotes around non-tokens. Unknown parameters only need valid syntax.
+// parseForwarded parses a Forwarded header strictly by RFC 7239: no blanks around "=" and ";", no repeated parameters,
+// quotes around non-tokens.
 func parseForwarded(value string) ([]element, error) {
 	var elements []element
 	for rest := value; ; {

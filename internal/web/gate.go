@@ -28,8 +28,7 @@ func (g *Gate) Resize(limit int, wait time.Duration) {
 }
 
 // Identify sets a request's client, a name unique among all services (e.g. "sync 17"), once its credentials are
-// verified. Slots and memory already charged to the IP address are then charged to the client. w is the handler's
-// ResponseWriter.
+// verified. Slots and memory already charged to the IP address are then charged to the client.
 func Identify(w http.ResponseWriter, client string) {
 	if r, ok := w.(*response); ok {
 		if r.charged > 0 {

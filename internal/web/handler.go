@@ -135,8 +135,7 @@ type Options struct {
 	// Gate provides the slots of AcquireSlot; may be nil. Listeners may share it.
 	Gate *Gate
 
-	// Memory, if set, limits the requests' bytes; see ChargeMemory. Listeners may share it. Bodies and responses that
-	// the handler does not charge are charged as they are read and written; see StreamBody and StaticBody.
+	// Memory, if set, limits the requests' bytes; see ChargeMemory, StreamBody and StaticBody. Listeners may share it.
 	Memory *Memory
 
 	Trace func(w http.ResponseWriter, r *http.Request, route string, next http.HandlerFunc)

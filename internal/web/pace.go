@@ -79,8 +79,7 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// These limit reading the rest of a body. net/http would read up to 256 KiB before the response, waiting for a client
-// that sends late or waits itself.
+// net/http would read up to 256 KiB before the response, waiting for a client that sends late or waits itself.
 const (
 	restBytes   = 256 << 10             // read before the response to reuse the connection,
 	restTime    = 20 * time.Millisecond // within this time
@@ -88,8 +87,8 @@ const (
 	lingerTime  = time.Second           // within this time: a proxy on a busy machine may send for a second
 )
 
-// finish runs before the response header is written. It reads the rest of the body if it has arrived, and otherwise
-// makes the response the connection's last.
+// finish runs before the response header is written. If the rest of the body has not arrived, it makes the response the
+// connection's last.
 func (b *pacedBody) finish(answer http.Header) {
 	if b.ended || b.streams {
 		return

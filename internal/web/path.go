@@ -9,8 +9,8 @@ import (
 
 var errPath = errcode.New(errcode.Invalid, "malformed path: check the percent-encoding")
 
-// Segments splits a raw path and decodes its segments: "/a%2Fb//.." yields "a/b", "" and "..". Segments returns
-// errcode.Invalid if the leading slash is missing or an escape is invalid.
+// Segments splits a raw path and decodes its segments: "/a%2Fb//.." yields "a/b", "" and "..". It returns
+// errcode.Invalid for a missing leading slash or an invalid escape.
 func Segments(path string) ([]string, error) {
 	if path == "" || path[0] != '/' {
 		return nil, errPath

@@ -18,8 +18,8 @@ type Address struct {
 	Target string // path and query as sent, with the public prefix
 	Path   string // raw path without query and prefix
 
-	// Err is errcode.Invalid if the request target is not a path, the Host header is missing or malformed, or a
-	// trusted proxy's forwarding header is malformed. No field except Path is set then.
+	// Err is errcode.Invalid for an invalid request target, Host header or trusted proxy's forwarding header. No field
+	// except Path is set then.
 	Err error
 }
 

@@ -36,9 +36,8 @@ type Server struct {
 	malformed MalformedHandler
 }
 
-// NewServer returns a server with limits. If h is a MalformedHandler, it answers malformed requests and too large
-// headers. net/http closes slow connections. Handlers other than Mux must read the body and respond within
-// l.Pace.Grace.
+// NewServer returns a server with limits. If h is a MalformedHandler, it answers malformed requests. Handlers other
+// than Mux must read the body and respond within l.Pace.Grace.
 func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
 	malformed, _ := h.(MalformedHandler)
 	return &Server{limits: l, malformed: malformed, Server: &http.Server{

@@ -39,7 +39,7 @@ type metadataJSON struct {
 
 type versionJSON struct {
 	ID            buckets.ObjectID `json:"id"`
-	EntityTag     string           `json:"entity_tag"` // S3's entity tag
+	EntityTag     string           `json:"entity_tag"`
 	Created       string           `json:"created"`
 	Modified      string           `json:"modified"`
 	ContentLength int64            `json:"content_length"`

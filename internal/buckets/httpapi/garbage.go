@@ -11,8 +11,8 @@ import (
 )
 
 type batchJSON struct {
-	ID      *string       `json:"batch_id"`          // null if there is no batch
-	Expires string        `json:"expires,omitempty"` // set for a new batch
+	ID      *string       `json:"batch_id"`
+	Expires string        `json:"expires,omitempty"`
 	Garbage []garbageJSON `json:"garbage"`
 }
 

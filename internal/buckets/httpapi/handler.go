@@ -37,7 +37,7 @@ type exchange struct {
 	query     url.Values
 	condition buckets.Condition
 	owner     buckets.AccountID
-	bucket    buckets.Bucket // zero for createBucket and paths without a bucket
+	bucket    buckets.Bucket
 }
 
 const noCache = "private, no-cache"
@@ -104,7 +104,6 @@ func (x *exchange) parse(act *action) (err error) {
 	return err
 }
 
-// resolve reads the bucket and the token's account, which may be deleted.
 func (x *exchange) resolve() (err error) {
 	if _, err := x.Service.AccountByID(x.ctx(), x.owner); err != nil {
 		return err

@@ -12,9 +12,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// stored lists the headers that are stored and returned with an object, besides Content-Type and user metadata. Manta
-// stores the CORS headers. The S3 headers are included because an update replaces all headers, so clients must be
-// able to send them again.
+// stored lists the headers that are stored and returned with an object, besides Content-Type and user metadata. It
+// includes S3's headers, because an update replaces all headers, so clients must be able to send them again.
 var stored = []string{
 	"Access-Control-Allow-Credentials", "Access-Control-Allow-Headers", "Access-Control-Allow-Methods", "Access-Control-Allow-Origin",
 	"Access-Control-Expose-Headers", "Access-Control-Max-Age", "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language",

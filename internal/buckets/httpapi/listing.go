@@ -17,7 +17,7 @@ const (
 	// sliceMemory is charged for a slice and the JSON of one entry.
 	sliceMemory = buckets.SliceMemory + textMemory*(buckets.MaxObjectName+mostMetadata)
 
-	// mostSettings is above the largest size of the settings that are read with a bucket.
+	// mostSettings is above the largest size of a bucket's settings.
 	mostSettings = 64 << 10
 )
 

@@ -103,7 +103,7 @@ func inAccount(account string, s []string) (rt route) {
 type action struct {
 	serve      func(*exchange) error
 	needs      policy.Action
-	versioned  policy.Action // replaces needs if a version is requested
+	versioned  policy.Action
 	params     []string
 	conditions bool
 	body       bool

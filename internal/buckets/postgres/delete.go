@@ -85,7 +85,7 @@ type deletion struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketRef
 	buckets.Delete
-	marker buckets.ObjectID // delete marker ID in a versioned bucket
+	marker buckets.ObjectID
 	all    bool
 }
 

@@ -15,7 +15,7 @@ import (
 var (
 	sqlAppendEvents = pgdb.NewNamed(pgdb.Statement{Name: "buckets.append_events", Key: 1, SQL: `SELECT bucket_append_events_v1(...)`}, appending.args)
 	sqlBacklogs     = pgdb.Statement{Name: "buckets.event_backlogs", Wide: true, SQL: `SELECT topic, count(*), min(created_at) FROM manta_bucket_event GROUP BY topic ORDER BY topic`}
-	// sqlEventCutoff returns the time of the first event that remains when the excess is dropped.
+	// sqlEventCutoff returns the time of the first event that remains after dropping the excess.
 	sqlEventCutoff = pgdb.Statement{Name: "buckets.event_cutoff", Wide: true, SQL: `
 		SELECT created_at FROM manta_bucket_event WHERE topic = $1::text ORDER BY created_at OFFSET $2::bigint LIMIT 1`}
 	sqlDropEvents = pgdb.Statement{Name: "buckets.drop_events", Wide: true, SQL: `DELETE FROM manta_bucket_event WHERE topic = $1::text AND created_at < $2::timestamptz`}

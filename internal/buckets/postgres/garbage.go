@@ -58,7 +58,7 @@ type scanGarbage struct {
 	length                          int64
 	sharks                          []string
 	deleted                         pgtype.Timestamptz
-	object                          []*string // nil if not requested
+	object                          []*string
 }
 
 func (g *scanGarbage) dest() []any {

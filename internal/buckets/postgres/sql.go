@@ -36,7 +36,6 @@ var objectColumns = array([]string{
 
 func array(columns []string) string { return `ARRAY[` + strings.Join(columns, `, `) + `]` }
 
-// sumColumns are the checksums of bodies on storage nodes.
 const sumColumns = `content_crc32c, content_crc64nvme, content_frames`
 
 const (
@@ -112,8 +111,7 @@ var (
 		SELECT object_lock::text, clock_timestamp() FROM manta_bucket WHERE owner = $1::uuid AND name = $2::text`}
 	sqlDeleteVersion = pgdb.NewNamed(pgdb.Statement{Name: "buckets.delete_version", Key: 1, SQL: `SELECT bucket_delete_version_v1(...)`}, versionDeletion.args)
 	sqlNull          = pgdb.Statement{Name: "buckets.null_version", Key: 1, SQL: `SELECT version::text` + ofName + ` AND null_version`}
-	// sqlCurrent reads the current object, or else the newest version.
-	sqlCurrent = pgdb.Statement{Name: "buckets.current_version", Key: 1, SQL: `
+	sqlCurrent       = pgdb.Statement{Name: "buckets.current_version", Key: 1, SQL: `
 		(SELECT ` + objectColumns + `, NULL::text, false, NULL::timestamptz, body, ` + sumColumns + ofObject + `)
 		UNION ALL
 		(SELECT ` + versionColumns + `, body, ` + sumColumns + ofName + ` ORDER BY o.version LIMIT 1)`}
@@ -194,8 +192,7 @@ var (
 	sqlParts    = pgdb.Statement{Name: "buckets.parts", Key: 1, SQL: `SELECT ` + partColumns + ofParts + ` AND number > $3::integer ORDER BY number LIMIT $4::bigint`}
 	sqlSegments = pgdb.Statement{Name: "buckets.segments", Key: 1, SQL: `SELECT ` + partColumns + `, body, ` + sumColumns + ofParts + `
 		AND start + content_length > $3::bigint ORDER BY number LIMIT $4::bigint`}
-	sqlAssemble = pgdb.NewNamed(pgdb.Statement{Name: "buckets.assemble", Key: 1, SQL: `SELECT bucket_assemble_v1(...)`}, assembling.args)
-	// sqlUploadWithParts reads the input of Complete, in any order.
+	sqlAssemble        = pgdb.NewNamed(pgdb.Statement{Name: "buckets.assemble", Key: 1, SQL: `SELECT bucket_assemble_v1(...)`}, assembling.args)
 	sqlUploadWithParts = pgdb.Statement{Name: "buckets.upload_with_parts", Key: 1, SQL: `
 		SELECT 'bucket', NULL::text[] FROM manta_bucket WHERE owner = $1::uuid AND name = $5::text AND id = $2::uuid
 		UNION ALL SELECT 'upload', ` + uploadColumns + ofUpload + `

@@ -75,7 +75,7 @@ const (
 	noUpload     = -7
 	notEmpty     = -8
 	nodeRemoved  = -9
-	partsChanged = -10 // since they were read
+	partsChanged = -10
 	noVersion    = -11
 	hasVersions  = -12 // bucket_delete_objects_v2 requires an unversioned bucket
 	locked       = -13
@@ -198,7 +198,7 @@ func textOrNull(text []byte) *string {
 	return &s
 }
 
-// row decodes a row returned as a text array. It keeps the first error.
+// row decodes a text array. It keeps the first error.
 type row struct {
 	columns []*string
 	err     error

@@ -248,8 +248,7 @@ func (s *Store) Complete(ctx context.Context, k buckets.UploadKey, c buckets.Com
 	return w, err
 }
 
-// completeRead completes an upload that was read without a lock. It returns done = false if the upload is missing or
-// has changed.
+// completeRead returns done = false if the upload is missing or changed since it was read.
 func (s *Store) completeRead(ctx context.Context, k buckets.UploadKey, c buckets.Completion, all bool) (w buckets.Written, done bool, err error) {
 	u, stored, err := s.uploadWithParts(ctx, k)
 	if err != nil || u == nil {
@@ -351,7 +350,7 @@ func (m *made) put(owner buckets.AccountID, b buckets.BucketRef, c *buckets.Comp
 	return p, p.encode()
 }
 
-// completeLocked completes an upload whose name is locked. It returns repeated if the upload was already completed.
+// completeLocked requires a lock on the name. It returns repeated if the upload was already completed.
 func completeLocked(tx *pgdb.Tx, k buckets.UploadKey, c buckets.Completion, all bool) (w buckets.Written, repeated bool, err error) {
 	u, err := readUpload(tx.QueryRow, sqlLockUpload, k)
 	if err == buckets.ErrNoUpload { //nolint:errorlint // never wrapped
@@ -488,7 +487,7 @@ func (s *Store) AbortOld(ctx context.Context, before, now buckets.Moment, limit 
 	for _, k := range all {
 		err := s.Abort(ctx, buckets.UploadKey{Owner: buckets.AccountID(k.owner), Bucket: buckets.BucketRef{ID: buckets.BucketID(k.bucket)}, Name: k.name, ID: buckets.UploadID(k.id)}, now)
 		if err == buckets.ErrNoUpload { //nolint:errorlint // never wrapped
-			continue // completed or aborted concurrently
+			continue
 		}
 		if err != nil {
 			return n, err

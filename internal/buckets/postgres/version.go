@@ -91,7 +91,7 @@ func (s *Store) Version(ctx context.Context, owner buckets.AccountID, b buckets.
 	err = s.db.ForEach(ctx, st, args, func() { found = false }, func() error {
 		if found {
 			body = nil
-			return nil // a noncurrent version
+			return nil
 		}
 		found = true
 		v, _, err = r.version()
@@ -105,7 +105,7 @@ func (s *Store) Version(ctx context.Context, owner buckets.AccountID, b buckets.
 	return v, err
 }
 
-// updateVersion updates a noncurrent version. The caller has locked the name.
+// updateVersion requires that the caller has locked the name.
 func updateVersion(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, u buckets.Update) (o buckets.Object, err error) {
 	var r versionRow
 	st, args := sqlLockVersion, []any{string(owner), string(b.ID), u.Name, string(u.Version)}

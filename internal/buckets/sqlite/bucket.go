@@ -214,7 +214,6 @@ type kind struct {
 	lock       buckets.BucketLock
 }
 
-// findBucket reads a bucket, by ID if that is set.
 func findBucket(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketRef) (k kind, err error) {
 	sql, args := sqlBucketID, []any{owner, b.Name}
 	if b.ID != "" {

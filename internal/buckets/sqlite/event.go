@@ -26,7 +26,7 @@ const (
 var eventTable = outboxsqlite.New(outbox.Table{Name: "manta_bucket_event", Owner: "owner", Stream: "stream", ByTopic: true})
 
 type events struct {
-	last int64 // highest number used; 0 if not read yet
+	last int64 // 0 if not read yet
 	wake func(destination, owner, stream string)
 }
 

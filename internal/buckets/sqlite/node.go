@@ -59,8 +59,7 @@ func (s *Store) CheckUnused(ctx context.Context, id string) error {
 	})
 }
 
-// notRemoved returns ErrNodeRemoved if a node is removed or being removed. It ignores nodes that are already in the
-// row.
+// notRemoved returns ErrNodeRemoved if a node is removed or being removed, unless the row already contains the node.
 func notRemoved(c *sqlite.Conn, sharks, before []string) error {
 	for _, id := range sharks {
 		if slices.Contains(before, id) {

@@ -14,10 +14,9 @@ const (
 	uploadColumns = `id, name, created, creator, content_type, headers, roles, properties`
 	oneUpload     = ` FROM manta_bucket_upload WHERE owner = ?1 AND bucket_id = ?2 AND name = ?3 AND id = ?4`
 
-	sqlUpload    = `SELECT ` + uploadColumns + oneUpload
-	sqlAddUpload = `INSERT INTO manta_bucket_upload (owner, bucket_id, ` + uploadColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlEndUpload = `DELETE` + oneUpload
-	// sqlBuryUpload inserts a single garbage row for all parts.
+	sqlUpload     = `SELECT ` + uploadColumns + oneUpload
+	sqlAddUpload  = `INSERT INTO manta_bucket_upload (owner, bucket_id, ` + uploadColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlEndUpload  = `DELETE` + oneUpload
 	sqlBuryUpload = `INSERT INTO manta_bucket_deleted_object
 		(owner, bucket_id, id, name, created, modified, creator, content_length, content_type, properties, deleted_at)
 		SELECT owner, bucket_id, id, name, created, created AS modified, creator, ?7, content_type, ?6, ?5` + oneUpload

@@ -24,7 +24,7 @@ const (
 	sqlBucketUsage     = `SELECT b.name, b.id, coalesce(objects, 0), coalesce(bytes, 0), coalesce(max_objects, 0), coalesce(max_bytes, 0)
 		FROM manta_bucket b LEFT JOIN manta_bucket_usage u ON u.owner = b.owner AND u.bucket_id = b.id
 		WHERE b.owner = ? ORDER BY b.name`
-	// sqlCount counts the actual usage per bucket, including deleted buckets with uploads.
+	// sqlCount includes deleted buckets with uploads.
 	sqlCount = `SELECT bucket_id, sum(objects), sum(bytes) FROM (
 			SELECT bucket_id, count(*) AS objects, sum(CASE WHEN properties ->> '$.s3.upload' IS NULL THEN content_length ELSE 0 END) AS bytes
 				FROM manta_bucket_object WHERE owner = ?1 GROUP BY bucket_id
@@ -42,7 +42,6 @@ const (
 // account is the bucket_id in the row that counts the whole account.
 const account = buckets.BucketID("00000000-0000-0000-0000-000000000000")
 
-// count checks that the counters of a bucket and its account may change by delta.
 func count(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, delta buckets.Usage) error {
 	if delta.Objects <= 0 && delta.Bytes <= 0 {
 		return nil

@@ -111,7 +111,6 @@ func (s *Store) SetBucketLock(ctx context.Context, owner buckets.AccountID, b bu
 	})
 }
 
-// findVersion reads a version without its body, or returns nil.
 func (w *write) findVersion(c *sqlite.Conn, id buckets.VersionID) (*kept, error) {
 	return findKept(c, w.owner, w.bucket, w.name, id)
 }
@@ -194,7 +193,6 @@ func (w *write) mark(c *sqlite.Conn) (buckets.Deleted, error) {
 	)
 }
 
-// reveal makes the newest noncurrent version current after a deletion.
 func (w *write) reveal(c *sqlite.Conn) error {
 	newest, err := readKept(c, sqlNewest, w.owner, w.bucket, w.name)
 	switch {
@@ -338,7 +336,7 @@ type place struct {
 	noncurrent bool
 }
 
-// keptFrom reads at most limit versions from a position. The current object of a name comes first.
+// keptFrom returns the current object of a name first.
 func keptFrom(c *sqlite.Conn, p place, from buckets.VersionPosition, limit int) ([]kept, error) {
 	sql := sqlListAll
 	if from.Inclusive {

@@ -9,8 +9,7 @@ import (
 	"holdfast/internal/suite"
 )
 
-// BenchmarkVersions compares overwrites with and without versioning. The two alternate, so that a busy machine slows
-// down both.
+// BenchmarkVersions compares overwrites with and without versioning.
 func BenchmarkVersions(b *testing.B, s buckets.Backend) {
 	b.Helper()
 	owner := buckets.AccountID(buckets.NewUUID())

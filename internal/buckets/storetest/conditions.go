@@ -78,7 +78,7 @@ func ConditionCases() []ConditionCase {
 	}
 }
 
-// CaseObject returns the object used by the cases. Its body is "a".
+// CaseObject returns the object used by the cases.
 func CaseObject() buckets.Object {
 	b := inline("a")
 	b.ID = CaseID

@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// attacks try to delete or change locked versions with every store method that writes.
+// attacks try to delete or change locked versions.
 var attacks = map[string]func(*attack){
 	"CreateBucket": func(a *attack) {
 		_, _ = a.h.Store.CreateBucket(a.t.Context(), a.owner, buckets.BucketRef{Name: a.bucket.Name, ID: newRef("").ID}, a.now)
@@ -212,7 +212,6 @@ func (a *attack) each(fn func(v buckets.Version)) {
 	}
 }
 
-// collect removes all garbage and also tries to remove the locked versions.
 func (a *attack) collect() {
 	must(a.t, "Hold", a.h.Collector.Hold(a.t.Context(), "h", a.now, a.now+1))
 	must(a.t, "Release", a.h.Collector.Release(a.t.Context(), "h"))
@@ -305,7 +304,7 @@ func lockedRows(t *testing.T, u *user) {
 	}
 	a.collect()
 	a.check("the garbage was removed")
-	for _, v := range a.locked { // its argument
+	for _, v := range a.locked {
 		if v.Lock.Mode == buckets.Compliance {
 			continue
 		}

@@ -50,7 +50,7 @@ func randomSteps(t *testing.T, u *user) {
 	})
 }
 
-// empty deletes everything. It ignores errors, because the store may differ from the model after a failed test.
+// empty ignores errors, because the store may differ from the model after a failed test.
 func (m *machine) empty() {
 	for name := range m.objects {
 		_, _ = m.tryDelete(name, buckets.Condition{})

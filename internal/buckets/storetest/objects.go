@@ -272,7 +272,7 @@ func updateObject(t *testing.T, u *user) {
 		want = up.Apply(want)
 		got, err := u.h.Store.Update(t.Context(), u.owner, u.ref(), up)
 		must(t, "Update", err)
-		got.Inline = want.Inline // optional
+		got.Inline = want.Inline
 		wantObject(t, what+": returned", got, want)
 		wantObject(t, what+": read", u.get("a"), want)
 	}

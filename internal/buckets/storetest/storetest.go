@@ -34,8 +34,8 @@ type Harness struct {
 	// counters than manta_bucket_usage translates the statement.
 	Damage func(t testing.TB, sql string)
 
-	// Faulty opens another Harness on its own database. At each possible point, the engine fails with the error that
-	// fault returns. If Faulty is nil, the Faults cases are skipped.
+	// Faulty opens another Harness on its own database, whose engine fails with the errors that fault returns. If Faulty is
+	// nil, the Faults cases are skipped.
 	Faulty func(t testing.TB, fault func(point string) error) Harness
 
 	// Second opens the database again, like another process. It is nil if only one process may use the database.

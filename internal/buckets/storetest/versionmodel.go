@@ -100,7 +100,7 @@ func (m *versionMachine) add(name string, v buckets.Version) {
 				first := i == 0
 				m.leave(name, i)
 				if first && len(m.names[name]) > 0 {
-					m.names[name][0].Superseded = -1 // already superseded
+					m.names[name][0].Superseded = -1
 				}
 				break
 			}

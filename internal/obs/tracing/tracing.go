@@ -25,8 +25,8 @@ type Traces struct {
 }
 
 // Start sends spans to a collector's base URL by OTLP over HTTP. If endpoint is "", the standard OpenTelemetry
-// variables apply; if these are not set, Start returns nil. While the collector is unavailable, spans are dropped and
-// logged. Start replaces the library's only error handler in this process, which would print text.
+// variables apply; if these are not set, Start returns nil. While the collector is unavailable, spans are dropped.
+// Start replaces the library's only error handler in this process, which would print text.
 func Start(ctx context.Context, endpoint, version string, log *slog.Logger) (*Traces, error) {
 	var opts []otlptracehttp.Option
 	switch {

@@ -1,7 +1,7 @@
 // Package rate limits each client's rate with token buckets.
 //
-// Buckets are local to the process, so a client that reaches n processes gets n times the rate. The number of buckets
-// is bounded: the least recently used bucket is dropped, and starts full again.
+// Buckets are local to the process, so a client that reaches n processes gets n times the rate. If there are too many
+// buckets, the least recently used bucket is dropped, and starts full again.
 package rate
 
 import (
