@@ -32,7 +32,7 @@ const minSecret = 32
 
 // Key is a configured key.
 type Key struct {
-	ID  string // the tokens' kid; may be empty if there is a single key
+	ID  string // tokens' kid; may be empty if there is a single key
 	Alg string
 
 	// Text is the HS256 secret, at least 32 bytes, not decoded. Other algorithms use PEM: PUBLIC KEY only verifies;

@@ -90,7 +90,6 @@ var kinds = [numKinds]kindOf{
 
 func (k Kind) String() string { return kinds[k.index()].name }
 
-// Code returns the S3 error code.
 func (k Kind) Code() string { return kinds[k.index()].code }
 
 func (k Kind) index() Kind {

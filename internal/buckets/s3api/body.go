@@ -18,7 +18,7 @@ const (
 	firstText = 16 << 10
 )
 
-// LargestRequest returns the most memory that a request needs, either to decode a document or to copy a body.
+// LargestRequest returns the most memory that a request needs.
 func LargestRequest() int64 {
 	return max(elementBytes+2*maxXML+web.BlockBytes+buckets.MaxParts*decodedElement, (buckets.ReadChunks+buckets.WriteChunks)*buckets.ChunkSize)
 }
@@ -148,8 +148,7 @@ const (
 	decodedElement = 1 << 10
 )
 
-// decode decodes a document and releases its text. It first reserves memory for the most elements that a text of this
-// size can contain.
+// decode reserves memory for the most elements that a text of this size can contain. It then releases the text.
 func (x *request) decode(t *smallBody, root string, v any) error {
 	need := elementBytes + int64(t.size) + min(int64(t.size/leastElement), mostElements(v))*decodedElement
 	if err := web.ChargeMemory(x.out, x.in, need); err != nil {

@@ -23,7 +23,7 @@ type copied struct {
 	stored *stored
 }
 
-// stored reads a stored body and records read errors, which are not the client's fault.
+// stored records read errors, which are not the client's fault.
 type stored struct {
 	io.Reader
 	err error

@@ -95,7 +95,7 @@ func matches(pattern, text string) bool {
 	return len(text) >= len(before)+len(after) && strings.HasPrefix(text, before) && strings.HasSuffix(text, after)
 }
 
-// corsRule returns the first rule that allows the request, or nil. headers must be in lower case.
+// corsRule returns the first rule that allows the request. headers must be in lower case.
 func corsRule(rules []buckets.CORSRule, origin, method string, headers []string) *buckets.CORSRule {
 	for i := range rules {
 		r := &rules[i]

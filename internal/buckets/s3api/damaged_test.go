@@ -34,7 +34,7 @@ func (s *server) damageCopy(node int, at int64) {
 	}
 }
 
-// large returns 12 MB in which misplaced bytes are detected.
+// large returns 12 MB of numbered lines, so that misplaced bytes are noticed.
 func large() string {
 	var b strings.Builder
 	for i := range 1_500_000 {

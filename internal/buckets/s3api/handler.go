@@ -25,8 +25,8 @@ type Handler struct {
 	Region   string
 	Domain   string // parent domain for buckets as host names; may be empty
 
-	// KeepAlive is the interval at which spaces are sent during a long copy or CompleteMultipartUpload, so that
-	// clients and proxies do not time out. The default is 10 seconds.
+	// KeepAlive is the interval at which spaces are sent during a long copy or CompleteMultipartUpload, so that clients and
+	// proxies do not time out. The default is 10 seconds.
 	KeepAlive time.Duration
 
 	// Observe, if set, is called after each request with a name from Operations.

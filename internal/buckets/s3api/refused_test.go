@@ -54,7 +54,7 @@ func signedBy(method, target, body string, change func(*server, *sigv4test.Signe
 	}
 }
 
-// presigned signs at a time, for one minute.
+// presigned signs at the offset from now, for one minute.
 func presigned(method, target, body string, at time.Duration) func(*server) *http.Request {
 	return func(s *server) *http.Request {
 		r := s.request(method, target, body)

@@ -77,7 +77,7 @@ func (x *request) readVersion() (v buckets.Version, err error) {
 	return v, err
 }
 
-// storedVersion is like readVersion, but sets the version header and returns an error for a delete marker.
+// storedVersion is like readVersion, but sets the version header and rejects delete markers.
 func (x *request) storedVersion() (buckets.Object, error) {
 	v, err := x.readVersion()
 	if err != nil {
