@@ -37,7 +37,7 @@ func (t *KeyTerms) Equal(o *KeyTerms) bool {
 	return t.Name == o.Name && t.Expires == o.Expires && t.Limits.Text() == o.Limits.Text()
 }
 
-// MaxKeyName is in bytes.
+// MaxKeyName is the maximum key name length in bytes.
 const MaxKeyName = 100
 
 func (t *KeyTerms) Check() error {

@@ -33,7 +33,7 @@ type KeyLimits struct {
 	Networks []netip.Prefix `json:"networks,omitempty"` // client addresses; empty for all
 }
 
-// MaxKeyLimits is in bytes of JSON.
+// MaxKeyLimits is the maximum JSON size in bytes.
 const MaxKeyLimits = 4096
 
 func (l *KeyLimits) IsZero() bool {

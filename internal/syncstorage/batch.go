@@ -6,7 +6,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// BatchLifetime starts at a batch's creation.
+// BatchLifetime is how long a batch stays open.
 const BatchLifetime = 2 * time.Hour
 
 // ErrNoBatch is the same for unknown, expired, committed and other users' batches, so that it reveals nothing about

@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// batchSize copies are compared before progress is saved. readers limits concurrency.
+// batchSize is how many copies are compared before progress is saved. readers limits concurrency.
 const (
 	batchSize = 64
 	readers   = 4

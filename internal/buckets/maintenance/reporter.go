@@ -15,8 +15,8 @@ import (
 const (
 	// mostReports limits pending reports. Damage in dropped reports is found again.
 	mostReports = 4096
-	// Reports are collected for reportEvery before they are stored. A stopping server takes at most reportTime to
-	// store the last ones.
+	// reportEvery is how long reports are collected before they are stored. A stopping server takes at most reportTime to
+	// store the last reports.
 	reportEvery = time.Second
 	reportTime  = 5 * time.Second
 )

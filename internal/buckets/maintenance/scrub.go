@@ -15,7 +15,7 @@ const (
 	// MinScrubRate is the minimum rate in bytes per second and node, unless Rate is set: 2.5 TB in 30 days.
 	MinScrubRate = 1 << 20
 	mostSpeedup  = 10
-	// A round is long enough that reading all rows takes at most 1/roundShare of it.
+	// roundShare makes a round long enough that reading all rows takes at most 1/roundShare of it.
 	roundShare = 50
 	minRound   = time.Minute
 	// fileCost is the cost of opening a file, expressed in bytes read.

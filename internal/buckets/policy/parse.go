@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// MaxSize is in bytes.
+// MaxSize is the maximum policy size in bytes.
 const MaxSize = 20 << 10
 
 // Error explains why a policy is invalid.

@@ -21,7 +21,7 @@ func (s *statement) isLimited() bool {
 	return false
 }
 
-// Prefix lengths of the largest networks that do not count as public, as in S3.
+// maxPublic4 and maxPublic6 are the prefix lengths of the largest networks that do not count as public, as in S3.
 const maxPublic4, maxPublic6 = 8, 32
 
 func (c *condition) limits() bool {

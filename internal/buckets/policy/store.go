@@ -55,7 +55,7 @@ func findAccount(ctx context.Context, accounts Accounts, name string) (id bucket
 	return a.ID, err
 }
 
-// Load parses a stored policy. If this release cannot parse it, the policy denies everything.
+// Load parses a stored policy. A policy that this release cannot parse denies everything.
 func Load(stored buckets.Policy, bucket string) *Policy {
 	p, err := Parse([]byte(stored.Document), bucket)
 	if err != nil {

@@ -85,7 +85,8 @@ const (
 	// IDs, and the response.
 	itemBytes = 896
 
-	// A POST may list more records than it may write, because clients can handle the failure of the surplus.
+	// listedPerWritten is how many times more records a POST may list than write. Clients can handle the
+	// failure of the surplus.
 	listedPerWritten = 100
 )
 
