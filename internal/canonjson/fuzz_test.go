@@ -204,7 +204,7 @@ func FuzzValue(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if len(text) > anySize/1024 {
-			return // their limit of zeros is never exceeded
+			return // so numbers never exceed the limit of zeros
 		}
 		v, err := canonjson.Parse(text, anySize)
 		if err != nil {

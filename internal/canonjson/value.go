@@ -13,9 +13,9 @@ import (
 //   - object members in the order of PostgreSQL's jsonb: shorter names first, then by UTF-8 bytes;
 //   - in strings, \" and \\, the short escapes \b \f \n \r \t, other characters before space as lower-case \u00xx,
 //     and everything else in UTF-8;
-//   - numbers as described in [Number]: 1.0, 1e0 and 10e-1 are 1, and 1000e300 is 1e303.
+//   - numbers as described in [Number]: 1.0, 1e0 and 10e-1 are 1, -0 is 0, and 1000e300 is 1e303.
 //
-// "" means no value.
+// "" means no value. Other values come from this package's functions or from storage.
 type Value string
 
 // EmptyObject is {}.

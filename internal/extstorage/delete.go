@@ -95,7 +95,7 @@ type Deletions interface {
 	Holdings(ctx context.Context, o Owner) (Holdings, error)
 
 	// Reopen reverts a finished deletion and reports whether there was a tombstone. Tokens issued from now on work
-	// again; change numbers continue.
+	// again; change numbers continue. Before the deletion is finished, Reopen returns ErrInstallDeleted.
 	Reopen(ctx context.Context, o Owner, now Moment) (bool, error)
 }
 

@@ -67,7 +67,7 @@ type Installs interface {
 	InstallState(ctx context.Context, o Owner, now Moment) (in Install, revoked []string, err error)
 
 	// SetInstall creates or replaces a registration. If restore is set, it also lifts a revocation, and reopens a
-	// deleted install like Deletions.Reopen.
+	// deleted install like Deletions.Reopen. Otherwise it returns ErrInstallDeleted for a deleted install.
 	SetInstall(ctx context.Context, o Owner, r Registration, restore bool, now Moment) (in Install, created bool, err error)
 
 	// RestoreInstall is like SetInstall with restore, but keeps the registration.

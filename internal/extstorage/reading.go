@@ -80,7 +80,8 @@ const (
 )
 
 // Changes reads changes after since in the readable namespaces, oldest first, waiting up to the given time for the
-// first. Continue at Last, which may be after the last returned change. If limit is 0, it returns only Last.
+// first. Continue at Last, which may be after the last returned change. If limit is 0, it returns only Last. It
+// returns ErrChangesGone if since is too old or was never issued here.
 func (s *Service) Changes(ctx context.Context, r Request, since Seq, limit int, wait time.Duration) (Feed, error) {
 	if err := checkLimit(limit, 0, MaxChanges); err != nil {
 		return Feed{}, err

@@ -32,7 +32,8 @@ type Store interface {
 
 	Export(ctx context.Context, o Owner, q ExportQuery) (Page, error)
 
-	// Changes reads the changes after since, oldest first and gapless.
+	// Changes reads the changes after since, oldest first and gapless. It returns ErrChangesGone if the next change
+	// was swept.
 	Changes(ctx context.Context, o Owner, since Seq, limit int, now Moment) (Feed, error)
 
 	Usage(ctx context.Context, o Owner, now Moment) (Usage, error)

@@ -21,7 +21,7 @@ type assertion struct {
 	constant *string             // value of `const`, or nil
 	required []string
 	tags     []tag
-	weight   int // number of keywords
+	weight   int // cost of its keywords
 
 	alternative bool // also check required and tags, which select the alternative
 }

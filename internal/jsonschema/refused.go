@@ -25,7 +25,7 @@ func (e *SchemaError) Error() string { return e.Failures[0].Reason }
 
 func (*SchemaError) ErrorCode() errcode.Code { return errcode.Invalid }
 
-// Moved returns a copy with pointers from to.
+// Moved returns a copy in which to determines each pointer.
 func (e *SchemaError) Moved(to func(*SchemaFailure) string) *SchemaError {
 	m := &SchemaError{slices.Clone(e.Failures)}
 	for i := range m.Failures {

@@ -27,7 +27,8 @@ type Store interface {
 
 // Users accesses the table users.
 type Users interface {
-	// SignIn applies Decide and writes the plan. It returns the current user, *Refusal or ErrNoNode.
+	// SignIn applies Decide and writes the plan. It returns the current user, *Refusal or ErrNoNode. After an error
+	// nothing is written except the record of an account that is NotAdmitted and not denied.
 	SignIn(ctx context.Context, a Account, s SignIn) (User, error)
 
 	// AccountState reads the newest MaxUsers rows. Unknown accounts are Unlisted and have no rows.
@@ -90,6 +91,7 @@ type DueUser struct {
 type Nodes interface {
 	ListNodes(ctx context.Context) ([]Node, error)
 
+	// AddNode returns the node with its ID, or errcode.Conflict if the URL exists.
 	AddNode(ctx context.Context, n Node) (Node, error)
 
 	EnsureNode(ctx context.Context, n Node) (added bool, err error)
@@ -97,6 +99,7 @@ type Nodes interface {
 	// EnsureFirstNode adds a node only once in the lifetime of the tables, so that operators can remove all nodes.
 	EnsureFirstNode(ctx context.Context, n Node) (added bool, err error)
 
+	// SetNode returns errcode.NotFound if no node has this URL.
 	SetNode(ctx context.Context, url string, c NodeChange) (Node, error)
 }
 

@@ -15,7 +15,7 @@ type refusal struct {
 	method, target, body string
 	headers              []string
 	status               int
-	code                 string // an item's error has it as cause
+	code                 string // for an item's error, its cause
 	message              string
 }
 

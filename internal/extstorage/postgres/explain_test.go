@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// fill creates tenants with two installs each, with namespaces, records (every second with a TTL), schemas, changes
+// fill creates tenants with two installs each, with namespaces, records (half of them with a TTL), schemas, changes
 // and stored responses, and many empty installs.
 const fill = `
 	CREATE TEMP TABLE install AS

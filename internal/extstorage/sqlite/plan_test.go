@@ -72,7 +72,7 @@ func TestPlans(t *testing.T) {
 			continue
 		}
 		all := strings.Join(plan, "\n")
-		if !strings.Contains(all, want) || strings.Contains(all, "SCAN ext_") && sql != sqlTotals { // reads all installs
+		if !strings.Contains(all, want) || strings.Contains(all, "SCAN ext_") && sql != sqlTotals { // sqlTotals reads all installs
 			t.Errorf("%s\nis done by\n%s\nwant %s", sql, all, want)
 		}
 		// These sort few rows: records that expire together, groups by namespace, a sweep's owners, and uncounted owners.
