@@ -21,7 +21,7 @@ func TestAlertsTest(t *testing.T) {
 	defer webhook.Close()
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_ALERTS__URL="+webhook.URL+"/topic")
 	if out := s.Verb("alerts", "test"); !strings.Contains(out, "the test alert was sent") {
-		t.Errorf("the command says %s", out)
+		t.Errorf("the command prints %s", out)
 	}
 	if body := <-got; !strings.Contains(body, `"name":"test"`) || !strings.Contains(body, `"status":"test"`) || !strings.Contains(body, `"text":"this is a test`) {
 		t.Errorf("sent %s", body)

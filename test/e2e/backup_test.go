@@ -46,7 +46,7 @@ func TestBackupRefused(t *testing.T) {
 	}
 	for folder, want := range map[string]int{".": 3, "empty": 0, "full": 1} {
 		if left, err := os.ReadDir(filepath.Join(dir, folder)); err != nil || len(left) != want {
-			t.Errorf("in %s are %v, %v", folder, left, err)
+			t.Errorf("%s contains %v, %v", folder, left, err)
 		}
 	}
 }
@@ -80,7 +80,7 @@ func TestBackupToAFullDisk(t *testing.T) {
 		t.Errorf("status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left are %v, %v", left, err)
+		t.Errorf("left: %v, %v", left, err)
 	}
 	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/y", `{"payload":"y"}`)
 	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
@@ -126,7 +126,7 @@ func TestBackupBesidePostgres(t *testing.T) {
 		t.Errorf("status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	if found, err := os.ReadDir(dir); err != nil || len(found) != 5 {
-		t.Errorf("in the backup are %v, %v", found, err)
+		t.Errorf("the backup contains %v, %v", found, err)
 	}
 }
 

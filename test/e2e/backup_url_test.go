@@ -102,17 +102,17 @@ func testBackups(t *testing.T, p backupPlace) {
 	// A restored server has another ID, so its backup is refused.
 	r := binary.Run(t, append(slices.Clone(again.Env), vars...), "backup")
 	if r.Status != 1 || !strings.Contains(r.Stderr, "the target holds another server's data") {
-		t.Errorf("another server: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+		t.Errorf("from another server: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	// A backup must not share the replica's URL.
 	if r := binary.Run(t, append(slices.Clone(s.Env), "HOLDFAST_REPLICA__URL="+p.url), "backup"); r.Status != 2 || !strings.Contains(r.Stderr, "must differ from replica.url") {
-		t.Errorf("at the URL of the replica: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+		t.Errorf("to the replica's URL: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	if r := binary.Run(t, append(slices.Clone(s.Env), "HOLDFAST_BACKUP__KEEP=1d"), "backup"); r.Status != 0 || !strings.Contains(r.Stdout, "sent data was read back") {
 		t.Errorf("backup: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	if all := listedBackups(t, s, "backup", "list", p.url, "--json"); len(all) > 2 { // two around midnight
-		t.Errorf("of one day, %d backups are kept", len(all))
+		t.Errorf("%d backups kept for one day", len(all))
 	}
 	if p.folder != "" {
 		testDamagedBackups(t, s, p.folder, key)

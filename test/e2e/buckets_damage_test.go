@@ -279,7 +279,7 @@ func TestBucketsScrubTakeover(t *testing.T) {
 		return strings.Contains(body, `holdfast_buckets_repaired_copies_total{node="east:1"} 1`)
 	})
 	if now := holder(); now == was {
-		t.Errorf("the lease is that of %s still", was)
+		t.Errorf("the lease still belongs to %s", was)
 	}
 	if now, err := os.ReadFile(files[0]); err != nil || !bytes.Equal(now, good) {
 		t.Errorf("the copy was not restored: %v", err)

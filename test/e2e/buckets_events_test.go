@@ -176,7 +176,7 @@ func eventsSurviveKills(t *testing.T, vars ...string) {
 		}
 	}
 	if h.mu.Lock(); h.tests == 0 {
-		t.Error("no test event has arrived")
+		t.Error("no test event arrived")
 	}
 	h.mu.Unlock()
 	t.Logf("%d acknowledged writes, %d requests", l.acked.Load(), h.requests)

@@ -128,7 +128,7 @@ func hostile(c s3, method, target, lines, body string, signed time.Time, status 
 	if a.Close {
 		// Bytes that the server has not read may reset the connection.
 		if n, err := io.Copy(io.Discard, in); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
-			return fmt.Errorf("%d bytes after the answer, %w", n, err)
+			return fmt.Errorf("%d bytes after the response, %w", n, err)
 		}
 		return nil
 	}

@@ -173,7 +173,7 @@ func (i *importTest) same(bucket string) {
 			i.Errorf("%s: %d bytes, want %d\n%v\n%v", key, len(hereBody), len(fromBody), stored(hereHeader), stored(fromHeader))
 		}
 		if from, here := i.source.tags(path), i.target.tags(path); from != here {
-			i.Errorf("%s: the tags are %s, want %s", key, here, from)
+			i.Errorf("%s: tags %s, want %s", key, here, from)
 		}
 	}
 }

@@ -115,7 +115,7 @@ func (i *importTest) sameVersions(bucket string) {
 				ids[0] = ""
 			}
 			if from, here := i.source.tags(path+ids[0]), i.target.tags(path+ids[1]); from != here {
-				i.Errorf("%s: the tags are %s, want %s", key, here, from)
+				i.Errorf("%s: tags %s, want %s", key, here, from)
 			}
 		}
 	}
@@ -273,7 +273,7 @@ func (i *importTest) laterVersions() {
 		}
 	}
 	if tags := i.target.tags("/photos/many/01"); !strings.Contains(tags, "here") {
-		i.Errorf("tags that a client has changed here: %s", tags)
+		i.Errorf("tags changed at the target: %s", tags)
 	}
 	if all := i.target.histories("photos")["again"]; len(all) != 5 || all[1].Size != int64(len("here, first")) {
 		i.Errorf("versions of both sides: %+v", all)

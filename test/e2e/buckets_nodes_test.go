@@ -137,7 +137,7 @@ func TestBucketsNodes(t *testing.T) {
 	r = binary.Run(t, s.Env, audit...)
 	for _, problem := range []string{"corrupt", "missing", "unreferenced"} {
 		if strings.Count(r.Stdout, `{"problem":"`+problem+`","node":"west:1"`) != 1 {
-			t.Errorf("%s is not found once", problem)
+			t.Errorf("%s was not found exactly once", problem)
 		}
 	}
 	if r.Status != 1 || !strings.Contains(r.Stdout, `"left":3`) || strings.Count(r.Stdout, `"account_name":"main","bucket_name":"box"`) != 2 {
@@ -149,7 +149,7 @@ func TestBucketsNodes(t *testing.T) {
 	}
 	check("after the repair")
 	if r := binary.Run(t, s.Env, "buckets", "audits", "run", "--grace", "1m"); r.Status != 2 {
-		t.Errorf("a grace of a minute: %+v", r)
+		t.Errorf("grace of a minute: %+v", r)
 	}
 	if r := binary.Run(t, s.Env, "buckets", "nodes", "drain", "local:1"); r.Status != 1 {
 		t.Errorf("drain of a removed node: %+v", r)

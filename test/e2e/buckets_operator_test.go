@@ -139,10 +139,10 @@ func TestBucketsFirstStart(t *testing.T) {
 		t.Fatalf("on a terminal: %s", s.Output)
 	}
 	if strings.Contains(s.Output.String(), "127.0.0.1:0") {
-		t.Errorf("the port that the system has chosen is not printed:\n%s", s.Output)
+		t.Errorf("the port that the system chose is not printed:\n%s", s.Output)
 	}
 	if _, page := s.Get("/"); !strings.Contains(page, `"address":"`+found[3]+`"`) {
-		t.Errorf("the status does not have %s: %s", found[3], page)
+		t.Errorf("the status does not contain %s: %s", found[3], page)
 	}
 	c := s3{t, &buckets.Client{URL: found[3], Signer: buckets.Key(found[1], found[2])}}
 	if _, err := exec.LookPath("aws"); err == nil {

@@ -282,7 +282,7 @@ func TestBucketsBackupOnPostgres(t *testing.T) {
 	restored := binary.Start(t, backup, settings(other)...)
 	c = c.at(restored.S3URL())
 	if got := c.objects("photos"); !maps.Equal(got, want) {
-		t.Errorf("the restored objects are %v, want %v", got, want)
+		t.Errorf("restored objects: %v, want %v", got, want)
 	}
 	c.wantIntact(len(want))
 	c.want(http.StatusOK, http.MethodPut, "/photos/new", bytes.Repeat([]byte("new"), 1000))

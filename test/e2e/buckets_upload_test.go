@@ -40,10 +40,10 @@ func TestBucketsPageUploads(t *testing.T) {
 	drop(append(files, filepath.Join(dir, "deep"))...)
 	const ended = `return !!await until(() => $('form.drop ~ [role=status]')?.textContent.includes('Uploaded 5 of 6, failed 1.'))`
 	if !chromium.Run[bool](t, p, ended) {
-		t.Fatal("the uploads have not ended")
+		t.Fatal("the uploads did not end")
 	}
 	if failed := chromium.Run[string](t, p, `return $('.uploads .failed').textContent`); !strings.Contains(failed, "exists.txt") || !strings.Contains(failed, "an object with this name exists") {
-		t.Errorf("the file that was refused says %q", failed)
+		t.Errorf("the refused file shows %q", failed)
 	}
 	for name, body := range map[string]string{"a.txt": "a", "exists.txt": "first", "deep/inner/file.txt": "deep"} {
 		if got := client.want(http.StatusOK, http.MethodGet, "/pictures/"+name, nil); string(got) != body {
@@ -63,7 +63,7 @@ func TestBucketsPageUploads(t *testing.T) {
 	p.TabTo(t, "th.choice input")
 	p.Press(t, "th.choice input", " ")
 	if says := chromium.Run[string](t, p, `return $('.chosen').textContent`); says != "6 selected" {
-		t.Errorf("the bar says %q", says)
+		t.Errorf("the bar shows %q", says)
 	}
 	p.Resize(t, 390, 800)
 	p.Resize(t, 1280, 800)
@@ -74,14 +74,14 @@ func TestBucketsPageUploads(t *testing.T) {
 	p.AwaitFocus(t, ".bulk button.danger")
 	p.Await(t, func() { p.Press(t, ".bulk button.danger", "Enter") })
 	if says := chromium.Run[string](t, p, `return $('main').textContent`); !strings.Contains(says, "Deleted 6 objects.") || !strings.Contains(says, "There are no objects here.") {
-		t.Errorf("after the deletion the page says %s", says)
+		t.Errorf("after the deletion the page shows %s", says)
 	}
 
 	client.want(http.StatusOK, http.MethodPost, "/pictures/a/video.mp4?uploads=", nil)
 	p.Go(t, c.base+"buckets/uploads?account=main&bucket=pictures")
 	c.submit(step{button: "Abort"})
 	if says := chromium.Run[string](t, p, `return $('main').textContent`); !strings.Contains(says, "Aborted the upload of a/video.mp4.") {
-		t.Errorf("after the end of the upload the page says %s", says)
+		t.Errorf("after the upload the page shows %s", says)
 	}
 	p.Go(t, c.base+"buckets/buckets")
 	for _, problem := range p.Problems() {

@@ -55,7 +55,7 @@ func TestBudget(t *testing.T) {
 				t.Errorf("status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 			}
 			if _, err := os.Stat(data); err == nil {
-				t.Error("it has made a data folder")
+				t.Error("the command created a data folder")
 			}
 		})
 	}

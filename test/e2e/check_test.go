@@ -35,7 +35,7 @@ func wrong(t *testing.T, r binary.Result, what string, parts ...string) {
 		if f := strings.Fields(line); len(f) > 0 && f[0] == "WRONG" && strings.Contains(line, what) && i+1 < len(lines) {
 			both := line + lines[i+1]
 			if !strings.Contains(lines[i+1], "fix: ") {
-				t.Errorf("no fix of %s", line)
+				t.Errorf("no fix for %s", line)
 			}
 			for _, p := range parts {
 				if !strings.Contains(both, p) {
@@ -45,7 +45,7 @@ func wrong(t *testing.T, r binary.Result, what string, parts ...string) {
 			return
 		}
 	}
-	t.Errorf("%s is not wrong:\n%s%s", what, r.Stdout, r.Stderr)
+	t.Errorf("%s is not reported:\n%s%s", what, r.Stdout, r.Stderr)
 }
 
 // right requires that check succeeded and printed the parts.
@@ -298,7 +298,7 @@ func TestCheckDisk(t *testing.T) {
 	r := binary.Run(t, env, "check")
 	wrong(t, r, "data folder", "the disk of "+disk+" is full", "make space")
 	if strings.Contains(r.Stdout, "start the database") {
-		t.Errorf("a file cannot be started:\n%s", r.Stdout)
+		t.Errorf("check suggests to start a SQLite file:\n%s", r.Stdout)
 	}
 	if err := os.Remove(filepath.Join(disk, "fill")); err != nil {
 		t.Fatal(err)
@@ -334,11 +334,11 @@ func TestCheckWhileServing(t *testing.T) {
 				}
 			}
 			if strings.Contains(s.Output.String(), "TLS handshake error") {
-				t.Errorf("the check is an error of the server:\n%s", s.Output)
+				t.Errorf("the check caused an error on the server:\n%s", s.Output)
 			}
 			if name != "tls" {
 				if status, body := s.Get("/__instance__"); status != http.StatusNotFound {
-					t.Errorf("anybody gets %d %s", status, body)
+					t.Errorf("request without the secret: %d %s", status, body)
 				}
 			}
 
@@ -354,7 +354,7 @@ func TestCheckWhileServing(t *testing.T) {
 				"HOLDFAST_SERVER__INTERNAL_LISTEN=", "HOLDFAST_BUCKETS__LISTEN="+binary.FreePort(t))
 			r = binary.Run(t, elsewhere, "check")
 			if right(t, r, "that listens on none of these addresses"); strings.Contains(binary.Run(t, s.Env, "check").Stdout, "that listens on none") {
-				t.Error("a server is warned of itself")
+				t.Error("check warns about the running server itself")
 			}
 
 			// With settings that take effect after a restart, the addresses in use still belong to this server.
@@ -410,7 +410,7 @@ func TestCheckAdminToken(t *testing.T) {
 		r := binary.Run(t, append(checked(t, t.TempDir()), "HOLDFAST_SERVER__ADMIN_TOKEN="+strings.Repeat("x", length)), "check")
 		right(t, r)
 		if strings.Contains(r.Stdout, "server.admin_token") != warns || strings.Contains(r.Stdout, strings.Repeat("x", 20)) {
-			t.Errorf("an admin token of %d characters:\n%s", length, r.Stdout)
+			t.Errorf("admin token with %d characters:\n%s", length, r.Stdout)
 		}
 	}
 }
@@ -442,7 +442,7 @@ func TestShortMasterSecret(t *testing.T) {
 			s := binary.Start(t, data, secret)
 			for what, text := range map[string]string{"check": r.Stdout, "serve": s.Output.String()} {
 				if strings.Contains(text, "fewer than 32") != warns {
-					t.Errorf("%s of a secret of %d characters:\n%s", what, length, text)
+					t.Errorf("%s with a secret of %d characters:\n%s", what, length, text)
 				}
 				if strings.Contains(text, strings.Repeat("x", 20)) {
 					t.Errorf("%s shows the secret", what)

@@ -212,7 +212,7 @@ func (c *consolePages) askByKeyboard(axe *chromium.Axe) {
 	c.p.Press(c.t, ask, "Enter")
 	chromium.Run[bool](c.t, c.p, `return !!await until(() => $('main .ask').open && $('main .ask button').checkVisibility())`)
 	for _, v := range axe.Violations(c.t, c.p) {
-		c.t.Errorf("what a button asks: %s", v)
+		c.t.Errorf("dialog of a button: %s", v)
 	}
 	c.p.Press(c.t, ask, "Tab")
 	c.p.AwaitFocus(c.t, "main .ask button")
@@ -349,7 +349,7 @@ func (c *consolePages) makeChanges() {
 	}
 	for action := range c.offered {
 		if strings.Contains(action, "?do=") && !c.submitted[action] {
-			c.t.Errorf("no step submits the form of %s", action)
+			c.t.Errorf("no step submits the form for %s", action)
 		}
 	}
 	// The sign-in is a form, too.

@@ -54,7 +54,7 @@ func consoleOn(t *testing.T, data string, vars ...string) {
 	changeChosen(t, p, c, objects)
 	cancelUpload(t, p, c, s, objects)
 	if problems := p.Problems(); len(problems) > 0 {
-		t.Errorf("problems of the pages:\n%s", strings.Join(problems, "\n"))
+		t.Errorf("page problems:\n%s", strings.Join(problems, "\n"))
 	}
 }
 
@@ -109,14 +109,14 @@ func changeChosen(t *testing.T, p *chromium.Page, c s3, objects string) {
 	}
 	choose(objects, "move-chosen", "new", "Moved 4 objects.")
 	if got := names(); got != "new/a.txt new/b.txt new/old/c.txt new/old/d.txt" {
-		t.Errorf("after the move there are %s", got)
+		t.Errorf("after the move: %s", got)
 	}
 	if got := c.want(http.StatusOK, http.MethodGet, "/pictures/new/old/c.txt", nil); string(got) != "old/c.txt" {
 		t.Errorf("the moved object has %q", got)
 	}
 	choose(objects, "delete-chosen", "", "Deleted 4 objects.")
 	if got := names(); got != "" {
-		t.Errorf("after the deletion there are %s", got)
+		t.Errorf("after the deletion: %s", got)
 	}
 }
 
@@ -151,21 +151,21 @@ func cancelUpload(t *testing.T, p *chromium.Page, c s3, s *binary.Server, object
 	drop()
 	for end := time.Now().Add(binary.Bound); slices.Equal(stored(), before); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("the server stores nothing of the upload")
+			t.Fatal("the server stored no part of the upload")
 		}
 	}
 	says := chromium.Run[string](t, p, `await until(() => $('.uploads progress')?.value > 0); $('.uploads button').click();
 		return $('.upload-state').textContent + ': ' + await until(() => $('form.drop ~ [role=status]').textContent)`)
 	if says != "canceled: Uploaded 0 of 1, canceled 1." {
-		t.Errorf("after the end of the upload the page says %q", says)
+		t.Errorf("after the upload the page says %q", says)
 	}
 	for end := time.Now().Add(binary.Bound); !slices.Equal(stored(), before); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("files after the end of the upload: %q, before it: %q", stored(), before)
+			t.Fatalf("files after the upload: %q, before: %q", stored(), before)
 		}
 	}
 	if got := c.objects("pictures"); len(got) != 0 {
-		t.Errorf("the bucket has %v", got)
+		t.Errorf("the bucket contains %v", got)
 	}
 	p.Throttle(t, -1)
 	drop()

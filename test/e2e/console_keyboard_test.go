@@ -28,7 +28,7 @@ func TestConsoleKeyboard(t *testing.T) {
 		t.Errorf("sign-in, with the keyboard: %s", problem)
 	}
 	if problems := append(c.p.Problems(), signIn.Problems()...); len(problems) > 0 {
-		t.Errorf("problems of the pages:\n%s", strings.Join(problems, "\n"))
+		t.Errorf("page problems:\n%s", strings.Join(problems, "\n"))
 	}
 }
 
@@ -82,6 +82,6 @@ func (c *consolePages) skip() {
 	c.p.Press(c.t, ".skip", "Enter")
 	c.p.Press(c.t, "main", "Tab")
 	if !chromium.Run[bool](c.t, c.p, `return $('main').contains(document.activeElement)`) {
-		c.t.Error("after the link to the contents, the Tab key leaves them")
+		c.t.Error("after the link to the contents, the Tab key leaves the contents")
 	}
 }

@@ -42,7 +42,7 @@ func TestConsoleLook(t *testing.T) {
 			t.Fatal(err)
 		}
 		if mean, others := differ(t, got, want); mean > lookMean || others > lookOthers {
-			t.Errorf("%s looks different: its parts differ by %.1f of 255, and %.1f %% have another color; CONSOLE_LOOK=update writes the picture again", name, mean, others)
+			t.Errorf("%s looks different: its parts differ by %.1f of 255, and %.1f %% have another color; CONSOLE_LOOK=update updates the picture", name, mean, others)
 		}
 	}
 	p.Scheme(t, "light")

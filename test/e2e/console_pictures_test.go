@@ -77,7 +77,7 @@ func TestConsolePictures(t *testing.T) {
 	p.Go(t, s.Admin+"/console/")
 	for deadline := time.Now().Add(time.Minute); chromium.Run[bool](t, p, `return document.body.textContent.includes('The first check is running')`); p.Go(t, s.Admin+"/console/") {
 		if time.Now().After(deadline) {
-			t.Fatal("the first check has not ended")
+			t.Fatal("the first check did not end")
 		}
 	}
 	shot("console.webp", "light", 1280, 900, s.Admin+"/console/")

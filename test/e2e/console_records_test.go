@@ -70,7 +70,7 @@ func TestConsoleRecords(t *testing.T) {
 	p.Go(t, record)
 	f.checkWithoutScripts(t)
 	if problems := p.Problems(); len(problems) > 0 {
-		t.Errorf("problems of the pages:\n%s", strings.Join(problems, "\n"))
+		t.Errorf("page problems:\n%s", strings.Join(problems, "\n"))
 	}
 }
 
@@ -98,7 +98,7 @@ func deleteChosen(t *testing.T, p *chromium.Page, e extension, records string) {
 	e.want(http.StatusOK, http.MethodPut, "/namespaces/bookings/records/old-2", `{"value":{"title":"New","price":2}}`)
 	chromium.Run[bool](t, p, `$('th.choice input').click(); $('.bulk summary').click(); return true`)
 	if says := chromium.Run[string](t, p, `return $('.bulk .chosen').textContent`); says != "3 selected" {
-		t.Errorf("the bar says %q", says)
+		t.Errorf("the bar shows %q", says)
 	}
 	p.Await(t, func() {
 		chromium.Run[bool](t, p, `$('.bulk button[formaction$="do=delete-chosen"]').click(); return true`)
@@ -200,7 +200,7 @@ func (f recordForm) fill(t *testing.T, field, value string) {
 func (f recordForm) has(t *testing.T, field, want string) {
 	t.Helper()
 	if got := chromium.Run[string](t, f.p, `return $('main form.fields').elements.namedItem(arguments[0])?.value ?? 'nothing'`, field); got != want {
-		t.Errorf("the field %s has %q, not %q", field, got, want)
+		t.Errorf("field %s: %q, want %q", field, got, want)
 	}
 }
 
@@ -256,7 +256,7 @@ func (f recordForm) edit(t *testing.T, e extension) {
 	f.submit(t, "Save")
 	f.text("Saved revision 2.")
 	if got := e.want(http.StatusOK, http.MethodGet, "/namespaces/bookings/records/form-1", "").Body; !strings.Contains(got, `"value":`+stored) {
-		t.Errorf("after it was saved unchanged, the record is %s, not %s", got, stored)
+		t.Errorf("record after saving it unchanged: %s, want %s", got, stored)
 	}
 	f.fill(t, "string.title", "Lighthouse")
 	f.fill(t, "text.day", "")
@@ -270,7 +270,7 @@ func (f recordForm) edit(t *testing.T, e extension) {
 	f.submit(t, "Replace the stored record")
 	f.text("Saved revision 4.")
 	if got := e.want(http.StatusOK, http.MethodGet, "/namespaces/bookings/records/form-1", "").Body; !strings.Contains(got, `"title":"Lighthouse"`) || strings.Contains(got, `"day"`) || !strings.Contains(got, "12345678901234567890.05") {
-		t.Errorf("after the conflict, the record is %s", got)
+		t.Errorf("record after the conflict: %s", got)
 	}
 }
 
@@ -309,7 +309,7 @@ func (f recordForm) switches(t *testing.T, e extension, record string) {
 	f.submit(t, "Save")
 	f.text("Saved revision 5.")
 	if got := e.want(http.StatusOK, http.MethodGet, "/namespaces/bookings/records/form-1", "").Body; !strings.Contains(got, `"value":{"more":{"a":null},"price":4,"title":"Gate","starts":"2026-12-10T15:00:00.000Z"}`) {
-		t.Errorf("after the switches, the record is %s", got)
+		t.Errorf("record after the switches: %s", got)
 	}
 	f.fill(t, "string.title", "Mine")
 	e.want(http.StatusOK, http.MethodPut, "/namespaces/bookings/records/form-1", `{"value":{"title":"Dungeon","price":1}}`)
@@ -323,7 +323,7 @@ func (f recordForm) withoutScripts(t *testing.T, record string) {
 	wrong := func(field, says string) {
 		t.Helper()
 		if !chromium.Run[bool](t, f.p, `return `+isWrong, field, says) {
-			t.Errorf("the field %s does not say %q", field, says)
+			t.Errorf("field %s does not show %q", field, says)
 		}
 	}
 	f.p.Scripts(t, false)

@@ -242,7 +242,7 @@ func walkManyRows(t *testing.T, s *binary.Server, engine string) {
 			goal *= manyRows / mostRecords
 		}
 		if limit := max(goal, time.Duration(float64(goal)*float64(p.baseline)/float64(baselineTime))); p.median > limit {
-			t.Errorf("%s: /console/%s takes %v in the median, more than %v, while %s takes %v", engine, p.path, p.median, limit, baselinePage, p.baseline)
+			t.Errorf("%s: /console/%s takes %v (median), want at most %v; meanwhile %s takes %v", engine, p.path, p.median, limit, baselinePage, p.baseline)
 		}
 	}
 	t.Logf("%d pages\n| page | engine | median of %d | maximum | settings meanwhile | bytes |\n|---|---|--:|--:|--:|--:|\n%s", len(all), pageTimes, table.String())

@@ -23,7 +23,7 @@ func testScripts(t *testing.T, b *chromium.Browser, axe *chromium.Axe) {
 		t.Errorf("requests to other servers: %q", other)
 	}
 	if problems := p.Problems(); len(problems) > 0 {
-		t.Errorf("problems of the pages:\n%s", strings.Join(problems, "\n"))
+		t.Errorf("page problems:\n%s", strings.Join(problems, "\n"))
 	}
 }
 
@@ -91,7 +91,7 @@ func testParts(t *testing.T, p *chromium.Page, part *testpages.Console) {
 		end := time.Now().Add(time.Minute)
 		for until := part.Shown.Load() + n; part.Shown.Load() < until; time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatal("the page does not ask for its part")
+				t.Fatal("the page does not request its part")
 			}
 		}
 	}
@@ -112,7 +112,7 @@ func testParts(t *testing.T, p *chromium.Page, part *testpages.Console) {
 		chromium.Run[bool](t, p, steps[0]+`; return true`)
 		part.Show(text)
 		if kept := chromium.Run[bool](t, p, `return new Promise(done => document.addEventListener('htmx:beforeRequest', e => done(e.defaultPrevented), { once: true }))`); !kept {
-			t.Errorf("%s does not keep the part", what)
+			t.Errorf("the part was replaced: %s", what)
 		}
 		chromium.Run[bool](t, p, steps[1]+`; return true`)
 		await(`$('#live').textContent.includes(arguments[0])`, text)

@@ -79,6 +79,6 @@ func TestConsoleSuggestions(t *testing.T) {
 	p.Await(t, func() { p.Press(t, field, "Enter") })
 	await(`$('main').innerText.includes('What you can search for') && $('main').innerText.includes('BUCKET/NAME')`)
 	if problems := p.Problems(); len(problems) > 0 {
-		t.Errorf("problems of the pages:\n%s", strings.Join(problems, "\n"))
+		t.Errorf("page problems:\n%s", strings.Join(problems, "\n"))
 	}
 }

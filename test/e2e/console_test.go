@@ -63,7 +63,7 @@ func openConsole(t *testing.T, settings ...string) *consolePages {
 		"HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL, "HOLDFAST_TOKENSERVER__ALLOW_NEW_USERS=false")...)
 	c := &consolePages{t: t, s: s, b: b, base: s.Admin + "/console/", offered: map[string]bool{}, submitted: map[string]bool{}}
 	if _, a := fxa.signIn(t, s, consoleStranger, 1); a.Status != http.StatusForbidden {
-		t.Fatalf("a stranger: %d %s", a.Status, a.Body)
+		t.Fatalf("unknown account: %d %s", a.Status, a.Body)
 	}
 	c.token = strings.TrimSpace(s.Verb("ext", "token", "--tenant", consoleTenant, "--install", consoleInstall, "--namespace", "settings=rw"))
 	c.put(hostileText, `{"value":"</script><b>"}`)
@@ -233,13 +233,13 @@ func TestConsole(t *testing.T) {
 			}
 		}
 		if elements := chromium.Run[int](t, p, `return all('main b, main img:not(.preview, .thumb > img), main script').length + (all('h1').length - 1)`); elements != 0 {
-			t.Errorf("%s has elements of a text", page)
+			t.Errorf("%s contains elements from a text", page)
 		}
 		c.sorts(page)
 		c.note(chromium.Run[[]string](t, p, `return all('main button[type=submit]').map(b => b.getAttribute('formaction') || b.form.getAttribute('action'))`))
 	}
 	if c.rows < 100 || c.sorted < 30 {
-		t.Errorf("there were only %d rows, and %d columns with an order", c.rows, c.sorted)
+		t.Errorf("only %d rows, and %d sortable columns", c.rows, c.sorted)
 	}
 	p.Resize(t, 320, 700)
 	for _, page := range []string{c.base, record, c.base + "tokenserver/access"} {
@@ -260,13 +260,13 @@ func TestConsole(t *testing.T) {
 	chromium.Run[bool](t, p, `window.same = true; return true`)
 	c.put("new", `{"value":1}`)
 	if !chromium.Run[bool](t, p, `await until(() => $('.live').textContent.includes('new')); return window.same`) {
-		t.Error("the page was loaded again")
+		t.Error("the page was reloaded")
 	}
 	chromium.Run[bool](t, p, `$('.live-state button').click(); return !!await until(() => $('.live-state').textContent === 'Continue updates')`)
 	c.askByKeyboard(axe)
 	c.makeChanges()
 	if problems := p.Problems(); len(problems) > 0 {
-		t.Errorf("problems of the pages:\n%s", strings.Join(problems, "\n"))
+		t.Errorf("page problems:\n%s", strings.Join(problems, "\n"))
 	}
 	testScripts(t, c.b, axe)
 }

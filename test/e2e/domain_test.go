@@ -83,7 +83,7 @@ func TestDomain(t *testing.T) {
 	}
 	answer("http://127.0.0.1:"+adminPort+"/readyz", http.StatusOK)
 	if token := s.Token(1); !strings.HasPrefix(token.Endpoint, base+"/") {
-		t.Errorf("the endpoint is %s, not of %s", token.Endpoint, base)
+		t.Errorf("endpoint %s, want domain %s", token.Endpoint, base)
 	}
 	if r := binary.Run(t, s.Env, "health"); r.Status != 0 {
 		t.Errorf("health: %s%s", r.Stdout, r.Stderr)
@@ -140,7 +140,7 @@ func TestDomainAdmin(t *testing.T) {
 		}
 	}
 	if !strings.Contains(body, "holdfast_tls_certificate_expiry_timestamp_seconds 0") {
-		t.Error("the metric has an expiry without a certificate")
+		t.Error("the metric contains an expiry without a certificate")
 	}
 	if _, err := untrusting.Get("https://" + net.JoinHostPort(domain, adminPort) + "/readyz"); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("the temporary certificate: %v", err)

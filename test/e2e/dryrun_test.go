@@ -66,11 +66,11 @@ func TestDryRunLeavesNothing(t *testing.T) {
 			t.Errorf("%v: status %d\n%s%s", tc.typed, status, out, errs)
 		}
 		if left := append(files(t, target), files(t, temporary)...); len(left) > 0 {
-			t.Errorf("%v leaves %v", tc.typed, left)
+			t.Errorf("%v left %v", tc.typed, left)
 		}
 	}
 	if after := strings.Join(files(t, source), " "); after != before {
-		t.Errorf("the folder of the source has %s, and had %s", after, before)
+		t.Errorf("the source's folder contains %s, before: %s", after, before)
 	}
 	// A dry run does not migrate an empty file either.
 	if err := os.MkdirAll(target, 0o700); err != nil {

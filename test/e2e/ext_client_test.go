@@ -65,7 +65,7 @@ func (e extension) register(status int, namespace, schema string) (a binary.Answ
 		}
 	}
 	if a.Status != status {
-		e.t.Fatalf("a schema: %d %s, want %d", a.Status, a.Body, status)
+		e.t.Fatalf("schema: %d %s, want %d", a.Status, a.Body, status)
 	}
 	return a
 }
@@ -122,7 +122,7 @@ func (e extension) wantChange(answered <-chan string, key string) {
 	select {
 	case body := <-answered:
 		if !strings.Contains(body, `"key":"`+key+`"`) {
-			e.t.Errorf("the poll was answered %s, want a change of %s", body, key)
+			e.t.Errorf("the poll returned %s, want a change of %s", body, key)
 		}
 	case <-time.After(45 * time.Second): // shorter than the poll's timeout
 		e.t.Errorf("no change of %s after 45 s", key)

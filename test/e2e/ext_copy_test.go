@@ -22,6 +22,6 @@ func TestVerifyServedCopy(t *testing.T) {
 		t.Errorf("--verify: %+v", r)
 	}
 	if r := binary.Run(t, s.Env, "copy", "extstorage", "--to", url); r.Status != 1 || !strings.Contains(r.Stderr, "in use by another server") {
-		t.Errorf("a copy to the file of a server: %+v", r)
+		t.Errorf("copy to a file that a server uses: %+v", r)
 	}
 }

@@ -50,7 +50,7 @@ func moveInstall(t *testing.T, from, to *binary.Server) {
 	source.verb("ext", "export", "-o", file)
 	whole := readFile(t, file)
 	if a := source.want(http.StatusOK, "GET", "/export", ""); withoutCursors(a.Body) != whole {
-		t.Errorf("the API exports\n%s\nand the command\n%s", a.Body, whole)
+		t.Errorf("export by the API:\n%s\nby the command:\n%s", a.Body, whole)
 	}
 
 	killImport(t, target, whole)
@@ -61,7 +61,7 @@ func moveInstall(t *testing.T, from, to *binary.Server) {
 	}
 	args := slices.Concat([]string{"ext", "import", "--preserve"}, target.flags())
 	if r := binary.Run(t, to.Env, append(args, cut)...); r.Status != 1 || !strings.Contains(r.Stderr, "no last line with complete") {
-		t.Errorf("a file that was cut off: %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+		t.Errorf("truncated file: %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	records := strings.Count(whole, `"revision":`)
 	out := to.Verb(append(args, file)...)
@@ -72,11 +72,11 @@ func moveInstall(t *testing.T, from, to *binary.Server) {
 		t.Errorf("import again, want %s", want)
 	}
 	if got, want := withoutNumbers(target.verb("ext", "export")), withoutNumbers(whole); got != want {
-		t.Errorf("there is\n%s\nhere\n%s", got, want)
+		t.Errorf("source:\n%s\ntarget:\n%s", got, want)
 	}
 	for _, path := range []string{"/usage", "/namespaces/schemas/schemas", "/namespaces/schemas/schemas/2"} {
 		if got, want := target.want(http.StatusOK, "GET", path, "").Body, source.want(http.StatusOK, "GET", path, "").Body; got != want {
-			t.Errorf("%s is there\n%s\nand here\n%s", path, got, want)
+			t.Errorf("%s at the source:\n%s\nat the target:\n%s", path, got, want)
 		}
 	}
 	target.want(http.StatusBadRequest, "PUT", "/namespaces/schemas/records/new", `{"value":"text"}`)
@@ -139,13 +139,13 @@ func killImport(t *testing.T, e extension, lines string) {
 		t.Errorf("the import has ended: %v\n%s", err, out.String())
 	}
 	if answer := <-polled; !strings.Contains(answer, "CHANGES_EXPIRED") {
-		t.Errorf("the poll was answered %s", answer)
+		t.Errorf("the poll returned %s", answer)
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err == nil {
-		t.Error("an import that was killed succeeds")
+		t.Error("killed import succeeded")
 	}
 }
 

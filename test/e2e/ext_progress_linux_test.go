@@ -44,7 +44,7 @@ func TestProgress(t *testing.T) {
 		{command("import", "-"), file, fmt.Sprintf(`\r%d bytes\r\n$`, size)}, // the total is unknown
 	} {
 		if shown := onTerminal(t, script, s, tc.from, tc.args); !regexp.MustCompile(tc.end).MatchString(shown) {
-			t.Errorf("%v shows %q, want %q at its end", tc.args, shown, tc.end)
+			t.Errorf("%v shows %q, want %q at the end", tc.args, shown, tc.end)
 		}
 	}
 	for _, args := range [][]string{export, imported, command("export")} {

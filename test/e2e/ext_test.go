@@ -32,7 +32,7 @@ func TestExtensionStorage(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0", "HOLDFAST_EXTSTORAGE__SWEEP_INTERVAL=0")
 	if out := s.Output.String(); !strings.Contains(out, binary.Path()+" ext tokens create --tenant") || !strings.Contains(out, s.URL+"/ext/v1/installs/") {
-		t.Errorf("the server does not say how to make a token:\n%s", out)
+		t.Errorf("the server does not print how to create a token:\n%s", out)
 	}
 	e := newExtension(t, s, "7e000000-0000-4000-8000-000000000011", "settings=rw", "log=r")
 	e.want(http.StatusCreated, "PUT", "/namespaces/settings/records/theme", `{"value":{"dark":true}}`)
@@ -123,7 +123,7 @@ func beside(t *testing.T, e extension) {
 	file := filepath.Join(t.TempDir(), "install.ndjson")
 	e.verb("ext", "export", "-o", file)
 	if a := e.want(http.StatusOK, "GET", "/export", ""); a.Body != readFile(t, file) {
-		t.Errorf("the API exports\n%s\nand the command\n%s", a.Body, readFile(t, file))
+		t.Errorf("export by the API:\n%s\nby the command:\n%s", a.Body, readFile(t, file))
 	}
 	other := newExtension(t, s, "7e000000-0000-4000-8000-000000000014", "a=rw")
 	polled := other.poll("0")
@@ -139,7 +139,7 @@ func beside(t *testing.T, e extension) {
 		t.Fatal(err)
 	}
 	if r := binary.Run(t, s.Env, append([]string{"ext", "import", bad}, other.flags()...)...); r.Status != 1 || !strings.Contains(r.Stderr, "line 2: /key") {
-		t.Errorf("a bad line: %d %s%s", r.Status, r.Stdout, r.Stderr)
+		t.Errorf("invalid line: %d %s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	cut := filepath.Join(t.TempDir(), "cut.ndjson")
 	if err := os.WriteFile(cut, []byte(strings.Join(strings.SplitAfter(readFile(t, file), "\n")[:10], "")), 0o600); err != nil {
@@ -147,7 +147,7 @@ func beside(t *testing.T, e extension) {
 	}
 	if r := binary.Run(t, s.Env, append([]string{"ext", "import", cut}, other.flags()...)...); r.Status != 1 ||
 		r.Stdout != "records: 9, written: 0, unchanged: 9, expired: 0; schemas: 0\n" || !strings.Contains(r.Stderr, "received 9 records of 30 and no last line with complete") {
-		t.Errorf("a file that was cut off: %d %s%s", r.Status, r.Stdout, r.Stderr)
+		t.Errorf("truncated file: %d %s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	if out := s.Verb("sweep"); !strings.Contains(out, "expired extension records: 0\nold extension changes: 0\nold extension responses: 0\nrevocations of expired extension tokens: 0\n") {
 		t.Errorf("sweep:\n%s", out)
@@ -155,7 +155,7 @@ func beside(t *testing.T, e extension) {
 	other.verb("ext", "installs", "revoke", "--yes")
 	other.wantRefused(time.Now())
 	if r := binary.Run(t, s.Env, append([]string{"ext", "import", file}, other.flags()...)...); r.Status != 1 || !strings.Contains(r.Stderr, "revoked") {
-		t.Errorf("an import into one that is revoked: %d %s%s", r.Status, r.Stdout, r.Stderr)
+		t.Errorf("import into a revoked install: %d %s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	other.verb("ext", "installs", "set", "--restore")
 	if out := other.verb("ext", "export"); strings.Count(out, "\n") != 32 {
@@ -219,7 +219,7 @@ func TestAuditAfterACrash(t *testing.T) {
 	})
 	text := readFile(t, s.Data+"/extstorage-audit.jsonl")
 	if !strings.HasPrefix(text, before) {
-		t.Error("the file of before is not kept")
+		t.Error("the earlier file is not kept")
 	}
 	lines := map[int64]string{}
 	for line := range strings.Lines(text) {
@@ -236,11 +236,11 @@ func TestAuditAfterACrash(t *testing.T) {
 		}
 		// After the crash, an event that was published but not deleted is published again, unchanged.
 		if twice := lines[event.Seq]; twice != "" && twice != line {
-			t.Errorf("event %d is %sand %s", event.Seq, twice, line)
+			t.Errorf("event %d: %sand %s", event.Seq, twice, line)
 		}
 		lines[event.Seq] = line
 		if event.Owner != tenant || event.Stream != e.install || event.Payload.Caller != "token" || event.Payload.Revision != 1 {
-			t.Errorf("an event of somebody else: %s", line)
+			t.Errorf("unexpected event: %s", line)
 		}
 	}
 	for seq := range int64(writes) {

@@ -49,7 +49,7 @@ func TestGuestBrokers(t *testing.T) {
 				t.Fatal(status, text)
 			}
 			if kind, key := next(); kind != "melmastoon.bff.consumer.wishlist.added.v1" || !strings.HasPrefix(key, "gms_") {
-				t.Errorf("got %s of %s", kind, key)
+				t.Errorf("got %s from %s", kind, key)
 			}
 			// The subscription may be created a moment after the start, so the event is sent until it takes effect: the same ID
 			// with another body goes into quarantine.

@@ -111,13 +111,13 @@ func winner(t *testing.T, round int, answers []string) int {
 	won := -1
 	for i, text := range answers {
 		if text != "" && won >= 0 {
-			t.Fatalf("round %d: %d and %d have won", round, won, i)
+			t.Fatalf("round %d: clients %d and %d both won", round, won, i)
 		} else if text != "" {
 			won = i
 		}
 	}
 	if won < 0 {
-		t.Fatalf("round %d: nobody has won", round)
+		t.Fatalf("round %d: no client won", round)
 	}
 	return won
 }
@@ -154,7 +154,7 @@ func TestGuestF13(t *testing.T) {
 		all.Wait()
 		_, text = v.send(second, http.MethodGet, "/handoff?limit=1", "", "")
 		if consumed := strings.Contains(text, `"status":"consumed"`); consumed != (won.Load() == 1) || won.Load() > 1 {
-			t.Errorf("%d won, and the history says %s", won.Load(), text)
+			t.Errorf("client %d won, but the history is %s", won.Load(), text)
 		}
 		sites[0].want(map[bool]int{true: http.StatusConflict, false: http.StatusGone}[won.Load() == 1], "consume", m.Handoff, "late", "")
 	}
@@ -300,7 +300,7 @@ func TestGuestF20Postgres(t *testing.T) {
 	for range 2 {
 		b.want(http.StatusForbidden, "consume", m, "b", "token-invalid")
 		if status, text := b.send("consume", open, "b"); status != http.StatusNotFound && status != http.StatusForbidden { // the copy has no row for it
-			t.Errorf("minted after the copy was made: %d %s", status, text)
+			t.Errorf("handoff minted after the copy: %d %s", status, text)
 		}
 		s.Kill()
 		s = binary.Start(t, data, vars...)
@@ -449,7 +449,7 @@ func private(t *testing.T, data string, vars []string, published, stored func() 
 	for start := time.Now(); !(strings.Contains(got, "handoff.initiated.v1") && strings.Contains(got, "bot_suspected.v1")) && time.Since(start) < time.Minute; got = published() {
 		time.Sleep(20 * time.Millisecond)
 	}
-	contains("what was published", got, "handoff.initiated.v1", "bot_suspected.v1", m.HandoffID)
+	contains("published events", got, "handoff.initiated.v1", "bot_suspected.v1", m.HandoffID)
 	contains("/metrics", s.Await("/metrics", http.StatusOK), "holdfast_guest")
 	s.Signal(syscall.SIGINT)
 	<-s.Ended
@@ -535,7 +535,7 @@ func TestGuestGuideServers(t *testing.T) {
 			v.mint(s, "one")
 			for start := time.Now(); s.Verb("guest", "outbox", "list", "--json") != ""; time.Sleep(50 * time.Millisecond) {
 				if time.Since(start) > binary.Bound {
-					t.Fatal("events still wait")
+					t.Fatal("events are still pending")
 				}
 			}
 			if out := s.Verb("check"); strings.Contains(out, "warn  guest") || strings.Contains(out, "WRONG") {

@@ -50,7 +50,7 @@ func TestGuestExamples(t *testing.T) {
 		}
 		all := append(blocks(guide(t, name), "js"), blocks(guide(t, name), "ts")...)
 		if len(all) < 5 {
-			t.Errorf("%s has %d blocks of code", name, len(all))
+			t.Errorf("%s has %d code blocks", name, len(all))
 		}
 		readme, err := os.ReadFile(filepath.Join("..", "..", "clients", "typescript", "README.md"))
 		if err != nil {
@@ -58,7 +58,7 @@ func TestGuestExamples(t *testing.T) {
 		}
 		for _, block := range all {
 			if !strings.Contains(code, block) && !strings.Contains(string(readme), block) {
-				t.Errorf("%s has code that no example has:\n%s", name, block)
+				t.Errorf("%s contains code that is in no example:\n%s", name, block)
 			}
 		}
 	}

@@ -75,7 +75,7 @@ func TestGuestByDefault(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	s := binary.Start(t, data, binary.GuestsByDefault)
 	if !strings.Contains(s.Output.String(), "\n  guest        "+filepath.Join(data, "guest.db")+"\n") || !strings.Contains(s.Output.String(), "  "+s.URL+"/guest/demo\n") {
-		t.Errorf("the start message has no database or no demo of guests:\n%s", s.Output)
+		t.Errorf("the start message lacks the database or the guest demo:\n%s", s.Output)
 	}
 	for path, part := range map[string]string{"/guest/demo": "<title>", "/bff/consumer/v1/facets/AT/vienna": `"total":20`, "/": s.URL + "/guest/demo"} {
 		if status, body := s.Get(path); status != http.StatusOK || !strings.Contains(body, part) {

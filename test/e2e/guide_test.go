@@ -94,11 +94,11 @@ func typeAll(t *testing.T, env []string, folder string, addresses []string, comm
 	}
 	answers := strings.Split(strings.NewReplacer(back...).Replace(string(out)), end)
 	if len(answers) != len(commands)+1 {
-		t.Fatalf("%d answers to %d commands:\n%s", len(answers)-1, len(commands), out)
+		t.Fatalf("%d outputs for %d commands:\n%s", len(answers)-1, len(commands), out)
 	}
 	for i := range commands {
 		if c := &commands[i]; !c.answers(answers[i]) {
-			t.Errorf("$ %s\nanswers\n%s\nand the guide says\n%s", c.command, answers[i], c.answer)
+			t.Errorf("$ %s\noutput:\n%s\nguide:\n%s", c.command, answers[i], c.answer)
 		}
 	}
 }

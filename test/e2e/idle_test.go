@@ -34,7 +34,7 @@ func TestIdleOnCitus(t *testing.T) {
 	sent := sentTo{}
 	for most := time.Now().Add(3 * time.Minute); sent.fewestRounds() < rounds; time.Sleep(every / 10) {
 		if time.Now().After(most) {
-			t.Fatalf("not %d rounds in three minutes: %v", rounds, sent)
+			t.Fatalf("timeout: want %d rounds: %v", rounds, sent)
 		}
 		sent.add(watch.Messages())
 	}
@@ -86,7 +86,7 @@ func usualInterval(t *testing.T) time.Duration {
 	r := binary.Run(t, binary.Environ(), "config", "reference")
 	found := regexp.MustCompile("`sweep_interval` \\| duration \\| `\"(\\w+)\"`").FindStringSubmatch(r.Stdout)
 	if found == nil {
-		t.Fatalf("no interval of sweeps in the reference:\n%s%s", r.Stdout, r.Stderr)
+		t.Fatalf("no sweep interval in the reference:\n%s%s", r.Stdout, r.Stderr)
 	}
 	d, err := time.ParseDuration(found[1])
 	if err != nil {
@@ -174,7 +174,7 @@ func TestSweepTakenOver(t *testing.T) {
 			until := func(what string, done func() bool) {
 				for most := time.Now().Add(time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
 					if time.Now().After(most) {
-						t.Fatalf("not within a minute: %s", what)
+						t.Fatalf("timeout: %s", what)
 					}
 				}
 			}

@@ -46,10 +46,10 @@ func TestReadinessInLog(t *testing.T) {
 	<-s.Ended
 	log := s.Output.String()
 	if !strings.HasSuffix(strings.TrimSpace(log), `level=INFO msg="server stopped"`) || !strings.Contains(log, `msg="shutting down"`) {
-		t.Errorf("the end of the log:\n%s", log)
+		t.Errorf("end of the log:\n%s", log)
 	}
 	if strings.Contains(log, `msg="service is not ready" service=extstorage`) {
-		t.Errorf("a service was not ready that was:\n%s", log)
+		t.Errorf("a ready service was reported as not ready:\n%s", log)
 	}
 }
 
@@ -67,7 +67,7 @@ type record struct {
 func wantRecord(t *testing.T, line string) (r record) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(line), &r); err != nil || r.Msg == "" || r.Time.IsZero() {
-		t.Errorf("not a line of a JSON log: %s (%v)", line, err)
+		t.Errorf("not a JSON log line: %s (%v)", line, err)
 	}
 	return r
 }
@@ -109,7 +109,7 @@ func TestJSONOutput(t *testing.T) {
 	}
 	second := serveJSON(t, data)
 	if second.lines.Scan() {
-		t.Errorf("a server that is refused prints %s", second.lines.Text())
+		t.Errorf("refused server prints %s", second.lines.Text())
 	}
 	if err := second.cmd.Wait(); err == nil || second.cmd.ProcessState.ExitCode() != 1 {
 		t.Errorf("a server that is refused: %v", err)
@@ -246,7 +246,7 @@ func TestFail2ban(t *testing.T) {
 				t.Errorf("blocks %s, want %s\n%s", got, want, log)
 			}
 			if strings.Contains(log, "192.0.2.66") || strings.Contains(log, "client_address") != (tc.want != "") {
-				t.Errorf("an address that was claimed, or none:\n%s", log)
+				t.Errorf("blocked a claimed address, or none:\n%s", log)
 			}
 		})
 	}

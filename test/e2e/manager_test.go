@@ -36,7 +36,7 @@ func wantWord(t *testing.T, conn *net.UnixConn, want string) {
 	word := make([]byte, 256)
 	n, err := conn.Read(word)
 	if err != nil || string(word[:n]) != want {
-		t.Fatalf("the service manager was told %q, %v; want %q", word[:n], err, want)
+		t.Fatalf("the service manager was notified of %q, %v; want %q", word[:n], err, want)
 	}
 }
 
@@ -50,7 +50,7 @@ func TestServiceManager(t *testing.T) {
 		s := binary.Launch(t, t.TempDir(), "NOTIFY_SOCKET="+socket)
 		wantWord(t, conn, "READY=1")
 		if status, body := s.Get("/__version__"); status != http.StatusOK {
-			t.Errorf("ready, and answers %d %s", status, body)
+			t.Errorf("ready, but answers %d %s", status, body)
 		}
 		s.Signal(syscall.SIGTERM)
 		wantWord(t, conn, "STOPPING=1")
@@ -80,7 +80,7 @@ func TestReload(t *testing.T) {
 		word := make([]byte, 256)
 		n, err := conn.Read(word)
 		if lines := strings.Split(string(word[:n]), "\n"); err != nil || lines[0] != "RELOADING=1" || len(lines) < 2 || !strings.HasPrefix(lines[1], "MONOTONIC_USEC=") {
-			t.Fatalf("the service manager was told %q, %v", word[:n], err)
+			t.Fatalf("the service manager was notified of %q, %v", word[:n], err)
 		}
 		wantWord(t, conn, "READY=1")
 	}

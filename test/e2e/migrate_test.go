@@ -135,7 +135,7 @@ func TestMigrateOnAFullDisk(t *testing.T) {
 		t.Errorf("with free space again: status %d\n%s%s", again.Status, again.Stdout, again.Stderr)
 	}
 	if n := lines(t, small); n != done+left {
-		t.Errorf("%d migrations were applied, then %d, and the ledger has %d", done, left, n)
+		t.Errorf("%d migrations were applied, then %d; the ledger has %d", done, left, n)
 	}
 }
 

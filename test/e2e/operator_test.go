@@ -27,7 +27,7 @@ func TestBackup(t *testing.T) {
 		t.Errorf("restored: %s", a.Body)
 	}
 	if r := binary.Run(t, s.Env, "backup", dir); r.Status != 1 || !strings.Contains(r.Stderr, "already exists") {
-		t.Errorf("a backup over another: %d %s", r.Status, r.Stderr)
+		t.Errorf("backup to an existing backup: %d %s", r.Status, r.Stderr)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestRefusesToStart(t *testing.T) {
 	}
 	for _, want := range []string{"HOLDFAST_SERVER__LISTEN", "HOLDFAST_NONSENSE"} {
 		if !strings.Contains(r.Stderr, want) {
-			t.Errorf("no word of %s:\n%s", want, r.Stderr)
+			t.Errorf("%s is not reported:\n%s", want, r.Stderr)
 		}
 	}
 	if _, err := os.Stat(data); err == nil {

@@ -91,7 +91,7 @@ func writeAtBoth(t *testing.T, mine, theirs binary.Credentials) {
 	for _, mine := range stamps {
 		for i, s := range mine {
 			if seen[s] || i > 0 && s <= mine[i-1] {
-				t.Errorf("stamp %s is not new", s)
+				t.Errorf("timestamp %s is not new", s)
 			}
 			seen[s] = true
 		}

@@ -80,11 +80,11 @@ func TestLogTellsNothing(t *testing.T) {
 	log := s.Output.String()
 	for _, h := range hidden {
 		if i := strings.Index(log, h); i >= 0 {
-			t.Errorf("the log has %q in: %s", h, log[max(0, i-200):min(len(log), i+100)])
+			t.Errorf("the log contains %q: %s", h, log[max(0, i-200):min(len(log), i+100)])
 		}
 	}
 	if !strings.Contains(log, "status=401") {
-		t.Errorf("the log says nothing of the refusals:\n%s", log)
+		t.Errorf("the log does not report the refusals:\n%s", log)
 	}
 }
 

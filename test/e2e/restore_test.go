@@ -36,7 +36,7 @@ func TestRestoreReplica(t *testing.T) {
 	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"second"}`)
 	s.AwaitReplica()
 	if out := s.Verb("check"); !strings.Contains(out, "restore points, the newest from") {
-		t.Errorf("check does not know the replica:\n%s", out)
+		t.Errorf("check does not report the replica:\n%s", out)
 	}
 	s.Kill()
 	if err := os.RemoveAll(data); err != nil {
@@ -164,7 +164,7 @@ func TestRestoreOrNothing(t *testing.T) {
 		t.Errorf("status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	if _, err := os.Stat(data); !os.IsNotExist(err) {
-		t.Errorf("it left the data folder: %v", err)
+		t.Errorf("the data folder is left: %v", err)
 	}
 
 	// A killed restore leaves its work folder.
@@ -177,7 +177,7 @@ func TestRestoreOrNothing(t *testing.T) {
 			args = append(args, dir)
 		}
 		if r := binary.Run(t, env, args...); r.Status != 1 || !strings.Contains(r.Stderr, "was not restored completely") {
-			t.Errorf("%s on half a restore: status %d\n%s%s", command, r.Status, r.Stdout, r.Stderr)
+			t.Errorf("%s on a partial restore: status %d\n%s%s", command, r.Status, r.Stdout, r.Stderr)
 		}
 	}
 }
@@ -201,7 +201,7 @@ func TestRestoreDump(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if r := binary.Run(t, s.Env, "restore", file); r.Status != 1 || !strings.Contains(r.Stderr, "is not empty") {
-		t.Errorf("into the database itself: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+		t.Errorf("into the dumped database: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 
 	// The secrets come from a backup folder, the databases from the dump.

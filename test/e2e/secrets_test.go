@@ -83,7 +83,7 @@ func newWritten(t *testing.T, data string, vars []string) *written {
 		t.Fatalf("migrate: %s%s", out.Stdout, out.Stderr)
 	}
 	if _, err := os.Stat(w.path); err == nil {
-		t.Error("migrate has made secrets")
+		t.Error("migrate created secrets")
 	}
 	s := binary.Start(t, data, w.vars...)
 	w.client = s.Token(1, "--fxa-uid", "alice", "--fxa-kid", "1-qqo")
@@ -116,7 +116,7 @@ func (w *written) lost(t *testing.T) {
 	wrong(t, r, "secrets ", w.path+" does not exist")
 	refused(t, w.env, lostMaster, "syncstorage", "tokenserver", "extstorage.token_secret is lost", "restore "+w.path, remedy)
 	if _, err := os.Stat(w.path); err == nil {
-		t.Error("a server that was refused has left secrets")
+		t.Error("refused server left secrets")
 	}
 }
 
@@ -162,7 +162,7 @@ func (w *written) others(t *testing.T) {
 		wrong(t, w.check(t, tc.variable), "secrets", tc.says, remedy)
 		refused(t, w.with(tc.variable), tc.says, remedy)
 		if r := binary.Run(t, w.with(tc.variable), "serve"); strings.Contains(r.Stderr, tc.silent) {
-			t.Errorf("both are said to be wrong:\n%s", r.Stderr)
+			t.Errorf("both secrets are reported as wrong:\n%s", r.Stderr)
 		}
 		if r := binary.Run(t, w.with(tc.variable), "migrate"); r.Status != 1 || !strings.Contains(r.Stderr, tc.says) {
 			t.Errorf("migrate: %d\n%s", r.Status, r.Stderr)
@@ -232,7 +232,7 @@ func accept(t *testing.T, data string, vars ...string) {
 	s := binary.LaunchFlags(t, []string{"--new-secrets"}, data, vars...)
 	s.Await("/readyz", http.StatusOK)
 	if out := s.Output.String(); !strings.Contains(out, "accepted a new secret") {
-		t.Errorf("nobody says that a secret was accepted:\n%s", out)
+		t.Errorf("the accepted secret is not reported:\n%s", out)
 	}
 	s.Kill()
 }
@@ -254,7 +254,7 @@ func TestSecretsOfTwoServers(t *testing.T) {
 			winner = both[1]
 		}
 		if _, err := os.Stat(filepath.Join(loser.data, "secrets.toml")); err == nil {
-			t.Error("the server that was refused has left secrets")
+			t.Error("the refused server left secrets")
 		}
 		// With the first server's secrets, the second serves, too.
 		write(t, filepath.Join(loser.data, "secrets.toml"), readFile(t, filepath.Join(winner.data, "secrets.toml")))
@@ -262,7 +262,7 @@ func TestSecretsOfTwoServers(t *testing.T) {
 		right(t, binary.Run(t, append(s.Env, "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+newAccounts(t).URL), "check"))
 		select {
 		case <-ended:
-			t.Errorf("the other ended too:\n%s", winner.output)
+			t.Errorf("the other server ended, too:\n%s", winner.output)
 		default:
 		}
 	})

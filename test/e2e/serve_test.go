@@ -17,7 +17,7 @@ func TestFirstStart(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "new", "data")
 	s := binary.Start(t, data)
 	if out := s.Output.String(); !strings.Contains(out, "identity.sync.tokenserver.uri") || !strings.Contains(out, s.URL+"/1.0/sync/1.5") {
-		t.Errorf("the server does not say what to set in Firefox:\n%s", out)
+		t.Errorf("the server does not print the Firefox setting:\n%s", out)
 	}
 	for name, mode := range map[string]os.FileMode{"": 0o700, "secrets.toml": 0o600, "syncstorage.db": 0o600, "tokenserver.db": 0o600} {
 		info, err := os.Stat(filepath.Join(data, name))
@@ -90,7 +90,7 @@ func TestReferenceNames(t *testing.T) {
 	}
 	s.Token(1).Want(t, http.StatusOK, "GET", "/info/collections", "")
 	if _, err := os.Stat(filepath.Join(s.Data, "tokenserver.db")); err == nil {
-		t.Error("a service that is off has a database")
+		t.Error("a disabled service has a database")
 	}
 }
 

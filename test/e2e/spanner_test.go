@@ -38,17 +38,17 @@ func TestSpanner(t *testing.T) {
 	fxa := newAccounts(t)
 	s := binary.Launch(t, t.TempDir(), append(onSpanner(spannertest.Name(t)), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL)...)
 	if out := s.Output.String(); !strings.Contains(out, "WARN") || !strings.Contains(out, "data is not durable") {
-		t.Errorf("no warning of the emulator:\n%s", out)
+		t.Errorf("no warning about the emulator:\n%s", out)
 	}
 	if why := s.Await("/readyz", http.StatusServiceUnavailable); !strings.Contains(why, "holdfast migrate") {
 		t.Errorf("not migrated: %s", why)
 	}
 	c := s.Token(1, "--fxa-uid", "alice", "--fxa-kid", "1-qqo")
 	if a := c.Want(t, http.StatusServiceUnavailable, "PUT", "/storage/tabs/x", `{"payload":"early"}`); a.Header.Get("Retry-After") == "" {
-		t.Error("not migrated: nobody says when to come again")
+		t.Error("not migrated: no Retry-After")
 	}
 	if r := binary.Run(t, s.Env, "check"); r.Status != 1 || !strings.Contains(r.Stdout, "run holdfast migrate") || !strings.Contains(r.Stdout, "fix: start the emulator on ") {
-		t.Errorf("check of nothing: %d\n%s", r.Status, r.Stdout)
+		t.Errorf("check of an empty instance: %d\n%s", r.Status, r.Stdout)
 	}
 	if out := s.Verb("migrate"); !strings.Contains(out, "syncstorage: applied 0001") {
 		t.Errorf("migrate:\n%s", out)
@@ -78,7 +78,7 @@ func TestSpanner(t *testing.T) {
 		t.Errorf("backup: %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	if found, err := os.ReadDir(dir); err != nil || len(found) != 5 {
-		t.Errorf("in the backup are %v, %v", found, err)
+		t.Errorf("the backup contains %v, %v", found, err)
 	}
 	if r := binary.Run(t, s.Env, "sweep"); r.Status != 0 || r.Stdout != "expired records and batches: Spanner removes them by itself\nreplaced users' storage: 0\nexpired extension records: 0\nold extension changes: 0\nold extension responses: 0\nrevocations of expired extension tokens: 0\nentries for deleted extension installs: 0\nexpired bucket objects: 0\nbucket events: 0\nincomplete uploads to buckets: 0\ndeleted bucket objects: 0\ndeleted buckets: 0\n" {
 		t.Errorf("sweep: %d\n%s%s", r.Status, r.Stdout, r.Stderr)
@@ -159,7 +159,7 @@ func TestWhoSpannerKeepsApart(t *testing.T) {
 			{"DELETE", "/storage", ""}, {"DELETE", "", ""},
 		} {
 			if a, err := c.Send(r.method, r.path, r.body); err != nil || a.Status != http.StatusUnauthorized {
-				t.Errorf("a token of %s: %s %s: %d %s %v", name, r.method, r.path, a.Status, a.Body, err)
+				t.Errorf("token for %s: %s %s: %d %s %v", name, r.method, r.path, a.Status, a.Body, err)
 			}
 		}
 	}
@@ -184,7 +184,7 @@ func TestWhoSpannerKeepsApart(t *testing.T) {
 	}
 	// Another uid with the same account and keys is the same user.
 	if a := s.Token(2, "--fxa-uid", "bob", "--fxa-kid", "1-qqo").Want(t, http.StatusOK, "GET", "/storage/tabs/x", ""); !strings.Contains(a.Body, `"of 2"`) {
-		t.Errorf("under another uid %s", a.Body)
+		t.Errorf("with another uid: %s", a.Body)
 	}
 }
 
@@ -228,11 +228,11 @@ func fullBatch(t *testing.T, c binary.Credentials) {
 	staged := time.Since(start)
 	for _, commit := range []string{"", "&commit=true"} {
 		if a := c.Want(t, http.StatusBadRequest, "POST", "/storage/history?batch="+batch+commit, `[{"id":"one-more","payload":"x"}]`); a.Body != "17" {
-			t.Errorf("one record more: %s", a.Body)
+			t.Errorf("another record: %s", a.Body)
 		}
 	}
 	if a := c.Want(t, http.StatusOK, "GET", "/info/collections", ""); a.Body != "{}" {
-		t.Errorf("before the commit there is %s", a.Body)
+		t.Errorf("before the commit: %s", a.Body)
 	}
 	start = time.Now()
 	c.Want(t, http.StatusOK, "POST", "/storage/history?commit=true&batch="+batch, "[]")
@@ -260,7 +260,7 @@ func fullBatch(t *testing.T, c binary.Credentials) {
 	}
 	slices.Sort(read)
 	if !slices.Equal(read, ids) {
-		t.Errorf("%d records came back of %d", len(read), len(ids))
+		t.Errorf("%d of %d records returned", len(read), len(ids))
 	}
 	t.Logf("staged in %v, committed in %v, read in %v", staged, committed, time.Since(start))
 	if a := c.Want(t, http.StatusOK, "GET", "/info/collection_counts", ""); a.Body != fmt.Sprintf(`{"history":%d}`, most) {

@@ -55,7 +55,7 @@ func TestStatusPage(t *testing.T) {
 		`<meta name="viewport"`, "color-scheme: light dark", "is ready", `href="https://docs.example/?a=1&amp;b=&#34;2"`, "docs/extension-storage.md",
 	} {
 		if !strings.Contains(a.Body, want) {
-			t.Errorf("the page has no %s:\n%s", want, a.Body)
+			t.Errorf("the page does not contain %s:\n%s", want, a.Body)
 		}
 	}
 	style := regexp.MustCompile(`(?s)<style>(.*)</style>`).FindStringSubmatch(a.Body)
@@ -106,7 +106,7 @@ func tellsNothing(t *testing.T, s *binary.Server, body string) {
 	}
 	for _, h := range hidden {
 		if strings.Contains(body, h) {
-			t.Errorf("the page has %s:\n%s", h, body)
+			t.Errorf("the page contains %s:\n%s", h, body)
 		}
 	}
 }

@@ -103,7 +103,7 @@ func TestDryRunBeforeQuestion(t *testing.T) {
 	for _, answer := range []string{"n\n", "\n", "y\n"} {
 		status, before, after := typeOnTerminal(t, env, question, func() string {
 			if state := run("tenants", "show", "--tenant", consoleTenant).Stdout; !strings.Contains(state, "active") {
-				t.Errorf("while the command asks, the tenant is: %s", state)
+				t.Errorf("tenant during the question: %s", state)
 			}
 			return answer
 		}, remove...)
@@ -119,7 +119,7 @@ func TestDryRunBeforeQuestion(t *testing.T) {
 		}
 	}
 	if state := run("tenants", "show", "--tenant", consoleTenant).Stdout; !strings.Contains(state, "deleted") {
-		t.Errorf("in the end the tenant is: %s", state)
+		t.Errorf("tenant at the end: %s", state)
 	}
 }
 

@@ -78,7 +78,7 @@ func TestMoveUser(t *testing.T) {
 	}
 	since := c.Want(t, http.StatusOK, "GET", "/storage/history", "").Header.Get("X-Last-Modified")
 	if a := moved.Want(t, http.StatusOK, "GET", "/storage/history?newer="+since, ""); a.Body != "[]" {
-		t.Errorf("a browser that knew all finds %.200s", a.Body)
+		t.Errorf("browser with all records gets %.200s", a.Body)
 	}
 	moved.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"life goes on"}`)
 
@@ -126,6 +126,6 @@ func killUserImport(t *testing.T, s *binary.Server, account, whole string) {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err == nil {
-		t.Error("an import that was killed succeeds")
+		t.Error("killed import succeeded")
 	}
 }

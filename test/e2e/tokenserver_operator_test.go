@@ -17,7 +17,7 @@ func TestAllowAndDeny(t *testing.T) {
 	fxa := newAccounts(t)
 	s := binary.Start(t, t.TempDir(), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL, "SYNC_TOKENSERVER__ALLOW_NEW_USERS=false")
 	if _, a := fxa.signIn(t, s, friend, 1); a.Status != http.StatusForbidden || !strings.Contains(a.Body, "new-users-disabled") {
-		t.Fatalf("a stranger: %d %s", a.Status, a.Body)
+		t.Fatalf("unknown account: %d %s", a.Status, a.Body)
 	}
 	if out := s.Verb("sync", "user", "list", "--refused"); !strings.Contains(out, friend) {
 		t.Errorf("the refused account is not listed:\n%s", out)
@@ -25,14 +25,14 @@ func TestAllowAndDeny(t *testing.T) {
 	s.Verb("sync", "user", "allow", friend, "--note", "from school")
 	c, a := fxa.signIn(t, s, friend, 1)
 	if a.Status != http.StatusOK {
-		t.Fatalf("an allowed friend: %d %s", a.Status, a.Body)
+		t.Fatalf("allowed account: %d %s", a.Status, a.Body)
 	}
 	if c.Endpoint != s.URL+"/1.5/1" {
 		t.Errorf("endpoint %s", c.Endpoint)
 	}
 	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"hello"}`)
 	if out := s.Verb("sync", "user", "list", "--access"); !strings.Contains(out, "from school") {
-		t.Errorf("the list of access:\n%s", out)
+		t.Errorf("access list:\n%s", out)
 	}
 	if out := s.Verb("sync", "user", "show", friend); !strings.Contains(out, "1        5 bytes") {
 		t.Errorf("show:\n%s", out)
@@ -43,7 +43,7 @@ func TestAllowAndDeny(t *testing.T) {
 
 	s.Verb("sync", "user", "deny", friend)
 	if _, a := fxa.signIn(t, s, friend, 1); a.Status != http.StatusForbidden {
-		t.Errorf("a denied friend: %d %s", a.Status, a.Body)
+		t.Errorf("denied account: %d %s", a.Status, a.Body)
 	}
 	s.Verb("sync", "user", "allow", friend)
 	s.Verb("sync", "user", "delete", friend, "--yes")
@@ -58,7 +58,7 @@ func TestAllowAndDeny(t *testing.T) {
 	// The console lists a refused sign-in, with a button that allows the account.
 	const stranger = "0f21e4d0000000000000000000000002"
 	if _, a := fxa.signIn(t, s, stranger, 1); a.Status != http.StatusForbidden {
-		t.Fatalf("a stranger: %d %s", a.Status, a.Body)
+		t.Fatalf("unknown account: %d %s", a.Status, a.Body)
 	}
 	cookie := consoleCookie(t, s)
 	page := consolePage(t, s, cookie, http.MethodGet, "tokenserver/refused", nil)
@@ -71,10 +71,10 @@ func TestAllowAndDeny(t *testing.T) {
 		t.Errorf("after the account was allowed:\n%s", page)
 	}
 	if _, a := fxa.signIn(t, s, stranger, 1); a.Status != http.StatusOK {
-		t.Errorf("an account that the console has allowed: %d %s", a.Status, a.Body)
+		t.Errorf("account allowed in the console: %d %s", a.Status, a.Body)
 	}
 	if r := binary.Run(t, s.Env, "sync", "user", "delete", strings.Repeat("0", 32), "--yes"); r.Status != 1 || !strings.Contains(r.Stderr, "no storage here") {
-		t.Errorf("deleting nobody: %d %s", r.Status, r.Stderr)
+		t.Errorf("delete of an unknown account: %d %s", r.Status, r.Stderr)
 	}
 }
 
@@ -90,14 +90,14 @@ func TestNodes(t *testing.T) {
 		t.Errorf("with every node drained: %d %s", a.Status, a.Body)
 	}
 	if _, a := fxa.signIn(t, s, "first", 1); a.Status != http.StatusOK {
-		t.Errorf("who has a place keeps it: %d %s", a.Status, a.Body)
+		t.Errorf("account with a node: %d %s", a.Status, a.Body)
 	}
 	s.Verb("tokenserver", "nodes", "add", "https://two.example.org/", "--capacity", "5", "--no-check")
 	if out := s.Verb("tokenserver", "nodes", "list"); !strings.Contains(out, "https://two.example.org ") {
 		t.Errorf("nodes:\n%s", out)
 	}
 	if c, a := fxa.signIn(t, s, "second", 1); !strings.HasPrefix(c.Endpoint, "https://two.example.org/1.5/") {
-		t.Errorf("the second account is sent to %q: %s", c.Endpoint, a.Body)
+		t.Errorf("second account assigned to %q: %s", c.Endpoint, a.Body)
 	}
 	const two = "https://two.example.org"
 	s.Verb("sync", "node", "drain", two) // former spellings
@@ -155,7 +155,7 @@ func TestNonsenseNumbers(t *testing.T) {
 		}
 	}
 	if after := s.Verb("tokenserver", "nodes", "list"); after != before {
-		t.Errorf("the nodes are\n%s, were\n%s", after, before)
+		t.Errorf("nodes:\n%s, before:\n%s", after, before)
 	}
 }
 
@@ -178,6 +178,6 @@ func TestNewKeys(t *testing.T) {
 	down := binary.Start(t, t.TempDir(), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+away.URL)
 	away.Close()
 	if _, a := away.signIn(t, down, "alice", 1); a.Status != http.StatusServiceUnavailable {
-		t.Errorf("with the accounts server away: %d %s", a.Status, a.Body)
+		t.Errorf("while the accounts server is unavailable: %d %s", a.Status, a.Body)
 	}
 }

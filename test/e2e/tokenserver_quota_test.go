@@ -141,7 +141,7 @@ func TestUserList(t *testing.T) {
 			}
 			for _, limit := range []int{2, 5, 6} {
 				if got := pagesOf(t, s, limit, "--sort", order, fmt.Sprintf("--reverse=%v", reverse)); !slices.Equal(got, want) {
-					t.Errorf("by %s, reverse %v, %d at a time: %v, want %v", order, reverse, limit, got, want)
+					t.Errorf("by %s, reverse %v, %d per page: %v, want %v", order, reverse, limit, got, want)
 				}
 			}
 		}
@@ -154,7 +154,7 @@ func TestUserList(t *testing.T) {
 		t.Errorf("the third is %+v", third)
 	}
 	if far.Here || far.Bytes != nil || far.Records != nil || !far.LastWrite.IsZero() {
-		t.Errorf("one on another node is %+v", far)
+		t.Errorf("account on another node: %+v", far)
 	}
 	r := binary.Run(t, s.Env, "sync", "user", "list", "--limit", "2")
 	if r.Status != 0 || !strings.Contains(r.Stdout, "account1") || !strings.Contains(r.Stderr, "continue with --after 2\n") {
@@ -204,7 +204,7 @@ func pagesOf(t *testing.T, s *binary.Server, limit int, args ...string) (account
 			accounts = append(accounts, l.Account)
 		}
 		if len(page) > limit || more != "" && len(page) < limit {
-			t.Errorf("%v: a page has %d lines, at most %d are asked for", args, len(page), limit)
+			t.Errorf("%v: a page has %d lines, want at most %d", args, len(page), limit)
 		}
 		if next = more; next == "" {
 			return accounts

@@ -29,7 +29,7 @@ func TestRestoredUsersAreNotMixedUp(t *testing.T) {
 		restored := binary.Start(t, backup, trusts)
 		stranger, a := fxa.signIn(t, restored, "stranger", 1)
 		if a.Status != http.StatusOK || stranger.UID == before.UID || stranger.UID == after.UID {
-			t.Errorf("%s: a stranger is user %d; %d and %d were given before: %d %s", backup, stranger.UID, before.UID, after.UID, a.Status, a.Body)
+			t.Errorf("%s: another account is user %d; %d and %d were assigned before: %d %s", backup, stranger.UID, before.UID, after.UID, a.Status, a.Body)
 		}
 		again, _ := fxa.signIn(t, restored, "before", 1)
 		if backup == one && again.UID != before.UID {
@@ -65,7 +65,7 @@ func TestRestoredUsersAreNotMixedUpOnPostgres(t *testing.T) {
 	again, _ := fxa.signIn(t, restored, "before", 1)
 	stranger, a := fxa.signIn(t, restored, "stranger", 1)
 	if again.UID != before.UID || stranger.UID <= after.UID || a.Status != http.StatusOK {
-		t.Errorf("%d is %d after the restore; a stranger is %d, and %d came after the dump: %d %s",
+		t.Errorf("user %d is %d after the restore; another account is %d, and %d came after the dump: %d %s",
 			before.UID, again.UID, stranger.UID, after.UID, a.Status, strings.TrimSpace(a.Body))
 	}
 }

@@ -105,7 +105,7 @@ func TestFullDiskOnPostgres(t *testing.T) {
 			o.recovered()
 		}}
 	})
-	t.Logf("the database crashed %d times, and did not restart by itself %d times", fell, lay)
+	t.Logf("the database crashed %d times, and needed the operator to restart %d times", fell, lay)
 	o.End()
 }
 
