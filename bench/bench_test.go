@@ -70,7 +70,8 @@ func guestSizeRows() (rows []string) {
 	return rows
 }
 
-// TestRun runs every part with tiny sizes and checks its output. The parts server and limit check their rows themselves.
+// TestRun runs every part with tiny sizes and checks its output. The parts server and limit check their rows
+// themselves.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	needSchedstat(t)

@@ -56,7 +56,8 @@ func TestRulesBite(t *testing.T) {
 	}
 }
 
-// TestEveryRuleHasItsReason checks that every rule states a reason, so that readers can judge whether it is still needed.
+// TestEveryRuleHasItsReason checks that every rule states a reason, so that readers can judge whether it is still
+// needed.
 func TestEveryRuleHasItsReason(t *testing.T) {
 	t.Parallel()
 	for _, r := range rules() {

@@ -22,8 +22,8 @@ var callbacks = map[string]string{
 	"internal/outbox.Box.Refuse":                  "the decision depends on the number of refusals, which only the transaction reads; it is a pure function",
 }
 
-// TestNoCallbacks checks that store methods take values, not functions. A function would run while the transaction holds
-// locks, or while the only writer of a SQLite file waits.
+// TestNoCallbacks checks that store methods take values, not functions. A function would run while the transaction
+// holds locks, or while the only writer of a SQLite file waits.
 func TestNoCallbacks(t *testing.T) {
 	t.Parallel()
 	readModule(t) // lets the cache of go test notice a change in any file

@@ -39,8 +39,8 @@ var undurable = map[string]string{
 	"internal/durable":                       "it is the package that makes files durable",
 }
 
-// TestDurableFiles checks that the server creates and renames files only with package durable, so that each file survives
-// a power cut.
+// TestDurableFiles checks that the server creates and renames files only with package durable, so that each file
+// survives a power cut.
 func TestDurableFiles(t *testing.T) {
 	t.Parallel()
 	root, err := findRoot()

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// distributed lists the packages with statements on tables that Citus distributes, with the distribution column and the
-// tables. The names in internal/outbox/postgres come from the service.
+// distributed lists the packages with statements on tables that Citus distributes, with the distribution column and
+// the tables. The names in internal/outbox/postgres come from the service.
 var distributed = []struct {
 	folder, column string
 	tables         *regexp.Regexp
@@ -37,8 +37,8 @@ var undistributed = map[string]string{
 }
 
 // TestStatementsNameTheirNode checks that a statement for one value of the distribution column sets Key, and that a
-// statement on a distributed table without that column sets Wide. This prevents a hanging Citus worker from using up all
-// connections.
+// statement on a distributed table without that column sets Wide. This prevents a hanging Citus worker from using up
+// all connections.
 func TestStatementsNameTheirNode(t *testing.T) {
 	t.Parallel()
 	for _, d := range distributed {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRacedPackages checks that no test under the race detector needs gRPC, which takes longer to compile than all other
-// raced packages together.
+// TestRacedPackages checks that no test under the race detector needs gRPC, which takes longer to compile than all
+// other raced packages together.
 func TestRacedPackages(t *testing.T) {
 	t.Parallel()
 	root, packages := goList(t, "-test", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./internal/...")
@@ -36,8 +36,8 @@ func TestRacedPackages(t *testing.T) {
 	}
 }
 
-// whyUnraced returns the reason why the tests in a folder run without the race detector, or "". test/packages reads the
-// same comment.
+// whyUnraced returns the reason why the tests in a folder run without the race detector, or "". test/packages reads
+// the same comment.
 func whyUnraced(t *testing.T, folder string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))

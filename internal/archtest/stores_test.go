@@ -31,8 +31,8 @@ func TestStoresArePrivate(t *testing.T) {
 	}
 }
 
-// keptStores counts the interfaces of a service that its backends implement, and returns the wiring's fields with such a
-// type.
+// keptStores counts the interfaces of a service that its backends implement, and returns the wiring's fields with such
+// a type.
 func keptStores(files serverFiles, s service) (stores int, wrong []string) {
 	methods := map[string]bool{} // methods of the backends; a store has a subset
 	for file, syntax := range files {
@@ -97,8 +97,8 @@ func (all declared) isStore(name string, methods map[string]bool) bool {
 	return len(of.Methods.List) > 0
 }
 
-// TestStoresArePrivateBites checks that a field with a store, or with an interface that embeds a store, is reported. An
-// interface that no backend implements is not a store.
+// TestStoresArePrivateBites checks that a field with a store, or with an interface that embeds a store, is reported.
+// An interface that no backend implements is not a store.
 func TestStoresArePrivateBites(t *testing.T) {
 	t.Parallel()
 	source := fstest.MapFS{"cmd/toy.go": &fstest.MapFile{Data: []byte("package main\n")}}

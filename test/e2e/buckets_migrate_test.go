@@ -8,8 +8,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestBucketsMigrate checks the access key that migrate creates before the first start. It is encrypted with a
-// secret that the first server generates.
+// TestBucketsMigrate checks that the access key works if the database was migrated before the first start. The key is
+// encrypted with a secret that the first server generates.
 func TestBucketsMigrate(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

@@ -138,7 +138,8 @@ func wantNoFailures(h *harness.Harness) {
 	}
 }
 
-// restore follows the documented procedure, serves the restored backup, and compares its data with the acknowledgements.
+// restore follows the documented procedure, serves the restored backup, and compares its data with the
+// acknowledgements.
 func (b *backup) restore() {
 	b.T.Helper()
 	data := filepath.Join(b.T.TempDir(), "restored")

@@ -80,8 +80,8 @@ type movingService struct {
 	printed string // database_url that a complete copy printed; "" before that
 }
 
-// newCopying returns a harness with sync and extension storage. The first engine is the target of sync's first copy and
-// the source of extension storage's first copy, so both directions are tested at once. Only sync moves to Spanner.
+// newCopying returns a harness with sync and extension storage. The first engine is the target of sync's first copy
+// and the source of extension storage's first copy, so both directions are tested at once. Only sync moves to Spanner.
 func newCopying(t *testing.T, own []*testdb.PostgresServer, path ...harness.Engine) *copying {
 	t.Helper()
 	return newCopyingIn(t, "", own, path...)
@@ -183,8 +183,8 @@ func (c *copying) accounts() []string {
 	return vars
 }
 
-// fault returns the fault of a round. Even rounds kill the server or the database while copies run. Odd rounds kill the
-// copies and run them again until they are complete.
+// fault returns the fault of a round. Even rounds kill the server or the database while copies run. Odd rounds kill
+// the copies and run them again until they are complete.
 func (c *copying) fault(round int) harness.Fault {
 	choose := c.Choice(round)
 	c.target()

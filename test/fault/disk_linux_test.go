@@ -19,8 +19,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestFullDisk checks that a full disk refuses writes but not reads, and that writes succeed again when there is space.
-// The disk of the embedded database fills up during writes, and stays full while the server is killed, stops or
+// TestFullDisk checks that a full disk refuses writes but not reads, and that writes succeed again when there is
+// space. The disk of the embedded database fills up during writes, and stays full while the server is killed, stops or
 // starts, or while a command runs.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()

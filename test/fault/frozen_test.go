@@ -119,8 +119,8 @@ func (o *outage) neighbours(isOn func(node string) bool) (found []neighbour) {
 	return found
 }
 
-// served sends a user's requests until over is closed, but at least five. Each must succeed within the time in which the
-// server refuses a request if its database hangs.
+// served sends a user's requests until over is closed, but at least five. Each must succeed within the time in which
+// the server refuses a request if its database hangs.
 func (o *outage) served(n neighbour, over <-chan struct{}) {
 	for sent := 0; sent < 5 || !harness.Closed(over); sent++ {
 		begun := time.Now()

@@ -18,8 +18,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestSlowClients checks that the server disconnects clients that send their header or body byte by byte, and that they
-// do not affect other clients.
+// TestSlowClients checks that the server disconnects clients that send their header or body byte by byte, and that
+// they do not affect other clients.
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	const slow, limit = 100, 2 * time.Second
@@ -65,8 +65,8 @@ func TestSlowClients(t *testing.T) {
 	extfault.WantExt(h, in, http.StatusNotFound, ext.Call{Method: http.MethodGet, Path: "/namespaces/settings/records/slow"})
 }
 
-// dripping sends first at once and rest byte by byte, until the server closes the connection or the deadline passes. It
-// returns the response.
+// dripping sends first at once and rest byte by byte, until the server closes the connection or the deadline passes.
+// It returns the response.
 func dripping(conn net.Conn, first, rest string) string {
 	_ = conn.SetDeadline(time.Now().Add(2 * harness.Bound)) // fails only on a closed connection
 	ended := make(chan string, 1)

@@ -25,8 +25,8 @@ func killOnSQLite(t *testing.T) {
 	})
 }
 
-// killOnPostgres kills the server and the database in turn. A killed server leaves transactions open in the database; a
-// killed database ends the server's transactions.
+// killOnPostgres kills the server and the database in turn. A killed server leaves transactions open in the database;
+// a killed database ends the server's transactions.
 func killOnPostgres(t *testing.T) {
 	t.Helper()
 	db := testdb.DurablePostgres(t)

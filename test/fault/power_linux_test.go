@@ -99,8 +99,8 @@ func newPowered(t *testing.T, copies int, vars []string, names ...string) *power
 	return p
 }
 
-// onNodes returns a workload with bodies of all sizes, some uploaded in parts, on two nodes. Each node has its own disk,
-// because on the database's disk the sync of one file may make others durable.
+// onNodes returns a workload with bodies of all sizes, some uploaded in parts, on two nodes. Each node has its own
+// disk, because on the database's disk the sync of one file may make others durable.
 func (p *powered) onNodes(copies int) *bucketsfault.Workload {
 	b := bucketsfault.NewWorkload(6)
 	b.Sizes, b.Copies = buckets.Sizes{Large: true, Parts: true}, copies
@@ -208,8 +208,8 @@ func TestPowerCutOfCopy(t *testing.T) {
 	})
 }
 
-// TestPowerCutOfBackup cuts the power during a backup to another disk, or just after it. A folder with the final name of
-// a backup must be a complete backup, and a backup that succeeded must exist.
+// TestPowerCutOfBackup cuts the power during a backup to another disk, or just after it. A folder with the final name
+// of a backup must be a complete backup, and a backup that succeeded must exist.
 func TestPowerCutOfBackup(t *testing.T) {
 	t.Parallel()
 	if !needsPower(t) {
@@ -271,8 +271,8 @@ func TestPowerCutOfBackup(t *testing.T) {
 	}
 }
 
-// TestPowerCutOfNodes stores bodies of objects on disks that lose power, and their rows in PostgreSQL on another machine,
-// so that each committed row needs its body.
+// TestPowerCutOfNodes stores bodies of objects on disks that lose power, and their rows in PostgreSQL on another
+// machine, so that each committed row needs its body.
 func TestPowerCutOfNodes(t *testing.T) {
 	t.Parallel()
 	if !needsPower(t) {

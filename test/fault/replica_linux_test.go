@@ -16,9 +16,9 @@ import (
 )
 
 // TestReplica kills a server under load and deletes its data folder. The replica must restore each database at one
-// moment: all data acknowledged before the restore point, no partial write, and a body for each row. The replica is in a
-// folder, in buckets of another Holdfast server, or in MinIO; in some rounds it is unavailable, slow or full, which must
-// not make a request fail.
+// moment: all data acknowledged before the restore point, no partial write, and a body for each row. The replica is in
+// a folder, in buckets of another Holdfast server, or in MinIO; in some rounds it is unavailable, slow or full, which
+// must not make a request fail.
 func TestReplica(t *testing.T) {
 	t.Parallel()
 	if !harness.Private(t) {

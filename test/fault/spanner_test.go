@@ -18,8 +18,8 @@ func newSpanner(t *testing.T, emulator, database string, vars ...string) *harnes
 	return h
 }
 
-// abandonment is how long a killed server's transaction may block others. Spanner aborts a transaction that is idle for
-// 10 s. The emulator aborts a transaction that blocks others after they have retried a few times.
+// abandonment is how long a killed server's transaction may block others. Spanner aborts a transaction that is idle
+// for 10 s. The emulator aborts a transaction that blocks others after they have retried a few times.
 const abandonment = 10 * time.Second
 
 // unblocked waits until a write succeeds. The emulator runs one transaction at a time, so the killed server's

@@ -29,9 +29,9 @@ type stall struct {
 	s3 *buckets.Client
 }
 
-// TestStalledClients checks that stalled clients use no more memory than server.request_memory allows. S3 clients do not
-// read a list or a DeleteObjects response, or do not finish sending a document. Guest clients do not finish sending a
-// body.
+// TestStalledClients checks that stalled clients use no more memory than server.request_memory allows. S3 clients do
+// not read a list or a DeleteObjects response, or do not finish sending a document. Guest clients do not finish
+// sending a body.
 func TestStalledClients(t *testing.T) {
 	t.Parallel()
 	// server.request_memory defaults to 256 MiB; SQLite's caches and everything else use less than the rest.
@@ -71,8 +71,8 @@ func TestStalledClients(t *testing.T) {
 
 var chargedLine = regexp.MustCompile(`(?m)^holdfast_http_memory_bytes .*$`)
 
-// hold sends requests and waits until the server has started to answer or holds each of them. It returns the metrics at
-// that moment.
+// hold sends requests and waits until the server has started to answer or holds each of them. It returns the metrics
+// at that moment.
 func (s *stall) hold(clients int, url string, holds bool, request func() []byte) (metrics string) {
 	s.T.Helper()
 	address := strings.TrimPrefix(url, "http://")

@@ -139,8 +139,8 @@ func upgradeKilled(t *testing.T, newer string) {
 	}
 }
 
-// next builds the next release: this tree with the changes of every service. Its migrations only add, as every migration
-// must.
+// next builds the next release: this tree with the changes of every service. Its migrations only add, as every
+// migration must.
 func next(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")

@@ -16,8 +16,9 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestBucketsDamage damages copies while clients write, and kills the server in some rounds right after the first reads.
-// Whole reads, ranges and copies of ranges must return the bytes of good copies, and in the end every copy is restored.
+// TestBucketsDamage damages copies while clients write, and kills the server in some rounds right after the first
+// reads. Whole reads, ranges and copies of ranges must return the bytes of good copies, and in the end every copy is
+// restored.
 func TestBucketsDamage(t *testing.T) {
 	t.Parallel()
 	harness.OnEngines(t, []harness.Service{Service()}, harness.InTurn(harness.Both()...), func(t *testing.T, _ harness.Engine, data string, vars ...string) {

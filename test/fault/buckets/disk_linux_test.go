@@ -17,8 +17,8 @@ import (
 )
 
 // TestBucketsDisks checks that no request is refused when one of three storage nodes with two copies per body is full,
-// read-only or missing. If two are full or read-only, new bodies are refused with 503 or 507, but everything can be read.
-// All nodes are used again as soon as the fault ends.
+// read-only or missing. If two are full or read-only, new bodies are refused with 503 or 507, but everything can be
+// read. All nodes are used again as soon as the fault ends.
 func TestBucketsDisks(t *testing.T) {
 	t.Parallel()
 	if !harness.Private(t) {

@@ -23,9 +23,9 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestBucketsKill kills a server or its database after bodies are stored on their nodes and before the database commits
-// their rows, and at any other moment of a PUT, a multipart upload or a DELETE. Every acknowledged write must exist, and
-// an audit finds and removes bodies without an object.
+// TestBucketsKill kills a server or its database after bodies are stored on their nodes and before the database
+// commits their rows, and at any other moment of a PUT, a multipart upload or a DELETE. Every acknowledged write must
+// exist, and an audit finds and removes bodies without an object.
 func TestBucketsKill(t *testing.T) {
 	t.Parallel()
 	harness.OnEach(t, map[harness.Engine]func(*testing.T){harness.OnSQLite: killBucketsOnSQLite, harness.OnPostgres: killBucketsOnPostgres})

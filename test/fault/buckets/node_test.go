@@ -67,8 +67,8 @@ func (s stored) readable(b *Workload, h *harness.Harness) {
 	reading.Wait()
 }
 
-// TestBucketsWrongBytes damages one copy of each body: it flips bits, or the file is truncated, empty, too long, missing,
-// or contains another body. Readers must get the other copy, and an audit restores the damaged copies.
+// TestBucketsWrongBytes damages one copy of each body: it flips bits, or the file is truncated, empty, too long,
+// missing, or contains another body. Readers must get the other copy, and an audit restores the damaged copies.
 func TestBucketsWrongBytes(t *testing.T) {
 	t.Parallel()
 	h, b := newBuckets(t, nodeFolders(t), testdb.SQLite(t))

@@ -18,8 +18,8 @@ import (
 const racers = 100
 
 // TestBucketsRaces lets many clients overwrite, delete and create one key at the same time, on PostgreSQL through two
-// servers. Exactly one conditional create succeeds. Then all servers return the same object, whose MD5 matches its body,
-// and no body without an object is left.
+// servers. Exactly one conditional create succeeds. Then all servers return the same object, whose MD5 matches its
+// body, and no body without an object is left.
 func TestBucketsRaces(t *testing.T) {
 	t.Parallel()
 	harness.OnEngines(t, []harness.Service{Service()}, append([]harness.Engine{harness.OnSQLite}, harness.InSoak(harness.OnPostgres)...), func(t *testing.T, e harness.Engine, data string, vars ...string) {

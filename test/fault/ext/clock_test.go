@@ -13,8 +13,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestExpiry checks that a record exists until the millisecond before its expiry, and that afterwards nothing returns or
-// counts it, even before it is swept. The server's clock decides, not the database's.
+// TestExpiry checks that a record exists until the millisecond before its expiry, and that afterwards nothing returns
+// or counts it, even before it is swept. The server's clock decides, not the database's.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	harness.OnEngines(t, []harness.Service{Service()}, harness.InTurn(harness.OnPostgres, harness.OnSQLite), expiry)

@@ -21,8 +21,8 @@ import (
 )
 
 // TestExtensionContention lets many clients write the same few records of one install, through two server processes if
-// the engine supports it. Operations on each key must be linearizable and a request on several keys atomic. The feed must
-// contain every change, counters must be exact, and no request gets a server error.
+// the engine supports it. Operations on each key must be linearizable and a request on several keys atomic. The feed
+// must contain every change, counters must be exact, and no request gets a server error.
 //
 // FAULT_MINUTE sets the duration.
 func TestExtensionContention(t *testing.T) {

@@ -21,8 +21,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestKilledDeletion repeatedly kills a command that deletes a tenant. In the end no table contains rows of the tenant,
-// and another tenant could write all the time.
+// TestKilledDeletion repeatedly kills a command that deletes a tenant. In the end no table contains rows of the
+// tenant, and another tenant could write all the time.
 func TestKilledDeletion(t *testing.T) {
 	t.Parallel()
 	harness.OnEngines(t, []harness.Service{Service()}, harness.InTurn(harness.OnPostgres, harness.OnSQLite), killedDeletion)

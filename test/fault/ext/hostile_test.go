@@ -19,8 +19,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestHostileExtensions checks that the server refuses requests that exceed all limits, never end, or end in the middle,
-// without holding them in memory or storing anything. An import keeps its complete steps.
+// TestHostileExtensions checks that the server refuses requests that exceed all limits, never end, or end in the
+// middle, without holding them in memory or storing anything. An import keeps its complete steps.
 func TestHostileExtensions(t *testing.T) {
 	t.Parallel()
 	h := harness.Start(t, 1, testdb.SQLite(t), "HOLDFAST_SERVER__CLIENT_GRACE=5s")
@@ -140,9 +140,9 @@ func sendTruncated(h *harness.Instance, in *ext.Install) {
 	WantExt(h, in, http.StatusOK, ext.Call{Method: http.MethodGet, Path: "/namespaces/settings/records"})
 }
 
-// TestExtensionMemory checks that memory use stays small and other clients are served while clients read exports slowly
-// or not at all, interrupt and resume exports, list full namespaces and send large imports. Resumed exports must be
-// complete.
+// TestExtensionMemory checks that memory use stays small and other clients are served while clients read exports
+// slowly or not at all, interrupt and resume exports, list full namespaces and send large imports. Resumed exports
+// must be complete.
 func TestExtensionMemory(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it takes a minute or more")

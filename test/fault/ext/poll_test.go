@@ -16,7 +16,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestPollsAtStop checks that the server answers clients that wait for changes when it stops, and does not wait for them.
+// TestPollsAtStop checks that the server answers clients that wait for changes when it stops, and does not wait for
+// them.
 func TestPollsAtStop(t *testing.T) {
 	t.Parallel()
 	const polls = 40 // more than the slots, but no more than slots and queue together

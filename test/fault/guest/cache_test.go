@@ -256,8 +256,8 @@ func TestGuestF16Leader(t *testing.T) {
 	}
 }
 
-// TestGuestF16Owner checks that a process never releases a lock that another process holds, whether its call succeeds or
-// fails, and that it does not store the result of the call.
+// TestGuestF16Owner checks that a process never releases a lock that another process holds, whether its call succeeds
+// or fails, and that it does not store the result of the call.
 func TestGuestF16Owner(t *testing.T) {
 	t.Parallel()
 	u := newGuestUpstream(t)

@@ -41,8 +41,8 @@ func (g *guests) clockedTokens() (tokens []string) {
 }
 
 // TestGuestF11 runs three processes whose clocks differ by ten minutes. All processes accept every token, of services
-// and of handoffs, until it expires by the database clock. Lists and events are in the order of the changes, and the rate
-// limit is as high as with one process.
+// and of handoffs, until it expires by the database clock. Lists and events are in the order of the changes, and the
+// rate limit is as high as with one process.
 func TestGuestF11(t *testing.T) {
 	t.Parallel()
 	const perMinute, burst = 60, 20
@@ -126,9 +126,9 @@ func TestGuestF11(t *testing.T) {
 	v.compare(2, "after its clock was set back")
 }
 
-// TestGuestF23 checks that in-memory sessions expire by the clock, without a request, and that new sessions reuse their
-// memory. The soak repeats this with a million sessions (FAULT_SESSIONS) for six times FAULT_MINUTE; FAULT_MINUTE=20m
-// takes two hours.
+// TestGuestF23 checks that in-memory sessions expire by the clock, without a request, and that new sessions reuse
+// their memory. The soak repeats this with a million sessions (FAULT_SESSIONS) for six times FAULT_MINUTE;
+// FAULT_MINUTE=20m takes two hours.
 func TestGuestF23(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it takes a minute or more")

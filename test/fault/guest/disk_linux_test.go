@@ -20,9 +20,9 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestGuestF22 fills the disk of the embedded database and then makes it read-only. Changes are refused, reads are not,
-// and a server does not start on the disk. Afterwards no acknowledged change is lost, and a refused change succeeds when
-// it is repeated.
+// TestGuestF22 fills the disk of the embedded database and then makes it read-only. Changes are refused, reads are
+// not, and a server does not start on the disk. Afterwards no acknowledged change is lost, and a refused change
+// succeeds when it is repeated.
 func TestGuestF22(t *testing.T) {
 	t.Parallel()
 	if !harness.Private(t) {
@@ -85,9 +85,9 @@ func TestGuestF22(t *testing.T) {
 	}
 }
 
-// TestGuestF22ReadOnly makes the kernel detect a file system error, so that it remounts the file system read-only while
-// the server runs. Changes are refused, reads are not. After a repair no acknowledged change is lost, and a refused
-// change succeeds when it is repeated.
+// TestGuestF22ReadOnly makes the kernel detect a file system error, so that it remounts the file system read-only
+// while the server runs. Changes are refused, reads are not. After a repair no acknowledged change is lost, and a
+// refused change succeeds when it is repeated.
 func TestGuestF22ReadOnly(t *testing.T) {
 	t.Parallel()
 	if !harness.Private(t) {

@@ -170,9 +170,9 @@ func (v *visitor) step(random *rand.Rand, what string) {
 	v.compare(random.IntN(len(v.servers)), what)
 }
 
-// TestGuestF6 repeatedly flushes Redis while guests use two processes. Wishlists must match a model, no change is executed
-// twice, every repeated request gets its first response, no handoff is consumed twice, and none is minted for a
-// suspended tenant.
+// TestGuestF6 repeatedly flushes Redis while guests use two processes. Wishlists must match a model, no change is
+// executed twice, every repeated request gets its first response, no handoff is consumed twice, and none is minted for
+// a suspended tenant.
 func TestGuestF6(t *testing.T) {
 	t.Parallel()
 	t.Run("one", func(t *testing.T) {
@@ -298,8 +298,9 @@ var outages = []struct {
 	}},
 }
 
-// TestGuestF7 makes Redis hang, disappear, fill up, or become a replica. Every route still answers quickly, wishlists are
-// complete, and the processes use Redis again within seconds. Only the soak checks times, because it runs nothing else.
+// TestGuestF7 makes Redis hang, disappear, fill up, or become a replica. Every route still answers quickly, wishlists
+// are complete, and the processes use Redis again within seconds. Only the soak checks times, because it runs nothing
+// else.
 func TestGuestF7(t *testing.T) {
 	t.Parallel()
 	_, soak := os.LookupEnv("FAULT_ROUNDS")
@@ -409,8 +410,8 @@ func TestGuestF8(t *testing.T) {
 	}
 }
 
-// TestGuestF17 sends 300 concurrent adds to one wishlist through two processes. Exactly 100 succeed, and no reader ever
-// sees more while entries are added and removed.
+// TestGuestF17 sends 300 concurrent adds to one wishlist through two processes. Exactly 100 succeed, and no reader
+// ever sees more while entries are added and removed.
 func TestGuestF17(t *testing.T) {
 	t.Parallel()
 	g := newGuests(t, 2)
@@ -457,8 +458,8 @@ func TestGuestF17(t *testing.T) {
 	}
 }
 
-// TestGuestF18 checks that three processes together admit no more than the rate limit, and hardly less: through Redis, and
-// a third each while Redis is unavailable.
+// TestGuestF18 checks that three processes together admit no more than the rate limit, and hardly less: through Redis,
+// and a third each while Redis is unavailable.
 func TestGuestF18(t *testing.T) {
 	t.Parallel()
 	const perSecond, burst = 20, 400
@@ -492,8 +493,8 @@ func (g *guests) withoutRedis() (n float64) {
 	return n
 }
 
-// hammer sends requests of one session to all processes for d and, on a busy machine, until each client is refused, which
-// shows that the session has used its limit. It returns the number of admitted requests and the duration.
+// hammer sends requests of one session to all processes for d and, on a busy machine, until each client is refused,
+// which shows that the session has used its limit. It returns the number of admitted requests and the duration.
 func (g *guests) hammer(cookie string, d time.Duration) (admitted int64, lasted time.Duration) {
 	var n atomic.Int64
 	var all sync.WaitGroup

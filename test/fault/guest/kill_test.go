@@ -18,9 +18,9 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestGuestF1 kills a server while it commits changes, while it publishes their events, and after the webhook has stored
-// events that the server has not marked as published. Afterwards exactly the events of the committed changes are published,
-// in order per session, and every acknowledged change is committed. The soak uses FAULT_ROUNDS=500.
+// TestGuestF1 kills a server while it commits changes, while it publishes their events, and after the webhook has
+// stored events that the server has not marked as published. Afterwards exactly the events of the committed changes
+// are published, in order per session, and every acknowledged change is committed. The soak uses FAULT_ROUNDS=500.
 func TestGuestF1(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {

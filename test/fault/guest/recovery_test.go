@@ -14,8 +14,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestGuestF20 checks that a point-in-time recovery of PostgreSQL restores the changes up to the recovery time, publishes
-// their events, and voids all earlier handoffs, even those consumed after that time.
+// TestGuestF20 checks that a point-in-time recovery of PostgreSQL restores the changes up to the recovery time,
+// publishes their events, and voids all earlier handoffs, even those consumed after that time.
 func TestGuestF20(t *testing.T) {
 	t.Parallel()
 	db := testdb.ArchivingPostgres(t)

@@ -76,9 +76,9 @@ func describe(t *testing.T) brokers.Describe {
 	}
 }
 
-// TestGuestF2Load disconnects the broker for FAULT_MINUTE while guests make up to 200 changes a second. No change fails,
-// and afterwards all events arrive in order. The durations of the changes are only logged, because they depend on how busy
-// the machine is.
+// TestGuestF2Load disconnects the broker for FAULT_MINUTE while guests make up to 200 changes a second. No change
+// fails, and afterwards all events arrive in order. The durations of the changes are only logged, because they depend
+// on how busy the machine is.
 func TestGuestF2Load(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it takes a minute or more")
@@ -130,8 +130,8 @@ func TestGuestF2Load(t *testing.T) {
 		len(before), p99(before), len(away), p99(away), len(after), p99(after), time.Since(at))
 }
 
-// TestGuestF4 pauses one of two relays in the middle of a publication until its lease has expired and the other relay has
-// published that event and later events. Then it continues. Events arrive in order per session; some arrive twice.
+// TestGuestF4 pauses one of two relays in the middle of a publication until its lease has expired and the other relay
+// has published that event and later events. Then it continues. Events arrive in order per session; some arrive twice.
 func TestGuestF4(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

@@ -54,9 +54,9 @@ func (v *visitor) handoffs() int {
 	return strings.Count(text, `"handoffId"`)
 }
 
-// TestGuestF14 checks that many requests with one key, through two processes, have one effect and one response, byte for
-// byte, although one process is killed and Redis is flushed in between. A different body with the same key is always
-// refused. The soak uses 200 keys with 1,000 requests each.
+// TestGuestF14 checks that many requests with one key, through two processes, have one effect and one response, byte
+// for byte, although one process is killed and Redis is flushed in between. A different body with the same key is
+// always refused. The soak uses 200 keys with 1,000 requests each.
 func TestGuestF14(t *testing.T) {
 	t.Parallel()
 	for round := range int(harness.Number(t, "FAULT_ROUNDS", 1)) {
@@ -121,8 +121,8 @@ func (v *visitor) hasStormed(answers []string) {
 	}
 }
 
-// TestGuestF15 closes database connections so that transactions abort at any time. The response to a repeated request must
-// tell whether the first was committed, and each key has one effect.
+// TestGuestF15 closes database connections so that transactions abort at any time. The response to a repeated request
+// must tell whether the first was committed, and each key has one effect.
 func TestGuestF15(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

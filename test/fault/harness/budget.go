@@ -136,7 +136,7 @@ const (
 	// evict.
 	IdleMemory = 30 << 20
 
-	// LoadMemory is the limit for 64 uploads (a 100 KB body and its decoded records each) and 16 downloads (a 2 MB page and
-	// up to 4 MB of SQLite's cache each). That is 115 MB; garbage may double it.
+	// LoadMemory is the limit for 64 uploads (a 100 KB body and its decoded records each) and 16 downloads (a 2 MB page
+	// and up to 4 MB of SQLite's cache each). That is 115 MB; garbage may double it.
 	LoadMemory = 256 << 20
 )

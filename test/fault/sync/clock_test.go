@@ -14,8 +14,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestClockLeap checks that a wrong clock destroys no data, and that clients whose credentials were refused are accepted
-// again when the clock is correct.
+// TestClockLeap checks that a wrong clock destroys no data, and that clients whose credentials were refused are
+// accepted again when the clock is correct.
 func TestClockLeap(t *testing.T) {
 	t.Parallel()
 	harness.OnEngines(t, []harness.Service{Service()}, harness.InTurn(harness.OnSQLite, harness.OnPostgres), leap)

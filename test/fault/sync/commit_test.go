@@ -12,8 +12,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestKilledCommit kills a server during the commit of a batch. Either the whole batch is stored, or nothing is stored and
-// the batch is still open and can be committed.
+// TestKilledCommit kills a server during the commit of a batch. Either the whole batch is stored, or nothing is stored
+// and the batch is still open and can be committed.
 func TestKilledCommit(t *testing.T) {
 	t.Parallel()
 	harness.OnEngines(t, []harness.Service{Service()}, append(harness.Both(), harness.InSoak(harness.OnSpanner)...), killedCommits)

@@ -15,9 +15,9 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestStalledReaders checks that the server disconnects clients that request a large collection and do not read it. Until
-// then they use neither the server's memory nor all database connections: the server refuses excess clients, and others
-// are not affected.
+// TestStalledReaders checks that the server disconnects clients that request a large collection and do not read it.
+// Until then they use neither the server's memory nor all database connections: the server refuses excess clients, and
+// others are not affected.
 func TestStalledReaders(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
