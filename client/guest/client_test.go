@@ -187,7 +187,6 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// testSession checks that the first request starts a session, which the cookie continues.
 func testSession(t *testing.T, s *site) {
 	c, w := s.browser(t)
 	ctx := t.Context()
@@ -337,7 +336,6 @@ func testChallenge(t *testing.T, s *site) {
 	}
 }
 
-// testLostAnswers checks that a request is retried after a lost response, and takes effect once.
 func testLostAnswers(t *testing.T, s *site) {
 	c, w := s.browser(t)
 	ctx := t.Context()
@@ -409,7 +407,6 @@ func testErrors(t *testing.T, s *site) {
 	}
 }
 
-// testRateLimit checks the wait in the error, and that the client waits no longer than MaxWait.
 func testRateLimit(t *testing.T, s *site) {
 	c, w := s.browser(t)
 	c.MaxWait = time.Millisecond

@@ -48,6 +48,7 @@ const (
 	dateForm  = time.DateOnly
 )
 
+// Check returns an error that names the first invalid claim.
 func (c *Claims) Check() error {
 	texts := []struct{ name, value string }{
 		{"ID", c.ID}, {"session", c.Session}, {"tenant", c.Tenant}, {"property", c.Property}, {"currency", c.Currency}, {"locale", c.Locale},

@@ -78,7 +78,6 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestEveryByteCounts checks that a token with any other byte is refused.
 func TestEveryByteCounts(t *testing.T) {
 	t.Parallel()
 	r := ring(t, key("k1", handoff.Active))

@@ -339,7 +339,6 @@ func TestKeySets(t *testing.T) {
 	}
 }
 
-// TestJWTRoundTrip also checks that no other key verifies a token.
 func TestJWTRoundTrip(t *testing.T) {
 	t.Parallel()
 	text := rapid.StringMatching(`[!-~]{1,40}`)

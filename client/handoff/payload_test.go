@@ -25,7 +25,6 @@ func cart() handoff.Claims {
 	return c
 }
 
-// TestPayload checks both token formats.
 func TestPayload(t *testing.T) {
 	t.Parallel()
 	r := ring(t, key("k1", handoff.Active))

@@ -90,6 +90,7 @@ const leeway = 30 * time.Second
 // strict rejects padding, and unused bits that are not zero.
 var strict = base64.RawURLEncoding.Strict()
 
+// Sign returns a token and the ID of the signing key.
 func (r *Ring) Sign(c Claims) (token, key string, err error) {
 	k, ok := r.keys[r.active]
 	if !ok {

@@ -26,7 +26,7 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// process is a service of one process. Its hot state fails on demand.
+// process is a service whose hot state fails on demand.
 type process struct {
 	*guest.Service
 	tenants *tenants.Service
@@ -492,7 +492,6 @@ func TestClearLeavesNothing(t *testing.T) {
 	suite.Equal(t, "wishlist", v.wishes(p), nil)
 }
 
-// TestLocalLimits checks that each of two processes allows half of the limit while hot state is unavailable.
 func TestLocalLimits(t *testing.T) {
 	t.Parallel()
 	limits := guest.Limits{guest.ClassWishlist: {Events: 60, Per: time.Hour, Burst: 10}}

@@ -65,7 +65,6 @@ func TestSeenOnceADay(t *testing.T) {
 	suite.Equal(t, "tomorrow", tomorrow, slices.Sorted(slices.Values([]guest.ID{a, b})))
 }
 
-// TestRenewOnceADay checks that the cookie is renewed once a day, by the first request that can do it.
 func TestRenewOnceADay(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 23, 0, 0, 0, time.UTC)

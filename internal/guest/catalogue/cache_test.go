@@ -41,7 +41,7 @@ func (c *counted) Facets(ctx context.Context, country, region string) (catalogue
 	return c.Source.Facets(ctx, country, region)
 }
 
-// browsing is a process. Its hot state is shared with other processes.
+// browsing is a process that shares its hot state with other processes.
 type browsing struct {
 	*catalogue.Service
 	catalogue *counted
@@ -148,8 +148,8 @@ func TestCacheShared(t *testing.T) {
 	suite.Equal(t, "calls", c.calls.Load(), 1)
 }
 
-// TestCacheAlone checks that a process caches on its own while hot state is unavailable, and calls the catalogue
-// each time without a local cache.
+// TestCacheAlone checks that a process caches on its own while hot state is unavailable. Without a local cache, it
+// calls the catalogue each time.
 func TestCacheAlone(t *testing.T) {
 	t.Parallel()
 	now := clock.NewManual(clock.System())
@@ -205,7 +205,6 @@ func TestLeaver(t *testing.T) {
 	suite.Equal(t, "calls", c.calls.Load(), 1)
 }
 
-// TestQueryHash checks that only equivalent queries have the same hash.
 func TestQueryHash(t *testing.T) {
 	t.Parallel()
 	query := rapid.Custom(func(t *rapid.T) catalogue.SearchQuery {

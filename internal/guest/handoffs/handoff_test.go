@@ -73,7 +73,6 @@ func hasher(t *testing.T, secret string, old ...string) *guest.Hasher {
 	return h
 }
 
-// TestHasher checks that hashes depend on the secret and each part only.
 func TestHasher(t *testing.T) {
 	t.Parallel()
 	first, other := hasher(t, strings.Repeat("a", 32)), hasher(t, strings.Repeat("b", 32), strings.Repeat("a", 32))

@@ -235,8 +235,6 @@ func (m *keyModel) checkActive(k handoffs.Key) {
 	}
 }
 
-// TestCompareClaims checks that a token is refused if any claim differs from its row, and that the error names the
-// claim.
 func TestCompareClaims(t *testing.T) {
 	t.Parallel()
 	h := handoffs.Handoff{

@@ -56,7 +56,6 @@ func BenchmarkReadSession(b *testing.B) {
 	}
 }
 
-// bareServer serves a body behind the service's mux.
 func bareServer(b *testing.B, read func(context.Context) ([]byte, error)) (base string) {
 	b.Helper()
 	return webtest.Serve(b, web.Service{Route: func(string) string { return "/" }, Serve: func(w http.ResponseWriter, r *http.Request, _ web.Address) error {

@@ -38,7 +38,6 @@ func (s *server) suspected() (all []string) {
 
 const mintPath = "/handoff/" + tenant + "/" + property
 
-// TestChallenge checks that a suspect gets a session, and a handoff only after it solved a challenge.
 func TestChallenge(t *testing.T) {
 	t.Parallel()
 	s := newBotServer(t, 0.5)

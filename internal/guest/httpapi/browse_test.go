@@ -346,7 +346,6 @@ func TestNoSharing(t *testing.T) {
 		})
 	}
 	all.Wait()
-	// Answers that shared caches may store contain no session IDs and no search IDs.
 	for _, path := range []string{"/facets/de/berlin"} {
 		a := (&browser{server: s}).send(http.MethodGet, path, "")
 		for id := range ids {

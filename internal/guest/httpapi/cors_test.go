@@ -115,7 +115,6 @@ func TestNoCORS(t *testing.T) {
 	}
 }
 
-// TestPagesOfTheSite checks that pages of an allowed origin may send changes, unlike other pages.
 func TestPagesOfTheSite(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []*guest.Profile{hotel(), shop()} {
@@ -129,7 +128,6 @@ func TestPagesOfTheSite(t *testing.T) {
 	}
 }
 
-// TestCookieDomain checks a cookie for one host, and a cookie for all hosts of a domain, which replaces it.
 func TestCookieDomain(t *testing.T) {
 	t.Parallel()
 	p := newParts(t)
@@ -158,7 +156,6 @@ func TestCookieDomain(t *testing.T) {
 	}
 }
 
-// TestBearer checks that an app authenticates by a token and gets no cookie.
 func TestBearer(t *testing.T) {
 	t.Parallel()
 	inUserSites(t, func(t *testing.T, s *server) {

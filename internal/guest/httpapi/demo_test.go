@@ -316,7 +316,7 @@ func TestDemoRoutesAreLimited(t *testing.T) {
 	}
 	for _, r := range httpapi.DemoRoutes() {
 		if r.Method == http.MethodGet && r.Label != "/guest/demo/live" {
-			continue // file
+			continue
 		}
 		walked++
 		s := serve(t, p)

@@ -123,7 +123,6 @@ func unprocessable(t *testing.T) (all []string) {
 	return slices.Sorted(slices.Values(all))
 }
 
-// member, parameter and header return field errors without details.
 func member(pointer string) guest.FieldError   { return guest.FieldError{Pointer: pointer} }
 func parameter(name string) guest.FieldError   { return guest.FieldError{Parameter: name} }
 func headerField(name string) guest.FieldError { return guest.FieldError{Header: name} }
@@ -279,8 +278,8 @@ func (z *zoned) Property(ctx context.Context, property string) (catalogue.Proper
 	return p, err
 }
 
-// TestArrival checks that the arrival date is not past in the property's time zone. If the zone is unknown, the
-// date must be past everywhere.
+// TestArrival checks that the arrival date is not past in the property's time zone. In an unknown zone, the date
+// must be past everywhere to be refused.
 func TestArrival(t *testing.T) {
 	t.Parallel()
 	now := clock.System()
@@ -323,7 +322,6 @@ func TestArrival(t *testing.T) {
 	}
 }
 
-// TestMintLanguage checks that a handoff gets the same language and currency as a search.
 func TestMintLanguage(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)

@@ -106,7 +106,6 @@ func (s *server) keySet(path, cache string) string {
 	return a.body
 }
 
-// TestKeySetLimit checks that the limit is per client address.
 func TestKeySetLimit(t *testing.T) {
 	t.Parallel()
 	s := newServer(t).at(func(p *parts) { p.limits = guest.Limits{guest.ClassDetail: {Events: 1, Per: time.Hour, Burst: 1}} })

@@ -104,7 +104,7 @@ func TestBotsBeginNoSession(t *testing.T) {
 	}
 }
 
-// TestSearchesArePublished checks that searches and property views are published without free text.
+// TestSearchesArePublished also checks that events contain no free text.
 func TestSearchesArePublished(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -144,8 +144,7 @@ func TestSearchesArePublished(t *testing.T) {
 	}
 }
 
-// TestSearchesAreSampled checks that either all or none of a session's searches are published. Searches of an
-// erased session are not published.
+// TestSearchesAreSampled also checks that an erased session's searches are not published.
 func TestSearchesAreSampled(t *testing.T) {
 	t.Parallel()
 	recorded := map[string]int{}

@@ -158,7 +158,6 @@ func (p *player) play(step played) {
 	p.add(step.name, fmt.Sprintf("%s %s %s\n%d\n%s%s\n", step.method, step.path, step.body, resp.StatusCode, headersOf(resp.Header), strings.TrimSuffix(string(text), "\n")))
 }
 
-// events adds the published events, in order per session.
 func (p *player) events() {
 	p.t.Helper()
 	if err := p.server.telemetry.Flush(p.t.Context()); err != nil {
@@ -175,7 +174,7 @@ func (p *player) add(name, text string) {
 	p.sections = append(p.sections, "=== "+name+"\n"+p.known.normalize(text))
 }
 
-// headersOf returns the headers that are part of the contract.
+// headersOf returns the headers that must not change.
 func headersOf(h http.Header) string {
 	var b strings.Builder
 	for _, name := range []string{

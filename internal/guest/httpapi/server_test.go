@@ -241,7 +241,6 @@ func idempotency(t *testing.T, s *server) {
 	b.want(201, http.MethodPost, "/wishlist", s.wish(s.item()))
 }
 
-// TestRemoveWithoutKey checks that the idempotency key is optional.
 func TestRemoveWithoutKey(t *testing.T) {
 	t.Parallel()
 	inProfiles(t, removeWithoutKey)
@@ -469,7 +468,6 @@ func TestHead(t *testing.T) {
 	}
 }
 
-// TestCookies checks that guests do not see each other's data, and that an invalid cookie is ignored.
 func TestCookies(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)

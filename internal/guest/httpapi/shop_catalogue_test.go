@@ -74,7 +74,7 @@ func inShelves(t *testing.T, test func(*testing.T, *server, *shelf)) {
 	})
 }
 
-// TestShopSearch searches by the criteria in the shop's schema. Equal searches cause one call.
+// TestShopSearch also checks that equal searches cause one call.
 func TestShopSearch(t *testing.T) {
 	t.Parallel()
 	inShelves(t, func(t *testing.T, s *server, shelf *shelf) {

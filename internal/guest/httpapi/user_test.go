@@ -57,7 +57,6 @@ func (b *browser) signIn(user string, parts ...string) {
 	b.want(200, http.MethodPost, "/session/link", `{"token":"`+userToken(b.t, user)+`"}`, parts...)
 }
 
-// add adds the n-th item to the wishlist, in either profile.
 func (b *browser) add(n int) {
 	b.t.Helper()
 	b.want(201, http.MethodPost, "/wishlist", b.wish(b.nth(n)))

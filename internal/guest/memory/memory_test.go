@@ -154,7 +154,6 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestSweep checks that expired entries leave memory within 2 seconds.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	c := clock.NewManual(start)

@@ -164,7 +164,6 @@ func TestPing(t *testing.T) {
 // takeTurn locks a session as a mutation does.
 var takeTurn = pgdb.Statement{Name: "test", SQL: `SELECT at FROM bff_consumer.begin_mutation($1, '', '', '60000')`}
 
-// TestWaitIsBounded checks that a mutation waits only mostWait for another mutation of its session.
 func TestWaitIsBounded(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

@@ -35,7 +35,6 @@ func serve(t *testing.T, handler http.HandlerFunc) *upstream.Client {
 	return c
 }
 
-// TestRequests checks the requests to each service, with token and trace.
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	var last, body string
