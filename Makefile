@@ -63,7 +63,7 @@ TEST      = GOGC=400 $(GO) test -exec "env -u GOGC" -vet=off -count=1 -timeout 1
 # Skips tests that call testdb.SoakOnly because they are slow, or repeat another test on another engine or with another
 # client. `make soak PART=tests` runs all tests.
 WITHOUTSOAK = 1
-# The number of walks for each model; rapid's default is 100.
+# The maximum number of walks per model; rapid's default is 100.
 CHECKS    = 25
 
 # SERVICE=NAME selects one service from test/packages.
@@ -88,7 +88,7 @@ service:
 testservers:
 	@$(LIKEBIN) $(GO) build -buildvcs=false -o bin/testservers ./internal/testdb/cmd/testservers
 
-# Other programs that the tests start: the Debian package, and a file that exists once it is installed. SYSTEMD_OFFLINE
+# Programs that the tests start: the Debian package, and a file that exists once it is installed. SYSTEMD_OFFLINE
 # keeps the packages from starting their services.
 DEPS := postgresql:/usr/lib/postgresql/*/bin/initdb firefox-esr:/usr/bin/firefox-esr chromium:/usr/bin/chromium systemd:/usr/bin/systemd-analyze \
 	nginx:/usr/sbin/nginx caddy:/usr/bin/caddy pgbouncer:/usr/sbin/pgbouncer prometheus:/usr/bin/promtool \
@@ -207,7 +207,7 @@ bin/pocketbase-$(POCKETBASE):
 
 # The packages with tests that compare random steps with a model.
 MODELS = $(shell $(GO) list -test -f '{{if eq .Name "main"}}{{.ImportPath}} {{.Deps}}{{end}}' ./... | sed -n 's/\.test .*pgregory\.net\/rapid.*//p')
-# Limits the seconds of open-ended parts; no part takes two hours.
+# The time limit for open-ended parts, in seconds; no part takes two hours.
 SOAKTIME   ?= 6000
 SOAKTEST   = $(GO) test -count=1 -timeout 110m
 

@@ -193,8 +193,8 @@ async function addToToolbar(all) {
   }
 }
 
-// picture opens an address and returns the window as a PNG (base64), with the bookmarks of the toolbar and without the marks of a browser
-// that a program controls.
+// picture opens an address and returns the window as a PNG (base64), with the bookmarks toolbar and without the signs of remote
+// control.
 async function picture(address, width, height) {
   const window = Services.wm.getMostRecentWindow("navigator:browser"), tab = window.gBrowser.selectedBrowser;
   window.resizeTo(width, height);

@@ -1,4 +1,4 @@
-// Runs the server tests in two edge runtimes: workerd (in miniflare) and edge-runtime. Both load a single file.
+// Runs runtime.js in two edge runtimes: workerd (in miniflare) and edge-runtime. Both load a single file.
 import process from "node:process";
 
 import { EdgeRuntime } from "edge-runtime";

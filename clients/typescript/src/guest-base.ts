@@ -42,7 +42,7 @@ export interface Sent extends CallOptions {
   body?: unknown;
   /** Send an idempotency key. */
   keyed?: boolean;
-  /** The request needs no session, and a success does not prove one. */
+  /** The request needs no session, and its success does not prove that a session exists. */
   public?: boolean;
   /** Do not repeat the request after a lost response: it would be refused. */
   once?: boolean;
@@ -70,7 +70,7 @@ export interface Kinds {
 
 const root = "/bff/consumer/v1";
 
-/** Operations of all profiles. A request that needs a session starts it. */
+/** Operations for all profiles. A request that needs a session starts one. */
 export class GuestBase<K extends Kinds> {
   /** @internal */
   protected readonly wire: Wire;
@@ -131,7 +131,7 @@ export class GuestBase<K extends Kinds> {
     await this.send("POST", "/session/clear", { keyed: true, ...withSignal(signal) });
   }
 
-  /** Returns the front end's attributes of the session, with the ETag for patchAttributes. */
+  /** Returns the attributes that the front end stores in the session, with the ETag for patchAttributes. */
   attributes<T extends object = Schemas["Attributes"]>({ signal }: CallOptions = {}): Promise<Tagged<T>> {
     return this.#tagged("GET", { ...withSignal(signal) });
   }
@@ -185,7 +185,7 @@ export class GuestBase<K extends Kinds> {
     return this.send("POST", "/search", { body, ...withSignal(signal) });
   }
 
-  /** Returns a page of a search session; the first page is 1. */
+  /** Returns a page from a search session; the first page is 1. */
   continueSearch(srsId: string, page: number, { signal }: CallOptions = {}): Promise<K["results"]> {
     return this.send("GET", "/search/{srsId}", { path: { srsId }, query: { page }, ...withSignal(signal) });
   }

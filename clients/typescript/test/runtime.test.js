@@ -1,4 +1,4 @@
-// Runs the server tests in Node, Deno and Bun; test/clients starts the servers.
+// Runs runtime.js in Node, Deno and Bun; test/clients starts the servers.
 import process from "node:process";
 
 import { run } from "./runtime.js";

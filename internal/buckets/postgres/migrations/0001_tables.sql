@@ -112,7 +112,7 @@ CREATE TABLE manta_bucket_upload (
 );
 CREATE INDEX manta_bucket_upload_created_idx ON manta_bucket_upload (created);
 
--- Parts of uploads and of objects completed from uploads.
+-- Parts of uploads, and of objects completed from them.
 CREATE TABLE manta_bucket_part (
 	owner          uuid    NOT NULL,
 	upload_id      uuid    NOT NULL,
@@ -706,7 +706,7 @@ BEGIN
 	RETURN cardinality(v_uploads);
 END $$;
 
--- Removes claimed garbage of an account, with the parts of its uploads, and returns the number of rows.
+-- Removes an account's claimed garbage, with the parts of its uploads, and returns the number of rows.
 CREATE FUNCTION bucket_remove_garbage_v1(p_owner uuid, p_claim uuid, p_buckets uuid[], p_ids uuid[], p_names text[], p_uploads text[]) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	v_removed bigint := 0;
@@ -766,7 +766,7 @@ BEGIN
 	RETURN 1;
 END $$;
 
--- Locks all usage of an account: waits for current writes and blocks new ones.
+-- Locks an account's entire usage: waits for current writes and blocks new ones.
 CREATE FUNCTION bucket_lock_usage_v1(p_owner uuid) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	c_account CONSTANT uuid := '00000000-0000-0000-0000-000000000000';
@@ -779,7 +779,7 @@ BEGIN
 	RETURN 0;
 END $$;
 
--- Sets the usage of a bucket or account. The caller has locked it.
+-- Sets a bucket's or account's usage. The caller has locked it.
 CREATE FUNCTION bucket_set_usage_v1(p_owner uuid, p_bucket_id uuid, p_objects bigint, p_bytes bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
 	UPDATE manta_bucket_usage SET objects = 0, bytes = 0 WHERE owner = p_owner AND bucket_id = p_bucket_id;
@@ -792,7 +792,7 @@ END $$;
 -- citus
 
 -- By default Citus would colocate the tables with those of another service.
--- formerly 7421d8acb64f0cb131e0e084c0c597eae9de8cf74a99ca177e30cd5443b5ca15
+-- formerly a78bc208e9dc67c269ebaf180fc39e16c83cb48273188565d6c372df4188734c
 SELECT create_distributed_table('manta_bucket', 'owner', colocate_with => 'none');
 SELECT create_distributed_table('manta_bucket_object', 'owner', colocate_with => 'manta_bucket');
 SELECT create_distributed_table('manta_bucket_deleted_bucket', 'owner', colocate_with => 'manta_bucket');

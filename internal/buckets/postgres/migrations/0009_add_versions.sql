@@ -12,7 +12,7 @@ CREATE TABLE manta_bucket_version (
 	owner             uuid    NOT NULL,
 	bucket_id         uuid    NOT NULL,
 	name              text    COLLATE "C" NOT NULL,
-	version           uuid    NOT NULL, -- clients do not see the ID of a null version
+	version           uuid    NOT NULL, -- clients do not see a null version's ID
 	null_version      boolean NOT NULL,
 	marker            boolean NOT NULL,
 	superseded        timestamptz,      -- NULL: a current delete marker
@@ -127,7 +127,7 @@ BEGIN
 	RETURN CASE WHEN bucket_locked_v1(v_properties, false) THEN -13 ELSE v_length END;
 END $$;
 
--- Returns the properties of a new version. Without its own retention it gets the bucket's default, in whole seconds.
+-- Returns a new version's properties. Without its own retention it gets the bucket's default, in whole seconds.
 CREATE FUNCTION bucket_versioned_v1(p_properties jsonb, p_version uuid, p_lock jsonb) RETURNS jsonb LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	v_s3 jsonb := coalesce(p_properties -> 's3', '{}') || jsonb_build_object('version', p_version);

@@ -7,7 +7,7 @@ CREATE TABLE manta_bucket_version (
 	owner             TEXT    NOT NULL,
 	bucket_id         TEXT    NOT NULL,
 	name              TEXT    NOT NULL,
-	version           TEXT    NOT NULL, -- clients do not see the ID of a null version
+	version           TEXT    NOT NULL, -- clients do not see a null version's ID
 	null_version      INTEGER NOT NULL,
 	marker            INTEGER NOT NULL,
 	superseded        INTEGER,          -- NULL: a current delete marker

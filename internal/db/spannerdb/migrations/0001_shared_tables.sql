@@ -1,4 +1,4 @@
--- Salted slow hashes of the secrets that services' data depends on.
+-- Salted slow hashes of secrets that stored data depends on.
 CREATE TABLE IF NOT EXISTS secret_hashes (
 	service     STRING(64)  NOT NULL,
 	setting     STRING(128) NOT NULL,

@@ -1,4 +1,4 @@
--- Salted slow hashes of the secrets that services' data depends on.
+-- Salted slow hashes of secrets that stored data depends on.
 CREATE TABLE secret_hashes (
 	service     TEXT NOT NULL,
 	setting     TEXT NOT NULL,

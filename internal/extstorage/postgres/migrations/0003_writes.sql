@@ -1,5 +1,5 @@
--- ext_apply_v1 applies all operations of a request, which are elements of its arrays, under the install's lock. It
--- checks all of them before it writes, so a refused request writes nothing. Expired records never count toward a
+-- ext_apply_v1 applies a request's operations, which are elements of its arrays, under the install's lock. It checks
+-- all operations before it writes, so a refused request writes nothing. Expired records never count toward a
 -- quota: if the stored counters refuse a write, they are updated to p_now and the write is checked again. A namespace
 -- with a schema counts toward the namespace quota even without keys.
 --
@@ -35,7 +35,7 @@ DECLARE
 	v_rows    ext_header_v1[]; -- records after each operation
 	v_were    BOOLEAN[];       -- the row existed
 	v_lived   BOOLEAN[];       -- and had not expired
-	v_changes TEXT[];          -- kind of change, or NULL
+	v_changes TEXT[];          -- put, delete, expire or NULL
 	v_revs    BIGINT[];
 	v_seqs    BIGINT[];        -- change numbers
 	v_items   TEXT;            -- result items
@@ -57,7 +57,7 @@ DECLARE
 	v_request BYTEA;
 	v_closed  BIGINT;
 	v_spare   BIGINT;          -- namespaces with a schema but no key, before the operations; NULL: not counted yet
-	v_moved   BIGINT;          -- change of that number
+	v_moved   BIGINT;          -- change to that number by the operations
 BEGIN
 	-- An inlined ext_lock_v1: a call takes longer than the statement.
 	SELECT bytes_used, keys_count, namespaces_count, change_seq, counted_at, closed_seq
@@ -327,7 +327,7 @@ BEGIN
 		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND change_seq < p_after;
 END $$;
 
--- ext_restore_v1 sets revisions and times of imported records. ext_apply_v1 wrote them in the same transaction, as the
+-- ext_restore_v1 sets the imported records' revisions and times. ext_apply_v1 wrote them in the same transaction, as the
 -- changes p_seqs.
 CREATE FUNCTION ext_restore_v1(p_tenant UUID, p_install UUID, p_namespaces TEXT[], p_keys TEXT[], p_seqs BIGINT[], p_revisions BIGINT[],
 	p_created TIMESTAMPTZ[], p_updated TIMESTAMPTZ[])

@@ -1,11 +1,11 @@
--- Registered installs, revoked tokens, deletion of installs and tenants, and the sweep.
+-- Registered installs, revoked tokens, deleting installs and tenants, and the sweep.
 --
 -- A deletion first closes the owner: it sets closed_seq in the owner's row of ext_storage_usage, the lock for all
 -- writes, so waiting writes fail. Then it deletes the rows in steps, each a transaction. The closed row stays as
 -- a tombstone until all tokens of the owner have expired. The nil UUID as install stands for the whole tenant; a new
 -- install of a closed tenant cannot write.
 
--- ext_deletion_v1 returns the progress of an owner's deletion, with times in milliseconds, or NULL without a deletion.
+-- ext_deletion_v1 returns an owner's deletion progress, with times in milliseconds, or NULL without a deletion.
 CREATE FUNCTION ext_deletion_v1(p_tenant UUID, p_install UUID)
 RETURNS JSON LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -38,7 +38,7 @@ BEGIN
 	RETURN ext_deletion_v1(p_tenant, p_install);
 END $$;
 
--- ext_deleted_v1 adds to the numbers of deleted rows.
+-- ext_deleted_v1 adds to the deleted row counts.
 CREATE FUNCTION ext_deleted_v1(p_tenant UUID, p_install UUID, p_more JSONB)
 RETURNS VOID LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -112,7 +112,7 @@ BEGIN
 	RETURN cardinality(v_keys);
 END $$;
 
--- ext_delete_schemas_v1 deletes some schemas of one namespace in a closed install.
+-- ext_delete_schemas_v1 deletes some schemas in one namespace of a closed install.
 CREATE FUNCTION ext_delete_schemas_v1(p_tenant UUID, p_install UUID, p_rows BIGINT)
 RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -291,7 +291,7 @@ BEGIN
 		SET expires_at = EXCLUDED.expires_at WHERE t.expires_at < EXCLUDED.expires_at;
 END $$;
 
--- ext_forget_v1 deletes an owner's tombstone if it is due and no audit event of the owner is unpublished: a new install
+-- ext_forget_v1 deletes an owner's tombstone if it is due and all the owner's audit events are published: a new install
 -- would reuse its event numbers.
 CREATE FUNCTION ext_forget_v1(p_tenant UUID, p_install UUID, p_due TIMESTAMPTZ)
 RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$

@@ -1,6 +1,6 @@
 -- Batches: staged records become visible together.
 
--- sync_staged_v1 returns the change of a batch's counters if the records were staged.
+-- sync_staged_v1 returns how staging the records would change a batch's counters.
 CREATE FUNCTION sync_staged_v1(
 	p_user BIGINT, p_coll INTEGER, p_batch TEXT, p_ids TEXT[], p_sizes BIGINT[],
 	OUT o_count BIGINT, OUT o_bytes BIGINT
@@ -31,7 +31,7 @@ BEGIN
 			ttl = coalesce(EXCLUDED.ttl, s.ttl);
 END $$;
 
--- sync_pending_v1 returns the change of the user's live bytes if the batch were committed at p_stamp.
+-- sync_pending_v1 returns how a commit at p_stamp would change the user's live bytes.
 CREATE FUNCTION sync_pending_v1(p_user BIGINT, p_coll INTEGER, p_batch TEXT, p_stamp TIMESTAMP)
 RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
 DECLARE

@@ -1,4 +1,4 @@
--- Display names of accounts, found by a prefix of the key, the lower-case text.
+-- Account display names, found by a prefix of the key, which is the name in lower case.
 
 CREATE TABLE account_labels (
 	fxa_uid   VARCHAR(255) PRIMARY KEY,
