@@ -91,8 +91,8 @@ func (r Request) parseDeclared(p payload, ignoreChecksums bool) (d declared, err
 	return d, err
 }
 
-// checkAlgorithm allows only one checksum. It must be of the algorithm in x-amz-sdk-checksum-algorithm if the client
-// sends that header.
+// checkAlgorithm allows only one checksum. If x-amz-sdk-checksum-algorithm is present, a checksum with that algorithm is
+// required.
 func (d *declared) checkAlgorithm(h http.Header) error {
 	list := slices.Clone(d.trailers)
 	for _, c := range d.sums {

@@ -14,7 +14,7 @@ import (
 const trailerSignature = "x-amz-trailer-signature"
 
 // readTrailer reads the lines after the empty chunk: each announced checksum once and, in signed bodies, their
-// signature. Empty lines differ between clients:
+// signature. Line ends and empty lines differ between clients:
 //
 //   - Amazon's SDKs end the trailer with an empty line, Amazon's example does not.
 //   - minio-go ends a checksum with LF instead of CRLF and adds an empty line. In signed bodies, the signature and an
