@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 )
 
+// These are the limits of a Tail.
 const (
 	TailLines   = 1000
 	TailBytes   = 1 << 20
