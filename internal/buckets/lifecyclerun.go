@@ -49,7 +49,7 @@ type LifecycleResult struct {
 	ByRule  map[string]Counts `json:"by_rule,omitzero"`
 }
 
-// Counts counts what a rule deleted.
+// Counts counts deletions by a rule.
 type Counts struct {
 	Usage
 	Uploads int64 `json:"uploads,omitempty"`
