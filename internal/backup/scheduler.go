@@ -20,7 +20,7 @@ type Scheduler struct {
 	settings Settings
 	state    SchedulerState
 	wake     chan struct{}
-	retry    time.Time // no attempt before, after a failure
+	retry    time.Time // earliest next attempt after a failure
 	fails    int
 }
 

@@ -76,6 +76,7 @@ func needsServer(t testing.TB, engine string) {
 	}
 }
 
+// Kinds of lines in the engine log.
 const (
 	Ran    = "ran"
 	Absent = "absent"
