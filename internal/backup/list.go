@@ -25,7 +25,7 @@ type Listed struct {
 // Size is a backup's size and duration.
 type Size = replica.BackupSize
 
-// List returns up to most backups at a URL, or a replica's restore points, newest first; 0 returns all.
+// List returns up to most backups or restore points at a URL, newest first; 0 returns all.
 func List(ctx context.Context, address string, most int) (all []Listed, err error) {
 	target, closeIt, err := location.Open(ctx, address)
 	if err != nil {

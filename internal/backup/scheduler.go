@@ -114,7 +114,6 @@ func (s *Scheduler) begin(now time.Time) bool {
 	return true
 }
 
-// Verify restores a backup into the data folder, reads its databases and records the result.
 func (s *Scheduler) Verify(ctx context.Context, at time.Time, progress func(what string)) ([]service.Finding, error) {
 	server, settings := s.Server(), s.Settings()
 	into := spool(server.Data, settings.URL)

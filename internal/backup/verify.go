@@ -37,7 +37,7 @@ type Verifying struct {
 	Bodies func(ctx context.Context, folder string, services []string, fn func(service, name string) error) error
 }
 
-// Verify restores a backup at a URL into a temporary folder, and so reads every object, page, index and file.
+// Verify restores a backup at a URL into a temporary folder, and so reads all of it.
 func Verify(ctx context.Context, v Verifying) ([]service.Finding, error) { return v.verify(ctx) }
 
 func (v *Verifying) verify(ctx context.Context) (found []service.Finding, err error) {

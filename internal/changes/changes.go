@@ -54,7 +54,6 @@ func (e *Entry) Text() string {
 	return strings.Join(all, ", ")
 }
 
-// Add records a change by the context's operator (service.WithOperator).
 func (l *Log) Add(ctx context.Context, c *service.Change) {
 	e := Entry{
 		At: l.Clock().UTC(), Who: cmp.Or(service.Operator(ctx), adminToken), Service: c.Service, Page: c.Page, Action: c.Action, What: c.What,

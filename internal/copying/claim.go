@@ -27,7 +27,7 @@ const (
 	claimPatience = 3 * time.Second
 )
 
-// Claim is the copy or import that uses a database. Each beat stores its progress for a server's console.
+// Claim is the copy or import that uses a database, with its progress for a server's console.
 type Claim struct {
 	ID   string `json:"id"`
 	By   string `json:"by"`

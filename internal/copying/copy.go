@@ -82,7 +82,7 @@ type State struct {
 // DefaultMaxChanges is the default of Copy.MaxChanges. An entry takes 100 to 200 bytes.
 const DefaultMaxChanges = 5_000_000
 
-// ShortPass is the duration below which a pass is short enough for the last pass to begin.
+// ShortPass is the maximum duration of a pass before the last pass begins.
 const ShortPass = time.Second
 
 const (
@@ -398,7 +398,6 @@ func setState(u rows.Update, service string, state State) error {
 	return u.SetState(service, string(text))
 }
 
-// lastPass makes the service read-only, copies and verifies the rest, and makes read-only permanent.
 func (c *Copy) lastPass(ctx context.Context) error {
 	if err := c.before("close"); err != nil {
 		return err

@@ -78,7 +78,6 @@ func (f *Fill) Load(ctx context.Context) error {
 	})
 }
 
-// IsBegun also returns true for a complete fill.
 func (f *Fill) IsBegun() bool { return f.copy.state.ID == fillID }
 
 func (f *Fill) IsComplete() bool { return f.IsBegun() && f.copy.state.Done }
@@ -164,7 +163,6 @@ func (f *Fill) CompareChanged(ctx context.Context, report func(Difference)) erro
 	return err
 }
 
-// CompareAll returns the source's row count.
 func (f *Fill) CompareAll(ctx context.Context, report func(Difference)) (int64, error) {
 	f.copy.total = f.rows
 	return f.copy.compare(ctx, nil, report)

@@ -28,7 +28,6 @@ type pipe struct {
 	err    error
 }
 
-// piece begins a span, contains its rows, or ends it.
 type piece struct {
 	begins, ends *copiedSpan
 

@@ -57,7 +57,6 @@ func (r *Replica) continueSeries(ctx context.Context) error {
 	return nil
 }
 
-// whole reports whether the target is otherwise complete.
 func (r *Replica) cutSeries(ctx context.Context, database string, c chain) (whole bool, err error) {
 	names, err := r.opts.Target.List(ctx, filesPrefix(database, c.run))
 	if err != nil {

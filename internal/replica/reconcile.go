@@ -299,7 +299,6 @@ func each[T any](ctx context.Context, parallel int, all []T, fn func(context.Con
 	return context.Cause(ctx)
 }
 
-// clean records unreferenced bodies and deletes those that no point needs.
 func (r *reconciliation) clean(ctx context.Context) error {
 	if r.b.record == nil {
 		record, err := r.b.r.readRecord(ctx)

@@ -119,7 +119,6 @@ type Status struct {
 	Bodies                  BodyStatus
 }
 
-// Lag returns how long acknowledged writes may be missing from the last restore point.
 func (s Status) Lag(now time.Time) time.Duration { return max(0, now.Sub(s.Since)) }
 
 // New returns an idle replica; see Start and Sync.
@@ -323,7 +322,6 @@ func (r *Replica) shipAfter(ctx context.Context, wait func(context.Context, uint
 	return err
 }
 
-// proposal is a point that is published once its bodies are in the target.
 type proposal struct {
 	Point
 	bodies uint64
@@ -407,7 +405,6 @@ func (r *Replica) propose(p *proposal) *proposal {
 	return r.proposed
 }
 
-// checkEvery is how often ship checks that this process still owns the target.
 const checkEvery = time.Minute
 
 func (r *Replica) prepare(ctx context.Context) error {

@@ -117,8 +117,7 @@ type Restored struct {
 	Files  []string
 }
 
-// Restore writes a replica's databases as of a restore point, and checks each object, database checksum and
-// structure. If it fails, it leaves no unchecked database.
+// Restore writes and checks a replica's databases as of a restore point. If it fails, it leaves no unchecked database.
 func Restore(ctx context.Context, r Restoring) (done Restored, err error) {
 	k := keys{identities: r.Identities}
 	if done.Newest, done.Point, err = r.Choose(ctx); err != nil {

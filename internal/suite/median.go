@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// ReportMedians reports the medians, in µs, for a benchmark's two alternating sides, and their ratio: 1 if the second
-// is as fast as the first.
+// ReportMedians reports the medians, in µs, for a benchmark's two alternating sides, and their ratio.
 func ReportMedians(b *testing.B, took [2][]time.Duration, first, second string) {
 	b.Helper()
 	if len(took[0]) == 0 || len(took[1]) == 0 {

@@ -77,7 +77,6 @@ func (s Suite[E]) Run(t *testing.T) {
 	}
 }
 
-// problems checks the suite itself: an exemption must match a case and give a reason.
 func (s Suite[E]) problems() (all []string) {
 	known := map[string]bool{}
 	for _, name := range Names(s.Groups) {

@@ -167,7 +167,6 @@ func (s *Sweeper) repeat(ctx context.Context, j *job) {
 	}
 }
 
-// round does nothing if another process began a round within a time.
 func (s *Sweeper) round(ctx context.Context, j *job, within time.Duration, progress func(rows int)) (begun bool, rows int, err error) {
 	if j.Rounds != nil {
 		if begun, err = j.Rounds.BeginRound(ctx, j.Name, within); err != nil || !begun {

@@ -12,7 +12,6 @@ import (
 // Sockets are a .socket unit's listeners, opened by systemd.
 type Sockets []net.Listener
 
-// passed returns the sockets of sd_listen_fds(3).
 func passed() (Sockets, error) {
 	all, err := activation.Listeners()
 	if err != nil {

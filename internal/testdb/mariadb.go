@@ -199,7 +199,6 @@ func MariaDBCertificate(t testing.TB, address string) string {
 	return path
 }
 
-// writeCertificate makes the key readable for the server's user.
 func writeCertificate(dir string) error {
 	cert, key, err := SelfSigned(&x509.Certificate{
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(1, 0, 0), DNSNames: []string{MariaDBHost}, IsCA: true, BasicConstraintsValid: true,

@@ -1,7 +1,6 @@
 package testdb
 
-// MozillaMySQL creates the tables of syncstorage-rs and its tokenserver as their migrations do, including rows, for
-// MySQL and MariaDB.
+// MozillaMySQL creates the tables and rows of syncstorage-rs and its tokenserver, as their migrations do.
 const MozillaMySQL = `
 CREATE TABLE collections (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, name VARCHAR(32) NOT NULL UNIQUE) ENGINE=InnoDB CHARSET=latin1;
 INSERT INTO collections (id, name) VALUES (1, 'clients'), (2, 'crypto'), (3, 'forms'), (4, 'history'), (5, 'keys'), (6, 'meta'),

@@ -11,7 +11,6 @@ import (
 	"time"
 )
 
-// bouncerScript runs PgBouncer until its input ends (with this process), and cleans up.
 const bouncerScript = `"$1" -q "$2" & pid=$!; cat >/dev/null; kill "$pid"; wait "$pid"; rm -rf "$3"`
 
 // PgBouncerCancels reports whether the installed PgBouncer survives cancelled statements under load; 1.18 does not.
@@ -40,8 +39,8 @@ func findBouncer(t testing.TB) string {
 	return path
 }
 
-// PgBouncer starts a PgBouncer in transaction mode, without prepared statements, with limited connections to base,
-// and returns the database's URL through it. base must use a Unix socket, like testdb's own servers.
+// PgBouncer starts a PgBouncer in transaction mode without prepared statements, and returns the database's URL through
+// it. base must use a Unix socket, like testdb's own servers.
 func PgBouncer(t testing.TB, base string, connections int) string {
 	t.Helper()
 	path := findBouncer(t)

@@ -74,7 +74,6 @@ func (m *Meter) Resume() {
 	}
 }
 
-// Add adds another goroutine's work that the request waited for.
 func (m *Meter) Add(d time.Duration) {
 	if m == nil {
 		return

@@ -73,7 +73,6 @@ func (n *notices) addFolder(name, dir string) error {
 	return nil
 }
 
-// thirdParty writes THIRD-PARTY.txt: the licenses of Go, the linked modules and the console's libraries.
 func (r *release) thirdParty(a arch) error {
 	info, err := buildinfo.ReadFile(filepath.Join(r.tree(a), "holdfast"))
 	if err != nil {

@@ -70,10 +70,8 @@ func seal(tree string, at time.Time) error {
 	})
 }
 
-// link matches a Markdown link or image with a path.
 var link = regexp.MustCompile(`!?\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s:#]+)(#[^)\s]*)?\)`)
 
-// unlinkMissing replaces links to missing files by their text, and removes such images.
 func unlinkMissing(tree string) error {
 	return filepath.WalkDir(tree, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".md" {

@@ -58,8 +58,7 @@ func Open(o Options) (*Broker, error) {
 }
 
 const (
-	retention = 7 * 24 * time.Hour
-	// window is how long JetStream remembers event IDs for deduplication.
+	retention      = 7 * 24 * time.Hour
 	window         = 10 * time.Minute
 	timeout        = 5 * time.Second
 	maxOutstanding = 64

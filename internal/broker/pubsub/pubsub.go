@@ -38,7 +38,7 @@ type Broker struct {
 	publishers map[string]*pubsub.Publisher
 }
 
-// Open returns a broker that connects on first use. On Google Cloud it uses the application default credentials.
+// Open returns a broker that connects on first use, on Google Cloud with the application default credentials.
 func Open(ctx context.Context, o Options) (*Broker, error) {
 	var opts []option.ClientOption
 	if o.Emulator != "" {
@@ -56,7 +56,6 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 }
 
 const (
-	// ackDeadline is the time until a dead consumer's messages are redelivered.
 	ackDeadline  = 10 * time.Second
 	retention    = 7 * 24 * time.Hour
 	maxExtension = 10 * time.Minute

@@ -149,7 +149,6 @@ func (d *Database) eachSet(
 	return all, nil
 }
 
-// SecretHashes returns the hashes (package secrethash) of the secrets that protect the data.
 func (d *Database) SecretHashes(ctx context.Context) (map[string]string, error) {
 	return d.conn.SecretHashes(ctx, d.Service)
 }

@@ -7,8 +7,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Ready returns errcode.Unavailable unless the database is available and fully migrated. The format says is the
-// client's message; its %d is the number of pending migrations.
+// Ready returns errcode.Unavailable unless the database is available and fully migrated. says is the client's message,
+// with %d for the number of pending migrations.
 func Ready(ctx context.Context, set func() (Set, error), pending func(context.Context, Set) ([]Migration, error), says string) error {
 	wanted, err := set()
 	if err != nil {

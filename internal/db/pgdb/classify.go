@@ -101,7 +101,7 @@ func (e *connectError) Error() string {
 	return e.err.Error()
 }
 
-// Remedy returns a fix for a refused connection or a statement refused by a pooler, and "" for other errors.
+// Remedy returns a fix for a refused connection or statement, or "".
 func Remedy(err error, setting string) string {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {

@@ -7,7 +7,6 @@ import (
 	"time"
 )
 
-// patience applies a timeout to each step of a series, with a single context and timer.
 type patience struct {
 	context.Context
 	cancel context.CancelCauseFunc

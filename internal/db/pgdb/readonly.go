@@ -28,7 +28,6 @@ func (d tables) eachTable(ctx context.Context, name string, groups []rows.Group,
 	return nil
 }
 
-// locking locks a table as a migration does, so that others wait only briefly.
 func (d tables) locking(ctx context.Context, name string, statements []string) error {
 	for tries := 1; ; tries++ {
 		err := d.db.Tx(ctx, name, func(tx *Tx) error {

@@ -95,7 +95,6 @@ func (r *batchReader) Next() (Packed, error) {
 	return row, nil
 }
 
-// All iterates over copies of the rows.
 func (b *Batch) All() iter.Seq[Row] {
 	return func(yield func(Row) bool) {
 		for r := b.Reader(); ; {

@@ -35,7 +35,6 @@ func classify(err error) error {
 	return errcode.Wrap(code, message, cause)
 }
 
-// statusError prints Spanner's message and status without the driver's labels and quotes.
 type statusError struct{ err error }
 
 func (e *statusError) Unwrap() error { return e.err }

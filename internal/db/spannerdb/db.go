@@ -101,7 +101,6 @@ func (o *Options) connect(ctx context.Context) (*spanner.Client, error) {
 	}, o.client()...)
 }
 
-// lostSession distinguishes a lost session from other missing objects.
 const lostSession = "Session not found"
 
 // renew replaces a client whose session is gone: the database was restored under its name, or the emulator restarted.

@@ -102,7 +102,7 @@ func currentTime(tx *Tx) (now time.Time, err error) {
 	return now, err
 }
 
-// clearLog deletes the log entries. It may leave entries added while it runs, which is harmless.
+// clearLog may leave entries added while it runs, which is harmless.
 func (d tables) clearLog(ctx context.Context, service string) error {
 	if err := d.db.enterAlone(ctx); err != nil {
 		return err
