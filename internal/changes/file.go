@@ -49,7 +49,7 @@ func (l *Log) save(e *Entry) {
 		return
 	}
 	line, err := json.Marshal(e)
-	if len(line) > maxEntry { // control characters, which JSON lengthens
+	if len(line) > maxEntry { // JSON lengthens control characters
 		less := *e
 		less.What = nil
 		line, err = json.Marshal(&less)
@@ -125,7 +125,7 @@ func (l *Log) load() {
 				continue
 			}
 			e.shorten()
-			if n := len(l.all); n > 0 && e.Number <= l.all[n-1].Number { // numbered by another server
+			if n := len(l.all); n > 0 && e.Number <= l.all[n-1].Number { // another server assigned the number
 				e.Number = l.all[n-1].Number + 1
 			}
 			l.keep(e)

@@ -27,7 +27,7 @@ type unavailableError struct {
 	err   error
 }
 
-// Error drops the driver's details after the first line.
+// Error returns the first line only, without the driver's details.
 func (e *unavailableError) Error() string {
 	line, _, _ := strings.Cut(e.err.Error(), "\n")
 	return e.where + ": " + line + ": run the same command again when the database can be used"

@@ -90,7 +90,7 @@ func (r *Relay) call(ctx context.Context, events []Event) (err error) {
 	return r.o.Sink.Publish(ctx, events)
 }
 
-// split returns valid = false if no names no event, or an unknown event.
+// split returns valid = false if the RefusedError lists no event, or an unknown event.
 func split(events []Event, no *RefusedError) (res result, valid bool) {
 	refusals := make(map[int]Refusal, len(no.Refusals))
 	for _, n := range no.Refusals {

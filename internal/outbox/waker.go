@@ -63,7 +63,7 @@ func (w *Waker) wakeAll(parts Parts) {
 	}
 }
 
-// add requires mu, as does addAll.
+// add and addAll require mu.
 func (w *Waker) add(part int, owner string) {
 	w.parts |= PartsOf(part)
 	p := &w.pending[part]

@@ -353,8 +353,8 @@ func (r *reconciliation) note() (next record, fresh []nameHash) {
 	return next, fresh
 }
 
-// deleteBodies deletes up to a batch of the target's bodies that which selects. It lists the target only if which
-// selects a body in all.
+// deleteBodies deletes up to a batch of the target's bodies for which the function returns true. It lists the target
+// only if all contains such a body.
 func (r *Replica) deleteBodies(ctx context.Context, which func(nameHash) bool, all record) error {
 	isAny := false
 	for h := range all {

@@ -37,7 +37,7 @@ func IsDump(path string) (bool, error) {
 	return string(begin) == dumpBegin, errors.Join(err, file.Close())
 }
 
-// ignoreMissing ignores that a file does not exist, because the text may be a URL.
+// ignoreMissing drops the error for a missing file, because the text may be a URL.
 func ignoreMissing(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil

@@ -52,7 +52,7 @@ func distributedBy(set migrate.Set) (d distributed) {
 
 var (
 	sqlCitusVersion = Statement{Name: "citus.version", SQL: `SELECT extversion FROM pg_extension WHERE extname = 'citus'`}
-	// A later migration may have removed a table or function.
+	// The statements skip tables and functions that a later migration removed.
 	sqlDistributedTables = Statement{Name: "citus.tables_of_service", SQL: `
 		SELECT name, coalesce(p.partmethod = 'h' AND column_to_column_name(p.logicalrelid, p.partkey) = key, false),
 			coalesce(p.colocationid, 0)::int, (SELECT count(*) FROM pg_dist_shard s WHERE s.logicalrelid = p.logicalrelid)::int
