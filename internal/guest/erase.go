@@ -21,7 +21,7 @@ type Erased struct {
 	Remains []string `json:"remains"`
 }
 
-// EventPage is how many events a backend reads at once to find a session's.
+// EventPage is the number of events that a backend reads at once to find a session's events.
 const EventPage = 20_000
 
 // clockError is the tolerated clock difference between processes.

@@ -18,7 +18,7 @@ type Event struct {
 	Payload   json.RawMessage
 	At        time.Time // in microseconds
 
-	// how many events this one represents, as the others are not published; 0: 1
+	// number of events that this event represents; 0 means 1
 	SampleRate int
 }
 

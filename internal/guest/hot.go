@@ -145,7 +145,7 @@ type HotAnswers interface {
 	DropAnswers(ctx context.Context, keys []string) error
 }
 
-// AnswerClaim says whether the caller or another one claims the answer, or it is done.
+// AnswerClaim is an answer's state: claimed by the caller, claimed by another caller, or done.
 type AnswerClaim struct {
 	Claimed bool
 	Done    bool

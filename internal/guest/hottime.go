@@ -11,14 +11,14 @@ type hotTime struct{ left atomic.Int64 }
 
 type hotTimeKey struct{}
 
-// WithHotTime limits the total time of a request's hot state operations, and so the delay by an unresponsive store.
+// WithHotTime limits the total time of a request's hot state operations, in case the store does not respond.
 func WithHotTime(ctx context.Context, most time.Duration) context.Context {
 	t := &hotTime{}
 	t.left.Store(int64(most))
 	return context.WithValue(ctx, hotTimeKey{}, t)
 }
 
-// HotTime returns the time left for an operation, and a function that takes the time it took.
+// HotTime returns the time left, and a function that subtracts the time an operation took.
 func HotTime(ctx context.Context) (left time.Duration, spend func(time.Duration)) {
 	t, ok := ctx.Value(hotTimeKey{}).(*hotTime)
 	if !ok {

@@ -196,6 +196,7 @@ type Store interface {
 	// ordering key. The store sets the times.
 	LogBotScore(ctx context.Context, s Evaluation, key string, e *guest.Event, trace guest.Trace) error
 
+	// BotScores returns up to limit scores since a time for a browser at an address, latest first.
 	BotScores(ctx context.Context, fingerprint, ip []byte, since time.Time, limit int) ([]float64, error)
 }
 

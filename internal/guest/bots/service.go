@@ -25,7 +25,7 @@ type Options struct {
 	Store      Store
 	Hot        Hot
 	Clock      clock.Clock
-	Profile    *guest.Profile // nil: guest.Hotel
+	Profile    *guest.Profile
 	Config     Config
 	Hasher     *guest.Hasher
 	Challenges *Challenges
@@ -51,7 +51,7 @@ func (b *Service) IsHoneypot(path string) bool { return b.Config().IsHoneypot(pa
 // Request describes a request for Evaluate.
 type Request struct {
 	Visitor  guest.Visitor
-	Session  guest.ID // may be ""
+	Session  guest.ID
 	Anomaly  float64
 	Solution string
 	Route    string // method and path template

@@ -22,10 +22,10 @@ type Service struct {
 
 // Options are a Service's dependencies. Hot, Clock and Suspended are required.
 type Options struct {
-	Profile  *guest.Profile // nil: guest.Hotel
-	Source   Source         // for hotel searches; nil: always ErrUpstream
-	Fetcher  Fetcher        // for other profiles; nil: always ErrUpstream
-	Campaign bool           // cache search results longer
+	Profile  *guest.Profile
+	Source   Source  // for hotel searches; nil: always ErrUpstream
+	Fetcher  Fetcher // for other profiles; nil: always ErrUpstream
+	Campaign bool    // cache search results longer
 	Clock    clock.Clock
 	Hot      Hot
 

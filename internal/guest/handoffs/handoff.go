@@ -64,7 +64,7 @@ type Consumption struct {
 	Key      string
 }
 
-// State decides, with the handoff, whether it can be consumed.
+// State is the state of the database that decides whether a handoff can be consumed.
 type State struct {
 	Now       time.Time
 	KeyValid  bool

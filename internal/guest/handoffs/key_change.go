@@ -41,7 +41,7 @@ type Epoch struct {
 	Number      int64  // counts database restores that replaced the keys
 	Incarnation string // of the keys
 
-	// The database's own, which a restore changes; "" for SQLite, which does not know.
+	// Current is the database's incarnation, which a restore changes; "" for SQLite, which cannot detect restores.
 	Current string
 }
 

@@ -42,7 +42,6 @@ type Options struct {
 
 	Site func(tenant string) BookingSite
 
-	// may be nil
 	Bots *bots.Service
 
 	// Called after a database restore made new keys necessary.

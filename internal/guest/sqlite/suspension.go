@@ -18,7 +18,7 @@ const (
 	sqlSuspended   = `SELECT suspended FROM bff_consumer_tenant_suspended_cache WHERE tenant_id = ?`
 	sqlSuspensions = `SELECT tenant_id, suspended, reason, last_event_at, last_event_id FROM bff_consumer_tenant_suspended_cache
 		WHERE (suspended OR ?1) AND tenant_id > ?2 ORDER BY tenant_id LIMIT CASE WHEN ?3 = 0 THEN -1 ELSE ?3 END`
-	// Implements tenants.Suspension.NewerThan.
+	// sqlSetSuspension implements tenants.Suspension.NewerThan.
 	sqlSetSuspension = `INSERT INTO bff_consumer_tenant_suspended_cache AS t
 		(tenant_id, suspended, suspended_at, reason, last_event_at, last_event_id, refreshed_at) VALUES (?1, ?2, ?4, ?3, ?4, ?5, ?6)
 		ON CONFLICT (tenant_id) DO UPDATE SET suspended = excluded.suspended, reason = excluded.reason,

@@ -206,7 +206,6 @@ func (u *user) until(h handoffs.Handoff) {
 	}
 }
 
-// consumeAtTheEdge compares the results of attempts around the expiry with the stored row.
 func consumeAtTheEdge(_ *testing.T, u *user) {
 	u.ring()
 	for range 5 {
@@ -357,7 +356,6 @@ func consumeWithCampaign(_ *testing.T, u *user) {
 	}
 }
 
-// clearHandoffs checks that a cleared session's handoffs contain no guest data, but can still be consumed once.
 func clearHandoffs(_ *testing.T, u *user) {
 	u.ring()
 	h, other := u.newHandoff(time.Minute), u.other()

@@ -62,7 +62,6 @@ func shopItem(item string, quantity int) guest.Wish {
 	return guest.Wish{ID: guest.NewID(guest.WishPrefix, clock.System()), Tenant: tenant, Item: item, Quantity: quantity, Source: "list"}
 }
 
-// itemList also checks that text IDs are case-sensitive.
 func itemList(_ *testing.T, u *user) {
 	u = u.in(shop)
 	add := func(item string, quantity int) guest.AddedWish {

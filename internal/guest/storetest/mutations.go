@@ -113,7 +113,6 @@ func denied(_ *testing.T, u *user) {
 	})
 }
 
-// formerAnswers checks that responses of earlier releases are replayed unchanged.
 func formerAnswers(_ *testing.T, u *user) {
 	u.eachStep(func(u *user, s step) {
 		before := u.see()

@@ -139,7 +139,6 @@ func guestKey(i int) string { return "key-" + string(rune('a'+i%26)) + string(ru
 
 func pair2(r handoffs.Received, err error) (bool, error) { return r.Suspect, err }
 
-// refusalFails checks that a handoff has one event after a failure and a repeat, and that attempts are counted.
 func refusalFails(t *testing.T, u *user) {
 	trip := &suite.Trip{}
 	u = newUser(t, u.h.Faulty(t, trip.Fault))

@@ -110,7 +110,7 @@ type user struct {
 	t       suite.TB
 	h       Harness
 	session guest.ID
-	profile *guest.Profile // nil: guest.Hotel
+	profile *guest.Profile
 	keys    int
 }
 

@@ -139,7 +139,6 @@ func linkFull(_ *testing.T, u *user) {
 	suite.Equal(u.t, "the newest", all[0].Item, u.item(109))
 }
 
-// linkConcurrently checks that concurrently linked sessions share a list, without lost changes.
 func linkConcurrently(_ *testing.T, u *user) {
 	name := "user-" + ident.New()
 	const n = 6

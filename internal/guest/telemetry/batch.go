@@ -92,7 +92,7 @@ const (
 	FunnelEvents = "funnel"
 	Searches     = "search"
 	DetailViews  = "detail"
-	Sessions     = "session" // session starts
+	Sessions     = "session"
 	Attributes   = "attributes"
 
 	Published  = "published"
