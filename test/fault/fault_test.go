@@ -24,7 +24,7 @@
 // The promise also holds when the power is cut; see TestPowerCut.
 //
 // While a server runs it responds in bounded time, at worst with 503 and Retry-After. It recovers without help and
-// leaks no connections.
+// leaks no goroutines or connections.
 //
 // A fault is written once, and names the engines to which it applies. A service provides a workload: its clients, and
 // the meaning of an acknowledgement. One server runs the workloads of all services, so every fault is tested with

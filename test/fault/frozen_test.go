@@ -16,8 +16,7 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestFrozen checks that the server copes with a database that hangs: it does not respond, but its connections stay
-// open.
+// TestFrozen makes the database hang: it does not respond, but its connections stay open.
 func TestFrozen(t *testing.T) {
 	t.Parallel()
 	harness.OnEach(t, map[harness.Engine]func(*testing.T){harness.OnPostgres: frozenPostgres, harness.OnCitus: frozenCitus, harness.OnSpanner: frozenSpanner})

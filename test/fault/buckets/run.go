@@ -10,6 +10,7 @@ import (
 	"holdfast/test/fault/harness"
 )
 
+// run writes until the fault ends. After a lost response it reads the object.
 func (b *Workload) run(h *harness.Harness, l *harness.Load, w *buckets.Writer) {
 	ask := b.asker(h, l, w.N)
 	h.Drive(l, func() (harness.Result, error) {
@@ -56,6 +57,7 @@ func (b *Workload) get(h *harness.Harness, path string) string {
 	return buckets.MD5Of(a)
 }
 
+// settle determines whether a write without a response was done.
 func (b *Workload) settle(h *harness.Harness, w *buckets.Writer) {
 	h.T.Helper()
 	d := w.Lost
@@ -70,6 +72,7 @@ func (b *Workload) settle(h *harness.Harness, w *buckets.Writer) {
 	}
 }
 
+// wasAt checks that a copy contains a state that the object had between begun and ended.
 func (b *Workload) wasAt(h *harness.Harness, w *buckets.Writer, path string, begun, ended int64) {
 	h.T.Helper()
 	if got, possible := b.get(h, path), w.Possible(path, begun, ended); !slices.Contains(possible, got) {

@@ -79,6 +79,7 @@ func checkInstall(h *harness.Harness, in *ext.Install) {
 	}
 }
 
+// retryExt retries the idempotent operations without a response.
 func retryExt(h *harness.Harness, w *ext.Writer) {
 	h.T.Helper()
 	d := w.Lost
@@ -98,6 +99,7 @@ func retryExt(h *harness.Harness, w *ext.Writer) {
 	h.Decided(d, d.Refused, a.Header.Get("Idempotency-Replayed") != "")
 }
 
+// settleExt determines whether an operation without a response was done.
 func settleExt(h *harness.Harness, w *ext.Writer, all ext.Entries) {
 	h.T.Helper()
 	d := w.Lost
@@ -163,6 +165,7 @@ func pagesOf(h *harness.Harness, in *ext.Install, namespace string) (all []sdk.L
 	return all
 }
 
+// exportOf returns the records of an export, which must be complete.
 func exportOf(h *harness.Harness, in *ext.Install) ext.Entries {
 	h.T.Helper()
 	a := callExt(h, in, http.StatusOK, ext.Call{Method: http.MethodGet, Path: "/export"}, nil)

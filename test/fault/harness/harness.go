@@ -19,7 +19,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// Fault is a fault that happens to a server under load. The load continues until Inject returns, possibly after the
+// Fault describes a fault of a server under load. The load continues until Inject returns, possibly after the
 // fault has ended. Recover is called when all requests have ended.
 type Fault struct {
 	Inject, Recover func()
@@ -43,7 +43,7 @@ type Harness struct {
 	Workloads []Workload
 	Load      *Load
 	Leaps     bool          // the clock leaps, which may end open batches
-	Enough    int           // a round starts its fault after 20 acknowledgements and fewer than this many more
+	Enough    int           // a round starts its fault after 20 acknowledgements plus a random number below this
 	Most      int           // maximum number of rounds, if below FAULT_ROUNDS; 0 for no limit
 	Bound     time.Duration // time limit for any response during any fault
 	Tally     tally
@@ -242,7 +242,7 @@ func (h *Harness) Hold(round, kinds int, choose *rand.Rand) {
 // Lasts reports whether a fault lasts until a write is refused.
 func Lasts(round, kinds int) bool { return (round/kinds+round%kinds)%3 == 1 }
 
-// End fails the test if outages left something behind in the server.
+// End fails the test if outages left goroutines in the server.
 func (h *Harness) End() {
 	h.T.Helper()
 	if h.Second == nil { // with two servers, one was always available

@@ -61,6 +61,7 @@ func readUser(h *harness.Harness, u *syncload.User) (stamps map[string]json.Numb
 	return stamps, there
 }
 
+// settleSync determines whether a write without a response was done.
 func settleSync(h *harness.Harness, w *syncload.Writer, there syncload.State) {
 	h.T.Helper()
 	lost := w.Lost
@@ -73,6 +74,7 @@ func settleSync(h *harness.Harness, w *syncload.Writer, there syncload.State) {
 	}
 }
 
+// checkSums compares counts, usage and quota with the listed records.
 func checkSums(h *harness.Harness, u *syncload.User, records, bytes map[string]int64, all int64) {
 	h.T.Helper()
 	var counts map[string]int64

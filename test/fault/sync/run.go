@@ -57,6 +57,7 @@ func lookSync(h *harness.Harness, l *harness.Load, w *syncload.Writer) error {
 	return nil
 }
 
+// runWriter writes until the fault ends. After a lost response it reads the records.
 func runWriter(h *harness.Harness, l *harness.Load, w *syncload.Writer) {
 	w.Trail = []syncload.Version{{State: w.State}}
 	h.Drive(l, func() (harness.Result, error) {

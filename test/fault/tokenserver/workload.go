@@ -267,6 +267,7 @@ func (w *accountsWorkload) Check(h *harness.Harness) {
 	}
 }
 
+// settle determines whether a sign-in without a response was done.
 func (b *browser) settle(h *harness.Harness) error {
 	done, err := b.isSuperseded(h)
 	if err != nil || b.lost == nil {
@@ -357,6 +358,7 @@ func (w *accountsWorkload) CheckCopy(h *harness.Harness, begun, ended int64, _ b
 	}
 }
 
+// found returns the index of the state that a copy contains.
 func (b *browser) found(h *harness.Harness, steps []progress) (at int, err error) {
 	for i, p := range steps {
 		if p.keys == 0 {
