@@ -121,7 +121,7 @@ func (a *App) refuseReload(err error) error {
 		if n := len(wrong.Problems); n > 1 {
 			says = fmt.Sprintf("%d problems, the first: %s", n, says)
 		}
-		for _, p := range wrong.Problems {
+		for _, p := range wrong.Problems[1:] {
 			a.log.Error("configuration", "problem", p.String())
 		}
 	}

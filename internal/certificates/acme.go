@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +21,8 @@ import (
 	"github.com/mholt/acmez/v3"
 	"github.com/mholt/acmez/v3/acme"
 	"go.uber.org/zap"
+
+	"holdfast/internal/errcode"
 )
 
 // LetsEncrypt is the default certificate authority's (CA's) directory URL.
@@ -241,6 +244,9 @@ func (a *ACME) save(err error) {
 func reason(err error) string {
 	if problem, ok := errors.AsType[acme.Problem](err); ok && problem.Detail != "" {
 		return "the certificate authority refuses: " + problem.Detail
+	}
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		return "no answer from " + failed.URL + ": " + errcode.NetworkReason(failed)
 	}
 	return err.Error()
 }

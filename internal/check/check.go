@@ -2,9 +2,11 @@ package check
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -411,7 +413,14 @@ func checkPublicURL(ctx context.Context, public string) service.Finding {
 	status, err := service.Fetch(ctx, address)
 	switch {
 	case err != nil:
-		return service.Finding{State: service.Warning, What: what, Says: err.Error(), Fix: "start the server and its proxy, then check again"}
+		fix := "start the server and its proxy, then check again"
+		if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
+			fix = "create an A or AAAA record for the name"
+		}
+		if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+			fix = "serve a certificate for this name from an authority that clients trust"
+		}
+		return service.Finding{State: service.Warning, What: what, Says: err.Error(), Fix: fix}
 	case status != http.StatusOK:
 		return service.Finding{State: service.Wrong, What: what, Says: fmt.Sprintf("%s answers %d", address, status), Fix: "the proxy must pass the public path on, with or without its prefix"}
 	}

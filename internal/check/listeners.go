@@ -29,13 +29,21 @@ func (c *check) listeners(ctx context.Context) (found []service.Finding) {
 			found = append(found, service.Finding{State: service.OK, What: l.Setting, Says: l.Address + " is free"})
 			continue
 		}
+		// A running service may have a permission that this user does not have.
+		if errors.Is(err, syscall.EACCES) {
+			if f := inUse(ctx, l, own, c.TLSCert != "" || c.Domain != ""); f.State == service.OK {
+				c.running = true
+				found = append(found, f)
+				continue
+			}
+		}
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			found = append(found, listen.Refused(l, err))
 			continue
 		}
 		if other := sharedWith(ctx, l.Address, by); other != "" {
 			found = append(found, service.Finding{
-				State: service.Wrong, What: l.Setting, Says: l.Address + " is also the address of " + other + " too", Fix: "give each listener its own port",
+				State: service.Wrong, What: l.Setting, Says: l.Address + " is also the address of " + other, Fix: "give each listener its own port",
 			})
 			continue
 		}

@@ -139,7 +139,7 @@ func TestCheckListeners(t *testing.T) {
 	t.Run("shared", func(t *testing.T) {
 		t.Parallel()
 		env := append(checked(t, t.TempDir()), "HOLDFAST_SERVER__ADMIN_LISTEN="+free, "HOLDFAST_SERVER__INTERNAL_LISTEN="+free)
-		wrong(t, binary.Run(t, env, "check"), "server.internal_listen", "is also the address of server.admin_listen too", "its own port")
+		wrong(t, binary.Run(t, env, "check"), "server.internal_listen", "is also the address of server.admin_listen", "its own port")
 		refused(t, env, "server.internal_listen")
 	})
 }
@@ -158,6 +158,36 @@ func TestCheckPrivilegedPort(t *testing.T) {
 	if r := run(env, "serve"); r.Status != 1 || !strings.Contains(r.Stderr, "CAP_NET_BIND_SERVICE") {
 		t.Errorf("serve: %d\n%s", r.Status, r.Stderr)
 	}
+}
+
+// TestCheckRunningPrivilegedPort checks a running service's privileged port as a user without the service's capability.
+func TestCheckRunningPrivilegedPort(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to start a server in its own network namespace")
+	}
+	program := filepath.Join(openFolder(t), "holdfast")
+	if text, err := os.ReadFile(binary.Path()); err != nil || os.WriteFile(program, text, 0o755) != nil {
+		t.Fatal("cannot copy the binary", err)
+	}
+	const script = `"$IP" link set lo up || exit 77
+		nobody='--reuid=65534 --regid=65534 --clear-groups'
+		setpriv $nobody --inh-caps=+net_bind_service --ambient-caps=+net_bind_service "$PROGRAM" serve >&2 & server=$!
+		until setpriv $nobody "$PROGRAM" health >/dev/null 2>&1; do kill -0 $server || exit 1; sleep 0.1; done
+		setpriv $nobody "$PROGRAM" check; status=$?
+		kill $server; wait; exit $status`
+	cmd := exec.CommandContext(t.Context(), "unshare", "--net", "sh", "-c", script)
+	var out, errs strings.Builder
+	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", &out, &errs
+	cmd.Env = append(checked(t, openFolder(t)), "HOLDFAST_SERVER__LISTEN=0.0.0.0:443", "PROGRAM="+program, "IP="+binary.Program(t, "ip"), "PATH="+os.Getenv("PATH"))
+	switch err := cmd.Run(); {
+	case cmd.ProcessState == nil:
+		t.Fatal(err)
+	case cmd.ProcessState.ExitCode() == 77 || strings.Contains(errs.String(), "unshare failed"):
+		t.Skipf("needs permission to create a network namespace: %s", errs.String())
+	}
+	right(t, binary.Result{Status: cmd.ProcessState.ExitCode(), Stdout: out.String(), Stderr: errs.String()},
+		"0.0.0.0:443 is in use by this server itself, which is running")
 }
 
 func openFolder(t *testing.T) string {

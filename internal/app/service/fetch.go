@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -26,7 +25,16 @@ func Fetch(ctx context.Context, address string) (status int, err error) {
 	return resp.StatusCode, resp.Body.Close()
 }
 
-// NoAnswer returns a single-line error for a failed HTTP request.
-func NoAnswer(address string, err error) error {
-	return fmt.Errorf("no answer from %s: %s", address, errcode.NetworkReason(err))
+// NoAnswer returns a single-line error for a failed HTTP request. It wraps err.
+func NoAnswer(address string, err error) error { return &noAnswer{address, err} }
+
+type noAnswer struct {
+	address string
+	error
 }
+
+func (e *noAnswer) Error() string {
+	return "no answer from " + e.address + ": " + errcode.NetworkReason(e.error)
+}
+
+func (e *noAnswer) Unwrap() error { return e.error }
