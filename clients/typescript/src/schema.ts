@@ -2485,8 +2485,8 @@ export interface operations {
                      *           {
                      *             "key": "theme",
                      *             "revision": 3,
-                     *             "pointer": "",
-                     *             "reason": "lacks a member that is required"
+                     *             "pointer": "/font",
+                     *             "reason": "is required"
                      *           }
                      *         ],
                      *         "nextCursor": null
