@@ -69,7 +69,7 @@ type Drain struct {
 	NotReady func()
 	// Delay is how long requests are still accepted, until load balancers have noticed.
 	Delay time.Duration
-	// Requests are aborted Grace after the listener is closed.
+	// Grace is the time between closing the listener and aborting requests.
 	Grace time.Duration
 	Times func() (delay, grace time.Duration)
 }

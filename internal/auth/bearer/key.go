@@ -27,7 +27,7 @@ const (
 
 var algorithms = []jose.SignatureAlgorithm{EdDSA, ES256, HS256}
 
-// An HS256 hash has 32 bytes (RFC 7518, section 3.2).
+// minSecret is the length of an HS256 hash in bytes (RFC 7518, section 3.2).
 const minSecret = 32
 
 // Key is a configured key.

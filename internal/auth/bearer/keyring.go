@@ -46,8 +46,8 @@ type Keyring struct {
 	keys []key
 	opts Options
 
-	// A client sends the same token with every request, and verifying its signature costs more than the rest of the
-	// authentication.
+	// cache holds verified tokens, because a client sends the same token with every request, and verifying its signature
+	// costs more than the rest of the authentication.
 	cache *lru.Cache[string, verified]
 }
 

@@ -31,8 +31,8 @@ var encoding = base64.URLEncoding.Strict()
 type Keyring struct {
 	secrets []secret
 
-	// A client sends the same token with every request for an hour, and verifying it costs more than the rest of the
-	// authentication.
+	// cache holds verified tokens, because a client sends the same token with every request for an hour, and verifying it
+	// costs more than the rest of the authentication.
 	cache *lru.Cache[string, opened]
 }
 

@@ -22,7 +22,7 @@ var (
 	sqlDropDead   = pgdb.Statement{Name: "buckets.drop_dead_events", Wide: true, SQL: `DELETE FROM manta_bucket_event_refused WHERE next_at IS NULL AND refused_at < $1::timestamptz`}
 )
 
-// Each destination is a topic.
+// eventTable uses each destination as a topic.
 var eventTable = outboxpg.New(outbox.Table{Name: "manta_bucket_event", Owner: "owner", Stream: "stream", Type: "uuid", ByTopic: true})
 
 // OnEvents sets the function called after each commit with events. Call it before the store is used.

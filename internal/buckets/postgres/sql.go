@@ -115,7 +115,7 @@ var (
 		(SELECT ` + objectColumns + `, NULL::text, false, NULL::timestamptz, body, ` + sumColumns + ofObject + `)
 		UNION ALL
 		(SELECT ` + versionColumns + `, body, ` + sumColumns + ofName + ` ORDER BY o.version LIMIT 1)`}
-	// In sqlVersion, $4 is the version ID as clients know it. NULL means the null version.
+	// sqlVersion takes the version ID as clients know it ($4). NULL means the null version.
 	sqlVersion = pgdb.Statement{Name: "buckets.version", Key: 1, SQL: `
 		(SELECT ` + objectColumns + `, NULL::text, false, NULL::timestamptz, body, ` + sumColumns + ofObject + `
 			AND properties #>> '{s3,version}' IS NOT DISTINCT FROM $4::uuid::text)

@@ -20,7 +20,7 @@ type operation struct {
 	need        need // zero: the need in actionsOf
 }
 
-// Every access key for the bucket has this right, because clients read bucket settings before anything else.
+// inBucket is the right of every access key for the bucket, because clients read bucket settings before anything else.
 const inBucket buckets.Right = "in bucket"
 
 // ofBucket and ofObject list the operations that a query parameter selects, in lookup order.

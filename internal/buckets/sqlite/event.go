@@ -16,13 +16,13 @@ import (
 const (
 	sqlLastEvent = `SELECT coalesce(max(seq), 0) FROM manta_bucket_event`
 	sqlBacklogs  = `SELECT topic, count(*), min(created_at) FROM manta_bucket_event GROUP BY topic ORDER BY topic`
-	// The oldest events come first, except for events that were queued again.
+	// sqlDropEvents drops the oldest events first, except for events that were queued again.
 	sqlDropEvents = `DELETE FROM manta_bucket_event WHERE position IN (SELECT position FROM
 		(SELECT position, created_at FROM manta_bucket_event WHERE topic = ?1 ORDER BY position LIMIT +?3) WHERE created_at < ?2)`
 	sqlDropDead = `DELETE FROM manta_bucket_event_refused WHERE next_at IS NULL AND refused_at < ?1`
 )
 
-// Each destination is a topic.
+// eventTable uses each destination as a topic.
 var eventTable = outboxsqlite.New(outbox.Table{Name: "manta_bucket_event", Owner: "owner", Stream: "stream", ByTopic: true})
 
 type events struct {

@@ -31,7 +31,7 @@ const (
 	sqlListFrom    = `SELECT ` + listColumns + ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT +?4`
 	sqlListAll     = `SELECT ` + objectColumns + ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name > ?3 ORDER BY name LIMIT +?4`
 	sqlListAllFrom = `SELECT ` + objectColumns + ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT +?4`
-	// This reads only the index.
+	// sqlNextName reads only the index.
 	sqlNextName = `SELECT name FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT 1`
 )
 

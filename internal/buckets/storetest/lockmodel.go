@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Every retention ends at least a day before or after the database time, because the machine's clock may differ.
+// untils are at least a day before or after the database time, because the machine's clock may differ.
 var untils = []buckets.Moment{-day, day, 2 * day}
 
 func (m *versionMachine) drawRetention(rt *rapid.T) buckets.Retention {

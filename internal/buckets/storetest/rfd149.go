@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// rfd149Checks look for the defects in RFD 149's SQL statements. The comment of a check describes the defect.
+// rfd149Checks look for the defects in RFD 149's SQL statements.
 func rfd149Checks() []check {
 	return []check{
 		{"ContentTypeOnOverwrite", contentTypeOnOverwrite},
@@ -26,7 +26,7 @@ func rfd149Checks() []check {
 	}
 }
 
-// The second write stored the MD5 as the content type.
+// Defect: the second write stored the MD5 as the content type.
 func contentTypeOnOverwrite(t *testing.T, u *user) {
 	o := object("a")
 	u.putObject(o)
@@ -36,7 +36,7 @@ func contentTypeOnOverwrite(t *testing.T, u *user) {
 	equal(t, "MD5", u.get("a").MD5, o.MD5)
 }
 
-// The first write lost both, and the second kept an old creator.
+// Defect: the first write lost both, and the second kept an old creator.
 func creatorAndProperties(t *testing.T, u *user) {
 	o := full("a")
 	for _, creator := range []buckets.AccountID{o.Creator, "", buckets.AccountID(buckets.NewUUID())} {
@@ -138,7 +138,7 @@ func oneReplaces(t *testing.T, u *user) {
 	u.wantUsage(1, 10)
 }
 
-// Deleted objects were listed.
+// Defect: deleted objects were listed.
 func listFromLiveObjects(t *testing.T, u *user) {
 	u.put("deleted")
 	u.delete("deleted")
@@ -146,7 +146,7 @@ func listFromLiveObjects(t *testing.T, u *user) {
 	equal(t, "listed", u.listed(buckets.Query{Limit: 10}), []string{"live"})
 }
 
-// The database locale determined the order.
+// Defect: the database locale determined the order.
 func listInByteOrder(t *testing.T, u *user) {
 	names := []string{"_", "-a", "B", "Z", "a", "a b", "a-b", "ab", "b", "z", "ä", "é", "z\u0301", "ﬀ", "\U0001f600", "\uffff", "\ue000"}
 	for _, name := range names {
@@ -156,7 +156,7 @@ func listInByteOrder(t *testing.T, u *user) {
 	equal(t, "after Z", u.listed(buckets.Query{Limit: 3, Start: buckets.Position{Name: "Z"}})[0], "_")
 }
 
-// %, _ and \ in a prefix matched other names.
+// Defect: %, _ and \ in a prefix matched other names.
 func prefixIsNoPattern(t *testing.T, u *user) {
 	names := []string{"a%b", "a%", "a_b", "a_", "axb", `a\b`, `a\`, `a\%`, "ab", "A_", "%", "_", `\`}
 	for _, name := range names {
@@ -174,7 +174,7 @@ func prefixIsNoPattern(t *testing.T, u *user) {
 	}
 }
 
-// A page lost its first name if the name directly followed a group.
+// Defect: a page lost its first name if the name directly followed a group.
 func nameEqualToSkipMarker(t *testing.T, u *user) {
 	for _, name := range []string{"a/1", "a/2", "a0", "a0/x", "b\U0010ffff1", "c"} {
 		u.put(name)
@@ -186,7 +186,7 @@ func nameEqualToSkipMarker(t *testing.T, u *user) {
 	equal(t, "after the group", entryNames(u.list(buckets.Query{Delimiter: "/", Limit: 9}.Starting("a/"))), []string{"a0", "a0/", "b\U0010ffff1", "c"})
 }
 
-// Names with an upload in progress were hidden.
+// Defect: names with an upload in progress were hidden.
 func internalNames(t *testing.T, u *user) {
 	for _, name := range []string{".mpu-locks/a", ".mpu-parts/a", ".mpu-uploads/a"} {
 		u.put(name)
