@@ -13,7 +13,7 @@ func serve(t *testing.T, pages map[string]string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
-		_, _ = fmt.Fprint(w, "<!doctype html><title>Test</title>", pages[r.URL.Path]) // the browser may have closed
+		_, _ = fmt.Fprint(w, "<!doctype html><title>Test</title>", pages[r.URL.Path])
 	}))
 	t.Cleanup(s.Close)
 	return s.URL
@@ -68,7 +68,6 @@ func TestAwait(t *testing.T) {
 	}
 }
 
-// TestTabTo checks that the Tab key reaches elements that appear later.
 func TestTabTo(t *testing.T) {
 	t.Parallel()
 	url := serve(t, map[string]string{"/": `<a href=#a>a</a><button id=late hidden>b</button><script>setTimeout(() => { document.querySelector('#late').hidden = false }, 300)</script>`})

@@ -28,7 +28,6 @@ func installExample(t *testing.T, c *typescript, name string) *typescript {
 	return example
 }
 
-// start starts an example's program and returns the URL that it prints.
 func (c *typescript) start(t *testing.T, program string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(c.ctx)
@@ -53,7 +52,6 @@ func (c *typescript) start(t *testing.T, program string, args ...string) string 
 	return found[1]
 }
 
-// visitor is a guest's browser.
 type visitor struct {
 	t        *testing.T
 	site     string
@@ -137,7 +135,6 @@ func buy(t *testing.T, site string) *url.URL {
 	return to
 }
 
-// click fills a site's cart in Chromium.
 func click(t *testing.T, site string) {
 	t.Helper()
 	page := chromium.Start(t).Open(t, site+"/")
@@ -169,8 +166,8 @@ func express(t *testing.T, c *typescript) {
 	checkout.want(http.StatusOK, http.MethodGet, paid, "", `Paid: [{"itemId":"apple","quantity":2}]`)
 	checkout.want(http.StatusConflict, http.MethodGet, paid, "", "the handoff was consumed before")
 	checkout.want(http.StatusBadRequest, http.MethodGet, "/paid?token=x", "")
-	newVisitor(t, site).want(http.StatusUnprocessableEntity, http.MethodPost, "/checkout", "") // an empty cart
-	silent := newVisitor(t, site)                                                              // without Accept-Language, for which Node sends *
+	newVisitor(t, site).want(http.StatusUnprocessableEntity, http.MethodPost, "/checkout", "")
+	silent := newVisitor(t, site) // without Accept-Language, for which Node sends *
 	silent.language = ""
 	silent.want(http.StatusOK, http.MethodGet, "/", "")
 	silent.want(http.StatusCreated, http.MethodPost, wishes, `{"itemId":"fig"}`)

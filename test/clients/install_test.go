@@ -14,7 +14,6 @@ import (
 	"holdfast/test/binary"
 )
 
-// installing returns the commands in a README's Install section.
 func installing(t *testing.T, readme string) (commands []string) {
 	t.Helper()
 	text, err := os.ReadFile(readme)
@@ -77,7 +76,6 @@ func TestGoInstall(t *testing.T) {
 	})
 }
 
-// runExample runs a README's commands in an empty folder and returns its example's output.
 func runExample(t *testing.T, readme string, env ...string) string {
 	t.Helper()
 	source, err := filepath.Abs("../..")

@@ -88,7 +88,6 @@ func tokenInPage(t *testing.T, dir string) {
 	}
 }
 
-// userJWT returns a user token, signed like a site's.
 func userJWT(user string) string {
 	now := time.Now().Unix()
 	encode := base64.RawURLEncoding.EncodeToString

@@ -55,7 +55,6 @@ func newTypeScript(ctx context.Context, t *testing.T) *typescript {
 	return c
 }
 
-// run runs a program in the package folder.
 func (c *typescript) run(program string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(c.ctx, program, args...)
 	cmd.Dir, cmd.Env, cmd.WaitDelay = c.dir, append(os.Environ(), c.env...), time.Second
@@ -71,7 +70,6 @@ func (c *typescript) must(t *testing.T, program string, args ...string) string {
 	return string(out)
 }
 
-// serve starts the servers for the TypeScript tests.
 func (c *typescript) serve(t *testing.T) {
 	t.Helper()
 	free := binary.Start(t, t.TempDir(), "HOLDFAST_EXTSTORAGE__ENABLED=true", "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false",
@@ -88,7 +86,6 @@ func (c *typescript) serve(t *testing.T) {
 		"GUEST_URL="+guests.URL, "SIGNED_URL="+signed.URL, "SHOP_URL="+startShop(t, "HOLDFAST_GUEST__RATE_LIMITS=false").URL, "USER_SECRET="+userSecret)
 }
 
-// userSecret signs user tokens for the shop.
 var userSecret = strings.Repeat("u", 32)
 
 // products is the shop's catalogue: two products, and an echo of the request.
@@ -108,13 +105,11 @@ func products(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"total":2,"items":[{"itemId":"sku-%d","name":"%s %[1]d"}]}`, q.Page, q.Criteria.Category)
 }
 
-// startShop starts a server with the guide's shop profile, users and a catalogue.
 func startShop(t *testing.T, vars ...string) *binary.Server {
 	t.Helper()
 	return startProfile(t, fmt.Sprintf("user_keys = [%q]", userSecret), vars...)
 }
 
-// startProfile is startShop with other profile settings.
 func startProfile(t *testing.T, settings string, vars ...string) *binary.Server {
 	t.Helper()
 	_, text, _ := strings.Cut(read(t, "../../docs/guest-reference.md"), "A shop with a cart and a checkout:\n\n```toml\n")
@@ -164,7 +159,6 @@ func TestTypeScript(t *testing.T) {
 	}
 }
 
-// take copies a file or folder from the repository.
 func take(t *testing.T, root, part string) {
 	t.Helper()
 	from, to := filepath.Join("..", "..", part), filepath.Join(root, part)
@@ -190,7 +184,6 @@ func take(t *testing.T, root, part string) {
 	}
 }
 
-// token returns a token for the tests' namespaces.
 func token(s *binary.Server) string {
 	args := []string{"ext", "token", "--tenant", tenant, "--install", install}
 	for _, ns := range []string{"life", "keys", "errors", "lists", "batches", "feed", "usage", "schemas", "numbers", "digits", "again", "once"} {

@@ -6,7 +6,6 @@ import (
 	"testing"
 )
 
-// mostBytes limits all pictures together.
 const mostBytes = 300_000
 
 // TestPictures checks that the committed pictures match the drawn pictures, and are small.

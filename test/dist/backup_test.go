@@ -53,7 +53,6 @@ func newBackupUnit(t *testing.T) *backupUnit {
 	return u
 }
 
-// run reports whether all commands succeeded, and their output.
 func (u *backupUnit) run(env ...string) (ok bool, text string) {
 	u.t.Helper()
 	for _, line := range u.lines {
@@ -144,7 +143,6 @@ func TestBackupKeeps(t *testing.T) {
 		t.Fatalf("kept %v, want %v", kept, want)
 	}
 
-	// A server starts from a backup.
 	restored := filepath.Join(t.TempDir(), "restored")
 	output(t, "cp", "-a", filepath.Join(u.backups, fresh[0]), restored)
 	again := exec.Command(filepath.Join(u.tree, "holdfast"), "serve", "--data", restored)

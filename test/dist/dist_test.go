@@ -27,7 +27,6 @@ const (
 	tags    = "disable_grpc_modules,grpcnotrace" // as in the Makefile
 )
 
-// arch contains the names of this machine's architecture.
 type arch struct{ dist, deb, rpm, apk string }
 
 var arches = map[string]arch{
@@ -88,7 +87,6 @@ func release(t *testing.T) string {
 	return dir
 }
 
-// tree returns the folder with the tarball's content.
 func tree(t *testing.T) string {
 	t.Helper()
 	return filepath.Join(release(t), "linux_"+native(t).dist)
@@ -128,7 +126,6 @@ func makeRelease(where, first string) (string, error) {
 	return out, nil
 }
 
-// releaseCommand returns `make dist`'s command for a source folder.
 func releaseCommand(first, source string, args ...string) *exec.Cmd {
 	cmd := exec.Command("sh", append([]string{"-c", first + `; exec go run . "$@"`, "sh"}, args...)...)
 	cmd.Dir = source
@@ -137,7 +134,6 @@ func releaseCommand(first, source string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// output runs a command that must succeed.
 func output(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	text, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
@@ -176,7 +172,7 @@ func serve(t *testing.T, cmd *exec.Cmd) (admin string) {
 		return string(text)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // may have ended
+		_ = cmd.Process.Signal(syscall.SIGTERM)
 		<-ended
 		if cmd.ProcessState.ExitCode() != 0 {
 			t.Errorf("%v:\n%s", cmd.ProcessState, said())

@@ -134,7 +134,6 @@ func TestAlpine(t *testing.T) {
 	}
 }
 
-// TestManual checks that manual pages contain the release's version, and that bash accepts the completions.
 func TestManual(t *testing.T) {
 	t.Parallel()
 	page := output(t, "zcat", filepath.Join(tree(t), "man/holdfast-serve.1.gz"))

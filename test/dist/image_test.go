@@ -11,7 +11,6 @@ import (
 	"testing"
 )
 
-// image is the parsed Dockerfile.
 type image struct {
 	copies     []copied
 	env        []string
@@ -86,7 +85,6 @@ func owner(t *testing.T, text string) (uid, gid int) {
 	return uid, gid
 }
 
-// lay copies the Dockerfile's files into root.
 func (im image) lay(t *testing.T, context, root string) {
 	t.Helper()
 	for _, c := range im.copies {
@@ -122,7 +120,7 @@ func TestImage(t *testing.T) {
 	needRoot(t, "change the root of a process")
 	im, root := readDockerfile(t), t.TempDir()
 	im.lay(t, release(t), root)
-	if err := os.Chmod(root, 0o755); err != nil { // another user reads it
+	if err := os.Chmod(root, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	run := func(words []string, env ...string) *exec.Cmd {

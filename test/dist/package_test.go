@@ -55,7 +55,6 @@ func TestPackage(t *testing.T) {
 	documented(t, root)
 }
 
-// TestPackageVersions checks that a later commit is an upgrade.
 func TestPackageVersions(t *testing.T) {
 	t.Parallel()
 	need(t, "dpkg", "dpkg")

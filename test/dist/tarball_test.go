@@ -104,7 +104,6 @@ func TestTarball(t *testing.T) {
 	}
 }
 
-// TestBinary runs the binary in an otherwise empty root.
 func TestBinary(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(tree(t), "holdfast")

@@ -22,7 +22,6 @@ func unit(t *testing.T) string {
 	return string(text)
 }
 
-// unitSetting returns the value of a key that occurs once.
 func unitSetting(t *testing.T, text, key string) string {
 	t.Helper()
 	found := regexp.MustCompile(`(?m)^`+key+`=(.*)$`).FindAllStringSubmatch(text, -1)

@@ -30,7 +30,6 @@ func bounded(t *testing.T) (context.Context, context.CancelFunc) {
 //go:embed device.js
 var deviceJS string
 
-// listening matches Firefox's output once Marionette is ready.
 var listening = regexp.MustCompile(`Marionette\s+INFO\s+Listening on port (\d+)`)
 
 type browser struct {
@@ -70,7 +69,6 @@ func startBrowser(t *testing.T, program, name, accountsURL, storageURL string, n
 	return &browser{name: name, remote: remote}, nil
 }
 
-// showSyncLogs prints about:sync-log if the test failed.
 func showSyncLogs(t *testing.T, name, profile string) {
 	if !t.Failed() {
 		return
@@ -90,7 +88,6 @@ func showSyncLogs(t *testing.T, name, profile string) {
 	}
 }
 
-// call runs a function of device.js and returns its result.
 func call[T any](t *testing.T, b *browser, function string, args ...any) T {
 	t.Helper()
 	ctx, cancel := bounded(t)
@@ -102,13 +99,11 @@ func call[T any](t *testing.T, b *browser, function string, args ...any) T {
 	return result
 }
 
-// do runs a function of device.js without a result.
 func (b *browser) do(t *testing.T, function string, args ...any) {
 	t.Helper()
 	call[any](t, b, function, args...)
 }
 
-// outcome is a sync's result, with Firefox's codes.
 type outcome struct {
 	Service string            `json:"service"`
 	Login   string            `json:"login"`
@@ -125,7 +120,6 @@ func (b *browser) sync(t *testing.T) {
 	}
 }
 
-// signIn signs the browser in without a sync.
 func (b *browser) signIn(t *testing.T, account *accounts.Server) {
 	t.Helper()
 	credentials, err := account.SignIn()

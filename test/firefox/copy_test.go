@@ -28,7 +28,7 @@ func TestCopied(t *testing.T) {
 	h.a.sync(t) // downloads B's uploads
 	endpoint := call[string](t, h.a, "endpoint")
 
-	bookmarks := map[string]string{} // titles
+	bookmarks := map[string]string{}
 	add := func() outcome {
 		t.Helper()
 		title := fmt.Sprintf("Made during the copy: %d", len(bookmarks))

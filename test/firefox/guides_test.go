@@ -27,7 +27,6 @@ func guide(t *testing.T, name string) string {
 	return string(text)
 }
 
-// blocks returns the code blocks in a text that start with ```info.
 func blocks(text, info string) (all []string) {
 	for _, m := range regexp.MustCompile("(?ms)^```"+regexp.QuoteMeta(info)+"\n(.*?)^```$").FindAllStringSubmatch(text, -1) {
 		all = append(all, m[1])
@@ -196,7 +195,6 @@ func TestTroubleshooting(t *testing.T) {
 	}
 }
 
-// hostRewritingProxy is a proxy that rewrites the Host header.
 func hostRewritingProxy(t *testing.T, to, host string) string {
 	t.Helper()
 	target, err := url.Parse(to)

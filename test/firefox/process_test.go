@@ -75,7 +75,6 @@ func (p *process) await(ctx context.Context, re *regexp.Regexp) (string, error) 
 	}
 }
 
-// tailSize is the printed size of a log, in bytes.
 const tailSize = 64 << 10
 
 func tail(b []byte) []byte {

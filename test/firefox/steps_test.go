@@ -94,7 +94,6 @@ func importing(t *testing.T, h *pair) {
 	h.b.wantImport(t, h.folder)
 }
 
-// wantImport expects a complete and ordered folder.
 func (b *browser) wantImport(t *testing.T, folder string) {
 	t.Helper()
 	want := make([]string, many)

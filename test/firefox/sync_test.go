@@ -16,7 +16,6 @@ import (
 	"holdfast/test/firefox/accounts"
 )
 
-// pair is an account with two browsers, a server, and the proxies between them.
 type pair struct {
 	account  *accounts.Server
 	accounts string // its URL
@@ -28,7 +27,6 @@ type pair struct {
 
 func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
 
-// TestSync tests an account's life with two browsers.
 func TestSync(t *testing.T) {
 	runSteps(t, startPair(t, program(t)))
 }
@@ -60,7 +58,6 @@ func runSteps(t *testing.T, h *pair) {
 	}
 }
 
-// program returns the path of Firefox.
 func program(t *testing.T) string {
 	path, err := exec.LookPath(cmp.Or(os.Getenv("FIREFOX_BIN"), "firefox-esr"))
 	if err == nil {

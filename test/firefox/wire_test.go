@@ -12,7 +12,6 @@ import (
 	"testing"
 )
 
-// journal records the browsers' requests in the order of the answers.
 type journal struct {
 	mu        sync.Mutex
 	exchanges []exchange
@@ -33,7 +32,6 @@ func (j *journal) add(e exchange) {
 	j.exchanges = append(j.exchanges, e)
 }
 
-// mark returns the current journal position, for since.
 func (j *journal) mark() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()

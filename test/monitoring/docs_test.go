@@ -27,7 +27,6 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// panel is a dashboard panel with expressions.
 type panel struct {
 	ID          int
 	Type, Title string
@@ -73,14 +72,12 @@ func TestDashboardIsWhole(t *testing.T) {
 	}
 }
 
-// used matches metrics and labels in expressions.
 var (
 	metricName  = regexp.MustCompile(`\b(?:holdfast|storage|ttl|process|go)_[a-z0-9_]+`)
 	matchedName = regexp.MustCompile(`[{,]\s*([a-z_]+)\s*(?:=~|!~|!=|=)\s*"`)
 	groupedName = regexp.MustCompile(`\b(?:by|ignoring|on|without)\s*\(([^)]*)\)`)
 )
 
-// inDashboard returns the dashboard's expressions and variables.
 func inDashboard(t *testing.T) (exprs string) {
 	t.Helper()
 	var d struct {
@@ -176,7 +173,6 @@ func family(series string, server map[string]metric) string {
 	return series
 }
 
-// row matches a line in the table of metrics.
 var row = regexp.MustCompile("(?m)^\\| `((?:holdfast|storage|ttl)_[a-z_]+)` \\| (\\w+) \\|([^|]*)\\| (.+) \\|$")
 
 // TestEveryMetricIsDocumented checks that the table and the server list the same metrics.

@@ -25,7 +25,6 @@ func TestRules(t *testing.T) {
 	promtool(t, "test", "rules", proofs)
 }
 
-// TestMetricsAreWellNamed checks metric names, units and help with promtool.
 func TestMetricsAreWellNamed(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), binary.Program(t, "promtool"), "check", "metrics")

@@ -29,7 +29,6 @@ var (
 	label    = regexp.MustCompile(`([a-z_]+)="([^"]*)"`)
 )
 
-// once caches the first scrape.
 var once struct {
 	sync.Mutex
 	text string
@@ -61,7 +60,6 @@ func served(t *testing.T) map[string]metric {
 
 var onSpanner = []string{"holdfast_sync_spanner_mutations_total", "holdfast_sync_spanner_predicted_mutations_total"}
 
-// TestMetricsOnSpanner checks the Spanner metrics in served.
 func TestMetricsOnSpanner(t *testing.T) {
 	t.Parallel()
 	emulator, database := spannertest.Name(t)

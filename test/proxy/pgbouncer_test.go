@@ -17,7 +17,6 @@ import (
 func TestPgBouncer(t *testing.T) {
 	t.Parallel()
 	through := testdb.PgBouncer(t, testdb.PostgresDatabase(t), 2)
-	// From the guide.
 	url := testdb.WithParameter(t, through, "default_query_exec_mode", "exec")
 	onBoth := func(url string) []string {
 		return []string{"HOLDFAST_SYNCSTORAGE__DATABASE_URL=" + url, "HOLDFAST_TOKENSERVER__DATABASE_URL=" + url,

@@ -34,7 +34,6 @@ var (
 	ofS3   = guide{"buckets-operate.md", "s3.example.org", "http://127.0.0.1:9000"}
 )
 
-// block returns the guide's only fenced block in a language.
 func (g guide) block(t *testing.T, language string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("../../docs", g.file))
@@ -61,7 +60,6 @@ func replace(t *testing.T, text string, pairs ...string) string {
 	return text
 }
 
-// program is a server of another project.
 type program struct {
 	cmd   *exec.Cmd
 	ended chan struct{}
@@ -107,7 +105,6 @@ func run(t *testing.T, address string, cmd *exec.Cmd) (p *program, ok bool) {
 	}
 }
 
-// end kills the program and its children.
 func (p *program) end() {
 	select {
 	case <-p.ended:
@@ -133,7 +130,6 @@ var proxies = []proxy{
 	{name: "traefik", away: http.StatusBadGateway, normalizes: true, start: startTraefik},
 }
 
-// attempts is the number of ports to try.
 const attempts = 5
 
 func startNginx(t *testing.T, g guide, upstream, cert, key string, edit func(string) string) string {
@@ -168,7 +164,6 @@ func startCaddy(t *testing.T, g guide, upstream, cert, key string, edit func(str
 		strings.TrimPrefix(g.upstream, "http://"), strings.TrimPrefix(upstream, "http://"))))
 }
 
-// startCompose runs the Caddyfile from compose.yaml.
 func startCompose(t *testing.T, _ guide, upstream, cert, key string, edit func(string) string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../packaging/Caddyfile")
@@ -288,7 +283,6 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// site is a server behind a proxy.
 type site struct {
 	proxy   proxy
 	server  *binary.Server
@@ -314,7 +308,6 @@ func (p proxy) build(t *testing.T, public string, edit func(string) string, vars
 	return s
 }
 
-// dialOnly resolves all host names to the proxy.
 func dialOnly(client *http.Client, address string) {
 	client.Transport.(*http.Transport).DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
 		var d net.Dialer

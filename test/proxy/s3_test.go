@@ -58,7 +58,6 @@ func (s *s3Site) do(t *testing.T, status int, method, url string, payload string
 	return a
 }
 
-// want sends a signed request with a small body and returns the response body.
 func (s *s3Site) want(t *testing.T, status int, method, url, body string) string {
 	t.Helper()
 	a := s.do(t, status, method, url, buckets.Hash(body), strings.NewReader(body), int64(len(body)))
@@ -100,7 +99,6 @@ func TestS3(t *testing.T) {
 	}
 }
 
-// presigned reads an object with a presigned URL.
 func (s *s3Site) presigned(t *testing.T, url string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)

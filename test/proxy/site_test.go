@@ -23,7 +23,6 @@ import (
 	"holdfast/test/binary"
 )
 
-// each runs a test behind every proxy.
 func each(t *testing.T, test func(*testing.T, proxy)) {
 	t.Helper()
 	for _, p := range proxies {
@@ -34,7 +33,6 @@ func each(t *testing.T, test func(*testing.T, proxy)) {
 	}
 }
 
-// TestSite sends client requests with each kind of public address.
 func TestSite(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p proxy) {
@@ -67,7 +65,6 @@ func TestSite(t *testing.T) {
 	})
 }
 
-// accounts starts an accounts server that accepts every token.
 func accounts(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -443,7 +440,6 @@ func resetPeak(t *testing.T, pid int) {
 	}
 }
 
-// peak returns a process's peak memory in bytes.
 func peak(t *testing.T, pid int) int64 {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -18,13 +18,11 @@ import (
 	"holdfast/internal/workload/buckets"
 )
 
-// sdk is the AWS SDK for Go.
 type sdk struct{ *s3.Client }
 
 func newSDK(to *buckets.Client) sdk {
 	return sdk{s3.New(s3.Options{
 		BaseEndpoint: aws.String(to.URL), Region: to.Region, UsePathStyle: true,
-		// The defaults.
 		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenSupported, ResponseChecksumValidation: aws.ResponseChecksumValidationWhenSupported,
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: to.AccessKeyID, SecretAccessKey: to.Secret}, nil
@@ -60,7 +58,6 @@ func (s sdk) get(ctx context.Context, t *testing.T, bucket, key string) []byte {
 	return ok[[]byte](t)(io.ReadAll(got.Body)) // the SDK verifies the checksum
 }
 
-// keys lists the keys with a prefix, page by page.
 func (s sdk) keys(ctx context.Context, t *testing.T, bucket, prefix string) (all []string) {
 	t.Helper()
 	pages := s3.NewListObjectsV2Paginator(s, &s3.ListObjectsV2Input{Bucket: &bucket, Prefix: &prefix, MaxKeys: aws.Int32(3)})

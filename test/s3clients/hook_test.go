@@ -19,7 +19,6 @@ const (
 	minIOHookARN = "arn:minio:sqs::hook:webhook"
 )
 
-// hook is a webhook that records events.
 type hook struct {
 	url string
 
@@ -82,7 +81,6 @@ func closed(c chan struct{}) bool {
 	}
 }
 
-// await waits for an event in the client's bucket.
 func (c *client) await(name, key string) {
 	c.t.Helper()
 	select {

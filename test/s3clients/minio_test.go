@@ -45,7 +45,6 @@ func (m minIO) done(err error) {
 	}
 }
 
-// refused expects an S3 error code.
 func (m minIO) refused(what string, err error, code string) {
 	m.t.Helper()
 	if got := minio.ToErrorResponse(err).Code; err == nil || got != code {
@@ -58,7 +57,6 @@ func (m minIO) put(ctx context.Context, key, body string, o minio.PutObjectOptio
 	return ok[minio.UploadInfo](m.t)(m.PutObject(ctx, m.bucket, key, strings.NewReader(body), int64(len(body)), o))
 }
 
-// get reads a version, or the current object.
 func (m minIO) get(ctx context.Context, key, version string) string {
 	m.t.Helper()
 	o := ok[*minio.Object](m.t)(m.GetObject(ctx, m.bucket, key, minio.GetObjectOptions{VersionID: version}))
@@ -76,7 +74,6 @@ func (m minIO) list(ctx context.Context, prefix string, versions bool) (all []mi
 	return all
 }
 
-// remove deletes versions with DeleteObjects and returns how many were refused.
 func (m minIO) remove(ctx context.Context, all []minio.ObjectInfo, bypass bool) (refused int) {
 	m.t.Helper()
 	results, err := m.RemoveObjectsWithIter(ctx, m.bucket, slices.Values(all), minio.RemoveObjectsOptions{GovernanceBypass: bypass})
@@ -334,7 +331,7 @@ func (m minIO) locks(ctx context.Context) {
 	if n := m.remove(ctx, m.list(ctx, "strict", true), true); n != 1 {
 		t.Errorf("%d versions under compliance were not deleted, want 1", n)
 	}
-	m.done(m.RemoveObject(ctx, m.bucket, "strict", minio.RemoveObjectOptions{})) // a delete marker
+	m.done(m.RemoveObject(ctx, m.bucket, "strict", minio.RemoveObjectOptions{}))
 	if all := m.list(ctx, "strict", true); len(all) != 2 || !all[0].IsDeleteMarker {
 		t.Errorf("versions %+v", all)
 	}

@@ -36,7 +36,7 @@ func awsCLI(c *client) {
 		c.t.Errorf("a second sync copies again:\n%s", again)
 	}
 	c.is("photos/b +c ü%.jpg", c.fetch(aws("s3", "presign", s3+"/day/photos/b +c ü%.jpg", "--expires-in", "60")))
-	aws("s3", "cp", s3+"/day/"+big, s3+"/copy") // in parts
+	aws("s3", "cp", s3+"/day/"+big, s3+"/copy")
 	aws("s3", "mv", s3+"/copy", "moved")
 	c.same(big, "moved")
 	c.pipe(read(c.t, c.path("day", big)), program, "--endpoint-url", c.s3.URL, "s3", "cp", "-", s3+"/piped")
@@ -157,7 +157,7 @@ func restic(c *client) {
 		c.t.Helper()
 		return c.run(program, args...)
 	}
-	c.fails("config", program, "snapshots") // no repository yet
+	c.fails("config", program, "snapshots")
 	restic("init")
 	restic("backup", "day")
 	write(c.t, c.path("day", "photos", "new"), []byte("new"))

@@ -75,7 +75,6 @@ func awsVersions(c *client) {
 	c.absent()
 }
 
-// awsSettings tests lifecycle rules, policies and notifications.
 func awsSettings(c *client, api func(operation string, args ...string) string) {
 	c.t.Helper()
 	lock := `{"ObjectLockEnabled":"Enabled","Rule":{"DefaultRetention":{"Mode":"GOVERNANCE","Days":2}}}`
@@ -180,7 +179,6 @@ func s3cmdVersions(c *client) {
 	c.absent()
 }
 
-// s3cmdSettings tests lifecycle rules, policies and notifications.
 func s3cmdSettings(c *client, s3cmd func(args ...string) string) {
 	c.t.Helper()
 	s3 := "s3://" + c.bucket

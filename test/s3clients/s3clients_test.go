@@ -129,7 +129,6 @@ func files(t *testing.T, nodes string) (n int) {
 	return n
 }
 
-// client is a program with its own folder.
 type client struct {
 	t      *testing.T
 	s3     *buckets.Client
@@ -139,7 +138,6 @@ type client struct {
 	env    []string
 }
 
-// big names the file that is uploaded in parts.
 const (
 	big     = "big.bin"
 	bigSize = 20 << 20
@@ -174,7 +172,6 @@ func (c *client) path(parts ...string) string {
 	return filepath.Join(append([]string{c.dir}, parts...)...)
 }
 
-// run runs a command in the client's folder and returns its output.
 func (c *client) run(program string, args ...string) string {
 	c.t.Helper()
 	return c.pipe(nil, program, args...)
@@ -207,7 +204,6 @@ func (c *client) try(input []byte, program string, args ...string) (string, erro
 	return out.String(), nil
 }
 
-// fails expects the command to fail and print a text.
 func (c *client) fails(text, program string, args ...string) {
 	c.t.Helper()
 	if out, err := c.try(nil, program, args...); err == nil || !strings.Contains(out, text) {
@@ -233,7 +229,6 @@ func (c *client) same(part, copied string) {
 	}
 }
 
-// is expects the content of a file in the folder day.
 func (c *client) is(part, text string) {
 	c.t.Helper()
 	if want := read(c.t, c.path("day", part)); text != string(want) {
@@ -246,7 +241,6 @@ func (c *client) fetch(url string) string {
 	return c.run(binary.Program(c.t, "curl"), "--silent", "--show-error", "--fail", "--globoff", strings.TrimSpace(url))
 }
 
-// lines expects exactly these lines in a command's output, in any order.
 func (c *client) lines(out string, want ...string) {
 	c.t.Helper()
 	got := strings.Split(strings.TrimSpace(out), "\n")

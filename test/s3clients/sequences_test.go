@@ -169,7 +169,7 @@ func lockedSnapshots(c *client) {
 	m.put(ctx, "repository", "second", o)
 	later := until.Add(2 * time.Second)
 	m.done(m.PutObjectRetention(ctx, m.bucket, "p/0", minio.PutObjectRetentionOptions{Mode: &compliance, RetainUntilDate: &later}))
-	m.done(m.RemoveObject(ctx, m.bucket, "p/1", minio.RemoveObjectOptions{})) // a delete marker
+	m.done(m.RemoveObject(ctx, m.bucket, "p/1", minio.RemoveObjectOptions{}))
 
 	got := minio.GetObjectOptions{}
 	m.done(got.SetRange(5, 5))
@@ -259,7 +259,6 @@ func presignedUploads(c *client) {
 	c.absent()
 }
 
-// presigner sends presigned requests without other headers.
 type presigner struct {
 	c *client
 	sdk

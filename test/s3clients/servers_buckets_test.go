@@ -12,7 +12,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 )
 
-// setVersioning sets and reads the versioning status.
 func (p *probe) setVersioning(bucket string, status types.BucketVersioningStatus) error {
 	_, err := p.PutBucketVersioning(p.ctx, &s3.PutBucketVersioningInput{Bucket: &bucket, VersioningConfiguration: &types.VersioningConfiguration{Status: status}})
 	if err != nil {
@@ -71,7 +70,6 @@ func retention(mode types.ObjectLockMode) func(*s3.PutObjectInput) {
 	}
 }
 
-// lockedCodes are errors for deleting a locked version.
 var lockedCodes = []string{"AccessDenied", "InvalidRequest", "ObjectLocked"}
 
 var lockFeatures = []feature{
@@ -236,7 +234,6 @@ func owned(by types.ObjectOwnership) *types.OwnershipControls {
 	return &types.OwnershipControls{Rules: []types.OwnershipControlsRule{{ObjectOwnership: by}}}
 }
 
-// ownership sets and reads the object ownership.
 func (p *probe) ownership(by types.ObjectOwnership) error {
 	b, err := p.fresh(false)
 	_, putErr := p.PutBucketOwnershipControls(p.ctx, &s3.PutBucketOwnershipControlsInput{Bucket: &b, OwnershipControls: owned(by)})

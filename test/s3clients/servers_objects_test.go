@@ -53,13 +53,11 @@ func (p *probe) get(bucket, key, version string) (string, error) {
 	return string(text), err
 }
 
-// has expects an object's content.
 func (p *probe) has(bucket, key, version, want string) error {
 	got, err := p.get(bucket, key, version)
 	return cmp.Or(err, equal(got, want))
 }
 
-// filled creates a bucket with an object named key.
 func (p *probe) filled() (bucket string, err error) {
 	bucket, err = p.fresh(false)
 	_, failed := p.put(bucket, "key", "hello")
@@ -235,7 +233,6 @@ func (p *probe) checksums(all ...types.ChecksumAlgorithm) error {
 	return nil
 }
 
-// upload stores an object in two parts.
 func (p *probe) upload(bucket, key string, a types.ChecksumAlgorithm, kind types.ChecksumType, option func(*s3.CompleteMultipartUploadInput)) (*s3.CompleteMultipartUploadOutput, error) {
 	u, err := p.CreateMultipartUpload(p.ctx, &s3.CreateMultipartUploadInput{Bucket: &bucket, Key: &key, ChecksumAlgorithm: a, ChecksumType: kind})
 	if err != nil {
@@ -257,7 +254,6 @@ func (p *probe) upload(bucket, key string, a types.ChecksumAlgorithm, kind types
 	return p.CompleteMultipartUpload(p.ctx, in)
 }
 
-// awaitEvent waits for a PUT event.
 func (p *probe) awaitEvent(bucket, key string, most time.Duration) error {
 	select {
 	case <-p.hook.of(event{bucket, "ObjectCreated:Put", key}):

@@ -98,7 +98,6 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// probeAll returns a cell for each probe.
 func probeAll(t *testing.T, p *probe) map[string]string {
 	t.Helper()
 	cells := map[string]string{}
@@ -126,7 +125,6 @@ func cell(err error) string {
 	return "no"
 }
 
-// tableOf returns the Markdown table.
 func tableOf(columns []map[string]string) string {
 	var out strings.Builder
 	out.WriteString("| |")
@@ -146,7 +144,6 @@ func tableOf(columns []map[string]string) string {
 	return out.String()
 }
 
-// fresh creates a bucket, optionally with object lock.
 func (p *probe) fresh(locked bool) (bucket string, err error) {
 	p.made++
 	bucket = fmt.Sprintf("probe-%d", p.made)
@@ -154,7 +151,6 @@ func (p *probe) fresh(locked bool) (bucket string, err error) {
 	return bucket, err
 }
 
-// refused returns nil if a server refused a request with one of these codes.
 func refused(err error, codes ...string) error {
 	var e interface{ ErrorCode() string }
 	switch {

@@ -27,7 +27,6 @@ func terraformLocks(c *client) {
 	p.purgeVersions(ctx, t, p.bucket)
 	c.absent()
 
-	// An existing bucket.
 	p.create(ctx, t, p.bucket)
 	_, err := p.PutObjectLockConfiguration(ctx, &s3.PutObjectLockConfigurationInput{Bucket: &p.bucket, ObjectLockConfiguration: lockDefault(nil)})
 	p.absent("object lock without versions", err, "InvalidBucketState")
@@ -36,7 +35,6 @@ func terraformLocks(c *client) {
 	p.purgeVersions(ctx, t, p.bucket)
 }
 
-// lockDefault returns an object lock configuration; retention may be nil.
 func lockDefault(retention *types.DefaultRetention) *types.ObjectLockConfiguration {
 	c := &types.ObjectLockConfiguration{ObjectLockEnabled: types.ObjectLockEnabledEnabled}
 	if retention != nil {

@@ -34,7 +34,6 @@ func terraform(c *client) {
 	c.absent()
 }
 
-// provider replays the provider's calls for a bucket.
 type provider struct {
 	sdk
 	t      *testing.T
@@ -212,7 +211,6 @@ func (p *provider) objects(ctx context.Context) {
 	ok[*s3.DeleteObjectOutput](t)(p.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: b, Key: aws.String("other")}))
 }
 
-// forceDestroy deletes the bucket with all versions, like force_destroy.
 func (p *provider) forceDestroy(ctx context.Context) {
 	p.t.Helper()
 	_, err := p.DeleteBucket(ctx, &s3.DeleteBucketInput{Bucket: &p.bucket})

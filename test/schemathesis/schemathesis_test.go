@@ -85,7 +85,7 @@ func TestDescriptionOfOperators(t *testing.T) {
 	st := program(t)
 	admin := strings.Repeat("a", 32)
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_SERVER__ADMIN_TOKEN="+admin)
-	const account = "0123456789abcdef0123456789abcdef" // from the examples
+	const account = "0123456789abcdef0123456789abcdef"
 	send(t, admin, http.MethodPost, s.Admin+"/tokenserver/access/"+account+"/allow", `{"note":"my sister"}`)
 	for _, folder := range []string{"tokenserver/httpapi", "syncstorage/httpapi", "app"} {
 		t.Run(folder, func(t *testing.T) {
@@ -116,7 +116,6 @@ func TestDescriptionOfStores(t *testing.T) {
 	}
 }
 
-// check runs Schemathesis on all operations in a description.
 func check(t *testing.T, st, description, config, url string, env ...string) {
 	t.Helper()
 	text, err := os.ReadFile(description)
@@ -155,7 +154,6 @@ func check(t *testing.T, st, description, config, url string, env ...string) {
 	t.Run("random", slow(run("--phases", "fuzzing,stateful", "--max-examples", "30")))
 }
 
-// send sends a request that must succeed and returns the response headers.
 func send(t *testing.T, bearer, method, url, body string) http.Header {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
