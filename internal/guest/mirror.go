@@ -205,6 +205,7 @@ const (
 	repairStep  = 1000
 )
 
+// Run calls each step every second until ctx ends.
 func Run(ctx context.Context, steps ...func(context.Context)) {
 	for {
 		for _, step := range steps {

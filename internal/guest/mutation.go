@@ -54,6 +54,7 @@ func (m *Mutation) unseal(body []byte) ([]byte, error) {
 	return m.Sealer.Unseal(body, m.CompositeKey())
 }
 
+// CheckKey accepts 1 to 255 printable ASCII characters.
 func CheckKey(key string) error {
 	for i := range len(key) {
 		if key[i] < ' ' || key[i] > '~' {
