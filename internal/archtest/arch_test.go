@@ -61,7 +61,7 @@ func layout(t *tree) (wrong []string) {
 // nameless lists package names that do not describe the contents.
 var nameless = []string{"common", "util", "utils", "helper", "helpers", "base", "shared", "types", "misc", "lib"}
 
-// naming checks the name and the comment of a package. A folder that contains only tests needs no comment.
+// naming checks a package's name and comment. A folder that contains only tests needs no comment.
 func (p *pkg) naming() (wrong []string) {
 	documented, plain := false, false
 	for _, f := range p.files {
@@ -83,7 +83,7 @@ func (p *pkg) naming() (wrong []string) {
 
 func goList(t *testing.T, args ...string) (root string, lines []string) {
 	t.Helper()
-	readModule(t) // lets the cache of go test notice a change in any file
+	readModule(t) // lets the go test cache notice changed files
 	root, err := findRoot()
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"testing/fstest"
 )
 
-// TestRulesBite runs the checks on a tree that violates each of them.
+// TestRulesBite runs the checks on a tree that violates each check.
 func TestRulesBite(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{

@@ -19,7 +19,7 @@ func TestParameters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	readModule(t) // lets the cache of go test notice a change in any file
+	readModule(t) // lets the go test cache notice changed files
 	report(t, parameters(readServer(t, os.DirFS(root))))
 }
 

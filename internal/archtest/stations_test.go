@@ -15,7 +15,7 @@ import (
 // TestStations checks that each function named under "Follow one write" in ARCHITECTURE.md is in the named file.
 func TestStations(t *testing.T) {
 	t.Parallel()
-	readModule(t) // lets the cache of go test notice a change in any file
+	readModule(t) // lets the go test cache notice changed files
 	root, err := findRoot()
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ func TestWiringStations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	readModule(t) // lets the cache of go test notice a change in any file
+	readModule(t) // lets the go test cache notice changed files
 	for _, folder := range wirings() {
 		wrong, err := offStations(os.DirFS(root), folder)
 		if err != nil {

@@ -159,7 +159,7 @@ func killMozillaImport(t *testing.T, env []string, data, old string) bool {
 		case <-tick.C:
 		}
 	}
-	_ = cmd.Process.Kill() // an error means that the process has ended
+	_ = cmd.Process.Kill() // an error means that the process exited
 	<-ended
 	return !cmd.ProcessState.Success()
 }

@@ -114,7 +114,7 @@ func (b *backup) makeAndKill() {
 	cmd.Env = b.Server.Env
 	harness.Must(b.T, cmd.Start())
 	harness.Pause(nil, b.moment)
-	_ = cmd.Process.Kill() // an error means that the backup has ended
+	_ = cmd.Process.Kill() // an error means that the backup exited
 	_ = cmd.Wait()
 	b.ended = b.Clock.Add(1)
 	found, err := filepath.Glob(b.dir + "*")

@@ -406,7 +406,7 @@ func (c *copying) start(m *movingService) *copyProcess {
 
 func (p *copyProcess) kill() {
 	p.killed = true
-	_ = p.cmd.Process.Kill() // an error means that the copy has ended
+	_ = p.cmd.Process.Kill() // an error means that the copy exited
 }
 
 // wait waits until the copy exits. It fails if a copy that was not killed failed.

@@ -149,7 +149,7 @@ func startFull(h *harness.Harness) {
 		serves = strings.Contains(lines.Text(), "clients")
 	}
 	if serves {
-		_ = cmd.Process.Kill() // an error means that the process has ended
+		_ = cmd.Process.Kill() // an error means that the process exited
 	}
 	_ = cmd.Wait()
 	if ctx.Err() != nil || !serves && !refusal(cmd.ProcessState.ExitCode(), stderr.String()) {

@@ -40,7 +40,7 @@ func (p *powered) cut(choose *rand.Rand, others ...*os.Process) {
 	p.machine.Cut(choose)
 	p.Server.Signal(syscall.SIGKILL)
 	for _, o := range others {
-		_ = o.Kill() // an error means that the process has ended
+		_ = o.Kill() // an error means that the process exited
 	}
 	p.machine.Release()
 	<-p.Server.Ended

@@ -126,7 +126,7 @@ func upgradeKilled(t *testing.T, newer string) {
 		harness.Must(t, cmd.Start())
 		if i > 0 {
 			harness.Pause(nil, length*time.Duration(i)/time.Duration(n-1))
-			_ = cmd.Process.Kill() // an error means that the process has ended
+			_ = cmd.Process.Kill() // an error means that the process exited
 		}
 		if err := cmd.Wait(); i == 0 {
 			harness.Must(t, err)

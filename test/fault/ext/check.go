@@ -63,7 +63,7 @@ func lookExt(h *harness.Harness, l *harness.Load, w *ext.Writer) error {
 	return nil
 }
 
-// checkInstall compares the data of an install with the model of its writers, and updates the model.
+// checkInstall compares an install's data with its writers' model, and updates the model.
 func checkInstall(h *harness.Harness, in *ext.Install) {
 	h.T.Helper()
 	for _, w := range in.Writers {

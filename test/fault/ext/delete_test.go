@@ -152,7 +152,7 @@ func killed(t *testing.T, s *binary.Server, args []string, count func() int64, a
 		case err := <-ended:
 			return err != nil
 		case <-kill:
-			_ = cmd.Process.Kill() // an error means that the process has ended
+			_ = cmd.Process.Kill() // an error means that the process exited
 			kill = nil
 		case <-tick.C:
 			if kill == nil && count() != before {

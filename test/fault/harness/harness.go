@@ -79,7 +79,7 @@ func New(t *testing.T, of []Service, few bool, data string, vars ...string) *Har
 	return h
 }
 
-// Serve starts a server on the data of the harness.
+// Serve starts a server on the harness's data.
 func (h *Harness) Serve() *binary.Server { return binary.Start(h.T, h.Data, h.Vars...) }
 
 // Number parses an environment variable, or returns the default.
@@ -169,7 +169,7 @@ func (h *Harness) Round(r int, f Fault) {
 	}
 }
 
-// Random returns the random source of a client for a round.
+// Random returns a client's random source for a round.
 func (h *Harness) Random(round int, who uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(h.Seed, uint64(round)<<16|who))
 }
@@ -224,7 +224,7 @@ func (c *tally) String() string {
 // DbPatience is the server's timeout for connections and statements.
 const DbPatience = 4 * time.Second
 
-// Choice returns the random source of a round.
+// Choice returns a round's random source.
 func (h *Harness) Choice(round int) *rand.Rand {
 	return h.Random(round, 0xfffe)
 }

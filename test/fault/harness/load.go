@@ -94,7 +94,7 @@ func (h *Harness) ServerOf(n int) *binary.Server {
 	return h.Server
 }
 
-// Result is the outcome of one step of a client.
+// Result is the outcome of a client's step.
 type Result int
 
 // Results.

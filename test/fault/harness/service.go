@@ -90,15 +90,15 @@ type LargeOwner interface {
 	Uploaded(h *Instance, id string) *http.Request // returns status 200 if the upload was done
 }
 
-// Client is the work of a client in a round.
+// Client runs a client for a round.
 type Client func(choose *rand.Rand)
 
-// Timeouts returns settings for the timeouts of connections and statements.
+// Timeouts returns settings for connection and statement timeouts.
 func Timeouts(of []Service, d time.Duration) []string {
 	return append(Settings(of, "DATABASE_POOL_CONNECTION_TIMEOUT", d.String()), Settings(of, "DATABASE_STATEMENT_TIMEOUT", d.String())...)
 }
 
-// Settings returns settings of a key in the sections of the services.
+// Settings returns settings that set a key in each service's section.
 func Settings(of []Service, key, value string) (vars []string) {
 	for _, s := range of {
 		vars = append(vars, "HOLDFAST_"+s.Section+"__"+key+"="+value)

@@ -13,7 +13,7 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// checkUser compares the data of a user with the model of its writers, and updates the model.
+// checkUser compares a user's data with its writers' model, and updates the model.
 func checkUser(h *harness.Harness, u *syncload.User) {
 	h.T.Helper()
 	stamps, there := readUser(h, u)

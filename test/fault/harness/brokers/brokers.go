@@ -25,10 +25,10 @@ import (
 
 const topic = "events"
 
-// Describe returns the key of an event, and text that distinguishes the event from others with the same key.
+// Describe returns an event's key, and a text that distinguishes events with the same key.
 type Describe func(header func(string) string, data []byte) (key, what string)
 
-// Broker is a message broker with a topic, and the events received from it.
+// Broker is a message broker with a topic and the received events.
 type Broker struct {
 	URL        string
 	Away, Back func() // disconnect and reconnect the broker
