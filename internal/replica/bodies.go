@@ -200,7 +200,7 @@ func (b *bodies) tell() {
 	}
 }
 
-// await returns false if ctx is done before isReady, which is called with the lock, returns true.
+// await waits for isReady, which it calls with the lock. It returns false if ctx is done first.
 func (b *bodies) await(ctx context.Context, isReady func() bool) bool {
 	for {
 		b.mu.Lock()

@@ -61,8 +61,8 @@ func specified(rule Keep, now time.Time, points []Point) (kept []uint64) {
 	return kept
 }
 
-// TestKeepModel compares the kept points with specified, even with a wrong clock, and checks that each can be
-// restored.
+// TestKeepModel compares the kept points with the function specified, even with a wrong clock, and checks that each
+// can be restored.
 func TestKeepModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -79,7 +79,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			return nil
 		})
 	}
-	copied := ""                                                                     // copy of the folder from while the server was stopped
+	copied := ""                                                                     // copy of the folder, made while the server was stopped
 	captureAndShip := func(*rapid.T) { _, _, _ = w.capture(), w.upload(), w.ship() } // the target may fail
 	return map[string]func(*rapid.T){
 		"write": func(rt *rapid.T) {

@@ -144,7 +144,7 @@ func (w *world) close() {
 	}
 }
 
-// goBack continues with a copy of the folder from while the server was stopped.
+// goBack continues with a copy of the folder that was made while the server was stopped.
 func (w *world) goBack(copied string) {
 	w.t.Helper()
 	w.shutDown()

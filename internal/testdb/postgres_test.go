@@ -66,7 +66,7 @@ func endsWithItsProcess(t *testing.T, engine string) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // the error is the kill
+	_ = cmd.Wait() // the error says that it was killed
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)

@@ -101,8 +101,8 @@ func Load(service string, fsys fs.FS, dir string) (Set, error) {
 	return set, nil
 }
 
-// Pending accepts rows newer than this binary's migrations unless they removed something it needs. A row that matches
-// neither its migration nor a former text is an error.
+// Pending accepts rows newer than this binary's migrations, unless they removed something that the binary needs. A row
+// that matches neither its migration nor a former text is an error.
 func (s Set) Pending(ledger []Applied) ([]Migration, error) {
 	have := make(map[int]Applied, len(ledger))
 	for _, a := range ledger {

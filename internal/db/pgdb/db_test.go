@@ -468,7 +468,7 @@ func TestServerGoesAndComes(t *testing.T) {
 		if err := server.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// The pool must not return connections from before.
+		// The pool must not return connections that predate the restart.
 		for range conns {
 			if _, err := db.Exec(t.Context(), selectOne); err != nil {
 				t.Errorf("the server is back: %v", err)

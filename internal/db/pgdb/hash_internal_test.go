@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// The hashes are results of Citus's worker_hash.
+// TestHashes compares with results of Citus's worker_hash.
 func TestHashes(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
