@@ -199,7 +199,7 @@ func (k *Keys) Revoke(ctx context.Context, id string) (Key, error) {
 	return k.change(ctx, keyRevoke, id)
 }
 
-// RevokeAll also voids Ed25519 tokens, and returns the new active HMAC key.
+// RevokeAll voids all tokens, including Ed25519, and returns the new active HMAC key.
 func (k *Keys) RevokeAll(ctx context.Context) (Key, error) {
 	return k.change(ctx, keyRevokeAll, "")
 }

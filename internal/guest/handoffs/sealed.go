@@ -33,8 +33,8 @@ func (k *Keys) Unseal(body []byte, key string) ([]byte, error) {
 
 // AnswerStore rewrites stored mutation answers.
 type AnswerStore interface {
-	// Answers returns up to limit answers for a route, ordered by composite key and above after, whose body starts
-	// with begins.
+	// Answers returns up to limit answers for a route, ordered by composite key. Their key is above after, and their
+	// body starts with begins.
 	Answers(ctx context.Context, route string, begins byte, after string, limit int) ([]KeyedAnswer, error)
 
 	// ReplaceBodies replaces bodies that still equal Old.
