@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -106,16 +107,24 @@ func (f *Follower) Release() error {
 	return classify(sqlitex.Execute(f.held, `ROLLBACK`, nil))
 }
 
-// logTries limits retries while a commit changes the WAL's index, which takes microseconds.
-const logTries = 1000
+// A commit changes the WAL's index in microseconds, unless its thread loses the CPU meanwhile: then logSpins retries
+// are not enough, and the others, of logTries, wait for a millisecond each.
+const (
+	logSpins = 100
+	logTries = 5000
+)
 
 func (f *Follower) Log() (l Log, err error) {
-	for range logTries {
+	for try := range logTries {
 		var counted bool
 		if l, counted, err = f.checkpoint(`PRAGMA wal_checkpoint(NOOP)`); counted || err != nil {
 			return l, err
 		}
-		runtime.Gosched()
+		if try < logSpins {
+			runtime.Gosched()
+		} else {
+			time.Sleep(time.Millisecond)
+		}
 	}
 	return l, errcode.New(errcode.Unavailable, "SQLite cannot count the frames of the WAL: commits change its index all the time")
 }
