@@ -42,7 +42,6 @@ const (
 	Slack = "slack"
 )
 
-// Defaults returns the default settings.
 func Defaults() Settings {
 	return Settings{Format: JSON, BackupAge: 48 * time.Hour, ReplicaLag: 5 * time.Minute, DiskDays: 7}
 }
@@ -66,7 +65,6 @@ func (s *Settings) Check() (problems conf.Problems) {
 	return problems
 }
 
-// Condition is a problem.
 type Condition struct {
 	Name    string        `json:"name"`
 	Subject string        `json:"subject"`
@@ -87,7 +85,6 @@ type Told struct {
 	Since    time.Time `json:"since"`
 }
 
-// Message is an alert in JSON.
 type Message struct {
 	Told
 

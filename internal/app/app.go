@@ -55,7 +55,6 @@ func (v Version) String() string {
 	return v.Version + " (" + v.Commit + ")"
 }
 
-// Options configure Open.
 type Options struct {
 	Config  *Config
 	Data    string // folder with SQLite files and the secrets file

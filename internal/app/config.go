@@ -90,7 +90,6 @@ type Log struct {
 	OTLPEndpoint  string `toml:"otlp_endpoint" doc:"OTLP/HTTP URL for traces, e.g. http://127.0.0.1:4318. Unset: OTEL_EXPORTER_OTLP_ENDPOINT, or no traces."`
 }
 
-// NewConfig returns the default configuration.
 func NewConfig(services []service.Service) *Config {
 	limits := web.DefaultLimits()
 	return &Config{

@@ -28,7 +28,6 @@ type Server struct {
 	Clock    clock.Clock
 }
 
-// Options configure a backup.
 type Options struct {
 	WithoutFiles bool
 

@@ -14,7 +14,6 @@ import (
 	"holdfast/internal/replica/location"
 )
 
-// Listed is a backup at a URL.
 type Listed struct {
 	At  time.Time
 	Has []string

@@ -16,7 +16,6 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// Sending configures Send.
 type Sending struct {
 	Settings
 

@@ -48,7 +48,6 @@ func (s *Scheduler) wakeUp() {
 	}
 }
 
-// SchedulerState is a scheduler's state.
 type SchedulerState struct {
 	Since time.Time // start of the running backup, or zero
 	Next  time.Time

@@ -18,7 +18,6 @@ type Settings struct {
 	Verify   bool   `toml:"verify" reload:"true" doc:"After each backup, also restore its databases temporarily into the data folder and read them; needs as much disk space. For encrypted backups this requires holdfast backup --identity. Uploaded data is always read back."`
 }
 
-// Defaults returns the default settings.
 func Defaults() Settings { return Settings{Keep: "7d 4w 6m", Verify: true} }
 
 // NewKey returns a private key in age-keygen's format, and its public key.

@@ -23,7 +23,6 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// Verifying configures Verify.
 type Verifying struct {
 	URL       string
 	Identity  string    // private key file, or ""

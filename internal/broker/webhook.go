@@ -89,7 +89,6 @@ func (w *Webhook) batch(events []outbox.Event) (body []byte, contentType string,
 	return body, batchType, err
 }
 
-// Signature returns the webhook-signature header.
 func Signature(secret, id, timestamp string, body []byte) string {
 	h := hmac.New(sha256.New, []byte(secret))
 	fmt.Fprintf(h, "%s.%s.%s", id, timestamp, body)

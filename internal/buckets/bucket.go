@@ -131,7 +131,6 @@ type BucketLister struct {
 	more  bool
 }
 
-// NewBucketLister returns a BucketLister.
 func NewBucketLister(q BucketQuery) *BucketLister { return &BucketLister{q: q} }
 
 func (l *BucketLister) Add(b Bucket) (done bool) {

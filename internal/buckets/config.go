@@ -87,7 +87,6 @@ const (
 	minScrub     = time.Minute
 )
 
-// DefaultConfig returns the defaults.
 func DefaultConfig() Config {
 	return Config{
 		Enabled:      true,

@@ -42,7 +42,6 @@ const (
 	Lost    DamageState = "lost"
 )
 
-// NewDamage returns the damage record of a copy.
 func NewDamage(c Copy, problem string, seen Moment) Damage {
 	d := Damage{Copy: c, Problem: problem, State: Damaged, FirstSeen: seen, LastSeen: seen, Next: seen}
 	parts := strings.Split(c.Path, "/")

@@ -22,7 +22,6 @@ const (
 	RightBypass Right = "bypass"
 )
 
-// Rights lists all rights.
 var Rights = []Right{RightRead, RightWrite, RightDelete, RightList, RightManage, RightBypass}
 
 // KeyLimits restricts an access key. The zero value is unlimited.

@@ -38,7 +38,6 @@ type LifecycleFilter struct {
 	And bool `json:"and,omitempty"`
 }
 
-// Tag is an object tag.
 type Tag struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`

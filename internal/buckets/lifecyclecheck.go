@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 )
 
-// MaxLifecycleRules is per bucket.
 const MaxLifecycleRules = 1000
 
 // Limits documented by S3.

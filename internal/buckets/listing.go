@@ -75,7 +75,6 @@ const (
 	MaxEntry = 40 << 10
 )
 
-// Page is the result of a Query.
 type Page struct {
 	Entries []Entry
 	More    bool
@@ -140,7 +139,6 @@ type Lister struct {
 	objects []Object
 }
 
-// NewLister returns a Lister.
 func NewLister(q Query) *Lister { return &Lister{q: q} }
 
 func (l *Lister) From() Position {

@@ -7,7 +7,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// LockMode is a retention mode.
 type LockMode string
 
 // Retention modes. Governance can be bypassed; compliance cannot.
@@ -16,7 +15,6 @@ const (
 	Compliance LockMode = "COMPLIANCE"
 )
 
-// HoldStatus is a legal hold status.
 type HoldStatus string
 
 // Legal hold statuses; "" means never set.
@@ -109,7 +107,6 @@ func (e *LockedError) until() string { return e.Lock.Until.Time().UTC().Format(t
 
 func (e *LockedError) ErrorCode() errcode.Code { return errcode.Denied }
 
-// BucketLock is an object lock configuration.
 type BucketLock struct {
 	Enabled bool `json:"-"` // permanent, and versioning cannot be suspended
 

@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Node is a storage node.
 type Node struct {
 	ID    string // "datacenter:storage_id"
 	URL   string
@@ -37,7 +36,6 @@ type NodeService struct {
 	removing sync.Mutex
 }
 
-// NewNodeService returns a NodeService.
 func NewNodeService(st Nodes) *NodeService { return &NodeService{store: st} }
 
 func (s *NodeService) Nodes(ctx context.Context) ([]Node, error) { return s.store.Nodes(ctx) }

@@ -134,7 +134,6 @@ const (
 	maxFilter            = 1024
 )
 
-// NotificationError describes invalid notifications.
 type NotificationError struct {
 	Argument, Value, Message string
 }

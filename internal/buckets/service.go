@@ -94,7 +94,6 @@ func (s *Service) ReadMemory(o *Object, length int64) int64 {
 	return ReadChunks * ChunkSize
 }
 
-// Options configure a Service.
 type Options struct {
 	Backend Backend
 	Bodies  Bodies
@@ -142,7 +141,6 @@ type Service struct {
 	written func(Reference) (settled func(kept bool))
 }
 
-// NewService returns a Service.
 func NewService(o Options) *Service {
 	if o.Written == nil {
 		o.Written = func(Reference) func(bool) { return func(bool) {} }
@@ -370,7 +368,6 @@ func (r *replay) CRC64NVME() (sum uint64, ok bool) {
 	return r.counter.CRC64NVME()
 }
 
-// PartRequest describes a part to write.
 type PartRequest struct {
 	Number int
 	Size   int64 // -1 if unknown

@@ -148,7 +148,6 @@ func (d *Deletion) Delete(now Moment) Delete {
 	return r
 }
 
-// Written is the result of a Put.
 type Written struct {
 	Object   Object
 	Replaced bool
@@ -351,7 +350,6 @@ type Leases interface {
 	EndLease(ctx context.Context, name, holder string) error
 }
 
-// Lease is a lease and its holder.
 type Lease struct {
 	Name    string
 	Holder  string

@@ -22,7 +22,6 @@ type Upload struct {
 	Properties  // the client's choice is a Checksum without Value
 }
 
-// Part is a part of an upload.
 type Part struct {
 	Number int // 1 to MaxParts
 	Body
@@ -111,7 +110,6 @@ type UploadQuery struct {
 	Bytes     int
 }
 
-// UploadPage is the result of an UploadQuery.
 type UploadPage struct {
 	Uploads []Upload
 	Groups  []string
@@ -152,7 +150,6 @@ func (u *Upload) Memory() int {
 	return e.Memory() + len(u.ID)
 }
 
-// NewUploadLister returns an UploadLister.
 func NewUploadLister(q UploadQuery) *UploadLister { return &UploadLister{q: q} }
 
 // lastUpload is greater than every UploadID.

@@ -77,7 +77,6 @@ type Version struct {
 	Superseded Moment // time at which a newer version replaced it
 }
 
-// Deleted is the result of a Delete.
 type Deleted struct {
 	Object  Object    // without Inline; zero if only a marker was deleted or created
 	Version VersionID // deleted version or marker; "" if the bucket is not versioned

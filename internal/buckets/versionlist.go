@@ -18,7 +18,6 @@ type VersionQuery struct {
 	Bytes int
 }
 
-// VersionPage is the result of a VersionQuery.
 type VersionPage struct {
 	Versions []Version // without Inline
 	Groups   []string

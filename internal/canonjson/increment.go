@@ -6,7 +6,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Increment adds to a number in a value.
 type Increment struct {
 	Pointer  Pointer
 	By       Number

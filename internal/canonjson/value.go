@@ -18,7 +18,6 @@ import (
 // "" means no value. Other values come from this package's functions or from storage.
 type Value string
 
-// EmptyObject is {}.
 const EmptyObject Value = "{}"
 
 // MarshalJSON returns the text, because a Value would otherwise become a string.

@@ -28,7 +28,6 @@ import (
 // LetsEncrypt is the default certificate authority's (CA's) directory URL.
 const LetsEncrypt = certmagic.LetsEncryptProductionCA
 
-// Folder is the certificates' folder in the data folder.
 const Folder = "certificates"
 
 const failureFile = "last_failure"
@@ -38,7 +37,6 @@ const saveEvery = time.Minute
 // manageEvery exceeds certmagic's attempts to obtain a first certificate.
 const manageEvery = 31 * 24 * time.Hour
 
-// ACMEOptions configures OpenACME.
 type ACMEOptions struct {
 	Options
 

@@ -20,13 +20,11 @@ type Source interface {
 	State() State
 }
 
-// State describes a certificate.
 type State struct {
 	Until   time.Time // expiry; zero without a certificate
 	Problem string
 }
 
-// Options configures every Source.
 type Options struct {
 	Clock clock.Clock
 	Log   *slog.Logger

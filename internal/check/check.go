@@ -59,7 +59,6 @@ const (
 	patience       = 10 * time.Second
 )
 
-// Server is a configured server.
 type Server struct {
 	Data      string
 	PublicURL string
@@ -97,7 +96,6 @@ type Opened struct {
 	Close    func() error
 }
 
-// Options configure Run.
 type Options struct {
 	Deep  bool
 	Start bool // check only for reasons not to start: no addresses, database servers or other machines

@@ -81,7 +81,6 @@ func Parse(a Algorithm, text string) (Checksum, bool) {
 	return Checksum{a, string(sum)}, ok
 }
 
-// Sum computes the checksum of data.
 func Sum(a Algorithm, data []byte) Checksum {
 	h := a.New()
 	h.Write(data)

@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// Clock returns the current time.
 type Clock func() time.Time
 
 // System reads the machine's clock.
@@ -18,7 +17,6 @@ type Manual struct {
 	now time.Time
 }
 
-// NewManual returns a clock that shows t.
 func NewManual(t time.Time) *Manual { return &Manual{now: t} }
 
 func (m *Manual) Now() time.Time {

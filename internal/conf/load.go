@@ -6,7 +6,6 @@ import (
 	"strings"
 )
 
-// Options are configuration sources.
 type Options struct {
 	File string
 	// Environ is from os.Environ. HOLDFAST_CONFIG and HOLDFAST_DATA belong to the command line and are skipped.

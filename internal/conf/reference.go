@@ -29,7 +29,6 @@ func Example(dst any) string {
 	return strings.TrimLeft(b.String(), "\n")
 }
 
-// Setting is a setting with its value.
 type Setting struct {
 	Path  string
 	Value string // as in the file; for secrets, only whether set

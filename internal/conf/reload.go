@@ -65,7 +65,6 @@ func (n *node) keep(to reflect.Value, same *node, from reflect.Value) {
 	}
 }
 
-// Reloadable returns the settings that a reload applies.
 func Reloadable(dst any) (paths []string) {
 	schema, root := schemaOf(dst)
 	schema.eachSetting(root, nil, func(n *node, _ reflect.Value, path []string) {

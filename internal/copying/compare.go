@@ -41,7 +41,6 @@ func (c *Copy) Verify(ctx context.Context, report func(Difference)) (int64, erro
 	return c.compare(ctx, nil, report)
 }
 
-// OwnerSet is a set of owners by table.
 type OwnerSet map[*rows.Table]map[string]rows.Row
 
 func (o OwnerSet) Add(owner rows.Row, tables ...*rows.Table) {

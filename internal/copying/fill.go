@@ -15,7 +15,6 @@ type Fill struct {
 	rows int64
 }
 
-// FillOptions configures a Fill.
 type FillOptions struct {
 	Service    string
 	Groups     []rows.Group

@@ -17,7 +17,6 @@ import (
 	"syscall"
 )
 
-// File is a file to write.
 type File struct {
 	Name string
 	Mode fs.FileMode // default 0600
@@ -37,7 +36,6 @@ func Create(name string, write func(io.Writer) error) error {
 	return File{Name: name}.Create(write)
 }
 
-// Bytes returns a function that writes text.
 func Bytes(text []byte) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := w.Write(text)

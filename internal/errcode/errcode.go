@@ -53,7 +53,6 @@ func Newf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Wrap returns an error with a cause.
 func Wrap(code Code, message string, cause error) *Error {
 	return &Error{Code: code, Message: message, Cause: cause}
 }
@@ -69,7 +68,6 @@ func (e *Error) Unwrap() error { return e.Cause }
 
 func (e *Error) ErrorCode() Code { return e.Code }
 
-// Coder is an error with a code.
 type Coder interface {
 	error
 	ErrorCode() Code

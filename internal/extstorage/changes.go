@@ -2,7 +2,6 @@ package extstorage
 
 import "holdfast/internal/errcode"
 
-// ChangeOp is the kind of a Change.
 type ChangeOp string
 
 // Change kinds.
@@ -23,7 +22,6 @@ type Change struct {
 	At        Moment
 }
 
-// Feed is the result of reading changes.
 type Feed struct {
 	Changes []Change
 	Last    Seq

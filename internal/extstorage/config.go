@@ -95,7 +95,6 @@ func (k *TokenKey) KeyID(name string) string {
 	return k.ID
 }
 
-// DefaultConfig returns the default settings.
 func DefaultConfig() Config {
 	return Config{
 		Enabled:          true,

@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// ExportHeader begins an export.
 type ExportHeader struct {
 	Records    int64 // when the export starts
 	LastChange Seq   // when the export starts

@@ -14,7 +14,6 @@ type Registration struct {
 	Namespaces map[Namespace]Access // limits tokens; nil means no limit
 }
 
-// Install is a registered install.
 type Install struct {
 	Registration
 	RevokedAt Moment
@@ -26,7 +25,6 @@ type Install struct {
 	Tenant      TenantState // set by InstallState only
 }
 
-// TenantState is a tenant's state.
 type TenantState struct {
 	Deletion    Deletion
 	TokensAfter Moment

@@ -37,7 +37,6 @@ type Limits struct {
 	MaxTTL     time.Duration // inclusive
 }
 
-// DefaultLimits returns the default Limits.
 func DefaultLimits() Limits {
 	return Limits{
 		Value: MaxValueBytes, Metadata: MaxMetadataBytes,

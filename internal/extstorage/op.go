@@ -5,7 +5,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// OpKind is the kind of an Op.
 type OpKind uint8
 
 // A merge patch or increment is a Put with Revise.

@@ -19,7 +19,6 @@ type Precondition struct {
 // Optional is a value that clients may omit; JSON null counts as omitted.
 type Optional[T any] = optional.Of[T]
 
-// Some returns a set Optional.
 func Some[T any](v T) Optional[T] { return optional.Some(v) }
 
 func (g *Precondition) IsSet() bool { return g.Revision.Set || g.Match.Set || g.NoneMatch.Set }

@@ -71,7 +71,6 @@ type SchemaQuery struct {
 	Bytes     int
 }
 
-// SchemaPage is the result of a SchemaQuery.
 type SchemaPage struct {
 	Schemas []Schema
 	More    bool

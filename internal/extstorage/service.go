@@ -36,7 +36,6 @@ type Documents interface {
 	Compatible(before, after []byte) (Compatibility, error)
 }
 
-// Options configures a Service.
 type Options struct {
 	Store      Store
 	Registry   Registry

@@ -95,13 +95,11 @@ type IdempotencyKey struct {
 	Request [32]byte
 }
 
-// Applied is the result of a write.
 type Applied struct {
 	Items    []Item
 	Replayed bool // the result was stored earlier for the IdempotencyKey
 }
 
-// Record is a stored record.
 type Record struct {
 	Namespace Namespace
 	Key       Key

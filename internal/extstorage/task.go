@@ -7,7 +7,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// TaskKind is the kind of a Task.
 type TaskKind uint8
 
 // Client tasks.
@@ -39,7 +38,6 @@ type Task struct {
 	validated SchemaVersion // version imported as active, which must not validate the value again
 }
 
-// Result is a task's result.
 type Result struct {
 	Namespace Namespace
 	Key       Key

@@ -18,14 +18,12 @@ type Token struct {
 	Ends    time.Time // expiration; zero means never
 }
 
-// RevokedToken is a token that an operator revoked.
 type RevokedToken struct {
 	ID        string
 	ExpiresAt Moment // the token's own expiry, when the entry is swept
 	RevokedAt Moment
 }
 
-// Services returns the owner of a tenant's service tokens.
 func Services(t TenantID) Owner { return Owner{t, ident.NilUUID} }
 
 const maxRevocation Moment = 100 * 365 * 24 * 60 * 60 * 1000

@@ -8,7 +8,6 @@ type Usage struct {
 	Namespaces []NamespaceUsage
 }
 
-// UsageOf sums namespaces.
 func UsageOf(namespaces []NamespaceUsage) Usage {
 	u := Usage{Namespaces: namespaces}
 	for _, n := range namespaces {

@@ -20,7 +20,6 @@ import (
 // ErrFull means that units did not become free in time.
 var ErrFull = errcode.New(errcode.Unavailable, "the server is overloaded: retry later")
 
-// Options configures a Pool.
 type Options struct {
 	Capacity int64
 	Reserve  int64 // units that a client above its share leaves free; less than Capacity

@@ -55,7 +55,6 @@ type AttributesPatch struct {
 	Tags  []string // required current tags; nil: any
 }
 
-// ChangedAttributes is the result of a patch.
 type ChangedAttributes struct {
 	Attributes
 	Members []string // names whose value changed, sorted

@@ -2,7 +2,6 @@ package guest
 
 import "time"
 
-// Bucket is a token bucket.
 type Bucket struct {
 	Key string
 	Limit

@@ -85,7 +85,6 @@ func (l List) Most() int {
 	return 50
 }
 
-// Item is a list item.
 type Item struct {
 	Key   string // unique in the list, without spaces
 	Value json.RawMessage
@@ -119,7 +118,6 @@ type HotMirror interface {
 	DropMirror(ctx context.Context, id ID) error
 }
 
-// Mirror is returned by HotMirror.Mirror.
 type Mirror struct {
 	Wishes json.RawMessage // nil: no copy
 	Filled time.Time       // in milliseconds

@@ -36,7 +36,6 @@ const CodeInvalid = "invalid"
 // Bad makes an error for fields that are invalid together.
 type Bad func(detail string, names ...string) error
 
-// BadMember makes an error for body members.
 func BadMember(detail string, names ...string) error {
 	return bad(detail, names, func(name string) FieldError {
 		return FieldError{Pointer: "/" + name, Code: CodeInvalid, Detail: detail}
@@ -56,12 +55,10 @@ func Under(member string, err error) error {
 	return errcode.Wrap(errcode.Invalid, strings.TrimPrefix(moved[0].Pointer, "/")+": "+moved[0].Detail, moved)
 }
 
-// BadParameter makes an error for URL parameters.
 func BadParameter(detail string, names ...string) error {
 	return bad(detail, names, func(name string) FieldError { return FieldError{Parameter: name, Code: CodeInvalid, Detail: detail} })
 }
 
-// BadHeader makes an error for headers.
 func BadHeader(detail string, names ...string) error {
 	return bad(detail, names, func(name string) FieldError { return FieldError{Header: name, Code: CodeInvalid, Detail: detail} })
 }

@@ -102,7 +102,6 @@ type Rates struct {
 	Telemetry int `toml:"telemetry" doc:"Batches of page views and funnel events."`
 }
 
-// DefaultRates returns the default limits.
 func DefaultRates() Rates {
 	return Rates{Session: 120, Bootstrap: 20, Search: 60, Detail: 120, Wishlist: 60, Mint: 10, Telemetry: 240}
 }

@@ -31,7 +31,6 @@ const (
 	MergeKeep   MergeRule = "keep"   // the user's list, unless it is empty
 )
 
-// MergeRules lists all merge rules.
 var MergeRules = []MergeRule{MergeUnion, MergeNewest, MergeSum, MergeKeep}
 
 // Link joins the mutation's session to a user.
@@ -43,7 +42,6 @@ type Link struct {
 	Event ID
 }
 
-// Linked is the result of Link.
 type Linked struct {
 	User    string   `json:"-"` // "" if replayed, as answers outlive an erasure
 	Session ID       `json:"session"`
@@ -140,7 +138,6 @@ type UserStore interface {
 	EndUserSessions(ctx context.Context, e EndUserSessions) (int, error)
 }
 
-// UserSessionQuery selects user sessions.
 type UserSessionQuery struct {
 	User  string // "" for all users
 	After ID     // exclusive

@@ -41,7 +41,6 @@ type Options struct {
 	Degraded Degraded
 }
 
-// NewService returns a service.
 func NewService(o Options) *Service {
 	s := &Service{opts: o, mirrors: newMirrors(), seen: newSeen()}
 	s.payload = sync.OnceValues(func() (*schema, error) { return parseSchema(o.Profile.Payload) })

@@ -94,7 +94,6 @@ func IsCurrency(s string) bool {
 	return len(s) == 3 && !slices.ContainsFunc([]byte(s), func(c byte) bool { return c < 'A' || c > 'Z' })
 }
 
-// Viewed is an item that a guest viewed.
 type Viewed struct {
 	TenantID string    `json:"tenantId"`
 	ItemID   string    `json:"propertyId"` // the name in hot state
@@ -176,7 +175,6 @@ func (s *Service) History(ctx context.Context, id ID) ([]Searched, error) {
 // Clear deletes a session's data.
 type Clear struct{ Mutation }
 
-// Cleared is the result of Clear.
 type Cleared struct {
 	Answers []string `json:"-"` // composite keys of deleted answers; nil if replayed
 }

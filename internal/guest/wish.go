@@ -61,7 +61,6 @@ type AddWish struct {
 	Event ID
 }
 
-// WishOutcome is the outcome of AddWish.
 type WishOutcome string
 
 // Outcomes of AddWish.
@@ -72,7 +71,6 @@ const (
 	WishOfOtherTenant WishOutcome = "other-tenant"
 )
 
-// AddedWish is AddWish's result.
 type AddedWish struct {
 	Outcome WishOutcome `json:"outcome"`
 	Wish    Wish        `json:"wish,omitzero"` // zero if Err is not nil
@@ -117,7 +115,6 @@ type ChangeWish struct {
 	Event    ID      // if the quantity changes
 }
 
-// ChangedWish is the result of ChangeWish.
 type ChangedWish struct {
 	Wish Wish `json:"wish"`
 }
@@ -145,7 +142,6 @@ type RemoveWish struct {
 	Event ID
 }
 
-// RemovedWish is the result of RemoveWish.
 type RemovedWish struct {
 	Removed bool `json:"removed"` // false if no entry was live
 }

@@ -31,7 +31,6 @@ type Import struct {
 	Clock      clock.Clock
 }
 
-// Part is a service with its source.
 type Part struct {
 	Service  service.Service
 	Database *engine.Database

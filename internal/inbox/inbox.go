@@ -28,7 +28,6 @@ const KeepQuarantine = 30 * 24 * time.Hour
 // MaxBody limits a quarantined event's body, in bytes.
 const MaxBody = 64 << 10
 
-// Event is a received event.
 type Event struct {
 	Source string
 	ID     string
@@ -90,7 +89,6 @@ func ResultOf(changed bool, err error) (Result, error) {
 	return Stale, nil
 }
 
-// Quarantine is an event in quarantine.
 type Quarantine struct {
 	Event    // its body is at most MaxBody bytes
 	Reason   string

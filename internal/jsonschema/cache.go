@@ -28,7 +28,6 @@ type Cache struct {
 
 type documentHash = [sha256.Size]byte
 
-// Entry is a schema in a Cache.
 type Entry struct {
 	Schema *Schema
 

@@ -171,7 +171,6 @@ func (m *Metrics) Total(name, help string, read Reading, labels ...string) {
 // Reading reports a metric's values.
 type Reading func(Set)
 
-// Set reports a value with its label values.
 type Set = func(value float64, labels ...string)
 
 type asked struct {

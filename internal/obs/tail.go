@@ -32,7 +32,6 @@ type Tail struct {
 	bytes int
 }
 
-// NewTail returns a Tail that writes to to.
 func NewTail(to io.Writer) *Tail { return &Tail{to: to} }
 
 func (t *Tail) Write(line []byte) (int, error) {
@@ -61,7 +60,6 @@ func (t *Tail) keep(line string) {
 	}
 }
 
-// Line is a log line.
 type Line struct {
 	At         time.Time
 	Level      slog.Level

@@ -87,7 +87,6 @@ type About struct {
 	Former []Former // earlier releases' command spellings, hidden
 }
 
-// Setup describes missing configuration.
 type Setup struct {
 	Text  string
 	Lines string

@@ -57,7 +57,6 @@ type Row struct {
 	cursor any
 }
 
-// Text is a titled text.
 type Text struct{ Title, Body string }
 
 // Column is a row field for people.

@@ -13,14 +13,12 @@ type Record struct {
 	Err    error
 }
 
-// Logged is an input value.
 type Logged struct{ Name, Value string }
 
 // Recorder is called after each change, even if it failed, when a background job starts, and after sending a file
 // with secrets.
 type Recorder func(context.Context, Record)
 
-// Recorded returns the operations with a recorder.
 func Recorded(all []Operation, to Recorder) []Operation {
 	all = slices.Clone(all)
 	for i := range all {

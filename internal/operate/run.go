@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// RunState is a run's state.
 type RunState string
 
 // Run states.

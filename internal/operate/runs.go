@@ -70,7 +70,6 @@ type runOutput struct {
 
 func (o runOutput) Offers(string) bool { return o.Ended.IsZero() }
 
-// RunDetail is a run with its result.
 type RunDetail struct {
 	runOutput
 	Found  []json.RawMessage `json:"found" doc:"the first 100 rows found"`

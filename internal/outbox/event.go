@@ -11,7 +11,6 @@ import (
 	"time"
 )
 
-// Event is a service's event.
 type Event struct {
 	// Owner is the distribution column on Citus, e.g. a tenant.
 	Owner string
@@ -129,13 +128,11 @@ type WaitingEvent struct {
 	Next     time.Time
 }
 
-// PublishedEvent is a published event.
 type PublishedEvent struct {
 	Event
 	Published time.Time // database clock, at least to the second
 }
 
-// Query selects events.
 type Query struct {
 	Parts Parts
 	Limit int
@@ -164,7 +161,6 @@ type Dead interface {
 	DropDead(ctx context.Context, id ID) (bool, error)
 }
 
-// DeadEvent is a dead letter.
 type DeadEvent struct {
 	Event
 	Attempts int

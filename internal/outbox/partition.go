@@ -29,12 +29,10 @@ func digit(s string) int {
 	return int(c&15 + 9*(c>>6))
 }
 
-// Parts is a set of partitions.
 type Parts uint32
 
 const allParts Parts = 1<<Partitions - 1
 
-// PartsOf returns a set of partitions.
 func PartsOf(parts ...int) (set Parts) {
 	for _, p := range parts {
 		set |= 1 << p

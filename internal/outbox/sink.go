@@ -16,7 +16,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Log is a sink that logs every event.
 type Log struct{ Logger *slog.Logger }
 
 func (l Log) Publish(ctx context.Context, events []Event) error {

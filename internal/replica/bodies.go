@@ -60,7 +60,6 @@ type bodies struct {
 	noted       noted
 }
 
-// BodyStatus describes body uploads.
 type BodyStatus struct {
 	Waiting, WaitingBytes int64
 	Unreadable            int64

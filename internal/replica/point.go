@@ -17,7 +17,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Point is a restore point.
 type Point struct {
 	Number uint64 `json:"number"`
 	// Time is when the databases were read. The point includes writes acknowledged before.

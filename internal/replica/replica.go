@@ -26,7 +26,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Options configures a Replica.
 type Options struct {
 	Server string
 

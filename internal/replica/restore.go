@@ -23,7 +23,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Restoring configures Restore.
 type Restoring struct {
 	Target     Target
 	Identities []age.Identity
@@ -39,7 +38,6 @@ type Restoring struct {
 	Progress func(name string)
 }
 
-// Found is the result of Look.
 type Found struct {
 	Point Point
 	Until time.Time // the source acknowledged writes at least until then; not before Point.Time
@@ -110,7 +108,6 @@ func (r Restoring) lastChange(ctx context.Context, files series, database string
 	return time.UnixMilli(h.Timestamp), nil
 }
 
-// Restored is the result of Restore.
 type Restored struct {
 	Point  Point
 	Newest Point

@@ -28,7 +28,6 @@ const (
 	Late = 30 * time.Second
 )
 
-// Options configure Open.
 type Options struct {
 	Settings Settings
 	Data     string

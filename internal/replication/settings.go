@@ -19,7 +19,6 @@ type Settings struct {
 	SpoolBytes int64         `toml:"spool_bytes" unit:"bytes" doc:"Disk space per database for unsent changes in the data folder. Beyond it, they are dropped, and the whole database is sent once the replica is reachable again."`
 }
 
-// Defaults returns the default settings.
 func Defaults() Settings {
 	return Settings{Interval: time.Second, Retention: 7 * 24 * time.Hour, Keep: "7d 4w", SpoolBytes: 256 << 20}
 }

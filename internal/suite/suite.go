@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// Case is one test; E is its environment.
 type Case[E any] = struct {
 	Name string
 	Run  func(t *testing.T, e E)

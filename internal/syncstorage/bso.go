@@ -18,7 +18,6 @@ const (
 // Optional is a value that clients may omit; JSON null counts as omitted.
 type Optional[T any] = optional.Of[T]
 
-// Some returns a set Optional.
 func Some[T any](v T) Optional[T] { return optional.Some(v) }
 
 // BSO is a stored record (Basic Storage Object).

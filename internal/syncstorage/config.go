@@ -50,7 +50,6 @@ type CollectionLimits struct {
 
 const requestOverhead = 4096
 
-// DefaultConfig returns the default settings.
 func DefaultConfig() Config {
 	const post = 2560 << 10
 	return Config{

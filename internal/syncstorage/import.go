@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// ImportOptions configures an import.
 type ImportOptions struct {
 	// Preserve keeps times, so that browsers recognize the state. Otherwise browsers read all records again.
 	Preserve bool
@@ -45,7 +44,6 @@ const (
 	stepBytes   = 1 << 20
 )
 
-// Import imports an export.
 type Import struct {
 	Header ExportHeader
 

@@ -124,7 +124,6 @@ type Offset struct {
 	sort      Sort
 }
 
-// OffsetAfter returns the offset after a record.
 func OffsetAfter(sort Sort, b *BSO) Offset {
 	o := Offset{After: true, ID: b.ID, sort: sort}
 	if sort == ByIndex {

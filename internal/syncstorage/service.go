@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/ident"
 )
 
-// Options configures a Service.
 type Options struct {
 	Store  Store
 	Config Config
@@ -153,7 +152,6 @@ type Failure struct {
 	Reason string
 }
 
-// Posted is the result of a POST.
 type Posted struct {
 	Written
 	Staged  bool

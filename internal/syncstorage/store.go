@@ -101,7 +101,6 @@ type Write struct {
 	MaxNames int
 }
 
-// Written is the result of a write.
 type Written struct {
 	Modified Timestamp
 	Previous Timestamp

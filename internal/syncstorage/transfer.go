@@ -12,7 +12,6 @@ type Exported struct {
 	BSO        *BSO
 }
 
-// ExportSequence returns the result of Store.Export.
 func ExportSequence(run func(yield func(Exported) bool) error) iter.Seq2[Exported, error] {
 	return func(yield func(Exported, error) bool) {
 		if err := run(func(e Exported) bool { return yield(e, nil) }); err != nil {
@@ -27,7 +26,6 @@ type Restore struct {
 	Records  []BSO
 }
 
-// Restored is the result of a Restore.
 type Restored struct {
 	Written
 	User  Timestamp

@@ -22,7 +22,6 @@ type Plan struct {
 	Plan  Node
 }
 
-// Node is a step of a plan.
 type Node struct {
 	Type  string `json:"Node Type"`
 	Table string `json:"Relation Name"`

@@ -66,7 +66,6 @@ type RedisServer struct {
 	settings         []string
 }
 
-// StartRedis starts a server.
 func StartRedis(settings ...string) (*RedisServer, error) {
 	program, err := exec.LookPath("redis-server")
 	if err != nil {

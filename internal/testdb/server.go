@@ -20,7 +20,6 @@ import (
 // ErrNotInstalled means that PostgreSQL 15 or newer is not installed.
 var ErrNotInstalled = errors.New("PostgreSQL 15 or newer is not installed")
 
-// PostgresOptions configures a server.
 type PostgresOptions struct {
 	// Durable makes acknowledged writes survive a crash, as in production. Suites do not need it, and fsync would
 	// take most of their time.

@@ -58,7 +58,6 @@ type JWK struct {
 
 func (k JWK) IsSet() bool { return k != JWK{} }
 
-// DefaultConfig returns the default settings.
 func DefaultConfig() Config {
 	return Config{
 		Enabled:                 true,

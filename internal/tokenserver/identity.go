@@ -33,14 +33,12 @@ type Verifier interface {
 	Events(ctx context.Context, token string) ([]Event, error)
 }
 
-// Event is an account event.
 type Event struct {
 	Kind   EventKind
 	FxAUID string
 	At     int64 // set for PasswordChanged only: ms since 1970
 }
 
-// EventKind is the kind of an Event.
 type EventKind uint8
 
 // Event kinds.

@@ -26,7 +26,6 @@ type Labels interface {
 	FindLabels(ctx context.Context, f FindLabels) ([]Labelled, error)
 }
 
-// FindLabels is a search for labels.
 type FindLabels struct {
 	Prefix string
 	Domain string

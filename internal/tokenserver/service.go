@@ -118,7 +118,6 @@ type Request struct {
 	Origin   string
 }
 
-// Grant is the result of a sign-in.
 type Grant struct {
 	Token, Key   string
 	UID          int64

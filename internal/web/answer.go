@@ -38,7 +38,6 @@ func SendJSONLine(w http.ResponseWriter, status int, body []byte) {
 
 var newline = []byte("\n")
 
-// File is a file to send.
 type File struct {
 	Name   string
 	Type   string

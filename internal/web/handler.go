@@ -32,7 +32,6 @@ func (a *Answered) Unwrap() error { return a.Err }
 // ErrorWriter writes an error in the protocol's form.
 type ErrorWriter func(http.ResponseWriter, *http.Request, error)
 
-// Service is a service on a listener.
 type Service struct {
 	Name  string
 	Serve Handler

@@ -27,7 +27,6 @@ func RefuseMethod(w http.ResponseWriter, allowed ...string) *Refusal {
 	return Refuse(http.StatusMethodNotAllowed, "method-not-allowed", "this path supports "+list)
 }
 
-// RefuseFor returns a Refusal with a cause.
 func RefuseFor(cause error, status int, code, message string) *Refusal {
 	return &Refusal{Status: status, Code: code, Message: message, Cause: cause}
 }

@@ -98,7 +98,6 @@ func (c *measured) Value(k any) any {
 	return c.Context.Value(k)
 }
 
-// With returns a context with the meter.
 func With(ctx context.Context, m *Meter) context.Context { return &measured{ctx, m} }
 
 // Of returns a context's meter, or nil.

@@ -89,7 +89,6 @@ func Build(t *testing.T, pkg string) string {
 // Programs returns the output folder of Build.
 func Programs() string { return programs.dir }
 
-// Path returns the binary's path.
 func Path() string { return path }
 
 // Environ returns the environment without Holdfast's settings, and adds vars. By default the S3 port is chosen

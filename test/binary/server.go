@@ -186,7 +186,6 @@ func (s *Server) Internal() string {
 	return s.AwaitOutput(`(?m)^  internal +(\S+)$`)[1]
 }
 
-// FreePort returns a free address.
 func FreePort(t *testing.T) string {
 	t.Helper()
 	address, err := testdb.FreePort()

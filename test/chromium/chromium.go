@@ -111,7 +111,6 @@ func (b *Browser) Open(t *testing.T, url string) *Page {
 	return p
 }
 
-// Page is a tab.
 type Page struct {
 	conn    *conn
 	session string

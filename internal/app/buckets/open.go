@@ -39,7 +39,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// Name is the service name.
 const Name = "buckets"
 
 // Listener is the S3 listener's name.
@@ -68,7 +67,6 @@ type Buckets struct {
 
 type newKey struct{ id, secret string }
 
-// New returns the service with its default settings.
 func New() *Buckets { return &Buckets{cfg: buckets.DefaultConfig()} }
 
 func (s *Buckets) Service() service.Service {

@@ -36,7 +36,6 @@ type Recorder interface {
 	Add(ctx context.Context, c *service.Change)
 }
 
-// Options configure a Console.
 type Options struct {
 	Log         *slog.Logger
 	Clock       clock.Clock
@@ -61,7 +60,6 @@ type Console struct {
 
 var attemptLimit = rate.Limit{Events: 10, Per: time.Minute, Burst: 10}
 
-// New returns a console.
 func New(o Options) (*Console, error) {
 	attempts, err := rate.New(attemptLimit, 10_000, o.Clock)
 	if err != nil {

@@ -27,7 +27,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// Name is the service name.
 const Name = "extstorage"
 
 // Extensions is the service before and after it is opened.
@@ -44,7 +43,6 @@ type Extensions struct {
 	rates      *httpapi.Rates
 }
 
-// New returns the service with its default settings.
 func New() *Extensions { return &Extensions{cfg: ext.DefaultConfig()} }
 
 func (s *Extensions) Opened() *ext.Service { return s.opened }

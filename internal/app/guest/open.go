@@ -22,7 +22,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// Name is the service name.
 const Name = "guest"
 
 // Guest is the service, opened or not.
@@ -31,7 +30,6 @@ type Guest struct {
 	opened *parts
 }
 
-// New returns the service with default settings.
 func New() *Guest { return &Guest{cfg: defaultConfig()} }
 
 func (s *Guest) Service() service.Service {

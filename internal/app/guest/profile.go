@@ -19,7 +19,6 @@ type Profiles struct {
 	Profiles map[string]ProfileConfig `toml:"profiles" doc:"Profiles for other sites, by name: 1 to 32 characters from a-z, 0-9 and -. The name hotel configures the hotel profile: only attributes, user and origin settings apply."`
 }
 
-// ProfileConfig configures a profile.
 type ProfileConfig struct {
 	EventPrefix string `toml:"event_prefix" doc:"Event type prefix ending in a dot, e.g. shop.guest. (hotel profile: melmastoon.bff.consumer.)"`
 	EventSource string `toml:"event_source" doc:"Event source, a URI reference. Empty: guest.event_source."`

@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/operate"
 )
 
-// Reloaded is the result of a configuration reload.
 type Reloaded struct {
 	Applied []string `json:"applied" doc:"settings applied"`
 	Restart []string `json:"restart" doc:"changed settings that need a restart"`

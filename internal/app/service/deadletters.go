@@ -20,7 +20,6 @@ type DeadLetters[In any] struct {
 	Former map[string][]operate.Former // command names of earlier releases, by verb; "" for list
 }
 
-// DeadLetterOperations returns the dead letter operations.
 func DeadLetterOperations[In, Page, Row, Detail any](d DeadLetters[In], list func(context.Context, Page) ([]Row, error), show func(context.Context, In) (Detail, error)) []operate.Operation {
 	const (
 		noun    = "dead-letters"

@@ -81,7 +81,6 @@ type Choices struct {
 	First *Link
 }
 
-// Hit is a search hit.
 type Hit struct {
 	Kind string
 	Text string
@@ -248,7 +247,6 @@ type Search struct {
 	Keep   []string
 }
 
-// Column is a column header.
 type Column struct {
 	Title  string
 	Sort   string // "sort" value for this order; disables sorting by other columns
@@ -272,7 +270,6 @@ type Cell struct {
 	ID   bool      // tables shorten it and add a copy button
 }
 
-// TextCell returns a cell with a text.
 func TextCell(s string) Cell { return Cell{Text: s} }
 
 // IDCell returns an ID's cell.
@@ -325,7 +322,6 @@ type Facts struct {
 	Inline bool // beside each other: a few short values
 }
 
-// Fact is a name with a value.
 type Fact struct {
 	Name string
 	Cell
@@ -419,7 +415,6 @@ type Text struct {
 	Copy  bool
 }
 
-// Notice is a message.
 type Notice struct {
 	State State
 	Text  string

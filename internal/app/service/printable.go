@@ -113,7 +113,6 @@ func (t *Printer) Flush() error { return t.w.Flush() }
 // Table prints to standard output; the caller must flush it.
 func (s *Shell) Table() *Printer { return NewPrinter(s.Stdout) }
 
-// NewPrinter prints to w.
 func NewPrinter(w io.Writer) *Printer { return &Printer{tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)} }
 
 func (s *Shell) Printf(format string, args ...any) (int, error) {

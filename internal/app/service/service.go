@@ -107,7 +107,6 @@ type Secret struct {
 	Bound bool
 }
 
-// MasterSecret is server.master_secret.
 var MasterSecret = Secret{Name: "master_secret", Bound: true}
 
 // Settings is the other input of Service.Check.
@@ -142,7 +141,6 @@ type Backup struct {
 	At   time.Time
 }
 
-// Server describes the server to a service.
 type Server struct {
 	PublicURL      string // without a trailing slash; "" if unset
 	Listen         string
@@ -298,7 +296,6 @@ type Client struct {
 	Guide   string // file name, shipped with the server
 }
 
-// State is a check result.
 type State string
 
 // The states.

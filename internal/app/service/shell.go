@@ -52,7 +52,6 @@ func FirstNames(names []string) string {
 	return text
 }
 
-// ParseTime parses a time flag.
 func ParseTime(flag, value string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, value)
 	if err != nil {

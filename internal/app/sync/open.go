@@ -24,7 +24,6 @@ import (
 	"holdfast/internal/web/dockerflow"
 )
 
-// Name is the service name.
 const Name = "syncstorage"
 
 // Storage is the service before and after it is opened.
@@ -45,7 +44,6 @@ type Revocations interface {
 	Watch(ctx context.Context, db *pgdb.DB, d *service.Deps) (stop func() error)
 }
 
-// New returns the service with its default settings.
 func New() *Storage { return &Storage{cfg: syncstorage.DefaultConfig()} }
 
 // RefuseRevoked must be called before the service is opened.

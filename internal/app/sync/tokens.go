@@ -37,7 +37,6 @@ func (in tokenInput) Check() error {
 	return in.Within(maxTTL, "")
 }
 
-// Token is a storage token.
 type Token struct {
 	ID       string `json:"id" title:"ID"`
 	Key      string `json:"key" title:"Key" secret:"The token is shown only once."`

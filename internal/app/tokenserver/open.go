@@ -24,7 +24,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// Name is the service name.
 const Name = "tokenserver"
 
 const storageName = "syncstorage"
@@ -61,7 +60,6 @@ type ExportedUser struct {
 	Label         string
 }
 
-// ImportOptions are import options.
 type ImportOptions struct{ Preserve, Merge bool }
 
 // Imported counts an import's changes.
@@ -109,7 +107,6 @@ type Accounts struct {
 	mostServed int64
 }
 
-// New returns the service with its default settings.
 func New(storage Storage) *Accounts {
 	return &Accounts{cfg: tokenserver.DefaultConfig(), storage: storage, mostServed: mostServed}
 }

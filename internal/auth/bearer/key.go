@@ -30,7 +30,6 @@ var algorithms = []jose.SignatureAlgorithm{EdDSA, ES256, HS256}
 // minSecret is the length of an HS256 hash in bytes (RFC 7518, section 3.2).
 const minSecret = 32
 
-// Key is a configured key.
 type Key struct {
 	ID  string // tokens' kid; may be empty if there is a single key
 	Alg string

@@ -25,7 +25,6 @@ const maxVerified = 4096
 // encoding is strict, so that a token has only one spelling.
 var encoding = base64.RawURLEncoding.Strict()
 
-// Options configures a Keyring.
 type Options struct {
 	// Keys verify tokens. The first key also signs, if it can. To rotate it without 401s, add the new key last on
 	// every server, then move it first on every server, then remove the old key when its last token has expired.

@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/checksum"
 )
 
-// BodyOptions configures a Body.
 type BodyOptions struct {
 	// MinSize and MaxSize limit the object size. A larger declared size is refused before reading.
 	MinSize, MaxSize int64
@@ -39,7 +38,6 @@ type Body struct {
 	verified bool
 }
 
-// Result describes a verified body.
 type Result struct {
 	Size   int64
 	MD5    [16]byte

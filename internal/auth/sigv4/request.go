@@ -28,7 +28,6 @@ type Request struct {
 	ContentLength int64
 }
 
-// FromHTTP returns the Request for a net/http request.
 func FromHTTP(r *http.Request) Request {
 	target := r.RequestURI
 	// The target may include the host: http://host/path.

@@ -17,13 +17,11 @@ import (
 	"holdfast/internal/ident"
 )
 
-// Harness is a broker for the suite.
 type Harness struct {
 	Open     func(t testing.TB) broker.Broker
 	MaxBytes int // larger messages are permanently refused; 0 means no limit
 }
 
-// Run runs the suite.
 func Run(t *testing.T, h Harness) {
 	for name, check := range map[string]func(*testing.T, broker.Broker){
 		"Values": values, "Order": order, "Nack": nack, "Subscriptions": subscriptions, "Unknown": unknown, "Resume": resume,
@@ -42,10 +40,8 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-// Topic returns a new name.
 func Topic() string { return "t" + ident.New() }
 
-// Message returns a message with a key and a number.
 func Message(key string, n int) broker.Message {
 	return broker.Message{Key: key, Event: broker.Event{
 		ID: fmt.Sprintf("%s-%d", key, n), Source: "/test", Type: "test.v1", Time: time.Unix(1_790_000_000, 0).UTC(), ContentType: "application/json",
@@ -63,7 +59,6 @@ func Messages(keys, n int) (all []broker.Message) {
 	return all
 }
 
-// Ensure creates a topic and a subscription.
 func Ensure(t testing.TB, b broker.Broker, topic, subscription string) {
 	t.Helper()
 	if err := b.Ensure(t.Context(), topic, subscription); err != nil {

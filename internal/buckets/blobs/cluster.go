@@ -29,7 +29,6 @@ const MaxCopies = 9
 
 const badCopies = 4096
 
-// Options configure a Cluster.
 type Options struct {
 	Clock clock.Clock
 	// Stall is how long a node may make no progress. A busy disk may take seconds to sync a file.

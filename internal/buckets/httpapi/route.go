@@ -43,7 +43,6 @@ type route struct {
 // Owns reports whether this service handles a raw path on the main listener.
 func Owns(path string) bool { return strings.HasPrefix(path, "/buckets/") }
 
-// Routes returns all routes.
 func Routes() []web.Route { return web.RoutesOf(resource.String, actions[:]) }
 
 // Label returns the route of a raw path for metrics and logs. It contains no text chosen by clients.

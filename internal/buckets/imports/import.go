@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Options configure an import.
 type Options struct {
 	Source  *Source
 	Target  *buckets.Service
@@ -38,7 +37,6 @@ type Problem struct {
 	Failed bool // something is missing here
 }
 
-// Progress is an import's progress.
 type Progress struct {
 	Done, Total int64 // objects; the total is 0 if unknown
 	Bytes       int64

@@ -32,7 +32,6 @@ const (
 	retryAfter = 15 * time.Minute // after a failed step
 )
 
-// Store is the backend of a Runner.
 type Store interface {
 	buckets.Lifecycles
 	buckets.Leases
@@ -68,7 +67,6 @@ type Runner struct {
 	leased time.Time
 }
 
-// New returns a Runner.
 func New(o Options) *Runner { return &Runner{o: o, holder: "lifecycle " + buckets.NewUUID()} }
 
 // Sweep applies due rules until limit objects and uploads are deleted. If fewer are deleted, no bucket is due, or

@@ -80,7 +80,6 @@ const (
 	BadNode      Problem = "bad-node"
 )
 
-// Problems lists all problems.
 var Problems = []Problem{Missing, Corrupt, FewCopies, Unreferenced, WrongUsage, BadNode}
 
 // Finding is a problem found by an audit.
@@ -101,7 +100,6 @@ type Finding struct {
 	Lost     bool              `json:"lost,omitempty"`
 }
 
-// AuditOptions configure an audit.
 type AuditOptions struct {
 	Verify bool
 	Repair bool
@@ -121,7 +119,6 @@ const (
 	MinGrace     = 2 * buckets.CommitWithin // tolerates clock differences between nodes
 )
 
-// Result is the result of an audit.
 type Result struct {
 	Began   time.Time         `json:"began"`
 	Bodies  int64             `json:"bodies"` // objects, parts and garbage

@@ -22,13 +22,11 @@ const movers = 8
 // maxRounds limits the restarts caused by bodies that were written to the node during a round.
 const maxRounds = 100
 
-// DrainOptions configure a drain.
 type DrainOptions struct {
 	Keep        bool // do not remove the node
 	FewerCopies bool // accept fewer copies if no other node has space
 }
 
-// Drained is the result of a drain.
 type Drained struct {
 	Moved   int64
 	Dropped int64 // redundant copies, and copies of garbage

@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/buckets/blobs"
 )
 
-// ServiceOptions configure a Service.
 type ServiceOptions struct {
 	// Folder is shared by all maintenance processes of a data folder. Show and Waiting are not used.
 	Options
@@ -45,7 +44,6 @@ type Service struct {
 	said    string
 }
 
-// NewService returns a Service.
 func NewService(o ServiceOptions) *Service {
 	return &Service{o: o, id: backgroundHolder + buckets.NewUUID(), reports: newReporter(o.Store, o.Log), wake: make(chan struct{}, 1)}
 }

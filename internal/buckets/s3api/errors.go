@@ -26,7 +26,6 @@ type Error struct {
 	Cause   error
 }
 
-// Field is an element of an error.
 type Field struct{ Name, Value string }
 
 func (e *Error) Error() string {

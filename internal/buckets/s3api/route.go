@@ -70,7 +70,6 @@ func bucketOfHost(host, domain string) (labels string, ok bool) {
 
 func (rt *route) has(name string) bool { return rt.query.Has(name) }
 
-// Label returns the route of a path for metrics.
 func Label(path string) string {
 	path = strings.TrimPrefix(path, "/")
 	switch bucket, key, _ := strings.Cut(path, "/"); {

@@ -27,7 +27,6 @@ func eventChecks() []check {
 	}
 }
 
-// Appended is a stored event.
 type Appended struct {
 	Destination, Stream, Key string
 	Seq                      int64

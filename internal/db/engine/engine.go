@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/db/redisdb"
 )
 
-// Kind is a database engine.
 type Kind string
 
 // Database engines. Citus is PostgreSQL: its migrations detect the extension.

@@ -26,7 +26,6 @@ type Backend[DB, S any] struct {
 	New        func(DB) S // nil if the service does not support the engine
 }
 
-// Backends lists a service's backends.
 type Backends[S any] struct {
 	SQLite   Backend[*sqlitedb.DB, S]
 	Postgres Backend[*pgdb.DB, S]
@@ -114,7 +113,6 @@ func (e *URLError) Error() string { return e.Setting + ": " + e.err.Error() }
 
 func (e *URLError) Unwrap() error { return e.err }
 
-// Open opens a service's database and creates its store.
 func Open[S any](ctx context.Context, o *Opener, service string, s settings.Database, b Backends[S]) (store S, db *Database, err error) {
 	t, err := Parse(s.DatabaseURL, o.File(service), b.supported()...)
 	if err != nil {

@@ -19,7 +19,6 @@ import (
 	"holdfast/internal/work"
 )
 
-// Options configures Open.
 type Options struct {
 	// URL is postgres://user@host/database or key=value pairs.
 	URL string

@@ -11,7 +11,6 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Server describes a Redis server.
 type Server struct {
 	Address   string
 	Version   string

@@ -20,7 +20,6 @@ import (
 	"holdfast/internal/work"
 )
 
-// Options configures Open.
 type Options struct {
 	// URL is redis://user:password@host:port/db, or rediss:// for TLS.
 	URL string

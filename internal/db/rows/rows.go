@@ -44,7 +44,6 @@ var kinds = map[string]Kind{
 // FormatReal returns a Real value, which PostgreSQL can store.
 func FormatReal(x float64) string { return strconv.FormatFloat(float64(float32(x)), 'g', -1, 32) }
 
-// Column is a table column.
 type Column struct {
 	Name string
 	Kind Kind
@@ -141,7 +140,6 @@ type Span struct {
 	After, Until Row
 }
 
-// All selects all rows.
 var All Span
 
 // Change is a logged key, whose row was inserted, updated or deleted. A Key with fewer columns covers all rows with
@@ -228,7 +226,6 @@ func (t Total) Query(from string) string {
 	return "SELECT " + what + " FROM " + from + where
 }
 
-// Update is a transaction.
 type Update interface {
 	// State returns the text stored by SetState, and locks it for the transaction.
 	State(service string) (string, error)

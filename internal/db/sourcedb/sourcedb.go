@@ -143,7 +143,6 @@ func (s *Snapshot) Raw(table, column string) (bool, error) {
 	return charset == "" || charset == "binary", err
 }
 
-// Integer returns an expression that selects an integer for Each.
 func (db *DB) Integer(expression string) string {
 	if db.MySQL {
 		return expression

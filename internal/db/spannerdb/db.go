@@ -16,7 +16,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Options configures Open.
 type Options struct {
 	// Database is projects/P/instances/I/databases/D.
 	Database string

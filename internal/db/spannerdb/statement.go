@@ -156,7 +156,6 @@ func (tx *Tx) Predicted() int { return tx.predicted }
 // Buffer adds mutations, sent with the commit in a single message. The transaction's own statements do not see them.
 func (tx *Tx) Buffer(ms ...*spanner.Mutation) error { return tx.tx.BufferWrite(ms) }
 
-// Change is a statement that writes.
 type Change struct {
 	Statement
 	Params Params

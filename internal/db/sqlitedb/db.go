@@ -18,7 +18,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Options configures Open.
 type Options struct {
 	// Path is the file. It is created with mode 0600 in an existing folder.
 	Path string

@@ -10,7 +10,6 @@ import (
 // These functions use the connection's statement cache. Arguments are integers, bools, strings or []byte. nil is
 // NULL; empty strings and slices are not.
 
-// QueryRow scans the row, if any.
 func QueryRow[T any](c *sqlite.Conn, sql string, scan func(*sqlite.Stmt) T, args ...any) (v T, found bool, err error) {
 	stmt, err := bind(c, sql, args)
 	if err != nil {
@@ -49,7 +48,6 @@ func ForEach(c *sqlite.Conn, sql string, fn func(*sqlite.Stmt) error, args ...an
 	}
 }
 
-// QueryAll returns all rows.
 func QueryAll[T any](c *sqlite.Conn, sql string, scan func(*sqlite.Stmt) T, args ...any) (rows []T, err error) {
 	err = ForEach(c, sql, func(stmt *sqlite.Stmt) error {
 		rows = append(rows, scan(stmt))

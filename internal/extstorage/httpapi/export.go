@@ -57,10 +57,8 @@ func AppendHeader(b []byte, h *ext.ExportHeader) []byte {
 	return append(appendInt(key(b, "lastChange"), h.LastChange), "}\n"...)
 }
 
-// AppendSchema appends a schema line.
 func AppendSchema(b []byte, sc *ext.Schema) []byte { return append(appendSchema(b, sc), '\n') }
 
-// AppendLine appends a record line.
 func AppendLine(b []byte, rec *ext.Record) []byte { return append(appendRecord(b, rec), '\n') }
 
 // AppendComplete appends the completion line.

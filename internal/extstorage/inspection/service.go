@@ -19,7 +19,6 @@ type Service struct {
 	now    clock.Clock
 }
 
-// New returns a Service.
 func New(st Store, cfg extstorage.Config, now clock.Clock) *Service {
 	s := &Service{store: st, now: now}
 	s.Reload(cfg)

@@ -111,7 +111,6 @@ func checks(name string, first *ext.Op, g ext.Precondition) DecideCase {
 	return DecideCase{Name: name, First: first, Second: caseOp(ext.Check, g), Item: left(first).item(false), Row: left(first)}
 }
 
-// DecideCases returns the table.
 func DecideCases() []DecideCase { return slices.Concat(putCases(), preconditionCases(), deleteCases()) }
 
 func putCases() []DecideCase {

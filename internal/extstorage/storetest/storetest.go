@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/suite"
 )
 
-// Harness describes a backend.
 type Harness struct {
 	// Only the suite may sweep the store: a sweep affects all installs, and each test runs at its own time.
 	Store     ext.Store
@@ -39,7 +38,6 @@ type Harness struct {
 	Soak suite.Soak
 }
 
-// Event is an outbox event.
 type Event struct {
 	Seq     int64
 	Topic   string

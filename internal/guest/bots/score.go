@@ -38,7 +38,6 @@ var (
 	ErrHardBlock = errcode.New(errcode.Denied, "the request looks like a bot's")
 )
 
-// Signal is a component of a score.
 type Signal struct {
 	Signal string  `json:"signal"`
 	Value  float64 `json:"value"` // 0 to 1
@@ -75,7 +74,6 @@ type Config struct {
 	SampleHumans  int    `toml:"sample_humans" reload:"true" doc:"Log the score for 1 in this many unsuspicious requests. 0: never."`
 }
 
-// DefaultConfig returns the defaults.
 func DefaultConfig() Config {
 	return Config{
 		Enabled: true, ChallengeAt: 0.5, BlockAt: 0.8, Cadence: 300, Sessions: 50,

@@ -35,7 +35,6 @@ type Options struct {
 	Degraded guest.Degraded
 }
 
-// New returns a service.
 func New(o Options) *Service {
 	b := &Service{opts: o}
 	b.Reload(o.Config)
@@ -48,7 +47,6 @@ func (b *Service) Config() *Config { return b.config.Load() }
 
 func (b *Service) IsHoneypot(path string) bool { return b.Config().IsHoneypot(path) }
 
-// Request describes a request for Evaluate.
 type Request struct {
 	Visitor  guest.Visitor
 	Session  guest.ID
@@ -58,7 +56,6 @@ type Request struct {
 	Trace    guest.Trace
 }
 
-// ChallengeError is ErrChallenge with its challenge.
 type ChallengeError struct {
 	Challenge string
 	Bits      int

@@ -23,7 +23,6 @@ type Upstreams struct {
 	MaxBody int64         `toml:"max_body" unit:"bytes" doc:"Maximum response size."`
 }
 
-// DefaultUpstreams returns the defaults.
 func DefaultUpstreams() Upstreams {
 	return Upstreams{Timeout: 1500 * time.Millisecond, MaxBody: 1 << 20}
 }

@@ -46,7 +46,6 @@ type Bounds struct {
 	East  float64 `json:"east"`
 }
 
-// Sorts are the sort orders.
 var Sorts = []string{"recommended", "price", "rating", "name"}
 
 // Results is a page of found properties.

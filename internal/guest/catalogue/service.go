@@ -43,7 +43,6 @@ type Options struct {
 	Degraded guest.Degraded
 }
 
-// New returns a service.
 func New(o Options) *Service {
 	return &Service{opts: o}
 }

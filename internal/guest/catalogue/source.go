@@ -14,7 +14,6 @@ import (
 // IDs are lower-case UUIDs. Methods return ErrNoProperty, ErrNoTenant or ErrNoRegion for missing objects, and any
 // other error if the source cannot tell.
 type Source interface {
-	// The query is normalized.
 	Search(ctx context.Context, q SearchQuery) (Results, error)
 
 	Map(ctx context.Context, q SearchQuery) (Pins, error)
@@ -65,7 +64,6 @@ type Hotel struct {
 	CheapestNightlyMinor string     `json:"cheapestNightlyMinor,omitempty"`
 }
 
-// RoomType is a kind of room.
 type RoomType struct {
 	Code   string `json:"code"`
 	Name   string `json:"name"`

@@ -14,7 +14,6 @@ import (
 	"holdfast/internal/ident"
 )
 
-// Config configures handoffs.
 type Config struct {
 	HandoffSecret     string   `toml:"handoff_secret" secret:"true" doc:"Encrypts handoff keys in the database, signs service tokens, and keys the hashes of addresses and browsers. At least 32 bytes, the same in all processes that share a database. Unset: generated and kept in the secrets file."`
 	OldHandoffSecrets []string `toml:"old_handoff_secrets" secret:"true" doc:"Former handoff secrets, whose keys and hashes are still valid."`
@@ -37,7 +36,6 @@ type TenantConfig struct {
 	Algorithm Algorithm `toml:"algorithm" doc:"Overrides handoff_algorithm."`
 }
 
-// DefaultConfig returns the defaults.
 func DefaultConfig() Config {
 	return Config{HandoffLife: 10 * time.Minute, HandoffFingerprint: MismatchRefuse, HandoffIP: MismatchMark, HandoffAlgorithm: HMAC, HandoffIssuer: "holdfast"}
 }

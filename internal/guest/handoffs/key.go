@@ -14,7 +14,6 @@ import (
 	"holdfast/internal/secretbox"
 )
 
-// Key is a stored handoff key.
 type Key struct {
 	ID     string
 	Tenant string // lower-case UUID for Ed25519; "" for HMAC keys, which all tenants share
@@ -26,7 +25,6 @@ type Key struct {
 	Retired   time.Time
 }
 
-// KeyState is a key's state.
 type KeyState string
 
 // Key states. At most one HMAC key, and one Ed25519 key per tenant, is active.

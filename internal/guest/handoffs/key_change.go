@@ -5,7 +5,6 @@ import (
 	"time"
 )
 
-// ChangeKeys is a request from Keys to change handoff keys.
 type ChangeKeys struct {
 	do      keyChange
 	key     string
@@ -55,7 +54,6 @@ type KeyRing struct {
 	HasTokens bool
 }
 
-// ChangedKeys holds the keys to store, and the result.
 type ChangedKeys struct {
 	Key      Key
 	Restored bool

@@ -29,7 +29,6 @@ type Mint struct {
 	Missing  error // nil if the property exists
 }
 
-// Minted is Mint's result.
 type Minted struct {
 	ID      guest.ID  `json:"id"`
 	Token   string    `json:"token"`
@@ -37,7 +36,6 @@ type Minted struct {
 	Expires time.Time `json:"expires"`
 }
 
-// Minting is the data to store, and the result.
 type Minting struct {
 	Minted  Minted
 	Handoff Handoff

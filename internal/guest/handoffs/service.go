@@ -23,7 +23,6 @@ import (
 	"holdfast/internal/guest/catalogue"
 )
 
-// Service manages handoffs.
 type Service struct {
 	opts     Options
 	refusals refusals
@@ -68,7 +67,6 @@ const (
 	MismatchIgnore Mismatch = "ignore"
 )
 
-// New returns a service.
 func New(o Options) *Service { return &Service{opts: o} }
 
 func (s *Service) Now() time.Time { return s.opts.Clock() }
@@ -85,7 +83,6 @@ const (
 	maxPeople   = 99
 )
 
-// MintRequest is a request for a handoff.
 type MintRequest struct {
 	Tenant, Item string
 	Stay                         // Currency and Locale default to the session's

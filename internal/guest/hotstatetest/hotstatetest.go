@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/suite"
 )
 
-// Harness is a store under test.
 type Harness struct {
 	Hot backend.Hot
 

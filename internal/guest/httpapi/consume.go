@@ -54,7 +54,6 @@ const receiverPrefix = "/internal/handoff/"
 // OwnsReceiver reports whether Receiver serves a raw path on the internal listener.
 func OwnsReceiver(path string) bool { return strings.HasPrefix(path, receiverPrefix) }
 
-// LabelReceiver is Label for the internal listener.
 func LabelReceiver(path string) string {
 	if _, operation, ok := parseReceiver(path); ok {
 		return receiverPrefix + "{id}/" + operation

@@ -64,7 +64,6 @@ var demoActions = map[string]map[string]*demoAction{
 	},
 }
 
-// DemoRoutes returns the demo's routes.
 func DemoRoutes() (all []web.Route) {
 	for path, methods := range demoActions {
 		for method := range methods {
@@ -82,7 +81,6 @@ const demoPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img
 // OwnsDemo reports whether Demo serves a raw path on the main listener.
 func OwnsDemo(path string) bool { return path == demoPrefix || strings.HasPrefix(path, demoPrefix+"/") }
 
-// LabelDemo is Label for Demo.
 func LabelDemo(at string) string {
 	switch name := demoFile(at); {
 	case demoActions[at] != nil, name != "" && path.Ext(name) != ".svg":

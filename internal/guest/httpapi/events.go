@@ -33,10 +33,8 @@ const eventsPath = "/internal/events"
 // OwnsEvents reports whether EventReceiver serves a raw path on the internal listener.
 func OwnsEvents(path string) bool { return path == eventsPath }
 
-// EventRoutes returns the event route.
 func EventRoutes() []web.Route { return []web.Route{{Label: eventsPath, Method: http.MethodPost}} }
 
-// LabelEvents is Label for OwnsEvents.
 func LabelEvents(string) string { return eventsPath }
 
 // EventClaims returns a service token's claims for pushing events only. Such a service can suspend tenants.
@@ -140,7 +138,6 @@ func authenticateService(tokens *bearer.Keyring, now clock.Clock, r *http.Reques
 // ReceivedResults are the metric labels for received events.
 var ReceivedResults = []string{string(inbox.Applied), string(inbox.Stale), string(inbox.Duplicate), string(inbox.Quarantined), "rejected", "failed"}
 
-// ReceivedResult returns one of ReceivedResults.
 func ReceivedResult(result inbox.Result, err error) string {
 	switch {
 	case err == nil:

@@ -93,7 +93,6 @@ var hotelTemplates = []string{
 // upstreamRoute is followed by segments for the upstream.
 const upstreamRoute = "/catalogue/{upstream}"
 
-// Routes returns a profile's routes.
 func Routes(p *guest.Profile) (all []web.Route) {
 	for label := range actions {
 		for method := range methodsOf(route{template: label}, p) {

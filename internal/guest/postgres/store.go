@@ -21,7 +21,6 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations returns the schema.
 func Migrations() (migrate.Set, error) { return migrate.Load("guest", migrations, "migrations") }
 
 // Store implements backend.Store.

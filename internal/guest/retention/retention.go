@@ -30,7 +30,6 @@ const (
 	JobReceived    Job = "received"       // inbox events, and quarantined events after 30 days
 )
 
-// Jobs lists all retention jobs.
 var Jobs = []Job{JobAnswers, JobRemoved, JobSilent, JobUsers, JobHandoffs, JobRefusals, JobBotScores, JobEvents, JobAuditEvents, JobReceived}
 
 // Job limits.
@@ -88,7 +87,6 @@ type Options struct {
 	Kept    Kept
 }
 
-// New returns a service.
 func New(o Options) *Service {
 	r := &Service{opts: o}
 	r.Keep(o.Kept)

@@ -32,7 +32,6 @@ func (u *user) link(l guest.Link) guest.Linked {
 	return r
 }
 
-// of returns the owner of a list as a user.
 func (u *user) of(list guest.ID) *user {
 	return &user{t: u.t, h: u.h, session: list, profile: u.profile}
 }

@@ -16,7 +16,6 @@ import (
 	"holdfast/internal/ident"
 )
 
-// PageView is a viewed page.
 type PageView struct {
 	Page       string    `json:"page"`
 	TenantID   string    `json:"tenantId,omitempty"`
@@ -67,7 +66,6 @@ type SampleRates struct {
 	Sessions     int `toml:"sample_sessions" reload:"true" doc:"Sampling for session starts: 1 in this many sessions."`
 }
 
-// DefaultSampleRates returns the defaults.
 func DefaultSampleRates() SampleRates {
 	return SampleRates{PageViews: 1, FunnelEvents: 1, Searches: 1, DetailViews: 1, Sessions: 1}
 }
@@ -107,7 +105,6 @@ type Record struct {
 	Events []guest.Event // without times; empty if the session is not sampled
 }
 
-// Recorded is Record's result.
 type Recorded struct {
 	IDs []guest.ID `json:"ids"`
 }

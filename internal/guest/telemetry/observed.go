@@ -82,7 +82,6 @@ func (s *Service) AttributesChanged(ctx context.Context, session guest.ID, c gue
 	}{c.Members, c.Tag(), len(c.Object())}})
 }
 
-// Executed is an executed search.
 type Executed struct {
 	SearchID guest.ID             `json:"searchId,omitempty"` // "" for map searches
 	Kind     string               `json:"kind"`               // list or map

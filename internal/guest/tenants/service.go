@@ -27,7 +27,6 @@ type Options struct {
 	Degraded guest.Degraded
 }
 
-// New returns a service.
 func New(o Options) *Service {
 	if o.Types.Suspended == nil {
 		o.Types = DefaultTypes()

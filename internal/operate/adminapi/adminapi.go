@@ -39,7 +39,6 @@ type route struct {
 	*operate.Operation
 }
 
-// New returns a service's API.
 func New(service string, all []operate.Operation) *API {
 	a, prefix := &API{}, ""
 	if service != "" {

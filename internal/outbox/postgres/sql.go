@@ -21,7 +21,6 @@ type Outbox struct {
 	countDead, listDead, takeDead, putEvent pgdb.Statement
 }
 
-// New returns the SQL for a table.
 func New(t outbox.Table) *Outbox {
 	id := t.Owner + `, ` + t.Stream + `, seq`
 	event := id + `, topic, key, payload, created_at`

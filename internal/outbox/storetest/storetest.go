@@ -17,7 +17,6 @@ import (
 // Table is the suite's table.
 var Table = outbox.Table{Name: "test_outbox", Owner: "tenant_id", Stream: "install_id", Type: "uuid"}
 
-// Harness is an outbox for a test.
 type Harness struct {
 	Box func(t testing.TB) outbox.Box
 

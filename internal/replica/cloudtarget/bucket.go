@@ -18,7 +18,6 @@ import (
 	"holdfast/internal/replica"
 )
 
-// Bucket is a target in a bucket.
 type Bucket struct{ bucket *blob.Bucket }
 
 var _ replica.Target = (*Bucket)(nil)

@@ -125,7 +125,6 @@ func info(name string) resource {
 	return nothing
 }
 
-// Routes returns the routes.
 func Routes() []web.Route { return web.RoutesOf(resource.String, actions[:]) }
 
 // Label returns the route for metrics and logs, without client-chosen parts.

@@ -18,7 +18,6 @@ type MergeCase struct {
 	Delta  ss.Delta
 }
 
-// MergeCases returns the table.
 func MergeCases() []MergeCase {
 	var (
 		none    ss.Optional[int64]
@@ -77,7 +76,6 @@ type StageCase struct {
 	First, Second, Want ss.Update
 }
 
-// StageCases returns the table.
 func StageCases() []StageCase {
 	full := ss.Update{ID: "a", SortIndex: ss.Some[int64](5), Payload: text("old"), TTL: ss.Some[int64](3600)}
 	with := func(change func(*ss.Update)) ss.Update {
@@ -106,7 +104,6 @@ type PreconditionCase struct {
 	Want     error
 }
 
-// PreconditionCases returns the table.
 func PreconditionCases() []PreconditionCase {
 	changed := &ss.PreconditionError{Modified: CaseFirst}
 	unchanged := &ss.PreconditionError{Modified: CaseFirst, NotModified: true}
@@ -142,7 +139,6 @@ type QuotaCase struct {
 	Exceeded         bool
 }
 
-// QuotaCases returns the table.
 func QuotaCases() []QuotaCase {
 	return []QuotaCase{
 		{"no limit", 0, 0, 0, 0, 1 << 16, false},

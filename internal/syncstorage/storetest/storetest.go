@@ -12,7 +12,6 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// Harness describes a backend.
 type Harness struct {
 	// Only the suite may sweep the store: a sweep affects all users, and each test runs at its own time. The store
 	// may contain other users.

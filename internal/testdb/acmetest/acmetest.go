@@ -29,7 +29,6 @@ var start = sync.OnceValue(func() error {
 	return errors.Join(os.Setenv("PEBBLE_VA_NOSLEEP", "1"), os.Setenv("PEBBLE_WFE_NONCEREJECT", "0"))
 })
 
-// Authority is a certificate authority.
 type Authority struct {
 	*httptest.Server
 	Directory string

@@ -45,7 +45,6 @@ func SQLite(t testing.TB, opts sqlitedb.Options, migrations Migrations) *sqlited
 	return db
 }
 
-// Postgres opens a database.
 func Postgres(t testing.TB, opts pgdb.Options, migrations Migrations) *pgdb.DB {
 	t.Helper()
 	db, err := pgdb.Open(t.Context(), opts)

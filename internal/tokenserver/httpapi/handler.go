@@ -23,7 +23,6 @@ type Handler struct {
 	Verifications *fairshare.Pool
 }
 
-// NewVerifications returns a pool with a maximum wait.
 func NewVerifications(wait time.Duration) *fairshare.Pool {
 	return fairshare.New(maxVerifications, maxVerifications, wait)
 }

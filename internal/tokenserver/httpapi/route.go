@@ -55,7 +55,6 @@ func (r resource) method() string {
 	return http.MethodGet
 }
 
-// Routes returns the routes.
 func Routes() (all []web.Route) {
 	for _, r := range []resource{signIn, events} {
 		all = append(all, web.Route{Label: labels[r], Method: r.method()})

@@ -20,7 +20,6 @@ type AllocateCase struct {
 // AllocateRate is the cases' release rate.
 const AllocateRate = 0.1
 
-// AllocateCases returns the table.
 func AllocateCases() []AllocateCase {
 	nodes := func(n ...ts.Node) []ts.Node { return n }
 	node := func(id, available, load, capacity int64) ts.Node {

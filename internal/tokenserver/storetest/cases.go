@@ -22,7 +22,6 @@ const (
 	caseNode = "https://node.example"
 )
 
-// Cases returns the table.
 func Cases() []Case {
 	return slices.Concat(casesOfNewcomers(), casesOfProgress(), casesOfRefusal(), casesOfOrder(), casesOfPlace(), casesOfRetired(), casesOfFuture())
 }

@@ -28,7 +28,6 @@ type Database struct {
 // fail, and returns its error.
 type Opener func(t testing.TB, fault func(point string) error) Database
 
-// Run runs the suite.
 func Run(t *testing.T, open Opener) {
 	shared := newEnv(t, open, nil)
 	shared.addNode(t, caseNode)

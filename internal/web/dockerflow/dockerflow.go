@@ -35,7 +35,6 @@ type Quota struct {
 	User    int64 `json:"user_size,omitempty"`
 }
 
-// Version is the response of /__version__.
 type Version struct {
 	Source  string `json:"source"`
 	Version string `json:"version"`

@@ -12,10 +12,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// ContentType is the content type of problem documents.
 const ContentType = "application/problem+json"
 
-// Document is a problem document.
 type Document struct {
 	Type      string `json:"type"`
 	Title     string `json:"title"`
@@ -39,12 +37,10 @@ type Field struct {
 // Occurrence identifies the request with the problem.
 type Occurrence struct{ Path, RequestID, TraceID string }
 
-// In returns the occurrence of a problem in a request.
 func In(w http.ResponseWriter, r *http.Request) Occurrence {
 	return Occurrence{r.URL.EscapedPath(), w.Header().Get("X-Request-Id"), obs.TraceID(r)}
 }
 
-// New returns a refusal's document.
 func New(e *web.Refusal, in Occurrence) Document {
 	retriable := e.Status == http.StatusServiceUnavailable || e.Status == http.StatusRequestTimeout || e.Status == http.StatusTooManyRequests
 	return Document{

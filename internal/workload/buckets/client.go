@@ -24,7 +24,6 @@ type Client struct {
 	skew atomic.Int64 // nanoseconds that the server's clock is ahead
 }
 
-// Key returns an access key.
 func Key(id, secret string) sigv4test.Signer {
 	return sigv4test.Signer{AccessKeyID: id, Secret: secret, Region: "us-east-1"}
 }

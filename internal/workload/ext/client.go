@@ -57,7 +57,6 @@ func (t Token) Sign(key bearer.Key) (string, error) {
 	return keys.Sign(map[string]any{"tenant_id": t.Tenant, "install_id": t.Install, "ns": t.Access}, t.Begin, t.Life)
 }
 
-// NewInstall returns an install with a number.
 func NewInstall(n int) *Install {
 	return &Install{ID: InstallID(n), Rows: map[Place]Row{}}
 }

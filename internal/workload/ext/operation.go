@@ -81,7 +81,6 @@ func (c Change) String() string {
 	return fmt.Sprintf("%s of %s/%s, revision %d, seq %d", c.Op, c.Namespace, c.Key, c.Revision, c.Seq)
 }
 
-// RecordOp is the effect on a record.
 type RecordOp struct {
 	Op string // "put", "delete", "check" or "increment", as in a batch
 	Place
@@ -105,7 +104,6 @@ type Operation struct {
 	Refused  bool       // on every attempt, not merely lost
 }
 
-// Rejection is an expected error.
 type Rejection struct {
 	Status  int
 	Code    string

@@ -93,14 +93,12 @@ func IsInFlight(a workload.Answer) bool {
 	return a.Status == http.StatusConflict && strings.Contains(a.Body, `"in-flight"`)
 }
 
-// Handoff is a minted handoff.
 type Handoff struct {
 	HandoffID   string `json:"handoffId"`
 	Token       string `json:"token"`
 	RedirectURL string `json:"redirectUrl"`
 }
 
-// Site is a booking site.
 type Site struct {
 	HTTP    *http.Client // nil: http.DefaultClient
 	Token   string

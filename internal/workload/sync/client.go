@@ -102,7 +102,6 @@ func Append(collection, batch string) string {
 	return "/storage/" + collection + "?batch=" + url.QueryEscape(batch)
 }
 
-// Commit returns the path that commits a batch.
 func Commit(collection, batch string) string { return Append(collection, batch) + "&commit=true" }
 
 // Opened returns the batch ID in a POST's answer.

@@ -38,7 +38,6 @@ type Version struct {
 	sent, acked int64 // harness's clock
 }
 
-// Batch is an open batch.
 type Batch struct {
 	id, collection string
 	staged         State

@@ -71,7 +71,6 @@ type Workload struct {
 	byServer sync.Map
 }
 
-// Node is a file node.
 type Node struct{ ID, Dir string }
 
 // NewWorkload returns a workload with single-chunk bodies on the node in the data folder.

@@ -24,7 +24,6 @@ func NewClock(t *testing.T) *Clock {
 	return c
 }
 
-// Set makes the clock wrong by off.
 func (c *Clock) Set(off time.Duration) {
 	c.t.Helper()
 	c.write(off.String())

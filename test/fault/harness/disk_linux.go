@@ -81,7 +81,6 @@ type Disk struct {
 	Dir string
 }
 
-// NewDisk mounts a disk.
 func NewDisk(t *testing.T, size string) *Disk {
 	t.Helper()
 	dir := t.TempDir()

@@ -14,7 +14,6 @@ import (
 	"holdfast/internal/testdb/spannertest"
 )
 
-// Engine is a database engine.
 type Engine string
 
 // Database engines.
@@ -36,7 +35,6 @@ func OnEach(t *testing.T, faults map[Engine]func(t *testing.T)) {
 	}
 }
 
-// OnEngines runs a fault on several engines.
 func OnEngines(t *testing.T, of []Service, engines []Engine, run func(t *testing.T, e Engine, data string, vars ...string)) {
 	t.Helper()
 	for _, e := range engines {
@@ -90,7 +88,6 @@ func (e Engine) Servers() int {
 	return 2
 }
 
-// InSpanner returns the settings for a database in the emulator.
 func InSpanner(of []Service, emulator, database string) []string {
 	vars := []string{"SPANNER_EMULATOR_HOST=" + emulator, "HOLDFAST_LOG__ACCESS=false"}
 	return append(vars, Settings(slices.DeleteFunc(slices.Clone(of), func(s Service) bool { return !s.Spanner }), "DATABASE_URL", "spanner://"+database)...)

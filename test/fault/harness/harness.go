@@ -202,7 +202,6 @@ func Pause(c <-chan struct{}, d time.Duration) {
 	}
 }
 
-// Must fails the test on an error.
 func Must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

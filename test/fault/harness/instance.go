@@ -46,7 +46,6 @@ func Start(t *testing.T, users int, data string, vars ...string) *Instance {
 	return h
 }
 
-// Credentials returns a user's credentials.
 func (h *Instance) Credentials(u *syncload.User) syncload.Credentials {
 	return u.Credentials(h.Server.URL)
 }

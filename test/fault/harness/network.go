@@ -37,7 +37,6 @@ func NewNetwork(t *testing.T, url string) *Network {
 	return n
 }
 
-// NetworkTo returns a network in front of an address.
 func NetworkTo(t *testing.T, kind, address string) *Network {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -106,7 +106,6 @@ func Settings(of []Service, key, value string) (vars []string) {
 	return vars
 }
 
-// Clients returns one client per writer.
 func Clients[W any](writers []W, run func(w W, choose *rand.Rand)) (all []Client) {
 	for _, w := range writers {
 		all = append(all, func(choose *rand.Rand) { run(w, choose) })

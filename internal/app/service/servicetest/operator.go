@@ -40,7 +40,6 @@ func NewOperator(t testing.TB, s service.Service, description string) *Operator 
 	}
 }
 
-// Answer is a response.
 type Answer struct{ Text, Location string }
 
 func (o *Operator) Send(status int, method, path, body string, parts ...string) Answer {

@@ -36,7 +36,6 @@ func Load(s service.Service, environ ...string) (conf.Report, error) {
 	return report, err
 }
 
-// Server is an open service.
 type Server struct {
 	*service.Opened
 	Deps *service.Deps

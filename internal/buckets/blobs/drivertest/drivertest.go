@@ -20,7 +20,6 @@ import (
 // Open returns the driver of an empty node.
 type Open func(t testing.TB) blobs.Driver
 
-// Run tests a driver.
 func Run(t *testing.T, open Open) {
 	for _, c := range []struct {
 		name string

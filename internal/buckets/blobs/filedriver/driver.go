@@ -55,7 +55,6 @@ func Init(dir, id string) error {
 	return nil
 }
 
-// CheckInit returns the error that Init would return.
 func CheckInit(dir, id string) error {
 	root, err := os.OpenRoot(dir)
 	switch {
