@@ -237,7 +237,7 @@ soak-race: testservers #: every package of the server, with the race detector
 	$(WITHSERVERS) $(SOAKTEST) -race -count=2 $$($(GO) list ./... | grep -vE '^holdfast/(test|bench)')
 
 soak-faults: build testservers #: database, disk, network and clock faults, hundreds of rounds each
-	export $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN) FAULT_ROUNDS=200 FAULT_MINUTE=10m FAULT_RECORDS=10000 FAULT_READERS=10000 FAULT_CONNECTIONS=10000; $(WITHSERVERS) sh -c '$(SOAKTEST) -p 1 ./test/fault/... && $(SOAKTEST) -run TestGuestF ./test/e2e && \
+	export $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN) FAULT_ROUNDS=200 FAULT_MINUTE=10m FAULT_RECORDS=10000 FAULT_READERS=10000 FAULT_CONNECTIONS=10000; $(WITHSERVERS) sh -c '$(SOAKTEST) -p 1 ./test/fault/... && $(SOAKTEST) -run TestGuestHandoff ./test/e2e && \
 	for p in hotel shop; do FAULT_ROUNDS=20 FAULT_SERVICE=guest FAULT_PROFILE=$$p $(SOAKTEST) ./test/fault ./test/fault/guest || exit 1; done'
 
 soak-power: build testservers #: power cuts on disks that lose unflushed writes, 100 rounds; needs root and /dev/fuse

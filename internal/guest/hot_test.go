@@ -256,8 +256,8 @@ func TestMirrorIsTheTable(t *testing.T) {
 	})
 }
 
-// TestF8 checks that a change after a flush leaves no copy that contains only this change.
-func TestF8(t *testing.T) {
+// TestChangeAfterFlush checks that a change after a flush leaves no copy that contains only this change.
+func TestChangeAfterFlush(t *testing.T) {
 	t.Parallel()
 	hot := memory.New(clock.System, 1<<20)
 	p, v := newProcess(newStore(t), hot, nil), newVisit(t)

@@ -51,10 +51,10 @@ func twoServers(t *testing.T, url string, more ...string) (first, second *binary
 	return first, binary.Start(t, data, vars...)
 }
 
-// TestGuestF12 lets many clients at two processes consume the same handoff. In each round exactly one succeeds, its
+// TestGuestHandoffRace lets many clients at two processes consume the same handoff. In each round exactly one succeeds, its
 // retry gets the same response, and all others are refused. The soak has 1,000 clients, and in every tenth round the
 // database closes all connections in the middle; clients without a response retry.
-func TestGuestF12(t *testing.T) {
+func TestGuestHandoffRace(t *testing.T) {
 	t.Parallel()
 	racers, cuts := 100, false
 	if _, soak := os.LookupEnv("FAULT_ROUNDS"); soak {
@@ -122,8 +122,8 @@ func winner(t *testing.T, round int, answers []string) int {
 	return won
 }
 
-// TestGuestF13 checks that concurrent requests around a handoff's expiry agree with its history.
-func TestGuestF13(t *testing.T) {
+// TestGuestHandoffExpiry checks that concurrent requests around a handoff's expiry agree with its history.
+func TestGuestHandoffExpiry(t *testing.T) {
 	t.Parallel()
 	first, second := twoServers(t, testdb.PostgresDatabase(t), "HOLDFAST_GUEST__HANDOFF_LIFE=1s", "HOLDFAST_GUEST__RATE_LIMITS=false")
 	v := newVisitor(t, first)
@@ -160,9 +160,9 @@ func TestGuestF13(t *testing.T) {
 	}
 }
 
-// TestGuestF19 checks that a key rotation refuses no valid request, and that a revoked key is void on all processes
+// TestGuestHandoffKeyRotation checks that a key rotation refuses no valid request, and that a revoked key is void on all processes
 // at once.
-func TestGuestF19(t *testing.T) {
+func TestGuestHandoffKeyRotation(t *testing.T) {
 	t.Parallel()
 	first, second := twoServers(t, testdb.PostgresDatabase(t), "HOLDFAST_GUEST__RATE_LIMITS=false")
 	servers, sites := []*binary.Server{first, second}, []*site{newSite(t, first, "booking"), newSite(t, second, "booking")}
@@ -212,9 +212,9 @@ func TestGuestF19(t *testing.T) {
 	sites[0].want(http.StatusOK, "consume", m, "a", "")
 }
 
-// TestGuestF20 checks that no earlier token can be consumed after the database was replaced by an older copy: a
+// TestGuestHandoffOlderDatabase checks that no earlier token can be consumed after the database was replaced by an older copy: a
 // copied SQLite file, or a PostgreSQL dump.
-func TestGuestF20(t *testing.T) {
+func TestGuestHandoffOlderDatabase(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
@@ -266,9 +266,9 @@ func TestGuestF20(t *testing.T) {
 	})
 }
 
-// TestGuestF20Postgres checks that no server consumes an earlier token on an older copy of a PostgreSQL database,
+// TestGuestHandoffOlderPostgres checks that no server consumes an earlier token on an older copy of a PostgreSQL database,
 // even if the server runs while the copy replaces the database.
-func TestGuestF20Postgres(t *testing.T) {
+func TestGuestHandoffOlderPostgres(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
 	u, err := neturl.Parse(url)

@@ -32,9 +32,9 @@ func locale(t testing.TB, h *memory.Hot, id guest.ID, set ...string) string {
 	return s.Locale
 }
 
-// TestF11 sets the clock back and forward. Expired entries stay expired, and new entries live for their whole
+// TestClockSteps sets the clock back and forward. Expired entries stay expired, and new entries live for their whole
 // life.
-func TestF11(t *testing.T) {
+func TestClockSteps(t *testing.T) {
 	t.Parallel()
 	c := clock.NewManual(start)
 	h := memory.New(c.Now, 1<<20)
@@ -234,9 +234,9 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// BenchmarkF23 measures a million sessions: bytes per session, the longest pauses of the garbage collector, and
+// BenchmarkMillionSessions measures a million sessions: bytes per session, the longest pauses of the garbage collector, and
 // reads while it runs.
-func BenchmarkF23(b *testing.B) {
+func BenchmarkMillionSessions(b *testing.B) {
 	const n = 1_000_000
 	before := heap()
 	h := memory.New(clock.System, n*2*memory.SessionBytes)

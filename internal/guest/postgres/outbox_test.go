@@ -26,9 +26,9 @@ func (c *collect) Publish(_ context.Context, events []outbox.Event) error {
 	return nil
 }
 
-// TestF5 checks that an event is published although its position is lower than that of a published event. Its
+// TestLateCommitIsPublished checks that an event is published although its position is lower than that of a published event. Its
 // transaction began first and committed last.
-func TestF5(t *testing.T) {
+func TestLateCommitIsPublished(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, postgres.Migrations)
 	store, sink := postgres.New(db, nil), &collect{}

@@ -22,8 +22,8 @@ import (
 func suspensionChecks() []check {
 	return []check{
 		{"EventsOnce", eventsOnce},
-		{"F10ByTime", suspensionsByTime},
-		{"F9Concurrent", concurrentSuspensions},
+		{"ByTime", suspensionsByTime},
+		{"Concurrent", concurrentSuspensions},
 		{"Quarantine", quarantine},
 		{"InMutation", suspendedInMutation},
 		{"States", tenantStates},
@@ -78,7 +78,7 @@ func eventsOnce(_ *testing.T, u *user) {
 	suite.Equal(u.t, "reinstated", u.suspended(tenant), false)
 }
 
-// suspensionsByTime tests F10: the newest event wins, whatever the order of arrival.
+// suspensionsByTime checks that the event with the latest time wins, in every order of arrival.
 func suspensionsByTime(_ *testing.T, u *user) {
 	var orders [][]int
 	var permute func(order, rest []int)
@@ -122,7 +122,7 @@ func suspensionsByTime(_ *testing.T, u *user) {
 	}
 }
 
-// concurrentSuspensions tests F9: three consumers get each event five times, shuffled.
+// concurrentSuspensions lets three consumers receive each event five times, shuffled.
 func concurrentSuspensions(_ *testing.T, u *user) {
 	const events = 20
 	both := []string{newTenant(), newTenant()}

@@ -111,8 +111,8 @@ func (g *guests) expireView(property string) {
 	}
 }
 
-// TestGuestF16 checks that many concurrent readers of an uncached key, at two processes, cause a single upstream call.
-func TestGuestF16(t *testing.T) {
+// TestGuestUpstreamCalledOnce checks that many concurrent readers of an uncached key, at two processes, cause a single upstream call.
+func TestGuestUpstreamCalledOnce(t *testing.T) {
 	t.Parallel()
 	u := newGuestUpstream(t)
 	g := newGuests(t, 2, u.vars("4s")...)
@@ -148,9 +148,9 @@ func (g *guests) alone() (n int) {
 	return n
 }
 
-// TestGuestF16Slow checks that a call to the upstream is abandoned at its deadline: readers get 503, and the next call
+// TestGuestSlowUpstream checks that a call to the upstream is abandoned at its deadline: readers get 503, and the next call
 // comes only later. If Redis contains a response, it is served instead.
-func TestGuestF16Slow(t *testing.T) {
+func TestGuestSlowUpstream(t *testing.T) {
 	t.Parallel()
 	u := newGuestUpstream(t)
 	g := newGuests(t, 2, u.vars("300ms")...)
@@ -180,9 +180,9 @@ func (g *guests) await(what string, fn func() bool) {
 	}
 }
 
-// TestGuestF16Failing checks that a failing upstream is called at most once a second, and that readers get the last
+// TestGuestFailingUpstream checks that a failing upstream is called at most once a second, and that readers get the last
 // response.
-func TestGuestF16Failing(t *testing.T) {
+func TestGuestFailingUpstream(t *testing.T) {
 	t.Parallel()
 	u := newGuestUpstream(t)
 	g := newGuests(t, 2, u.vars("4s")...)
@@ -222,8 +222,8 @@ func TestGuestF16Failing(t *testing.T) {
 	g.await("a fresh answer", func() bool { return g.read(0, known).cache != "STALE" })
 }
 
-// TestGuestF16Leader kills the process that calls the upstream. Another process must take over when the lock expires.
-func TestGuestF16Leader(t *testing.T) {
+// TestGuestUpstreamCallerKilled kills the process that calls the upstream. Another process must take over when the lock expires.
+func TestGuestUpstreamCallerKilled(t *testing.T) {
 	t.Parallel()
 	u := newGuestUpstream(t)
 	g := newGuests(t, 2, u.vars("4s")...)
@@ -256,9 +256,9 @@ func TestGuestF16Leader(t *testing.T) {
 	}
 }
 
-// TestGuestF16Owner checks that a process never releases a lock that another process holds, whether its call succeeds
+// TestGuestUpstreamLockOwner checks that a process never releases a lock that another process holds, whether its call succeeds
 // or fails, and that it does not store the result of the call.
-func TestGuestF16Owner(t *testing.T) {
+func TestGuestUpstreamLockOwner(t *testing.T) {
 	t.Parallel()
 	u := newGuestUpstream(t)
 	g := newGuests(t, 1, u.vars("4s")...)

@@ -40,10 +40,10 @@ func (g *guests) clockedTokens() (tokens []string) {
 	return tokens
 }
 
-// TestGuestF11 runs three processes whose clocks differ by ten minutes. All processes accept every token, of services
+// TestGuestClockSkew runs three processes whose clocks differ by ten minutes. All processes accept every token, of services
 // and of handoffs, until it expires by the database clock. Lists and events are in the order of the changes, and the
 // rate limit is as high as with one process.
-func TestGuestF11(t *testing.T) {
+func TestGuestClockSkew(t *testing.T) {
 	t.Parallel()
 	const perMinute, burst = 60, 20
 	url := testdb.PostgresDatabase(t)
@@ -62,7 +62,7 @@ func TestGuestF11(t *testing.T) {
 		"HOLDFAST_GUEST__RATE_LIMITS=true", fmt.Sprint("HOLDFAST_GUEST__RATES__SESSION=", perMinute), "HOLDFAST_GUEST__RATES__BOOTSTRAP=10000",
 		"HOLDFAST_GUEST__RATES__MINT=10000", "HOLDFAST_GUEST__RATES__WISHLIST=10000")
 	tokens := g.clockedTokens()
-	v := g.visitor("f11")
+	v := g.visitor("skew")
 	db, err := pgx.Connect(t.Context(), url)
 	harness.Must(t, err)
 	defer func() { harness.Must(t, db.Close(t.Context())) }()
@@ -118,7 +118,7 @@ func TestGuestF11(t *testing.T) {
 	hook.await(t, "three clocks", map[string][]string{v.Session(): events})
 
 	clocks[2].Set(-time.Hour)
-	admitted, lasted := g.hammer(g.visitor("f11-rate").Cookie, time.Second)
+	admitted, lasted := g.hammer(g.visitor("skew-rate").Cookie, time.Second)
 	least, most := float64(burst), burst+perMinute/60*lasted.Seconds()+1
 	if g.withoutRedis() == 0 && (float64(admitted) < least || float64(admitted) > most) {
 		t.Errorf("%d requests of a session were admitted in %s, %.0f to %.0f allowed", admitted, lasted, least, most)
@@ -126,10 +126,10 @@ func TestGuestF11(t *testing.T) {
 	v.compare(2, "after its clock was set back")
 }
 
-// TestGuestF23 checks that in-memory sessions expire by the clock, without a request, and that new sessions reuse
+// TestGuestExpiredSessionsInMemory checks that in-memory sessions expire by the clock, without a request, and that new sessions reuse
 // their memory. The soak repeats this with a million sessions (FAULT_SESSIONS) for six times FAULT_MINUTE;
 // FAULT_MINUTE=20m takes two hours.
-func TestGuestF23(t *testing.T) {
+func TestGuestExpiredSessionsInMemory(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it takes a minute or more")
 	_, soak := os.LookupEnv("FAULT_MINUTE")
@@ -145,7 +145,7 @@ func TestGuestF23(t *testing.T) {
 	in := &harness.Instance{T: t, Server: s}
 	start := time.Now()
 	for round := 0; round < rounds || time.Since(start) < lasts; round++ {
-		old := g.visitor(fmt.Sprint("f23-", round))
+		old := g.visitor(fmt.Sprint("expired-", round))
 		g.prefer(old, "de")
 		before := g.metric(0, "holdfast_guest_hot_entries")
 		var all sync.WaitGroup

@@ -20,10 +20,10 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestGuestF22 fills the disk of the embedded database and then makes it read-only. Changes are refused, reads are
+// TestGuestFullDisk fills the disk of the embedded database and then makes it read-only. Changes are refused, reads are
 // not, and a server does not start on the disk. Afterwards no acknowledged change is lost, and a refused change
 // succeeds when it is repeated.
-func TestGuestF22(t *testing.T) {
+func TestGuestFullDisk(t *testing.T) {
 	t.Parallel()
 	if !harness.Private(t) {
 		return
@@ -37,7 +37,7 @@ func TestGuestF22(t *testing.T) {
 		"HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_GUEST__EVENTS=" + hook.URL,
 	}
 	g := &guests{t: t, servers: []*binary.Server{binary.Start(t, data, vars...)}}
-	v := g.visitor("f22")
+	v := g.visitor("full")
 	want := map[string][]string{}
 	done := func(event string) { want[v.Session()] = append(want[v.Session()], event) }
 	for round := range min(int(harness.Number(t, "FAULT_ROUNDS", 1)), 4) { // the size of a wishlist limits the rounds
@@ -85,10 +85,10 @@ func TestGuestF22(t *testing.T) {
 	}
 }
 
-// TestGuestF22ReadOnly makes the kernel detect a file system error, so that it remounts the file system read-only
+// TestGuestDiskError makes the kernel detect a file system error, so that it remounts the file system read-only
 // while the server runs. Changes are refused, reads are not. After a repair no acknowledged change is lost, and a
 // refused change succeeds when it is repeated.
-func TestGuestF22ReadOnly(t *testing.T) {
+func TestGuestDiskError(t *testing.T) {
 	t.Parallel()
 	if !harness.Private(t) {
 		return
@@ -103,7 +103,7 @@ func TestGuestF22ReadOnly(t *testing.T) {
 		"HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_GUEST__EVENTS=" + hook.URL,
 	}
 	g := &guests{t: t, servers: []*binary.Server{binary.Start(t, data, vars...)}}
-	v := g.visitor("f22-read-only")
+	v := g.visitor("disk-error")
 	want := map[string][]string{}
 	done := func(event string) { want[v.Session()] = append(want[v.Session()], event) }
 	for round := range min(int(harness.Number(t, "FAULT_ROUNDS", 1)), 20) { // the size of a wishlist limits the rounds

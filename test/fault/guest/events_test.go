@@ -155,9 +155,9 @@ func (v *visitor) toggle(n int) (event string) {
 	return "wishlist.removed.v1 " + v.site().Item(n)
 }
 
-// TestGuestF3 lets the webhook always refuse one event among many. The events of other sessions are published, the
+// TestGuestRefusedEvent lets the webhook always refuse one event among many. The events of other sessions are published, the
 // refused event is set aside, and the next events of its session follow. An audited event is retried until accepted.
-func TestGuestF3(t *testing.T) {
+func TestGuestRefusedEvent(t *testing.T) {
 	t.Parallel()
 	const poison = 666
 	hook := newGuestHook(t)
@@ -200,13 +200,13 @@ func TestGuestF3(t *testing.T) {
 	hook.await(t, "after a retry", want)
 }
 
-// TestGuestF21 deletes old events while guests are served. The command is killed, and the next run deletes the rest.
+// TestGuestKilledEventDeletion deletes old events while guests are served. The command is killed, and the next run deletes the rest.
 // Pending, set-aside and younger events must remain.
-func TestGuestF21(t *testing.T) {
+func TestGuestKilledEventDeletion(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
 	g := oneGuestServer(t, "HOLDFAST_GUEST__DATABASE_URL="+url, "HOLDFAST_GUEST__SWEEP_INTERVAL=0s")
-	s, v := g.servers[0], g.visitor("f21")
+	s, v := g.servers[0], g.visitor("deletion")
 	db, err := pgx.Connect(t.Context(), url)
 	harness.Must(t, err)
 	defer func() { harness.Must(t, db.Close(t.Context())) }()
@@ -217,7 +217,7 @@ func TestGuestF21(t *testing.T) {
 		name            string
 	}{{old, "now() - interval '31 days'", "NULL", "01"}, {500, "NULL", "now() - interval '31 days'", "02"}, {500, "now() - interval '29 days'", "NULL", "03"}} {
 		_, err := db.Exec(t.Context(), `INSERT INTO bff_consumer.outbox (id, topic, ordering_key, subject, payload, headers, retention_class, created_at, published_at, dead_at)
-			SELECT 'evt_' || '`+kind.name+`' || lpad(upper(to_hex(n)), 24, '0'), 'f21.v1', 'gms_' || n, '`+kind.name+`', '{}', '{}', 'operational', now() - interval '32 days',
+			SELECT 'evt_' || '`+kind.name+`' || lpad(upper(to_hex(n)), 24, '0'), 'old.v1', 'gms_' || n, '`+kind.name+`', '{}', '{}', 'operational', now() - interval '32 days',
 			`+kind.published+`, `+kind.dead+` FROM generate_series(1, $1) n`, kind.rows)
 		harness.Must(t, err)
 	}
@@ -248,5 +248,5 @@ func TestGuestF21(t *testing.T) {
 	if got := []int{count("01"), count("02"), count("03")}; !slices.Equal(got, []int{0, 500, 500}) {
 		t.Errorf("old, set aside and young events: %v", got)
 	}
-	v.compare(0, "F21")
+	v.compare(0, "after the deletion")
 }

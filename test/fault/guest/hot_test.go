@@ -170,10 +170,10 @@ func (v *visitor) step(random *rand.Rand, what string) {
 	v.compare(random.IntN(len(v.servers)), what)
 }
 
-// TestGuestF6 repeatedly flushes Redis while guests use two processes. Wishlists must match a model, no change is
+// TestGuestRedisFlush repeatedly flushes Redis while guests use two processes. Wishlists must match a model, no change is
 // executed twice, every repeated request gets its first response, no handoff is consumed twice, and none is minted for
 // a suspended tenant.
-func TestGuestF6(t *testing.T) {
+func TestGuestRedisFlush(t *testing.T) {
 	t.Parallel()
 	t.Run("one", func(t *testing.T) {
 		t.Parallel()
@@ -199,13 +199,13 @@ func (g *guests) flushed(nodes []*testdb.RedisServer) {
 	rounds := int(harness.Number(g.t, "FAULT_ROUNDS", 1))
 	var all sync.WaitGroup
 	for w := range 4 {
-		v := g.visitor(fmt.Sprint("f6-", w))
+		v := g.visitor(fmt.Sprint("flush-", w))
 		all.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(w), harness.Number(g.t, "FAULT_SEED", 1)))
 			var burned guest.Handoff
 			for n := range 40 * rounds {
 				f.step(v, random, n, &burned)
-				if v.step(random, "F6"); g.t.Failed() {
+				if v.step(random, "flushing"); g.t.Failed() {
 					return
 				}
 			}
@@ -298,14 +298,14 @@ var outages = []struct {
 	}},
 }
 
-// TestGuestF7 makes Redis hang, disappear, fill up, or become a replica. Every route still answers quickly, wishlists
+// TestGuestRedisOutage makes Redis hang, disappear, fill up, or become a replica. Every route still answers quickly, wishlists
 // are complete, and the processes use Redis again within seconds. Only the soak checks times, because it runs nothing
 // else.
-func TestGuestF7(t *testing.T) {
+func TestGuestRedisOutage(t *testing.T) {
 	t.Parallel()
 	_, soak := os.LookupEnv("FAULT_ROUNDS")
 	g := newGuests(t, 1)
-	v := g.visitor("f7")
+	v := g.visitor("outage")
 	random := rand.New(rand.NewPCG(7, harness.Number(t, "FAULT_SEED", 1)))
 	goroutines := int(g.metric(0, "go_goroutines"))
 	for round := range int(harness.Number(t, "FAULT_ROUNDS", 1)) * len(outages) {
@@ -391,12 +391,12 @@ func (g *guests) metric(server int, name string) float64 {
 	return v
 }
 
-// TestGuestF8 checks that a change right after a flush, before the first read, does not cache a wishlist that contains
+// TestGuestChangeAfterFlush checks that a change right after a flush, before the first read, does not cache a wishlist that contains
 // only this change.
-func TestGuestF8(t *testing.T) {
+func TestGuestChangeAfterFlush(t *testing.T) {
 	t.Parallel()
 	g := newGuests(t, 2)
-	v := g.visitor("f8")
+	v := g.visitor("flush")
 	for n := range 2 * int(harness.Number(t, "FAULT_ROUNDS", 2)) {
 		v.list(n)
 		g.redis.Must(t, "FLUSHALL")
@@ -405,18 +405,18 @@ func TestGuestF8(t *testing.T) {
 		}
 		v.live[g.site().Item(n%90)] = true
 		for server := range g.servers {
-			v.compare(server, "F8")
+			v.compare(server, "after a flush")
 		}
 	}
 }
 
-// TestGuestF17 sends 300 concurrent adds to one wishlist through two processes. Exactly 100 succeed, and no reader
+// TestGuestWishlistLimit sends 300 concurrent adds to one wishlist through two processes. Exactly 100 succeed, and no reader
 // ever sees more while entries are added and removed.
-func TestGuestF17(t *testing.T) {
+func TestGuestWishlistLimit(t *testing.T) {
 	t.Parallel()
 	g := newGuests(t, 2)
 	for round := range int(harness.Number(t, "FAULT_ROUNDS", 1)) {
-		v := g.visitor(fmt.Sprint("f17-", round))
+		v := g.visitor(fmt.Sprint("limit-", round))
 		cookie := v.Cookie
 		var added, full atomic.Int64
 		var all sync.WaitGroup
@@ -458,15 +458,15 @@ func TestGuestF17(t *testing.T) {
 	}
 }
 
-// TestGuestF18 checks that three processes together admit no more than the rate limit, and hardly less: through Redis,
+// TestGuestRateLimit checks that three processes together admit no more than the rate limit, and hardly less: through Redis,
 // and a third each while Redis is unavailable.
-func TestGuestF18(t *testing.T) {
+func TestGuestRateLimit(t *testing.T) {
 	t.Parallel()
 	const perSecond, burst = 20, 400
 	g := newGuests(t, 3, "HOLDFAST_GUEST__RATE_LIMITS=true", "HOLDFAST_GUEST__PROCESSES=3", fmt.Sprintf("HOLDFAST_GUEST__RATES__SESSION=%d", 60*perSecond))
 	seconds := time.Duration(min(2*harness.Number(t, "FAULT_ROUNDS", 1)-1, 60)) * time.Second
 	for _, away := range []bool{false, true} {
-		v := g.visitor("f18")
+		v := g.visitor("rate")
 		if away {
 			harness.Must(t, g.redis.Kill())
 		}

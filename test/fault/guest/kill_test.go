@@ -18,10 +18,10 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestGuestF1 kills a server while it commits changes, while it publishes their events, and after the webhook has
+// TestGuestKill kills a server while it commits changes, while it publishes their events, and after the webhook has
 // stored events that the server has not marked as published. Afterwards exactly the events of the committed changes
 // are published, in order per session, and every acknowledged change is committed. The soak uses FAULT_ROUNDS=500.
-func TestGuestF1(t *testing.T) {
+func TestGuestKill(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
@@ -61,7 +61,7 @@ func killGuests(t *testing.T, data, url string) {
 		acknowledged := make(chan struct{}, 1000)
 		var all sync.WaitGroup
 		for w := range 4 {
-			v := g.visitor(fmt.Sprintf("f1-%d-%d", round, w))
+			v := g.visitor(fmt.Sprintf("kill-%d-%d", round, w))
 			visitors = append(visitors, v)
 			all.Go(func() { v.addUntilKilled(acknowledged) })
 		}

@@ -14,9 +14,9 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestGuestF20 checks that a point-in-time recovery of PostgreSQL restores the changes up to the recovery time,
+// TestGuestPointInTimeRecovery checks that a point-in-time recovery of PostgreSQL restores the changes up to the recovery time,
 // publishes their events, and voids all earlier handoffs, even those consumed after that time.
-func TestGuestF20(t *testing.T) {
+func TestGuestPointInTimeRecovery(t *testing.T) {
 	t.Parallel()
 	db := testdb.ArchivingPostgres(t)
 	hook := newGuestHook(t)
@@ -40,7 +40,7 @@ func TestGuestF20(t *testing.T) {
 		return a.Status
 	}
 
-	v := g.visitor("f20")
+	v := g.visitor("recovery")
 	v.add(0)
 	db.BackUp(t)
 	v.add(1)

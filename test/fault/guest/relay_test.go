@@ -21,9 +21,9 @@ import (
 	"holdfast/test/fault/harness/brokers"
 )
 
-// TestGuestF2 disconnects the broker while guests make changes, and later deletes its topic. No change is refused, no
+// TestGuestBrokerOutage disconnects the broker while guests make changes, and later deletes its topic. No change is refused, no
 // event is set aside, and all events arrive in order per session.
-func TestGuestF2(t *testing.T) {
+func TestGuestBrokerOutage(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T, brokers.Describe) *brokers.Broker{"NATS": brokers.NATS, "PubSub": brokers.PubSub} {
 		t.Run(name, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestGuestF2(t *testing.T) {
 			}
 			b := open(t, describe(t))
 			g := oneGuestServer(t, "HOLDFAST_GUEST__DATABASE_URL="+testdb.PostgresDatabase(t), "HOLDFAST_GUEST__EVENTS="+b.URL, "HOLDFAST_GUEST__EVENT_ATTEMPTS=2")
-			visitors := []*visitor{g.visitor("f2-a"), g.visitor("f2-b"), g.visitor("f2-c")}
+			visitors := []*visitor{g.visitor("broker-a"), g.visitor("broker-b"), g.visitor("broker-c")}
 			want := map[string][]string{}
 			change := func(times int) {
 				for n := range times {
@@ -76,10 +76,10 @@ func describe(t *testing.T) brokers.Describe {
 	}
 }
 
-// TestGuestF2Load disconnects the broker for FAULT_MINUTE while guests make up to 200 changes a second. No change
+// TestGuestBrokerOutageUnderLoad disconnects the broker for FAULT_MINUTE while guests make up to 200 changes a second. No change
 // fails, and afterwards all events arrive in order. The durations of the changes are only logged, because they depend
 // on how busy the machine is.
-func TestGuestF2Load(t *testing.T) {
+func TestGuestBrokerOutageUnderLoad(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it takes a minute or more")
 	const perSecond, browsers = 200, 20
@@ -88,7 +88,7 @@ func TestGuestF2Load(t *testing.T) {
 	lasts := harness.ContentionTime(t)
 	visitors, events := make([]*visitor, browsers), make([][]string, browsers)
 	for i := range visitors {
-		visitors[i] = g.visitor(fmt.Sprint("f2-load-", i))
+		visitors[i] = g.visitor(fmt.Sprint("load-", i))
 	}
 	phase := func(lasts time.Duration) (took []time.Duration) {
 		t.Helper()
@@ -130,9 +130,9 @@ func TestGuestF2Load(t *testing.T) {
 		len(before), p99(before), len(away), p99(away), len(after), p99(after), time.Since(at))
 }
 
-// TestGuestF4 pauses one of two relays in the middle of a publication until its lease has expired and the other relay
+// TestGuestPausedRelay pauses one of two relays in the middle of a publication until its lease has expired and the other relay
 // has published that event and later events. Then it continues. Events arrive in order per session; some arrive twice.
-func TestGuestF4(t *testing.T) {
+func TestGuestPausedRelay(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
 	hook := newGuestHook(t)
@@ -155,7 +155,7 @@ func TestGuestF4(t *testing.T) {
 	want := map[string][]string{}
 	_, soak := os.LookupEnv("FAULT_ROUNDS") // the lease lasts 20 s
 	for round := range min(int(harness.Number(t, "FAULT_ROUNDS", 2)), 20) {
-		v := g.visitor(fmt.Sprint("f4-", round))
+		v := g.visitor(fmt.Sprint("paused-", round))
 		events := func(more ...string) { want[v.Session()] = append(want[v.Session()], more...) }
 		arm <- true
 		events(v.addAt(round, 1))

@@ -54,10 +54,10 @@ func (v *visitor) handoffs() int {
 	return strings.Count(text, `"handoffId"`)
 }
 
-// TestGuestF14 checks that many requests with one key, through two processes, have one effect and one response, byte
+// TestGuestRepeatedRequests checks that many requests with one key, through two processes, have one effect and one response, byte
 // for byte, although one process is killed and Redis is flushed in between. A different body with the same key is
 // always refused. The soak uses 200 keys with 1,000 requests each.
-func TestGuestF14(t *testing.T) {
+func TestGuestRepeatedRequests(t *testing.T) {
 	t.Parallel()
 	for round := range int(harness.Number(t, "FAULT_ROUNDS", 1)) {
 		g := newGuests(t, 2, stormSite)
@@ -81,7 +81,7 @@ func TestGuestF14(t *testing.T) {
 			}
 		})
 		for k := range keys {
-			visitors[k] = g.visitor(fmt.Sprintf("f14-%d-%d", round, k))
+			visitors[k] = g.visitor(fmt.Sprintf("repeat-%d-%d", round, k))
 			for n := range racers {
 				one := *visitors[k]
 				free <- struct{}{}
@@ -121,9 +121,9 @@ func (v *visitor) hasStormed(answers []string) {
 	}
 }
 
-// TestGuestF15 closes database connections so that transactions abort at any time. The response to a repeated request
+// TestGuestAbortedTransactions closes database connections so that transactions abort at any time. The response to a repeated request
 // must tell whether the first was committed, and each key has one effect.
-func TestGuestF15(t *testing.T) {
+func TestGuestAbortedTransactions(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
 	g := newGuests(t, 2, stormSite, "HOLDFAST_GUEST__DATABASE_URL="+url)
@@ -147,7 +147,7 @@ func TestGuestF15(t *testing.T) {
 	})
 	visitors := make([]*visitor, workers)
 	for w := range workers {
-		visitors[w] = g.visitor(fmt.Sprint("f15-", w))
+		visitors[w] = g.visitor(fmt.Sprint("abort-", w))
 		v := visitors[w]
 		working.Go(func() {
 			answers := map[string]string{}
