@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// FirstBlock is free: most answers are short.
+	// FirstBlock is the size of the first block, which is not charged: most answers fit in it.
 	FirstBlock = 4 << 10
 
-	// BlockBytes is the size of all other blocks.
+	// BlockBytes is the size of the other blocks.
 	BlockBytes = 32 << 10
 
-	maxBlocks = 16 // before the answer is sent in parts
+	maxBlocks = 16 // longer answers are sent in parts
 )
 
 // Blocks builds an answer from a list, in blocks that are charged before allocation. An answer that is long, or for
@@ -36,8 +36,8 @@ func NewBlocks(w http.ResponseWriter, r *http.Request, status int, mediaType str
 	return &Blocks{w: w, r: r, status: status, mediaType: mediaType}
 }
 
-// Room returns a block with space for n bytes, at most BlockBytes: b, or a new block if b is full.
-func (s *Blocks) Room(b []byte, n int) ([]byte, error) {
+// Grow returns a block with space for n bytes, at most BlockBytes: b, or a new block if b is full.
+func (s *Blocks) Grow(b []byte, n int) ([]byte, error) {
 	switch {
 	case cap(b)-len(b) >= n:
 		return b, nil
@@ -63,7 +63,7 @@ func (s *Blocks) Room(b []byte, n int) ([]byte, error) {
 func (s *Blocks) Append(b, text []byte) (_ []byte, err error) {
 	for len(text) > 0 {
 		if len(b) == cap(b) {
-			if b, err = s.Room(b, min(len(text), BlockBytes)); err != nil {
+			if b, err = s.Grow(b, min(len(text), BlockBytes)); err != nil {
 				return b, err
 			}
 		}
@@ -112,10 +112,10 @@ func (s *Blocks) Finish(b []byte) {
 	_, _ = s.flush(b)
 }
 
-// slotTries is more than one, because giving up in the middle of an answer wastes everything so far.
+// slotTries is how often Read tries to acquire a slot: giving up in the middle of an answer wastes everything so far.
 const slotTries = 5
 
-// Read runs fn with the request's slot, which an answer releases while it is sent.
+// Read runs fn with a slot, and acquires one if the answer is already being sent.
 func (s *Blocks) Read(fn func() error) error {
 	if !s.sending {
 		return fn()

@@ -87,7 +87,8 @@ func ReleaseSlot(w http.ResponseWriter) {
 	}
 }
 
-// endTurn is for requests that wait for their database node: they must not delay requests for other nodes.
+// endTurn releases the request's turn. A request that waits for its database node ends its turn early, so as not to
+// delay requests for other nodes.
 func (r *response) endTurn() {
 	if r.inTurn.CompareAndSwap(true, false) {
 		r.turns.Release(r.turn, r.meter.Stop())

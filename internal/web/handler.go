@@ -46,7 +46,7 @@ type Service struct {
 	// errors.
 	Reason func(error) string
 
-	// Turns limit database requests here, because the database does not share turns fairly among clients.
+	// Turns limits database requests, because the database does not share turns fairly among clients.
 	Turns *fairshare.Turns
 }
 
@@ -234,7 +234,8 @@ type panicked struct {
 
 func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 
-// clientClosed excludes a slow body, which also ends the context although its client is still connected.
+// clientClosed reports whether the client closed the connection. A slow body also ends the context, but its client is
+// still connected.
 func clientClosed(r *http.Request, body *pacedBody, err error) bool {
 	_, bug := errors.AsType[*panicked](err)
 	return errors.Is(r.Context().Err(), context.Canceled) && (body == nil || !body.late) && !bug

@@ -93,7 +93,7 @@ func (c *conn) Write(p []byte) (written int, err error) {
 // usual 60 KiB takes that long.
 const maxGraces = 3
 
-// earned counts the bytes acknowledged since the last call.
+// earned returns the time earned by bytes acknowledged since the last call.
 func (c *conn) earned() time.Duration {
 	queued, ok := unacknowledged(c.TCPConn)
 	if !ok || c.limits.Pace.Grace <= 0 {

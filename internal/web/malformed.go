@@ -41,10 +41,10 @@ type MalformedHandler interface {
 	ServeMalformed(w http.ResponseWriter, r *http.Request, status int)
 }
 
-// refusedHeader may follow a reason after the status text.
+// refusedHeader follows the status line in net/http's own responses.
 const refusedHeader = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
-// refusedExpectation is a response after which net/http waits for the unsent body.
+// refusedExpectation begins the response after which net/http waits for the unsent body.
 const refusedExpectation = "HTTP/1.1 417 Expectation Failed\r\n"
 
 // malformedStatus recognizes net/http's own responses: handlers' responses have more header fields, at least a date.
@@ -81,13 +81,13 @@ type withStatus struct {
 
 func (w withStatus) WriteHeader(int) { w.ResponseWriter.WriteHeader(w.status) }
 
-// lineBytes of the request line suffice to find the service.
+// lineBytes limits the kept part of the request line, which suffices to find the service.
 const lineBytes = 512
 
 type requestLine struct {
 	text  []byte
 	whole bool
-	ahead byte // first byte of the next request, if hasAhead is set; read while this request is answered
+	ahead byte // first byte of the next request, if has is set; read while this request is answered
 	has   bool
 }
 
@@ -98,7 +98,8 @@ func (l *requestLine) next() {
 	}
 }
 
-// add keeps the single byte that net/http reads after a body to detect a disconnect: it belongs to the next request.
+// add collects the request line. It also keeps the single byte that net/http reads after a body to detect a disconnect,
+// because that byte begins the next request.
 func (l *requestLine) add(p []byte, size int) {
 	if l.whole {
 		if size == 1 && len(p) == 1 {
@@ -132,8 +133,8 @@ func startRequest(c net.Conn, state http.ConnState) {
 	}
 }
 
-// answerMalformed lingers, because closing would discard the response for a peer that is still sending; see
-// pacedBody.linger.
+// answerMalformed sends the service's error. Then it lingers, because closing would discard the response for a peer that
+// is still sending; see pacedBody.linger.
 func (c *conn) answerMalformed(status int) error {
 	a := &shortAnswer{header: http.Header{"Connection": {"close"}, "Date": {time.Now().UTC().Format(http.TimeFormat)}}}
 	r := c.line.request(c.RemoteAddr())

@@ -118,7 +118,7 @@ func (r *response) hold(piece []byte) (release func(), err error) {
 	return func() { ReleaseMemory(r, n) }, nil
 }
 
-// Charge charges need bytes per request of a handler, plus its body and response.
+// Charge wraps a handler to charge need bytes per request, plus its body and response.
 func Charge(m *Memory, need int64, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		r := &response{ResponseWriter: w, request: req, memory: m, client: "listener"}

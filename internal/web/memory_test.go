@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// rich serves requests with a budget of 80 bytes, of which 10 are a reserve. Up to 4 requests wait for at most a second.
+// rich serves requests with a budget of 80 bytes, 10 of them reserved. Up to 4 requests wait for at most a second.
 func rich(m *web.Memory, serve web.Handler) http.Handler {
 	s := service(serve)
 	return s.Handler(web.Options{Log: slog.New(slog.DiscardHandler), Gate: web.NewGate(4, time.Second), Memory: m})

@@ -17,7 +17,7 @@ type Rate struct {
 	BytesPerSecond int64
 }
 
-// pace does not count the handler's own time.
+// pace counts the time that a peer stalls, without the handler's own time.
 type pace struct {
 	rate  Rate
 	left  time.Duration
@@ -79,16 +79,17 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// net/http would read up to 256 KiB before the response, waiting for a client that sends late or waits itself.
+// These limit how much of an unread body is discarded. net/http would read up to 256 KiB before the response, waiting
+// for a client that sends late or waits itself.
 const (
-	restBytes   = 256 << 10             // read before the response to reuse the connection,
-	restTime    = 20 * time.Millisecond // within this time
-	lingerBytes = 4 << 20               // read after the response,
-	lingerTime  = time.Second           // within this time: a proxy on a busy machine may send for a second
+	restBytes   = 256 << 10 // before the response, to reuse the connection
+	restTime    = 20 * time.Millisecond
+	lingerBytes = 4 << 20     // after the response
+	lingerTime  = time.Second // a proxy on a busy machine may send for a second
 )
 
-// finish runs before the response header is written. If the rest of the body has not arrived, it makes the response the
-// connection's last.
+// finish reads a short rest of the body before the response header is written. If more is missing, the response becomes
+// the connection's last.
 func (b *pacedBody) finish(answer http.Header) {
 	if b.ended || b.streams {
 		return
@@ -130,7 +131,7 @@ func (b *pacedBody) linger() {
 	_ = b.conn.SetReadDeadline(time.Unix(1, 0)) // net/http must not read more
 }
 
-// limit has no effect on connections that do not support deadlines, as in handler tests.
+// limit sets the read deadline. Connections without deadlines, as in handler tests, ignore it.
 func (b *pacedBody) limit(now time.Time) {
 	_ = b.conn.SetReadDeadline(b.pace.deadline(now, 0))
 }

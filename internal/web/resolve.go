@@ -80,7 +80,7 @@ func (r *Resolver) Resolve(req *http.Request) Address {
 	}
 	o, err := r.origin(req)
 	if err != nil {
-		path, _, _ := strings.Cut(target, "?") // no prefix: a public URL, which could have one, has no such error
+		path, _, _ := strings.Cut(target, "?") // without a prefix: only a public URL has one, and then origin returns no error
 		return Address{Path: path, Err: err}
 	}
 	public, inner := o.Map(target)
@@ -88,7 +88,7 @@ func (r *Resolver) Resolve(req *http.Request) Address {
 	return Address{Origin: o, Target: public, Path: path}
 }
 
-// originForm returns path and query. The target is a whole URL if the client takes the server for a proxy.
+// originForm returns a target's path and query. A client that takes the server for a proxy sends a whole URL.
 func originForm(target string) (string, bool) {
 	if strings.HasPrefix(target, "/") {
 		return target, true
@@ -225,7 +225,7 @@ func (r *Resolver) Client(req *http.Request) (ip netip.Addr, ok bool) {
 	return client, ok
 }
 
-// sender expects the nodes of a forwarding header, the nearest node last.
+// sender returns the client's address in a forwarding header's nodes, the nearest node last.
 func (r *Resolver) sender(proxy netip.Addr, nodes []string) (ip netip.Addr, ok bool) {
 	ip = proxy
 	for _, node := range slices.Backward(nodes) {

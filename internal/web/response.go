@@ -46,8 +46,8 @@ func newResponse(w http.ResponseWriter, body *pacedBody, rate Rate) *response {
 	return r
 }
 
-// wait sets a deadline that also covers flushes of net/http's buffer, which holds the header until the body follows or
-// the exchange ends.
+// wait sets a deadline for writing n bytes. It also covers flushes of net/http's buffer, which holds the header until the
+// body follows or the exchange ends.
 func (r *response) wait(now time.Time, n int) {
 	if r.conn == nil {
 		return

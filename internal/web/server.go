@@ -154,7 +154,8 @@ func Serve(ctx context.Context, srv *Server, l net.Listener, d Drain) error {
 	return nil
 }
 
-// lastRequests lets clients that send one request after another read the answer that closes their connection.
+// lastRequests waits briefly for open requests, so that clients that send one after another read the answer that closes
+// their connection.
 func lastRequests(ctx context.Context, open *atomic.Int64) {
 	const pause = 5 * time.Millisecond
 	for left := 250 * time.Millisecond; left > 0 && open.Load() > 0 && ctx.Err() == nil; left -= pause {

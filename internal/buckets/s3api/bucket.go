@@ -64,7 +64,7 @@ func (x *request) writeBuckets(d *stream, q *buckets.BucketQuery, limit int) (mo
 			if !x.limits.AllowBucket(page[i].Name) {
 				continue
 			}
-			if err := d.room(maxFixed); err != nil {
+			if err := d.grow(maxFixed); err != nil {
 				return false, err
 			}
 			d.begin("Bucket")
@@ -76,7 +76,7 @@ func (x *request) writeBuckets(d *stream, q *buckets.BucketQuery, limit int) (mo
 		if more && limit > 0 {
 			return true, nil
 		}
-		return false, d.room(maxFixed)
+		return false, d.grow(maxFixed)
 	})
 	return more, err
 }

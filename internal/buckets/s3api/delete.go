@@ -74,7 +74,7 @@ func (x *request) deleteObjects() error {
 		if err == nil && list.Quiet {
 			continue
 		}
-		if err := d.room(maxEscaped*len(o.Key) + maxFixed); err != nil {
+		if err := d.grow(maxEscaped*len(o.Key) + maxFixed); err != nil {
 			return err
 		}
 		d.deleted(o, &done[i])

@@ -101,7 +101,7 @@ func (l *listing) write(x *request, s *stream, write func(*buckets.Page) error) 
 		if l.page.More && l.count < l.limit {
 			return true, nil
 		}
-		return false, s.room(maxEscaped*max(len(l.last), len(q.Start.Name)) + maxFixed)
+		return false, s.grow(maxEscaped*max(len(l.last), len(q.Start.Name)) + maxFixed)
 	})
 }
 
@@ -143,7 +143,7 @@ func (x *request) repeated() int {
 }
 
 func (x *request) beginList(d *stream, l *listing) error {
-	if err := d.room(x.repeated()); err != nil {
+	if err := d.grow(x.repeated()); err != nil {
 		return err
 	}
 	d.text("Name", x.bucket.Name)
@@ -208,7 +208,7 @@ func (x *request) entries(d *stream, l *listing, owner bool) error {
 			if o == nil {
 				continue
 			}
-			if err := d.room(maxEscaped*len(o.Name) + maxFixed); err != nil {
+			if err := d.grow(maxEscaped*len(o.Name) + maxFixed); err != nil {
 				return err
 			}
 			d.begin("Contents")
@@ -236,7 +236,7 @@ func (l *listing) groups(d *stream, p *buckets.Page) error {
 		if group == "" {
 			continue
 		}
-		if err := d.room(maxEscaped*len(group) + maxFixed); err != nil {
+		if err := d.grow(maxEscaped*len(group) + maxFixed); err != nil {
 			return err
 		}
 		d.begin("CommonPrefixes")

@@ -182,7 +182,7 @@ func (x *request) listParts() error {
 		return err
 	}
 	d := x.newStream("ListPartsResult")
-	if err := d.room(maxEscaped*len(x.key) + 2*maxFixed); err != nil {
+	if err := d.grow(maxEscaped*len(x.key) + 2*maxFixed); err != nil {
 		return err
 	}
 	d.text("Bucket", x.bucket.Name)
@@ -225,7 +225,7 @@ func (x *request) writeParts(d *stream, after, limit int) (next int, more bool, 
 			return false, err
 		}
 		for i := range page {
-			if err := d.room(maxFixed); err != nil {
+			if err := d.grow(maxFixed); err != nil {
 				return false, err
 			}
 			d.part(&page[i])
@@ -236,7 +236,7 @@ func (x *request) writeParts(d *stream, after, limit int) (next int, more bool, 
 		if more && left > 0 {
 			return true, nil
 		}
-		return false, d.room(maxFixed)
+		return false, d.grow(maxFixed)
 	})
 	return next, more, err
 }
@@ -276,7 +276,7 @@ func (x *request) listUploads() error {
 		q.AfterID = buckets.UploadID(id)
 	}
 	d := x.newStream("ListMultipartUploadsResult")
-	if err := d.room(x.repeated()); err != nil {
+	if err := d.grow(x.repeated()); err != nil {
 		return err
 	}
 	d.text("Bucket", x.bucket.Name)
@@ -312,13 +312,13 @@ func (x *request) writeUploads(d *stream, q buckets.UploadQuery, encode func(str
 		}
 		for i := range page.Uploads {
 			u := &page.Uploads[i]
-			if err := d.room(maxEscaped*len(u.Name) + maxFixed); err != nil {
+			if err := d.grow(maxEscaped*len(u.Name) + maxFixed); err != nil {
 				return false, err
 			}
 			x.writeUpload(d, u, encode)
 		}
 		for _, g := range page.Groups {
-			if err := d.room(maxEscaped*len(g) + maxFixed); err != nil {
+			if err := d.grow(maxEscaped*len(g) + maxFixed); err != nil {
 				return false, err
 			}
 			d.begin("CommonPrefixes")
@@ -331,7 +331,7 @@ func (x *request) writeUploads(d *stream, q buckets.UploadQuery, encode func(str
 		if page.More && left > 0 {
 			return true, nil
 		}
-		return false, d.room(maxEscaped*len(page.After) + maxFixed)
+		return false, d.grow(maxEscaped*len(page.After) + maxFixed)
 	})
 	return page, err
 }

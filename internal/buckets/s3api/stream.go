@@ -25,14 +25,14 @@ func (x *request) newStream(root string) *stream {
 	return s
 }
 
-// room makes room for n bytes, at most web.BlockBytes.
-func (s *stream) room(n int) (err error) {
-	s.b, err = s.Room(s.b, n)
+// grow makes space for n bytes, at most web.BlockBytes.
+func (s *stream) grow(n int) (err error) {
+	s.b, err = s.Grow(s.b, n)
 	return err
 }
 
 func (s *stream) finish() error {
-	if err := s.room(maxFixed); err != nil {
+	if err := s.grow(maxFixed); err != nil {
 		return err
 	}
 	s.closeAll()

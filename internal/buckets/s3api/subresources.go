@@ -334,7 +334,7 @@ func (x *request) objectPartsAfter(d *stream, o *buckets.Object, marker, limit i
 		}
 		for i := range page {
 			if n++; n > marker && n-marker <= limit {
-				if err := d.room(maxFixed); err != nil {
+				if err := d.grow(maxFixed); err != nil {
 					return false, err
 				}
 				writePart(d.document, n, &page[i])
@@ -345,7 +345,7 @@ func (x *request) objectPartsAfter(d *stream, o *buckets.Object, marker, limit i
 		if more() {
 			return true, nil
 		}
-		return false, d.room(maxFixed)
+		return false, d.grow(maxFixed)
 	})
 	return next, err
 }

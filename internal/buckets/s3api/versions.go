@@ -149,13 +149,13 @@ func (x *request) versions(d *stream, l *listing, q *buckets.VersionQuery) (more
 		}
 		for i := range p.Versions {
 			v := &p.Versions[i]
-			if err := d.room(maxEscaped*len(v.Name) + maxFixed); err != nil {
+			if err := d.grow(maxEscaped*len(v.Name) + maxFixed); err != nil {
 				return false, err
 			}
 			x.writeVersion(d, l, v)
 		}
 		for _, group := range p.Groups {
-			if err := d.room(maxEscaped*len(group) + maxFixed); err != nil {
+			if err := d.grow(maxEscaped*len(group) + maxFixed); err != nil {
 				return false, err
 			}
 			d.begin("CommonPrefixes")
@@ -171,7 +171,7 @@ func (x *request) versions(d *stream, l *listing, q *buckets.VersionQuery) (more
 		if left > 0 {
 			return true, nil
 		}
-		return false, d.room(maxEscaped*len(q.After) + maxFixed)
+		return false, d.grow(maxEscaped*len(q.After) + maxFixed)
 	})
 	return more, err
 }

@@ -136,7 +136,7 @@ var (
 	errMethod = errcode.New(errcode.Invalid, "method not allowed")
 )
 
-// Label returns a path's route.
+// Label returns a path's route for logs and metrics.
 func Label(path string) string {
 	switch path {
 	case "/", "/__heartbeat__", "/__lbheartbeat__", "/__version__":

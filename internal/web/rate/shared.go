@@ -111,7 +111,7 @@ func (b *Shared) view(g *group, name string) view {
 
 const tiny = 1e-6
 
-// fits allows a member without debt to take any free tokens.
+// fits reports whether a member may take n tokens. Without debt, it may take any free tokens.
 func (v *view) fits(n float64) bool {
 	left := v.free - n + tiny
 	return left >= v.reserve || left >= v.reserve*(v.owed+n)/v.share || left >= 0 && v.owed <= tiny
@@ -126,7 +126,7 @@ func (v *view) remaining() int {
 	return left
 }
 
-// wait assumes that no other member takes tokens.
+// wait returns how many tokens must be gained before n fit, if no other member takes any.
 func (v *view) wait(n float64) float64 {
 	paid := v.owed * v.members
 	least := min(v.debt, max(paid, n-v.free))
