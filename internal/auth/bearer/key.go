@@ -46,7 +46,7 @@ type key struct {
 	signer jose.Signer // nil for a public key
 }
 
-// read returns errcode.Invalid errors that do not contain Text.
+// read parses the key. Its errors are errcode.Invalid and do not contain Text.
 func (k Key) read() (key, error) {
 	refused := func(why string) (key, error) {
 		return key{}, errcode.Newf(errcode.Invalid, "bearer key %q: %s", k.ID, why)

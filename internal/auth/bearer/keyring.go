@@ -230,7 +230,7 @@ func decode(raw []byte, keyID string) (verified, error) {
 	return v, nil
 }
 
-// valid replaces go-jose's check of the times, which accepts a token at the moment of expiry, contrary to RFC 7519.
+// valid checks the times instead of go-jose, which accepts a token at the moment of expiry, contrary to RFC 7519.
 func (k *Keyring) valid(v *verified, now time.Time) error {
 	earliest, latest := now.Add(-k.opts.Leeway), now.Add(k.opts.Leeway)
 	switch {

@@ -275,7 +275,7 @@ func TestHostile(t *testing.T) {
 	_, ecPublic := pair(t, ec)
 	k := keyring(t, Options{Keys: []Key{{"ed", EdDSA, edPrivate}, {"ec", ES256, ecPublic}, {"hs", HS256, secret}}})
 	const claims = `{"exp":1790000060}`
-	// by signs with the attacker's key, or not if that is nil.
+	// by signs with the attacker's key. If private is nil, it omits the signature.
 	by := func(private any, header string) string { return signedBy(t, private, header, claims) }
 	good := signedBy(t, ed, `{"alg":"EdDSA","kid":"ed"}`, claims)
 	if _, err := k.Verify(good, now); err != nil {

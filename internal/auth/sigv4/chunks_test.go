@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/checksum"
 )
 
-const crcHello = "x-amz-checksum-crc32:NhCmhg==" // of "hello"
+const crcHello = "x-amz-checksum-crc32:NhCmhg==" // the checksum of "hello"
 
 // unsignedChunks reads a framed five-byte body with a CRC32 in the trailer.
 func unsignedChunks(t testing.TB, framed string, o sigv4.BodyOptions, lines ...string) ([]byte, error) {

@@ -115,7 +115,7 @@ type condition struct {
 	value  string
 }
 
-// holds applies starts-with to each element of a Content-Type list.
+// holds reports whether a value satisfies the condition. It applies starts-with to each element of a Content-Type list.
 func (c condition) holds(value string) bool {
 	switch {
 	case !c.prefix:

@@ -40,7 +40,7 @@ func keyring(t testing.TB, masters ...string) *Keyring {
 	return k
 }
 
-// signed returns a token with any bytes as claims, signed with the first secret.
+// signed returns a token with arbitrary claims, signed with the first secret.
 func signed(k *Keyring, payload string) string {
 	return encoding.EncodeToString(append([]byte(payload), sign(k.secrets[0].signing, []byte(payload))...))
 }
