@@ -87,7 +87,7 @@ func (a *App) announcement(listeners []listener) (all announcement) {
 	return all
 }
 
-// text may include secrets on a terminal.
+// text returns the announcement for a person. On a terminal it may include secrets.
 func (all *announcement) text(terminal bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Holdfast %s\n\n", all.version)

@@ -42,7 +42,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// Version identifies the build.
 type Version struct {
 	Version string // release, or "dev"
 	Commit  string
@@ -135,7 +134,8 @@ type opened struct {
 	operations []operate.Operation
 }
 
-// newTurns limits concurrent database use per service. The queue is short, because waiting requests hold a gate slot.
+// newTurns returns turns at the service's first database. Their queue has no limit, because each waiting request
+// holds a gate slot.
 func newTurns(s *service.Opened) *fairshare.Turns {
 	if len(s.Databases) == 0 {
 		return nil
@@ -403,7 +403,7 @@ func (a *App) Sweep(ctx context.Context, report func(line string)) error {
 	return errors.Join(errs...)
 }
 
-// jobs returns all sweep jobs. Processes with the same database take turns.
+// jobs returns all sweep jobs. Of the processes with the same database, only one runs each round.
 func (a *App) jobs() (all []sweep.Job) {
 	for _, s := range a.opened {
 		for _, j := range s.Jobs {

@@ -465,7 +465,7 @@ func TestDistributionProblems(t *testing.T) {
 	}
 	fix(fixes)
 
-	// Only a part of the transaction is run.
+	// Run only the first statement of the transaction that separates the tables.
 	testdb.Script(t, url, `SELECT update_distributed_table_colocation('ext_storage_records', colocate_with => 'none')`)
 	says, fixes = problems()
 	if len(says) < 20 {

@@ -155,7 +155,8 @@ func (a *App) settings() []conf.Setting {
 	return all
 }
 
-// recordChange is not for commands, which do not write to the server's log.
+// recordChange returns a recorder that logs a service's changes. It is not for commands, which do not write to the
+// server's log.
 func (a *App) recordChange(of string) operate.Recorder {
 	return func(ctx context.Context, done operate.Record) {
 		c := service.Change{Service: of, Page: done.Noun(), Action: done.Verb(), Err: done.Err}

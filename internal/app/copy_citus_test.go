@@ -49,7 +49,7 @@ func TestCopyFromMovingShards(t *testing.T) {
 			}
 		}
 	}
-	// at calls functions at points in the copy, and writes after each.
+	// at calls one function at each point of the copy, beginning with the point first, and writes after each.
 	at := func(first string, fns ...func()) {
 		c.BeforeStep = func(point string) error {
 			if len(fns) == 0 || first != "" && point != first {

@@ -339,8 +339,8 @@ func afterFirstStart(t *testing.T, database func(testing.TB) string) (urls map[s
 	return urls
 }
 
-// firstStarts are services with the table that the first start fills last, rows that a killed server may leave, other
-// rows, and the table of these.
+// firstStarts lists services with the table that the first start fills last, rows that a killed server may leave, and
+// other rows with their table.
 var firstStarts = []struct{ name, first, left, other, undo, table string }{
 	{
 		"buckets", "manta_bucket_node", `INSERT INTO manta_bucket_lease SELECT 'background', 'x', 'a process that was killed', CURRENT_TIMESTAMP WHERE NOT EXISTS (SELECT 1 FROM manta_bucket_lease WHERE name = 'background')`,

@@ -26,7 +26,8 @@ func (a *App) notify(state string) {
 	}
 }
 
-// watch does not probe the listeners: under load the answer would be late, and a restart would not help.
+// watch notifies the manager's watchdog without probing the listeners: under load the answer would be late, and a
+// restart would not help.
 func (a *App) watch(ctx context.Context) {
 	if a.manager.Watchdog <= 0 {
 		return
@@ -151,7 +152,7 @@ func (a *App) readAgain(ctx context.Context) (done overview.Reloaded, err error)
 		}
 	}
 	conf.Keep(next.sections(), running.sections())
-	// Settings that require a restart may affect the others.
+	// Check again, because settings that require a restart keep their old values.
 	unnoted := next.report
 	if wrong := next.problems(&unnoted); len(wrong) > 0 {
 		return overview.Reloaded{}, &conf.Error{Problems: wrong}

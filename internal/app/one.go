@@ -58,7 +58,6 @@ func OpenTarget(ctx context.Context, name string, o Options) (*One, error) {
 	return one, err
 }
 
-// OpenOne opens a single configured service.
 func OpenOne(ctx context.Context, name string, o Options) (*One, error) {
 	o.Config = o.Config.Only(name)
 	o.Leave, o.Copies = !o.Create, true

@@ -105,8 +105,8 @@ func TestDurations(t *testing.T) {
 	}
 }
 
-// wantSubjects checks that operations have inputs for the names in rows, because other rows would get no links and
-// buttons, and that rows name the subjects of changes.
+// wantSubjects checks that operations have inputs for the names in rows, which the links and buttons of rows need, and
+// that rows name the subjects of changes.
 func wantSubjects(t *testing.T, s *declared) {
 	t.Helper()
 	taken, shown, hasPage := map[string]bool{}, map[string]bool{}, map[string]bool{}

@@ -101,7 +101,7 @@ func TestDeletionsNameCopies(t *testing.T) {
 			t.Errorf("%s: %+v", path, got)
 			continue
 		}
-		if in := time.Until(got[0].Until); in < 7*24*time.Hour || in > 9*24*time.Hour { // the retention exceeds the rule's
+		if in := time.Until(got[0].Until); in < 7*24*time.Hour || in > 9*24*time.Hour { // the default retention exceeds keep
 			t.Errorf("%s: the replica has it for %v", path, in)
 		}
 	}

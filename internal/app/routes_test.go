@@ -80,7 +80,7 @@ func (c *stalledClient) Read([]byte) (int, error) {
 	return 0, io.ErrUnexpectedEOF
 }
 
-// measured is the growth in heap and charged memory while several clients stall, with a response.
+// measured is the growth in heap and charged memory while several clients stall, and one of the responses.
 type measured struct {
 	heap, charged int64
 	*stalledClient

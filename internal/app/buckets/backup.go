@@ -52,7 +52,7 @@ func (s *Buckets) urls(known []buckets.Node) map[string]string {
 
 func isFile(url string) bool { return strings.HasPrefix(url, "file:") }
 
-// omitted lists the nodes that are missing in a backup without bodies.
+// omitted lists the nodes whose bodies a backup lacks.
 func (s *Buckets) omitted(ctx context.Context) (lines []string, err error) {
 	all, err := s.where(ctx)
 	for id, url := range all {

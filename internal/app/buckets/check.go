@@ -21,7 +21,7 @@ import (
 
 const (
 	inspectTime = 5 * time.Second
-	// A warning is issued lateGarbage after buckets.garbage_after.
+	// lateGarbage is how long after buckets.garbage_after garbage causes a warning.
 	lateGarbage = 24 * time.Hour
 )
 

@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// allAccounts limits the accounts read per page, because accounts may be empty.
+// allAccounts limits the accounts read per page, because accounts without buckets add no rows.
 const allAccounts = 100
 
 // showBuckets lists the buckets of all accounts. A cursor is ACCOUNT/BUCKET.

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestIndented checks that only JSON which does not become too wide is indented.
+// TestIndented checks that JSON is indented unless it becomes too wide, and that other text is not.
 func TestIndented(t *testing.T) {
 	t.Parallel()
 	nested := strings.Repeat("[", mostNested+1) + strings.Repeat("]", mostNested+1)

@@ -95,7 +95,7 @@ func (s *Buckets) versionsTable(ctx context.Context, r *service.PageRequest, a b
 	for i := range page.Versions {
 		v := &page.Versions[i]
 		if v.Name != shown.Name {
-			return t, nil // the name on the next page begins with this name
+			return t, nil // a longer name with this prefix
 		}
 		row := versionCells(a, b, v, v.Name)
 		created := row[3]

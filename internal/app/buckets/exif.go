@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 )
 
-// JPEG and Exif, the format of the metadata that cameras add.
+// Constants of JPEG and Exif, the format of camera metadata.
 const (
 	exifMarker      = 0xe1
 	exifOrientation = 0x0112

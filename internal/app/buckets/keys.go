@@ -164,7 +164,7 @@ func (s *Buckets) detail(k *buckets.Key) keyDetail {
 	return o
 }
 
-// listKeys returns pages ordered by ID. On each page the working keys come last.
+// listKeys returns pages ordered by ID. On each page, configured keys come first, then revoked keys.
 func (s *Buckets) listKeys(ctx context.Context, in keysInput) (all []keyOutput, err error) {
 	a, err := s.account(ctx, in.Account)
 	if err != nil {

@@ -153,8 +153,8 @@ func (n *nodes) load(ctx context.Context) error {
 	return n.use(all)
 }
 
-// check returns an error if no node works now, or if fewer nodes were ever initialized than a body has copies (0 for
-// the default number). Fewer working nodes are no error, because most bodies can still be read.
+// check returns an error if no node works, or if fewer nodes than copies were ever initialized (0: the default number
+// of copies). Fewer working nodes are no error, because most bodies can still be read.
 func (n *nodes) check(ctx context.Context, copies int) error {
 	if err := n.ensure(ctx); err != nil {
 		return err

@@ -36,8 +36,8 @@ func newProcesses(s *Buckets, id string) *processes {
 	return &processes{Buckets: s, id: id, folder: filepath.Join(s.maintenanceFolder(), "processes")}
 }
 
-// prefix returns the host part of lock file names. After a data folder was copied to another machine, it contains lock
-// files of servers that still run here.
+// prefix returns the host part of lock file names. A data folder copied from another machine contains lock files of
+// servers that may still run there.
 func (p *processes) prefix() (string, error) {
 	host, err := os.Hostname()
 	return host + "+", err

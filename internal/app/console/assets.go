@@ -67,7 +67,7 @@ func send(w http.ResponseWriter, status int, kind, body string) {
 	_, _ = io.WriteString(w, body)
 }
 
-// sendFile sends a download, except for safe images: HTML or SVG could contain scripts.
+// sendFile sends a file as a download unless it is a safe image: HTML or SVG could contain scripts.
 func (x *exchange) sendFile(page *service.Page, r *service.PageRequest) error {
 	if page.Private && x.session.role != admin {
 		return errRole

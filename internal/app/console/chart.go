@@ -84,10 +84,10 @@ func formatTime(t, first, last time.Time) string {
 	return t.UTC().Format(layout)
 }
 
-// longDay is also in the script.
+// longDay must equal longDay in charts.js.
 const longDay = 20 * time.Hour
 
-// line breaks at missing values. An isolated value becomes a short stroke.
+// line returns an SVG path with gaps for missing values. An isolated value becomes a short stroke.
 func line(c *service.Chart, values []float64, top float64) string {
 	var b strings.Builder
 	first := c.Times[0]

@@ -44,7 +44,7 @@ func (a *asked) values() url.Values {
 	return all
 }
 
-// choices lists things, once per page and kind. If nil, the operator types the name.
+// choices reads the things of a kind once per page. If it returns nil, the operator types the name.
 func (r *renderer) choices(kind string) *service.Choices {
 	if r.section.Choose == nil || r.silent {
 		return nil
@@ -191,7 +191,7 @@ func (x *exchange) sendChoices() error {
 	return nil
 }
 
-// beginning returns search hits first.
+// beginning returns the things whose names begin with prefix, search hits first.
 func (s *Section) beginning(ctx context.Context, kind, prefix string, at url.Values) (all []service.Option) {
 	if s.Search != nil && prefix != "" {
 		hits, _ := s.Search(ctx, prefix)

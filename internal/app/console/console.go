@@ -147,7 +147,7 @@ func (c *Console) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return nil
 }
 
-// ErrHost rejects another server's Host header.
+// ErrHost rejects an unknown Host header.
 var ErrHost = web.Refuse(http.StatusMisdirectedRequest, "unknown-host", "unknown Host header: use localhost or the address in server.admin_listen")
 
 var (
@@ -211,7 +211,7 @@ func (x *exchange) setCookie(value string) {
 	http.SetCookie(x.w, cookie)
 }
 
-// resume takes the session's notice only for pages, not for pictures.
+// resume finds the session of the request's cookie. Only pages show its notice, not pictures.
 func (x *exchange) resume() (ok bool) {
 	cookie, err := x.r.Cookie(x.cookieName())
 	if err != nil {
@@ -222,7 +222,7 @@ func (x *exchange) resume() (ok bool) {
 	return ok
 }
 
-// isUpdate reports an htmx refresh, which does not extend the session.
+// isUpdate reports whether htmx refreshes a page, which does not extend the session.
 func isUpdate(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.Header.Get("HX-Request") != ""
 }
@@ -525,7 +525,7 @@ func Message(err error) string {
 		return text
 	}
 	if coded, ok := errors.AsType[errcode.Coder](err); ok {
-		return coded.Error() // such an error is for clients
+		return coded.Error() // the text is for clients
 	}
 	return err.Error()
 }

@@ -26,7 +26,7 @@ const (
 
 var errForm = errcode.New(errcode.Invalid, "the form is malformed")
 
-// readForm needs memory for the raw and the decoded body.
+// readForm parses a URL-encoded form and charges memory for the raw and the decoded body.
 func (x *exchange) readForm(limit int64) error {
 	if kind, _, err := mime.ParseMediaType(x.r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
 		return errForm
@@ -63,7 +63,7 @@ const (
 	maxFields = 50
 	maxField  = 64 << 10 // bytes per non-file field
 
-	maxUploadFields = 512 << 10 // all non-file fields, including a file buffer
+	maxUploadFields = 512 << 10 // total of all non-file fields; also the charge for a file buffer
 )
 
 // readUpload reads the fields before the first file and checks the CSRF token. The action reads the files.

@@ -46,7 +46,8 @@ func (r *renderer) starts(blocks []service.Block) {
 	r.close("p")
 }
 
-// mostStarts limits form links: a page with more forms consists of little else.
+// mostStarts limits the links to forms at the top of a page. A page with more forms has no links, because it shows
+// little else.
 const mostStarts = 2
 
 func takesFiles(f *service.Form) bool {

@@ -247,7 +247,7 @@ func (p *page) meter(share, most float64, isSum bool, label string) {
 	if isSum {
 		high = most
 	}
-	// Otherwise each byte on a disk would change the page, and browsers would load it again.
+	// Round the value: otherwise each byte on a disk would change the page, and browsers would load it again.
 	if step := math.Floor(most / 1000); step > 1 && share < most {
 		share = min(math.Round(share/step)*step, most)
 	}

@@ -84,7 +84,8 @@ func (all *sessions) prune(now time.Time) {
 	}
 }
 
-// find takes the session's notice. htmx updates neither take the notice nor extend the session.
+// find returns a cookie's session. With takeNotice, it clears the notice. htmx updates neither clear the notice nor
+// extend the session.
 func (all *sessions) find(cookie string, takeNotice, isUpdate bool) (s session, ok bool) {
 	now := all.now()
 	all.mu.Lock()

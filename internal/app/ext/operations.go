@@ -96,7 +96,7 @@ func aboutInput(err error) error {
 	}
 	if e, ok := errors.AsType[*ext.ValidationError](err); ok {
 		name := path.Base(e.Pointer)
-		if name == "overrides" { // an end without an override
+		if name == "overrides" { // until without overrides
 			name = "until"
 		}
 		return &operate.InputError{Input: name, Reason: e.Reason}

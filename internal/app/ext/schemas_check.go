@@ -13,7 +13,7 @@ type checkInput struct {
 	After string `flag:"after" doc:"next from the previous part"`
 }
 
-// activeVersion validates new values; 0: none.
+// activeVersion is the version that validates new values; 0: none.
 type activeVersion int64
 
 func (v activeVersion) String() string {

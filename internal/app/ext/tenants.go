@@ -32,7 +32,7 @@ type tenantOutput struct {
 	Tenant string `json:"tenant" title:"Tenant" subject:"tenant" cursor:""`
 }
 
-// tenantRows is in installs per read when listing tenants.
+// tenantRows is how many installs are read at once to list tenants.
 const tenantRows = 25
 
 // listTenants finds tenants by their installs. After each page it skips to the next tenant, so that large tenants need

@@ -51,7 +51,7 @@ func (s *Guest) mountDemo(opened *service.Opened, h *httpapi.Handler) {
 	builtIn := s.opened.source.(*builtin.Catalogue)
 	demo := &httpapi.Demo{
 		Handler: h, Tenants: s.opened.tenants, Feed: s.opened.feed, HotState: s.opened.hot.name(),
-		// A tenant with its own booking site is in use.
+		// Do not suspend a tenant with its own booking site, which is in use.
 		Suspends: func(tenant string) bool { return builtIn.HasTenant(tenant) && s.cfg.Site(tenant).URL == "" },
 	}
 	opened.Mounts = append(opened.Mounts, service.Mount{Listener: service.Main, Paths: []string{httpapi.DemoPage}, Mount: web.Mount{

@@ -60,7 +60,7 @@ func (s *Guest) openHandoffs(d *service.Deps, p *parts, st backend.Store, db *en
 		Guests: p.guests, Store: st, Catalogue: p.catalogue, Clock: d.Clock, Bots: scorer,
 		Keys: keys, Hasher: hasher, Life: s.cfg.HandoffLife, Site: s.sites(p.source), Restored: h.warnRestored,
 	})
-	// Handoffs open in a backup may have been consumed since.
+	// Revoke the keys, because handoffs that are open in the backup may have been consumed since.
 	db.AfterRestore = func(ctx context.Context, _ time.Duration) error {
 		_, err := keys.RevokeAll(ctx)
 		return err

@@ -15,8 +15,8 @@ import (
 	"holdfast/internal/obs"
 )
 
-// historyEvery is the time between points. Only every tenth point measures database servers, because every process
-// queries them, and Citus queries each node.
+// historyEvery is the time between points. Database servers are measured once per historySized points, because every
+// process queries them, and Citus queries each node.
 const (
 	historyEvery = time.Minute
 	historySized = 10
@@ -115,7 +115,7 @@ func (h *History) Add(p Point) {
 	}
 }
 
-// count leaves the duration unknown after a clock change or suspend.
+// count sets the traffic since the point before, unless the clock was changed or the machine was suspended.
 func (s *sample) count(before, p *Point) {
 	seconds := p.At.Sub(before.At).Seconds()
 	if seconds <= 0 || seconds > 5*historyEvery.Seconds() {
@@ -179,7 +179,7 @@ func (h *History) growth(where string) (size, grown int64, in time.Duration, kno
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var first, last *sample
-	for i := range slices.Backward(spans[:]) { // the first size in an interval is not kept, so shorter intervals may begin earlier
+	for i := range slices.Backward(spans[:]) { // longer intervals keep only their last size, so shorter ones may begin earlier
 		all := h.shown(i)
 		for j := range all {
 			if _, ok := all[j].sizes[where]; !ok {

@@ -12,7 +12,7 @@ import (
 type DeadLetters[In any] struct {
 	Box     func(context.Context, operate.None) (outbox.Dead, error)
 	Find    func(ctx context.Context, in In) (outbox.ID, error)
-	Missing error // not a dead letter
+	Missing error // error for an event that is not a dead letter
 
 	Event  string
 	Key    string                      // ordering key of events, e.g. "install"

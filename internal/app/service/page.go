@@ -272,7 +272,6 @@ type Cell struct {
 
 func TextCell(s string) Cell { return Cell{Text: s} }
 
-// IDCell returns an ID's cell.
 func IDCell(id string) Cell { return Cell{Text: id, ID: IsLongID(id)} }
 
 // IsLongID accepts UUIDs and long hexadecimal numbers.

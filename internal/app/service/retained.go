@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Kinds of Retained.
 const (
 	InBackup  = "backup"
 	InReplica = "replica"

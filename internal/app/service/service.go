@@ -156,7 +156,6 @@ type Server struct {
 	OpenAddress func(listener string) string
 }
 
-// Server listeners.
 const (
 	Main     = "main"     // for clients
 	Internal = "internal" // for the operator's services
@@ -267,8 +266,8 @@ type Files struct {
 	Restore func(ctx context.Context, dir string, open FileSource, progress func(done, total int64)) (Copied, error)
 }
 
-// FileSource opens a file by its name in Files.Bodies, from there or written by Copy. Errors: errcode.NotFound if
-// missing, errcode.Internal if damaged, errcode.Unavailable if readable later.
+// FileSource opens a file by its name in Files.Bodies, from a replica or a folder that Copy wrote. Errors:
+// errcode.NotFound if missing, errcode.Internal if damaged, errcode.Unavailable if readable later.
 type FileSource func(ctx context.Context, name string) (io.ReadCloser, error)
 
 // Copied is the result of Files.Copy and Files.Restore.
@@ -298,7 +297,6 @@ type Client struct {
 
 type State string
 
-// The states.
 const (
 	OK      State = "ok"
 	Warning State = "warn"

@@ -15,7 +15,6 @@ type UsageError struct {
 
 func (e *UsageError) Error() string { return e.Message }
 
-// Usagef returns a UsageError.
 func Usagef(format string, args ...any) error {
 	return &UsageError{Message: fmt.Sprintf(format, args...)}
 }

@@ -111,7 +111,7 @@ func (v *mozillaView) readNames() (names map[int64]string, wrong []service.Probl
 	return names, wrong, err
 }
 
-// number returns an integer that is never valid for NULL and other types.
+// number returns an integer. For NULL and other types, it returns an integer that is never valid.
 func number(v any) int64 {
 	if n, ok := v.(int64); ok {
 		return n

@@ -62,7 +62,6 @@ type ExportedUser struct {
 
 type ImportOptions struct{ Preserve, Merge bool }
 
-// Imported counts an import's changes.
 type Imported struct {
 	Collections, Records, Written, Expired, Newer int64
 	Total                                         int64 // records according to the header
@@ -76,7 +75,6 @@ type Total struct {
 	Quota          optional.Of[int64] // the user's own; 0: no limit
 }
 
-// Usage is a storage user's usage.
 type Usage struct {
 	Bytes           int64
 	Quota           int64 // for Bytes; 0: no limit
@@ -86,7 +84,6 @@ type Usage struct {
 	Collections     []Collection
 }
 
-// Collection is a storage user's collection.
 type Collection struct {
 	Name    string
 	Records int64

@@ -20,7 +20,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// Load reads a service's settings from an environment.
 func Load(s service.Service, environ ...string) (conf.Report, error) {
 	report, err := conf.Load([]conf.Section{{Key: s.Name, Doc: s.Doc, Value: s.Config}}, conf.Options{Environ: environ, Aliases: s.Aliases})
 	var problems []conf.Problem
