@@ -66,7 +66,7 @@ func optional(name string) cobra.PositionalArgs {
 }
 
 func (c *command) backupFolder(ctx context.Context, dir string, o backup.Options) error {
-	// A backup may precede an upgrade, made by the new binary.
+	// Do not migrate: before an upgrade, the new binary may make the backup.
 	return c.with(ctx, true, func(ctx context.Context, a *app.App) error {
 		bar := c.shell().Bar("bodies", 0)
 		o.Progress = bar.ShowOf

@@ -1,4 +1,4 @@
-// Package operate declares a service's operations: everything an operator can do, once.
+// Package operate declares everything that an operator can do, once for the command line, the console and the API.
 package operate
 
 import (
@@ -9,10 +9,8 @@ import (
 	"time"
 )
 
-// Kind is an operation's kind.
 type Kind int
 
-// Operation kinds.
 const (
 	List Kind = iota
 	Read
@@ -301,7 +299,6 @@ func NewRead[In, Out any](about About, fn func(context.Context, In) (Out, error)
 	return o
 }
 
-// NewChange declares a change.
 func NewChange[In any, Out Changed](about About, fn func(context.Context, In) (Out, error)) Operation {
 	return newChange(Change, about, func(ctx context.Context, in In, _ call) (Out, error) { return fn(ctx, in) })
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 )
 
-// Result is an operation's result.
 type Result struct {
 	Columns []Column
 	Rows    []Row // a single row unless the operation is a list

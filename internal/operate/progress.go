@@ -9,7 +9,6 @@ import (
 // ErrStopped means that the operation was interrupted.
 var ErrStopped = errcode.New(errcode.Unavailable, "stopped before the end")
 
-// Update is a job's progress.
 type Update struct {
 	Step  string
 	Done  int64

@@ -17,7 +17,6 @@ import (
 
 type RunState string
 
-// Run states.
 const (
 	Running    RunState = "running"
 	Waiting    RunState = "waiting"

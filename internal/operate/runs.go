@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// operations lack commands, because only the server process knows its runs.
+// operations returns the operations on runs. They have no commands, because only the server process knows its runs.
 func (r *Runs) operations() []Operation {
 	return []Operation{
 		NewList(About{

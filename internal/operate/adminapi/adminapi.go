@@ -28,7 +28,6 @@ type API struct {
 	routes []route
 }
 
-// Route is an operation's method and path.
 type Route struct{ Method, Path string }
 
 type route struct {
@@ -73,7 +72,6 @@ func (a *API) Routes() (all []Route) {
 	return all
 }
 
-// Status returns the success status.
 func Status(o *operate.Operation) int {
 	if o.Background {
 		return http.StatusAccepted

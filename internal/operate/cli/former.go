@@ -63,7 +63,7 @@ func newRename(service string, o *operate.Operation, former operate.Former) *ren
 	return r
 }
 
-// isCloserThan ranks a flag that only selected the operation above a flag that still exists.
+// isCloserThan prefers more words, and then a flag that only selected the operation to a flag that still exists.
 func (r *rename) isCloserThan(other *rename) bool {
 	return cmp.Or(cmp.Compare(len(r.from), len(other.from)), cmp.Compare(r.flagRank(), other.flagRank()), cmp.Compare(len(r.Flag), len(other.Flag))) > 0
 }

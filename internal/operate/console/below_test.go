@@ -64,8 +64,8 @@ func garden() []operate.Operation {
 	}
 }
 
-// TestPageBelow checks that a service's own page with a path of a list or a read is below that, with its title, trail
-// and actions.
+// TestPageBelow checks that a service's own page with a list's or read's path is shown below it, and that its title,
+// trail and actions are used.
 func TestPageBelow(t *testing.T) {
 	t.Parallel()
 	own := func(path string, view service.View) service.Page {

@@ -73,7 +73,7 @@ func (n names) first(list *operate.Operation, kind string, all []operate.Operati
 		}
 		return nil
 	}
-	for _, isIn := range []bool{true, false} { // a tenant is made with its first install
+	for _, isIn := range []bool{true, false} { // e.g. a tenant is created with its first install
 		if o := makes(isIn); o != nil {
 			return &service.Link{Text: cmp.Or(o.Title, o.Label()), To: n.linkTo(o.Noun(), slices.Sorted(maps.Keys(n))) + service.FormAnchor("", o.Verb())}
 		}

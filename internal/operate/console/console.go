@@ -149,7 +149,7 @@ func (p *page) show(ctx context.Context, r *service.PageRequest) (*service.View,
 			continue
 		}
 		if p.list != nil && o.Kind == operate.Job && !o.Background && o.Subject() == nil && rows == 0 {
-			continue // it concerns all rows, and a background job may find others
+			continue // there are no rows for it; a background job may find some
 		}
 		if slices.Contains(running, o) {
 			continue // one at a time
