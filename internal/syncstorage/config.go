@@ -83,7 +83,6 @@ func (c *Config) Check() conf.Problems {
 		least int64
 		why   string
 	}{
-		// With less, Firefox stops syncing instead of sending smaller requests.
 		{"limits.max_post_bytes", l.MaxPostBytes, 227<<10 + 1, ": with less, Firefox stops syncing"},
 		{"limits.max_post_records", l.MaxPostRecords, 6, ": with less, Firefox stops syncing"},
 		{"limits.max_record_payload_bytes", l.MaxRecordPayloadBytes, 1024, ": with less, Firefox stops syncing"},

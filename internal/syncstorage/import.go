@@ -32,7 +32,6 @@ type Imported struct {
 
 // Errors that end an import.
 var (
-	// ErrNotEmpty means that the user already has records.
 	ErrNotEmpty error = errcode.New(errcode.Conflict, "the user has records here: delete them, or import with --merge")
 	// ErrImportRace means that another client wrote during the import.
 	ErrImportRace error = errcode.New(errcode.Conflict, "another client wrote during the import: keep the account's browsers away (holdfast tokenserver access deny), then import again with --merge")

@@ -19,7 +19,6 @@ const (
 	ByIndex             // sortindex descending, missing last, id descending
 )
 
-// ParseSort parses the sort parameter.
 func ParseSort(s string) (Sort, bool) {
 	switch s {
 	case "newest":
@@ -152,7 +151,6 @@ func (o Offset) Token() string {
 	}
 }
 
-// ParseOffset parses a Token.
 func ParseOffset(s string) (Offset, error) {
 	bad := errcode.New(errcode.Invalid, "offset is not valid: expected X-Weave-Next-Offset from an earlier response")
 	if s == "" || len(s) > 128 {

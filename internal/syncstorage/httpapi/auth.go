@@ -11,8 +11,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// authenticate makes reading the body fail if the body is not the signed one. Every error is errcode.Denied, so that
-// clients fetch a new token.
+// authenticate verifies the token and the signature. Reading the body fails if it differs from the signed body. Every
+// error is errcode.Denied, so that clients fetch a new token.
 func (h *Handler) authenticate(x *exchange, at web.Address, now time.Time) error {
 	values := x.in.Header.Values("Authorization")
 	if len(values) != 1 {

@@ -206,7 +206,7 @@ func TestPayloadHash(t *testing.T) {
 	send(good, "application/json", true).is(200)
 	send(good, "Application/JSON; charset=utf-8", false).is(200)
 
-	// Without a body there is no difference.
+	// A request without a body may be signed with the hash of an empty body.
 	r := u.unsigned("GET", u.path("/storage/toys"), nil)
 	if err := hawk.SignHTTP(r, u.id, u.secret, u.clock.Now(), hawk.PayloadHash("", nil)); err != nil {
 		t.Fatal(err)

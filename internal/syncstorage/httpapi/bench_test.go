@@ -17,7 +17,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// bench returns the service without its listener, or with options, inside a mux.
+// bench returns a function that sends a signed request to the handler or, with options, to a mux.
 func bench(b *testing.B, store ss.Store, o ...web.Options) (serve func(method, target, body string, status int)) {
 	b.Helper()
 	conf := ss.DefaultConfig()

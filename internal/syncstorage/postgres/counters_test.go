@@ -20,8 +20,8 @@ const miscounted = `SELECT count(*) FROM user_collections c WHERE collection_id 
 	SELECT count(*), coalesce(sum(octet_length(payload)), 0) FROM bsos b
 	WHERE b.user_id = c.user_id AND b.collection_id = c.collection_id)`
 
-// TestCountersAreExact checks that no counter is 0 while a record exists, expired or not. sync_post_v1 and
-// sync_commit_v1 rely on this: they look up no record if the counter is 0.
+// TestCountersAreExact checks the counters after concurrent random writes. sync_post_v1 and sync_commit_v1 rely on
+// them: if a counter is 0, they look up no record.
 func TestCountersAreExact(t *testing.T) {
 	t.Parallel()
 	const (

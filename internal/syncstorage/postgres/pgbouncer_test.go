@@ -26,7 +26,7 @@ func TestStoreBehindPgBouncer(t *testing.T) {
 	})
 }
 
-// BenchmarkModes runs without a disk, which would hide the cost.
+// BenchmarkModes compares query modes on a database that does not sync to disk, because that would hide their cost.
 func BenchmarkModes(b *testing.B) {
 	url := testdb.PostgresDatabase(b)
 	through := testdb.PgBouncer(b, url, 16)

@@ -56,8 +56,8 @@ func recounts(calls []*call) (n int) {
 	return n
 }
 
-// TestReapedCounters checks that counters that are too high, because Spanner removed expired records, cause no error
-// and are corrected.
+// TestReapedCounters checks that counters that still count expired records removed by Spanner cause no error and are
+// corrected.
 func TestReapedCounters(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(s *tapped, o ss.Owner, q ss.Quota, us []ss.Update) (ss.Written, error){

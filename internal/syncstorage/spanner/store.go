@@ -30,12 +30,10 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations returns this backend's migrations.
 func Migrations() (migrate.Set, error) {
 	return migrate.Load("syncstorage", migrations, "migrations")
 }
 
-// Store implements syncstorage.Store.
 type Store struct {
 	db     *spannerdb.DB
 	set    func() (migrate.Set, error)
