@@ -62,7 +62,6 @@ type ConfiguredKey struct {
 	Secret  string
 }
 
-// Account and key errors.
 var (
 	ErrNoAccount        = errcode.New(errcode.NotFound, "the account does not exist")
 	ErrAccountExists    = errcode.New(errcode.Conflict, "an account with this name exists")

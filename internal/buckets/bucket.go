@@ -108,7 +108,6 @@ func (c *SettingsChange) Apply(s BucketSettings) BucketSettings {
 	return s
 }
 
-// Bucket errors.
 var (
 	ErrNoBucket       = errcode.New(errcode.NotFound, "the bucket does not exist")
 	ErrBucketExists   = errcode.New(errcode.Conflict, "the account already has a bucket with this name")

@@ -44,23 +44,19 @@ type Config struct {
 	UploadsAfter time.Duration `toml:"abort_uploads_after" reload:"true" doc:"Abort incomplete multipart uploads at this age. 0: never."`
 }
 
-// AccountConfig declares an account.
 type AccountConfig struct {
 	Keys map[string]KeyConfig `toml:"keys" doc:"The account's access keys, by a name you choose. They are not stored: a key removed here is refused after the next start."`
 }
 
-// KeyConfig declares an access key.
 type KeyConfig struct {
 	AccessKey string `toml:"access_key" doc:"Access key: 3 to 128 characters from A-Z, a-z, 0-9, '.', '_' and '-'."`
 	SecretKey string `toml:"secret_key" secret:"true" doc:"Secret key: 16 to 128 characters without spaces."`
 }
 
-// NodeConfig declares a storage node.
 type NodeConfig struct {
 	URL string `toml:"url" doc:"Location: file:///PATH, s3://BUCKET, gs://BUCKET or azblob://CONTAINER."`
 }
 
-// DestinationConfig declares an event destination.
 type DestinationConfig struct {
 	URL    string `toml:"url" secret:"true" doc:"Where to publish events: an https or http URL (webhook), nats://HOST:PORT/TOPIC (NATS JetStream) or pubsub://PROJECT/TOPIC (Google Pub/Sub)."`
 	Secret string `toml:"secret" secret:"true" doc:"Signs webhook requests (Standard Webhooks). Empty: unsigned."`

@@ -36,7 +36,6 @@ type Copy struct {
 // DamageState is the repair state of a copy.
 type DamageState string
 
-// Damage states.
 const (
 	Damaged DamageState = "damaged"
 	Lost    DamageState = "lost"
@@ -71,7 +70,6 @@ func (d Damage) Failed(state DamageState, reason string, now Moment) Damage {
 	return d
 }
 
-// DamageQuery selects damage records.
 type DamageQuery struct {
 	After Copy
 	State DamageState // "" for any state

@@ -12,7 +12,6 @@ import (
 // Right is a kind of access to buckets.
 type Right string
 
-// Access key rights.
 const (
 	RightRead   Right = "read"  // bodies, metadata and tags
 	RightWrite  Right = "write" // objects, tags and multipart uploads, including overwriting

@@ -20,7 +20,6 @@ const (
 // LifecycleProblem is the S3 error for an invalid rule.
 type LifecycleProblem string
 
-// Lifecycle rule problems.
 const (
 	RuleMalformed       LifecycleProblem = "MalformedXML"
 	RuleInvalidArgument LifecycleProblem = "InvalidArgument"

@@ -168,7 +168,6 @@ func (l BucketLock) until(now Moment) Moment {
 	return At(t.AddDate(0, 0, l.Days).Truncate(time.Second).Add(time.Second)) // round up to whole seconds, which clients use
 }
 
-// Object lock errors.
 var (
 	ErrNoLock          = errcode.New(errcode.Invalid, "object lock is not enabled for the bucket")
 	ErrUnlock          = errcode.New(errcode.Invalid, "object lock cannot be disabled")

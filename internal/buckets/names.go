@@ -73,7 +73,6 @@ func (id AccountID) Check() error {
 	return nil
 }
 
-// ErrNoAccountID means that the account ID is missing.
 var ErrNoAccountID = errcode.New(errcode.Denied, "the account is missing")
 
 // Name lengths in bytes.
@@ -118,7 +117,6 @@ func looksLikeIPv4(s string) bool {
 	return groups == 4
 }
 
-// ErrBucketName means that a bucket name is invalid.
 var ErrBucketName = errcode.New(errcode.Invalid, `a bucket name is 3 to 63 characters from a-z, 0-9, "-" and ".", starts and ends each label with a letter or digit, and is not an IP address`)
 
 // CheckObjectName rejects names that are empty, too long, not UTF-8, or contain U+0000, which PostgreSQL cannot
@@ -135,7 +133,6 @@ func CheckObjectName(s string) error {
 	return nil
 }
 
-// Object name errors.
 var (
 	ErrObjectNameEmpty   = errcode.New(errcode.Invalid, "the object name is empty")
 	ErrObjectNameTooLong = errcode.New(errcode.TooLarge, "the object name is longer than 1,024 bytes")
@@ -157,5 +154,4 @@ func CheckAccountName(s string) error {
 	return nil
 }
 
-// ErrAccountName means that an account name is invalid.
 var ErrAccountName = errcode.New(errcode.Invalid, `an account name is 1 to 63 characters from a-z, 0-9 and "-", and does not start or end with "-"`)

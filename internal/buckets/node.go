@@ -19,7 +19,6 @@ type Node struct {
 // NodeState controls how a node is used.
 type NodeState string
 
-// Node states.
 const (
 	NodeActive   NodeState = "active"
 	NodeReadOnly NodeState = "read-only" // gets no new bodies
@@ -93,7 +92,6 @@ func isNodeName(s string) bool {
 	return true
 }
 
-// Storage node errors.
 var (
 	ErrNodeID      = errcode.New(errcode.Invalid, `a storage node is named DATACENTER:NAME, e.g. home:disk1, both from a-z, A-Z, 0-9, ".", "_" and "-"`)
 	ErrNodeRemoved = errcode.New(errcode.Unavailable, "a storage node with the body was removed meanwhile; retry")

@@ -127,7 +127,6 @@ func DestinationOf(arn string) (d Destination, ok bool) {
 	return d, false
 }
 
-// Notification limits.
 const (
 	MaxNotificationRules = 100
 	maxNotificationID    = 255

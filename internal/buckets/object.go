@@ -130,7 +130,6 @@ func (p *Properties) Encode() ([]byte, error) {
 	return json.Marshal(all)
 }
 
-// DecodeProperties decodes the properties column.
 func DecodeProperties(text []byte) (p Properties, err error) {
 	if len(text) == 0 {
 		return p, nil
@@ -185,7 +184,6 @@ func ParseExtra(text []byte) (json.RawMessage, error) {
 	return json.RawMessage(v), CheckExtra(json.RawMessage(v))
 }
 
-// Object errors.
 var (
 	ErrNoObject   = errcode.New(errcode.NotFound, "the object does not exist")
 	ErrProperties = errcode.New(errcode.Invalid, `properties must be a JSON object without the member "s3"`)

@@ -94,7 +94,6 @@ func (c *Condition) CheckRead(o *Object) error {
 	return nil
 }
 
-// Condition errors.
 var (
 	ErrPrecondition = errcode.New(errcode.Precondition, "a precondition of the request does not hold")
 	ErrTooManyTags  = errcode.New(errcode.Invalid, "too many entity tags: at most 100 are allowed")

@@ -155,7 +155,7 @@ func TestSuccessor(t *testing.T) {
 	})
 }
 
-// addName adds a name like the backends: AddGroup first.
+// addName calls Add, with or without AddGroup first, like the backends.
 func addName(rt *rapid.T, l *buckets.Lister, name string) (next buckets.Position, skip, done bool) {
 	if rapid.Bool().Draw(rt, "name only") {
 		if next, skip, done = l.AddGroup(name); skip || done {

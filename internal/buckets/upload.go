@@ -36,13 +36,11 @@ type PartRef struct {
 	Checksum string // base64; may be empty
 }
 
-// Limits of multipart uploads.
 const (
 	MaxParts = 10000
 	MinPart  = 5 << 20 // minimum size in bytes of all parts but the last
 )
 
-// Multipart upload errors.
 var (
 	ErrNoUpload     = errcode.New(errcode.NotFound, "the upload does not exist: it was completed or aborted, or never created")
 	ErrPartNumber   = errcode.New(errcode.Invalid, "a part number is 1 to 10,000")

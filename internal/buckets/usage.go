@@ -43,14 +43,12 @@ func (e *QuotaError) Error() string {
 
 func (e *QuotaError) ErrorCode() errcode.Code { return errcode.Quota }
 
-// BucketUsage is a bucket's usage and quota.
 type BucketUsage struct {
 	Bucket BucketRef
 	Usage  Usage
 	Quota  Quota
 }
 
-// AccountUsage is an account's usage.
 type AccountUsage struct {
 	Total   Usage
 	Quota   Quota

@@ -101,7 +101,6 @@ type Versions interface {
 	ListVersions(ctx context.Context, owner AccountID, b BucketID, q VersionQuery) (VersionPage, error)
 }
 
-// Version errors.
 var (
 	ErrNoVersion  = errcode.New(errcode.NotFound, "the version does not exist")
 	ErrVersionID  = errcode.New(errcode.Invalid, "the version ID is not valid")

@@ -324,7 +324,7 @@ func TestNewerFormat(t *testing.T) {
 	}
 }
 
-// In TestWrongRow all chunks are good, but the row has another checksum.
+// TestWrongRow reads good chunks whose row has another checksum.
 func TestWrongRow(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b []byte) {

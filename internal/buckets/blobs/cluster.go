@@ -33,7 +33,7 @@ type Options struct {
 	Clock clock.Clock
 	// Stall is how long a node may make no progress. A busy disk may take seconds to sync a file.
 	Stall time.Duration
-	// ReadStall limits the time for a chunk or the free space.
+	// ReadStall limits the time to read a chunk or the free space.
 	ReadStall time.Duration
 	// Avoid is how long a node is avoided after a failure.
 	Avoid time.Duration
@@ -49,7 +49,6 @@ type Options struct {
 // Event is the result of using a node.
 type Event string
 
-// Events.
 const (
 	Written     Event = "written"
 	WriteFailed Event = "write_failed"
@@ -74,7 +73,6 @@ type Finding struct {
 // Problem classifies a Finding.
 type Problem string
 
-// Problems.
 const (
 	Missing   Problem = "missing"
 	Truncated Problem = "truncated" // too short or too long

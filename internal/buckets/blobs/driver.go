@@ -70,7 +70,6 @@ const TemporaryPrefix = ".tmp-"
 // disk.
 const MarkerName = ".holdfast-node"
 
-// Path limits.
 const (
 	maxPath    = 512
 	maxSegment = 200

@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// ErrNotEnoughSpace is wrapped if a body does not fit on a node or, in Cluster errors, on enough nodes.
+// ErrNotEnoughSpace is wrapped by drivers if a body does not fit, and by a Cluster if too few nodes have space.
 var ErrNotEnoughSpace error = buckets.ErrNotEnoughSpace
 
 type full struct{ cause error }
@@ -34,7 +34,6 @@ func Unavailable(node, what string, cause error) error {
 	return errcode.Wrap(errcode.Unavailable, "storage node "+node+": "+what, cause)
 }
 
-// NotFound returns the error for a missing body.
 func NotFound(node, path string) error {
 	return errcode.New(errcode.NotFound, "storage node "+node+" has no body "+path)
 }

@@ -20,7 +20,6 @@ type Listed struct {
 // Action is an import's decision about a name.
 type Action int
 
-// Actions.
 const (
 	Skip Action = iota
 	Take

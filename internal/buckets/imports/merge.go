@@ -118,7 +118,7 @@ func (m *merge) rest(ctx context.Context) error {
 		if err != nil || o == nil {
 			return err
 		}
-		if m.last == "" && Decide(nil, o, 0) == Delete { // e.g. a disk that is not mounted
+		if m.last == "" && Decide(nil, o, 0) == Delete { // the source lists no objects, e.g. because its disk is not mounted
 			m.problem(Problem{Bucket: m.from, Reason: reason(errEmpty), Failed: true})
 			return nil
 		}

@@ -373,7 +373,7 @@ func TestRun(t *testing.T) {
 	u.must(err)
 }
 
-// TestSweepStops checks that another process continues immediately.
+// TestSweepStops checks that another process continues a stopped sweep immediately.
 func TestSweepStops(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)

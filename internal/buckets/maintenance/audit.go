@@ -70,7 +70,6 @@ const (
 // Problem classifies a Finding.
 type Problem string
 
-// Problems.
 const (
 	Unreferenced Problem = "unreferenced"
 	Missing      Problem = "missing"    // a row names a missing copy

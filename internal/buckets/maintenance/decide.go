@@ -236,8 +236,8 @@ func (a *audit) repair(ctx context.Context, g *group) {
 			f.Detail = "not removed: " + err.Error()
 			continue
 		}
-		// Check again, because a copy made since then is young. None can appear after this, because drains and audits
-		// exclude each other.
+		// Check again, because the file may have been replaced by a young copy. No copy can appear after this, because drains
+		// and audits exclude each other.
 		if !a.isUnchanged(ctx, f) {
 			continue
 		}

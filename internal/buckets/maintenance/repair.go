@@ -13,7 +13,6 @@ import (
 // Outcome is the result of repairing a damaged copy.
 type Outcome string
 
-// Repair outcomes.
 const (
 	IsGood      Outcome = "good"     // good, or no longer referenced
 	WasRepaired Outcome = "repaired" // rewritten, or replaced by another copy

@@ -63,7 +63,6 @@ var known = func() map[Action]resourceKind {
 
 var inOrder = slices.Sorted(maps.Keys(known))
 
-// KnownActions returns all actions allowed in a policy.
 func KnownActions() []Action { return slices.Clone(inOrder) }
 
 // OfVersion returns the action for a request that names a version.

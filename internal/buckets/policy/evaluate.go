@@ -24,7 +24,6 @@ type Context interface {
 // Decision is the result of evaluating a request.
 type Decision uint8
 
-// Decisions.
 const (
 	None             Decision = iota // no statement applies
 	AllowedAccount                   // allowed for the signer's account

@@ -8,7 +8,7 @@ import (
 // Key is a condition key without the part after a slash, e.g. aws:SourceIp.
 type Key string
 
-// Condition keys that no header or parameter is named after.
+// Condition keys that are not named after a header or parameter.
 const (
 	SourceIP          Key = "aws:SourceIp"
 	SecureTransport   Key = "aws:SecureTransport"

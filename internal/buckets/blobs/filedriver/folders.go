@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/durable"
 )
 
-// durableFolders take about 200 bytes each. The limit suffices for 64 buckets with 256 folders each.
+// durableFolders limits the cached folders, at about 200 bytes each. It suffices for 64 buckets with 256 folders each.
 const durableFolders = 16 << 10
 
 // folders creates and syncs folders, and removes empty ones. A folder must not be removed between a goroutine finding
