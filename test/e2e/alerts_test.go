@@ -10,7 +10,6 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestAlertsTest checks the command that sends a test alert.
 func TestAlertsTest(t *testing.T) {
 	t.Parallel()
 	got := make(chan string, 1)

@@ -14,7 +14,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestBackupRefused checks that a backup that cannot be made names the reason and changes nothing.
+// TestBackupRefused checks that an impossible backup reports the reason and changes nothing.
 func TestBackupRefused(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir())
@@ -68,7 +68,7 @@ func tmpfs(t *testing.T, options string) string {
 	return dir
 }
 
-// TestBackupToAFullDisk checks that a failed backup frees its space and that the server continues.
+// TestBackupToAFullDisk checks that a failed backup frees its disk space and does not stop the server.
 func TestBackupToAFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := tmpfs(t, "size=1m")
@@ -113,7 +113,7 @@ func TestBackupWithoutRights(t *testing.T) {
 	}
 }
 
-// TestBackupBesidePostgres checks that a backup does not contain databases on a server, and says so.
+// TestBackupBesidePostgres checks that a backup skips PostgreSQL databases and reports this.
 func TestBackupBesidePostgres(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -130,8 +130,8 @@ func TestBackupBesidePostgres(t *testing.T) {
 	}
 }
 
-// TestBackupDoesNotMigrate checks that a backup leaves the schema unchanged, because it is made before an upgrade,
-// possibly by the new binary.
+// TestBackupDoesNotMigrate checks that a backup does not change the schema: before an upgrade, the new binary may make
+// the backup.
 func TestBackupDoesNotMigrate(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

@@ -24,8 +24,8 @@ type backupPlace struct {
 
 func backupsIn(b binary.Bucket) backupPlace { return backupPlace{url: b.URL(), vars: b.Vars()} }
 
-// TestBackupURL checks encrypted backups in a folder, in buckets of another Holdfast server, and in MinIO, for a
-// server that also has a replica. Backups are verified, listed and restored, and old backups are deleted.
+// TestBackupURL makes, verifies, lists, restores and prunes encrypted backups of a server that also has a replica. The
+// backups are in a folder, in another Holdfast server's buckets, and in MinIO.
 func TestBackupURL(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T) backupPlace{
@@ -104,14 +104,13 @@ func testBackups(t *testing.T, p backupPlace) {
 	if r.Status != 1 || !strings.Contains(r.Stderr, "the target holds another server's data") {
 		t.Errorf("from another server: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
-	// A backup must not share the replica's URL.
 	if r := binary.Run(t, append(slices.Clone(s.Env), "HOLDFAST_REPLICA__URL="+p.url), "backup"); r.Status != 2 || !strings.Contains(r.Stderr, "must differ from replica.url") {
 		t.Errorf("to the replica's URL: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	if r := binary.Run(t, append(slices.Clone(s.Env), "HOLDFAST_BACKUP__KEEP=1d"), "backup"); r.Status != 0 || !strings.Contains(r.Stdout, "sent data was read back") {
 		t.Errorf("backup: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
-	if all := listedBackups(t, s, "backup", "list", p.url, "--json"); len(all) > 2 { // two around midnight
+	if all := listedBackups(t, s, "backup", "list", p.url, "--json"); len(all) > 2 { // around midnight there may be two
 		t.Errorf("%d backups kept for one day", len(all))
 	}
 	if p.folder != "" {
@@ -122,7 +121,6 @@ func testBackups(t *testing.T, p backupPlace) {
 	}
 }
 
-// listedBackup is a line of backup list --json.
 type listedBackup struct {
 	At  time.Time `json:"at"`
 	Has []string  `json:"has"`
@@ -140,7 +138,7 @@ func listedBackups(t *testing.T, s *binary.Server, args ...string) (all []listed
 	return all
 }
 
-// testDamagedBackups checks that verify names a damaged, truncated or missing object.
+// testDamagedBackups checks that verify reports each damaged, truncated or missing object.
 func testDamagedBackups(t *testing.T, s *binary.Server, folder, key string) {
 	t.Helper()
 	var objects []string
@@ -183,12 +181,12 @@ func testDamagedBackups(t *testing.T, s *binary.Server, folder, key string) {
 	s.Verb("backup", "verify", "--identity", key)
 }
 
-// TestBackupSchedule checks that a server makes its first backup at once, and that a failed backup is reported.
+// TestBackupSchedule checks that a server makes its first backup at once and reports a failed backup.
 func TestBackupSchedule(t *testing.T) {
 	t.Parallel()
 	dir, data := t.TempDir(), filepath.Join(t.TempDir(), "data")
 	url := "HOLDFAST_BACKUP__URL=file://" + dir + "/folder/backups"
-	if err := os.WriteFile(filepath.Join(dir, "folder"), nil, 0o600); err != nil { // a file, so nothing can be written below it
+	if err := os.WriteFile(filepath.Join(dir, "folder"), nil, 0o600); err != nil { // a file cannot contain backups
 		t.Fatal(err)
 	}
 	s := binary.Start(t, data, url, "HOLDFAST_BACKUP__SCHEDULE=6h")
@@ -213,8 +211,8 @@ func TestBackupSchedule(t *testing.T) {
 	}
 }
 
-// TestBackupHeals checks that damaged files of earlier backups are reported, and that the next backup contains whole
-// databases.
+// TestBackupHeals checks that the server reports damaged files in earlier backups and stores complete databases in the
+// next backup.
 func TestBackupHeals(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "backups")

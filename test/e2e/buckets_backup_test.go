@@ -21,7 +21,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// copyTree copies a folder with its permissions, as the guide does.
+// copyTree copies a folder with its permissions, like the guide's command.
 func copyTree(t *testing.T, from, to string) {
 	t.Helper()
 	if out, err := exec.CommandContext(t.Context(), "cp", "-a", from, to).CombinedOutput(); err != nil {
@@ -118,7 +118,7 @@ func (c s3) write(n int, stop <-chan struct{}, wrote chan<- struct{}) {
 	}
 }
 
-// wantIntact reads all objects, of which there must be at least n, and compares their MD5s.
+// wantIntact compares the MD5 of every object and expects at least n objects.
 func (c s3) wantIntact(n int) {
 	c.t.Helper()
 	all := c.objects("photos")
@@ -138,8 +138,8 @@ func (c s3) wantIntact(n int) {
 	}
 }
 
-// TestBucketsBackup checks that a backup made during writes and garbage collection restores a state in which every
-// object matches its MD5.
+// TestBucketsBackup makes a backup during writes and garbage collection. After a restore, every object must match its
+// MD5.
 func TestBucketsBackup(t *testing.T) {
 	t.Parallel()
 	for name, nodes := range map[string][]string{"one node": nil, "three nodes": {"a:1", "b:1", "b:2"}} {
@@ -192,7 +192,7 @@ func TestBucketsBackup(t *testing.T) {
 	}
 }
 
-// TestBucketsBackupLacks checks the messages about bodies that a backup does not contain.
+// TestBucketsBackupLacks checks the messages about bodies that are missing from a backup.
 func TestBucketsBackupLacks(t *testing.T) {
 	t.Parallel()
 	data, dir, listen := t.TempDir(), t.TempDir(), binary.FreePort(t)

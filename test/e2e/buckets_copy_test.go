@@ -11,8 +11,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestBucketsCopy moves a server's metadata to PostgreSQL. The bodies stay in place, and no audit of the source, or
-// of a target with a partial copy, removes bodies that the other database does not know.
+// TestBucketsCopy moves a server's metadata to PostgreSQL and leaves the bodies in place. Audits on the source, or on
+// a target with a partial copy, must not remove bodies that only the other database references.
 func TestBucketsCopy(t *testing.T) {
 	t.Parallel()
 	url, disks, data := testdb.PostgresDatabase(t), t.TempDir(), t.TempDir()

@@ -16,8 +16,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestBucketsCopyVersions moves buckets with versions, delete markers, locks, rules, policies, quotas and limited
-// keys to PostgreSQL and back. Both servers must answer every request alike.
+// TestBucketsCopyVersions moves buckets with versions, locks, rules, policies, quotas and limited keys to PostgreSQL
+// and back. Both servers must return the same response to every request.
 func TestBucketsCopyVersions(t *testing.T) {
 	t.Parallel()
 	disks, data := t.TempDir(), t.TempDir()
@@ -112,7 +112,7 @@ func (c s3) fillLocked(put func(path, body string, headers ...string) string) {
 	}
 }
 
-// crc32OfLocked is the checksum of "locked", repeated 1,000 times.
+// crc32OfLocked is the checksum for 1,000 times "locked".
 const crc32OfLocked = "42lxbA=="
 
 type version struct {
@@ -140,10 +140,9 @@ func (c s3) versions(bucket string) (all []version) {
 	return all
 }
 
-// requestID matches parts that differ between two responses to the same request.
 var requestID = regexp.MustCompile(`<RequestId>[^<]*</RequestId>|<HostId>[^<]*</HostId>`)
 
-// dump returns the contents and settings of all buckets, and the output of commands about them.
+// dump returns all buckets with their settings, and what the commands print about them.
 func (c s3) dump(s *binary.Server) string {
 	c.t.Helper()
 	var all strings.Builder

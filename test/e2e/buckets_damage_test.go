@@ -37,7 +37,7 @@ func value(t *testing.T, s *binary.Server, name string) (n float64) {
 	return n
 }
 
-// event returns the name of a metric that counts bodies on a node.
+// event returns the name of a node's metric for damaged or repaired bodies.
 func event(node, what string) string {
 	return fmt.Sprintf(`holdfast_buckets_node_bodies_total{event=%q,node=%q}`, what, node)
 }
@@ -56,7 +56,7 @@ func flip(t *testing.T, files []string) {
 	}
 }
 
-// damaged is a server with two nodes and three objects, whose copies on the node east:1 are damaged.
+// damaged is a server with two nodes and three objects. All copies on node east:1 are damaged.
 type damaged struct {
 	t      *testing.T
 	server *binary.Server
@@ -64,7 +64,7 @@ type damaged struct {
 	disk   string
 	vars   []string
 	bodies map[string][]byte
-	files  map[string][]byte // contents before the damage, by name
+	files  map[string][]byte // original contents by name
 	token  string
 }
 
@@ -74,7 +74,7 @@ func newDamaged(t *testing.T) *damaged {
 	listen := binary.FreePort(t)
 	d.vars = []string{
 		"HOLDFAST_BUCKETS__LISTEN=" + listen,
-		// With accounts, check would contact their server on the internet.
+		// With accounts, check would send a request to the internet.
 		"HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_EXTSTORAGE__ENABLED=false",
 	}
 	d.server = binary.Start(t, t.TempDir(), append(d.vars, "HOLDFAST_BUCKETS__SCRUB_INTERVAL=0")...)
@@ -123,11 +123,11 @@ func (d *damaged) compare(key string, r *http.Request, status, from, to int) {
 	}
 }
 
-// find reads an object until the server has read the damaged copy. Clients must not notice it.
+// find reads an object until the server detects the damaged copy. The client must receive the right bytes.
 func (d *damaged) find(key string, read func(key string)) {
 	d.t.Helper()
 	before := value(d.t, d.server, event("east:1", "corrupt"))
-	const most = 200 // each read uses the damaged copy with a probability of one half
+	const most = 200 // each read hits the damaged copy with probability 1/2
 	for range most {
 		read(key)
 		if value(d.t, d.server, event("east:1", "corrupt")) > before {
@@ -176,15 +176,15 @@ func (d *damaged) checkSays(status int, part string) {
 	}
 }
 
-// TestBucketsDamagedCopies checks that S3 clients, native API clients and operators read correct bytes although one
-// of two copies is damaged. Damaged copies are marked: even after the server was killed, no read uses them. The
-// check and the console show the copies until the server has repaired them.
+// TestBucketsDamagedCopies checks that S3 clients, native API clients and operators read correct bytes if one of two
+// copies is damaged. The server marks damaged copies and does not read them again, even after a kill. The check and
+// the console report them until they are repaired.
 func TestBucketsDamagedCopies(t *testing.T) {
 	t.Parallel()
 	d := newDamaged(t)
 	database := filepath.Join(d.server.Data, "buckets.db")
 	hour := strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(), 10)
-	alter(t, database, "INSERT INTO manta_bucket_hold (id, expires) VALUES ('test', "+hour+")") // like a backup, which delays repairs
+	alter(t, database, "INSERT INTO manta_bucket_hold (id, expires) VALUES ('test', "+hour+")") // delays repairs like a backup
 	d.find("ranges", d.readRange)
 	d.find("native", d.readNative)
 	d.find("download", d.download(consoleCookie(t, d.server)))
@@ -195,7 +195,7 @@ func TestBucketsDamagedCopies(t *testing.T) {
 	d.server = binary.Start(t, d.server.Data, append(d.vars, "HOLDFAST_BUCKETS__SCRUB_INTERVAL=0")...)
 	cookie := consoleCookie(t, d.server)
 	d.shows(cookie, "buckets/damages", "Damaged copies", "east:1", "corrupt", "to be repaired")
-	for range 20 { // without the marks half of these reads would use damaged copies
+	for range 20 { // without marks, half of the reads would hit damaged copies
 		for key := range d.bodies {
 			d.readRange(key)
 		}
@@ -205,7 +205,7 @@ func TestBucketsDamagedCopies(t *testing.T) {
 	}
 
 	alter(t, database, "DELETE FROM manta_bucket_hold")
-	alter(t, database, "DELETE FROM manta_bucket_lease") // the lease would expire 30 seconds after the kill
+	alter(t, database, "DELETE FROM manta_bucket_lease") // otherwise it expires 30 seconds after the kill
 	d.server.AwaitMetric(`holdfast_buckets_repaired_copies_total{node="east:1"} 3`)
 	d.server.AwaitMetric(`holdfast_buckets_damaged_copies{node="east:1",state="damaged"} 0`)
 	d.checkSays(0, "no damaged copies are known")
@@ -230,8 +230,8 @@ func TestBucketsDamagedCopies(t *testing.T) {
 	d.checkSays(0, "all copies were read since "+time.Now().UTC().Format("2006-01"))
 }
 
-// TestBucketsScrubTakeover kills the server that scrubs. The other server must take the lease, and find and repair a
-// damaged copy that nobody reads.
+// TestBucketsScrubTakeover kills the server that scrubs. The other server must take over the lease, and find and
+// repair a damaged copy that clients do not read.
 func TestBucketsScrubTakeover(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it takes a minute or more")

@@ -17,8 +17,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestSweepSaysWhy checks that a sweep that removes nothing gives the reason, and that an audit counts the young
-// files that it skipped.
+// TestSweepSaysWhy checks that a sweep without results gives the reason, and that an audit counts the recent files
+// that it skips.
 func TestSweepSaysWhy(t *testing.T) {
 	t.Parallel()
 	data, listen := t.TempDir(), binary.FreePort(t)
@@ -45,7 +45,7 @@ func TestSweepSaysWhy(t *testing.T) {
 	want(s.Verb("buckets", "audit"), `findings +none\nskipped +1 file without a row, younger than 24h0m0s`)
 }
 
-// endless is a body that sends its beginning and then blocks.
+// endless is a request body that blocks after its beginning.
 type endless struct {
 	begin io.Reader
 	ctx   context.Context
@@ -76,8 +76,8 @@ func allFiles(t *testing.T, dir string, keep func(name string) bool) (all []stri
 	return all
 }
 
-// TestLeftoversOfKill kills a server during writes. The next start must remove its temporary files, and the scrubber
-// must remove bodies without a row when they are old. A server that stops normally leaves no registration.
+// TestLeftoversOfKill kills a server during writes. The next start must remove temporary files, and the scrubber must
+// later remove bodies without a row. A server that stops normally removes its registration.
 func TestLeftoversOfKill(t *testing.T) {
 	t.Parallel()
 	data, listen := t.TempDir(), binary.FreePort(t)

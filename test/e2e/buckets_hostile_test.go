@@ -18,8 +18,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestBucketsHostile sends requests that no client sends. Each must get the S3 error, store nothing, and leave the
-// connection usable or closed.
+// TestBucketsHostile sends invalid requests. The server must return the right S3 error, store nothing, and keep the
+// connection usable or close it.
 func TestBucketsHostile(t *testing.T) {
 	t.Parallel()
 	listen := binary.FreePort(t)
@@ -79,7 +79,7 @@ func TestBucketsHostile(t *testing.T) {
 	s.Verb("buckets", "audits", "run")
 }
 
-// hostile sends a request whose lines and body are not signed, and checks the response.
+// hostile sends a request with unsigned header lines and body, and checks the response.
 func hostile(c s3, method, target, lines, body string, signed time.Time, status int, code string) error {
 	listen := strings.TrimPrefix(c.URL, "http://")
 	conn, err := net.Dial("tcp", listen)
@@ -100,7 +100,7 @@ func hostile(c s3, method, target, lines, body string, signed time.Time, status 
 	for name := range r.Header {
 		text += name + ": " + r.Header.Get(name) + "\r\n"
 	}
-	go func() { _, _ = io.WriteString(conn, text+lines+"\r\n"+body) }() // the response may come first
+	go func() { _, _ = io.WriteString(conn, text+lines+"\r\n"+body) }() // the server may respond before it has read everything
 	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func hostile(c s3, method, target, lines, body string, signed time.Time, status 
 		return fmt.Errorf("%d %s, want %d %s", a.StatusCode, got, status, code)
 	}
 	if a.Close {
-		// Bytes that the server has not read may reset the connection.
+		// Unread bytes may make the server reset the connection.
 		if n, err := io.Copy(io.Discard, in); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 			return fmt.Errorf("%d bytes after the response, %w", n, err)
 		}
@@ -135,7 +135,7 @@ func hostile(c s3, method, target, lines, body string, signed time.Time, status 
 	if _, err := io.WriteString(conn, "GET /photos/kept HTTP/1.1\r\nHost: "+listen+"\r\n\r\n"); err != nil {
 		return err
 	}
-	if a, err = http.ReadResponse(in, nil); err != nil || a.StatusCode != http.StatusForbidden { // the request is not signed
+	if a, err = http.ReadResponse(in, nil); err != nil || a.StatusCode != http.StatusForbidden { // because the request is not signed
 		return fmt.Errorf("the next request on the connection: %v, %w", a, err)
 	}
 	return nil

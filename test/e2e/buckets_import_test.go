@@ -27,7 +27,7 @@ type importTest struct {
 	endpoint       string
 	server         *binary.Server
 	vars           []string
-	byID           bool // the source lists delete markers separately, and its version IDs sort by time
+	byID           bool // the source lists delete markers separately, with version IDs that sort by time
 }
 
 func newImportTest(t *testing.T, source s3, proxy http.Handler, environ ...string) *importTest {
@@ -155,10 +155,10 @@ func (i *importTest) killAt(reached <-chan struct{}, args ...string) {
 	_ = cmd.Wait()
 }
 
-// asStored are request headers that prevent decoding of the body.
+// asStored are request headers that prevent decoding.
 var asStored = []string{"Accept-Encoding: identity", "X-Amz-Checksum-Mode: ENABLED"}
 
-// same compares a bucket on both sides, with all bodies and headers.
+// same compares a bucket's bodies and headers on both sides.
 func (i *importTest) same(bucket string) {
 	i.Helper()
 	from, here := i.source.list(bucket), i.target.list(bucket)
@@ -204,7 +204,7 @@ func seedImport(c s3) {
 	c.want(http.StatusNoContent, http.MethodPut, "/photos?policy", []byte(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*","Action":"s3:GetObject","Resource":"arn:aws:s3:::photos/public/*"}]}`))
 }
 
-// unreliable is a proxy that fails every tenth request: with an error, a closed connection, or a truncated body, in
+// unreliable is a proxy that breaks every tenth request: with an error, a closed connection, or a truncated body, in
 // turn.
 type unreliable struct {
 	*httputil.ReverseProxy
@@ -247,8 +247,8 @@ func (s *shortened) Write(p []byte) (int, error) {
 	return s.ResponseWriter.Write(p)
 }
 
-// TestBucketsImport imports from a server that fails repeatedly. The import is killed and continued, and then
-// imports changes made on both sides.
+// TestBucketsImport imports from an unreliable server, kills the import, continues it, and then imports changes made
+// on both sides.
 func TestBucketsImport(t *testing.T) {
 	t.Parallel()
 	source := holdfastSource(t)
@@ -330,8 +330,8 @@ func (i *importTest) refuses() {
 	i.run(1, "SignatureDoesNotMatch (check the secret key", "s3://photos")
 }
 
-// TestBucketsImportClock imports from a server whose clock is an hour behind. An object that was written later at
-// the source must replace an object written here, although its timestamp is earlier.
+// TestBucketsImportClock imports from a server whose clock is an hour slow. An object written later at the source must
+// replace the target's object, despite its earlier timestamp.
 func TestBucketsImportClock(t *testing.T) {
 	t.Parallel()
 	source := holdfastSource(t)

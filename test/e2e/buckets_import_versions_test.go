@@ -76,7 +76,7 @@ func (c s3) histories(bucket string) map[string][]listedVersion {
 	}
 }
 
-// sameVersions compares a bucket's versions on both sides: order, bodies, headers and tags. Version IDs differ.
+// sameVersions compares a bucket's versions by order, body, headers and tags. Version IDs differ.
 func (i *importTest) sameVersions(bucket string) {
 	i.Helper()
 	from, here := i.source.histories(bucket), i.target.histories(bucket)
@@ -111,7 +111,7 @@ func (i *importTest) sameVersions(bucket string) {
 			if !bytes.Equal(fromBody, hereBody) || !maps.Equal(stored(fromHeader), stored(hereHeader)) {
 				i.Errorf("%s: %d bytes, want %d\n%v\n%v", key, len(hereBody), len(fromBody), stored(hereHeader), stored(fromHeader))
 			}
-			if there.VersionID == "null" && there.IsLatest { // versitygw does not find it
+			if there.VersionID == "null" && there.IsLatest { // versitygw cannot find it
 				ids[0] = ""
 			}
 			if from, here := i.source.tags(path+ids[0]), i.target.tags(path+ids[1]); from != here {
@@ -160,7 +160,7 @@ func seedVersions(c s3, bucket string) {
 func seedLocks(c s3, bucket string) {
 	c.t.Helper()
 	c.send(http.StatusOK, http.MethodPut, "/"+bucket, nil, "X-Amz-Bucket-Object-Lock-Enabled: true")
-	sum := "Content-Md5: XUFAKrxLKna5cZ2REBfFkg==" // of hello
+	sum := "Content-Md5: XUFAKrxLKna5cZ2REBfFkg==" // MD5 of "hello"
 	until := "X-Amz-Object-Lock-Retain-Until-Date: " + time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
 	for _, headers := range [][]string{
 		nil, {"X-Amz-Object-Lock-Mode: GOVERNANCE", until, sum}, {"X-Amz-Object-Lock-Mode: COMPLIANCE", until, "X-Amz-Object-Lock-Legal-Hold: ON", sum},
@@ -185,11 +185,11 @@ func (i *importTest) sameLocks(bucket string) {
 		i.Errorf("object lock: %s", text)
 	}
 	i.target.want(http.StatusForbidden, http.MethodDelete, "/"+bucket+"/locked?versionId="+all["locked"][3].VersionID, nil)
-	i.target.want(http.StatusNoContent, http.MethodDelete, "/"+bucket+"/locked?versionId="+all["locked"][1].VersionID, nil) // the legal hold was removed
+	i.target.want(http.StatusNoContent, http.MethodDelete, "/"+bucket+"/locked?versionId="+all["locked"][1].VersionID, nil) // its legal hold was removed
 }
 
-// TestBucketsImportVersions imports versions from a server that fails repeatedly, into SQLite and PostgreSQL. The
-// import is killed and continued, and then imports changes.
+// TestBucketsImportVersions imports versions from an unreliable server into SQLite and PostgreSQL, kills the import,
+// continues it, and then imports changes.
 func TestBucketsImportVersions(t *testing.T) {
 	t.Parallel()
 	for _, engine := range []string{"SQLite", "PostgreSQL"} {
@@ -257,7 +257,7 @@ func (i *importTest) laterVersions() {
 	i.sameVersions("old")
 	i.run(0, "both sides are equal", "--stopped")
 
-	// Versions that clients write here remain, and stay current unless the source's version is later.
+	// Versions written on the target remain, and stay current unless the source has a later version.
 	tag(i.target, "/photos/many/01?tagging", "here")
 	tag(i.source, "/photos/many/01?tagging", "there")
 	put(i.source, "/photos/before", "fourth")
@@ -290,7 +290,6 @@ func (i *importTest) laterVersions() {
 	}
 }
 
-// TestBucketsImportVersionsFrom imports versions from other S3 servers.
 func TestBucketsImportVersionsFrom(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T, string, ...string) binary.Bucket{"MinIO": binary.MinIO, "versitygw": binary.Versitygw} {

@@ -8,8 +8,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestLifecycle checks that a sweep deletes the objects that a bucket's rules select, and that commands show and run
-// the rules.
+// TestLifecycle checks that a sweep applies lifecycle rules, and that commands show and run them.
 func TestLifecycle(t *testing.T) {
 	t.Parallel()
 	data, listen := t.TempDir(), binary.FreePort(t)

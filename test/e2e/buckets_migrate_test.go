@@ -8,8 +8,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestBucketsMigrate checks that the access key works if the database was migrated before the first start. The key is
-// encrypted with a secret that the first server generates.
+// TestBucketsMigrate checks the access key if the database was migrated before the first start. The first server
+// generates the secret that encrypts the key.
 func TestBucketsMigrate(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

@@ -35,7 +35,7 @@ func bodiesIn(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// killed runs a command and kills it when ready returns true. The command may finish first.
+// killed runs a command and kills it when ready returns true, if it is still running.
 func killed(t *testing.T, s *binary.Server, ready func() bool, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), binary.Bound)
@@ -61,7 +61,7 @@ func killed(t *testing.T, s *binary.Server, ready func() bool, args ...string) {
 	<-ended
 }
 
-// damage corrupts a body, removes another, and adds a body without a row.
+// damage corrupts one body, removes another, and adds a body without a row.
 func damage(t *testing.T, files []string) {
 	t.Helper()
 	text, err := os.ReadFile(files[0])
@@ -77,8 +77,8 @@ func damage(t *testing.T, files []string) {
 	}
 }
 
-// TestBucketsNodes adds storage nodes while the server runs, drains one with a command that is killed, and repairs
-// damage on the others. All objects stay readable.
+// TestBucketsNodes adds storage nodes to a running server, drains a node with a killed command, and repairs damage on the
+// others. All objects stay readable.
 func TestBucketsNodes(t *testing.T) {
 	t.Parallel()
 	data, disks, listen := t.TempDir(), t.TempDir(), binary.FreePort(t)
@@ -119,7 +119,7 @@ func TestBucketsNodes(t *testing.T) {
 	if out := s.Verb(drain...); !strings.Contains(out, "storage node local:1 is removed") {
 		t.Errorf("drain: %s", out)
 	}
-	if left := bodiesIn(t, local); len(left) > 8 { // bodies in transit when the first drain was killed
+	if left := bodiesIn(t, local); len(left) > 8 { // the first drain was killed while it moved bodies
 		t.Errorf("left on the node: %v", left)
 	}
 	check("after the drain")
@@ -156,8 +156,8 @@ func TestBucketsNodes(t *testing.T) {
 	}
 }
 
-// TestBucketsDrainOfTwo drains one of two nodes. Meanwhile bodies get one copy by default. Copies that the other
-// node cannot take are given up only if the operator agrees.
+// TestBucketsDrainOfTwo drains one of two nodes. During the drain, new bodies get one copy by default. The drain gives
+// up copies without a place only if the operator agrees.
 func TestBucketsDrainOfTwo(t *testing.T) {
 	t.Parallel()
 	data, listen := t.TempDir(), binary.FreePort(t)

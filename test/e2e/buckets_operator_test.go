@@ -55,8 +55,8 @@ func TestBucketsQuota(t *testing.T) {
 	}
 }
 
-// TestBucketsConfiguredKeys checks access keys in the configuration. A key that was removed from it is no longer
-// accepted, but the account stays.
+// TestBucketsConfiguredKeys checks access keys from the configuration. The server rejects a removed key but keeps its
+// account.
 func TestBucketsConfiguredKeys(t *testing.T) {
 	t.Parallel()
 	data, listen, dir := t.TempDir(), binary.FreePort(t), t.TempDir()
@@ -113,7 +113,7 @@ func TestBucketsConfiguredKeys(t *testing.T) {
 	}
 }
 
-// TestBucketsFirstStart checks that the first start prints an access key and a working command, but only on a
+// TestBucketsFirstStart checks that the first start prints an access key and a working command, but only to a
 // terminal.
 func TestBucketsFirstStart(t *testing.T) {
 	t.Parallel()
@@ -162,7 +162,7 @@ func TestBucketsFirstStart(t *testing.T) {
 	}
 }
 
-// killChild kills a server whose parent process waits for it.
+// killChild kills a server without waiting for it: its parent process waits.
 func killChild(t *testing.T, s *binary.Server) {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", s.Cmd.Process.Pid))
@@ -179,7 +179,7 @@ func killChild(t *testing.T, s *binary.Server) {
 	<-s.Ended
 }
 
-// TestBucketsCheck checks that check shows storage nodes, garbage and access keys, and that the metrics count them.
+// TestBucketsCheck checks that check and the metrics report storage nodes, garbage and access keys.
 func TestBucketsCheck(t *testing.T) {
 	t.Parallel()
 	data, listen := t.TempDir(), binary.FreePort(t)

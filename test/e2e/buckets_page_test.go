@@ -11,8 +11,8 @@ import (
 	"holdfast/test/chromium"
 )
 
-// TestBucketsPage checks that a page in a browser can read error responses as soon as the bucket's CORS rule
-// contains its origin, and that a page from another origin can read nothing.
+// TestBucketsPage checks that a web page can read error responses once the bucket's CORS rule allows its origin, and
+// that a page from another origin can read nothing.
 func TestBucketsPage(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -70,7 +70,7 @@ func TestBucketsPage(t *testing.T) {
 				want = "TypeError"
 			}
 			if rule == "" && round > 0 {
-				cache = "no-store" // the browser might use cached responses
+				cache = "no-store" // the browser might reuse a cached response
 			}
 			if got := chromium.Run[string](t, page, ask, r.method, r.url, cache); got != want {
 				t.Errorf("round %d, %s: the page sees %q, want %q", round, r.name, got, want)

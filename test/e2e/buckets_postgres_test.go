@@ -31,8 +31,8 @@ func onlyBuckets(url string) []string {
 	}
 }
 
-// TestBucketsOnPostgres starts with an empty database, and runs two servers with this database and the same storage
-// nodes. While the database is stopped, they answer 503 like S3.
+// TestBucketsOnPostgres starts on an empty database, and then runs two servers with the same database and storage
+// nodes. While the database is stopped, they return S3's 503.
 func TestBucketsOnPostgres(t *testing.T) {
 	t.Parallel()
 	db := testdb.DurablePostgres(t)
@@ -42,7 +42,7 @@ func TestBucketsOnPostgres(t *testing.T) {
 		if err := end(); err != nil {
 			t.Fatal(err)
 		}
-		for method, body := range map[string][]byte{http.MethodPut: large, http.MethodGet: nil} { // each request waits for the timeout
+		for method, body := range map[string][]byte{http.MethodPut: large, http.MethodGet: nil} { // each request waits until the timeout
 			if got := string(c.want(http.StatusServiceUnavailable, method, "/photos/small", body)); !strings.Contains(got, "<Code>ServiceUnavailable</Code>") {
 				t.Errorf("round %d: %s: %s", round, method, got)
 			}
@@ -64,7 +64,7 @@ func TestBucketsOnPostgres(t *testing.T) {
 	}
 }
 
-// TestBucketsBehindPgBouncer tests two servers through a pooler in transaction mode.
+// TestBucketsBehindPgBouncer runs two servers through PgBouncer in transaction mode.
 func TestBucketsBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	through := testdb.PgBouncer(t, testdb.PostgresDatabase(t), 4)
@@ -84,8 +84,8 @@ func TestBucketsOnCitus(t *testing.T) {
 	}
 }
 
-// bucketsAtTwo starts a server on an empty database, migrates it, and starts a second server. Each must read what
-// the other wrote, even after a kill.
+// bucketsAtTwo starts a server on an empty database, migrates it, and starts a second server. Each server must read
+// the other's writes, even after a kill.
 func bucketsAtTwo(t *testing.T, url string) (*binary.Server, s3) {
 	t.Helper()
 	disks := t.TempDir()
@@ -149,8 +149,8 @@ func background(t *testing.T, s *binary.Server, args ...string) (cmd *exec.Cmd, 
 	return cmd, out, ended
 }
 
-// TestBucketsMaintenanceOfTwo checks that a drain or an audit runs on only one of two machines with the same
-// database, and that the other continues it when that machine's process is killed.
+// TestBucketsMaintenanceOfTwo checks that only one of two machines runs a drain or an audit, and that the other
+// machine continues after a kill.
 func TestBucketsMaintenanceOfTwo(t *testing.T) {
 	t.Parallel()
 	url, disks := testdb.PostgresDatabase(t), t.TempDir()
@@ -167,7 +167,7 @@ func TestBucketsMaintenanceOfTwo(t *testing.T) {
 	}
 	one.Verb("buckets", "nodes", "add", "east:2", "file://"+filepath.Join(disks, "east:2"))
 
-	// The drain waits for a backup while it holds the lease.
+	// The drain holds the lease while it waits for a backup.
 	testdb.Script(t, url, `INSERT INTO manta_bucket_hold VALUES ('test', now() + interval '1 hour')`)
 	drain := []string{"buckets", "nodes", "drain", "west:1"}
 	cmd, out, ended := background(t, one, drain...)
@@ -194,14 +194,14 @@ func TestBucketsMaintenanceOfTwo(t *testing.T) {
 	c.wantIntact(objects)
 
 	_, out, ended = background(t, two, drain...)
-	testdb.Script(t, url, `UPDATE manta_bucket_lease SET expires = now()`) // as if half a minute had passed
+	testdb.Script(t, url, `UPDATE manta_bucket_lease SET expires = now()`) // as after half a minute
 	<-ended
 	if !strings.Contains(out.String(), "storage node west:1 is removed") {
 		t.Errorf("the drain on the other machine:\n%s", out)
 	}
 	c.wantIntact(objects)
 
-	// An audit that was killed starts again on the other machine.
+	// The other machine restarts a killed audit.
 	damage(t, bodiesIn(t, filepath.Join(disks, "east:2")))
 	audit := []string{"buckets", "audits", "run", "--verify", "--repair", "--json"}
 	killed(t, one, func() bool {
@@ -216,8 +216,8 @@ func TestBucketsMaintenanceOfTwo(t *testing.T) {
 	c.wantIntact(objects)
 }
 
-// TestBucketsBackupOnPostgres checks that a dump followed by a backup restores all objects. Bodies on a cloud node
-// stay there, and the backup says so.
+// TestBucketsBackupOnPostgres checks that a dump followed by a backup restores all objects. Bodies on cloud nodes are
+// not copied, and the backup reports this.
 func TestBucketsBackupOnPostgres(t *testing.T) {
 	t.Parallel()
 	dump, restore := binary.Program(t, "pg_dump"), binary.Program(t, "pg_restore")

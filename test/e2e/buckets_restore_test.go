@@ -13,7 +13,7 @@ import (
 )
 
 // TestRestoreObjects kills a server during writes and deletes its data folder. A single command must restore all
-// objects, from the encrypted replica, from backups at a URL, and from a backup folder.
+// objects from an encrypted replica, from backups at a URL, or from a backup folder.
 func TestRestoreObjects(t *testing.T) {
 	t.Parallel()
 	identity, public := binary.Key(t)
@@ -68,7 +68,7 @@ func TestRestoreObjects(t *testing.T) {
 	testLostObject(t, folder, vars)
 }
 
-// testLostObject checks that a restore names a body that is missing in the backup, and restores everything else.
+// testLostObject checks that a restore reports a body that the backup lacks, and restores the rest.
 func testLostObject(t *testing.T, backup string, vars []string) {
 	t.Helper()
 	bodies := bodyFiles(t, backup)

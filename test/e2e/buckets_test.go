@@ -22,7 +22,7 @@ func newS3(t *testing.T, s *binary.Server, base string) s3 {
 	return s3{t, &buckets.Client{URL: base, Signer: s.AccessKey(t, "main")}}
 }
 
-// at returns a client for another server with the same access key.
+// at returns a client with the same access key for another server.
 func (c s3) at(url string) s3 { return s3{c.t, c.At(url)} }
 
 func (c s3) want(status int, method, path string, body []byte) []byte {
@@ -34,8 +34,8 @@ func (c s3) want(status int, method, path string, body []byte) []byte {
 	return []byte(a.Body)
 }
 
-// TestBuckets checks that acknowledged objects survive a kill: small objects in the database, and large objects on
-// the storage node.
+// TestBuckets checks that acknowledged objects survive a kill: small objects in the database, large objects on a
+// storage node.
 func TestBuckets(t *testing.T) {
 	t.Parallel()
 	data, listen := t.TempDir(), binary.FreePort(t)
@@ -73,7 +73,7 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// TestBucketsNative uses the native API with tokens from the command, for an account and for garbage.
+// TestBucketsNative uses the native API with the command's tokens, for an account and for garbage collection.
 func TestBucketsNative(t *testing.T) {
 	t.Parallel()
 	listen := binary.FreePort(t)

@@ -10,8 +10,8 @@ import (
 	"holdfast/test/chromium"
 )
 
-// TestBucketsPageUploads uploads several files at once: each has its own state, and a refused file does not stop the
-// others. It also deletes selected rows with the keyboard, and aborts a multipart upload.
+// TestBucketsPageUploads uploads several files at once and shows each file's state; a refused file does not stop the
+// others. It also deletes selected rows by keyboard, and aborts a multipart upload.
 func TestBucketsPageUploads(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t)

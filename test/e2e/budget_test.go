@@ -9,7 +9,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestBudget checks the command that computes how much fits into a Spanner commit, without a database.
+// TestBudget checks the command that computes the Spanner commit limits without a database.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	const (

@@ -16,15 +16,14 @@ import (
 	"holdfast/test/binary"
 )
 
-// checked returns an environment in which check finds no problems: an accounts server that answers, free ports, no
-// data.
+// checked returns an environment without problems: a responding accounts server, free ports, no data.
 func checked(t *testing.T, data string) []string {
 	t.Helper()
 	return binary.Environ("HOLDFAST_DATA="+data, "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+newAccounts(t).URL,
 		"HOLDFAST_SERVER__LISTEN="+binary.FreePort(t), "HOLDFAST_SERVER__ADMIN_LISTEN="+binary.FreePort(t), "HOLDFAST_BUCKETS__LISTEN="+binary.FreePort(t))
 }
 
-// wrong requires that check failed with one line about what, which contains all parts, and a fix.
+// wrong requires that check fails with one line about what, which contains all parts and a fix.
 func wrong(t *testing.T, r binary.Result, what string, parts ...string) {
 	t.Helper()
 	if r.Status != 1 {
@@ -48,7 +47,6 @@ func wrong(t *testing.T, r binary.Result, what string, parts ...string) {
 	t.Errorf("%s is not reported:\n%s%s", what, r.Stdout, r.Stderr)
 }
 
-// right requires that check succeeded and printed the parts.
 func right(t *testing.T, r binary.Result, parts ...string) {
 	t.Helper()
 	if r.Status != 0 || strings.Contains(r.Stdout, "WRONG") {
@@ -61,7 +59,6 @@ func right(t *testing.T, r binary.Result, parts ...string) {
 	}
 }
 
-// refused requires that serve exits with status 1 and prints the parts.
 func refused(t *testing.T, env []string, parts ...string) {
 	t.Helper()
 	r := binary.Run(t, env, "serve")
@@ -103,7 +100,7 @@ func TestCheckSecretsFile(t *testing.T) {
 			if strings.Contains(r.Stdout+r.Stderr, "hunter2") || readFile(t, path) != tc.text {
 				t.Errorf("the secret is printed, or the file was changed:\n%s%s", r.Stdout, r.Stderr)
 			}
-			// If the configuration contains all secrets, the file is not read.
+			// If the configuration contains all secrets, the server does not read the file.
 			env = append(env, "HOLDFAST_SERVER__MASTER_SECRET="+strings.Repeat("m", 32), "HOLDFAST_SERVER__ADMIN_TOKEN=a",
 				"HOLDFAST_EXTSTORAGE__TOKEN_SECRET="+strings.Repeat("t", 32), "HOLDFAST_BUCKETS__KEY_SECRET="+strings.Repeat("k", 32), "HOLDFAST_TOKENSERVER__FXA_METRICS_HASH_SECRET=h")
 			right(t, binary.Run(t, env, "check"), tc.says)
@@ -144,11 +141,11 @@ func TestCheckListeners(t *testing.T) {
 	})
 }
 
-// TestCheckPrivilegedPort checks that the errors for a privileged port and for a port in use are different.
+// TestCheckPrivilegedPort checks that check distinguishes a privileged port from a port in use.
 func TestCheckPrivilegedPort(t *testing.T) {
 	t.Parallel()
 	run := asNobody(t)
-	// Containers often allow every user every port. A new network namespace has the kernel's default.
+	// Containers often let every user open every port. A new network namespace uses the kernel's default.
 	const sysctl = "/proc/sys/net/ipv4/ip_unprivileged_port_start"
 	if first, err := os.ReadFile(sysctl); err != nil || strings.TrimSpace(string(first)) != "1024" {
 		run = asNobodyWith(t, syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET})
@@ -160,7 +157,7 @@ func TestCheckPrivilegedPort(t *testing.T) {
 	}
 }
 
-// TestCheckRunningPrivilegedPort checks a running service's privileged port as a user without the service's capability.
+// TestCheckRunningPrivilegedPort checks a running service's privileged port as a user without its capability.
 func TestCheckRunningPrivilegedPort(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -211,7 +208,7 @@ func asNobody(t *testing.T) func(env []string, args ...string) binary.Result {
 	return asNobodyWith(t, syscall.SysProcAttr{})
 }
 
-// asNobodyWith is asNobody with process attributes that need root.
+// asNobodyWith is asNobody with process attributes that require root.
 func asNobodyWith(t *testing.T, attr syscall.SysProcAttr) func(env []string, args ...string) binary.Result {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -298,7 +295,7 @@ func TestCheckFolder(t *testing.T) {
 	})
 }
 
-// TestCheckDisk checks that check fails on a full or read-only disk, before the first start and after it.
+// TestCheckDisk checks that check fails on a full or read-only disk, before and after the first start.
 func TestCheckDisk(t *testing.T) {
 	t.Parallel()
 	disk := tmpfs(t, "size=8m")
@@ -340,8 +337,8 @@ func TestCheckDisk(t *testing.T) {
 	refused(t, env, "read-only file system")
 }
 
-// TestCheckWhileServing checks that addresses used by the checked server are not an error. The server proves that it
-// has the same secret and data folder.
+// TestCheckWhileServing checks that check accepts addresses that its own server uses. The server proves that it uses
+// the same secret and data folder.
 func TestCheckWhileServing(t *testing.T) {
 	t.Parallel()
 	accounts := "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL=" + newAccounts(t).URL
@@ -387,7 +384,7 @@ func TestCheckWhileServing(t *testing.T) {
 				t.Error("check warns about the running server itself")
 			}
 
-			// With settings that take effect after a restart, the addresses in use still belong to this server.
+			// Settings that require a restart do not change who owns the addresses in use.
 			swapped := append(slices.Clip(s.Env), "HOLDFAST_SERVER__ADMIN_LISTEN="+strings.TrimPrefix(strings.TrimPrefix(s.URL, "https://"), "http://"),
 				"HOLDFAST_SERVER__LISTEN="+strings.TrimPrefix(s.Admin, "http://"))
 			right(t, binary.Run(t, swapped, "check"), "in use by this server's main listener", "in use by this server's admin listener")
@@ -410,8 +407,8 @@ func TestCheckCertificate(t *testing.T) {
 	refused(t, env, "server.tls_cert_file")
 }
 
-// TestCheckBeforeStart checks that check --start accepts problems that do not prevent a start: systemd may hold the
-// addresses, and the server waits for an unavailable database.
+// TestCheckBeforeStart checks that check --start accepts problems that do not prevent a start: systemd may own the
+// addresses, and the server waits for its database.
 func TestCheckBeforeStart(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -433,7 +430,7 @@ func TestCheckBeforeStart(t *testing.T) {
 	wrong(t, binary.Run(t, env, "check", "--start"), "secrets")
 }
 
-// TestCheckAdminToken checks that an admin token that can be guessed is a warning.
+// TestCheckAdminToken checks that check warns about a weak admin token.
 func TestCheckAdminToken(t *testing.T) {
 	t.Parallel()
 	for length, warns := range map[int]bool{1: true, 31: true, 32: false} {
@@ -445,8 +442,8 @@ func TestCheckAdminToken(t *testing.T) {
 	}
 }
 
-// TestCheckDatabaseURL checks that a database_url for another engine is an error whose fix is not to start a
-// database.
+// TestCheckDatabaseURL checks that a database_url for another engine is an error, and that its fix does not suggest
+// starting a database.
 func TestCheckDatabaseURL(t *testing.T) {
 	t.Parallel()
 	for _, service := range []string{"syncstorage", "tokenserver", "extstorage", "buckets"} {
@@ -460,7 +457,6 @@ func TestCheckDatabaseURL(t *testing.T) {
 	}
 }
 
-// TestShortMasterSecret checks that check and serve warn about a short master secret.
 func TestShortMasterSecret(t *testing.T) {
 	t.Parallel()
 	for length, warns := range map[int]bool{1: true, 31: true, 32: false, 64: false} {

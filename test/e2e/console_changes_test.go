@@ -10,12 +10,11 @@ import (
 	"holdfast/test/chromium"
 )
 
-// step is a console form that is filled and submitted. If page is empty, the form is on the page to which the
-// previous step led.
+// step fills and submits a console form. If page is empty, the form is on the page after the previous step.
 type step struct {
 	page, button string
 	fields       []string
-	says         string // text of the next page
+	says         string // text on the next page
 }
 
 func changesOf(folder, key string) []step {
@@ -160,13 +159,13 @@ func changesOfExtensions() []step {
 	}
 }
 
-// Buttons of a drain, which waits while a backup blocks garbage collection. After it is stopped it starts again.
+// Drain buttons. A backup that blocks garbage collection makes the drain wait. After a stop, the drain starts again.
 const (
 	drainLocal = "Drain node local:1"
 	stopDrain  = "Stop the drain"
 )
 
-// bucketLetters is the page of buckets' set-aside notifications. Each step handles one.
+// bucketLetters is the page with set-aside bucket notifications. Each step handles one.
 const bucketLetters = "buckets/dead-letters"
 
 func changesOfGuests() []step {
@@ -199,7 +198,7 @@ func changesOfGuests() []step {
 	}
 }
 
-// askByKeyboard opens a row's menu and a button's dialog on a phone, and closes both, with the keyboard.
+// askByKeyboard opens and closes a row's menu and a button's dialog on a phone, by keyboard.
 func (c *consolePages) askByKeyboard(axe *chromium.Axe) {
 	c.t.Helper()
 	const menu, ask = "main .more > summary", "main .ask > summary"
@@ -224,8 +223,8 @@ func (c *consolePages) askByKeyboard(axe *chromium.Axe) {
 	chromium.Run[bool](c.t, c.p, `return !!await until(() => !$(arguments[0]).checkVisibility())`, ask)
 }
 
-// refuseEvents makes three events that the webhook refuses. The relay sets them aside only after the webhook has
-// accepted others. Until then it considers the webhook broken and waits longer and longer, up to a minute.
+// refuseEvents makes three events that the webhook refuses. The relay sets them aside only after the webhook accepts
+// other events. Until then the relay treats the webhook as broken and retries after up to a minute.
 func (c *consolePages) refuseEvents() {
 	c.t.Helper()
 	for range 3 {
@@ -233,8 +232,7 @@ func (c *consolePages) refuseEvents() {
 	}
 }
 
-// awaitDeadLetter reloads a page until it has a button. Events are set aside in the background, after the webhook
-// has accepted other events.
+// awaitDeadLetter reloads a page until the relay has set an event aside and the button appears.
 func (c *consolePages) awaitDeadLetter(page, button string) {
 	c.t.Helper()
 	const has = `return all('main button[type=submit]').some(b => b.textContent === arguments[0])`
@@ -307,8 +305,7 @@ func (c *consolePages) submit(s step) string {
 	return chromium.Run[string](c.t, c.p, `return $('main').textContent`)
 }
 
-// makeChanges submits forms by clicking their buttons, as an operator does. It covers every form action that a page
-// offers.
+// makeChanges clicks the buttons for every form action that a page offers.
 func (c *consolePages) makeChanges() {
 	c.t.Helper()
 	consoleCookie(c.t, c.s)
@@ -324,7 +321,7 @@ func (c *consolePages) makeChanges() {
 			c.p.Go(c.t, c.base+s.page)
 		}
 		if s.page == "guest/dead-letters" {
-			if s.button == "Drop" { // the first step on this page
+			if s.button == "Drop" { // first step on this page
 				c.refuseEvents()
 			}
 			c.awaitDeadLetter(s.page, s.button)
@@ -336,7 +333,7 @@ func (c *consolePages) makeChanges() {
 			chromium.Run[bool](c.t, c.p, `return !!await until(() => $('.live').textContent.includes('waiting for a backup to end'))`)
 		}
 		text := c.submit(s)
-		for i := 0; i < 20 && strings.Contains(text, "retry later"); i++ { // a schema trial has a time limit
+		for i := 0; i < 20 && strings.Contains(text, "retry later"); i++ { // schema trials can time out
 			text = c.submit(s)
 		}
 		if !strings.Contains(text, s.says) {
@@ -352,7 +349,7 @@ func (c *consolePages) makeChanges() {
 			c.t.Errorf("no step submits the form for %s", action)
 		}
 	}
-	// The sign-in is a form, too.
+	// The sign-in is also a form.
 	c.p.Type(c.t, "[name=token]", "a wrong token")
 	c.p.Await(c.t, func() { c.p.Press(c.t, "[name=token]", "Enter") })
 	if says := chromium.Run[string](c.t, c.p, `return $('[role=alert]').textContent`); says != "The token is wrong." {

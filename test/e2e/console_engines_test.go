@@ -16,8 +16,7 @@ import (
 	"holdfast/test/chromium"
 )
 
-// TestConsoleOnEngines changes many objects and records at once, gets a conflict when it overwrites a changed
-// record, and cancels an upload.
+// TestConsoleOnEngines changes many objects and records at once, causes an edit conflict, and cancels an upload.
 func TestConsoleOnEngines(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {

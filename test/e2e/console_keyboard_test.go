@@ -8,8 +8,8 @@ import (
 	"holdfast/test/chromium"
 )
 
-// TestConsoleKeyboard uses every console page with the keyboard only. Outside of the soak it uses a phone only for
-// the open menu and for a table with links in its header.
+// TestConsoleKeyboard uses every console page by keyboard only. Outside the soak it uses a phone screen only for the
+// open menu and for a table with links in its header.
 func TestConsoleKeyboard(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t)
@@ -41,11 +41,11 @@ func (c *consolePages) byKeyboard(width int, pages []string) {
 		for _, problem := range c.p.TabThrough(c.t, sections) {
 			c.t.Errorf("%s, %d pixels, with the keyboard: %s", page, width, problem)
 		}
-		sections = "header nav" // equal on all pages
+		sections = "header nav" // same on all pages
 	}
 }
 
-// crawl adds a page for each path that other pages link to, and a page that does not exist.
+// crawl adds a page for each linked path, and a missing page.
 func (c *consolePages) crawl() {
 	c.t.Helper()
 	pathOf := func(page string) string {
@@ -74,7 +74,7 @@ func (c *consolePages) crawl() {
 const isPage = `const { headers } = await fetch(arguments[0]);
 	return headers.get('Content-Type')?.startsWith('text/html') && !headers.has('Content-Disposition')`
 
-// skip follows the first link of a page, which leads to its contents.
+// skip follows the skip link, which is the first link.
 func (c *consolePages) skip() {
 	c.t.Helper()
 	c.p.Go(c.t, c.base+"settings")

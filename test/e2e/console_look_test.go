@@ -13,16 +13,16 @@ import (
 	"holdfast/test/chromium"
 )
 
-// A page looks as expected if the parts of its picture have similar colors. Another typeface or browser stays below
-// these limits; a missing style sheet, a lost sidebar or the wrong color scheme exceeds them.
+// Limits for the color differences between the parts of two pictures. Another typeface or browser stays below them; a
+// missing style sheet, a missing sidebar or the wrong color scheme exceeds them.
 const (
-	lookPart   = 10 // width and height of a part in pixels
-	lookMean   = 5  // mean difference of the parts, of 255
-	lookColor  = 48 // difference of a part that counts as another color
-	lookOthers = 4  // percentage of parts with another color
+	lookPart   = 10 // part width and height in pixels
+	lookMean   = 5  // mean difference, of 255
+	lookColor  = 48 // difference that counts as another color
+	lookOthers = 4  // percentage of parts in another color
 )
 
-// TestConsoleLook compares pages with their pictures in testdata/look. CONSOLE_LOOK=update writes the pictures.
+// TestConsoleLook compares pages with the pictures in testdata/look. CONSOLE_LOOK=update writes the pictures.
 func TestConsoleLook(t *testing.T) {
 	t.Parallel()
 	b := chromium.Start(t)
@@ -94,7 +94,7 @@ func shrink(t *testing.T, picture []byte) []byte {
 	return out.Bytes()
 }
 
-// differ returns the mean difference of the parts of two pictures, of 255, and the percentage of parts with another
+// differ returns the mean difference between two pictures' parts, of 255, and the percentage of parts in another
 // color.
 func differ(t *testing.T, one, other []byte) (mean, others float64) {
 	t.Helper()

@@ -32,11 +32,11 @@ const (
 	pictureFolder  = "/srv/holdfast"
 )
 
-// TestConsolePictures writes the pictures for the documents to the folder CONSOLE_PICTURES:
+// TestConsolePictures writes the documentation's pictures to the folder CONSOLE_PICTURES:
 //
 //	CONSOLE_PICTURES=$PWD/docs/images go test -run TestConsolePictures -timeout 20m ./test/e2e
 //
-// The server's data is in pictureFolder, a realistic name. This folder must not exist.
+// The server stores its data in pictureFolder, because the name appears in pictures. This folder must not exist.
 func TestConsolePictures(t *testing.T) {
 	t.Parallel()
 	to := os.Getenv("CONSOLE_PICTURES")
@@ -93,7 +93,7 @@ func TestConsolePictures(t *testing.T) {
 		pictureEverything(t, p, s, all)
 	}
 
-	// Two operators follow a namespace's changes while an extension makes one.
+	// Two operators watch a namespace's changes while an extension makes one.
 	other := b.Open(t, s.Admin+"/console/")
 	for _, follower := range []struct {
 		page   *chromium.Page
@@ -112,7 +112,7 @@ func TestConsolePictures(t *testing.T) {
 	b.KeepPair(t, filepath.Join(to, "console-live.webp"), followed)
 }
 
-// pictureEverything writes a picture of every page in the navigation to the folder CONSOLE_ALL, for designers.
+// pictureEverything writes every page in the navigation to the folder CONSOLE_ALL, for designers.
 func pictureEverything(t *testing.T, p *chromium.Page, s *binary.Server, folder string) {
 	t.Helper()
 	p.Go(t, s.Admin+"/console/")

@@ -15,8 +15,8 @@ import (
 const recordSchema = `{"type":"object","required":["title","price"],"properties":{"title":{"type":"string"},"price":{"type":"number","minimum":0},` +
 	`"paid":{"type":"boolean"},"room":{"enum":["garden","lake"]},"day":{"type":"string","format":"date","description":"The day of the arrival."},"starts":{"type":"string","format":"date-time"},"guests":{"type":"array","items":{"type":"string"}}}}`
 
-// TestConsoleRecords edits records in the console. The table has the schema's columns, the editor reports errors
-// while the user types, and it does not overwrite another client's change.
+// TestConsoleRecords edits records in the console. The table shows the schema's columns, and the editor reports errors
+// while the user types and does not overwrite another client's change.
 func TestConsoleRecords(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir())
@@ -88,7 +88,7 @@ func filterRecords(t *testing.T, p *chromium.Page, look func(string)) {
 	}
 }
 
-// deleteChosen selects all records of a page, lets one of them change, and deletes them.
+// deleteChosen selects all records on a page, lets one of them change, and deletes them.
 func deleteChosen(t *testing.T, p *chromium.Page, e extension, records string) {
 	t.Helper()
 	for _, key := range []string{"old-1", "old-2", "old-3"} {
@@ -135,7 +135,7 @@ func bookings(t *testing.T, s *binary.Server) extension {
 	return e
 }
 
-// shootRecords writes pictures of a page to the folder RECORD_PICTURES, if set, in three widths, light and dark.
+// shootRecords writes pictures of a page in three widths, light and dark, to the folder RECORD_PICTURES, if set.
 func shootRecords(t *testing.T, p *chromium.Page, name string) {
 	t.Helper()
 	to := os.Getenv("RECORD_PICTURES")
@@ -211,7 +211,7 @@ func (f recordForm) submit(t *testing.T, button string) {
 	})
 }
 
-// isWrong is true if the field named by the first argument shows a message that contains the second.
+// isWrong is true if the field in the first argument shows a message that contains the second argument.
 const isWrong = `(i => i.ariaInvalid === 'true' && i.closest('.field').querySelector('.error').innerText.includes(arguments[1]) && i.getAttribute('aria-describedby').split(' ').every(id => document.getElementById(id)))($('main form.fields').elements.namedItem(arguments[0]))`
 
 func (f recordForm) wrong(t *testing.T, field, says string) {
@@ -274,8 +274,8 @@ func (f recordForm) edit(t *testing.T, e extension) {
 	}
 }
 
-// switches shows a draft as JSON and by property again. This must lose nothing, and must detect a change of the
-// record.
+// switches shows a draft as JSON and again by property. The editor must keep the draft and detect another client's
+// change.
 func (f recordForm) switches(t *testing.T, e extension, record string) {
 	t.Helper()
 	f.p.Go(t, record)

@@ -21,20 +21,20 @@ import (
 
 const (
 	manyRows  = 1_000_000
-	pageGoal  = 200 * time.Millisecond // limit of the median, on an idle machine
+	pageGoal  = 200 * time.Millisecond // median limit on an idle machine
 	pageTimes = 5
 
-	// By default an install may have this many records, which its page counts. Here it has manyRows.
+	// mostRecords is the default limit for an install, whose page counts its records. This install has manyRows.
 	mostRecords = 32 * 5120
 
-	// On a busy machine, the time for a page may exceed the goal as much as the time for this page, which reads no
-	// table, exceeds baselineTime.
+	// baselinePage reads no table. On a busy machine, other pages may exceed pageGoal by the same factor as this page
+	// exceeds baselineTime.
 	baselinePage = "settings"
-	baselineTime = time.Millisecond // time for this page on an idle machine
+	baselineTime = time.Millisecond // on an idle machine
 )
 
-// TestConsoleManyRows opens every console page with a million rows in each table: lists with their next pages and
-// orders, filters, and each kind of search.
+// TestConsoleManyRows opens every console page with a million rows per table: lists, next pages, orders, filters and
+// searches.
 func TestConsoleManyRows(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it fills 30 tables with a million rows each, which takes 10 minutes")
@@ -130,7 +130,7 @@ var fills = []struct{ service, statement string }{
 		SELECT '` + consoleTenant + `'$UUID, '` + consoleInstall + `'$UUID, n + 1, 'put', 'settings', 'key-' || $12, 1, $MS FROM $ROWS`},
 	{"extstorage", `UPDATE ext_storage_usage SET keys_count = keys_count + 1000000, bytes_used = bytes_used + 13000000, change_seq = 1000001 WHERE extension_install_id = '` + consoleInstall + `'`},
 	{"extstorage", `UPDATE ext_storage_namespaces SET keys_count = keys_count + 1000000 WHERE extension_install_id = '` + consoleInstall + `'`},
-	// An install has at most 1000.
+	// The maximum is 1,000 per install.
 	{"extstorage", `INSERT INTO ext_storage_revoked_tokens (tenant_id, extension_install_id, token_id, expires_at, revoked_at)
 		SELECT '` + consoleTenant + `'$UUID, $ID, $HEX, $LATERMS, $MS FROM $ROWS WHERE n > 1000`},
 	{"extstorage", `INSERT INTO ext_storage_revoked_tokens (tenant_id, extension_install_id, token_id, expires_at, revoked_at)
@@ -172,7 +172,7 @@ var fills = []struct{ service, statement string }{
 		SELECT 'a:1', $12, 'missing', 'lost', $US, $US, 3, $LATER, 'no copy', '', '', '', $12, '', 0 FROM $ROWS`},
 }
 
-// filled are pages without a link: filters and searches.
+// filled lists pages without links: filters and searches.
 var filled = []string{
 	"tokenserver/accounts?account=00000000000000000000000000000001", "tokenserver/accounts?label=user0000001",
 	"search?q=user000000", "search?q=0000000000000000000000000000000", "search?q=7e000000-0000-4000-8000-0000000", "search?q=bucket-0000", "search?q=account-00", "search?q=pictures%2F50",
@@ -209,7 +209,7 @@ type pageTime struct {
 	bytes        int
 }
 
-// walkManyRows follows the links of each page, opens one page per path and set of parameters, and reports the times.
+// walkManyRows opens one linked page per path and parameter set, and reports the times.
 func walkManyRows(t *testing.T, s *binary.Server, engine string) {
 	t.Helper()
 	cookie := consoleCookie(t, s)
@@ -268,8 +268,8 @@ func kindOfPage(link string) string {
 	return path + "?" + strings.Join(names, "&")
 }
 
-// wantedStatus returns the expected status of a page. There are too many accounts for an order without an index, and
-// the page says so. Accounts with a label are always ordered by label.
+// wantedStatus returns a page's expected status. With this many accounts, the page refuses an order without an index.
+// Labelled accounts are always ordered by label.
 func wantedStatus(path string) int {
 	if strings.HasPrefix(path, "tokenserver/accounts?") && !strings.Contains(path, "label=") && (strings.Contains(path, "sort=") && !strings.Contains(path, "sort=id") || strings.Contains(path, "reverse=")) {
 		return http.StatusBadRequest

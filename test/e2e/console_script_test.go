@@ -27,8 +27,8 @@ func testScripts(t *testing.T, b *chromium.Browser, axe *chromium.Axe) {
 	}
 }
 
-// testCharts tests the charts on the open page: values under the cursor, by keyboard, in dark mode, in a narrower
-// window, for screen readers, and without JavaScript.
+// testCharts tests values under the cursor and by keyboard, dark mode, a narrow window, screen readers, and the page
+// without JavaScript.
 func testCharts(t *testing.T, p *chromium.Page, axe *chromium.Axe) {
 	t.Helper()
 	const legends = `all('.legend').map(l => [...l.children].map(li => li.textContent).join(', '))`
@@ -95,14 +95,14 @@ func testParts(t *testing.T, p *chromium.Page, part *testpages.Console) {
 			}
 		}
 	}
-	// htmx replaces only elements that have changed, and keeps the focus.
+	// htmx replaces only changed elements and keeps the focus.
 	chromium.Run[bool](t, p, `window.same = $('#live'); $('#live .scroll').focus(); return true`)
 	polls(2)
 	await(`$('#live') === window.same`)
 	part.Show(hostileText)
 	await(`$('#live').textContent.includes(arguments[0]) && $('#live') !== window.same && document.activeElement === $('#live .scroll')`, hostileText)
 
-	// htmx replaces nothing while a link in the part has the focus, or while updates are paused.
+	// htmx replaces nothing while a link in the part is focused, or while updates are paused.
 	for what, steps := range map[string][2]string{
 		"a link with the focus": {`$('#live a').focus()`, `$('#live a').blur()`},
 		"selected text":         {`getSelection().selectAllChildren($('h1'))`, `getSelection().removeAllRanges()`},
@@ -118,7 +118,7 @@ func testParts(t *testing.T, p *chromium.Page, part *testpages.Console) {
 		await(`$('#live').textContent.includes(arguments[0])`, text)
 	}
 
-	// If the part no longer exists, the browser loads the page.
+	// If the part is missing from the response, the browser loads the page.
 	p.Await(t, func() { part.IsWhole.Store(true) })
 	await(`!$('#live') && $('main table')`)
 	part.IsWhole.Store(false)
@@ -130,7 +130,7 @@ func testParts(t *testing.T, p *chromium.Page, part *testpages.Console) {
 	if stored := chromium.Run[string](t, p, `await until(() => $('.live-state button')); return Object.keys(localStorage).concat(Object.keys(sessionStorage).filter(k => k.includes('cache'))).join()`); stored != "" {
 		t.Errorf("htmx stores %s", stored)
 	}
-	// An expired session leads to the sign-in.
+	// After the session expires, the page leads to the sign-in.
 	p.Await(t, func() {
 		chromium.Run[bool](t, p, `fetch('/console/sign-out', { method: 'POST', body: new URLSearchParams({ csrf: $('[name=csrf]').value }) }); return true`)
 	})

@@ -12,7 +12,7 @@ import (
 	"holdfast/test/chromium"
 )
 
-// TestConsoleSuggestions uses the search with the keyboard. It suggests results while the user types, and works
+// TestConsoleSuggestions uses the search by keyboard. The search suggests results while the user types, and works
 // without JavaScript.
 func TestConsoleSuggestions(t *testing.T) {
 	t.Parallel()
@@ -43,7 +43,7 @@ func TestConsoleSuggestions(t *testing.T) {
 			p.Keep(t, filepath.Join(to, fmt.Sprintf("suggestions-%d.webp", width)))
 		}
 
-		// Escape closes the list until the text changes. The arrow keys wrap around.
+		// Escape closes the list until the text changes. Arrow keys wrap around.
 		p.Press(t, field, "Escape")
 		await(`$('#found').hidden && $('.find input').ariaExpanded === 'false'`)
 		p.Type(t, field, "a")
@@ -66,7 +66,7 @@ func TestConsoleSuggestions(t *testing.T) {
 		}
 	}
 
-	// Without a selection, Enter searches. Suggestions for earlier text must not appear later.
+	// Without a selection, Enter searches. Suggestions for earlier text must not appear.
 	p.Resize(t, 1280, 900)
 	chromium.Run[bool](t, p, `$('.find input').focus(); return true`)
 	p.Type(t, field, "quotations")

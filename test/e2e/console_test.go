@@ -34,7 +34,7 @@ const (
 	hostileText = `"><script>alert(1)<img src=x onerror=alert(2)>`
 )
 
-// consolePages is a server with data, and its console in a browser.
+// consolePages is a browser with the console of a server that stores data.
 type consolePages struct {
 	t     *testing.T
 	s     *binary.Server
@@ -49,7 +49,7 @@ type consolePages struct {
 	offered, submitted map[string]bool
 }
 
-// openConsole starts a server with texts that would run as scripts if a page did not escape them, and signs in.
+// openConsole starts a server whose data contains scripts, which pages must escape, and signs in.
 func openConsole(t *testing.T, settings ...string) *consolePages {
 	t.Helper()
 	b, fxa := chromium.Start(t), newAccounts(t)
@@ -74,7 +74,7 @@ func openConsole(t *testing.T, settings ...string) *consolePages {
 	}
 	s.Verb("sync", "user", "import", consoleUser, export)
 	alter(t, filepath.Join(s.Data, "guest.db"), `INSERT INTO bff_consumer_user_sessions (session_id, user_id, list_id, linked_at, seen_at)
-		VALUES ('gus_01J8ZQ4Y7N5M3K2H1G0F9E8D7B', '`+hostileText+`', 'gms_01J8ZQ4Y7N5M3K2H1G0F9E8D7B', unixepoch() * 1000000, unixepoch() * 1000000)`) // a sweep deletes older rows
+		VALUES ('gus_01J8ZQ4Y7N5M3K2H1G0F9E8D7B', '`+hostileText+`', 'gms_01J8ZQ4Y7N5M3K2H1G0F9E8D7B', unixepoch() * 1000000, unixepoch() * 1000000)`) // sweeps delete older rows
 	c.p = b.Open(t, c.base)
 	c.p.SetCookie(t, s.Admin, consoleCookie(t, s))
 	c.p.Go(t, c.base)
@@ -90,7 +90,7 @@ func (c *consolePages) begin() *visitor {
 	return newVisitor(c.t, c.s)
 }
 
-// wish makes an event about a tenant's property. The webhook refuses events of consoleTenant.
+// wish triggers an event about a tenant's property. The webhook refuses consoleTenant's events.
 func (c *consolePages) wish(v *visitor, tenant string, property int) {
 	c.t.Helper()
 	id := guest.Property(property)
@@ -145,12 +145,11 @@ func (c *consolePages) fillBucket() {
 
 const (
 	phoneWidth = 390
-	rowHeight  = 110 // maximum height of a row on a phone, in pixels
+	rowHeight  = 110 // row height limit on a phone, in pixels
 	rowMean    = 90
 )
 
-// rowsAreShort checks the heights of rows on a phone. A tap shows the rest of a row and its buttons, and another tap
-// hides them.
+// rowsAreShort checks row heights on a phone. A tap expands a row and shows its buttons; another tap collapses it.
 func (c *consolePages) rowsAreShort(page string) {
 	c.t.Helper()
 	const heights = `return all('main tbody tr').map(r => r.getBoundingClientRect().height)`
@@ -178,8 +177,8 @@ func (c *consolePages) rowsAreShort(page string) {
 	}
 }
 
-// sorts checks the orders of a page's tables. A table that shows all its rows can be sorted; a page of a longer list
-// can only be sorted by indexed columns. The links work without scripts.
+// sorts checks table orders. Users can sort a complete table by any column, and a page from a longer list only by
+// indexed columns. The links work without scripts.
 func (c *consolePages) sorts(page string) {
 	c.t.Helper()
 	type result struct {
@@ -213,7 +212,7 @@ func (c *consolePages) sorts(page string) {
 	}
 }
 
-// TestConsole opens the console's pages in Chromium on the screens of a small phone, a tablet and a computer.
+// TestConsole opens the console's pages in Chromium on phone, tablet and computer screens.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	axe := chromium.NewAxe(t)
@@ -271,8 +270,8 @@ func TestConsole(t *testing.T) {
 	testScripts(t, c.b, axe)
 }
 
-// TestConsoleAccessible checks every console page with the accessibility rules, light and dark, on a large and a
-// small screen.
+// TestConsoleAccessible runs the accessibility rules on every console page, light and dark, on large and small
+// screens.
 func TestConsoleAccessible(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it takes a minute or more")

@@ -39,8 +39,8 @@ func domainClient(t *testing.T, roots *x509.CertPool) *http.Client {
 	return c
 }
 
-// TestDomain checks that with only a domain, apart from the test's addresses and authority, a server gets its
-// certificate, serves HTTPS on all client listeners, and redirects browsers.
+// TestDomain sets only a domain, and the test's addresses and authority. The server must get its certificate, serve
+// HTTPS to all clients, and redirect browsers.
 func TestDomain(t *testing.T) {
 	t.Parallel()
 	const domain = "sync.example.org"
@@ -103,8 +103,8 @@ func TestDomain(t *testing.T) {
 	}
 }
 
-// TestDomainAdmin checks that an admin listener that other machines can reach uses the certificate, too. Until there
-// is a certificate, clients get a temporary certificate, which they refuse, and the check gives the reason.
+// TestDomainAdmin checks that an admin listener with a public address also uses the certificate. Before that, it uses
+// a temporary certificate, which clients refuse, and the check gives the reason.
 func TestDomainAdmin(t *testing.T) {
 	t.Parallel()
 	const domain = "sync.none" // does not resolve to this machine

@@ -28,8 +28,7 @@ func files(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestDryRunLeavesNothing checks that --dry-run and --verify create no file, no folder and no table, and leave no
-// temporary file.
+// TestDryRunLeavesNothing checks that --dry-run and --verify create no files, folders or tables.
 func TestDryRunLeavesNothing(t *testing.T) {
 	t.Parallel()
 	temporary := t.TempDir()
@@ -72,7 +71,7 @@ func TestDryRunLeavesNothing(t *testing.T) {
 	if after := strings.Join(files(t, source), " "); after != before {
 		t.Errorf("the source's folder contains %s, before: %s", after, before)
 	}
-	// A dry run does not migrate an empty file either.
+	// A dry run does not migrate an empty file.
 	if err := os.MkdirAll(target, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +90,7 @@ func TestDryRunLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestImportTargets checks that errors about a target name it and suggest a fix.
+// TestImportTargets checks that errors name the target and suggest a fix.
 func TestImportTargets(t *testing.T) {
 	t.Parallel()
 	old, empty := testdb.MariaDBDatabase(t), testdb.PostgresDatabase(t)

@@ -14,8 +14,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestEarlyAnswers checks that a request that is refused before its body is read gets an immediate response, whether
-// the client waits for 100 Continue, sends the body late, or sends endlessly. Then the connection is closed.
+// TestEarlyAnswers checks that a request refused before its body is read gets an immediate response, whether the
+// client waits for 100 Continue, sends late, or sends endlessly. Then the connection closes.
 func TestEarlyAnswers(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir())
@@ -73,8 +73,8 @@ func TestEarlyAnswers(t *testing.T) {
 	}
 }
 
-// early sends a request head and, if sends is set, an endless body. It expects a response and the end of the
-// connection soon.
+// early sends a request head and, if sends is set, an endless body. The response and the closed connection must follow
+// soon.
 func early(t *testing.T, address, head string, sends bool, status int) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -89,7 +89,7 @@ func early(t *testing.T, address, head string, sends bool, status int) {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		for block := make([]byte, 32<<10); sends; time.Sleep(time.Millisecond) { // about the speed of a network
+		for block := make([]byte, 32<<10); sends; time.Sleep(time.Millisecond) { // about network speed
 			if _, err := conn.Write(block); err != nil {
 				return
 			}
@@ -106,7 +106,7 @@ func early(t *testing.T, address, head string, sends bool, status int) {
 	if err != nil || res.StatusCode != status {
 		t.Errorf("%d, %v after %v, want %d", res.StatusCode, err, answered, status)
 	}
-	// A client that continues to send after the response is reset, which also ends the connection.
+	// If the client continues to send, the server resets the connection.
 	if _, err := r.ReadByte(); err == nil || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("after the answer: %v", err)
 	}

@@ -54,7 +54,7 @@ func (e extension) want(status int, method, path, body string) binary.Answer {
 	return a
 }
 
-// register registers a schema, and retries if the machine was too busy for the schema trial.
+// register registers a schema, and retries if the schema trial timed out on a busy machine.
 func (e extension) register(status int, namespace, schema string) (a binary.Answer) {
 	e.t.Helper()
 	path, body := "/namespaces/"+namespace+"/schemas", `{"schema":`+schema+`}`
@@ -87,7 +87,7 @@ func wantAsked(t *testing.T, status int, method, url, token, body string) binary
 	return a
 }
 
-// wantRefused checks that requests are refused at most one second after the install was revoked.
+// wantRefused checks that a revoked install is refused within a second.
 func (e extension) wantRefused(revoked time.Time) {
 	e.t.Helper()
 	for {
@@ -101,7 +101,7 @@ func (e extension) wantRefused(revoked time.Time) {
 		case began.Sub(revoked) > time.Second:
 			e.t.Fatalf("%v after the revocation: %d %s", began.Sub(revoked), a.Status, a.Body)
 		}
-		time.Sleep(20 * time.Millisecond) // a client has no other signal
+		time.Sleep(20 * time.Millisecond) // clients get no other signal
 	}
 }
 

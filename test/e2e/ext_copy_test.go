@@ -9,8 +9,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestVerifyServedCopy checks that copy --verify and --dry-run work while a server uses the target's SQLite file,
-// and that a copy to this file is refused.
+// TestVerifyServedCopy runs copy --verify and --dry-run while a server uses the target's SQLite file. A real copy to
+// this file is refused.
 func TestVerifyServedCopy(t *testing.T) {
 	t.Parallel()
 	secret := "HOLDFAST_EXTSTORAGE__TOKEN_SECRET=" + strings.Repeat("t", 32)

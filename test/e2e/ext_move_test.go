@@ -19,8 +19,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestMoveToPostgres and TestMoveToSQLite check that an install moves unchanged to a server on the other engine,
-// although the import was killed once.
+// TestMoveToPostgres and TestMoveToSQLite move an install to a server on the other engine, with a killed import. The
+// install must stay unchanged.
 func TestMoveToPostgres(t *testing.T) {
 	t.Parallel()
 	moveInstall(t, moveServer(t), moveServer(t, "HOLDFAST_EXTSTORAGE__DATABASE_URL="+testdb.PostgresDatabase(t)))
@@ -80,7 +80,7 @@ func moveInstall(t *testing.T, from, to *binary.Server) {
 		}
 	}
 	target.want(http.StatusBadRequest, "PUT", "/namespaces/schemas/records/new", `{"value":"text"}`)
-	target.want(http.StatusGone, "GET", "/changes?since=1", "") // a change number from the other server
+	target.want(http.StatusGone, "GET", "/changes?since=1", "") // change numbers differ between servers
 	target.verb("ext", "usage", "--audit")
 }
 
@@ -135,7 +135,7 @@ func killImport(t *testing.T, e extension, lines string) {
 		t.Fatal(err)
 	}
 	all := strings.SplitAfter(lines, "\n")
-	if _, err := io.WriteString(stdin, strings.Join(all[:len(all)/2], "")); err != nil { // more records than fit into a batch
+	if _, err := io.WriteString(stdin, strings.Join(all[:len(all)/2], "")); err != nil { // exceeds one batch
 		t.Errorf("the import has ended: %v\n%s", err, out.String())
 	}
 	if answer := <-polled; !strings.Contains(answer, "CHANGES_EXPIRED") {
@@ -156,5 +156,5 @@ var (
 
 func withoutCursors(lines string) string { return cursorLine.ReplaceAllString(lines, "") }
 
-// withoutNumbers removes data from an export that is not preserved.
+// withoutNumbers removes server-specific numbers from an export.
 func withoutNumbers(lines string) string { return ownNumbers.ReplaceAllString(lines, "") }

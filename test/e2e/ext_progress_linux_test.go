@@ -15,7 +15,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestProgress checks that an export and an import show their progress only on a terminal.
+// TestProgress checks that exports and imports show progress only on a terminal.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	script := binary.Program(t, "script")
@@ -31,7 +31,7 @@ func TestProgress(t *testing.T) {
 
 	s.Verb(export...)
 	size := len(readFile(t, file))
-	// On a slow machine the bar also shows a rate. A longer previous line is erased.
+	// On a slow machine the bar also shows a rate. ESC [K erases a longer line.
 	whole := `\r\[#{30}\] `
 	const end = `(, \d+/s)?\x1b\[K\r\n$`
 	for _, tc := range []struct {

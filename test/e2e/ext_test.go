@@ -25,9 +25,8 @@ func readFile(t *testing.T, path string) string {
 	return string(text)
 }
 
-// TestExtensionStorage covers a token from the printed command, a schema that is tried in a separate process,
-// services and operators on their own listeners, and commands that run while the server runs. The server sees their
-// changes within a second.
+// TestExtensionStorage covers token commands, schema trials in a separate process, internal and admin listeners, and
+// commands while the server runs. The server applies their changes within a second.
 func TestExtensionStorage(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0", "HOLDFAST_EXTSTORAGE__SWEEP_INTERVAL=0")
@@ -50,8 +49,7 @@ func TestExtensionStorage(t *testing.T) {
 	t.Run("beside", func(t *testing.T) { beside(t, e) })
 }
 
-// schemaLife registers a schema, which the binary tries in a separate process. The schema applies after its
-// activation.
+// schemaLife registers a schema, which the server tries in a separate process, and activates it.
 func schemaLife(t *testing.T, e extension) {
 	e.t = t
 	e.register(http.StatusCreated, "settings", `{"type":"object","required":["dark"]}`)
@@ -60,7 +58,7 @@ func schemaLife(t *testing.T, e extension) {
 	if !strings.Contains(a.Body, `"VALIDATION_FAILED"`) {
 		t.Errorf("refused with %s", a.Body)
 	}
-	// The work doubles with each level of a value, which only a trial detects.
+	// Each nesting level doubles the work, which only a trial detects.
 	doubling := `{"anyOf":[{"type":"object","properties":{"a":{"$ref":"#"}}},{"type":"object","additionalProperties":{"$ref":"#"}}]}`
 	a = e.register(http.StatusBadRequest, "settings", doubling)
 	if !strings.Contains(a.Body, "too many steps") {
@@ -68,7 +66,7 @@ func schemaLife(t *testing.T, e extension) {
 	}
 }
 
-// services use any install of their tenant, but only on the internal listener.
+// services checks that services may use any install of their tenant, but only on the internal listener.
 func services(t *testing.T, e extension) {
 	e.t = t
 	url := e.server.Internal() + "/internal/ext-storage/install/" + e.install
@@ -119,7 +117,7 @@ func beside(t *testing.T, e extension) {
 		t.Errorf("audit of all:\n%s", out)
 	}
 
-	// An export by the command is imported by the command and by the API: the records must be equal.
+	// The command and the API import the same export: the records must be equal.
 	file := filepath.Join(t.TempDir(), "install.ndjson")
 	e.verb("ext", "export", "-o", file)
 	if a := e.want(http.StatusOK, "GET", "/export", ""); a.Body != readFile(t, file) {
@@ -189,7 +187,7 @@ func extensionsAtTwo(t *testing.T, s, other *binary.Server) {
 		t.Errorf("after %d increments: %s", writers*writes, a.Body)
 	}
 	e.verb("ext", "usage", "--audit")
-	// Both servers have a relay, and each event is published by only one of them.
+	// Both servers run a relay, but each event is published once.
 	s.AwaitAnswer("/livez", func(int, string) bool { return len(e.audited()) >= 1+writers*writes })
 	if n := len(e.audited()); n != 1+writers*writes {
 		t.Errorf("%d events of %d writes", n, 1+writers*writes)
@@ -200,7 +198,7 @@ func extensionsAtTwo(t *testing.T, s, other *binary.Server) {
 	e.at(other).wantRefused(time.Now())
 }
 
-// TestAuditAfterACrash checks that every write is in the audit, even if the server was killed right after it.
+// TestAuditAfterACrash checks that the audit contains every write before a kill.
 func TestAuditAfterACrash(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir())
@@ -234,7 +232,7 @@ func TestAuditAfterACrash(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &event); err != nil {
 			t.Fatalf("%v: %s", err, line)
 		}
-		// After the crash, an event that was published but not deleted is published again, unchanged.
+		// After the crash, the server may publish an event again, unchanged.
 		if twice := lines[event.Seq]; twice != "" && twice != line {
 			t.Errorf("event %d: %sand %s", event.Seq, twice, line)
 		}
@@ -252,7 +250,7 @@ func TestAuditAfterACrash(t *testing.T) {
 		t.Errorf("%d events of %d writes", len(lines), writes)
 	}
 
-	// The killed server may hold the lease for these events until it expires.
+	// The killed server's lease may delay these events until it expires.
 	e.at(again).want(http.StatusCreated, "PUT", "/namespaces/a/records/resumed", `{"value":"x"}`)
 	again.AwaitAnswer("/metrics", func(int, string) bool {
 		return strings.Contains(readFile(t, s.Data+"/extstorage-audit.jsonl"), `"key":"a/resumed"`)

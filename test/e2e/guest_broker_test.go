@@ -22,8 +22,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestGuestBrokers checks that guests' events reach Pub/Sub and NATS, and that events about tenants are received
-// from them.
+// TestGuestBrokers publishes guest events to Pub/Sub and NATS, and receives tenant events from them.
 func TestGuestBrokers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -51,8 +50,8 @@ func TestGuestBrokers(t *testing.T) {
 			if kind, key := next(); kind != "melmastoon.bff.consumer.wishlist.added.v1" || !strings.HasPrefix(key, "gms_") {
 				t.Errorf("got %s from %s", kind, key)
 			}
-			// The subscription may be created a moment after the start, so the event is sent until it takes effect: the same ID
-			// with another body goes into quarantine.
+			// The subscription may start a moment after the server, so the test repeats the event until it takes effect: the same
+			// ID with another body goes into quarantine.
 			send("tenant.suspended.v1", "first", `{"tenantId":"11111111-2222-4333-8444-555555555555","reason":"unpaid"}`)
 			for deadline := time.Now().Add(time.Minute); ; {
 				send("tenant.suspended.v1", "first", `{"tenantId":"11111111-2222-4333-8444-555555555556","reason":"forged"}`)

@@ -12,7 +12,7 @@ import (
 
 const says = `const says = text => until(() => $('#status').textContent.includes(text)); `
 
-// press moves to an element with the Tab key and presses Enter, as people without a mouse do.
+// press focuses an element with the Tab key and presses Enter.
 func press(t *testing.T, p *chromium.Page, selector string) {
 	t.Helper()
 	p.TabTo(t, selector)
@@ -46,8 +46,8 @@ func checkDemo(t *testing.T, p *chromium.Page, axe *chromium.Axe, page string) {
 	}
 }
 
-// TestGuestDemo uses the demo and its drawer in Chromium with the keyboard, on the screen of a small phone. The
-// browser follows a link that only bots see, so the page must solve a challenge.
+// TestGuestDemo uses the demo and its drawer in Chromium by keyboard, on a small phone. It follows a link that only
+// bots see, so the page must solve a challenge.
 func TestGuestDemo(t *testing.T) {
 	t.Parallel()
 	b, axe := chromium.Start(t), chromium.NewAxe(t)
@@ -63,7 +63,7 @@ func TestGuestDemo(t *testing.T) {
 	chromium.Run[bool](t, p, `await fetch(api + '/offers'); return true`)
 	check("search")
 	press(t, p, "#skip")
-	p.Press(t, "#main", "Tab")        // the skip link leads there
+	p.Press(t, "#main", "Tab")        // target of the skip link
 	press(t, p, "#filters > summary") // a phone shows hotels first
 	p.TabTo(t, "[name=text]")
 	p.Type(t, "[name=text]", "heron")
@@ -123,8 +123,8 @@ func TestGuestDemo(t *testing.T) {
 	}
 }
 
-// TestGuestDemoTabs uses the demo in two tabs that follow each other, also after a flush of Redis; without cookies;
-// and without JavaScript.
+// TestGuestDemoTabs uses the demo in two synchronized tabs, also after a Redis flush; without cookies; and without
+// JavaScript.
 func TestGuestDemoTabs(t *testing.T) {
 	t.Parallel()
 	b, redis := chromium.Start(t), testdb.OwnRedis(t)
@@ -142,7 +142,7 @@ func TestGuestDemoTabs(t *testing.T) {
 	chromium.Run[bool](t, second, `await until(() => $('#hearts').textContent === '1'); location.hash = '#wishlist'; `+demoWishes, 1)
 	chromium.Run[bool](t, p, `$('#drawer-toggle').click(); await until(() => $('#session').textContent.includes('in Redis')); return true`)
 
-	// A guest without cookies can search, and the page explains which features need cookies.
+	// Guests without cookies can search, and the page names the features that need cookies.
 	p.Go(t, strings.Replace(demo, "127.0.0.1", chromium.NoCookies, 1))
 	chromium.Run[bool](t, p, demoResults)
 	chromium.Run[bool](t, p, says+`$('#drawer-toggle').click(); await until(() => $('#session').textContent.includes('no cookie of a session')); const hotel = $('#results h3 a');

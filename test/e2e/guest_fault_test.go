@@ -51,9 +51,9 @@ func twoServers(t *testing.T, url string, more ...string) (first, second *binary
 	return first, binary.Start(t, data, vars...)
 }
 
-// TestGuestHandoffRace lets many clients at two processes consume the same handoff. In each round exactly one succeeds, its
-// retry gets the same response, and all others are refused. The soak has 1,000 clients, and in every tenth round the
-// database closes all connections in the middle; clients without a response retry.
+// TestGuestHandoffRace lets many clients at two processes consume the same handoff. In each round exactly one
+// succeeds, its retry gets the same response, and the others are refused. The soak runs 1,000 clients, and closes all
+// database connections in every tenth round; clients without a response retry.
 func TestGuestHandoffRace(t *testing.T) {
 	t.Parallel()
 	racers, cuts := 100, false
@@ -78,7 +78,7 @@ func TestGuestHandoffRace(t *testing.T) {
 				status, text := sites[i%2].send("consume", m, fmt.Sprint(i))
 				for start := time.Now(); status == http.StatusServiceUnavailable && time.Since(start) < binary.Bound; {
 					again.Add(1)
-					time.Sleep(5 * time.Millisecond) // instead of waiting for Retry-After
+					time.Sleep(5 * time.Millisecond) // ignores Retry-After
 					status, text = sites[i%2].send("consume", m, fmt.Sprint(i))
 				}
 				switch status {
@@ -105,7 +105,7 @@ func TestGuestHandoffRace(t *testing.T) {
 	t.Logf("%d requests were repeated", repeated)
 }
 
-// winner returns the only client with a response.
+// winner returns the only successful client.
 func winner(t *testing.T, round int, answers []string) int {
 	t.Helper()
 	won := -1
@@ -122,7 +122,7 @@ func winner(t *testing.T, round int, answers []string) int {
 	return won
 }
 
-// TestGuestHandoffExpiry checks that concurrent requests around a handoff's expiry agree with its history.
+// TestGuestHandoffExpiry consumes a handoff concurrently around its expiry. The responses must agree with its history.
 func TestGuestHandoffExpiry(t *testing.T) {
 	t.Parallel()
 	first, second := twoServers(t, testdb.PostgresDatabase(t), "HOLDFAST_GUEST__HANDOFF_LIFE=1s", "HOLDFAST_GUEST__RATE_LIMITS=false")
@@ -160,8 +160,8 @@ func TestGuestHandoffExpiry(t *testing.T) {
 	}
 }
 
-// TestGuestHandoffKeyRotation checks that a key rotation refuses no valid request, and that a revoked key is void on all processes
-// at once.
+// TestGuestHandoffKeyRotation checks that a key rotation refuses no valid request, and that a revoked key is void on
+// all processes at once.
 func TestGuestHandoffKeyRotation(t *testing.T) {
 	t.Parallel()
 	first, second := twoServers(t, testdb.PostgresDatabase(t), "HOLDFAST_GUEST__RATE_LIMITS=false")
@@ -212,8 +212,8 @@ func TestGuestHandoffKeyRotation(t *testing.T) {
 	sites[0].want(http.StatusOK, "consume", m, "a", "")
 }
 
-// TestGuestHandoffOlderDatabase checks that no earlier token can be consumed after the database was replaced by an older copy: a
-// copied SQLite file, or a PostgreSQL dump.
+// TestGuestHandoffOlderDatabase replaces the database by an older copy, a SQLite file or a backup. Earlier tokens must
+// be void.
 func TestGuestHandoffOlderDatabase(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
@@ -266,8 +266,8 @@ func TestGuestHandoffOlderDatabase(t *testing.T) {
 	})
 }
 
-// TestGuestHandoffOlderPostgres checks that no server consumes an earlier token on an older copy of a PostgreSQL database,
-// even if the server runs while the copy replaces the database.
+// TestGuestHandoffOlderPostgres replaces a PostgreSQL database by an older copy while the server runs. Earlier tokens
+// must be void, also after a restart.
 func TestGuestHandoffOlderPostgres(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -299,7 +299,7 @@ func TestGuestHandoffOlderPostgres(t *testing.T) {
 	s.Await("/readyz", http.StatusOK)
 	for range 2 {
 		b.want(http.StatusForbidden, "consume", m, "b", "token-invalid")
-		if status, text := b.send("consume", open, "b"); status != http.StatusNotFound && status != http.StatusForbidden { // the copy has no row for it
+		if status, text := b.send("consume", open, "b"); status != http.StatusNotFound && status != http.StatusForbidden { // the copy lacks its row
 			t.Errorf("handoff minted after the copy: %d %s", status, text)
 		}
 		s.Kill()
@@ -318,8 +318,8 @@ for _, k in ipairs(redis.call('KEYS', '*')) do
 end
 return table.concat(out, '\n')`
 
-// TestGuestPrivacy checks that identifying data of browsers is stored nowhere, plain, encoded or hashed without a
-// key: in the database, in Redis, in events, in metrics or in the log.
+// TestGuestPrivacy checks that the server never stores identifying browser data, plain, encoded or hashed without a
+// key: in databases, Redis, events, metrics or logs.
 func TestGuestPrivacy(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
@@ -401,8 +401,8 @@ func rowsOf(t *testing.T, url string) (all string) {
 	return all
 }
 
-// private sends requests of recognizable browsers, and searches for their data in published events, Redis, metrics,
-// the log and the final database.
+// private sends requests from recognizable browsers, and searches events, Redis, metrics, the log and the database for
+// their data.
 func private(t *testing.T, data string, vars []string, published, stored func() string) {
 	t.Helper()
 	redis := testdb.OwnRedis(t)
@@ -458,8 +458,7 @@ func private(t *testing.T, data string, vars []string, published, stored func() 
 	contains("the database", stored(), m.HandoffID, "bot_suspected.v1")
 }
 
-// guestGuides returns the parts of the guide whose commands are typed in one shell. The first part begins the
-// session.
+// guestGuides returns the guide's parts for one shell. The first part begins the session.
 func guestGuides(t *testing.T) string {
 	t.Helper()
 	all := ""
@@ -480,7 +479,7 @@ func TestGuestGuide(t *testing.T) {
 	typeAll(t, s.Env, folder, []string{"127.0.0.1:8000", host(t, s.URL), "127.0.0.1:8001", host(t, s.Admin), "127.0.0.1:8002", host(t, s.Internal())}, commands)
 }
 
-// TestGuestGuideServers uses the guide's settings with the servers that they configure.
+// TestGuestGuideServers runs the guide's settings against the services that they configure.
 func TestGuestGuideServers(t *testing.T) {
 	t.Parallel()
 	text := guestGuides(t)

@@ -27,8 +27,7 @@ func TestGuestTutorial(t *testing.T) {
 	typeAll(t, s.Env, folder, []string{"127.0.0.1:8000", host(t, s.URL), "127.0.0.1:8002", host(t, s.Internal())}, commands)
 }
 
-// TestGuestExamples checks that the tutorials' code equals the examples that test/clients runs, or the client's
-// README.
+// TestGuestExamples checks that the tutorials' code equals the tested examples in test/clients or the client's README.
 func TestGuestExamples(t *testing.T) {
 	t.Parallel()
 	for name, folder := range map[string]string{"guest-tutorial.md": "express", "guest-nextjs.md": "nextjs"} {

@@ -11,7 +11,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// guestEngines returns the variables of a server with guests on each engine.
+// guestEngines returns guest settings for each engine.
 var guestEngines = map[string]func(t *testing.T) []string{
 	"SQLite": func(*testing.T) []string { return nil },
 	"PostgreSQL": func(t *testing.T) []string {
@@ -58,7 +58,7 @@ func (b *site) send(operation string, m guest.Handoff, key string) (status int, 
 
 const racing = 200
 
-// siteClient reuses connections, because new connections would use up the ports.
+// siteClient reuses connections, because new connections would exhaust the ports.
 var siteClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: racing}}
 
 func (b *site) want(status int, operation string, m guest.Handoff, key, part string) string {
@@ -70,8 +70,7 @@ func (b *site) want(status int, operation string, m guest.Handoff, key, part str
 	return text
 }
 
-// TestGuestHandoff checks that a handoff is minted, verified and consumed once, even if the server is killed in
-// between.
+// TestGuestHandoff mints, verifies and consumes a handoff, with kills in between.
 func TestGuestHandoff(t *testing.T) {
 	t.Parallel()
 	for name, vars := range guestEngines {

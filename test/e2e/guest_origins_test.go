@@ -11,9 +11,8 @@ import (
 	"holdfast/test/chromium"
 )
 
-// TestGuestOrigins uses the API in Chromium from pages on other hosts: on the same site with the cookie, on another
-// site with a token, because the browser blocks third-party cookies, and from an origin that the profile does not
-// allow.
+// TestGuestOrigins uses the API in Chromium from pages on other hosts: with the cookie on the same site, with a token
+// on another site, because browsers block third-party cookies, and from an origin that the profile does not allow.
 func TestGuestOrigins(t *testing.T) {
 	t.Parallel()
 	b := chromium.Start(t)
@@ -49,7 +48,7 @@ func TestGuestOrigins(t *testing.T) {
 	want(p, `try { return String(await status('DELETE', '/session/link')); } catch (e) { return e.name; }`, "TypeError")
 
 	p = b.Open(t, foreign)
-	want(p, `return [await status('POST', '/session'), await status('GET', '/session')].join()`, "201,401") // no third-party cookie
+	want(p, `return [await status('POST', '/session'), await status('GET', '/session')].join()`, "201,401") // third-party cookies are blocked
 	want(p, `const token = (await send('POST', '/session', undefined, { 'X-Session-Mode': 'bearer' })).headers.get('X-Session-Token');
 		const proof = { Authorization: 'Bearer ' + token };
 		return [await status('GET', '/session', undefined, proof), await status('POST', '/wishlist', wish, proof), (await (await send('GET', '/wishlist', undefined, proof)).json()).items.length].join()`, "200,201,1")

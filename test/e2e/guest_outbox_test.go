@@ -18,8 +18,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestGuestEvents checks that wishlist events reach a webhook in order, signed, with the trace of their requests.
-// Refused events arrive after the server is restarted.
+// TestGuestEvents checks that a webhook receives signed wishlist events in order, with their request's trace. Refused
+// events arrive after a restart.
 func TestGuestEvents(t *testing.T) {
 	t.Parallel()
 	for name, vars := range guestEngines {
@@ -59,7 +59,7 @@ func TestGuestEvents(t *testing.T) {
 			hook.refuses.Store(false)
 			binary.Start(t, data, vars...)
 			removed := hook.next(t)
-			for removed["id"] == added["id"] { // the event repeats if the server was killed before it recorded the delivery
+			for removed["id"] == added["id"] { // a kill before the server recorded the delivery repeats the event
 				removed = hook.next(t)
 			}
 			if removed["type"] != "melmastoon.bff.consumer.wishlist.removed.v1" || removed["subject"] != added["subject"] {

@@ -10,8 +10,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestGuestRedis checks that processes share sessions in Redis. When Redis loses its data or is unavailable, the
-// cookie is still valid: the guest loses preferences, but no data in the database.
+// TestGuestRedis checks that processes share sessions through Redis. If Redis loses its data or is unavailable, the
+// cookie stays valid, and the guest loses preferences but no data in the database.
 func TestGuestRedis(t *testing.T) {
 	t.Parallel()
 	redis := testdb.OwnRedis(t)

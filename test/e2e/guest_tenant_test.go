@@ -23,7 +23,7 @@ func (b *site) push(body string, headers ...string) (status int, text string) {
 }
 
 // TestGuestTenants suspends and reinstates tenants by pushed events, in both CloudEvents modes, and by commands. The
-// latest change counts.
+// change with the latest event time wins, regardless of the arrival order.
 func TestGuestTenants(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

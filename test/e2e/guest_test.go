@@ -33,8 +33,8 @@ func (v *visitor) send(s *binary.Server, method, path, body, key string) (status
 	return a.Status, a.Body
 }
 
-// TestGuest checks that a guest's session and wishlist survive a kill on each engine: the cookie is still valid, and
-// a repeated request gets its first response.
+// TestGuest checks that sessions and wishlists survive a kill on each engine: the cookie stays valid, and a repeated
+// request gets its first response.
 func TestGuest(t *testing.T) {
 	t.Parallel()
 	for name, vars := range guestEngines {
@@ -68,8 +68,8 @@ func TestGuest(t *testing.T) {
 	}
 }
 
-// TestGuestByDefault checks that guests are enabled by default if no other machine reaches the server, and not
-// behind a public URL. The check reports this and names the setting.
+// TestGuestByDefault checks that guests are enabled by default unless other machines reach the server, directly or
+// through a public URL. The check reports this and names the setting.
 func TestGuestByDefault(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")

@@ -26,7 +26,7 @@ import (
 type typed struct{ command, answer string }
 
 // sessions returns the commands in a text. A sh block is one command. In a console block, a command begins with "$ "
-// and continues in indented lines; the rest is its output.
+// and continues in indented lines; the rest is output.
 func sessions(text string) (all []typed) {
 	for _, block := range regexp.MustCompile("(?ms)^```(sh|console)\n(.*?)^```$").FindAllStringSubmatch(text, -1) {
 		if block[1] == "sh" {
@@ -50,8 +50,8 @@ var (
 	spacing = regexp.MustCompile(`\s+`)
 )
 
-// answers reports whether got matches the output in the guide. … matches anything, and white space is ignored
-// because the guide breaks lines.
+// answers reports whether got matches the guide's output. … matches anything. White space is ignored, because the
+// guide breaks lines.
 func (c *typed) answers(got string) bool {
 	plain := func(s string) string { return spacing.ReplaceAllString(varies.ReplaceAllString(s, "«varies»"), "") }
 	want := strings.ReplaceAll(regexp.QuoteMeta(plain(c.answer)), "…", ".*")
@@ -67,15 +67,14 @@ func guide(t *testing.T, name string) string {
 	return string(text)
 }
 
-// typeAll types the commands in one shell, in order, and compares their output. Addresses are pairs: the guide's and
-// the test's.
+// typeAll runs the commands in one shell and compares their output. Addresses are pairs: the guide's and the test's.
 func typeAll(t *testing.T, env []string, folder string, addresses []string, commands []typed) {
 	t.Helper()
 	shell, _ := binary.Program(t, "sh"), binary.Program(t, "curl")
-	const end = "\n\x1e\n"                              // marks the end of each output
-	script := "curl() { command curl -sS \"$@\"; }\n" + // no progress bar, which a terminal erases
+	const end = "\n\x1e\n"                              // ends each output
+	script := "curl() { command curl -sS \"$@\"; }\n" + // no progress bar
 		"holdfast() { '" + binary.Path() + "' \"$@\"; }\n" +
-		"head() { until test -s \"$3\"; do sleep 0.05; done; command head \"$@\"; }\n" // the audit is written a little later
+		"head() { until test -s \"$3\"; do sleep 0.05; done; command head \"$@\"; }\n" // the audit is written a moment later
 	for _, c := range commands {
 		script += strings.ReplaceAll(c.command, "bin/holdfast ", "holdfast ") + "\nprintf '\\n\\036\\n'\n"
 	}
@@ -125,7 +124,7 @@ func TestGuide(t *testing.T) {
 	}, commands)
 }
 
-// TestBucketsGuide types the commands of the buckets guide, except client commands, which test/s3clients runs.
+// TestBucketsGuide runs the buckets guide's commands, except client commands, which test/s3clients runs.
 func TestBucketsGuide(t *testing.T) {
 	t.Parallel()
 	commands := sessions(guide(t, "buckets.md") + guide(t, "buckets-reference.md") + guide(t, "buckets-operate.md"))
@@ -160,7 +159,7 @@ func newGuideHook(t *testing.T) *guideHook {
 	return h
 }
 
-// ServeHTTP checks the signature as the guide describes it.
+// ServeHTTP checks the signature as described in the guide.
 func (h *guideHook) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	text, err := io.ReadAll(r.Body)
 	sum := hmac.New(sha256.New, []byte("a secret that the webhook knows, too"))
@@ -202,8 +201,7 @@ func (h *guideHook) await(events ...string) {
 	}
 }
 
-// TestDevicesGuide creates the devices guide's certificates, serves with them, and types the commands that check
-// them.
+// TestDevicesGuide creates the devices guide's certificates, serves with them, and runs the guide's checks.
 func TestDevicesGuide(t *testing.T) {
 	t.Parallel()
 	binary.Program(t, "openssl")
@@ -229,7 +227,7 @@ func TestDevicesGuide(t *testing.T) {
 	}, commands)
 }
 
-// TestTroubleshootingGuide types the commands of the troubleshooting guide; test/firefox tests the rest.
+// TestTroubleshootingGuide runs the guide's commands; test/firefox tests the rest.
 func TestTroubleshootingGuide(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it takes a minute or more")
@@ -242,7 +240,7 @@ func TestTroubleshootingGuide(t *testing.T) {
 	typeAll(t, s.Env, folder, []string{"127.0.0.1:8000", host(t, s.URL)}, commands)
 }
 
-// TestNamesOfComingFrom checks that every variable in the guide for operators of other servers exists.
+// TestNamesOfComingFrom checks that every environment variable in the migration guide exists.
 func TestNamesOfComingFrom(t *testing.T) {
 	t.Parallel()
 	env := binary.Environ("HOLDFAST_DATA=" + filepath.Join(t.TempDir(), "data"))
@@ -291,8 +289,7 @@ func TestSQLOfGuides(t *testing.T) {
 	}
 }
 
-// TestCitusTimeoutsOfGuide checks that a Citus coordinator accepts the guide's timeouts and connects to its workers
-// with them.
+// TestCitusTimeoutsOfGuide checks that a Citus coordinator accepts the guide's timeouts and connects to its workers.
 func TestCitusTimeoutsOfGuide(t *testing.T) {
 	t.Parallel()
 	cluster := testdb.OwnCitus(t)

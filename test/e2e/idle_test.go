@@ -16,9 +16,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestIdleOnCitus counts the messages that unused processes cause at the workers. A sweep by three processes sends
-// no more messages than a sweep by one. With the default intervals and 32 shards on two workers, a worker gets fewer
-// than 60 per minute.
+// TestIdleOnCitus counts the messages from idle processes to Citus workers. Three processes sweep with no more
+// messages than one. With default intervals and 32 shards on two workers, a worker receives fewer than 60 per minute.
 func TestIdleOnCitus(t *testing.T) {
 	t.Parallel()
 	const processes, every, rounds = 3, time.Second, 10
@@ -54,7 +53,7 @@ func TestIdleOnCitus(t *testing.T) {
 				}
 			}
 			switch {
-			case strings.Contains(text, "ext_storage_outbox"): // the audit, once per process at its start
+			case strings.Contains(text, "ext_storage_outbox"): // each process reads the audit once at its start
 				perPoll += 16
 			case len(ofShards) > 1:
 				perRound += float64(all) / float64(rounds) * 16 / float64(shards)
@@ -95,7 +94,7 @@ func usualInterval(t *testing.T) time.Duration {
 	return d
 }
 
-// sentTo counts messages by server, statement text (up to its condition, without numbers), and shard.
+// sentTo counts messages by server, statement (up to its condition, without numbers) and shard.
 type sentTo map[string]map[string]map[string]int
 
 var (
@@ -103,7 +102,7 @@ var (
 	digits = regexp.MustCompile(`\d+`)
 )
 
-// expiredRecords is the beginning of the query for users' expired records.
+// expiredRecords is the beginning of the query for expired records.
 const expiredRecords = `issuing SELECT user_id, expiry AS worker_column_N FROM public.bsos`
 
 func (s sentTo) add(messages []testdb.CitusMessage) {
@@ -123,7 +122,7 @@ func (s sentTo) add(messages []testdb.CitusMessage) {
 	}
 }
 
-// fewestRounds returns how often the records table was read completely.
+// fewestRounds returns how often the sweeps read the whole records table.
 func (s sentTo) fewestRounds() int {
 	fewest := 0
 	for _, texts := range s {
@@ -136,7 +135,7 @@ func (s sentTo) fewestRounds() int {
 	return fewest
 }
 
-// TestSweepTakenOver checks that another process sweeps if a process is killed or hangs during a sweep.
+// TestSweepTakenOver checks that another process takes over a sweep from a killed or hanging process.
 func TestSweepTakenOver(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]syscall.Signal{"Killed": syscall.SIGKILL, "Hangs": syscall.SIGSTOP} {

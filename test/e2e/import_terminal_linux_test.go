@@ -8,8 +8,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestImportAsks checks that an import on a terminal asks whether the old server is stopped. After no, the end of
-// input or Ctrl-C it ends and can be continued. After yes it also copies data written while it asked.
+// TestImportAsks checks that an import on a terminal asks whether the old server is stopped. After no, end of input or
+// Ctrl-C it exits and can be continued. After yes it also copies data written before the answer.
 func TestImportAsks(t *testing.T) {
 	t.Parallel()
 	old := testdb.MariaDBDatabase(t)
@@ -17,8 +17,7 @@ func TestImportAsks(t *testing.T) {
 	testdb.MariaDBScript(t, old, testdb.MozillaMySQL+putMozilla(1, 7, "first", stamp))
 	env := append(binary.Environ("HOLDFAST_DATA="+t.TempDir(), "HOLDFAST_TOKENSERVER__ENABLED=false"), "TERM=xterm")
 	const question = "Is it stopped? [y/N] "
-	// answer runs an import, answers its question with the result of reply, and returns the status and the output after
-	// it.
+	// answer runs an import, answers its question with reply's result, and returns the status and the later output.
 	answer := func(reply func() string) (status int, shown string) {
 		t.Helper()
 		status, _, shown = typeOnTerminal(t, env, question, reply, "import", "syncstorage", "--from", old)

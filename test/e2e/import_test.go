@@ -17,8 +17,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestImportFromMozilla imports from Mozilla's server on MariaDB, although the import was killed once. A browser
-// that has synced with the old server signs in to the new server and finds its data.
+// TestImportFromMozilla imports from Mozilla's server on MariaDB, with a killed import. A browser that used the old
+// server signs in to the new server and finds its data.
 func TestImportFromMozilla(t *testing.T) {
 	t.Parallel()
 	old, fxa, data := testdb.MariaDBDatabase(t), newAccounts(t), t.TempDir()
@@ -90,7 +90,7 @@ func TestImportFromMozilla(t *testing.T) {
 		t.Errorf("a new account: %d %s", a.Status, a.Body)
 	}
 
-	// The server gets another address, as the guide says. The browser keeps its ID and its data.
+	// As in the guide, the server moves to another address. The browser keeps its ID and data.
 	const moved = "http://moved.example.org"
 	s.Signal(syscall.SIGTERM)
 	<-s.Ended
@@ -103,15 +103,14 @@ func TestImportFromMozilla(t *testing.T) {
 	want("GET", "/info/collection_counts", "", http.StatusOK, `{"meta":1,"bookmarks":2,"custom":1,"another":1}`)
 }
 
-// mozillaDatabase returns a dump with a browser that has a few records, users with many records, and data that is
-// not imported.
+// mozillaDatabase returns a dump with a browser, large users, and data that imports ignore.
 func mozillaDatabase(account, node string, stamp int64) string {
 	var b strings.Builder
 	b.WriteString(testdb.MozillaMySQL)
-	// The old server's migrations insert other services first, and delete them.
+	// The old server's migrations insert and delete other services first.
 	b.WriteString("UPDATE services SET id = 3;\n")
 	fmt.Fprintf(&b, "INSERT INTO nodes VALUES (1, 3, '%s', 10, 1, 10, 0, 0);\n", node)
-	// The browser's keys are the keys in fxa.signIn.
+	// fxa.signIn uses the same keys.
 	fmt.Fprintf(&b, "INSERT INTO users VALUES (4711, 3, '%s@api.accounts.firefox.com', 1000, '01%s', %d, NULL, 1, 1000);\n", account, strings.Repeat("0", 30), stamp)
 	b.WriteString("INSERT INTO collections VALUES (101, 'custom');\n")
 	b.WriteString(putMozilla(4711, 6, "global", stamp+10) + putMozilla(4711, 101, "mine", stamp+20) + putMozilla(4711, 7, "not an id\n", stamp+30) + putMozilla(4711, 7, "menu", stamp+40))
@@ -131,13 +130,13 @@ func mozillaDatabase(account, node string, stamp int64) string {
 
 const mozillaTTL = 2_100_000_000_000 // milliseconds
 
-// putMozilla returns statements that write a record as Mozilla's server does.
+// putMozilla returns statements that write a record like Mozilla's server.
 func putMozilla(user, coll int64, id string, at int64) string {
 	return fmt.Sprintf("REPLACE INTO bso (userid, collection, id, payload, modified, ttl) VALUES (%d, %d, '%s', '%s', %d, %d);\nREPLACE INTO user_collections (userid, collection, last_modified) VALUES (%[1]d, %[2]d, %[5]d);\n",
 		user, coll, id, strings.Repeat("p", 100), at, at+mozillaTTL)
 }
 
-// killMozillaImport kills an import that has begun to write. It returns false if the import finished first.
+// killMozillaImport kills an import after its first writes. It returns false if the import finished earlier.
 func killMozillaImport(t *testing.T, env []string, data, old string) bool {
 	t.Helper()
 	cmd := exec.Command(binary.Path(), "import", "syncstorage", "--from", old, "--accounts-from", old)

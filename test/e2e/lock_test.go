@@ -11,8 +11,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestSecondServer checks that a second server on a SQLite file is refused with a clear error, that commands are not
-// refused, and that the lock ends with its process.
+// TestSecondServer checks that a SQLite file refuses a second server with a clear error, but not commands, and that
+// the lock ends with its process.
 func TestSecondServer(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -38,7 +38,7 @@ func TestSecondServer(t *testing.T) {
 			t.Errorf("%s beside the server: status %d\n%s%s", command, r.Status, r.Stdout, r.Stderr)
 		}
 	}
-	refused() // a command did not release the lock
+	refused() // commands do not release the lock
 
 	s.Kill()
 	s = binary.Start(t, data)
@@ -47,8 +47,8 @@ func TestSecondServer(t *testing.T) {
 	refused()
 }
 
-// TestServicesShareFile checks that services of one server can share a file, and that each keeps its locks when
-// another opens the file. Otherwise a command that ends would remove the log that the server writes to.
+// TestServicesShareFile checks that one server's services can share a file, and that each keeps its locks when another
+// opens the file. Otherwise a command that exits would remove the WAL that the server writes.
 func TestServicesShareFile(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

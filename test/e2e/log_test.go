@@ -18,8 +18,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestReadinessInLog checks that the log reports the state of each service from start to stop, and names the
-// database.
+// TestReadinessInLog checks that the log reports each service's state from start to stop, and names the database.
 func TestReadinessInLog(t *testing.T) {
 	t.Parallel()
 	db := testdb.DurablePostgres(t)
@@ -89,7 +88,7 @@ func serveJSON(t *testing.T, data string, vars ...string) *jsonProgram {
 	return p
 }
 
-// TestJSONOutput checks that with log.format=json serve prints only JSON.
+// TestJSONOutput checks that serve prints only JSON if log.format=json.
 func TestJSONOutput(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -152,7 +151,7 @@ func fail2ban(t *testing.T) (all []*regexp.Regexp) {
 		t.Fatal("the guide has no filter")
 	}
 	for line := range strings.Lines(filter) {
-		// fail2ban substitutes this expression for an address, which is never a name here.
+		// fail2ban replaces this expression with an address, never a host name.
 		all = append(all, regexp.MustCompile(strings.ReplaceAll(strings.TrimSpace(line), "<HOST>", `\[?(?:::f{4,6}:)?(?P<host>[\w\-.:^_]*\w)\]?`)))
 	}
 	if len(all) != 2 {
@@ -161,8 +160,8 @@ func fail2ban(t *testing.T) (all []*regexp.Regexp) {
 	return all
 }
 
-// banned returns the addresses that the filter finds in a log in the formats that fail2ban reads: a file, from which
-// it has removed the time, the journal, or a syslog file.
+// banned returns the addresses that the filter finds in a log as fail2ban reads it: in a file without the time, in the
+// journal, or in a syslog file.
 func banned(filter []*regexp.Regexp, log string) (all []string) {
 	cut := regexp.MustCompile(`(time=|"time":")\d[^" ]+`)
 	for line := range strings.Lines(log) {
@@ -214,8 +213,7 @@ func refuse(t *testing.T, s *binary.Server) {
 	c.Want(t, http.StatusUnauthorized, "GET", "/info/collections", "")
 }
 
-// TestFail2ban checks that the guide's filter finds exactly the clients whose sign-ins and tokens were refused, in
-// lines that the server wrote.
+// TestFail2ban checks that the guide's filter finds exactly the clients with refused sign-ins and tokens.
 func TestFail2ban(t *testing.T) {
 	t.Parallel()
 	filter := fail2ban(t)
@@ -240,7 +238,7 @@ func TestFail2ban(t *testing.T) {
 			log := s.Output.String()
 			var want []string
 			for address := range strings.FieldsSeq(tc.want) {
-				want = append(want, address, address, address) // each line appears in three formats
+				want = append(want, address, address, address) // one per format
 			}
 			if got := banned(filter, log); !slices.Equal(got, want) {
 				t.Errorf("blocks %s, want %s\n%s", got, want, log)

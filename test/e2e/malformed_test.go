@@ -11,8 +11,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestMalformedPaths checks that the response to a malformed path has the format of the service that owns the path,
-// on every listener.
+// TestMalformedPaths checks that a malformed path gets an error in the service's format, on every listener.
 func TestMalformedPaths(t *testing.T) {
 	t.Parallel()
 	internal := binary.FreePort(t)

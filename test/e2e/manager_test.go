@@ -17,7 +17,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// manager returns the socket of a service manager (sd_notify).
+// manager returns the service manager's socket (sd_notify).
 func manager(t *testing.T, name string) *net.UnixConn {
 	t.Helper()
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
@@ -40,8 +40,8 @@ func wantWord(t *testing.T, conn *net.UnixConn, want string) {
 	}
 }
 
-// TestServiceManager checks that a service manager is notified when the server is reachable and when it begins to
-// stop. An abstract socket's name begins with @.
+// TestServiceManager checks that the server notifies its service manager when it is reachable and when it stops. An
+// abstract socket's name begins with @.
 func TestServiceManager(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -58,8 +58,8 @@ func TestServiceManager(t *testing.T) {
 	}
 }
 
-// TestReload checks that SIGHUP applies the settings that can change at run time and names the others. The service
-// manager is notified.
+// TestReload checks that SIGHUP applies the settings that can change at run time, names the others, and notifies the
+// service manager.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	file, socket := filepath.Join(t.TempDir(), "holdfast.toml"), filepath.Join(t.TempDir(), "notify")
@@ -112,7 +112,6 @@ func TestServiceManagerAway(t *testing.T) {
 	}
 }
 
-// TestWatchdog checks that a watchdog is notified as long as the server runs.
 func TestWatchdog(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "notify")
@@ -140,8 +139,8 @@ func socket(t *testing.T) (f *os.File, address string) {
 	return f, l.Addr().String()
 }
 
-// TestRestartUnderLoad checks that systemd's sockets stay open while a server restarts: clients wait, none is
-// refused, and no acknowledged write is lost.
+// TestRestartUnderLoad checks that systemd's sockets stay open during a restart: clients wait, none is refused, and no
+// acknowledged write is lost.
 func TestRestartUnderLoad(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -213,8 +212,7 @@ func TestRestartUnderLoad(t *testing.T) {
 	t.Logf("%d restarts, %d writes", restarts, total)
 }
 
-// TestUnusedSocket checks that the server refuses a socket that no setting names, because its clients would wait
-// forever.
+// TestUnusedSocket checks that the server refuses a socket without a setting, because its clients would wait forever.
 func TestUnusedSocket(t *testing.T) {
 	t.Parallel()
 	f, address := socket(t)
@@ -227,7 +225,7 @@ func TestUnusedSocket(t *testing.T) {
 
 func TestHealth(t *testing.T) {
 	t.Parallel()
-	const nobody = "127.0.0.1:1" // a privileged port that no service has used for decades
+	const nobody = "127.0.0.1:1" // a privileged port without a service
 
 	ready := binary.Start(t, t.TempDir())
 	waits := binary.Launch(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL=postgres://nobody@"+nobody+"/none")

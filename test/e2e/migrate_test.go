@@ -16,8 +16,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestNewerSchemaOnSQLite checks that a release that is too old for the database says so and changes nothing. A
-// release that the newer release still supports continues.
+// TestNewerSchemaOnSQLite checks that a release too old for the database reports this and changes nothing. A release
+// that the newer schema still supports continues.
 func TestNewerSchemaOnSQLite(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, testdb.SQLite(t))
@@ -45,13 +45,13 @@ func TestNewerSchemaOnSQLite(t *testing.T) {
 	if r := binary.Run(t, s.Env, "check"); r.Status != 1 || !strings.Contains(r.Stdout, "too old for the database") {
 		t.Errorf("check: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
-	s.Verb("backup", filepath.Join(t.TempDir(), "backup")) // copies tables that it does not know
+	s.Verb("backup", filepath.Join(t.TempDir(), "backup")) // copies unknown tables
 	if n := number(t, path, `SELECT count(*) FROM bsos`); n != 2 {
 		t.Errorf("%d records are left", n)
 	}
 }
 
-// TestNewerSchemaOnPostgres checks that a release that is too old keeps running and gives the reason why it is not
+// TestNewerSchemaOnPostgres checks that a release too old for the database keeps running and reports why it is not
 // ready.
 func TestNewerSchemaOnPostgres(t *testing.T) {
 	t.Parallel()
@@ -75,12 +75,12 @@ func TestNewerSchemaOnPostgres(t *testing.T) {
 	}
 }
 
-// TestMigrateWithoutRights checks that a failed migration keeps the earlier migrations and suggests a fix, and
-// succeeds after the fix.
+// TestMigrateWithoutRights checks that a failed migration keeps earlier migrations, suggests a fix, and succeeds after
+// the fix.
 func TestMigrateWithoutRights(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
-	execute(t, url, `CREATE TABLE bsos ()`) // another program's table has this name
+	execute(t, url, `CREATE TABLE bsos ()`) // another program's table
 	env := binary.Environ("HOLDFAST_DATA="+t.TempDir(), "HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+url)
 	if r := binary.Run(t, env, "migrate"); r.Status != 1 || !strings.Contains(r.Stderr, `migration 0001_tables`) || !strings.Contains(r.Stderr, `"bsos" already exists`) {
 		t.Errorf("a table in the way: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
@@ -100,8 +100,8 @@ func TestMigrateWithoutRights(t *testing.T) {
 	}
 }
 
-// TestMigrateOnAFullDisk fills the database's disk and then frees space. The test starts its own database server,
-// because a full disk would affect other tests.
+// TestMigrateOnAFullDisk fills the database's disk and frees it. The test uses its own database server, because other
+// tests need the shared server's disk.
 func TestMigrateOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	postgres, err := user.Lookup("postgres")
@@ -163,7 +163,7 @@ func execute(t *testing.T, url, sql string) {
 
 func try(t *testing.T, url, sql string) error {
 	t.Helper()
-	ctx := context.WithoutCancel(t.Context()) // t.Context() has ended when cleanups run
+	ctx := context.WithoutCancel(t.Context()) // cleanups run after t.Context() has ended
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)

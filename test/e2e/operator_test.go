@@ -11,7 +11,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestBackup checks that a backup of a running server can be served.
+// TestBackup checks that a server can serve a backup from a running server.
 func TestBackup(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir())
@@ -31,7 +31,7 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// TestSweep checks that the command sweeps even if the server does not.
+// TestSweep checks that the command sweeps if the server does not.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__SWEEP_INTERVAL=0", "HOLDFAST_SYNCSTORAGE__SWEEP_AFTER=0")
@@ -59,7 +59,7 @@ func TestCheck(t *testing.T) {
 		t.Errorf("check left %v, %v", entries, err)
 	}
 	closed := binary.FreePort(t)
-	// Nobody has signed in yet, so an unreachable accounts server is only a warning.
+	// Before the first sign-in, an unreachable accounts server is only a warning.
 	right(t, binary.Run(t, append(slices.Clip(base), "HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL=http://"+closed), "check"), "accounts server", "no sign-ins yet", "let the server reach it")
 	for _, tc := range []struct{ name, variable, says, mend string }{
 		{"database away", "HOLDFAST_SYNCSTORAGE__DATABASE_URL=postgres://u:hunter2@" + closed + "/d", "syncstorage database", "start the database"},
@@ -107,8 +107,7 @@ func TestWrongCalls(t *testing.T) {
 	}
 }
 
-// TestRefusesToStart checks that configuration errors prevent the start, that all are reported, and that no files
-// are left.
+// TestRefusesToStart checks that the server reports all configuration errors, does not start, and leaves no files.
 func TestRefusesToStart(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")

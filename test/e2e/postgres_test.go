@@ -25,8 +25,8 @@ func TestTwoProcessesOnOneCitus(t *testing.T) {
 	twoProcesses(t, testdb.CitusDatabase(t))
 }
 
-// twoProcesses starts with an empty database: a server is not ready, and becomes ready after a migration. Then two
-// processes serve one user.
+// twoProcesses starts on an empty database: the server is ready only after a migration. Then two processes serve one
+// user.
 func twoProcesses(t *testing.T, url string) {
 	t.Helper()
 	fxa := newAccounts(t)
@@ -101,8 +101,7 @@ func writeAtBoth(t *testing.T, mine, theirs binary.Credentials) {
 	}
 }
 
-// TestServeMigrates checks that serve --migrate migrates when the database becomes available, possibly after the
-// start.
+// TestServeMigrates checks that serve --migrate migrates as soon as the database is available.
 func TestServeMigrates(t *testing.T) {
 	t.Parallel()
 	db := testdb.DurablePostgres(t)
@@ -117,8 +116,8 @@ func TestServeMigrates(t *testing.T) {
 	s.Await("/readyz", http.StatusOK)
 }
 
-// TestPostgresGoesAndComes checks that the server answers while the database is unavailable, serves again when the
-// database is back, and loses no acknowledged writes.
+// TestPostgresGoesAndComes checks that the server responds while the database is unavailable, recovers with it, and
+// loses no acknowledged writes.
 func TestPostgresGoesAndComes(t *testing.T) {
 	t.Parallel()
 	db := testdb.DurablePostgres(t)

@@ -14,7 +14,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestLogTellsNothing checks that the log never contains a secret, a token, a payload or the name of a record.
+// TestLogTellsNothing checks that the log never contains secrets, tokens, payloads or record names.
 func TestLogTellsNothing(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)
@@ -88,7 +88,7 @@ func TestLogTellsNothing(t *testing.T) {
 	}
 }
 
-// TestSlowClients checks that clients that stop sending block nothing, however many requests they begin.
+// TestSlowClients checks that many clients that stop sending do not block others.
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_SERVER__MAX_REQUESTS=4", "HOLDFAST_SERVER__QUEUE_WAIT=50ms")

@@ -16,7 +16,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// noBuckets disables buckets, because other tests cover the bodies of objects.
+// noBuckets disables buckets, because other tests cover bodies.
 const noBuckets = "HOLDFAST_BUCKETS__ENABLED=false"
 
 // TestRestoreReplica kills a server and deletes its data folder. A single command restores it from its encrypted
@@ -95,7 +95,7 @@ func TestRestoreReplica(t *testing.T) {
 	}
 	restored("first", "--time", between.Format(time.RFC3339Nano))
 	again := restored("second")
-	// The lost server's replica is never overwritten.
+	// The new server never overwrites the lost server's replica.
 	r := binary.Run(t, again.Env, "check")
 	if r.Status != 1 || !strings.Contains(r.Stdout, "has the replica from another server") {
 		t.Errorf("check of a restored server: status %d\n%s", r.Status, r.Stdout)
@@ -103,7 +103,7 @@ func TestRestoreReplica(t *testing.T) {
 	restored("second")
 }
 
-// TestRestoreService restores a single service, with the secrets.
+// TestRestoreService restores a single service and the secrets.
 func TestRestoreService(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir(), noBuckets)
@@ -118,7 +118,7 @@ func TestRestoreService(t *testing.T) {
 	}
 	data := filepath.Join(t.TempDir(), "data")
 	env := binary.Environ(noBuckets, "HOLDFAST_DATA="+data)
-	r := binary.Run(t, env, "restore", backups, "--service", "syncstorage") // the newest complete backup
+	r := binary.Run(t, env, "restore", backups, "--service", "syncstorage") // from the newest complete backup
 	if r.Status != 0 || !strings.Contains(r.Stdout, "restored syncstorage from "+filepath.Join(backups, "2")) {
 		t.Fatalf("status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
@@ -132,7 +132,7 @@ func TestRestoreService(t *testing.T) {
 		t.Errorf("restored %s", a.Body)
 	}
 
-	// An existing data folder is not touched.
+	// A restore does not touch an existing data folder.
 	r = binary.Run(t, env, "restore", backups)
 	if r.Status != 1 || !strings.Contains(r.Stderr, "is not empty") {
 		t.Errorf("into existing data: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
@@ -182,7 +182,7 @@ func TestRestoreOrNothing(t *testing.T) {
 	}
 }
 
-// TestRestoreDump checks that a dump is restored only into an empty database.
+// TestRestoreDump checks that a restore accepts only an empty database.
 func TestRestoreDump(t *testing.T) {
 	t.Parallel()
 	dump := binary.Program(t, "pg_dump")

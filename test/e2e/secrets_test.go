@@ -23,7 +23,7 @@ func onEachEngine(t *testing.T, fn func(t *testing.T, data string, vars []string
 	onEachServer(t, fn)
 }
 
-// onEachServer runs a test on the engines that several processes can share.
+// onEachServer runs a test on the engines that processes can share.
 func onEachServer(t *testing.T, fn func(t *testing.T, data string, vars []string)) {
 	t.Helper()
 	t.Run("postgres", func(t *testing.T) {
@@ -44,8 +44,8 @@ const (
 	remedy      = "holdfast serve --new-secrets"
 )
 
-// TestLostSecrets checks that a server whose secrets are lost or different does not start and changes nothing, that
-// check gives the reason, and that each fix works.
+// TestLostSecrets checks that a server with lost or different secrets does not start and changes nothing, that check
+// gives the reason, and that each fix works.
 func TestLostSecrets(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, data string, vars []string) {
@@ -120,8 +120,8 @@ func (w *written) lost(t *testing.T) {
 	}
 }
 
-// left leaves the secrets only in a temporary file, as after a power cut, next to an empty file. The messages must
-// name the file with the secrets, and the command to run.
+// left leaves the secrets only in a temporary file next to an empty file, as after a power cut. The messages must name
+// the temporary file and the command to run.
 func (w *written) left(t *testing.T) {
 	t.Helper()
 	whole, empty, other := filepath.Join(w.data, ".secrets-1234"), filepath.Join(w.data, ".secrets-0"), filepath.Join(w.data, ".secrets-1")
@@ -173,7 +173,7 @@ func (w *written) others(t *testing.T) {
 	}
 }
 
-// restored restores the file. A different admin token is accepted.
+// restored restores the file. The admin token may differ.
 func (w *written) restored(t *testing.T) {
 	t.Helper()
 	const admin = "HOLDFAST_SERVER__ADMIN_TOKEN=another"
@@ -185,7 +185,7 @@ func (w *written) restored(t *testing.T) {
 	s.Kill()
 }
 
-// replaced lists the former secret as an old secret, which is then no longer needed.
+// replaced lists the former secret as an old secret. Then the file is not required.
 func (w *written) replaced(t *testing.T) {
 	t.Helper()
 	next := strings.Repeat("n", 40)
@@ -212,7 +212,7 @@ func (w *written) givenUp(t *testing.T) {
 	if err := os.Remove(w.path); err != nil {
 		t.Fatal(err)
 	}
-	accept(t, w.data, w.vars...) // all files are lost, so the server creates new secrets
+	accept(t, w.data, w.vars...) // without any files the server creates new secrets
 	s := w.start(t)
 	if readFile(t, w.path) == w.file {
 		t.Error("the lost file is back")
@@ -237,8 +237,8 @@ func accept(t *testing.T, data string, vars ...string) {
 	s.Kill()
 }
 
-// TestSecretsOfTwoServers starts two servers with different secrets on an empty database at the same time. One must
-// serve and the other exit. With the same secrets both serve.
+// TestSecretsOfTwoServers starts two servers with different secrets on an empty database. One must serve and the other
+// exit. With the same secrets both serve.
 func TestSecretsOfTwoServers(t *testing.T) {
 	t.Parallel()
 	onEachServer(t, func(t *testing.T, data string, vars []string) {
@@ -256,7 +256,7 @@ func TestSecretsOfTwoServers(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(loser.data, "secrets.toml")); err == nil {
 			t.Error("the refused server left secrets")
 		}
-		// With the first server's secrets, the second serves, too.
+		// With the first server's secrets, both serve.
 		write(t, filepath.Join(loser.data, "secrets.toml"), readFile(t, filepath.Join(winner.data, "secrets.toml")))
 		s := binary.Start(t, loser.data, vars...)
 		right(t, binary.Run(t, append(s.Env, "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+newAccounts(t).URL), "check"))
@@ -268,7 +268,7 @@ func TestSecretsOfTwoServers(t *testing.T) {
 	})
 }
 
-// process is a server with a separate data folder. It may exit without being stopped.
+// process is a server with its own data folder, which may exit without being stopped.
 type process struct {
 	cmd    *exec.Cmd
 	data   string
@@ -292,8 +292,8 @@ func begin(t *testing.T, vars []string, ended chan<- *process) *process {
 	return p
 }
 
-// TestSecretsOfADatabaseThatWasAway checks that a server that starts while its database is unavailable exits when
-// the database is back and was written with other secrets.
+// TestSecretsOfADatabaseThatWasAway starts a server while its database is unavailable. When the database returns with
+// data written under other secrets, the server must exit.
 func TestSecretsOfADatabaseThatWasAway(t *testing.T) {
 	t.Parallel()
 	postgres := testdb.OwnPostgres(t, testdb.PostgresOptions{})
@@ -315,7 +315,7 @@ func TestSecretsOfADatabaseThatWasAway(t *testing.T) {
 		t.Errorf("status %d\n%s", code, other.Output)
 	}
 	same.Await("/readyz", http.StatusOK)
-	// With the right secrets the server starts, so the wrong secrets were not recorded.
+	// With the right secrets the server starts, so it has not recorded the wrong secrets.
 	write(t, filepath.Join(other.Data, "secrets.toml"), readFile(t, filepath.Join(first.Data, "secrets.toml")))
 	binary.Start(t, other.Data, service)
 }

@@ -47,7 +47,7 @@ func TestFirstStart(t *testing.T) {
 	}
 }
 
-// TestCrash checks that acknowledged writes survive a crash, and secrets, too: earlier tokens stay valid.
+// TestCrash checks that acknowledged writes and the secrets survive a crash: earlier tokens stay valid.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -71,7 +71,7 @@ func TestPublicURLWithPrefix(t *testing.T) {
 	if c.Endpoint != "https://sync.example.org/fox/1.5/1" {
 		t.Fatalf("endpoint %s", c.Endpoint)
 	}
-	// A client signs the public address. Proxies pass the full or the stripped path.
+	// Clients sign the public path. Proxies pass the full or the stripped path.
 	for _, path := range []string{"/fox/1.5/1/info/collections", "/1.5/1/info/collections"} {
 		if status := through(t, c, s.URL+path, "https://sync.example.org/fox/1.5/1/info/collections"); status != http.StatusOK {
 			t.Errorf("%s: %d", path, status)
@@ -94,8 +94,8 @@ func TestReferenceNames(t *testing.T) {
 	}
 }
 
-// TestMemoryLimit checks that the server sets its memory limit from its settings, or from its control group if that
-// is lower, unless the operator has set a limit.
+// TestMemoryLimit checks that the server sets its memory limit from its settings or a lower control group limit,
+// unless the operator sets GOMEMLIMIT.
 func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

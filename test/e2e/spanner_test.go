@@ -17,8 +17,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// onSpanner returns settings for a database in an emulator. Only Google's environment variable names the emulator's
-// host.
+// onSpanner returns settings for an emulator database. Only Google's environment variable sets the emulator's host.
 func onSpanner(emulator, database string) []string {
 	return []string{"SPANNER_EMULATOR_HOST=" + emulator, "SYNC_SYNCSTORAGE__DATABASE_URL=spanner://" + database}
 }
@@ -31,8 +30,8 @@ func startOnSpanner(t *testing.T, vars ...string) *binary.Server {
 	return s
 }
 
-// TestSpanner starts with an empty instance: the server is not ready until the database is migrated, and operator
-// commands work at the same time.
+// TestSpanner starts with an empty instance: the server is ready only after a migration, and operator commands work at
+// the same time.
 func TestSpanner(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)
@@ -62,7 +61,7 @@ func TestSpanner(t *testing.T) {
 	}
 	requests(t, c)
 
-	// The token server keeps its accounts in a SQLite file.
+	// The token server stores accounts in a SQLite file.
 	signedIn, a := fxa.signIn(t, s, "bob", 1)
 	if a.Status != http.StatusOK {
 		t.Fatalf("sign in: %d %s", a.Status, a.Body)
@@ -92,7 +91,7 @@ func TestSpanner(t *testing.T) {
 	}
 }
 
-// requests sends one request of each kind for a user who has no data before and after.
+// requests sends one request of each kind for a user without data, and leaves no data.
 func requests(t *testing.T, c binary.Credentials) {
 	t.Helper()
 	put := c.Want(t, http.StatusOK, "PUT", "/storage/bookmarks/%7Bguid%7D", `{"payload":"hello","sortindex":3}`)
@@ -132,8 +131,8 @@ func requests(t *testing.T, c binary.Credentials) {
 	}
 }
 
-// TestWhoSpannerKeepsApart checks that users are identified by account and keys, which a token must contain. The
-// numeric uid is only a part of the path.
+// TestWhoSpannerKeepsApart checks that account and keys, which a token must contain, identify a user. The numeric uid
+// is only part of the path.
 func TestWhoSpannerKeepsApart(t *testing.T) {
 	t.Parallel()
 	s := startOnSpanner(t)
@@ -188,8 +187,8 @@ func TestWhoSpannerKeepsApart(t *testing.T) {
 	}
 }
 
-// TestFullBatchOnSpanner sends a batch of the maximum size like a client and reads it in pages. Another record is
-// refused.
+// TestFullBatchOnSpanner sends a batch of maximum size like a client and reads it in pages. The server refuses another
+// record.
 func TestFullBatchOnSpanner(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "the emulator is slow")
@@ -268,8 +267,8 @@ func fullBatch(t *testing.T, c binary.Credentials) {
 	}
 }
 
-// served repeats a request until its status is 200, as browsers do: a newly started emulator may need longer than
-// the statement timeout in this test.
+// served repeats a request until its status is 200, like browsers: a new emulator may exceed this test's statement
+// timeout.
 func served(t *testing.T, c binary.Credentials, method, body string) {
 	t.Helper()
 	for tries := 0; ; tries++ {
@@ -286,8 +285,8 @@ func served(t *testing.T, c binary.Credentials, method, body string) {
 	}
 }
 
-// TestSpannerGoesAndComes checks that the server answers in time while the emulator is unavailable, and serves again
-// when the emulator is back and empty.
+// TestSpannerGoesAndComes checks that the server responds in time while the emulator is unavailable, and recovers when
+// the emulator returns empty.
 func TestSpannerGoesAndComes(t *testing.T) {
 	t.Parallel()
 	emulator := testdb.OwnSpanner(t)

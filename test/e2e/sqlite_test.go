@@ -7,13 +7,13 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// alter changes a database file in a way that no server does.
+// alter changes a database file directly, unlike any server.
 func alter(t *testing.T, path, sql string) {
 	t.Helper()
 	number(t, path, sql)
 }
 
-// number runs a statement on a database file and returns its number, or 0.
+// number returns a statement's number, or 0.
 func number(t *testing.T, path, sql string) (n int64) {
 	t.Helper()
 	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)

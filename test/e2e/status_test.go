@@ -67,7 +67,7 @@ func TestStatusPage(t *testing.T) {
 	if m := regexp.MustCompile(`(?i)<script|<img|<link|src=|style=|url\(|@import`).FindString(a.Body); m != "" || len(a.Body) > 8<<10 {
 		t.Errorf("the page is not self-contained and small: %q, %d bytes", m, len(a.Body))
 	}
-	tellsNothing(t, s, strings.ReplaceAll(a.Body, s.Admin+"/console/", "")) // a browser on this machine gets the console's address
+	tellsNothing(t, s, strings.ReplaceAll(a.Body, s.Admin+"/console/", "")) // local browsers get the console's address
 
 	head := page(t, "HEAD", s.URL+"/", browser, "")
 	if head.Status != http.StatusOK || head.Body != "" || head.Header.Get("Content-Length") != a.Header.Get("Content-Length") {
@@ -111,7 +111,7 @@ func tellsNothing(t *testing.T, s *binary.Server, body string) {
 	}
 }
 
-// TestStatusJSON checks that programs get JSON, with the client address and the enabled services.
+// TestStatusJSON checks that programs get JSON with the client address and the enabled services.
 func TestStatusJSON(t *testing.T) {
 	t.Parallel()
 	s := binary.Launch(t, t.TempDir(), "HOLDFAST_SERVER__PUBLIC_URL=https://sync.example.org/fox",

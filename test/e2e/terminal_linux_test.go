@@ -16,8 +16,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// terminal opens a pseudoterminal. Use program as standard input, output and errors of a program, and screen as its
-// screen and keyboard.
+// terminal opens a pseudoterminal. program is a process's standard input, output and error; screen is its screen and
+// keyboard.
 func terminal(t *testing.T) (screen, program *os.File) {
 	t.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -38,8 +38,8 @@ func terminal(t *testing.T) (screen, program *os.File) {
 	return screen, program
 }
 
-// typeOnTerminal runs a command on a terminal. When the question appears, it types the result of reply. It returns
-// the exit status and the output before and after that. Without a question all output is in before.
+// typeOnTerminal runs a command on a terminal and types reply's result when the question appears. It returns the exit
+// status and the output before and after the reply. Without a question, all output is in before.
 func typeOnTerminal(t *testing.T, env []string, question string, reply func() string, typed ...string) (status int, before, after string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), binary.Bound)
@@ -47,7 +47,7 @@ func typeOnTerminal(t *testing.T, env []string, question string, reply func() st
 	screen, program := terminal(t)
 	cmd := exec.CommandContext(ctx, binary.Path(), typed...)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, program, program, program
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // so that Ctrl-C is a signal
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // so that Ctrl-C sends a signal
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -81,8 +81,8 @@ func typeOnTerminal(t *testing.T, env []string, question string, reply func() st
 	return status, before, after
 }
 
-// TestDryRunBeforeQuestion checks that a dangerous change on a terminal shows the result of a dry run before it
-// asks. After no it changes nothing.
+// TestDryRunBeforeQuestion checks that a dangerous command on a terminal shows a dry run before it asks. After no, it
+// changes nothing.
 func TestDryRunBeforeQuestion(t *testing.T) {
 	t.Parallel()
 	env := append(slices.Clone(binary.Start(t, t.TempDir(), "HOLDFAST_EXTSTORAGE__ENABLED=true").Env), "TERM=xterm")
@@ -134,7 +134,7 @@ func TestBytesOnTerminal(t *testing.T) {
 	}{
 		{[]string{"buckets", "quotas", "set", "main", "--bytes", "1610612736"}, "1.5 GiB", "1610612736"},
 		{[]string{"ext", "installs", "set", "--tenant", consoleTenant, "--install", consoleInstall}, "256.0 MiB, ", "268435456 bytes, "},
-		{[]string{"ext", "installs", "list"}, " 0 B ", " 0 "}, // has a bar in the console
+		{[]string{"ext", "installs", "list"}, " 0 B ", " 0 "}, // shown as a bar in the console
 	} {
 		r := binary.Run(t, env, tc.typed...)
 		status, shown, _ := typeOnTerminal(t, env, "", nil, tc.typed...)

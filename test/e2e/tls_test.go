@@ -45,8 +45,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestNewCertificate checks that a server uses new certificate files without a restart, and keeps the former
-// certificate while the files are broken.
+// TestNewCertificate checks that a server loads new certificate files without a restart, and keeps the old certificate
+// while the files are broken.
 func TestNewCertificate(t *testing.T) {
 	t.Parallel()
 	cert, key, client := binary.Certificate(t)

@@ -13,8 +13,8 @@ import (
 )
 
 // TestDeleteDuringWrites checks that the cleanup deletes writes that arrived after an account was deleted: a storage
-// node without access to the accounts accepts them until the token expires. The cleanup also deletes the storage
-// user, even if the first deletion failed because the node was down.
+// node without access to the accounts accepts them until the token expires. The cleanup also deletes the storage user
+// if the first deletion failed because the node was down.
 func TestDeleteDuringWrites(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]bool{"the node is there": false, "the node is away": true} {
@@ -62,7 +62,7 @@ func TestDeleteDuringWrites(t *testing.T) {
 	}
 }
 
-// wantSwept sweeps with a clock that is ahead, and checks the number of removed storage users.
+// wantSwept sweeps with a clock that is ahead, and checks how many storage users were removed.
 func wantSwept(t *testing.T, s *binary.Server, ahead string, users int) {
 	t.Helper()
 	by := filepath.Join(t.TempDir(), "ahead")

@@ -16,8 +16,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestMoveUser moves an account to a new server on another engine, although the import was killed once. Its browser
-// finds the same data and timestamps.
+// TestMoveUser moves an account to a new server on another engine, with a killed import. The browser finds the same
+// data and timestamps.
 func TestMoveUser(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)
@@ -30,7 +30,7 @@ func TestMoveUser(t *testing.T) {
 
 	const account = "0123456789abcdef0123456789abcdef"
 	fxa.signIn(t, from, account, 1)
-	c, a := fxa.signIn(t, from, account, 2) // not the account's first keys
+	c, a := fxa.signIn(t, from, account, 2) // the account has had other keys
 	if a.Status != http.StatusOK {
 		t.Fatalf("sign in: %d %s", a.Status, a.Body)
 	}
@@ -46,7 +46,7 @@ func TestMoveUser(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "user.ndjson")
 	from.Verb("sync", "user", "export", account, "-o", file)
 	whole := readFile(t, file)
-	if text := from.Verb("sync", "user", "export", account); len(text) != len(whole) { // everything but exportedAt
+	if text := from.Verb("sync", "user", "export", account); len(text) != len(whole) { // equal except exportedAt
 		t.Errorf("the file has %d bytes, the standard output %d", len(whole), len(text))
 	}
 
@@ -114,7 +114,7 @@ func killUserImport(t *testing.T, s *binary.Server, account, whole string) {
 	if _, err := io.WriteString(in, whole[:len(whole)*3/4]); err != nil {
 		t.Fatalf("%v: %s", err, said.String())
 	}
-	// The import has read all lines that do not fit into the pipe and the buffer, so it will write them.
+	// The import has read every line beyond the pipe and the buffer, so it will write them.
 	stored := false
 	for deadline := time.Now().Add(time.Minute); !stored && time.Now().Before(deadline); {
 		stored = !strings.Contains(s.Verb("sync", "user", "quota", account), "STORED  0\n")

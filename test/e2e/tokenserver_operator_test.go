@@ -159,8 +159,8 @@ func TestNonsenseNumbers(t *testing.T) {
 	}
 }
 
-// TestNewKeys checks that new keys create a new storage user. If the accounts server is unavailable, the status is
-// not 401.
+// TestNewKeys checks that new keys create a new storage user. If the accounts server is unavailable, the status is not
+// 401.
 func TestNewKeys(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)

@@ -14,8 +14,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestOwnQuota checks that an account's quota takes effect with the next write on a running server, and that a
-// client cannot remove it by wiping its storage or by getting new keys.
+// TestOwnQuota checks that an account's quota limits the next write on a running server, and that clients cannot
+// remove it by wiping their storage or by getting new keys.
 func TestOwnQuota(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)
@@ -64,7 +64,7 @@ func TestOwnQuota(t *testing.T) {
 		t.Errorf("info/quota: %s", a.Body)
 	}
 
-	// A storage user is named by its number, and does not need data.
+	// The command accepts a storage user's number, even without data.
 	if out := s.Verb("sync", "user", "quota", "--uid", "77", "5"); !strings.Contains(out, "5, the account's own") {
 		t.Errorf("quota of a storage user:\n%s", out)
 	}
@@ -87,7 +87,7 @@ func TestOwnQuota(t *testing.T) {
 	}
 }
 
-// listed is a line of tokenserver accounts list --json.
+// listed is a line from tokenserver accounts list --json.
 type listed struct {
 	Account        string
 	Here           bool
@@ -98,7 +98,7 @@ type listed struct {
 	Next           string
 }
 
-// latest returns the accounts sorted by a time, latest first.
+// latest sorts the accounts by a time, latest first.
 func latest(lines []listed, at func(listed) time.Time) (accounts []string) {
 	sorted := slices.Clone(lines)
 	slices.SortStableFunc(sorted, func(a, b listed) int { return at(b).Compare(at(a)) })
@@ -108,7 +108,7 @@ func latest(lines []listed, at func(listed) time.Time) (accounts []string) {
 	return accounts
 }
 
-// TestUserList checks the list of accounts and their usage in every order, page by page.
+// TestUserList checks the account list in every order, page by page.
 func TestUserList(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)

@@ -12,8 +12,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestRestoredUsersAreNotMixedUp checks that after a restore no other account gets the storage user of an account
-// that signed in after the backup.
+// TestRestoredUsersAreNotMixedUp checks that after a restore no other account gets the storage user of an account that
+// signed in after the backup.
 func TestRestoredUsersAreNotMixedUp(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)
@@ -38,7 +38,6 @@ func TestRestoredUsersAreNotMixedUp(t *testing.T) {
 	}
 }
 
-// TestRestoredUsersAreNotMixedUpOnPostgres restores a PostgreSQL dump.
 func TestRestoredUsersAreNotMixedUpOnPostgres(t *testing.T) {
 	t.Parallel()
 	dump := binary.Program(t, "pg_dump")

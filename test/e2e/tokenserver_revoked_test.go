@@ -11,13 +11,13 @@ import (
 	"holdfast/test/binary"
 )
 
-// soon is one second plus a reserve for a busy machine.
+// soon is one second plus a reserve for busy machines.
 const soon = 5 * time.Second
 
 const aliceID = "a11ce000000000000000000000000001"
 
-// TestRevokedTokens checks that a valid token of a denied or deleted account cannot write any more, and that an
-// account that is allowed again can.
+// TestRevokedTokens checks that a denied or deleted account's token cannot write, and that an account can write after
+// it is allowed again.
 func TestRevokedTokens(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)
@@ -44,7 +44,7 @@ func TestRevokedTokens(t *testing.T) {
 	back.Want(t, http.StatusOK, "PUT", path, body)
 	alice.Want(t, http.StatusUnauthorized, "PUT", path, body)
 
-	// The deleted storage user is kept until its tokens have expired.
+	// The deleted storage user remains until its tokens expire.
 	if out := s.Verb("sync", "user", "list", "--replaced"); !strings.Contains(out, fmt.Sprintf(" %s  %-3d  ", aliceID, alice.UID)) {
 		t.Errorf("the deleted storage user %d is not listed:\n%s", alice.UID, out)
 	}
@@ -53,8 +53,8 @@ func TestRevokedTokens(t *testing.T) {
 	}
 }
 
-// TestRevokedTokensOfAnotherServer runs accounts and storage as two servers on one database: one deletes an
-// account's data over HTTP, and the other refuses the account's tokens.
+// TestRevokedTokensOfAnotherServer runs accounts and storage as two servers on one database: one deletes an account's
+// data over HTTP, and the other refuses its tokens.
 func TestRevokedTokensOfAnotherServer(t *testing.T) {
 	t.Parallel()
 	fxa, url, listen := newAccounts(t), testdb.PostgresDatabase(t), binary.FreePort(t)

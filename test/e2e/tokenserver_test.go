@@ -18,7 +18,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// accounts is an accounts server with a signing key and a record of its requests.
+// accounts is an accounts server with a signing key and a request log.
 type accounts struct {
 	*httptest.Server
 	signer jose.Signer
@@ -47,8 +47,7 @@ func newAccounts(t *testing.T) *accounts {
 	return a
 }
 
-// signIn requests a storage token from the server under test, as Firefox does. keys distinguishes the account's key
-// sets.
+// signIn requests a storage token like Firefox. keys selects the account's key set.
 func (a *accounts) signIn(t *testing.T, s *binary.Server, account string, keys byte) (binary.Credentials, binary.Answer) {
 	t.Helper()
 	token, err := jwt.Signed(a.signer).Claims(map[string]any{

@@ -1,5 +1,4 @@
-// Package testpages serves test pages in the console's layout, so that tests of its scripts need no server with
-// data.
+// Package testpages serves test pages in the console's layout, so that script tests need no server with data.
 package testpages
 
 import (
@@ -17,11 +16,11 @@ import (
 	"holdfast/internal/web"
 )
 
-// Console is a console with two test pages: "charts", and "part", of which a part updates automatically.
+// Console serves two test pages: "charts", and "part", which contains a part that updates automatically.
 type Console struct {
 	URL     string
-	Text    atomic.Pointer[string] // text in the part; nil if the page is deleted
-	IsWhole atomic.Bool            // the page has no part that updates automatically
+	Text    atomic.Pointer[string] // the part's text; nil if the page is deleted
+	IsWhole atomic.Bool            // the page contains no part that updates
 	Shown   atomic.Int64
 }
 
