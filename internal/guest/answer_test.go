@@ -10,8 +10,8 @@ import (
 	"holdfast/internal/suite"
 )
 
-// TestStoredAnswers checks that version 1 of the encoding never changes, because a later release may answer a
-// repeated request.
+// TestStoredAnswers checks that version 1 of the encoding never changes, because a later release may have to
+// decode it for a repeated request.
 func TestStoredAnswers(t *testing.T) {
 	t.Parallel()
 	w := guest.Wish{ID: "wsh_1", Tenant: "t", Item: "p", Source: "list", Note: "<ü>", Added: now}

@@ -7,8 +7,8 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// Erased counts erased and kept rows. Kept events name the session, but its random ID means nothing without the
-// cookie.
+// Erased counts erased and kept rows. Kept events contain only the session's random ID, which identifies nobody
+// without the cookie.
 type Erased struct {
 	Wishes    int `json:"wishes"`
 	Handoffs  int `json:"handoffs"`

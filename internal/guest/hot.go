@@ -121,7 +121,7 @@ type HotMirror interface {
 type Mirror struct {
 	Wishes json.RawMessage // nil: no copy
 	Filled time.Time       // in milliseconds
-	Lease  string          // lets the caller fill the copy; "": another caller may
+	Lease  string          // permits the caller to fill the copy; "": do not fill it
 }
 
 // Mirror lifetimes.

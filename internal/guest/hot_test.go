@@ -114,7 +114,7 @@ func (v *visit) wishes(p *process) (all []string) {
 	return all
 }
 
-// meeting is hot state that delays each operation after a change until the other one starts.
+// meeting is hot state that delays each operation after a change until the other operation starts.
 type meeting struct {
 	backend.Hot
 	t            *testing.T

@@ -106,7 +106,7 @@ func (m MergeRule) merge(user, session Wish, most int) (Wish, bool) {
 	return user, false
 }
 
-// event omits the user, because events may outlive an erasure.
+// event returns the event without the user, because events may outlive an erasure.
 func (l *Link) event(r Linked, now time.Time) (Event, error) {
 	payload, err := json.Marshal(struct {
 		SessionID ID  `json:"sessionId"`

@@ -12,7 +12,7 @@ type seen struct {
 	mu      sync.Mutex
 	seed    maphash.Seed
 	day     time.Time
-	done    map[uint64]bool // hashes of today's sessions, written or pending; true: cookie renewed
+	done    map[uint64]bool // hashes of today's sessions, written or pending; the value says whether the cookie was renewed
 	pending map[ID]struct{}
 }
 

@@ -96,7 +96,7 @@ func IsCurrency(s string) bool {
 
 type Viewed struct {
 	TenantID string    `json:"tenantId"`
-	ItemID   string    `json:"propertyId"` // the name in hot state
+	ItemID   string    `json:"propertyId"` // JSON name in hot state
 	ViewedAt time.Time `json:"viewedAt"`
 }
 

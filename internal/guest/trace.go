@@ -7,7 +7,7 @@ type Trace struct{ Parent, State string }
 
 type traceKey struct{}
 
-// WithTrace adds a trace to a context, for calls of other services.
+// WithTrace adds a trace to a context, for calls to other services.
 func WithTrace(ctx context.Context, t Trace) context.Context {
 	return context.WithValue(ctx, traceKey{}, t)
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Upstream is an HTTP service that answers for a site's catalogue, and its cache.
+// Upstream configures an HTTP service that answers for a site's catalogue, and the cache for its answers.
 type Upstream struct {
 	Name       string // also the cache's name
 	URL        string // "": not configured

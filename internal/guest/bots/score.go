@@ -190,7 +190,7 @@ type Evaluation struct {
 
 // Store logs scores.
 type Store interface {
-	// LogBotScore logs a score and, in the same transaction, appends its event, if any, to the outbox under an
+	// LogBotScore logs a score and, in the same transaction, appends its event, if any, to the outbox with key as its
 	// ordering key. The store sets the times.
 	LogBotScore(ctx context.Context, s Evaluation, key string, e *guest.Event, trace guest.Trace) error
 
@@ -216,7 +216,7 @@ type Hot interface {
 	// AddOffence counts SignalHoneypot or SignalReplay, until OffenceLife after the last offence.
 	AddOffence(ctx context.Context, browser, offence string) error
 
-	// SolvedChallenge is remembered for SolvedLife.
+	// SolvedChallenge remembers a solution for SolvedLife.
 	SolvedChallenge(ctx context.Context, browser string, session guest.ID) error
 }
 

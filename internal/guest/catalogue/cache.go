@@ -29,8 +29,8 @@ const (
 	// nearLife is how long a process keeps a copy of a cached answer.
 	nearLife = 5 * time.Second
 
-	// failLife, and up to twice as long, is the interval between calls after an upstream fails or answers "not
-	// found".
+	// failLife is the minimum interval between calls after an upstream fails or answers "not found". The interval is
+	// random, and at most twice as long.
 	failLife = time.Second
 )
 

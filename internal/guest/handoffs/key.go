@@ -20,7 +20,7 @@ type Key struct {
 	Secret []byte // encrypted; empty once retired
 	State  KeyState
 
-	NotBefore time.Time // no token is older
+	NotBefore time.Time // minimum mint time of its tokens
 	NotAfter  time.Time // when another key replaced it; zero: active or never active
 	Retired   time.Time
 }

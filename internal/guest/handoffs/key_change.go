@@ -50,7 +50,7 @@ type KeyRing struct {
 	All   []Key // the keys in ChangeKeys.Scope, ordered as in Store.HandoffKeys
 	Epoch Epoch
 
-	// Whether ChangeKeys.TokensOf signed a handoff that expires after ChangeKeys.TokensAfter.
+	// HasTokens reports whether ChangeKeys.TokensOf signed a handoff that expires after ChangeKeys.TokensAfter.
 	HasTokens bool
 }
 

@@ -72,7 +72,7 @@ func (m *Mint) Check(suspended bool, now time.Time) error {
 func (m *Mint) Decide(key Key, now time.Time) (r Minting, err error) {
 	h := m.Handoff
 	h.Key, h.Minted = key.ID, now.Truncate(key.precision())
-	if h.Minted.Before(key.NotBefore) { // it waited for a rotation
+	if h.Minted.Before(key.NotBefore) { // the mint waited for a rotation
 		h.Minted = key.NotBefore
 	}
 	h.Expires = h.Minted.Add(m.Life)

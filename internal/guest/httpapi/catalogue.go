@@ -69,7 +69,7 @@ func (x *exchange) values(u guest.Upstream) (url.Values, error) {
 	return values, catalogue.NormalizeValues(values)
 }
 
-// isValue rejects parameters that, as a path segment, would alter the others.
+// isValue rejects parameters that, as a path segment, would alter the path's other segments.
 func isValue(s string) bool {
 	for _, c := range s {
 		if unicode.IsControl(c) {
@@ -120,7 +120,7 @@ func (x *exchange) criteria() (q catalogue.CriteriaQuery, begun guest.Session, e
 		return q, begun, err
 	}
 	criteria, err := canonjson.Parse(q.Criteria, maxBody)
-	if err != nil || criteria[0] != '{' { // free text could not be removed from events
+	if err != nil || criteria[0] != '{' { // not an object, so free text could not be removed from events
 		return q, begun, guest.BadMember("expected an object", "criteria")
 	}
 	if err := guest.Under("criteria", x.Guests.CheckCriteria(x.ctx(), criteria)); err != nil {

@@ -117,7 +117,7 @@ func (d *Demo) live(x *exchange) error {
 	return x.sendJSON(http.StatusOK, v)
 }
 
-// loseHotState keeps the rate limits, which protect the server.
+// loseHotState loses the session's hot state, but not the rate limits, which protect the server.
 func (d *Demo) loseHotState(x *exchange) error {
 	if err := web.AcquireSlot(x.out, x.in); err != nil {
 		return err

@@ -120,7 +120,7 @@ func (x *exchange) admit() error {
 	return x.limit()
 }
 
-// bootstrap starts a session for a guest whose change was refused for lack of one, so that a retry succeeds, unless
+// bootstrap starts a session after a change was refused without one, so that a retry succeeds. It does nothing if
 // the client may not start sessions.
 func (x *exchange) bootstrap(refused error) {
 	if !x.action.mutates || !errors.Is(refused, errSession) && !errors.Is(refused, errToken) {

@@ -30,7 +30,7 @@ func (s *server) observed(kind string) (payloads []string) {
 }
 
 // TestSessionsArePublished checks that every new session is published once. A change without a session is refused
-// with a new session's cookie, so that its repetition succeeds; a read is not.
+// with a new session's cookie, so that a retry succeeds; a read is not refused.
 func TestSessionsArePublished(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)

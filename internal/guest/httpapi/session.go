@@ -92,8 +92,8 @@ func (x *exchange) setPreferences() error {
 	return x.sendSession(http.StatusOK, s)
 }
 
-// clear ends the session. A repeat finds no session but gets a new cookie, in case the first did not arrive. A user
-// stays signed in, with an empty list.
+// clear ends the session. A repeated request finds no session but gets a new cookie, in case the first answer was
+// lost. A signed-in user stays signed in, with an empty list.
 func (x *exchange) clear() error {
 	next, o, err := x.Guests.Clear(x.ctx(), x.mutation)
 	switch {

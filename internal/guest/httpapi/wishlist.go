@@ -88,7 +88,7 @@ func (x *exchange) addWish() error {
 	}
 	o, err := x.Guests.AddWish(x.ctx(), x.mutation, w)
 	return reply(x, o, err, func(r guest.AddedWish) (answer, error) {
-		if err := r.Err(); err != nil { // the answer is replayed, so it names only the path
+		if err := r.Err(); err != nil { // repeats get the same problem, so it names only the path
 			return problemAnswer(asRefusal(err), problem.Occurrence{Path: x.at.Path}, x.NestErrors), nil
 		}
 		added := r.Outcome == guest.WishAdded

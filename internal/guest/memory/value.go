@@ -79,7 +79,7 @@ func (h *Hot) cached(key string) (s *shard, v cached, now int64) {
 	return s, v, now
 }
 
-// cache stores a value. A locked value is not evicted as a cache.
+// cache stores a value. While locked, it is evicted with the counters, not with the caches.
 func (h *Hot) cache(s *shard, key string, v cached, now int64) {
 	c := caches
 	if v.owner != "" {

@@ -32,7 +32,7 @@ var (
 		ON CONFLICT (id) DO UPDATE SET secret = excluded.secret, state = excluded.state, not_after = excluded.not_after, retired_at = excluded.retired_at`}, keyArgs)
 	sqlHasTokens = pgdb.Statement{Name: "guest.has_tokens", SQL: `
 		SELECT EXISTS (SELECT FROM bff_consumer.handoff_replay_log WHERE hmac_key_id = $1 AND minted_at > $2 AND expires_at > $3)`}
-	// sqlLockKeys conflicts with itself, but not with the locks of mints.
+	// sqlLockKeys conflicts with itself, but not with the locks that mints hold.
 	sqlLockKeys = pgdb.Statement{Name: "guest.lock_handoff_keys", SQL: `LOCK TABLE bff_consumer.handoff_keys IN SHARE ROW EXCLUSIVE MODE`}
 	// sqlKeepKeys conflicts with sqlLockKeys.
 	sqlKeepKeys = pgdb.Statement{Name: "guest.keep_handoff_keys", SQL: `LOCK TABLE bff_consumer.handoff_keys IN ROW EXCLUSIVE MODE`}
@@ -95,7 +95,7 @@ func (s *Store) keys(ctx context.Context, statement pgdb.Statement, args ...any)
 // rotation does not see the new key; the next statement does.
 func (t *tx) signingKey(tenant string) (handoffs.Key, error) {
 	for first := true; ; first = false {
-		if !first { // replaced meanwhile, if it exists: impossible the second time
+		if !first { // the key, if any, was replaced meanwhile, which this lock prevents in the second try
 			if _, err := t.t.Exec(sqlKeepKeys); err != nil {
 				return handoffs.Key{}, err
 			}

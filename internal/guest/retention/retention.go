@@ -95,7 +95,7 @@ func New(o Options) *Service {
 
 func (r *Service) Keep(k Kept) { r.kept.Store(&k) }
 
-// Before returns the cutoff time: a job's older rows are old.
+// Before returns the time before which a job's rows are old.
 func (r *Service) Before(job Job, now time.Time) time.Time {
 	kept := r.kept.Load()
 	keep := map[Job]time.Duration{

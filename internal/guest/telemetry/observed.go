@@ -177,7 +177,7 @@ func (s *Service) Flush(ctx context.Context) error {
 	}
 }
 
-// Repair is a step for guest.Run.
+// Repair writes buffered events. It is a step for guest.Run.
 func (s *Service) Repair(ctx context.Context) {
 	_ = s.Flush(ctx) // retried by the next step
 }

@@ -24,7 +24,7 @@ const (
 	mostBrief = 10 // per BriefLife and process
 )
 
-// BriefState is a suspension that ends by itself.
+// BriefState is a suspension with an end.
 type BriefState struct {
 	TenantID string    `json:"tenantId"`
 	EndsAt   time.Time `json:"endsAt"`
@@ -99,13 +99,13 @@ func (s *Service) EndBrief(ctx context.Context, tenant string) error {
 	return nil
 }
 
-// endBrief reinstates a tenant. The time is just after the suspension, so that any later event wins.
+// endBrief reinstates a tenant by an event just after the suspension, so that any later event wins.
 func (s *Service) endBrief(ctx context.Context, o *Suspension) error {
 	return s.setBrief(ctx, o.Tenant, o.At.Add(time.Microsecond), false)
 }
 
-// EndBriefs is a step for guest.Run that ends expired brief suspensions, once a minute also those left by killed
-// processes.
+// EndBriefs ends expired brief suspensions and, once a minute, those left by killed processes. It is a step for
+// guest.Run.
 func (s *Service) EndBriefs(ctx context.Context) {
 	now := s.opts.Clock()
 	if !s.briefs.due(now) {

@@ -1,4 +1,4 @@
-// Package tenants receives events that suspend and reinstate tenants, and tells which tenants are suspended.
+// Package tenants receives events that suspend and reinstate tenants, and knows which tenants are suspended.
 package tenants
 
 import (

@@ -1,7 +1,8 @@
 // Package upstream implements a catalogue with HTTP services.
 //
-// A service answers 200 with a JSON object as defined by the types in package catalogue; unknown members are ignored.
-// 404 and 410 mean "not found". Any other, late, oversized or invalid answer is an error.
+// A service answers 200 with a JSON object as defined by the types in package catalogue; unknown members are
+// ignored. 404 and 410 mean "not found", except for hotel searches and maps, where they are errors. Any other,
+// late, oversized or invalid answer is an error.
 package upstream
 
 import (

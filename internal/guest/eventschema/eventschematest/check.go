@@ -1,4 +1,4 @@
-// Package eventschematest checks tests' events against their schemas.
+// Package eventschematest checks events in tests against their schemas.
 package eventschematest
 
 import (
