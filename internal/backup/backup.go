@@ -49,8 +49,8 @@ func IsPartial(dir string) bool {
 	return strings.Contains(filepath.Base(service.Absolute(dir)), partialName)
 }
 
-// Make copies a server's data to a new folder, named DIR.partial-… until everything is durable, and returns the names.
-// A failed backup is removed, but not after an *IncompleteError.
+// Make copies a server's data to a new folder, named DIR.partial-… until everything is durable, and returns the
+// file names. It removes a failed backup, except after an *IncompleteError.
 func (b *Server) Make(ctx context.Context, dir string, o Options) (files []string, err error) {
 	dir = filepath.Clean(dir)
 	if _, err := os.Lstat(dir); err == nil {
@@ -63,7 +63,7 @@ func (b *Server) Make(ctx context.Context, dir string, o Options) (files []strin
 	if err != nil {
 		return nil, fmt.Errorf("backup failed, nothing was kept: %w", err)
 	}
-	defer release() // after removing the folder: on a full disk, the database can write again
+	defer release() // runs after a failed folder is removed, so that the database can write again on a full disk
 	partial, err := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+partialName+"*")
 	if err != nil {
 		return nil, fmt.Errorf("cannot create a folder in %s: %s: choose a folder that exists and that this user may write to", filepath.Dir(dir), service.Reason(err))

@@ -16,8 +16,8 @@ import (
 	"holdfast/internal/clock"
 )
 
-// TestBackupReleases checks that files are held only during a backup, and that a failed backup frees its disk space
-// first.
+// TestBackupReleases checks that files are held only during a backup, and that a failed backup frees its disk
+// space before it releases them.
 func TestBackupReleases(t *testing.T) {
 	t.Parallel()
 	full := errors.New("no space left on device")

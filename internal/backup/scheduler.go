@@ -203,7 +203,7 @@ func (s *Settings) next(data string, now time.Time) (time.Time, error) {
 	return schedule.Next(at.Local()), nil
 }
 
-// Late reports whether a backup was missed: a second backup is due by the schedule. It is false without a schedule or
+// Late reports whether a backup was missed: two backups are due by the schedule. It is false without a schedule or
 // before the first backup.
 func (s *Settings) Late(data string, now time.Time) bool {
 	schedule, err := ParseSchedule(s.Schedule)

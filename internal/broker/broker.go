@@ -1,8 +1,8 @@
 // Package broker publishes events to message brokers and receives events from them.
 //
 // A Broker stores a topic's messages for each subscription until acknowledged. Delivery is at least once. Messages
-// with the same key are published in order, and delivered in order unless one is redelivered: brokers then differ in
-// the following order, so consumers must not rely on it.
+// with the same key are published in order, and delivered in order until one is redelivered. After that the order
+// depends on the broker, so consumers must not rely on it.
 package broker
 
 import (
@@ -21,8 +21,8 @@ type Broker interface {
 	Publish(ctx context.Context, topic string, messages []Message) []error
 
 	// Subscribe calls handle for each message until ctx ends (returning nil) or the subscription fails. handle must
-	// call Ack or Nack; otherwise the message is redelivered. Calls are concurrent, except for messages with the same
-	// key. Subscribe waits for them.
+	// call Ack or Nack; otherwise the message is redelivered. Calls run concurrently, except for messages with the
+	// same key, and end before Subscribe returns.
 	Subscribe(ctx context.Context, topic, subscription string, handle func(context.Context, *Delivery)) error
 
 	Close() error

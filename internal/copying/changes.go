@@ -11,9 +11,9 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// Every write adds a log entry. While the copy runs, compactions keep the log short: they delete an entry if there is
-// a newer entry for the same key. Entries committed later stay. Triggers that replace entries would cost each write
-// more than the whole copy.
+// Every write adds a log entry. While the copy runs, compactions keep the log short: they delete an entry if there
+// is a newer entry for the same key. Replacing entries in the triggers instead would slow each write down more
+// than the whole copy does.
 
 const (
 	keysOfPass        = 5000
@@ -201,7 +201,7 @@ func (c *Copy) changedKeys(changes []rows.Change) changedKeys {
 			add(p.rows, t.Name, t.With(change.Key))
 		}
 		add(p.rows, t.Name, change.Key)
-		for _, name := range t.Parents { // their entries may be newer
+		for _, name := range t.Parents { // their entries may be read in a later pass
 			add(p.rows, name, change.Key[:c.tables[name].Key])
 		}
 	}

@@ -45,7 +45,7 @@ type Copy struct {
 	BeforeStep func(point string) error // for tests
 
 	// These fields are for tests: the keys per pass, when the log is compacted and measured, and a function called
-	// with the number of entries before and after.
+	// with the number of entries before and after a compaction.
 	KeysOfPass   int
 	CompactAfter int64
 	CompactEvery time.Duration
@@ -60,7 +60,7 @@ type Copy struct {
 	moved          int64
 	copied         int64
 	total          int64
-	dirty          OwnerSet // owners that changed since they were verified; nil means any
+	dirty          OwnerSet // owners that changed since they were verified; nil means all owners
 	begun          time.Time
 	refused        refusal
 	logging        sync.Mutex
@@ -129,7 +129,7 @@ func (c *Copy) copyWhileLogged(ctx context.Context) error {
 	if err := c.catchUp(ctx); err != nil {
 		return err
 	}
-	// Equal owners that do not change until the last pass need not be compared again.
+	// Owners that were equal and do not change until the last pass need not be compared again.
 	only, dirty := c.dirty, OwnerSet{}
 	c.dirty = dirty
 	if _, err := c.compare(ctx, only, func(d Difference) { dirty.Add(d.Owner, c.affected(d.group, d.table)...) }); err != nil {

@@ -55,11 +55,11 @@ const (
 
 	paceEvery = 5 * time.Second
 
-	mostRefused  = 0.75 // share of writes; large writes get a second of each period
+	mostRefused  = 0.75 // share of writes; the rest of each period (a second) is for large writes
 	leastRefused = 0.05
 
-	// lateAfter is the share of the remaining time in which the rest must be copied once the service is read-only.
-	// The comparison needs the rest of the time.
+	// lateAfter is the share of the remaining time for copying the remaining keys while the service is read-only. The
+	// comparison takes the other part.
 	lateAfter = 0.8
 )
 
@@ -179,7 +179,7 @@ func (c *Copy) slow(ctx context.Context, change func(*refusal)) error {
 		return nil
 	}
 	err := c.source.Slow(ctx, c.Service, time.Duration(part*float64(rows.SlowPeriod)))
-	if errors.Is(err, errors.ErrUnsupported) { // such an engine becomes read-only in time
+	if errors.Is(err, errors.ErrUnsupported) { // writers cannot be slowed; the last pass still begins in time
 		return nil
 	}
 	if err == nil {

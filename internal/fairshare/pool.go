@@ -1,9 +1,10 @@
-// Package fairshare shares a bounded resource among clients: request slots, bytes of memory, streams, calls to other
-// servers.
+// Package fairshare shares a bounded resource among clients, e.g. request slots, memory, streams, or calls to
+// other servers.
 //
-// A single client may use all of a pool except its reserve. A client's fair share is the capacity divided by the
-// clients using or waiting for the pool. Above its share, a client gets more only while nobody waits and the reserve
-// is free; below, it gets any free units. Units are never taken back, so new clients depend on the reserve.
+// A client's fair share is the capacity divided by the number of clients that use or wait for the pool. Below its
+// share, a client gets any free units. Above it, a client gets units only while nobody waits and the reserve stays
+// free, so a single client may use everything except the reserve. Units are never taken back, so new clients
+// depend on the reserve.
 package fairshare
 
 import (
@@ -26,8 +27,8 @@ type Options struct {
 	Waiting  int
 	Wait     time.Duration
 
-	// Hung, if set, reports whether the resource does not work, so that no units will become free. It is polled
-	// during waits, must not block, and ends waits longer than HungWait.
+	// Hung, if set, reports whether the resource hangs, so that no units become free. Waits poll it, and while it is
+	// true, they end after HungWait. It must not block.
 	Hung     func() bool
 	HungWait time.Duration
 }
@@ -60,7 +61,8 @@ type client struct {
 	queue  []*waiter
 }
 
-// start gives clients that recently got many units a later start (start-time fair queueing).
+// start returns the virtual time at which a client's next grant starts: later if it recently got many units
+// (start-time fair queueing).
 func (p *Pool) start(c *client) int64 { return max(c.finish, p.virtual) }
 
 type waiter struct {
@@ -90,8 +92,8 @@ func (p *Pool) Acquire(ctx context.Context, name string, n int64) error {
 	return err
 }
 
-// acquireSome takes n units or, if the client has none, as many as are free, but at least the reserve. So a new
-// client does not wait for clients that use the other units.
+// acquireSome takes n units. If the client has none, it accepts fewer, but at least the reserve, so that a new
+// client does not wait for clients that use the rest.
 func (p *Pool) acquireSome(ctx context.Context, name string, n int64) (int64, error) {
 	return p.acquire(ctx, name, n, true)
 }
@@ -105,8 +107,8 @@ func (p *Pool) acquire(ctx context.Context, name string, n int64, some bool) (in
 	n = w.n
 	p.waiters.Put(w)
 	if granted {
-		// A woken goroutine runs before goroutines whose connections became readable. Otherwise a client with many
-		// waiting requests would delay unread requests of other clients.
+		// Let goroutines whose connections became readable run first. Otherwise a client with many waiting requests would
+		// delay unread requests from other clients.
 		runtime.Gosched()
 		return n, nil
 	}
@@ -295,8 +297,8 @@ func (p *Pool) refuseOne() {
 
 func last(c *client) *waiter { return c.queue[len(c.queue)-1] }
 
-// grant gives free units to the client that uses least, then the client that recently got least, then the longest
-// waiting. A waiter that needs more units than are free blocks others, so that its turn comes.
+// grant gives free units to the waiting client that uses fewest, then that recently got fewest, then that has
+// waited longest. A waiter that needs more units than are free blocks the others, so that its turn comes.
 func (p *Pool) grant() {
 	for len(p.queued) > 0 {
 		next := p.queued[0]
@@ -317,7 +319,7 @@ func (p *Pool) grant() {
 	}
 }
 
-// mayTake makes a client above its share wait behind the waiters.
+// mayTake reports whether a client gets n units without waiting. Above its share, it waits behind the others.
 func (p *Pool) mayTake(c *client, n int64) bool {
 	return len(c.queue) == 0 && p.fits(c, n) && (p.waiting == 0 || p.withinShare(c, n))
 }
@@ -327,13 +329,14 @@ func (p *Pool) fits(c *client, n int64) bool {
 	return free >= p.options.Reserve || free >= 0 && p.withinShare(c, n)
 }
 
-// withinShare lets a client without units take any number.
+// withinShare reports whether n more units are within a client's share. A client without units may take any
+// number.
 func (p *Pool) withinShare(c *client, n int64) bool {
 	share := min(p.options.Capacity/int64(len(p.clients)), p.options.Capacity-p.options.Reserve)
 	return c.used == 0 || c.used+n <= share
 }
 
-// client may add a client: call forget or take afterwards.
+// client returns a client, which it adds if necessary: call take or forget afterwards.
 func (p *Pool) client(name string) *client {
 	c := p.clients[name]
 	if c != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// Turns limits the requests that use a database and their expected work there, and thus the waits of other clients. A
-// request takes a unit, or more if similar requests were expensive, so a client's expensive requests delay its own
-// requests and not those of others. Turns is safe for concurrent use.
+// Turns limits the requests that use a database, and the work they are expected to cause, so that other clients
+// wait only briefly. A request takes a unit, or several if the client's similar requests were expensive, so
+// expensive requests delay the client that sends them. Turns is safe for concurrent use.
 type Turns struct {
 	pool *Pool
 	unit time.Duration
@@ -31,10 +31,10 @@ type costKey struct {
 }
 
 const (
-	// workInFlight is how long another client's request waits per processor.
+	// workInFlight is the expected work in progress per processor, and so roughly another client's wait.
 	workInFlight = 40 * time.Millisecond
 
-	// inFlight allows one request to work while the other is ready to follow.
+	// inFlight is the number of expensive requests in progress per processor: one works while the next is ready.
 	inFlight = 2
 
 	maxCosts = 1 << 14
@@ -44,12 +44,12 @@ const (
 type Patience struct {
 	Wait time.Duration
 
-	// Hung, if set, reports without blocking whether the database does not answer.
+	// Hung, if set, reports without blocking whether the database hangs.
 	Hung     func() bool
 	HungWait time.Duration
 }
 
-// NewTurns returns turns for a database that serves capacity requests concurrently.
+// NewTurns returns Turns for a database that serves capacity requests concurrently.
 func NewTurns(capacity int64, processors int, p Patience) *Turns {
 	capacity, processors = max(capacity, 1), max(processors, 1)
 	costs, err := simplelru.NewLRU[costKey, *cost](maxCosts, nil)
@@ -67,7 +67,7 @@ func NewTurns(capacity int64, processors int, p Patience) *Turns {
 	}
 }
 
-// Turn is a request's turn.
+// Turn is a request's permission to use the database.
 type Turn struct {
 	client string
 	units  int64
@@ -105,8 +105,9 @@ func (t *Turns) Release(turn Turn, worked time.Duration) {
 
 func (t *Turns) Stats() Stats { return t.pool.Stats() }
 
-// expect returns the units of a request. Until a client's first request ends, that request takes the usual units and
-// the following requests take the maximum: otherwise a new client with many concurrent requests would be cheap.
+// expect returns the units for a request. A client's first request takes as many as other clients' requests of
+// this kind. Until it ends, the client's further requests take the maximum: otherwise a new client could start
+// many expensive requests at once.
 func (t *Turns) expect(client string, kind Kind) (c *cost, units int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -139,7 +140,7 @@ type cost struct {
 
 const (
 	halfLife = 4 * time.Second
-	// leastWeight keeps the sums of a client that was idle for long above 0.
+	// leastWeight keeps a client's sums above 0 after a long idle time.
 	leastWeight = 1.0 / 1024
 	leastWork   = time.Microsecond
 )
@@ -151,6 +152,6 @@ func (c *cost) add(now time.Time, worked time.Duration) {
 	c.sum, c.squares, c.at = c.sum*weight+s, c.squares*weight+s*s, now
 }
 
-// expected returns the mean weighted by work, i.e. the expected work of a request seen at a random moment. Clients
-// cannot hide expensive requests among cheap ones, and rare outliers change little.
+// expected returns the mean weighted by work, i.e. the expected work of a request in progress. So clients cannot
+// hide expensive requests among cheap requests, and rare outliers change little.
 func (c *cost) expected() float64 { return c.squares / c.sum }

@@ -66,8 +66,8 @@ func (m *machine) count(client string) int64 {
 	return n.(*atomic.Int64).Load()
 }
 
-// attack sends requests on several connections without a pause for the duration. works
-// returns the work of the i-th request of a connection.
+// attack sends requests back to back on several connections. works returns the work for the i-th request on a
+// connection.
 func (m *machine) attack(t *testing.T, client string, connections int, d time.Duration, works func(i int) time.Duration) *sync.WaitGroup {
 	end := time.Now().Add(d)
 	var all sync.WaitGroup
@@ -115,8 +115,8 @@ func TestTurnsByCost(t *testing.T) {
 	})
 }
 
-// TestTurnsOfManyGreedyClients checks that a cheap request waits at most for the expensive requests in progress, and
-// for those that got their turn before it: twice two per processor.
+// TestTurnsOfManyGreedyClients checks that a cheap request waits for at most four expensive requests per
+// processor: two in progress, and two that got their turn earlier.
 func TestTurnsOfManyGreedyClients(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

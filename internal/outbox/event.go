@@ -1,8 +1,8 @@
 // Package outbox publishes a service's committed events.
 //
 // A committed event is published at least once, or becomes a dead letter if the sink keeps rejecting it. Within a
-// stream, events are published in Seq order. After a crash or a failed delete some are published again, in the same
-// order; consumers recognize them by Owner, Stream and Seq.
+// stream, events are published in Seq order. After a crash or a failed delete, some events are published again, in
+// the same order; consumers recognize them by Owner, Stream and Seq.
 package outbox
 
 import (

@@ -13,10 +13,10 @@ const Partitions = 16
 // watch is the polling lease, to which no stream belongs.
 const watch = Partitions
 
-// Leases counts a lease per partition and the polling lease.
+// Leases is the number of leases: one per partition, and the polling lease.
 const Leases = Partitions + 1
 
-// Partition adds owner's and stream's last characters as hex digits, which are random in identifiers.
+// Partition adds the last hex digits in owner and stream, which are random in identifiers.
 func Partition(owner, stream string) int {
 	return (digit(owner) + digit(stream)) % Partitions
 }

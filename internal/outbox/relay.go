@@ -196,7 +196,7 @@ func earliest(t, other time.Time) time.Time {
 	return t
 }
 
-// due returns partitions with possible events that are not known to be leased elsewhere.
+// due returns the partitions that may contain events and are not known to be leased elsewhere.
 func (r *Relay) due(now time.Time) (due Parts) {
 	r.wakeRefused(allParts, now)
 	for p := range r.o.Waker.waiting().All() {
@@ -267,7 +267,7 @@ func (r *Relay) pollEvery(ctx context.Context) (time.Duration, error) {
 	return r.o.Poll, err
 }
 
-// look zeroes next if the relay does not poll.
+// look checks for events between polls. It zeroes next if this relay does not poll.
 func (r *Relay) look(ctx context.Context, next *time.Time) error {
 	if !r.polls || r.o.Look <= 0 {
 		*next = time.Time{}

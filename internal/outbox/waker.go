@@ -19,7 +19,8 @@ type pending struct {
 	owners []string
 }
 
-// maxOwners limits individually queried owners (a Citus node each); beyond, partitions are queried.
+// maxOwners limits the owners that are queried individually (one Citus node each). Above it, partitions are
+// queried.
 const maxOwners = 8
 
 // NewWaker returns a Waker without pending events.
@@ -115,7 +116,7 @@ func (w *Waker) putBack(t taken, parts Parts) {
 	}
 }
 
-// owners returns nil for any owner.
+// owners returns the owners with new events, or nil if they may have any owner.
 func (t taken) owners(parts Parts) (owners []string) {
 	for p := range parts.All() {
 		was, ok := t[p]

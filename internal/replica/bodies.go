@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// uploads is limited because large uploads need more memory, in parts.
+	// uploads and largeUploads limit concurrent uploads. Large uploads need more memory, because their parts are
+	// buffered.
 	uploads      = 8
 	largeUploads = 3
 	largeBody    = 1 << 20
@@ -24,8 +25,8 @@ const (
 	slack = 1000
 )
 
-// bodies uploads a service's bodies. The database refers to a body only after it got its number, so a restore point
-// captured at number n needs all bodies up to n.
+// bodies uploads a service's bodies. The database refers to a body only after the body got its number, so a
+// restore point captured at number n needs all bodies up to n.
 type bodies struct {
 	r        *Replica
 	services map[string]Bodies

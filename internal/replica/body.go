@@ -37,7 +37,8 @@ type Body struct {
 
 const bodiesAll = "bodies/"
 
-// bodyName lacks the encryption suffix. Bytes that a target might reject become an underscore and two digits.
+// bodyName returns the object's name without the encryption suffix. Bytes that a target might reject become an
+// underscore and two digits.
 func bodyName(service, name string) string {
 	var object strings.Builder
 	object.WriteString(bodiesAll + service + "/")
@@ -76,7 +77,7 @@ var encoders = sync.Pool{New: func() any {
 	return enc
 }}
 
-// pack does not compress a body whose start shrinks by less than a sixteenth. Always close the result.
+// pack compresses a body unless its start shrinks by less than a sixteenth. Always close the result.
 func pack(content io.Reader) (io.ReadCloser, error) {
 	begin := make([]byte, sampleSize)
 	n, err := io.ReadFull(content, begin)

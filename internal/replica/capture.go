@@ -26,7 +26,7 @@ type source struct {
 	spool  string
 	limit  int64
 	frames int   // WAL length in frames that triggers a checkpoint
-	least  int64 // LTX bytes below which no snapshot is needed
+	least  int64 // snapshotLeast, or another value in tests
 	clock  clock.Clock
 	fault  func(point string) error
 	space  func(folder string) (free, size float64, err error)
@@ -75,7 +75,8 @@ type ltxFile struct {
 	asOf     time.Time
 }
 
-// counted returns 0 for a run's first file, which contains the whole database and is exempt from the spool limit.
+// counted returns the size that counts towards the spool limit: 0 for a run's first file, which contains the whole
+// database.
 func (f ltxFile) counted() int64 {
 	if f.from == 1 {
 		return 0

@@ -163,7 +163,7 @@ type missingBody struct {
 
 var errBatch = errors.New("enough for now")
 
-// missing skips queued bodies. all is false if the batch was full.
+// missing returns the bodies that the target lacks, except queued bodies. all is false if the batch was full.
 func (r *reconciliation) missing(ctx context.Context) (missing []missingBody, all bool, err error) {
 	r.seen, r.omitted = make([]bool, len(r.have)), nil
 	former := r.failed

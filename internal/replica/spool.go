@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// push drops the queue beyond the limit; the database is then captured again when the target is available.
+// push queues a file. Above the limit it drops the queue, and the database is captured again when the target is
+// available.
 func (s *source) push(f ltxFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +70,8 @@ func (s *source) pushSnapshot(f ltxFile) {
 
 const (
 	snapshotEvery = 24 * time.Hour
-	// snapshotLeast is the total size of files that a restore reads fast enough without a snapshot.
+	// snapshotLeast is the size of the files since the last snapshot up to which a restore is fast enough. Below it,
+	// only snapshotEvery causes a snapshot.
 	snapshotLeast = 16 << 20
 )
 

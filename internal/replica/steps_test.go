@@ -19,8 +19,8 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// TestCrashAtEachStep kills the server at each step in turn. Points published before and after the next start can be
-// restored. `make test` tries a quarter of the steps, each time others.
+// TestCrashAtEachStep kills the server at each step in turn. Points published before and after the next start can
+// be restored. `make test` tries another quarter of the steps each time.
 func TestCrashAtEachStep(t *testing.T) {
 	t.Parallel()
 	var crashed []string

@@ -97,7 +97,7 @@ func PgBouncer(t testing.TB, base string, connections int) string {
 // shortDir creates a folder with a short name. If it contained a test's name, the socket path would be too long.
 func shortDir() (string, error) { return os.MkdirTemp("", "holdfast-pgb-") }
 
-// awaitSocket does not wait for the socket file, which exists a moment earlier.
+// awaitSocket connects, because the socket file exists a moment before PgBouncer listens.
 func awaitSocket(t testing.TB, path, log string) {
 	t.Helper()
 	deadline := time.NewTimer(startTimeout)

@@ -16,7 +16,7 @@ import (
 
 const remedyPostgres = "install PostgreSQL 15 or newer, or set TEST_POSTGRES_URL"
 
-// process is global: tests in helpers of different packages must share it.
+// process is global, because helpers in different packages must share it.
 var process = sync.OnceValues(func() (*PostgresServer, error) { return StartPostgres(PostgresOptions{}) })
 
 // Postgres returns a shared database's URL. Each test uses its own owners and does not delete them.

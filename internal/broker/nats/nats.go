@@ -137,7 +137,8 @@ func classify(err error) error {
 
 const keysAtOnce = 64
 
-// Publish publishes a key's messages sequentially: JetStream could store the second without the first.
+// Publish publishes a key's messages one at a time, because JetStream could store the second message without the
+// first.
 func (b *Broker) Publish(ctx context.Context, topic string, messages []broker.Message) []error {
 	results := make([]error, len(messages))
 	keys := map[string][]int{}
@@ -208,8 +209,8 @@ func (b *Broker) Subscribe(ctx context.Context, topic, subscription string, hand
 		switch {
 		case ctx.Err() != nil && err != nil:
 			return nil
-		case ctx.Err() != nil: // prefetched; other consumers need not wait for it
-			_ = m.NakWithDelay(nackPause) // delayed, because the server may still know this subscription's request and would redeliver to it
+		case ctx.Err() != nil: // prefetched: return it, so that other consumers need not wait for AckWait
+			_ = m.NakWithDelay(nackPause) // delayed, because the server may still have our pull request and would redeliver to us
 			continue
 		case errors.Is(err, jetstream.ErrNoHeartbeat):
 			continue
@@ -243,7 +244,7 @@ func delivery(m jetstream.Msg, subscription string) *broker.Delivery {
 	}
 }
 
-// nackPause prevents redelivery loops of a message that fails at once.
+// nackPause keeps the server from redelivering a failed message in a tight loop.
 const nackPause = 100 * time.Millisecond
 
 func (b *Broker) Close() error {

@@ -132,7 +132,7 @@ func (b *Broker) publisher(topic string) *pubsub.Publisher {
 	if p == nil {
 		p = b.client.Publisher(topic)
 		p.EnableMessageOrdering = true
-		p.PublishSettings.DelayThreshold = 2 * time.Millisecond // a batch is already complete
+		p.PublishSettings.DelayThreshold = 2 * time.Millisecond // Publish already gets a whole batch
 		b.publishers[topic] = p
 	}
 	return p

@@ -135,8 +135,8 @@ func TestWithoutPreparedStatements(t *testing.T) {
 	}
 }
 
-// TestClaimThatWaited checks that a claim which waited for another claim's lock does not take its lease, although it
-// would end later.
+// TestClaimThatWaited checks that a claim that waited for another claim's lock does not take over the lease,
+// although its own would end later.
 func TestClaimThatWaited(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

@@ -14,8 +14,8 @@ import (
 
 // RetainingDDL creates a retaining table and its lease table.
 //
-// Each publication leaves a dead row in a table of possibly millions: vacuum must not wait for a fraction of them, or
-// the relay skips many dead index entries.
+// Each publication leaves a dead row in a table with possibly millions of rows. Vacuum must not wait until a
+// fraction of them is dead, because the relay would skip many dead index entries.
 func RetainingDDL(name string) string {
 	digit := `(ascii(right(ordering_key, 1)) & 15) + 9 * (ascii(right(ordering_key, 1)) >> 6)`
 	return `CREATE TABLE ` + name + ` (
@@ -74,8 +74,8 @@ func OpenRetaining(db *pgdb.DB, name string) outbox.Retaining {
 				AND NOT EXISTS (SELECT 1 FROM ` + name + ` r WHERE r.ordering_key = e.ordering_key AND r.position <= e.position
 					AND r.published_at IS NULL AND r.dead_at IS NULL AND r.next_attempt_at > $3)
 				ORDER BY e.position LIMIT $2::bigint) e ORDER BY e.position`},
-		// OFFSET prevents a join, which would read the whole index of a long backlog. Equal times share an index
-		// entry: seconds make the index a fifth as large as microseconds.
+		// OFFSET prevents a join, which would read the whole index of a long backlog. Equal times share an index entry:
+		// with seconds, the index is a fifth as large as with microseconds.
 		done: pgdb.Statement{Name: "outbox.publish", SQL: `
 			WITH released AS (UPDATE ` + name + `_relay SET held_until = '-infinity' WHERE holder = $3::text AND part = ANY ($4::smallint[]))
 			UPDATE ` + name + ` SET published_at = date_trunc('second', clock_timestamp()), next_attempt_at = NULL WHERE ctid = ANY (ARRAY(

@@ -59,8 +59,8 @@ func New(t outbox.Table) *Outbox {
 		doneStream: pgdb.Statement{Name: "outbox.done_stream", Key: 1, SQL: `
 			DELETE FROM ` + t.Name + ` WHERE ` + t.Owner + ` = $1::` + t.Type + ` AND ` + t.Stream + ` = $2::` + t.Type + ` AND seq = ANY ($3::bigint[])
 			AND part = $4::smallint`},
-		// Use the database server's clock. A lease that ends later than a new lease was granted before the clock was
-		// set back. A claim that waited checks the new row at the new time. The order prevents deadlocks.
+		// Use the database server's clock. If a lease ends later than a new lease would, it was granted before the clock
+		// was set back. A claim that waited for a lock checks the new row at the new time. The order prevents deadlocks.
 		claim: pgdb.Statement{Name: "outbox.claim", SQL: topics.claim},
 		release: pgdb.Statement{Name: "outbox.release", SQL: `
 			UPDATE ` + t.Name + `_relay SET held_until = '-infinity' WHERE holder = $1::text AND part = ANY ($2::smallint[])` + topics.release},

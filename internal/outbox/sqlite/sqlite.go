@@ -85,7 +85,7 @@ CREATE INDEX ` + t.Name + `_refused_next_idx ON ` + t.Name + `_refused (` + id +
 			ORDER BY position LIMIT ?3 + 0`, // with a bare parameter SQLite would replan for each value
 		// Positions are reused after the table was empty.
 		done: `DELETE FROM ` + t.Name + byID + ` AND position = ?4`,
-		// A lease that ends later than a new lease was granted before the clock was set back, and would last too
+		// If a lease ends later than a new lease would, it was granted before the clock was set back, and would last too
 		// long.
 		claim: `INSERT INTO ` + t.Name + `_relay AS r (` + lease + `, holder, held_until) VALUES (` + leaseValues + `, ?1, ?3)
 			ON CONFLICT (` + lease + `) DO UPDATE SET holder = excluded.holder, held_until = excluded.held_until

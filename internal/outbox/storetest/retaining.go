@@ -19,7 +19,7 @@ type KeptRow struct {
 	At                                                       time.Time
 }
 
-// NewKeptRow puts the data without columns into the headers.
+// NewKeptRow puts data that has no column into the headers.
 func NewKeptRow(e outbox.Event) KeptRow {
 	headers, err := json.Marshal(map[string]string{"owner": e.Owner, "stream": e.Stream, "seq": strconv.FormatInt(e.Seq, 10)})
 	if err != nil {

@@ -109,7 +109,7 @@ func run(args []string) (code int, err error) {
 	return code, report(os.Stdout, log)
 }
 
-// command forwards signals, because they are meant for the tests, and the servers must stop later.
+// command runs a command and forwards signals to it, so that the servers stop after the tests.
 func command(args, env []string) (code int, err error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, os.Stdin, os.Stdout, os.Stderr
