@@ -215,7 +215,7 @@ func writersOf(t testing.TB, url string) (all []*writer) {
 			t.Fatal(err)
 		}
 		all = append(all, &writer{
-			service: "buckets", call: "bucket_put_v2",
+			service: "buckets", call: "bucket_put_v3",
 			write: func(ctx context.Context, n int) error {
 				o := buckets.Object{Name: fmt.Sprint(n), Body: buckets.Body{ID: buckets.ObjectID(buckets.NewUUID()), Length: 1, MD5: make([]byte, 16), Inline: []byte{1}}}
 				_, err := objects.Put(ctx, owner, bucket, buckets.Put{Object: o, Now: 1_700_000_000_000})
@@ -381,6 +381,7 @@ func wantSeparate(t *testing.T, db *pgdb.DB) {
 func TestSeparate(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
+	testdb.FewShards(t, url)
 	for _, migrations := range []opened.Migrations{syncpg.Migrations, extpg.Migrations, bucketspg.Migrations} {
 		opened.Postgres(t, pgdb.Options{URL: url}, former(t, migrations))
 	}
@@ -403,7 +404,7 @@ func TestSeparate(t *testing.T) {
 		"syncstorage": "4 distributed tables with 4 shards each, colocation group " + shared["table bsos"],
 		"tokenserver": "all on the coordinator",
 		"extstorage":  "10 distributed tables with 4 shards each, colocation group " + group + ", shared with buckets",
-		"buckets":     "8 distributed tables with 4 shards each, colocation group " + group + ", shared with extstorage: shards are moved and split together",
+		"buckets":     "12 distributed tables with 4 shards each, colocation group " + group + ", shared with extstorage: shards are moved and split together",
 		"guest":       "all on the coordinator",
 	}, "buckets")
 	during(t, all, func() { testdb.Script(t, url, found["buckets"].Fix) })
