@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// environment keeps the last value of a repeated name, as most shells do.
+// environment returns variables by name. It keeps the last value of a repeated name, as most shells do.
 func environment(environ []string) map[string]string {
 	env := make(map[string]string, len(environ))
 	for _, entry := range environ {

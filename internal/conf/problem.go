@@ -112,8 +112,8 @@ func didYouMean(name string, candidates []string, dotted func(string) string) st
 	return "did you mean " + best + "?"
 }
 
-// Nearest returns the likely intended candidate, or "". At most a quarter of the name's letters may differ, but
-// at least one.
+// Nearest returns the likely intended candidate, or "". Up to a quarter of the name's letters may differ, or one letter
+// of a short name.
 func Nearest(name string, candidates []string) string {
 	best, bestDistance := "", max(len(name)/4, 1)+1
 	for _, c := range candidates {
@@ -157,7 +157,7 @@ func IsURL(text string) bool {
 	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// In adds the section's path and the settings' origins.
+// In adds the section's path to each key, and the settings' origins.
 func (p Problems) In(section string, r Report) []Problem {
 	moved := make([]Problem, len(p))
 	for i, one := range p {

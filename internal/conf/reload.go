@@ -46,7 +46,7 @@ func isEqual(a, b reflect.Value) bool {
 	return reflect.DeepEqual(a.Interface(), b.Interface())
 }
 
-// Keep resets settings in next that need a restart to their values in running. Both have the same sections.
+// Keep copies the settings that need a restart from running to next. Both have the same sections.
 func Keep(next, running any) {
 	schema, to := schemaOf(next)
 	same, from := schemaOf(running)

@@ -63,7 +63,7 @@ func (n *node) fromAlias(s string) (any, bool) {
 	return n.fromText(s)
 }
 
-// fromTOML does not convert types: "8" is not a number.
+// fromTOML returns a setting's value. Strings are not converted: "8" is not a number.
 func (n *node) fromTOML(value any) (any, bool) {
 	switch v := value.(type) {
 	case string:
