@@ -13,7 +13,8 @@ import (
 // keywords that tell alternatives apart.
 //
 // The library also descends into alternatives that do not apply, so a tree with k kinds of nodes costs k^depth, and it
-// compares every array item with an `enum` of 16,000 numbers one by one, as fractions. Here both fail immediately.
+// compares every array item with an `enum` of 16,000 numbers one by one, as fractions. An assertion rejects such values
+// immediately.
 type assertion struct {
 	node     *node
 	types    []string            // nil allows all

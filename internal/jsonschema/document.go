@@ -63,7 +63,7 @@ type document struct {
 	pointers  int
 	patterns  int
 	ranges    int // in character classes
-	longest   int // maximum for subschemas that apply to a value
+	longest   int // maximum number of subschemas for a value
 
 	expressions map[string]*pattern
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // failure explains why a value does not match. mismatched means that the subschema was probably not meant for the
-// value, because its type or selecting member differs. left means that another failure left over this member or item,
-// as for unevaluatedProperties.
+// value, because its type or selecting member differs. left means that the member or item is unevaluated, possibly
+// because of another failure.
 type failure struct {
 	at         pointer
 	reason     string

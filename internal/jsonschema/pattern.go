@@ -97,7 +97,7 @@ func ranges(re *syntax.Regexp) int {
 const rangesOfClass = 750
 
 // likelyRanges estimates an upper bound for class ranges before parsing, because they take memory. A wide
-// case-insensitive range takes a millisecond, so it counts as many ranges as take that long.
+// case-insensitive range takes a millisecond, so it counts as the number of ranges that take as long.
 func likelyRanges(expression string) int {
 	sum := rangesOfClass * (strings.Count(expression, `\p`) + strings.Count(expression, `\P`))
 	if !folds.MatchString(expression) {

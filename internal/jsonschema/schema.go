@@ -27,7 +27,7 @@ type Schema struct {
 
 	fixed int            // bytes without instances
 	each  int            // bytes per instance
-	idle  chan *instance // maximum number of instances
+	idle  chan *instance // the capacity is the maximum number of instances
 
 	mu   sync.Mutex
 	made int

@@ -85,7 +85,7 @@ func (m *meter) elements(v reflect.Value) {
 // mapped counts a map: groups of 8 slots and a control word, in tables filled to seven eighths, then doubled, or
 // split at 1,024 slots.
 func (m *meter) mapped(v reflect.Value) {
-	slot := int(v.Type().Key().Size() + max(v.Type().Elem().Size(), 8)) // nothing is padded
+	slot := int(v.Type().Key().Size() + max(v.Type().Elem().Size(), 8)) // without padding
 	slots := 8
 	for n := v.Len(); slots*7/8 < n; {
 		slots *= 2
