@@ -18,7 +18,7 @@ func (minter) Mint(tokenserver.Claims) (token, key string, err error) { return "
 // until the old user is cleaned up.
 func TestInherit(t *testing.T) {
 	t.Parallel()
-	var asked [][]int64 // the user, then the users it inherits from
+	var asked [][]int64 // the new user, then the users whose quota it inherits
 	var away error
 	s := newService(t, func(o *tokenserver.Options) {
 		o.Minter = minter{}

@@ -65,7 +65,7 @@ func (r *service) account(name string) tokenserver.Account {
 	return tokenserver.Account{FxAUID: name, Domain: tokenserver.DefaultConfig().FxAEmailDomain}
 }
 
-// signIn creates a user, on the node if the account is new.
+// signIn creates a storage user. A new account gets the given node.
 func (r *service) signIn(t *testing.T, name string, generation int64, node string) tokenserver.User {
 	t.Helper()
 	in := tokenserver.SignIn{

@@ -30,7 +30,7 @@ type Client struct {
 	audience, issuer string
 }
 
-// New does not contact a server. It returns errcode.Invalid for an invalid configured key.
+// New returns a client without contacting a server. It returns errcode.Invalid for an invalid configured key.
 func New(cfg tokenserver.Config, now clock.Clock) (*Client, error) {
 	c := &Client{
 		base:     cfg.AccountsServer(),

@@ -11,7 +11,7 @@ import (
 	ts "holdfast/internal/tokenserver"
 )
 
-// testColumns: operators' scripts select * and unpack by position.
+// testColumns checks the order of columns, because operators' scripts select * and unpack by position.
 func testColumns(t *testing.T, e env) {
 	n := e.addNode(t, "https://a.example")
 	u := e.signIn(t, ts.Account{FxAUID: "alice", Domain: "accounts.example"}, signIn(7, "aa", 5))
