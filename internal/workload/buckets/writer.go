@@ -47,9 +47,9 @@ type version struct {
 
 // Write changes an object. It is acknowledged once all its requests are answered.
 type Write struct {
-	Kind          string // put, upload, delete, or create, which is refused
+	Kind          string // put, upload, delete, or create, which the server refuses
 	Path          string
-	Parts         []string // upload parts, or a single body
+	Parts         []string // the parts of an upload, or a single body
 	Before, After Object
 	Sent          int64 // test clock
 	Refused       bool
@@ -57,10 +57,10 @@ type Write struct {
 
 func (d *Write) String() string { return d.Kind + " " + d.Path }
 
-// Body sizes: those above the setting inline are on storage nodes.
+// Body sizes. Bodies above Inline are on storage nodes.
 const (
 	Inline    = 16 << 10
-	FirstPart = 5 << 20 // except the last part
+	FirstPart = 5 << 20 // minimum part size, except for the last part
 )
 
 // NewWriter returns a writer without objects.

@@ -35,7 +35,7 @@ type Install struct {
 // Place is a record's location in an install.
 type Place struct{ Namespace, Key string }
 
-// Namespaces are used by all of an install's writers.
+// Namespaces returns the namespaces that all of an install's writers use.
 func Namespaces() []string { return []string{"settings", "log"} }
 
 // Counter is a record that all of an install's writers increment.

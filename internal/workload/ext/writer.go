@@ -239,7 +239,7 @@ func (d *Operation) touches(at Place) bool {
 	return false
 }
 
-// addItem adds an item. A failing precondition refuses the whole operation, so there is at most one.
+// addItem adds an item for a. Only one item may have a failing precondition, because it refuses the whole operation.
 func (w *Writer) addItem(d *Operation, a RecordOp, item map[string]any) map[string]any {
 	name, value, refused := w.choosePrecondition(a.Before)
 	if name != "" && (a.Op != "delete" || a.Before.Revision > 0) && (refused == nil || d.Rejected == nil) {

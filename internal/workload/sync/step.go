@@ -51,7 +51,7 @@ type Step struct {
 
 func (s *Step) String() string { return s.writer + "'s " + s.Method + " " + s.Path }
 
-// applied does not modify before.
+// applied returns the state after the step, without modifying before.
 func (s *Step) applied(before State, stamp Moment) State {
 	after := maps.Clone(before)
 	if s.staged {

@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/workload"
 )
 
-// Shared are the collections of all of a user's writers.
+// Shared returns the collections that all of a user's writers share.
 func Shared() []string { return []string{"bookmarks", "history", "addons-of-a-fault"} }
 
 // Writer writes its own records sequentially, so it knows the expected state. Writers share the collections and the
