@@ -9,11 +9,11 @@
 // A setting is a string, bool, int, int64, float64, time.Duration, list of strings, Secret or list of Secrets. A
 // struct is a section; a map of structs is a section with named subsections. Tags:
 //
-// 	toml:"name"    the key; required on every exported field, "-" leaves it out
-// 	doc:"…"        one sentence for the reference
-// 	unit:"bytes"   a number's unit
-// 	secret:"true"  treats a string like a Secret, for packages that may not import conf
-// 	reload:"true"  a running server applies a new value; on a section, for all its settings
+//	toml:"name"    the key; required on every exported field, "-" leaves it out
+//	doc:"…"        one sentence for the reference
+//	unit:"bytes"   a number's unit
+//	secret:"true"  treats a string like a Secret, for packages that may not import conf
+//	reload:"true"  a running server applies a new value; on a section, for all its settings
 //
 // Every secret x has a key x_file naming a file that contains it.
 //
