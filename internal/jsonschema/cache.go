@@ -187,7 +187,7 @@ func (c *Cache) charge(ctx context.Context, e *Entry, bytes int) error {
 		c.waiting--
 		c.mu.Unlock()
 	}()
-	if c.take(e, bytes) { // released before this use counted as waiting
+	if c.take(e, bytes) { // another use released bytes before this use counted as waiting
 		return nil
 	}
 	if err := c.budget.Acquire(ctx, e.tenant, int64(bytes)); err != nil {
