@@ -67,8 +67,8 @@ func (e *BoundError) Under(pointer string) *BoundError {
 
 var errNothing = refusePointer("does not exist in the value: set create to start a missing object member at 0")
 
-// find follows the pointer as far as the value exists. missing is the rest of the path, to be created in the object
-// place. Without any value, missing is empty but not nil.
+// find follows the pointer as far as the value exists. missing is the rest of the path, to be created in the object at
+// place. If there is no value, missing is empty but not nil.
 func (in *Increment) find(text []byte) (place span, missing Pointer, err error) {
 	place = span{0, len(text)}
 	if len(in.Pointer) > MaxDepth {

@@ -36,8 +36,8 @@ const spelling = 4
 // It returns an *Error with the location for text that is not JSON in UTF-8, duplicate names, nesting beyond
 // MaxDepth, U+0000 and lone surrogates, which jsonb cannot store, and numbers out of [Number]'s bounds.
 //
-// jsonb writes exponents out. Beyond ZerosPerByte times limit zeros Parse returns a *LimitError, so jsonb returns
-// less than ten times the limit.
+// jsonb writes exponents as zeros. Parse returns a *LimitError for more than ZerosPerByte times limit such zeros, so the
+// text from jsonb is less than ten times the limit.
 func Parse(text []byte, limit int) (Value, error) {
 	if len(text) > limit*spelling {
 		return "", tooLarge(len(text), limit)
