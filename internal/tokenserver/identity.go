@@ -52,7 +52,7 @@ var eventKinds = [...]string{"other", "account_deleted", "password_changed"}
 
 func (k EventKind) String() string { return eventKinds[k] }
 
-// generation returns the minimum generation of tokens issued after the event: one below the event's time, which is
-// the generation of the change itself. A future time counts as now, because otherwise no token would be accepted until
-// then.
+// generation returns the minimum generation of valid tokens after the event: one below the event's time, because the
+// change itself has that time as its generation. A future time counts as now, because otherwise no token would be
+// accepted until then.
 func (e Event) generation(now time.Time) int64 { return max(min(e.At, millis(now))-1, 0) }

@@ -11,7 +11,7 @@ const (
 	BadKeyID                       // missing key ID, or not text
 	BadClientState                 // keys that do not follow the known keys
 	BadGeneration                  // token from before the account's last change
-	BadKeysChangedAt // key time that does not fit the known keys or the token
+	BadKeysChangedAt               // key time that does not fit the known keys or the token
 	NotAdmitted
 )
 
