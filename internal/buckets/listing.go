@@ -111,7 +111,7 @@ func (q Query) Starting(marker string) Query {
 	return q
 }
 
-// GroupOf requires that the name has the query's prefix.
+// GroupOf returns ok = false if the name is in no group.
 func (q *Query) GroupOf(name string) (group string, ok bool) {
 	if q.Delimiter == "" || !strings.HasPrefix(name, q.Prefix) {
 		return "", false

@@ -261,7 +261,8 @@ var hints = map[string]string{
 	"InvalidObjectState":           "the object is archived: restore it first",
 }
 
-// readable describes an error without library texts. Errors of a single request become errcode.Unavailable.
+// readable describes an error without library texts. It returns errcode.Invalid for a 4xx status except 429, and
+// otherwise errcode.Unavailable.
 func readable(what string, err error) error {
 	if errors.Is(err, context.Canceled) || errcode.Message(err) != "" {
 		return err

@@ -85,7 +85,8 @@ func group(all []Listed) (names []string, byName map[string][]Listed) {
 	return names, byName
 }
 
-// versionsOf returns the versions of a name, oldest first, because not every list is sorted.
+// versionsOf returns the versions of a name, oldest first. Other names may come before it, because not every list is
+// sorted.
 func (s *Source) versionsOf(ctx context.Context, bucket, key string) (found []Listed, err error) {
 	others := 0
 	err = s.listVersions(ctx, bucket, key, func(name string, versions []Listed) error {

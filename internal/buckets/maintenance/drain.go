@@ -192,7 +192,7 @@ func (d *drain) take(ctx context.Context, b *body) error {
 	return nil
 }
 
-// remove does not retry, because a hanging node would delay every body.
+// remove does nothing after a failure, because a hanging node would delay every body.
 func (d *drain) remove(ctx context.Context, path string) bool {
 	d.mu.Lock()
 	gone := d.gone

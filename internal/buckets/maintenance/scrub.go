@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// MinScrubRate is the minimum rate in bytes per second and node, unless Rate is set: 2.5 TB in 30 days.
+	// MinScrubRate is the minimum rate in bytes per second and node, unless Rate is set: 2.7 TB in 30 days.
 	MinScrubRate = 1 << 20
 	mostSpeedup  = 10
 	// roundShare makes a round long enough that reading all rows takes at most 1/roundShare of it.

@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/buckets/blobs"
 )
 
-// Walk lists all objects, because Azure cannot start after a name.
+// Walk lists all objects on Azure, which cannot start after a name.
 func (d *Driver) Walk(ctx context.Context, after string) iter.Seq2[blobs.Info, error] {
 	return func(yield func(blobs.Info, error) bool) {
 		bucket, err := d.open(ctx)
