@@ -81,7 +81,8 @@ func (s Schema) table(name string) Table {
 	return s[i]
 }
 
-// Write returns the mutations for these columns, without the key. It panics on an unknown table or column.
+// Write returns the mutations for these columns, which exclude the key, and for the key. It panics on an unknown table
+// or column.
 func (s Schema) Write(table string, columns ...string) int {
 	t := s.table(table)
 	return len(t.Key) + len(columns) + 2*len(t.touched(columns))
