@@ -89,7 +89,7 @@ func OpenServices(ctx context.Context, names []string, o Options) (*App, error) 
 
 func (a *App) Services() []*service.Running { return a.running() }
 
-// AfterRestore prepares restored databases for use; age is the backup's.
+// AfterRestore prepares restored databases for use. age is the age of the backup.
 func AfterRestore(ctx context.Context, restored []*service.Running, age time.Duration) error {
 	for _, s := range restored {
 		for _, d := range s.Databases {

@@ -40,7 +40,7 @@ func (s *Buckets) choose(ctx context.Context, r *service.PageRequest) (c *chosen
 	return &chosen{s: s, account: a, bucket: b, until: s.deps.Clock().Add(bulkTime)}, keys, err
 }
 
-// each calls fn with pages of the objects in a row. base is the row's folder, a prefix of their names.
+// each calls fn with pages of a row's objects. base is the row's folder, a prefix of their names.
 func (c *chosen) each(ctx context.Context, key string, fn func(ctx context.Context, base string, all []buckets.Object) error) error {
 	if name, ok := strings.CutPrefix(key, objectKey); ok {
 		o, err := c.s.opened.Object(ctx, c.account.ID, c.bucket.ID, name)

@@ -191,7 +191,7 @@ func isTime(text, layout string) bool {
 // emailShape matches addresses that browsers accept as such.
 var emailShape = regexp.MustCompile("^[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(\\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$")
 
-// line omits values that the input type rejects, because browsers drop them.
+// line sets the input type, unless it rejects the value: browsers would drop the value.
 func (p *property) line(f *service.Field) {
 	text := f.Value
 	_, err := time.Parse(time.DateOnly, text)

@@ -115,7 +115,7 @@ func (h *History) Add(p Point) {
 	}
 }
 
-// count sets the traffic since the point before, unless the clock was changed or the machine was suspended.
+// count sets the traffic since the previous point, unless the clock was changed or the machine was suspended.
 func (s *sample) count(before, p *Point) {
 	seconds := p.At.Sub(before.At).Seconds()
 	if seconds <= 0 || seconds > 5*historyEvery.Seconds() {

@@ -47,7 +47,7 @@ type Service struct {
 	// Open opens the service. SQLite databases are migrated afterwards; database servers may be unavailable.
 	Open func(context.Context, *Deps) (*Opened, error)
 
-	// For copies between engines and for read-only mode. Expendable tables, e.g. leases, are omitted.
+	// For copies between engines and for read-only mode. Expendable tables, e.g. relay leases, are omitted.
 	Tables []rows.Group
 
 	Import *Import

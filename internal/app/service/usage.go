@@ -34,7 +34,8 @@ func Args(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// FirstCommand returns the path of the first matching available command below a command, breadth-first, or "".
+// FirstCommand returns the path of the first matching available command below a command, or "". It checks direct
+// subcommands first.
 func FirstCommand(below *cobra.Command, matches func(*cobra.Command) bool) string {
 	for _, cmd := range below.Commands() {
 		if cmd.IsAvailableCommand() && matches(cmd) {
