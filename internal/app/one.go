@@ -81,7 +81,6 @@ func OpenOne(ctx context.Context, name string, o Options) (*One, error) {
 	return one, nil
 }
 
-// OpenServices opens some of the configured services.
 func OpenServices(ctx context.Context, names []string, o Options) (*App, error) {
 	o.Config = o.Config.with(func(s *service.Service) bool { return slices.Contains(names, s.Name) })
 	return Open(ctx, o)

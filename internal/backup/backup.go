@@ -20,7 +20,6 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// Server is a server to back up.
 type Server struct {
 	Services []*service.Running
 	Data     string

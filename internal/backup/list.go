@@ -21,7 +21,6 @@ type Listed struct {
 	Size *Size // nil if unknown
 }
 
-// Size is a backup's size and duration.
 type Size = replica.BackupSize
 
 // List returns up to most backups or restore points at a URL, newest first; 0 returns all.
@@ -41,7 +40,6 @@ func List(ctx context.Context, address string, most int) (all []Listed, err erro
 	return all, err
 }
 
-// Check inspects the backups at backup.url.
 func Check(ctx context.Context, s *Settings, data string, now time.Time) []service.Finding {
 	if s.URL == "" {
 		return nil

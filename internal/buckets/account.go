@@ -16,7 +16,6 @@ type Account struct {
 	Quota   Quota
 }
 
-// Key is an account's access key.
 type Key struct {
 	ID      string
 	Account AccountID
@@ -26,7 +25,6 @@ type Key struct {
 	KeyTerms
 }
 
-// KeyTerms limits an access key.
 type KeyTerms struct {
 	Name    string
 	Expires Moment // 0 if the key does not expire

@@ -84,7 +84,6 @@ type DamageCount struct {
 	Oldest Moment
 }
 
-// Damages stores damage records.
 type Damages interface {
 	// Mark adds damage records. For existing records, it updates LastSeen, the problem and the row.
 	Mark(ctx context.Context, all []Damage) error

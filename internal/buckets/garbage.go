@@ -57,7 +57,6 @@ type Backlog struct {
 	Held        Moment
 }
 
-// SortGarbage sorts by deletion time.
 func SortGarbage(all []Garbage) {
 	slices.SortStableFunc(all, func(a, b Garbage) int {
 		return cmp.Or(cmp.Compare(a.Deleted, b.Deleted), strings.Compare(string(a.ID), string(b.ID)))

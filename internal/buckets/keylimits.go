@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Right is a kind of access to buckets.
 type Right string
 
 const (

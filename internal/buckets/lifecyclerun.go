@@ -5,7 +5,6 @@ import (
 	"maps"
 )
 
-// LifecycleRun is a bucket's lifecycle progress.
 type LifecycleRun struct {
 	Rules Moment `json:"rules"`
 	Due   Moment `json:"due"` // time of the next step or run

@@ -230,7 +230,6 @@ func withNotice[T any](ctx context.Context, s *Service, of noticed, write func(B
 	return done, nil
 }
 
-// Events stores unpublished events.
 type Events interface {
 	Backlogs(ctx context.Context) ([]EventBacklog, error)
 

@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/optional"
 )
 
-// Object is a row of manta_bucket_object.
 type Object struct {
 	Name        string
 	Created     Moment

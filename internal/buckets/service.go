@@ -159,7 +159,6 @@ func (s *Service) Reload(l Limits) {
 	s.limits.Store(&l)
 }
 
-// PutRequest describes an object to write.
 type PutRequest struct {
 	Object    Object // Name, Creator, ContentType, Headers, Roles and Properties
 	Condition Condition

@@ -72,7 +72,6 @@ type Finder interface {
 	FindBuckets(ctx context.Context, prefix string, limit int) ([]Bucket, error)
 }
 
-// Put describes an object to write.
 type Put struct {
 	Object    Object
 	Condition Condition
@@ -115,7 +114,6 @@ func (d *Delete) CheckUnchanged(o *Object) error {
 	return nil
 }
 
-// Deletions is a batch for DeleteAll.
 type Deletions struct {
 	All    []Deletion
 	Now    Moment
@@ -202,7 +200,6 @@ type Uploads interface {
 	AbortOld(ctx context.Context, before, now Moment, limit int) (int, error)
 }
 
-// Completion is the input of Complete.
 type Completion struct {
 	Object    ObjectID
 	Parts     []PartRef

@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Versioning is a bucket's versioning state.
 type Versioning int8
 
 // Once enabled, versioning can only be suspended.

@@ -52,7 +52,6 @@ func (p VersionPosition) Noncurrent() VersionID {
 	return LastVersion
 }
 
-// VersionLister builds a page of versions.
 type VersionLister struct {
 	q     VersionQuery
 	page  VersionPage

@@ -41,7 +41,6 @@ type Claim struct {
 	Step
 }
 
-// Step is the progress in the current step.
 type Step struct {
 	Doing string `json:"doing,omitempty"`
 	Done  int64  `json:"done,omitempty"`

@@ -522,7 +522,6 @@ func (c *Copy) setLast(ctx context.Context, last map[*rows.Table]int64) error {
 	})
 }
 
-// TableSize is a table with its row count.
 type TableSize struct {
 	Name string
 	Rows int64

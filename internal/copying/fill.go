@@ -24,7 +24,6 @@ type FillOptions struct {
 	BeforeStep func(point string) error // for tests
 }
 
-// Source is a database that a Fill reads.
 type Source interface {
 	Where() string
 	View(ctx context.Context, fn func(rows.View) error) error

@@ -46,7 +46,6 @@ type Config struct {
 	PollEvery time.Duration `toml:"changes_poll_interval" doc:"How often to poll the database while clients wait for changes. Changes made through the same process are seen at once."`
 }
 
-// Rates limits requests.
 type Rates struct {
 	Reads       int `toml:"reads_per_minute" doc:"Reads per minute per install."`
 	ReadBurst   int `toml:"read_burst" doc:"Read burst per install."`

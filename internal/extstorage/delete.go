@@ -36,7 +36,6 @@ func (h *Holdings) Add(more Holdings) {
 	h.Tokens += more.Tokens
 }
 
-// DeleteStep limits a deletion step.
 type DeleteStep struct {
 	Rows      int64
 	Bytes     int64 // approximate size of the records

@@ -22,7 +22,6 @@ type Import struct {
 	activated map[Namespace]SchemaVersion
 }
 
-// Imported counts imported records.
 type Imported struct {
 	Written   int
 	Unchanged int // identical, so imports can be repeated

@@ -52,7 +52,6 @@ type Quota struct {
 	Keys       int64 `toml:"keys" unit:"keys" doc:"Maximum number of keys per namespace."`
 }
 
-// DefaultQuota returns the default tier's Quota.
 func DefaultQuota() Quota {
 	return Quota{Bytes: MaxBytes, Namespaces: MaxNamespaces, Keys: MaxKeys}
 }

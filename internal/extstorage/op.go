@@ -14,7 +14,6 @@ const (
 	Check // only checks the precondition
 )
 
-// Op is an operation on a record.
 type Op struct {
 	Kind         OpKind
 	Namespace    Namespace
@@ -79,7 +78,6 @@ type Effect struct {
 	Revision Revision
 }
 
-// Delta is a change of the counters.
 type Delta struct{ Keys, Bytes int64 }
 
 // DeltaOf returns the counter change from before to after, which are nil if the row does not exist.

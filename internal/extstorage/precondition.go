@@ -47,7 +47,6 @@ func (g *Precondition) CheckDelete(revision Revision, seq Seq) error {
 	return nil
 }
 
-// MismatchError means that a precondition failed.
 type MismatchError struct {
 	Current Revision
 	Header  bool // from a header (status 412) rather than the body (status 409)

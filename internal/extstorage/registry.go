@@ -16,7 +16,6 @@ const (
 	Deprecated SchemaStatus = "deprecated"
 )
 
-// Schema is a registered JSON Schema.
 type Schema struct {
 	Namespace Namespace
 	Version   SchemaVersion
@@ -27,13 +26,11 @@ type Schema struct {
 	CreatedBy string // user or service UUID, or ""
 }
 
-// SchemaID names a schema version.
 type SchemaID struct {
 	Namespace Namespace
 	Version   SchemaVersion
 }
 
-// Registry stores schemas.
 type Registry interface {
 	// Register adds a draft as the namespace's next version. It keeps the newest SchemasKept versions and the active
 	// version, and never reuses numbers. The quota limits namespaces with a live record or schema.

@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/ident"
 )
 
-// Token describes a request's token.
 type Token struct {
 	ID      string    // the jti, for revocation; may be ""
 	Service bool      // true for services, which act for all installs of the tenant

@@ -20,7 +20,6 @@ const MaxSchemaFailures = jsonschema.MaxSchemaFailures
 // SchemaFailure is a reason why a schema rejects a value.
 type SchemaFailure = jsonschema.SchemaFailure
 
-// SchemaError means that a schema rejects a value.
 type SchemaError = jsonschema.SchemaError
 
 // Under prefixes an error's pointer with an enclosing location.

@@ -389,7 +389,6 @@ func (p *Pool) refuse(w *waiter) {
 	w.done <- false
 }
 
-// Stats is a pool's state.
 type Stats struct {
 	Capacity int64
 	Used     int64

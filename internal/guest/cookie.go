@@ -21,7 +21,6 @@ type cookieKey struct {
 // MinSecret is the minimum secret length in bytes.
 const MinSecret = 32
 
-// MaxCookie is the maximum cookie length.
 const MaxCookie = 128
 
 // NewCookies takes the configured secrets, the current one first.

@@ -37,7 +37,6 @@ type HotSessions interface {
 	DropSession(ctx context.Context, id ID, searches []ID) error
 }
 
-// Session is a session's hot state.
 type Session struct {
 	ID       ID
 	Created  time.Time // in milliseconds, as in the ID

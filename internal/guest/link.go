@@ -121,7 +121,6 @@ func (l *Link) event(r Linked, now time.Time) (Event, error) {
 	return Event{ID: l.Event, Type: l.Profile.EventType("session.linked.v1"), Subject: string(r.List), Retention: Operational, Payload: payload, At: now}, nil
 }
 
-// UserStore stores user sessions.
 type UserStore interface {
 	// LinkUser merges the lists, deletes the session's list and answers, and adds a user session. It excludes
 	// mutations of the user's list.

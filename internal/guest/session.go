@@ -138,7 +138,6 @@ func items[T any](ctx context.Context, s *Service, id ID, list List) ([]T, error
 	return all, err
 }
 
-// Searched is a search history entry.
 type Searched struct {
 	SearchID   ID              `json:"searchId"`
 	Query      json.RawMessage `json:"query"`

@@ -54,7 +54,6 @@ func CheckNote(note string) error {
 
 func (w *Wish) isLive() bool { return w.ID != "" && w.Removed.IsZero() }
 
-// AddWish is a request to add an entry.
 type AddWish struct {
 	Mutation
 	Wish  Wish // with a new ID, without times
@@ -106,7 +105,6 @@ func (a *AddWish) Decide(existing Wish, live int, now time.Time) (r AddedWish, e
 	return AddedWish{WishAdded, w}, e, err
 }
 
-// ChangeWish is a request to change an entry.
 type ChangeWish struct {
 	Mutation
 	Item     string
@@ -135,7 +133,6 @@ func (c *ChangeWish) Decide(existing Wish, now time.Time) (r ChangedWish, e Even
 	return ChangedWish{existing}, e, err
 }
 
-// RemoveWish is a request to remove an entry.
 type RemoveWish struct {
 	Mutation
 	Item  string

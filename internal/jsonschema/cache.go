@@ -62,7 +62,6 @@ func NewCache(bytes int) *Cache {
 	}
 }
 
-// CacheStats is a cache's state.
 type CacheStats struct {
 	Schemas   int
 	Bytes     int

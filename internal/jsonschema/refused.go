@@ -9,7 +9,6 @@ import (
 // MaxSchemaFailures limits a SchemaError.
 const MaxSchemaFailures = 20
 
-// SchemaFailure is a reason for rejecting a value.
 type SchemaFailure struct {
 	Pointer  string // in the request
 	Location string // in the stored value (RFC 6901)

@@ -35,7 +35,6 @@ type Instance struct {
 	Data string
 }
 
-// Identity is an instance's answer.
 type Identity struct {
 	Data     string `json:"data"`
 	Listener string `json:"listener"`

@@ -168,7 +168,6 @@ func (m *Metrics) Total(name, help string, read Reading, labels ...string) {
 	m.Registry.MustRegister(&asked{prometheus.NewDesc(name, help, labels, nil), prometheus.CounterValue, read})
 }
 
-// Reading reports a metric's values.
 type Reading func(Set)
 
 type Set = func(value float64, labels ...string)

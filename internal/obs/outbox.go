@@ -30,7 +30,6 @@ func (o *outboxes) register(r *prometheus.Registry) {
 	r.MustRegister(o.events, o.failures, o.delay, o.dead, o.backlog, o.oldest)
 }
 
-// Outbox observes a service's outbox.
 type Outbox struct {
 	all     *outboxes
 	service string

@@ -20,7 +20,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Document is an OpenAPI document.
 type Document struct {
 	root     map[string]any
 	compiler *jsonschema.Compiler
@@ -29,7 +28,6 @@ type Document struct {
 	schemas map[string]*jsonschema.Schema
 }
 
-// Route is a document's operation.
 type Route struct {
 	Method string
 	Path   string

@@ -18,7 +18,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Exchange is a request with its response.
 type Exchange struct {
 	Method string
 	Target string

@@ -88,7 +88,6 @@ func (i *Input) Expected() string {
 	return "a text"
 }
 
-// InputError means that an input value is invalid.
 type InputError struct {
 	Input  string
 	Reason string

@@ -25,7 +25,6 @@ const DryRun = "dry-run"
 
 func (k Kind) Changes() bool { return k == Change || k == Job || k == Upload }
 
-// About describes an operation to people.
 type About struct {
 	// Noun of a list, e.g. "keys", or a noun and verb, e.g. "keys/retire".
 	Path string

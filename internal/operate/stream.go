@@ -10,14 +10,12 @@ import (
 )
 
 const (
-	// Lines is the content type for JSON lines.
 	Lines = "application/x-ndjson"
 
 	// LargestLines is About.Largest for line-by-line uploads, limited only by disk space.
 	LargestLines = 64 << 30
 )
 
-// File is a download's result.
 type File struct {
 	Name  string
 	Size  int64
@@ -66,7 +64,6 @@ func NewDownload[In any](about About, fn func(context.Context, In, Progress) (Fi
 	return o
 }
 
-// Body is an uploaded file.
 type Body struct {
 	io.Reader
 	Size int64

@@ -149,7 +149,6 @@ type Decision struct {
 	Next     time.Time
 }
 
-// Dead is the dead letter table.
 type Dead interface {
 	CountDead(ctx context.Context) (int, error)
 

@@ -27,7 +27,6 @@ type RefusedError struct {
 	Refusals []Refusal
 }
 
-// Refusal is a rejected event.
 type Refusal struct {
 	Index     int
 	Err       error

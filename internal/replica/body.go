@@ -26,7 +26,6 @@ type Bodies struct {
 	Watch func(written func(Body) (settled func(kept bool)))
 }
 
-// Body is a service's file.
 type Body struct {
 	Name string // may contain slashes; never reused for other content
 	Size int64

@@ -27,7 +27,6 @@ type Point struct {
 	Backup *BackupSize `json:"backup,omitempty"` // nil for replicas and old backups
 }
 
-// BackupSize is a backup's size and duration.
 type BackupSize struct {
 	Databases int64         `json:"databases"`
 	Sent      int64         `json:"sent"` // bytes added to the target, compressed and encrypted
@@ -112,7 +111,6 @@ type Listed struct {
 	Time   time.Time
 }
 
-// Content is a target's content.
 type Content struct {
 	Server string
 	Points []Listed // oldest first

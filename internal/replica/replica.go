@@ -108,7 +108,6 @@ type Replica struct {
 	also      map[string]alsoState
 }
 
-// Status is a replica's progress.
 type Status struct {
 	// Since is the time before which all acknowledged writes are in the last restore point; zero before the first
 	// point.

@@ -23,7 +23,6 @@ import (
 // unfinished is a folder in the data folder that keeps a server from starting.
 const unfinished = ".restoring"
 
-// Request selects the data to restore.
 type Request struct {
 	From     string
 	Identity string    // private key file for a repository, or ""

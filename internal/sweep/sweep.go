@@ -73,7 +73,6 @@ type job struct {
 	turn chan struct{} // full while a round runs
 }
 
-// New returns a process's sweeper.
 func New(jobs []Job, o Options) *Sweeper {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -43,7 +43,6 @@ func ValidCollection(s string) bool {
 	return true
 }
 
-// CollectionStamp is an entry in info/collections.
 type CollectionStamp struct {
 	Name     string
 	Modified Timestamp

@@ -22,7 +22,6 @@ type ImportOptions struct {
 	Merge bool
 }
 
-// Imported counts imported lines.
 type Imported struct {
 	Collections, Records int64
 	Written              int64

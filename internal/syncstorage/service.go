@@ -73,7 +73,6 @@ type Item struct {
 	Reason string // for the failed list; "" if valid
 }
 
-// BatchQuery contains the batch parameters of a POST.
 type BatchQuery struct {
 	Batch  bool
 	ID     string

@@ -15,7 +15,6 @@ type Locks struct {
 	watch *pgx.Conn
 }
 
-// NewLocks connects to the database.
 func NewLocks(t *testing.T, url string) *Locks {
 	t.Helper()
 	l := &Locks{}

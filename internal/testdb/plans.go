@@ -37,7 +37,6 @@ func (n *Node) Walk(fn func(*Node)) {
 	}
 }
 
-// Explain connects to a database.
 func Explain(t *testing.T, url string) *Explained {
 	t.Helper()
 	conf, err := pgx.ParseConfig(url)

@@ -19,7 +19,6 @@ type SignIn struct {
 	SpannerNode int64 // setting spanner_node_id; 0 means to choose by load
 }
 
-// AccountState is an account's stored state.
 type AccountState struct {
 	Access Access
 	Users  []User // at most MaxUsers, by CreatedAt, newest first

@@ -33,7 +33,6 @@ type FindLabels struct {
 	Limit  int
 }
 
-// Label is a row in account_labels.
 type Label struct {
 	FxAUID      string
 	Text        string

@@ -25,7 +25,6 @@ type Store interface {
 	Ping(ctx context.Context) error
 }
 
-// Users accesses the table users.
 type Users interface {
 	// SignIn applies Decide and writes the plan. It returns the current user, *Refusal or ErrNoNode. After an error
 	// nothing is written except the record of an account that is NotAdmitted and not denied.
@@ -87,7 +86,6 @@ type DueUser struct {
 	KeysLive bool
 }
 
-// Nodes accesses the table nodes.
 type Nodes interface {
 	ListNodes(ctx context.Context) ([]Node, error)
 

@@ -64,7 +64,6 @@ func ShuttingDown(ctx context.Context) context.Context {
 	return context.Background()
 }
 
-// Drain configures a server's shutdown.
 type Drain struct {
 	NotReady func()
 	// Delay is how long requests are still accepted, until load balancers have noticed.

@@ -11,14 +11,12 @@ import (
 	"strings"
 )
 
-// Answer is a response and its body.
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   string
 }
 
-// JSON is the header for a JSON body.
 const JSON = "Content-Type: application/json"
 
 // NewRequest returns a request. A header is a line such as JSON.

@@ -111,7 +111,6 @@ func Environ(vars ...string) []string {
 // GuestsByDefault in vars keeps the default guest settings.
 const GuestsByDefault = "TEST_GUESTS=default"
 
-// Result is a command's result.
 type Result struct {
 	Status         int
 	Stdout, Stderr string

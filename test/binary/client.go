@@ -10,7 +10,6 @@ import (
 // Credentials are the output of `holdfast sync token`.
 type Credentials struct{ sync.Credentials }
 
-// Answer is a response with its body.
 type Answer = workload.Answer
 
 // Want sends a request and fails unless the response has this status.

@@ -22,7 +22,6 @@ import (
 	"holdfast/internal/web/rate"
 )
 
-// Prefix is the root of all console paths.
 const Prefix = "/console/"
 
 // Section is a service, or the server (Name "").

@@ -72,7 +72,6 @@ func (d DeadLetters[In]) find(ctx context.Context, in In) (box outbox.Dead, id o
 	return box, id, err
 }
 
-// DeadChanged counts the changed events.
 type DeadChanged struct {
 	Events int `json:"events" least:"0"`
 	done   string

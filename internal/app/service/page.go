@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Console describes a service's console pages.
 type Console struct {
 	Title string
 	Icon  string // as in package console; "": a box
@@ -126,7 +125,6 @@ type Action struct {
 	Run func(context.Context, *PageRequest) (Outcome, error)
 }
 
-// Outcome is an action's result.
 type Outcome struct {
 	Notice string // a sentence without full stop
 	Next   string // link within the service; "": the form's page, with the typed values if the action only reads
@@ -145,7 +143,6 @@ type PageRequest struct {
 	NextFile func() (*Upload, error)
 }
 
-// Upload is a file from an operator.
 type Upload struct {
 	Name string // without folders
 	Type string // as the browser reports; "": unknown
@@ -175,7 +172,6 @@ func OperatorAddress(ctx context.Context) string {
 
 func (r *PageRequest) Value(name string) string { return r.Values.Get(name) }
 
-// File is a file that the browser stores.
 type File struct {
 	Name  string
 	Size  int64                 // 0: unknown
@@ -200,7 +196,6 @@ func PageLink(path string, values ...string) string {
 	return path + "?" + query.Encode()
 }
 
-// View is a page's content.
 type View struct {
 	Title   string // "": the page's title
 	Parents []Link
@@ -241,7 +236,6 @@ type Bulk struct {
 	Forms []Form
 }
 
-// Search is a standalone table search.
 type Search struct {
 	Fields []Field
 	Keep   []string
@@ -314,7 +308,6 @@ type Card struct {
 	Lines   []string // most important first
 }
 
-// Facts lists names and values.
 type Facts struct {
 	Title  string
 	Rows   []Fact
@@ -358,7 +351,6 @@ func FormAnchor(page, action string) string {
 // Trial is a second button; its action changes nothing.
 type Trial struct{ Action, Submit string }
 
-// Field is a form input.
 type Field struct {
 	Name     string
 	Label    string
@@ -392,7 +384,6 @@ func (e *FieldErrors) Error() string { return e.Text }
 
 func (*FieldErrors) ErrorCode() errcode.Code { return errcode.Invalid }
 
-// Option is a Field choice.
 type Option struct{ Value, Text string }
 
 // NamedOption is for things with a technical name and an optional display name.
@@ -425,14 +416,12 @@ type Links struct {
 	Primary bool // the first is the main action
 }
 
-// Views links to alternative views.
 type Views struct {
 	Label   string
 	All     []Link
 	Current string
 }
 
-// Image is returned by a page with Send.
 type Image struct {
 	To  string
 	Alt string
@@ -457,7 +446,6 @@ type Charts struct {
 	Spans Views
 }
 
-// Chart is a time series chart.
 type Chart struct {
 	Title  string
 	Unit   string // "s", "/s", "B" for bytes, or ""

@@ -135,7 +135,6 @@ type Deps struct {
 	Whole func(ctx context.Context) error
 }
 
-// Backup is a data folder backup.
 type Backup struct {
 	Path string
 	At   time.Time

@@ -16,7 +16,6 @@ func WriteWhole(name string, write func(io.Writer) error) error {
 	return durable.File{Name: name, Temporary: filepath.Base(name) + ".partial-"}.Replace(write)
 }
 
-// Bar is a terminal progress bar.
 type Bar struct {
 	to    io.Writer // nil: hidden
 	what  string

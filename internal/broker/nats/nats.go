@@ -18,7 +18,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Options select a server.
 type Options struct {
 	URL         string // nats://user:password@host:port or tls://…, more hosts separated by commas
 	Credentials string // file with a JWT and a key; may be ""

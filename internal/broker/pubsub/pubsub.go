@@ -23,7 +23,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Options select a project.
 type Options struct {
 	Project  string
 	Emulator string // host:port, used in plain text and without credentials; "" means Google Cloud

@@ -44,7 +44,6 @@ type Reader interface {
 	Size() int64
 }
 
-// Info describes a file on a node.
 type Info struct {
 	Path     string
 	Size     int64

@@ -56,7 +56,6 @@ func (e Extent) SetHeader(h http.Header, size int64) {
 	}
 }
 
-// Body is an object's body.
 type Body struct {
 	Service *buckets.Service
 	Owner   buckets.AccountID

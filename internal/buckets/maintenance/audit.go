@@ -81,7 +81,6 @@ const (
 
 var Problems = []Problem{Missing, Corrupt, FewCopies, Unreferenced, WrongUsage, BadNode}
 
-// Finding is a problem found by an audit.
 type Finding struct {
 	Problem  Problem           `json:"problem"`
 	Node     string            `json:"node,omitempty"`

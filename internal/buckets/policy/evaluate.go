@@ -6,7 +6,6 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// Request is a request to check against a policy.
 type Request struct {
 	Account buckets.AccountID // "" for an anonymous client
 	Action  Action
@@ -21,7 +20,6 @@ type Context interface {
 	Value(k Key, name string) ([]string, error)
 }
 
-// Decision is the result of evaluating a request.
 type Decision uint8
 
 const (

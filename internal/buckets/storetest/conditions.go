@@ -16,7 +16,6 @@ const (
 	CaseModified                  = start // not a whole second
 )
 
-// ConditionCase is a line of ConditionCases.
 type ConditionCase struct {
 	Name      string
 	Condition buckets.Condition
@@ -34,7 +33,6 @@ var (
 
 func tags(all ...string) buckets.Tags { return buckets.Tags{Tags: all} }
 
-// ConditionCases returns the table that defines Condition.
 func ConditionCases() []ConditionCase {
 	const (
 		whole  = CaseModified / second * second // as in clients that send Last-Modified back

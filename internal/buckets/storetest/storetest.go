@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/suite"
 )
 
-// Harness is a backend under test.
 type Harness struct {
 	Store      buckets.Store
 	Versions   buckets.Versions

@@ -8,7 +8,6 @@ import (
 	"strings"
 )
 
-// Arg is an argument with its parameter.
 type Arg struct {
 	Param string // e.g. "p_tenant uuid"; without a type, the statement casts it
 	Value any

@@ -150,7 +150,6 @@ func (db *DB) transaction(ctx context.Context, c *pgx.Conn, fn func(pgx.Tx) erro
 	return err
 }
 
-// Tx is an open transaction.
 type Tx struct {
 	db  *DB
 	ctx context.Context

@@ -5,7 +5,6 @@ import (
 	"iter"
 )
 
-// Reader reads rows in sequence.
 type Reader interface {
 	// Next returns a row, valid until the next call, or io.EOF.
 	Next() (Packed, error)

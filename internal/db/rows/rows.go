@@ -149,7 +149,6 @@ type Change struct {
 	Key   Row
 }
 
-// LogLimit limits a read from the change log.
 type LogLimit struct {
 	Keys    int
 	Entries int
@@ -185,7 +184,6 @@ type Database interface {
 	ReadOnly(ctx context.Context, service string) (holder string, until time.Time, err error)
 }
 
-// View is a database snapshot.
 type View interface {
 	// Each calls fn for a span's rows in key order; if the span lists owners, for one owner after the other. fn must
 	// not keep the row.

@@ -19,7 +19,6 @@ type Statement struct {
 	SQL  string
 }
 
-// Params are parameters by name.
 type Params = map[string]any
 
 func (s Statement) with(p Params) spanner.Statement { return spanner.Statement{SQL: s.SQL, Params: p} }

@@ -33,7 +33,6 @@ var (
 
 var errImports = errcode.New(errcode.Unavailable, "too many imports and long polls are running: retry later")
 
-// Imported counts imported lines.
 type Imported struct {
 	Lines   int
 	Records int

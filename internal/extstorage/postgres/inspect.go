@@ -20,7 +20,6 @@ var tables = []string{
 	"ext_storage_changes", "ext_storage_answers", "ext_storage_installs", "ext_storage_outbox", "ext_storage_outbox_refused", "ext_storage_revoked_tokens",
 }
 
-// Inspection describes the database tables.
 type Inspection struct {
 	MetadataIndex bool
 	Problems      []Problem

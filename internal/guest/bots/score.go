@@ -22,7 +22,6 @@ const (
 	Bot     Verdict = "bot"
 )
 
-// Action is the reaction to a request.
 type Action string
 
 // Actions.

@@ -49,7 +49,6 @@ const (
 // CacheStates are the arguments of Options.Cached.
 var CacheStates = []CacheState{CacheHit, CacheMiss, CacheStale, CacheBypass, cacheError}
 
-// View is a catalogue answer as JSON.
 type View struct {
 	Body      []byte // read-only
 	State     CacheState
@@ -79,7 +78,6 @@ type Hot interface {
 	FailCached(ctx context.Context, key, owner string, life time.Duration) (bool, error)
 }
 
-// CachedValue is a value and its lock state.
 type CachedValue struct {
 	Value  []byte
 	Found  bool

@@ -77,7 +77,6 @@ type Pins struct {
 	Total int   `json:"total"` // may exceed len(Items)
 }
 
-// Pin is a property on the map.
 type Pin struct {
 	PropertyID           string  `json:"propertyId"`
 	TenantID             string  `json:"tenantId"`

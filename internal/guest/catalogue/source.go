@@ -92,7 +92,6 @@ type Availability struct {
 	Offers               []Offer `json:"offers"`
 }
 
-// Offer is an available room type.
 type Offer struct {
 	RoomType          string `json:"roomType"`
 	NightlyMinor      string `json:"nightlyMinor"`

@@ -31,7 +31,6 @@ type CriteriaQuery struct {
 	Currency string          `json:"currency"`
 }
 
-// Items is a page of found items.
 type Items struct {
 	Items []json.RawMessage `json:"items"` // objects
 	Total int               `json:"total"`

@@ -14,7 +14,6 @@ import (
 	"holdfast/internal/guest/tenants"
 )
 
-// Mint is a request to sign and store a handoff.
 type Mint struct {
 	guest.Mutation
 	Handoff Handoff // without Key and times

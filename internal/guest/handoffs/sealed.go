@@ -41,7 +41,6 @@ type AnswerStore interface {
 	ReplaceBodies(ctx context.Context, all []NewBody) error
 }
 
-// KeyedAnswer is a stored answer body.
 type KeyedAnswer struct {
 	Key  string
 	Body []byte

@@ -61,7 +61,6 @@ func LabelReceiver(path string) string {
 	return "unknown"
 }
 
-// ReceiverRoutes returns the booking site routes.
 func ReceiverRoutes() []web.Route {
 	return []web.Route{{Label: receiverPrefix + "{id}/consume", Method: http.MethodPost}, {Label: receiverPrefix + "{id}/verify", Method: http.MethodPost}}
 }

@@ -69,7 +69,6 @@ type Store interface {
 	CountOld(ctx context.Context, job Job, before time.Time) (int, error)
 }
 
-// Service runs the retention jobs.
 type Service struct {
 	opts Options
 	kept atomic.Pointer[Kept]

@@ -17,7 +17,6 @@ import (
 	"holdfast/internal/suite"
 )
 
-// Harness is a backend under test.
 type Harness struct {
 	Store backend.Store
 

@@ -98,7 +98,6 @@ const (
 	Dropped    = "dropped" // the database was unavailable for too long
 )
 
-// Record publishes telemetry events.
 type Record struct {
 	guest.Mutation
 	IDs    []guest.ID

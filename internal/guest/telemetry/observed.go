@@ -95,7 +95,6 @@ func (s *Service) Executed(ctx context.Context, session guest.ID, e Executed) {
 	s.observe(ctx, session, observation{s.profile(), Searches, "search.executed.v1", string(cmp.Or(e.SearchID, session)), s.Samples().Searches, e})
 }
 
-// DetailViewed is a viewed property page.
 type DetailViewed struct {
 	TenantID   string               `json:"tenantId"`
 	PropertyID string               `json:"propertyId"`

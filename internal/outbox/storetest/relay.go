@@ -285,7 +285,6 @@ func lateSink(t *testing.T, h Harness) {
 	same(t, "left", waiting(t, b), []outbox.Event{event(1, 1, 1)})
 }
 
-// Discard is a sink that discards events.
 type Discard struct{}
 
 func (Discard) Publish(context.Context, []outbox.Event) error { return nil }

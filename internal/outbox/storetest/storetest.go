@@ -14,7 +14,6 @@ import (
 	"holdfast/internal/suite"
 )
 
-// Table is the suite's table.
 var Table = outbox.Table{Name: "test_outbox", Owner: "tenant_id", Stream: "install_id", Type: "uuid"}
 
 type Harness struct {

@@ -43,7 +43,6 @@ type Schema []Table
 
 const ownQuota = "quota"
 
-// Current returns this release's schema.
 func Current() Schema {
 	return Schema{
 		{

@@ -63,7 +63,6 @@ func (p Plan) Explain(records, limit int) string {
 	return fmt.Sprintf("%s = %d of %d mutations, %s; at most %d records fit", strings.Join(sum, " + "), total, limit, left, p.MaxRecords(limit))
 }
 
-// Load is the size of a commit.
 type Load struct {
 	Records int
 	Payload int64

@@ -83,7 +83,6 @@ func SetHeaders(r *http.Request, headers ...string) {
 	}
 }
 
-// HeapBytes returns the live heap size.
 func HeapBytes() int64 {
 	runtime.GC()
 	runtime.GC() // a sync.Pool survives the first collection

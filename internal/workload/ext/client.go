@@ -141,5 +141,4 @@ func Seq(etag string) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
-// InstallID returns the n-th install's ID.
 func InstallID(n int) string { return fmt.Sprintf("15a11000-0000-4000-8000-%012d", n) }

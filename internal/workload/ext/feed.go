@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/workload"
 )
 
-// Record is a record as listed and exported.
 type Record struct {
 	Namespace string          `json:"namespace"`
 	Key       string          `json:"key"`
@@ -37,7 +36,6 @@ func ParseEntry(value, metadata json.RawMessage, expires bool, revision int64, e
 	return e, err
 }
 
-// Feed is an answer with changes.
 type Feed struct {
 	Changes []struct {
 		Seq       int64  `json:"seq"`

@@ -69,7 +69,6 @@ func (s Place) Compare(other Place) int {
 	return cmp.Or(strings.Compare(s.Namespace, other.Namespace), strings.Compare(s.Key, other.Key))
 }
 
-// Change is a feed line.
 type Change struct {
 	Op string // "put" or "delete"
 	Place

@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/workload"
 )
 
-// State is a session's state on the server.
 type State struct {
 	Wishes  string // JSON: entries by item
 	Handoff string // last handoff's ID and status, or ""

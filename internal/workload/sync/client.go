@@ -68,7 +68,6 @@ func (c Credentials) SendBy(ctx context.Context, client *http.Client, method, pa
 	return a, err
 }
 
-// Record is a record as sent and listed.
 type Record struct {
 	ID        string      `json:"id,omitempty"`
 	Payload   string      `json:"payload"`

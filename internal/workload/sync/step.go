@@ -76,7 +76,6 @@ func (s *Step) stampIn(there State) Moment {
 	return 0
 }
 
-// Acknowledgement is a successful answer.
 type Acknowledgement struct {
 	Modified json.Number       `json:"modified"`
 	Success  []string          `json:"success"`

@@ -23,7 +23,6 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// Service returns guest sessions under faults.
 func Service() harness.Service {
 	w := &guestWorkload{profile: guest.HotelSearch}
 	return harness.Service{

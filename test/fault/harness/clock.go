@@ -10,13 +10,11 @@ import (
 	"holdfast/test/binary"
 )
 
-// Clock controls the clock of a server.
 type Clock struct {
 	t    *testing.T
 	File string
 }
 
-// NewClock returns a correct clock.
 func NewClock(t *testing.T) *Clock {
 	t.Helper()
 	c := &Clock{t, filepath.Join(t.TempDir(), "off")}

@@ -109,7 +109,6 @@ func (d *Disk) Fill(leave int) {
 	Must(d.T, f.Truncate(max(0, info.Size()-int64(leave)*page)))
 }
 
-// Free releases the space.
 func (d *Disk) Free() {
 	d.T.Helper()
 	Must(d.T, os.Remove(d.Dir+"/ballast"))

@@ -122,7 +122,6 @@ func Abandoned(t *testing.T, url string) {
 	}
 }
 
-// Dial connects to a database.
 func Dial(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)

@@ -30,7 +30,6 @@ type Fault struct {
 	Busy            bool // clients hardly wait between requests
 }
 
-// Harness is a server with its workloads and fault.
 type Harness struct {
 	T         *testing.T
 	Seed      uint64

@@ -240,7 +240,6 @@ func Loaded(metrics string) (n int) {
 
 var underWay = regexp.MustCompile(`(?m)^holdfast_http_requests\{.*\} (\d+)$`)
 
-// Secret is the servers' master secret.
 const Secret = "of the fault harness"
 
 // ProbeUser is a user that is in no workload.

@@ -83,7 +83,6 @@ func Closed(c <-chan struct{}) bool {
 	}
 }
 
-// ServerOf returns the server of the n-th client.
 func (h *Harness) ServerOf(n int) *binary.Server {
 	if moved := h.Moved.Load(); moved != nil {
 		return moved

@@ -90,7 +90,6 @@ type LargeOwner interface {
 	Uploaded(h *Instance, id string) *http.Request // returns status 200 if the upload was done
 }
 
-// Client runs a client for a round.
 type Client func(choose *rand.Rand)
 
 // Timeouts returns settings for connection and statement timeouts.

@@ -103,7 +103,6 @@ func (s *Server) WantMetric(t testing.TB, line string) {
 	}
 }
 
-// Deps returns Deps with a new data folder.
 func Deps(t testing.TB) *service.Deps {
 	t.Helper()
 	metrics, data := obs.NewMetrics("test", ""), t.TempDir()

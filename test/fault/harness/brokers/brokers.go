@@ -55,7 +55,6 @@ func (b *Broker) add(header func(string) string, data []byte) {
 	b.got[key] = append(b.got[key], what)
 }
 
-// Forget forgets the received events.
 func (b *Broker) Forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
