@@ -102,7 +102,6 @@ const (
 	Test  = "test"
 )
 
-// Alerts sends alerts to a webhook.
 type Alerts struct {
 	Server string
 	File   string // stores sent conditions across restarts

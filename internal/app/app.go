@@ -83,7 +83,6 @@ type Options struct {
 	MemoryLimit string
 }
 
-// App is a server with its open services.
 type App struct {
 	cfg            *Config
 	data           string

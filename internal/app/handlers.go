@@ -249,7 +249,6 @@ func (a *App) closed() *http.ServeMux {
 }
 
 const (
-	// OperatorMemory is the admin listener's request memory.
 	OperatorMemory = 48 << 20
 
 	metricsMemory = 1 << 20 // per scrape: values and text

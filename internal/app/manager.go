@@ -44,7 +44,6 @@ func (a *App) watch(ctx context.Context) {
 	}
 }
 
-// Reload rereads a server's configuration.
 type Reload struct {
 	Signals <-chan os.Signal
 	Read    func() (*Config, error) // as at the start; nil: unsupported

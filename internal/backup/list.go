@@ -70,7 +70,6 @@ func Check(ctx context.Context, s *Settings, data string, now time.Time) []servi
 	return []service.Finding{{State: service.OK, What: "backup", Says: says}}
 }
 
-// Location is where backups or a replica are.
 type Location struct {
 	What  string
 	Holds string

@@ -23,7 +23,6 @@ const (
 	failureFile = "backup-failed.json"
 )
 
-// Record is the latest backup.
 type Record struct {
 	At      time.Time `json:"at"`
 	Path    string    `json:"path"` // or a URL without parameters

@@ -28,7 +28,6 @@ type Broker interface {
 	Close() error
 }
 
-// Message is an event with its ordering key.
 type Message struct {
 	Key string
 	Event

@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// Sink publishes an outbox's events to a topic.
 type Sink struct {
 	Broker Broker
 	Topic  string

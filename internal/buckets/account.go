@@ -8,7 +8,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Account owns buckets.
 type Account struct {
 	ID      AccountID
 	Name    string

@@ -122,7 +122,6 @@ type BucketQuery struct {
 	Bytes  int
 }
 
-// BucketLister builds a page from ordered rows.
 type BucketLister struct {
 	q     BucketQuery
 	page  []Bucket

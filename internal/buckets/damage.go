@@ -27,13 +27,11 @@ type Damage struct {
 	Number int
 }
 
-// Copy identifies a copy of a body.
 type Copy struct {
 	Node string
 	Path string
 }
 
-// DamageState is the repair state of a copy.
 type DamageState string
 
 const (
@@ -76,7 +74,6 @@ type DamageQuery struct {
 	Limit int
 }
 
-// DamageCount counts the damage records of a node.
 type DamageCount struct {
 	Node   string
 	State  DamageState
@@ -101,7 +98,6 @@ type Damages interface {
 	CountMarks(ctx context.Context) ([]DamageCount, error)
 }
 
-// Scrub is the scrubber's progress on a node.
 type Scrub struct {
 	Node  string
 	Began Moment
@@ -117,7 +113,6 @@ type Scrub struct {
 	Ended Moment
 }
 
-// Scrubs stores scrubber progress.
 type Scrubs interface {
 	Scrubs(ctx context.Context) ([]Scrub, error)
 

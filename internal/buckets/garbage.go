@@ -27,7 +27,6 @@ type DeletedBucket struct {
 	Deleted Moment
 }
 
-// Claim reserves garbage for a worker.
 type Claim struct {
 	ID      string
 	Before  Moment // deletion time, inclusive
@@ -38,7 +37,6 @@ type Claim struct {
 	Objects bool
 }
 
-// Waiting counts remaining garbage.
 type Waiting struct {
 	Rows    int64
 	Young   int64  // within the grace period
@@ -50,7 +48,6 @@ type Waiting struct {
 
 func (w Waiting) Due() int64 { return w.Rows - w.Young - w.Claimed }
 
-// Backlog measures the remaining garbage.
 type Backlog struct {
 	Rows, Bytes int64
 	Oldest      Moment

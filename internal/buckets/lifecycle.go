@@ -1,6 +1,5 @@
 package buckets
 
-// Lifecycle holds a bucket's lifecycle rules.
 type Lifecycle struct {
 	Rules []LifecycleRule `json:"rules,omitempty"`
 
@@ -27,7 +26,6 @@ type LifecycleRule struct {
 	AbortDays int `json:"abort_days,omitempty"`
 }
 
-// LifecycleFilter selects objects that meet all conditions.
 type LifecycleFilter struct {
 	Prefix      *string `json:"prefix,omitempty"`
 	Tags        []Tag   `json:"tags,omitempty"`
@@ -52,7 +50,6 @@ type Expiration struct {
 	DeleteMarker *bool `json:"delete_marker,omitempty"`
 }
 
-// NoncurrentVersion expires noncurrent versions.
 type NoncurrentVersion struct {
 	Days int  `json:"days"`
 	Keep *int `json:"keep,omitempty"` // newer noncurrent versions to keep

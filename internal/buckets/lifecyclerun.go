@@ -17,7 +17,6 @@ type LifecycleRun struct {
 	Error string `json:"error,omitempty"`
 }
 
-// LifecyclePosition is where an unfinished run continues.
 type LifecyclePosition struct {
 	Phase        LifecyclePhase `json:"phase,omitempty"`
 	Prefix       int            `json:"prefix,omitempty"` // index into the rules' prefixes
@@ -27,7 +26,6 @@ type LifecyclePosition struct {
 	Newer        int            `json:"newer,omitempty"` // noncurrent versions of the name up to AfterVersion
 }
 
-// LifecyclePhase selects the rows that a run reads.
 type LifecyclePhase int
 
 // Phases in order.
@@ -37,7 +35,6 @@ const (
 	LifecycleUploads
 )
 
-// LifecycleResult counts a run's work.
 type LifecycleResult struct {
 	Began Moment `json:"began"`           // the rules apply as of this time
 	Ended Moment `json:"ended,omitempty"` // 0 if unfinished
@@ -48,7 +45,6 @@ type LifecycleResult struct {
 	ByRule  map[string]Counts `json:"by_rule,omitzero"`
 }
 
-// Counts counts deletions by a rule.
 type Counts struct {
 	Usage
 	Uploads int64 `json:"uploads,omitempty"`
@@ -67,7 +63,6 @@ func (r *LifecycleRun) IsDue(rules *Lifecycle, now Moment) bool {
 	return len(rules.Rules) > 0 && (r.Rules != rules.Changed || r.Due <= now)
 }
 
-// BucketKey orders the buckets of all accounts.
 type BucketKey struct {
 	Owner  AccountID
 	Bucket BucketID

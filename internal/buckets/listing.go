@@ -8,7 +8,6 @@ import (
 // MaxPage is the maximum number of entries on a page.
 const MaxPage = 1024
 
-// Position is where a page starts.
 type Position struct {
 	Name      string
 	Inclusive bool // start at the name instead of after it
@@ -29,7 +28,6 @@ type Query struct {
 	Bytes int
 }
 
-// Entry is an object or a group.
 type Entry struct {
 	Group  string  // if set, Object is nil
 	Object *Object // without Inline; Headers, Roles and Sharks only with Query.Metadata

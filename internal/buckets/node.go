@@ -16,7 +16,6 @@ type Node struct {
 	Added Moment
 }
 
-// NodeState controls how a node is used.
 type NodeState string
 
 const (

@@ -44,7 +44,6 @@ type Notice struct {
 	Expired bool // deleted by a lifecycle rule
 }
 
-// Event is an unpublished object event.
 type Event struct {
 	Destination string
 	Stream      string // derived from the object name; events of a stream stay in order
@@ -239,7 +238,6 @@ type Events interface {
 	DropDeadEvents(ctx context.Context, before Moment) (int64, error)
 }
 
-// EventBacklog counts undelivered events.
 type EventBacklog struct {
 	Destination string
 	Events      int64

@@ -17,7 +17,6 @@ type Notifications struct {
 
 func (n Notifications) IsZero() bool { return len(n.Rules) == 0 }
 
-// NotificationRule publishes events to a destination.
 type NotificationRule struct {
 	ID      string       `json:"id"`
 	Target  Target       `json:"target"`
@@ -62,7 +61,6 @@ const (
 	eventTest EventName = "TestEvent" // not allowed in rules
 )
 
-// EventNames are the event names allowed in rules.
 var EventNames = []EventName{EventPut, EventPost, EventCopy, EventComplete, EventDelete, EventMarker, EventExpired, EventExpiredMarker}
 
 const eventPrefix = "s3:"
@@ -104,7 +102,6 @@ func (r *NotificationRule) IsFor(e EventName, name string) bool {
 	return strings.HasPrefix(name, prefix) && strings.HasSuffix(name, suffix) && slices.Contains(r.events(), e)
 }
 
-// Destination is a configured event destination.
 type Destination struct {
 	Name string
 	Kind string // webhook, nats or pubsub

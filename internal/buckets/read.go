@@ -9,7 +9,6 @@ import (
 
 const segmentPage = 100
 
-// Span is a byte range of a body.
 type Span struct{ From, Length int64 }
 
 // Open returns a reader that implements io.WriterTo.

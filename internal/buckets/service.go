@@ -31,7 +31,6 @@ type Bodies interface {
 	Remove(ctx context.Context, path string, sharks []string) error
 }
 
-// Stored describes a body that Bodies.Write stored.
 type Stored struct {
 	Sharks []string
 	Frames Frames
@@ -50,7 +49,6 @@ type Summed interface {
 	CRC64NVME() (sum uint64, ok bool)
 }
 
-// Sums are a body's computed checksums.
 type Sums struct {
 	MD5      []byte
 	Checksum Checksum // zero if not requested
@@ -107,7 +105,6 @@ type Options struct {
 	Written func(Reference) (settled func(kept bool))
 }
 
-// Backend is the storage that a Service needs.
 type Backend interface {
 	Store
 	Versions
@@ -127,7 +124,6 @@ type Limits struct {
 	GarbageAfter time.Duration // grace period for ClaimBatch
 }
 
-// Service implements the operations shared by the protocols.
 type Service struct {
 	store  Backend
 	bodies Bodies

@@ -85,7 +85,6 @@ func (p *Put) Stored() Object {
 	return o
 }
 
-// Delete describes an object or version to delete.
 type Delete struct {
 	Name      string
 	Version   VersionID // "" for the current object
@@ -279,7 +278,6 @@ type Reference struct {
 	Body
 }
 
-// Counters reads and sets usage and quotas.
 type Counters interface {
 	Usage(ctx context.Context, owner AccountID) (AccountUsage, error)
 
@@ -296,7 +294,6 @@ type Counters interface {
 	Audit(ctx context.Context, owner AccountID, repair bool) ([]Miscount, error)
 }
 
-// Accounts stores accounts and access keys.
 type Accounts interface {
 	CreateAccount(ctx context.Context, a Account, keys ...Key) error
 

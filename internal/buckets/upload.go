@@ -29,7 +29,6 @@ type Part struct {
 	Created  Moment
 }
 
-// PartRef is a part in a completion list.
 type PartRef struct {
 	Number   int
 	ETag     string
@@ -50,7 +49,6 @@ var (
 	ErrPartTooSmall = errcode.New(errcode.Invalid, "every part except the last must be at least 5 MiB")
 )
 
-// Assembly is an object assembled from parts.
 type Assembly struct {
 	ETag   string
 	Length int64

@@ -55,7 +55,6 @@ type AccountUsage struct {
 	Buckets []BucketUsage
 }
 
-// Miscount is a wrong counter.
 type Miscount struct {
 	Bucket  BucketID // "" for the account
 	Counted Usage    // according to the counter

@@ -67,7 +67,6 @@ type ACME struct {
 	warned  error
 }
 
-// OpenACME prepares to obtain a certificate.
 func OpenACME(o ACMEOptions) (*ACME, error) {
 	a := &ACME{ACMEOptions: o, store: newStorage(filepath.Join(o.Data, Folder))}
 	issuer, err := a.template()

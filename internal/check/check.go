@@ -89,7 +89,6 @@ type Server struct {
 	Writable func(ctx context.Context, s *service.Running, patience time.Duration) error
 }
 
-// Opened holds a Server's open services.
 type Opened struct {
 	Services []*service.Running
 	Guard    *secrets.Guard

@@ -9,7 +9,6 @@ import (
 	"github.com/minio/crc64nvme"
 )
 
-// Part is a part's checksum and size.
 type Part struct {
 	Checksum Checksum
 	Size     int64

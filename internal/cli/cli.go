@@ -23,7 +23,6 @@ import (
 	operations "holdfast/internal/operate/cli"
 )
 
-// Env is a command's environment.
 type Env struct {
 	Args    []string // without the program name
 	Environ []string

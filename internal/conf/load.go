@@ -14,7 +14,6 @@ type Options struct {
 	Aliases []Alias
 }
 
-// Flag is a setting from the command line.
 type Flag struct {
 	Name  string // as typed: "--listen"
 	Path  string // setting: "server.listen"

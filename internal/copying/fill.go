@@ -41,7 +41,6 @@ func (s readSource) View(ctx context.Context, fn func(rows.View) error) error {
 
 func (readSource) KeepLog(context.Context, string) error { return nil }
 
-// NewFill returns an idle Fill.
 func NewFill(o FillOptions) *Fill {
 	return &Fill{copy: Copy{
 		Service: o.Service, Groups: o.Groups, Source: &engine.Database{Where: o.Source.Where()}, Target: o.Target, BeforeStep: o.BeforeStep, Progress: o.Progress,

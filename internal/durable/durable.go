@@ -26,7 +26,6 @@ type File struct {
 	Temporary string
 }
 
-// Replace writes or replaces a file.
 func Replace(name string, write func(io.Writer) error) error {
 	return File{Name: name}.Replace(write)
 }

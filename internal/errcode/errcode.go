@@ -81,7 +81,6 @@ func Of(err error) Code {
 	return Internal
 }
 
-// Is reports whether err has the code.
 func Is(err error, code Code) bool {
 	return err != nil && Of(err) == code
 }

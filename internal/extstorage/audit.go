@@ -45,7 +45,6 @@ func (w *Write) Audited(a *Applied) bool {
 	return false
 }
 
-// JSONString encodes a string as JSON.
 func JSONString(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r) }) {
 		return `"` + s + `"` // the common case is ten times faster

@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Import is an import's state across steps.
 type Import struct {
 	// Preserve keeps revisions and times. It is for operators only: with chosen revisions a client could hide its
 	// writes.

@@ -56,7 +56,6 @@ func (in *Install) Quota(tier Quota, now Moment) Quota {
 	return tier
 }
 
-// Installs stores registrations.
 type Installs interface {
 	Install(ctx context.Context, o Owner) (Install, error)
 

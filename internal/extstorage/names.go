@@ -61,7 +61,6 @@ func (o Owner) Compare(p Owner) int {
 // Namespace is 1 to 64 characters from [a-z0-9-], not starting with "-".
 type Namespace string
 
-// MaxNamespace is the maximum namespace length.
 const MaxNamespace = 64
 
 // ParseNamespace returns a *ValidationError for an invalid name.

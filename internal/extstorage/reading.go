@@ -20,7 +20,6 @@ func (s *Service) GetRecord(ctx context.Context, r Request, ns Namespace, key Ke
 	return rec, g.Check(rec.Revision, rec.Seq)
 }
 
-// Listing requests a page of a namespace.
 type Listing struct {
 	Namespace Namespace
 	Prefix    string
@@ -167,7 +166,6 @@ type Warning struct {
 	Percent   int64 // of Limit, rounded down; at least NoticePercent
 }
 
-// UsageReport is an install's usage and limits.
 type UsageReport struct {
 	Usage
 	Quota    Quota

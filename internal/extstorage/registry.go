@@ -6,7 +6,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// SchemaStatus is a schema's lifecycle state.
 type SchemaStatus string
 
 // Schemas start as drafts. A namespace's single active schema validates puts; activating another deprecates it.
@@ -60,7 +59,6 @@ type Registry interface {
 	Active(ctx context.Context, o Owner, ns Namespace) (Schema, error)
 }
 
-// SchemaQuery selects a page of a namespace's versions.
 type SchemaQuery struct {
 	Namespace Namespace
 	Before    SchemaVersion // exclusive; 0 means from the newest

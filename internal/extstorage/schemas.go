@@ -64,7 +64,6 @@ func (s *Service) hold(ctx context.Context, tenant TenantID, sc Schema, v canonj
 	return s.opts.Validators.Validate(ctx, tenant, sc.Document, v)
 }
 
-// SchemaChange is a difference between two documents.
 type SchemaChange struct {
 	Pointer string // in the new document, or in the old document if removed
 	Change  string
@@ -94,7 +93,6 @@ type DryFailure struct {
 	Reason   string
 }
 
-// SchemaReport describes the effect of activating a document.
 type SchemaReport struct {
 	Active        SchemaVersion // compared version; 0 without an active version
 	Compatibility Compatibility

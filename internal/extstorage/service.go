@@ -103,7 +103,6 @@ type Request struct {
 	after Seq // change numbers continue above it; for imports
 }
 
-// Slot is a request's concurrency slot.
 type Slot interface {
 	// Without releases the slot, so that other requests can run, and calls wait.
 	Without(wait func() error) error

@@ -68,7 +68,6 @@ const (
 	SearchLife  = time.Hour
 )
 
-// List names a session's list.
 type List string
 
 // Session lists.
@@ -150,7 +149,6 @@ type AnswerClaim struct {
 	Answer  StoredAnswer
 }
 
-// ClaimLife is how long a claim lasts.
 const ClaimLife = 30 * time.Second
 
 // HotLimits implements rate limits with the store's clock.

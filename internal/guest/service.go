@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/clock"
 )
 
-// Service implements the operations of guests.
 type Service struct {
 	opts    Options
 	limits  atomic.Pointer[Limits]

@@ -171,7 +171,6 @@ func (s *Service) History(ctx context.Context, id ID) ([]Searched, error) {
 	return items[Searched](ctx, s, id, SearchHistory)
 }
 
-// Clear deletes a session's data.
 type Clear struct{ Mutation }
 
 type Cleared struct {

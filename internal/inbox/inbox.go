@@ -19,7 +19,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Keep is how long events are remembered.
 const Keep = 7 * 24 * time.Hour
 
 // KeepQuarantine is how long events in quarantine are kept.
@@ -67,7 +66,6 @@ func (e *Event) Digest() [32]byte {
 	return sha256.Sum256(b)
 }
 
-// Result is a received event's outcome.
 type Result string
 
 // Results of a received event.

@@ -29,7 +29,6 @@ const (
 	instanceProof = "X-Holdfast-Proof" // "refused" in a response
 )
 
-// Instance identifies a server on this machine.
 type Instance struct {
 	keys [][]byte
 	Data string

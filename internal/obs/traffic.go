@@ -20,7 +20,6 @@ func (t *traffic) add(status int, d time.Duration) {
 	t.buckets[at].Add(1)
 }
 
-// Traffic counts served requests.
 type Traffic struct {
 	Requests int64
 	Errors   int64

@@ -29,7 +29,6 @@ type Exchange struct {
 	AnswerBody   []byte
 }
 
-// Transport validates a client's exchanges.
 type Transport struct {
 	Document *Document
 	Next     http.RoundTripper

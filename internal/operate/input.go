@@ -97,7 +97,6 @@ func (e *InputError) Error() string { return e.Input + ": " + e.Reason }
 
 func (e *InputError) Unwrap() error { return errcode.New(errcode.Invalid, e.Error()) }
 
-// MaxLimit limits the rows per request.
 const MaxLimit = 1000
 
 // Page is embedded in a paged list's input. After is the cursor in the previous page's last row.

@@ -53,7 +53,6 @@ const (
 	maxRuns  = 50
 )
 
-// Runs keeps a service's background jobs.
 type Runs struct {
 	mu    sync.Mutex
 	life  context.Context //nolint:containedctx // of the server, because a job outlives the request that starts it; nil: it does not run

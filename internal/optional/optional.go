@@ -7,5 +7,4 @@ type Of[T any] struct {
 	Set   bool
 }
 
-// Some returns a present value.
 func Some[T any](v T) Of[T] { return Of[T]{Value: v, Set: true} }

@@ -36,7 +36,6 @@ type Event struct {
 // ClassAudit is the retention class of events that never become dead letters.
 const ClassAudit = "audit"
 
-// ID identifies an event.
 type ID struct {
 	Owner, Stream string
 	Seq           int64
@@ -88,7 +87,6 @@ type Distributed interface {
 	Distributed(ctx context.Context) (bool, error)
 }
 
-// Counted is a Box that counts waiting events.
 type Counted interface {
 	Box
 
@@ -114,10 +112,8 @@ type Retaining interface {
 	DropPublished(ctx context.Context, class string, before time.Time, limit int) (int, error)
 }
 
-// MaxBacklog limits backlog counts.
 const MaxBacklog = 1_000_000
 
-// MaxDead limits dead letter counts.
 const MaxDead = 100_000
 
 // WaitingEvent is an event that is not published yet.

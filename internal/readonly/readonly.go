@@ -20,7 +20,6 @@ const (
 	byCopy     = "copy " // followed by the copy's ID
 )
 
-// ByCopy returns a copy's holder.
 func ByCopy(id string) string { return byCopy + id }
 
 // Name returns a holder as operators know it.

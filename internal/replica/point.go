@@ -40,7 +40,6 @@ func (b *BackupSize) Duration() string {
 	return b.Took.Round(time.Second).String()
 }
 
-// Place identifies a database state.
 type Place struct {
 	Run  string   `json:"run"`
 	TXID ltx.TXID `json:"txid"`
@@ -105,7 +104,6 @@ func listPoints(ctx context.Context, t Target) (points []listedPoint, err error)
 	return points, err
 }
 
-// Listed is a restore point in a target.
 type Listed struct {
 	Number uint64
 	Time   time.Time

@@ -123,7 +123,6 @@ func (r *Replication) Close(ctx context.Context) error {
 	return r.closeIt()
 }
 
-// State is a replica's progress.
 type State struct {
 	URL     string        // without credentials
 	Since   time.Time     // the newest restore point contains all writes acknowledged before; zero before the first point

@@ -45,7 +45,6 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// Dump is a PostgreSQL dump with its target.
 type Dump struct {
 	File     string
 	Services []*service.Running

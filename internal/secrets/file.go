@@ -19,7 +19,6 @@ import (
 // File in the data folder contains the generated secrets: TOML with the configuration's sections and keys.
 const File = "secrets.toml"
 
-// Path returns a secrets file's absolute path.
 func Path(data, name string) string { return service.Absolute(filepath.Join(data, name)) }
 
 // MinLength is recommended for chosen secrets.
@@ -48,7 +47,6 @@ const (
 	Create
 )
 
-// Completed describes the secrets set by Complete.
 type Completed struct {
 	Settings []string
 	Made     map[string]bool

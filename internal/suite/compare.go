@@ -36,7 +36,6 @@ func Must(t TB, what string, err error) {
 	}
 }
 
-// WantCode checks an error's code.
 func WantCode(t TB, what string, err error, codes ...errcode.Code) {
 	t.Helper()
 	for _, code := range codes {

@@ -26,7 +26,6 @@ type Group[E any] struct {
 	Own bool
 }
 
-// Suite is a backend's contract.
 type Suite[E any] struct {
 	Groups []Group[E]
 

@@ -19,7 +19,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Job is a periodic job.
 type Job struct {
 	Name  string
 	Every time.Duration // pause between rounds; 0 means that only RunOnce runs the job
@@ -48,7 +47,6 @@ type Rounds interface {
 	AbortRound(ctx context.Context, job string) error
 }
 
-// Options configure a process's jobs.
 type Options struct {
 	Clock clock.Clock
 	Log   *slog.Logger

@@ -6,7 +6,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// BatchLifetime is how long a batch stays open.
 const BatchLifetime = 2 * time.Hour
 
 // ErrNoBatch is the same for unknown, expired, committed and other users' batches, so that it reveals nothing about
@@ -32,7 +31,6 @@ func ValidBatchID(s string) bool {
 	return true
 }
 
-// BatchPart is a request's records in a batch.
 type BatchPart struct {
 	ID      BatchID
 	Opens   bool
@@ -40,7 +38,6 @@ type BatchPart struct {
 	Limits  BatchLimits
 }
 
-// BatchLimits limit a batch when it is committed.
 type BatchLimits struct {
 	Records int64
 	Bytes   int64

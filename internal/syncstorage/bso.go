@@ -140,7 +140,6 @@ func Distinct(us []Update) []Update {
 	return merged
 }
 
-// Delta is a change to a collection's counters.
 type Delta struct {
 	Records int64
 	Bytes   int64

@@ -5,7 +5,6 @@ import "sync"
 // Pages pools memory for listings. The zero value is ready; it is safe for concurrent use.
 type Pages struct{ pool sync.Pool }
 
-// Page gathers a listing's records.
 type Page struct {
 	pages   *Pages
 	records []BSO

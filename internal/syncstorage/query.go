@@ -31,7 +31,6 @@ func ParseSort(s string) (Sort, bool) {
 	return Newest, false
 }
 
-// Query selects records in a collection.
 type Query struct {
 	Collection string
 	IDs        []string // nil means all; never empty

@@ -145,7 +145,6 @@ func insecure(collection string, u *Update) bool {
 	}
 }
 
-// Failure is an entry in the failed list.
 type Failure struct {
 	ID     string
 	Reason string

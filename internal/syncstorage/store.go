@@ -71,7 +71,6 @@ type Store interface {
 	Ping(ctx context.Context) error
 }
 
-// AdminStore contains operations for operators.
 type AdminStore interface {
 	// Totals are in the order of owners.
 	Totals(ctx context.Context, owners []Owner) ([]Total, error)

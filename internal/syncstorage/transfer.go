@@ -6,7 +6,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Exported is an exported collection or record.
 type Exported struct {
 	Collection CollectionStamp
 	BSO        *BSO

@@ -42,7 +42,6 @@ func PubSub(t testing.TB) string {
 	return sharedBroker(t, EnginePubSub, "TEST_PUBSUB_EMULATOR", remedyPubSub, processPubSub)
 }
 
-// OwnPubSub starts an emulator for a test.
 func OwnPubSub(t testing.TB) *BrokerServer {
 	t.Helper()
 	return ownBroker(t, EnginePubSub, remedyPubSub, StartPubSub)
@@ -93,7 +92,6 @@ func haveBroker(t testing.TB, engine, remedy string, err error) {
 	}
 }
 
-// StartPubSub starts a Pub/Sub emulator.
 func StartPubSub() (*BrokerServer, error) {
 	java, err := exec.LookPath("java")
 	if err != nil {
@@ -111,7 +109,6 @@ func StartPubSub() (*BrokerServer, error) {
 	return nil, ErrNoPubSub
 }
 
-// StartNATS starts a NATS server with JetStream.
 func StartNATS() (*BrokerServer, error) {
 	program, err := exec.LookPath("nats-server")
 	if err != nil {

@@ -23,7 +23,6 @@ type CitusWatch struct {
 	sent []CitusMessage
 }
 
-// CitusMessage is a message between servers.
 type CitusMessage struct {
 	To   string
 	Text string

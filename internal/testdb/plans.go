@@ -16,7 +16,6 @@ type Explained struct {
 	plans []Plan
 }
 
-// Plan is PostgreSQL's plan for a statement.
 type Plan struct {
 	Query string `json:"Query Text"`
 	Plan  Node

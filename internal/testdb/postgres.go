@@ -55,7 +55,6 @@ func DurablePostgres(t testing.TB) *PostgresServer {
 	return OwnPostgres(t, PostgresOptions{Durable: true})
 }
 
-// OwnPostgres starts a server for a test.
 func OwnPostgres(t testing.TB, opts PostgresOptions) *PostgresServer {
 	t.Helper()
 	needsServer(t, EnginePostgres)

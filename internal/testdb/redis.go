@@ -37,7 +37,6 @@ func Redis(t testing.TB) string {
 	return url
 }
 
-// OwnRedis starts a server for a test.
 func OwnRedis(t testing.TB, settings ...string) *RedisServer {
 	t.Helper()
 	needsServer(t, EngineRedis)

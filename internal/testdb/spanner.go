@@ -31,7 +31,6 @@ func Spanner(t testing.TB) string {
 	return host
 }
 
-// OwnSpanner starts an emulator for a test.
 func OwnSpanner(t testing.TB) *SpannerServer {
 	t.Helper()
 	needsServer(t, EngineSpanner)
@@ -60,7 +59,6 @@ type SpannerServer struct {
 	host    string
 }
 
-// StartSpanner starts an emulator.
 func StartSpanner() (*SpannerServer, error) {
 	program, err := findEmulator()
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// SignIn is a browser's request for a token.
 type SignIn struct {
 	Generation Mark
 	Keys       KeyID
@@ -34,7 +33,6 @@ const (
 	Insert    // new row, i.e. new storage user
 )
 
-// Plan lists the writes of a sign-in.
 type Plan struct {
 	Op Op
 	// User is the current row after the sign-in. Its UID is not known yet if Insert is set, nor its node if Allocate

@@ -10,7 +10,6 @@ import (
 // Scope is required in access tokens.
 const Scope = "https://identity.mozilla.com/apps/oldsync"
 
-// Identity is a verified access token's claims.
 type Identity struct {
 	FxAUID     string
 	Generation Mark

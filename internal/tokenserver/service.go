@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Claims are a storage token's claims.
 type Claims struct {
 	UID            int64
 	FxAUID         string
@@ -52,7 +51,6 @@ type Options struct {
 	CountEvent func(EventKind)
 }
 
-// Service implements the use cases.
 type Service struct {
 	conf          atomic.Pointer[Config]
 	store         Store

@@ -119,7 +119,6 @@ type Admission interface {
 	Refused(ctx context.Context, limit int) ([]Refused, error)
 }
 
-// Rule is a row in account_access.
 type Rule struct {
 	FxAUID    string
 	Access    Access
@@ -130,7 +129,6 @@ type Rule struct {
 // MaxNote limits a Rule's note, in bytes.
 const MaxNote = 255
 
-// Refused is a row in refused_sign_ins.
 type Refused struct {
 	FxAUID   string
 	FirstAt  int64 // ms since 1970

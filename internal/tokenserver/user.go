@@ -43,7 +43,6 @@ func (u *User) KeyID() KeyID { return KeyID{u.KeysChangedAt, u.ClientState} }
 // not exist.
 func (u *User) needsNode() bool { return u.Replaced || u.Node == "" }
 
-// Access is the operator's rule for an account.
 type Access uint8
 
 // Access values.

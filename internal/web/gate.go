@@ -124,7 +124,6 @@ func ClientIP(w http.ResponseWriter) (ip netip.Addr, ok bool) {
 	return netip.Addr{}, false
 }
 
-// GateStats counts a gate's requests.
 type GateStats struct {
 	Slots   int
 	Active  int

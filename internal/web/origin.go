@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Origin is the server's public address.
 type Origin struct {
 	Scheme string
 	Host   string // lower case; IPv6 without brackets

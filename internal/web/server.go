@@ -11,7 +11,6 @@ import (
 	"time"
 )
 
-// Limits apply to each connection.
 type Limits struct {
 	Header      time.Duration // from its first byte
 	Idle        time.Duration // wait for the first or next request
@@ -29,7 +28,6 @@ func DefaultLimits() Limits {
 	}
 }
 
-// Server is an HTTP server with limits.
 type Server struct {
 	*http.Server
 	limits    Limits

@@ -220,7 +220,6 @@ func (s *Server) Verb(args ...string) string {
 	return r.Stdout
 }
 
-// Token issues the credentials of a storage user.
 func (s *Server) Token(uid int64, flags ...string) Credentials {
 	s.t.Helper()
 	out := s.Verb(append([]string{"sync", "token", "--uid", fmt.Sprint(uid)}, flags...)...)

@@ -32,7 +32,6 @@ func (p *Page) Picture(t *testing.T) []byte {
 	return p.capture(t, map[string]any{"format": "webp", "quality": 70})
 }
 
-// Keep writes a picture for the documents.
 func (p *Page) Keep(t *testing.T, file string) {
 	t.Helper()
 	picture := p.Picture(t)

@@ -74,7 +74,6 @@ func New(t testing.TB, sizes ...int64) *Machine {
 
 func (m *Machine) Disk(n int) *Disk { return m.disks[n] }
 
-// Sync makes all writes durable.
 func (m *Machine) Sync() {
 	m.t.Helper()
 	for _, d := range m.disks {

@@ -49,7 +49,6 @@ type Options struct {
 	Changes     Recorder // may be nil
 }
 
-// Console serves the pages of all services.
 type Console struct {
 	Options
 	sessions *sessions

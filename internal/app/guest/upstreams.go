@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/guest/catalogue"
 )
 
-// UpstreamConfig configures a profile's upstream and its cache.
 type UpstreamConfig struct {
 	URL        string        `toml:"url" doc:"Service URL."`
 	Path       []string      `toml:"path" doc:"Names of the path segments to append, e.g. itemId. They are part of the cache key."`

@@ -9,7 +9,6 @@ type Change struct {
 	Err     error
 }
 
-// Named identifies the changed thing.
 type Named struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`

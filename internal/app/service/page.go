@@ -40,10 +40,8 @@ type Counted struct {
 	Where string
 }
 
-// MaxHits limits search hits per index.
 const MaxHits = 10
 
-// Query documents a supported search query.
 type Query struct {
 	What    string // e.g. "Objects as BUCKET/NAME"
 	Example string
@@ -67,7 +65,6 @@ func beginsWord(name, text string) bool {
 	return false
 }
 
-// MaxChoices limits a field's choices.
 const MaxChoices = 50
 
 // Chooser returns things of a kind, e.g. "account", by name prefix, using an index. at holds the other form values,
@@ -108,7 +105,6 @@ type Page struct {
 	Actions []Action
 }
 
-// Action handles a form submission.
 type Action struct {
 	Name  string // as in Form.Action; logged
 	Reads bool   // changes nothing: open to read-only operators and not logged
@@ -202,7 +198,6 @@ type View struct {
 	Blocks  []Block
 }
 
-// Link is a link within the service.
 type Link struct{ Text, To string }
 
 // Block is a part of a page: *Table, *Facts, *Form, *Search, *Text, *Notice, *Links, *Stats, *Cards, *Charts, *Chart,
@@ -298,7 +293,6 @@ type Cards struct {
 	All   []Card
 }
 
-// Card shows a thing's state and key figures.
 type Card struct {
 	Title   string
 	Icon    string

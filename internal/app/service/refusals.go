@@ -5,7 +5,6 @@ import "errors"
 // Refusals map errors to reasons for operators, where the status alone is ambiguous. The first match counts.
 type Refusals []Refusal
 
-// Refusal is a reason to refuse a request.
 type Refusal struct {
 	Err    error
 	Reason string

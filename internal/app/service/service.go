@@ -117,7 +117,6 @@ type Settings struct {
 	Note     func(key, what string)  // notes a setting without effect
 }
 
-// Deps are the server's dependencies for a service.
 type Deps struct {
 	Server  Server
 	Engines *engine.Opener
@@ -169,7 +168,6 @@ type Mount struct {
 	web.Mount
 }
 
-// Listener is a service's additional listener.
 type Listener struct {
 	Name    string
 	Setting string // holds the address, e.g. "buckets.listen"

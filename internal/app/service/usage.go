@@ -50,7 +50,6 @@ func FirstCommand(below *cobra.Command, matches func(*cobra.Command) bool) strin
 	return ""
 }
 
-// UnknownCommand is the error for an unknown subcommand.
 func UnknownCommand(parent *cobra.Command, name string) error {
 	text := fmt.Sprintf("unknown command %q", name)
 	parent.SuggestionsMinimumDistance = 2

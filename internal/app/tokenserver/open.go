@@ -53,7 +53,6 @@ type Storage interface {
 	Quotas() (counted, enforced bool)
 }
 
-// ExportedUser identifies the user in an export header.
 type ExportedUser struct {
 	Account, Keys string
 	Generation    int64

@@ -56,7 +56,6 @@ type verified struct {
 	hasFrom, hasIssuedAt bool
 }
 
-// Claims are a verified token's claims.
 type Claims struct {
 	KeyID    string
 	Issuer   string

@@ -7,7 +7,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Kind classifies an error.
 type Kind uint8
 
 // These are the kinds of errors. A comment in parentheses names the Error fields that a kind sets.

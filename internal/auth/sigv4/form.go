@@ -100,7 +100,6 @@ func (p Policy) Check(fields map[string]string) error {
 	return nil
 }
 
-// Policy is a form upload's policy document.
 type Policy struct {
 	Expiration time.Time
 	// MinSize and MaxSize are from content-length-range. The default of MaxSize is math.MaxInt64.

@@ -36,7 +36,6 @@ func New(region string, now clock.Clock) *Verifier {
 	return &Verifier{region: region, now: now, keys: map[derived][32]byte{}}
 }
 
-// Signed is a request with a valid signature.
 type Signed struct {
 	AccessKeyID string
 	Region      string

@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Broker implements broker.Broker.
 type Broker struct {
 	mu     sync.Mutex
 	topics map[string]map[string]*queue

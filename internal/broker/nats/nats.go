@@ -25,7 +25,6 @@ type Options struct {
 	Replicas    int    // for streams created by Ensure; 0 means 1
 }
 
-// Broker implements broker.Broker.
 type Broker struct {
 	conn     *nats.Conn
 	js       jetstream.JetStream

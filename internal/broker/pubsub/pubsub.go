@@ -28,7 +28,6 @@ type Options struct {
 	Emulator string // host:port, used in plain text and without credentials; "" means Google Cloud
 }
 
-// Broker implements broker.Broker.
 type Broker struct {
 	project string
 	client  *pubsub.Client

@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// Options are a sink's dependencies.
 type Options struct {
 	Setting string
 	Source  string
@@ -25,7 +24,6 @@ type Options struct {
 	Encode func(events []outbox.Event) (body []byte, contentType string, err error)
 }
 
-// MemoryTopic is the memory sink's topic.
 const MemoryTopic = "events"
 
 func nothing() error { return nil }

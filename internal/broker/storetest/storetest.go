@@ -104,7 +104,6 @@ func Receive(t testing.TB, b broker.Broker, topic, subscription string, accept f
 	return got
 }
 
-// Count is a condition for Receive.
 func Count(n int) func([]broker.Message) bool {
 	return func(got []broker.Message) bool {
 		ids := map[string]bool{}

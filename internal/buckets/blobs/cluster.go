@@ -24,7 +24,6 @@ const (
 	DefaultAvoid     = 15 * time.Second
 )
 
-// MaxCopies limits the copies of a body.
 const MaxCopies = 9
 
 const badCopies = 4096
@@ -46,7 +45,6 @@ type Options struct {
 	Observe func(node string, e Event)
 }
 
-// Event is the result of using a node.
 type Event string
 
 const (
@@ -70,7 +68,6 @@ type Finding struct {
 	Reference buckets.Reference
 }
 
-// Problem classifies a Finding.
 type Problem string
 
 const (

@@ -38,7 +38,6 @@ type Driver interface {
 	Close() error
 }
 
-// Reader reads a range of a body.
 type Reader interface {
 	io.ReadCloser
 	Size() int64

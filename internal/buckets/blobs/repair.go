@@ -142,7 +142,6 @@ func (w *write) single(to *member, from *reading) error {
 // Pace waits until n bytes may be read from a node.
 type Pace func(ctx context.Context, n int) error
 
-// Verified describes a good copy.
 type Verified struct {
 	Framed bool
 	Frames buckets.Frames // ID is 0 if the copy has no frames

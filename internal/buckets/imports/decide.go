@@ -17,7 +17,6 @@ type Listed struct {
 	Latest   bool
 }
 
-// Action is an import's decision about a name.
 type Action int
 
 const (

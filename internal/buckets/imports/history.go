@@ -19,7 +19,6 @@ type Plan struct {
 	Keep   bool // changed here by a client later than at the source, so add nothing
 }
 
-// Pair is a version on both sides.
 type Pair struct {
 	From Listed
 	Here *buckets.Object

@@ -28,7 +28,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// SourceOptions locate the source and its credentials.
 type SourceOptions struct {
 	Endpoint    string // URL; "" for AWS_ENDPOINT_URL, or else Amazon S3
 	Region      string // "" for the region of the profile, or else us-east-1

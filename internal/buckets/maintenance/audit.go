@@ -25,7 +25,6 @@ type Store interface {
 	buckets.Holds
 }
 
-// Options configure an Audit or a Drain.
 type Options struct {
 	Store   Store
 	Nodes   *buckets.NodeService
@@ -67,7 +66,6 @@ const (
 	Moving    Step = "bodies"
 )
 
-// Problem classifies a Finding.
 type Problem string
 
 const (

@@ -48,7 +48,6 @@ func NewService(o ServiceOptions) *Service {
 	return &Service{o: o, id: backgroundHolder + buckets.NewUUID(), reports: newReporter(o.Store, o.Log), wake: make(chan struct{}, 1)}
 }
 
-// Progress reports progress to people.
 type Progress struct {
 	Show func(step Step, n, total int64)
 	Wait func(why string)
@@ -142,7 +141,6 @@ func (s *Service) Damages(ctx context.Context, q buckets.DamageQuery) iter.Seq2[
 	}
 }
 
-// Stored counts the bodies on a node.
 type Stored struct{ Bodies, Bytes int64 }
 
 // Bodies calls fn with every referenced body, from one snapshot.

@@ -13,7 +13,6 @@ type Request struct {
 	Context Context
 }
 
-// Context looks up condition keys.
 type Context interface {
 	// Value returns nil if the request lacks the key. name is the part after the slash. Value is not called for
 	// aws:Principal keys.

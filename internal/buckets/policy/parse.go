@@ -19,7 +19,6 @@ func (e *Error) Error() string { return "the bucket policy is not valid: " + e.R
 
 func (e *Error) ErrorCode() errcode.Code { return errcode.Invalid }
 
-// Policy is a parsed bucket policy.
 type Policy struct {
 	bucket     string
 	vars       bool // whether ${…} is a variable

@@ -32,7 +32,6 @@ func (s *Store) Outbox(destination string) outbox.Box {
 	return eventTable.OpenTopic(s.db, destination)
 }
 
-// DeadEvents returns the events that were set aside.
 func (s *Store) DeadEvents() outbox.Dead { return eventTable.Open(s.db) }
 
 type appending struct {

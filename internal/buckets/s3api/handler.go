@@ -43,7 +43,6 @@ type Handler struct {
 	Received, Sent atomic.Int64
 }
 
-// Keys looks up access keys.
 type Keys interface {
 	Known(id string) (c buckets.Credential, ok, known bool)
 

@@ -67,7 +67,6 @@ func (s *Store) Outbox(destination string) outbox.Box {
 	return eventTable.OpenTopic(s.db, time.Now, destination)
 }
 
-// DeadEvents returns the events that were set aside.
 func (s *Store) DeadEvents() outbox.Dead { return eventTable.Open(s.db, time.Now) }
 
 func (s *Store) Backlogs(ctx context.Context) (all []buckets.EventBacklog, err error) {

@@ -23,10 +23,8 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations returns this backend's schema changes.
 func Migrations() (migrate.Set, error) { return migrate.Load("buckets", migrations, "migrations") }
 
-// Store implements all bucket store interfaces.
 type Store struct {
 	db  *sqlitedb.DB
 	set func() (migrate.Set, error)

@@ -76,7 +76,6 @@ func ConditionCases() []ConditionCase {
 	}
 }
 
-// CaseObject returns the object used by the cases.
 func CaseObject() buckets.Object {
 	b := inline("a")
 	b.ID = CaseID

@@ -7,7 +7,6 @@ import (
 	"holdfast/internal/conf"
 )
 
-// Database configures a service's database and connections.
 type Database struct {
 	DatabaseURL           string        `toml:"database_url" secret:"true" doc:"Database URL: sqlite:PATH, postgres://user@host/database (also a Citus cluster) or, for syncstorage only, spanner://projects/P/instances/I/databases/D. Empty: a SQLite file in the data folder, named after the service."`
 	PoolMaxSize           int           `toml:"database_pool_max_size" doc:"Maximum number of PostgreSQL connections, or concurrent Spanner transactions."`
@@ -17,7 +16,6 @@ type Database struct {
 	PoolMaxIdle           time.Duration `toml:"database_pool_connection_max_idle" doc:"Close PostgreSQL connections that are idle this long. 0: 30 minutes."`
 }
 
-// DefaultDatabase selects the embedded database.
 func DefaultDatabase() Database {
 	return Database{PoolMaxSize: 10, PoolConnectionTimeout: 3 * time.Second, StatementTimeout: 30 * time.Second}
 }

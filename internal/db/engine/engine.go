@@ -69,7 +69,6 @@ var example = map[Kind]string{
 	Redis:    "redis://user:password@host:port/0",
 }
 
-// Target is a parsed database_url.
 type Target struct {
 	Kind Kind
 	Path string // SQLite only

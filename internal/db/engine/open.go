@@ -47,7 +47,6 @@ func (b Backends[S]) supported() (kinds []Kind) {
 	return kinds
 }
 
-// Opener opens a process's databases.
 type Opener struct {
 	Data   string // for SQLite files without a database_url
 	Create bool

@@ -22,7 +22,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Migration is an embedded SQL file.
 type Migration struct {
 	Version  int // without gaps
 	Name     string
@@ -65,7 +64,6 @@ var formerly = regexp.MustCompile(`(?m)^-- formerly ([0-9a-f]{64})$`)
 
 var filename = regexp.MustCompile(`^(\d{4})_([a-z0-9_]+)\.sql$`)
 
-// Load reads migrations from a folder.
 func Load(service string, fsys fs.FS, dir string) (Set, error) {
 	entries, err := fs.ReadDir(fsys, dir)
 	if err != nil {

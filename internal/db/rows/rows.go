@@ -154,7 +154,6 @@ type LogLimit struct {
 	Entries int
 }
 
-// Database accesses a service's tables.
 type Database interface {
 	View(ctx context.Context, fn func(View) error) error
 	// Update passes fn a transaction. fn may run twice and must be idempotent.
@@ -206,7 +205,6 @@ type View interface {
 	State(service string) (string, error)
 }
 
-// Total is a row count or column sum.
 type Total struct {
 	Table *Table
 	Sum   string // column; "" to count rows

@@ -48,7 +48,6 @@ type Owner struct {
 	Current int64
 }
 
-// Owners looks up a service's owners.
 type Owners interface {
 	// After returns up to n owners after a number, in order; fewer than n means the end.
 	After(ctx context.Context, number int64, n int) ([]Owner, error)

@@ -74,7 +74,6 @@ func (p params) key(secret string, salt []byte) []byte {
 	return argon2.IDKey([]byte(secret), salt, p.passes, p.memory, 1, keySize)
 }
 
-// Hash is a parsed hash.
 type Hash struct {
 	params
 	salt, key []byte

@@ -47,7 +47,6 @@ func (db *DB) each(ctx context.Context, s Statement, p Params, fn func(*spanner.
 	return err
 }
 
-// Tx is an open read-write transaction.
 type Tx struct {
 	db        *DB
 	name      string

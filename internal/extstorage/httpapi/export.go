@@ -51,7 +51,6 @@ func (x *exchange) exportPage(cursor string) (page ext.ExportPage, err error) {
 
 const flushAt = 256 << 10
 
-// AppendHeader appends the first export line.
 func AppendHeader(b []byte, h *ext.ExportHeader) []byte {
 	b = appendInt(key(append(b, `{"export":1`...), "records"), h.Records)
 	return append(appendInt(key(b, "lastChange"), h.LastChange), "}\n"...)
@@ -61,7 +60,6 @@ func AppendSchema(b []byte, sc *ext.Schema) []byte { return append(appendSchema(
 
 func AppendLine(b []byte, rec *ext.Record) []byte { return append(appendRecord(b, rec), '\n') }
 
-// AppendComplete appends the completion line.
 func AppendComplete(b []byte, last *ext.ExportPage) []byte {
 	b = appendInt(append(b, `{"complete":true,"records":`...), last.Total)
 	return append(appendInt(key(b, "schemas"), last.TotalSchemas), "}\n"...)

@@ -14,7 +14,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// Handler serves the public listener.
 type Handler struct {
 	Service *ext.Service
 	Tokens  *bearer.Keyring

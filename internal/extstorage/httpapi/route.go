@@ -173,7 +173,6 @@ func inInstall(s []string) (rt route) {
 	return rt
 }
 
-// Routes returns the public routes.
 func Routes() []web.Route { return web.RoutesOf(resource.String, actions[:]) }
 
 // Label returns the route for metrics and logs, without client-chosen parts.

@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// Runner serves services on the internal listener.
 type Runner struct {
 	Service *ext.Service
 	Tokens  *bearer.Keyring

@@ -72,7 +72,6 @@ type Audit struct {
 	Namespaces        []NamespaceAudit // only those with differences
 }
 
-// NamespaceAudit is a namespace with a wrong counter.
 type NamespaceAudit struct {
 	Namespace     extstorage.Namespace
 	Keys, Counted int64

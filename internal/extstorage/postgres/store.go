@@ -28,7 +28,6 @@ func Migrations() (migrate.Set, error) {
 	return migrate.Load("extstorage", migrations, "migrations")
 }
 
-// Store implements extstorage.Store, Registry and Installs, and inspection.Store.
 type Store struct {
 	db    *pgdb.DB
 	set   func() (migrate.Set, error)

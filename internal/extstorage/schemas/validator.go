@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/jsonschema"
 )
 
-// Validator implements ext.Validators and ext.Documents.
 type Validator struct {
 	cache   *jsonschema.Cache
 	sandbox *jsonschema.Sandbox

@@ -27,7 +27,6 @@ func Migrations() (migrate.Set, error) {
 	return migrate.Load("extstorage", migrations, "migrations")
 }
 
-// Store implements extstorage.Store, Registry and Installs, and inspection.Store.
 type Store struct {
 	db    *sqlitedb.DB
 	set   func() (migrate.Set, error)

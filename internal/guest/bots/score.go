@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/guest"
 )
 
-// Verdict classifies a score.
 type Verdict string
 
 // Verdicts.
@@ -187,7 +186,6 @@ type Evaluation struct {
 	Action                     Action
 }
 
-// Store logs scores.
 type Store interface {
 	// LogBotScore logs a score and, in the same transaction, appends its event, if any, to the outbox with key as its
 	// ordering key. The store sets the times.
@@ -197,7 +195,6 @@ type Store interface {
 	BotScores(ctx context.Context, fingerprint, ip []byte, since time.Time, limit int) ([]float64, error)
 }
 
-// EncodeSignals encodes signals as JSON.
 func EncodeSignals(all []Signal) (string, error) {
 	text, err := json.Marshal(all)
 	if err != nil {
@@ -219,7 +216,6 @@ type Hot interface {
 	SolvedChallenge(ctx context.Context, browser string, session guest.ID) error
 }
 
-// Sighting is a browser request.
 type Sighting struct {
 	Browser string
 	Session guest.ID // may be ""

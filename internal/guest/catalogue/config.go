@@ -8,7 +8,6 @@ import (
 	"holdfast/internal/guest"
 )
 
-// Upstreams configures the catalogue's HTTP services.
 type Upstreams struct {
 	Search       string `toml:"search" doc:"Property search: POST with a query. If no service in this section is set, the built-in catalogue of invented hotels is used."`
 	Map          string `toml:"map" doc:"Property search for the map: POST with a query."`

@@ -48,7 +48,6 @@ type Bounds struct {
 
 var Sorts = []string{"recommended", "price", "rating", "name"}
 
-// Results is a page of found properties.
 type Results struct {
 	Items []Listing `json:"items"`
 	Total int       `json:"total"` // on all pages
@@ -71,7 +70,6 @@ type Listing struct {
 	TotalForStayMinor    string   `json:"totalForStayMinor,omitempty"`
 }
 
-// Pins are found properties on the map.
 type Pins struct {
 	Items []Pin `json:"items"`
 	Total int   `json:"total"` // may exceed len(Items)

@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/guest"
 )
 
-// Service answers searches and views.
 type Service struct {
 	opts     Options
 	flights  singleflight.Group

@@ -99,7 +99,6 @@ type Offer struct {
 	Left              int    `json:"left"` // rooms
 }
 
-// Facets counts a region's properties.
 type Facets struct {
 	Country   string  `json:"country"`
 	Region    string  `json:"region"`
@@ -114,7 +113,6 @@ type Facet struct {
 	Count int    `json:"count"`
 }
 
-// Brand is a tenant's public presentation.
 type Brand struct {
 	TenantID   string `json:"tenantId"`
 	Name       string `json:"name"`

@@ -16,7 +16,6 @@ import (
 	"holdfast/internal/guest/telemetry"
 )
 
-// Schema describes an event type's data.
 type Schema struct {
 	Kind      string // without the profile's prefix, e.g. wishlist.added.v1
 	Type      string

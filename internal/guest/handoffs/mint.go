@@ -88,7 +88,6 @@ func (m *Mint) Decide(key Key, now time.Time) (r Minting, err error) {
 	return Minting{Minted{h.ID, token, url, h.Expires}, h, e}, nil
 }
 
-// ClaimsOf returns a handoff's token claims.
 func ClaimsOf(h Handoff) handoff.Claims {
 	c := handoff.Claims{
 		ID: string(h.ID), Session: string(h.Session), Tenant: h.Tenant, Property: h.Item, CheckIn: h.CheckIn, CheckOut: h.CheckOut,

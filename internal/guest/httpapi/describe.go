@@ -13,7 +13,6 @@ import (
 
 type object = map[string]any
 
-// Describe returns a profile's API description.
 func Describe(p *guest.Profile) ([]byte, error) {
 	if p.IsHotel() {
 		return openAPI, nil

@@ -25,7 +25,6 @@ import (
 	"holdfast/internal/web/problem"
 )
 
-// Handler serves the paths that Owns reports.
 type Handler struct {
 	Guests    *guest.Service
 	Catalogue *catalogue.Service

@@ -23,7 +23,6 @@ var migrations embed.FS
 
 func Migrations() (migrate.Set, error) { return migrate.Load("guest", migrations, "migrations") }
 
-// Store implements backend.Store.
 type Store struct {
 	db  *pgdb.DB
 	set func() (migrate.Set, error)

@@ -59,7 +59,6 @@ func ParseJob(name string) (Job, error) {
 // ErrJobRuns means that another process runs the job.
 var ErrJobRuns = errcode.New(errcode.Conflict, "another process runs this job: run it again later")
 
-// Store deletes old rows.
 type Store interface {
 	// Drop deletes up to limit old rows, older than before and oldest first, and returns how many. Only the job's
 	// leader deletes; other processes get ErrJobRuns.
@@ -74,7 +73,6 @@ type Service struct {
 	kept atomic.Pointer[Kept]
 }
 
-// Kept is how long published events are kept.
 type Kept struct{ Events, Audit time.Duration }
 
 // Options are a Service's dependencies, all required.
@@ -126,7 +124,6 @@ func (r *Service) Run(ctx context.Context, job Job, report func(rows int)) (rows
 	}
 }
 
-// Old counts a job's old rows.
 type Old struct {
 	Job    Job
 	Before time.Time // in microseconds

@@ -25,7 +25,6 @@ var migrations embed.FS
 
 func Migrations() (migrate.Set, error) { return migrate.Load("guest", migrations, "migrations") }
 
-// Store implements backend.Store.
 type Store struct {
 	db  *sqlitedb.DB
 	now clock.Clock // also the database clock

@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/guest"
 )
 
-// Service publishes guest activity.
 type Service struct {
 	opts     Options
 	samples  atomic.Pointer[SampleRates]
@@ -42,7 +41,6 @@ func (s *Service) SetSamples(r SampleRates) { s.samples.Store(&r) }
 
 func (s *Service) Samples() SampleRates { return *s.samples.Load() }
 
-// Store appends events to the outbox.
 type Store interface {
 	Record(ctx context.Context, r Record) (guest.Once[Recorded], error)
 

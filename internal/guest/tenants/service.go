@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/guest"
 )
 
-// Service receives tenant events.
 type Service struct {
 	opts       Options
 	stale      atomic.Bool

@@ -19,7 +19,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Traces sends spans to a collector.
 type Traces struct {
 	provider *sdktrace.TracerProvider
 }

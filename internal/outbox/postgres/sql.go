@@ -7,7 +7,6 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// Outbox holds the SQL for a service's table.
 type Outbox struct {
 	ddl     string
 	byTopic bool

@@ -16,7 +16,6 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// Outbox holds the SQL for a service's table.
 type Outbox struct {
 	ddl, add, next, done, claim, release     string
 	backlog, countDeadOf                     string

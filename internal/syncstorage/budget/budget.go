@@ -38,7 +38,6 @@ type Index struct {
 	Columns []string
 }
 
-// Schema lists a database's tables.
 type Schema []Table
 
 const ownQuota = "quota"
@@ -101,7 +100,6 @@ func (t Table) touched(columns []string) (touched []Index) {
 	return touched
 }
 
-// Step is part of a commit.
 type Step struct {
 	Name      string
 	Mutations int

@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Plan is a commit's mutations per step.
 type Plan struct {
 	Parent int
 	Record int

@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// Handler serves the paths that Owns reports.
 type Handler struct {
 	Service  *ss.Service
 	Keyring  *tokenlib.Keyring

@@ -74,7 +74,6 @@ type database interface {
 	Migrate(ctx context.Context, set migrate.Set) ([]migrate.Migration, error)
 }
 
-// Migrate migrates to the newest schema.
 func Migrate(t testing.TB, db database, migrations Migrations) {
 	t.Helper()
 	if migrations == nil {

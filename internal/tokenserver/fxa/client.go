@@ -18,7 +18,6 @@ import (
 
 const maxResponse = 256 << 10
 
-// Client is a tokenserver.Verifier for an accounts server.
 type Client struct {
 	base    string
 	profile string

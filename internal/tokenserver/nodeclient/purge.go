@@ -24,7 +24,6 @@ const (
 	maxAnswer = 64 << 10
 )
 
-// Purger is a tokenserver.Purger over HTTP.
 type Purger struct {
 	minter tokenserver.Minter
 	now    clock.Clock

@@ -21,7 +21,6 @@ func Migrations() (migrate.Set, error) {
 	return migrate.Load("tokenserver", migrations, "migrations")
 }
 
-// Store implements tokenserver.Store.
 type Store struct {
 	db  *pgdb.DB
 	set func() (migrate.Set, error)

@@ -19,7 +19,6 @@ func Migrations() (migrate.Set, error) {
 	return migrate.Load("tokenserver", migrations, "migrations")
 }
 
-// Store implements tokenserver.Store.
 type Store struct {
 	db  *sqlitedb.DB
 	set func() (migrate.Set, error)

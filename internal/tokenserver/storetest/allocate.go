@@ -17,7 +17,6 @@ type AllocateCase struct {
 	Changed []ts.Node // the chosen node is last; nil if ErrNoNode is expected
 }
 
-// AllocateRate is the cases' release rate.
 const AllocateRate = 0.1
 
 func AllocateCases() []AllocateCase {

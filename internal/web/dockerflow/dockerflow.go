@@ -42,7 +42,6 @@ type Version struct {
 	Build   string `json:"build"`
 }
 
-// Pool is the state of a connection pool.
 type Pool struct {
 	Active, Idle, Max int
 }

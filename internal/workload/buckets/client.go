@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/workload"
 )
 
-// Client signs requests with an access key.
 type Client struct {
 	URL string // S3 listener
 	sigv4test.Signer
@@ -41,7 +40,6 @@ func ReadKey(list string) (sigv4test.Signer, error) {
 // At returns a client for another server with the same access key.
 func (c *Client) At(url string) *Client { return &Client{URL: url, Signer: c.Signer, HTTP: c.HTTP} }
 
-// Unsigned is a header for an unsigned body.
 const Unsigned = "X-Amz-Content-Sha256: " + sigv4test.Unsigned
 
 func (c *Client) Request(ctx context.Context, method, target, body string, headers ...string) (*http.Request, error) {

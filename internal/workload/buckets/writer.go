@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/workload"
 )
 
-// Object is an object's expected state.
 type Object struct {
 	MD5    string // hexadecimal; "": no object
 	Bodies int    // on storage nodes
@@ -110,7 +109,6 @@ func objectOf(parts []string) (o Object) {
 	return o
 }
 
-// Body returns a unique body.
 func (w *Writer) Body(size int) string {
 	w.serial++
 	return Body(w.N, w.serial, size)

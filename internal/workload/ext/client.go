@@ -32,7 +32,6 @@ type Install struct {
 	Rows   map[Place]Row
 }
 
-// Place is a record's location in an install.
 type Place struct{ Namespace, Key string }
 
 // Namespaces returns the namespaces that all of an install's writers use.

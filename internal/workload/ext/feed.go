@@ -74,7 +74,6 @@ func Followed(a workload.Answer, since, known int64) (int64, error) {
 	return f.Next, err
 }
 
-// Listed returns a page's records.
 func Listed(a workload.Answer) (map[string]Entry, error) {
 	var page struct {
 		Items []Record `json:"items"`

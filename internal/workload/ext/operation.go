@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/workload"
 )
 
-// Entry is an install's record.
 type Entry struct {
 	Value    Document
 	metadata string
@@ -151,7 +150,6 @@ func (d *Operation) trail(now int64) (lines []Change) {
 	return lines
 }
 
-// Result is the answer to a RecordOp.
 type Result struct {
 	Namespace string       `json:"namespace"`
 	Key       string       `json:"key"`

@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/workload"
 )
 
-// Key is a record's location.
 type Key struct{ Collection, ID string }
 
 // Content is a record's content. Payloads are unique, so a payload identifies its write.
@@ -22,7 +21,6 @@ type Content struct {
 	modified  Moment
 }
 
-// State is all of a writer's data.
 type State map[Key]Content
 
 // Keys returns the keys sorted, so that choices depend only on the seed.

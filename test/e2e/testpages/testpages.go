@@ -26,7 +26,6 @@ type Console struct {
 
 func (c *Console) Show(text string) { c.Text.Store(&text) }
 
-// Start starts a console with an admin token.
 func Start(t *testing.T, token string) *Console {
 	t.Helper()
 	proxies, err := web.NewResolver("", nil)

@@ -14,7 +14,6 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// WireExt returns a call in wire format.
 func WireExt(h *harness.Instance, in *ext.Install, c ext.Call) []byte {
 	h.T.Helper()
 	req, err := in.Request(h.T.Context(), h.Server.URL, c)

@@ -16,7 +16,6 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// Service returns extension storage under faults.
 func Service() harness.Service {
 	return harness.Service{
 		Name: "ext", Section: "EXTSTORAGE", Vars: harness.ExtVars(),

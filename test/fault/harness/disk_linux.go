@@ -75,7 +75,6 @@ func forbidden(err error) bool {
 	return errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.ENOSYS)
 }
 
-// Disk is a small file system in memory.
 type Disk struct {
 	T   *testing.T
 	Dir string

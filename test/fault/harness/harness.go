@@ -78,7 +78,6 @@ func New(t *testing.T, of []Service, few bool, data string, vars ...string) *Har
 	return h
 }
 
-// Serve starts a server on the harness's data.
 func (h *Harness) Serve() *binary.Server { return binary.Start(h.T, h.Data, h.Vars...) }
 
 // Number parses an environment variable, or returns the default.

@@ -62,13 +62,11 @@ func (h *Instance) Send(u *syncload.User, method, path, body string) error {
 	return nil
 }
 
-// Text returns a signed request in wire format.
 func (h *Instance) Text(u *syncload.User, method, path, body string) []byte {
 	h.T.Helper()
 	return h.Wire(h.Request(u, method, path, body))
 }
 
-// Request returns a signed request.
 func (h *Instance) Request(u *syncload.User, method, path, body string) *http.Request {
 	h.T.Helper()
 	req, err := h.Credentials(u).Request(h.T.Context(), method, path, body)
@@ -76,7 +74,6 @@ func (h *Instance) Request(u *syncload.User, method, path, body string) *http.Re
 	return req
 }
 
-// Wire returns a request in wire format.
 func (h *Instance) Wire(req *http.Request) []byte {
 	h.T.Helper()
 	var b bytes.Buffer

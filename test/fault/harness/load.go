@@ -45,7 +45,6 @@ func (l *Load) After(n int) <-chan struct{} {
 	return l.marks[at]
 }
 
-// Acknowledge counts an acknowledged write.
 func (l *Load) Acknowledge() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,7 +72,6 @@ func (l *Load) End() {
 	l.ended = true
 }
 
-// Closed reports whether a channel is closed.
 func Closed(c <-chan struct{}) bool {
 	select {
 	case <-c:
@@ -93,7 +91,6 @@ func (h *Harness) ServerOf(n int) *binary.Server {
 	return h.Server
 }
 
-// Result is the outcome of a client's step.
 type Result int
 
 // Results.

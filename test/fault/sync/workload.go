@@ -14,7 +14,6 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// Service returns Firefox Sync storage under faults.
 func Service() harness.Service {
 	return harness.Service{
 		Name: "sync", Section: "SYNCSTORAGE", Vars: []string{"SYNC_MASTER_SECRET=" + harness.Secret},

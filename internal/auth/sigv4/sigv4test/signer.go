@@ -23,7 +23,6 @@ const (
 	UnsignedChunksTrailer = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
 )
 
-// Signer signs with an access key.
 type Signer struct {
 	AccessKeyID, Secret, Region string
 }

@@ -18,7 +18,6 @@ import (
 	"holdfast/internal/guest/catalogue"
 )
 
-// Catalogue implements catalogue.Source.
 type Catalogue struct{ contents func() *contents }
 
 type contents struct {

@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/jsonschema"
 )
 
-// Checker checks a profile's event data.
 type Checker map[string]*jsonschema.Schema
 
 // New compiles a profile's schemas. Unlike consumers, they reject unknown members: a new member must be in its
