@@ -227,7 +227,7 @@ func testKeys(t *testing.T, s *site) {
 	refused(t, err, ext.CodeValidationFailed)
 }
 
-// testMarkup: markup of the maximum size fits, because it is not escaped.
+// testMarkup checks that markup of the maximum size fits, because it is not escaped.
 func testMarkup(t *testing.T, s *site) {
 	in, _ := s.install(t)
 	settings, ctx := in.Records("settings"), t.Context()
@@ -358,7 +358,7 @@ func testBatch(t *testing.T, s *site) {
 
 var errLost = errors.New("the response is lost")
 
-// testLostAnswers: the client repeats safe requests after a lost response.
+// testLostAnswers checks that the client repeats safe requests after a lost response.
 func testLostAnswers(t *testing.T, s *site) {
 	in, w := s.install(t)
 	settings, ctx := in.Records("settings"), t.Context()

@@ -34,7 +34,7 @@ func testChanges(t *testing.T, s *site) {
 	refused(t, err, ext.CodeChangesExpired)
 }
 
-// testWatch: Watch yields each change once, in order, despite lost responses.
+// testWatch checks that Watch yields each change once, in order, despite lost responses.
 func testWatch(t *testing.T, s *site) {
 	in, w := s.install(t)
 	settings := in.Records("settings")
@@ -126,7 +126,7 @@ func testSchemas(t *testing.T, s *site) {
 	}
 }
 
-// testTransfer: an export resumes after a lost connection, and an import writes the same records.
+// testTransfer checks that an export resumes after a lost connection, and that an import writes the same records.
 func testTransfer(t *testing.T, s *site) {
 	from, w := s.install(t)
 	to, _ := s.install(t)

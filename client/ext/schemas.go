@@ -61,7 +61,8 @@ func (r Records) Schema(ctx context.Context, version int32) (s Schema, err error
 	return s, err
 }
 
-// SetSchemaStatus sets a version to SchemaActive, which deprecates the previous one, or to SchemaDeprecated.
+// SetSchemaStatus sets a version to SchemaActive, which deprecates the previously active version, or to
+// SchemaDeprecated.
 func (r Records) SetSchemaStatus(ctx context.Context, version int32, status SchemaStatus) (s Schema, err error) {
 	_, err = r.client.sendJSON(ctx, call{method: http.MethodPatch, path: r.schema(version), idempotent: true}, SchemaStatusRequest{Status: status}, &s)
 	return s, err

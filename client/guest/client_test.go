@@ -194,7 +194,7 @@ func testSession(t *testing.T, s *site) {
 	if got := must[guest.Session](t)(c.SetPreferences(ctx, guest.PreferencesPatch{Locale: &locale})); *got.Preferences.Locale != locale || got.Preferences.Currency != nil {
 		t.Errorf("%+v", got)
 	}
-	if w.sent.Load() != 3 { // refused with a new session, repeated, read
+	if w.sent.Load() != 3 { // the refused request, which started a session, its retry, and the read
 		t.Errorf("%d requests", w.sent.Load())
 	}
 	first := must[guest.Session](t)(c.Begin(ctx))

@@ -236,8 +236,8 @@ func TestOtherTenants(t *testing.T) {
 	}
 }
 
-// TestCanonicalPayload checks that a signer accepts only its own encoding of claims. Another encoding means a
-// stolen key or a defect.
+// TestCanonicalPayload checks that a signer accepts only its own encoding of claims, because another encoding
+// means a stolen key or a defect.
 func TestCanonicalPayload(t *testing.T) {
 	t.Parallel()
 	s, private := signer(t, "k1", tenantA), ed25519.NewKeyFromSeed(digest("k1"+tenantA))

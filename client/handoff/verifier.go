@@ -43,7 +43,7 @@ const (
 	defaultFresh = 5 * time.Minute
 	maxFresh     = 15 * time.Minute
 	maxStale     = time.Hour        // maximum age of the set while the server is unavailable
-	fetchPause   = 15 * time.Second // minimum time between two fetches, whatever tokens arrive
+	fetchPause   = 15 * time.Second // minimum time between two fetches, even for unknown keys
 	fetchTime    = 10 * time.Second
 )
 

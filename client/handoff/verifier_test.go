@@ -147,7 +147,8 @@ func TestVerifierFetches(t *testing.T) {
 	}
 }
 
-// TestVerifierFails checks that known keys verify for an hour while the server is unavailable or sends nonsense.
+// TestVerifierFails checks that known keys verify for an hour while the server is unavailable or sends invalid key
+// sets.
 func TestVerifierFails(t *testing.T) {
 	t.Parallel()
 	key := signer(t, "k1", tenantA)

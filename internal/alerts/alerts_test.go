@@ -126,7 +126,7 @@ func TestAlerts(t *testing.T) {
 	})
 }
 
-// A failed alert is sent again, once. The log must not contain the URL.
+// TestWebhookAway checks that a failed alert is sent again, once, and that the log does not contain the URL.
 func TestWebhookAway(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "alerts.json")

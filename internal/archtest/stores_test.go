@@ -12,8 +12,8 @@ import (
 	"testing/fstest"
 )
 
-// TestStoresArePrivate checks that the wiring of a service passes a store to the services with its business rules and
-// does not keep it.
+// TestStoresArePrivate checks that a service's wiring passes each store to the business rules and does not keep
+// it.
 func TestStoresArePrivate(t *testing.T) {
 	t.Parallel()
 	root, err := findRoot()

@@ -98,7 +98,7 @@ func TestACMEChallenges(t *testing.T) {
 	}
 }
 
-// Only the server's user may read the data folder.
+// checkFiles checks that only the server's user may read the data folder.
 func checkFiles(t *testing.T, data string) {
 	t.Helper()
 	files := 0
@@ -155,7 +155,7 @@ func TestACMERenewal(t *testing.T) {
 	}
 }
 
-// A stored certificate is used without asking the CA.
+// TestACMERestart checks that a stored certificate is used without asking the CA.
 func TestACMERestart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "restart.example.org", days90)
@@ -232,7 +232,7 @@ func TestACMEWrongDomain(t *testing.T) {
 	}
 }
 
-// A certificate is used from memory until it can be saved.
+// TestACMEFullDisk checks that a certificate is used from memory until it can be saved.
 func TestACMEFullDisk(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "full.example.org", days90)
@@ -270,7 +270,7 @@ func TestACMEFullDisk(t *testing.T) {
 	checkFiles(t, w.options.Data)
 }
 
-// The CA is asked again after a minute.
+// TestACMERecovery checks that the CA is asked again after a minute.
 func TestACMERecovery(t *testing.T) {
 	testdb.SoakOnly(t, "the second attempt is a minute after the first")
 	t.Parallel()

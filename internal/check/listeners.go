@@ -57,7 +57,7 @@ func (c *check) listeners(ctx context.Context) (found []service.Finding) {
 	return append(found, c.holder()...)
 }
 
-// holder warns about a running server that uses the SQLite files but none of the addresses. It may be this one,
+// holder warns about a running server that uses the SQLite files but none of the addresses. It may be this server,
 // before a restart that changes them.
 func (c *check) holder() []service.Finding {
 	if c.held == nil || c.running {

@@ -20,9 +20,9 @@ import (
 	"holdfast/internal/web"
 )
 
-// The check asks an address in use whether this server listens there. Both prove that they have the same master
-// secret without sending it. Without a proof, a client learns only that this is a Holdfast server, as from the status
-// page: unconditional proofs would allow offline guesses at a weak secret.
+// The check asks an address in use whether this server listens there. Both sides prove that they have the same
+// master secret without sending it. Without a proof, a client learns only that this is a Holdfast server, as from
+// the status page: unconditional proofs would allow offline guesses at a weak secret.
 const (
 	instancePath  = "/__instance__"
 	instanceNonce = "X-Holdfast-Nonce"

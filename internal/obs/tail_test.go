@@ -51,7 +51,7 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// The newest lines stay. Long lines are cut.
+// TestTailIsBounded checks that the newest lines stay, and that long lines are cut.
 func TestTailIsBounded(t *testing.T) {
 	t.Parallel()
 	for name, length := range map[string]int{"short": 10, "long": 3000, "longer than what is kept": 100_000} {

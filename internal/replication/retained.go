@@ -41,7 +41,7 @@ func Retained(data string, b *backup.Settings, r *Settings, at time.Time) (all s
 	return append(all, service.Retained{Kind: service.InReplica, Where: location.Name(r.URL), Until: last}), err
 }
 
-// pause returns at least a day.
+// pause returns the time between the latest two backups to the same place, at least a day.
 func pause(newestFirst []service.Backup) time.Duration {
 	const usual = 24 * time.Hour
 	for _, one := range newestFirst[1:] {

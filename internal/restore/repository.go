@@ -58,7 +58,7 @@ func (s *repository) restore(ctx context.Context, r *Request, p *Plan, folder st
 	for _, service := range p.Services {
 		only = append(only, engine.FileName(service))
 	}
-	// Restore the plan's moment: a replica may continue.
+	// Restore as of the plan's moment, because a replica may continue.
 	_, err := replica.Restore(ctx, replica.Restoring{
 		Target: s.target, Identities: s.keys, Into: folder, At: p.At, Only: only,
 		Progress: func(name string) { r.stepf("restoring %s", name) },

@@ -100,7 +100,7 @@ func TestSecretsOfAnOlderRelease(t *testing.T) {
 	}
 }
 
-// Such a file is an error in every mode and is not changed.
+// TestUnusableSecrets checks that an unusable file is an error in every mode, and is not changed.
 func TestUnusableSecrets(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

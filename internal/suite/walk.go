@@ -18,7 +18,7 @@ func Walk(t *testing.T, start func(rt *rapid.T) (steps map[string]func(*rapid.T)
 }
 
 // Main runs a package's tests with fewer walks or inputs than rapid's 100, because its database is slow.
-// -rapid.checks takes precedence, and so does RAPID_CHECKS from 100; below, the lower number applies.
+// -rapid.checks takes precedence, and so does RAPID_CHECKS from 100 up; below 100, the lower number applies.
 func Main(m *testing.M, checks string) {
 	flag.Parse()
 	few, _ := strconv.Atoi(checks)

@@ -51,7 +51,7 @@ func (m *Meter) Yield() {
 	}
 }
 
-// Wait precedes a wait, Resume follows it. Overlapping waits count once.
+// Wait begins a wait, which Resume ends. Overlapping waits count once.
 func (m *Meter) Wait() {
 	if m == nil {
 		return
@@ -83,7 +83,7 @@ func (m *Meter) Add(d time.Duration) {
 	m.worked += d
 }
 
-// measured costs a single allocation, unlike context.WithValue with a value that is not a pointer.
+// measured is a context with a meter.
 type measured struct {
 	context.Context //nolint:containedctx // it is one
 	meter           *Meter

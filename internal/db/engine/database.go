@@ -175,7 +175,8 @@ func (d *Database) AbortRound(ctx context.Context, job string) error {
 
 func (d *Database) Connections() (active, idle, most int) { return d.conn.Connections() }
 
-// turns suits a SQLite file: its writer commits waiting writes as a group, and few reads run at once.
+// turns is the number of turns for a SQLite file, whose writer commits waiting writes as a group. Few reads run at
+// once.
 const turns = 32
 
 func (d *Database) Turns() int {

@@ -110,7 +110,7 @@ func (tx *Tx) rememberWorkers(service string) error {
 	return err
 }
 
-// errWorkers means that some changes may be in a log that cannot be read.
+// errWorkers means that workers changed, so that some changes may be in a log that cannot be read.
 var errWorkers = fmt.Errorf("%w: workers of Citus were added or removed since it began; run it again", rows.ErrLapsed)
 
 func sameWorkers(ctx context.Context, tx pgx.Tx, service string) error {

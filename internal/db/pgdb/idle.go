@@ -20,7 +20,7 @@ func hasPendingData(conn net.Conn) bool {
 	if err != nil {
 		return true
 	}
-	// Read would block behind a reader that the driver leaves after a slow write.
+	// Peek with a system call: Read would block behind a reader that the driver leaves running after a slow write.
 	var quiet bool
 	err = raw.Control(func(fd uintptr) {
 		_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)

@@ -15,8 +15,8 @@ var (
 	lockIndex  = Statement{Name: "index.lock", SQL: `SELECT pg_try_advisory_xact_lock($1::bigint)`}
 	indexState = Statement{Name: "index.state", SQL: `
 		SELECT indisvalid AND indisready FROM pg_index WHERE indexrelid = to_regclass($1::text)`}
-	// holdStill also drops the last query's snapshot, which the transaction would keep until its next statement:
-	// CREATE INDEX CONCURRENTLY waits for all snapshots.
+	// holdStill keeps the server from ending the transaction, which idles while the index is built. It also drops the
+	// last query's snapshot: CREATE INDEX CONCURRENTLY waits for all snapshots.
 	holdStill = Statement{Name: "index.hold", SQL: `SET LOCAL idle_in_transaction_session_timeout = 0`}
 )
 

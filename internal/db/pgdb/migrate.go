@@ -179,7 +179,7 @@ func (tx *Tx) apply(service string, m migrate.Migration) error {
 	return err
 }
 
-// script runs statements separately: Citus forwards a change's whole text to its workers, which accept a single
+// script runs statements separately: Citus forwards the whole text to its workers, which accept a single
 // statement.
 func (tx *Tx) script(sql string) error {
 	for _, statement := range splitStatements(sql) {

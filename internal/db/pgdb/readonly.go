@@ -91,7 +91,8 @@ var clearLog = Statement{Name: "copy.clear_log", SQL: `DELETE FROM copy_log WHER
 // trigger's queries then look so expensive that PostgreSQL compiles them for each row, taking 1,000 times as long.
 const withoutJIT = `SET jit = off`
 
-// logged returns a table's statement triggers, and a trigger for rows whose key changes, which no service does.
+// logged returns a table's statement triggers, and a trigger for rows whose key changes, although no service
+// changes keys.
 func logged(t *rows.Table) map[string]string {
 	key := t.KeyNames()
 	return map[string]string{

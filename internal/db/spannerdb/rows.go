@@ -90,7 +90,7 @@ func (w *wanted) set(columns []rows.Column, key rows.Row) {
 	}
 }
 
-// of returns a table's owner columns, and how many of its Columns they replace.
+// of returns a table's owner columns on Spanner, and how many of its Columns they replace.
 func of(t *rows.Table) (keys []string, replaced int) {
 	if len(t.Spanner.Keys) == 0 {
 		return nil, 0

@@ -107,8 +107,8 @@ func (f *Follower) Release() error {
 	return classify(sqlitex.Execute(f.held, `ROLLBACK`, nil))
 }
 
-// A commit changes the WAL's index in microseconds, unless its thread loses the CPU meanwhile: then logSpins retries
-// are not enough, and the others, of logTries, wait for a millisecond each.
+// Log retries while a commit changes the WAL's index, which takes microseconds unless its thread loses the CPU.
+// After logSpins tries it waits a millisecond before each further try, up to logTries.
 const (
 	logSpins = 100
 	logTries = 5000

@@ -75,8 +75,8 @@ func (db *DB) write(s *step) error {
 	return err
 }
 
-// enqueue hands s to the writer and waits. Until then the writer owns the caller's variables, so ctx does not end the
-// wait.
+// enqueue hands s to the writer and waits until it is done. Until then, the writer owns the caller's variables, so
+// ctx does not end the wait.
 func (db *DB) enqueue(s *step) error {
 	select {
 	case <-db.closing:
@@ -237,8 +237,8 @@ func (w *writer) begin() error {
 	return w.lock()
 }
 
-// turn is the interval of attempts to get another process's lock, which under load is free for a fraction of a
-// millisecond between groups. SQLite tries only ten times a second.
+// turn is the interval of attempts to get a lock that another process holds, which under load is free for a
+// fraction of a millisecond between groups. SQLite tries only ten times a second.
 const turn = 200 * time.Microsecond
 
 func (w *writer) lock() error {
