@@ -176,7 +176,7 @@ func (a *Alerts) update(ctx context.Context, before, now map[key]Condition) (cha
 		}
 		one := Told{Condition: c, Severity: severity(c.State), Since: at}
 		if a.send(ctx, a.message(Begun, &one)) != nil {
-			return changed // others would wait as long for the same result
+			return changed // sending others would take as long and fail, too
 		}
 		a.set(k, &one)
 		changed = true
@@ -320,7 +320,7 @@ func (a *Alerts) read() map[key]Told {
 	return known
 }
 
-// write ignores a full disk: then only this process knows the sent conditions.
+// write only logs errors, e.g. of a full disk: then only this process knows the sent conditions.
 func (a *Alerts) write() {
 	text, err := json.Marshal(a.Known())
 	if err == nil {

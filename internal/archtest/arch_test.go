@@ -83,7 +83,7 @@ func (p *pkg) naming() (wrong []string) {
 
 func goList(t *testing.T, args ...string) (root string, lines []string) {
 	t.Helper()
-	readModule(t) // lets the go test cache notice changed files
+	readModule(t)
 	root, err := findRoot()
 	if err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ var callbacks = map[string]string{
 // holds locks, or while the only writer of a SQLite file waits.
 func TestNoCallbacks(t *testing.T) {
 	t.Parallel()
-	readModule(t) // lets the go test cache notice changed files
+	readModule(t)
 	root, err := findRoot()
 	if err != nil {
 		t.Fatal(err)

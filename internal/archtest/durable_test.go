@@ -47,7 +47,7 @@ func TestDurableFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	readModule(t) // lets the go test cache notice changed files
+	readModule(t)
 	report(t, durability(readServer(t, os.DirFS(root)), undurable))
 }
 

@@ -19,7 +19,7 @@ func TestParameters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	readModule(t) // lets the go test cache notice changed files
+	readModule(t)
 	report(t, parameters(readServer(t, os.DirFS(root))))
 }
 

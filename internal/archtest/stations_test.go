@@ -15,7 +15,7 @@ import (
 // TestStations checks that each function named under "Follow one write" in ARCHITECTURE.md is in the named file.
 func TestStations(t *testing.T) {
 	t.Parallel()
-	readModule(t) // lets the go test cache notice changed files
+	readModule(t)
 	root, err := findRoot()
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +68,6 @@ func stations(source fs.FS) (found int, wrong []string) {
 	return found, wrong
 }
 
-// TestStationsBite checks that a missing function or file is reported.
 func TestStationsBite(t *testing.T) {
 	t.Parallel()
 	table := "## Follow one write\n\n| station | `toy` |\n|---|---|\n| a | `toy.go` `Put` | `toy.go` `Take` |\n"

@@ -20,7 +20,7 @@ func TestStoresArePrivate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	readModule(t) // lets the go test cache notice changed files
+	readModule(t)
 	files := readServer(t, os.DirFS(root))
 	for _, s := range services {
 		stores, wrong := keptStores(files, s)

@@ -33,7 +33,7 @@ func TestWiringStations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	readModule(t) // lets the go test cache notice changed files
+	readModule(t)
 	for _, folder := range wirings() {
 		wrong, err := offStations(os.DirFS(root), folder)
 		if err != nil {
@@ -73,7 +73,6 @@ func offStations(source fs.FS, folder string) (wrong []string, err error) {
 	return wrong, nil
 }
 
-// TestWiringStationsBite checks that a missing station and a metric in another file are reported.
 func TestWiringStationsBite(t *testing.T) {
 	t.Parallel()
 	source := fstest.MapFS{}

@@ -34,7 +34,7 @@ const failureFile = "last_failure"
 
 const saveEvery = time.Minute
 
-// manageEvery exceeds certmagic's attempts to obtain a first certificate.
+// manageEvery is longer than certmagic tries to obtain a first certificate.
 const manageEvery = 31 * 24 * time.Hour
 
 type ACMEOptions struct {

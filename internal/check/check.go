@@ -348,7 +348,7 @@ func (c *check) writable(ctx context.Context, s *service.Running) []service.Find
 	return []service.Finding{{State: service.Warning, What: what, Says: "read-only, by " + readonly.Name(holder), Fix: readonly.End(s.Name, holder)}}
 }
 
-// bound returns lost if data was written with a secret that no longer exists.
+// bound returns lost if a secret with which data was written no longer exists.
 func (c *check) bound(ctx context.Context, guard *secrets.Guard, name string) (found []service.Finding, lost bool) {
 	all, err := guard.Compare(ctx, name)
 	if errors.Is(err, secrets.ErrNoTable) {

@@ -105,9 +105,8 @@ func (t *Turns) Release(turn Turn, worked time.Duration) {
 
 func (t *Turns) Stats() Stats { return t.pool.Stats() }
 
-// expect returns the units for a request. A client's first request takes as many as other clients' requests of
-// this kind. Until it ends, the client's further requests take the maximum: otherwise a new client could start
-// many expensive requests at once.
+// expect returns the units for a request. A client's first request takes as many as other clients'. Until it ends,
+// further requests take the maximum, so that a new client cannot start many expensive requests at once.
 func (t *Turns) expect(client string, kind Kind) (c *cost, units int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -151,7 +151,7 @@ func eachJSON(text string, fn func(name, value, raw string)) {
 			return
 		}
 		plain := string(value)
-		_ = json.Unmarshal(value, &plain) // unless it is not a string
+		_ = json.Unmarshal(value, &plain) // fails if it is not a string
 		key, _ := name.(string)
 		fn(key, plain, key+"="+string(value))
 	}

@@ -70,8 +70,8 @@ func (s *source) pushSnapshot(f ltxFile) {
 
 const (
 	snapshotEvery = 24 * time.Hour
-	// snapshotLeast is the size of the files since the last snapshot up to which a restore is fast enough. Below it,
-	// only snapshotEvery causes a snapshot.
+	// snapshotLeast is the total size of files that a restore reads fast enough. Below it, only snapshotEvery causes a
+	// snapshot.
 	snapshotLeast = 16 << 20
 )
 

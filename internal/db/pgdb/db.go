@@ -169,7 +169,7 @@ func (db *DB) Pooler(ctx context.Context) (pooled, prepares bool, err error) {
 	return backend != conn.Conn().PgConn().PID(), mode == pgx.QueryExecModeCacheStatement, classify(err)
 }
 
-// Waits does not count callers that gave up.
+// Waits returns how many calls waited for a connection or gave up, and how long the successful calls waited.
 func (db *DB) Waits() (n int64, total time.Duration) {
 	s := db.pool.Stat()
 	return s.EmptyAcquireCount() + s.CanceledAcquireCount(), s.EmptyAcquireWaitTime()

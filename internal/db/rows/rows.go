@@ -101,8 +101,7 @@ type Table struct {
 	// Parents lists the tables that foreign keys refer to. Their keys are prefixes of this table's key.
 	Parents []string
 
-	// Recount is the end of an UPDATE, up to its condition, that recounts other tables' rows; "" if nothing is
-	// counted.
+	// Recount is an UPDATE from SET on, with a condition, that recounts other tables' rows; "" if nothing is counted.
 	Recount string
 
 	// Spanner describes the table on Cloud Spanner; nil if it is unsupported.

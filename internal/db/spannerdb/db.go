@@ -42,8 +42,7 @@ type Options struct {
 
 	Mutations func(name string, predicted, counted int)
 
-	// Fault, for tests, is called before each statement with its name and before each commit with "commit"; its error
-	// counts as a database error.
+	// Fault is like pgdb.Options.Fault.
 	Fault func(point string) error
 
 	// Client contains more driver options, for tests.

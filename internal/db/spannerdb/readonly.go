@@ -172,7 +172,6 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 	})
 }
 
-// leaseMargin is the minimum time left on a lease that is prolonged. Otherwise the commit could come after its end.
 const leaseMargin = 5 * time.Second
 
 func (d tables) Prolong(ctx context.Context, service, holder string, lease time.Duration) error {

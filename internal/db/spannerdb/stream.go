@@ -26,7 +26,6 @@ type Rows struct {
 	closed   bool
 }
 
-// Stream runs a query whose result may not fit in memory, and returns at the first row.
 func (db *DB) Stream(ctx context.Context, s Statement, p Params) (*Rows, error) {
 	start := time.Now()
 	r, err := db.stream(ctx, s, p)

@@ -19,7 +19,6 @@ func (k *Keys) Seal(body []byte, key string) []byte {
 	return append([]byte{sealedMark}, k.answers.Seal(body, key)...)
 }
 
-// Unseal returns unencrypted bodies from earlier releases unchanged.
 func (k *Keys) Unseal(body []byte, key string) ([]byte, error) {
 	if len(body) == 0 || body[0] != sealedMark {
 		return body, nil

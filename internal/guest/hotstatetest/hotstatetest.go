@@ -1,7 +1,7 @@
 // Package hotstatetest tests the contract of backend.Hot.
 //
-// A store's test calls Run. Callers must not rely on behavior outside this suite. Cases share a store but use new
-// sessions and keys, except cases about global data.
+// Callers must not rely on behavior outside this suite. Cases share a store but use new sessions and keys, except
+// cases about global data.
 package hotstatetest
 
 import (
@@ -25,7 +25,7 @@ type Harness struct {
 	Wait func(d time.Duration)
 }
 
-// Run runs the suite. A cleanup closes the opened stores.
+// Run runs the suite.
 func Run(t *testing.T, open func(t testing.TB) Harness) {
 	suite.Suite[*client]{
 		Groups: []suite.Group[*client]{

@@ -16,8 +16,7 @@ import (
 	"holdfast/internal/guest/handoffs"
 )
 
-// TestKeySet verifies a tenant's tokens with the published keys, and consumes them. Answers with keys may be
-// cached for 5 minutes, others not at all.
+// TestKeySet verifies a tenant's tokens with the published keys, and consumes them.
 func TestKeySet(t *testing.T) {
 	t.Parallel()
 	s := newServer(t).at(func(p *parts) { p.algorithm = handoffs.Ed25519 })

@@ -45,7 +45,6 @@ func (s *Store) Outbox() outbox.Retaining {
 	return outbox.Waking(outboxsqlite.OpenRetaining(s.db, "bff_consumer_outbox", s.now), s.waker)
 }
 
-// Ping checks the migrations each time, because a newer release may migrate the file meanwhile.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the guest database needs %d migrations")
 }

@@ -1,7 +1,7 @@
 // Package storetest tests the contract of backend.Store.
 //
-// A backend's test calls Run. Callers must not rely on behavior outside this suite. Each case uses a new session, and
-// all run in parallel on a shared database, except cases about every session's data.
+// Callers must not rely on behavior outside this suite. Each case uses a new session, and all run in parallel on a
+// shared database, except cases about every session's data.
 package storetest
 
 import (
@@ -49,7 +49,7 @@ type Harness struct {
 	Soak suite.Soak
 }
 
-// Run runs the suite. A cleanup closes the opened stores.
+// Run runs the suite.
 func Run(t *testing.T, open func(t testing.TB) Harness) {
 	h := open(t)
 	suite.Suite[*user]{
