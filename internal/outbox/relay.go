@@ -342,7 +342,7 @@ func (r *Relay) choose(todo Parts) (chosen Parts) {
 	return chosen
 }
 
-// turn takes leases that outlast the batch.
+// turn claims partitions, with leases that outlast the batch, and publishes a batch.
 func (r *Relay) turn(ctx context.Context, parts Parts) (published int, more Parts, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.Lease*3/4)
 	defer cancel()

@@ -141,7 +141,7 @@ func (b *bodies) written(service string, body Body) (settled func(kept bool)) {
 	return func(kept bool) { b.settle(e, kept) }
 }
 
-// settle leaves the body to a reconciliation if the queue is full.
+// settle queues the body if its row was committed, or leaves it to a reconciliation if the queue is full.
 func (b *bodies) settle(e *entry, kept bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

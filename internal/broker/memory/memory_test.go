@@ -13,7 +13,7 @@ func TestBroker(t *testing.T) {
 	storetest.Run(t, storetest.Harness{Open: func(testing.TB) broker.Broker { return memory.New() }})
 }
 
-// TestIsBounded checks that an unread subscription stops its own topic only.
+// TestIsBounded checks that an unread subscription blocks only its own topic.
 func TestIsBounded(t *testing.T) {
 	t.Parallel()
 	b := memory.New()

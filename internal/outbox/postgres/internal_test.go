@@ -54,7 +54,7 @@ func next(t testing.TB, b *box, limit int) []outbox.Event {
 	return events
 }
 
-// TestAsOnCitus checks that the statements for Citus read and delete the same events as the others.
+// TestAsOnCitus checks that the statements for Citus read and delete the same events as the other statements.
 func TestAsOnCitus(t *testing.T) {
 	t.Parallel()
 	b, _, _ := filled(t, testdb.PostgresDatabase(t), 5000)

@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// KeptRow is a suite event as a retaining table's row.
+// KeptRow is a retaining table's row with an event from the suite.
 type KeptRow struct {
 	ID, OrderingKey, Topic, Subject, Payload, Headers, Class string
 	At                                                       time.Time
