@@ -3,6 +3,8 @@ package imports
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net/http"
 	"net/url"
@@ -68,6 +70,7 @@ func NewSource(ctx context.Context, o SourceOptions) (*Source, error) {
 		config.WithHTTPClient(transport), config.WithLogger(logging.Nop{}), config.WithRetryer(func() aws.Retryer {
 			return retry.NewStandard(func(o *retry.StandardOptions) {
 				o.MaxAttempts, o.MaxBackoff, o.RateLimiter = attempts, longestWait, ratelimit.None
+				o.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(isTransient)}, o.Retryables...)
 			})
 		}),
 	}
@@ -97,6 +100,28 @@ func NewSource(ctx context.Context, o SourceOptions) (*Source, error) {
 		c.UsePathStyle = !o.VirtualHost && c.BaseEndpoint != nil
 		c.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired // body verifies checksums itself
 	})}, nil
+}
+
+// isTransient is false for errors that the user must fix, and unknown otherwise.
+func isTransient(err error) aws.Ternary {
+	if mistakeOf(err) != "" {
+		return aws.FalseTernary
+	}
+	return aws.UnknownTernary
+}
+
+func mistakeOf(err error) string {
+	if invalid, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		text := "the source's certificate is refused: " + errcode.NetworkReason(invalid)
+		if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+			text += ". For a private CA, set AWS_CA_BUNDLE to a file with its certificate"
+		}
+		return text
+	}
+	if errors.Is(err, http.ErrSchemeMismatch) {
+		return "the source does not use TLS on this port: expected an endpoint with http://"
+	}
+	return ""
 }
 
 // CheckEndpoint rejects invalid endpoint URLs; "" is valid.
@@ -271,7 +296,10 @@ func readable(what string, err error) error {
 		status = r.HTTPStatusCode()
 	}
 	kind, text := errcode.Unavailable, "could not "+what+": "
+	mistake := mistakeOf(err)
 	switch {
+	case mistake != "":
+		return errcode.New(errcode.Invalid, text+mistake)
 	case status == 0:
 		return errcode.Wrap(kind, text+"no answer from the source ("+errcode.NetworkReason(err)+")", err)
 	case code == "" || code == "UnknownError":
