@@ -520,6 +520,38 @@ func TestImportUnderWrites(t *testing.T) {
 	}
 }
 
+// TestImportOfRunningServer checks that an import notices a server that was not stopped, but writes only now and then.
+func TestImportOfRunningServer(t *testing.T) {
+	t.Parallel()
+	from := newOldServer(t, true)
+	from.run(t, from.many(1, 20))
+	m := newImport(t, from, sqliteURL(t), sqliteURL(t))
+	m.Quiet = 2 * time.Second
+	wrote := make(chan struct{})
+	m.BeforeStep = func(point string) error {
+		select {
+		case <-wrote:
+		default:
+			if point == "quiet" {
+				time.AfterFunc(100*time.Millisecond, func() {
+					defer close(wrote)
+					from.run(t, from.put(1, 7, "late", "new", stamp0+10_000))
+				})
+			}
+		}
+		return nil
+	}
+	questions := 0
+	m.Stopped = func(context.Context, int, func(context.Context) error) error { questions++; return nil }
+	if err := m.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-wrote
+	if questions != 2 || !slices.ContainsFunc(dump(t, m), func(row string) bool { return strings.HasPrefix(row, "bsos 1 7 late ") }) {
+		t.Errorf("asked %d times, want 2, and the late record", questions)
+	}
+}
+
 // TestImportOfBusyServer checks that an import asks to stop a server that writes as fast as passes copy.
 func TestImportOfBusyServer(t *testing.T) {
 	t.Parallel()

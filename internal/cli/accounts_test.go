@@ -60,7 +60,7 @@ func TestCheckOfUnsupportedEngine(t *testing.T) {
 	}, "check")
 	if status != 1 || strings.Contains(out, "start the database") || strings.Contains(out, "hunter2") ||
 		!strings.Contains(out, `the scheme "mysql" is not supported: expected sqlite:PATH or postgres://user@host/database or spanner:`) ||
-		!strings.Contains(out, "fix: correct syncstorage.database_url") {
+		!strings.Contains(out, "run holdfast import") || !strings.Contains(out, "fix: correct syncstorage.database_url") {
 		t.Errorf("exit status %d\n%s", status, out)
 	}
 }

@@ -45,7 +45,7 @@ func (c *command) importService() *cobra.Command {
 			in.urls[s.Import.Flag] = f.String(s.Import.Flag, "", s.Import.Doc)
 		}
 	}
-	f.BoolVar(&in.dryRun, "dry-run", false, "check the databases and print the rows to import and to leave out")
+	f.BoolVar(&in.dryRun, "dry-run", false, "check the databases and print the rows to import and to skip")
 	f.BoolVar(&in.verify, "verify", false, "only compare the databases, owner by owner")
 	f.BoolVar(&in.stopped, "stopped", false, "the other server is stopped: do not ask")
 	f.StringVar(&in.list, "list", "", "write long lists of rows to `FILE` (default: import-SERVICE.txt in the data folder)")
@@ -100,11 +100,17 @@ func (c *command) runImport(ctx context.Context, name string, in *importFlags) (
 		differences := int64(0)
 		n, err := m.Verify(ctx, c.differences(&differences))
 		end()
-		return c.verified(n, differences, err)
+		err = c.verified(n, differences, err)
+		if differences > 0 {
+			err = fmt.Errorf("%w: the import is not complete, or one of the databases changed since. If the other server wrote, "+
+				"delete the imported tables and import again", err)
+		}
+		return err
 	}
 	if err := m.Migrate(ctx); err != nil {
 		return err
 	}
+	m.Quiet = quiet
 	m.Stopped = func(ctx context.Context, asked int, pass func(context.Context) error) error {
 		end()
 		asking = true
@@ -148,6 +154,9 @@ func (c *command) advice(ctx context.Context, m *importing.Import) error {
 
 // passEvery is how often changes are copied while a question is open.
 const passEvery = 10 * time.Second
+
+// quiet is short, because clients wait, but longer than the pauses between the writes of a busy server.
+const quiet = 3 * time.Second
 
 var errNotStopped = errors.New("the import is not complete: everything is copied except later changes. " +
 	"Stop the other server, then run the same command with --stopped")

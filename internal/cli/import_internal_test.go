@@ -42,14 +42,14 @@ func TestLongListsOfImport(t *testing.T) {
 		t.Fatal(err)
 	}
 	const rows = "  %s 0\n  %[1]s 1\n  %[1]s 2\n  %[1]s 3\n  %[1]s 4\n  and 7 more: all rows are in %s\n"
-	if want := "left out, 12 rows: open batches\n" + fmt.Sprintf(rows, "batch", list); out.String() != want {
+	if want := "skipped, 12 rows: open batches\n" + fmt.Sprintf(rows, "batch", list); out.String() != want {
 		t.Errorf("printed\n%s\nwant\n%s", out.String(), want)
 	}
 	if want := "imported, 12 rows: large records\n" + fmt.Sprintf(rows, "record", list) + "  raise the limit\n"; actions != want {
 		t.Errorf("needs action\n%s\nwant\n%s", actions, want)
 	}
 	text, err := os.ReadFile(list)
-	if err != nil || strings.Count(string(text), "\n") != 24 || !strings.Contains(string(text), "left out: open batches: batch 11\n") {
+	if err != nil || strings.Count(string(text), "\n") != 24 || !strings.Contains(string(text), "skipped: open batches: batch 11\n") {
 		t.Errorf("the file has %q, %v", text, err)
 	}
 

@@ -101,7 +101,7 @@ func (all problemKinds) texts(where string) (notes, actions string) {
 
 func verb(p service.Problem) string {
 	if p.Left {
-		return "left out"
+		return "skipped"
 	}
 	return "imported"
 }

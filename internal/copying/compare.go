@@ -27,7 +27,7 @@ type Difference struct {
 func (d Difference) String() string {
 	of := ""
 	if len(d.Owner) > 0 {
-		of = " of " + d.Owner.Text()
+		of = ", owner " + d.Owner.Text()
 	}
 	return fmt.Sprintf("%s%s: %d rows with the checksum %s in the source, %d with %s in the target",
 		d.Table, of, d.Source.Rows, d.Source, d.Target.Rows, d.Target)

@@ -29,6 +29,7 @@ type Import struct {
 	Report     func(line string)
 	BeforeStep func(point string) error
 	Clock      clock.Clock
+	Quiet      time.Duration // how long the source must not change at the end
 }
 
 type Part struct {
@@ -135,7 +136,16 @@ func (m *Import) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		took := time.Since(start)
 		// Check that nothing changed since the last pass.
+		if err := m.before("quiet"); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(m.Quiet):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 		n, err := m.pass(ctx)
 		switch {
 		case err != nil:
@@ -145,7 +155,7 @@ func (m *Import) Run(ctx context.Context) error {
 		case len(different) > 0:
 			return fmt.Errorf("the import differs from the source: %s", strings.Join(different[:min(len(different), 10)], "; "))
 		default:
-			m.reportf("everything is imported and equal; the last pass took %s", time.Since(start).Round(time.Millisecond))
+			m.reportf("everything is imported and equal; the last pass took %s", took.Round(time.Millisecond))
 			return m.done(ctx)
 		}
 	}

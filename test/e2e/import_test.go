@@ -50,14 +50,14 @@ func TestImportFromMozilla(t *testing.T) {
 			t.Fatalf("import %s: status %d, want %d:\n%s%s", flag, r.Status, status, r.Stdout, r.Stderr)
 		}
 	}
-	importing(0, "--dry-run", "bsos              9004", `left out, 1 row: records whose ID is not 1 to 64 printable ASCII characters`+"\n  "+`user 4711, bookmarks, "not an id\n"`,
+	importing(0, "--dry-run", "bsos              9004", `skipped, 1 row: records whose ID is not 1 to 64 printable ASCII characters`+"\n  "+`user 4711, bookmarks, "not an id\n"`,
 		"user 4711, history, batch 1700000000123, 0 records", "tokenserver would be imported from mysql://root@/test_", "Browsers for 1 account use "+node+", which is server.public_url.")
 	if killMozillaImport(t, env, data, old) {
 		importing(1, "", "syncstorage: continuing the import that was interrupted", "tokenserver: continuing the import that was interrupted")
 	}
 	importing(1, "", "Stop the other server, then run the same command with --stopped")
 	testdb.MariaDBScript(t, old, putMozilla(4711, 7, "late", stamp+50)+putMozilla(4711, 101, "mine", stamp+60)+"DELETE FROM bso WHERE userid = 2; DELETE FROM user_collections WHERE userid = 2;")
-	importing(0, "--stopped", "everything is imported and equal", "left out, 1 row: open batches",
+	importing(0, "--stopped", "everything is imported and equal", "skipped, 1 row: open batches",
 		"Browsers for 1 account use "+node+", which is server.public_url.\nsyncstorage is imported. Start this server")
 	importing(0, "--verify", "in source and target are equal")
 	importing(1, "--stopped", "already has a complete import")
