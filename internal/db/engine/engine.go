@@ -93,7 +93,11 @@ func Parse(databaseURL, file string, supported ...Kind) (Target, error) {
 		kind = Redis
 	}
 	if !slices.Contains(supported, kind) {
-		return Target{}, fmt.Errorf("the scheme %q is not supported: expected %s", scheme, examples(supported))
+		hint := ""
+		if scheme == "mysql" {
+			hint = ". To import data from Mozilla's server, unset this setting and its SYNC_… variable, and run holdfast import"
+		}
+		return Target{}, fmt.Errorf("the scheme %q is not supported: expected %s%s", scheme, examples(supported), hint)
 	}
 	switch kind {
 	case SQLite:
