@@ -339,7 +339,7 @@ func (b *Workload) readNull(h *harness.Harness, path string, state []kept) {
 func (b *Workload) age(h *harness.Harness) {
 	h.T.Helper()
 	b.script(h, `UPDATE manta_bucket_version SET superseded = superseded - 259200000000 WHERE name LIKE 'old/%'`,
-		`UPDATE manta_bucket_version SET superseded = superseded - interval '3 days' WHERE name LIKE 'old/%'`)
+		`UPDATE manta_bucket_version SET superseded = (superseded AT TIME ZONE 'UTC' - interval '3 days') AT TIME ZONE 'UTC' WHERE name LIKE 'old/%'`)
 	for _, w := range b.keepers {
 		for path, state := range w.state {
 			for i := range state {
