@@ -103,7 +103,7 @@ func (c *installCache) add(o Owner, in seenInstall) {
 	}
 }
 
-// remove must be called even after an error: the change may be committed.
+// remove removes an install. Call it even after an error, because the change may be committed.
 func (c *installCache) remove(o Owner) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -107,7 +107,8 @@ const (
 	deleteBytes = 4 << 20
 )
 
-// closedGrace delays deleting a closed owner's rows, until no process lets readers see a partial state.
+// closedGrace delays deleting a closed owner's rows until every process has noticed the closing, so that readers see no
+// partial state.
 const closedGrace = 2 * installAge
 
 // DeleteInstall deletes an install, or resumes its deletion. It stops if progress returns false.

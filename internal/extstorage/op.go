@@ -7,7 +7,7 @@ import (
 
 type OpKind uint8
 
-// A merge patch or increment is a Put with Revise.
+// A merge patch or an increment is a Put with Revise set.
 const (
 	Put OpKind = iota
 	Delete

@@ -7,7 +7,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Counters count an install's live records as of CountedAt. Records that expire later still count.
+// Counters count an install's live records as of a time. Records that expire later still count.
 type Counters struct {
 	Bytes      int64
 	Keys       int64
@@ -62,8 +62,9 @@ func (l *Ledger) Note(now Counters, ns Namespace, keysBefore, keys int64) {
 // Reserve adds namespaces that Counters do not count, because they contain a schema but no keys.
 func (l *Ledger) Reserve(namespaces int64) { l.spare = namespaces }
 
-// Fits reports whether no operation exceeds a quota. Earlier counters are never too low, except for a put over a
-// counted expired row, whose new key is not visible in them: do not use Fits then.
+// Fits reports whether no operation exceeds a quota. Counters of an earlier time suffice, because they are never too low,
+// with one exception: a put that replaces a counted expired record adds a key without increasing them. Do not use Fits
+// then.
 func (l *Ledger) Fits(q Quota) bool {
 	for i := range l.notes {
 		if n := &l.notes[i]; n.Bytes > q.Bytes || n.Namespaces+l.spare > q.Namespaces || n.keys > q.Keys {

@@ -64,10 +64,10 @@ func (c *QuotaChange) of(r Registration, now Moment) Registration {
 	return r
 }
 
-// ChangeQuota changes an install's tier and overrides, keeping concurrent changes.
+// ChangeQuota changes an install's tier and overrides, and keeps concurrent changes to other settings.
 func (s *Service) ChangeQuota(ctx context.Context, o Owner, c QuotaChange) (Install, error) {
 	defer s.installs.remove(o)
-	const attempts = 10 // each fails only if another change succeeds
+	const attempts = 10 // an attempt fails only if another change succeeds
 	for range attempts {
 		in, err := s.opts.Installs.Install(ctx, o)
 		if err != nil {

@@ -38,7 +38,7 @@ func (op *Op) fill(before canonjson.Value) (err error) {
 	return err
 }
 
-// FailAt returns a write whose operation i fails in place of the rest.
+// FailAt returns a write in which an operation that always fails replaces operation i and those after it.
 func (w Write) FailAt(i int, ns Namespace, key Key) Write {
 	never := Op{Kind: Check, Namespace: ns, Key: key, Precondition: Precondition{Match: Tags{Set: true}}}
 	w.Ops = append(slices.Clip(w.Ops[:i]), never)
@@ -51,7 +51,7 @@ type Optimistic struct {
 	After Known
 
 	failed *ItemError // operation that fails because of a value read
-	last   bool       // the expiry of a written record is unknown
+	last   bool       // no further write can use After: the expiry of a written record is unknown
 	pinned []bool
 }
 
@@ -147,8 +147,8 @@ func unchanged(seq Seq) Precondition {
 // Last reports whether no further write can be computed from After.
 func (a *Optimistic) Last() bool { return a.failed != nil || a.last }
 
-// Done returns the write's error if the write is known to fail without asking the Store: at its first operation, if
-// no response can be stored.
+// Done returns the error if the first operation fails, so that the Store need not be called. With an idempotency key
+// it returns nil, because the Store may have a stored response.
 func (a *Optimistic) Done() error {
 	if a.failed != nil && a.failed.Index == 0 && a.Write.IdempotencyKey == nil {
 		return a.failed

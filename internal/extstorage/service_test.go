@@ -469,8 +469,8 @@ func TestCursorsOutliveTheirKey(t *testing.T) {
 	}
 }
 
-// TestSweepAfter checks that the sweep removes a record only sweep_after past its expiry, and appends the change then.
-// Meanwhile the record counts against no quota.
+// TestSweepAfter checks that the sweep removes a record no earlier than sweep_after past its expiry, and appends the
+// change then. Meanwhile the record counts against no quota.
 func TestSweepAfter(t *testing.T) {
 	t.Parallel()
 	m := newService(t, func(o *ext.Options) { o.Config.SweepAfter, o.Config.Quota.Keys = 2*time.Hour, 1 })

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/extstorage/storetest"
 )
 
-// traps are known mistakes in such stores, with the tests that prevent them: "Group/Test" in the suite, or
+// traps are known mistakes in such stores, with the tests that detect them: "Group/Test" in the suite, or
 // "package.Test".
 var traps = []struct{ what, tests string }{
 	1:  {"two first puts of a key get the same revision", "Revisions/FirstWriters Revisions/WithoutGap postgres.TestFirstWriters postgres.TestTwoWaiters"},

@@ -66,8 +66,8 @@ func (c *client) path(inner string) string {
 	return "/ext/v1/installs/" + c.install + inner
 }
 
-// request returns a request with the client's token and a JSON body. Headers are "Name: value"; without a value, the
-// header is omitted.
+// request returns a request with the client's token and a JSON body. Headers are "Name: value"; an empty value omits the
+// header.
 func (c *client) request(method, target string, body io.Reader, headers ...string) *http.Request {
 	c.t.Helper()
 	return c.requestTo(c.URL, method, c.path(target), body, headers...)

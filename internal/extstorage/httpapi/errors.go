@@ -113,7 +113,7 @@ func (p *problem) retryable() bool {
 	return p.status == http.StatusServiceUnavailable || p.status == http.StatusRequestTimeout || p.code == codeRate
 }
 
-// problemOf checks for server errors first, because they may wrap errors meant for clients.
+// problemOf maps an error to a problem. It checks for server errors first, because they may wrap errors meant for clients.
 func problemOf(err error) problem {
 	if f, ok := errors.AsType[*importFailure](err); ok {
 		p := problemOf(f.err)

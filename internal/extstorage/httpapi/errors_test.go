@@ -59,7 +59,7 @@ func TestPlacesOfWrites(t *testing.T) {
 	c.post(inc, `{"pointer":"/n","by":-1,"min":1}`).wants(409, `{"code":"BOUND_REACHED","message":"the sum would be less than min","retryable":false,"pointer":"/min"}`)
 	c.post("/batch", `{"ops":[{"op":"increment",`+in+`,"pointer":"/n","by":1,"max":1}]}`).fails(409, "BULK_PARTIAL_FAILURE", "cause BOUND_REACHED", "pointer /ops/0/max")
 
-	// A patch error points at the failing member, or its nearest parent in the patch.
+	// A patch error points at the failing member, or the member's nearest parent in the patch.
 	for patch, places := range map[string]string{
 		`{"n":7}`:                               "/n /n",
 		`{"id":null}`:                           "/id /id",

@@ -49,7 +49,7 @@ func runnerInstall(path string) (string, bool) {
 
 type operation struct {
 	names         []string
-	noKey         bool // takes a namespace at most, no key
+	noKey         bool // takes no key, and at most a namespace
 	noSpace       bool
 	cost          cost
 	preconditions preconditions
@@ -150,7 +150,7 @@ func (x *exchange) authenticateService(tokens *bearer.Keyring, now time.Time) er
 
 const maxInvocation = 128
 
-// envelope reads the body before charging the rate, because the operation determines the cost.
+// envelope serves a request. It reads the body before charging the rate, because the operation determines the cost.
 func (x *exchange) envelope() error {
 	if err := x.hasMedia(typeJSON); err != nil {
 		return err

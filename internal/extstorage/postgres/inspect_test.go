@@ -56,8 +56,8 @@ func TestInspect(t *testing.T) {
 	wantInspection(t, db)
 }
 
-// TestInspectCitus checks that the metadata index is created in the shards, and that an index invalid in some shards
-// is reported.
+// TestInspectCitus checks that the metadata index is created in the shards, and that Inspect reports an index that is
+// invalid in some shards.
 func TestInspectCitus(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)

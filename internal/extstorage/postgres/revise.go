@@ -18,7 +18,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// These apply to writes that depend on stored values. An install's waiting writes run in one message and transaction,
+// These functions run writes that depend on stored values. An install's waiting writes run in one message and transaction,
 // each computed from the result of the previous write.
 
 const (

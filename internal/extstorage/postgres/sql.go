@@ -162,7 +162,7 @@ var (
 var top = strings.Repeat("\U0010FFFF", ext.MaxKey+1)
 
 // listing returns the page statement. Its key bounds after, from and before are always set, so that a single plan
-// serves every query and reads nothing outside them. Values above @sent are omitted.
+// serves every query and reads nothing outside the bounds. Values above @sent are omitted.
 func listing(order string) pgdb.Named[listPage] {
 	return pgdb.NewNamed(pgdb.Statement{Name: "ext.list", Key: 1, SQL: `
 		SELECT key, ` + header + `, CASE WHEN @values AND value_bytes <= @sent THEN value::text ELSE '' END,

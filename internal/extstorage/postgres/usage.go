@@ -42,8 +42,8 @@ func (s *Store) ListInstalls(ctx context.Context, span inspection.Span, revoked 
 	return s.usages(ctx, sqlListInstalls, pageOfInstalls(span, revoked, limit))
 }
 
-// pageOfInstalls returns the arguments of sqlListInstalls. A generic plan would expect few rows, and join and sort all
-// installs for each page.
+// pageOfInstalls returns the arguments of sqlListInstalls, unprepared: a generic plan would expect few rows, and join and
+// sort all installs for each page.
 func pageOfInstalls(span inspection.Span, revoked bool, limit int) []any {
 	return pgdb.Unprepared(append(bounds(span, limit), revoked)...)
 }

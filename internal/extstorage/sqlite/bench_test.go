@@ -44,7 +44,7 @@ func fill(b *testing.B, s *store.Store, keys int) {
 }
 
 // BenchmarkPut overwrites a 500-byte record in namespaces of 100 and 5,000 keys, with one writer that waits for the
-// disk, and with 64 writers that share commits. For comparison it runs a plain update.
+// disk, and with 64 writers that share commits. Each is compared with a plain update.
 func BenchmarkPut(b *testing.B) {
 	for _, keys := range []int{100, 5000} {
 		db := open(b, nil)

@@ -53,7 +53,7 @@ func (s *Store) List(ctx context.Context, o ext.Owner, q ext.Query) (p ext.Page,
 			to = q.After
 		}
 	case q.After != "":
-		// Keys contain no control characters, so no key is between the two.
+		// Keys contain no control characters, so no key is between After and from.
 		from = max(from, string(q.After)+"\x01")
 	}
 	err = s.db.Read(ctx, "ext.list", func(c *sqlite.Conn) error {

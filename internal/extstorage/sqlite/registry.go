@@ -56,7 +56,7 @@ func (s *Store) Register(ctx context.Context, o ext.Owner, sc ext.Schema, quota 
 }
 
 // fitsNamespace checks the namespace quota for a new schema, and that the install is not closed. It inserts a missing
-// install row, because the row stores the last number of deleted schemas.
+// install row, because the row stores the last deleted version.
 func fitsNamespace(c *sqlite.Conn, o ext.Owner, ns ext.Namespace, quota ext.Quota, now ext.Moment) error {
 	st, err := begin(c, o, now)
 	if err == nil {

@@ -1,6 +1,6 @@
 package sqlite
 
-// Every statement but the sweep's concerns an install. Parameters are numbered where a statement repeats or reorders
+// All statements except the sweep's concern one install. Parameters are numbered where a statement repeats or reorders
 // them.
 
 const mine = ` WHERE tenant_id = ?1 AND extension_install_id = ?2 `

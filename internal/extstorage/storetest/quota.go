@@ -240,8 +240,8 @@ func manyExpired(t *testing.T, u *user) {
 	u.state()
 }
 
-// quotaRemovesNothing: a write at a quota removes no expired record, because the record is visible again after the
-// clock is set back.
+// quotaRemovesNothing checks that a write at a quota removes no expired record, because the record is visible again after
+// the clock is set back.
 func quotaRemovesNothing(t *testing.T, u *user) {
 	u.quota.Keys = 3
 	u.apply(put("s", "a", `1`), put("s", "b", `1`), expiring("s", "c", `1`, u.now+minute))
@@ -259,7 +259,8 @@ func quotaRemovesNothing(t *testing.T, u *user) {
 	equal(t, "counters", u.audited(), ext.Counters{Bytes: 12, Keys: 4, Namespaces: 1})
 }
 
-// quotaOfTwoClocks: two servers, one an hour fast, each apply exact quotas by their own clock, whichever wrote last.
+// quotaOfTwoClocks checks that two servers, one an hour fast, each apply exact quotas by their own clock, whichever wrote
+// last.
 func quotaOfTwoClocks(t *testing.T, u *user) {
 	u.quota.Keys = 2
 	u.apply(expiring("s", "a", `1`, u.now+minute), put("s", "b", `1`))

@@ -68,7 +68,7 @@ func revisionsWithoutGap(t *testing.T, u *user) {
 	u.state()
 }
 
-// firstWriters: an install's first writes, without a row to lock, are serialized too: of two first puts to a key, one
+// firstWriters checks that an install's first writes are serialized without a row to lock: of two first puts to a key, one
 // gets revision 2.
 func firstWriters(t *testing.T, u *user) {
 	for range 5 {

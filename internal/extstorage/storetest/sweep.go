@@ -30,7 +30,7 @@ func sweepChecks() []check {
 	}
 }
 
-// These times separate this group's data from other groups' data.
+// These times separate this group's data from the data of other groups.
 const (
 	afterAll    = early + 1000*day
 	afterSwept  = afterAll + 8*day

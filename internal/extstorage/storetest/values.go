@@ -96,7 +96,7 @@ func metadata(t *testing.T, u *user) {
 	u.state()
 }
 
-// oddKeys might be interpreted by software on the way.
+// oddKeys might be interpreted by proxies or libraries.
 var oddKeys = []string{
 	".", "..", "%", "_", "%2F", "a%b", "a_b", "a*b", `a\b`, `a"b`, "a'b", "a b", " ", "  ", "a.b", "~", "-", "{c}", "$1", "?1", "NULL", "true", "0", "00",
 	"é", "日本語", "😀", "\U0010ffff", "\ue000", "\ud7ff", "\u00a0", "\u2028", "\ufeff", "\ufffd", strings.Repeat("k", ext.MaxKey), strings.Repeat("\U0001f600", ext.MaxKey),
