@@ -79,7 +79,7 @@ func (x *exchange) putObject() error {
 	return x.answer(status, answer)
 }
 
-// getObject also handles HEAD.
+// getObject handles GET and HEAD.
 func (x *exchange) getObject() error {
 	o, err := x.read()
 	if err != nil {

@@ -65,7 +65,7 @@ func (s *Store) ListAccounts(ctx context.Context, after string, limit int) ([]bu
 	return s.accounts(ctx, sqlListAccounts, after, limit)
 }
 
-// DeleteAccount keeps the counters, because deleted buckets may still have uploads.
+// DeleteAccount keeps the usage counters, because deleted buckets may still have uploads.
 func (s *Store) DeleteAccount(ctx context.Context, id buckets.AccountID) error {
 	if err := id.Check(); err != nil {
 		return err

@@ -106,7 +106,7 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
-// executed returns milliseconds.
+// executed returns a call's execution time in milliseconds.
 func executed(ctx context.Context, b *testing.B, db *pgdb.DB, call string, owner buckets.AccountID, bucket buckets.BucketID) float64 {
 	var text []byte
 	var plans []struct {

@@ -200,7 +200,7 @@ func (s *Store) Backlog(ctx context.Context) (rows, bytes int64, oldest buckets.
 	return rows, bytes, momentOf(first), err
 }
 
-// References reads each account in a separate snapshot on Citus.
+// References reads each account from its own snapshot on Citus.
 func (s *Store) References(ctx context.Context, fn func(buckets.Reference) error) error {
 	rows, err := s.db.Patient(longestScan).Stream(ctx, sqlReferences)
 	if err != nil {

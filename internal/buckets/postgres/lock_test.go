@@ -109,7 +109,7 @@ func (a *lockTest) wantRight() {
 	}))
 }
 
-// These statements take the locks of writers.
+// holdName and the functions below return statements that take writers' locks.
 func (a *lockTest) holdName(name string) string {
 	return fmt.Sprintf(`SELECT pg_advisory_xact_lock(hashtextextended('%s', uuid_hash_extended('%s', 1)))`, name, a.bucket.ID)
 }

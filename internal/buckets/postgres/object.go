@@ -219,7 +219,7 @@ func lock(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, name string
 	return nil
 }
 
-// head also locks the object. It returns nil if the object does not exist.
+// head reads and locks an object. It returns nil if the object does not exist.
 func head(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketID, name string) (*buckets.Object, error) {
 	var columns []*string
 	found, err := tx.QueryRow(sqlHead, []any{string(owner), string(b), name}, &columns)

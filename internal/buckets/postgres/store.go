@@ -234,7 +234,7 @@ func (r *row) bytes(i int) []byte {
 	return b
 }
 
-// json does not change v for NULL.
+// json decodes JSON into v. NULL does not change v.
 func (r *row) json(i int, v any) {
 	if r.columns[i] != nil {
 		r.fail(json.Unmarshal([]byte(*r.columns[i]), v))

@@ -171,7 +171,7 @@ func (x *request) deleteBucket() error {
 	return x.send(http.StatusNoContent)
 }
 
-// getLocation omits us-east-1, like S3.
+// getLocation omits the location us-east-1, like S3.
 func (x *request) getLocation() error {
 	d := newDocument("LocationConstraint")
 	if x.Region != "us-east-1" {

@@ -122,7 +122,7 @@ func (s *server) listIsCharged(name string, n int, most int64, request func() *h
 	}
 }
 
-// fill bypasses the API, which would take a request each.
+// fill stores n objects, uploads and buckets without the API, which would need a request for each.
 func (s *server) fill(n int) {
 	s.t.Helper()
 	ctx := context.WithoutCancel(s.t.Context())

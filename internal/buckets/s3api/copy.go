@@ -23,7 +23,7 @@ type copied struct {
 	stored *stored
 }
 
-// stored records read errors, which are not the client's fault.
+// stored remembers read errors, because they are not the client's fault.
 type stored struct {
 	io.Reader
 	err error

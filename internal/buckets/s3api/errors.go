@@ -274,13 +274,13 @@ func errorDocument(h http.Header, r *http.Request, e *Error) *document {
 	return d
 }
 
-// resource omits the query, which may contain a signature.
+// resource returns the path for an error. It omits the query, which may contain a signature.
 func resource(r *http.Request) string {
 	path, _, _ := strings.Cut(sigv4.FromHTTP(r).Target, "?")
 	return path
 }
 
-// isOfObject reports whether a header describes the object, so that errors must not contain it.
+// isOfObject reports whether a header describes the object. Errors must not contain such headers.
 func isOfObject(name string) bool {
 	switch name {
 	case "Etag", "Last-Modified", "Accept-Ranges", "Content-Range", "X-Amz-Tagging-Count", "X-Amz-Mp-Parts-Count", "X-Amz-Expiration":

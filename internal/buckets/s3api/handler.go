@@ -248,7 +248,7 @@ func staysInQuery(header string) bool {
 	return ok
 }
 
-// lookup charges the slot to the client address, because the signature is not verified yet.
+// lookup finds an access key. It charges its slot to the client address, because the signature is not verified yet.
 func (x *request) lookup(ctx context.Context, id string) (secret string, ok bool, err error) {
 	c, ok, known := x.Keys.Known(id)
 	if !known {
@@ -261,7 +261,7 @@ func (x *request) lookup(ctx context.Context, id string) (secret string, ok bool
 	return c.Secret, ok, err
 }
 
-// resolve hides from clients without access whether the bucket exists.
+// resolve finds the bucket and authorizes the request. Clients without access do not learn whether the bucket exists.
 func (x *request) resolve(op operation) error {
 	err := x.withSlot(x.findBucket)
 	switch {
@@ -366,7 +366,7 @@ func (x *request) bucketOf(account, name string) error {
 	return x.bucketIn(a.ID, name)
 }
 
-// bucketIn does not look up invalid names, because some databases cannot store them.
+// bucketIn finds an owner's bucket. It does not look up invalid names, because some databases cannot store them.
 func (x *request) bucketIn(owner buckets.AccountID, name string) (err error) {
 	x.owner = owner
 	if buckets.CheckBucketName(name) != nil {

@@ -38,7 +38,7 @@ import (
 const (
 	region = "us-east-1"
 	domain = "s3.test"
-	// Larger bodies are on storage nodes. Parts may be this small.
+	// Bodies above inline are on storage nodes. Parts may be as small as minPart.
 	inline, minPart = 8, 10
 )
 
@@ -311,7 +311,7 @@ func (s *server) upload(target string, headers ...string) string {
 	return s.do("POST", target+"?uploads", "", headers...).want(200).element("UploadId")
 }
 
-// part returns the part's XML for complete.
+// part uploads a part and returns its XML for complete.
 func (s *server) part(target, id, number, body string, headers ...string) string {
 	s.t.Helper()
 	a := s.do("PUT", target+"?partNumber="+number+"&uploadId="+id, body, headers...).want(200)
@@ -335,7 +335,7 @@ func sha256Hex(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// form's policy contains a condition for each field.
+// form returns a form upload whose policy contains a condition for each field.
 func (s *server) form(fields map[string]string, file string, conditions ...string) *http.Request {
 	s.t.Helper()
 	now := time.Now()

@@ -210,7 +210,7 @@ func refusedRule(wrong *buckets.LifecycleError) error {
 	return invalidRequest(wrong.Error() + ".")
 }
 
-// rule generates a missing ID, like S3.
+// rule converts a rule and generates a missing ID, like S3.
 func (r *lifecycleRule) rule() (rule buckets.LifecycleRule, err error) {
 	if err := refuseUnknown(r.Unknown); err != nil {
 		return rule, err

@@ -41,7 +41,6 @@ func TestLifecycleRoundTrip(t *testing.T) {
 			"<LifecycleConfiguration>  <Rule>    <Filter>      <Prefix></Prefix>    </Filter>    <Status>Enabled</Status>    <Expiration>      <Date>2030-01-02</Date>    </Expiration>  </Rule></LifecycleConfiguration>",
 			"<Filter><Prefix></Prefix></Filter><Status>Enabled</Status><Expiration><Date>2030-01-02T00:00:00.000Z</Date></Expiration>",
 		},
-		// minio-go 7
 		"minio-go": {
 			`<LifecycleConfiguration><Rule><AbortIncompleteMultipartUpload><DaysAfterInitiation>7</DaysAfterInitiation></AbortIncompleteMultipartUpload><ID>a</ID><Filter><Prefix>a/</Prefix></Filter><NoncurrentVersionExpiration><NoncurrentDays>3</NoncurrentDays><NewerNoncurrentVersions>2</NewerNoncurrentVersions></NoncurrentVersionExpiration><Status>Disabled</Status></Rule></LifecycleConfiguration>`,
 			"<ID>a</ID><Filter><Prefix>a/</Prefix></Filter><Status>Disabled</Status><NoncurrentVersionExpiration><NoncurrentDays>3</NoncurrentDays><NewerNoncurrentVersions>2</NewerNoncurrentVersions></NoncurrentVersionExpiration><AbortIncompleteMultipartUpload><DaysAfterInitiation>7</DaysAfterInitiation></AbortIncompleteMultipartUpload>",

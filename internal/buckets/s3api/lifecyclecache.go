@@ -28,7 +28,7 @@ type seenLifecycle struct {
 
 const lifecycleAge = 10 * time.Second
 
-// get returns no rules while the database is unavailable.
+// get returns the bucket's rules, or none while the database is unavailable.
 func (c *lifecycleCache) get(x *request) *buckets.Lifecycle {
 	key, now := lifecycleKey{x.owner, x.route.bucket}, time.Now()
 	c.mu.Lock()

@@ -110,7 +110,7 @@ func public(right buckets.Right, serve func(*request) error) operation {
 	return operation{serve: serve, right: right, needsBucket: true, public: true, reads: true}
 }
 
-// absent is for unsupported configurations, which clients probe. change is the right to change them.
+// absent returns the methods of an unsupported configuration, which clients probe. change is the right to change it.
 func absent(change buckets.Right, code, message string) methods {
 	err := refuse(http.StatusNotFound, code, message)
 	return methods{

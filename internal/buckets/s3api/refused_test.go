@@ -157,7 +157,7 @@ func refusals() []refusal {
 	}
 }
 
-// failing returns an error from the store, if set. It reports and delays reads of the object "held".
+// failing is a store that returns err, if set. It reports and delays reads of the object "held".
 type failing struct {
 	buckets.Backend
 	err      atomic.Pointer[error]

@@ -38,10 +38,10 @@ func encodeWords(s string) string {
 	return strings.ReplaceAll(mime.QEncoding.Encode("UTF-8", s), "=?UTF-8?q?", "=?UTF-8?Q?")
 }
 
-// maxWord is in bytes. Its base64 fits in an encoded word of 75 characters.
+// maxWord limits the bytes in an encoded word, so that their base64 fits in its 75 characters.
 const maxWord = 45
 
-// base64Words does not split characters between words.
+// base64Words returns encoded words in base64, and does not split a character between words.
 func base64Words(s string) string {
 	var out strings.Builder
 	for s != "" {

@@ -30,7 +30,7 @@ type events struct {
 	wake func(destination, owner, stream string)
 }
 
-// append numbers the events in commit order, even if the clock is set back.
+// append appends events, numbered in commit order even if the clock is set back.
 func (s *Store) append(c *sqlite.Conn, owner buckets.AccountID, all []buckets.Event) error {
 	if len(all) == 0 {
 		return nil

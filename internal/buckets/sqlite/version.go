@@ -336,7 +336,7 @@ type place struct {
 	noncurrent bool
 }
 
-// keptFrom returns the current object of a name first.
+// keptFrom reads versions from a position on. A name's current object comes before its noncurrent versions.
 func keptFrom(c *sqlite.Conn, p place, from buckets.VersionPosition, limit int) ([]kept, error) {
 	sql := sqlListAll
 	if from.Inclusive {

@@ -21,8 +21,8 @@ type machine struct {
 	bodies   map[string][]buckets.ObjectID
 	uploads  map[buckets.UploadID]string
 	parts    map[buckets.UploadID]map[int]buckets.Part
-	garbage  map[buckets.ObjectID]bool // in its own row
-	unburied map[buckets.ObjectID]bool // parts in garbage
+	garbage  map[buckets.ObjectID]bool // has its own row
+	unburied map[buckets.ObjectID]bool // parts of uploads in garbage
 	quota    buckets.Quota
 }
 

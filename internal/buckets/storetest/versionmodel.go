@@ -18,7 +18,7 @@ type versionMachine struct {
 	names   map[string][]buckets.Version // newest first, as expected
 	garbage map[buckets.ObjectID]bool
 	parts   map[buckets.ObjectID]buckets.ObjectID // body by object, for single-part uploads
-	buried  map[buckets.ObjectID]bool             // these bodies, once they are garbage
+	buried  map[buckets.ObjectID]bool             // the bodies in parts that are garbage
 	lock    buckets.BucketLock
 	began   buckets.Moment
 }
