@@ -94,8 +94,8 @@ func Path() string { return path }
 // Environ returns the environment without Holdfast's settings, and adds vars. By default the S3 port is chosen
 // automatically and guests are disabled, because hundreds of first starts would otherwise take a third longer.
 func Environ(vars ...string) []string {
-	// Tests look like bots, so scores are off by default. The background event for a new session is also off, because
-	// tests count change events.
+	// Tests look like bots, so scores are off. The background event for a new session is also off, because tests count
+	// change events.
 	env := []string{"HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0", "HOLDFAST_GUEST__BOTS__ENABLED=false", "HOLDFAST_GUEST__SAMPLE_SESSIONS=2147483647"}
 	if !slices.Contains(vars, GuestsByDefault) {
 		env = append(env, "HOLDFAST_GUEST__ENABLED=false")

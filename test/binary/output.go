@@ -30,7 +30,7 @@ func (o *Output) String() string {
 	return o.text.String()
 }
 
-// Await waits until re matches and returns its groups. It returns nil when the process has ended or after Bound.
+// Await waits until re matches and returns its groups, or nil when the process has ended or after Bound.
 func (o *Output) Await(re *regexp.Regexp, ended <-chan struct{}) []string {
 	timeout := time.NewTimer(Bound)
 	defer timeout.Stop()

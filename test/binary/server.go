@@ -46,7 +46,7 @@ func Migrate(t *testing.T, data string, vars ...string) {
 	}
 }
 
-// A public URL precedes the listen address.
+// announced matches the addresses that serve prints. A public URL precedes the listen address.
 var announced = regexp.MustCompile(`(?m)^  clients +(\S+)(?: \(listening on (\S+)\))?\n  admin +(\S+)` +
 	`|"clients":"([^"]+)",(?:"clients_note":"listening on ([^"]+)",)?"admin":"([^"]+)"`)
 

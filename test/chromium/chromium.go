@@ -26,7 +26,7 @@ type Browser struct {
 // NoCookies is a name for this machine for which the browser refuses cookies.
 const NoCookies = "localhost"
 
-// Content settings take precedence over flags.
+// preferences refuses cookies for NoCookies: content settings take precedence over flags.
 const preferences = `{"profile":{"content_settings":{"exceptions":{"cookies":{"` + NoCookies + `,*":{"setting":2}}}}}}`
 
 // Start starts Chromium with an empty profile. Without Chromium, Start skips the test, or fails it if TEST_REQUIRE

@@ -14,7 +14,7 @@ import (
 
 const patience = 2 * time.Minute
 
-// conn is safe for concurrent use.
+// conn is a connection to a browser. It is safe for concurrent use.
 type conn struct {
 	ended chan struct{} // closed when the browser closes its pipe
 

@@ -152,7 +152,7 @@ func TestTypeScript(t *testing.T) {
 	t.Run("token", func(t *testing.T) { tokenInPage(t, c.dir) })
 	c.serve(t)
 	for _, file := range []string{"test/client.test.js", "test/guest.test.js", "test/handoff.test.js", "test/runtime.test.js"} {
-		// Without npm, which would leave its child processes running.
+		// This does not use npm, which would leave its child processes running.
 		if out := c.must(t, node, file); !strings.Contains(out, "# fail 0\n") || strings.Contains(out, "# pass 0\n") {
 			t.Fatalf("no tests were run:\n%s", out)
 		}

@@ -129,7 +129,7 @@ func makeRelease(where, first string) (string, error) {
 func releaseCommand(first, source string, args ...string) *exec.Cmd {
 	cmd := exec.Command("sh", append([]string{"-c", first + `; exec go run . "$@"`, "sh"}, args...)...)
 	cmd.Dir = source
-	// The Makefile's flags, so nothing is compiled twice.
+	// These are the Makefile's flags, so that nothing is compiled twice.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath -tags="+tags)
 	return cmd
 }
@@ -152,7 +152,7 @@ func serve(t *testing.T, cmd *exec.Cmd) (admin string) {
 		t.Fatal(err)
 	}
 	defer manager.Close()
-	// A file, because it contains all output as soon as the server is ready.
+	// The log is a file, because a file contains all output as soon as the server is ready.
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// everywhere lists files in every package, systemds additional files for systemd.
+// everywhere lists the files in every package; systemds lists additional files for systemd.
 var (
 	everywhere = []string{
 		"/usr/bin/holdfast", "/etc/holdfast/holdfast.toml", "/etc/logrotate.d/holdfast", "/usr/share/man/man1/holdfast.1.gz",

@@ -146,7 +146,7 @@ func TestExampleConfiguration(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("sqlite:"+filepath.Join(dir, "own.db")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Tests secrets both as values and as files.
+	// This tests secrets both as values and as files.
 	uncommented := commented.ReplaceAllString(string(example), "$1")
 	// These have no defaults.
 	uncommented = strings.NewReplacer("buckets.accounts.NAME", "buckets.accounts.app", "buckets.nodes.NAME", `buckets.nodes."home:disk1"`,

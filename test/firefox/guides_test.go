@@ -134,7 +134,7 @@ func installed(t *testing.T, program string) string {
 // failure is a server that a browser cannot sync with, and the guide section that quotes both logs.
 type failure struct {
 	section string
-	part    int // section blocks belong to different failures
+	part    int // index of the block in the section; other blocks belong to other failures
 	address string
 	server  *binary.Server // nil: no server
 }

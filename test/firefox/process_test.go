@@ -27,7 +27,7 @@ func start(t *testing.T, name string, env []string, program string, args ...stri
 	cmd := exec.Command(program, args...)
 	cmd.Env = env
 	cmd.Stdout, cmd.Stderr = p, p
-	// A process group, because all Firefox processes must end before the profile can be removed.
+	// The process group allows killing all Firefox processes, which must end before the profile can be removed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = 5 * time.Second // in case a child leaves the group and keeps the output open
 	if err := cmd.Start(); err != nil {

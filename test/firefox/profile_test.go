@@ -33,9 +33,9 @@ func writeProfile(dir, accounts, storage string, wire *net.TCPAddr) error {
 		"network.proxy.failover_direct":           false,
 		"network.trr.mode":                        5, // no DNS over HTTPS
 
-		// The test decides when to sync: prevents syncs after a sign-in or a message from another device.
+		// This prevents syncs after a sign-in or a message from another device: the test decides when to sync.
 		"services.sync.testing.tps": true,
-		// Prevents validation, which downloads everything again in a tenth of all syncs.
+		// This prevents validation, which downloads everything again in a tenth of all syncs.
 		"services.sync.engine.bookmarks.validation.percentageChance": 0,
 		"services.sync.engine.passwords.validation.percentageChance": 0,
 		"services.sync.log.logger":                                   "Trace",

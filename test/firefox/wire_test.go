@@ -63,7 +63,7 @@ func (j *journal) show(t *testing.T) {
 }
 
 // wire starts a browser's only network access: an HTTP proxy that forwards requests to loopback, refuses others with 403
-// and records both. A closed port as proxy would record nothing.
+// and records both. If the proxy were a closed port, nothing would be recorded.
 func (j *journal) wire(t *testing.T, browser string) *net.TCPAddr {
 	forward := &httputil.ReverseProxy{
 		// The request line already contains the target. Host must not change: the Hawk MAC covers it.

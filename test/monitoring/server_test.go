@@ -34,7 +34,7 @@ var once struct {
 	text string
 }
 
-// exported returns /metrics from a server after a request of each kind.
+// exported returns /metrics from a server after requests of each kind.
 func exported(t *testing.T) string {
 	t.Helper()
 	once.Lock()
@@ -45,7 +45,7 @@ func exported(t *testing.T) string {
 	return once.text
 }
 
-// served returns these metrics, and metrics that exist only on Spanner.
+// served returns the exported metrics, and metrics that exist only on Spanner.
 func served(t *testing.T) map[string]metric {
 	t.Helper()
 	metrics := parse(t, exported(t))

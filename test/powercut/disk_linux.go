@@ -23,7 +23,7 @@ type version struct {
 	data  [sector]byte
 }
 
-// platter is protected by the machine's mutex.
+// platter holds a disk's contents. The machine's mutex protects it.
 type platter struct {
 	now, durable []byte // mapped, so that the Go garbage collector does not count them
 	volatile     map[int64][]version

@@ -84,7 +84,7 @@ func makeFolder(pinned []string, commands func(dir string) [][]string) (string, 
 	return dir, os.WriteFile(whole, nil, 0o600)
 }
 
-// boto3 is the AWS SDK for Python: the oldest version in use, or the newest.
+// boto3 tests the AWS SDK for Python: the oldest version in use, or the newest.
 func boto3(c *client, age string) {
 	python := binary.Program(c.t, "python3")
 	dir := install(c.t, "boto3", []string{"requirements-" + age + ".txt"}, func(dir string) [][]string {

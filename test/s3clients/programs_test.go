@@ -71,7 +71,7 @@ func s3cmdProgram(c *client) string {
 	return binary.Program(c.t, "s3cmd")
 }
 
-// s3cmd still lists objects with version 1.
+// s3cmd tests s3cmd, which still lists objects with version 1.
 func s3cmd(c *client) {
 	program := s3cmdProgram(c)
 	s3cmd := func(args ...string) string {
@@ -111,7 +111,7 @@ func s3cmd(c *client) {
 	c.absent()
 }
 
-// rclone stores file times in metadata, and verifies its uploads.
+// rclone tests rclone, which stores file times in metadata and verifies its uploads.
 func rclone(c *client) {
 	program := binary.Program(c.t, "rclone")
 	c.env = append(c.env, "RCLONE_CONFIG="+c.path("rclone.conf"), "RCLONE_CONFIG_HF_TYPE=s3", "RCLONE_CONFIG_HF_PROVIDER=Other", "RCLONE_CONFIG_HF_ENV_AUTH=true",
@@ -149,7 +149,7 @@ func rclone(c *client) {
 	c.absent()
 }
 
-// restic backs up to a repository with many small files.
+// restic tests restic, whose repositories consist of many small files.
 func restic(c *client) {
 	program := binary.Program(c.t, "restic")
 	c.env = append(c.env, "RESTIC_REPOSITORY=s3:"+c.s3.URL+"/"+c.bucket+"/repository", "RESTIC_PASSWORD=secret", "RESTIC_CACHE_DIR="+c.path("cache"))

@@ -177,7 +177,7 @@ func (c *client) run(program string, args ...string) string {
 	return c.pipe(nil, program, args...)
 }
 
-// pipe is run with a pipe as standard input, so the command does not know the length.
+// pipe is like run, but passes input through a pipe, so that the program does not know the length.
 func (c *client) pipe(input []byte, program string, args ...string) string {
 	c.t.Helper()
 	out, err := c.try(input, program, args...)
@@ -187,7 +187,7 @@ func (c *client) pipe(input []byte, program string, args ...string) string {
 	return out
 }
 
-// try is pipe for a command that may fail. The output includes standard error.
+// try is like pipe, but the program may fail. The output includes standard error.
 func (c *client) try(input []byte, program string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), most)
 	defer cancel()

@@ -106,7 +106,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.Serve
 func (s *Server) SignIn() (Credentials, error) {
 	token := make([]byte, 32)
 	rand.Read(token)
-	// The browser never sends the session token. It derives from it the ID (the first third) and the key of its Hawk
+	// The browser never sends the session token. It derives from the token the ID (the first third) and the key of its Hawk
 	// requests.
 	id, err := hkdf.Key(sha256.New, token, nil, "identity.mozilla.com/picl/v1/sessionToken", 32)
 	if err != nil {

@@ -72,8 +72,8 @@ func (c *Client) open(ctx context.Context) error {
 		params  any
 	}{
 		{"WebDriver:NewSession", struct{}{}},
-		// The context of each call limits its script. With null, which means no limit in WebDriver, the browser does
-		// not wait for promises and responds null immediately.
+		// The context of each call limits its script. With null, which means no limit in WebDriver, the browser would not wait
+		// for promises and would immediately respond null.
 		{"WebDriver:SetTimeouts", map[string]any{"script": (24 * time.Hour).Milliseconds()}},
 		{"Marionette:SetContext", map[string]any{"value": "chrome"}},
 	} {
