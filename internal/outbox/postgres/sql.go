@@ -137,8 +137,8 @@ CREATE INDEX ` + t.Name + `_topic_idx ON ` + t.Name + ` (topic, part, ` + id + `
 	PRIMARY KEY (part, ` + id + `)
 );
 
--- Events that the sink has refused. Until next_at they and their successors wait;
--- where it is NULL the event was set aside, and is here only.
+-- Events that the sink has refused. An event and its successors wait until next_at.
+-- An event whose next_at is NULL was set aside, and exists only here.
 CREATE TABLE ` + t.Name + `_refused (` + columns + `	attempts integer NOT NULL,
 	reason text NOT NULL,
 	refused_at timestamptz NOT NULL,
@@ -146,10 +146,10 @@ CREATE TABLE ` + t.Name + `_refused (` + columns + `	attempts integer NOT NULL,
 	PRIMARY KEY (` + id + `)
 );
 
--- A lease for each partition, and that of the process that polls.
+-- A lease for each partition, and one for polling.
 CREATE TABLE ` + t.Name + `_relay (
 ` + leases + `
--- Keeps the relay from reading the events that were set aside, however many there are.
+-- Keeps the relay from reading events that were set aside.
 CREATE INDEX ` + t.Name + `_refused_next_idx ON ` + t.Name + `_refused (` + id + `) WHERE next_at IS NOT NULL;
 `
 }

@@ -36,7 +36,7 @@ func New(t outbox.Table) *Outbox {
 	topic TEXT NOT NULL,
 	key TEXT NOT NULL,
 	payload TEXT NOT NULL,
-	created_at INTEGER NOT NULL, -- microseconds since 1970, as all times here
+	created_at INTEGER NOT NULL, -- microseconds since 1970, like all times here
 `
 	leases, lease, leaseValues, ofLease, ofTopic := `	part INTEGER PRIMARY KEY,
 `, `part`, `?4`, ``, ``
@@ -58,11 +58,11 @@ CREATE INDEX ` + t.Name + `_topic_idx ON ` + t.Name + ` (topic);
 		backlog:     `SELECT count(*), min(created_at) FROM (SELECT created_at FROM ` + t.Name + ` WHERE topic = ?1 LIMIT ` + strconv.Itoa(outbox.MaxBacklog) + `) e`,
 		countDeadOf: `SELECT count(*) FROM (SELECT 1 FROM ` + t.Name + `_refused WHERE next_at IS NULL AND topic = ?1 LIMIT ` + strconv.Itoa(outbox.MaxDead) + `) e`,
 		ddl: `CREATE TABLE ` + t.Name + ` (` + columns + `	part INTEGER NOT NULL, -- partition
-	position INTEGER PRIMARY KEY -- ascending in the order of commits
+	position INTEGER PRIMARY KEY -- ascending in commit order
 );
 
--- Events that the sink has refused. Until next_at they and their successors wait;
--- where it is NULL the event was set aside, and is here only.
+-- Events that the sink has refused. An event and its successors wait until next_at.
+-- An event whose next_at is NULL was set aside, and exists only here.
 CREATE TABLE ` + t.Name + `_refused (` + columns + `	attempts INTEGER NOT NULL,
 	reason TEXT NOT NULL,
 	refused_at INTEGER NOT NULL,
@@ -70,11 +70,11 @@ CREATE TABLE ` + t.Name + `_refused (` + columns + `	attempts INTEGER NOT NULL,
 	PRIMARY KEY (` + id + `)
 ) WITHOUT ROWID;
 
--- A lease for each partition, and that of the process that polls.
+-- A lease for each partition, and one for polling.
 CREATE TABLE ` + t.Name + `_relay (
 ` + leases + `	holder TEXT NOT NULL,
 	held_until INTEGER NOT NULL` + ends + `
--- Keeps the relay from reading the events that were set aside, however many there are.
+-- Keeps the relay from reading events that were set aside.
 CREATE INDEX ` + t.Name + `_refused_next_idx ON ` + t.Name + `_refused (` + id + `) WHERE next_at IS NOT NULL;
 `,
 		add: `INSERT INTO ` + t.Name + ` (` + event + `, part) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)`,

@@ -26,7 +26,7 @@ BEGIN
 	IF p_bucket_id IS NULL THEN
 		SELECT id INTO p_bucket_id FROM manta_bucket WHERE owner = p_owner AND name = p_bucket;
 	END IF;
-	-- An inlined bucket_lock_v1: a call takes longer than the statement.
+	-- bucket_lock_v1, inlined because a call takes longer than the statement.
 	PERFORM pg_advisory_xact_lock_shared(uuid_hash_extended(p_bucket_id, 0)),
 			pg_advisory_xact_lock(hashtextextended(p_name, uuid_hash_extended(p_bucket_id, 1)))
 		FROM manta_bucket WHERE owner = p_owner AND name = p_bucket AND id = p_bucket_id;

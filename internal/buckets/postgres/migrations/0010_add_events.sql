@@ -11,8 +11,8 @@ CREATE TABLE manta_bucket_event (
 	PRIMARY KEY (part, owner, stream, seq)
 );
 
--- Events that the sink has refused. Until next_at they and their successors wait;
--- where it is NULL the event was set aside, and is here only.
+-- Events that the sink has refused. An event and its successors wait until next_at.
+-- An event whose next_at is NULL was set aside, and exists only here.
 CREATE TABLE manta_bucket_event_refused (
 	owner uuid NOT NULL,
 	stream uuid NOT NULL,
@@ -28,7 +28,7 @@ CREATE TABLE manta_bucket_event_refused (
 	PRIMARY KEY (owner, stream, seq)
 );
 
--- A lease for each partition, and that of the process that polls.
+-- A lease for each partition, and one for polling.
 CREATE TABLE manta_bucket_event_relay (
 	topic text COLLATE "C" NOT NULL,
 	part smallint NOT NULL,
@@ -38,7 +38,7 @@ CREATE TABLE manta_bucket_event_relay (
 );
 CREATE INDEX manta_bucket_event_topic_idx ON manta_bucket_event (topic, part, owner, stream, seq);
 
--- Keeps the relay from reading the events that were set aside, however many there are.
+-- Keeps the relay from reading events that were set aside.
 CREATE INDEX manta_bucket_event_refused_next_idx ON manta_bucket_event_refused (owner, stream, seq) WHERE next_at IS NOT NULL;
 
 -- Appends events in a write's transaction, which has locked the names. An event's number is the server's clock, but

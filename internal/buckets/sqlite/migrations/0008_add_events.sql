@@ -6,13 +6,13 @@ CREATE TABLE manta_bucket_event (
 	topic TEXT NOT NULL,
 	key TEXT NOT NULL,
 	payload TEXT NOT NULL,
-	created_at INTEGER NOT NULL, -- microseconds since 1970, as all times here
+	created_at INTEGER NOT NULL, -- microseconds since 1970, like all times here
 	part INTEGER NOT NULL, -- partition
-	position INTEGER PRIMARY KEY -- ascending in the order of commits
+	position INTEGER PRIMARY KEY -- ascending in commit order
 );
 
--- Events that the sink has refused. Until next_at they and their successors wait;
--- where it is NULL the event was set aside, and is here only.
+-- Events that the sink has refused. An event and its successors wait until next_at.
+-- An event whose next_at is NULL was set aside, and exists only here.
 CREATE TABLE manta_bucket_event_refused (
 	owner TEXT NOT NULL,
 	stream TEXT NOT NULL,
@@ -20,7 +20,7 @@ CREATE TABLE manta_bucket_event_refused (
 	topic TEXT NOT NULL,
 	key TEXT NOT NULL,
 	payload TEXT NOT NULL,
-	created_at INTEGER NOT NULL, -- microseconds since 1970, as all times here
+	created_at INTEGER NOT NULL, -- microseconds since 1970, like all times here
 	attempts INTEGER NOT NULL,
 	reason TEXT NOT NULL,
 	refused_at INTEGER NOT NULL,
@@ -28,7 +28,7 @@ CREATE TABLE manta_bucket_event_refused (
 	PRIMARY KEY (owner, stream, seq)
 ) WITHOUT ROWID;
 
--- A lease for each partition, and that of the process that polls.
+-- A lease for each partition, and one for polling.
 CREATE TABLE manta_bucket_event_relay (
 	topic TEXT NOT NULL,
 	part INTEGER NOT NULL,
@@ -38,5 +38,5 @@ CREATE TABLE manta_bucket_event_relay (
 ) WITHOUT ROWID;
 CREATE INDEX manta_bucket_event_topic_idx ON manta_bucket_event (topic);
 
--- Keeps the relay from reading the events that were set aside, however many there are.
+-- Keeps the relay from reading events that were set aside.
 CREATE INDEX manta_bucket_event_refused_next_idx ON manta_bucket_event_refused (owner, stream, seq) WHERE next_at IS NOT NULL;

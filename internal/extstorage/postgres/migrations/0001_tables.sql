@@ -143,8 +143,8 @@ CREATE TABLE ext_storage_outbox (
 	PRIMARY KEY (part, tenant_id, extension_install_id, seq)
 );
 
--- Events that the sink has refused. Until next_at they and their successors wait;
--- where it is NULL the event was set aside, and is here only.
+-- Events that the sink has refused. An event and its successors wait until next_at.
+-- An event whose next_at is NULL was set aside, and exists only here.
 CREATE TABLE ext_storage_outbox_refused (
 	tenant_id uuid NOT NULL,
 	extension_install_id uuid NOT NULL,
@@ -160,7 +160,7 @@ CREATE TABLE ext_storage_outbox_refused (
 	PRIMARY KEY (tenant_id, extension_install_id, seq)
 );
 
--- A lease for each partition, and that of the process that polls.
+-- A lease for each partition, and one for polling.
 CREATE TABLE ext_storage_outbox_relay (
 	part smallint PRIMARY KEY,
 	holder text NOT NULL,

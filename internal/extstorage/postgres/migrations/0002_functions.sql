@@ -4,7 +4,7 @@
 -- shard. The functions are VOLATILE, so each statement sees everything committed before it: they lock the install
 -- first and read in later statements. They implement the rules of package extstorage.
 --
--- On Citus, statements on tables call none of these functions, because they run on the caller's node.
+-- On Citus, statements on tables call none of these functions, because the functions run on the caller's node.
 --
 -- A function is never replaced. A changed function gets the next number, because servers of two releases may share a
 -- database.
@@ -43,7 +43,7 @@ RETURNS BOOLEAN LANGUAGE sql IMMUTABLE AS $$
 	SELECT p_seq <> 0 AND CASE WHEN p_tags = '*' THEN true ELSE p_seq = ANY (p_tags::bigint[]) END
 $$;
 
--- ext_refused_v1 is Guard.Check, or CheckDelete with p_delete. NULL means that the guard does not set a value.
+-- ext_refused_v1 is the opposite of Precondition.Check, or of CheckDelete with p_delete. NULL means an unset condition.
 CREATE FUNCTION ext_refused_v1(p_guard BIGINT, p_match TEXT, p_none_match TEXT, p_delete BOOLEAN, p_revision BIGINT, p_seq BIGINT)
 RETURNS BOOLEAN LANGUAGE sql IMMUTABLE AS $$
 	SELECT p_match IS NOT NULL AND NOT ext_tagged_v1(p_match, p_seq)

@@ -8,7 +8,7 @@
 --   {"items": [{"revision", "seq", "created", "existed", "createdAt", "updatedAt",
 --     "expiresAt", "sum"}, ...]}   success: an item per operation, with times in milliseconds
 --                           (0: never); "replayed": true for a repeated request (p_once)
---   {"error": "precondition", "op", "revision", "seq"}   an operation's guard failed;
+--   {"error": "precondition", "op", "revision", "seq"}   an operation's precondition failed;
 --                           revision and seq of the record, or 0
 --   {"error": "schema_changed", "op"}   the schema is not active
 --   {"error": "quota", "op", "quota", "used"}   "namespaces", "keys" or "bytes", and the usage
@@ -16,7 +16,7 @@
 --   {"error": "key_reused"}   the idempotency key belongs to another request
 --   {"error": "deleted"}    the install is closed
 
--- p_kinds: 0 put, 1 delete, 2 check. p_guards, p_matches and p_none_matches are the guards. p_caller and p_caller_id are
+-- p_kinds: 0 put, 1 delete, 2 check. p_guards, p_matches and p_none_matches are preconditions. p_caller and p_caller_id are
 -- JSON strings for the audit. p_once is NULL without an idempotency key; answers from p_once_since or earlier have
 -- expired. p_sums are results of increments, returned in the items, or NULL.
 CREATE FUNCTION ext_apply_v1(
@@ -59,7 +59,7 @@ DECLARE
 	v_spare   BIGINT;          -- namespaces with a schema but no key, before the operations; NULL: not counted yet
 	v_moved   BIGINT;          -- change to that number by the operations
 BEGIN
-	-- An inlined ext_lock_v1: a call takes longer than the statement.
+	-- ext_lock_v1, inlined because a call takes longer than the statement.
 	SELECT bytes_used, keys_count, namespaces_count, change_seq, counted_at, closed_seq
 		INTO u.bytes, u.keys, u.namespaces, u.seq, u.counted_at, v_closed
 		FROM ext_storage_usage WHERE tenant_id = p_tenant AND extension_install_id = p_install FOR UPDATE;
@@ -90,7 +90,7 @@ BEGIN
 		v_spare := NULL;
 		v_moved := 0;
 		FOR i IN 1 .. cardinality(p_kinds) LOOP
-			-- The record after the operations before this one.
+			-- The record after the preceding operations.
 			v_from := i - 1;
 			WHILE v_from > 0 AND (p_keys[v_from] <> p_keys[i] OR p_namespaces[v_from] <> p_namespaces[i]) LOOP
 				v_from := v_from - 1;

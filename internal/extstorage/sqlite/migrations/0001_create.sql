@@ -139,13 +139,13 @@ CREATE TABLE ext_storage_outbox (
 	topic TEXT NOT NULL,
 	key TEXT NOT NULL,
 	payload TEXT NOT NULL,
-	created_at INTEGER NOT NULL, -- microseconds since 1970, as all times here
+	created_at INTEGER NOT NULL, -- microseconds since 1970, like all times here
 	part INTEGER NOT NULL, -- partition
-	position INTEGER PRIMARY KEY -- ascending in the order of commits
+	position INTEGER PRIMARY KEY -- ascending in commit order
 );
 
--- Events that the sink has refused. Until next_at they and their successors wait;
--- where it is NULL the event was set aside, and is here only.
+-- Events that the sink has refused. An event and its successors wait until next_at.
+-- An event whose next_at is NULL was set aside, and exists only here.
 CREATE TABLE ext_storage_outbox_refused (
 	tenant_id TEXT NOT NULL,
 	extension_install_id TEXT NOT NULL,
@@ -153,7 +153,7 @@ CREATE TABLE ext_storage_outbox_refused (
 	topic TEXT NOT NULL,
 	key TEXT NOT NULL,
 	payload TEXT NOT NULL,
-	created_at INTEGER NOT NULL, -- microseconds since 1970, as all times here
+	created_at INTEGER NOT NULL, -- microseconds since 1970, like all times here
 	attempts INTEGER NOT NULL,
 	reason TEXT NOT NULL,
 	refused_at INTEGER NOT NULL,
@@ -161,7 +161,7 @@ CREATE TABLE ext_storage_outbox_refused (
 	PRIMARY KEY (tenant_id, extension_install_id, seq)
 ) WITHOUT ROWID;
 
--- A lease for each partition, and that of the process that polls.
+-- A lease for each partition, and one for polling.
 CREATE TABLE ext_storage_outbox_relay (
 	part INTEGER PRIMARY KEY,
 	holder TEXT NOT NULL,

@@ -28,7 +28,7 @@ CREATE INDEX ix_outbox_dead ON bff_consumer.outbox (position)
 CREATE INDEX ix_outbox_published ON bff_consumer.outbox (retention_class, published_at)
 	WHERE published_at IS NOT NULL;
 
--- A lease for each partition, and that of the process that polls.
+-- A lease for each partition, and one for polling.
 CREATE TABLE bff_consumer.outbox_relay (
 	part       smallint PRIMARY KEY,
 	holder     text NOT NULL,

@@ -11,7 +11,8 @@ INSERT INTO bff_consumer.session_seen SELECT guest_session_id, (max(greatest(add
 
 CREATE INDEX ix_botscore_session ON bff_consumer.bot_score_log (guest_session_id) WHERE guest_session_id IS NOT NULL;
 
--- drop_silent deletes at most in_limit rows from wishlists and session_seen, for sessions without a request since a day.
+-- drop_silent deletes at most in_limit rows from wishlists and session_seen, for sessions without a request since
+-- in_before.
 -- rows is the number of rows, sessions the number of sessions examined: fewer than 500 means that no more are left. It
 -- skips sessions that a mutation has locked.
 CREATE FUNCTION bff_consumer.drop_silent(in_before date, in_limit integer, OUT rows integer, OUT sessions integer)

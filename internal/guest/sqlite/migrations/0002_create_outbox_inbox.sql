@@ -27,7 +27,7 @@ CREATE INDEX bff_consumer_ix_outbox_dead ON bff_consumer_outbox (position)
 CREATE INDEX bff_consumer_ix_outbox_published ON bff_consumer_outbox (retention_class, published_at)
 	WHERE published_at IS NOT NULL;
 
--- A lease for each partition, and that of the process that polls.
+-- A lease for each partition, and one for polling.
 CREATE TABLE bff_consumer_outbox_relay (
 	part       INTEGER PRIMARY KEY,
 	holder     TEXT    NOT NULL,

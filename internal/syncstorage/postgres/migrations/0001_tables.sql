@@ -50,8 +50,8 @@ CREATE INDEX bsos_modified_idx ON bsos (user_id, collection_id, modified DESC, b
 CREATE INDEX bsos_expiry_idx ON bsos (expiry, user_id) WHERE expiry IS NOT NULL;
 CREATE INDEX bsos_user_expiry_idx ON bsos (user_id, expiry) WHERE expiry IS NOT NULL;
 
--- Created after the other indexes: without statistics the planner considers them equal for a record by ID and takes the
--- newest. Another index would cost the first user of a new server quadratic time.
+-- This index is the newest: without statistics the planner considers all indexes equal for a record by ID and takes the
+-- newest. With another index, the first user of a new server would need quadratic time.
 ALTER TABLE bsos ADD PRIMARY KEY (user_id, collection_id, bso_id);
 
 -- count and total_bytes cover the staged records, so appending to a large batch costs the same as to a small batch.
