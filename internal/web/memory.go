@@ -68,7 +68,6 @@ func ReleaseMemory(w http.ResponseWriter, n int64) {
 	r.memory.bytes.Release(r.client, n)
 }
 
-// chargedBody charges bodies that the handler reads without charging them itself.
 type chargedBody struct {
 	io.ReadCloser
 	response *response

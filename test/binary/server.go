@@ -132,7 +132,6 @@ func (s *Server) Await(path string, status int) string {
 	return s.AwaitAnswer(path, func(got int, _ string) bool { return got == status })
 }
 
-// AwaitMetric waits until the metrics contain a line.
 func (s *Server) AwaitMetric(line string) {
 	s.t.Helper()
 	s.AwaitAnswer("/metrics", func(_ int, body string) bool { return strings.Contains(body, "\n"+line+"\n") })
@@ -144,7 +143,6 @@ func (s *Server) AwaitAnswer(path string, done func(status int, body string) boo
 	return s.AwaitLong(Bound, path, done)
 }
 
-// AwaitLong is like AwaitAnswer, but with another time limit.
 func (s *Server) AwaitLong(most time.Duration, path string, done func(status int, body string) bool) string {
 	s.t.Helper()
 	deadline := time.NewTimer(most)
@@ -171,7 +169,6 @@ func (s *Server) AwaitLong(most time.Duration, path string, done func(status int
 
 var plain = &http.Client{Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Second}}
 
-// AwaitOutput waits until the output matches and returns the groups.
 func (s *Server) AwaitOutput(re string) []string {
 	s.t.Helper()
 	found := s.Output.Await(regexp.MustCompile(re), s.Ended)

@@ -87,7 +87,6 @@ func (b *Browser) Private(t *testing.T) *Browser {
 	return &Browser{b.conn, made.BrowserContextID}
 }
 
-// Open opens a tab and returns when the page is loaded.
 func (b *Browser) Open(t *testing.T, url string) *Page {
 	t.Helper()
 	params := map[string]any{"url": "about:blank"}

@@ -43,7 +43,6 @@ func (p *Page) Keep(t *testing.T, file string) {
 	}
 }
 
-// KeepPair writes a picture with two windows (PNG) side by side.
 func (b *Browser) KeepPair(t *testing.T, file string, windows [][]byte) {
 	t.Helper()
 	p := b.Open(t, "about:blank")

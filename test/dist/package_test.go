@@ -147,7 +147,6 @@ func (s *system) want(when string, there bool, names ...string) {
 	}
 }
 
-// newer returns the package with a later version.
 func newer(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

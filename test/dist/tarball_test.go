@@ -125,7 +125,6 @@ func TestBinary(t *testing.T) {
 	}
 }
 
-// commented matches a commented setting or section, but not prose.
 var commented = regexp.MustCompile(`(?m)^#([a-z_]+ = |\[)`)
 
 // TestExampleConfiguration checks that every setting in the example exists with a valid default.

@@ -15,7 +15,6 @@ import (
 	"holdfast/test/firefox/marionette"
 )
 
-// patience is the timeout for a step on a slow machine.
 const patience = 2 * time.Minute
 
 // bounded returns a context for a step. It ends before the test binary's deadline, so all processes can still be killed.

@@ -34,7 +34,6 @@ var once struct {
 	text string
 }
 
-// exported returns /metrics from a server after requests of each kind.
 func exported(t *testing.T) string {
 	t.Helper()
 	once.Lock()
@@ -110,7 +109,6 @@ func scrape(t *testing.T) string {
 	})
 }
 
-// useExtension sends a valid and an invalid put to extension storage.
 func useExtension(t *testing.T, s *binary.Server, client *http.Client) {
 	t.Helper()
 	const install = "7e000000-0000-4000-8000-000000000011"

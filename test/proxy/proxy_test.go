@@ -22,7 +22,6 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(binary.MainOfWaiting(m, 8)) }
 
-// guide is a document with a configuration for each proxy.
 type guide struct {
 	file     string
 	host     string // name in the certificate

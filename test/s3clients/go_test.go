@@ -104,7 +104,6 @@ func (s sdk) versionsOf(ctx context.Context, t *testing.T, bucket, prefix string
 	return all
 }
 
-// removeVersions deletes versions, bypassing governance, and returns how many were refused.
 func (s sdk) removeVersions(ctx context.Context, t *testing.T, bucket string, all []types.ObjectIdentifier) int {
 	t.Helper()
 	done := ok[*s3.DeleteObjectsOutput](t)(s.DeleteObjects(ctx, &s3.DeleteObjectsInput{Bucket: &bucket, BypassGovernanceRetention: aws.Bool(true), Delete: &types.Delete{Objects: all, Quiet: aws.Bool(true)}}))

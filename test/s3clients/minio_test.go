@@ -64,7 +64,6 @@ func (m minIO) get(ctx context.Context, key, version string) string {
 	return string(ok[[]byte](m.t)(io.ReadAll(o)))
 }
 
-// list lists objects or versions in pages of two.
 func (m minIO) list(ctx context.Context, prefix string, versions bool) (all []minio.ObjectInfo) {
 	m.t.Helper()
 	for o := range m.ListObjectsIter(ctx, m.bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true, WithVersions: versions, WithMetadata: true, MaxKeys: 2}) {

@@ -16,7 +16,6 @@ func decode[T any](c *client, answer string) (v T) {
 	return v
 }
 
-// awsVersions tests versions in a bucket with object lock.
 func awsVersions(c *client) {
 	program, s3 := awsProgram(c), "s3://"+c.bucket
 	aws := func(args ...string) string {

@@ -52,7 +52,6 @@ var versionFeatures = []feature{
 	}},
 }
 
-// locked creates a bucket with object lock and a locked version.
 func (p *probe) locked(lock func(*s3.PutObjectInput)) (bucket, version string, err error) {
 	bucket, err = p.fresh(true)
 	out, failed := p.put(bucket, "key", "hello", lock)
@@ -101,7 +100,6 @@ var lockFeatures = []feature{
 	}},
 }
 
-// anonymous expects the status of an unsigned GET.
 func (p *probe) anonymous(target string, status int) error {
 	r, err := http.Get(p.url + target)
 	if err != nil {
@@ -111,7 +109,6 @@ func (p *probe) anonymous(target string, status int) error {
 	return equal(r.StatusCode, status)
 }
 
-// policy sets a policy with one statement for the bucket's objects.
 func (p *probe) policy(bucket, statement string) error {
 	document := `{"Version":"2012-10-17","Statement":[{` + strings.ReplaceAll(statement, "BUCKET", "arn:aws:s3:::"+bucket) + `}]}`
 	_, err := p.PutBucketPolicy(p.ctx, &s3.PutBucketPolicyInput{Bucket: &bucket, Policy: &document})

@@ -49,7 +49,6 @@ func (p *provider) absent(what string, err error, codes ...string) {
 	}
 }
 
-// refresh reads everything that aws_s3_bucket reads on each plan.
 func (p *provider) refresh(ctx context.Context) {
 	t, b := p.t, &p.bucket
 	t.Helper()
@@ -176,7 +175,6 @@ func (p *provider) access(ctx context.Context) {
 	ok[*s3.DeletePublicAccessBlockOutput](t)(p.DeletePublicAccessBlock(ctx, &s3.DeletePublicAccessBlockInput{Bucket: b}))
 }
 
-// cors tests aws_s3_bucket_cors_configuration.
 func (p *provider) cors(ctx context.Context) {
 	t, b := p.t, &p.bucket
 	t.Helper()

@@ -109,7 +109,6 @@ func newBody(d declared, contentLength int64, source io.Reader, o BodyOptions, c
 // Size returns the declared object size, or -1.
 func (b *Body) Size() int64 { return b.declared.size }
 
-// Declared lists the checksum algorithms in headers and x-amz-trailer.
 func (b *Body) Declared() []checksum.Algorithm {
 	list := slices.Clone(b.declared.trailers)
 	for _, c := range b.declared.sums {

@@ -56,7 +56,6 @@ func parsePayload(value string) (payload, error) {
 	return payload{mode: modeHash, hash: value}, nil
 }
 
-// declared holds the properties that a request announces for its body.
 type declared struct {
 	payload
 	size     int64  // object size, or -1

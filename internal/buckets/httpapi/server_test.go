@@ -373,7 +373,6 @@ func (a *answer) names() (names []string, next *string) {
 	return names, p.NextMarker
 }
 
-// files counts the bodies on all nodes, including incomplete files.
 func (s *server) files() (n int) {
 	s.t.Helper()
 	if err := s.cluster.Wait(s.t.Context()); err != nil {
@@ -398,7 +397,6 @@ func md5Of(s string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// quiet discards the log if failures are expected.
 var quiet = web.Options{Log: slog.New(slog.DiscardHandler)}
 
 func (s *server) remove() {

@@ -8,7 +8,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// listStream streams a response that contains a list, e.g. {"items":[...],"next_marker":...}.
 type listStream struct {
 	blocks *web.Blocks
 	b      []byte

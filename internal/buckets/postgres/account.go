@@ -93,7 +93,6 @@ func (s *Store) DeleteAccount(ctx context.Context, id buckets.AccountID) error {
 	})
 }
 
-// shareAccount locks the account against deletion.
 func shareAccount(tx *pgdb.Tx, id buckets.AccountID) error {
 	var found bool
 	_, err := tx.QueryRow(sqlShareAccount, []any{string(id)}, &found)

@@ -251,7 +251,6 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// maxRepeated limits how much client text an error repeats.
 const maxRepeated = 2 << 10
 
 func repeated(s string) string {

@@ -279,7 +279,6 @@ func (a answer) elements(name string) (all []string) {
 	}
 }
 
-// files counts the bodies on all nodes, including incomplete files.
 func (s *server) files() (n int) {
 	s.t.Helper()
 	if err := s.cluster.Wait(s.t.Context()); err != nil {

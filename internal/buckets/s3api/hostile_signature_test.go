@@ -17,7 +17,6 @@ func replaced(from, to string) func(*http.Request) {
 	}
 }
 
-// with sets a header after signing.
 func with(name string, values ...string) func(*http.Request) {
 	return func(r *http.Request) { r.Header[http.CanonicalHeaderKey(name)] = values }
 }

@@ -104,7 +104,6 @@ func (x *request) partNumber() (int, error) {
 	return n, nil
 }
 
-// putPart handles UploadPart and UploadPartCopy.
 func (x *request) putPart() error {
 	if err := x.checkFeatures(); err != nil {
 		return err

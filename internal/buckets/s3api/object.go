@@ -87,7 +87,6 @@ func (x *request) writeCondition() (buckets.Condition, error) {
 	return c, err
 }
 
-// getObject handles GetObject and HeadObject.
 func (x *request) getObject() error {
 	condition, err := x.condition("")
 	if err != nil {

@@ -319,7 +319,6 @@ func (s *server) nothing(key string) {
 	}
 }
 
-// raw returns nil if there is no response.
 func (s *server) raw(request string) *http.Response {
 	s.t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))

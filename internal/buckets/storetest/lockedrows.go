@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// attacks try to delete or change locked versions.
 var attacks = map[string]func(*attack){
 	"CreateBucket": func(a *attack) {
 		_, _ = a.h.Store.CreateBucket(a.t.Context(), a.owner, buckets.BucketRef{Name: a.bucket.Name, ID: newRef("").ID}, a.now)

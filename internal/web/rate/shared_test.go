@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/web/rate"
 )
 
-// tenant has a reserve of 10.
 var tenant = rate.Limit{Events: 20, Per: time.Second, Burst: 80}
 
 func shared(t testing.TB, l rate.Limit, groups int, now clock.Clock) *rate.Shared {

@@ -112,7 +112,6 @@ func (s Place) Path() string {
 	return "/namespaces/" + s.Namespace + "/records/" + url.PathEscape(s.Key)
 }
 
-// Knows returns the newest change seen by any client.
 func (in *Install) Knows() int64 {
 	in.mu.Lock()
 	defer in.mu.Unlock()

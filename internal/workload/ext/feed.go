@@ -93,7 +93,6 @@ func Listed(a workload.Answer) (map[string]Entry, error) {
 	return all, nil
 }
 
-// Saw checks a record read while an operation's outcome is unknown.
 func (w *Writer) Saw(at Place, a workload.Answer) error {
 	before, after := w.State[at], w.Lost.applied(w.State)[at]
 	if a.Status == http.StatusNotFound && after == (Entry{}) {
@@ -156,7 +155,6 @@ func Follow(rows map[Place]Row, lines []Change) (wrong []error) {
 	return wrong
 }
 
-// Own returns the changes to the writer's records.
 func (w *Writer) Own(all []Change) (some []Change) {
 	for _, line := range all {
 		if strings.HasPrefix(line.Key, w.Name+"-") {

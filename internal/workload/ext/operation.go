@@ -110,7 +110,6 @@ type Rejection struct {
 	current *int64
 }
 
-// Once returns the idempotency key, or "".
 func (d *Operation) Once() string { return d.Header["Idempotency-Key"] }
 
 func (d *Operation) String() string { return d.Writer + "'s " + d.Call.String() }

@@ -41,7 +41,6 @@ type entry struct {
 	Quantity int    `json:"quantity,omitempty"`
 }
 
-// version is a state that became current between sent and acknowledged.
 type version struct {
 	State
 	sent, acknowledged int64

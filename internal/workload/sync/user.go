@@ -55,7 +55,6 @@ func (u *User) stamped(s *Step, stamp Moment) error {
 	return nil
 }
 
-// Wrote returns a shared collection's newest timestamp seen by any client.
 func (u *User) Wrote(collection string) Moment {
 	u.mu.Lock()
 	defer u.mu.Unlock()

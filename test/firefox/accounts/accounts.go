@@ -41,7 +41,6 @@ type Server struct {
 	tokens   map[string]grant
 }
 
-// account is the state that changes when the password is reset.
 type account struct {
 	uid, email string
 	// generation grows with every password change, and keysChanged with every new key. Both are in Unix milliseconds.

@@ -82,7 +82,6 @@ func (s Signer) SignForm(fields map[string]string, policy string, now time.Time)
 	fields["x-amz-signature"] = hex.EncodeToString(sign(key, encoded))
 }
 
-// FormConditions returns JSON policy conditions for SignForm's fields.
 func (s Signer) FormConditions(now time.Time) string {
 	var list []string
 	for _, field := range s.form(now) {
