@@ -17,13 +17,13 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestBackupUnderLoad checks that a backup made during writes is consistent: it contains the data at one moment.
+// TestBackupUnderLoad checks that a backup made during writes contains the data at one moment.
 func TestBackupUnderLoad(t *testing.T) {
 	t.Parallel()
 	harness.OnEach(t, map[harness.Engine]func(*testing.T){harness.OnSQLite: backupOfSQLite, harness.OnPostgres: dumpOfPostgres})
 }
 
-// backupOfSQLite makes backups, some while the server is killed, and kills others. A killed backup leaves nothing or a
+// backupOfSQLite kills the server during some backups, and kills other backups. A killed backup leaves nothing or a
 // complete backup, and the next backup succeeds.
 func backupOfSQLite(t *testing.T) {
 	t.Helper()
@@ -55,7 +55,7 @@ func backupOfSQLite(t *testing.T) {
 	})
 }
 
-// dumpOfPostgres copies a database with pg_dump, and with holdfast restore, which runs pg_restore.
+// dumpOfPostgres restores a pg_dump archive with holdfast restore, which runs pg_restore.
 func dumpOfPostgres(t *testing.T) {
 	t.Helper()
 	testdb.SoakOnly(t, "pg_dump makes the backup; this takes a minute or more")
@@ -84,7 +84,7 @@ func dumpOfPostgres(t *testing.T) {
 type backup struct {
 	*harness.Harness
 	dir          string
-	moment       time.Duration // delay from the start of the backup to the kill
+	moment       time.Duration // from the backup's start to the kill
 	begun, ended int64
 }
 
@@ -106,7 +106,7 @@ func (b *backup) makeWhileServerDies() {
 	making.Wait()
 }
 
-// makeAndKill kills the backup, and makes another backup unless the first is complete.
+// makeAndKill kills a backup and, unless it was complete, makes another.
 func (b *backup) makeAndKill() {
 	b.T.Helper()
 	b.begun = b.Clock.Add(1)
@@ -114,7 +114,7 @@ func (b *backup) makeAndKill() {
 	cmd.Env = b.Server.Env
 	harness.Must(b.T, cmd.Start())
 	harness.Pause(nil, b.moment)
-	_ = cmd.Process.Kill() // an error means that the backup exited
+	_ = cmd.Process.Kill() // fails only if the backup has exited
 	_ = cmd.Wait()
 	b.ended = b.Clock.Add(1)
 	found, err := filepath.Glob(b.dir + "*")
@@ -148,11 +148,11 @@ func (b *backup) restore() {
 		b.T.Fatalf("restore: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	serveAs(b.Harness, binary.Start(b.T, data, b.Vars...), b.begun, b.ended, true)
-	harness.Must(b.T, errors.Join(os.RemoveAll(data), os.RemoveAll(b.dir))) // a long run would fill the disk
+	harness.Must(b.T, errors.Join(os.RemoveAll(data), os.RemoveAll(b.dir))) // saves disk space in long runs
 }
 
-// serveAs checks that the data on another server matches one moment between begun and ended, and stops that server. If
-// leaps is set, the other server skips change numbers that the original may have assigned later.
+// serveAs checks that another server's data matches one moment between begun and ended, and stops that server. If
+// leaps is set, it skips change numbers that the original may have assigned later.
 func serveAs(h *harness.Harness, other *binary.Server, begun, ended int64, leaps bool) {
 	h.T.Helper()
 	live := h.Server

@@ -7,8 +7,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestClockSteps checks that a server whose clock is set back by an hour, forward by a day, and back again answers
-// every request, and that its timestamps keep increasing.
+// TestClockSteps sets a server's clock back by an hour, forward by a day, and back again. The server must answer every
+// request, and its timestamps must keep increasing.
 func TestClockSteps(t *testing.T) {
 	t.Parallel()
 	harness.OnEngines(t, services(), harness.InTurn(harness.OnSQLite, harness.OnPostgres), func(t *testing.T, e harness.Engine, data string, vars ...string) {
@@ -19,7 +19,7 @@ func TestClockSteps(t *testing.T) {
 			stepClocks(h, first)
 			return
 		}
-		second := harness.NewClock(t) // the two clocks are never equal
+		second := harness.NewClock(t) // the two clocks always differ
 		h.Second = second.Serve(h.Data, h.Vars...)
 		stepClocks(h, first, second)
 	})

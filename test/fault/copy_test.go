@@ -24,9 +24,9 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestCopyAndSwitch checks that services can move to another engine, repeatedly, while their clients write. The copy
-// and the server are killed at any moment, and so are PostgreSQL and nodes of Citus in two of the tests. Clients are
-// refused only for a short time, and then continue on a server that uses the copy. The source stays read-only.
+// TestCopyAndSwitch moves services to another engine, repeatedly, while their clients write. It kills the copy and the
+// server at any moment and, in two subtests, PostgreSQL and Citus nodes. Clients are refused only briefly, and then
+// continue on a server that uses the copy. The source stays read-only.
 func TestCopyAndSwitch(t *testing.T) {
 	t.Parallel()
 	t.Run("Postgres", func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestCopyAndSwitch(t *testing.T) {
 type copying struct {
 	*harness.Harness
 	services  []*movingService
-	own       []*testdb.PostgresServer // servers to kill: a single PostgreSQL server, or the nodes of Citus; may be nil
+	own       []*testdb.PostgresServer // PostgreSQL server or Citus nodes to kill; may be nil
 	base      []string
 	forCopy   []string
 	length    time.Duration
@@ -77,17 +77,17 @@ type movingService struct {
 	at      int
 	source  string
 	target  string
-	printed string // database_url that a complete copy printed; "" before that
+	printed string // database_url printed by a complete copy; "" before
 }
 
-// newCopying returns a harness with sync and extension storage. The first engine is the target of sync's first copy
-// and the source of extension storage's first copy, so both directions are tested at once. Only sync moves to Spanner.
+// newCopying returns a harness with sync and extension storage. Sync copies to the first engine and extension storage
+// copies from it, which tests both directions at once. Only sync moves to Spanner.
 func newCopying(t *testing.T, own []*testdb.PostgresServer, path ...harness.Engine) *copying {
 	t.Helper()
 	return newCopyingIn(t, "", own, path...)
 }
 
-// newCopyingIn is newCopying with all SQLite files in the same folder.
+// newCopyingIn is newCopying with all SQLite files in one folder.
 func newCopyingIn(t *testing.T, folder string, own []*testdb.PostgresServer, path ...harness.Engine) *copying {
 	t.Helper()
 	c := &copying{Harness: &harness.Harness{T: t}, own: own, length: 500 * time.Millisecond, folder: folder}
@@ -166,7 +166,7 @@ func (c *copying) urls() (vars []string) {
 	return vars
 }
 
-// accounts creates the users' accounts, which a copy from or to Spanner needs, and returns their settings.
+// accounts creates the users' accounts, which a copy from or to Spanner requires, and returns their settings.
 func (c *copying) accounts() []string {
 	c.T.Helper()
 	path := filepath.Join(testdb.SQLite(c.T), "accounts.db")
@@ -183,8 +183,8 @@ func (c *copying) accounts() []string {
 	return vars
 }
 
-// fault returns the fault of a round. Even rounds kill the server or the database while copies run. Odd rounds kill
-// the copies and run them again until they are complete.
+// fault returns a round's fault. Even rounds kill the server or the database during copies. Odd rounds kill the copies
+// and rerun them until they are complete.
 func (c *copying) fault(round int) harness.Fault {
 	choose := c.Choice(round)
 	c.target()
@@ -208,7 +208,7 @@ func (c *copying) target() {
 
 func (m *movingService) next() harness.Engine { return m.path[(m.at+1)%len(m.path)] }
 
-// killServer kills the server while copies run. The copies may be killed, too, or continue without the server.
+// killServer kills the server during copies. It may also kill the copies, or let them continue without the server.
 func (c *copying) killServer(choose *rand.Rand) harness.Fault {
 	var all []*copyProcess
 	return harness.Fault{Deadly: true, Busy: len(c.own) == 1, Inject: func() {
@@ -237,8 +237,8 @@ func (c *copying) killServer(choose *rand.Rand) harness.Fault {
 	}}
 }
 
-// killDatabase kills PostgreSQL or a Citus node while copies run. The copies may then fail at any moment, or while a
-// service is read-only. Sometimes the database is available again before they end.
+// killDatabase kills PostgreSQL or a Citus node during copies. The copies may then fail at any moment, also while a
+// service is read-only. Sometimes the database recovers before they exit.
 func (c *copying) killDatabase(choose *rand.Rand) harness.Fault {
 	node := c.own[choose.IntN(len(c.own))]
 	return harness.Fault{Busy: len(c.own) == 1, Inject: func() {
@@ -353,8 +353,7 @@ func (c *copying) serveCopies() *binary.Server {
 	return binary.Start(c.T, c.Data, vars...)
 }
 
-// change replaces the server with another that uses the copies. A server started with the old settings must also
-// refuse writes.
+// change replaces the server by a server that uses the copies. A server with the old settings must also refuse writes.
 func (c *copying) change(target *binary.Server) {
 	c.T.Helper()
 	if target == nil {
@@ -406,10 +405,10 @@ func (c *copying) start(m *movingService) *copyProcess {
 
 func (p *copyProcess) kill() {
 	p.killed = true
-	_ = p.cmd.Process.Kill() // an error means that the copy exited
+	_ = p.cmd.Process.Kill() // fails only if the copy has exited
 }
 
-// wait waits until the copy exits. It fails if a copy that was not killed failed.
+// wait waits for the copy's exit. A copy that fails without being killed fails the test.
 func (p *copyProcess) wait() {
 	p.c.T.Helper()
 	harness.Pause(p.ended, 4*harness.Bound)

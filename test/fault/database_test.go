@@ -14,8 +14,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestDatabaseStops stops and starts the database as its operator does: in fast mode, which closes client connections,
-// and in smart mode, which waits for clients and accepts no new connections.
+// TestDatabaseStops stops and starts the database like an operator: in fast mode, which closes client connections, and
+// in smart mode, which waits for clients and rejects new connections.
 func TestDatabaseStops(t *testing.T) {
 	t.Parallel()
 	db := testdb.OwnPostgres(t, testdb.PostgresOptions{})
@@ -38,8 +38,8 @@ func TestDatabaseStops(t *testing.T) {
 	o.End()
 }
 
-// TestNoConnectionLeft lets other clients use up the connections that the server needs: all connections of the
-// database, or all connections that the server's role is allowed.
+// TestNoConnectionLeft lets other clients use up all connections of the database, or all connections that its limit
+// for the server's role allows.
 func TestNoConnectionLeft(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it waits for a minute")
@@ -105,7 +105,7 @@ func takeAll(t *testing.T, url string) (taken []*pgx.Conn) {
 	}
 }
 
-// TestPoolOfTwo checks the case that many requests share two connections, which wait for locks held by other clients.
+// TestPoolOfTwo checks many requests that share two connections, while other clients hold the locks that they need.
 func TestPoolOfTwo(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it waits for a minute")
@@ -116,7 +116,7 @@ func TestPoolOfTwo(t *testing.T) {
 		o.Workloads[i].Grow(t, 12)
 		rows = append(rows, s.SomeRows)
 	}
-	// By default a quarter of the statements run, different ones in each run.
+	// By default a quarter of the statements run, different in each run.
 	o.Choice(0xffff).Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
 	o.Rounds(uint64(len(rows)+1)/2, func(round int) harness.Fault {
 		choose := o.Choice(round)
@@ -136,7 +136,7 @@ func TestLocks(t *testing.T) {
 	for _, s := range services() {
 		locks = append(locks, s.Locks...)
 	}
-	// By default a quarter of the statements run, different ones in each run.
+	// By default a quarter of the statements run, different in each run.
 	o.Choice(0xffff).Shuffle(len(locks), func(i, j int) { locks[i], locks[j] = locks[j], locks[i] })
 	o.Rounds(uint64(len(locks)+3)/4, func(round int) harness.Fault {
 		choose := o.Choice(round)

@@ -19,9 +19,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestFullDisk checks that a full disk refuses writes but not reads, and that writes succeed again when there is
-// space. The disk of the embedded database fills up during writes, and stays full while the server is killed, stops or
-// starts, or while a command runs.
+// TestFullDisk fills the embedded database's disk during writes, and keeps it full while the server is killed, stops
+// or starts, or while a command runs. Writes are refused, reads are not, and writes succeed again when there is space.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	if !harness.Private(t) {
@@ -69,8 +68,8 @@ func TestFullDisk(t *testing.T) {
 	h.Injected()
 }
 
-// TestFullDiskOnPostgres fills the database server's disk. PostgreSQL refuses writes that need space, and crashes when
-// its log needs space. If it does not start on the full disk, the operator frees space and starts it.
+// TestFullDiskOnPostgres fills the database server's disk. PostgreSQL refuses writes that need space, and crashes if
+// its WAL needs space. If PostgreSQL does not start on the full disk, the operator frees space and starts it.
 func TestFullDiskOnPostgres(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it takes a minute or more")
@@ -109,7 +108,7 @@ func TestFullDiskOnPostgres(t *testing.T) {
 	o.End()
 }
 
-// restart starts the database if it has ended, and waits until it is ready.
+// restart starts the database if it has crashed, and waits until it is ready.
 func (o *outage) restart(db *testdb.PostgresServer) (ended bool) {
 	o.T.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -117,7 +116,7 @@ func (o *outage) restart(db *testdb.PostgresServer) (ended bool) {
 	for deadline := time.Now().Add(harness.Bound); ; <-tick.C {
 		if harness.Closed(db.Ended()) {
 			ended = true
-			harness.Must(o.T, db.Stop()) // tells testdb that the process has ended
+			harness.Must(o.T, db.Stop()) // lets testdb notice the crash
 			harness.Must(o.T, db.Start())
 		}
 		conn, err := pgx.Connect(o.T.Context(), o.url)
@@ -149,7 +148,7 @@ func startFull(h *harness.Harness) {
 		serves = strings.Contains(lines.Text(), "clients")
 	}
 	if serves {
-		_ = cmd.Process.Kill() // an error means that the process exited
+		_ = cmd.Process.Kill() // fails only if the process has exited
 	}
 	_ = cmd.Wait()
 	if ctx.Err() != nil || !serves && !refusal(cmd.ProcessState.ExitCode(), stderr.String()) {
@@ -157,7 +156,7 @@ func startFull(h *harness.Harness) {
 	}
 }
 
-// refusal reports whether a command failed with an error about the disk.
+// refusal reports whether a command failed with a disk error.
 func refusal(status int, stderr string) bool {
 	_, stderr, found := strings.Cut("\n"+stderr, "\nholdfast: ")
 	if status != 1 || !found {
@@ -171,8 +170,7 @@ func refusal(status int, stderr string) bool {
 	return true
 }
 
-// runCommands runs the operator's commands while the disk is full. Commands that write nothing to the disk must
-// succeed.
+// runCommands runs operator commands on the full disk. Commands that only read must succeed.
 func runCommands(h *harness.Harness, d *harness.Disk) {
 	h.T.Helper()
 	elsewhere := filepath.Join(h.T.TempDir(), "backup")
@@ -181,7 +179,7 @@ func runCommands(h *harness.Harness, d *harness.Disk) {
 			h.T.Errorf("%v on a full disk: status %d\n%s%s", args, r.Status, r.Stdout, r.Stderr)
 		}
 	}
-	// Commands that write to the disk may succeed, because sometimes a little space is left.
+	// Commands that write may succeed, because a little space may be left.
 	here := filepath.Join(d.Dir, "backup")
 	r := binary.Run(h.T, h.Server.Env, "backup", here)
 	left, err := filepath.Glob(here + "*")
@@ -192,8 +190,8 @@ func runCommands(h *harness.Harness, d *harness.Disk) {
 	harness.Must(h.T, os.RemoveAll(here))
 }
 
-// TestBeginOnFullDisk checks that a first start without space fails with a clear error and leaves nothing behind that
-// makes the next start fail.
+// TestBeginOnFullDisk checks that a first start without space fails with a clear error and does not break the next
+// start.
 func TestBeginOnFullDisk(t *testing.T) {
 	t.Parallel()
 	if !harness.Private(t) {

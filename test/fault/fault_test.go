@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 	os.Exit(binary.MainOfWaiting(m, 8))
 }
 
-// newHarness migrates the databases and returns a harness with the workloads of all services.
+// newHarness migrates the databases and returns a harness with all services' workloads.
 func newHarness(t *testing.T, data string, vars ...string) *harness.Harness {
 	t.Helper()
 	return harness.New(t, services(), false, data, vars...)

@@ -54,8 +54,8 @@ func frozenPostgres(t *testing.T) {
 	o.End()
 }
 
-// frozenCitus stops the coordinator and the workers in turn. While a worker is stopped, users whose shards are on the
-// other worker must be served.
+// frozenCitus stops the coordinator and the workers in turn. While a worker is stopped, users on the other worker must
+// be served.
 func frozenCitus(t *testing.T) {
 	t.Helper()
 	testdb.SoakOnly(t, "it starts three servers and takes minutes")
@@ -95,7 +95,7 @@ type neighbour struct {
 	send func() (binary.Answer, error)
 }
 
-// neighbours returns two users of each service whose shards are on the given nodes, or the only user if its shard is
+// neighbours returns two users per service whose shards are on the given nodes, or the only user if its shard is
 // there.
 func (o *outage) neighbours(isOn func(node string) bool) (found []neighbour) {
 	o.T.Helper()
@@ -119,7 +119,7 @@ func (o *outage) neighbours(isOn func(node string) bool) (found []neighbour) {
 }
 
 // served sends a user's requests until over is closed, but at least five. Each must succeed within the time in which
-// the server refuses a request if its database hangs.
+// the server refuses requests to a hanging database.
 func (o *outage) served(n neighbour, over <-chan struct{}) {
 	for sent := 0; sent < 5 || !harness.Closed(over); sent++ {
 		begun := time.Now()

@@ -43,7 +43,7 @@ func killOnPostgres(t *testing.T) {
 	h.Rounds(2, func(round int) harness.Fault { return []harness.Fault{server, database}[round%2] })
 }
 
-// killOnSpanner kills a server. The transaction that it leaves open must soon stop blocking others.
+// killOnSpanner kills a server. Its open transaction must soon stop blocking others.
 func killOnSpanner(t *testing.T) {
 	t.Helper()
 	testdb.SoakOnly(t, "the emulator is slow")

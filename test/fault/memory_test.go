@@ -21,7 +21,7 @@ func TestIdleMemory(t *testing.T) {
 			t.Fatalf("%d %s", status, body)
 		}
 		n, start := h.Resident("RssAnon"), time.Now()
-		for n > harness.IdleMemory && time.Since(start) < harness.Bound { // the runtime returns the memory of the start within seconds
+		for n > harness.IdleMemory && time.Since(start) < harness.Bound { // the runtime frees the start's memory within seconds
 			harness.Pause(nil, 200*time.Millisecond)
 			n = h.Resident("RssAnon")
 		}

@@ -17,14 +17,13 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// migrationLock is the key of the migrations' advisory lock.
 const migrationLock = 0x686f6c6466617374
 
-// TestMigrateKilledBetween checks that a migration and its line in the ledger are one transaction. It kills each run
-// after one migration, when the next begins.
+// TestMigrateKilledBetween checks that a migration and its ledger line are one transaction. It kills each run between
+// two migrations.
 func TestMigrateKilledBetween(t *testing.T) {
 	t.Parallel()
-	one := []string{"HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_EXTSTORAGE__ENABLED=false", "HOLDFAST_BUCKETS__ENABLED=false"} // the migrations of other services use other locks
+	one := []string{"HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_EXTSTORAGE__ENABLED=false", "HOLDFAST_BUCKETS__ENABLED=false"} // other services' migrations use other locks
 	want, all := uninterrupted(t, one...)
 	url := testdb.PostgresDatabase(t)
 	env := inPostgres(t, url, one...)
@@ -61,7 +60,7 @@ func TestMigrateKilledBetween(t *testing.T) {
 func TestMigrateKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	want, all := uninterrupted(t)
-	length := time.Second // duration of a run
+	length := time.Second // a run's duration
 	n := killsOf(t)
 	for i := range n {
 		url := testdb.PostgresDatabase(t)
@@ -72,7 +71,7 @@ func TestMigrateKilledAnywhere(t *testing.T) {
 		harness.Must(t, cmd.Start())
 		if i > 0 {
 			harness.Pause(nil, length*time.Duration(i)/time.Duration(n-1))
-			harness.Must(t, cmd.Process.Kill()) // succeeds even if the process has exited, because nothing has waited for it
+			harness.Must(t, cmd.Process.Kill()) // also succeeds after the exit, because the test has not waited for the process
 		}
 		if err := cmd.Wait(); i == 0 {
 			harness.Must(t, err)
@@ -89,8 +88,8 @@ func TestMigrateKilledAnywhere(t *testing.T) {
 	}
 }
 
-// killsOf returns the number of commands to kill, at moments spread over the duration of the first run, which is not
-// killed.
+// killsOf returns the number of commands to kill, at moments spread over the first run's duration. The first run
+// completes.
 func killsOf(t *testing.T) int {
 	t.Helper()
 	return min(1+int(harness.Number(t, "FAULT_ROUNDS", 4)), 40)
@@ -202,7 +201,6 @@ func waiting(t *testing.T, conn *pgx.Conn, n int) {
 	}
 }
 
-// query returns the single value of a result as text.
 func query(t *testing.T, conn *pgx.Conn, sql string, args ...any) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Bound)

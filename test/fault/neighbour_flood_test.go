@@ -17,8 +17,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestFloodedNeighbours checks that other accounts and guests are served, never with 503, while one account lists long
-// keys and one guest searches on many connections without a pause.
+// TestFloodedNeighbours checks that other accounts and guests are served, never with 503, while an account lists long
+// keys and a guest searches on many connections without a pause.
 func TestFloodedNeighbours(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestFloodedNeighbours(t *testing.T) {
 	})
 }
 
-// flooded is a server with two accounts and two guests: an attacker and a neighbour of each kind.
+// flooded is a server with two accounts and two guests: an attacker and a neighbour each.
 type flooded struct {
 	t      *testing.T
 	server *program.Server

@@ -85,8 +85,8 @@ func neighbours(t *testing.T, data string, vars ...string) {
 	}
 }
 
-// TestSlowAccountsServer checks that sign-ins that wait for a hanging accounts server delay neither other requests nor
-// sign-ins from other addresses.
+// TestSlowAccountsServer checks that sign-ins to a hanging accounts server delay neither other requests nor sign-ins
+// from other addresses.
 func TestSlowAccountsServer(t *testing.T) {
 	t.Parallel()
 	const attacks = 600

@@ -11,9 +11,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestNetwork breaks the network between the server and its database in several ways. The network drops packets and
-// recovers, with or without the data sent in the meantime; it is slow; it resets connections; or it forgets existing
-// connections.
+// TestNetwork breaks the network between the server and its database: it drops packets and recovers, with or without
+// the data sent in the meantime; it slows down; it resets connections; or it forgets existing connections.
 func TestNetwork(t *testing.T) {
 	t.Parallel()
 	harness.OnEach(t, map[harness.Engine]func(*testing.T){harness.OnPostgres: networkToPostgres, harness.OnSpanner: networkToSpanner})
@@ -28,7 +27,7 @@ func networkToPostgres(t *testing.T) {
 		choose := o.Choice(round)
 		f := harness.Fault{Inject: func() { breakNetwork(n, o.Harness, round, choose) }, Recover: o.recovered}
 		if round%20 == 4 {
-			// The server detects the fault by statements that time out. New connections then replace the old connections.
+			// Statement timeouts reveal the fault. New connections then replace the old connections.
 			f = harness.Fault{Inject: func() {
 				n.Forget()
 				harness.Pause(o.Load.Refused, o.Bound)
@@ -63,7 +62,7 @@ func networkToSpanner(t *testing.T) {
 	h.End()
 }
 
-// breakNetwork breaks the network in a way that recovers.
+// breakNetwork causes a temporary network fault.
 func breakNetwork(n *harness.Network, h *harness.Harness, round int, choose *rand.Rand) {
 	switch round % 4 {
 	case 0: // the data arrives late

@@ -56,9 +56,9 @@ func (o *outage) execute(sql string, args ...any) {
 	harness.Must(o.T, err)
 }
 
-// recovered waits until the server has recovered without help and the database has finished all statements, also those
-// of disconnected clients. Then only the idle connections of the server's pools may be left. The database may have
-// fewer connections than the server, which notices a closed connection when it uses it.
+// recovered waits until the server has recovered by itself and the database has finished all statements, including
+// those from closed connections. Then only the server pools' idle connections may remain. The server may count more
+// connections than the database, because it notices a closed connection only when it uses it.
 func (o *outage) recovered() {
 	o.T.Helper()
 	o.Server.Await("/readyz", http.StatusOK)
@@ -90,7 +90,7 @@ func (o *outage) recovered() {
 	}
 }
 
-// useAll sends as many concurrent requests as there are writers, so that the server detects closed connections.
+// useAll sends one concurrent request per writer, so that the server detects closed connections.
 func (o *outage) useAll() {
 	o.T.Helper()
 	var asking sync.WaitGroup

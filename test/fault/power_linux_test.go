@@ -31,22 +31,22 @@ type powered struct {
 	machine *powercut.Machine
 }
 
-// diskSize is the size of a disk, which uses memory only for written data. After a hundred power cuts a disk contains
-// many bodies and parts without an object, because only an audit removes them.
+// diskSize is a disk's size; only written data uses memory. After a hundred power cuts a disk contains many bodies and
+// parts without an object, because only an audit removes them.
 const diskSize = 2 << 30
 
-// cut cuts the power of the machine: of its disks, its server and other processes.
+// cut cuts the power to the machine: its disks, its server and other processes.
 func (p *powered) cut(choose *rand.Rand, others ...*os.Process) {
 	p.machine.Cut(choose)
 	p.Server.Signal(syscall.SIGKILL)
 	for _, o := range others {
-		_ = o.Kill() // an error means that the process exited
+		_ = o.Kill() // fails only if the process has exited
 	}
 	p.machine.Release()
 	<-p.Server.Ended
 }
 
-// begin starts the server. In TestPowerCutIsNoticed, the data of the first start is made durable.
+// begin starts the server. In TestPowerCutIsNoticed, the first start's data is made durable.
 func (p *powered) begin() {
 	p.T.Helper()
 	p.Server = p.Serve()
@@ -55,11 +55,11 @@ func (p *powered) begin() {
 	}
 }
 
-// settled is the environment variable that makes the data of the first start durable.
+// settled is the environment variable that makes the first start's data durable.
 const settled = "FAULT_SETTLED"
 
-// restart starts the machine and its server. Sometimes it checks the file systems, and sometimes it removes the bodies
-// of deleted objects.
+// restart starts the machine and its server. In some rounds it first checks the file systems or removes deleted
+// objects' bodies.
 func (p *powered) restart(round int) {
 	p.T.Helper()
 	p.machine.Restart(round%10 == 0)
@@ -76,8 +76,8 @@ func (p *powered) fault(round int) harness.Fault {
 	return harness.Fault{Deadly: true, Busy: true, Inject: func() { p.cut(p.Choice(round)) }, Recover: func() { p.restart(round) }}
 }
 
-// newPowered returns a harness of services with SQLite on disk 0. Storage nodes are on disks 1 and 2, and disk 3 has
-// space for a backup of both.
+// newPowered returns a harness for services with SQLite on disk 0. Storage nodes are on disks 1 and 2; disk 3 holds
+// backups.
 func newPowered(t *testing.T, copies int, vars []string, names ...string) *powered {
 	t.Helper()
 	p := &powered{machine: powercut.New(t, diskSize, diskSize, diskSize, 2*diskSize)}
@@ -99,8 +99,8 @@ func newPowered(t *testing.T, copies int, vars []string, names ...string) *power
 	return p
 }
 
-// onNodes returns a workload with bodies of all sizes, some uploaded in parts, on two nodes. Each node has its own
-// disk, because on the database's disk the sync of one file may make others durable.
+// onNodes returns a workload with bodies of all sizes, some uploaded in parts, on two nodes. Each node uses its own
+// disk: on the database's disk, syncing one file may make others durable.
 func (p *powered) onNodes(copies int) *bucketsfault.Workload {
 	b := bucketsfault.NewWorkload(6)
 	b.Sizes, b.Copies = buckets.Sizes{Large: true, Parts: true}, copies
@@ -121,7 +121,7 @@ func TestPowerCut(t *testing.T) {
 	p.Rounds(100, p.fault)
 }
 
-// TestPowerCutOfOne gives each service its own machine, so that no sync by another service makes its files durable.
+// TestPowerCutOfOne gives each service its own machine, so that no other service's sync makes its files durable.
 func TestPowerCutOfOne(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"sync", "tokenserver", "ext", "buckets", "guest"} {
@@ -138,7 +138,7 @@ func TestPowerCutOfOne(t *testing.T) {
 }
 
 // TestPowerCutAtFirstStart cuts the power soon after the first start. The databases are in PostgreSQL on another
-// machine, so the data folder contains only the secrets, and no sync of another file makes them durable.
+// machine, so the data folder contains only the secrets, and no other file's sync makes them durable.
 func TestPowerCutAtFirstStart(t *testing.T) {
 	t.Parallel()
 	if !needsPower(t) {
@@ -208,8 +208,8 @@ func TestPowerCutOfCopy(t *testing.T) {
 	})
 }
 
-// TestPowerCutOfBackup cuts the power during a backup to another disk, or just after it. A folder with the final name
-// of a backup must be a complete backup, and a backup that succeeded must exist.
+// TestPowerCutOfBackup cuts the power during a backup to another disk, or just after it. A folder with a backup's
+// final name must be a complete backup, and a backup that succeeded must exist.
 func TestPowerCutOfBackup(t *testing.T) {
 	t.Parallel()
 	if !needsPower(t) {
@@ -217,7 +217,7 @@ func TestPowerCutOfBackup(t *testing.T) {
 	}
 	p := newPowered(t, 1, nil, "sync", "tokenserver", "ext", "buckets", "guest")
 	p.Server = p.Serve()
-	p.Most = 20 // a killed backup's hold keeps garbage until it expires, so the nodes' disks fill up
+	p.Most = 20 // a killed backup's hold keeps garbage, so the disks fill up
 	length := time.Second
 	complete, whole := 0, 0 // restored backups, and backups that succeeded before the power cut
 	p.Rounds(50, func(round int) harness.Fault {
@@ -271,8 +271,8 @@ func TestPowerCutOfBackup(t *testing.T) {
 	}
 }
 
-// TestPowerCutOfNodes stores bodies of objects on disks that lose power, and their rows in PostgreSQL on another
-// machine, so that each committed row needs its body.
+// TestPowerCutOfNodes stores bodies on disks that lose power, and their rows in PostgreSQL on another machine, so that
+// each committed row needs its body.
 func TestPowerCutOfNodes(t *testing.T) {
 	t.Parallel()
 	if !needsPower(t) {
@@ -292,8 +292,8 @@ func TestPowerCutOfNodes(t *testing.T) {
 	})
 }
 
-// TestPowerCutIsNoticed checks that the power cut tests detect a server that does not sync: SQLite with
-// synchronous = OFF, or bodies written without fsync.
+// TestPowerCutIsNoticed checks that the power cut tests detect a server that does not sync: SQLite with synchronous =
+// OFF, or bodies without fsync.
 func TestPowerCutIsNoticed(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("FAULT_POWER") == "" {
@@ -319,8 +319,8 @@ func TestPowerCutIsNoticed(t *testing.T) {
 
 var firstError = regexp.MustCompile(`(?m)^ {12,}\w+_test\.go:\d+: .*$`)
 
-// needsPower skips tests that cut the power of disks unless `make soak PART=power` runs them, which fails if a
-// requirement is missing. It reports whether this is the process with its own mount namespace.
+// needsPower skips power cut tests unless `make soak PART=power` runs them, which fails if a requirement is missing.
+// It reports whether this process has its own mount namespace.
 func needsPower(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv("FAULT_POWER") == "" {

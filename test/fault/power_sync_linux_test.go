@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// withoutSyncs is the environment variable that names a program to execute. In that program, fsync and fdatasync do
-// nothing and succeed.
+// withoutSyncs is the environment variable that names a program to execute without effective fsync and fdatasync
+// calls.
 const withoutSyncs = "FAULT_WITHOUT_SYNCS"
 
 // becomeProgram executes the program named by withoutSyncs, if set.

@@ -17,7 +17,7 @@ import (
 
 // TestReplica kills a server under load and deletes its data folder. The replica must restore each database at one
 // moment: all data acknowledged before the restore point, no partial write, and a body for each row. The replica is in
-// a folder, in buckets of another Holdfast server, or in MinIO; in some rounds it is unavailable, slow or full, which
+// a folder, in another Holdfast server's buckets, or in MinIO; in some rounds it is unavailable, slow or full, which
 // must not make a request fail.
 func TestReplica(t *testing.T) {
 	t.Parallel()
@@ -42,7 +42,7 @@ func TestReplica(t *testing.T) {
 	}
 }
 
-// place is the location of a replica.
+// place is a replica's location.
 type place struct {
 	url    string
 	vars   []string
@@ -58,7 +58,7 @@ func folderPlace(t *testing.T) *place {
 	harness.Must(t, os.Mkdir(dir, 0o700))
 	undo := func() {}
 	return &place{url: "file://" + dir, heal: func() { undo(); undo = func() {} }, faults: map[string]func(){
-		"away": func() { // like an unmounted disk: its folder is empty
+		"away": func() { // empty, like an unmounted disk
 			harness.Must(t, errors.Join(os.Rename(dir, gone), os.Mkdir(dir, 0o700)))
 			undo = func() { harness.Must(t, errors.Join(os.RemoveAll(dir), os.Rename(gone, dir))) }
 		},
@@ -96,11 +96,11 @@ type replicated struct {
 	key string
 
 	seen   []reading
-	behind int           // number of rounds with a restore point older than the fault
-	oldest time.Duration // maximum age of a restore point at the kill
+	behind int           // rounds with a restore point older than the fault
+	oldest time.Duration // restore point's maximum age at the kill
 }
 
-// reading is a value of the harness clock at a time.
+// reading is the harness clock's value at a time.
 type reading struct {
 	at    time.Time
 	clock int64
@@ -130,7 +130,7 @@ func (r *replicated) clockAt(at time.Time) int64 {
 
 // fault kills the server, in most rounds after the replica has started to fail.
 func (r *replicated) fault(round int) harness.Fault {
-	r.Server.AwaitReplica() // the writers know only the states since the start of the round
+	r.Server.AwaitReplica() // the writers know only the states since the round's start
 	var names []string
 	for name := range r.faults {
 		names = append(names, name)

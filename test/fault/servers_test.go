@@ -10,7 +10,7 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestTwoServers lets two servers share a database. Each owner has clients on both. The test kills or stops one server
+// TestTwoServers lets two servers share a database. Each owner's clients use both. The test kills or stops a server
 // and restarts it while the other continues.
 func TestTwoServers(t *testing.T) {
 	t.Parallel()

@@ -9,8 +9,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// newSpanner returns a harness on a database in the emulator. It has few writers, because the emulator runs one
-// transaction at a time and reads whole tables.
+// newSpanner returns a harness on an emulator database. It has few writers, because the emulator runs one transaction
+// at a time and reads whole tables.
 func newSpanner(t *testing.T, emulator, database string, vars ...string) *harness.Harness {
 	t.Helper()
 	h := harness.New(t, withSpanner(), true, t.TempDir(), append(harness.InSpanner(withSpanner(), emulator, database), vars...)...)
@@ -19,7 +19,7 @@ func newSpanner(t *testing.T, emulator, database string, vars ...string) *harnes
 }
 
 // abandonment is how long a killed server's transaction may block others. Spanner aborts a transaction that is idle
-// for 10 s. The emulator aborts a transaction that blocks others after they have retried a few times.
+// for 10 s. The emulator aborts a blocking transaction after others have retried a few times.
 const abandonment = 10 * time.Second
 
 // unblocked waits until a write succeeds. The emulator runs one transaction at a time, so the killed server's

@@ -30,11 +30,11 @@ type stall struct {
 }
 
 // TestStalledClients checks that stalled clients use no more memory than server.request_memory allows. S3 clients do
-// not read a list or a DeleteObjects response, or do not finish sending a document. Guest clients do not finish
-// sending a body.
+// not read a list or DeleteObjects response, or do not finish sending a document. Guest clients do not finish sending
+// a body.
 func TestStalledClients(t *testing.T) {
 	t.Parallel()
-	// server.request_memory defaults to 256 MiB; SQLite's caches and everything else use less than the rest.
+	// server.request_memory defaults to 256 MiB. SQLite's caches and everything else use less than the rest.
 	const most = 400 << 20
 	for name, c := range map[string]struct {
 		keys    int
@@ -71,15 +71,14 @@ func TestStalledClients(t *testing.T) {
 
 var chargedLine = regexp.MustCompile(`(?m)^holdfast_http_memory_bytes .*$`)
 
-// hold sends requests and waits until the server has started to answer or holds each of them. It returns the metrics
-// at that moment.
+// hold sends requests, waits until the server answers or holds each of them, and returns the metrics.
 func (s *stall) hold(clients int, url string, holds bool, request func() []byte) (metrics string) {
 	s.T.Helper()
 	address := strings.TrimPrefix(url, "http://")
 	var all, reading sync.WaitGroup
 	var answered atomic.Int64
 	for i := range clients {
-		// Use many addresses, because guests are limited by address.
+		// Guests are limited by address, so use many.
 		from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i%200))}}
 		conn, err := from.DialContext(s.T.Context(), "tcp", address)
 		harness.Must(s.T, err)

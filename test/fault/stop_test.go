@@ -139,7 +139,7 @@ func beginDownload(h *harness.Instance, req *http.Request) *exchange {
 	return x
 }
 
-// Finish sends the rest and reads the whole response, which must have at least this number of bytes.
+// Finish sends the rest and reads the whole response, at least this number of bytes.
 func (x *exchange) Finish(t *testing.T, least int64) {
 	t.Helper()
 	_, err := x.conn.Write(x.rest)
@@ -156,7 +156,6 @@ func (x *exchange) Finish(t *testing.T, least int64) {
 	}
 }
 
-// TestSecondStop checks that the server exits at once after a second SIGTERM.
 func TestSecondStop(t *testing.T) {
 	t.Parallel()
 	h := harness.Start(t, 0, testdb.SQLite(t))
@@ -168,7 +167,7 @@ func TestSecondStop(t *testing.T) {
 	h.Server.Signal(syscall.SIGTERM)
 	h.Server.Await("/readyz", http.StatusServiceUnavailable)
 	h.Server.Signal(syscall.SIGTERM)
-	harness.Pause(h.Server.Ended, harness.Bound/2) // half of the time that the server waits for an upload
+	harness.Pause(h.Server.Ended, harness.Bound/2) // half the time that the server waits for an upload
 	if !harness.Closed(h.Server.Ended) {
 		t.Fatal("server still running")
 	}

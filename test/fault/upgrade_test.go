@@ -29,7 +29,7 @@ func TestUpgrade(t *testing.T) {
 	t.Run("SQLiteKilled", func(t *testing.T) { t.Parallel(); upgradeKilled(t, newer) })
 }
 
-// rollingUpgrade upgrades a database while a server of the previous release continues without failing a request.
+// rollingUpgrade upgrades a database while a server from the previous release continues without failing a request.
 func rollingUpgrade(t *testing.T, newer string) {
 	url := testdb.PostgresDatabase(t)
 	h := newHarness(t, t.TempDir(), servicesOn(url)...)
@@ -49,7 +49,7 @@ func rollingUpgrade(t *testing.T, newer string) {
 		old.Await("/readyz", http.StatusOK)
 	})
 
-	// Writers of the same user use servers of both releases.
+	// A user's writers use both releases.
 	h.Second = upgraded
 	withoutFailures(h, 1, func() { h.Await(h.Load.After(60 * len(services()))) })
 
@@ -126,7 +126,7 @@ func upgradeKilled(t *testing.T, newer string) {
 		harness.Must(t, cmd.Start())
 		if i > 0 {
 			harness.Pause(nil, length*time.Duration(i)/time.Duration(n-1))
-			_ = cmd.Process.Kill() // an error means that the process exited
+			_ = cmd.Process.Kill() // fails only if the process has exited
 		}
 		if err := cmd.Wait(); i == 0 {
 			harness.Must(t, err)
@@ -139,8 +139,8 @@ func upgradeKilled(t *testing.T, newer string) {
 	}
 }
 
-// next builds the next release: this tree with the changes of every service. Its migrations only add, as every
-// migration must.
+// next builds the next release: this tree with every service's changes. Its migrations only add, as every migration
+// must.
 func next(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")

@@ -21,8 +21,8 @@ func all() []harness.Service {
 }
 
 // services returns all services, or the service named by FAULT_SERVICE. One server runs them all, so that a fault
-// affects requests of every service at once. Guests need a Redis per test on PostgreSQL, so by default only the tests
-// that call withGuests include them.
+// affects requests to every service at once. Guests need a Redis per test on PostgreSQL, so by default only tests that
+// call withGuests include them.
 func services() []harness.Service {
 	guests := os.Getenv("FAULT_SERVICE") == "guest" || os.Getenv("FAULT_ROUNDS") != ""
 	return slices.DeleteFunc(withGuests(), func(s harness.Service) bool { return s.Name == "guest" && !guests })

@@ -16,9 +16,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestBucketsDamage damages copies while clients write, and kills the server in some rounds right after the first
-// reads. Whole reads, ranges and copies of ranges must return the bytes of good copies, and in the end every copy is
-// restored.
+// TestBucketsDamage damages copies while clients write, and in some rounds kills the server right after the first
+// reads. Whole reads, range reads and range copies must return good bytes, and in the end all copies are restored.
 func TestBucketsDamage(t *testing.T) {
 	t.Parallel()
 	harness.OnEngines(t, []harness.Service{Service()}, harness.InTurn(harness.Both()...), func(t *testing.T, _ harness.Engine, data string, vars ...string) {
@@ -45,7 +44,7 @@ func TestBucketsDamage(t *testing.T) {
 					b.restore(h)
 				}
 				if round%10 == 9 {
-					b.sweep(h) // bodies of replaced objects would fill the disk
+					b.sweep(h) // replaced bodies would fill the disk
 				}
 			}}
 		})
@@ -57,7 +56,7 @@ func TestBucketsDamage(t *testing.T) {
 	})
 }
 
-// restored is a workload that restores damaged copies before the final checks.
+// restored is a workload that repairs damaged copies before the final checks.
 type restored struct{ *Workload }
 
 func (r restored) Finish(h *harness.Harness) {
@@ -66,7 +65,7 @@ func (r restored) Finish(h *harness.Harness) {
 	r.Workload.Finish(h)
 }
 
-// damage damages some copies. One copy of each body stays intact.
+// damage damages some copies. Each body keeps one good copy.
 func (b *Workload) damage(h *harness.Harness, choose *rand.Rand) (n int) {
 	h.T.Helper()
 	copies := b.copies(h)
@@ -77,7 +76,7 @@ func (b *Workload) damage(h *harness.Harness, choose *rand.Rand) (n int) {
 		}
 		text, good := sameText(names)
 		if !good || len(text) == 0 {
-			continue // already damaged, or still being written
+			continue // already damaged, or incomplete
 		}
 		name := names[choose.IntN(len(names))]
 		if choose.IntN(10) == 0 {
@@ -126,14 +125,14 @@ func spoil(text []byte, choose *rand.Rand) []byte {
 		}
 	case 4:
 		clear(text[at:])
-		text[0] ^= 1 // the rest may have been zeros before
+		text[0] ^= 1 // the rest may have been zero
 	default:
 		text[at] ^= 1 << choose.IntN(8)
 	}
 	return text
 }
 
-// copyable copies a range of every object to a new object and compares the bytes.
+// copyable copies a range from every object to a new object and compares the bytes.
 func (s stored) copyable(b *Workload, h *harness.Harness, choose *rand.Rand) {
 	h.T.Helper()
 	for _, key := range slices.Sorted(maps.Keys(s)) {
@@ -152,7 +151,7 @@ func (s stored) copyable(b *Workload, h *harness.Harness, choose *rand.Rand) {
 	}
 }
 
-// restore lets an audit restore all copies, and checks that the copies of each body are equal.
+// restore runs an audit that restores all copies, and compares each body's copies.
 func (b *Workload) restore(h *harness.Harness) {
 	h.T.Helper()
 	r := binary.Run(h.T, h.Server.Env, "buckets", "audits", "run", "--verify", "--repair")

@@ -16,9 +16,9 @@ import (
 	"holdfast/test/fault/harness/brokers"
 )
 
-// TestBucketsDisks checks that no request is refused when one of three storage nodes with two copies per body is full,
-// read-only or missing. If two are full or read-only, new bodies are refused with 503 or 507, but everything can be
-// read. All nodes are used again as soon as the fault ends.
+// TestBucketsDisks breaks one of three storage nodes with two copies per body: it is full, read-only or missing. No
+// request may be refused. If two are full or read-only, the server refuses new bodies with 503 or 507, but reads
+// succeed. It uses all nodes again as soon as the fault ends.
 func TestBucketsDisks(t *testing.T) {
 	t.Parallel()
 	if !harness.Private(t) {
@@ -92,7 +92,7 @@ func exhaust(d *harness.Disk, choose *rand.Rand) (undo func()) {
 	return func() { remount(d, 0) }
 }
 
-// remount remounts a disk with flags when no file is open for writing.
+// remount changes a disk's mount flags while no file is open for writing.
 func remount(d *harness.Disk, flags uintptr) {
 	d.T.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -106,7 +106,7 @@ func remount(d *harness.Disk, flags uintptr) {
 	}
 }
 
-// away moves a node's folder away until some time after the server has noticed.
+// away moves a node's folder away, and waits until the server has noticed and some time has passed.
 func (b *Workload) away(h *harness.Harness, n *Node) {
 	h.T.Helper()
 	away := filepath.Join(filepath.Dir(n.Dir), "away")
@@ -116,9 +116,9 @@ func (b *Workload) away(h *harness.Harness, n *Node) {
 	harness.Must(h.T, os.Rename(away, n.Dir))
 }
 
-// TestBucketsEventsFullDisk fills the disk of the embedded database while clients write. A refused write must have no
-// event. Each acknowledged write gets its event later, in order per object, although the relay could not record which
-// events it had published.
+// TestBucketsEventsFullDisk fills the embedded database's disk while clients write. A refused write publishes no
+// event. Each acknowledged write publishes its event later, in order per object, although the relay could not record
+// its publications.
 func TestBucketsEventsFullDisk(t *testing.T) {
 	t.Parallel()
 	if !harness.Private(t) {

@@ -20,7 +20,7 @@ import (
 	"holdfast/test/fault/harness/brokers"
 )
 
-// describeObject returns the object of an event, and its ETag or the operation.
+// describeObject returns an event's object, and its ETag or operation.
 func describeObject(t *testing.T) brokers.Describe {
 	return func(header func(string) string, data []byte) (key, what string) {
 		var body struct {
@@ -102,7 +102,7 @@ func (n *notified) write(times int) {
 	}
 }
 
-// awaitPublished waits until at least this number of events has been published, and returns the actual number.
+// awaitPublished waits until at least this number of events has been published, and returns the number.
 func (n *notified) awaitPublished(least int) (count int) {
 	n.t.Helper()
 	// The relay waits up to a minute after a failure.
@@ -148,7 +148,7 @@ func TestBucketsBrokers(t *testing.T) {
 
 				b.Lose(func() {
 					before := n.awaitPublished(0)
-					n.write(1) // the server notices the missing topic and creates it
+					n.write(1) // makes the server notice the missing topic and create it
 					n.awaitPublished(before + 4)
 				})
 				clear(n.want)
@@ -160,7 +160,7 @@ func TestBucketsBrokers(t *testing.T) {
 	}
 }
 
-// outage writes three objects, each from its own client, while a fault begins and ends. It waits until all events are
+// outage writes three objects, each by its own client, before, during and after a fault. It waits until all events are
 // published.
 func (n *notified) outage(b *brokers.Broker, begin, end func()) {
 	n.t.Helper()
@@ -221,8 +221,8 @@ func (n *notified) outage(b *brokers.Broker, begin, end func()) {
 	}
 }
 
-// TestBucketsEventsDatabaseStops stops the database while clients write. Each acknowledged write gets its event later,
-// in order per object.
+// TestBucketsEventsDatabaseStops stops the database while clients write. Each acknowledged write publishes its event
+// later, in order per object.
 func TestBucketsEventsDatabaseStops(t *testing.T) {
 	t.Parallel()
 	db := testdb.OwnPostgres(t, testdb.PostgresOptions{})

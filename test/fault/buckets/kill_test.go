@@ -23,9 +23,9 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestBucketsKill kills a server or its database after bodies are stored on their nodes and before the database
-// commits their rows, and at any other moment of a PUT, a multipart upload or a DELETE. Every acknowledged write must
-// exist, and an audit finds and removes bodies without an object.
+// TestBucketsKill kills a server or its database between storing a body and committing its row, and at any other
+// moment during a PUT, a multipart upload or a DELETE. Every acknowledged write must exist, and an audit removes
+// bodies without an object.
 func TestBucketsKill(t *testing.T) {
 	t.Parallel()
 	harness.OnEach(t, map[harness.Engine]func(*testing.T){harness.OnSQLite: killBucketsOnSQLite, harness.OnPostgres: killBucketsOnPostgres})
@@ -65,9 +65,9 @@ func lockSQLite(t *testing.T, file string) *sqlite.Conn {
 	return conn
 }
 
-// heldWrite is a PUT whose body is on its nodes and whose row cannot be committed.
+// heldWrite is a PUT whose body is stored and whose row cannot be committed.
 //
-// It has a separate account: writers that wait for the database may use all slots except the reserve for new clients.
+// It uses a separate account: writers that wait for the database may use all slots except the reserve for new clients.
 type heldWrite struct {
 	of     *Workload
 	client *buckets.Client
@@ -96,7 +96,7 @@ func (w *heldWrite) connect(h *harness.Harness, key sigv4test.Signer) {
 	w.client = &buckets.Client{URL: h.Server.S3URL(), Signer: key, HTTP: h.Client}
 }
 
-// hold sends the PUT while the database is locked, and waits until all copies of the body are stored.
+// hold sends the PUT while the database is locked, and waits until all copies are stored.
 func (w *heldWrite) hold(h *harness.Harness) {
 	h.T.Helper()
 	go func() {
@@ -114,7 +114,7 @@ func (w *heldWrite) hold(h *harness.Harness) {
 	}
 }
 
-// copies counts the copies of the body. A file name contains the MD5 of the key.
+// copies counts the body's copies. A file name contains the key's MD5.
 func (w *heldWrite) copies(h *harness.Harness) (n int) {
 	h.T.Helper()
 	for _, file := range w.of.files(h) {
@@ -125,7 +125,7 @@ func (w *heldWrite) copies(h *harness.Harness) (n int) {
 	return n
 }
 
-// Check requires the object if the write was acknowledged, and deletes it.
+// Check requires an acknowledged object, and deletes the object.
 func (w *heldWrite) Check(h *harness.Harness) {
 	h.T.Helper()
 	if w == nil {
@@ -171,7 +171,7 @@ func killBucketsOnPostgres(t *testing.T) {
 				_, err := lock.Exec(t.Context(), `BEGIN; LOCK TABLE manta_bucket_object IN ACCESS EXCLUSIVE MODE`)
 				harness.Must(t, err)
 				held.hold(h)
-				if server && round/4%2 == 1 { // otherwise the database commits all received statements
+				if server && round/4%2 == 1 { // otherwise the database would commit the statements that it received
 					defer terminateOthers(t, lock)
 				}
 			}
@@ -185,7 +185,7 @@ func killBucketsOnPostgres(t *testing.T) {
 	})
 }
 
-// terminateOthers closes the server's connections without a commit.
+// terminateOthers closes the server's connections, which rolls back its transactions.
 func terminateOthers(t *testing.T, by *pgx.Conn) {
 	t.Helper()
 	_, err := by.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'holdfast%'`)
@@ -203,7 +203,7 @@ func TestBucketsFirstStart(t *testing.T) {
 		cmd.Env = binary.Environ("HOLDFAST_DATA="+data, "HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0")
 		harness.Must(t, cmd.Start())
 		tick := time.NewTicker(time.Millisecond)
-		for begun := time.Now(); time.Since(begun) < harness.Bound; <-tick.C { // then the server migrates and creates the account
+		for begun := time.Now(); time.Since(begun) < harness.Bound; <-tick.C { // migrations and account creation follow
 			if _, err := os.Stat(filepath.Join(data, "buckets.db")); err == nil {
 				break
 			}
@@ -213,7 +213,7 @@ func TestBucketsFirstStart(t *testing.T) {
 		harness.Must(t, cmd.Process.Kill())
 		_ = cmd.Wait()
 		s := binary.Start(t, data)
-		s.S3(t) // fails without exactly one key
+		s.S3(t) // fails unless there is exactly one key
 		s.Kill()
 	}
 }

@@ -22,7 +22,7 @@ import (
 
 type stored map[string]string
 
-// store writes objects with bodies on storage nodes: single chunks, several chunks, and a multipart upload.
+// store writes objects to storage nodes: single chunks, several chunks, and a multipart upload.
 func (b *Workload) store(h *harness.Harness) stored {
 	h.T.Helper()
 	b.open(h)
@@ -67,8 +67,8 @@ func (s stored) readable(b *Workload, h *harness.Harness) {
 	reading.Wait()
 }
 
-// TestBucketsWrongBytes damages one copy of each body: it flips bits, or the file is truncated, empty, too long,
-// missing, or contains another body. Readers must get the other copy, and an audit restores the damaged copies.
+// TestBucketsWrongBytes damages one copy per body: flipped bits, or a file that is truncated, empty, too long,
+// missing, or another body. Readers must get the good copy, and an audit restores the damaged copies.
 func TestBucketsWrongBytes(t *testing.T) {
 	t.Parallel()
 	h, b := newBuckets(t, nodeFolders(t), testdb.SQLite(t))
@@ -139,7 +139,7 @@ func TestBucketsWrongBytes(t *testing.T) {
 	b.removeAll(h, all)
 }
 
-// contents reads all files on the nodes. The server may replace files at the same time.
+// contents reads all files on the nodes, while the server may replace some.
 func (b *Workload) contents(h *harness.Harness) map[string]string {
 	h.T.Helper()
 	all := map[string]string{}
@@ -154,7 +154,7 @@ func (b *Workload) contents(h *harness.Harness) map[string]string {
 	return all
 }
 
-// removeAll deletes the objects and checks that only the files of locked versions remain.
+// removeAll deletes the objects. Only locked versions may remain.
 func (b *Workload) removeAll(h *harness.Harness, all stored) {
 	h.T.Helper()
 	for key := range all {
@@ -163,7 +163,7 @@ func (b *Workload) removeAll(h *harness.Harness, all stored) {
 	b.audited(h, b.locked)
 }
 
-// TestBucketsSlowNode uses a bucket on another server as the third node, behind a network that becomes slow and then
+// TestBucketsSlowNode uses another server's bucket as the third node, behind a network that becomes slow and then
 // silent. Readers and writers must use the file nodes.
 func TestBucketsSlowNode(t *testing.T) {
 	t.Parallel()
@@ -189,7 +189,7 @@ func TestBucketsSlowNode(t *testing.T) {
 	}
 	all.readable(b, h)
 	far.Silence()
-	all.readable(b, h) // takes 10 seconds for readers that ask the silent node first
+	all.readable(b, h) // would take 10 seconds if the silent node were asked first
 	for i := range 5 {
 		key := fmt.Sprintf("while-silent-%d", i)
 		all[key] = buckets.Body(200+i, 1, 100_000)
@@ -202,7 +202,7 @@ func TestBucketsSlowNode(t *testing.T) {
 		t.Errorf("audit: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	b.removeAll(h, all)
-	if list := remote.want(&harness.Harness{T: t, Server: other, Client: h.Client}, http.StatusOK, http.MethodGet, "/node", "").Body; strings.Count(list, "<Key>") != 1 { // only the marker is left
+	if list := remote.want(&harness.Harness{T: t, Server: other, Client: h.Client}, http.StatusOK, http.MethodGet, "/node", "").Body; strings.Count(list, "<Key>") != 1 { // only the marker remains
 		t.Errorf("left on the remote node: %s", list)
 	}
 }
@@ -218,8 +218,8 @@ func configOf(h *harness.Harness, t *testing.T) string {
 	return ""
 }
 
-// TestBucketsMissingFolder checks that the server reports a new node whose parent folder is missing, does not store
-// bodies with fewer copies, and uses the node as soon as the folder exists.
+// TestBucketsMissingFolder adds a node whose parent folder is missing. The server must report it, must not store
+// bodies with fewer copies, and uses the node once the folder exists.
 func TestBucketsMissingFolder(t *testing.T) {
 	t.Parallel()
 	folders := nodeFolders(t)

@@ -17,9 +17,9 @@ import (
 
 const racers = 100
 
-// TestBucketsRaces lets many clients overwrite, delete and create one key at the same time, on PostgreSQL through two
-// servers. Exactly one conditional create succeeds. Then all servers return the same object, whose MD5 matches its
-// body, and no body without an object is left.
+// TestBucketsRaces lets many clients overwrite, delete and create one key at once, on PostgreSQL through two servers.
+// Exactly one conditional create succeeds. Afterwards all servers return the same object with a matching MD5, and no
+// unreferenced body remains.
 func TestBucketsRaces(t *testing.T) {
 	t.Parallel()
 	harness.OnEngines(t, []harness.Service{Service()}, append([]harness.Engine{harness.OnSQLite}, harness.InSoak(harness.OnPostgres)...), func(t *testing.T, e harness.Engine, data string, vars ...string) {
@@ -51,12 +51,12 @@ type race struct {
 	key string
 }
 
-// body returns a client's body. Every second body is stored on storage nodes.
+// body returns a client's body. Storage nodes store every second body.
 func (r *race) body(i int) string {
 	return buckets.Body(i, 1, 100+i%2*(buckets.Inline+1000))
 }
 
-// all sends a request from each client at the same time and returns the status codes.
+// all sends a request from each client at once and returns the status codes.
 func (r *race) all(request func(i int) (method, body string, headers []string)) (answers [racers]int) {
 	r.h.T.Helper()
 	var clients sync.WaitGroup
@@ -103,7 +103,7 @@ func (r *race) bodies() int {
 
 var noObject = []string{"If-None-Match: *"}
 
-// create lets all clients create the object. Exactly one must succeed.
+// create sends concurrent creates. Exactly one must succeed.
 func (r *race) create() {
 	r.h.T.Helper()
 	answers := r.all(func(i int) (string, string, []string) { return http.MethodPut, r.body(i), noObject })
@@ -122,7 +122,7 @@ func (r *race) create() {
 	}
 }
 
-// overwrite lets all clients overwrite the object. All must succeed.
+// overwrite sends concurrent overwrites. All must succeed.
 func (r *race) overwrite() {
 	r.h.T.Helper()
 	answers := r.all(func(i int) (string, string, []string) { return http.MethodPut, r.body(i), nil })
@@ -134,7 +134,7 @@ func (r *race) overwrite() {
 	r.isOne(answers, true)
 }
 
-// isOne checks that the object was written by a successful client.
+// isOne checks that a successful client wrote the object.
 func (r *race) isOne(answers [racers]int, exists bool) {
 	r.h.T.Helper()
 	sum := r.current()
@@ -169,7 +169,7 @@ func (r *race) mix() {
 	r.isOne(answers, false)
 }
 
-// raceInput and raceOutput are a request on the key and its response. The value is the MD5 of a body, or "".
+// raceInput and raceOutput are a request and its response. The value is a body's MD5, or "".
 type (
 	raceInput struct {
 		method, value string
@@ -181,7 +181,7 @@ type (
 	}
 )
 
-// raceModel is a register that clients overwrite, delete, create and read.
+// raceModel is a register with overwrite, delete, create and read.
 func raceModel() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return "" },
@@ -200,7 +200,7 @@ func raceModel() porcupine.Model {
 	}
 }
 
-// linear lets some clients send series of requests and checks that the history is linearizable.
+// linear checks that the history from a few busy clients is linearizable.
 func (r *race) linear() {
 	r.h.T.Helper()
 	const clients, requests = 8, 12

@@ -57,7 +57,7 @@ func (b *Workload) get(h *harness.Harness, path string) string {
 	return buckets.MD5Of(a)
 }
 
-// settle determines whether a write without a response was done.
+// settle finds out whether a write without a response took effect.
 func (b *Workload) settle(h *harness.Harness, w *buckets.Writer) {
 	h.T.Helper()
 	d := w.Lost
@@ -72,7 +72,7 @@ func (b *Workload) settle(h *harness.Harness, w *buckets.Writer) {
 	}
 }
 
-// wasAt checks that a copy contains a state that the object had between begun and ended.
+// wasAt checks that a copy contains the object as it was at some moment between begun and ended.
 func (b *Workload) wasAt(h *harness.Harness, w *buckets.Writer, path string, begun, ended int64) {
 	h.T.Helper()
 	if got, possible := b.get(h, path), w.Possible(path, begun, ended); !slices.Contains(possible, got) {

@@ -17,10 +17,9 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// clientWaits is the response timeout of clients such as the AWS SDKs.
+// clientWaits is the response timeout in clients such as the AWS SDKs.
 const clientWaits = time.Minute
 
-// nodeServer is a server whose bucket is a storage node of another server.
 type nodeServer struct {
 	*harness.Harness
 	*Workload
@@ -38,7 +37,7 @@ func newNodeServer(t *testing.T, client *http.Client) *nodeServer {
 		Workload: &Workload{key: buckets.Key(nodeKey, nodeSecret)},
 	}
 	n.want(n.Harness, http.StatusOK, http.MethodPut, "/node", "")
-	t.Cleanup(n.proceed) // before the server is killed
+	t.Cleanup(n.proceed) // before the server's kill
 	return n
 }
 
@@ -49,9 +48,9 @@ func (n *nodeServer) url() string {
 func (n *nodeServer) stop()    { n.Server.Signal(syscall.SIGSTOP) }
 func (n *nodeServer) proceed() { n.Server.Signal(syscall.SIGCONT) }
 
-// TestBucketsStoppedNodes stops the processes of one and then two of three storage nodes, so that they accept
-// connections but do not respond. Each PUT must finish while its client waits: it is stored on other nodes or refused.
-// Bodies are read from the remaining copies, and all nodes are used again when they respond.
+// TestBucketsStoppedNodes stops one and then two of three storage node processes, so that they accept connections but
+// do not respond. Each PUT must finish before its client's timeout, on other nodes or with an error. Reads use the
+// remaining copies, and the server uses all nodes again when they respond.
 func TestBucketsStoppedNodes(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "TestNodesHang shows it in one process; this one takes a minute or more")
@@ -75,7 +74,7 @@ func TestBucketsStoppedNodes(t *testing.T) {
 	for _, file := range b.files(h) {
 		_, sum, _ := strings.Cut(filepath.Base(file), ",")
 		for key, body := range all {
-			if key != "stored-parts" && buckets.MD5(key) == sum { // each part selects its nodes separately
+			if key != "stored-parts" && buckets.MD5(key) == sum { // each part selects its own nodes
 				here[key] = body
 			}
 		}
@@ -93,10 +92,10 @@ func TestBucketsStoppedNodes(t *testing.T) {
 	}
 	b.removeAll(h, all)
 	for _, n := range []*nodeServer{near, far} {
-		for deadline := time.Now().Add(harness.Bound); ; { // the nodes may still store requests that they received earlier
+		for deadline := time.Now().Add(harness.Bound); ; { // the nodes may still process earlier requests
 			b.later(h, "buckets", "audits", "run", "--repair")
 			list := n.want(n.Harness, http.StatusOK, http.MethodGet, "/node", "").Body
-			if strings.Count(list, "<Key>") == 1 { // only the marker is left
+			if strings.Count(list, "<Key>") == 1 { // only the marker remains
 				break
 			}
 			if t.Failed() || time.Now().After(deadline) {

@@ -35,7 +35,7 @@ func (b *Workload) openVersions(h *harness.Harness) {
 	b.modes[locking] = "Enabled"
 }
 
-// setRules sets the lifecycle rules again, which makes them due.
+// setRules sets the lifecycle rules again, so that they become due.
 func (b *Workload) setRules(h *harness.Harness) {
 	h.T.Helper()
 	for _, bucket := range ruled {
@@ -62,7 +62,7 @@ func (b *Workload) versionClients(h *harness.Harness, l *harness.Load) []harness
 	return all
 }
 
-// applyRules sets the lifecycle rules repeatedly, so that the server applies them while clients write.
+// applyRules sets the lifecycle rules repeatedly while clients write.
 func (b *Workload) applyRules(h *harness.Harness, l *harness.Load) {
 	ask := b.asker(h, l, 0)
 	h.Drive(l, func() (harness.Result, error) {
@@ -88,7 +88,7 @@ func (b *Workload) asker(h *harness.Harness, l *harness.Load, n int) buckets.Ask
 	}
 }
 
-// runVersions changes versions until the fault ends. After a lost response it lists the versions of the object.
+// runVersions changes versions until the fault ends. After a lost response it lists the object's versions.
 func (b *Workload) runVersions(h *harness.Harness, l *harness.Load, w *versionWriter) {
 	ask := b.asker(h, l, w.n)
 	h.Drive(l, func() (harness.Result, error) {
@@ -132,7 +132,7 @@ func (b *Workload) readAny(h *harness.Harness, ask buckets.Ask, w *versionWriter
 	return nil
 }
 
-// found records the versions that were read after a lost response.
+// found compares the versions read after a lost response with the model, and updates it.
 func (w *versionWriter) found(got []kept, now int64) (done bool, err error) {
 	c := w.lost
 	w.lost = nil
@@ -157,8 +157,8 @@ type versionList struct {
 	IsTruncated bool
 }
 
-// versionsOf lists the versions of the changed object. It also reads the null version, which may have been replaced,
-// or the version whose lock was changed.
+// versionsOf lists the changed object's versions. It also reads the null version, which the change may have replaced,
+// or the version whose lock changed.
 func versionsOf(c *change, ask buckets.Ask) (all []kept, answered bool, err error) {
 	bucket := bucketOf(c.path)
 	a, answered := ask(http.MethodGet, bucket+"?versions&prefix="+c.path[len(bucket)+1:], "")
@@ -177,7 +177,7 @@ func versionsOf(c *change, ask buckets.Ask) (all []kept, answered bool, err erro
 			return nil, false, nil
 		}
 		all[i].md5, all[i].lock = buckets.MD5Of(a), lockOf(a)
-		if all[i].md5 == "" { // a rule deleted the version after it was listed
+		if all[i].md5 == "" { // a rule has deleted the listed version
 			all = slices.Delete(all, i, i+1)
 		}
 	}
@@ -214,7 +214,7 @@ func (b *Workload) listVersions(h *harness.Harness) map[string][]kept {
 	return all
 }
 
-// compareLists checks that the listed objects are exactly those with a current version.
+// compareLists checks that the server lists exactly the objects with a current version.
 func (b *Workload) compareLists(h *harness.Harness, all map[string][]kept) {
 	h.T.Helper()
 	for _, bucket := range ruled {
@@ -233,7 +233,7 @@ func (b *Workload) compareLists(h *harness.Harness, all map[string][]kept) {
 	}
 }
 
-// checkVersions reads every version. A change without a response happened completely or not at all.
+// checkVersions reads every version. A change without a response took effect completely or not at all.
 func (b *Workload) checkVersions(h *harness.Harness) {
 	h.T.Helper()
 	b.releaseLease(h)
@@ -270,7 +270,7 @@ func (b *Workload) settleVersions(h *harness.Harness, w *versionWriter) {
 	}
 }
 
-// readAll compares the bytes and the lock of every version. The lock may come from any possible state.
+// readAll compares each version's bytes and lock. The lock may come from any possible state.
 func (b *Workload) readAll(h *harness.Harness, path string, state []kept, possible ...[]kept) {
 	h.T.Helper()
 	locks := map[string][]string{}
@@ -282,7 +282,7 @@ func (b *Workload) readAll(h *harness.Harness, path string, state []kept, possib
 	for _, v := range state {
 		a, err := b.send(h, h.Server, http.MethodGet, path+"?versionId="+v.id, "")
 		if b.rules && a.Status == http.StatusNotFound && (v.mayGo || v.marker && isAging(path) || isGone(path) && bucketOf(path) == expiring) {
-			continue // the server applied the rules in the meantime
+			continue // a rule has deleted it
 		}
 		switch {
 		case err != nil:
@@ -305,7 +305,7 @@ func (b *Workload) settled(h *harness.Harness) buckets.Ask {
 	}
 }
 
-// checkCopiedVersions compares the versions with their state at one moment of the copy.
+// checkCopiedVersions compares the copied versions with one moment's state.
 func (b *Workload) checkCopiedVersions(h *harness.Harness, begun, ended int64) {
 	h.T.Helper()
 	all := b.listVersions(h)
@@ -325,7 +325,7 @@ func (b *Workload) checkCopiedVersions(h *harness.Harness, begun, ended int64) {
 	}
 }
 
-// readNull adds the body and lock of the null version, because several possible states may contain a null version.
+// readNull adds the null version's body and lock, because several possible states may contain a null version.
 func (b *Workload) readNull(h *harness.Harness, path string, state []kept) {
 	h.T.Helper()
 	if i := indexOf(state, "null"); i >= 0 && !state[i].marker {
@@ -362,7 +362,7 @@ func (b *Workload) script(h *harness.Harness, onSQLite, onPostgres string) {
 		default:
 			conn := harness.Dial(h.T, url)
 			_, err := conn.Exec(h.T.Context(), onPostgres)
-			harness.Must(h.T, errors.Join(err, conn.Close(h.T.Context()))) // before the connections of a killed server are counted
+			harness.Must(h.T, errors.Join(err, conn.Close(h.T.Context()))) // before the test counts a killed server's connections
 			return
 		}
 	}
@@ -373,7 +373,7 @@ func (b *Workload) script(h *harness.Harness, onSQLite, onPostgres string) {
 	harness.Must(h.T, conn.Close())
 }
 
-// releaseLease ends the lease of a killed process, which would delay the lifecycle rules for a minute.
+// releaseLease ends a killed process's lease, which would delay lifecycle rules for a minute.
 func (b *Workload) releaseLease(h *harness.Harness) {
 	h.T.Helper()
 	pids := [2]int{h.Server.Cmd.Process.Pid}
@@ -385,7 +385,7 @@ func (b *Workload) releaseLease(h *harness.Harness) {
 	b.script(h, sql, sql)
 }
 
-// expire applies the rules until nothing is left to delete. It returns the number of version bodies on storage nodes.
+// expire applies the rules until no version remains to delete. It returns the number of version bodies on nodes.
 func (b *Workload) expire(h *harness.Harness) (bodies int) {
 	h.T.Helper()
 	b.setRules(h)
@@ -424,7 +424,7 @@ func (b *Workload) expire(h *harness.Harness) (bodies int) {
 	}
 }
 
-// deleteVersions deletes all versions and counts the bodies that cannot be deleted.
+// deleteVersions deletes all versions and counts the bodies that locks protect.
 func (b *Workload) deleteVersions(h *harness.Harness) (bodies int) {
 	h.T.Helper()
 	for _, w := range b.keepers {

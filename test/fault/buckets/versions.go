@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/workload/buckets"
 )
 
-// Buckets with lifecycle rules. The first path segment after the bucket decides which rule applies.
+// Buckets with lifecycle rules. The first path segment selects the rule.
 const (
 	versioned = "/versions"
 	sometimes = "/sometimes" // versioned in every second round, otherwise suspended
@@ -26,39 +26,39 @@ const (
 
 var ruled = []string{versioned, sometimes, expiring, locking}
 
-// Version locks. They last longer than a test.
+// Version locks, which outlast the test.
 const (
 	governance = "GOVERNANCE"
 	compliance = "COMPLIANCE"
 	hold       = "HOLD"
-	noLock     = "NONE" // as the server returns it; "" in the model
+	noLock     = "NONE" // as in responses; "" in the model
 )
 
-// mostCompliance limits the versions per writer that cannot be deleted.
+// mostCompliance limits the versions per writer that nobody can delete.
 const mostCompliance = 8
 
 const (
-	aging = "/old/"  // noncurrent versions expire, except the newest, and so do delete markers without versions
+	aging = "/old/"  // noncurrent versions expire, except the newest; so do delete markers without versions
 	gone  = "/gone/" // current objects expire at once
 )
 
 const newerKept = 2
 
 type kept struct {
-	id     string // an ID, "null", or unknownID
+	id     string // version ID, "null", or unknownID
 	marker bool
 	md5    string
-	bodies int    // number of bodies on storage nodes
+	bodies int    // on storage nodes
 	lock   string // "" if unlocked or unknown
 
-	aged  bool // selected by the noncurrent rule when enough versions are newer
+	aged  bool // old enough for the noncurrent rule
 	mayGo bool // may be deleted by the rule
 }
 
-// unknownID is the ID of a version whose response was lost.
+// unknownID stands for the ID in a lost response.
 const unknownID = "?"
 
-// versionWriter changes versions of objects that no other client writes, one change after the other.
+// versionWriter changes versions sequentially. Each object has one writer.
 type versionWriter struct {
 	n       int
 	random  *rand.Rand
@@ -71,7 +71,7 @@ type versionWriter struct {
 	compliant int // number of versions locked in compliance mode
 }
 
-// past is a state of an object that began between two clock ticks.
+// past is an earlier object state, which began between two clock ticks.
 type past struct {
 	state              []kept
 	sent, acknowledged int64
@@ -81,13 +81,13 @@ type change struct {
 	kind          string // put, upload, copy, delete, drop (delete a version), or hold (set or remove a legal hold)
 	path          string
 	version       string // for drop and hold
-	lock          string // lock of the new version, or the new hold
-	bypass        bool   // ignores governance
+	lock          string // the new version's lock, or the new hold
+	bypass        bool   // bypasses governance mode
 	locked        bool   // deletion must be refused
 	source        string
 	parts         []string
 	before, after []kept
-	sent          int64 // time by the test clock
+	sent          int64 // test clock
 	refused       bool
 }
 
@@ -95,7 +95,7 @@ func (c *change) String() string { return c.kind + " " + c.path + " " + c.versio
 
 func newVersionWriter(n int) *versionWriter {
 	w := &versionWriter{n: n, state: map[string][]kept{}, history: map[string][]past{}}
-	w.bodies = buckets.NewWriter("", 200+n, nil) // bodies differ from other writers' bodies
+	w.bodies = buckets.NewWriter("", 200+n, nil) // unlike other writers' bodies
 	return w
 }
 
@@ -105,7 +105,7 @@ func isGone(path string) bool { return strings.HasPrefix(path[len(bucketOf(path)
 
 func isAging(path string) bool { return strings.HasPrefix(path[len(bucketOf(path)):], aging) }
 
-// There are few keys, so that they get several versions.
+// Few keys are used, so that each gets several versions.
 func (w *versionWriter) next() *change {
 	places := []string{versioned + "/keep/", versioned + aging, versioned + aging, versioned + gone, sometimes + "/keep/", sometimes + aging, expiring + gone, locking + aging, locking + aging}
 	c := &change{path: fmt.Sprintf("%sv%d-%d", places[w.random.IntN(len(places))], w.n, w.random.IntN(2))}
@@ -242,7 +242,7 @@ func (w *versionWriter) set(path string, state []kept, sent, now int64) {
 	w.history[path] = append(w.history[path], past{slices.Clone(state), sent, now})
 }
 
-// possible returns the states that an object may have had between two clock ticks.
+// possible returns an object's possible states between two clock ticks.
 func (w *versionWriter) possible(path string, begun, ended int64) [][]kept {
 	all := [][]kept{nil}
 	for _, p := range w.history[path] {
@@ -263,7 +263,7 @@ const bypass = "X-Amz-Bypass-Governance-Retention: true"
 
 const lockTime = 30 * 24 * time.Hour
 
-// do sends the requests of a change until a response is lost. It returns the created version, or "".
+// do sends a change's requests until a response is lost. It returns the created version, or "".
 func (c *change) do(ask buckets.Ask) (version string, answered, refused bool, err error) {
 	status, method, target, body, headers := http.StatusOK, http.MethodPut, c.path, "", []string(nil)
 	switch c.kind {
@@ -295,7 +295,7 @@ func (c *change) do(ask buckets.Ask) (version string, answered, refused bool, er
 	default:
 		headers = append(headers, "X-Amz-Object-Lock-Mode: "+c.lock, "X-Amz-Object-Lock-Retain-Until-Date: "+time.Now().Add(lockTime).UTC().Format(time.RFC3339))
 	}
-	if sum := md5.Sum([]byte(body)); c.kind == "put" { // the header is required with a lock
+	if sum := md5.Sum([]byte(body)); c.kind == "put" { // a lock requires this header
 		headers = append(headers, "Content-Md5: "+base64.StdEncoding.EncodeToString(sum[:]))
 	}
 	a, answered := ask(method, target, body, headers...)
@@ -308,8 +308,8 @@ func (c *change) do(ask buckets.Ask) (version string, answered, refused bool, er
 	return version, answered, a.Status == http.StatusServiceUnavailable, err
 }
 
-// explain compares the versions on the server with a possible state of the object, and returns them as the new state.
-// A rule may have deleted versions and added delete markers.
+// explain compares the server's versions with a possible state, and returns them as the new state. A rule may have
+// deleted versions and added delete markers.
 func explain(path string, want, got []kept) (now []kept, ok bool) {
 	i := 0
 	for _, g := range got {
@@ -348,7 +348,7 @@ func lockOf(a workload.Answer) string {
 	return cmp.Or(a.Header.Get("X-Amz-Object-Lock-Mode"), noLock)
 }
 
-// remains returns a version that a rule must delete but has not deleted, or "".
+// remains returns a version that a rule should have deleted, or "".
 func remains(path string, state []kept) string {
 	switch {
 	case isGone(path) && len(state) > 0 && !state[0].marker:

@@ -1,4 +1,4 @@
-// Package buckets tests S3 under faults. It contains the workload for the faults of all services, and its own tests.
+// Package buckets tests S3 under faults. It contains the workload for all services' fault tests, and its own tests.
 package buckets
 
 import (
@@ -59,13 +59,13 @@ type Workload struct {
 	writers []*buckets.Writer
 	keepers []*versionWriter
 	modes   map[string]string
-	rules   bool // the server applies lifecycle rules in rounds; in a soak all files are counted after each round
+	rules   bool // rounds apply lifecycle rules; a soak counts all files after each round
 	created bool
 	Nodes   []*Node // nil for the node in the data folder
 	Copies  int
 	Sizes   buckets.Sizes
-	others  int // bodies that no writer wrote
-	locked  int // version bodies that cannot be deleted, after Finish
+	others  int // bodies without a writer
+	locked  int // locked version bodies, after Finish
 
 	key      sigv4test.Signer
 	byServer sync.Map
@@ -141,7 +141,7 @@ func (b *Workload) Unanswered() []string {
 		harness.Unanswered(b.keepers, func(w *versionWriter) *change { return w.lost })...)
 }
 
-// Check reads every object. A write without a response happened completely or not at all.
+// Check reads every object. A write without a response took effect completely or not at all.
 func (b *Workload) Check(h *harness.Harness) {
 	h.T.Helper()
 	b.storesBodies(h)
@@ -163,7 +163,7 @@ func (b *Workload) Check(h *harness.Harness) {
 	}
 }
 
-// storesBodies checks that the server uses all storage nodes right after a fault, also those that were full,
+// storesBodies checks that the server uses all storage nodes right after a fault, including nodes that were full,
 // read-only or missing.
 func (b *Workload) storesBodies(h *harness.Harness) {
 	h.T.Helper()
@@ -171,7 +171,7 @@ func (b *Workload) storesBodies(h *harness.Harness) {
 	b.want(h, http.StatusNoContent, http.MethodDelete, "/fault/space", "")
 }
 
-// CheckCopy compares the objects with the writers' state at one moment of the copy.
+// CheckCopy compares the objects with the writers' state at one moment during the copy.
 func (b *Workload) CheckCopy(h *harness.Harness, begun, ended int64, _ bool) {
 	h.T.Helper()
 	for _, w := range b.writers {
@@ -196,7 +196,7 @@ func (b *Workload) Reads(h *harness.Harness) (all []func() (binary.Answer, error
 
 var uploads = regexp.MustCompile(`<Key>([^<]*)</Key><UploadId>([^<]*)</UploadId>`)
 
-// Finish deletes unreferenced bodies and compares the files on the storage nodes with the objects.
+// Finish deletes unreferenced bodies and compares the nodes' files with the objects.
 func (b *Workload) Finish(h *harness.Harness) {
 	h.T.Helper()
 	b.abortUploads(h)
@@ -260,13 +260,13 @@ func (b *Workload) files(h *harness.Harness) (all []string) {
 	return all
 }
 
-// audited removes garbage and unreferenced files. Then the nodes must contain exactly the copies of this number of
-// bodies.
+// audited removes garbage and unreferenced files. Afterwards the nodes must contain exactly this number of bodies with
+// all their copies.
 func (b *Workload) audited(h *harness.Harness, bodies int) {
 	h.T.Helper()
 	b.sweep(h)
 	before := b.files(h)
-	// Two days later every file is old enough, and the hold of a killed backup has expired.
+	// In two days every file is old enough, and a killed backup's hold has expired.
 	r := b.in(h, 48*time.Hour, "buckets", "audits", "run", "--verify", "--repair")
 	unexpected := regexp.MustCompile(`(?m)^(missing|corrupt|few-copies|wrong-usage|bad-node) .*`).FindAllString(r.Stdout, -1)
 	if r.Status != 0 || len(unexpected) > 0 {

@@ -1,5 +1,5 @@
 // Command clocked is holdfast with a clock that the test controls. The file named by CLOCKED_BY contains an offset,
-// e.g. -1h, or the RFC 3339 time at which the clock stands still.
+// e.g. -1h, or an RFC 3339 time at which the clock stops.
 package main
 
 import (

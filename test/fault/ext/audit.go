@@ -28,8 +28,8 @@ type auditLine struct {
 	} `json:"payload"`
 }
 
-// checkAudit checks that the audit contains every change of an install in order, with correct counters. After a kill,
-// events may repeat, and a torn line may be followed by the complete line.
+// checkAudit checks that the audit contains an install's changes in order, with correct counters. After a kill, events
+// may repeat, and the complete line may follow a torn line.
 func checkAudit(h *harness.Harness, installs []*ext.Install) {
 	h.T.Helper()
 	tick := time.NewTicker(100 * time.Millisecond)

@@ -14,8 +14,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestExtensionMemoryBudget checks that a tenant without rate limits cannot use more memory than the budget, does not
-// affect another tenant, and that the memory is freed afterwards. FAULT_MINUTE has no effect.
+// TestExtensionMemoryBudget checks that a tenant without rate limits cannot exceed the memory budget or affect another
+// tenant, and that the server frees the memory afterwards. FAULT_MINUTE has no effect.
 //
 //nolint:paralleltest // the garbage collector keeps the limit only if it gets enough CPU
 func TestExtensionMemoryBudget(t *testing.T) {
@@ -27,7 +27,7 @@ func extensionMemoryBudget(t *testing.T, _ harness.Engine, data string, vars ...
 	t.Helper()
 	h := harness.Start(t, 0, data, append(vars, harness.MemoryVar, "HOLDFAST_LOG__LEVEL=error")...)
 	in := NewInstall(t, 1)
-	fillNamespace(h, in, "log", 100, 65_000) // before page sizes were limited, a page of these records had 6.5 MB
+	fillNamespace(h, in, "log", 100, 65_000) // a page with these records had 6.5 MB before page sizes were limited
 	document := `{"schema":{"description":"` + strings.Repeat("x", 65_000) + `"}}`
 	for range 17 { // more than a page
 		WantExt(h, in, http.StatusCreated, ext.Call{Method: http.MethodPost, Path: "/namespaces/settings/schemas", Body: document})

@@ -45,8 +45,7 @@ func readExt(h *harness.Harness, l *harness.Load, in *ext.Install, choose *rand.
 	}
 }
 
-// lookExt reads a record of a writer whose last operation got no response. The record must have the state before or
-// after the operation.
+// lookExt reads a record after a lost response. The record must have the state before or after the operation.
 func lookExt(h *harness.Harness, l *harness.Load, w *ext.Writer) error {
 	if len(w.State) == 0 {
 		return nil
@@ -79,7 +78,7 @@ func checkInstall(h *harness.Harness, in *ext.Install) {
 	}
 }
 
-// retryExt retries the idempotent operations without a response.
+// retryExt retries idempotent operations without a response.
 func retryExt(h *harness.Harness, w *ext.Writer) {
 	h.T.Helper()
 	d := w.Lost
@@ -99,7 +98,7 @@ func retryExt(h *harness.Harness, w *ext.Writer) {
 	h.Decided(d, d.Refused, a.Header.Get("Idempotency-Replayed") != "")
 }
 
-// settleExt determines whether an operation without a response was done.
+// settleExt finds out whether an operation without a response took effect.
 func settleExt(h *harness.Harness, w *ext.Writer, all ext.Entries) {
 	h.T.Helper()
 	d := w.Lost
@@ -112,7 +111,7 @@ func settleExt(h *harness.Harness, w *ext.Writer, all ext.Entries) {
 	}
 }
 
-// entriesOf returns the records of an install. Pages, export, counts and usage must be consistent.
+// entriesOf returns an install's records. Pages, export, counts and usage must agree.
 func entriesOf(h *harness.Harness, in *ext.Install) ext.Entries {
 	h.T.Helper()
 	exported := exportOf(h, in)
@@ -165,7 +164,7 @@ func pagesOf(h *harness.Harness, in *ext.Install, namespace string) (all []sdk.L
 	return all
 }
 
-// exportOf returns the records of an export, which must be complete.
+// exportOf returns the records in an export, which must be complete.
 func exportOf(h *harness.Harness, in *ext.Install) ext.Entries {
 	h.T.Helper()
 	a := callExt(h, in, http.StatusOK, ext.Call{Method: http.MethodGet, Path: "/export"}, nil)
@@ -230,7 +229,7 @@ func checkFeed(h *harness.Harness, in *ext.Install, there ext.Entries) []ext.Cha
 	return lines
 }
 
-// checkTrails checks that the feed contains the changes of each writer in order.
+// checkTrails checks that the feed contains each writer's changes in order.
 func checkTrails(h *harness.Harness, in *ext.Install, lines []ext.Change) {
 	h.T.Helper()
 	counted := 0
@@ -260,7 +259,7 @@ func checkTrails(h *harness.Harness, in *ext.Install, lines []ext.Change) {
 	}
 }
 
-// copiedChanges returns the changes of a copy. If the copy skips numbers, the changes end in a reported gap.
+// copiedChanges returns a copy's changes. If the copy skips numbers, the changes end in a reported gap.
 func copiedChanges(h *harness.Harness, in *ext.Install, leaps bool) (all []ext.Change) {
 	h.T.Helper()
 	for {
@@ -275,7 +274,7 @@ func copiedChanges(h *harness.Harness, in *ext.Install, leaps bool) (all []ext.C
 		all = append(all, lines...)
 		switch {
 		case len(lines) > 0:
-		case leaps && len(all) == 0 && in.Before == 0: // the copy does not contain the install, so it skips no numbers
+		case leaps && len(all) == 0 && in.Before == 0: // the copy lacks the install, so it skips no numbers
 			return all
 		case leaps:
 			h.T.Fatalf("the changes of a copy end at %d, want a gap: %d %s", len(all), a.Status, a.Body)
@@ -285,8 +284,8 @@ func copiedChanges(h *harness.Harness, in *ext.Install, leaps bool) (all []ext.C
 	}
 }
 
-// checkInstallMoment checks that a copy contains the data of an install at one moment: every operation acknowledged
-// before the copy began, none sent after it ended, and no partial operation.
+// checkInstallMoment checks that a copy contains an install's data at one moment: every operation acknowledged before
+// the copy began, none sent after it ended, and no partial operation.
 func checkInstallMoment(h *harness.Harness, in *ext.Install, begun, ended int64, leaps bool) {
 	h.T.Helper()
 	there := entriesOf(h, in)

@@ -13,8 +13,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestExpiry checks that a record exists until the millisecond before its expiry, and that afterwards nothing returns
-// or counts it, even before it is swept. The server's clock decides, not the database's.
+// TestExpiry checks that a record exists until the millisecond before its expiry, and that afterwards no response
+// contains or counts it, even before a sweep. The server's clock decides, not the database's.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	harness.OnEngines(t, []harness.Service{Service()}, harness.InTurn(harness.OnPostgres, harness.OnSQLite), expiry)
@@ -56,7 +56,6 @@ type expiryTest struct {
 	in        *ext.Install
 }
 
-// lifetime is the shortest valid lifetime.
 const lifetime = time.Minute
 
 // install creates an install whose token uses the server's time.
@@ -74,7 +73,7 @@ func (v *expiryTest) put(namespace, key string, size int) ext.Call {
 		Body: fmt.Sprintf(`{"value":%q,"ttlSeconds":%d}`, strings.Repeat("x", size), int(lifetime.Seconds()))}
 }
 
-// seen reads everything that lists or counts records.
+// seen sends every request that lists or counts records.
 func (v *expiryTest) seen() (items, exported int, used sdk.Usage) {
 	v.T.Helper()
 	for _, ns := range []string{"settings", "log", "counters"} {
@@ -145,8 +144,8 @@ func (v *expiryTest) lives() {
 	callExt(v.Harness, v.in, http.StatusOK, record(http.MethodGet, ""), nil)
 }
 
-// expiryFreesQuota uses up a quota with records that live for a minute. Another record must be refused until they
-// expire, and accepted afterwards.
+// expiryFreesQuota uses up a quota with records that live for a minute. Until they expire, another record must be
+// refused.
 func (v *expiryTest) expiryFreesQuota(what string, put func(n int) ext.Call, most int) {
 	v.T.Helper()
 	v.at(0)

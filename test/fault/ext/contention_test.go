@@ -20,9 +20,9 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestExtensionContention lets many clients write the same few records of one install, through two server processes if
-// the engine supports it. Operations on each key must be linearizable and a request on several keys atomic. The feed
-// must contain every change, counters must be exact, and no request gets a server error.
+// TestExtensionContention lets many clients write a few records in one install, through two server processes if the
+// engine supports it. Operations per key must be linearizable and requests on several keys atomic. The feed must
+// contain every change, counters must be exact, and no request gets a server error.
 //
 // FAULT_MINUTE sets the duration.
 func TestExtensionContention(t *testing.T) {
@@ -46,7 +46,7 @@ type extContention struct {
 	base   string
 	start  time.Time
 	in     *ext.Install
-	serial atomic.Int64 // source of unique values
+	serial atomic.Int64 // generates unique values
 
 	mu       sync.Mutex
 	history  map[ext.Place]harness.History
@@ -57,10 +57,10 @@ type extContention struct {
 	requests int
 }
 
-// counting is an acknowledged increment of the shared counter.
+// counting is an acknowledged increment to the shared counter.
 type counting struct{ seq, by, sum int64 }
 
-// snapshot is a page of records: the state of some keys at a moment after a change.
+// snapshot is a page: some keys' state after a change.
 type snapshot struct {
 	keys []ext.Place
 	rows map[ext.Place]ext.Row
@@ -95,7 +95,7 @@ func runThrong(t *testing.T, e harness.Engine, data string, vars ...string) {
 		c.requests, len(c.in.Feed), len(c.history), len(c.counts), len(c.pages), time.Since(c.start).Round(time.Second))
 }
 
-// burst sends a few requests on the keys of a generation.
+// burst sends a few requests to a generation's keys.
 func (c *extContention) burst(client, generation int) error {
 	known := map[ext.Place]ext.Row{}
 	for range 1 + rand.IntN(extContentionMost) {
@@ -221,7 +221,7 @@ func outcomeOf(w *ext.Record) (outcome, error) {
 	return outcome{status: http.StatusOK, revision: e.Revision, seq: e.Seq, n: e.Value.N, p: int64(e.Value.P)}, err
 }
 
-// page lists the keys of a generation, which the server must read at one moment.
+// page lists a generation's keys, which the server must read at one moment.
 func (r *request) page(keys []ext.Place) error {
 	prefix, _, _ := strings.Cut(keys[0].Key, "-")
 	s := snapshot{keys: keys, rows: map[ext.Place]ext.Row{}, from: r.in.Knows()}
@@ -377,7 +377,7 @@ func (r *request) bulk(spots []ext.Place) error {
 	return r.all(a, "items")
 }
 
-// batch sends operations in both namespaces, often two on the same key.
+// batch sends operations to both namespaces, often two per key.
 func (r *request) batch(generation int) error {
 	var ops []any
 	for _, ns := range ext.Namespaces() {
@@ -408,7 +408,7 @@ func (r *request) batch(generation int) error {
 	return r.all(a, "results")
 }
 
-// all records the effects of a request on its keys: all at the same moment, or the error of the item that failed.
+// all records a request's effects on its keys: all at the same moment, or the failed item's error.
 func (r *request) all(a binary.Answer, list string) error {
 	lists := map[string]json.RawMessage{}
 	no, err := read(a, &lists)
@@ -441,7 +441,7 @@ func (r *request) all(a binary.Answer, list string) error {
 	return d.Together()
 }
 
-// count increments the shared counter with a request that is sent twice at the same time.
+// count sends the same increment to the shared counter twice at once.
 func (r *request) count() error {
 	by := 1 + rand.Int64N(9)
 	m := move{kind: "increment", value: by}

@@ -21,14 +21,14 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestKilledDeletion repeatedly kills a command that deletes a tenant. In the end no table contains rows of the
-// tenant, and another tenant could write all the time.
+// TestKilledDeletion repeatedly kills a command that deletes a tenant. In the end no table contains the tenant's rows,
+// and another tenant could write all the time.
 func TestKilledDeletion(t *testing.T) {
 	t.Parallel()
 	harness.OnEngines(t, []harness.Service{Service()}, harness.InTurn(harness.OnPostgres, harness.OnSQLite), killedDeletion)
 }
 
-// victim is the deleted tenant; harness.ExtTenant is not deleted.
+// victim is the deleted tenant; harness.ExtTenant remains.
 const victim = "7e4a4e1c-0000-4000-8000-000000000002"
 
 func killedDeletion(t *testing.T, e harness.Engine, data string, vars ...string) {
@@ -55,7 +55,7 @@ func killedDeletion(t *testing.T, e harness.Engine, data string, vars ...string)
 	partial, seed := 0, harness.Number(t, "FAULT_SEED", rand.Uint64()>>1)
 	choose := rand.New(rand.NewPCG(seed, 0))
 	records := func() int64 { return countOf(t, e, data, vars, "records", "") }
-	enough := int(harness.Number(t, "FAULT_ROUNDS", 3)) // kills in the middle of a run
+	enough := int(harness.Number(t, "FAULT_ROUNDS", 3)) // kills during a run
 	for range 20 {
 		if partial == enough || !killed(t, s, append(args, "--yes"), records, time.Duration(choose.IntN(20))*time.Millisecond) {
 			break
@@ -134,8 +134,8 @@ func writeUntil(ctx context.Context, t *testing.T, s *binary.Server, in *ext.Ins
 	return n
 }
 
-// killed starts a command and kills it some time after it has changed a count. It returns false if the command had
-// already finished.
+// killed starts a command and kills it some time after it has changed a count. It returns false if the command
+// finished first.
 func killed(t *testing.T, s *binary.Server, args []string, count func() int64, after time.Duration) bool {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary.Path(), args...)
@@ -152,7 +152,7 @@ func killed(t *testing.T, s *binary.Server, args []string, count func() int64, a
 		case err := <-ended:
 			return err != nil
 		case <-kill:
-			_ = cmd.Process.Kill() // an error means that the process exited
+			_ = cmd.Process.Kill() // fails only if the process has exited
 			kill = nil
 		case <-tick.C:
 			if kill == nil && count() != before {
@@ -163,7 +163,7 @@ func killed(t *testing.T, s *binary.Server, args []string, count func() int64, a
 	}
 }
 
-// wantDeleting checks that no install can be read or written, and that the error names the reason.
+// wantDeleting checks that reads and writes are refused in every install, with an error that names the reason.
 func wantDeleting(t *testing.T, s *binary.Server, installs []*ext.Install) {
 	t.Helper()
 	for _, in := range installs {
@@ -176,7 +176,7 @@ func wantDeleting(t *testing.T, s *binary.Server, installs []*ext.Install) {
 	}
 }
 
-// rowsOf returns the tables with rows of the victim, except tombstones and audit events.
+// rowsOf returns the tables with the victim's rows, except tombstones and audit events.
 func rowsOf(t *testing.T, e harness.Engine, data string, vars []string) (all []string) {
 	t.Helper()
 	for table, and := range map[string]string{

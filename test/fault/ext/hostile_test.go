@@ -19,8 +19,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestHostileExtensions checks that the server refuses requests that exceed all limits, never end, or end in the
-// middle, without holding them in memory or storing anything. An import keeps its complete steps.
+// TestHostileExtensions sends requests that exceed all limits, never end, or break off. The server must refuse them
+// without holding them in memory or storing anything. An import keeps its complete steps.
 func TestHostileExtensions(t *testing.T) {
 	t.Parallel()
 	h := harness.Start(t, 1, testdb.SQLite(t), "HOLDFAST_SERVER__CLIENT_GRACE=5s")
@@ -61,7 +61,7 @@ func TestHostileExtensions(t *testing.T) {
 	WantExt(h, in, http.StatusNotFound, ext.Call{Method: http.MethodGet, Path: record.Path()})
 }
 
-// sendEndless sends endless bodies of unknown length until the server refuses them.
+// sendEndless sends endless bodies with unknown length until the server refuses them.
 func sendEndless(h *harness.Instance, in *ext.Install) {
 	h.T.Helper()
 	for path, beginning := range map[string]string{
@@ -130,7 +130,7 @@ func sendTruncated(h *harness.Instance, in *ext.Install) {
 			h.T.Errorf("truncated %v: %.300q", c, answer)
 		}
 	}
-	// Two steps of the import were complete; the third lacked its end.
+	// The import's first two steps were complete; the third lacked its end.
 	var page struct{ Items []ext.Record }
 	a := WantExt(h, in, http.StatusOK, ext.Call{Method: http.MethodGet, Path: "/namespaces/log/records?limit=100&prefix=line-"})
 	harness.Must(h.T, json.Unmarshal([]byte(a.Body), &page))
@@ -140,9 +140,9 @@ func sendTruncated(h *harness.Instance, in *ext.Install) {
 	WantExt(h, in, http.StatusOK, ext.Call{Method: http.MethodGet, Path: "/namespaces/settings/records"})
 }
 
-// TestExtensionMemory checks that memory use stays small and other clients are served while clients read exports
-// slowly or not at all, interrupt and resume exports, list full namespaces and send large imports. Resumed exports
-// must be complete.
+// TestExtensionMemory checks that memory stays small and other clients are served while clients read exports slowly or
+// not at all, interrupt and resume exports, list full namespaces and send large imports. Resumed exports must be
+// complete.
 func TestExtensionMemory(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it takes a minute or more")
@@ -186,7 +186,7 @@ func extensionMemory(t *testing.T, _ harness.Engine, data string, vars ...string
 	clients.Go(func() { exportInParts(h, in, keys) })
 	clients.Wait()
 	beside.Stop()
-	// A blocked chunk of 16 KiB is allowed 16 s plus three times the grace; see TestStalledReaders.
+	// A blocked 16 KiB chunk is allowed 16 s plus three times the grace; see TestStalledReaders.
 	h.Server.AwaitLong(2*harness.Bound, "/metrics", func(_ int, body string) bool { return harness.Loaded(body) == 0 })
 	peak := h.Resident("VmHWM")
 	t.Logf("%d MB at the peak", peak>>20)

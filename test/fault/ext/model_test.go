@@ -10,20 +10,20 @@ import (
 )
 
 type keyState struct {
-	revision int64 // 0 if there is no record
+	revision int64 // 0 if the record does not exist
 	seq      int64
-	n        int64 // unique number of the put
+	n        int64 // the put's unique number
 	p        int64
-	last     int64 // newest change of the key that any client has seen
+	last     int64 // the key's newest change that a client has seen
 }
 
 type move struct {
 	kind         string // "put", "patch", "increment", "delete", "get", or "check", a get without the value
-	value        int64  // number of a put, patched value, or increment
+	value        int64  // put number, patched value, or increment
 	precondition movePrecondition
 }
 
-// movePrecondition is the precondition of a request: a member name and its value, or "" for none.
+// movePrecondition is a request's precondition: a member name and its value, or "" for none.
 type movePrecondition struct {
 	name  string // "ifRevision" or "ifMatch"
 	value int64
@@ -34,7 +34,7 @@ type outcome struct {
 	revision, seq int64
 	n, p          int64 // from a get; an increment returns only n
 	current       int64
-	existed       int // from a delete: 1, -1 if there was no record, 0 if unknown
+	existed       int // from a delete: 1 or -1 if the record did or did not exist, 0 if unknown
 }
 
 // step reports whether a server in state c may answer a move with o, and returns the next state.

@@ -16,11 +16,10 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestPollsAtStop checks that the server answers clients that wait for changes when it stops, and does not wait for
-// them.
+// TestPollsAtStop checks that a stopping server answers clients that wait for changes, and does not wait for them.
 func TestPollsAtStop(t *testing.T) {
 	t.Parallel()
-	const polls = 40 // more than the slots, but no more than slots and queue together
+	const polls = 40 // more than the slots, but no more than slots plus queue
 	h := harness.Start(t, 0, testdb.SQLite(t), "HOLDFAST_SERVER__MAX_REQUESTS=25", "HOLDFAST_EXTSTORAGE__CHANGES_POLL_INTERVAL=1h")
 	in := NewInstall(t, 1)
 	h.Client.Timeout = 2 * time.Minute
@@ -45,14 +44,14 @@ func TestPollsAtStop(t *testing.T) {
 	}
 }
 
-// TestPollsThroughOutage checks that a client that waits for changes is notified of changes by another process. While
-// the database is unavailable the client is asked to retry, and it misses no change.
+// TestPollsThroughOutage checks that a waiting client gets changes from another process. While the database is
+// unavailable the server asks the client to retry, and the client misses no change.
 func TestPollsThroughOutage(t *testing.T) {
 	t.Parallel()
 	db := testdb.PostgresDatabase(t)
 	n := harness.NewNetwork(t, db)
 	slow := []string{"HOLDFAST_EXTSTORAGE__DATABASE_POOL_CONNECTION_TIMEOUT=" + harness.DbPatience.String(), "HOLDFAST_EXTSTORAGE__DATABASE_STATEMENT_TIMEOUT=" + harness.DbPatience.String()}
-	const alone = "HOLDFAST_BUCKETS__ENABLED=false" // each server needs a separate folder for buckets
+	const alone = "HOLDFAST_BUCKETS__ENABLED=false" // each server needs its own buckets folder
 	near := harness.Start(t, 0, t.TempDir(), append(harness.Settings([]harness.Service{Service()}, "DATABASE_URL", db), alone)...)
 	far := harness.Start(t, 0, t.TempDir(), append(append(slow, alone), harness.Settings([]harness.Service{Service()}, "DATABASE_URL", n.URL)...)...)
 	in := NewInstall(t, 1)

@@ -17,13 +17,13 @@ import (
 )
 
 // TestQuotaEdge lets many clients write and delete at an install's limits, through two server processes if the engine
-// supports it. No quota may ever be exceeded, and no write that fits may be refused.
+// supports it. No quota may be exceeded, and no write that fits may be refused.
 func TestQuotaEdge(t *testing.T) {
 	t.Parallel()
 	harness.OnEngines(t, []harness.Service{Service()}, []harness.Engine{harness.OnSQLite, harness.OnPostgres, harness.OnCitus}, quotaEdge)
 }
 
-// Quota of the install. The test reaches all three limits.
+// The install's quota. The test reaches all three limits.
 const (
 	edgeKeys       = 6
 	edgeNamespaces = 3
@@ -37,9 +37,9 @@ const (
 type edge struct {
 	*extContention
 	wmu     sync.Mutex
-	sizes   map[int64]int64 // size of the stored value, by change
-	sent    map[int64]int64 // time when the request was sent, by change
-	ends    map[int64]bool  // changes that were the last of their transaction
+	sizes   map[int64]int64 // stored value's size, by change
+	sent    map[int64]int64 // request time, by change
+	ends    map[int64]bool  // last changes in their transactions
 	refused []overQuota
 }
 

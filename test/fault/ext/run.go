@@ -11,8 +11,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// runExtWriter writes until the fault ends. After a lost response it retries the operation if it is idempotent, and
-// otherwise reads the records.
+// runExtWriter writes until the fault ends. After a lost response it retries an idempotent operation, and otherwise
+// reads the records.
 func runExtWriter(h *harness.Harness, l *harness.Load, w *ext.Writer) {
 	h.Drive(l, func() (harness.Result, error) {
 		d := w.Lost
@@ -45,11 +45,11 @@ func runExtWriter(h *harness.Harness, l *harness.Load, w *ext.Writer) {
 	})
 }
 
-// sum matches a member that may be missing in the response to a repeated request.
+// sum matches a member that may be missing when a response is repeated.
 var sum = regexp.MustCompile(`"sum":[^,}]*`)
 
-// repeatExt repeats an operation, which must get the first response again, and sends a different operation with the
-// same idempotency key.
+// repeatExt repeats an operation, which must get the first response again, and sends another operation with the same
+// idempotency key.
 func repeatExt(h *harness.Harness, l *harness.Load, w *ext.Writer, d *ext.Operation, first binary.Answer) error {
 	again, answered := askExt(h, l, h.ServerOf(w.N), w.Install, d.Call)
 	switch {

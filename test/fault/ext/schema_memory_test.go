@@ -16,9 +16,9 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestSchemaMemory lets one tenant register and activate schemas of maximum size and write with each. The server's
-// memory must stay within the schema budget, and another tenant's writes with its own schema are served. The default
-// rate limits apply.
+// TestSchemaMemory lets a tenant register, activate and use schemas with maximum size, under the default rate limits.
+// The server's memory must stay within the schema budget, and another tenant's writes with its own schema must
+// succeed.
 func TestSchemaMemory(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it takes a minute or more")
@@ -26,13 +26,13 @@ func TestSchemaMemory(t *testing.T) {
 }
 
 const (
-	// schemaMemoryLimit is the minimum of extstorage.schema_memory.
+	// schemaMemoryLimit is the minimum for extstorage.schema_memory.
 	schemaMemoryLimit = 16 << 20
 
 	hostileSchemas = 40
 )
 
-// hostileSchema returns a document whose compiled schema takes 1 to 3 MB. Each i returns a different document.
+// hostileSchema returns a document whose compiled schema takes 1 to 3 MB, different for each i.
 func hostileSchema(i int) string {
 	numbers := make([]string, 9_000)
 	for n := range numbers {
@@ -47,7 +47,7 @@ func schemaMemory(t *testing.T, _ harness.Engine, data string, vars ...string) {
 	for i := range hostileSchemas {
 		namespaces[fmt.Sprint("ns", i)] = "rw"
 	}
-	attackers := []*ext.Install{NewInstall(t, 1), NewInstall(t, 2)} // one tenant with two installs, because an install has 32 namespaces
+	attackers := []*ext.Install{NewInstall(t, 1), NewInstall(t, 2)} // one tenant; an install has only 32 namespaces
 	for _, in := range attackers {
 		in.Token = extToken(t, in.ID, namespaces, time.Now(), time.Hour)
 	}

@@ -1,4 +1,4 @@
-// Package ext tests extension storage under faults. It contains the workload for the faults of all services, and its
+// Package ext tests extension storage under faults. It contains the workload for all services' fault tests, and its
 // own tests.
 package ext
 

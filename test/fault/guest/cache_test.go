@@ -15,14 +15,14 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// guestUpstream is a catalogue that can delay and fail its responses.
+// guestUpstream is a catalogue that can delay responses and fail.
 type guestUpstream struct {
 	*httptest.Server
 	mu    sync.Mutex
 	calls map[string][]time.Time
-	begun chan string // receives the property of each call
+	begun chan string // receives each called property
 
-	hold  atomic.Pointer[chan struct{}] // calls wait until it is closed; nil if they do not wait
+	hold  atomic.Pointer[chan struct{}] // blocks calls until closed; nil if calls do not wait
 	fails atomic.Bool
 }
 
@@ -103,7 +103,7 @@ func (g *guests) readMany(n int, property string) []reading {
 	return all
 }
 
-// expireView makes a cached response in Redis stale, but not expired.
+// expireView makes a response in Redis stale, but not expired.
 func (g *guests) expireView(property string) {
 	g.t.Helper()
 	if out := g.redis.Must(g.t, "PEXPIRE", "prod:bff-consumer:{cache:"+g.site().Cache+":"+property+":en:EUR}", "500000"); !strings.Contains(out, "1") {
@@ -111,7 +111,8 @@ func (g *guests) expireView(property string) {
 	}
 }
 
-// TestGuestUpstreamCalledOnce checks that many concurrent readers of an uncached key, at two processes, cause a single upstream call.
+// TestGuestUpstreamCalledOnce checks that many concurrent readers at two processes cause a single call for an uncached
+// key.
 func TestGuestUpstreamCalledOnce(t *testing.T) {
 	t.Parallel()
 	u := newGuestUpstream(t)
@@ -138,8 +139,8 @@ func TestGuestUpstreamCalledOnce(t *testing.T) {
 
 const degradedCache = `holdfast_guest_hot_degraded_total{operation="cache"}`
 
-// alone returns how often the processes cached without Redis. On a busy machine Redis may not answer in time, and then
-// each process makes a call.
+// alone returns how often processes cached without Redis. On a busy machine Redis may time out, and then each process
+// calls the upstream.
 func (g *guests) alone() (n int) {
 	g.t.Helper()
 	for i := range g.servers {
@@ -148,8 +149,8 @@ func (g *guests) alone() (n int) {
 	return n
 }
 
-// TestGuestSlowUpstream checks that a call to the upstream is abandoned at its deadline: readers get 503, and the next call
-// comes only later. If Redis contains a response, it is served instead.
+// TestGuestSlowUpstream checks that a call is abandoned at its deadline: readers get 503, and the next call comes only
+// later. If Redis contains a response, readers get it instead.
 func TestGuestSlowUpstream(t *testing.T) {
 	t.Parallel()
 	u := newGuestUpstream(t)
@@ -180,8 +181,8 @@ func (g *guests) await(what string, fn func() bool) {
 	}
 }
 
-// TestGuestFailingUpstream checks that a failing upstream is called at most once a second, and that readers get the last
-// response.
+// TestGuestFailingUpstream checks that a failing upstream is called at most once a second, and that readers get the
+// last response.
 func TestGuestFailingUpstream(t *testing.T) {
 	t.Parallel()
 	u := newGuestUpstream(t)
@@ -222,7 +223,8 @@ func TestGuestFailingUpstream(t *testing.T) {
 	g.await("a fresh answer", func() bool { return g.read(0, known).cache != "STALE" })
 }
 
-// TestGuestUpstreamCallerKilled kills the process that calls the upstream. Another process must take over when the lock expires.
+// TestGuestUpstreamCallerKilled kills the process that calls the upstream. Another process must take over when the
+// lock expires.
 func TestGuestUpstreamCallerKilled(t *testing.T) {
 	t.Parallel()
 	u := newGuestUpstream(t)
@@ -256,8 +258,8 @@ func TestGuestUpstreamCallerKilled(t *testing.T) {
 	}
 }
 
-// TestGuestUpstreamLockOwner checks that a process never releases a lock that another process holds, whether its call succeeds
-// or fails, and that it does not store the result of the call.
+// TestGuestUpstreamLockOwner checks that a process whose lock has passed to another process does not release it,
+// whether its call succeeds or fails, and does not store the call's result.
 func TestGuestUpstreamLockOwner(t *testing.T) {
 	t.Parallel()
 	u := newGuestUpstream(t)

@@ -27,7 +27,7 @@ func (g *guests) atSite(server int, token, operation string, of guest.Handoff, k
 	return a.Status, a.Body
 }
 
-// clockedTokens returns a booking site's token from each server, dated by the server's clock.
+// clockedTokens returns a booking site token from each server, dated by the server's clock.
 func (g *guests) clockedTokens() (tokens []string) {
 	g.t.Helper()
 	for _, s := range g.servers {
@@ -40,9 +40,9 @@ func (g *guests) clockedTokens() (tokens []string) {
 	return tokens
 }
 
-// TestGuestClockSkew runs three processes whose clocks differ by ten minutes. All processes accept every token, of services
-// and of handoffs, until it expires by the database clock. Lists and events are in the order of the changes, and the
-// rate limit is as high as with one process.
+// TestGuestClockSkew runs three processes whose clocks differ by ten minutes. All processes accept service and handoff
+// tokens until they expire by the database clock. Lists and events keep the order in which changes were made, and the
+// rate limit equals a single process's limit.
 func TestGuestClockSkew(t *testing.T) {
 	t.Parallel()
 	const perMinute, burst = 60, 20
@@ -100,7 +100,7 @@ func TestGuestClockSkew(t *testing.T) {
 			want(http.StatusConflict, j, tokens[i], "consume", good, "b")
 			want(http.StatusGone, j, tokens[i], "consume", late, "a")
 		}
-		events = append(events, "bot_suspected.v1 "+g.site().Handed) // one attempt, sent three times
+		events = append(events, "bot_suspected.v1 "+g.site().Handed) // a single attempt, sent three times
 	}
 
 	var added []string
@@ -126,9 +126,9 @@ func TestGuestClockSkew(t *testing.T) {
 	v.compare(2, "after its clock was set back")
 }
 
-// TestGuestExpiredSessionsInMemory checks that in-memory sessions expire by the clock, without a request, and that new sessions reuse
-// their memory. The soak repeats this with a million sessions (FAULT_SESSIONS) for six times FAULT_MINUTE;
-// FAULT_MINUTE=20m takes two hours.
+// TestGuestExpiredSessionsInMemory checks that in-memory sessions expire by the clock without a request, and that new
+// sessions reuse their memory. The soak repeats this with a million sessions (FAULT_SESSIONS) for six times
+// FAULT_MINUTE; FAULT_MINUTE=20m takes two hours.
 func TestGuestExpiredSessionsInMemory(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it takes a minute or more")

@@ -20,9 +20,9 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestGuestFullDisk fills the disk of the embedded database and then makes it read-only. Changes are refused, reads are
+// TestGuestFullDisk fills the embedded database's disk and then makes it read-only. Changes are refused, reads are
 // not, and a server does not start on the disk. Afterwards no acknowledged change is lost, and a refused change
-// succeeds when it is repeated.
+// succeeds when repeated.
 func TestGuestFullDisk(t *testing.T) {
 	t.Parallel()
 	if !harness.Private(t) {
@@ -40,7 +40,7 @@ func TestGuestFullDisk(t *testing.T) {
 	v := g.visitor("full")
 	want := map[string][]string{}
 	done := func(event string) { want[v.Session()] = append(want[v.Session()], event) }
-	for round := range min(int(harness.Number(t, "FAULT_ROUNDS", 1)), 4) { // the size of a wishlist limits the rounds
+	for round := range min(int(harness.Number(t, "FAULT_ROUNDS", 1)), 4) { // the wishlist size limits the rounds
 		n := 20 * round
 		done(v.add(n))
 		d.Fill(round)
@@ -85,9 +85,9 @@ func TestGuestFullDisk(t *testing.T) {
 	}
 }
 
-// TestGuestDiskError makes the kernel detect a file system error, so that it remounts the file system read-only
-// while the server runs. Changes are refused, reads are not. After a repair no acknowledged change is lost, and a
-// refused change succeeds when it is repeated.
+// TestGuestDiskError triggers a file system error, which makes the kernel remount the file system read-only while the
+// server runs. Changes are refused, reads are not. After a repair no acknowledged change is lost, and a refused change
+// succeeds when repeated.
 func TestGuestDiskError(t *testing.T) {
 	t.Parallel()
 	if !harness.Private(t) {
@@ -106,7 +106,7 @@ func TestGuestDiskError(t *testing.T) {
 	v := g.visitor("disk-error")
 	want := map[string][]string{}
 	done := func(event string) { want[v.Session()] = append(want[v.Session()], event) }
-	for round := range min(int(harness.Number(t, "FAULT_ROUNDS", 1)), 20) { // the size of a wishlist limits the rounds
+	for round := range min(int(harness.Number(t, "FAULT_ROUNDS", 1)), 20) { // the wishlist size limits the rounds
 		for n := range 3 {
 			done(v.add(4*round + n))
 		}
@@ -137,7 +137,7 @@ type errorDisk struct {
 	image, dir string
 }
 
-// newErrorDisk skips the test if the system lacks loop devices or ext4.
+// newErrorDisk skips the test without loop devices or ext4.
 func newErrorDisk(t *testing.T) *errorDisk {
 	t.Helper()
 	d := &errorDisk{t: t, image: filepath.Join(t.TempDir(), "image"), dir: t.TempDir()}

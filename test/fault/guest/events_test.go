@@ -44,7 +44,7 @@ type guestHook struct {
 	mu      sync.Mutex
 	refuse  func(e *guestEvent) bool
 	changed chan struct{}
-	again   int // number of events that were published again
+	again   int // number of repeated publications
 	seen    map[string]bool
 	got     map[string][]string // subjects by session, in order
 }
@@ -81,7 +81,7 @@ func newGuestHook(t *testing.T) *guestHook {
 			}
 		}
 		for _, e := range events {
-			if h.seen[e.ID] { // events are delivered at least once
+			if h.seen[e.ID] { // delivery is at least once
 				h.again++
 			} else {
 				h.seen[e.ID] = true
@@ -111,7 +111,7 @@ func (h *guestHook) refuses(fn func(e *guestEvent) bool) {
 	h.refuse = fn
 }
 
-// await waits until the webhook has received exactly the expected events of some sessions.
+// await waits until the webhook has received exactly the expected events.
 func (h *guestHook) await(t *testing.T, what string, want map[string][]string) {
 	t.Helper()
 	for guard := time.After(2 * time.Minute); ; {
@@ -155,8 +155,9 @@ func (v *visitor) toggle(n int) (event string) {
 	return "wishlist.removed.v1 " + v.site().Item(n)
 }
 
-// TestGuestRefusedEvent lets the webhook always refuse one event among many. The events of other sessions are published, the
-// refused event is set aside, and the next events of its session follow. An audited event is retried until accepted.
+// TestGuestRefusedEvent lets the webhook always refuse one event among many. The other sessions' events are published,
+// the refused event is set aside, and its session's next events follow. The relay retries an audited event until the
+// webhook accepts it.
 func TestGuestRefusedEvent(t *testing.T) {
 	t.Parallel()
 	const poison = 666
@@ -200,8 +201,8 @@ func TestGuestRefusedEvent(t *testing.T) {
 	hook.await(t, "after a retry", want)
 }
 
-// TestGuestKilledEventDeletion deletes old events while guests are served. The command is killed, and the next run deletes the rest.
-// Pending, set-aside and younger events must remain.
+// TestGuestKilledEventDeletion deletes old events while guests are served. It kills the command, and the next run
+// deletes the rest. Pending, set-aside and younger events must remain.
 func TestGuestKilledEventDeletion(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

@@ -92,7 +92,7 @@ func (v *visitor) send(server int, method, path, body, key string) (status int, 
 	return a.Status, a.Header, a.Body
 }
 
-// change sends a change with a new key, and retries while another change of the session is in flight.
+// change sends a change with a new key, and retries while another change in the session is in flight.
 func (v *visitor) change(server int, method, path, body string) (status int, text string) {
 	v.keys++
 	r := &guest.Change{Call: guest.Call{Method: method, Path: path, Body: body, Key: fmt.Sprintf("%s-%d", v.name, v.keys)}}
@@ -111,7 +111,7 @@ func (v *visitor) patiently(server int, r *guest.Change) (status int, text strin
 		if !guest.IsInFlight(a) {
 			return a.Status, a.Body
 		}
-		time.Sleep(20 * time.Millisecond) // sooner than Retry-After asks for
+		time.Sleep(20 * time.Millisecond) // sooner than Retry-After
 	}
 }
 
@@ -170,9 +170,9 @@ func (v *visitor) step(random *rand.Rand, what string) {
 	v.compare(random.IntN(len(v.servers)), what)
 }
 
-// TestGuestRedisFlush repeatedly flushes Redis while guests use two processes. Wishlists must match a model, no change is
-// executed twice, every repeated request gets its first response, no handoff is consumed twice, and none is minted for
-// a suspended tenant.
+// TestGuestRedisFlush repeatedly flushes Redis while guests use two processes. Wishlists must match a model, no change
+// is executed twice, every repeated request gets its first response, no handoff is consumed twice, and none is minted
+// for a suspended tenant.
 func TestGuestRedisFlush(t *testing.T) {
 	t.Parallel()
 	t.Run("one", func(t *testing.T) {
@@ -225,7 +225,7 @@ type flushing struct {
 	sent, probes, consumed atomic.Int64
 }
 
-// step runs a step that must succeed without hot state. Every tenth step deletes the hot state.
+// step runs a step that must succeed without hot state. Every tenth step flushes Redis.
 func (f *flushing) step(v *visitor, random *rand.Rand, n int, burned *guest.Handoff) {
 	if f.sent.Add(1)%10 == 0 {
 		for _, node := range f.nodes {
@@ -283,7 +283,7 @@ func (g *guests) suspendTenant() (mint string) {
 	return ""
 }
 
-// outages are ways in which Redis fails, and how it recovers.
+// outages lists ways in which Redis fails and recovers.
 var outages = []struct {
 	name       string
 	begin, end func(t *testing.T, r *testdb.RedisServer)
@@ -298,9 +298,9 @@ var outages = []struct {
 	}},
 }
 
-// TestGuestRedisOutage makes Redis hang, disappear, fill up, or become a replica. Every route still answers quickly, wishlists
-// are complete, and the processes use Redis again within seconds. Only the soak checks times, because it runs nothing
-// else.
+// TestGuestRedisOutage makes Redis hang, disappear, fill up, or become a replica. Every route still answers quickly,
+// wishlists are complete, and the processes use Redis again within seconds. Only the soak checks times, because it
+// runs nothing else.
 func TestGuestRedisOutage(t *testing.T) {
 	t.Parallel()
 	_, soak := os.LookupEnv("FAULT_ROUNDS")
@@ -339,7 +339,7 @@ func TestGuestRedisOutage(t *testing.T) {
 	}
 }
 
-// sendUntil repeats a request until it gets one of the statuses, for at most binary.Bound.
+// sendUntil repeats a request until it gets an expected status, for at most binary.Bound.
 func (v *visitor) sendUntil(method, path, body, key string, statuses ...int) (status int, text string) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -353,8 +353,8 @@ func (v *visitor) sendUntil(method, path, body, key string, statuses ...int) (st
 
 const busy = 5 * time.Second
 
-// tour sends a request to every route that needs hot state, and returns the durations. During an outage, changes to
-// state that exists only in Redis may be refused.
+// tour sends a request to every route that needs hot state, and returns the durations. During an outage, the server
+// may refuse changes to state that exists only in Redis.
 func (v *visitor) tour(what string, outage bool) (took []time.Duration) {
 	timed := func(method, path, body, key string, statuses ...int) {
 		start := time.Now()
@@ -391,8 +391,8 @@ func (g *guests) metric(server int, name string) float64 {
 	return v
 }
 
-// TestGuestChangeAfterFlush checks that a change right after a flush, before the first read, does not cache a wishlist that contains
-// only this change.
+// TestGuestChangeAfterFlush checks that a change between a flush and the first read does not cache a wishlist that
+// contains only this change.
 func TestGuestChangeAfterFlush(t *testing.T) {
 	t.Parallel()
 	g := newGuests(t, 2)
@@ -410,8 +410,8 @@ func TestGuestChangeAfterFlush(t *testing.T) {
 	}
 }
 
-// TestGuestWishlistLimit sends 300 concurrent adds to one wishlist through two processes. Exactly 100 succeed, and no reader
-// ever sees more while entries are added and removed.
+// TestGuestWishlistLimit sends 300 concurrent adds to a wishlist through two processes. Exactly 100 succeed, and no
+// reader sees more while entries are added and removed.
 func TestGuestWishlistLimit(t *testing.T) {
 	t.Parallel()
 	g := newGuests(t, 2)
@@ -458,8 +458,8 @@ func TestGuestWishlistLimit(t *testing.T) {
 	}
 }
 
-// TestGuestRateLimit checks that three processes together admit no more than the rate limit, and hardly less: through Redis,
-// and a third each while Redis is unavailable.
+// TestGuestRateLimit checks that three processes together admit no more than the rate limit, and hardly less: through
+// Redis, and a third each while Redis is unavailable.
 func TestGuestRateLimit(t *testing.T) {
 	t.Parallel()
 	const perSecond, burst = 20, 400
@@ -474,7 +474,7 @@ func TestGuestRateLimit(t *testing.T) {
 		least, most := 0.95*(burst+perSecond*seconds.Seconds()), burst+perSecond*lasted.Seconds()+1
 		if away {
 			most += 3 // each of the three parts is rounded
-		} else if g.withoutRedis() > 0 { // Redis may be too slow for a while on a busy machine
+		} else if g.withoutRedis() > 0 { // Redis may be too slow on a busy machine
 			most = 2*most + 3
 			least = 0
 		}
@@ -493,8 +493,8 @@ func (g *guests) withoutRedis() (n float64) {
 	return n
 }
 
-// hammer sends requests of one session to all processes for d and, on a busy machine, until each client is refused,
-// which shows that the session has used its limit. It returns the number of admitted requests and the duration.
+// hammer sends a session's requests to all processes for d and, on a busy machine, until each client is refused, which
+// shows that the session has reached its limit. It returns the number of admitted requests and the duration.
 func (g *guests) hammer(cookie string, d time.Duration) (admitted int64, lasted time.Duration) {
 	var n atomic.Int64
 	var all sync.WaitGroup

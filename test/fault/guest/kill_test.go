@@ -19,8 +19,8 @@ import (
 )
 
 // TestGuestKill kills a server while it commits changes, while it publishes their events, and after the webhook has
-// stored events that the server has not marked as published. Afterwards exactly the events of the committed changes
-// are published, in order per session, and every acknowledged change is committed. The soak uses FAULT_ROUNDS=500.
+// stored events that the server has not marked as published. Afterwards every acknowledged change is committed, and
+// exactly the committed changes' events are published, in order per session. The soak uses FAULT_ROUNDS=500.
 func TestGuestKill(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
@@ -70,7 +70,7 @@ func killGuests(t *testing.T, data, url string) {
 		}
 		switch kill := round % 3; kill {
 		case 0:
-			time.Sleep(time.Duration(random.IntN(5000)) * time.Microsecond) // any point of a request
+			time.Sleep(time.Duration(random.IntN(5000)) * time.Microsecond) // any point in a request
 			s.Kill()
 		default: // the webhook may or may not store the event
 			fn := func() bool { s.Kill(); return kill == 2 }
@@ -125,7 +125,7 @@ func (v *visitor) addUntilKilled(acknowledged chan<- struct{}) {
 	}
 }
 
-// leftAlone waits until the database has finished the statements of killed servers.
+// leftAlone waits until the database has finished killed servers' statements.
 func leftAlone(t *testing.T, url string) {
 	t.Helper()
 	db, err := pgx.Connect(t.Context(), url)

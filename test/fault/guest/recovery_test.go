@@ -14,8 +14,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestGuestPointInTimeRecovery checks that a point-in-time recovery of PostgreSQL restores the changes up to the recovery time,
-// publishes their events, and voids all earlier handoffs, even those consumed after that time.
+// TestGuestPointInTimeRecovery recovers PostgreSQL to an earlier time. The recovery restores the changes up to that
+// time, publishes their events, and voids all earlier handoffs, even those consumed after that time.
 func TestGuestPointInTimeRecovery(t *testing.T) {
 	t.Parallel()
 	db := testdb.ArchivingPostgres(t)

@@ -21,8 +21,8 @@ import (
 	"holdfast/test/fault/harness/brokers"
 )
 
-// TestGuestBrokerOutage disconnects the broker while guests make changes, and later deletes its topic. No change is refused, no
-// event is set aside, and all events arrive in order per session.
+// TestGuestBrokerOutage disconnects the broker while guests make changes, and later deletes its topic. No change is
+// refused, no event is set aside, and all events arrive in order per session.
 func TestGuestBrokerOutage(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T, brokers.Describe) *brokers.Broker{"NATS": brokers.NATS, "PubSub": brokers.PubSub} {
@@ -55,7 +55,7 @@ func TestGuestBrokerOutage(t *testing.T) {
 			b.Await("after the broker was away", want)
 
 			b.Lose(func() {
-				change(1) // the server notices the missing topic and creates it
+				change(1) // makes the server notice the missing topic and create it
 				g.awaitDrained()
 			})
 			clear(want)
@@ -76,9 +76,9 @@ func describe(t *testing.T) brokers.Describe {
 	}
 }
 
-// TestGuestBrokerOutageUnderLoad disconnects the broker for FAULT_MINUTE while guests make up to 200 changes a second. No change
-// fails, and afterwards all events arrive in order. The durations of the changes are only logged, because they depend
-// on how busy the machine is.
+// TestGuestBrokerOutageUnderLoad disconnects the broker for FAULT_MINUTE while guests make up to 200 changes a second.
+// No change fails, and afterwards all events arrive in order. The test only logs how long changes take, because that
+// depends on the machine.
 func TestGuestBrokerOutageUnderLoad(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it takes a minute or more")
@@ -130,8 +130,9 @@ func TestGuestBrokerOutageUnderLoad(t *testing.T) {
 		len(before), p99(before), len(away), p99(away), len(after), p99(after), time.Since(at))
 }
 
-// TestGuestPausedRelay pauses one of two relays in the middle of a publication until its lease has expired and the other relay
-// has published that event and later events. Then it continues. Events arrive in order per session; some arrive twice.
+// TestGuestPausedRelay pauses one of two relays during a publication until its lease has expired and the other relay
+// has published this event and later events. Then the relay continues. Events arrive in order per session; some arrive
+// twice.
 func TestGuestPausedRelay(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -139,7 +140,7 @@ func TestGuestPausedRelay(t *testing.T) {
 	arm, held, release := make(chan bool, 1), make(chan int), make(chan bool)
 	hook.begin = func(path string) (accept bool) {
 		select {
-		case <-arm: // the next publication stops here
+		case <-arm: // blocks the next publication
 			held <- strings.Index("01", strings.TrimPrefix(path, "/"))
 			return <-release
 		default:

@@ -21,10 +21,10 @@ const stormSite = "HOLDFAST_GUEST__HANDOFF_URL=https://book.example/#{token}"
 
 const stormAtOnce = 200
 
-// stormClient reuses connections, because new connections would use up the ports.
+// stormClient reuses connections, because new connections would exhaust the ports.
 var stormClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: stormAtOnce}}
 
-// try sends a change to a server that may be down. done is false if the same request must be sent again.
+// try sends a change to a server that may be down. If done is false, the same request must be sent again.
 func (v *visitor) try(server int, path, body, key string) (status int, text string, done bool) {
 	a, err := v.ask(server, guest.Call{Method: http.MethodPost, Path: path, Body: body, Key: key})
 	return a.Status, a.Body, err == nil && a.Status != http.StatusServiceUnavailable && !guest.IsInFlight(a)
@@ -40,7 +40,7 @@ func (v *visitor) mint(server int, key string) string {
 		if done {
 			return text
 		}
-		time.Sleep(5 * time.Millisecond) // instead of waiting for Retry-After
+		time.Sleep(5 * time.Millisecond) // ignores Retry-After
 	}
 	v.t.Error("no response from any server for a minute")
 	return ""
@@ -54,8 +54,8 @@ func (v *visitor) handoffs() int {
 	return strings.Count(text, `"handoffId"`)
 }
 
-// TestGuestRepeatedRequests checks that many requests with one key, through two processes, have one effect and one response, byte
-// for byte, although one process is killed and Redis is flushed in between. A different body with the same key is
+// TestGuestRepeatedRequests checks that many requests with one key, through two processes, produce one effect and one
+// identical response, although a process is killed and Redis is flushed in between. The same key with another body is
 // always refused. The soak uses 200 keys with 1,000 requests each.
 func TestGuestRepeatedRequests(t *testing.T) {
 	t.Parallel()
@@ -66,7 +66,7 @@ func TestGuestRepeatedRequests(t *testing.T) {
 			keys, racers = 200, 1000
 		}
 		free := make(chan struct{}, stormAtOnce)
-		var answered sync.WaitGroup // a third of the responses
+		var answered sync.WaitGroup // waits for a third of the responses
 		answered.Add(keys * racers / 3)
 		var slots sync.WaitGroup
 		answers := make([][]string, keys)
@@ -121,8 +121,8 @@ func (v *visitor) hasStormed(answers []string) {
 	}
 }
 
-// TestGuestAbortedTransactions closes database connections so that transactions abort at any time. The response to a repeated request
-// must tell whether the first was committed, and each key has one effect.
+// TestGuestAbortedTransactions closes database connections so that transactions abort at any time. The response to a
+// repeated request must show whether the first was committed, and each key produces one effect.
 func TestGuestAbortedTransactions(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

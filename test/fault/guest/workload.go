@@ -1,5 +1,5 @@
-// Package guest tests guest sessions under faults. It contains the workload for the faults of all services, and its
-// own tests.
+// Package guest tests guest sessions under faults. It contains the workload for all services' fault tests, and its own
+// tests.
 package guest
 
 import (
@@ -52,8 +52,8 @@ type guestWorkload struct {
 	guests   []*guest.Guest
 	events   string
 	redis    *testdb.RedisServer // shared by processes on the same database; nil if hot state is in memory
-	token    string              // token of the booking site; "" before the first round
-	internal sync.Map            // address of the internal listener, by server
+	token    string              // booking site token; "" before the first round
+	internal sync.Map            // internal listener addresses by server
 }
 
 func siteOn(postgres bool) *guest.Profile {
@@ -190,8 +190,8 @@ func (w *guestWorkload) Unanswered() []string {
 	return harness.Unanswered(w.guests, func(g *guest.Guest) *guest.Change { return g.Lost })
 }
 
-// Check reads every session. A change without a response happened completely or not at all. An acknowledged change,
-// when sent again, must not be repeated.
+// Check reads every session. A change without a response took effect completely or not at all. An acknowledged change
+// must not be repeated when it is sent again.
 func (w *guestWorkload) Check(h *harness.Harness) {
 	h.T.Helper()
 	for _, g := range w.guests {
@@ -204,7 +204,7 @@ func (w *guestWorkload) Check(h *harness.Harness) {
 			continue
 		}
 		a, err := w.send(h, h.Server, g, d)
-		for start := time.Now(); err == nil && guest.IsInFlight(a) && time.Since(start) < harness.Bound; { // a request was in progress on a killed server
+		for start := time.Now(); err == nil && guest.IsInFlight(a) && time.Since(start) < harness.Bound; { // a killed server was processing the request
 			harness.Pause(nil, 20*time.Millisecond)
 			a, err = w.send(h, h.Server, g, d)
 		}
@@ -232,7 +232,7 @@ func (w *guestWorkload) settle(h *harness.Harness, g *guest.Guest) {
 	}
 }
 
-// forget drops the shared hot state, because it caches rows of the previous database.
+// forget drops the shared hot state, because it caches the previous database's rows.
 func (w *guestWorkload) forget(h *harness.Harness) {
 	h.T.Helper()
 	if w.redis != nil {
@@ -240,8 +240,8 @@ func (w *guestWorkload) forget(h *harness.Harness) {
 	}
 }
 
-// CheckCopy compares the sessions with their state at one moment of the copy. The copy must refuse a handoff that was
-// consumed at any time and, after a restore, every earlier handoff.
+// CheckCopy compares the sessions with their state at one moment during the copy. The copy must refuse every consumed
+// handoff and, after a restore, every earlier handoff.
 func (w *guestWorkload) CheckCopy(h *harness.Harness, begun, ended int64, restored bool) {
 	h.T.Helper()
 	w.forget(h)
@@ -286,7 +286,7 @@ func (w *guestWorkload) Reads(h *harness.Harness) (all []func() (binary.Answer, 
 	return all
 }
 
-// Finish waits until the events of all changes are published in order, and fails on any other event.
+// Finish waits until all changes' events are published in order, and fails on any other event.
 func (w *guestWorkload) Finish(h *harness.Harness) {
 	h.T.Helper()
 	for start := time.Now(); ; harness.Pause(nil, 20*time.Millisecond) {
@@ -307,8 +307,7 @@ func (w *guestWorkload) Finish(h *harness.Harness) {
 	}
 }
 
-// published returns the events of each session in order. An event that was published twice counts at its first
-// position.
+// published returns each session's events in order. A repeated event counts at its first position.
 func (w *guestWorkload) published(h *harness.Harness) map[string][]string {
 	h.T.Helper()
 	text, err := os.ReadFile(w.events)

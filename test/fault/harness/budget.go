@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Attack is a request that fills the memory of a server: each client sends it, then neither reads the response nor
+// Attack is a request that fills a server's memory: each client sends it, and then neither reads the response nor
 // sends the rest. Refused clients retry.
 type Attack struct {
 	Name        string
@@ -20,11 +20,10 @@ type Attack struct {
 }
 
 const (
-	// RequestMemory is the server.request_memory of the tests. It is below the default, so that uncharged memory is
-	// noticed.
+	// RequestMemory is server.request_memory in tests, below the default, so that uncharged memory stands out.
 	RequestMemory = 64 << 20
 
-	// MemoryOverhead is the server's memory besides requests: its idle size, connections and caches.
+	// MemoryOverhead is the server's memory besides requests: idle size, connections and caches.
 	MemoryOverhead = 100 << 20
 
 	attackTime = 2 * time.Second
@@ -32,11 +31,10 @@ const (
 	recoverTime = time.Minute
 )
 
-// MemoryVar is the environment variable that sets RequestMemory.
 var MemoryVar = "HOLDFAST_SERVER__REQUEST_MEMORY=" + strconv.Itoa(RequestMemory)
 
-// RunAttacks runs the attacks one after the other. The neighbours send requests during each attack and must get no
-// error. RunAttacks checks the server's memory during and after each attack.
+// RunAttacks runs the attacks in sequence. The neighbours send requests during each attack and must get no error.
+// RunAttacks checks the server's memory during and after each attack.
 func (h *Instance) RunAttacks(attacks []Attack, neighbours func() (stop func())) {
 	h.T.Helper()
 	before := h.Resident("VmRSS")
@@ -100,7 +98,7 @@ func (h *Instance) begin(a Attack) (end func()) {
 	}
 }
 
-// hold sends a request and reads only the status of the response, until the attack ends or the request is refused.
+// hold sends a request and reads only the response status, until the attack ends or the request is refused.
 func (h *Instance) hold(request string, over <-chan struct{}) {
 	conn, err := h.connect(4 << 10)
 	if err != nil {
@@ -132,11 +130,10 @@ func (h *Instance) ResetPeak() {
 }
 
 const (
-	// IdleMemory is the limit for an idle server. It excludes up to 60 MB of the program file, which the kernel can
-	// evict.
+	// IdleMemory limits an idle server. It excludes up to 60 MB for the program file, which the kernel can evict.
 	IdleMemory = 30 << 20
 
-	// LoadMemory is the limit for 64 uploads (a 100 KB body and its decoded records each) and 16 downloads (a 2 MB page
-	// and up to 4 MB of SQLite's cache each). That is 115 MB; garbage may double it.
+	// LoadMemory limits 64 uploads (a 100 KB body and its decoded records each) and 16 downloads (a 2 MB page and up to 4
+	// MB SQLite cache each). That is 115 MB; garbage may double it.
 	LoadMemory = 256 << 20
 )

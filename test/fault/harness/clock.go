@@ -27,7 +27,7 @@ func (c *Clock) Set(off time.Duration) {
 	c.write(off.String())
 }
 
-// Stop makes the clock stand still at a time.
+// Stop stops the clock at a time.
 func (c *Clock) Stop(at time.Time) {
 	c.t.Helper()
 	c.write(at.Format(time.RFC3339Nano))

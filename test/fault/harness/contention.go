@@ -16,7 +16,7 @@ import (
 
 const contentionClients = 64
 
-// StartContention starts several servers of a service on the same database. They receive the requests in turn.
+// StartContention starts several servers on one database. They receive the requests in turn.
 func StartContention(t *testing.T, of Service, servers int, data string, vars ...string) *Harness {
 	t.Helper()
 	h := New(t, []Service{of}, false, data, append(vars, "HOLDFAST_LOG__ACCESS=false")...)
@@ -30,7 +30,6 @@ func StartContention(t *testing.T, of Service, servers int, data string, vars ..
 	return h
 }
 
-// ContentionTime returns how long the clients continue.
 func ContentionTime(t *testing.T) time.Duration {
 	t.Helper()
 	text := os.Getenv("FAULT_MINUTE")
@@ -42,8 +41,7 @@ func ContentionTime(t *testing.T) time.Duration {
 	return d
 }
 
-// InWaves repeatedly starts all clients at the same time. A client that is still busy with a wave skips the next
-// wave.
+// InWaves repeatedly starts all clients at once. A client that is still busy skips the next wave.
 func InWaves(t *testing.T, waves int, period time.Duration, burst func(client, wave int) error) {
 	t.Helper()
 	turns := make([]chan int, contentionClients)
@@ -102,7 +100,7 @@ type History []porcupine.Operation
 // unknown.
 const checkBound = 20 * time.Second
 
-// Disorder explains why a history is not linearizable. It returns "" if it is linearizable.
+// Disorder explains why a history is not linearizable, or returns "".
 func Disorder(m porcupine.Model, h History) string {
 	result, info := porcupine.CheckOperationsVerbose(m, h, checkBound)
 	if result == porcupine.Ok {

@@ -16,8 +16,8 @@ import (
 
 const capSysAdmin = 21
 
-// Private runs the test again in a process with its own mount namespace, which cleans up all mounts. It returns true
-// in that process. In the parent process the test has ended.
+// Private reruns the test in a process with its own mount namespace, which cleans up all mounts, and returns true
+// there. In the parent process, where Private returns false, the test has ended.
 func Private(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv("FAULT_PRIVATE") != "" {

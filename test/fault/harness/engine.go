@@ -24,7 +24,7 @@ const (
 	OnSpanner  Engine = "Spanner"
 )
 
-// OnEach runs a fault that is different on each engine.
+// OnEach runs a fault that differs by engine.
 func OnEach(t *testing.T, faults map[Engine]func(t *testing.T)) {
 	t.Helper()
 	for e, run := range faults {
@@ -57,8 +57,8 @@ func InSoak(engines ...Engine) []Engine {
 	return nil
 }
 
-// InTurn returns the first engine, or all engines if FAULT_ROUNDS is set. It is for faults that affect the process
-// more than its engine.
+// InTurn returns the first engine, or all engines if FAULT_ROUNDS is set. Use it if the engine hardly matters for the
+// fault.
 func InTurn(engines ...Engine) []Engine {
 	if os.Getenv("FAULT_ROUNDS") == "" {
 		return engines[:1]
@@ -93,7 +93,6 @@ func InSpanner(of []Service, emulator, database string) []string {
 	return append(vars, Settings(slices.DeleteFunc(slices.Clone(of), func(s Service) bool { return !s.Spanner }), "DATABASE_URL", "spanner://"+database)...)
 }
 
-// Run runs another program and waits until it ends.
 func Run(t *testing.T, path string, args ...string) {
 	t.Helper()
 	if out, err := exec.Command(path, args...).CombinedOutput(); err != nil {
@@ -101,7 +100,7 @@ func Run(t *testing.T, path string, args ...string) {
 	}
 }
 
-// Abandoned waits until the database has finished the statements of a killed server.
+// Abandoned waits until the database has finished a killed server's statements.
 func Abandoned(t *testing.T, url string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Bound)

@@ -19,13 +19,13 @@ import (
 	"holdfast/test/binary"
 )
 
-// Fault describes a fault of a server under load. The load continues until Inject returns, possibly after the
-// fault has ended. Recover is called when all requests have ended.
+// Fault describes a fault under load. The load continues until Inject returns, possibly after the fault has ended.
+// Recover is called when all requests have ended.
 type Fault struct {
 	Inject, Recover func()
 	Deadly          bool // kills a server, so later requests may get no response
 	Readable        bool // reads must not be refused
-	Certain         bool // a refused write was not done
+	Certain         bool // a refused write had no effect
 	Resumes         bool // like Certain, and the client continues with other writes
 	Busy            bool // clients hardly wait between requests
 }
@@ -44,12 +44,12 @@ type Harness struct {
 	Leaps     bool          // the clock leaps, which may end open batches
 	Enough    int           // a round starts its fault after 20 acknowledgements plus a random number below this
 	Most      int           // maximum number of rounds, if below FAULT_ROUNDS; 0 for no limit
-	Bound     time.Duration // time limit for any response during any fault
+	Bound     time.Duration // limits every response during any fault
 	Tally     tally
-	Clock     atomic.Int64 // increases when a request is sent and when it is acknowledged
+	Clock     atomic.Int64 // increases with every request and acknowledgement
 }
 
-// New returns a harness with the workloads of these services.
+// New returns a harness with these services' workloads.
 func New(t *testing.T, of []Service, few bool, data string, vars ...string) *Harness {
 	t.Helper()
 	if len(of) == 0 {
@@ -94,7 +94,7 @@ func Number(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// Rounds injects faults until the first error, after which the model is not valid.
+// Rounds injects faults until the first error, which invalidates the model.
 func (h *Harness) Rounds(otherwise uint64, what func(round int) Fault) {
 	n := int(Number(h.T, "FAULT_ROUNDS", otherwise))
 	if h.Most > 0 {
@@ -131,7 +131,7 @@ func (h *Harness) Injected() {
 // Bound limits every wait. It is below binary.Bound because the server must respond in time.
 const Bound = 30 * time.Second
 
-// Round starts the writers, waits for some acknowledgements, and injects the fault a moment later, at any point of a
+// Round starts the writers, waits for some acknowledgements, and injects the fault a moment later, at any point in a
 // request.
 func (h *Harness) Round(r int, f Fault) {
 	choose := h.Random(r, 0xffff)
@@ -172,7 +172,6 @@ func (h *Harness) Random(round int, who uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(h.Seed, uint64(round)<<16|who))
 }
 
-// Finish runs the checks after the last round.
 func (h *Harness) Finish() {
 	h.T.Helper()
 	for _, w := range h.Workloads {
@@ -221,13 +220,12 @@ func (c *tally) String() string {
 // DbPatience is the server's timeout for connections and statements.
 const DbPatience = 4 * time.Second
 
-// Choice returns a round's random source.
 func (h *Harness) Choice(round int) *rand.Rand {
 	return h.Random(round, 0xfffe)
 }
 
-// Hold keeps a fault for a moment or, in every third round, until a write is refused, which must happen in time.
-// Different kinds of faults alternate.
+// Hold keeps a fault for a moment or, in every third round, until a write is refused, which must happen in time. Fault
+// kinds alternate.
 func (h *Harness) Hold(round, kinds int, choose *rand.Rand) {
 	if Lasts(round, kinds) {
 		Pause(h.Load.Refused, h.Bound+time.Second)

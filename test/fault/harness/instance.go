@@ -23,7 +23,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// Instance is a server whose users' secret the test knows.
+// Instance is a server whose secret for users is known to the test.
 type Instance struct {
 	T      *testing.T
 	Server *binary.Server
@@ -87,7 +87,6 @@ func (h *Instance) Dial(buffer int) *net.TCPConn {
 	return h.DialTo(strings.TrimPrefix(h.Server.URL, "http://"), buffer)
 }
 
-// DialTo is like Dial, but for another listener.
 func (h *Instance) DialTo(address string, buffer int) *net.TCPConn {
 	h.T.Helper()
 	conn, err := connectTo(address, buffer)
@@ -109,7 +108,7 @@ func connectTo(address string, buffer int) (*net.TCPConn, error) {
 	return tcp, tcp.SetReadBuffer(buffer)
 }
 
-// Resident returns the value of a line in the server's /proc/PID/status, e.g. VmRSS or VmHWM, in bytes.
+// Resident returns a line from the server's /proc/PID/status, e.g. VmRSS or VmHWM, in bytes.
 func (h *Instance) Resident(line string) int64 {
 	h.T.Helper()
 	f, err := os.Open(fmt.Sprintf("/proc/%d/status", h.Server.Cmd.Process.Pid))
@@ -136,7 +135,6 @@ func (h *Instance) withoutProc(err error) {
 	h.T.Skipf("run it with GOOS=linux, which has /proc: %v", err)
 }
 
-// Sockets counts the server's open sockets.
 func (h *Instance) Sockets() (n int) {
 	h.T.Helper()
 	dir := fmt.Sprintf("/proc/%d/fd", h.Server.Cmd.Process.Pid)
@@ -161,8 +159,8 @@ type OtherClients struct {
 	took     []time.Duration
 }
 
-// Patience limits the p99 latency of OtherClients. It is far above the latencies on a busy machine and far below the
-// timeouts of the server.
+// Patience limits the p99 latency for OtherClients. It is far above the latencies on a busy machine and far below the
+// server's timeouts.
 const Patience = 5 * time.Second
 
 // StartOthers starts a client for each of the last n users.
@@ -223,7 +221,7 @@ func Ended(h *Harness) {
 // Instance returns the server as an Instance, for requests outside the workload.
 func (h *Harness) Instance() *Instance { return &Instance{T: h.T, Server: h.Server, Client: h.Client} }
 
-// Loaded returns how many requests are in progress.
+// Loaded returns the number of requests in progress.
 func Loaded(metrics string) (n int) {
 	for _, found := range underWay.FindAllStringSubmatch(metrics, -1) {
 		some, err := strconv.Atoi(found[1])
@@ -239,7 +237,7 @@ var underWay = regexp.MustCompile(`(?m)^holdfast_http_requests\{.*\} (\d+)$`)
 
 const Secret = "of the fault harness"
 
-// ProbeUser is a user that is in no workload.
+// ProbeUser is in no workload.
 const ProbeUser = 1000
 
 // NewUser returns a user with a token signed with secret.
@@ -256,7 +254,7 @@ const (
 	ExtTenant = "7e4a4e1c-0000-4000-8000-000000000001"
 )
 
-// ExtVars make a server accept these tokens.
+// ExtVars makes a server accept these tokens.
 func ExtVars() []string {
 	return []string{"HOLDFAST_EXTSTORAGE__TOKEN_SECRET=" + ExtSecret, "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false", "HOLDFAST_EXTSTORAGE__TOKEN_MAX_LIFETIME=87600h"}
 }

@@ -9,14 +9,14 @@ import (
 	"holdfast/test/binary"
 )
 
-// Load is the state that the writers of a round share with the fault.
+// Load is the state that a round's writers share with the fault.
 type Load struct {
 	Fault
 	injected chan struct{} // closed when later requests may be refused or, if the fault is deadly, lost
 	Refused  chan struct{}
 	Over     chan struct{} // closed after the fault, when clients must stop writing
 	once     sync.Once
-	pace     time.Duration // pause between the requests of a client during the fault
+	pace     time.Duration // pause between a client's requests during the fault
 
 	mu           sync.Mutex
 	acknowledged int64
@@ -123,10 +123,10 @@ func Unavailable(a binary.Answer) bool {
 }
 
 // Judge sends a request and requires a response in time. After the fault was injected, it may be a 503 with
-// Retry-After; Judge then returns answered = false. There may be no response only if the server was killed. Only the
-// response to a list may be cut off.
+// Retry-After; Judge then returns answered = false. Only a killed server may give no response, and only a list
+// response may be cut off.
 func (h *Harness) Judge(l *Load, method, path string, send func() (binary.Answer, error)) (a binary.Answer, answered bool) {
-	if Closed(l.injected) { // a few requests are enough to show the effects of a lasting fault
+	if Closed(l.injected) { // a few requests are enough during a lasting fault
 		Pause(l.Over, l.pace)
 	}
 	start := time.Now()
@@ -163,7 +163,7 @@ func (h *Harness) Judge(l *Load, method, path string, send func() (binary.Answer
 	return a, false
 }
 
-// Decided counts whether a write without a response was done.
+// Decided counts whether a write without a response took effect.
 func (h *Harness) Decided(write fmt.Stringer, refused, there bool) {
 	h.T.Helper()
 	if !there {

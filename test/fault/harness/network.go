@@ -26,7 +26,6 @@ type link struct {
 	flows     chan struct{} // a channel of its own, after Forget
 }
 
-// NewNetwork returns a network in front of a PostgreSQL URL.
 func NewNetwork(t *testing.T, url string) *Network {
 	t.Helper()
 	conf, err := pgconn.ParseConfig(url)
@@ -126,7 +125,7 @@ func (n *Network) Silence() {
 	n.flows = make(chan struct{})
 }
 
-// Forget silences the existing connections forever, as if a router was replaced. New connections work.
+// Forget silences existing connections forever, like a replaced router. New connections work.
 func (n *Network) Forget() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -135,7 +134,6 @@ func (n *Network) Forget() {
 	}
 }
 
-// Slow delays all data.
 func (n *Network) Slow(delay time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 	"holdfast/test/binary"
 )
 
-// Service describes a service, so that every fault can be tested with it.
+// Service describes a service, so that every fault test can include it.
 type Service struct {
-	Name    string // name used in FAULT_SERVICE
+	Name    string // as in FAULT_SERVICE
 	Section string // settings section, as spelled in environment variables
 	Vars    []string
 	Spanner bool
@@ -20,7 +20,7 @@ type Service struct {
 	// Own returns the settings for a test, whose processes may share a PostgreSQL database; may be nil.
 	Own func(t *testing.T, postgres bool) []string
 
-	// Workload returns the clients; few of them for an emulator.
+	// Workload returns the clients; few for an emulator.
 	Workload func(t *testing.T, few bool) Workload
 
 	// LargeOwner returns an owner outside the workload. It is nil if no request takes long.
@@ -29,33 +29,34 @@ type Service struct {
 	// Neighbours are users on any Citus node. It is zero if the tables are not distributed.
 	Neighbours Neighbours
 
-	// SomeRows and Locks are PostgreSQL statements: SomeRows locks the rows of some clients, and Locks lock rows and
-	// tables that all clients need.
+	// SomeRows and Locks are PostgreSQL statements: SomeRows locks some clients' rows, and Locks lock rows and tables that
+	// all clients need.
 	SomeRows string
 	Locks    []string
 
 	Next NextRelease
 }
 
-// Neighbours are numbered users outside the workload, except that a workload with a single user contains that user.
+// Neighbours are numbered users outside the workload. A workload with a single user is an exception: it contains that
+// user.
 type Neighbours struct {
 	Table string             // table distributed by Citus
-	Key   func(n int) string // SQL for the distribution column of the n-th user, as text
+	Key   func(n int) string // SQL for the n-th user's distribution column, as text
 	Send  func(h *Harness, w Workload, n int) (binary.Answer, error)
 }
 
-// NextRelease describes how a service changes in the next release.
+// NextRelease describes a service's changes in the next release.
 type NextRelease struct {
-	Migrations map[string]string    // SQL of the migrations, by backend folder
+	Migrations map[string]string    // migration SQL by backend folder
 	Code       map[string][2]string // text and its replacement, by file
 	Written    string               // PostgreSQL query that counts the records written by the new code
 }
 
 // Workload is a service's clients and their model. Only Client functions run concurrently.
 type Workload interface {
-	// Clients returns the clients of a round. Each writes or reads until the fault ends, and chooses with its own
-	// random source. It sends requests with Judge, counts acknowledged writes with Acknowledge, and reports any
-	// response that the protocol does not allow.
+	// Clients returns a round's clients. Each writes or reads until the fault ends, and uses its own random source. It
+	// sends requests with Judge, counts acknowledged writes with Acknowledge, and reports responses that the protocol does
+	// not allow.
 	Clients(h *Harness, l *Load) []Client
 
 	// Grow adds clients until there are n per round.
@@ -87,7 +88,7 @@ type LargeOwner interface {
 	Fill(h *Instance, bytes int)
 	Download(h *Instance) *http.Request            // downloads at least this number of bytes
 	Upload(h *Instance, id string) *http.Request   // uploads tens of kilobytes
-	Uploaded(h *Instance, id string) *http.Request // returns status 200 if the upload was done
+	Uploaded(h *Instance, id string) *http.Request // returns status 200 if the upload succeeded
 }
 
 type Client func(choose *rand.Rand)
@@ -112,7 +113,7 @@ func Clients[W any](writers []W, run func(w W, choose *rand.Rand)) (all []Client
 	return all
 }
 
-// Unanswered lists writes with an unknown result. lost returns the unanswered write of a writer, or nil.
+// Unanswered lists writes with an unknown result. lost returns a writer's unanswered write, or nil.
 func Unanswered[W any, D interface {
 	comparable
 	fmt.Stringer

@@ -9,8 +9,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestSyncMemoryBudget checks that a client cannot use more memory than the budget, does not affect other clients, and
-// that the memory is freed afterwards. FAULT_MINUTE has no effect.
+// TestSyncMemoryBudget checks that a client cannot exceed the memory budget or affect other clients, and that the
+// server frees the memory afterwards. FAULT_MINUTE has no effect.
 //
 //nolint:paralleltest // the garbage collector keeps the limit only if it gets enough CPU
 func TestSyncMemoryBudget(t *testing.T) {
@@ -31,5 +31,5 @@ func syncMemoryBudget(t *testing.T, _ harness.Engine, data string, vars ...strin
 	}, func() func() { return h.StartOthers(otherCount).Stop })
 }
 
-// otherCount is the number of clients that work during an attack.
+// otherCount is the number of well-behaved clients during an attack.
 const otherCount = 4

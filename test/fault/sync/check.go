@@ -27,8 +27,8 @@ func checkUser(h *harness.Harness, u *syncload.User) {
 	}
 }
 
-// readUser returns all data of a user: timestamps by collection, and records by writer. The server's responses must be
-// consistent.
+// readUser returns all data of a user: timestamps by collection, and records by writer. The server's responses must
+// agree.
 func readUser(h *harness.Harness, u *syncload.User) (stamps map[string]json.Number, there map[string]syncload.State) {
 	h.T.Helper()
 	getSync(h, u, "/info/collections", &stamps)
@@ -61,7 +61,7 @@ func readUser(h *harness.Harness, u *syncload.User) (stamps map[string]json.Numb
 	return stamps, there
 }
 
-// settleSync determines whether a write without a response was done.
+// settleSync finds out whether a write without a response took effect.
 func settleSync(h *harness.Harness, w *syncload.Writer, there syncload.State) {
 	h.T.Helper()
 	lost := w.Lost

@@ -14,8 +14,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestClockLeap checks that a wrong clock destroys no data, and that clients whose credentials were refused are
-// accepted again when the clock is correct.
+// TestClockLeap checks that a wrong clock destroys no data, and that clients with refused credentials are accepted
+// again when the clock is correct.
 func TestClockLeap(t *testing.T) {
 	t.Parallel()
 	harness.OnEngines(t, []harness.Service{Service()}, harness.InTurn(harness.OnSQLite, harness.OnPostgres), leap)
@@ -114,7 +114,7 @@ func stamped(t *testing.T, a binary.Answer) syncload.Moment {
 	return m
 }
 
-// signedAt sends a request that is signed with another time.
+// signedAt sends a request signed with another time.
 func signedAt(t *testing.T, c binary.Credentials, path string, now time.Time) (status int) {
 	t.Helper()
 	req, err := c.Request(t.Context(), http.MethodGet, path, "")

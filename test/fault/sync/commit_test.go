@@ -12,8 +12,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestKilledCommit kills a server during the commit of a batch. Either the whole batch is stored, or nothing is stored
-// and the batch is still open and can be committed.
+// TestKilledCommit kills a server during a batch commit. Either the whole batch is stored, or nothing is stored and
+// the batch is still open and can be committed.
 func TestKilledCommit(t *testing.T) {
 	t.Parallel()
 	harness.OnEngines(t, []harness.Service{Service()}, append(harness.Both(), harness.InSoak(harness.OnSpanner)...), killedCommits)
@@ -24,7 +24,7 @@ func killedCommits(t *testing.T, _ harness.Engine, data string, vars ...string) 
 	h := harness.New(t, []harness.Service{Service()}, false, data, append(vars, "HOLDFAST_SYNCSTORAGE__LIMITS__MAX_POST_RECORDS=1000")...)
 	h.Server = h.Serve()
 	u := harness.NewUser(t, harness.Secret, harness.ProbeUser)
-	const names = 50 // the server limits the number of collections per user
+	const names = 50 // the server limits the collections per user
 	const records = 300
 	whole, nothing := 0, 0
 	length := time.Hour // duration of the shortest commit so far; the first is not disturbed

@@ -11,8 +11,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// There are few contended records, because a history is checked per user: the timestamps of a user form one sequence
-// over all collections.
+// Few records are contended, because a history is checked per user: a user's timestamps form one sequence over all
+// collections.
 const (
 	hotCollections = 2
 	hotRecords     = 3

@@ -20,8 +20,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// TestLinearizable checks that requests of many clients, through two server processes if the engine supports it, are
-// linearizable: there is an order, consistent with their times, in which every response is correct.
+// TestLinearizable checks that many clients' requests, through two server processes if the engine supports it, are
+// linearizable: in some order, consistent with their times, every response is correct.
 //
 // FAULT_MINUTE sets the duration.
 func TestLinearizable(t *testing.T) {
@@ -32,12 +32,12 @@ func TestLinearizable(t *testing.T) {
 const (
 	contentionUsers = 4
 
-	// All clients start at the same time and send a few requests each: a moderate load with much overlap.
+	// All clients start at once and send a few requests each: a moderate load with much overlap.
 	wavePeriod = 400 * time.Millisecond
 	waveMost   = 4
 
-	// After this number of waves the clients move to new users, whose first writes also compete. This limits the length
-	// of the history that is searched for an order.
+	// After this number of waves the clients move to new users, whose first writes also compete. This limits the history
+	// that is searched for an order.
 	wavesPerUser = 8
 )
 
@@ -82,7 +82,7 @@ func runCrowd(t *testing.T, e harness.Engine, data string, vars ...string) {
 
 func (c *contention) run(waves int) {
 	harness.InWaves(c.t, waves, wavePeriod, func(client, wave int) error {
-		// The first and the last clients of a user move at different waves.
+		// A user's first and last clients move at different waves.
 		return c.burst(client, c.users[(wave+client%wavesPerUser)/wavesPerUser*contentionUsers+client%contentionUsers])
 	})
 }
@@ -163,7 +163,7 @@ func (c *contention) settle(h *harness.Harness, i int, u *syncload.User) {
 	checkSums(h, u, records, bytes, all)
 }
 
-// hot returns the name of a contended collection. Each new server must look it up.
+// hot returns a contended collection's name. Each new server must look it up.
 func hot(collection int) string { return fmt.Sprintf("hot-%d", collection) }
 
 func payload(n int) string { return fmt.Sprintf("%d %s", n, strings.Repeat("x", n%300)) }
@@ -220,7 +220,7 @@ func (a ask) wire() (method, path, body string) {
 	return http.MethodGet, "/info/collections", ""
 }
 
-// read decodes a response. A response that the protocol does not allow here is an error.
+// read decodes a response, and returns an error if the protocol does not allow it here.
 func (a ask) read(resp *http.Response, text []byte) (r reply, err error) {
 	r.status = resp.StatusCode
 	if r.status == http.StatusNotFound {
@@ -285,7 +285,7 @@ func (r *reply) add(w syncload.Record) error {
 	return nil
 }
 
-// stampOf returns the timestamp in the response to a write: a number, or the member modified.
+// stampOf returns the timestamp in a write's response: a number, or the member modified.
 func stampOf(text []byte) (syncload.Moment, error) {
 	var n json.Number
 	if err := json.Unmarshal(text, &n); err == nil {

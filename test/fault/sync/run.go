@@ -38,8 +38,7 @@ func readSync(h *harness.Harness, l *harness.Load, u *syncload.User, choose *ran
 	}
 }
 
-// lookSync reads a record of a writer whose last write got no response. The record must have the state before or after
-// the write.
+// lookSync reads a record after a lost response. The record must have the state before or after the write.
 func lookSync(h *harness.Harness, l *harness.Load, w *syncload.Writer) error {
 	keys := w.State.Keys()
 	if len(keys) == 0 {
@@ -80,7 +79,6 @@ func runWriter(h *harness.Harness, l *harness.Load, w *syncload.Writer) {
 	})
 }
 
-// Download reads and discards a collection.
 func Download(h *harness.Instance, u *syncload.User, collection string) (int64, error) {
 	req, err := h.Credentials(u).Request(h.T.Context(), http.MethodGet, "/storage/"+collection+"?full=1", "")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 // TestStalledReaders checks that the server disconnects clients that request a large collection and do not read it.
 // Until then they use neither the server's memory nor all database connections: the server refuses excess clients, and
-// others are not affected.
+// other clients are not affected.
 func TestStalledReaders(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
@@ -66,8 +66,8 @@ func stalledReaders(t *testing.T, most int64, data string, vars ...string) {
 		})
 	}
 	clients.Wait()
-	// After a reader's turn comes, it is allowed the grace, 16 s for the 16 KiB chunk in progress, and three times the
-	// grace for the data that the kernel buffered.
+	// From its turn, a reader is allowed the grace, 16 s for the 16 KiB chunk in progress, and three times the grace for
+	// the data that the kernel buffered.
 	h.Server.AwaitLong(2*harness.Bound, "/metrics", func(_ int, body string) bool { return harness.Loaded(body) <= bystanding })
 	h.Server.AwaitAnswer("/livez", func(int, string) bool { return h.Sockets() < stalled })
 	t.Logf("all requests were cancelled after %v", time.Since(start).Round(time.Second))

@@ -1,4 +1,4 @@
-// Package sync tests Firefox Sync storage under faults. It contains the workload for the faults of all services, and
+// Package sync tests Firefox Sync storage under faults. It contains the workload for all services' fault tests, and
 // its own tests.
 package sync
 

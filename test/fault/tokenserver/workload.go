@@ -1,4 +1,4 @@
-// Package tokenserver tests accounts under faults. It contains their workload for the faults of all services.
+// Package tokenserver contains the accounts workload for all services' fault tests.
 package tokenserver
 
 import (
@@ -26,9 +26,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// Service returns sign-ins under faults. After an acknowledged sign-in, the account must keep its storage user as
-// long as its keys do not change, no other account or keys may ever get that user, and earlier generations must be
-// refused.
+// Service returns sign-ins under faults. After an acknowledged sign-in, the account must keep its storage user until
+// its keys change, no other account or keys may ever get that user, and earlier generations must be refused.
 func Service() harness.Service {
 	return harness.Service{
 		Name: "tokenserver", Section: "TOKENSERVER",
@@ -83,7 +82,7 @@ func accountsToken(account string, generation int64) (string, error) {
 	return token, err
 }
 
-// Vars make a server trust the key.
+// Vars makes a server trust the key.
 func Vars() []string {
 	raw, err := (&jose.JSONWebKey{Key: Key().Public(), KeyID: "fault", Algorithm: "RS256", Use: "sig"}).MarshalJSON()
 	if err != nil {
@@ -116,7 +115,7 @@ type browser struct {
 	refused bool // refused on every attempt
 }
 
-// progress is the state of an account. Each state has a higher generation; in some states the keys change, too.
+// progress is an account's state. Each state has a higher generation; in some states the keys change, too.
 type progress struct {
 	generation, keys int64 // keys is the generation when the keys last changed; 0 if the account never signed in
 	uid              int64 // storage user; 0 if unknown after a lost response
@@ -255,8 +254,8 @@ func (w *accountsWorkload) Unanswered() (all []string) {
 	return all
 }
 
-// Check tests first that the account is counted and its earlier state is refused, because this changes nothing.
-// Another sign-in would repeat a lost one.
+// Check first tests that the account is counted and its earlier state is refused, because this changes nothing.
+// Another sign-in would repeat a lost sign-in.
 func (w *accountsWorkload) Check(h *harness.Harness) {
 	h.T.Helper()
 	w.counted(h)
@@ -267,7 +266,7 @@ func (w *accountsWorkload) Check(h *harness.Harness) {
 	}
 }
 
-// settle determines whether a sign-in without a response was done.
+// settle finds out whether a sign-in without a response took effect.
 func (b *browser) settle(h *harness.Harness) error {
 	done, err := b.isSuperseded(h)
 	if err != nil || b.lost == nil {
@@ -284,7 +283,7 @@ func (b *browser) settle(h *harness.Harness) error {
 }
 
 // isSuperseded signs in with the last acknowledged state. The server refuses that state if the sign-in without a
-// response was done.
+// response took effect.
 func (b *browser) isSuperseded(h *harness.Harness) (bool, error) {
 	if b.state.keys == 0 {
 		return false, nil
@@ -339,7 +338,7 @@ func (w *accountsWorkload) counted(h *harness.Harness) {
 	h.T.Errorf("the node is missing:\n%s", table)
 }
 
-// CheckCopy finds the state of each account in a copy: the first that the copy does not refuse. A copy accepts an
+// CheckCopy finds each account's state in a copy: the first state that the copy does not refuse. A copy accepts an
 // account that never signed in as new.
 func (w *accountsWorkload) CheckCopy(h *harness.Harness, begun, ended int64, _ bool) {
 	h.T.Helper()
@@ -397,7 +396,7 @@ func (w *accountsWorkload) Probe(h *harness.Harness, to *program.Server) (progra
 	return (&browser{n: harness.ProbeUser}).send(h, to, progress{generation: 1, keys: 1})
 }
 
-// Reads skips accounts with a lost sign-in response, because their earlier state is refused if the sign-in was done.
+// Reads skips accounts with a lost sign-in response, because the server may refuse their earlier state.
 func (w *accountsWorkload) Reads(h *harness.Harness) (all []func() (program.Answer, error)) {
 	for _, b := range w.browsers {
 		if b.state.keys > 0 && b.lost == nil {

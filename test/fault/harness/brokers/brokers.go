@@ -1,4 +1,4 @@
-// Package brokers runs message brokers that fail, and reads the events that servers publish to them.
+// Package brokers runs message brokers that fail, and reads the events that servers publish.
 package brokers
 
 import (
@@ -40,14 +40,14 @@ type Broker struct {
 
 	mu   sync.Mutex
 	got  map[string][]string // by key, in order
-	seen map[string]bool     // event IDs, including those of earlier topics
+	seen map[string]bool     // event IDs, including earlier topics
 }
 
 func (b *Broker) add(header func(string) string, data []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	id := header("ce-id")
-	if b.seen[id] { // events are delivered at least once
+	if b.seen[id] { // delivery is at least once
 		return
 	}
 	b.seen[id] = true
@@ -83,14 +83,14 @@ func (b *Broker) Await(what string, want map[string][]string) {
 	}
 }
 
-// Write is a write that publishes an event. A write without acknowledgement may have been done.
+// Write is a write that publishes an event. Without an acknowledgement, it may or may not have taken effect.
 type Write struct {
 	What  string
 	Acked bool
 }
 
-// AwaitWrites waits for the events of all acknowledged writes, in order per key, and fails if there is an event
-// without a write.
+// AwaitWrites waits for the events from all acknowledged writes, in order per key, and fails on an event without a
+// write.
 func (b *Broker) AwaitWrites(all map[string][]Write) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), 3*time.Minute)
