@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(binary.Main(m))
 }
 
-// document is a results document with a section for every part, filled with the results of an earlier run.
+// document contains a section for every part, filled with an earlier run's results.
 var document = func() string {
 	text := "# Performance\n\nBefore.\n\n"
 	for _, part := range partNames(true) {
@@ -206,7 +206,7 @@ func runParts(t *testing.T, parts map[string][]string) {
 	}
 }
 
-// TestCompare checks that comparing a binary with itself gives a row for each work and number of connections.
+// TestCompare checks that comparing a binary with itself gives a row per work and number of connections.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it takes a minute or more")
@@ -236,8 +236,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestRunOnPostgres runs the limits on PostgreSQL, which call the services' functions: a run fails if the arguments
-// differ.
+// TestRunOnPostgres runs the limits on PostgreSQL, which call the services' functions: wrong arguments fail the run.
 func TestRunOnPostgres(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it takes a minute or more")

@@ -178,7 +178,7 @@ var (
 		`VACUUM ANALYZE manta_bucket_object`, `CHECKPOINT`}
 )
 
-// pagesGoal is the minimum ratio of page rates: a page should cost the same for any number of keys.
+// pagesGoal is the minimum ratio between page rates: a page should cost the same for any number of keys.
 const pagesGoal = 0.75
 
 func (w *bucketsLoad) measureKeys(ctx context.Context, o *options, e *engine, out io.Writer) error {

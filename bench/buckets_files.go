@@ -15,7 +15,7 @@ import (
 )
 
 // bucketsFiles copies body files without a server, but computes the server's checksums: the CRC64NVME that verifies
-// reads, and the MD5 (ETag) of a PUT.
+// reads, and the MD5 (ETag) for a PUT.
 type bucketsFiles struct {
 	dir   string
 	load  *s3Load

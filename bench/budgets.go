@@ -77,7 +77,7 @@ func (op *operation) budgets(ctx context.Context, o *options, s *server, owners 
 	return nil
 }
 
-// Work of the runtime for a blocked goroutine has no caller, so goroutine switches count only in the total.
+// Runtime work for a blocked goroutine has no caller, so goroutine switches count only in the total.
 func inBudgets(p *profile.Profile) (in, all int64) {
 	for _, s := range p.Sample {
 		all += s.Value[0]

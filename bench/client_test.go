@@ -11,12 +11,11 @@ import (
 	"testing"
 )
 
-// unsigned returns credentials for a test server that does not check them.
 func unsigned(url string, retries int) credentials {
 	return credentials{Endpoint: url, sign: func(*http.Request) error { return nil }, retries: retries}
 }
 
-// TestRefusedRequest checks that the error of a refused request contains the request and the response.
+// TestRefusedRequest checks that a refused request's error contains the request and the response.
 func TestRefusedRequest(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int64
@@ -68,8 +67,8 @@ func TestNoResponse(t *testing.T) {
 	}
 }
 
-// TestFillHasNoIdleConnections checks that no connection is idle while others are filled, because servers close
-// connections that send no request for a few seconds.
+// TestFillHasNoIdleConnections checks that no connection is idle while others are filled, because servers close idle
+// connections after a few seconds.
 func TestFillHasNoIdleConnections(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -102,7 +102,7 @@ func onBinaries(ctx context.Context, o *options, name string, sides []*side, fn 
 	})
 }
 
-// The sides take turns in going first. The first window of each side is a warm-up.
+// The sides take turns in going first. Each side's first window is a warm-up.
 func compareOperation(ctx context.Context, o *options, work string, n int, sides []*side, out io.Writer) error {
 	for _, s := range sides {
 		s.samples, s.peak = nil, 0

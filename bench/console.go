@@ -27,7 +27,7 @@ func consoleHead(o *options, out io.Writer) {
 
 func consoleTimes(o *options) int { return 4 * o.runs }
 
-// The second page of a list ("next" in the name) is found by its link.
+// The second page in a list ("next" in the name) is found by its link.
 var consolePages = []struct{ name, path string }{
 	{"overview", ""},
 	{"checks", "checks"},

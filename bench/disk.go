@@ -81,7 +81,7 @@ func randomText(seed, bytes int) string {
 	return string(text)
 }
 
-// randomDigits returns an array, which takes 12 bytes per digit as jsonb.
+// randomDigits returns an array; jsonb stores 12 bytes per digit.
 func randomDigits(seed, bytes int) string {
 	r := rand.New(rand.NewPCG(uint64(seed), 2))
 	text := []byte("[0")
@@ -202,7 +202,7 @@ func (w *diskWork) request(ctx context.Context, c *caller, i int) error {
 	return nil
 }
 
-// onDisk returns the disk usage of a SQLite file, or of tables with their indexes and TOAST.
+// onDisk returns a SQLite file's disk usage, or the usage of tables with their indexes and TOAST.
 func (s *server) onDisk(ctx context.Context, file string, tables []string) (all, fed int64, err error) {
 	if s.engine.postgres == nil {
 		err := withFile(file, func(c *sqlite.Conn) error {

@@ -14,8 +14,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// engine is the database that the server uses exclusively: a SQLite file, a durable PostgreSQL server, or the Spanner
-// emulator.
+// engine is the server's own database: a SQLite file, a durable PostgreSQL server, or the Spanner emulator.
 type engine struct {
 	name     string
 	postgres *testdb.PostgresServer

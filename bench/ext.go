@@ -38,7 +38,7 @@ func (w *extLoad) owner(s *server, n int) (credentials, error) {
 	}, err
 }
 
-// extFirst is below the number of the first install.
+// extFirst is below the first install's number.
 const extFirst = 100_000_000_000
 
 const (

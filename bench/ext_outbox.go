@@ -18,7 +18,7 @@ func outboxHead(o *options, out io.Writer) {
 	fmt.Fprintln(out, "|---|---|--:|---|--:|--:|--:|")
 }
 
-// measureOutbox measures how long audit events take to reach the file: events of current writes, and events that are
+// measureOutbox measures how long audit events take to reach the file: events from current writes, and events that are
 // pending when a server starts.
 func (w *extLoad) measureOutbox(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	return onServer(ctx, o, e, nil, func(s *server) error {
@@ -116,7 +116,7 @@ func (s *server) publishBehind(ctx context.Context, events int) (got sample, err
 	return got, nil
 }
 
-// Events like those of a service.
+// Events like a service's events.
 const (
 	outboxPayload = `{"operation":"put","namespace":"settings","key":"theme","schemaVersion":3,"caller":"token","callerId":"7e000000","revision":17}`
 

@@ -34,7 +34,7 @@ const (
 	extBulk = 20
 )
 
-// extValue is a canonical JSON object of 500 bytes. extSchema is a 1 KB schema that accepts it.
+// extValue is a canonical JSON object with 500 bytes. extSchema is a 1 KB schema that accepts it.
 var (
 	extValue = extValueHead + strings.Repeat("n", 500-len(extValueHead)-len(extValueTail)) + extValueTail
 

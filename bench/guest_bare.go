@@ -20,7 +20,7 @@ const (
 	guestBareRedis  = "HOLDFAST_BENCH_BARE_REDIS"
 )
 
-// serveBare only sends the Redis commands of a session read, in a separate process like the server. It does not verify
+// serveBare only sends a session read's Redis commands, in a separate process like the server. It does not verify
 // cookies, log or count.
 func serveBare(ctx context.Context) error {
 	db, err := redisdb.Open(ctx, redisdb.Options{URL: os.Getenv(guestBareRedis)})

@@ -142,7 +142,7 @@ func (g *guestBench) relay(ctx context.Context, before []guestSample) ([]guestSa
 		return nil, err
 	}
 	defer stop()
-	sessions, err := g.begin(ctx, g.o.size.browsers) // the events of each session are ordered
+	sessions, err := g.begin(ctx, g.o.size.browsers) // each session's events are ordered
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func (g *guestBench) publishBehind(ctx context.Context, got *guestSample) error 
 	return err
 }
 
-// Events like those of the service, for 1,000 sessions. Parameters: two digits for their IDs, and their number.
+// Events like the service's events, for 1,000 sessions. Parameters: two digits for their IDs, and their number.
 const (
 	guestEventColumns = `(id, topic, ordering_key, subject, payload, headers, retention_class, created_at)`
 	guestEventData    = `{"pageViewId":"mpv_01M84AYJ8Q59937Z2B96HPJ3J1","sessionId":"gms_01M84AYJ8Q59937Z2B96HPJ3J1","page":"home"}`

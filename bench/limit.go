@@ -18,7 +18,7 @@ import (
 
 func unknown(operation string) error { return fmt.Errorf("no limit for %s", operation) }
 
-// checked returns an error for an unexpected number of rows, because a limit that reads nothing would be fast.
+// checked returns an error for an unexpected row count, because a limit that reads nothing would be fast.
 func checked(rows, want int, err error) error {
 	if err == nil && rows != want {
 		err = fmt.Errorf("read %d rows, want %d", rows, want)

@@ -65,23 +65,23 @@ type size struct {
 	downloads     int           // concurrent readers
 	download      int           // 10 kB records per reader
 	users         int           // maximum number of users for PUTs in a large table
-	ofOne         int           // records of the single large user
+	ofOne         int           // the single large user's records
 	rowsCallers   int
-	manyRecords   int   // records of the other users in that table
+	manyRecords   int   // the other users' records in that table
 	rowsPayload   int   // bytes
-	batchCallers  int   // maximum number of connections for batches
-	extInstalls   int   // maximum number of installs for puts in a large table
+	batchCallers  int   // maximum connections for batches
+	extInstalls   int   // maximum installs for puts in a large table
 	extNamespaces []int // keys per namespace
 	extSpread     int   // installs in that table's last row
 	events        int
-	hotCallers    []int // numbers of connections that write the same record
+	hotCallers    []int // connection counts for writes to the same record
 	diskRecords   int   // for disk usage
 
 	reads      int // small objects to read
 	large      int
 	listKeys   int   // objects in the listed bucket; a multiple of 1,000
 	deletes    int   // per window
-	huge       int64 // bytes of the object for memory
+	huge       int64 // object size for memory, in bytes
 	bucketKeys []int // keys per bucket
 
 	guests    int // sessions for memory
@@ -322,7 +322,7 @@ func onServer(ctx context.Context, o *options, e *engine, settings []string, fn 
 		all = append(all, b.settings(e)...)
 	}
 	if e.postgres != nil {
-		// The data folder of the previous server was deleted with its bodies.
+		// The previous server's data folder was deleted with its bodies.
 		err := e.exec(ctx, `DO $$ BEGIN IF to_regclass('manta_bucket_node') IS NOT NULL THEN DELETE FROM manta_bucket_node; END IF; END $$`)
 		if err != nil {
 			return err

@@ -63,7 +63,7 @@ func (b *entry) measureAt(ctx context.Context, o *options, e *engine, at place, 
 	return b.also(ctx, o, e, at, t)
 }
 
-// Every connection uses its own owner, like a device, because writes of the same owner wait for each other.
+// Every connection uses its own owner, like a device, because an owner's writes wait for each other.
 func (op *operation) measure(ctx context.Context, o *options, e *engine, at place, n int, t *table) error {
 	r := row{work: op.name, engine: e.name, connections: n, goal: op.goals[e.name]}
 	window, runs := o.window, o.runs

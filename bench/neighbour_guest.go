@@ -17,8 +17,8 @@ const guestSearch = `{"country":"AT","pageSize":50}`
 // settings returns nothing, because guests are disabled until enable is called.
 func (neighbourGuest) settings(*engine) []string { return nil }
 
-// enable returns settings with which the load generator chooses the address of each guest. They also disable rate
-// limits, which would refuse the attack too early.
+// enable returns settings that let the load generator choose each guest's address. They also disable rate limits,
+// which would refuse the attack too early.
 func (w neighbourGuest) enable() ([]string, error) { //nolint:unparam // see service.go
 	return append(w.on.url("GUEST"),
 		"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_GUEST__BOTS__ENABLED=false",

@@ -13,7 +13,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestPeer compares a peer in the operations of Sync, and measures its CPU and memory if its processes are given.
+// TestPeer compares a peer's Sync operations, and measures its CPU and memory if its processes are given.
 func TestPeer(t *testing.T) {
 	t.Parallel()
 	needSchedstat(t)
@@ -64,7 +64,7 @@ func TestPeer(t *testing.T) {
 	}
 }
 
-// TestS3Peers compares buckets with each S3 server built by `make bench-peers-s3`, in the same works. No server may
+// TestS3Peers compares buckets with each S3 server built by `make bench-peers-s3`, using the same works. No server may
 // refuse a request.
 func TestS3Peers(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,7 @@ func (w worked) since(then worked) (sum time.Duration) {
 	return sum
 }
 
-// cpu reads the schedstat file of every thread, which counts nanoseconds; stat counts only in steps of 10 ms.
+// cpu reads every thread's schedstat file, which counts nanoseconds; stat counts only in steps of 10 ms.
 func cpu(pids ...int) (worked, error) {
 	all := worked{}
 	for _, pid := range pids {

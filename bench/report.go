@@ -43,7 +43,7 @@ func (r *report) part(name string, measure func(out io.Writer) error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.document, err)
 	}
-	return os.WriteFile(r.document, []byte(now), 0o600) // WriteFile keeps the mode of the file
+	return os.WriteFile(r.document, []byte(now), 0o600) // WriteFile keeps the file's mode
 }
 
 func replace(document, part, text string) (string, error) {

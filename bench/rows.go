@@ -16,8 +16,8 @@ import (
 type rows struct {
 	service
 
-	// grow adds this number of records to each owner, directly in the database of the stopped server. It would take
-	// hours through the server.
+	// grow adds this number of records to each owner, directly in the stopped server's database. It would take hours
+	// through the server.
 	grow    func(ctx context.Context, s *server, first, owners, records, bytes int) error
 	rewrite func(bytes int) func(ctx context.Context, c *caller, record int) error
 	// check fails if writes created records instead of overwriting records.

@@ -43,8 +43,8 @@ const (
 	s3Page   = 1000
 	s3Groups = 100
 
-	// Most connections for 64 MiB. More PUTs would fill the disk, and so would more GETs, because the limit of a GET
-	// writes a copy.
+	// Most connections for 64 MiB. More PUTs would fill the disk, and so would more GETs, because a GET's limit writes a
+	// copy.
 	s3LargePuts = 4
 	s3LargeGets = 16
 	s3Fillers   = 64

@@ -83,7 +83,7 @@ func mixedSize(operation string) int {
 
 type mixedRow func(ctx context.Context, method, key string) error
 
-// The files of deleted objects remain, as on the server until it collects garbage.
+// Deleted objects' files remain, as on the server until it collects garbage.
 func (f *bucketsFiles) mix(size int, row mixedRow) step {
 	return func(ctx context.Context, _, _ int) error {
 		return f.mixed[size].step(f.load.newKey, func(method, key string) error {

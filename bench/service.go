@@ -76,14 +76,14 @@ type operation struct {
 	most  int
 
 	do func(ctx context.Context, c *caller, i int) error
-	// settle waits for background work of the server; may be nil.
+	// settle waits for the server's background work; may be nil.
 	settle func(ctx context.Context, s *server) error
 	// prepare creates data that a window uses up, so the window sends a fixed number of requests; may be nil.
 	prepare func(ctx context.Context, all []*caller) error
 	times   int
 }
 
-// goal is the minimum ratio of server to limit, and the maximum server CPU per operation. 0 means no goal.
+// goal is the minimum ratio between server and limit, and the maximum server CPU per operation. 0 means no goal.
 type goal struct {
 	ratio float64
 	cpu   time.Duration

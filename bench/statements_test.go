@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// TestStatements checks that the limits' copies of the services' statements, which are not exported, match the
-// originals.
+// TestStatements checks that the limits' statements equal the services' statements, which are not exported.
 func TestStatements(t *testing.T) {
 	t.Parallel()
 	for backend, copies := range map[string][]string{

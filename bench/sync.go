@@ -192,8 +192,8 @@ const spannerGoal = 0.7
 
 func id(i int) string { return strconv.Itoa(100_000_000_000 + i) }
 
-// payload resembles a client's payload of at least about 150 bytes: an object in a string, whose quotes are escaped on
-// the wire.
+// payload resembles a client's payload with at least about 150 bytes: an object in a string, whose quotes are escaped
+// on the wire.
 func payload(bytes int) string {
 	const begin, end = `{"ciphertext":"`, `","IV":"5Qq1tJ0bHqYvM0fJvYxk3w==","hmac":"0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0"}`
 	return begin + strings.Repeat("Q", max(0, bytes-len(begin)-len(end))) + end

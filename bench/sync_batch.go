@@ -25,9 +25,8 @@ func (w *syncLoad) measureBatches(ctx context.Context, o *options, e *engine, at
 }
 
 // measureBatch measures appends and commits separately: each caller uploads a batch for a new user, and then all
-// callers commit, so there are as many open batches as callers. Each phase starts after a checkpoint, because SQLite
-// would otherwise run a checkpoint in the commit that makes the log long enough, possibly the same commit in every
-// round.
+// callers commit, so there are as many open batches as callers. Each phase starts after a checkpoint. Otherwise SQLite
+// would run a checkpoint in the commit that makes the log long enough, possibly the same commit in every round.
 func (w *syncLoad) measureBatch(ctx context.Context, o *options, e *engine, at place, callers int, t *table) error {
 	n, want := o.size.records(e), goal{ratio: commitGoal}
 	appends := row{work: workAppend, engine: e.name, connections: callers}

@@ -12,7 +12,7 @@ import (
 	store "holdfast/internal/syncstorage/postgres"
 )
 
-// Statements for POST, list and batch without preconditions, locks and decisions. The limit of a PUT is putScript.
+// Statements for POST, list and batch without preconditions, locks and decisions. A PUT's limit is putScript.
 const (
 	pgAddCollection = `INSERT INTO user_collections (user_id, collection_id, modified) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
 	pgUpsert        = `
@@ -35,7 +35,7 @@ const (
 	pgMove = `INSERT INTO bsos (user_id, collection_id, bso_id, sortindex, payload, modified)
 		SELECT user_id, collection_id, batch_bso_id, sortindex, payload, $3 FROM batch_bsos
 		WHERE user_id = $1 AND collection_id = $2 AND batch_id = 'b'`
-	pgUnstage = `DELETE FROM batches WHERE user_id = $1 AND collection_id = $2 AND batch_id = 'b'` // also deletes the records of the batch
+	pgUnstage = `DELETE FROM batches WHERE user_id = $1 AND collection_id = $2 AND batch_id = 'b'` // also deletes the batch's records
 	pgStamp   = `UPDATE user_collections SET modified = $3 WHERE user_id = $1 AND collection_id = $2`
 )
 

@@ -27,7 +27,7 @@ func TestImports(t *testing.T) {
 	report(t, check(readModule(t), rules()))
 }
 
-// Maximum file lengths in lines. Longer files are hard to understand.
+// Maximum file lengths in lines.
 const (
 	maxLines     = 600
 	maxTestLines = 1000
@@ -58,10 +58,10 @@ func layout(t *tree) (wrong []string) {
 	return wrong
 }
 
-// nameless lists package names that do not describe the contents.
+// nameless lists package names that do not describe their contents.
 var nameless = []string{"common", "util", "utils", "helper", "helpers", "base", "shared", "types", "misc", "lib"}
 
-// naming checks a package's name and comment. A folder that contains only tests needs no comment.
+// naming checks a package's name and comment. A folder with only tests needs no comment.
 func (p *pkg) naming() (wrong []string) {
 	documented, plain := false, false
 	for _, f := range p.files {
@@ -112,8 +112,8 @@ func TestBinary(t *testing.T) {
 	}
 }
 
-// TestNoPathsOfThisMachine checks that no file contains a path from the machine on which it was written. On another
-// machine the test looks for other paths, so it only protects the machine where changes are made.
+// TestNoPathsOfThisMachine checks that no file contains a path from the author's machine. Elsewhere the test looks for
+// other paths, so it only protects the machine where changes are made.
 func TestNoPathsOfThisMachine(t *testing.T) {
 	t.Parallel()
 	root, err := findRoot()
@@ -146,12 +146,12 @@ func TestNoPathsOfThisMachine(t *testing.T) {
 	}
 }
 
-// skipped reports whether a folder is not source: build output, server data, or files of tools.
+// skipped reports whether a folder contains build output, server data, or tool files.
 func skipped(name string) bool {
 	return name == "bin" || name == "holdfast-data" || path.Base(name) == "node_modules" || name != "." && name != ".ci" && strings.HasPrefix(path.Base(name), ".")
 }
 
-// machinePaths returns folders of this checkout that do not exist on other machines.
+// machinePaths returns this checkout's folders that do not exist on other machines.
 func machinePaths(root string) (words []string) {
 	if strings.Count(root, "/") > 1 {
 		words = append(words, root)

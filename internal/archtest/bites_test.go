@@ -74,7 +74,7 @@ func TestEveryRuleHasItsReason(t *testing.T) {
 
 func TestMachinePaths(t *testing.T) {
 	t.Parallel()
-	// The paths are joined at run time, so that TestNoPathsOfThisMachine does not find them in this file.
+	// Joining the paths at run time hides them from TestNoPathsOfThisMachine.
 	in := func(parts ...string) string { return "/" + strings.Join(parts, "/") }
 	mine, home := in("srv", "mine"), in("home", "a")
 	for root, want := range map[string]string{

@@ -13,7 +13,7 @@ import (
 	"testing/fstest"
 )
 
-// callbacks lists the interface methods that may take a function, with the reason.
+// callbacks lists the interface methods that may take a function, with reasons.
 var callbacks = map[string]string{
 	"internal/buckets.References.References":      "it streams millions of rows from one snapshot, and no transaction writes meanwhile",
 	"internal/extstorage/inspection.Store.Filled": "it streams rows, and begin reports that they start again after a retry",
@@ -23,7 +23,7 @@ var callbacks = map[string]string{
 }
 
 // TestNoCallbacks checks that store methods take values, not functions. A function would run while the transaction
-// holds locks, or while the only writer of a SQLite file waits.
+// holds locks, or while a SQLite file's only writer waits.
 func TestNoCallbacks(t *testing.T) {
 	t.Parallel()
 	readModule(t)
@@ -45,7 +45,7 @@ func TestNoCallbacks(t *testing.T) {
 	}
 }
 
-// declared contains the server's type declarations, by folder and name.
+// declared contains the server's type declarations by folder and name.
 type declared map[string]declaration
 
 type declaration struct {
@@ -113,7 +113,7 @@ func withCallbacks(files serverFiles, folders []string, except map[string]string
 	return steps, wrong
 }
 
-// callback returns the place of a function in a type, or in a struct inside the type, or "".
+// callback returns where a type, or a struct inside it, contains a function, or "".
 func (all declared) callback(d declaration, of ast.Expr, seen map[string]bool) string {
 	switch of := of.(type) {
 	case *ast.FuncType:

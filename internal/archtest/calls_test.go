@@ -10,8 +10,8 @@ import (
 
 var createsFunction = regexp.MustCompile(`CREATE (?:OR REPLACE )?FUNCTION (?:\w+\.)?(\w+)\(`)
 
-// TestCallsNameTheirArguments checks that statements pass arguments to the functions of migrations by name, and that a
-// test of the service compares the names with the catalog.
+// TestCallsNameTheirArguments checks that statements pass arguments to migration functions by name, and that a service
+// test compares the names with the catalog.
 func TestCallsNameTheirArguments(t *testing.T) {
 	t.Parallel()
 	backends, err := filepath.Glob(filepath.Join("..", "..", "internal", "*", "postgres", "migrations"))
@@ -66,7 +66,7 @@ func functionsOf(t *testing.T, migrations string) (names []string) {
 	return names
 }
 
-// callsOf counts the calls of the functions in a statement, and returns the calls with positional arguments.
+// callsOf counts a statement's calls to the functions, and returns the calls with positional arguments.
 func callsOf(functions []string, sql string) (n int, positional []string) {
 	calls := regexp.MustCompile(`\b(?:` + strings.Join(functions, "|") + `)\(([^()]*)\)?`)
 	for _, found := range calls.FindAllStringSubmatch(sql, -1) {

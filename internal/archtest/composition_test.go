@@ -16,21 +16,20 @@ import (
 	"testing/fstest"
 )
 
-// Files of internal/app that may import services: the list of services, and the interfaces between services.
+// Files in internal/app that may import services: the service list, and the interfaces between services.
 const (
 	listFile  = "internal/app/services.go"
 	linksFile = "internal/app/links.go"
 )
 
-// maxRootFiles limits the files directly in internal/app, without tests. It contains the list of services, the
-// lifecycle, the listeners and the configuration; everything else belongs into other packages.
+// maxRootFiles limits the files directly in internal/app, without tests: the service list, the lifecycle, the
+// listeners and the configuration. Everything else belongs in other packages.
 const maxRootFiles = 20
 
 // helpFolder contains help texts, whose examples may name services.
 const helpFolder = "internal/cli"
 
-// TestOneList checks that the server has a single list of its services, and a single file for dependencies between
-// services.
+// TestOneList checks that the server has a single service list, and a single file for dependencies between services.
 func TestOneList(t *testing.T) {
 	t.Parallel()
 	m := readModule(t)
@@ -43,7 +42,7 @@ func TestOneList(t *testing.T) {
 	report(t, anyEngine(m, os.DirFS(root), []string{"internal/app", "internal/copying", "internal/importing"}))
 }
 
-// composition checks which files in the folders that compose the server know services.
+// composition checks which files that compose the server know services.
 func composition(t *tree, source fs.FS, services []service, folders []string) (wrong []string) {
 	var wirings, roots, names []string
 	for _, s := range services {
@@ -83,7 +82,7 @@ func composition(t *tree, source fs.FS, services []service, folders []string) (w
 	return append(wrong, root(t)...)
 }
 
-// root checks the size of internal/app, and that only the commands import it.
+// root checks the size of internal/app, and that only commands import it.
 func root(t *tree) (wrong []string) {
 	n := 0
 	for _, f := range t.packages["internal/app"].files {
@@ -107,7 +106,7 @@ func root(t *tree) (wrong []string) {
 	return wrong
 }
 
-// engineNames are the identifiers of engines in code: constants in package engine, and fields of tables.
+// engineNames are the engines' identifiers in code: constants in package engine, and fields in tables.
 var engineNames = []string{"SQLite", "Postgres", "Spanner", "Redis"}
 
 // anyEngine checks that packages treat all engines alike: differences are traits in package engine.

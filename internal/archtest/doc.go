@@ -1,5 +1,5 @@
-// Package archtest tests the rules of ARCHITECTURE.md: which package may import which, and the form of files, packages
-// and the binary.
+// Package archtest tests the rules in ARCHITECTURE.md: which package may import which, and how files, packages and the
+// binary must look.
 //
 // The tests read all files themselves instead of through the go command, so that the go test cache notices changed
 // files.

@@ -19,10 +19,10 @@ import (
 // durablePackage writes files that survive a power cut.
 const durablePackage = "internal/durable"
 
-// notDurable lists the functions of package os that create a file, a folder or a name without making it durable.
+// notDurable lists the os functions that create a file, folder or name without making it durable.
 var notDurable = []string{"Create", "CreateTemp", "Link", "Mkdir", "MkdirAll", "MkdirTemp", "OpenFile", "Rename", "Symlink", "WriteFile"}
 
-// undurable lists the server's files that may call these functions, with the reason.
+// undurable lists the server's files that may call these functions, with reasons.
 var undurable = map[string]string{
 	"internal/backup/backup.go":              "the folder has a temporary name until the backup is complete, and is renamed durably",
 	"internal/buckets/maintenance/backup.go": "the list of bodies is temporary, and the folders of all links are synced once before the backup is complete",
@@ -39,8 +39,8 @@ var undurable = map[string]string{
 	"internal/durable":                       "it is the package that makes files durable",
 }
 
-// TestDurableFiles checks that the server creates and renames files only with package durable, so that each file
-// survives a power cut.
+// TestDurableFiles checks that the server creates and renames files only with package durable, so that they survive a
+// power cut.
 func TestDurableFiles(t *testing.T) {
 	t.Parallel()
 	root, err := findRoot()
@@ -105,8 +105,8 @@ func durability(files serverFiles, except map[string]string) (wrong []string) {
 	return wrong
 }
 
-// undurableCalls returns the calls in a file that create names. Receiver types are unknown, so every Rename and Link
-// outside of package durable counts as a method of *os.Root.
+// undurableCalls returns a file's calls that create names. Receiver types are unknown, so outside package durable
+// every Rename and Link counts as a method on *os.Root.
 func undurableCalls(syntax *ast.File) (calls []string) {
 	local := map[string]string{}
 	for _, spec := range syntax.Imports {

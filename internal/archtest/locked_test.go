@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// changesVersions lists the statements and functions that delete or change rows in the tables of object versions, each
-// with the reason why it keeps locked versions (docs/decisions/0059-object-lock.md). storetest calls each store method
-// on locked versions; this list covers statements that a method might not reach.
+// changesVersions lists the statements and functions that delete or change rows in object version tables, each with
+// the reason why it keeps locked versions (docs/decisions/0059-object-lock.md). storetest calls each store method on
+// locked versions; this list covers statements that a method might not reach.
 var changesVersions = map[string]string{
 	"sqlPutObject":     "write.replace has copied the row to manta_bucket_version, or write.locks has checked the null version",
 	"sqlUpdateObject":  "Update.ApplyLock has checked the lock",
@@ -49,7 +49,7 @@ var (
 	callsFunction  = regexp.MustCompile(`\bbucket_\w+_v\d+\b`)
 )
 
-// TestLockedVersions checks that every statement that deletes or changes object versions is in the list.
+// TestLockedVersions checks that the list contains every statement that deletes or changes object versions.
 func TestLockedVersions(t *testing.T) {
 	t.Parallel()
 	found := map[string]bool{}
@@ -90,7 +90,7 @@ func markChanges(functions map[string]string, name string, seen, found map[strin
 	}
 }
 
-// definitionsIn returns the bodies of the functions that migrations create, after the last migration.
+// definitionsIn returns the function bodies that exist after the last migration.
 func definitionsIn(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.sql"))

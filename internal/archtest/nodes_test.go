@@ -28,7 +28,7 @@ var distributed = []struct {
 	{"internal/outbox/postgres", "t.Owner", regexp.MustCompile(`\bt\.Name(_refused)?\b`)},
 }
 
-// undistributed lists the other packages with statements, each with a reason.
+// undistributed lists the other packages with statements, with reasons.
 var undistributed = map[string]string{
 	"internal/db/pgdb":              "only commands, such as copy, run its statements on service tables",
 	"internal/tokenserver/postgres": "Citus distributes none of its tables",
@@ -36,7 +36,7 @@ var undistributed = map[string]string{
 	"internal/inbox/postgres":       "only the service guest has an inbox",
 }
 
-// TestStatementsNameTheirNode checks that a statement for one value of the distribution column sets Key, and that a
+// TestStatementsNameTheirNode checks that a statement for a single distribution column value sets Key, and that a
 // statement on a distributed table without that column sets Wide. This prevents a hanging Citus worker from using up
 // all connections.
 func TestStatementsNameTheirNode(t *testing.T) {
@@ -128,10 +128,10 @@ type literal struct {
 
 func (s literal) text() string { return s.names.text(s.sql, 0) }
 
-// values maps names to their values, for the names in a package and in the function around a statement.
+// values maps names to values, for the names in a package and in the function around a statement.
 type values map[string]ast.Expr
 
-// text returns the string literals in an expression, and its selectors, e.g. t.Name.
+// text returns an expression's string literals and selectors, e.g. t.Name.
 func (v values) text(e ast.Expr, depth int) (all string) {
 	if depth > 5 {
 		return ""

@@ -9,7 +9,7 @@ import (
 	"testing/fstest"
 )
 
-// maxParameters limits the parameters of a function, without a variadic parameter. More parameters belong in a struct,
+// maxParameters limits a function's parameters, without a variadic parameter. More parameters belong in a struct,
 // whose fields are named at the call.
 const maxParameters = 5
 

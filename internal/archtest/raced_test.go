@@ -36,8 +36,7 @@ func TestRacedPackages(t *testing.T) {
 	}
 }
 
-// whyUnraced returns the reason why the tests in a folder run without the race detector, or "". test/packages reads
-// the same comment.
+// whyUnraced returns why a folder's tests run without the race detector, or "". test/packages reads the same comment.
 func whyUnraced(t *testing.T, folder string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))

@@ -7,18 +7,17 @@ import (
 	"strings"
 )
 
-// rule lists the allowed imports of some packages. The standard library is allowed, except notStd and forbiddenStd.
+// rule lists the imports that some packages may use. The standard library is allowed, except notStd and forbiddenStd.
 type rule struct {
 	who    []string // folder patterns that the rule covers
 	ours   []string // folder patterns in this module that they may import
 	libs   []string // import path prefixes of allowed libraries, and allowed packages from forbiddenStd
 	tests  []string // folder patterns in this module that only their tests may import
-	notStd []string // packages of the standard library that they may not import
+	notStd []string // standard library packages that they may not import
 	reason string
 }
 
-// matches reports whether a folder matches a pattern. In a pattern, * is one segment, and a final ** is any number of
-// segments.
+// matches reports whether a folder matches a pattern, where * is one segment, and a final ** is any number.
 func matches(pattern, folder string) bool {
 	if rest, ok := strings.CutSuffix(pattern, "/**"); ok {
 		return folder == rest || strings.HasPrefix(folder, rest+"/")
@@ -100,8 +99,7 @@ func within(imported, lib string) bool {
 	return lib == "*" || imported == lib || strings.HasPrefix(imported, lib+"/")
 }
 
-// forbiddenStd lists the packages of the standard library that only tests, and packages whose rule names them, may
-// import.
+// forbiddenStd lists standard library packages that only tests, and packages whose rule names them, may import.
 var forbiddenStd = map[string]string{
 	"database/sql": "with the drivers' own interfaces a read takes half the CPU time, and only pgx's own has pipelining",
 	"log":          "pass a *slog.Logger; this package is a global logger without levels",

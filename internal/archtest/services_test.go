@@ -14,7 +14,7 @@ type service struct {
 	libs     []string
 	below    []string
 	wire     []string
-	apis     []string // folders of the protocols; nil for httpapi
+	apis     []string // protocol folders; nil for httpapi
 	answers  []string // folders shared by the protocols
 }
 
@@ -24,7 +24,7 @@ type helper struct {
 	ours []string
 	libs []string
 
-	notStd []string // packages of the standard library that a shared package may not import
+	notStd []string // standard library packages that a shared package may not import
 }
 
 var services = []service{
@@ -140,7 +140,7 @@ var shared = []helper{
 	{name: "internal/operate/openapi"},
 }
 
-// beside lists the parts of the server outside of app that know no service. Each may import the earlier packages.
+// beside lists the server packages outside app that know no service. Each may import the earlier packages.
 var beside = []helper{
 	{name: "internal/readonly"},
 	{name: "internal/copying", libs: []string{"golang.org/x/sync/errgroup", "golang.org/x/sync/semaphore"}},
@@ -229,7 +229,7 @@ func rules() []rule {
 	)
 }
 
-// aside returns the rules for packages outside of the server.
+// aside returns the rules for packages outside the server.
 func aside() []rule {
 	return []rule{
 		{
@@ -325,7 +325,7 @@ func (r service) rules() []rule {
 	root := "internal/" + r.name
 	own := r.roots()
 	leaves := slices.Concat(leaves, r.below)
-	// Tests of a service use its real backends.
+	// Service tests use real backends.
 	tests := []string{root + "/**", "internal/db/*", "internal/auth/**", "internal/web/**", "internal/obs", "internal/suite", "internal/testdb/**", "internal/openapitest"}
 	var all []rule
 	for i, folder := range own {

@@ -31,10 +31,9 @@ func TestStoresArePrivate(t *testing.T) {
 	}
 }
 
-// keptStores counts the interfaces of a service that its backends implement, and returns the wiring's fields with such
-// a type.
+// keptStores counts the service interfaces that its backends implement, and returns wiring fields with such a type.
 func keptStores(files serverFiles, s service) (stores int, wrong []string) {
-	methods := map[string]bool{} // methods of the backends; a store has a subset
+	methods := map[string]bool{} // all methods in the backends; a store has a subset
 	for file, syntax := range files {
 		if path.Dir(file) != path.Join("internal", s.name, s.backends[0]) {
 			continue

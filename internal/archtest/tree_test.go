@@ -16,7 +16,6 @@ import (
 	"testing"
 )
 
-// modulePath is the prefix of this module's import paths; see go.mod.
 const modulePath = "holdfast/"
 
 type tree struct {

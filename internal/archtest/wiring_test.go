@@ -12,7 +12,7 @@ import (
 	"testing/fstest"
 )
 
-// wiringStations lists the files in a service's folder in internal/app, and the declarations that only these files
+// wiringStations lists the files in a service's internal/app folder, and the declarations that only these files
 // contain.
 var wiringStations = []struct {
 	file, what string
