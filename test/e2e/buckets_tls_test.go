@@ -12,7 +12,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestBucketsHTTP2 sends several large bodies at once over one HTTP/2 connection.
+// TestBucketsHTTP2 sends several large bodies at once over the same HTTP/2 connection.
 func TestBucketsHTTP2(t *testing.T) {
 	t.Parallel()
 	listen := binary.FreePort(t)

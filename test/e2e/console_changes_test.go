@@ -165,7 +165,7 @@ const (
 	stopDrain  = "Stop the drain"
 )
 
-// bucketLetters is the page with set-aside bucket notifications. Each step handles one.
+// bucketLetters is the page with set-aside bucket notifications. Each step handles a notification.
 const bucketLetters = "buckets/dead-letters"
 
 func changesOfGuests() []step {

@@ -51,7 +51,7 @@ func twoServers(t *testing.T, url string, more ...string) (first, second *binary
 	return first, binary.Start(t, data, vars...)
 }
 
-// TestGuestHandoffRace lets many clients at two processes consume the same handoff. In each round exactly one
+// TestGuestHandoffRace lets many clients at two processes consume the same handoff. In each round a single client
 // succeeds, its retry gets the same response, and the others are refused. The soak runs 1,000 clients, and closes all
 // database connections in every tenth round; clients without a response retry.
 func TestGuestHandoffRace(t *testing.T) {

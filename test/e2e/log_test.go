@@ -238,7 +238,7 @@ func TestFail2ban(t *testing.T) {
 			log := s.Output.String()
 			var want []string
 			for address := range strings.FieldsSeq(tc.want) {
-				want = append(want, address, address, address) // one per format
+				want = append(want, address, address, address) // once per format
 			}
 			if got := banned(filter, log); !slices.Equal(got, want) {
 				t.Errorf("blocks %s, want %s\n%s", got, want, log)

@@ -55,7 +55,6 @@ func backupOfSQLite(t *testing.T) {
 	})
 }
 
-// dumpOfPostgres restores a pg_dump archive with holdfast restore, which runs pg_restore.
 func dumpOfPostgres(t *testing.T) {
 	t.Helper()
 	testdb.SoakOnly(t, "pg_dump makes the backup; this takes a minute or more")
@@ -106,7 +105,7 @@ func (b *backup) makeWhileServerDies() {
 	making.Wait()
 }
 
-// makeAndKill kills a backup and, unless it was complete, makes another.
+// makeAndKill kills a backup and makes another unless the first was complete.
 func (b *backup) makeAndKill() {
 	b.T.Helper()
 	b.begun = b.Clock.Add(1)
@@ -138,8 +137,6 @@ func wantNoFailures(h *harness.Harness) {
 	}
 }
 
-// restore follows the documented procedure, serves the restored backup, and compares its data with the
-// acknowledgements.
 func (b *backup) restore() {
 	b.T.Helper()
 	data := filepath.Join(b.T.TempDir(), "restored")
@@ -151,8 +148,8 @@ func (b *backup) restore() {
 	harness.Must(b.T, errors.Join(os.RemoveAll(data), os.RemoveAll(b.dir))) // saves disk space in long runs
 }
 
-// serveAs checks that another server's data matches one moment between begun and ended, and stops that server. If
-// leaps is set, it skips change numbers that the original may have assigned later.
+// serveAs checks that another server's data matches one moment between begun and ended. If leaps is set, the other
+// server skips change numbers that the original may have assigned later.
 func serveAs(h *harness.Harness, other *binary.Server, begun, ended int64, leaps bool) {
 	h.T.Helper()
 	live := h.Server

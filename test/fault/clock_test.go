@@ -25,7 +25,6 @@ func TestClockSteps(t *testing.T) {
 	})
 }
 
-// stepClocks sets the clocks in rounds and fails if a request is refused.
 func stepClocks(h *harness.Harness, clocks ...*harness.Clock) {
 	h.Leaps = true
 	h.Rounds(4, func(round int) harness.Fault {

@@ -63,7 +63,7 @@ func TestCopyAndSwitch(t *testing.T) {
 type copying struct {
 	*harness.Harness
 	services  []*movingService
-	own       []*testdb.PostgresServer // PostgreSQL server or Citus nodes to kill; may be nil
+	own       []*testdb.PostgresServer // servers to kill; may be nil
 	base      []string
 	forCopy   []string
 	length    time.Duration
@@ -87,7 +87,7 @@ func newCopying(t *testing.T, own []*testdb.PostgresServer, path ...harness.Engi
 	return newCopyingIn(t, "", own, path...)
 }
 
-// newCopyingIn is newCopying with all SQLite files in one folder.
+// newCopyingIn is newCopying with all SQLite files in the same folder.
 func newCopyingIn(t *testing.T, folder string, own []*testdb.PostgresServer, path ...harness.Engine) *copying {
 	t.Helper()
 	c := &copying{Harness: &harness.Harness{T: t}, own: own, length: 500 * time.Millisecond, folder: folder}
@@ -121,7 +121,6 @@ func newCopyingIn(t *testing.T, folder string, own []*testdb.PostgresServer, pat
 	return c
 }
 
-// run runs rounds and fails if no request is refused.
 func (c *copying) run(otherwise uint64, what func(round int) harness.Fault) {
 	c.Rounds(otherwise, what)
 	if c.Tally.Refused.Load() == 0 && !c.T.Failed() {
@@ -208,7 +207,6 @@ func (c *copying) target() {
 
 func (m *movingService) next() harness.Engine { return m.path[(m.at+1)%len(m.path)] }
 
-// killServer kills the server during copies. It may also kill the copies, or let them continue without the server.
 func (c *copying) killServer(choose *rand.Rand) harness.Fault {
 	var all []*copyProcess
 	return harness.Fault{Deadly: true, Busy: len(c.own) == 1, Inject: func() {
@@ -237,8 +235,8 @@ func (c *copying) killServer(choose *rand.Rand) harness.Fault {
 	}}
 }
 
-// killDatabase kills PostgreSQL or a Citus node during copies. The copies may then fail at any moment, also while a
-// service is read-only. Sometimes the database recovers before they exit.
+// killDatabase kills PostgreSQL or a Citus node during copies. The copies may fail at any moment, also while a service
+// is read-only, and sometimes after the database recovers.
 func (c *copying) killDatabase(choose *rand.Rand) harness.Fault {
 	node := c.own[choose.IntN(len(c.own))]
 	return harness.Fault{Busy: len(c.own) == 1, Inject: func() {
@@ -336,7 +334,6 @@ func (c *copying) copyAll(choose *rand.Rand) harness.Fault {
 	}, Recover: func() { c.change(c.Moved.Swap(nil)) }}
 }
 
-// wantRefused fails unless the server refuses a workload's writes.
 func (c *copying) wantRefused(i int, s *binary.Server) {
 	c.T.Helper()
 	if a, err := c.Workloads[i].Probe(c.Harness, s); err != nil || !harness.Unavailable(a) {
@@ -408,7 +405,7 @@ func (p *copyProcess) kill() {
 	_ = p.cmd.Process.Kill() // fails only if the copy has exited
 }
 
-// wait waits for the copy's exit. A copy that fails without being killed fails the test.
+// wait fails the test if a copy fails without being killed.
 func (p *copyProcess) wait() {
 	p.c.T.Helper()
 	harness.Pause(p.ended, 4*harness.Bound)
@@ -427,7 +424,6 @@ func (c *copying) moment(choose *rand.Rand) time.Duration {
 	return time.Duration(choose.Int64N(int64(c.length)))
 }
 
-// startAndKill kills a copy at any moment or near its end.
 func (c *copying) startAndKill(m *movingService, choose *rand.Rand) {
 	p := c.start(m)
 	wait := c.moment(choose)

@@ -38,8 +38,8 @@ func TestDatabaseStops(t *testing.T) {
 	o.End()
 }
 
-// TestNoConnectionLeft lets other clients use up all connections of the database, or all connections that its limit
-// for the server's role allows.
+// TestNoConnectionLeft lets other clients use up all database connections, or all connections allowed for the server's
+// role.
 func TestNoConnectionLeft(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it waits for a minute")
@@ -136,7 +136,6 @@ func TestLocks(t *testing.T) {
 	for _, s := range services() {
 		locks = append(locks, s.Locks...)
 	}
-	// By default a quarter of the statements run, different in each run.
 	o.Choice(0xffff).Shuffle(len(locks), func(i, j int) { locks[i], locks[j] = locks[j], locks[i] })
 	o.Rounds(uint64(len(locks)+3)/4, func(round int) harness.Fault {
 		choose := o.Choice(round)

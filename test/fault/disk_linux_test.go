@@ -90,7 +90,7 @@ func TestFullDiskOnPostgres(t *testing.T) {
 			if round%2 == 1 {
 				ctx, cancel := context.WithTimeout(t.Context(), harness.Bound)
 				defer cancel()
-				for err := error(nil); err == nil; { // the log still uses its allocated space
+				for err := error(nil); err == nil; {
 					_, err = o.admin.Exec(ctx, `SELECT pg_logical_emit_message(false, '', repeat('x', 100000))`)
 				}
 				harness.Pause(o.Load.Refused, harness.Bound)
@@ -108,7 +108,6 @@ func TestFullDiskOnPostgres(t *testing.T) {
 	o.End()
 }
 
-// restart starts the database if it has crashed, and waits until it is ready.
 func (o *outage) restart(db *testdb.PostgresServer) (ended bool) {
 	o.T.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -131,7 +130,7 @@ func (o *outage) restart(db *testdb.PostgresServer) (ended bool) {
 	}
 }
 
-// startFull starts a server on the full disk: it must either serve or exit with an error that names the cause.
+// startFull starts a server, which must either serve or exit with an error that names the full disk.
 func startFull(h *harness.Harness) {
 	h.T.Helper()
 	ctx, cancel := context.WithTimeout(h.T.Context(), harness.Bound)
@@ -156,7 +155,6 @@ func startFull(h *harness.Harness) {
 	}
 }
 
-// refusal reports whether a command failed with a disk error.
 func refusal(status int, stderr string) bool {
 	_, stderr, found := strings.Cut("\n"+stderr, "\nholdfast: ")
 	if status != 1 || !found {

@@ -22,7 +22,6 @@ func TestFrozen(t *testing.T) {
 	harness.OnEach(t, map[harness.Engine]func(*testing.T){harness.OnPostgres: frozenPostgres, harness.OnCitus: frozenCitus, harness.OnSpanner: frozenSpanner})
 }
 
-// frozenPostgres stops the server's backend processes, or all PostgreSQL processes.
 func frozenPostgres(t *testing.T) {
 	t.Helper()
 	db := testdb.OwnPostgres(t, testdb.PostgresOptions{})
@@ -118,8 +117,8 @@ func (o *outage) neighbours(isOn func(node string) bool) (found []neighbour) {
 	return found
 }
 
-// served sends a user's requests until over is closed, but at least five. Each must succeed within the time in which
-// the server refuses requests to a hanging database.
+// served sends at least five requests by a user, until over is closed. Each must succeed within the time limit for
+// requests to a hanging database.
 func (o *outage) served(n neighbour, over <-chan struct{}) {
 	for sent := 0; sent < 5 || !harness.Closed(over); sent++ {
 		begun := time.Now()

@@ -66,7 +66,6 @@ func TestSlowClients(t *testing.T) {
 }
 
 // dripping sends first at once and rest byte by byte, until the server closes the connection or the deadline passes.
-// It returns the response.
 func dripping(conn net.Conn, first, rest string) string {
 	_ = conn.SetDeadline(time.Now().Add(2 * harness.Bound)) // fails only on a closed connection
 	ended := make(chan string, 1)

@@ -15,7 +15,6 @@ func TestKill(t *testing.T) {
 	harness.OnEach(t, map[harness.Engine]func(*testing.T){harness.OnSQLite: killOnSQLite, harness.OnPostgres: killOnPostgres, harness.OnSpanner: killOnSpanner})
 }
 
-// killOnSQLite kills a server while some data is only in memory.
 func killOnSQLite(t *testing.T) {
 	t.Helper()
 	h := newHarness(t, testdb.SQLite(t))

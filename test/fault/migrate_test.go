@@ -88,8 +88,7 @@ func TestMigrateKilledAnywhere(t *testing.T) {
 	}
 }
 
-// killsOf returns the number of commands to kill, at moments spread over the first run's duration. The first run
-// completes.
+// killsOf returns how many commands to kill, at moments spread over the first run's duration. The first run completes.
 func killsOf(t *testing.T) int {
 	t.Helper()
 	return min(1+int(harness.Number(t, "FAULT_ROUNDS", 4)), 40)
@@ -136,7 +135,6 @@ func TestMigrateAtOnce(t *testing.T) {
 	sameSchema(t, url, want)
 }
 
-// uninterrupted returns the schema and the ledger that migrations create.
 func uninterrupted(t *testing.T, vars ...string) (schema string, lines []string) {
 	t.Helper()
 	url := testdb.PostgresDatabase(t)
@@ -153,7 +151,6 @@ func uninterrupted(t *testing.T, vars ...string) (schema string, lines []string)
 	return schema, lines
 }
 
-// inPostgres returns an environment in which all services use the same database.
 func inPostgres(t *testing.T, url string, vars ...string) []string {
 	t.Helper()
 	return binary.Environ(append(vars, "HOLDFAST_DATA="+t.TempDir(),
@@ -162,7 +159,6 @@ func inPostgres(t *testing.T, url string, vars ...string) []string {
 		"HOLDFAST_BUCKETS__DATABASE_URL="+url)...)
 }
 
-// sqlSchema returns everything that migrations create, as text.
 const sqlSchema = `
 	SELECT string_agg(x, E'\n' ORDER BY x) FROM (
 		SELECT concat_ws(' ', table_name, ordinal_position, column_name, data_type, is_nullable, column_default) AS x
@@ -189,7 +185,6 @@ func ledger(t *testing.T, conn *pgx.Conn) []string {
 	return strings.Fields(query(t, conn, `SELECT string_agg(service || '/' || version, ' ' ORDER BY service, version) FROM schema_migrations`))
 }
 
-// waiting waits until n processes wait for the migration lock.
 func waiting(t *testing.T, conn *pgx.Conn, n int) {
 	t.Helper()
 	const sql = `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted

@@ -33,7 +33,6 @@ func TestFloodedNeighbours(t *testing.T) {
 	})
 }
 
-// flooded is a server with two accounts and two guests: an attacker and a neighbour each.
 type flooded struct {
 	t      *testing.T
 	server *program.Server
@@ -89,8 +88,8 @@ func floodedNeighbours(t *testing.T, data string, vars ...string) {
 	}
 }
 
-// flood repeats a request on many connections until stop is called. It returns when each connection has received a
-// response.
+// flood repeats a request on many connections until stop is called. It returns after the first response on each
+// connection.
 func (f *flooded) flood(name string, attack func(context.Context) (int, error)) (stop func()) {
 	const connections = 48
 	ctx, cancel := context.WithCancel(f.t.Context())
@@ -136,7 +135,6 @@ func (f *flooded) guestRequest(ctx context.Context, v *guest.Visitor, method, pa
 	return r
 }
 
-// guest starts a session from an address.
 func (f *flooded) guest(from string) *guest.Visitor {
 	f.t.Helper()
 	v := &guest.Visitor{HTTP: f.client, Header: http.Header{"X-Forwarded-For": {from}}}

@@ -140,7 +140,6 @@ func TestSlowAccountsServer(t *testing.T) {
 	}
 }
 
-// accessToken returns a token signed with the key in accountsVars.
 func accessToken(t *testing.T, account string) string {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: accountsfault.Key(), KeyID: "fault"}},

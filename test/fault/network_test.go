@@ -62,7 +62,6 @@ func networkToSpanner(t *testing.T) {
 	h.End()
 }
 
-// breakNetwork causes a temporary network fault.
 func breakNetwork(n *harness.Network, h *harness.Harness, round int, choose *rand.Rand) {
 	switch round % 4 {
 	case 0: // the data arrives late

@@ -15,27 +15,25 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// outage is a harness whose database is sometimes unavailable to the server.
 type outage struct {
 	*harness.Harness
 	url   string // always reaches the database
 	admin *pgx.Conn
 }
 
-// newOutage starts a server that connects to the database at an address, possibly through a network that fails.
+// newOutage starts a server that connects to its database at the address at, possibly through a network that fails.
 func newOutage(t *testing.T, url, at string, vars ...string) *outage {
 	t.Helper()
 	vars = append(append(vars, "HOLDFAST_LOG__ACCESS=false"), servicesOn(at)...)
 	vars = append(vars, harness.Timeouts(services(), harness.DbPatience)...)
 	o := &outage{newHarness(t, t.TempDir(), vars...), url, nil}
-	// Timeouts for a connection and a statement, a second to cancel the statement, and delays on a busy machine.
+	// Connection timeout, statement timeout, a second to cancel the statement, and delays on a busy machine.
 	o.Bound = 2*harness.DbPatience + time.Second + 5*time.Second
 	o.Server = o.Serve()
 	o.connect()
 	return o
 }
 
-// connect opens the operator's connection, which observes the database.
 func (o *outage) connect() {
 	o.T.Helper()
 	ctx, cancel := context.WithTimeout(o.T.Context(), harness.Bound)
@@ -47,7 +45,6 @@ func (o *outage) connect() {
 	o.T.Cleanup(func() { _ = conn.Close(context.Background()) }) // the database may be stopped
 }
 
-// execute runs a statement on the operator's connection.
 func (o *outage) execute(sql string, args ...any) {
 	o.T.Helper()
 	ctx, cancel := context.WithTimeout(o.T.Context(), harness.Bound)
@@ -56,9 +53,9 @@ func (o *outage) execute(sql string, args ...any) {
 	harness.Must(o.T, err)
 }
 
-// recovered waits until the server has recovered by itself and the database has finished all statements, including
-// those from closed connections. Then only the server pools' idle connections may remain. The server may count more
-// connections than the database, because it notices a closed connection only when it uses it.
+// recovered waits until the server recovers and the database finishes all statements, including statements on closed
+// connections. Then only the pools' idle connections may remain. The server may count more connections than the
+// database, because it notices a closed connection only when it uses it.
 func (o *outage) recovered() {
 	o.T.Helper()
 	o.Server.Await("/readyz", http.StatusOK)
@@ -90,7 +87,7 @@ func (o *outage) recovered() {
 	}
 }
 
-// useAll sends one concurrent request per writer, so that the server detects closed connections.
+// useAll sends a concurrent request per writer, so that the server detects closed connections.
 func (o *outage) useAll() {
 	o.T.Helper()
 	var asking sync.WaitGroup

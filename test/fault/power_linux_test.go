@@ -35,7 +35,6 @@ type powered struct {
 // parts without an object, because only an audit removes them.
 const diskSize = 2 << 30
 
-// cut cuts the power to the machine: its disks, its server and other processes.
 func (p *powered) cut(choose *rand.Rand, others ...*os.Process) {
 	p.machine.Cut(choose)
 	p.Server.Signal(syscall.SIGKILL)
@@ -46,7 +45,6 @@ func (p *powered) cut(choose *rand.Rand, others ...*os.Process) {
 	<-p.Server.Ended
 }
 
-// begin starts the server. In TestPowerCutIsNoticed, the first start's data is made durable.
 func (p *powered) begin() {
 	p.T.Helper()
 	p.Server = p.Serve()
@@ -58,8 +56,6 @@ func (p *powered) begin() {
 // settled is the environment variable that makes the first start's data durable.
 const settled = "FAULT_SETTLED"
 
-// restart starts the machine and its server. In some rounds it first checks the file systems or removes deleted
-// objects' bodies.
 func (p *powered) restart(round int) {
 	p.T.Helper()
 	p.machine.Restart(round%10 == 0)
@@ -320,7 +316,7 @@ func TestPowerCutIsNoticed(t *testing.T) {
 var firstError = regexp.MustCompile(`(?m)^ {12,}\w+_test\.go:\d+: .*$`)
 
 // needsPower skips power cut tests unless `make soak PART=power` runs them, which fails if a requirement is missing.
-// It reports whether this process has its own mount namespace.
+// It reports whether this process runs in its own mount namespace.
 func needsPower(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv("FAULT_POWER") == "" {

@@ -14,7 +14,6 @@ import (
 // calls.
 const withoutSyncs = "FAULT_WITHOUT_SYNCS"
 
-// becomeProgram executes the program named by withoutSyncs, if set.
 func becomeProgram() {
 	program := os.Getenv(withoutSyncs)
 	if program == "" {

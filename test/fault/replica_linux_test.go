@@ -42,7 +42,6 @@ func TestReplica(t *testing.T) {
 	}
 }
 
-// place is a replica's location.
 type place struct {
 	url    string
 	vars   []string
@@ -50,7 +49,6 @@ type place struct {
 	heal   func()
 }
 
-// folderPlace returns a folder on a separate disk.
 func folderPlace(t *testing.T) *place {
 	t.Helper()
 	d := harness.NewDisk(t, "256m")
@@ -100,7 +98,6 @@ type replicated struct {
 	oldest time.Duration // restore point's maximum age at the kill
 }
 
-// reading is the harness clock's value at a time.
 type reading struct {
 	at    time.Time
 	clock int64
@@ -119,7 +116,6 @@ func (r *replicated) watch(stop <-chan struct{}) {
 	}
 }
 
-// clockAt returns the last reading at or before a time.
 func (r *replicated) clockAt(at time.Time) int64 {
 	i, exact := slices.BinarySearchFunc(r.seen, at, func(a reading, at time.Time) int { return a.at.Compare(at) })
 	if !exact {
@@ -174,8 +170,7 @@ func (r *replicated) fault(round int) harness.Fault {
 
 var asOf = regexp.MustCompile(`as of (\S+ \S+ UTC)\n`)
 
-// restore restores the replica into a new folder, because the old data folder is gone, and compares the data with the
-// acknowledgements. It returns the restore point.
+// restore compares the restored data with the acknowledgements, and returns the restore point.
 func (r *replicated) restore() time.Time {
 	r.T.Helper()
 	away := r.Data + ".away"

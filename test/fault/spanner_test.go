@@ -18,12 +18,12 @@ func newSpanner(t *testing.T, emulator, database string, vars ...string) *harnes
 	return h
 }
 
-// abandonment is how long a killed server's transaction may block others. Spanner aborts a transaction that is idle
-// for 10 s. The emulator aborts a blocking transaction after others have retried a few times.
+// abandonment is how long a killed server's transaction may block others. Spanner aborts a transaction after 10 idle
+// seconds. The emulator aborts it after others retry a few times.
 const abandonment = 10 * time.Second
 
-// unblocked waits until a write succeeds. The emulator runs one transaction at a time, so the killed server's
-// transactions have ended by then.
+// unblocked waits until a write succeeds, when the killed server's transactions are over: the emulator runs one
+// transaction at a time.
 func unblocked(h *harness.Harness, s *binary.Server) {
 	h.T.Helper()
 	for _, w := range h.Workloads {
@@ -36,7 +36,6 @@ func unblocked(h *harness.Harness, s *binary.Server) {
 	}
 }
 
-// patientSpanner starts a server whose timeouts suit the emulator.
 func patientSpanner(t *testing.T, emulator, database string) *harness.Harness {
 	t.Helper()
 	const patience = 8 * time.Second // writes wait for each other, for seconds on a busy machine

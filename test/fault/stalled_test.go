@@ -23,7 +23,6 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// stall is a group of clients that make the server hold memory.
 type stall struct {
 	*harness.Instance
 	s3 *buckets.Client
@@ -90,7 +89,7 @@ func (s *stall) hold(clients int, url string, holds bool, request func() []byte)
 				s.T.Error(err)
 			}
 		})
-		reading.Go(func() { // reads only the status line
+		reading.Go(func() {
 			answer := make([]byte, len("HTTP/1.1 200"))
 			if _, err := io.ReadFull(conn, answer); err == nil {
 				answered.Add(1)

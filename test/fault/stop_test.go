@@ -139,7 +139,6 @@ func beginDownload(h *harness.Instance, req *http.Request) *exchange {
 	return x
 }
 
-// Finish sends the rest and reads the whole response, at least this number of bytes.
 func (x *exchange) Finish(t *testing.T, least int64) {
 	t.Helper()
 	_, err := x.conn.Write(x.rest)

@@ -79,7 +79,6 @@ func rollingUpgrade(t *testing.T, newer string) {
 	t.Log(&h.Tally)
 }
 
-// withoutFailures runs a step while all clients write, and fails if a request is refused.
 func withoutFailures(h *harness.Harness, round int, what func()) {
 	h.T.Helper()
 	h.Round(round, harness.Fault{Inject: what, Recover: func() { wantNoFailures(h) }})

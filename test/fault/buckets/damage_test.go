@@ -56,7 +56,6 @@ func TestBucketsDamage(t *testing.T) {
 	})
 }
 
-// restored is a workload that repairs damaged copies before the final checks.
 type restored struct{ *Workload }
 
 func (r restored) Finish(h *harness.Harness) {
@@ -65,7 +64,7 @@ func (r restored) Finish(h *harness.Harness) {
 	r.Workload.Finish(h)
 }
 
-// damage damages some copies. Each body keeps one good copy.
+// damage damages some copies. Each body keeps a good copy.
 func (b *Workload) damage(h *harness.Harness, choose *rand.Rand) (n int) {
 	h.T.Helper()
 	copies := b.copies(h)
@@ -76,7 +75,7 @@ func (b *Workload) damage(h *harness.Harness, choose *rand.Rand) (n int) {
 		}
 		text, good := sameText(names)
 		if !good || len(text) == 0 {
-			continue // already damaged, or incomplete
+			continue
 		}
 		name := names[choose.IntN(len(names))]
 		if choose.IntN(10) == 0 {
@@ -109,7 +108,6 @@ func sameText(names []string) (text []byte, same bool) {
 	return text, true
 }
 
-// spoil returns wrong content: flipped bits, a wrong run of bytes, or a shorter, longer or empty text.
 func spoil(text []byte, choose *rand.Rand) []byte {
 	at := choose.IntN(len(text))
 	switch choose.IntN(6) {
@@ -132,7 +130,6 @@ func spoil(text []byte, choose *rand.Rand) []byte {
 	return text
 }
 
-// copyable copies a range from every object to a new object and compares the bytes.
 func (s stored) copyable(b *Workload, h *harness.Harness, choose *rand.Rand) {
 	h.T.Helper()
 	for _, key := range slices.Sorted(maps.Keys(s)) {

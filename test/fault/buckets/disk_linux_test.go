@@ -106,7 +106,7 @@ func remount(d *harness.Disk, flags uintptr) {
 	}
 }
 
-// away moves a node's folder away, and waits until the server has noticed and some time has passed.
+// away moves a node folder away, waits until the server notices, and moves it back after some writes.
 func (b *Workload) away(h *harness.Harness, n *Node) {
 	h.T.Helper()
 	away := filepath.Join(filepath.Dir(n.Dir), "away")

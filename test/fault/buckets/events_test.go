@@ -102,7 +102,6 @@ func (n *notified) write(times int) {
 	}
 }
 
-// awaitPublished waits until at least this number of events has been published, and returns the number.
 func (n *notified) awaitPublished(least int) (count int) {
 	n.t.Helper()
 	// The relay waits up to a minute after a failure.
@@ -160,8 +159,7 @@ func TestBucketsBrokers(t *testing.T) {
 	}
 }
 
-// outage writes three objects, each by its own client, before, during and after a fault. It waits until all events are
-// published.
+// outage writes three objects before, during and after a fault, and waits until all events are published.
 func (n *notified) outage(b *brokers.Broker, begin, end func()) {
 	n.t.Helper()
 	const writers = 3

@@ -114,7 +114,7 @@ func (w *heldWrite) hold(h *harness.Harness) {
 	}
 }
 
-// copies counts the body's copies. A file name contains the key's MD5.
+// copies counts the body's copies, whose file names contain the key's MD5.
 func (w *heldWrite) copies(h *harness.Harness) (n int) {
 	h.T.Helper()
 	for _, file := range w.of.files(h) {
@@ -125,7 +125,6 @@ func (w *heldWrite) copies(h *harness.Harness) (n int) {
 	return n
 }
 
-// Check requires an acknowledged object, and deletes the object.
 func (w *heldWrite) Check(h *harness.Harness) {
 	h.T.Helper()
 	if w == nil {

@@ -22,7 +22,6 @@ import (
 
 type stored map[string]string
 
-// store writes objects to storage nodes: single chunks, several chunks, and a multipart upload.
 func (b *Workload) store(h *harness.Harness) stored {
 	h.T.Helper()
 	b.open(h)
@@ -44,7 +43,6 @@ func (b *Workload) store(h *harness.Harness) stored {
 	return all
 }
 
-// readable reads all objects and some ranges concurrently, and compares the bytes.
 func (s stored) readable(b *Workload, h *harness.Harness) {
 	h.T.Helper()
 	var reading sync.WaitGroup
@@ -139,7 +137,7 @@ func TestBucketsWrongBytes(t *testing.T) {
 	b.removeAll(h, all)
 }
 
-// contents reads all files on the nodes, while the server may replace some.
+// contents reads all files. The server may replace files at the same time.
 func (b *Workload) contents(h *harness.Harness) map[string]string {
 	h.T.Helper()
 	all := map[string]string{}

@@ -17,8 +17,8 @@ import (
 
 const racers = 100
 
-// TestBucketsRaces lets many clients overwrite, delete and create one key at once, on PostgreSQL through two servers.
-// Exactly one conditional create succeeds. Afterwards all servers return the same object with a matching MD5, and no
+// TestBucketsRaces lets many clients overwrite, delete and create a key at once, on PostgreSQL through two servers. A
+// single conditional create succeeds. Afterwards all servers return the same object with a matching MD5, and no
 // unreferenced body remains.
 func TestBucketsRaces(t *testing.T) {
 	t.Parallel()
@@ -51,12 +51,10 @@ type race struct {
 	key string
 }
 
-// body returns a client's body. Storage nodes store every second body.
 func (r *race) body(i int) string {
 	return buckets.Body(i, 1, 100+i%2*(buckets.Inline+1000))
 }
 
-// all sends a request from each client at once and returns the status codes.
 func (r *race) all(request func(i int) (method, body string, headers []string)) (answers [racers]int) {
 	r.h.T.Helper()
 	var clients sync.WaitGroup
@@ -103,7 +101,7 @@ func (r *race) bodies() int {
 
 var noObject = []string{"If-None-Match: *"}
 
-// create sends concurrent creates. Exactly one must succeed.
+// create requires exactly one success.
 func (r *race) create() {
 	r.h.T.Helper()
 	answers := r.all(func(i int) (string, string, []string) { return http.MethodPut, r.body(i), noObject })
@@ -122,7 +120,7 @@ func (r *race) create() {
 	}
 }
 
-// overwrite sends concurrent overwrites. All must succeed.
+// overwrite requires that all succeed.
 func (r *race) overwrite() {
 	r.h.T.Helper()
 	answers := r.all(func(i int) (string, string, []string) { return http.MethodPut, r.body(i), nil })
@@ -134,7 +132,6 @@ func (r *race) overwrite() {
 	r.isOne(answers, true)
 }
 
-// isOne checks that a successful client wrote the object.
 func (r *race) isOne(answers [racers]int, exists bool) {
 	r.h.T.Helper()
 	sum := r.current()
@@ -181,7 +178,6 @@ type (
 	}
 )
 
-// raceModel is a register with overwrite, delete, create and read.
 func raceModel() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return "" },

@@ -95,7 +95,7 @@ func TestBucketsStoppedNodes(t *testing.T) {
 		for deadline := time.Now().Add(harness.Bound); ; { // the nodes may still process earlier requests
 			b.later(h, "buckets", "audits", "run", "--repair")
 			list := n.want(n.Harness, http.StatusOK, http.MethodGet, "/node", "").Body
-			if strings.Count(list, "<Key>") == 1 { // only the marker remains
+			if strings.Count(list, "<Key>") == 1 {
 				break
 			}
 			if t.Failed() || time.Now().After(deadline) {

@@ -43,7 +43,6 @@ func extensionMemoryBudget(t *testing.T, _ harness.Engine, data string, vars ...
 	}, func() func() { return startOthersExt(h, 2) })
 }
 
-// startOthersExt writes, reads and lists as another tenant until stop is called, and fails on any error.
 func startOthersExt(h *harness.Instance, n int) (stop func()) {
 	in := NewInstall(h.T, n)
 	in.Token = tenantToken(h.T, "7e4a4e1c-0000-4000-8000-000000000002", in.ID, map[string]string{"settings": "rw"}, time.Now(), time.Hour)

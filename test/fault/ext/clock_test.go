@@ -58,14 +58,12 @@ type expiryTest struct {
 
 const lifetime = time.Minute
 
-// install creates an install whose token uses the server's time.
 func (v *expiryTest) install(n int) *ext.Install {
 	in := NewInstall(v.T, n)
 	in.Token = extToken(v.T, in.ID, map[string]string{"settings": "rw", "log": "rw", "counters": "rw"}, v.begin, time.Hour)
 	return in
 }
 
-// at stops the clock at this time after the beginning.
 func (v *expiryTest) at(after time.Duration) { v.testClock.Stop(v.begin.Add(after)) }
 
 func (v *expiryTest) put(namespace, key string, size int) ext.Call {
@@ -73,7 +71,6 @@ func (v *expiryTest) put(namespace, key string, size int) ext.Call {
 		Body: fmt.Sprintf(`{"value":%q,"ttlSeconds":%d}`, strings.Repeat("x", size), int(lifetime.Seconds()))}
 }
 
-// seen sends every request that lists or counts records.
 func (v *expiryTest) seen() (items, exported int, used sdk.Usage) {
 	v.T.Helper()
 	for _, ns := range []string{"settings", "log", "counters"} {
@@ -144,8 +141,7 @@ func (v *expiryTest) lives() {
 	callExt(v.Harness, v.in, http.StatusOK, record(http.MethodGet, ""), nil)
 }
 
-// expiryFreesQuota uses up a quota with records that live for a minute. Until they expire, another record must be
-// refused.
+// expiryFreesQuota uses up a quota with records that live for a minute, and requires space after they expire.
 func (v *expiryTest) expiryFreesQuota(what string, put func(n int) ext.Call, most int) {
 	v.T.Helper()
 	v.at(0)

@@ -57,7 +57,6 @@ type extContention struct {
 	requests int
 }
 
-// counting is an acknowledged increment to the shared counter.
 type counting struct{ seq, by, sum int64 }
 
 // snapshot is a page: some keys' state after a change.
@@ -95,7 +94,6 @@ func runThrong(t *testing.T, e harness.Engine, data string, vars ...string) {
 		c.requests, len(c.in.Feed), len(c.history), len(c.counts), len(c.pages), time.Since(c.start).Round(time.Second))
 }
 
-// burst sends a few requests to a generation's keys.
 func (c *extContention) burst(client, generation int) error {
 	known := map[ext.Place]ext.Row{}
 	for range 1 + rand.IntN(extContentionMost) {
@@ -287,7 +285,7 @@ func (r *request) move(at ext.Place, kinds ...string) move {
 	m := move{kind: kinds[rand.IntN(len(kinds))], precondition: r.choosePrecondition(at)}
 	switch m.kind {
 	case "put":
-		m.value = r.serial.Add(1) << 16 // increments add less than this step
+		m.value = r.serial.Add(1) << 16 // exceeds the sum that increments can add
 	case "patch":
 		m.value = r.serial.Add(1)
 	case "increment":
@@ -522,7 +520,6 @@ func (c *extContention) settle(h *harness.Harness) {
 	}
 }
 
-// snapshots checks that each page is a consistent snapshot.
 func (c *extContention) snapshots() {
 	c.t.Helper()
 	slices.SortFunc(c.pages, func(a, b snapshot) int { return int(a.from - b.from) })

@@ -55,7 +55,7 @@ func killedDeletion(t *testing.T, e harness.Engine, data string, vars ...string)
 	partial, seed := 0, harness.Number(t, "FAULT_SEED", rand.Uint64()>>1)
 	choose := rand.New(rand.NewPCG(seed, 0))
 	records := func() int64 { return countOf(t, e, data, vars, "records", "") }
-	enough := int(harness.Number(t, "FAULT_ROUNDS", 3)) // kills during a run
+	enough := int(harness.Number(t, "FAULT_ROUNDS", 3))
 	for range 20 {
 		if partial == enough || !killed(t, s, append(args, "--yes"), records, time.Duration(choose.IntN(20))*time.Millisecond) {
 			break
@@ -85,7 +85,6 @@ func killedDeletion(t *testing.T, e harness.Engine, data string, vars ...string)
 	}
 }
 
-// held is the command's report about a tenant.
 type held struct{ Installs, Records, Bytes, Schemas, Changes, Answers, Tokens int64 }
 
 func left(t *testing.T, s *binary.Server, args []string) (h held) {
@@ -121,7 +120,7 @@ func fillForDeletion(t *testing.T, s *binary.Server, in *ext.Install) {
 	s.Verb("ext", "installs", "set", "--tenant", victim, "--install", in.ID, "--namespace", "a=rw", "--namespace", "b=rw")
 }
 
-// writeUntil writes until ctx ends and returns the number of writes. Every write must succeed.
+// writeUntil requires that every write succeeds, and returns their number.
 func writeUntil(ctx context.Context, t *testing.T, s *binary.Server, in *ext.Install) (n int) {
 	for ; ctx.Err() == nil; n++ {
 		c := ext.Call{Method: http.MethodPut, Path: ext.Place{Namespace: "settings", Key: fmt.Sprint(n % 10)}.Path(), Body: `{"value":1}`}
@@ -134,8 +133,7 @@ func writeUntil(ctx context.Context, t *testing.T, s *binary.Server, in *ext.Ins
 	return n
 }
 
-// killed starts a command and kills it some time after it has changed a count. It returns false if the command
-// finished first.
+// killed starts a command and kills it some time after count changes. It returns false if the command finished first.
 func killed(t *testing.T, s *binary.Server, args []string, count func() int64, after time.Duration) bool {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary.Path(), args...)
@@ -163,7 +161,6 @@ func killed(t *testing.T, s *binary.Server, args []string, count func() int64, a
 	}
 }
 
-// wantDeleting checks that reads and writes are refused in every install, with an error that names the reason.
 func wantDeleting(t *testing.T, s *binary.Server, installs []*ext.Install) {
 	t.Helper()
 	for _, in := range installs {

@@ -61,7 +61,6 @@ func TestHostileExtensions(t *testing.T) {
 	WantExt(h, in, http.StatusNotFound, ext.Call{Method: http.MethodGet, Path: record.Path()})
 }
 
-// sendEndless sends endless bodies with unknown length until the server refuses them.
 func sendEndless(h *harness.Instance, in *ext.Install) {
 	h.T.Helper()
 	for path, beginning := range map[string]string{
@@ -79,7 +78,7 @@ func sendEndless(h *harness.Instance, in *ext.Install) {
 		req.Body, req.ContentLength, req.GetBody = body, -1, nil
 		resp, err := h.Client.Do(req)
 		if err != nil {
-			continue // the server may close the connection during a write
+			continue // the server may close the connection early
 		}
 		harness.Must(h.T, resp.Body.Close())
 		if resp.StatusCode != http.StatusRequestEntityTooLarge || body.sent > 64<<20 {
@@ -88,7 +87,6 @@ func sendEndless(h *harness.Instance, in *ext.Install) {
 	}
 }
 
-// endlessBody reads as a beginning, followed by the same text forever.
 type endlessBody struct {
 	rest *strings.Reader
 	sent int64
@@ -161,7 +159,7 @@ func extensionMemory(t *testing.T, _ harness.Engine, data string, vars ...string
 	for range stalled {
 		conn := h.Dial(4 << 10)
 		harness.Must(t, conn.SetDeadline(time.Now().Add(harness.Bound)))
-		clients.Go(func() { // reads only the status line
+		clients.Go(func() {
 			_, err := conn.Write(WireExt(h, in, ext.Call{Method: http.MethodGet, Path: "/export"}))
 			answer := make([]byte, len("HTTP/1.1 200"))
 			if err == nil {
@@ -217,7 +215,7 @@ func importAll(h *harness.Instance, in *ext.Install, keys, size int) {
 		value := strings.Repeat("x", size)
 		for i := range keys {
 			if _, err := fmt.Fprintf(lines, `{"namespace":"log","key":"%06d","value":%q}`+"\n", i, value); err != nil {
-				break // the server refused the import
+				break // refused by the server
 			}
 		}
 		_, _ = fmt.Fprintf(lines, `{"complete":true,"records":%d}`+"\n", keys) // fails only if the server refused the import

@@ -14,7 +14,7 @@ type keyState struct {
 	seq      int64
 	n        int64 // the put's unique number
 	p        int64
-	last     int64 // the key's newest change that a client has seen
+	last     int64 // the newest change to the key that a client saw
 }
 
 type move struct {

@@ -32,7 +32,7 @@ func TestPollsAtStop(t *testing.T) {
 			}
 		})
 	}
-	// Each poll reads once, and again after it has released its slot.
+	// Each poll reads once, and again after it releases its slot.
 	h.Server.AwaitMetric(fmt.Sprintf(`holdfast_db_statement_duration_seconds_count{engine="sqlite",outcome="ok",service="extstorage",statement="ext.changes"} %d`, 2*polls))
 	WantExt(h, in, http.StatusOK, ext.Call{Method: http.MethodGet, Path: "/usage"}) // other requests still get slots
 	start := time.Now()

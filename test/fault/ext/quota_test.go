@@ -139,7 +139,6 @@ func (e *edge) record(r *request, puts []sized, from int64, a binary.Answer) err
 	return nil
 }
 
-// judge checks all changes and refusals in order.
 func (e *edge) judge(lines []ext.Change) {
 	e.t.Helper()
 	rows, open, reached := map[ext.Place]int64{}, map[int]bool{}, map[string]int{}

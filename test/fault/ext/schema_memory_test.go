@@ -47,7 +47,7 @@ func schemaMemory(t *testing.T, _ harness.Engine, data string, vars ...string) {
 	for i := range hostileSchemas {
 		namespaces[fmt.Sprint("ns", i)] = "rw"
 	}
-	attackers := []*ext.Install{NewInstall(t, 1), NewInstall(t, 2)} // one tenant; an install has only 32 namespaces
+	attackers := []*ext.Install{NewInstall(t, 1), NewInstall(t, 2)} // same tenant; an install has only 32 namespaces
 	for _, in := range attackers {
 		in.Token = extToken(t, in.ID, namespaces, time.Now(), time.Hour)
 	}

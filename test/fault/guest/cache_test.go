@@ -15,7 +15,6 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// guestUpstream is a catalogue that can delay responses and fail.
 type guestUpstream struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -92,7 +91,6 @@ func (g *guests) read(server int, property string) reading {
 	return reading{status, h.Get("X-Cache"), body}
 }
 
-// readMany reads a property with n concurrent readers, spread over all servers.
 func (g *guests) readMany(n int, property string) []reading {
 	all := make([]reading, n)
 	var wait sync.WaitGroup

@@ -27,7 +27,6 @@ func (g *guests) atSite(server int, token, operation string, of guest.Handoff, k
 	return a.Status, a.Body
 }
 
-// clockedTokens returns a booking site token from each server, dated by the server's clock.
 func (g *guests) clockedTokens() (tokens []string) {
 	g.t.Helper()
 	for _, s := range g.servers {

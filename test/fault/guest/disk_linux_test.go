@@ -131,7 +131,7 @@ func TestGuestDiskError(t *testing.T) {
 	}
 }
 
-// errorDisk is an ext4 file system in a file. The kernel makes it read-only after an error.
+// errorDisk is an ext4 file system that the kernel makes read-only after an error.
 type errorDisk struct {
 	t          *testing.T
 	image, dir string

@@ -22,7 +22,6 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// oneGuestServer starts a server with hot state in memory.
 func oneGuestServer(t *testing.T, vars ...string) *guests {
 	t.Helper()
 	data := t.TempDir()
@@ -44,7 +43,7 @@ type guestHook struct {
 	mu      sync.Mutex
 	refuse  func(e *guestEvent) bool
 	changed chan struct{}
-	again   int // number of repeated publications
+	again   int // repeated publications
 	seen    map[string]bool
 	got     map[string][]string // subjects by session, in order
 }
@@ -104,14 +103,12 @@ func (h *guestHook) repeated() int {
 	return h.again
 }
 
-// refuses sets which events the webhook refuses.
 func (h *guestHook) refuses(fn func(e *guestEvent) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.refuse = fn
 }
 
-// await waits until the webhook has received exactly the expected events.
 func (h *guestHook) await(t *testing.T, what string, want map[string][]string) {
 	t.Helper()
 	for guard := time.After(2 * time.Minute); ; {
@@ -236,7 +233,7 @@ func TestGuestKilledEventDeletion(t *testing.T) {
 		delete(v.live, g.site().Item(n%100))
 	}
 	harness.Must(t, command.Process.Kill())
-	_ = command.Wait() // killed or already finished
+	_ = command.Wait()
 	t.Logf("%d of %d rows were left after the kill", count("01"), old)
 	v.add(500)
 	r := binary.Run(t, s.Env, "guest", "jobs", "run", "events")

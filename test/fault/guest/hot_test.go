@@ -75,7 +75,6 @@ func (g *guests) visitor(name string) *visitor {
 	return v
 }
 
-// browser returns a browser with a session cookie, or without a session if the cookie is "".
 func (g *guests) browser(name, cookie string) *visitor {
 	return &visitor{guests: g, Visitor: guest.Visitor{HTTP: stormClient, Cookie: cookie}, name: name, live: map[string]bool{}}
 }
@@ -220,7 +219,7 @@ type flushing struct {
 	*guests
 	nodes     []*testdb.RedisServer
 	token     string
-	suspended string // path that mints a handoff for a suspended tenant
+	suspended string // mint request for a suspended tenant
 
 	sent, probes, consumed atomic.Int64
 }
@@ -257,7 +256,7 @@ func (f *flushing) step(v *visitor, random *rand.Rand, n int, burned *guest.Hand
 	}
 }
 
-// suspendTenant suspends a tenant in the catalogue, and returns the path that mints a handoff for it.
+// suspendTenant returns the path that mints a handoff for a suspended tenant.
 func (g *guests) suspendTenant() (mint string) {
 	g.t.Helper()
 	if g.site() == guest.Shop {
@@ -283,7 +282,6 @@ func (g *guests) suspendTenant() (mint string) {
 	return ""
 }
 
-// outages lists ways in which Redis fails and recovers.
 var outages = []struct {
 	name       string
 	begin, end func(t *testing.T, r *testdb.RedisServer)
@@ -339,7 +337,6 @@ func TestGuestRedisOutage(t *testing.T) {
 	}
 }
 
-// sendUntil repeats a request until it gets an expected status, for at most binary.Bound.
 func (v *visitor) sendUntil(method, path, body, key string, statuses ...int) (status int, text string) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -353,7 +350,7 @@ func (v *visitor) sendUntil(method, path, body, key string, statuses ...int) (st
 
 const busy = 5 * time.Second
 
-// tour sends a request to every route that needs hot state, and returns the durations. During an outage, the server
+// tour sends a request to every route that needs hot state, and returns their durations. During an outage, the server
 // may refuse changes to state that exists only in Redis.
 func (v *visitor) tour(what string, outage bool) (took []time.Duration) {
 	timed := func(method, path, body, key string, statuses ...int) {
@@ -484,7 +481,6 @@ func TestGuestRateLimit(t *testing.T) {
 	}
 }
 
-// withoutRedis returns how often the processes limited a rate without Redis.
 func (g *guests) withoutRedis() (n float64) {
 	g.t.Helper()
 	for i := range g.servers {
@@ -494,7 +490,7 @@ func (g *guests) withoutRedis() (n float64) {
 }
 
 // hammer sends a session's requests to all processes for d and, on a busy machine, until each client is refused, which
-// shows that the session has reached its limit. It returns the number of admitted requests and the duration.
+// shows that the limit is reached. It returns how many were admitted in which time.
 func (g *guests) hammer(cookie string, d time.Duration) (admitted int64, lasted time.Duration) {
 	var n atomic.Int64
 	var all sync.WaitGroup

@@ -113,7 +113,7 @@ func TestGuestBrokerOutageUnderLoad(t *testing.T) {
 		return took
 	}
 	quarter := max(lasts/4, 5*time.Second)
-	phase(quarter) // warm up the connections
+	phase(quarter)
 	before := phase(quarter)
 	b.Away()
 	away := phase(lasts)

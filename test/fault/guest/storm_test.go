@@ -24,13 +24,12 @@ const stormAtOnce = 200
 // stormClient reuses connections, because new connections would exhaust the ports.
 var stormClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: stormAtOnce}}
 
-// try sends a change to a server that may be down. If done is false, the same request must be sent again.
+// try sends a change to a server that may be down. If done is false, retry the same request.
 func (v *visitor) try(server int, path, body, key string) (status int, text string, done bool) {
 	a, err := v.ask(server, guest.Call{Method: http.MethodPost, Path: path, Body: body, Key: key})
 	return a.Status, a.Body, err == nil && a.Status != http.StatusServiceUnavailable && !guest.IsInFlight(a)
 }
 
-// mint repeats a mint with a key, at any server, until it gets a response.
 func (v *visitor) mint(server int, key string) string {
 	for start := time.Now(); time.Since(start) < time.Minute; server++ {
 		status, text, done := v.try(server, v.site().Mint, v.site().Cargo, key)
@@ -130,7 +129,7 @@ func TestGuestAbortedTransactions(t *testing.T) {
 	admin, err := pgx.Connect(t.Context(), url)
 	harness.Must(t, err)
 	t.Cleanup(func() { _ = admin.Close(context.Background()) })
-	workers, each := 4, min(100, 10*int(harness.Number(t, "FAULT_ROUNDS", 1))) // one page of handoffs
+	workers, each := 4, min(100, 10*int(harness.Number(t, "FAULT_ROUNDS", 1))) // a page of handoffs
 	cut := make(chan struct{}, 1)                                              // after some responses
 	var cutting, working sync.WaitGroup
 	var ended int64

@@ -99,7 +99,6 @@ func swept(s *binary.Server) {
 	})
 }
 
-// token returns credentials that are valid for life by the machine's clock.
 func token(t *testing.T, s *binary.Server, life time.Duration) binary.Credentials {
 	t.Helper()
 	c, err := syncload.Issue(harness.Secret, s.URL, tokenlib.Claims{UID: 1, Expires: time.Now().Add(life)})
@@ -114,7 +113,6 @@ func stamped(t *testing.T, a binary.Answer) syncload.Moment {
 	return m
 }
 
-// signedAt sends a request signed with another time.
 func signedAt(t *testing.T, c binary.Credentials, path string, now time.Time) (status int) {
 	t.Helper()
 	req, err := c.Request(t.Context(), http.MethodGet, path, "")

@@ -131,7 +131,6 @@ func addTo(h *harness.History, from, to int64, a ask, r reply) {
 	*h = append(*h, porcupine.Operation{Input: a, Call: from, Output: r, Return: to, Metadata: len(*h)})
 }
 
-// Parts of the histories below.
 var (
 	cellOne, cellTwo = cell{1, 100}, cell{2, 200}
 	putOne           = ask{kind: doPut, payloads: [hotRecords]int{1}}

@@ -100,7 +100,6 @@ func (c *contention) burst(client int, u *syncload.User) error {
 	return nil
 }
 
-// next chooses a request for a client whose newest known timestamp is known.
 func (c *contention) next(known syncload.Moment) ask {
 	a := ask{kind: kind(rand.IntN(int(kinds))), collection: rand.IntN(hotCollections), record: rand.IntN(hotRecords)}
 	switch n := rand.IntN(20); { // most requests concern one record; deleting everything would leave no contention
@@ -194,7 +193,7 @@ func (c *contention) send(u *syncload.User, a ask) (r reply, err error) {
 	return a.read(resp, text)
 }
 
-// wire returns method, path and body. The path is relative to the user's storage.
+// wire returns a path relative to the user's storage.
 func (a ask) wire() (method, path, body string) {
 	path = "/storage/" + hot(a.collection)
 	records := []syncload.Record{}
