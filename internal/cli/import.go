@@ -97,15 +97,7 @@ func (c *command) runImport(ctx context.Context, name string, in *importFlags) (
 	case in.dryRun:
 		return c.dryRunImport(ctx, m, in.list)
 	case in.verify:
-		differences := int64(0)
-		n, err := m.Verify(ctx, c.differences(&differences))
-		end()
-		err = c.verified(n, differences, err)
-		if differences > 0 {
-			err = fmt.Errorf("%w: the import is not complete, or one of the databases changed since. If the other server wrote, "+
-				"delete the imported tables and import again", err)
-		}
-		return err
+		return c.verifyImport(ctx, m, end)
 	}
 	if err := m.Migrate(ctx); err != nil {
 		return err
@@ -192,6 +184,18 @@ func (c *command) stopped(ctx context.Context, confirmed bool, asked int, pass f
 			}
 		}
 	}
+}
+
+func (c *command) verifyImport(ctx context.Context, m *importing.Import, end func()) error {
+	differences := int64(0)
+	n, err := m.Verify(ctx, c.differences(&differences))
+	end()
+	err = c.verified(n, differences, err)
+	if differences > 0 {
+		err = fmt.Errorf("%w: the import is not complete, or one of the databases changed since. If the other server wrote, "+
+			"delete the imported tables and import again", err)
+	}
+	return err
 }
 
 func (c *command) dryRunImport(ctx context.Context, m *importing.Import, list string) error {

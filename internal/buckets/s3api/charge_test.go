@@ -108,7 +108,7 @@ func TestListsAreCharged(t *testing.T) { //nolint:paralleltest // it measures th
 	}
 }
 
-// listIsCharged checks that n unread responses use at most the charged memory, and at most most bytes each.
+// listIsCharged checks that n unread responses use no more than the charged memory, or most bytes each.
 func (s *server) listIsCharged(name string, n int, most int64, request func() *http.Request) {
 	s.t.Helper()
 	heap, charged := s.readers(n, request)
