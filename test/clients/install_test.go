@@ -92,7 +92,7 @@ func runExample(t *testing.T, readme string, env ...string) string {
 	if len(commands) != 3 {
 		t.Fatalf("commands %q", commands)
 	}
-	env = append(env, "GOPROXY=off")
+	env = append(env, "GOPROXY=off", "GOSUMDB=off")
 	for _, command := range commands {
 		shell(ctx, t, dir, strings.Replace(command, "../holdfast", source, 1), env...)
 	}

@@ -184,7 +184,7 @@ func changesOfGuests() []step {
 		{"", "Retire", nil, "is retired."},
 		{"", "Add and activate a key", nil, "is active."},
 		{"", "Revoke", nil, "is retired."},
-		{"", "Revoke all keys", []string{"confirm", "revoke all"}, "all keys are revoked; the new key"},
+		{"", "Revoke all keys", []string{"confirm", "revoke all"}, "All keys are revoked; the new key"},
 		{"guest/tenant-keys", "Create keys", []string{"tenant", tenant}, " of tenant " + tenant + " is active."},
 		{"", "Rotate", nil, "The next key was published less than 20 minutes ago"},
 		{"", "Revoke", nil, " of tenant " + tenant + " is retired."},

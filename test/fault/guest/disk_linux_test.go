@@ -47,7 +47,7 @@ func TestGuestFullDisk(t *testing.T) {
 		refused := &guest.Change{Call: guest.Call{Method: http.MethodPost, Path: "/wishlist"}}
 		for { // the log file still uses its allocated space
 			n++
-			refused.Key, refused.Body = fmt.Sprint("full-", n), g.site().Wish(n)
+			refused.Key, refused.Body = fmt.Sprint("refused-", n), g.site().Wish(n)
 			status, h, text := v.send(0, refused.Method, refused.Path, refused.Body, refused.Key)
 			if status == http.StatusServiceUnavailable && h.Get("Retry-After") != "" {
 				break
