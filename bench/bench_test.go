@@ -45,7 +45,7 @@ var document = func() string {
 func guestRows() (rows []string) {
 	for _, hot := range []string{"memory", "Redis"} {
 		for _, work := range []string{
-			"read a session", "add to the wishlist", "mint a handoff", "consume a handoff", `from commit to broker \(NATS\)`, `publish 1,000 events that wait \(NATS\)`,
+			"read a session", "add to the wishlist", "mint a handoff", "consume a handoff", `from commit to broker \(NATS\)`, `publish 1,000 waiting events \(NATS\)`,
 		} {
 			rows = append(rows, work+` \| sqlite \| `+hot)
 		}
@@ -85,7 +85,7 @@ func TestRun(t *testing.T) {
 			},
 			"memory": {
 				`appends 100 × 500 B \| sqlite`, `commits 100 × 500 B \| sqlite`, `appends 250 × 500 B \| sqlite`, `commits 250 × 500 B \| sqlite`,
-				`appends 250 × 500 B by each of 2 clients, while 2 read 1 MB each \| sqlite`, `commits 250 × 500 B by each of 2 clients, while 2 read 1 MB each \| sqlite`,
+				`appends 250 × 500 B by each of 2 clients while 2 others read 1 MB each \| sqlite`, `commits 250 × 500 B by each of 2 clients while 2 others read 1 MB each \| sqlite`,
 			},
 			"start":   {`sqlite`},
 			"budgets": {`PUT 500 B \| sqlite`, `GET 100 full \| sqlite`, `ext put 500 B \| sqlite`, `ext get 500 B \| sqlite`},
@@ -109,7 +109,7 @@ func TestRun(t *testing.T) {
 				`ext list 100, values \| sqlite \| 2`, `ext list 100, keys \| sqlite \| 2`,
 				`ext bulk put 20 × 500 B \| sqlite \| 2`, `ext batch, 10 operations \| sqlite \| 2`, `ext increment \| sqlite \| 2`,
 			},
-			"outbox": {`of puts of 20 records at once, 2 connections \| sqlite`, `1,000 that wait, of 1,000 installs \| sqlite`},
+			"outbox": {`puts of 20 records, 2 connections \| sqlite`, `1,000 waiting events from 1,000 installs \| sqlite`},
 			"exthot": {
 				`sqlite \| 1 \| put`, `sqlite \| 1 \| increment`, `sqlite \| 1 \| patch`, `sqlite \| 2 \| put`, `sqlite \| 2 \| increment`, `sqlite \| 2 \| patch`,
 			},
@@ -127,7 +127,7 @@ func TestRun(t *testing.T) {
 				`s3 mixed, 64 KiB \| sqlite \| 1`, `s3 mixed, 64 KiB \| sqlite \| 2`, `s3 mixed, 1 MiB \| sqlite \| 1`, `s3 mixed, 1 MiB \| sqlite \| 2`,
 				`bare 4 KiB file, synced and renamed \| – \| 1`, `bare 4 KiB file, synced and renamed \| – \| 2`,
 			},
-			"bucketsmemory": {`stores an object of 16 MiB \| sqlite`, `returns an object of 16 MiB \| sqlite`},
+			"bucketsmemory": {`stores a 16 MiB object \| sqlite`, `returns a 16 MiB object \| sqlite`},
 			"bucketskeys": {
 				`200 \| sqlite \| page of 100`, `2,000 \| sqlite \| page of 100`, `200 \| sqlite \| 100 groups`, `2,000 \| sqlite \| 100 groups`,
 			},
@@ -259,7 +259,7 @@ func TestRunOnPostgres(t *testing.T) {
 			}
 		}
 	}
-	for _, row := range []string{"batch: append 100 × 500 B | postgres", "batch: commit 250 | postgres", "1,000 that wait, of 1,000 installs | postgres", "postgres | 2 | increment, two servers"} {
+	for _, row := range []string{"batch: append 100 × 500 B | postgres", "batch: commit 250 | postgres", "1,000 waiting events from 1,000 installs | postgres", "postgres | 2 | increment, two servers"} {
 		if !strings.Contains(terminal.String(), "| "+row+" | ") {
 			t.Errorf("no row %q in:\n%s", row, &terminal)
 		}

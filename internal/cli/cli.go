@@ -2,6 +2,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -186,7 +187,7 @@ func (c *command) addCommands(root *cobra.Command) {
 func (c *command) fromEnvironment(cmd *cobra.Command) {
 	for name, value := range map[string]*string{"config": &c.file, "data": &c.data} {
 		if !cmd.Flags().Changed(name) {
-			*value = c.getenv("HOLDFAST_"+strings.ToUpper(name), *value)
+			*value = cmp.Or(c.getenv("HOLDFAST_"+strings.ToUpper(name), ""), *value)
 		}
 	}
 }

@@ -257,3 +257,12 @@ func TestInterrupted(t *testing.T) {
 		t.Errorf("exit status %d, %s", status, errs.String())
 	}
 }
+
+// TestEmptyEnvironment checks that an empty HOLDFAST_DATA means the default folder.
+func TestEmptyEnvironment(t *testing.T) {
+	t.Parallel()
+	_, out, errs := run(t, []string{"HOLDFAST_DATA=", "HOLDFAST_CONFIG="}, "ext", "installs", "list")
+	if !strings.Contains(out+errs, "holdfast-data") {
+		t.Errorf("no default folder in\n%s%s", out, errs)
+	}
+}
