@@ -199,6 +199,9 @@ func TestGuestFailingUpstream(t *testing.T) {
 			t.Fatal("the upstream is not called again")
 		}
 		for _, r := range g.readMany(10, known) {
+			if r.status == http.StatusServiceUnavailable && g.alone() > 0 {
+				continue // the process could not read the last response from Redis in time
+			}
 			if r.status != http.StatusOK || r.cache != "STALE" || r.body != first.body {
 				t.Fatalf("%+v, want %s", r, first.body)
 			}
