@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // conn is a connection to a browser. It is safe for concurrent use.
 type conn struct {
