@@ -29,25 +29,21 @@ func (c *check) listeners(ctx context.Context) (found []service.Finding) {
 			found = append(found, service.Finding{State: service.OK, What: l.Setting, Says: l.Address + " is free"})
 			continue
 		}
-		// A running service may have a permission that this user does not have.
-		if errors.Is(err, syscall.EACCES) {
-			if f := inUse(ctx, l, own, c.TLSCert != "" || c.Domain != ""); f.State == service.OK {
-				c.running = true
-				found = append(found, f)
+		f, busy := listen.Refused(l, err), errors.Is(err, syscall.EADDRINUSE)
+		if busy {
+			if other := sharedWith(ctx, l.Address, by); other != "" {
+				found = append(found, service.Finding{
+					State: service.Wrong, What: l.Setting, Says: l.Address + " is also the address of " + other, Fix: "give each listener its own port",
+				})
 				continue
 			}
 		}
-		if !errors.Is(err, syscall.EADDRINUSE) {
-			found = append(found, listen.Refused(l, err))
-			continue
+		// A running service may have a permission that this user does not have.
+		if busy || errors.Is(err, syscall.EACCES) {
+			if used := inUse(ctx, l, own, c.TLSCert != "" || c.Domain != ""); busy || used.State == service.OK {
+				f = used
+			}
 		}
-		if other := sharedWith(ctx, l.Address, by); other != "" {
-			found = append(found, service.Finding{
-				State: service.Wrong, What: l.Setting, Says: l.Address + " is also the address of " + other, Fix: "give each listener its own port",
-			})
-			continue
-		}
-		f := inUse(ctx, l, own, c.TLSCert != "" || c.Domain != "")
 		c.running = c.running || f.State == service.OK
 		found = append(found, f)
 	}

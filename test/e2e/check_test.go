@@ -163,10 +163,7 @@ func TestCheckRunningPrivilegedPort(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to start a server in its own network namespace")
 	}
-	program := filepath.Join(openFolder(t), "holdfast")
-	if text, err := os.ReadFile(binary.Path()); err != nil || os.WriteFile(program, text, 0o755) != nil {
-		t.Fatal("cannot copy the binary", err)
-	}
+	program := openProgram(t)
 	const script = `"$IP" link set lo up || exit 77
 		nobody='--reuid=65534 --regid=65534 --clear-groups'
 		setpriv $nobody --inh-caps=+net_bind_service --ambient-caps=+net_bind_service "$PROGRAM" serve >&2 & server=$!
@@ -185,6 +182,20 @@ func TestCheckRunningPrivilegedPort(t *testing.T) {
 	}
 	right(t, binary.Result{Status: cmd.ProcessState.ExitCode(), Stdout: out.String(), Stderr: errs.String()},
 		"0.0.0.0:443 is in use by this server itself, which is running")
+}
+
+// openProgram copies the binary to a folder that everybody can read.
+func openProgram(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(openFolder(t), "holdfast")
+	text, err := os.ReadFile(binary.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(program, text, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return program
 }
 
 func openFolder(t *testing.T) string {
@@ -214,14 +225,7 @@ func asNobodyWith(t *testing.T, attr syscall.SysProcAttr) func(env []string, arg
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to start a process in a namespace of its own")
 	}
-	program := filepath.Join(openFolder(t), "holdfast")
-	text, err := os.ReadFile(binary.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(program, text, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	program := openProgram(t)
 	attr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
 	return func(env []string, args ...string) binary.Result {
 		cmd := exec.CommandContext(t.Context(), program, args...)
