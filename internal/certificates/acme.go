@@ -243,7 +243,7 @@ func reason(err error) string {
 		return "the certificate authority refuses: " + problem.Detail
 	}
 	if failed, ok := errors.AsType[*url.Error](err); ok {
-		return "no answer from " + failed.URL + ": " + errcode.NetworkReason(failed)
+		return errcode.NoAnswer(failed.URL, failed).Error()
 	}
 	return err.Error()
 }

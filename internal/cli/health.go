@@ -15,6 +15,7 @@ import (
 
 	"holdfast/internal/app"
 	"holdfast/internal/app/service"
+	"holdfast/internal/errcode"
 )
 
 func (c *command) health() *cobra.Command {
@@ -59,7 +60,7 @@ func askReady(ctx context.Context, server *app.Server) error {
 	}}
 	resp, err := client.Do(req)
 	if err != nil {
-		return service.NoAnswer(req.URL.String(), err)
+		return errcode.NoAnswer(req.URL.String(), err)
 	}
 	defer resp.Body.Close()
 	says, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))

@@ -27,3 +27,17 @@ func NetworkReason(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
 }
+
+// NoAnswer returns a single-line error for a failed HTTP request. It wraps err.
+func NoAnswer(address string, err error) error { return &noAnswer{address, err} }
+
+type noAnswer struct {
+	address string
+	error
+}
+
+func (e *noAnswer) Error() string {
+	return "no answer from " + e.address + ": " + NetworkReason(e.error)
+}
+
+func (e *noAnswer) Unwrap() error { return e.error }

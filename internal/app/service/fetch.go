@@ -20,21 +20,7 @@ func Fetch(ctx context.Context, address string) (status int, err error) {
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return 0, NoAnswer(address, err)
+		return 0, errcode.NoAnswer(address, err)
 	}
 	return resp.StatusCode, resp.Body.Close()
 }
-
-// NoAnswer returns a single-line error for a failed HTTP request. It wraps err.
-func NoAnswer(address string, err error) error { return &noAnswer{address, err} }
-
-type noAnswer struct {
-	address string
-	error
-}
-
-func (e *noAnswer) Error() string {
-	return "no answer from " + e.address + ": " + errcode.NetworkReason(e.error)
-}
-
-func (e *noAnswer) Unwrap() error { return e.error }

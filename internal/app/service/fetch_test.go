@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/errcode"
 )
 
 func TestNoAnswer(t *testing.T) {
@@ -31,7 +32,7 @@ func TestNoAnswer(t *testing.T) {
 		fmt.Errorf("dial: %w", context.DeadlineExceeded): "no answer from a: timed out",
 		http.ErrServerClosed:                             "no answer from a: http: Server closed",
 	} {
-		if got := service.NoAnswer("a", err).Error(); got != want {
+		if got := errcode.NoAnswer("a", err).Error(); got != want {
 			t.Errorf("%v: %s, want %s", err, got, want)
 		}
 	}

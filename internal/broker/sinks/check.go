@@ -66,7 +66,7 @@ func checkWebhook(ctx context.Context, address, where string) (string, error) {
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)
 	if err != nil {
-		return "", fmt.Errorf("no answer from %s: %s", where, errcode.NetworkReason(err))
+		return "", errcode.NoAnswer(where, err)
 	}
 	switch code := resp.StatusCode; {
 	case code >= http.StatusInternalServerError && code != http.StatusNotImplemented:
