@@ -60,7 +60,8 @@ func Start(t *testing.T) *Browser {
 		"--password-store=basic", "--mute-audio", "--force-color-profile=srgb", "--lang=en-US", "about:blank")
 	cmd.Env = []string{"HOME=" + profile, "PATH=" + os.Getenv("PATH"), "LANG=en_US.UTF-8"}
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = &said, &said, []*os.File{theirIn, theirOut}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// The process group allows killing all Chromium processes. The session gets its own share of a busy CPU.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.WaitDelay = 5 * time.Second // an escaped child may keep the output open
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

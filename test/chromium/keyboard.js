@@ -36,6 +36,11 @@ window.keyboard ??= (() => {
     });
   });
 
+  const place = (e) => {
+    const r = e.getBoundingClientRect();
+    return `${Math.round(r.width)}x${Math.round(r.height)} pixels at ${Math.round(r.left)},${Math.round(r.top)} in a window of ${innerWidth}x${innerHeight}, which shows ${name(document.elementFromPoint(r.left + r.width / 2, r.top + r.height / 2))} there`;
+  };
+
   let last, next, unfocused;
   const prepare = () => {
     if (last && !last.isConnected) last = document.getElementById(last.id); // htmx has replaced it
@@ -71,7 +76,7 @@ window.keyboard ??= (() => {
         unfocused = { outline: "", shadow: "none" };
       }
       if (!indicator(at, unfocused)) problems.push(`the focus is not visible: ${name(at)}`);
-      if (!isVisible(at) || !isShown(at)) problems.push(`the element with the focus is hidden: ${name(at)}`);
+      if (!isVisible(at) || !isShown(at)) problems.push(`the element with the focus is hidden: ${name(at)}, ${place(at)}`);
       last = at;
       prepare();
       return { problems, opens: at.localName === "summary" && !at.parentNode.open && !at.closest(closed || "none") };

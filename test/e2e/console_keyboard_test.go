@@ -38,6 +38,7 @@ func (c *consolePages) byKeyboard(width int, pages []string) {
 	sections := ""
 	for _, page := range pages {
 		c.p.Go(c.t, page)
+		chromium.Run[bool](c.t, c.p, `$('.live-state button')?.click(); return true`) // pauses updates, which replace elements
 		for _, problem := range c.p.TabThrough(c.t, sections) {
 			c.t.Errorf("%s, %d pixels, with the keyboard: %s", page, width, problem)
 		}

@@ -95,12 +95,16 @@ func testParts(t *testing.T, p *chromium.Page, part *testpages.Console) {
 			}
 		}
 	}
-	// htmx replaces only changed elements and keeps the focus.
-	chromium.Run[bool](t, p, `window.same = $('#live'); $('#live .scroll').focus(); return true`)
+	// htmx replaces only changed elements and keeps the focus. Charts and times never appear in their form without scripts.
+	chromium.Run[bool](t, p, `window.same = $('#live'); $('#live .scroll').focus();
+		document.addEventListener('htmx:afterSwap', () => { window.raw = all('#live .plot:empty, #live time:not([title])').length }); return true`)
 	polls(2)
 	await(`$('#live') === window.same`)
 	part.Show(hostileText)
 	await(`$('#live').textContent.includes(arguments[0]) && $('#live') !== window.same && document.activeElement === $('#live .scroll')`, hostileText)
+	if raw := chromium.Run[int](t, p, `return window.raw`); raw != 0 || !chromium.Run[bool](t, p, `return !!$('#live canvas') && !!$('#live time[title]')`) {
+		t.Errorf("after an update, %d charts and times are in their form without scripts", raw)
+	}
 
 	// htmx replaces nothing while a link in the part is focused, or while updates are paused.
 	for what, steps := range map[string][2]string{

@@ -27,8 +27,9 @@ func start(t *testing.T, name string, env []string, program string, args ...stri
 	cmd := exec.Command(program, args...)
 	cmd.Env = env
 	cmd.Stdout, cmd.Stderr = p, p
-	// The process group allows killing all Firefox processes, which must end before the profile can be removed.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// The process group allows killing all Firefox processes, which must end before the profile can be removed. The session
+	// gets its own share of a busy CPU.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.WaitDelay = 5 * time.Second // in case a child leaves the group and keeps the output open
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

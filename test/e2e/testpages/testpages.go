@@ -53,22 +53,28 @@ func (c *Console) showPart(context.Context, *service.PageRequest) (*service.View
 	if text == nil {
 		return nil, errcode.New(errcode.NotFound, "it is deleted")
 	}
-	table := &service.Table{Title: "Parts", Columns: []service.Column{{Title: "Text"}}, Rows: [][]service.Cell{{{Text: *text, To: "charts"}}}}
+	table := &service.Table{Title: "Parts", Columns: []service.Column{{Title: "Text"}, {Title: "Time"}}, Rows: [][]service.Cell{{{Text: *text, To: "charts"}, service.TimeCell(firstTime)}}}
 	if c.IsWhole.Load() {
 		return &service.View{Blocks: []service.Block{table}}, nil
 	}
-	return &service.View{Blocks: []service.Block{&service.Live{Every: time.Second, Blocks: []service.Block{table}}}}, nil
+	return &service.View{Blocks: []service.Block{&service.Live{Every: time.Second, Blocks: []service.Block{table, charts()[0]}}}}, nil
 }
 
 func showCharts(context.Context, *service.PageRequest) (*service.View, error) {
+	return &service.View{Blocks: charts()}, nil
+}
+
+var firstTime = time.Date(2026, 1, 2, 4, 0, 0, 0, time.UTC)
+
+func charts() []service.Block {
 	requests := &service.Chart{Title: "Requests", Unit: "/s", Series: []service.Series{{Name: "Good"}, {Name: "Bad"}}}
 	sizes := &service.Chart{Title: "Sizes", Unit: "B", Series: []service.Series{{Name: "One"}}}
 	for i := range 360 {
-		at := time.Date(2026, 1, 2, 4, i, 0, 0, time.UTC)
+		at := firstTime.Add(time.Duration(i) * time.Minute)
 		requests.Times, sizes.Times = append(requests.Times, at), append(sizes.Times, at)
 		requests.Series[0].Values = append(requests.Series[0].Values, float64(i)*1.237)
 		requests.Series[1].Values = append(requests.Series[1].Values, float64(i%7)/8)
 		sizes.Series[0].Values = append(sizes.Series[0].Values, float64(i*i*77_777))
 	}
-	return &service.View{Blocks: []service.Block{requests, sizes, &service.Chart{Title: "New", Times: requests.Times[:1]}}}, nil
+	return []service.Block{requests, sizes, &service.Chart{Title: "New", Times: requests.Times[:1]}}
 }

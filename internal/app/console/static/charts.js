@@ -93,7 +93,7 @@ const drawAll = () => {
   }
 };
 drawAll();
-document.addEventListener("htmx:load", drawAll);
+document.addEventListener("htmx:afterSwap", drawAll); // before the browser shows the SVG, which is lower
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   for (const p of plots) p.redraw();
 });

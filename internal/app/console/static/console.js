@@ -43,7 +43,7 @@ const enhance = (root) => {
   addCopies(root);
 };
 enhance(document);
-document.addEventListener("htmx:load", (e) => enhance(e.target.parentNode ?? document));
+document.addEventListener("htmx:afterSwap", (e) => enhance(e.target.parentNode ?? document));
 
 // describe sets a field's description for screen readers: its help, and a message.
 const describe = (input, message) => {
