@@ -264,10 +264,10 @@ func reason(k santhosh.ErrorKind, bound string) string {
 	case *kind.Not:
 		return "must not match the schema in not"
 	case *kind.AnyOf:
-		return "must match at least one schema in anyOf"
+		return noAlternative("anyOf")
 	case *kind.OneOf:
 		if k.Subschemas == nil {
-			return "must match exactly one schema in oneOf"
+			return noAlternative("oneOf")
 		}
 		return "must match only one schema in oneOf"
 	case *kind.MinProperties:

@@ -110,6 +110,27 @@ func TestFailuresOfLargeValues(t *testing.T) {
 	}
 }
 
+// TestReasonsOfLargeValues compares the reasons of alternatives in a value that is explained completely and in one that
+// takes too long.
+func TestReasonsOfLargeValues(t *testing.T) {
+	t.Parallel()
+	for _, keyword := range []string{"anyOf", "oneOf"} {
+		schema := compile(t, `{"`+keyword+`":[{"items":{"required":["x"]}},{"items":{"required":["y"]}}],"items":`+line+`}`)
+		var reasons []string
+		for _, n := range []int{0, 6_500} {
+			err := schema.Validate(t.Context(), canonical(t, []byte(`[`+strings.Repeat(`{"n":3},`, n)+`{"n":3}]`)))
+			refused, ok := errors.AsType[*jsonschema.SchemaError](err)
+			if !ok || len(refused.Failures) == 0 {
+				t.Fatalf("%s: %v", keyword, err)
+			}
+			reasons = append(reasons, refused.Failures[0].Reason)
+		}
+		if reasons[0] != reasons[1] {
+			t.Errorf("%s: %q", keyword, reasons)
+		}
+	}
+}
+
 const line = `{"type":"object","required":["n"],"properties":{"n":{"type":"integer","minimum":1,"maximum":99,"multipleOf":3}}}`
 
 func twenty(format string) (all []string) {

@@ -146,7 +146,7 @@ func (e *search) alternatives(all []*santhosh.Schema, keyword string, v any, at 
 			meant = append(meant, one)
 		}
 	}
-	none := failure{at: at, reason: "must match at least one schema in " + keyword, keyword: keyword}
+	none := failure{at: at, reason: noAlternative(keyword), keyword: keyword}
 	switch {
 	case e.left < 0:
 	case matching == 0 && len(meant) == 1:
@@ -157,6 +157,13 @@ func (e *search) alternatives(all []*santhosh.Schema, keyword string, v any, at 
 		none.reason = "must match only one schema in oneOf"
 		e.found = append(e.found, none)
 	}
+}
+
+func noAlternative(keyword string) string {
+	if keyword == "oneOf" {
+		return "must match exactly one schema in oneOf"
+	}
+	return "must match at least one schema in " + keyword
 }
 
 func (e *search) mismatched(sub *santhosh.Schema, v any) bool {
