@@ -2,7 +2,6 @@ package web
 
 import (
 	"bytes"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -146,8 +145,7 @@ func (c *conn) answerMalformed(status int) error {
 		return err
 	}
 	_ = c.CloseWrite()
-	_ = c.SetReadDeadline(time.Now().Add(lingerTime))
-	_, _ = io.CopyN(io.Discard, c.TCPConn, lingerBytes) // until the peer closes its side
+	_ = discard(c.TCPConn, c) // until the peer closes its side
 	return nil
 }
 

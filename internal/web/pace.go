@@ -84,8 +84,10 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 const (
 	restBytes   = 256 << 10 // before the response, to reuse the connection
 	restTime    = 20 * time.Millisecond
-	lingerBytes = 4 << 20     // after the response
-	lingerTime  = time.Second // a proxy on a busy machine may send for a second
+	lingerBytes = 4 << 20 // after the response
+	lingerChunk = 32 << 10
+	lingerPause = time.Second      // per chunk
+	lingerTime  = 10 * time.Second // a proxy on a busy machine needs seconds to send lingerBytes
 )
 
 // finish reads a short rest of the body before the response header is written. If more is missing, the response becomes
@@ -122,13 +124,27 @@ func (b *pacedBody) linger() {
 	}
 	_ = b.conn.Flush()
 	if !b.late {
-		end := time.Now().Add(lingerTime)
-		_ = b.conn.SetReadDeadline(end)
-		if _, err := io.CopyN(io.Discard, b.ReadCloser, lingerBytes); err == nil {
-			time.Sleep(time.Until(end)) // lets the peer read the response
+		if err := discard(b.ReadCloser, b.conn); err == nil {
+			time.Sleep(lingerPause) // lets the peer read the response
 		}
 	}
 	_ = b.conn.SetReadDeadline(time.Unix(1, 0)) // net/http must not read more
+}
+
+// discard reads up to lingerBytes, and returns an error if the peer ends or sends too slowly.
+func discard(r io.Reader, conn interface{ SetReadDeadline(time.Time) error }) error {
+	end := time.Now().Add(lingerTime)
+	for range lingerBytes / lingerChunk {
+		deadline := time.Now().Add(lingerPause)
+		if deadline.After(end) {
+			deadline = end
+		}
+		_ = conn.SetReadDeadline(deadline)
+		if _, err := io.CopyN(io.Discard, r, lingerChunk); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // limit sets the read deadline. Connections without deadlines, as in handler tests, ignore it.

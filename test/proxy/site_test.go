@@ -201,8 +201,8 @@ func largeBodies(t *testing.T, s *site) {
 // refusedBodies sends each service a body that it does not read: the refusal must arrive soon, and never as a 502.
 func refusedBodies(t *testing.T, s *site) {
 	t.Helper()
-	// The server reads for a second after its answer. An answer that waits for this is always late, others only on a busy
-	// machine.
+	// The server reads on for seconds after its answer. An answer that waits for this is always late, others only on a
+	// busy machine.
 	const late = time.Second
 	body := strings.Repeat("x", 2<<20)
 	for _, tc := range []struct {
