@@ -132,7 +132,7 @@ func (b *pacedBody) linger() {
 }
 
 // discard reads up to lingerBytes, and returns an error if the peer ends or sends too slowly.
-func discard(r io.Reader, conn interface{ SetReadDeadline(time.Time) error }) error {
+func discard(r io.Reader, conn interface{ SetReadDeadline(t time.Time) error }) error {
 	end := time.Now().Add(lingerTime)
 	for range lingerBytes / lingerChunk {
 		deadline := time.Now().Add(lingerPause)
