@@ -1,6 +1,9 @@
 # `make help` lists all targets. `make run` needs only Go and make.
 
 GO         ?= go
+# go.mod names the oldest Go without known holes that the server reaches. Some machines set GOTOOLCHAIN to local, which
+# refuses to download it.
+export GOTOOLCHAIN := auto
 BIN        := bin/holdfast
 VERSION    := $(shell git describe --tags --dirty 2>/dev/null || echo dev)
 COMMIT     := $(shell git rev-parse --short HEAD 2>/dev/null)
