@@ -109,11 +109,7 @@ func (x *request) copySource() (from *request, o buckets.Object, err error) {
 	if other.bucket.Versioning != buckets.VersioningOff {
 		x.out.Header().Set("X-Amz-Copy-Source-Version-Id", string(o.VersionID()))
 	}
-	condition, err := x.condition("X-Amz-Copy-Source-")
-	if err != nil {
-		return nil, o, err
-	}
-	if err := condition.CheckRead(&o); err != nil {
+	if err := x.parsed.sourceCondition.CheckRead(&o); err != nil {
 		return nil, o, buckets.ErrPrecondition // GET would return 304 for some conditions
 	}
 	return &other, o, nil
@@ -129,10 +125,6 @@ func (x *request) copyObject() error {
 		return err
 	}
 	retag, err := x.directive("X-Amz-Tagging-Directive")
-	if err != nil {
-		return err
-	}
-	condition, err := x.writeCondition()
 	if err != nil {
 		return err
 	}
@@ -162,9 +154,9 @@ func (x *request) copyObject() error {
 		return err
 	}
 	if !itself || x.bucket.Versioning != buckets.VersioningOff {
-		return x.copyBody(from, o, made, condition)
+		return x.copyBody(from, o, made, x.parsed.condition)
 	}
-	if made, err = x.updateItself(o, made, condition); err != nil {
+	if made, err = x.updateItself(o, made, x.parsed.condition); err != nil {
 		return err
 	}
 	x.writeExpiration(&made)

@@ -62,7 +62,7 @@ func (x *request) postForm() error {
 	if err := x.admit(); err != nil {
 		return err
 	}
-	if err := x.resolve(operation{right: inBucket}); err != nil {
+	if err := x.resolve(formUpload); err != nil {
 		return err
 	}
 	x.allowOrigin()
@@ -127,6 +127,10 @@ func (x *request) putForm(fields map[string]string, file io.Reader, policy sigv4
 	}
 	o := buckets.Object{Name: x.key, Creator: x.account.ID}
 	var err error
+	x.op = formUpload
+	if err := x.parseConditions(); err != nil {
+		return err
+	}
 	if err = x.checkFeatures(); err != nil {
 		return err
 	}
@@ -149,7 +153,7 @@ func (x *request) putForm(fields map[string]string, file io.Reader, policy sigv4
 	if err != nil {
 		return err
 	}
-	w, err := x.Service.PutObject(x.writing(), x.owner, x.bucket.BucketRef, buckets.PutRequest{Object: o, Size: -1, Ready: x.ready, Event: buckets.EventPost}, source{body: body})
+	w, err := x.Service.PutObject(x.writing(), x.owner, x.bucket.BucketRef, buckets.PutRequest{Object: o, Condition: x.parsed.condition, Size: -1, Ready: x.ready, Event: buckets.EventPost}, source{body: body})
 	if err != nil {
 		return err
 	}

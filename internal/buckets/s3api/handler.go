@@ -64,11 +64,21 @@ type request struct {
 	bucket  buckets.Bucket
 	object  found
 
+	op     operation
+	parsed parsed
+
 	tags          map[string]string // tags in the body; nil if they are in the header
 	lock          *buckets.Lock     // lock in the body; nil if it is in the headers
 	originDecided bool
 
 	parameter string
+}
+
+// parsed is the request as the operation will apply it. It is parsed before the request is authorized, so that policies
+// decide on what the operation does.
+type parsed struct {
+	condition       buckets.Condition // expected state of the object
+	sourceCondition buckets.Condition // expected state of the source of a copy
 }
 
 type found struct {
@@ -127,6 +137,10 @@ func (x *request) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	}
 	op, err := x.operation()
 	if err != nil {
+		return err
+	}
+	x.op = op
+	if err := x.parseConditions(); err != nil {
 		return err
 	}
 	if op.reads {

@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -182,37 +181,6 @@ func isTag(s string, most int) bool {
 	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= most && !strings.ContainsFunc(s, func(r rune) bool {
 		return !unicode.In(r, unicode.L, unicode.N, unicode.Z) && !strings.ContainsRune("_.:/=+-@", r)
 	})
-}
-
-// condition reads the conditional headers. With a prefix, it reads those for the copy source.
-func (x *request) condition(prefix string) (c buckets.Condition, err error) {
-	h := x.in.Header
-	if c.Match, err = buckets.ParseTags(h.Values(prefix + "If-Match")); err != nil {
-		return c, invalidArgument("If-Match", err.Error())
-	}
-	if c.NoneMatch, err = buckets.ParseTags(h.Values(prefix + "If-None-Match")); err != nil {
-		return c, invalidArgument("If-None-Match", err.Error())
-	}
-	// RFC 9110 requires ignoring invalid dates.
-	c.ModifiedSince = date(h.Get(prefix + "If-Modified-Since"))
-	c.UnmodifiedSince = date(h.Get(prefix + "If-Unmodified-Since"))
-	return c, nil
-}
-
-func date(s string) buckets.Moment {
-	if s == "" { // formatting an error is slow
-		return 0
-	}
-	t, err := http.ParseTime(s)
-	if err != nil {
-		if t, err = time.Parse(time.RFC3339, s); err != nil {
-			return 0
-		}
-	}
-	if m := buckets.At(t); m != 0 {
-		return m
-	}
-	return 1
 }
 
 func (x *request) writeMetadata(o *buckets.Object) {

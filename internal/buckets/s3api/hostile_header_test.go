@@ -110,7 +110,7 @@ func TestHostileLengths(t *testing.T) {
 		"chunk without CRLF":         {"Transfer-Encoding: chunked\r\n", "1\r\nxx\r\n0\r\n\r\n", 400, "IncompleteBody"},
 		"endless chunk extension":    {"Transfer-Encoding: chunked\r\n", "1;" + strings.Repeat("x", 100000), 400, "IncompleteBody"},
 		"more than 8 KiB of headers": {"Content-Length: 5\r\nRange: bytes=0-" + strings.Repeat("9", 9000) + "\r\n", "hello", 400, "RequestHeaderSectionTooLarge"},
-		"header that is continued":   {"Content-Length: 5\r\nIf-Match: a\r\n b\r\n", "hello", 404, "NoSuchKey"},
+		"header that is continued":   {"Content-Length: 5\r\nIf-Match: a\r\n b\r\n", "hello", 400, "InvalidArgument"},
 		"control character":          {"Content-Length: 5\r\nContent-Type: a\x01b\r\n", "hello", 400, ""},
 		"NUL":                        {"Content-Length: 5\r\nContent-Type: a\x00b\r\n", "hello", 400, ""},
 		"space in the name":          {"Content-Length: 5\r\nContent Type: a\r\n", "hello", 400, ""},

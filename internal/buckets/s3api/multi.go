@@ -2,6 +2,7 @@ package s3api
 
 import (
 	"encoding/xml"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -37,6 +38,9 @@ func (x *request) createUpload() error {
 	if err := x.ready(); err != nil {
 		return err
 	}
+	if err := x.checkNow(); err != nil {
+		return err
+	}
 	if u.ID, err = x.Service.CreateUpload(x.in.Context(), x.owner, x.bucket.BucketRef, u); err != nil {
 		return err
 	}
@@ -50,6 +54,22 @@ func (x *request) createUpload() error {
 	d.text("UploadId", string(u.ID))
 	sendXML(x.out, http.StatusOK, d)
 	return nil
+}
+
+// checkNow checks the condition of a new upload against the current object, because some clients send it with every
+// request of an upload. Only the condition of CompleteMultipartUpload prevents lost updates.
+func (x *request) checkNow() error {
+	if !x.parsed.condition.IsSet() {
+		return nil
+	}
+	switch o, err := x.Service.Object(x.in.Context(), x.owner, x.bucket.ID, x.key); {
+	case errors.Is(err, buckets.ErrNoObject):
+		return x.parsed.condition.CheckWrite(nil)
+	case err != nil:
+		return err
+	default:
+		return x.parsed.condition.CheckWrite(&o)
+	}
 }
 
 func (x *request) chosenChecksum() (c buckets.Checksum, err error) {
@@ -127,7 +147,7 @@ func (x *request) putPart() error {
 	if err != nil {
 		return err
 	}
-	if x.in.Header.Get("X-Amz-Copy-Source") != "" {
+	if x.isCopy() {
 		return x.copyPart(r, u.Checksum.Algorithm)
 	}
 	var compute []checksum.Algorithm
@@ -381,15 +401,11 @@ func (x *request) completeUpload() error {
 	if err := x.checkUploadID(); err != nil {
 		return err
 	}
-	condition, err := x.writeCondition()
-	if err != nil {
-		return err
-	}
 	var list completion
 	if err := x.readXML("CompleteMultipartUpload", &list, sigv4.BodyOptions{IgnoreChecksums: true}); err != nil {
 		return err
 	}
-	c := buckets.Completion{Condition: condition, Expected: x.expected()}
+	c := buckets.Completion{Condition: x.parsed.condition, Expected: x.expected()}
 	for i := range list.Parts {
 		p := &list.Parts[i]
 		c.Parts = append(c.Parts, buckets.PartRef{

@@ -21,7 +21,7 @@ func (x *request) putOrCopy() error {
 	if x.query.Has("partNumber") { // without uploadId, which would select UploadPart
 		return invalidArgument("uploadId", "A part needs the parameter uploadId")
 	}
-	if x.in.Header.Get("X-Amz-Copy-Source") != "" {
+	if x.isCopy() {
 		if err := x.identifyBucket(); err != nil {
 			return err
 		}
@@ -48,10 +48,6 @@ func (x *request) putObject() error {
 	if o.Lock, err = x.lockOfHeaders(); err != nil {
 		return err
 	}
-	condition, err := x.writeCondition()
-	if err != nil {
-		return err
-	}
 	src, size, err := x.source(sigv4.BodyOptions{})
 	if err != nil {
 		return err
@@ -59,6 +55,7 @@ func (x *request) putObject() error {
 	if err := web.ChargeMemory(x.out, x.in, x.Service.WriteMemory(size)); err != nil {
 		return err
 	}
+	condition := x.parsed.condition
 	if condition.IsSet() || !x.Service.IsInline(size) {
 		if err := x.identifyBucket(); err != nil {
 			return err
@@ -77,21 +74,7 @@ func (x *request) putObject() error {
 	return x.send(http.StatusOK)
 }
 
-// writeCondition reads If-Match and If-None-Match: *. S3 supports only these for writes.
-func (x *request) writeCondition() (buckets.Condition, error) {
-	c, err := x.condition("")
-	if err == nil && len(c.NoneMatch.Tags) > 0 {
-		err = errNotImplemented("If-None-Match with an ETag on a write; use *")
-	}
-	c.ModifiedSince, c.UnmodifiedSince = 0, 0
-	return c, err
-}
-
 func (x *request) getObject() error {
-	condition, err := x.condition("")
-	if err != nil {
-		return err
-	}
 	o, err := x.storedVersion()
 	if err != nil {
 		if x.signed == nil && errors.Is(err, buckets.ErrNoObject) {
@@ -99,7 +82,7 @@ func (x *request) getObject() error {
 		}
 		return err
 	}
-	if err := condition.CheckRead(&o); err != nil {
+	if err := x.parsed.condition.CheckRead(&o); err != nil {
 		x.writeMetadata(&o)
 		return err
 	}
@@ -194,16 +177,10 @@ func ofPart(from, length int64) download.Extent {
 
 // deleteObject succeeds even if the object is missing.
 func (x *request) deleteObject() error {
-	condition, err := x.condition("")
-	if err != nil {
-		return err
-	}
+	condition := x.parsed.condition
 	id, err := x.versionID()
 	if err != nil {
 		return err
-	}
-	if x.in.Header.Get("X-Amz-If-Match-Size") != "" || x.in.Header.Get("X-Amz-If-Match-Last-Modified-Time") != "" {
-		return errNotImplemented("conditions of directory buckets")
 	}
 	d := buckets.Delete{Name: x.key, Version: id, Condition: condition}
 	if id != "" {

@@ -18,6 +18,10 @@ type operation struct {
 	object      bool
 	byName      bool // see serveByName
 	need        need // zero: the need in actionsOf
+
+	conditions []string // conditional headers that the operation applies; a write with others is refused
+	puts       bool     // creates an object, so If-None-Match must be *
+	copies     bool     // with x-amz-copy-source, the body is another object
 }
 
 // inBucket is the right of every access key for the bucket, because clients read bucket settings before anything else.
@@ -57,10 +61,12 @@ var ofObject = []struct {
 	byMethod  map[string]operation
 }{
 	{"uploadId", methods{
-		http.MethodPut: write(buckets.RightWrite, (*request).putPart), http.MethodGet: read(buckets.RightWrite, (*request).listParts),
-		http.MethodPost: write(buckets.RightWrite, (*request).completeUpload), http.MethodDelete: write(buckets.RightWrite, (*request).abortUpload),
+		http.MethodPut:    {serve: (*request).putPart, right: buckets.RightWrite, needsBucket: true, copies: true},
+		http.MethodGet:    read(buckets.RightWrite, (*request).listParts),
+		http.MethodPost:   {serve: (*request).completeUpload, right: buckets.RightWrite, needsBucket: true, conditions: putConditions, puts: true},
+		http.MethodDelete: write(buckets.RightWrite, (*request).abortUpload),
 	}},
-	{"uploads", methods{http.MethodPost: write(buckets.RightWrite, (*request).createUpload)}},
+	{"uploads", methods{http.MethodPost: {serve: (*request).createUpload, right: buckets.RightWrite, needsBucket: true, conditions: putConditions, puts: true}}},
 	{"acl", methods{http.MethodGet: read(buckets.RightRead, (*request).getACL), http.MethodPut: write(buckets.RightWrite, (*request).putObjectACL)}},
 	{"tagging", methods{http.MethodGet: read(buckets.RightRead, (*request).getTags), http.MethodPut: write(buckets.RightWrite, (*request).putTags), http.MethodDelete: write(buckets.RightWrite, (*request).deleteTags)}},
 	{"attributes", methods{http.MethodGet: read(buckets.RightRead, (*request).getAttributes)}},
@@ -68,6 +74,9 @@ var ofObject = []struct {
 	{"retention", methods{http.MethodGet: read(buckets.RightRead, (*request).getRetention), http.MethodPut: write(buckets.RightWrite, (*request).putRetention)}},
 	{"restore", methods{}}, {"select", methods{}}, {"torrent", methods{}},
 }
+
+// formUpload is POST on a bucket.
+var formUpload = operation{right: inBucket, conditions: putConditions, puts: true}
 
 type methods = map[string]operation
 
@@ -170,10 +179,10 @@ var bucketMethods = methods{
 }
 
 var objectMethods = methods{
-	http.MethodGet:    {serve: (*request).getObject, right: buckets.RightRead, needsBucket: true, public: true, reads: true, object: true},
-	http.MethodHead:   {serve: (*request).getObject, right: buckets.RightRead, needsBucket: true, public: true, reads: true, object: true},
-	http.MethodPut:    {serve: (*request).putOrCopy, right: buckets.RightWrite, needsBucket: true, byName: true},
-	http.MethodDelete: {serve: (*request).deleteObject, right: buckets.RightDelete, needsBucket: true, byName: true},
+	http.MethodGet:    {serve: (*request).getObject, right: buckets.RightRead, needsBucket: true, public: true, reads: true, object: true, conditions: allConditions},
+	http.MethodHead:   {serve: (*request).getObject, right: buckets.RightRead, needsBucket: true, public: true, reads: true, object: true, conditions: allConditions},
+	http.MethodPut:    {serve: (*request).putOrCopy, right: buckets.RightWrite, needsBucket: true, byName: true, conditions: putConditions, puts: true, copies: true},
+	http.MethodDelete: {serve: (*request).deleteObject, right: buckets.RightDelete, needsBucket: true, byName: true, conditions: allConditions},
 }
 
 func (x *request) byMethod(all methods, parameter string) (operation, error) {

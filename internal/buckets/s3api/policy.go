@@ -192,6 +192,14 @@ func (v *conditionValues) Value(k policy.Key, name string) ([]string, error) {
 }
 
 func (x *request) ofRequest(k policy.Key) []string {
+	switch p := &x.parsed.condition; {
+	case k == policy.IfMatch && p.Match.IsSet():
+		return []string{p.Match.String()}
+	case k == policy.IfNoneMatch && p.NoneMatch.IsSet():
+		return []string{p.NoneMatch.String()}
+	case k == policy.IfMatch, k == policy.IfNoneMatch:
+		return nil
+	}
 	if header := k.Header(); header != "" {
 		values := x.in.Header.Values(header)
 		if k == policy.CopySource && len(values) > 0 {
