@@ -1005,3 +1005,6 @@ type XCurrency = string
 
 // AdminToken Error response from the admin listener.
 type AdminToken = AdminError
+
+// TooManyTokens Error response from the admin listener.
+type TooManyTokens = AdminError

@@ -40,6 +40,7 @@ import (
 	"holdfast/internal/sweep"
 	"holdfast/internal/systemd"
 	"holdfast/internal/web"
+	"holdfast/internal/web/rate"
 )
 
 type Version struct {
@@ -105,6 +106,7 @@ type App struct {
 	ready          *readiness
 	console        *console.Console // nil if disabled
 	proxies, near  *web.Resolver    // console: trusted proxies, and networks that need no TLS
+	guesses        *rate.Guesses    // wrong tokens of the whole admin listener
 	changes        *changes.Log
 	overview       *overview.Overview
 	checks         *check.OnDemand
@@ -174,6 +176,9 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	a.memory = web.NewMemory(a.cfg.Server.RequestMemory, a.cfg.Server.MaxRequests, a.cfg.Server.QueueWait)
 	a.operatorMemory = web.NewMemory(OperatorMemory, a.cfg.Server.MaxRequests, a.cfg.Server.QueueWait)
 	if a.resolver, err = web.NewResolver(a.cfg.Server.PublicURL, a.cfg.Server.TrustedProxies); err != nil {
+		return nil, err
+	}
+	if a.guesses, err = rate.NewGuesses(a.now); err != nil {
 		return nil, err
 	}
 	if err := a.completeSecrets(&o); err != nil {

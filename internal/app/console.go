@@ -31,14 +31,11 @@ func (a *App) newConsole() (c *console.Console, err error) {
 	if a.near, err = web.NewResolver("", a.cfg.Server.ConsoleNetworks); err != nil {
 		return nil, err
 	}
-	c, err = console.New(console.Options{
-		Log: a.log, Clock: a.now, Resolver: a.proxies, IsNear: a.near.Trusts, OwnHost: a.isOwnHost, Version: a.version.String(),
+	c = console.New(console.Options{
+		Log: a.log, Clock: a.now, Guesses: a.guesses, Resolver: a.proxies, IsNear: a.near.Trusts, OwnHost: a.isOwnHost, Version: a.version.String(),
 		AdminToken: a.cfg.Server.AdminToken.Reveal(), ViewerToken: a.cfg.Server.ViewerToken.Reveal(), Changes: a.changes,
 		Disabled: a.overview.Disabled,
 	})
-	if err != nil {
-		return nil, err
-	}
 	own := append(pages.Pages(a.overview.Pages(), a.operations), c.OwnPages()...)
 	c.Sections = []console.Section{{Console: service.Console{Title: "Server", Icon: "server", Pages: own, Everyday: overview.Everyday, Search: a.overview.Search, Choose: pages.Choose(nil, a.operations), Finds: []service.Query{{What: "Settings by a word", Example: "max_requests"}}}}}
 	for _, s := range a.opened {

@@ -84,14 +84,11 @@ func TestConsoleEscapes(t *testing.T) {
 		t.Fatal(err)
 	}
 	recorded := &changes.Log{Log: slog.New(slog.DiscardHandler), Clock: clock.System, Message: console.Message}
-	c, err := console.New(console.Options{
+	c := console.New(console.Options{
 		Changes: recorded,
 		Log:     slog.New(slog.DiscardHandler), Clock: clock.System, Resolver: proxies, AdminToken: token, Version: hostile,
 		OwnHost: func(string) bool { return true },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	c.Sections = []console.Section{
 		{Console: service.Console{Title: hostile, Pages: append(c.OwnPages(), changesPage(recorded), service.Page{Title: hostile, Show: empty, Listed: true})}},
 		{Name: "test", Console: service.Console{Title: hostile, Pages: []service.Page{
@@ -143,14 +140,11 @@ func TestConsoleShowsDisguisedNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	recorded := &changes.Log{Log: slog.New(slog.DiscardHandler), Clock: clock.System, Message: console.Message}
-	c, err := console.New(console.Options{
+	c := console.New(console.Options{
 		Changes: recorded,
 		Log:     slog.New(slog.DiscardHandler), Clock: clock.System, Resolver: proxies, AdminToken: token, Version: disguised,
 		OwnHost: func(string) bool { return true },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	c.Sections = []console.Section{
 		{Console: service.Console{Title: disguised, Pages: append(c.OwnPages(), changesPage(recorded), service.Page{Title: disguised, Listed: true, Show: func(context.Context, *service.PageRequest) (*service.View, error) {
 			return &service.View{}, nil

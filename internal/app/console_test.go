@@ -22,6 +22,7 @@ import (
 	"holdfast/internal/app/overview"
 	"holdfast/internal/app/service"
 	"holdfast/internal/backup"
+	"holdfast/internal/web/rate"
 )
 
 type operator struct {
@@ -249,8 +250,10 @@ func TestConsoleSignInIsLimited(t *testing.T) {
 	t.Parallel()
 	a, _ := openConsole(t)
 	at := time.Now() // on a slow machine the limit would recover during the test
-	a.now = func() time.Time { return at }
 	var err error
+	if a.guesses, err = rate.NewGuesses(func() time.Time { return at }); err != nil {
+		t.Fatal(err)
+	}
 	if a.console, err = a.newConsole(); err != nil {
 		t.Fatal(err)
 	}
@@ -268,8 +271,10 @@ func TestConsoleLockIsPerAddress(t *testing.T) {
 	t.Parallel()
 	a, _ := openConsole(t, "HOLDFAST_SERVER__TRUSTED_PROXIES=192.0.2.1")
 	at := time.Now()
-	a.now = func() time.Time { return at }
 	var err error
+	if a.guesses, err = rate.NewGuesses(func() time.Time { return at }); err != nil {
+		t.Fatal(err)
+	}
 	if a.console, err = a.newConsole(); err != nil {
 		t.Fatal(err)
 	}

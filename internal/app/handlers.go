@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"holdfast/internal/errcode"
 	"holdfast/internal/web"
 	"holdfast/internal/web/dockerflow"
+	"holdfast/internal/web/rate"
 )
 
 func (a *App) mux(listener string, resolver *web.Resolver, o web.Options, rest web.Service) *web.Mux {
@@ -290,16 +290,36 @@ func (a *App) readyz(w http.ResponseWriter, r *http.Request, draining bool) {
 	sendError(w, http.StatusServiceUnavailable, strings.Join(reasons, "; "))
 }
 
+// withToken requires the admin token. Wrong tokens count together with those at the console's sign-in. A request without
+// a token is no guess.
 func (a *App) withToken(next http.Handler) http.Handler {
-	want := []byte("Bearer " + a.cfg.Server.AdminToken.Reveal())
+	want := a.cfg.Server.AdminToken.Reveal()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) != 1 {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="holdfast admin"`)
-			sendError(w, http.StatusUnauthorized, "admin token required: send the header Authorization: Bearer TOKEN")
+		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		if token = strings.Trim(token, " "); token == "" || !strings.EqualFold(scheme, "Bearer") {
+			refuseToken(w)
+			return
+		}
+		by := rate.Guesser{Address: a.resolver.Address(r), Network: a.resolver.Network(r)}
+		right := rate.Same(token, want)
+		if ok, state := a.guesses.Allow(by, right); !ok {
+			a.log.Warn("admin token refused", "reason", "too many attempts", "client_address", by.Network)
+			state.SetHeaders(w.Header())
+			sendError(w, http.StatusTooManyRequests, "too many wrong tokens from this address: wait for the time in the header Retry-After")
+			return
+		}
+		if !right {
+			a.log.Warn("admin token refused", "reason", "wrong token", "client_address", by.Network)
+			refuseToken(w)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+func refuseToken(w http.ResponseWriter) {
+	w.Header().Set("WWW-Authenticate", `Bearer realm="holdfast admin"`)
+	sendError(w, http.StatusUnauthorized, "admin token required: send the header Authorization: Bearer TOKEN")
 }
 
 // checkHost accepts an IP address, localhost or the listen address as Host. This prevents DNS rebinding: a page whose

@@ -240,6 +240,14 @@ func (r *Resolver) sender(proxy netip.Addr, nodes []string) (ip netip.Addr, ok b
 	return ip, true
 }
 
+// Address returns the client's address as text. For a request without one it is the source that Network names.
+func (r *Resolver) Address(req *http.Request) string {
+	if ip, _ := r.Client(req); ip.IsValid() {
+		return ip.String()
+	}
+	return r.Network(req)
+}
+
 // Network names a request's source: the client's address, or for IPv6 its /64 network, which one client may own.
 func (r *Resolver) Network(req *http.Request) string {
 	ip, _ := r.Client(req)

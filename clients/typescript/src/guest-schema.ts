@@ -1860,6 +1860,16 @@ export interface components {
                 "application/json": components["schemas"]["AdminError"];
             };
         };
+        /** @description Too many wrong tokens came from this address. */
+        TooManyTokens: {
+            headers: {
+                "Retry-After": components["headers"]["RetryAfter"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["AdminError"];
+            };
+        };
         /** @description Sec-Fetch-Site or Origin says that the request comes from another site. */
         CrossSite: {
             headers: {
@@ -4226,6 +4236,7 @@ export interface operations {
             };
             401: components["responses"]["AdminToken"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -4263,6 +4274,7 @@ export interface operations {
             401: components["responses"]["AdminToken"];
             409: components["responses"]["AdminConflict"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -4300,6 +4312,7 @@ export interface operations {
             401: components["responses"]["AdminToken"];
             409: components["responses"]["AdminConflict"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -4341,6 +4354,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["AdminConflict"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -4382,6 +4396,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["AdminConflict"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -4423,6 +4438,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["AdminConflict"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -4460,6 +4476,7 @@ export interface operations {
             401: components["responses"]["AdminToken"];
             409: components["responses"]["AdminConflict"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -4491,6 +4508,7 @@ export interface operations {
             };
             401: components["responses"]["AdminToken"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -4538,6 +4556,7 @@ export interface operations {
             };
             401: components["responses"]["AdminToken"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -4584,6 +4603,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["AdminConflict"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -4630,6 +4650,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["AdminConflict"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -4673,6 +4694,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["AdminConflict"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -4723,6 +4745,7 @@ export interface operations {
             409: components["responses"]["AdminConflict"];
             413: components["responses"]["TooLarge"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -4766,6 +4789,7 @@ export interface operations {
             };
             401: components["responses"]["AdminToken"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -4812,6 +4836,7 @@ export interface operations {
             409: components["responses"]["AdminConflict"];
             413: components["responses"]["TooLarge"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -4858,6 +4883,7 @@ export interface operations {
             409: components["responses"]["AdminConflict"];
             413: components["responses"]["TooLarge"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -4928,6 +4954,7 @@ export interface operations {
             };
             401: components["responses"]["AdminToken"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -4990,6 +5017,7 @@ export interface operations {
             401: components["responses"]["AdminToken"];
             404: components["responses"]["NotFound"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -5046,6 +5074,7 @@ export interface operations {
             };
             401: components["responses"]["AdminToken"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -5106,6 +5135,7 @@ export interface operations {
             409: components["responses"]["AdminConflict"];
             413: components["responses"]["TooLarge"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -5140,6 +5170,7 @@ export interface operations {
             };
             401: components["responses"]["AdminToken"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -5179,6 +5210,7 @@ export interface operations {
             401: components["responses"]["AdminToken"];
             404: components["responses"]["NotFound"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -5240,6 +5272,7 @@ export interface operations {
             };
             401: components["responses"]["AdminToken"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -5299,6 +5332,7 @@ export interface operations {
             401: components["responses"]["AdminToken"];
             404: components["responses"]["NotFound"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -5331,6 +5365,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["AdminConflict"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -5363,6 +5398,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["AdminConflict"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -5391,6 +5427,7 @@ export interface operations {
             401: components["responses"]["AdminToken"];
             409: components["responses"]["AdminConflict"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -5419,6 +5456,7 @@ export interface operations {
             401: components["responses"]["AdminToken"];
             409: components["responses"]["AdminConflict"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -5463,6 +5501,7 @@ export interface operations {
             };
             401: components["responses"]["AdminToken"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -5506,6 +5545,7 @@ export interface operations {
             };
             401: components["responses"]["AdminToken"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -5543,6 +5583,7 @@ export interface operations {
             };
             401: components["responses"]["AdminToken"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -5598,6 +5639,7 @@ export interface operations {
             409: components["responses"]["AdminConflict"];
             413: components["responses"]["TooLarge"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -5651,6 +5693,7 @@ export interface operations {
             409: components["responses"]["AdminConflict"];
             413: components["responses"]["TooLarge"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -5711,6 +5754,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["AdminConflict"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -5767,6 +5811,7 @@ export interface operations {
             };
             401: components["responses"]["AdminToken"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -5799,6 +5844,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["AdminConflict"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -5831,6 +5877,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["AdminConflict"];
             422: components["responses"]["AdminInvalid"];
+            429: components["responses"]["TooManyTokens"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/clock"
@@ -42,6 +41,7 @@ type Options struct {
 	IsNear      func(netip.Addr) bool // addresses besides this machine's that need no TLS; may be nil
 	AdminToken  string
 	ViewerToken string                 // read-only role, until SetViewerToken; "": disabled
+	Guesses     *rate.Guesses          // limits wrong tokens, also those sent to the rest of the admin listener; nil: no limit
 	OwnHost     func(host string) bool // allowed Host headers without a proxy
 	Sections    []Section              // the server's section first
 	Disabled    []string
@@ -52,20 +52,13 @@ type Options struct {
 type Console struct {
 	Options
 	sessions *sessions
-	attempts *rate.Buckets
 	viewer   atomic.Pointer[string]
 }
 
-var attemptLimit = rate.Limit{Events: 10, Per: time.Minute, Burst: 10}
-
-func New(o Options) (*Console, error) {
-	attempts, err := rate.New(attemptLimit, 10_000, o.Clock)
-	if err != nil {
-		return nil, err
-	}
-	c := &Console{Options: o, sessions: newSessions(o.Clock), attempts: attempts}
+func New(o Options) *Console {
+	c := &Console{Options: o, sessions: newSessions(o.Clock)}
 	c.viewer.Store(&o.ViewerToken)
-	return c, nil
+	return c
 }
 
 // SetViewerToken also ends the old token's sessions.
@@ -259,38 +252,20 @@ func (x *exchange) signIn() error {
 		return err
 	}
 	next, token := x.r.PostForm.Get("next"), strings.TrimSpace(x.r.PostForm.Get("token"))
-	isAdmin, isViewer := same(token, x.AdminToken), token != "" && same(token, *x.viewer.Load())
-	// A correct token is limited only by its own address's failures, so that neighbors in the network lock nobody
-	// out. A wrong token counts against the whole network.
-	address, source := x.address(), network
-	if isAdmin || isViewer {
-		source = address
-	}
-	if ok, state := x.attempts.Check(source, 1); !ok {
+	isAdmin, isViewer := rate.Same(token, x.AdminToken), rate.Same(token, *x.viewer.Load())
+	if ok, state := x.Guesses.Allow(rate.Guesser{Address: x.Resolver.Address(x.r), Network: network}, isAdmin || isViewer); !ok {
 		state.SetHeaders(x.w.Header())
 		x.Log.Warn("console sign-in refused", "reason", "too many attempts", "client_address", network)
 		return x.sendSignIn(http.StatusTooManyRequests, "Too many wrong tokens. Wait a minute.", next)
 	}
 	switch {
-	case token == "":
 	case isAdmin:
 		return x.begin(admin, network, next)
 	case isViewer:
 		return x.begin(viewer, network, next)
 	}
-	x.attempts.Allow(network, 1)
-	if address != network {
-		x.attempts.Allow(address, 1)
-	}
 	x.Log.Warn("console sign-in refused", "reason", "wrong token", "client_address", network)
 	return x.sendSignIn(http.StatusForbidden, "The token is wrong.", next)
-}
-
-func (x *exchange) address() string {
-	if client, _ := x.Resolver.Client(x.r); client.IsValid() {
-		return client.String()
-	}
-	return x.Resolver.Network(x.r)
 }
 
 func (x *exchange) followLink(link, network string) error {

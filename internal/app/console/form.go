@@ -16,6 +16,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/errcode"
 	"holdfast/internal/web"
+	"holdfast/internal/web/rate"
 )
 
 // Maximum form size without files, in bytes.
@@ -53,7 +54,7 @@ func (x *exchange) readPost() error {
 	if err := x.readForm(maxForm); err != nil {
 		return err
 	}
-	if !same(x.r.PostForm.Get("csrf"), x.session.csrf) {
+	if !rate.Same(x.r.PostForm.Get("csrf"), x.session.csrf) {
 		return errCSRF
 	}
 	return nil
@@ -105,7 +106,7 @@ func (x *exchange) readUpload(r *service.PageRequest, memory int64) error {
 		}
 		r.Values.Set(part.FormName(), string(text))
 	}
-	if !same(r.Values.Get("csrf"), x.session.csrf) {
+	if !rate.Same(r.Values.Get("csrf"), x.session.csrf) {
 		return errCSRF
 	}
 	r.NextFile = func() (file *service.Upload, err error) {

@@ -2,7 +2,6 @@ package console
 
 import (
 	"crypto/sha256"
-	"crypto/subtle"
 	"slices"
 	"strconv"
 	"sync"
@@ -10,6 +9,7 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/ident"
+	"holdfast/internal/web/rate"
 )
 
 const (
@@ -148,15 +148,9 @@ func (all *sessions) newLink() string {
 func (all *sessions) takeLink(token string) bool {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if all.link == "" || !same(token, all.link) {
+	if !rate.Same(token, all.link) {
 		return false
 	}
 	all.link = ""
 	return all.now().Sub(all.linked) < linkLife
-}
-
-// same compares secrets of any length in constant time.
-func same(a, b string) bool {
-	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
-	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }

@@ -154,6 +154,7 @@ func responses(o *operate.Operation, hasBody bool) object {
 	refer(o.Kind.Changes(), http.StatusConflict, "AdminConflict")
 	refer(hasBody, http.StatusRequestEntityTooLarge, "TooLarge")
 	refer(true, http.StatusUnprocessableEntity, "AdminInvalid")
+	refer(true, http.StatusTooManyRequests, "TooManyTokens")
 	refer(true, http.StatusInternalServerError, "InternalError")
 	refer(true, http.StatusServiceUnavailable, "Unavailable")
 	return all

@@ -33,10 +33,7 @@ func Start(t *testing.T, token string) *Console {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	frame, err := console.New(console.Options{Log: log, Clock: clock.System, Resolver: proxies, AdminToken: token, OwnHost: func(string) bool { return true }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	frame := console.New(console.Options{Log: log, Clock: clock.System, Resolver: proxies, AdminToken: token, OwnHost: func(string) bool { return true }})
 	c := &Console{}
 	c.Show("first")
 	frame.Sections = []console.Section{{Console: service.Console{Title: "Test", Pages: append(frame.OwnPages(),
