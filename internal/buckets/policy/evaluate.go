@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 
 	"holdfast/internal/buckets"
@@ -28,12 +29,15 @@ const (
 	Denied
 )
 
-// Evaluate gives Deny statements precedence. It returns only errors of the Context.
+// Evaluate gives Deny statements precedence. It returns only errors of the Context. If a value cannot be loaded, a Deny
+// statement that depends on it denies, and an Allow statement allows nothing. Evaluate then returns the error, unless
+// another statement decides. So the caller can answer with a status that makes the client retry.
 func (p *Policy) Evaluate(r Request) (d Decision, err error) {
 	e := evaluation{Request: r, resource: p.bucket}
 	if known[r.Action] == ofObject {
 		e.resource += "/" + r.Object
 	}
+	var denies, allows error
 	for i := range p.statements {
 		s := &p.statements[i]
 		would := Denied
@@ -42,16 +46,26 @@ func (p *Policy) Evaluate(r Request) (d Decision, err error) {
 				would = AllowedEverybody
 			}
 		}
-		if would <= d || !s.actions[r.Action] || !s.hasPrincipal(r.Account) || !e.hasResource(s) {
+		if would <= d || !s.actions[r.Action] || !s.hasPrincipal(r.Account) {
 			continue
 		}
-		ok, err := e.holds(s.conditions)
-		if err != nil {
-			return Denied, err
-		}
-		if ok {
+		switch ok, err := e.applies(s); {
+		case !ok:
+		case err == nil:
 			d = would
+		case s.allow:
+			allows = err
+		default:
+			denies = err
 		}
+	}
+	switch {
+	case d == Denied:
+		return Denied, nil
+	case denies != nil:
+		return Denied, denies
+	case d == None:
+		return None, allows
 	}
 	return d, nil
 }
@@ -69,16 +83,29 @@ func (s *statement) hasPrincipal(account buckets.AccountID) bool {
 type evaluation struct {
 	Request
 	resource string
-	err      error
+	err      error // the first error of the Context since it was last cleared
 }
 
-func (e *evaluation) hasResource(s *statement) bool {
-	for _, g := range s.resources {
-		if g.match(e.resource, e.variable) {
-			return !s.notThese
-		}
+// applies reports whether a statement applies to the resource and its conditions hold. With an error, it returns true:
+// the statement applies unless the value that cannot be loaded says otherwise.
+func (e *evaluation) applies(s *statement) (ok bool, err error) {
+	of, unknown := e.hasResource(s)
+	if !of {
+		return false, nil
 	}
-	return s.notThese
+	ok, err = e.holds(s.conditions)
+	return ok, cmp.Or(unknown, err)
+}
+
+func (e *evaluation) hasResource(s *statement) (ok bool, err error) {
+	for _, g := range s.resources {
+		e.err = nil
+		if g.match(e.resource, e.variable) {
+			return !s.notThese, nil
+		}
+		err = cmp.Or(err, e.err)
+	}
+	return s.notThese || err != nil, err
 }
 
 func (e *evaluation) variable(v variable) (string, bool) {
@@ -114,13 +141,15 @@ func (e *evaluation) values(k key, name string) []string {
 	return values
 }
 
-func (e *evaluation) holds(all []condition) (bool, error) {
+func (e *evaluation) holds(all []condition) (ok bool, err error) {
 	for i := range all {
 		c := &all[i]
+		e.err = nil
 		ok := c.holds(e.values(c.key, c.name), e.variable)
-		if e.err != nil || !ok {
-			return false, e.err
+		if e.err == nil && !ok {
+			return false, nil
 		}
+		err = cmp.Or(err, e.err)
 	}
-	return true, e.err
+	return true, err
 }
