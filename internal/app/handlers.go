@@ -69,6 +69,7 @@ func (a *App) mainHandler() http.Handler {
 	}
 	return a.mux(service.Main, a.resolver, a.options(), web.Service{
 		Name: "server", Serve: serve, Error: writeRootError, Route: dockerflow.Label,
+		Conditions: web.CheckedByHandler, // it refuses all writes
 	})
 }
 
@@ -123,6 +124,7 @@ func (a *App) notFound(listener string, paths ...string) web.Service {
 	}
 	return web.Service{
 		Name: "server", Route: func(string) string { return "other" },
+		Conditions: web.CheckedByHandler, // it refuses or redirects all requests
 		Serve: func(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
 			sendError(w, http.StatusNotFound, message)
 			return nil

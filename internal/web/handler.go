@@ -42,6 +42,10 @@ type Service struct {
 
 	Routes []Route
 
+	// Conditions, if set, returns the condition headers that the request's route applies. The mux refuses others on
+	// writes, and all of them if Conditions is nil.
+	Conditions func(*http.Request, Address) Conditions
+
 	// Reason, if set, returns why a request was refused, for metrics and logs, from a small fixed set; "" for other
 	// errors.
 	Reason func(error) string
@@ -224,6 +228,9 @@ func (service *Service) serve(w *response, r *http.Request, at Address) (err err
 			err = errcode.Wrap(errcode.Internal, "internal error", &panicked{p, debug.Stack()})
 		}
 	}()
+	if err := service.checkConditions(r, at); err != nil {
+		return err
+	}
 	return service.Serve(w, r, at)
 }
 

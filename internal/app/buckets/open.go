@@ -128,10 +128,10 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	native := &httpapi.Handler{Service: s.opened, Tokens: s.tokens, Clock: d.Clock, Cores: cores}
 	opened.Mounts = []service.Mount{
 		{Listener: Listener, Mount: web.Mount{
-			Owns: s3api.Owns, Service: web.Service{Serve: s.metrics.count(s3), Error: s3api.WriteError, Route: s3api.Label, Routes: s3Routes()},
+			Owns: s3api.Owns, Service: web.Service{Serve: s.metrics.count(s3), Error: s3api.WriteError, Route: s3api.Label, Routes: s3Routes(), Conditions: web.CheckedByHandler},
 		}},
 		{Listener: service.Main, Mount: web.Mount{
-			Owns: httpapi.Owns, Service: web.Service{Serve: native.Serve, Error: httpapi.WriteError, Route: httpapi.Label, Routes: httpapi.Routes()},
+			Owns: httpapi.Owns, Service: web.Service{Serve: native.Serve, Error: httpapi.WriteError, Route: httpapi.Label, Routes: httpapi.Routes(), Conditions: web.CheckedByHandler},
 		}},
 	}
 	opened.Jobs = s.jobs()

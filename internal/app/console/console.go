@@ -269,6 +269,9 @@ func (x *exchange) signIn() error {
 }
 
 func (x *exchange) followLink(link, network string) error {
+	if err := (&web.Conditions{}).Check(x.r.Header); err != nil { // following a link uses it up
+		return err
+	}
 	if x.r.Method == http.MethodGet && x.sessions.takeLink(link) {
 		return x.begin(admin, network, "")
 	}

@@ -209,9 +209,11 @@ func (s *Extensions) mounts() ([]service.Mount, error) {
 	return []service.Mount{
 		{Listener: service.Main, Mount: web.Mount{Owns: httpapi.Owns, Service: web.Service{
 			Serve: m.count(client.Serve, clientOperation), Error: m.countErrors(httpapi.WriteError), Route: httpapi.Label, Routes: httpapi.Routes(),
+			Conditions: httpapi.Conditions,
 		}}},
 		{Listener: service.Internal, Paths: []string{"/internal/ext-storage/install/INSTALL"}, Mount: web.Mount{Owns: httpapi.OwnsRunner, Service: web.Service{
 			Serve: m.count(runner.Serve, runnerOperation), Error: m.countErrors(httpapi.WriteInnerError), Route: httpapi.LabelRunner, Routes: httpapi.RunnerRoutes(),
+			Conditions: web.CheckedByHandler,
 		}}},
 	}, nil
 }

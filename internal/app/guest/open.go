@@ -97,7 +97,7 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 	}
 	opened.Mounts = []service.Mount{
 		{Listener: service.Main, Paths: []string{"/bff/consumer/v1/"}, Mount: web.Mount{
-			Owns: httpapi.Owns, Service: web.Service{Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label, Routes: httpapi.Routes(p.guests.Profile())},
+			Owns: httpapi.Owns, Service: web.Service{Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label, Routes: httpapi.Routes(p.guests.Profile()), Conditions: h.Conditions},
 		}},
 		p.handoffs.mount(d.Metrics),
 		mountEvents(&httpapi.EventReceiver{Parse: parseEvent, Receive: receive, Tokens: p.handoffs.tokens, Clock: d.Clock}),

@@ -127,7 +127,7 @@ func (s *Storage) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 		h.Revoked = s.revoked.Has
 	}
 	opened.Mounts = []service.Mount{{Listener: service.Main, Mount: web.Mount{
-		Owns: httpapi.Owns, Service: web.Service{Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label, Routes: httpapi.Routes()},
+		Owns: httpapi.Owns, Service: web.Service{Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label, Routes: httpapi.Routes(), Conditions: httpapi.Conditions},
 	}}}
 	opened.Ready = db.Ready(s.opened.Ping)
 	opened.Console = &service.Console{Title: "Sync storage", Icon: "sync", Counts: []service.Counted{

@@ -117,7 +117,7 @@ func serveOn(t testing.TB, st store, log ...*slog.Logger) *server {
 	if len(log) > 0 {
 		o.Log = log[0]
 	}
-	s.handler = web.Service{Name: "buckets", Serve: s.s3.Serve, Error: s3api.WriteError, Route: s3api.Label}
+	s.handler = web.Service{Name: "buckets", Serve: s.s3.Serve, Error: s3api.WriteError, Route: s3api.Label, Conditions: web.CheckedByHandler}
 	s.url = webtest.Serve(t, s.handler, o).URL
 	return s
 }

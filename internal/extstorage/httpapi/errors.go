@@ -149,6 +149,10 @@ func problemOf(err error) problem {
 }
 
 func (p *problem) place(err error) {
+	if c, ok := errors.AsType[*web.ConditionError](err); ok && c.Header != "" {
+		pointer := "/" + strings.ToLower(c.Header)
+		p.pointer, p.message = &pointer, pointer+" "+c.Reason
+	}
 	if pointer, ok := ext.PointerOf(err); ok {
 		p.pointer = &pointer
 	}

@@ -82,9 +82,6 @@ func (x *exchange) serve(act *action) (err error) {
 		return err
 	}
 	if x.in.Method != http.MethodGet && x.in.Method != http.MethodHead {
-		if err := act.preconditions.check(x.in.Header); err != nil {
-			return err
-		}
 		if _, err := x.precondition(ext.Optional[int64]{}); err != nil {
 			return err
 		}

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -36,15 +35,6 @@ func revisionHeader(h http.Header) (n ext.Optional[int64], err error) {
 		return n, invalid("/if-revision-match", "must be a single revision in digits, e.g. 3")
 	}
 	return ext.Some(i), nil
-}
-
-func (g *preconditions) check(h http.Header) error {
-	for _, name := range conditionalHeaders {
-		if len(h[name]) > 0 && !slices.Contains(g.headers, name) {
-			return invalid("/"+strings.ToLower(name), "is not supported here: "+g.instead)
-		}
-	}
-	return nil
 }
 
 const maxIdempotencyKey = 255

@@ -202,7 +202,7 @@ func TestRefusalsOfEveryBody(t *testing.T) {
 			check(`{}`, 415, "UNSUPPORTED_MEDIA_TYPE", message, header)
 		}
 		for _, header := range []string{"If-Modified-Since", "If-Unmodified-Since", "If-Range", "If-Revision-Match"} {
-			check(`{}`, 400, invalid, "/"+strings.ToLower(header)+" is not supported here: ", header+": 1")
+			check(`{}`, 400, invalid, "/"+strings.ToLower(header)+" is not supported by this request: ", header+": 1")
 		}
 	})
 }

@@ -30,14 +30,14 @@ const (
 )
 
 type action struct {
-	serve         func(*exchange) error
-	cost          cost
-	params        []string
-	media         string
-	preconditions preconditions
-	limit         int64
-	stream        bool // reads the body itself or takes long
-	times         int  // multiple of the request timeout; 0 means 1
+	serve      func(*exchange) error
+	cost       cost
+	params     []string
+	media      string
+	conditions web.Conditions
+	limit      int64
+	stream     bool // reads the body itself or takes long
+	times      int  // multiple of the request timeout; 0 means 1
 }
 
 const (
@@ -50,23 +50,21 @@ const (
 	schemaBody = spelling*ext.MaxSchemaBytes + smallBody
 )
 
-// preconditions lists the conditional headers that a write supports. Others are rejected, because their clients rely
-// on them.
-type preconditions struct {
-	headers []string
-	instead string
-}
-
-var conditionalHeaders = [...]string{
-	"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range", "If-Revision-Match",
-}
-
 var (
-	recordPreconditions = preconditions{[]string{"If-Match", "If-None-Match"}, "use If-Match, If-None-Match or ifRevision"}
-	itemPreconditions   = preconditions{nil, "use ifMatch or ifRevision in the items"}
-	importPreconditions = preconditions{nil, "an import takes no preconditions"}
-	schemaPreconditions = preconditions{nil, "writes of schemas take no preconditions"}
+	readConditions   = web.Conditions{Applied: []string{"If-Match", "If-None-Match", "If-Revision-Match"}}
+	recordConditions = web.Conditions{Applied: []string{"If-Match", "If-None-Match"}, Instead: "use If-Match, If-None-Match or ifRevision"}
+	itemConditions   = web.Conditions{Instead: "use ifMatch or ifRevision in the items"}
+	importConditions = web.Conditions{Instead: "an import takes no preconditions"}
+	schemaConditions = web.Conditions{Instead: "writes of schemas take no preconditions"}
 )
+
+// Conditions declares the condition headers of clients' requests.
+func Conditions(r *http.Request, at web.Address) (c web.Conditions) {
+	if act := actions[parseRoute(at.Path).resource][r.Method]; act != nil {
+		c = act.conditions
+	}
+	return c
+}
 
 var actions = [...]map[string]*action{
 	nothing: {},
@@ -77,30 +75,30 @@ var actions = [...]map[string]*action{
 	namespaces: {http.MethodGet: {serve: (*exchange).namespaces, cost: read}},
 	records: {
 		http.MethodGet:  {serve: (*exchange).getList, cost: read, params: listingNames},
-		http.MethodPost: {serve: (*exchange).postBulk, cost: write, media: typeJSON, preconditions: itemPreconditions, limit: itemsBody},
+		http.MethodPost: {serve: (*exchange).postBulk, cost: write, media: typeJSON, conditions: itemConditions, limit: itemsBody},
 	},
 	record: {
-		http.MethodGet:    {serve: (*exchange).get, cost: read},
-		http.MethodHead:   {serve: (*exchange).get, cost: read},
-		http.MethodPut:    {serve: (*exchange).putRecord, cost: write, media: typeJSON, preconditions: recordPreconditions, limit: recordBody},
-		http.MethodDelete: {serve: (*exchange).deleteRecord, cost: write, preconditions: recordPreconditions, params: []string{"ifRevision"}},
-		http.MethodPatch:  {serve: (*exchange).patchRecord, cost: write, preconditions: recordPreconditions, params: []string{"ifRevision"}, media: typeMergePatch, limit: patchBody},
+		http.MethodGet:    {serve: (*exchange).get, cost: read, conditions: readConditions},
+		http.MethodHead:   {serve: (*exchange).get, cost: read, conditions: readConditions},
+		http.MethodPut:    {serve: (*exchange).putRecord, cost: write, media: typeJSON, conditions: recordConditions, limit: recordBody},
+		http.MethodDelete: {serve: (*exchange).deleteRecord, cost: write, conditions: recordConditions, params: []string{"ifRevision"}},
+		http.MethodPatch:  {serve: (*exchange).patchRecord, cost: write, conditions: recordConditions, params: []string{"ifRevision"}, media: typeMergePatch, limit: patchBody},
 	},
-	increment: {http.MethodPost: {serve: (*exchange).postIncrement, cost: write, media: typeJSON, preconditions: recordPreconditions, limit: smallBody}},
+	increment: {http.MethodPost: {serve: (*exchange).postIncrement, cost: write, media: typeJSON, conditions: recordConditions, limit: smallBody}},
 	schemas: {
 		http.MethodGet:  {serve: (*exchange).getSchemas, cost: read, params: schemasNames},
-		http.MethodPost: {serve: (*exchange).postSchema, cost: write, media: typeJSON, preconditions: schemaPreconditions, limit: schemaBody},
+		http.MethodPost: {serve: (*exchange).postSchema, cost: write, media: typeJSON, conditions: schemaConditions, limit: schemaBody},
 	},
 	schema: {
 		http.MethodGet:   {serve: (*exchange).getSchema, cost: read},
-		http.MethodPatch: {serve: (*exchange).setSchema, cost: write, media: typeJSON, preconditions: schemaPreconditions, limit: smallBody},
+		http.MethodPatch: {serve: (*exchange).setSchema, cost: write, media: typeJSON, conditions: schemaConditions, limit: smallBody},
 	},
-	schemaCheck: {http.MethodPost: {serve: (*exchange).checkSchema, cost: read, media: typeJSON, preconditions: schemaPreconditions, limit: schemaBody, times: 2}},
-	batch:       {http.MethodPost: {serve: (*exchange).postBatch, cost: write, media: typeJSON, preconditions: itemPreconditions, limit: itemsBody}},
+	schemaCheck: {http.MethodPost: {serve: (*exchange).checkSchema, cost: read, media: typeJSON, conditions: schemaConditions, limit: schemaBody, times: 2}},
+	batch:       {http.MethodPost: {serve: (*exchange).postBatch, cost: write, media: typeJSON, conditions: itemConditions, limit: itemsBody}},
 	changes:     {http.MethodGet: {serve: (*exchange).getChanges, cost: read, params: changesNames, stream: true}},
 	usage:       {http.MethodGet: {serve: (*exchange).usage, cost: read}},
 	export:      {http.MethodGet: {serve: (*exchange).export, cost: read, params: []string{"cursor"}, stream: true}},
-	imports:     {http.MethodPost: {serve: (*exchange).imports, cost: free, media: typeLines, preconditions: importPreconditions, stream: true}},
+	imports:     {http.MethodPost: {serve: (*exchange).imports, cost: free, media: typeLines, conditions: importConditions, stream: true}},
 }
 
 func (x *exchange) action() (*action, error) {

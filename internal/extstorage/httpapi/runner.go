@@ -48,31 +48,31 @@ func runnerInstall(path string) (string, bool) {
 }
 
 type operation struct {
-	names         []string
-	noKey         bool // takes no key, and at most a namespace
-	noSpace       bool
-	cost          cost
-	preconditions preconditions
-	stream        bool
-	schema        bool
-	serve         func(*exchange, *fields) error
+	names      []string
+	noKey      bool // takes no key, and at most a namespace
+	noSpace    bool
+	cost       cost
+	conditions web.Conditions
+	stream     bool
+	schema     bool
+	serve      func(*exchange, *fields) error
 }
 
 var operations = map[string]operation{
-	"put":       {names: putNames, cost: write, preconditions: recordPreconditions, serve: (*exchange).put},
-	"get":       {cost: read, serve: func(x *exchange, _ *fields) error { return x.get() }},
+	"put":       {names: putNames, cost: write, conditions: recordConditions, serve: (*exchange).put},
+	"get":       {cost: read, conditions: readConditions, serve: func(x *exchange, _ *fields) error { return x.get() }},
 	"list":      {names: listingNames, noKey: true, cost: read, serve: func(x *exchange, f *fields) error { return x.list(f) }},
-	"delete":    {names: []string{"ifRevision"}, cost: write, preconditions: recordPreconditions, serve: func(x *exchange, f *fields) error { return x.delete(f) }},
-	"bulkPut":   {names: []string{"items"}, noKey: true, cost: write, preconditions: itemPreconditions, serve: (*exchange).bulk},
-	"patch":     {names: []string{"patch", "ifRevision"}, cost: write, preconditions: recordPreconditions, serve: (*exchange).patchOf},
-	"increment": {names: incrementNames, cost: write, preconditions: recordPreconditions, serve: (*exchange).increment},
-	"batch":     {names: []string{"ops"}, noKey: true, noSpace: true, cost: write, preconditions: itemPreconditions, serve: (*exchange).batch},
+	"delete":    {names: []string{"ifRevision"}, cost: write, conditions: recordConditions, serve: func(x *exchange, f *fields) error { return x.delete(f) }},
+	"bulkPut":   {names: []string{"items"}, noKey: true, cost: write, conditions: itemConditions, serve: (*exchange).bulk},
+	"patch":     {names: []string{"patch", "ifRevision"}, cost: write, conditions: recordConditions, serve: (*exchange).patchOf},
+	"increment": {names: incrementNames, cost: write, conditions: recordConditions, serve: (*exchange).increment},
+	"batch":     {names: []string{"ops"}, noKey: true, noSpace: true, cost: write, conditions: itemConditions, serve: (*exchange).batch},
 	"changes":   {names: changesNames, noKey: true, noSpace: true, cost: read, stream: true, serve: func(x *exchange, f *fields) error { return x.changes(f) }},
 	"usage":     {noKey: true, noSpace: true, cost: read, serve: func(x *exchange, _ *fields) error { return x.usage() }},
 
 	"schemas":        {names: schemasNames, noKey: true, cost: read, serve: func(x *exchange, f *fields) error { return x.listSchemas(f) }},
-	"registerSchema": {names: []string{"schema"}, noKey: true, cost: write, preconditions: schemaPreconditions, schema: true, serve: (*exchange).registerSchema},
-	"setSchema":      {names: []string{"version", "status"}, noKey: true, cost: write, preconditions: schemaPreconditions, schema: true, serve: (*exchange).setSchemaOf},
+	"registerSchema": {names: []string{"schema"}, noKey: true, cost: write, conditions: schemaConditions, schema: true, serve: (*exchange).registerSchema},
+	"setSchema":      {names: []string{"version", "status"}, noKey: true, cost: write, conditions: schemaConditions, schema: true, serve: (*exchange).setSchemaOf},
 }
 
 var errSchemas = &refusal{http.StatusForbidden, codeDenied, "", "the token does not allow writing schemas: it needs the claim schemas, set by ext service-tokens create --schemas", errcode.Denied}
@@ -185,10 +185,8 @@ func (x *exchange) envelope() error {
 	if x.readPlace(f, &op); f.err != nil {
 		return f.err
 	}
-	if op.cost == write {
-		if err := op.preconditions.check(x.in.Header); err != nil {
-			return err
-		}
+	if err := op.conditions.Check(x.in.Header); err != nil {
+		return err
 	}
 	if op.stream {
 		return op.serve(x, f)

@@ -156,8 +156,8 @@ func start(t testing.TB, with setup) *server {
 	}
 	h := &httpapi.Handler{Service: s.service, Tokens: s.tokens, Clock: s.clock.Now, Rates: rates, Timeout: with.timeout}
 	r := &httpapi.Runner{Service: s.service, Tokens: s.tokens, Clock: s.clock.Now, Rates: rates, Timeout: with.timeout}
-	s.Server = listen(t, h.Serve, httpapi.WriteError, httpapi.Label, with)
-	s.internal = listen(t, r.Serve, httpapi.WriteInnerError, httpapi.LabelRunner, with)
+	s.Server = listen(t, web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label, Conditions: httpapi.Conditions}, with)
+	s.internal = listen(t, web.Service{Serve: r.Serve, Error: httpapi.WriteInnerError, Route: httpapi.LabelRunner, Conditions: web.CheckedByHandler}, with)
 	s.client = s.Client()
 	if !with.alone {
 		s.client = &http.Client{Transport: &openapitest.Transport{
@@ -186,11 +186,10 @@ var description = func() func(testing.TB) *openapitest.Document {
 	}
 }()
 
-func listen(t testing.TB, serve web.Handler, fail web.ErrorWriter, label func(string) string, with setup) *httptest.Server {
+func listen(t testing.TB, service web.Service, with setup) *httptest.Server {
 	t.Helper()
-	return webtest.Serve(t, web.Service{
-		Name: "extstorage", Serve: serve, Error: fail, Route: label,
-	}, web.Options{Log: with.log, Pace: with.pace, Gate: with.gate, Memory: with.memory})
+	service.Name = "extstorage"
+	return webtest.Serve(t, service, web.Options{Log: with.log, Pace: with.pace, Gate: with.gate, Memory: with.memory})
 }
 
 func openStore(t testing.TB) backend {

@@ -1,9 +1,8 @@
 package httpapi
 
 import (
+	"cmp"
 	"net/http"
-	"slices"
-	"strings"
 
 	"holdfast/internal/guest"
 	"holdfast/internal/web"
@@ -11,11 +10,19 @@ import (
 
 // getAttributes does not transfer the attributes from hot state if the front end already knows them.
 func (x *exchange) getAttributes() error {
-	a, err := x.Guests.Attributes(x.ctx(), x.session, strings.Trim(strings.TrimPrefix(x.in.Header.Get("If-None-Match"), "W/"), `"`))
+	tags, err := web.ParseEntityTags(x.in.Header, "If-None-Match")
 	if err != nil {
 		return err
 	}
-	if matches(x.in.Header.Values("If-None-Match"), entityTag(a)) {
+	known := ""
+	if tags != nil {
+		known = cmp.Or(append(tags.Strong, tags.Weak...)...)
+	}
+	a, err := x.Guests.Attributes(x.ctx(), x.session, known)
+	if err != nil {
+		return err
+	}
+	if tags != nil && tags.MatchesWeak(a.Tag()) {
 		x.out.Header().Set("Etag", entityTag(a))
 		x.out.WriteHeader(http.StatusNotModified)
 		return nil
@@ -48,24 +55,12 @@ func (x *exchange) sendAttributes(a guest.Attributes) {
 	send(x.out, answer{Status: http.StatusOK, ContentType: "application/json", Body: append([]byte(a.Object()), '\n')})
 }
 
-// ifMatch returns the versions in If-Match. nil means any. Weak tags match nothing (RFC 9110, section 13.1.1).
+// ifMatch returns the versions in If-Match. nil means any: a session always has attributes. Weak tags match nothing
+// (RFC 9110, section 13.1.1).
 func ifMatch(h http.Header) ([]string, error) {
-	values := h.Values("If-Match")
-	if len(values) == 0 {
-		return nil, nil
+	tags, err := web.ParseEntityTags(h, "If-Match")
+	if tags == nil || tags.Any {
+		return nil, err
 	}
-	tags := []string{}
-	for part := range strings.SplitSeq(strings.Join(values, ","), ",") {
-		part = strings.TrimSpace(part)
-		strong := strings.TrimPrefix(part, "W/")
-		switch {
-		case part == "*":
-			return nil, nil
-		case len(strong) < 2 || strong[0] != '"' || strong[len(strong)-1] != '"':
-			return nil, web.RefuseFor(guest.BadHeader("expected entity tags in quotes, or *", "If-Match"), http.StatusBadRequest, "invalid", "If-Match: expected entity tags in quotes, or *")
-		case strong == part:
-			tags = append(tags, part[1:len(part)-1])
-		}
-	}
-	return slices.Clip(tags), nil
+	return append([]string{}, tags.Strong...), nil
 }

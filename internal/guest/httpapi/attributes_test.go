@@ -42,7 +42,13 @@ func attributes(t *testing.T, s *server) {
 	for _, match := range []string{tag, empty, `"x", ` + tag, "W/" + tag, `""`} {
 		b.check(b.send(http.MethodPatch, path, `{"late":true}`, "If-Match: "+match), 412, `"code":"attributes-changed"`)
 	}
-	b.check(b.send(http.MethodPatch, path, `{}`, "If-Match: x"), 400, `"header":"If-Match"`)
+	for _, match := range []string{"x", "", " ", ",", `"`, `"x`, tag + ", *", "*, " + tag, tag + tag, "w/" + tag} {
+		b.check(b.send(http.MethodPatch, path, `{"late":true}`, "If-Match: "+match), 400, `"header":"If-Match"`)
+		b.check(b.send(http.MethodGet, path, "", "If-None-Match: "+match), 400, `"header":"If-None-Match"`)
+	}
+	for _, other := range []string{"If-None-Match: *", "If-Unmodified-Since: Sat, 28 Nov 2026 19:20:00 GMT", "If-Range: " + tag} {
+		b.check(b.send(http.MethodPatch, path, `{"late":true}`, other), 400, "is not supported by this request: use If-Match")
+	}
 	b.check(b.send(http.MethodPatch, path, `{"box":{"a":1}}`, "If-Match: *"), 200, `{"box":{"a":1,"c":3},"theme":"dark"}`) // no change
 
 	for _, body := range []string{`[]`, `null`, `"x"`, `1`} {

@@ -306,36 +306,27 @@ func (x *exchange) sendView(v catalogue.View, err error) error {
 	}
 	x.out.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d, stale-if-error=%d", max(0, int(v.Fresh.Seconds())), int(v.Stale.Seconds())))
 	x.out.Header().Add("Vary", "Accept-Language, X-Currency, Accept-Encoding")
-	x.sendPublic(answer{Status: http.StatusOK, ContentType: "application/json", Body: v.Body})
-	return nil
+	return x.sendPublic(answer{Status: http.StatusOK, ContentType: "application/json", Body: v.Body})
 }
 
-func (x *exchange) sendPublic(a answer) {
+func (x *exchange) sendPublic(a answer) error {
+	known, err := web.ParseEntityTags(x.in.Header, "If-None-Match")
+	if err != nil {
+		return err
+	}
 	h := x.out.Header()
 	sum := sha256.Sum256(a.Body)
-	tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
-	h.Set("Etag", tag)
+	tag := base64.RawURLEncoding.EncodeToString(sum[:12])
+	h.Set("Etag", `"`+tag+`"`)
 	for _, private := range []string{"Set-Cookie", "X-Session-Token", "RateLimit", "RateLimit-Policy"} {
 		h.Del(private)
 	}
-	if matches(x.in.Header.Values("If-None-Match"), tag) {
+	if known != nil && known.MatchesWeak(tag) {
 		x.out.WriteHeader(http.StatusNotModified)
-		return
+		return nil
 	}
 	send(x.out, a)
-}
-
-// matches compares entity tags weakly, like If-None-Match.
-func matches(headers []string, tag string) bool {
-	for _, header := range headers {
-		for part := range strings.SplitSeq(header, ",") {
-			part = strings.TrimSpace(part)
-			if part == "*" || strings.TrimPrefix(part, "W/") == tag {
-				return true
-			}
-		}
-	}
-	return false
+	return nil
 }
 
 // cacheStatus sets X-Cache and Cache-Status (RFC 9211).

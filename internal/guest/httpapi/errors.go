@@ -83,6 +83,9 @@ type problemDocument struct {
 
 func encodeProblem(e *web.Refusal, in problem.Occurrence) []byte {
 	fields, _ := errors.AsType[guest.FieldErrors](e)
+	if c, ok := errors.AsType[*web.ConditionError](e); ok {
+		fields = guest.FieldErrors{{Header: c.Header, Code: guest.CodeInvalid, Detail: c.Reason}}
+	}
 	if len(fields) == 0 && e.Status == http.StatusUnprocessableEntity { // about the whole request
 		fields = guest.FieldErrors{{Code: e.Code, Detail: e.Message}}
 	}

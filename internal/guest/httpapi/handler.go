@@ -294,7 +294,10 @@ func (x *exchange) digest() [sha256.Size]byte {
 func idempotencyKey(h http.Header) (key string, err error) {
 	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
 		for _, value := range h.Values(name) {
-			value = unquote(strings.TrimSpace(value))
+			value, ok := unquote(strings.TrimSpace(value))
+			if !ok {
+				return "", web.RefuseFor(guest.ErrKey, http.StatusBadRequest, "idempotency-key-invalid", name+": the quoted text is malformed: expected e.g. \"a-new-key\", or the key without quotes")
+			}
 			if key != "" && key != value {
 				return "", web.Refuse(http.StatusBadRequest, "idempotency-key-invalid", "the request has two different idempotency keys")
 			}
@@ -312,18 +315,22 @@ func idempotencyKey(h http.Header) (key string, err error) {
 
 var errNoKey = web.Refuse(http.StatusBadRequest, "idempotency-key-missing", "this request needs the header Idempotency-Key, a new text for each change, such as a UUID")
 
-func unquote(s string) string {
-	if len(s) < 2 || s[0] != '"' || s[len(s)-1] != '"' {
-		return s
+// unquote returns the content of a quoted string (RFC 9651, section 3.3.3), or plain text as it is. It returns false for
+// a string with a quote that is not escaped, or without its last quote.
+func unquote(s string) (text string, ok bool) {
+	in, quoted := strings.CutPrefix(s, `"`)
+	if !quoted {
+		return s, true
 	}
 	var b strings.Builder
-	for in := s[1 : len(s)-1]; in != ""; in = in[1:] {
+	for in != "" && in[0] != '"' {
 		if in[0] == '\\' && len(in) > 1 {
 			in = in[1:]
 		}
 		b.WriteByte(in[0])
+		in = in[1:]
 	}
-	return b.String()
+	return b.String(), in == `"`
 }
 
 func mediaType(header string) string {

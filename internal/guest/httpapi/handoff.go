@@ -102,8 +102,7 @@ func (x *exchange) getKeySet() error {
 	if life > 0 {
 		x.out.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d", int(life.Seconds())))
 	}
-	x.sendPublic(answer{Status: http.StatusOK, ContentType: "application/jwk-set+json", Body: append(set, '\n')})
-	return nil
+	return x.sendPublic(answer{Status: http.StatusOK, ContentType: "application/jwk-set+json", Body: append(set, '\n')})
 }
 
 // handoffView omits the token.

@@ -105,6 +105,14 @@ func Routes(p *guest.Profile) (all []web.Route) {
 	return all
 }
 
+// Conditions declares the condition headers of the API's writes.
+func (h *Handler) Conditions(r *http.Request, at web.Address) (c web.Conditions) {
+	if act := methodsOf(parseRoute(at.Path), h.Guests.Profile())[r.Method]; act != nil {
+		c.Applied = act.conditions
+	}
+	return c
+}
+
 func methodsOf(r route, p *guest.Profile) map[string]*action {
 	if p.IsHotel() {
 		return actions[r.template]
@@ -136,6 +144,8 @@ type action struct {
 	body    bool
 	patch   bool // also accepts application/merge-patch+json
 	most    int  // maximum body bytes; 0: maxBody
+
+	conditions []string // condition headers of a write
 }
 
 var criteriaActions = map[string]map[string]*action{
@@ -153,7 +163,7 @@ var actions = map[string]map[string]*action{
 	"/session/preferences": {http.MethodPatch: {serve: (*exchange).setPreferences, body: true}},
 	"/session/attributes": {
 		http.MethodGet:   {serve: (*exchange).getAttributes},
-		http.MethodPatch: {serve: (*exchange).patchAttributes, body: true, patch: true, most: maxAttributesPatch},
+		http.MethodPatch: {serve: (*exchange).patchAttributes, body: true, patch: true, most: maxAttributesPatch, conditions: []string{"If-Match"}},
 	},
 	"/session/link": {
 		http.MethodPost:   {serve: (*exchange).linkSession, mutates: true, body: true},

@@ -222,7 +222,7 @@ func idempotency(t *testing.T, s *server) {
 	other := strings.Replace(s.wish(s.item()), "list", "map", 1)
 	b.check(b.send(http.MethodPost, "/wishlist", other, "Idempotency-Key: a"), 422, `"code":"idempotency-key-reused"`)
 	b.check(b.send(http.MethodPost, "/wishlist?a=b", s.wish(s.item()), "Idempotency-Key: a"), 422, `"code":"idempotency-key-reused"`)
-	for _, headers := range [][]string{{"Idempotency-Key"}, {"Idempotency-Key:  "}, {`Idempotency-Key: ""`}, {"Idempotency-Key: ä"}, {"X-Idempotency-Key: b"}, {"Idempotency-Key: " + strings.Repeat("a", 256)}} {
+	for _, headers := range [][]string{{"Idempotency-Key"}, {"Idempotency-Key:  "}, {`Idempotency-Key: ""`}, {`Idempotency-Key: "`}, {`Idempotency-Key: "c`}, {`Idempotency-Key: "c"d"`}, {`Idempotency-Key: "c\"`}, {`Idempotency-Key: "c";p=1`}, {"Idempotency-Key: ä"}, {"X-Idempotency-Key: b"}, {"Idempotency-Key: " + strings.Repeat("a", 256)}} {
 		b.check(b.send(http.MethodPost, "/wishlist", s.wish(s.item()), headers...), 400, `"code":"idempotency-key-`)
 	}
 	// The refusal by a full list is stored, too.

@@ -7,7 +7,13 @@ import (
 
 	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
+	"holdfast/internal/web"
 )
+
+// Conditions declares the condition headers, which all paths of a user apply.
+func Conditions(*http.Request, web.Address) web.Conditions {
+	return web.Conditions{Applied: []string{"X-If-Modified-Since", "X-If-Unmodified-Since"}}
+}
 
 func precondition(h http.Header) (p ss.Precondition, err error) {
 	if p.ModifiedSince, err = moment(h, "X-If-Modified-Since"); err != nil {

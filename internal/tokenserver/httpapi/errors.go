@@ -8,6 +8,7 @@ import (
 
 	"holdfast/internal/errcode"
 	"holdfast/internal/tokenserver"
+	"holdfast/internal/web"
 )
 
 type answer struct {
@@ -43,6 +44,9 @@ func answerTo(err error) answer {
 	}
 	if own, ok := errors.AsType[*status](err); ok {
 		return own.answer
+	}
+	if c, ok := errors.AsType[*web.ConditionError](err); ok {
+		return answer{http.StatusBadRequest, "error", "header", c.Header, c.Reason}
 	}
 	switch {
 	case errors.Is(err, tokenserver.ErrAccountsUnavailable):

@@ -23,6 +23,10 @@ type grant struct {
 // signIn verifies credentials before application and keys. Clients rely on this order to decide whether to sign in
 // again or give up.
 func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, rt route, at web.Address) error {
+	// A sign-in is a GET, but it may allocate a user or replace keys.
+	if err := (&web.Conditions{}).Check(r.Header); err != nil {
+		return err
+	}
 	token, err := bearer(r)
 	if err != nil {
 		return err
