@@ -205,7 +205,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	a.overview = a.newOverview()
 	a.overview.Sweeps, a.overview.Log, a.overview.Copies = &operated.Sweeps, tail, &operated.Copies
 	a.overview.History.File, a.overview.History.Log = filepath.Join(a.data, overview.HistoryFile), a.log
-	operated.Copies.Backups, operated.Copies.Data, operated.Copies.Clock = a.backups, a.data, a.now
+	operated.Copies.Backups, operated.Copies.Known, operated.Copies.Data, operated.Copies.Clock = a.backups, backup.NamesOf(a.cfg.Services), a.data, a.now
 	operated.Copies.Replica = func() location.Settings { return a.cfg.Replica.Settings }
 	a.prepareAlerts()
 	a.observe()
@@ -349,7 +349,7 @@ func (a *App) SendBackup(ctx context.Context, s *backup.Sending) (backup.Sent, e
 }
 
 func (a *App) backupServer() *backup.Server {
-	return &backup.Server{Services: a.running(), Data: a.data, Log: a.log, Clock: a.now}
+	return &backup.Server{Services: a.running(), Known: backup.NamesOf(a.cfg.Services), Data: a.data, Log: a.log, Clock: a.now}
 }
 
 // Config returns the configuration with the generated secrets.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/backup"
 	"holdfast/internal/certificates"
 	"holdfast/internal/listen"
 	"holdfast/internal/obs"
@@ -148,7 +149,7 @@ func inOrder(all ...func() error) func() error {
 
 func (a *App) startReplica(ctx context.Context) (stop func() error, err error) {
 	a.replication, err = replication.Open(ctx, replication.Options{
-		Settings: a.cfg.Replica, Data: a.data, Services: a.running(), Clock: a.now, Log: a.log,
+		Settings: a.cfg.Replica, Data: a.data, Services: a.running(), Known: backup.NamesOf(a.cfg.Services), Clock: a.now, Log: a.log,
 	})
 	if err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/durable"
+	"holdfast/internal/replica"
 	"holdfast/internal/replica/location"
 	"holdfast/internal/secrets"
 )
@@ -23,8 +24,20 @@ import (
 type Server struct {
 	Services []*service.Running
 	Data     string
-	Log      *slog.Logger
-	Clock    clock.Clock
+	// Known are the files that this release may have written to a repository, also for services that are off now.
+	Known replica.Names
+	Log   *slog.Logger
+	Clock clock.Clock
+}
+
+// NamesOf returns the files that repositories of these services may contain. Pass all services of the release: an older
+// restore point may contain the database of a service that is off now.
+func NamesOf(services []service.Service) replica.Names {
+	known := replica.Names{Also: []string{secrets.File}}
+	for _, s := range services {
+		known.Databases = append(known.Databases, engine.FileName(s.Name))
+	}
+	return known
 }
 
 type Options struct {

@@ -24,13 +24,13 @@ type Listed struct {
 type Size = replica.BackupSize
 
 // List returns up to most backups or restore points at a URL, newest first; 0 returns all.
-func List(ctx context.Context, address string, most int) (all []Listed, err error) {
+func List(ctx context.Context, address string, known replica.Names, most int) (all []Listed, err error) {
 	target, closeIt, err := location.Open(ctx, address)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, closeIt()) }()
-	points, err := replica.Points(ctx, target, most)
+	points, err := replica.Points(ctx, target, known, most)
 	if errcode.Is(err, errcode.NotFound) {
 		return nil, errcode.New(errcode.NotFound, location.Name(address)+" contains no backup: check the folder, or the bucket and its prefix")
 	}

@@ -119,7 +119,7 @@ func (s *Scheduler) Verify(ctx context.Context, at time.Time, progress func(what
 	if err := durable.MakeFolder(into); err != nil {
 		return nil, err
 	}
-	v := Verifying{URL: settings.URL, At: at, Temporary: into, Progress: progress}
+	v := Verifying{URL: settings.URL, Known: server.Known, At: at, Temporary: into, Progress: progress}
 	found, err := v.verify(ctx)
 	if err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ import (
 func newScheduler(t *testing.T) (s *Scheduler, now *clock.Manual, folder string) {
 	t.Helper()
 	now = clock.NewManual(time.Date(2026, 1, 20, 12, 0, 0, 0, time.Local))
-	server := &Server{Data: t.TempDir(), Clock: now.Now, Log: slog.New(slog.DiscardHandler)}
+	server := &Server{Data: t.TempDir(), Known: NamesOf(nil), Clock: now.Now, Log: slog.New(slog.DiscardHandler)}
 	if err := os.WriteFile(filepath.Join(server.Data, secrets.File), []byte("[server]\nadmin_token = \"secret\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func edit(s *Scheduler, change func(*Settings)) {
 
 func count(t *testing.T, s *Scheduler) int {
 	t.Helper()
-	all, err := List(t.Context(), s.Settings().URL, 0)
+	all, err := List(t.Context(), s.Settings().URL, s.Server().Known, 0)
 	if err != nil && !errcode.Is(err, errcode.NotFound) {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestMake(t *testing.T) {
 	if !s.State().Since.IsZero() || s.CanMake() != nil || len(steps) < 2 {
 		t.Errorf("afterwards the state is %+v; steps %q", s.State(), steps)
 	}
-	all, err := List(t.Context(), s.Settings().URL, 0)
+	all, err := List(t.Context(), s.Settings().URL, s.Server().Known, 0)
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%d backups, %v", len(all), err)
 	}

@@ -25,8 +25,9 @@ import (
 
 type Verifying struct {
 	URL       string
-	Identity  string    // private key file, or ""
-	At        time.Time // selects the newest backup at or before this time; zero selects the newest
+	Known     replica.Names // as in Server
+	Identity  string        // private key file, or ""
+	At        time.Time     // selects the newest backup at or before this time; zero selects the newest
 	Temporary string
 	Progress  func(what string)
 
@@ -45,7 +46,7 @@ func (v *Verifying) verify(ctx context.Context) (found []service.Finding, err er
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, closeIt()) }()
-	r := replica.Restoring{Target: target, At: v.At, Into: filepath.Join(v.Temporary, "holdfast-verify-"+rand.Text())}
+	r := replica.Restoring{Target: target, Known: v.Known, At: v.At, Into: filepath.Join(v.Temporary, "holdfast-verify-"+rand.Text())}
 	if v.Identity != "" {
 		if r.Identities, err = location.Identities(v.Identity); err != nil {
 			return nil, err
@@ -181,7 +182,7 @@ func readBody(ctx context.Context, r replica.Restoring, of, name string) (err er
 // verifySent restores the databases into the spool. After damage, the next backup sends whole databases.
 func (b *Server) verifySent(ctx context.Context, s *Sending) error {
 	s.Progress("verifying the backup")
-	v := Verifying{URL: s.URL, Identity: s.Identity, Temporary: spool(b.Data, s.URL), Progress: s.Progress}
+	v := Verifying{URL: s.URL, Known: b.Known, Identity: s.Identity, Temporary: spool(b.Data, s.URL), Progress: s.Progress}
 	found, err := v.verify(ctx)
 	if v.damaged && ctx.Err() == nil {
 		err = errors.Join(err, os.RemoveAll(spool(b.Data, s.URL)))

@@ -161,7 +161,7 @@ func (c *command) verifyBackup() *cobra.Command {
 }
 
 func (c *command) verifyURL(ctx context.Context, address, identity, at string) ([]service.Finding, error) {
-	v := backup.Verifying{URL: address, Identity: identity, Temporary: os.TempDir(), Progress: c.step, Bodies: c.eachBody}
+	v := backup.Verifying{URL: address, Known: backup.NamesOf(c.services), Identity: identity, Temporary: os.TempDir(), Progress: c.step, Bodies: c.eachBody}
 	if at != "" {
 		var err error
 		if v.At, err = parseMoment(at); err != nil {
@@ -213,7 +213,7 @@ func (c *command) listBackups() *cobra.Command {
 			if !strings.Contains(address, "://") {
 				return service.Usagef("URL: invalid value %q: expected a URL such as file:///mnt/backup or s3://bucket?prefix=holdfast/", address)
 			}
-			all, err := backup.List(cmd.Context(), address, 0)
+			all, err := backup.List(cmd.Context(), address, backup.NamesOf(c.services), 0)
 			if err != nil {
 				return err
 			}

@@ -14,6 +14,7 @@ import (
 
 	"holdfast/internal/app"
 	"holdfast/internal/app/service"
+	"holdfast/internal/backup"
 	"holdfast/internal/clock"
 	"holdfast/internal/conf"
 	"holdfast/internal/restore"
@@ -89,7 +90,7 @@ func (c *command) clock() clock.Clock {
 func (c *command) restoreFolder(ctx context.Context, cfg *app.Config, from string, f *restoreFlags) (err error) {
 	lost := 0
 	r := &restore.Request{
-		From: from, Identity: f.identity, Services: f.services, Data: c.data, Clock: c.clock(), Progress: c.step,
+		From: from, Known: backup.NamesOf(c.services), Identity: f.identity, Services: f.services, Data: c.data, Clock: c.clock(), Progress: c.step,
 		Finish: func(ctx context.Context, f *restore.Finishing) (err error) {
 			lost, err = c.finishRestore(ctx, f)
 			return err

@@ -150,7 +150,7 @@ func (s *toys) checkPoint(path, point string) error {
 		s.lacking[point] = map[string]bool{}
 	}
 	for _, name := range names {
-		r, err := Restoring{Target: s.w.target.Target, Identities: s.w.r.keys.identities}.OpenBody(context.Background(), toyService, name)
+		r, err := Restoring{Target: s.w.target.Target, Known: testNames, Identities: s.w.r.keys.identities}.OpenBody(context.Background(), toyService, name)
 		if errcode.Is(err, errcode.NotFound) && (isNew && !s.disk[name] || s.lacking[point][name]) {
 			s.lacking[point][name] = true
 			continue
@@ -401,7 +401,7 @@ func TestLostBody(t *testing.T) {
 	if s := w.r.Status().Bodies; s.Unreadable != 0 || s.Waiting != 0 {
 		t.Errorf("after a deletion: status %+v", s)
 	}
-	if _, err := (Restoring{Target: w.target}).OpenBody(t.Context(), toyService, good); err != nil {
+	if _, err := (Restoring{Target: w.target, Known: testNames}).OpenBody(t.Context(), toyService, good); err != nil {
 		t.Error(err)
 	}
 }
@@ -546,13 +546,13 @@ func TestDamagedBodies(t *testing.T) {
 				w.toys.put(content)
 			}
 			w.must(errors.Join(w.capture(), w.upload(), w.ship()))
-			from := Restoring{Target: w.target, Identities: w.r.keys.identities}
+			from := Restoring{Target: w.target, Known: testNames, Identities: w.r.keys.identities}
 			damageBodies(t, w, from)
 			if recipients == nil {
 				return
 			}
 			for body := range w.toys.content {
-				if _, err := (Restoring{Target: w.target}).OpenBody(t.Context(), toyService, body); !errcode.Is(err, errcode.Invalid) {
+				if _, err := (Restoring{Target: w.target, Known: testNames}).OpenBody(t.Context(), toyService, body); !errcode.Is(err, errcode.Invalid) {
 					t.Errorf("without an identity: %v", err)
 				}
 			}

@@ -132,7 +132,7 @@ func checkPoints(t *testing.T, target Target, acks []acknowledged) {
 	every := max(1, len(points)/10)
 	for i := len(points) - 1; i >= 0; i -= every {
 		into := t.TempDir()
-		done, err := Restore(t.Context(), Restoring{Target: target, Into: into, At: points[i].time})
+		done, err := Restore(t.Context(), Restoring{Target: target, Known: testNames, Into: into, At: points[i].time})
 		if err != nil {
 			t.Fatalf("point %d: %v", i, err)
 		}

@@ -33,7 +33,7 @@ func twoPoints(t *testing.T, edit func(*Options), identities ...age.Identity) *w
 
 func (w *world) restoreAll() (content []string, err error) {
 	into := w.t.(*testing.T).TempDir()
-	done, err := Restore(context.Background(), Restoring{Target: w.target, Identities: w.r.keys.identities, Into: into})
+	done, err := Restore(context.Background(), Restoring{Target: w.target, Known: testNames, Identities: w.r.keys.identities, Into: into})
 	if err != nil {
 		left, readErr := os.ReadDir(into)
 		w.must(readErr)
@@ -237,7 +237,7 @@ func TestRestoreAtTime(t *testing.T) {
 	}
 	for seconds, number := range map[int]uint64{0: 1, 9: 1, 10: 2, 39: 4, 1000: 4} {
 		into := t.TempDir()
-		done, err := Restore(t.Context(), Restoring{Target: w.target, Into: into, At: start.Add(time.Duration(seconds) * time.Second), Only: []string{"one.db"}})
+		done, err := Restore(t.Context(), Restoring{Target: w.target, Known: testNames, Into: into, At: start.Add(time.Duration(seconds) * time.Second), Only: []string{"one.db"}})
 		if err != nil || done.Point.Number != number || done.Newest.Number != 4 || len(done.Files) != 1 {
 			t.Errorf("%d s: %+v, %v", seconds, done, err)
 		}
@@ -246,14 +246,14 @@ func TestRestoreAtTime(t *testing.T) {
 		"a time before the first point": {At: start.Add(-1)},
 		"an unknown database":           {Only: []string{"three.db"}},
 	} {
-		r.Target, r.Into = w.target, t.TempDir()
+		r.Target, r.Known, r.Into = w.target, testNames, t.TempDir()
 		if _, err := Restore(t.Context(), r); !errcode.Is(err, errcode.NotFound) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	into := t.TempDir()
 	w.must(os.WriteFile(filepath.Join(into, "two.db"), []byte("mine"), 0o600))
-	if _, err := Restore(t.Context(), Restoring{Target: w.target, Into: into}); !errcode.Is(err, errcode.Conflict) {
+	if _, err := Restore(t.Context(), Restoring{Target: w.target, Known: testNames, Into: into}); !errcode.Is(err, errcode.Conflict) {
 		t.Errorf("an existing file: %v", err)
 	}
 	if text, err := os.ReadFile(filepath.Join(into, "two.db")); err != nil || string(text) != "mine" {
@@ -269,17 +269,17 @@ func TestLostObjects(t *testing.T) {
 			w.must(w.target.Delete(t.Context(), name))
 		}
 	}
-	if _, err := Look(t.Context(), Restoring{Target: w.target}); err == nil || !strings.Contains(err.Error(), "is missing") {
+	if _, err := Look(t.Context(), Restoring{Target: w.target, Known: testNames}); err == nil || !strings.Contains(err.Error(), "is missing") {
 		t.Errorf("before: %v", err)
 	}
 	w.must(w.r.tidy(t.Context(), w.clock.Now()))
 	w.must(w.exec(names[0], insert, 3, 300))
 	w.must(w.capture())
 	w.must(w.ship())
-	found, err := Look(t.Context(), Restoring{Target: w.target})
+	found, err := Look(t.Context(), Restoring{Target: w.target, Known: testNames})
 	w.must(err)
 	into := t.TempDir()
-	_, err = Restore(t.Context(), Restoring{Target: w.target, Into: into})
+	_, err = Restore(t.Context(), Restoring{Target: w.target, Known: testNames, Into: into})
 	w.must(err)
 	for _, name := range names {
 		if got := dumpFile(t, filepath.Join(into, name)); got != w.dump(name) {

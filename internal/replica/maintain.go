@@ -2,6 +2,7 @@ package replica
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -179,7 +180,7 @@ func (r *Replica) readPoints(ctx context.Context, names []string) (map[string]Po
 		p, known := r.points[name]
 		if !known {
 			var err error
-			if p, err = readPoint(ctx, r.opts.Target, name); err != nil {
+			if p, err = readPoint(ctx, r.opts.Target, name, r.opts.Known); err != nil {
 				return nil, err
 			}
 		}
@@ -332,10 +333,11 @@ func filesOf(names []string) series {
 	all := series{}
 	for _, name := range names {
 		parts := strings.Split(name, "/")
-		if len(parts) != 4 || parts[0]+"/" != filesAll {
+		if len(parts) != 4 || parts[0]+"/" != filesAll || !databasePattern.MatchString(parts[1]) || !runPattern.MatchString(parts[2]) {
 			continue
 		}
-		if from, to, err := ltx.ParseFilename(strings.TrimSuffix(parts[3], encrypted)); err == nil {
+		file := strings.TrimSuffix(parts[3], encrypted)
+		if from, to, err := ltx.ParseFilename(file); err == nil && 0 < from && from <= to && file == rangeName(from, to)+".ltx" {
 			key := parts[1] + "/" + parts[2]
 			all[key] = append(all[key], object{name, from, to})
 		}
@@ -343,9 +345,9 @@ func filesOf(names []string) series {
 	for _, of := range all {
 		slices.SortFunc(of, func(a, b object) int {
 			if a.from != b.from {
-				return int(a.from) - int(b.from)
+				return cmp.Compare(a.from, b.from)
 			}
-			return int(a.to) - int(b.to)
+			return cmp.Compare(a.to, b.to)
 		})
 	}
 	return all
@@ -364,7 +366,7 @@ func (s series) leadingTo(database string, place Place) (objects, error) {
 // contains its number.
 func (o objects) cover(to ltx.TXID) (chosen objects, err error) {
 	for reached := ltx.TXID(0); reached < to; {
-		i, _ := slices.BinarySearchFunc(o, reached+1, func(o object, from ltx.TXID) int { return int(o.from) - int(from) })
+		i, _ := slices.BinarySearchFunc(o, reached+1, func(o object, from ltx.TXID) int { return cmp.Compare(o.from, from) })
 		best := -1
 		for ; i < len(o) && o[i].from == reached+1 && o[i].to <= to; i++ {
 			best = i

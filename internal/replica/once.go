@@ -31,7 +31,7 @@ func (r *Replica) continueSeries(ctx context.Context) error {
 	}
 	var newest Point
 	if len(points) > 0 {
-		if newest, err = readPoint(ctx, r.opts.Target, points[len(points)-1].name); err != nil {
+		if newest, err = readPoint(ctx, r.opts.Target, points[len(points)-1].name, r.opts.Known); err != nil {
 			r.opts.Log.Warn("the newest restore point cannot be read: the backup sends whole databases", "error", err)
 		}
 	}

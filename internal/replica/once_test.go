@@ -69,7 +69,7 @@ func (b *backups) check() (points int) {
 	b.must(err)
 	b.compareObjects()
 	for _, l := range listed {
-		p, err := readPoint(b.t.Context(), b.target.Target, l.name)
+		p, err := readPoint(b.t.Context(), b.target.Target, l.name, testNames)
 		b.must(err)
 		into := filepath.Join(b.root, "backup-restored")
 		b.must(os.MkdirAll(into, 0o700))
@@ -78,7 +78,7 @@ func (b *backups) check() (points int) {
 				continue
 			}
 			b.good[place] = true
-			b.must(Restoring{Target: b.target.Target, Into: into}.restore(b.t.Context(), keys{}, place, filepath.Join(into, name)))
+			b.must(Restoring{Target: b.target.Target, Known: testNames, Into: into}.restore(b.t.Context(), keys{}, place, filepath.Join(into, name)))
 			if want, known := b.dumps[p.Number][name]; known && dumpFile(b.t, filepath.Join(into, name)) != want {
 				b.t.Fatalf("point %d: %s differs from what it was", p.Number, name)
 			}
@@ -280,7 +280,7 @@ func TestBackupsReadBack(t *testing.T) {
 	w.must(b.target.Delete(t.Context(), objects[0]))
 	w.must(b.make())
 	into := t.TempDir()
-	if _, err := Restore(t.Context(), Restoring{Target: b.target, Into: into}); err != nil {
+	if _, err := Restore(t.Context(), Restoring{Target: b.target, Known: testNames, Into: into}); err != nil {
 		t.Error(err)
 	}
 }
@@ -351,7 +351,7 @@ func TestBackupWhileWriting(t *testing.T) {
 	w.must(err)
 	for _, l := range listed {
 		into := t.TempDir()
-		done, err := Restore(t.Context(), Restoring{Target: b.target, Into: into, At: l.time})
+		done, err := Restore(t.Context(), Restoring{Target: b.target, Known: testNames, Into: into, At: l.time})
 		w.must(err)
 		text := dumpFile(t, filepath.Join(into, names[0]))
 		for i, at := range acknowledged {
@@ -383,7 +383,7 @@ func TestKilledBackups(t *testing.T) {
 		}
 		for _, l := range listed[points:] {
 			into := t.TempDir()
-			done, err := Restore(t.Context(), Restoring{Target: target, Into: into, At: l.time})
+			done, err := Restore(t.Context(), Restoring{Target: target, Known: testNames, Into: into, At: l.time})
 			if err != nil {
 				t.Fatalf("round %d: %v", round, err)
 			}
@@ -469,7 +469,7 @@ func TestBackupBodies(t *testing.T) {
 			b.opts.Fault = nil
 		}
 		w.must(b.make())
-		points, err := Points(t.Context(), b.target, 0)
+		points, err := Points(t.Context(), b.target, testNames, 0)
 		w.must(err)
 		had[points[0].Number] = maps.Clone(current)
 		if want := min(2, round+1); len(points) != want {
@@ -492,7 +492,7 @@ func TestBackupBodies(t *testing.T) {
 func (b *backups) checkBodies(p Point, want map[string]string) {
 	b.t.Helper()
 	for name, content := range want {
-		r, err := Restoring{Target: b.target}.OpenBody(b.t.Context(), "service", name)
+		r, err := Restoring{Target: b.target, Known: testNames}.OpenBody(b.t.Context(), "service", name)
 		if err != nil {
 			b.t.Fatalf("backup %d: %s: %v", p.Number, name, err)
 		}

@@ -87,11 +87,13 @@ type listedPoint struct {
 }
 
 func parsePointName(name string) (p listedPoint, ok bool) {
-	text, _ := strings.CutSuffix(strings.TrimPrefix(name, pointsPrefix), ".json")
-	number, milliseconds, _ := strings.Cut(text, "-")
+	if !pointPattern.MatchString(name) {
+		return p, false
+	}
+	number, milliseconds, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(name, pointsPrefix), ".json"), "-")
 	n, err := strconv.ParseUint(number, 16, 64)
 	ms, timeErr := strconv.ParseInt(milliseconds, 10, 64)
-	return listedPoint{name, n, time.UnixMilli(ms)}, err == nil && timeErr == nil && len(number) == 16
+	return listedPoint{name, n, time.UnixMilli(ms)}, err == nil && timeErr == nil
 }
 
 func listPoints(ctx context.Context, t Target) (points []listedPoint, err error) {
@@ -116,7 +118,7 @@ type Content struct {
 
 // Points returns up to most points, newest first; 0 returns all. It returns errcode.NotFound if there is no replica or
 // backup.
-func Points(ctx context.Context, t Target, most int) (all []Point, err error) {
+func Points(ctx context.Context, t Target, known Names, most int) (all []Point, err error) {
 	if _, err := readMarker(ctx, t); err != nil {
 		return nil, err
 	}
@@ -128,7 +130,7 @@ func Points(ctx context.Context, t Target, most int) (all []Point, err error) {
 		if most > 0 && len(all) == most {
 			break
 		}
-		p, err := readPoint(ctx, t, l.name)
+		p, err := readPoint(ctx, t, l.name, known)
 		if err != nil {
 			return all, err
 		}
@@ -151,15 +153,16 @@ func Inspect(ctx context.Context, t Target) (c Content, err error) {
 	return c, err
 }
 
-func readPoint(ctx context.Context, t Target, name string) (p Point, err error) {
+// readPoint returns an error if the point contains files that are not in known.
+func readPoint(ctx context.Context, t Target, name string, known Names) (p Point, err error) {
 	var content bytes.Buffer
-	if err := get(ctx, t, keys{}, name, &content); err != nil {
+	if err := get(ctx, t, keys{}, name, limited(name, &content, maxPoint)); err != nil {
 		return p, err
 	}
-	if err := json.Unmarshal(content.Bytes(), &p); err != nil {
-		return p, damagedError(name, "is damaged", err)
+	if p, err = decodePoint(name, content.Bytes()); err != nil {
+		return p, err
 	}
-	return p, nil
+	return p, known.check(name, p)
 }
 
 func get(ctx context.Context, t Target, k keys, name string, w io.Writer) error {
@@ -230,15 +233,9 @@ func readMarker(ctx context.Context, t Target) (m marker, err error) {
 		return m, err
 	}
 	defer r.Close()
-	err = json.NewDecoder(NewReader(ctx, r)).Decode(&m)
-	if ctx.Err() != nil {
-		return m, ctx.Err()
+	text, err := io.ReadAll(io.LimitReader(NewReader(ctx, r), maxMarker))
+	if err != nil {
+		return m, damagedError(MarkerName, "cannot be read", err)
 	}
-	if err != nil || m.Server == "" {
-		return m, damagedError(MarkerName, "is damaged", err)
-	}
-	if m.Format != format {
-		return m, errcode.Newf(errcode.Unavailable, "%s: format %d, expected %d", MarkerName, m.Format, format)
-	}
-	return m, nil
+	return decodeMarker(text)
 }

@@ -114,7 +114,7 @@ func TestKilledProcesses(t *testing.T) {
 	for round := range rounds {
 		all = append(all, runAndKill(t, root, time.Duration(800+round*150)*time.Millisecond, "server", "command")...)
 		into := t.TempDir()
-		done, err := Restore(t.Context(), Restoring{Target: target, Into: into})
+		done, err := Restore(t.Context(), Restoring{Target: target, Known: testNames, Into: into})
 		if err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}

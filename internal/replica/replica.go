@@ -35,6 +35,10 @@ type Options struct {
 	// when it changes; missing files are skipped.
 	Also map[string]string
 
+	// Known are files that the target's restore points may contain besides the names in Files and Also, e.g. the
+	// databases of services that are off now.
+	Known Names
+
 	// Order lists the databases in capture order; nil sorts them.
 	Order []string
 
@@ -146,6 +150,10 @@ func New(opts Options) *Replica {
 	r.bodies = newBodies(r)
 	if opts.Once {
 		r.mine.Kind, r.opts.SpoolBytes = backupKind, math.MaxInt64
+	}
+	r.opts.Known = Names{
+		Databases: slices.AppendSeq(slices.Clone(opts.Known.Databases), maps.Keys(opts.Files)),
+		Also:      slices.AppendSeq(slices.Clone(opts.Known.Also), maps.Keys(opts.Also)),
 	}
 	if opts.Order == nil {
 		opts.Order = slices.Sorted(maps.Keys(opts.Files))

@@ -25,6 +25,7 @@ import (
 
 type Restoring struct {
 	Target     Target
+	Known      Names // a restore point that contains other files is refused
 	Identities []age.Identity
 
 	Into string
@@ -178,8 +179,8 @@ func (r Restoring) Choose(ctx context.Context) (newest, chosen Point, err error)
 		return newest, chosen, errcode.Newf(errcode.NotFound, "no restore point at or before %s: the first is from %s",
 			r.At.Format(time.RFC3339), points[0].time.UTC().Format(time.RFC3339Nano))
 	}
-	if newest, err = readPoint(ctx, r.Target, points[len(points)-1].name); err == nil {
-		chosen, err = readPoint(ctx, r.Target, points[at].name)
+	if newest, err = readPoint(ctx, r.Target, points[len(points)-1].name, r.Known); err == nil {
+		chosen, err = readPoint(ctx, r.Target, points[at].name, r.Known)
 	}
 	return newest, chosen, err
 }

@@ -31,7 +31,7 @@ func (h *history) add(database string, from, to ltx.TXID) {
 
 func (h *history) begin(database string) {
 	h.started++
-	h.runs[database] = fmt.Sprintf("run%d", h.started)
+	h.runs[database] = fmt.Sprintf("%026d", h.started)
 	h.txid[database], h.merged[database] = 1, 1
 	h.add(database, 1, 1)
 }

@@ -44,6 +44,8 @@ type world struct {
 
 var names = []string{"one.db", "two.db"}
 
+var testNames = Names{Databases: names, Also: []string{"secrets.toml"}}
+
 func newWorld(t testing.TB, root string, edit func(*Options)) *world {
 	w := makeWorld(t, root, edit)
 	w.open()
@@ -246,7 +248,7 @@ func (w *world) check() {
 
 func (w *world) restoreAndCompare(listed listedPoint) {
 	w.t.Helper()
-	p, err := readPoint(context.Background(), w.target.Target, listed.name)
+	p, err := readPoint(context.Background(), w.target.Target, listed.name, testNames)
 	w.must(err)
 	into := filepath.Join(w.root, "restored")
 	w.must(os.MkdirAll(into, 0o700))
@@ -257,7 +259,7 @@ func (w *world) restoreAndCompare(listed listedPoint) {
 			continue
 		}
 		w.same[place] = true
-		r := Restoring{Target: w.target.Target, Into: into, Identities: w.r.keys.identities}
+		r := Restoring{Target: w.target.Target, Known: testNames, Into: into, Identities: w.r.keys.identities}
 		if err := r.restore(context.Background(), w.r.keys, place, path); err != nil {
 			w.t.Fatalf("point %d: %v", p.Number, err)
 		}

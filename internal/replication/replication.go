@@ -32,6 +32,7 @@ type Options struct {
 	Settings Settings
 	Data     string
 	Services []*service.Running
+	Known    replica.Names // as in backup.Server
 	Clock    clock.Clock
 	Log      *slog.Logger
 }
@@ -83,7 +84,7 @@ func Open(ctx context.Context, o Options) (*Replication, error) {
 	}
 	r := &Replication{url: location.Name(o.Settings.URL), closeIt: closeIt, clock: o.Clock, log: o.Log, started: o.Clock()}
 	r.replica = replica.New(replica.Options{
-		Server: id, Files: files, Bodies: bodies, Also: map[string]string{secrets.File: filepath.Join(o.Data, secrets.File)},
+		Server: id, Known: o.Known, Files: files, Bodies: bodies, Also: map[string]string{secrets.File: filepath.Join(o.Data, secrets.File)},
 		Target: target, Location: location.Name(o.Settings.URL), Recipients: recipients, Spool: filepath.Join(o.Data, spoolFolder), SpoolBytes: o.Settings.SpoolBytes,
 		Keep: o.Settings.Retention, Rule: keep, Interval: o.Settings.Interval, Clock: o.Clock, Log: o.Log,
 	})

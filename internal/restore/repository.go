@@ -16,29 +16,30 @@ import (
 type repository struct {
 	name    string
 	target  replica.Target
+	known   replica.Names
 	keys    []age.Identity
 	closeIt func() error
 }
 
-func openRepository(ctx context.Context, url, identity string) (*repository, error) {
+func openRepository(ctx context.Context, r *Request) (*repository, error) {
 	var keys []age.Identity
-	if identity != "" {
+	if r.Identity != "" {
 		var err error
-		if keys, err = location.Identities(identity); err != nil {
+		if keys, err = location.Identities(r.Identity); err != nil {
 			return nil, err
 		}
 	}
-	target, closeIt, err := location.Open(ctx, url)
+	target, closeIt, err := location.Open(ctx, r.From)
 	if err != nil {
 		return nil, err
 	}
-	return &repository{location.Name(url), target, keys, closeIt}, nil
+	return &repository{location.Name(r.From), target, r.Known, keys, closeIt}, nil
 }
 
 func (s *repository) close() error { return s.closeIt() }
 
 func (s *repository) plan(ctx context.Context, r *Request) (*Plan, error) {
-	found, err := replica.Look(ctx, replica.Restoring{Target: s.target, Identities: s.keys, At: r.At})
+	found, err := replica.Look(ctx, replica.Restoring{Target: s.target, Known: s.known, Identities: s.keys, At: r.At})
 	if err != nil {
 		return nil, err
 	}
@@ -60,12 +61,12 @@ func (s *repository) restore(ctx context.Context, r *Request, p *Plan, folder st
 	}
 	// Restore as of the plan's moment, because a replica may continue.
 	_, err := replica.Restore(ctx, replica.Restoring{
-		Target: s.target, Identities: s.keys, Into: folder, At: p.At, Only: only,
+		Target: s.target, Known: s.known, Identities: s.keys, Into: folder, At: p.At, Only: only,
 		Progress: func(name string) { r.stepf("restoring %s", name) },
 	})
 	return err
 }
 
 func (s *repository) open(ctx context.Context, service, name string) (io.ReadCloser, error) {
-	return replica.Restoring{Target: s.target, Identities: s.keys}.OpenBody(ctx, service, name)
+	return replica.Restoring{Target: s.target, Known: s.known, Identities: s.keys}.OpenBody(ctx, service, name)
 }

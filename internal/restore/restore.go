@@ -16,6 +16,7 @@ import (
 	"holdfast/internal/db/engine"
 	"holdfast/internal/durable"
 	"holdfast/internal/errcode"
+	"holdfast/internal/replica"
 	"holdfast/internal/replica/location"
 	"holdfast/internal/secrets"
 )
@@ -25,9 +26,10 @@ const unfinished = ".restoring"
 
 type Request struct {
 	From     string
-	Identity string    // private key file for a repository, or ""
-	At       time.Time // latest moment to restore; zero means no limit
-	Services []string  // nil means all
+	Known    replica.Names // files that a repository may contain; see backup.NamesOf
+	Identity string        // private key file for a repository, or ""
+	At       time.Time     // latest moment to restore; zero means no limit
+	Services []string      // nil means all
 	Data     string
 	Clock    clock.Clock
 
@@ -73,7 +75,7 @@ func (r *Request) wants(service string) bool {
 
 func (r *Request) source(ctx context.Context) (source, error) {
 	if location.IsURL(r.From) {
-		return openRepository(ctx, r.From, r.Identity)
+		return openRepository(ctx, r)
 	}
 	return openFolder(r.From)
 }

@@ -181,7 +181,7 @@ func TestReplica(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	from := replica.Restoring{Target: replica.Folder(filepath.Join(t.TempDir(), "target")), Identities: []age.Identity{identity}}
+	from := replica.Restoring{Known: replica.Names{Databases: []string{Name + ".db"}}, Target: replica.Folder(filepath.Join(t.TempDir(), "target")), Identities: []age.Identity{identity}}
 	r := replica.New(replica.Options{
 		Server: "server", Files: map[string]*sqlitedb.DB{Name + ".db": opened.Databases[0].File()}, Bodies: map[string]replica.Bodies{Name: *opened.Files.Bodies},
 		Target: from.Target, Recipients: []age.Recipient{identity.Recipient()}, Spool: t.TempDir(), Interval: 50 * time.Millisecond,
@@ -266,7 +266,7 @@ func TestBackupOfBodies(t *testing.T) {
 	s, _ := openBuckets(t, data)
 	clients := s.newClients(t, 1)
 	work(t, clients, 30)
-	from := replica.Restoring{Target: &counting{Target: replica.Folder(filepath.Join(t.TempDir(), "target"))}}
+	from := replica.Restoring{Known: replica.Names{Databases: []string{Name + ".db"}}, Target: &counting{Target: replica.Folder(filepath.Join(t.TempDir(), "target"))}}
 	spool := t.TempDir()
 	for round := range 2 {
 		_, command := openBuckets(t, data)

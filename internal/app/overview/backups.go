@@ -24,6 +24,7 @@ const (
 type Copies struct {
 	Backups *backup.Scheduler
 	Replica func() location.Settings
+	Known   replica.Names // as in backup.Server
 	Data    string
 	Clock   clock.Clock
 
@@ -129,7 +130,7 @@ func (c *Copies) listBackups(ctx context.Context, _ operate.None) (rows []backup
 		return nil, nil
 	}
 	all := c.listed.get(ctx, settings.URL, c.Clock, func(ctx context.Context) ([]backup.Listed, error) {
-		all, err := backup.List(ctx, settings.URL, listedBackups)
+		all, err := backup.List(ctx, settings.URL, c.Known, listedBackups)
 		if errcode.Is(err, errcode.NotFound) {
 			err = nil
 		}

@@ -183,7 +183,7 @@ func TestReplica(t *testing.T) {
 			if err := r.Close(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			done, err := replica.Restore(t.Context(), replica.Restoring{Target: target, Into: t.TempDir()})
+			done, err := replica.Restore(t.Context(), replica.Restoring{Target: target, Known: replica.Names{Databases: []string{"a.db"}}, Into: t.TempDir()})
 			if err != nil {
 				t.Fatal(err)
 			}
