@@ -210,8 +210,8 @@ func (h adminHandler) toConsole(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-func (adminHandler) ServeMalformed(w http.ResponseWriter, _ *http.Request, status int) {
-	sendError(w, status, "the request is malformed")
+func (adminHandler) ServeMalformed(w http.ResponseWriter, _ *http.Request, status int, err error) {
+	sendError(w, status, errcode.Message(err))
 }
 
 // readsOnly reports whether a request with another method has a path that supports only GET. A ServeMux with a handler

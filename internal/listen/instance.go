@@ -92,8 +92,8 @@ func (h *instanceHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Handler.ServeHTTP(w, r)
 }
 
-func (h *instanceHandler) ServeMalformed(w http.ResponseWriter, r *http.Request, status int) {
-	h.Handler.(web.MalformedHandler).ServeMalformed(w, r, status)
+func (h *instanceHandler) ServeMalformed(w http.ResponseWriter, r *http.Request, status int, err error) {
+	h.Handler.(web.MalformedHandler).ServeMalformed(w, r, status, err)
 }
 
 func (i *Instance) Handler(listener string, h http.Handler) http.Handler {

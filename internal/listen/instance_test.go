@@ -20,7 +20,7 @@ import (
 
 type emptyHandler struct{ http.Handler }
 
-func (emptyHandler) ServeMalformed(http.ResponseWriter, *http.Request, int) {}
+func (emptyHandler) ServeMalformed(http.ResponseWriter, *http.Request, int, error) {}
 
 func instanceOf(t *testing.T, data string, masters ...string) *Instance {
 	t.Helper()

@@ -1,18 +1,18 @@
 package web
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"os"
 	"time"
 )
 
-// listener gives some connections more time than net/http does: clients that connect before they have a request, and
-// slow but steady readers.
+// listener makes a wire of each connection.
 type listener struct {
 	net.Listener
-	limits    Limits
-	malformed MalformedHandler // if nil, net/http answers malformed requests
+	server *Server
+	tls    *tls.Config // nil without TLS
 }
 
 func (l *listener) Accept() (net.Conn, error) {
@@ -20,34 +20,23 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if tcp, ok := c.(*net.TCPConn); ok {
-		return &conn{TCPConn: tcp, limits: &l.limits, malformed: l.malformed}, nil
-	}
-	return c, nil
+	return newWire(c, l.server, l.tls), nil
 }
 
+// conn gives some peers more time than net/http does: clients that connect before they have a request, and slow but steady
+// readers.
 type conn struct {
 	*net.TCPConn
-	limits    *Limits
-	malformed MalformedHandler
-	line      requestLine // reader goroutine only
-	begun     bool        // first byte received; reader goroutine only
-	sent      int64
-	acked     int64 // bytes acknowledged when a deadline was last missed
+	limits *Limits
+	begun  bool // first byte received; reader goroutine only
+	sent   int64
+	acked  int64 // bytes acknowledged when a deadline was last missed
 }
 
 // Read allows a new connection the idle timeout for its first byte. net/http starts the header timeout at the accept,
 // but clients connect early: browsers in advance, and Go's client when another connection becomes free first. Closing
 // such a connection may lose a request in transit.
 func (c *conn) Read(p []byte) (int, error) {
-	n, err := c.read(p)
-	if c.malformed != nil && n > 0 {
-		c.line.add(p[:n], len(p))
-	}
-	return n, err
-}
-
-func (c *conn) read(p []byte) (int, error) {
 	if c.begun || c.limits.Header <= 0 {
 		return c.TCPConn.Read(p)
 	}
@@ -69,11 +58,6 @@ func after(d time.Duration) (deadline time.Time) {
 // progress: the kernel buffers megabytes and accepts more only after sending a third, and peers acknowledge in
 // batches.
 func (c *conn) Write(p []byte) (written int, err error) {
-	if c.malformed != nil {
-		if status := malformedStatus(p); status != 0 {
-			return len(p), c.answerMalformed(status)
-		}
-	}
 	for {
 		n, err := c.TCPConn.Write(p[written:])
 		written += n

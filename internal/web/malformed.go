@@ -2,7 +2,6 @@ package web
 
 import (
 	"bytes"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -13,9 +12,8 @@ import (
 )
 
 // Malformed HTTP requests, e.g. for /storage/%zz, never reach a handler: net/http writes a plain-text response and
-// closes the connection. Our connections replace this response by the service's error with the same status. Over TLS,
-// our connections see only encrypted bytes, so net/http's response remains: net/http serves HTTP/2 only on a
-// *tls.Conn, so a wrapper would lose HTTP/2 or need its own handshake with limits, log and shutdown.
+// closes the connection. Our connections replace this response by the service's error with the same status. Requests that
+// our connections refuse themselves (see framing) take the same way: net/http sees poison instead of the rest.
 
 // These are the errors for requests that net/http refuses.
 var (
@@ -36,8 +34,9 @@ var refusals = map[int]error{
 
 // MalformedHandler is a handler that also answers malformed requests.
 type MalformedHandler interface {
-	// r contains the peer's address and, if they could be read, method and target.
-	ServeMalformed(w http.ResponseWriter, r *http.Request, status int)
+	// r contains the peer's address and, if they could be read, method and target. err says why the request is refused
+	// with this status.
+	ServeMalformed(w http.ResponseWriter, r *http.Request, status int, err error)
 }
 
 // refusedHeader follows the status line in net/http's own responses.
@@ -62,11 +61,11 @@ func malformedStatus(p []byte) int {
 	return 0
 }
 
-func (m *Mux) ServeMalformed(w http.ResponseWriter, r *http.Request, status int) {
+func (m *Mux) ServeMalformed(w http.ResponseWriter, r *http.Request, status int, err error) {
 	at := m.Resolver.Resolve(r)
 	service := m.owner(at.Path)
 	refusing := *service
-	refusing.Serve = func(http.ResponseWriter, *http.Request, Address) error { return refusals[status] }
+	refusing.Serve = func(http.ResponseWriter, *http.Request, Address) error { return err }
 	refusing.Error = func(w http.ResponseWriter, r *http.Request, err error) {
 		service.Error(withStatus{w, status}, r, err)
 	}
@@ -80,72 +79,41 @@ type withStatus struct {
 
 func (w withStatus) WriteHeader(int) { w.ResponseWriter.WriteHeader(w.status) }
 
-// lineBytes limits the kept part of the request line, which suffices to find the service.
-const lineBytes = 512
-
-type requestLine struct {
-	text  []byte
-	whole bool
-	ahead byte // first byte of the next request, if has is set; read while this request is answered
-	has   bool
-}
-
-func (l *requestLine) next() {
-	l.text, l.whole = l.text[:0], false
-	if l.has {
-		l.text, l.has = append(l.text, l.ahead), false
-	}
-}
-
-// add collects the request line. It also keeps the single byte that net/http reads after a body to detect a disconnect,
-// because that byte begins the next request.
-func (l *requestLine) add(p []byte, size int) {
-	if l.whole {
-		if size == 1 && len(p) == 1 {
-			l.ahead, l.has = p[0], true
-		}
-		return
-	}
-	p = p[:min(len(p), lineBytes-len(l.text))]
-	if i := bytes.IndexByte(p, '\n'); i >= 0 {
-		p, l.whole = p[:i], true
-	}
-	l.text = append(l.text, p...)
-	l.whole = l.whole || len(l.text) == lineBytes
-}
-
-func (l *requestLine) request(peer net.Addr) *http.Request {
+// refused returns the refused request, as far as its first line is known.
+func (c *wire) refused() *http.Request {
 	r := &http.Request{
-		URL: &url.URL{}, Header: http.Header{}, Body: http.NoBody, RemoteAddr: peer.String(),
+		URL: &url.URL{}, Header: http.Header{}, Body: http.NoBody, RemoteAddr: c.RemoteAddr().String(), TLS: c.tlsState,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
-	method, rest, ok := strings.Cut(string(l.text), " ")
+	line := c.framing.request
+	if len(line) == 0 {
+		line = c.framing.line // refused before its end
+	}
+	method, rest, ok := strings.Cut(string(line), " ")
 	if target, _, _ := strings.Cut(rest, " "); ok {
 		r.Method, r.RequestURI = method, target
 	}
 	return r
 }
 
-func startRequest(c net.Conn, state http.ConnState) {
-	if c, ok := c.(*conn); ok && state == http.StateIdle {
-		c.line.next()
-	}
-}
-
 // answerMalformed sends the service's error. Then it lingers, because closing would discard the response for a peer that
 // is still sending; see pacedBody.linger.
-func (c *conn) answerMalformed(status int) error {
+func (c *wire) answerMalformed(status int) error {
+	err := refusals[status]
+	if ours := c.framing.refusal; ours != nil {
+		status, err = ours.status, ours.err
+	}
 	a := &shortAnswer{header: http.Header{"Connection": {"close"}, "Date": {time.Now().UTC().Format(http.TimeFormat)}}}
-	r := c.line.request(c.RemoteAddr())
-	c.malformed.ServeMalformed(a, r, status)
+	r := c.refused()
+	c.server.malformed.ServeMalformed(a, r, status, err)
 	if r.Method == http.MethodHead {
 		a.body.Reset()
 	}
-	if _, err := c.TCPConn.Write(a.bytes()); err != nil {
+	if _, err := c.Conn.Write(a.bytes()); err != nil {
 		return err
 	}
 	_ = c.CloseWrite()
-	_ = discard(c.TCPConn, c) // until the peer closes its side
+	_ = discard(c.Conn, c) // until the peer closes its side
 	return nil
 }
 

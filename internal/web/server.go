@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -46,9 +47,26 @@ func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
 		MaxHeaderBytes: max(l.HeaderBytes-4<<10, 1),
 		// This is for net/http's own responses. It also makes net/http set a new deadline for each request.
 		WriteTimeout: l.Pace.Grace,
-		ConnState:    startRequest,
+		ConnContext:  withWire,
 		ErrorLog:     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}}
+}
+
+// wrap prepares the server to serve l, with TLS if srv.TLSConfig is set.
+func (srv *Server) wrap(l net.Listener) net.Listener {
+	srv.Protocols = new(http.Protocols)
+	srv.Protocols.SetHTTP1(true)
+	wrapped := &listener{Listener: l, server: srv}
+	if srv.TLSConfig != nil {
+		srv.Protocols.SetUnencryptedHTTP2(true) // see wire
+		wrapped.tls = srv.TLSConfig.Clone()
+		for _, proto := range []string{"h2", "http/1.1"} {
+			if !slices.Contains(wrapped.tls.NextProtos, proto) {
+				wrapped.tls.NextProtos = append(slices.Clip(wrapped.tls.NextProtos), proto)
+			}
+		}
+	}
+	return wrapped
 }
 
 type shuttingDownKey struct{}
@@ -74,22 +92,18 @@ type Drain struct {
 // Serve serves the listener until ctx is done, then drains it. It returns an error if the listener failed or requests
 // were aborted.
 func Serve(ctx context.Context, srv *Server, l net.Listener, d Drain) error {
-	l = &listener{Listener: l, limits: srv.limits}
-	if srv.TLSConfig == nil {
-		l.(*listener).malformed = srv.malformed
-	}
+	l = srv.wrap(l)
 	var draining atomic.Bool
 	ending, end := context.WithCancel(context.Background())
 	defer end()
 	var open atomic.Int64
-	srv.ConnState = func(c net.Conn, state http.ConnState) {
+	srv.ConnState = func(_ net.Conn, state http.ConnState) {
 		switch state {
 		case http.StateNew:
 			open.Add(1)
 		case http.StateClosed, http.StateHijacked:
 			open.Add(-1)
 		}
-		startRequest(c, state)
 	}
 	srv.BaseContext = func(net.Listener) context.Context {
 		return context.WithValue(context.Background(), shuttingDownKey{}, ending)
@@ -101,19 +115,14 @@ func Serve(ctx context.Context, srv *Server, l net.Listener, d Drain) error {
 			// would lose a request in transit.
 			w.Header().Set("Connection", "close")
 		}
+		setTLS(r)
 		handler.ServeHTTP(w, r)
 	})
 	broken := func(err error) error {
 		return fmt.Errorf("listener %s: %w", l.Addr(), errors.Join(err, srv.Close()))
 	}
 	failed := make(chan error, 1)
-	go func() {
-		if srv.TLSConfig != nil {
-			failed <- srv.ServeTLS(l, "", "")
-		} else {
-			failed <- srv.Serve(l)
-		}
-	}()
+	go func() { failed <- srv.Serve(l) }()
 	select {
 	case err := <-failed:
 		return broken(err)

@@ -575,3 +575,23 @@ func TestServeTLS(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func testCertificates() []tls.Certificate {
+	pair := httptest.NewUnstartedServer(nil)
+	pair.StartTLS()
+	defer pair.Close()
+	return pair.TLS.Certificates
+}
+
+func stopAtEnd(t *testing.T, srv *web.Server, l net.Listener) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- web.Serve(ctx, srv, l, web.Drain{Grace: 10 * time.Second}) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}

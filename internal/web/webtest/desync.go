@@ -1,0 +1,158 @@
+package webtest
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Desync is a request whose end two HTTP implementations may see in different places, so that a client could hide a
+// second request from a proxy.
+type Desync struct {
+	Name string
+	// Text contains @PATH and @HOST. A request for @SECOND follows, or is inside the body.
+	Text string
+	// Status is the answer to the request: 0 for the handler's, BodyRefused if the header is right and the body is not.
+	Status int
+	// Second is whether the second request is answered, too. It is if the first one is right.
+	Second bool
+}
+
+// BodyRefused is the Status of a request whose body is malformed. The handler reports it, unless it answers before it
+// reads the body. The connection ends in both cases.
+const BodyRefused = -1
+
+// Wire returns the bytes to send.
+func (d *Desync) Wire(path, host, second string) string {
+	return strings.NewReplacer("@PATH", path, "@HOST", host, "@SECOND", second).Replace(d.Text)
+}
+
+const secondRequest = "GET @SECOND HTTP/1.1\r\nHost: @HOST\r\n\r\n"
+
+// Desyncs returns the known kinds of such requests.
+func Desyncs() (all []Desync) {
+	add := func(status int, name, head, body string) {
+		if !strings.HasPrefix(head, "PUT ") && !strings.HasPrefix(head, "GET ") && !strings.HasPrefix(head, "HEAD ") {
+			head = "PUT @PATH HTTP/1.1\r\nHost: @HOST\r\n" + head
+		}
+		all = append(all, Desync{Name: name, Text: head + "\r\n" + body + secondRequest, Status: status, Second: status == 0})
+	}
+	const refused, unknown, tooMany, served = 400, 501, 431, 0
+	const chunks = "5\r\nhello\r\n0\r\n\r\n"
+
+	// Lengths (RFC 9112, sections 6.1 to 6.3).
+	add(refused, "CL.TE", "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n")
+	add(refused, "TE.CL", "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n", chunks)
+	add(refused, "CL.TE, no length", "Content-Length: 0\r\nTransfer-Encoding: chunked\r\n", chunks)
+	add(refused, "CL.TE, names in other case", "CONTENT-LENGTH: 5\r\ntransfer-encoding: Chunked\r\n", "0\r\n\r\n")
+	add(refused, "CL.TE, another field between", "Content-Length: 5\r\nX-A: b\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n")
+	add(refused, "CL.TE in a GET", "GET @PATH HTTP/1.1\r\nHost: @HOST\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n")
+	add(refused, "TE in HTTP/1.0", "PUT @PATH HTTP/1.0\r\nHost: @HOST\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n", chunks)
+	add(refused, "TE and CL in HTTP/1.0", "PUT @PATH HTTP/1.0\r\nHost: @HOST\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n", chunks)
+	for name, lengths := range map[string][]string{
+		"differ": {"5", "6"}, "the same": {"5", "5"}, "in a list": {"5, 5"}, "differ in a list": {"5, 6"}, "plus": {"+5"}, "minus": {"-5"}, "two numbers": {"5 5"},
+		"hexadecimal": {"0x5"}, "hexadecimal digits": {"a"}, "empty": {""}, "a space": {" "}, "tab": {"\t5"}, "tab after": {"5\t"}, "underscore": {"1_0"}, "fraction": {"5.0"},
+		"quoted": {`"5"`}, "overflow": {"18446744073709551621"}, "more than 63 bits": {"9223372036854775808"}, "many zeros": {strings.Repeat("0", 60) + "5"},
+		"comma": {"5,"}, "vertical tab": {"\v5"}, "NUL": {"5\x00"}, "exponent": {"5e0"}, "long": {strings.Repeat(" ", 600) + "5"},
+	} {
+		head := ""
+		for _, l := range lengths {
+			head += "Content-Length: " + l + "\r\n"
+		}
+		add(refused, "Content-Length: "+name, head, "hello")
+	}
+
+	// Codings.
+	for name, codings := range map[string][]string{
+		"twice": {"chunked", "chunked"}, "and another": {"chunked", "identity"}, "in a list": {"chunked, chunked"}, "after another": {"gzip, chunked"}, "with a parameter": {"chunked;a=b"},
+		"quoted": {`"chunked"`}, "vertical tab": {"\vchunked"}, "tab": {"\tchunked"}, "two spaces": {"  chunked"}, "space after": {"chunked "}, "tab after": {"chunked\t"}, "no-break space": {"chunked\xa0"},
+		"nothing": {""}, "comma": {",chunked"}, "comma after": {"chunked,"}, "NUL": {"chunked\x00"}, "more": {"xchunked"}, "more after": {"chunkedx"}, "form feed": {"\fchunked"},
+	} {
+		head := ""
+		for _, c := range codings {
+			head += "Transfer-Encoding: " + c + "\r\n"
+		}
+		add(refused, "Transfer-Encoding: chunked "+name, head, chunks)
+	}
+	add(refused, "Transfer-Encoding, names in other case", "Transfer-Encoding: chunked\r\nTRANSFER-ENCODING: chunked\r\n", chunks)
+	for _, coding := range []string{"identity", "gzip", "cow", "chun ked"} {
+		add(unknown, "Transfer-Encoding: unknown "+coding, "Transfer-Encoding: "+coding+"\r\n", chunks)
+	}
+
+	// Lines and names (RFC 9112, sections 2.2, 5.1 and 5.2).
+	add(refused, "space before a colon", "Transfer-Encoding : chunked\r\n", chunks)
+	add(refused, "space before a colon, with a length", "Content-Length: 15\r\nTransfer-Encoding : chunked\r\n", chunks)
+	add(refused, "tab before a colon", "Content-Length\t: 5\r\n", "hello")
+	add(refused, "space before a name", "PUT @PATH HTTP/1.1\r\nHost: @HOST\r\n Transfer-Encoding: chunked\r\n", chunks)
+	add(refused, "space before the first name", "PUT @PATH HTTP/1.1\r\n Host: @HOST\r\nHost: @HOST\r\n", "")
+	add(refused, "folded", "Transfer-Encoding:\r\n chunked\r\n", chunks)
+	add(refused, "folded length", "Content-Length: 5\r\n\t5\r\n", "hello")
+	add(refused, "folded harmlessly", "X-A: b\r\n c\r\n", "")
+	add(refused, "empty name", ": chunked\r\n", "")
+	add(refused, "no colon", "Transfer-Encoding\r\n", chunks)
+	add(refused, "NUL in a name", "Transfer-Encoding\x00: chunked\r\n", chunks)
+	add(refused, "vertical tab in a name", "\vTransfer-Encoding: chunked\r\n", chunks)
+	add(refused, "NUL in a value", "X-A: b\x00c\r\n", "")
+	add(refused, "a long name", strings.Repeat("x", 600)+": chunked\r\n", "")
+	add(refused, "LF in the header", "X-A: b\nTransfer-Encoding: chunked\r\n", chunks)
+	add(refused, "LF after the request line", "PUT @PATH HTTP/1.1\nHost: @HOST\r\n", "")
+	add(refused, "LF before the header's end", "X-A: b\n", "")
+	all = append(all,
+		Desync{"LF ends the header", "PUT @PATH HTTP/1.1\r\nHost: @HOST\r\nContent-Length: 0\r\n\n" + secondRequest, refused, false},
+		Desync{"LF everywhere", strings.ReplaceAll("PUT @PATH HTTP/1.1\r\nHost: @HOST\r\nContent-Length: 0\r\n\r\n"+secondRequest, "\r", ""), refused, false},
+		Desync{"CR ends lines", "PUT @PATH HTTP/1.1\rHost: @HOST\rContent-Length: 0\r\r" + secondRequest, refused, false})
+	add(refused, "CR in a value", "X-A: b\rTransfer-Encoding: chunked\r\n", chunks)
+	add(refused, "CR at a line's end", "Transfer-Encoding: chunked\r\r\n", chunks)
+	add(refused, "CR before a name", "\rTransfer-Encoding: chunked\r\n", chunks)
+	add(refused, "CR in the request line", "PUT @PATH\rx HTTP/1.1\r\nHost: @HOST\r\n", "")
+	add(refused, "tabs in the request line", "PUT\t@PATH\tHTTP/1.1\r\nHost: @HOST\r\n", "")
+	add(refused, "HTTP/0.9", "GET @PATH\r\n", "")
+	add(refused, "two hosts", "Host: @HOST\r\n", "")
+	add(tooMany, "many fields", strings.Repeat("a:\r\n", 1000), "")
+
+	// Bodies (RFC 9112, section 7.1).
+	chunked := func(status int, name, body string) { add(status, name, "Transfer-Encoding: chunked\r\n", body) }
+	for name, size := range map[string]string{
+		"plus": "+5", "minus": "-5", "prefix": "0x5", "space before": " 5", "space after": "5 ", "space before an extension": "5 ;a", "tab after": "5\t", "overflow": "10000000000000005", "63 bits": "8000000000000005",
+		"many zeros": strings.Repeat("0", 20) + "5", "empty": "", "no hexadecimal": "g", "extension only": ";a", "underscore": "0_5", "NUL": "5\x00", "CR": "5\r", "CR in an extension": "5;\ra",
+		"LF in an extension": "5;\na", "long extension": "5;" + strings.Repeat("a", 600), "endless extension": "5;" + strings.Repeat("a", 20_000), "a list": "5,5",
+	} {
+		chunked(BodyRefused, "chunk size: "+name, size+"\r\nhello\r\n0\r\n\r\n")
+	}
+	chunked(BodyRefused, "LF after a chunk size", "5\nhello\r\n0\r\n\r\n")
+	chunked(BodyRefused, "LF after an extension", "5;a\nhello\r\n0\r\n\r\n")
+	chunked(BodyRefused, "LF after data", "5\r\nhello\n0\r\n\r\n")
+	chunked(BodyRefused, "nothing after data", "5\r\nhello0\r\n\r\n")
+	chunked(BodyRefused, "more data", "5\r\nhello!!\r\n0\r\n\r\n")
+	chunked(BodyRefused, "CR after data", "5\r\nhello\r0\r\n\r\n")
+	chunked(BodyRefused, "two bytes after data", "5\r\nhelloXX0\r\n\r\n")
+	chunked(BodyRefused, "LF after the last chunk", "5\r\nhello\r\n0\n\r\n")
+	chunked(BodyRefused, "LF ends the body", "5\r\nhello\r\n0\r\n\n")
+	for _, name := range []string{"Content-Length", "transfer-encoding", "Host", "Authorization", "Trailer", "Cookie"} {
+		chunked(BodyRefused, "trailer: "+name, "5\r\nhello\r\n0\r\n"+name+": 5\r\n\r\n")
+	}
+	chunked(BodyRefused, "trailer: LF", "5\r\nhello\r\n0\r\nX-A: b\n\r\n")
+	chunked(BodyRefused, "trailer: folded", "5\r\nhello\r\n0\r\nX-A: b\r\n c\r\n\r\n")
+	chunked(BodyRefused, "trailer: no name", "5\r\nhello\r\n0\r\nGET / HTTP/1.1\r\n\r\n")
+	chunked(BodyRefused, "trailer: long", "5\r\nhello\r\n0\r\nX-A: "+strings.Repeat("a", 8<<10)+"\r\n\r\n")
+	chunked(BodyRefused, "trailer: many", "5\r\nhello\r\n0\r\n"+strings.Repeat("a:\r\n", 5000)+"\r\n")
+	add(refused, "trailer: announced framing", "Transfer-Encoding: chunked\r\nTrailer: Content-Length\r\n", chunks)
+
+	// These are right.
+	add(served, "a length", "Content-Length: 5\r\n", "hello")
+	add(served, "a length with zeros", "Content-Length: 005\r\n", "hello")
+	add(served, "a length without space", "Content-Length:5\r\n", "hello")
+	chunked(served, "chunks", chunks)
+	add(served, "chunks, in other case", "transfer-encoding:CHUNKED\r\n", chunks)
+	chunked(served, "chunks with extensions", "5;a=b;c=\"d\"\r\nhello\r\n0;e\r\n\r\n")
+	chunked(served, "chunks in upper case", "00A\r\nhellohello\r\n0\r\n\r\n")
+	chunked(served, "chunks of a zero with zeros", "5\r\nhello\r\n000\r\n\r\n")
+	chunked(served, "chunks like a request", fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(inner), inner))
+	chunked(served, "trailers", "5\r\nhello\r\n0\r\nX-A: b\r\nX-C:\r\n\r\n")
+	add(served, "announced trailers", "Transfer-Encoding: chunked\r\nTrailer: X-A\r\n", "5\r\nhello\r\n0\r\nX-A: b\r\n\r\n")
+	add(served, "GET with a body", "GET @PATH HTTP/1.1\r\nHost: @HOST\r\nContent-Length: 5\r\n", "hello")
+	add(served, "GET with chunks", "GET @PATH HTTP/1.1\r\nHost: @HOST\r\nTransfer-Encoding: chunked\r\n", chunks)
+	add(served, "a body like a request", fmt.Sprintf("Content-Length: %d\r\n", len(inner)), inner)
+	return all
+}
+
+const inner = "GET /never HTTP/1.1\r\nHost: a\r\n\r\n"

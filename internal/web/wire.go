@@ -1,0 +1,182 @@
+package web
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+)
+
+// wire is a connection as net/http sees it: without TLS, and without what no request may contain.
+//
+// TLS ends here. In net/http, it would end where only net/http sees the decrypted bytes. net/http serves HTTP/2 on any
+// connection that begins with a client's preface, if http.Protocols.UnencryptedHTTP2 is set.
+type wire struct {
+	net.Conn           // tls, if the listener uses TLS
+	paced    *conn     // below TLS; nil if the listener is not TCP
+	tls      *tls.Conn // nil if the listener does not use TLS
+	server   *Server
+
+	// Only the reading goroutine uses these. Handlers read tlsState, but only after the first request was read.
+	opened   bool // TLS handshake done
+	failed   error
+	tlsState *tls.ConnectionState
+	framing  framing
+	frames   frames
+	rest     []byte // read from Conn, and not yet by net/http
+}
+
+func newWire(c net.Conn, s *Server, config *tls.Config) *wire {
+	w := &wire{Conn: c, server: s}
+	if tcp, ok := c.(*net.TCPConn); ok {
+		w.paced = &conn{TCPConn: tcp, limits: &s.limits}
+		w.Conn = w.paced
+	}
+	if config != nil {
+		w.tls = tls.Server(w.Conn, config)
+		w.Conn = w.tls
+	}
+	return w
+}
+
+// Read returns bytes of at most one request, so that framing.request is always the request line of the request that
+// net/http reads or serves.
+func (c *wire) Read(p []byte) (int, error) {
+	if err := c.open(); err != nil {
+		return 0, err
+	}
+	if c.isHTTP2() {
+		n, err := c.Conn.Read(p)
+		if wrong := c.frames.check(p[:n]); wrong != nil {
+			c.failed = silent(wrong)
+			return 0, c.failed
+		}
+		return n, err
+	}
+	for {
+		n := copy(p, c.rest)
+		c.rest = c.rest[n:]
+		if c.framing.refusal != nil && n == 0 {
+			return 0, io.EOF
+		}
+		if c.framing.refusal != nil {
+			return n, nil
+		}
+		var err error
+		if n == 0 {
+			n, err = c.Conn.Read(p)
+		}
+		if n = c.check(p[:n]); n > 0 || err != nil {
+			return n, err
+		}
+	}
+}
+
+// check moves together the bytes that net/http may see and returns their number. c.rest keeps those after the end of the
+// request.
+func (c *wire) check(p []byte) (kept int) {
+	for i := 0; i < len(p); {
+		n, keep, ended := c.framing.next(p[i:])
+		if keep {
+			if kept < i {
+				copy(p[kept:], p[i:i+n])
+			}
+			kept += n
+		}
+		i += n
+		switch {
+		case c.framing.refusal != nil:
+			c.rest = []byte(poison)
+			if kept == 0 {
+				kept = copy(p, c.rest)
+				c.rest = c.rest[kept:]
+			}
+			return kept
+		case ended && i < len(p):
+			c.rest = slices.Concat(p[i:], c.rest)
+			return kept
+		}
+	}
+	return kept
+}
+
+// open completes the TLS handshake, in the connection's goroutine. It gets Limits.Header from its first byte on. Then the
+// connection is like a new one without TLS: see conn.Read.
+func (c *wire) open() error {
+	if c.opened || c.tls == nil {
+		return c.failed
+	}
+	c.opened = true
+	if err := c.tls.HandshakeContext(context.Background()); err != nil {
+		c.failed = silent(err)
+		c.explain(err)
+		return c.failed
+	}
+	if c.paced != nil {
+		c.paced.begun = false
+	}
+	state := c.tls.ConnectionState()
+	c.tlsState = &state
+	switch state.NegotiatedProtocol {
+	case "", "http/1.1", "h2":
+	default: // a certificate authority checks the certificate with acme-tls/1, and sends nothing
+		c.failed = io.EOF
+	}
+	return c.failed
+}
+
+// silent returns err as an error of the network, after which net/http sends no response.
+func silent(err error) error { return &net.OpError{Op: "read", Net: "tcp", Err: err} }
+
+func (c *wire) isHTTP2() bool { return c.tlsState != nil && c.tlsState.NegotiatedProtocol == "h2" }
+
+// explain logs why a handshake failed. It answers clients that do not use TLS, as net/http does.
+func (c *wire) explain(err error) {
+	if plain, ok := errors.AsType[tls.RecordHeaderError](err); ok && plain.Conn != nil && looksLikeHTTP(plain.RecordHeader) {
+		_, _ = io.WriteString(plain.Conn, "HTTP/1.0 400 Bad Request\r\nConnection: close\r\n\r\nthis port uses TLS: use https\n")
+		err = errors.New("the client does not use TLS")
+	}
+	c.server.ErrorLog.Printf("TLS handshake error from %s: %v", c.RemoteAddr(), err)
+}
+
+func looksLikeHTTP(start [5]byte) bool {
+	switch string(start[:]) {
+	case "GET /", "HEAD ", "POST ", "PUT /", "DELET", "OPTIO":
+		return true
+	}
+	return false
+}
+
+// Write sends bytes of net/http, or the service's error instead of net/http's response to a malformed request.
+func (c *wire) Write(p []byte) (int, error) {
+	if c.server.malformed != nil && !c.isHTTP2() {
+		if status := malformedStatus(p); status != 0 {
+			return len(p), c.answerMalformed(status)
+		}
+	}
+	return c.Conn.Write(p)
+}
+
+// CloseWrite is what net/http looks for to end a connection whose peer is still sending.
+func (c *wire) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+type wireKey struct{}
+
+func withWire(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, wireKey{}, c)
+}
+
+// setTLS sets r.TLS, which net/http leaves empty for our connections.
+func setTLS(r *http.Request) {
+	if c, ok := r.Context().Value(wireKey{}).(*wire); ok {
+		r.TLS = c.tlsState
+	}
+}
