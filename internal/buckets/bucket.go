@@ -58,6 +58,11 @@ type Policy struct {
 
 	// Accounts is resolved when the policy is set, because names may be reassigned.
 	Accounts map[string]AccountID `json:"accounts,omitempty"`
+
+	// Shared is set if a statement allows anyone but the bucket's owner, and Public if the policy is public as S3 defines
+	// it. The rule for plain names needs them where no policy can be parsed.
+	Shared bool `json:"shared,omitempty"`
+	Public bool `json:"public,omitempty"`
 }
 
 func (p Policy) IsZero() bool { return p.Document == "" }
@@ -78,6 +83,8 @@ type SettingsChange struct {
 
 	PublicAccessBlock *PublicAccessBlock `json:"public_access_block,omitempty"`
 	OwnerEnforced     *bool              `json:"owner_enforced,omitempty"`
+
+	Now Moment `json:"-"` // when a name is claimed or freed; only used if ChangesAccess
 }
 
 func (c *SettingsChange) Apply(s BucketSettings) BucketSettings {

@@ -69,10 +69,6 @@ func (s *Service) FindBuckets(ctx context.Context, prefix string, limit int) ([]
 	return s.store.FindBuckets(ctx, prefix, limit)
 }
 
-func (s *Service) Namesakes(ctx context.Context, name string) ([]Bucket, error) {
-	return s.store.Namesakes(ctx, name)
-}
-
 func (s *Service) CreateBucket(ctx context.Context, owner AccountID, name string) (Bucket, error) {
 	if err := CheckBucketName(name); err != nil {
 		return Bucket{}, err
@@ -82,6 +78,7 @@ func (s *Service) CreateBucket(ctx context.Context, owner AccountID, name string
 
 func (s *Service) SetBucket(ctx context.Context, owner AccountID, b BucketRef, c SettingsChange) error {
 	defer s.notes.forget(owner, b.Name) // even if it is unknown whether the change succeeded
+	c.Now = s.now()
 	return s.store.SetBucket(ctx, owner, b, c)
 }
 

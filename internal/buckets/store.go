@@ -17,6 +17,7 @@ import (
 // return *QuotaError and change nothing.
 type Store interface {
 	Finder
+	Names
 
 	// CreateBucket returns an existing bucket with ErrBucketExists. If the account was deleted, it returns ErrNoAccount.
 	CreateBucket(ctx context.Context, owner AccountID, b BucketRef, now Moment) (Bucket, error)
@@ -25,10 +26,13 @@ type Store interface {
 
 	Buckets(ctx context.Context, owner AccountID, q BucketQuery) (page []Bucket, more bool, err error)
 
-	// SetBucket also appends events. It returns ErrPrecondition if LifecycleWas does not match.
+	// SetBucket also appends events. It returns ErrPrecondition if LifecycleWas does not match. If the bucket becomes or
+	// stays shared (IsShared), it claims its plain name, unless another account's claim is active or rests. If not, the
+	// bucket's claim begins to rest.
 	SetBucket(ctx context.Context, owner AccountID, b BucketRef, c SettingsChange) error
 
-	// DeleteBucket returns ErrBucketNotEmpty if there are objects. RemoveBucket later aborts incomplete uploads.
+	// DeleteBucket returns ErrBucketNotEmpty if there are objects. RemoveBucket later aborts incomplete uploads. The
+	// bucket's claim on its name begins to rest.
 	DeleteBucket(ctx context.Context, owner AccountID, b BucketRef, now Moment) error
 
 	// Put returns the errors of Condition.CheckWrite, and ErrNoLock for a lock in a bucket without object lock. b.ID may
@@ -65,8 +69,9 @@ type Store interface {
 
 // Finder finds buckets whose account is unknown.
 type Finder interface {
-	// Namesakes returns the buckets with this name from at most two accounts. If there are two, the name is ambiguous.
-	Namesakes(ctx context.Context, name string) ([]Bucket, error)
+	// BucketsWithCORS returns at most limit buckets with this name that have CORS rules, first the one that claims the
+	// name, then by owner. Only BucketRef, Owner and Settings.CORS are set.
+	BucketsWithCORS(ctx context.Context, name string, limit int) ([]Bucket, error)
 
 	// FindBuckets lists buckets of all accounts by name and owner. prefix must not be empty.
 	FindBuckets(ctx context.Context, prefix string, limit int) ([]Bucket, error)

@@ -86,7 +86,7 @@ func (s *Buckets) setPolicy(ctx context.Context, in policyInput) (c bucketChange
 	if err != nil {
 		return c, err
 	}
-	p, stored, err := policy.New(ctx, s.opened, b.Name, []byte(in.Policy))
+	p, stored, err := policy.New(ctx, s.opened, a.ID, b.Name, []byte(in.Policy))
 	if wrong, ok := errors.AsType[*policy.Error](err); ok {
 		return c, &operate.InputError{Input: "policy", Reason: "is not valid: " + wrong.Reason}
 	}

@@ -19,6 +19,9 @@ func (s *Buckets) search(ctx context.Context, prefix string) (hits []service.Hit
 		return nil, nil
 	}
 	if bucket, object, ok := strings.Cut(prefix, "/"); ok {
+		if bucket == "" {
+			return nil, nil
+		}
 		return s.searchObjects(ctx, bucket, object)
 	}
 	accounts, err := s.accountsNamed(ctx, prefix)
@@ -65,12 +68,15 @@ func (s *Buckets) accountsNamed(ctx context.Context, prefix string) (all []bucke
 }
 
 func (s *Buckets) searchObjects(ctx context.Context, bucket, prefix string) (hits []service.Hit, err error) {
-	named, err := s.opened.Namesakes(ctx, bucket)
+	found, err := s.opened.FindBuckets(ctx, bucket, service.MaxHits) // begins with the buckets that have just this name
 	if err != nil {
 		return nil, err
 	}
-	for i := range named {
-		b := &named[i]
+	for i := range found {
+		b := &found[i]
+		if b.Name != bucket {
+			break
+		}
 		a, err := s.opened.AccountByID(ctx, b.Owner)
 		if err != nil {
 			return nil, err

@@ -20,6 +20,7 @@ var tables = []rows.Group{
 		{Name: "manta_bucket_account", Key: 1, First: true, Replace: true, Columns: rows.Columns(`id uuid, name text, created micros, max_objects integer, max_bytes integer`)},
 		{Name: "manta_bucket_key", Key: 1, First: true, Columns: rows.Columns(`id text, account uuid, secret bytes, created micros, revoked micros, name text, expires micros, limits json`)},
 		{Name: "manta_bucket_node", Key: 1, First: true, Columns: rows.Columns(`id text, url text, state text, added micros`)},
+		{Name: "manta_bucket_name", Key: 1, Columns: rows.Columns(`name text, owner uuid, claimed micros, freed micros`)},
 		// Read-only mode ends audits and drains, because the source does not learn about bodies written later.
 		{Name: "manta_bucket_lease", Key: 1, Process: true, Columns: rows.Columns(`name text, holder text, process text, expires micros`)},
 	}},

@@ -91,7 +91,7 @@ func (i *imports) policy(ctx context.Context, p *pair, c *buckets.SettingsChange
 	for _, end := range []string{`"`, "/"} {
 		document = strings.ReplaceAll(document, arn+p.from+end, arn+p.to+end)
 	}
-	parsed, stored, err := policy.New(ctx, i.Target, p.to, []byte(document))
+	parsed, stored, err := policy.New(ctx, i.Target, i.Account.ID, p.to, []byte(document))
 	if err != nil {
 		return "its policy is not imported: " + reason(err), nil
 	}

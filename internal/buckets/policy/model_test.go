@@ -150,7 +150,7 @@ func TestModel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, _, err := policy.New(t.Context(), accounts{}, "photos", document)
+		p, _, err := policy.New(t.Context(), accounts{}, "", "photos", document)
 		if err != nil {
 			t.Skip(err) // e.g. because no action applies to an object
 		}
@@ -183,7 +183,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(seed, "a/b")
 	}
 	f.Fuzz(func(t *testing.T, document, object string) {
-		p, _, err := policy.New(t.Context(), accounts{}, "photos", []byte(document))
+		p, _, err := policy.New(t.Context(), accounts{}, "", "photos", []byte(document))
 		if err != nil {
 			if _, ok := errors.AsType[*policy.Error](err); !ok {
 				t.Fatal(err)

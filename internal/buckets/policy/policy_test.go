@@ -46,7 +46,7 @@ func (v values) Value(k policy.Key, name string) ([]string, error) {
 
 func of(t testing.TB, document string) *policy.Policy {
 	t.Helper()
-	p, stored, err := policy.New(t.Context(), accounts{}, "photos", []byte(document))
+	p, stored, err := policy.New(t.Context(), accounts{}, "", "photos", []byte(document))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, document)
 	}
@@ -269,7 +269,7 @@ func TestMalformed(t *testing.T) {
 		condition(`"DateEquals": {"aws:CurrentTime": "tomorrow"}`):                                                       "expected a date",
 		condition(`"Bool": {"aws:SecureTransport": "yes"}`):                                                              "expected true or false",
 	} {
-		p, _, err := policy.New(t.Context(), accounts{}, "photos", []byte(document))
+		p, _, err := policy.New(t.Context(), accounts{}, "", "photos", []byte(document))
 		wrong, ok := errors.AsType[*policy.Error](err)
 		if !ok || p != nil || !strings.Contains(wrong.Reason, reason) {
 			t.Errorf("%s\n%v, want %q", document, err, reason)

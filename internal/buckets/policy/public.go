@@ -1,5 +1,11 @@
 package policy
 
+import (
+	"slices"
+
+	"holdfast/internal/buckets"
+)
+
 // IsPublic reports whether the policy is public as S3 defines it: a statement allows everybody and is not limited to
 // fixed accounts or networks.
 func (p *Policy) IsPublic() bool {
@@ -10,6 +16,14 @@ func (p *Policy) IsPublic() bool {
 		}
 	}
 	return false
+}
+
+// allowsOthers reports whether a statement allows anyone but the bucket's owner. It ignores conditions and denials:
+// whoever wants to claim a plain name can as well make the bucket public.
+func (p *Policy) allowsOthers(owner buckets.AccountID) bool {
+	return slices.ContainsFunc(p.statements, func(s statement) bool {
+		return s.allow && (s.everybody || slices.ContainsFunc(s.ids, func(id buckets.AccountID) bool { return id != owner }))
+	})
 }
 
 func (s *statement) isLimited() bool {

@@ -14,8 +14,8 @@ type Accounts interface {
 	AccountByID(ctx context.Context, id buckets.AccountID) (buckets.Account, error)
 }
 
-// New parses a new policy and resolves its accounts. It returns *Error for an invalid policy.
-func New(ctx context.Context, accounts Accounts, bucket string, document []byte) (*Policy, buckets.Policy, error) {
+// New parses a new policy for an owner's bucket and resolves its accounts. It returns *Error for an invalid policy.
+func New(ctx context.Context, accounts Accounts, owner buckets.AccountID, bucket string, document []byte) (*Policy, buckets.Policy, error) {
 	stored := buckets.Policy{Document: string(document)}
 	p, err := Parse(document, bucket)
 	if err != nil {
@@ -37,6 +37,7 @@ func New(ctx context.Context, accounts Accounts, bucket string, document []byte)
 		}
 	}
 	p.resolve(stored.Accounts)
+	stored.Shared, stored.Public = p.allowsOthers(owner), p.IsPublic()
 	return p, stored, nil
 }
 

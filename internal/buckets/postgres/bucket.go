@@ -136,10 +136,6 @@ func (s *Store) FindBuckets(ctx context.Context, prefix string, limit int) ([]bu
 
 const afterNames = "~"
 
-func (s *Store) Namesakes(ctx context.Context, name string) ([]buckets.Bucket, error) {
-	return s.readBuckets(ctx, sqlNamesakes, name)
-}
-
 func (s *Store) SetBucket(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, c buckets.SettingsChange) error {
 	if err := owner.Check(); err != nil {
 		return err
@@ -149,7 +145,10 @@ func (s *Store) SetBucket(ctx context.Context, owner buckets.AccountID, b bucket
 		return errcode.Wrap(errcode.Internal, "encode the settings of a bucket", err)
 	}
 	args := []any{string(owner), b.Name, string(b.ID), string(text), (*int64)(c.LifecycleWas)}
-	if c.Events == nil {
+	switch {
+	case c.ChangesAccess():
+		return s.setAccess(ctx, owner, b, c, args)
+	case c.Events == nil:
 		_, err = s.run(ctx, sqlSetSettings, args...)
 		return err
 	}
@@ -165,6 +164,12 @@ func (s *Store) DeleteBucket(ctx context.Context, owner buckets.AccountID, b buc
 	if err := owner.Check(); err != nil {
 		return err
 	}
-	_, err := s.run(ctx, sqlDeleteBucket, string(owner), b.Name, string(b.ID), at(now))
-	return err
+	return s.db.Tx(ctx, "buckets.delete_bucket_and_name", func(tx *pgdb.Tx) error {
+		var result int64
+		_, err := tx.QueryRow(sqlDeleteBucket, []any{string(owner), b.Name, string(b.ID), at(now)}, &result)
+		if err = cmp.Or(err, failed(result)); err != nil {
+			return err
+		}
+		return claimOrFree(tx, buckets.NameClaim{Name: b.Name, Owner: owner, Claimed: now}, false)
+	})
 }

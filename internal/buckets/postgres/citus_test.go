@@ -31,6 +31,7 @@ func TestDistribution(t *testing.T) {
 		"manta_bucket_key reference <none>",
 		"manta_bucket_lease",
 		"manta_bucket_lifecycle distributed owner colocated",
+		"manta_bucket_name reference <none>",
 		"manta_bucket_node reference <none>",
 		"manta_bucket_object distributed owner colocated",
 		"manta_bucket_part distributed owner colocated",

@@ -41,6 +41,7 @@ const fill = `
 	INSERT INTO manta_bucket_event SELECT owner, md5(n::text)::uuid, n, 'hook', 'k', '{}', '2024-01-01' FROM (SELECT owner FROM manta_bucket LIMIT 1) b, generate_series(1, 10000) n;
 	INSERT INTO manta_bucket_lifecycle SELECT owner, id, '2024-01-01', '2024-01-01', '{}' FROM manta_bucket;
 	UPDATE manta_bucket_settings SET settings = '{"lifecycle":{"rules":[],"bucket":"bucket-0"}}' WHERE owner < '10000000-0000-4000-8000-000000000050';
+	INSERT INTO manta_bucket_name SELECT DISTINCT ON (name) name, owner, '2024-01-01', CASE WHEN name < 'bucket-2' THEN timestamptz '2024-01-01' END FROM manta_bucket;
 	INSERT INTO manta_bucket_account SELECT gen_random_uuid(), 'a' || n, '2024-01-01', 0, 0 FROM generate_series(1, 3000) n;
 	INSERT INTO manta_bucket_key SELECT 'K' || n, gen_random_uuid(), '', '2024-01-01' FROM generate_series(1, 3000) n;
 	INSERT INTO manta_bucket_node SELECT 'a:' || n, 'file:///srv', 'active', '2024-01-01' FROM generate_series(1, 3000) n;
@@ -145,7 +146,11 @@ func ofAll() []step {
 	at := at(filledAt)
 	return []step{
 		{"find buckets", sqlFindBuckets, []any{"bucket-7", "bucket-7~", 10}, []string{"manta_bucket_name_idx"}},
-		{"namesakes", sqlNamesakes, []any{"none"}, []string{"manta_bucket_name_idx"}},
+		{"buckets with CORS rules", sqlBucketsWithCORS, []any{"none", 2}, []string{"manta_bucket_name_idx"}},
+		{"name", sqlName, []any{"bucket-7"}, nil},
+		{"name holder", sqlNameHolder, []any{"bucket-7"}, nil},
+		{"names", sqlListNames, []any{"bucket-7", 10}, nil},
+		{"old names", sqlOldNames, []any{at, 10}, nil},
 		{"old uploads", sqlOldUploads, []any{at, 10}, []string{"manta_bucket_upload_created_idx"}},
 		{"due lifecycles", sqlDueLifecycles, []any{filledOwner, filledBucket, at, 10}, []string{"manta_bucket_settings_lifecycle_idx"}},
 		{"garbage", sqlGarbage, []any{at, at, 10}, []string{"manta_bucket_deleted_object_deleted_at_idx"}},

@@ -48,7 +48,6 @@ var (
 	bucketColumns = `SELECT b.id::text, b.name, b.owner::text, b.created, s.settings::text, b.versioning, b.object_lock::text FROM manta_bucket b
 		LEFT JOIN manta_bucket_settings s ON s.owner = b.owner AND s.bucket_id = b.id`
 	sqlBucket      = pgdb.Statement{Name: "buckets.bucket", Key: 1, SQL: bucketColumns + ` WHERE b.owner = $1::uuid AND b.name = $2::text`}
-	sqlNamesakes   = pgdb.Statement{Name: "buckets.namesakes", Wide: true, SQL: bucketColumns + ` WHERE b.name = $1::text ORDER BY b.owner LIMIT 2`}
 	sqlFindBuckets = pgdb.Statement{Name: "buckets.find_buckets", Wide: true, SQL: bucketColumns + `
 		WHERE b.name >= $1::text AND b.name < $2::text ORDER BY b.name, b.owner LIMIT $3::bigint`}
 	sqlListBuckets = pgdb.Statement{Name: "buckets.buckets", Key: 1, SQL: bucketColumns + `

@@ -72,8 +72,8 @@ func TestPublicRead(t *testing.T) {
 	s.do("GET", "/k", "", "Host: mine.s3.test").fails(404, "NoSuchBucket")
 	s.as(s.other, "GET", "/k", "", "Host: mine.s3.test").want(200).is(hello)
 
-	s.as(s.other, "PUT", "/photos", "").want(200) // the name is ambiguous now
-	s.anonymous("GET", "/photos/a/k", "").fails(403, "AccessDenied")
+	s.as(s.other, "PUT", "/photos", "").want(200) // changes nothing for others
+	s.anonymous("GET", "/photos/a/k", "").want(200)
 	s.anonymous("GET", "/main:photos/a/k", "").want(200)
 	s.do("PUT", "/photos?acl", "", "x-amz-acl: private").want(200)
 	s.anonymous("GET", "/main:photos/a/k", "").fails(403, "AccessDenied")

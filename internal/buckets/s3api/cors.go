@@ -121,11 +121,8 @@ func (x *request) preflight() error {
 	if err := web.AcquireSlot(x.out, x.in); err != nil {
 		return err
 	}
-	// Without credentials, the request may mean a bucket of any account.
-	if err := x.findBucket(); err != nil {
-		if errors.Is(err, buckets.ErrNoBucket) {
-			return denied
-		}
+	named, err := x.possibleBuckets()
+	if err != nil && !errors.Is(err, buckets.ErrNoBucket) {
 		return err
 	}
 	var headers []string
@@ -134,8 +131,13 @@ func (x *request) preflight() error {
 			headers = append(headers, h)
 		}
 	}
-	x.rules.set(x.ruleKey(""), x.bucket)
-	rule := corsRule(x.bucket.Settings.CORS, origin, method, headers)
+	var rule *buckets.CORSRule
+	for i := range named {
+		if rule = corsRule(named[i].Settings.CORS, origin, method, headers); rule != nil {
+			x.rules.set(x.ruleKey(x.keyID()), named[i])
+			break
+		}
+	}
 	if rule == nil {
 		return denied
 	}

@@ -327,57 +327,48 @@ func (x *request) expectOwner(header string) error {
 	return nil
 }
 
-func (x *request) findBucket() (err error) {
-	switch {
-	case x.route.account != "":
-		return x.bucketOf(x.route.account, x.route.bucket)
-	case x.signed != nil:
-		err = x.bucketIn(x.account.ID, x.route.bucket)
-		if errors.Is(err, buckets.ErrNoBucket) && x.hosted && strings.Contains(x.route.bucket, ".") {
-			err = x.bucketOfLabels()
-		}
-		if errors.Is(err, buckets.ErrNoBucket) {
-			return x.sharedBucket()
-		}
+// findBucket finds the bucket that the request names: ACCOUNT:BUCKET, then the signer's own bucket, then BUCKET.ACCOUNT
+// in the host if there is such an account, and then the bucket that claims the plain name. An account name comes before
+// a claim, because otherwise a bucket called photos.main could take the requests for the bucket photos of main.
+func (x *request) findBucket() error {
+	if x.route.account != "" {
+		_, err := x.bucketOf(x.route.account, x.route.bucket)
 		return err
 	}
-	if buckets.CheckBucketName(x.route.bucket) == nil {
-		same, err := x.Service.Namesakes(x.in.Context(), x.route.bucket)
-		if err != nil {
+	if x.signed != nil {
+		if err := x.bucketIn(x.account.ID, x.route.bucket); !errors.Is(err, buckets.ErrNoBucket) {
 			return err
 		}
-		if len(same) == 1 {
-			x.bucket, x.owner = same[0], same[0].Owner
-			return nil
-		}
 	}
-	if x.hosted {
-		return x.bucketOfLabels()
+	if known, err := x.bucketOfLabels(); known || !errors.Is(err, buckets.ErrNoBucket) {
+		return err
 	}
-	return buckets.ErrNoBucket
+	return x.claimedBucket()
 }
 
-func (x *request) bucketOfLabels() error {
+// bucketOfLabels finds BUCKET.ACCOUNT in the host. known reports whether the account exists.
+func (x *request) bucketOfLabels() (known bool, err error) {
 	i := strings.LastIndexByte(x.route.bucket, '.')
-	if i < 0 {
-		return buckets.ErrNoBucket
+	if !x.hosted || i < 0 {
+		return false, buckets.ErrNoBucket
 	}
 	return x.bucketOf(x.route.bucket[i+1:], x.route.bucket[:i])
 }
 
-func (x *request) bucketOf(account, name string) error {
+// bucketOf finds a bucket by the name of its account. known reports whether the account exists.
+func (x *request) bucketOf(account, name string) (known bool, err error) {
 	x.owner = ""
 	if buckets.CheckAccountName(account) != nil {
-		return buckets.ErrNoBucket
+		return false, buckets.ErrNoBucket
 	}
 	a, err := x.Service.Account(x.in.Context(), account)
 	if errors.Is(err, buckets.ErrNoAccount) {
-		return buckets.ErrNoBucket
+		return false, buckets.ErrNoBucket
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
-	return x.bucketIn(a.ID, name)
+	return true, x.bucketIn(a.ID, name)
 }
 
 // bucketIn finds an owner's bucket. It does not look up invalid names, because some databases cannot store them.

@@ -140,20 +140,33 @@ func (x *request) hideMissing(err error) error {
 	return err
 }
 
-// sharedBucket finds another account's bucket that is shared with the signer and has an unambiguous name.
-func (x *request) sharedBucket() error {
+// claimedBucket finds the bucket that claims the plain name. The rights of the client do not matter here, so nobody can
+// put another bucket in its place. Signers to whom the bucket grants nothing learn nothing about it.
+func (x *request) claimedBucket() error {
+	missing := x.account.ID // if there is no bucket, signers may create it
+	if x.hosted && strings.Contains(x.route.bucket, ".") {
+		missing = "" // hides which accounts exist
+	}
+	x.owner = missing
 	if buckets.CheckBucketName(x.route.bucket) != nil {
 		return buckets.ErrNoBucket
 	}
-	same, err := x.Service.Namesakes(x.in.Context(), x.route.bucket)
+	holder, err := x.Service.NameHolder(x.in.Context(), x.route.bucket)
 	if err != nil {
 		return err
 	}
-	if len(same) != 1 || !same[0].Settings.IsOpen() && !x.policies.Of(&same[0]).Shares(x.account.ID) {
+	if holder == "" {
 		return buckets.ErrNoBucket
 	}
-	x.bucket, x.owner = same[0], same[0].Owner
-	return nil
+	err = x.bucketIn(holder, x.route.bucket)
+	if err == nil && x.signed != nil && !x.bucket.Settings.IsOpen() && !x.policies.Of(&x.bucket).Shares(x.account.ID) {
+		x.bucket, x.object = buckets.Bucket{}, found{wanted: x.object.wanted}
+		err = buckets.ErrNoBucket
+	}
+	if errors.Is(err, buckets.ErrNoBucket) {
+		x.owner = missing
+	}
+	return err
 }
 
 type conditionValues struct {
@@ -347,7 +360,7 @@ func (x *request) putPolicy() error {
 	if err != nil {
 		return err
 	}
-	p, stored, err := policy.New(x.in.Context(), x.Service, x.bucket.Name, document)
+	p, stored, err := policy.New(x.in.Context(), x.Service, x.owner, x.bucket.Name, document)
 	if err != nil {
 		return err
 	}

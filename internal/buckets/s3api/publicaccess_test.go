@@ -51,8 +51,9 @@ func TestPublicAccessBlock(t *testing.T) {
 	s.as(s.other, "GET", "/photos/k", "").want(200) // the policy is not public
 	s.policy(`{`+toAll+`, "Action": "s3:GetObject"}`, `{`+toOther+`, "Action": "s3:PutObject"}`)
 	s.anonymous("GET", "/photos/k", "").fails(403, "AccessDenied")
-	s.as(s.other, "GET", "/photos/k", "").fails(403, "AccessDenied")
-	s.as(s.other, "PUT", "/photos/k", hello).fails(403, "AccessDenied")
+	s.as(s.other, "GET", "/main:photos/k", "").fails(403, "AccessDenied")
+	s.as(s.other, "PUT", "/main:photos/k", hello).fails(403, "AccessDenied")
+	s.as(s.other, "GET", "/photos/k", "").fails(404, "NoSuchBucket") // nothing is shared, so the name is free
 	s.do("GET", "/photos/k", "").want(200)
 	s.do("DELETE", "/photos?publicAccessBlock", "").want(204)
 	s.anonymous("GET", "/photos/k", "").want(200)

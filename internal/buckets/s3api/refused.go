@@ -23,11 +23,14 @@ func (x *request) allowRefused(cause error) {
 
 // rulesOfRefused uses a slot at lower priority. If it gets no slot or the database is unavailable, it returns the
 // rules last seen.
-func (x *request) rulesOfRefused(cause error) []buckets.CORSRule {
+func (x *request) rulesOfRefused(cause error) (rules []buckets.CORSRule) {
 	if !errors.Is(cause, fairshare.ErrFull) && !errcode.Is(cause, errcode.Unavailable) && web.AcquireSlot(x.out, x.in) == nil {
-		b, err := x.bucketOfRefused()
+		named, err := x.possibleBuckets()
 		if err == nil {
-			return b.Settings.CORS
+			for i := range named {
+				rules = append(rules, named[i].Settings.CORS...)
+			}
+			return rules
 		}
 		if errors.Is(err, buckets.ErrNoBucket) {
 			return nil
@@ -37,13 +40,18 @@ func (x *request) rulesOfRefused(cause error) []buckets.CORSRule {
 	if rules, ok := x.rules.get(x.ruleKey(id)); ok || id == "" {
 		return rules
 	}
-	rules, _ := x.rules.get(x.ruleKey(""))
+	rules, _ = x.rules.get(x.ruleKey(""))
 	return rules
 }
 
-// bucketOfRefused finds the bucket by the claimed access key, or else like a preflight. It reveals no more than a
-// preflight for ACCOUNT:BUCKET.
-func (x *request) bucketOfRefused() (buckets.Bucket, error) {
+// maxNamesakes limits how many buckets with the same name a preflight reads.
+const maxNamesakes = 20
+
+// possibleBuckets returns the buckets that a preflight or a refused request may mean. If it has an access key, even in
+// the query of a presigned URL and with a wrong signature, the key's account decides. Otherwise the request that
+// follows a preflight may be signed by any account, so a plain name means all buckets with this name. No bucket can
+// prevent requests to another one by rules that allow less: that request is decided by the rules of its own bucket.
+func (x *request) possibleBuckets() ([]buckets.Bucket, error) {
 	other := *x
 	other.object = found{}
 	if x.signed == nil {
@@ -55,12 +63,19 @@ func (x *request) bucketOfRefused() (buckets.Bucket, error) {
 			other.signed = &sigv4.Signed{}
 		}
 	}
-	err := other.findBucket()
-	if errors.Is(err, buckets.ErrNoBucket) && x.signed == nil && other.signed != nil && x.route.account == "" {
-		other.signed = nil
-		err = other.findBucket()
+	if other.signed != nil || x.route.account != "" {
+		err := other.findBucket()
+		if !errors.Is(err, buckets.ErrNoBucket) || x.signed != nil || x.route.account != "" {
+			return []buckets.Bucket{other.bucket}, err
+		}
 	}
-	return other.bucket, err
+	if known, err := other.bucketOfLabels(); known || !errors.Is(err, buckets.ErrNoBucket) {
+		return []buckets.Bucket{other.bucket}, err
+	}
+	if buckets.CheckBucketName(x.route.bucket) != nil {
+		return nil, buckets.ErrNoBucket
+	}
+	return x.Service.BucketsWithCORS(x.in.Context(), x.route.bucket, maxNamesakes)
 }
 
 // keyID returns the claimed access key, even if the signature is wrong.

@@ -17,7 +17,6 @@ const (
 	sqlBuckets = `SELECT b.id, b.name, b.owner, b.created, settings, b.versioning, b.object_lock FROM manta_bucket b
 		LEFT JOIN manta_bucket_settings s ON s.owner = b.owner AND s.bucket_id = b.id`
 	sqlBucket      = sqlBuckets + ` WHERE b.owner = ? AND b.name = ?`
-	sqlNamesakes   = sqlBuckets + ` WHERE b.name = ? ORDER BY b.owner LIMIT 2`
 	sqlFindBuckets = sqlBuckets + ` WHERE b.name >= ?1 AND b.name < ?2 ORDER BY b.name, b.owner LIMIT ?3 + 0`
 	sqlListBuckets = sqlBuckets + ` WHERE b.owner = ?1 AND b.name >= ?2 ORDER BY b.name LIMIT +?3`
 	sqlHasBucket   = `SELECT id, versioning, object_lock FROM manta_bucket WHERE owner = ? AND name = ? AND id = ?`
@@ -192,14 +191,6 @@ func (s *Store) FindBuckets(ctx context.Context, prefix string, limit int) (all 
 
 const afterNames = "~"
 
-func (s *Store) Namesakes(ctx context.Context, name string) (all []buckets.Bucket, err error) {
-	err = s.db.Read(ctx, "namesakes", func(c *sqlite.Conn) error {
-		all, err = readBuckets(c, sqlNamesakes, name)
-		return err
-	})
-	return all, err
-}
-
 func hasBucket(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketRef) error {
 	found, err := exists(c, sqlHasBucket, owner, b.Name, b.ID)
 	if err == nil && !found {
@@ -235,6 +226,7 @@ func (s *Store) SetBucket(ctx context.Context, owner buckets.AccountID, b bucket
 		return err
 	}
 	var text []byte
+	var shared bool
 	defer s.cache.changed(bucketName{owner, b.Name})
 	var events []buckets.Event
 	if change.Events != nil {
@@ -251,13 +243,20 @@ func (s *Store) SetBucket(ctx context.Context, owner buckets.AccountID, b bucket
 		if err != nil {
 			return err
 		}
-		if text, err = json.Marshal(change.Apply(found[0].Settings)); err != nil {
+		settings := change.Apply(found[0].Settings)
+		shared = settings.IsShared()
+		if text, err = json.Marshal(settings); err != nil {
 			return errcode.Wrap(errcode.Internal, "encode the settings of a bucket", err)
 		}
 		return nil
 	}, func(c *sqlite.Conn) error {
 		if err := sqlitedb.Exec(c, sqlSetSettings, owner, b.ID, string(text)); err != nil {
 			return err
+		}
+		if change.ChangesAccess() {
+			if err := claimOrFree(c, buckets.NameClaim{Name: b.Name, Owner: owner, Claimed: change.Now}, shared); err != nil {
+				return err
+			}
 		}
 		return s.append(c, owner, events)
 	})
@@ -288,6 +287,9 @@ func (s *Store) DeleteBucket(ctx context.Context, owner buckets.AccountID, b buc
 		if err := sqlitedb.Exec(c, sqlBuryBucket, owner, b.Name, now); err != nil {
 			return err
 		}
-		return sqlitedb.Exec(c, sqlDeleteBucket, owner, b.Name)
+		if err := sqlitedb.Exec(c, sqlDeleteBucket, owner, b.Name); err != nil {
+			return err
+		}
+		return claimOrFree(c, buckets.NameClaim{Name: b.Name, Owner: owner, Claimed: now}, false)
 	})
 }

@@ -24,7 +24,6 @@ func bucketChecks() []check {
 		{"SettingsRace", changeSettingsRace},
 		{"SettingsAtOnce", settingsAtOnce},
 		{"ReplaceRules", replaceRules},
-		{"Namesakes", namesakes},
 		{"Find", findBuckets},
 		{"Delete", deleteBucket},
 		{"DeletedAndCreatedAgain", staleRefs},
@@ -147,7 +146,7 @@ func settingsAtOnce(t *testing.T, u *user) {
 			}
 			return []buckets.Bucket{b}, err
 		},
-		"Namesakes": func(s buckets.Store) ([]buckets.Bucket, error) { return s.Namesakes(t.Context(), name) },
+		"BucketsWithCORS": func(s buckets.Store) ([]buckets.Bucket, error) { return s.BucketsWithCORS(t.Context(), name, 2) },
 	}
 	done := make(chan struct{})
 	var readers sync.WaitGroup
@@ -265,30 +264,6 @@ func bucketSettings(t *testing.T, u *user) {
 		must(t, "Buckets", err)
 		equal(t, "listed", page, []buckets.Bucket{want})
 	}
-}
-
-func namesakes(t *testing.T, u *user) {
-	name := "n" + buckets.NewUUID()
-	want := func(what string, all ...buckets.Bucket) {
-		t.Helper()
-		got, err := u.h.Store.Namesakes(t.Context(), name)
-		must(t, "Namesakes", err)
-		slices.SortFunc(got, func(a, b buckets.Bucket) int { return int(a.Created - b.Created) })
-		equal(t, what, got, all)
-	}
-	want("of nobody")
-	first := u.createBucket(name)
-	must(t, "SetBucket", u.h.Store.SetBucket(t.Context(), u.owner, first.BucketRef, publicRead))
-	first.Settings.PublicRead = true
-	want("of one account", first)
-	second := u.other()
-	second.now++
-	want("of two", first, second.createBucket(name))
-	third := u.other()
-	third.createBucket(name)
-	got, err := u.h.Store.Namesakes(t.Context(), name)
-	must(t, "Namesakes", err)
-	equal(t, "of three", len(got), 2)
 }
 
 func deleteBucket(t *testing.T, u *user) {

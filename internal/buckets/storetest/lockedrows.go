@@ -18,6 +18,13 @@ var attacks = map[string]func(*attack){
 		public := true
 		_ = a.h.Store.SetBucket(a.t.Context(), a.owner, a.ref(), buckets.SettingsChange{PublicRead: &public})
 	},
+	"FreeName": func(a *attack) {
+		_, _ = a.h.Store.FreeName(a.t.Context(), a.bucket.Name)
+	},
+	"ForgetNames": func(a *attack) {
+		_, err := a.h.Store.ForgetNames(a.t.Context(), a.now+year, 1000)
+		must(a.t, "ForgetNames", err)
+	},
 	"DeleteBucket": func(a *attack) {
 		wantError(a.t, "DeleteBucket", a.h.Store.DeleteBucket(a.t.Context(), a.owner, a.ref(), a.now), buckets.ErrBucketNotEmpty)
 	},
@@ -192,7 +199,7 @@ var attacks = map[string]func(*attack){
 }
 
 var readers = []string{
-	"Bucket", "Buckets", "FindBuckets", "Namesakes", "Find", "Get", "Segments", "List", "Ping", "Version", "ListVersions", "Upload", "Parts", "ListUploads",
+	"Bucket", "Buckets", "FindBuckets", "BucketsWithCORS", "NameHolder", "NameClaim", "NameClaims", "HiddenBuckets", "Find", "Get", "Segments", "List", "Ping", "Version", "ListVersions", "Upload", "Parts", "ListUploads",
 	"Claimed", "Waiting", "UploadBodies", "DeletedBuckets", "Backlog", "Held", "References", "Usage", "Totals", "BucketTotals", "Account", "AccountByID",
 	"ListAccounts", "Key", "Keys", "ListKeys", "Nodes", "CheckUnused", "Marked", "DueMarks", "CountMarks", "Scrubs", "DueLifecycles", "LifecycleRun", "Clock", "Backlogs",
 }

@@ -15,7 +15,7 @@ import (
 //	1       account a1, main, quota 5 objects and 1,000 bytes
 //	2       access key KEY with secret "s", revoked at 3
 //	4       active node east:1 at file:///srv
-//	5       bucket b1, photos, public
+//	5       bucket b1, photos, public, which claims its name
 //	6, 7    object c1, a: "abc" in the row, creator a2, type text/plain,
 //	        header m-a: ü, role f1, tag t=v, property own=1
 //	8       object c2, b: 10 bytes, MD5 2, CRC32C ffffffff, on east:1
@@ -37,6 +37,7 @@ func Migrated(t *testing.T, h Harness) {
 	photos, err := h.Store.Bucket(t.Context(), u.owner, "photos")
 	must(t, "Bucket", err)
 	equal(t, "the bucket", photos, u.bucket)
+	equal(t, "the claim", u.claimOf("photos"), buckets.NameClaim{Name: "photos", Owner: u.owner, Claimed: then + 5})
 	wantObject(t, "in the row", u.get("a"), buckets.Object{
 		Name: "a", Created: then + 6, Modified: then + 7, Creator: buckets.AccountID(numbered('a', 2)), ContentType: "text/plain",
 		Headers: map[string]string{"m-a": "ü"}, Roles: []string{numbered('f', 1)},

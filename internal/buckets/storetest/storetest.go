@@ -69,6 +69,7 @@ type check = suite.Case[*user]
 func groups() []suite.Group[*user] {
 	return []suite.Group[*user]{
 		{Name: "Buckets", Cases: bucketChecks()},
+		{Name: "Names", Cases: nameChecks(), Own: true},
 		{Name: "Objects", Cases: objectChecks()},
 		{Name: "Versions", Cases: versionChecks(), Own: true},
 		{Name: "Locks", Cases: lockChecks(), Own: true},
