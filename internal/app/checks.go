@@ -20,8 +20,9 @@ func (c *Config) checked(data string) *check.Server {
 	s := &check.Server{
 		Data: data, PublicURL: c.Server.PublicURL, Listen: c.Server.Listen, TLSCert: c.Server.TLSCert, TLSKey: c.Server.TLSKey,
 		Domain: c.Server.Domain, ACMEDirectory: c.Server.ACMEDirectory, HTTPListen: c.Server.HTTPListen,
-		Master: c.Server.MasterSecret.Reveal(), AdminToken: c.Server.AdminToken.Reveal(),
-		Replica: c.Replica, Backup: c.Backup, Services: c.Services, Listeners: c.listeners(), Secrets: c.generated(), Writable: checkWhole,
+		Master: c.Server.MasterSecret.Reveal(), AdminToken: c.Server.AdminToken.Reveal(), ViewerToken: c.Server.ViewerToken.Reveal(),
+		AdminListen: c.Server.AdminListen,
+		Replica:     c.Replica, Backup: c.Backup, Services: c.Services, Listeners: c.listeners(), Secrets: c.generated(), Writable: checkWhole,
 	}
 	for _, old := range c.Server.OldMasterSecrets {
 		s.OldMasters = append(s.OldMasters, old.Reveal())

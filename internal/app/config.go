@@ -18,6 +18,7 @@ import (
 	"holdfast/internal/conf"
 	"holdfast/internal/listen"
 	"holdfast/internal/replication"
+	"holdfast/internal/secrets"
 	"holdfast/internal/web"
 )
 
@@ -62,9 +63,9 @@ type Server struct {
 
 	MasterSecret     conf.Secret   `toml:"master_secret" doc:"Signs storage tokens. Set the same value on the accounts server and all storage nodes. Unset: generated and kept in the secrets file."`
 	OldMasterSecrets []conf.Secret `toml:"old_master_secrets" doc:"Former master secrets, still accepted while you rotate the master secret."`
-	AdminToken       conf.Secret   `toml:"admin_token" doc:"Bearer token for the admin listener. Unset: generated and kept in the secrets file."`
+	AdminToken       conf.Secret   `toml:"admin_token" doc:"Bearer token for the admin listener. At least 32 characters, unless admin_listen is on loopback. Unset: generated and kept in the secrets file."`
 
-	ViewerToken conf.Secret `toml:"viewer_token" reload:"true" doc:"Token for read-only access to the console. Unset: no such access."`
+	ViewerToken conf.Secret `toml:"viewer_token" reload:"true" doc:"Token for read-only access to the console. At least 32 characters, unless admin_listen is on loopback. Unset: no such access."`
 
 	Console         bool     `toml:"console" doc:"Serve the operators' console under /console/ on the admin listener."`
 	ConsoleNetworks []string `toml:"console_networks" reload:"true" doc:"Addresses and networks that may use the console without TLS, as this machine may. In a container, connections to a published port come from the bridge, e.g. 172.17.0.1. Anyone who can capture traffic there can read the admin token."`
@@ -266,6 +267,11 @@ func (s *Server) check() (problems conf.Problems) {
 	if s.ViewerToken != "" && s.ViewerToken == s.AdminToken {
 		wrong("viewer_token", "must differ from admin_token")
 	}
+	if s.AdminListen != "" && !listen.IsLoopback(s.AdminListen) {
+		for _, t := range s.shortTokens() {
+			wrong(strings.TrimPrefix(t.Setting, "server."), "%s", t.says)
+		}
+	}
 	if s.MaxRequests < 1 {
 		wrong("max_requests", "must be at least 1")
 	}
@@ -283,6 +289,21 @@ func (s *Server) check() (problems conf.Problems) {
 		}
 	}
 	return problems
+}
+
+// shortToken is a token that other machines could guess.
+type shortToken struct{ Setting, says string }
+
+func (t shortToken) Error() string { return t.Setting + ": " + t.says }
+
+// shortTokens returns the operators' tokens that are too short for an admin listener which other machines reach.
+func (s *Server) shortTokens() (all []shortToken) {
+	for _, t := range []struct{ setting, value string }{{secrets.Admin, s.AdminToken.Reveal()}, {secrets.Viewer, s.ViewerToken.Reveal()}} {
+		if short := secrets.ShortToken(t.value); short != "" {
+			all = append(all, shortToken{t.setting, short + ", and other machines can reach server.admin_listen, where they can guess it: make one with: " + secrets.MakeOne})
+		}
+	}
+	return all
 }
 
 func (s *Server) checkAddresses(wrong func(key, format string, args ...any)) {

@@ -259,6 +259,11 @@ func (a *App) listen() (all []listener, err error) {
 			}
 		}
 		all = append(all, listener{c.Name, l})
+		if c.Name == service.Admin {
+			if err := a.refuseShortTokens(l.Addr()); err != nil {
+				return nil, closed(all, err)
+			}
+		}
 	}
 	if unused := a.manager.Sockets; len(unused) > 0 { // its clients would wait forever
 		return nil, closed(all, fmt.Errorf("systemd listens on %s for this server, but no setting uses this address: set it, or remove the line from the .socket unit", unused[0].Addr()))
@@ -268,6 +273,19 @@ func (a *App) listen() (all []listener, err error) {
 		a.addresses[l.name] = l.Addr().String()
 	}
 	return all, nil
+}
+
+// refuseShortTokens refuses tokens of operators that other machines could guess at the admin listener's real address. The
+// check of the configuration sees neither a token in the secrets file nor where a name, such as localhost, leads. Only
+// this machine reaches a Unix socket.
+func (a *App) refuseShortTokens(at net.Addr) error {
+	if at.Network() == "unix" || listen.IsLoopback(at.String()) {
+		return nil
+	}
+	if all := a.cfg.Server.shortTokens(); len(all) > 0 {
+		return all[0]
+	}
+	return nil
 }
 
 func (a *App) flushTraces(ctx context.Context) {

@@ -79,7 +79,10 @@ type Server struct {
 
 	Master     string
 	OldMasters []string
-	AdminToken string
+
+	AdminListen string // "": no admin listener
+	AdminToken  string // as configured; "": in the secrets file
+	ViewerToken string // "": none
 
 	Services  []service.Service
 	Listeners []service.Listener

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/pelletier/go-toml/v2"
 
@@ -21,14 +22,31 @@ const File = "secrets.toml"
 
 func Path(data, name string) string { return service.Absolute(filepath.Join(data, name)) }
 
-// MinLength is recommended for chosen secrets.
+// MinLength is the minimum for tokens that an operator chooses and that other machines can try, and is recommended for
+// all chosen secrets, in characters.
 const MinLength = 32
+
+// MakeOne is a command that prints a secret of 64 hexadecimal digits.
+const MakeOne = "openssl rand -hex 32"
 
 // These server settings can be generated.
 const (
 	Master = "server.master_secret"
 	Admin  = "server.admin_token"
 )
+
+// Viewer is the setting of another token that opens the console.
+const Viewer = "server.viewer_token"
+
+// ShortToken returns how a token of an operator is too short, e.g. "has 5 characters, fewer than 32", or "". No token
+// is not too short.
+func ShortToken(token string) string {
+	n := utf8.RuneCountInString(token)
+	if n == 0 || n >= MinLength {
+		return ""
+	}
+	return fmt.Sprintf("has %s, fewer than %d", service.Count(int64(n), "character"), MinLength)
+}
 
 // Secret is a setting that is generated if unset.
 type Secret struct {

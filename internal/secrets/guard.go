@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/sync/errgroup"
 
@@ -395,11 +394,11 @@ func (g *Guard) Start(ctx context.Context) error {
 
 // ShortMaster returns a warning if a master secret can be guessed.
 func ShortMaster(master string) string {
-	n := utf8.RuneCountInString(master)
-	if n == 0 || n >= MinLength {
+	short := ShortToken(master)
+	if short == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s has %s, fewer than %d: anyone who guesses it can read and change the records of every user", Master, service.Count(int64(n), "character"), MinLength)
+	return Master + " " + short + ": anyone who guesses it can read and change the records of every user"
 }
 
 // Await verifies services whose database server was down at the start. It fails if a secret differs.

@@ -101,7 +101,7 @@ func TestCheckSecretsFile(t *testing.T) {
 				t.Errorf("the secret is printed, or the file was changed:\n%s%s", r.Stdout, r.Stderr)
 			}
 			// If the configuration contains all secrets, the server does not read the file.
-			env = append(env, "HOLDFAST_SERVER__MASTER_SECRET="+strings.Repeat("m", 32), "HOLDFAST_SERVER__ADMIN_TOKEN=a",
+			env = append(env, "HOLDFAST_SERVER__MASTER_SECRET="+strings.Repeat("m", 32), "HOLDFAST_SERVER__ADMIN_TOKEN="+strings.Repeat("a", 32),
 				"HOLDFAST_EXTSTORAGE__TOKEN_SECRET="+strings.Repeat("t", 32), "HOLDFAST_BUCKETS__KEY_SECRET="+strings.Repeat("k", 32), "HOLDFAST_TOKENSERVER__FXA_METRICS_HASH_SECRET=h")
 			right(t, binary.Run(t, env, "check"), tc.says)
 		})
@@ -434,15 +434,31 @@ func TestCheckBeforeStart(t *testing.T) {
 	wrong(t, binary.Run(t, env, "check", "--start"), "secrets")
 }
 
-// TestCheckAdminToken checks that check warns about a weak admin token.
-func TestCheckAdminToken(t *testing.T) {
+// TestShortTokens checks that a server does not start with a short token of an operator if other machines reach its admin
+// listener, and that check calls the token wrong everywhere.
+func TestShortTokens(t *testing.T) {
 	t.Parallel()
-	for length, warns := range map[int]bool{1: true, 31: true, 32: false} {
-		r := binary.Run(t, append(checked(t, t.TempDir()), "HOLDFAST_SERVER__ADMIN_TOKEN="+strings.Repeat("x", length)), "check")
-		right(t, r)
-		if strings.Contains(r.Stdout, "server.admin_token") != warns || strings.Contains(r.Stdout, strings.Repeat("x", 20)) {
-			t.Errorf("admin token with %d characters:\n%s", length, r.Stdout)
+	for setting, variable := range map[string]string{"server.admin_token": "HOLDFAST_SERVER__ADMIN_TOKEN=", "server.viewer_token": "HOLDFAST_SERVER__VIEWER_TOKEN="} {
+		const fix = "openssl rand -hex 32"
+		short, long := strings.Repeat("x", 31), strings.Repeat("x", 32)
+		local := append(checked(t, t.TempDir()), variable+short)
+		wrong(t, binary.Run(t, local, "check"), setting, "has 31 characters, fewer than 32", fix)
+		right(t, binary.Run(t, local, "check", "--start"), setting, "has 31 characters, fewer than 32", fix)
+		binary.Start(t, t.TempDir(), variable+short).Kill()
+
+		open := append(slices.Clip(local), "HOLDFAST_SERVER__ADMIN_LISTEN=:0")
+		for _, args := range [][]string{{"check"}, {"check", "--start"}, {"serve"}} {
+			r := binary.Run(t, open, args...)
+			if text := r.Stdout + r.Stderr; r.Status == 0 || !strings.Contains(text, strings.TrimSuffix(variable, "=")) || !strings.Contains(text, "has 31 characters, fewer than 32") || !strings.Contains(text, fix) || strings.Contains(text, short) {
+				t.Errorf("%s with a short %s: status %d\n%s", args[0], setting, r.Status, text)
+			}
 		}
+		open = append(open, variable+long)
+		if r := binary.Run(t, open, "check", "--start"); r.Status != 0 || strings.Contains(r.Stdout, setting) || strings.Contains(r.Stdout, long) {
+			t.Errorf("check with a long %s: status %d\n%s%s", setting, r.Status, r.Stdout, r.Stderr)
+		}
+		binary.Start(t, t.TempDir(), variable+long, "HOLDFAST_SERVER__ADMIN_LISTEN=:0").Kill()
+		right(t, binary.Run(t, append(local, "HOLDFAST_SERVER__ADMIN_LISTEN="), "check"))
 	}
 }
 

@@ -176,7 +176,7 @@ func (w *written) others(t *testing.T) {
 // restored restores the file. The admin token may differ.
 func (w *written) restored(t *testing.T) {
 	t.Helper()
-	const admin = "HOLDFAST_SERVER__ADMIN_TOKEN=another"
+	const admin = "HOLDFAST_SERVER__ADMIN_TOKEN=another-token-of-an-operator-0123"
 	write(t, w.path, w.file)
 	right(t, w.check(t, admin))
 	s := w.start(t, admin)
