@@ -46,7 +46,7 @@ func (v *Verifying) verify(ctx context.Context) (found []service.Finding, err er
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, closeIt()) }()
-	r := replica.Restoring{Target: target, Known: v.Known, At: v.At, Into: filepath.Join(v.Temporary, "holdfast-verify-"+rand.Text())}
+	r := replica.Restoring{Target: target, Known: v.Known, At: v.At}
 	if v.Identity != "" {
 		if r.Identities, err = location.Identities(v.Identity); err != nil {
 			return nil, err
@@ -59,56 +59,73 @@ func (v *Verifying) verify(ctx context.Context) (found []service.Finding, err er
 	if err := r.CheckIdentities(ctx, point); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(r.Into)) }()
+	above, err := durable.OpenFolder(v.Temporary)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, above.Close()) }()
+	name := "holdfast-verify-" + rand.Text()
+	into, err := above.NewFolder(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, into.Close(), above.RemoveAll(name)) }()
+	return v.verifyInto(ctx, r, point, into)
+}
+
+// verifyInto restores each database into a folder of its own, and then moves it to into, from where Bodies reads all.
+func (v *Verifying) verifyInto(ctx context.Context, r replica.Restoring, point replica.Point, into *durable.Folder) (found []service.Finding, err error) {
 	found = append(found, service.Finding{State: service.OK, What: "backup", Says: location.Name(v.URL) + " as of " + service.FormatMoment(point.Time)})
 	var restored []string
 	for _, name := range slices.Sorted(maps.Keys(point.Files)) {
-		f := v.verifyDatabase(ctx, r, name)
+		f := v.verifyDatabase(ctx, r, into, name)
 		if of, ok := engine.ServiceOf(name); ok && f.State == service.OK {
 			restored = append(restored, of)
 		}
 		found = append(found, f)
 	}
 	if len(point.Also) > 0 {
-		found = append(found, v.verifySecrets(ctx, r))
+		found = append(found, v.verifySecrets(ctx, r, into))
 	}
 	if v.Bodies != nil {
-		found = append(found, v.verifyBodies(ctx, r, restored)...)
+		found = append(found, v.verifyBodies(ctx, r, into.Path(), restored)...)
 	}
 	return found, ctx.Err()
 }
 
 const damageFix = "use another backup; databases and files that are not named here are still good"
 
-func restoreInto(ctx context.Context, r replica.Restoring, only ...string) error {
-	if err := durable.MakeFolder(r.Into); err != nil {
-		return err
-	}
-	r.Only = append([]string{}, only...)
-	_, err := replica.Restore(ctx, r)
-	return err
-}
+// databaseFolder holds the database that is being verified. No file of a server has such a name.
+const databaseFolder = "database.folder"
 
-func (v *Verifying) verifyDatabase(ctx context.Context, r replica.Restoring, name string) service.Finding {
+func (v *Verifying) verifyDatabase(ctx context.Context, r replica.Restoring, into *durable.Folder, name string) service.Finding {
 	v.Progress("reading " + name)
 	of, _ := engine.ServiceOf(name)
 	f := service.Finding{State: service.OK, What: of + " database", Says: "every object, page and index was read"}
-	all := r.Into
-	r.Into = filepath.Join(all, name+".folder")
-	err := restoreInto(ctx, r, name)
-	if err == nil {
-		err = durable.Rename(filepath.Join(r.Into, name), filepath.Join(all, name))
-	}
-	if err != nil {
+	if err := restoreDatabase(ctx, r, into, name); err != nil {
 		v.damaged = v.damaged || errcode.Is(err, errcode.Unavailable)
 		f.State, f.Says, f.Fix = service.Wrong, err.Error(), damageFix
 	}
 	return f
 }
 
-func (v *Verifying) verifySecrets(ctx context.Context, r replica.Restoring) service.Finding {
+// restoreDatabase uses a folder of its own, because each restore also writes the other files, e.g. the secrets.
+func restoreDatabase(ctx context.Context, r replica.Restoring, into *durable.Folder, name string) error {
+	own, err := into.NewFolder(databaseFolder)
+	if err != nil {
+		return err
+	}
+	r.Into, r.Only = own.Path(), []string{name}
+	if _, err = replica.Restore(ctx, r); err == nil {
+		err = into.Move(filepath.Join(databaseFolder, name), name)
+	}
+	return errors.Join(err, own.Close(), into.RemoveAll(databaseFolder))
+}
+
+func (v *Verifying) verifySecrets(ctx context.Context, r replica.Restoring, into *durable.Folder) service.Finding {
 	f := service.Finding{State: service.OK, What: "secrets", Says: secrets.File + " can be read"}
-	err := restoreInto(ctx, r)
+	r.Into, r.Only = into.Path(), []string{}
+	_, err := replica.Restore(ctx, r)
 	if err == nil {
 		if _, err = secrets.Read(filepath.Join(r.Into, secrets.File)); errors.Is(err, fs.ErrNotExist) {
 			err = nil
@@ -125,13 +142,13 @@ const (
 	mostDamages = 20
 )
 
-func (v *Verifying) verifyBodies(ctx context.Context, r replica.Restoring, services []string) (found []service.Finding) {
+func (v *Verifying) verifyBodies(ctx context.Context, r replica.Restoring, folder string, services []string) (found []service.Finding) {
 	v.Progress("reading service files")
 	var mu sync.Mutex
 	var running sync.WaitGroup
 	var good, bad int64
 	slots := make(chan struct{}, bodyReaders)
-	err := v.Bodies(ctx, r.Into, services, func(of, name string) error {
+	err := v.Bodies(ctx, folder, services, func(of, name string) error {
 		slots <- struct{}{}
 		running.Go(func() {
 			defer func() { <-slots }()

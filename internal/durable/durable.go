@@ -6,6 +6,7 @@
 package durable
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,8 @@ type File struct {
 	// Temporary starts the incomplete file's name. Default: the name, hidden and without extension, e.g. ".secrets-"
 	// for secrets.toml.
 	Temporary string
+
+	shown string // the path in errors; default: Name
 }
 
 func Replace(name string, write func(io.Writer) error) error {
@@ -137,10 +140,10 @@ func (f File) temporary(base string) string {
 
 func (f File) named(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return &fs.PathError{Op: e.Op, Path: f.Name, Err: e.Err}
+		return &fs.PathError{Op: e.Op, Path: cmp.Or(f.shown, f.Name), Err: e.Err}
 	}
 	if e, ok := errors.AsType[*os.LinkError](err); ok {
-		return &fs.PathError{Op: e.Op, Path: f.Name, Err: e.Err}
+		return &fs.PathError{Op: e.Op, Path: cmp.Or(f.shown, f.Name), Err: e.Err}
 	}
 	return err
 }

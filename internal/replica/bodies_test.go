@@ -563,7 +563,7 @@ func TestDamagedBodies(t *testing.T) {
 func damageBodies(t *testing.T, w *world, from Restoring) {
 	t.Helper()
 	for body := range w.toys.content {
-		path := Folder(filepath.Join(w.root, "target")).path(bodyName(toyService, body) + w.r.keys.suffix())
+		path := filepath.Join(w.root, "target", bodyName(toyService, body)+w.r.keys.suffix())
 		whole, err := os.ReadFile(path)
 		w.must(err)
 		for kind, damaged := range damages(whole) {

@@ -71,7 +71,7 @@ func TestDamage(t *testing.T) {
 			}
 			damaged := 0
 			for _, object := range w.objects() {
-				path := Folder(filepath.Join(w.root, "target")).path(object)
+				path := filepath.Join(w.root, "target", object)
 				whole, err := os.ReadFile(path)
 				w.must(err)
 				for kind, content := range damages(whole) {
@@ -126,7 +126,7 @@ func TestSwappedObjects(t *testing.T) {
 	var files []string
 	for _, object := range w.objects() {
 		if strings.HasPrefix(object, "files/") {
-			files = append(files, Folder(filepath.Join(w.root, "target")).path(object))
+			files = append(files, filepath.Join(w.root, "target", object))
 		}
 	}
 	for i, path := range files {
@@ -168,7 +168,7 @@ func TestIdentities(t *testing.T) {
 		}
 	}
 	for _, object := range w.objects() {
-		text, err := os.ReadFile(Folder(filepath.Join(w.root, "target")).path(object))
+		text, err := os.ReadFile(filepath.Join(w.root, "target", object))
 		w.must(err)
 		if object != MarkerName && (!strings.HasSuffix(object, encrypted) && !strings.HasPrefix(object, pointsPrefix) || bytes.Contains(text, []byte("CREATE"))) {
 			t.Errorf("%s is not encrypted", object)
@@ -189,7 +189,7 @@ func TestAnotherServer(t *testing.T) {
 	if after := w.objects(); strings.Join(after, " ") != strings.Join(before, " ") {
 		t.Errorf("objects were %v and are %v", before, after)
 	}
-	w.must(os.Remove(Folder(filepath.Join(w.root, "target")).path(MarkerName)))
+	w.must(os.Remove(filepath.Join(w.root, "target", MarkerName)))
 	if err := other.r.ship(context.Background()); !errcode.Is(err, errcode.Denied) || !strings.Contains(err.Error(), "contains objects but no") {
 		t.Errorf("a target with other objects: %v", err)
 	}
@@ -217,7 +217,7 @@ func TestCopiedDataFolder(t *testing.T) {
 	if err := w.r.ship(context.Background()); !errcode.Is(err, errcode.Denied) || !strings.Contains(err.Error(), "another server writes") {
 		t.Errorf("the former server goes on: %v", err)
 	}
-	w.must(os.Remove(Folder(filepath.Join(w.root, "target")).path(MarkerName)))
+	w.must(os.Remove(filepath.Join(w.root, "target", MarkerName)))
 	copied.clock.Advance(time.Hour)
 	if err := copied.r.ship(context.Background()); !errcode.Is(err, errcode.Unavailable) || len(w.objects()) != len(before)-1 {
 		t.Errorf("a target without a marker: %v", err)

@@ -20,6 +20,7 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/durable"
 	"holdfast/internal/errcode"
 	"holdfast/internal/testdb"
 )
@@ -73,17 +74,19 @@ func (b *backups) check() (points int) {
 		b.must(err)
 		into := filepath.Join(b.root, "backup-restored")
 		b.must(os.MkdirAll(into, 0o700))
+		folder, err := durable.OpenFolder(into)
+		b.must(err)
 		for name, place := range p.Files {
 			if b.good[place] {
 				continue
 			}
 			b.good[place] = true
-			b.must(Restoring{Target: b.target.Target, Known: testNames, Into: into}.restore(b.t.Context(), keys{}, place, filepath.Join(into, name)))
+			b.must(Restoring{Target: b.target.Target, Known: testNames, Into: into}.restore(b.t.Context(), keys{}, place, folder, name))
 			if want, known := b.dumps[p.Number][name]; known && dumpFile(b.t, filepath.Join(into, name)) != want {
 				b.t.Fatalf("point %d: %s differs from what it was", p.Number, name)
 			}
 		}
-		b.must(os.RemoveAll(into))
+		b.must(errors.Join(folder.Close(), os.RemoveAll(into)))
 	}
 	return len(listed)
 }

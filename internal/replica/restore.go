@@ -3,12 +3,12 @@ package replica
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -28,6 +28,7 @@ type Restoring struct {
 	Known      Names // a restore point that contains other files is refused
 	Identities []age.Identity
 
+	// Into is a folder that only this process writes. Names from the target are resolved below it.
 	Into string
 
 	// At selects the newest point at or before a time; zero selects the newest.
@@ -117,7 +118,6 @@ type Restored struct {
 
 // Restore writes and checks a replica's databases as of a restore point. If it fails, it leaves no unchecked database.
 func Restore(ctx context.Context, r Restoring) (done Restored, err error) {
-	k := keys{identities: r.Identities}
 	if done.Newest, done.Point, err = r.Choose(ctx); err != nil {
 		return done, err
 	}
@@ -136,25 +136,36 @@ func Restore(ctx context.Context, r Restoring) (done Restored, err error) {
 		}
 	}
 	slices.Sort(names)
-	for _, name := range names {
-		into := filepath.Join(r.Into, name)
+	done.Files, err = r.fill(ctx, done.Point, names)
+	return done, err
+}
+
+// fill writes the databases and all other files. The decoder of points accepts no name that leaves the folder; fill does
+// not rely on it.
+func (r Restoring) fill(ctx context.Context, p Point, databases []string) (files []string, err error) {
+	k := keys{identities: r.Identities}
+	into, err := durable.OpenFolder(r.Into)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, into.Close()) }()
+	for _, name := range databases {
 		if r.Progress != nil {
 			r.Progress(name)
 		}
-		if err := r.restore(ctx, k, done.Point.Files[name], into); err != nil {
-			return done, fmt.Errorf("restore %s: %w", name, err)
+		if err := r.restore(ctx, k, p.Files[name], into, name); err != nil {
+			return files, fmt.Errorf("restore %s: %w", name, err)
 		}
-		done.Files = append(done.Files, into)
+		files = append(files, filepath.Join(r.Into, name))
 	}
-	for _, name := range slices.Sorted(maps.Keys(done.Point.Also)) {
-		into := filepath.Join(r.Into, name)
-		err := durable.Create(into, func(w io.Writer) error { return get(ctx, r.Target, k, done.Point.Also[name], w) })
+	for _, name := range slices.Sorted(maps.Keys(p.Also)) {
+		err := into.Create(name, func(w io.Writer) error { return get(ctx, r.Target, k, p.Also[name], w) })
 		if err != nil {
-			return done, fmt.Errorf("restore %s: %w", name, err)
+			return files, fmt.Errorf("restore %s: %w", name, err)
 		}
-		done.Files = append(done.Files, into)
+		files = append(files, filepath.Join(r.Into, name))
 	}
-	return done, nil
+	return files, nil
 }
 
 func (r Restoring) Choose(ctx context.Context) (newest, chosen Point, err error) {
@@ -210,11 +221,10 @@ func (h *head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (r Restoring) restore(ctx context.Context, k keys, place Place, into string) error {
-	if _, err := os.Lstat(into); !errors.Is(err, os.ErrNotExist) {
-		return errors.Join(err, errcode.Newf(errcode.Conflict, "%s exists already", into))
+func (r Restoring) restore(ctx context.Context, k keys, place Place, into *durable.Folder, database string) error {
+	if exists, err := into.Exists(database); err != nil || exists {
+		return cmp.Or(err, error(errcode.Newf(errcode.Conflict, "%s exists already", filepath.Join(r.Into, database))))
 	}
-	database := filepath.Base(into)
 	names, err := r.Target.List(ctx, filesPrefix(database, place.Run))
 	if err != nil {
 		return err
@@ -224,36 +234,35 @@ func (r Restoring) restore(ctx context.Context, k keys, place Place, into string
 		return err
 	}
 	// The name marks unchecked content in case the process is killed.
-	unchecked := into + ".restoring"
-	if err := os.RemoveAll(unchecked); err != nil {
+	unchecked := database + ".restoring"
+	if err := into.RemoveAll(unchecked); err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(unchecked) }()
-	err = durable.Create(unchecked, func(w io.Writer) error { return r.write(ctx, k, chosen, w) })
+	defer func() { _ = into.Remove(unchecked) }()
+	err = into.Create(unchecked, func(w io.Writer) error { return r.write(ctx, k, chosen, into, w) })
 	if err != nil {
 		return err
 	}
-	problems, err := sqlitedb.VerifyFile(ctx, unchecked)
+	path, err := into.FileName(unchecked)
+	if err != nil {
+		return err
+	}
+	problems, err := sqlitedb.VerifyFile(ctx, path)
 	if err != nil {
 		return err
 	}
 	if len(problems) > 0 {
 		return errcode.Newf(errcode.Unavailable, "the restored database is damaged: %s", problems[0])
 	}
-	return durable.Rename(unchecked, into)
+	return into.Move(unchecked, database)
 }
 
-func (r Restoring) write(ctx context.Context, k keys, from objects, w io.Writer) (err error) {
-	folder, err := os.OpenRoot(r.Into)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = folder.Close() }()
+func (r Restoring) write(ctx context.Context, k keys, from objects, folder *durable.Folder, w io.Writer) error {
 	var files []io.Reader
 	for i, object := range from {
 		name := object.name
 		temporary := fmt.Sprintf(".restoring-%d.ltx", i)
-		file, err := folder.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+		file, err := folder.Scratch(temporary)
 		if err != nil {
 			return err
 		}

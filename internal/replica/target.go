@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,7 +33,8 @@ type Target interface {
 	Delete(ctx context.Context, name string) error
 }
 
-// Folder is a target in a folder, e.g. on another disk.
+// Folder is a target in a folder, e.g. on another disk. Its content may be somebody else's: names are resolved below the
+// folder only, and objects are regular files.
 type Folder string
 
 // Put fails if the marker is missing, because the folder's disk may not be mounted.
@@ -40,22 +42,42 @@ func (f Folder) Put(ctx context.Context, name string, body io.Reader) error {
 	if _, err := os.Lstat(filepath.Join(string(f), MarkerName)); err != nil && name != MarkerName { //nolint:gosec // the folder is the operator's
 		return errcode.Newf(errcode.Unavailable, "the folder contains no %s: is its disk mounted?", MarkerName)
 	}
-	path := f.path(name)
-	if err := durable.MakeFolder(filepath.Dir(path)); err != nil {
-		return f.fail("write", err)
+	if name == MarkerName {
+		if err := durable.MakeFolder(string(f)); err != nil {
+			return f.fail("write", err)
+		}
 	}
-	return f.fail("write", durable.Replace(path, func(w io.Writer) error {
-		_, err := io.Copy(w, NewReader(ctx, body))
-		return err
+	return f.fail("write", f.in(func(folder *durable.Folder) error {
+		if above := path.Dir(name); above != "." {
+			if err := folder.MakeFolder(above); err != nil {
+				return err
+			}
+		}
+		return folder.Replace(name, func(w io.Writer) error {
+			_, err := io.Copy(w, NewReader(ctx, body))
+			return err
+		})
 	}))
 }
 
-func (f Folder) Get(_ context.Context, name string) (io.ReadCloser, error) {
-	file, err := os.Open(f.path(name)) //nolint:gosec // names of objects come from the target itself
+func (f Folder) Get(_ context.Context, name string) (file io.ReadCloser, err error) {
+	err = f.in(func(folder *durable.Folder) (err error) {
+		file, err = folder.Open(name)
+		return err
+	})
 	if err != nil {
 		return nil, f.fail("read", err)
 	}
 	return file, nil
+}
+
+// in calls fn with the open folder.
+func (f Folder) in(fn func(*durable.Folder) error) error {
+	folder, err := durable.OpenFolder(string(f))
+	if err != nil {
+		return err
+	}
+	return errors.Join(fn(folder), folder.Close())
 }
 
 func (f Folder) List(ctx context.Context, prefix string) (names []string, err error) {
@@ -95,14 +117,12 @@ func (f Folder) Walk(ctx context.Context, prefix string, fn func(name string) er
 }
 
 func (f Folder) Delete(_ context.Context, name string) error {
-	err := os.Remove(f.path(name))
+	err := f.in(func(folder *durable.Folder) error { return folder.Remove(name) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return f.fail("delete", err)
 }
-
-func (f Folder) path(name string) string { return filepath.Join(string(f), filepath.FromSlash(name)) }
 
 func (Folder) fail(what string, err error) error {
 	switch {

@@ -19,6 +19,7 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/durable"
 )
 
 var discard = slog.New(slog.DiscardHandler)
@@ -253,6 +254,9 @@ func (w *world) restoreAndCompare(listed listedPoint) {
 	into := filepath.Join(w.root, "restored")
 	w.must(os.MkdirAll(into, 0o700))
 	defer os.RemoveAll(into)
+	folder, err := durable.OpenFolder(into)
+	w.must(err)
+	defer folder.Close()
 	for name, place := range p.Files {
 		path := filepath.Join(into, name)
 		if w.same[place] && (w.toys == nil || name != "one.db") {
@@ -260,7 +264,7 @@ func (w *world) restoreAndCompare(listed listedPoint) {
 		}
 		w.same[place] = true
 		r := Restoring{Target: w.target.Target, Known: testNames, Into: into, Identities: w.r.keys.identities}
-		if err := r.restore(context.Background(), w.r.keys, place, path); err != nil {
+		if err := r.restore(context.Background(), w.r.keys, place, folder, name); err != nil {
 			w.t.Fatalf("point %d: %v", p.Number, err)
 		}
 		want, known := w.states[place]
