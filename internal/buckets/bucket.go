@@ -50,6 +50,11 @@ type PublicAccessBlock struct {
 	RestrictPolicy bool `json:"restrict_policy,omitempty"`
 }
 
+// SetsAccess reports whether somebody has set who may access the bucket.
+func (s *BucketSettings) SetsAccess() bool {
+	return s.PublicRead || !s.Policy.IsZero() || s.PublicAccessBlock.Configured || s.OwnerEnforced
+}
+
 func (s *BucketSettings) IsOpen() bool { return s.PublicRead && !s.PublicAccessBlock.IgnoreACLs }
 
 // Policy is a bucket policy validated by package policy.

@@ -16,11 +16,12 @@ const (
 	RightWrite  Right = "write" // objects, tags and multipart uploads, including overwriting
 	RightDelete Right = "delete"
 	RightList   Right = "list"   // objects and uploads
-	RightManage Right = "manage" // create, delete and configure buckets
+	RightManage Right = "manage" // create, delete and configure buckets, but not who has access
+	RightPolicy Right = "policy" // who has access: policy, ACL, public access block, ownership. It can grant everything
 	RightBypass Right = "bypass"
 )
 
-var Rights = []Right{RightRead, RightWrite, RightDelete, RightList, RightManage, RightBypass}
+var Rights = []Right{RightRead, RightWrite, RightDelete, RightList, RightManage, RightPolicy, RightBypass}
 
 // KeyLimits restricts an access key. The zero value is unlimited.
 type KeyLimits struct {
@@ -54,11 +55,11 @@ func (l *KeyLimits) Check() error {
 	}
 	for _, r := range l.Rights {
 		if !slices.Contains(Rights, r) {
-			return errcode.New(errcode.Invalid, "a right is not valid: expected read, write, delete, list, manage or bypass")
+			return errcode.New(errcode.Invalid, "a right is not valid: expected read, write, delete, list, manage, policy or bypass")
 		}
 	}
-	if l.Prefix != "" && slices.Contains(l.Rights, RightManage) {
-		return errcode.New(errcode.Invalid, "a key with an object prefix cannot manage buckets: remove the right manage, or the prefix")
+	if l.Prefix != "" && (slices.Contains(l.Rights, RightManage) || slices.Contains(l.Rights, RightPolicy)) {
+		return errcode.New(errcode.Invalid, "a key with an object prefix cannot manage buckets or their policies: remove the rights manage and policy, or the prefix")
 	}
 	for _, n := range l.Networks {
 		if !n.IsValid() {

@@ -118,6 +118,9 @@ func (x *request) createBucket() error {
 	if enforced && public {
 		return errOwnerEnforced
 	}
+	if (enforced || public) && !x.permits(buckets.RightPolicy) {
+		return errAccessDenied
+	}
 	locked := strings.EqualFold(x.in.Header.Get("X-Amz-Bucket-Object-Lock-Enabled"), "true")
 	document, err := x.readText(sigv4.BodyOptions{MaxSize: maxSettings})
 	if err != nil {
@@ -164,6 +167,10 @@ func (x *request) headBucket() error {
 func (x *request) deleteBucket() error {
 	if err := x.ready(); err != nil {
 		return err
+	}
+	// Whoever deletes and creates the bucket again removes what restricts access to it.
+	if x.bucket.Settings.SetsAccess() && !x.permits(buckets.RightPolicy) {
+		return errAccessDenied
 	}
 	if err := x.Service.DeleteBucket(x.in.Context(), x.owner, x.bucket.BucketRef); err != nil {
 		return err

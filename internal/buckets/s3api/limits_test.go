@@ -68,11 +68,14 @@ func TestEveryOperationNeedsARight(t *testing.T) {
 			t.Errorf("%s of another object", what)
 		}
 		for right, key := range keys {
-			if may := ofBucket || right == r.Right; !may && !refused(key) {
+			if may := ofBucket || right == r.Right && r.Also == ""; !may && !refused(key) {
 				t.Errorf("%s with the right %s", what, right)
 			}
 		}
 		for right, key := range keys {
+			if r.Also != "" {
+				key = s.limited(buckets.KeyLimits{Rights: []buckets.Right{right, r.Also}})
+			}
 			if may := ofBucket || right == r.Right; may && refused(key) {
 				t.Errorf("%s is refused with the right %s", what, right)
 			}
@@ -236,6 +239,7 @@ func TestKeyLimitsCheck(t *testing.T) {
 		"prefix":              {Prefix: "\x00"},
 		"right":               {Rights: []buckets.Right{"admin"}},
 		"prefix and manage":   {Prefix: "a", Rights: []buckets.Right{buckets.RightManage}},
+		"prefix and policy":   {Prefix: "a", Rights: []buckets.Right{buckets.RightPolicy}},
 		"network":             {Networks: []netip.Prefix{{}}},
 		"more than fits":      {Buckets: slices.Repeat([]string{strings.Repeat("a", 60)}, 100)},
 		"more than fits here": {Prefix: strings.Repeat("a", 1025)},

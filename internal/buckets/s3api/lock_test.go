@@ -258,7 +258,7 @@ func TestBypassIsARight(t *testing.T) {
 	}
 	id := put()
 	k := "/photos/k?versionId=" + id
-	all := []buckets.Right{buckets.RightRead, buckets.RightWrite, buckets.RightDelete, buckets.RightList, buckets.RightManage}
+	all := []buckets.Right{buckets.RightRead, buckets.RightWrite, buckets.RightDelete, buckets.RightList, buckets.RightManage, buckets.RightPolicy}
 	without := s.limited(buckets.KeyLimits{Rights: all})
 	batch := "<Delete><Object><Key>k</Key><VersionId>" + id + "</VersionId></Object></Delete>"
 	s.as(without, "DELETE", k, "", bypassing).fails(403, "AccessDenied")

@@ -12,6 +12,7 @@ import (
 type operation struct {
 	serve       func(*request) error
 	right       buckets.Right
+	also        buckets.Right // a second right that an access key needs; may be empty
 	needsBucket bool
 	public      bool // allowed for anyone in a public bucket
 	reads       bool // without a request body, so it acquires its slot immediately
@@ -37,14 +38,14 @@ var ofBucket = []struct {
 	{"delete", methods{http.MethodPost: write(inBucket, (*request).deleteObjects)}},
 	{"versioning", methods{http.MethodGet: read(inBucket, (*request).getVersioning), http.MethodPut: write(buckets.RightManage, (*request).putVersioning)}},
 	{"versions", methods{http.MethodGet: read(buckets.RightList, (*request).listVersions)}},
-	{"acl", methods{http.MethodGet: read(inBucket, (*request).getACL), http.MethodPut: write(buckets.RightManage, (*request).putACL)}},
+	{"acl", methods{http.MethodGet: read(inBucket, (*request).getACL), http.MethodPut: write(buckets.RightPolicy, (*request).putACL)}},
 	{"cors", methods{http.MethodGet: read(inBucket, (*request).getCORS), http.MethodPut: write(buckets.RightManage, (*request).putCORS), http.MethodDelete: write(buckets.RightManage, (*request).deleteCORS)}},
 	{"tagging", methods{http.MethodGet: read(inBucket, (*request).getBucketTags), http.MethodPut: write(buckets.RightManage, (*request).putBucketTags), http.MethodDelete: write(buckets.RightManage, (*request).deleteBucketTags)}},
 	{"policyStatus", methods{http.MethodGet: read(inBucket, (*request).getPolicyStatus)}},
-	{"ownershipControls", methods{http.MethodGet: read(inBucket, (*request).getOwnership), http.MethodPut: write(buckets.RightManage, (*request).putOwnership), http.MethodDelete: write(buckets.RightManage, (*request).deleteOwnership)}},
-	{"publicAccessBlock", methods{http.MethodGet: read(inBucket, (*request).getPublicAccess), http.MethodPut: write(buckets.RightManage, (*request).putPublicAccess), http.MethodDelete: write(buckets.RightManage, (*request).deletePublicAccess)}},
-	{"policy", methods{http.MethodGet: read(inBucket, (*request).getPolicy), http.MethodPut: write(buckets.RightManage, (*request).putPolicy), http.MethodDelete: write(buckets.RightManage, (*request).deletePolicy)}},
-	{"lifecycle", methods{http.MethodGet: read(inBucket, (*request).getLifecycle), http.MethodPut: write(buckets.RightManage, (*request).putLifecycle), http.MethodDelete: write(buckets.RightManage, (*request).deleteLifecycle)}},
+	{"ownershipControls", methods{http.MethodGet: read(inBucket, (*request).getOwnership), http.MethodPut: write(buckets.RightPolicy, (*request).putOwnership), http.MethodDelete: write(buckets.RightPolicy, (*request).deleteOwnership)}},
+	{"publicAccessBlock", methods{http.MethodGet: read(inBucket, (*request).getPublicAccess), http.MethodPut: write(buckets.RightPolicy, (*request).putPublicAccess), http.MethodDelete: write(buckets.RightPolicy, (*request).deletePublicAccess)}},
+	{"policy", methods{http.MethodGet: read(inBucket, (*request).getPolicy), http.MethodPut: write(buckets.RightPolicy, (*request).putPolicy), http.MethodDelete: write(buckets.RightPolicy, (*request).deletePolicy)}},
+	{"lifecycle", methods{http.MethodGet: read(inBucket, (*request).getLifecycle), http.MethodPut: write(buckets.RightManage, (*request).putLifecycle).and(buckets.RightDelete), http.MethodDelete: write(buckets.RightManage, (*request).deleteLifecycle)}},
 	{"encryption", absent(buckets.RightManage, "ServerSideEncryptionConfigurationNotFoundError", "The server side encryption configuration was not found")},
 	{"replication", absent(buckets.RightManage, "ReplicationConfigurationNotFoundError", "The replication configuration was not found")},
 	{"object-lock", methods{http.MethodGet: read(inBucket, (*request).getBucketLock), http.MethodPut: write(buckets.RightManage, (*request).putBucketLock)}},
@@ -86,6 +87,7 @@ type Route struct {
 	OfObject  bool
 	Parameter string
 	Right     buckets.Right // if not in buckets.Rights, any key for the bucket
+	Also      buckets.Right // a second right; may be empty
 	Actions   []policy.Action
 }
 
@@ -93,7 +95,7 @@ type Route struct {
 func Routes() (all []Route) {
 	add := func(ofObject bool, parameter string, of methods) {
 		for _, method := range slices.Sorted(maps.Keys(of)) {
-			all = append(all, Route{method, ofObject, parameter, of[method].right, actionsOf[ofObject][parameter][method].actions})
+			all = append(all, Route{method, ofObject, parameter, of[method].right, of[method].also, actionsOf[ofObject][parameter][method].actions})
 		}
 	}
 	for _, s := range ofBucket {
@@ -104,7 +106,7 @@ func Routes() (all []Route) {
 	}
 	add(false, "", bucketMethods)
 	add(true, "", objectMethods)
-	return append(all, Route{http.MethodPost, false, "", buckets.RightWrite, actionsOf[false][""][http.MethodPost].actions})
+	return append(all, Route{http.MethodPost, false, "", buckets.RightWrite, "", actionsOf[false][""][http.MethodPost].actions})
 }
 
 func read(right buckets.Right, serve func(*request) error) operation {
@@ -113,6 +115,12 @@ func read(right buckets.Right, serve func(*request) error) operation {
 
 func write(right buckets.Right, serve func(*request) error) operation {
 	return operation{serve: serve, right: right, needsBucket: true}
+}
+
+// and requires a second right, because the operation makes the server do what the right allows.
+func (op operation) and(right buckets.Right) operation {
+	op.also = right
+	return op
 }
 
 func public(right buckets.Right, serve func(*request) error) operation {

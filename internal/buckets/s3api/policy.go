@@ -25,6 +25,9 @@ type access struct {
 }
 
 func (x *request) authorize(op operation) error {
+	if op.also != "" && !x.permits(op.also) {
+		return errAccessDenied
+	}
 	if !x.bucket.Settings.Policy.IsZero() {
 		return x.authorizeByPolicy(op)
 	}
