@@ -25,7 +25,7 @@ RACE       := $(if $(shell command -v gcc),-race)
 # Starts the servers that tests need, runs a command, and prints a summary line per engine.
 WITHSERVERS = bin/testservers --
 
-.PHONY: help build run dist test quick service testservers test-deps test-firefox lint linter fuzz check bench bench-rows bench-peers bench-peers-s3 compare-servers soak soak-models soak-spanner soak-tests soak-race soak-faults soak-power soak-fuzz generate docs clean
+.PHONY: help build run dist vuln test quick service testservers test-deps test-firefox lint linter fuzz check bench bench-rows bench-peers bench-peers-s3 compare-servers soak soak-models soak-spanner soak-tests soak-race soak-faults soak-power soak-fuzz generate docs clean
 
 help: ## list all targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -52,9 +52,23 @@ ARCHS      ?= amd64 arm64 armv7
 DIST       ?= dist
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
 
-dist: ## build a release in dist/: tarballs, packages, SBOMs, checksums
+# Fails on a known vulnerability that the server reaches. If the database cannot be reached, it only says so in
+# dist/vulnerabilities.txt, unless REQUIRE_VULN is set, as for every published release.
+REQUIRE_VULN ?=
+
+dist: ## build a release in dist/: tarballs, packages, SBOMs, checksums (REQUIRE_VULN=1: only if checked for vulnerabilities)
+	@$(MAKE) --no-print-directory vuln VULNFLAGS="$(if $(REQUIRE_VULN),,-unchecked-ok) -record '$(abspath $(DIST))/vulnerabilities.txt'"
 	@$(LIKEBIN) $(GO) run -C packaging/release . -source '$(CURDIR)' -out '$(abspath $(DIST))' -epoch '$(SOURCE_DATE_EPOCH)' \
 		-version '$(VERSION)' -commit '$(COMMIT)' -ldflags '$(LDFLAGS)' -tags '$(TAGS)' $(ARCHS)
+
+# The vulnerability database: an https, http or file URL. The format is at https://go.dev/security/vuln/database.
+VULNDB     ?= https://vuln.go.dev
+# More flags, such as -unchecked-ok.
+VULNFLAGS  ?=
+
+vuln: ## check the server and packaging/release for known vulnerabilities (VULNDB=URL; exit status 3 of bin/vuln: not checked)
+	@$(LIKEBIN) $(GO) build -C packaging/vuln -buildvcs=false -o '$(CURDIR)/bin/vuln' .
+	@$(LIKEBIN) bin/vuln -db '$(VULNDB)' -tags '$(TAGS)' $(VULNFLAGS) '$(CURDIR)' '$(CURDIR)/packaging/release'
 
 # The slowest packages start first: test/e2e and test/fault take minutes, then the rest of test/, then internal/app.
 # They mostly wait, so one more package runs than there are processors.
@@ -139,6 +153,7 @@ lint: bin/golangci-lint-$(LINTER) ## run gofmt, go mod tidy, golangci-lint and g
 	@unformatted=$$(gofmt -l .) && [ -z "$$unformatted" ] || { echo "gofmt -w these:"; echo "$$unformatted"; exit 1; }
 	$(GO) mod tidy -diff
 	cd packaging/release && $(GO) mod tidy -diff && $(GO) vet .
+	cd packaging/vuln && $(GO) mod tidy -diff && $(GO) vet .
 	$(LIKEBIN) bin/golangci-lint-$(LINTER) run --allow-parallel-runners
 	$(GO) run ./test/prose
 

@@ -112,6 +112,33 @@ func TestBinary(t *testing.T) {
 	}
 }
 
+// openpgp has known vulnerabilities that no version fixes, because nobody maintains it. nfpm, which makes the packages of a
+// release, uses a maintained fork.
+const openpgp = "golang.org/x/crypto/openpgp"
+
+// TestNoOpenPGP checks that neither the binary nor the program that makes releases depends on a package with known
+// vulnerabilities that no update removes.
+func TestNoOpenPGP(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"-deps", "./cmd/..."}, {"-C", "packaging/release", "-deps", "./..."}, {"-C", "packaging/vuln", "-deps", "./..."}} {
+		_, list := goList(t, args...)
+		if wrong := withOpenPGP(list); len(wrong) > 0 {
+			t.Errorf("go list %v: %v: nobody maintains %s, and no version fixes its vulnerabilities: use github.com/ProtonMail/go-crypto, or do without", args, wrong, openpgp)
+		}
+		if len(list) < 100 {
+			t.Errorf("go list %v: found only %d packages", args, len(list))
+		}
+	}
+	bite := []string{"golang.org/x/crypto/openpgp", "golang.org/x/crypto/openpgp/armor", "golang.org/x/crypto/openpgpx", "github.com/ProtonMail/go-crypto/openpgp"}
+	if got := withOpenPGP(bite); !slices.Equal(got, bite[:2]) {
+		t.Errorf("of %v it refuses %v", bite, got)
+	}
+}
+
+func withOpenPGP(list []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(p string) bool { return !within(p, openpgp) })
+}
+
 // TestNoPathsOfThisMachine checks that no file contains a path from the author's machine. Elsewhere the test looks for
 // other paths, so it only protects the machine where changes are made.
 func TestNoPathsOfThisMachine(t *testing.T) {

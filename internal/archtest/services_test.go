@@ -280,6 +280,10 @@ func aside() []rule {
 			reason: "it is a separate module, so that its libraries are not dependencies of the server",
 		},
 		{
+			who: []string{"packaging/vuln"}, libs: []string{"golang.org/x/vuln/scan"},
+			reason: "it is a separate module, so that its library is not a dependency of the server",
+		},
+		{
 			who: []string{"client/**"}, ours: []string{"client/internal/retry"}, libs: []string{"pgregory.net/rapid"}, tests: []string{"internal/openapitest", "test/binary"},
 			reason: "other programs import it, and must not depend on packages of the server",
 		},
