@@ -16,6 +16,7 @@ const maxPolicy = 20 << 10
 type Form struct {
 	AccessKeyID string
 	Region      string
+	Time        time.Time // client clock
 	Policy      Policy
 }
 
@@ -43,7 +44,7 @@ func (v *Verifier) VerifyForm(ctx context.Context, fields map[string]string, loo
 	if now := v.now().UTC(); now.After(policy.Expiration) {
 		return nil, &Error{Kind: PolicyExpired, Message: "the policy of the form has expired", Expires: policy.Expiration, ServerTime: now}
 	}
-	return &Form{AccessKeyID: c.keyID, Region: c.region, Policy: policy}, nil
+	return &Form{AccessKeyID: c.keyID, Region: c.region, Time: c.time, Policy: policy}, nil
 }
 
 func parseForm(fields map[string]string) (c claim, err error) {

@@ -11,7 +11,7 @@ import (
 
 // These are the values of x-amz-content-sha256 other than a SHA-256. parsePayload maps them to modes.
 const (
-	unsignedPayload       = "UNSIGNED-PAYLOAD"
+	UnsignedPayload       = "UNSIGNED-PAYLOAD"
 	signedChunks          = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
 	signedChunksTrailer   = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"
 	unsignedChunksTrailer = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
@@ -38,7 +38,7 @@ type payload struct {
 
 func parsePayload(value string) (payload, error) {
 	switch value {
-	case unsignedPayload:
+	case UnsignedPayload:
 		return payload{mode: modeUnsigned}, nil
 	case signedChunks:
 		return payload{mode: modeChunks}, nil
@@ -51,7 +51,7 @@ func parsePayload(value string) (payload, error) {
 		return payload{}, refuse(Unsupported, "this payload mode of x-amz-content-sha256 is not supported: use %s, %s or %s", signedChunks, signedChunksTrailer, unsignedChunksTrailer)
 	}
 	if len(value) != 64 || !isLowerHex(value) {
-		return payload{}, refuse(InvalidPayloadHash, "x-amz-content-sha256 must be %s, a STREAMING- mode or a SHA-256 in lower-case hexadecimal", unsignedPayload)
+		return payload{}, refuse(InvalidPayloadHash, "x-amz-content-sha256 must be %s, a STREAMING- mode or a SHA-256 in lower-case hexadecimal", UnsignedPayload)
 	}
 	return payload{mode: modeHash, hash: value}, nil
 }

@@ -110,7 +110,7 @@ func (r Request) parsePresigned(params []parameter) (c claim, err error) {
 		c.payload = value
 	}
 	if c.payload == "" {
-		c.payload = unsignedPayload
+		c.payload = UnsignedPayload
 	}
 	return c, nil
 }

@@ -42,6 +42,9 @@ type Signed struct {
 	Time        time.Time // client clock
 	Presigned   bool
 
+	// Payload is x-amz-content-sha256 as signed: the SHA-256 of the body, UNSIGNED-PAYLOAD, or a STREAMING- mode.
+	Payload string
+
 	request Request
 	payload payload
 	key     [32]byte
@@ -88,7 +91,7 @@ func (v *Verifier) Verify(ctx context.Context, r Request, lookup Lookup) (*Signe
 		return nil, err
 	}
 	return &Signed{
-		AccessKeyID: c.keyID, Region: c.region, Time: c.time, Presigned: c.presigned,
+		AccessKeyID: c.keyID, Region: c.region, Time: c.time, Presigned: c.presigned, Payload: c.payload,
 		request: r, payload: payload, key: key, claim: c,
 	}, nil
 }

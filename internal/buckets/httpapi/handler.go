@@ -33,11 +33,12 @@ type exchange struct {
 	out http.ResponseWriter
 	at  web.Address
 
-	route     route
-	query     url.Values
-	condition buckets.Condition
-	owner     buckets.AccountID
-	bucket    buckets.Bucket
+	route  route
+	act    *action
+	query  url.Values
+	parsed parsed
+	owner  buckets.AccountID
+	bucket buckets.Bucket
 }
 
 const noCache = "private, no-cache"
@@ -59,6 +60,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	if !ok {
 		return methodNotAllowed(w, slices.Sorted(maps.Keys(methods)))
 	}
+	x.act = act
 	if x.route.resource == document {
 		return act.serve(x)
 	}
@@ -74,12 +76,10 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	if err := x.resolve(); err != nil {
 		return err
 	}
-	needs := act.needs
-	if act.versioned != "" && x.query.Has("version") {
-		needs = act.versioned
-	}
-	if err := x.checkPolicy(needs); err != nil {
-		return err
+	if !act.late {
+		if err := x.checkPolicy(); err != nil {
+			return err
+		}
 	}
 	return act.serve(x)
 }
@@ -93,12 +93,13 @@ func (x *exchange) parse(act *action) (err error) {
 			return err
 		}
 	}
-	if act.conditions {
-		x.condition, err = parseCondition(x.in.Header)
-	} else if x.in.Method != http.MethodGet && x.in.Method != http.MethodHead {
-		err = noCondition(x.in.Header)
+	if err := x.parseConditions(); err != nil {
+		return err
 	}
-	if err == nil && !act.body {
+	if err := x.parseValues(); err != nil {
+		return err
+	}
+	if !act.body {
 		err = x.bodiless()
 	}
 	return err

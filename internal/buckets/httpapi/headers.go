@@ -45,15 +45,7 @@ func (x *exchange) newObject() (o buckets.Object, err error) {
 	if o.ContentType = text(h.Get("Content-Type")); o.ContentType == "" {
 		o.ContentType = defaultType
 	}
-	o.Headers = map[string]string{}
-	for name, values := range h {
-		if strings.HasPrefix(name, userHeader) || slices.Contains(stored, name) {
-			o.Headers[strings.ToLower(name)] = text(strings.Join(values, ","))
-		}
-	}
-	if err := checkHeaders(o.Headers); err != nil {
-		return o, err
-	}
+	o.Headers = x.parsed.headers
 	if roles := h.Values(rolesHeader); len(roles) > 0 {
 		if o.Roles, err = parseRoles(strings.Split(strings.Join(roles, ","), ",")); err != nil {
 			return o, err
@@ -66,6 +58,16 @@ func (x *exchange) newObject() (o buckets.Object, err error) {
 		o.Extra, err = buckets.ParseExtra([]byte(properties[0]))
 	}
 	return o, err
+}
+
+func storedHeaders(h http.Header) (map[string]string, error) {
+	all := map[string]string{}
+	for name, values := range h {
+		if strings.HasPrefix(name, userHeader) || slices.Contains(stored, name) {
+			all[strings.ToLower(name)] = text(strings.Join(values, ","))
+		}
+	}
+	return all, checkHeaders(all)
 }
 
 func checkHeaders(all map[string]string) error {

@@ -42,7 +42,11 @@ func (x *exchange) updateMetadata() error {
 	if err := x.ready(); err != nil {
 		return err
 	}
-	u.Name, u.Condition = x.route.object, x.condition
+	x.parsed.headers = u.Headers
+	if err := x.checkPolicy(); err != nil {
+		return err
+	}
+	u.Name, u.Condition = x.route.object, x.parsed.condition
 	o, err := x.Service.UpdateObject(x.ctx(), x.owner, x.bucket.BucketRef, u)
 	if err != nil {
 		return err

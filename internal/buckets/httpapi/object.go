@@ -63,7 +63,7 @@ func (x *exchange) putObject() error {
 		return err
 	}
 	w, err := x.Service.PutObject(x.writing(), x.owner, x.bucket.BucketRef, buckets.PutRequest{
-		Object: o, Condition: x.condition, Size: x.in.ContentLength, Copies: copies, Ready: x.ready, Early: x.withSlot,
+		Object: o, Condition: x.parsed.condition, Size: x.in.ContentLength, Copies: copies, Ready: x.ready, Early: x.withSlot,
 	}, src)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (x *exchange) getObject() error {
 		return err
 	}
 	x.writeVersionID(x.versionOf(&o))
-	if err := x.condition.CheckRead(&o); err != nil {
+	if err := x.parsed.condition.CheckRead(&o); err != nil {
 		if errors.Is(err, buckets.ErrNotModified) {
 			x.writeVersion(&o)
 		}
@@ -114,7 +114,7 @@ func (x *exchange) deleteObject() error {
 	if err != nil {
 		return err
 	}
-	done, err := x.Service.TakeObject(x.writing(), x.owner, x.bucket.BucketRef, buckets.Delete{Name: x.route.object, Version: id, Condition: x.condition})
+	done, err := x.Service.TakeObject(x.writing(), x.owner, x.bucket.BucketRef, buckets.Delete{Name: x.route.object, Version: id, Condition: x.parsed.condition})
 	if err != nil {
 		return err
 	}

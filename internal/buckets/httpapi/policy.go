@@ -1,12 +1,14 @@
 package httpapi
 
 import (
+	"crypto/tls"
 	"errors"
 	"net/http"
 	"strconv"
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/policy"
+	"holdfast/internal/errcode"
 	"holdfast/internal/web"
 )
 
@@ -14,49 +16,43 @@ var errPolicy = web.Refuse(http.StatusForbidden, codeForbidden, "the bucket poli
 
 // checkPolicy refuses an action if the bucket policy denies it to the owner. The rest of the policy does not apply,
 // because a token is only for the account's own buckets.
-func (x *exchange) checkPolicy(a policy.Action) error {
+func (x *exchange) checkPolicy() error {
 	p := x.policies.Of(&x.bucket)
 	if p == nil {
 		return nil
 	}
-	d, err := p.Evaluate(policy.Request{Account: x.owner, Action: a, Object: x.route.object, Context: x})
+	d, err := p.Evaluate(policy.Request{Account: x.owner, Action: x.needs(), Object: x.route.object, Context: x.values()})
 	if err == nil && d == policy.Denied {
 		err = errPolicy
 	}
 	return err
 }
 
-func (x *exchange) Value(k policy.Key, name string) ([]string, error) {
-	switch k {
-	case policy.ExistingObjectTag:
-		o, err := x.read()
-		if v, ok := o.Tags[name]; err == nil && ok {
-			return []string{v}, nil
-		}
-		if errors.Is(err, buckets.ErrNoObject) || errors.Is(err, buckets.ErrNoVersion) || errors.Is(err, errMarker) {
-			err = nil
-		}
-		return nil, err
-	case policy.SourceIP:
-		if ip, ok := web.ClientIP(x.out); ok {
-			return []string{ip.String()}, nil
-		}
-	case policy.SecureTransport:
-		return []string{strconv.FormatBool(x.at.Scheme == "https")}, nil
-	case policy.CurrentTime, policy.EpochTime:
-		return []string{strconv.FormatInt(x.Clock().Unix(), 10)}, nil
-	case policy.ResourceAccount, policy.S3ResourceAccount:
-		return []string{string(x.owner)}, nil
-	case policy.ObjectCreation:
-		return []string{strconv.FormatBool(x.route.resource == object)}, nil
-	case policy.Prefix, policy.Delimiter:
-		return x.query[string(k[len("s3:"):])], nil
-	case policy.VersionID:
-		return x.query["version"], nil
-	case policy.MaxKeys:
-		return x.query["limit"], nil
-	case policy.UserAgent, policy.Referer, policy.IfMatch, policy.IfNoneMatch:
-		return x.in.Header.Values(k.Header()), nil
+func (x *exchange) needs() policy.Action {
+	if x.act.versioned != "" && x.query.Has("version") {
+		return x.act.versioned
 	}
-	return nil, nil
+	return x.act.needs
+}
+
+func (x *exchange) client() policy.Client {
+	h := x.in.Header
+	c := policy.Client{Secure: x.at.Scheme == "https", UserAgent: h["User-Agent"], Referer: h["Referer"]}
+	c.IP, _ = web.ClientIP(x.out)
+	if x.in.TLS != nil {
+		c.TLSVersion = "1." + strconv.Itoa(int(x.in.TLS.Version)-tls.VersionTLS10)
+	}
+	return c
+}
+
+// objectTags returns nil if the object does not exist.
+func (x *exchange) objectTags() (map[string]string, error) {
+	o, err := x.read()
+	switch {
+	case err == nil:
+		return o.Tags, nil
+	case errors.Is(err, buckets.ErrNoObject), errors.Is(err, buckets.ErrNoVersion), errors.Is(err, errMarker), errcode.Is(err, errcode.Invalid):
+		return nil, nil //nolint:nilnil // no tags
+	}
+	return nil, err
 }

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"holdfast/internal/buckets"
+	"holdfast/internal/optional"
+	"holdfast/internal/web"
 )
 
 func parseQuery(raw string, params []string) (url.Values, error) {
@@ -48,36 +50,42 @@ func (x *exchange) limit() (int, error) {
 	return n, nil
 }
 
-var conditional = []string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"}
+func (x *exchange) isRead() bool {
+	return x.in.Method == http.MethodGet || x.in.Method == http.MethodHead
+}
 
-// noCondition rejects conditional headers on a write that ignores them, because the client relies on them.
-func noCondition(h http.Header) error {
-	for _, name := range conditional {
-		if len(h.Values(name)) > 0 {
-			return invalid(name + " is not supported here")
+// parseConditions rejects conditional headers on a write that ignores them, because the client relies on them.
+func (x *exchange) parseConditions() (err error) {
+	h, c := x.in.Header, &x.parsed.condition
+	if !x.isRead() {
+		applied := web.Conditions{}
+		if x.act.conditions {
+			applied.Applied = []string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"}
+		}
+		if wrong := applied.Check(h); wrong != nil {
+			return invalid(wrong.Error())
 		}
 	}
-	return nil
+	if !x.act.conditions {
+		return nil
+	}
+	if c.Match, err = buckets.ParseTags(h["If-Match"]); err != nil {
+		return err
+	}
+	if c.NoneMatch, err = buckets.ParseTags(h["If-None-Match"]); err != nil {
+		return err
+	}
+	if c.ModifiedSince, err = x.date("If-Modified-Since"); err != nil {
+		return err
+	}
+	c.UnmodifiedSince, err = x.date("If-Unmodified-Since")
+	return err
 }
 
-func parseCondition(h http.Header) (c buckets.Condition, err error) {
-	if c.Match, err = buckets.ParseTags(h.Values("If-Match")); err != nil {
-		return c, err
-	}
-	if c.NoneMatch, err = buckets.ParseTags(h.Values("If-None-Match")); err != nil {
-		return c, err
-	}
-	if c.ModifiedSince, err = date(h, "If-Modified-Since"); err != nil {
-		return c, err
-	}
-	c.UnmodifiedSince, err = date(h, "If-Unmodified-Since")
-	return c, err
-}
-
-// date parses a date in an HTTP format or the JSON format. It returns 0 if the header is absent. Unlike HTTP, it
-// rejects a malformed date, because ignoring it would make the write unconditional.
-func date(h http.Header, name string) (buckets.Moment, error) {
-	values := h.Values(name)
+// date parses a date in an HTTP format or the JSON format. It returns 0 if the header is absent. A write with a
+// malformed date is rejected, because it would be unconditional. Reads ignore such a date (RFC 9110, 13.1.3 and 13.1.4).
+func (x *exchange) date(name string) (buckets.Moment, error) {
+	values := x.in.Header[name]
 	if len(values) == 0 {
 		return 0, nil
 	}
@@ -85,8 +93,30 @@ func date(h http.Header, name string) (buckets.Moment, error) {
 	if err != nil {
 		t, err = time.Parse(time.RFC3339, values[0])
 	}
-	if err != nil || len(values) > 1 || t.Year() < 1970 {
-		return 0, invalid(name + " must be a date, e.g. Sun, 22 Nov 2026 20:15:00 GMT")
+	switch {
+	case err == nil && len(values) == 1 && t.Year() >= 1970:
+		return max(buckets.At(t), 1), nil // 0 means no date
+	case x.isRead():
+		return 0, nil
 	}
-	return max(buckets.At(t), 1), nil // 0 means no date
+	return 0, invalid(name + " must be a date, e.g. Sun, 22 Nov 2026 20:15:00 GMT")
+}
+
+// parseValues parses the parameters and headers on which a bucket policy may depend.
+func (x *exchange) parseValues() (err error) {
+	p := &x.parsed
+	p.version = x.query.Get("version")
+	p.prefix, p.delimiter = x.parameter("prefix"), x.parameter("delimiter")
+	if x.query.Has("limit") {
+		n, err := x.limit()
+		p.limit = optional.Of[int]{Value: n, Set: err == nil}
+	}
+	if x.act.creates {
+		p.headers, err = storedHeaders(x.in.Header)
+	}
+	return err
+}
+
+func (x *exchange) parameter(name string) optional.Of[string] {
+	return optional.Of[string]{Value: x.query.Get(name), Set: x.query.Has(name)}
 }

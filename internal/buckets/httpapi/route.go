@@ -102,15 +102,24 @@ func inAccount(account string, s []string) (rt route) {
 type action struct {
 	serve      func(*exchange) error
 	needs      policy.Action
-	versioned  policy.Action
+	versioned  policy.Action // needed instead if the request names a version
+	keys       []policy.Key  // condition keys that the operation applies; policies see no others
+	late       bool          // the operation calls checkPolicy, because values are in the body
 	params     []string
-	conditions bool
+	conditions bool // applies conditional headers
+	creates    bool // makes an object
 	body       bool
 }
 
 const getVersion policy.Action = "s3:GetObjectVersion"
 
-var ofVersions = []string{"version"}
+var (
+	ofVersions = []string{"version"}
+
+	versionKeys = []policy.Key{policy.VersionID, policy.ExistingObjectTag}
+	listKeys    = []policy.Key{policy.Prefix, policy.Delimiter, policy.MaxKeys}
+	writeKeys   = []policy.Key{policy.IfMatch, policy.IfNoneMatch, policy.ObjectCreation, policy.Redirect, policy.ExistingObjectTag}
+)
 
 var actions = [...]map[string]*action{
 	nothing: {},
@@ -126,17 +135,17 @@ var actions = [...]map[string]*action{
 		http.MethodPatch:  {serve: (*exchange).updateBucket, needs: "s3:PutBucketVersioning", body: true},
 		http.MethodDelete: {serve: (*exchange).deleteBucket, needs: "s3:DeleteBucket"},
 	},
-	objectList: {http.MethodGet: {serve: (*exchange).listObjects, needs: policy.ListBucket, params: []string{"prefix", "delimiter", "marker", "limit", "metadata"}}},
+	objectList: {http.MethodGet: {serve: (*exchange).listObjects, needs: policy.ListBucket, keys: listKeys, params: []string{"prefix", "delimiter", "marker", "limit", "metadata"}}},
 	object: {
-		http.MethodGet:    {serve: (*exchange).getObject, needs: policy.GetObject, versioned: getVersion, params: ofVersions, conditions: true},
-		http.MethodHead:   {serve: (*exchange).getObject, needs: policy.GetObject, versioned: getVersion, params: ofVersions, conditions: true},
-		http.MethodPut:    {serve: (*exchange).putObject, needs: policy.PutObject, conditions: true, body: true},
-		http.MethodDelete: {serve: (*exchange).deleteObject, needs: policy.DeleteObject, versioned: "s3:DeleteObjectVersion", params: ofVersions, conditions: true},
+		http.MethodGet:    {serve: (*exchange).getObject, needs: policy.GetObject, versioned: getVersion, keys: versionKeys, params: ofVersions, conditions: true},
+		http.MethodHead:   {serve: (*exchange).getObject, needs: policy.GetObject, versioned: getVersion, keys: versionKeys, params: ofVersions, conditions: true},
+		http.MethodPut:    {serve: (*exchange).putObject, creates: true, needs: policy.PutObject, keys: writeKeys, conditions: true, body: true},
+		http.MethodDelete: {serve: (*exchange).deleteObject, needs: policy.DeleteObject, versioned: "s3:DeleteObjectVersion", keys: versionKeys, params: ofVersions, conditions: true},
 	},
-	versionList: {http.MethodGet: {serve: (*exchange).listVersions, needs: "s3:ListBucketVersions", params: []string{"prefix", "marker", "limit"}}},
+	versionList: {http.MethodGet: {serve: (*exchange).listVersions, needs: "s3:ListBucketVersions", keys: []policy.Key{policy.Prefix, policy.MaxKeys}, params: []string{"prefix", "marker", "limit"}}},
 	metadata: {
-		http.MethodGet:   {serve: (*exchange).getMetadata, needs: policy.GetObject, versioned: getVersion, params: ofVersions},
-		http.MethodPatch: {serve: (*exchange).updateMetadata, needs: policy.PutObject, conditions: true, body: true},
+		http.MethodGet:   {serve: (*exchange).getMetadata, needs: policy.GetObject, versioned: getVersion, keys: versionKeys, params: ofVersions},
+		http.MethodPatch: {serve: (*exchange).updateMetadata, late: true, needs: policy.PutObject, keys: writeKeys, conditions: true, body: true},
 	},
 	batchList: {http.MethodPost: {serve: (*exchange).claimBatch, params: []string{"limit"}}},
 	batch: {

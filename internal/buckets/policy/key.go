@@ -8,7 +8,7 @@ import (
 // Key is a condition key without the part after a slash, e.g. aws:SourceIp.
 type Key string
 
-// Condition keys that are not named after a header or parameter.
+// Condition keys with a value. Keys of features that Holdfast refuses, e.g. grants, have none.
 const (
 	SourceIP          Key = "aws:SourceIp"
 	SecureTransport   Key = "aws:SecureTransport"
@@ -40,27 +40,12 @@ const (
 	LockHold          Key = "s3:object-lock-legal-hold"
 	LockUntil         Key = "s3:object-lock-retain-until-date"
 	LockDays          Key = "s3:object-lock-remaining-retention-days"
-
-	headerPrefix = "s3:x-amz-"
+	ContentSHA256     Key = "s3:x-amz-content-sha256"
+	ACL               Key = "s3:x-amz-acl"
+	StorageClass      Key = "s3:x-amz-storage-class"
+	Redirect          Key = "s3:x-amz-website-redirect-location"
+	MetadataDirective Key = "s3:x-amz-metadata-directive"
 )
-
-// Header returns the request header that holds a key's value, or "".
-func (k Key) Header() string {
-	if name, ok := strings.CutPrefix(string(k), "s3:"); ok && strings.HasPrefix(string(k), headerPrefix) {
-		return name
-	}
-	switch k {
-	case UserAgent:
-		return "User-Agent"
-	case Referer:
-		return "Referer"
-	case IfMatch:
-		return "If-Match"
-	case IfNoneMatch:
-		return "If-None-Match"
-	}
-	return ""
-}
 
 type kind uint8
 
@@ -107,14 +92,14 @@ var keys = func() map[string]key {
 	add(network, anyAction, SourceIP)
 	add(boolean, anyAction, SecureTransport)
 	add(date, anyAction, CurrentTime, EpochTime)
-	add(text, anyAction, UserAgent, Referer, PrincipalAccount, PrincipalType, ResourceAccount, S3ResourceAccount, AuthType, SignatureVersion, "s3:x-amz-content-sha256")
+	add(text, anyAction, UserAgent, Referer, PrincipalAccount, PrincipalType, ResourceAccount, S3ResourceAccount, AuthType, SignatureVersion, ContentSHA256)
 	add(arn, anyAction, PrincipalArn)
 	add(number, anyAction, SignatureAge, TLSVersion)
 	add(text, vers, VersionID)
 	add(text, lists, Prefix, Delimiter)
 	add(number, lists, MaxKeys)
-	add(text, acls, "s3:x-amz-acl", "s3:x-amz-grant-read", "s3:x-amz-grant-write", "s3:x-amz-grant-read-acp", "s3:x-amz-grant-write-acp", "s3:x-amz-grant-full-control")
-	add(text, puts, CopySource, IfMatch, IfNoneMatch, "s3:x-amz-metadata-directive", "s3:x-amz-storage-class", "s3:x-amz-website-redirect-location",
+	add(text, acls, ACL, "s3:x-amz-grant-read", "s3:x-amz-grant-write", "s3:x-amz-grant-read-acp", "s3:x-amz-grant-write-acp", "s3:x-amz-grant-full-control")
+	add(text, puts, CopySource, IfMatch, IfNoneMatch, MetadataDirective, StorageClass, Redirect,
 		"s3:x-amz-server-side-encryption", "s3:x-amz-server-side-encryption-aws-kms-key-id", "s3:x-amz-server-side-encryption-customer-algorithm")
 	add(boolean, puts, ObjectCreation)
 	add(text, keeps, LockMode)

@@ -2,28 +2,50 @@ package s3api
 
 import (
 	"net/http"
+	"slices"
 
 	"holdfast/internal/buckets/policy"
 )
 
+// need is the access that an operation needs.
 type need struct {
 	actions []policy.Action
-	late    bool // the operation calls allow once it knows the keys and tags
+
+	// keys are the condition keys that the operation applies. Policies see no others.
+	keys []policy.Key
+
+	// late means that the operation calls allow once it knows all values, e.g. tags in the body. A copy does this, too.
+	late bool
 }
+
+var (
+	ofVersion = []policy.Key{policy.VersionID, policy.ExistingObjectTag}
+	ofObjects = []policy.Key{policy.ExistingObjectTag}
+	ofListing = []policy.Key{policy.Prefix, policy.Delimiter, policy.MaxKeys}
+
+	ofLock   = []policy.Key{policy.LockMode, policy.LockUntil, policy.LockDays, policy.LockHold}
+	ofUpload = join(ofObjects, ofLock, policy.ObjectCreation, policy.Redirect, policy.RequestObjectTag, policy.RequestTagKeys)
+	ofPut    = join(ofUpload, nil, policy.IfMatch, policy.IfNoneMatch, policy.ACL, policy.StorageClass)
+)
+
+func join(a, b []policy.Key, more ...policy.Key) []policy.Key { return slices.Concat(a, b, more) }
 
 var actionsOf = map[bool]map[string]map[string]need{
 	false: {
 		"": {
-			http.MethodGet: {actions: []policy.Action{policy.ListBucket}}, http.MethodHead: {actions: []policy.Action{policy.ListBucket}},
-			http.MethodPut: {actions: []policy.Action{"s3:CreateBucket"}}, http.MethodDelete: {actions: []policy.Action{"s3:DeleteBucket"}},
-			http.MethodPost: {[]policy.Action{policy.PutObject}, true},
+			http.MethodGet:  {actions: []policy.Action{policy.ListBucket}, keys: ofListing},
+			http.MethodHead: {actions: []policy.Action{policy.ListBucket}},
+			http.MethodPut:  {actions: []policy.Action{"s3:CreateBucket"}}, http.MethodDelete: {actions: []policy.Action{"s3:DeleteBucket"}},
 		},
-		"location":          readAndPut("s3:GetBucketLocation", ""),
-		"uploads":           readAndPut("s3:ListBucketMultipartUploads", ""),
-		"delete":            {http.MethodPost: {[]policy.Action{policy.DeleteObject}, true}},
-		"versioning":        readAndPut("s3:GetBucketVersioning", "s3:PutBucketVersioning"),
-		"versions":          readAndPut("s3:ListBucketVersions", ""),
-		"acl":               readAndPut("s3:GetBucketAcl", "s3:PutBucketAcl"),
+		"location":   readAndPut("s3:GetBucketLocation", ""),
+		"uploads":    {http.MethodGet: {actions: []policy.Action{"s3:ListBucketMultipartUploads"}, keys: []policy.Key{policy.Prefix, policy.Delimiter}}},
+		"delete":     {http.MethodPost: {actions: []policy.Action{policy.DeleteObject}, keys: ofVersion, late: true}},
+		"versioning": readAndPut("s3:GetBucketVersioning", "s3:PutBucketVersioning"),
+		"versions":   {http.MethodGet: {actions: []policy.Action{"s3:ListBucketVersions"}, keys: ofListing}},
+		"acl": {
+			http.MethodGet: {actions: []policy.Action{"s3:GetBucketAcl"}},
+			http.MethodPut: {actions: []policy.Action{"s3:PutBucketAcl"}, keys: []policy.Key{policy.ACL}, late: true},
+		},
 		"cors":              readAndPut("s3:GetBucketCORS", "s3:PutBucketCORS"),
 		"tagging":           readAndPut("s3:GetBucketTagging", "s3:PutBucketTagging"),
 		"policyStatus":      readAndPut("s3:GetBucketPolicyStatus", ""),
@@ -45,25 +67,35 @@ var actionsOf = map[bool]map[string]map[string]need{
 	},
 	true: {
 		"": {
-			http.MethodGet: {actions: []policy.Action{policy.GetObject}}, http.MethodHead: {actions: []policy.Action{policy.GetObject}},
-			http.MethodPut: {actions: []policy.Action{policy.PutObject}}, http.MethodDelete: {actions: []policy.Action{policy.DeleteObject}},
+			http.MethodGet:    {actions: []policy.Action{policy.GetObject}, keys: ofVersion},
+			http.MethodHead:   {actions: []policy.Action{policy.GetObject}, keys: ofVersion},
+			http.MethodPut:    {actions: []policy.Action{policy.PutObject}, keys: join(ofPut, nil, policy.CopySource, policy.MetadataDirective)},
+			http.MethodDelete: {actions: []policy.Action{policy.DeleteObject}, keys: ofVersion},
 		},
 		"uploadId": {
-			http.MethodGet: {actions: []policy.Action{"s3:ListMultipartUploadParts"}}, http.MethodPut: {actions: []policy.Action{policy.PutObject}},
-			http.MethodPost: {actions: []policy.Action{policy.PutObject}}, http.MethodDelete: {actions: []policy.Action{"s3:AbortMultipartUpload"}},
+			http.MethodGet:    {actions: []policy.Action{"s3:ListMultipartUploadParts"}, keys: ofObjects},
+			http.MethodPut:    {actions: []policy.Action{policy.PutObject}, keys: join(ofUpload, nil, policy.CopySource), late: true},
+			http.MethodPost:   {actions: []policy.Action{policy.PutObject}, keys: join(ofUpload, nil, policy.IfMatch, policy.IfNoneMatch), late: true},
+			http.MethodDelete: {actions: []policy.Action{"s3:AbortMultipartUpload"}, keys: ofObjects},
 		},
-		"uploads": {http.MethodPost: {actions: []policy.Action{policy.PutObject}}},
-		"acl":     readAndPut("s3:GetObjectAcl", "s3:PutObjectAcl"),
+		"uploads": {http.MethodPost: {actions: []policy.Action{policy.PutObject}, keys: ofPut}},
+		"acl": {
+			http.MethodGet: {actions: []policy.Action{"s3:GetObjectAcl"}, keys: ofVersion},
+			http.MethodPut: {actions: []policy.Action{"s3:PutObjectAcl"}, keys: join(ofVersion, nil, policy.ACL), late: true},
+		},
 		"tagging": {
-			http.MethodGet: {actions: []policy.Action{policy.GetObjectTagging}}, http.MethodPut: {[]policy.Action{policy.PutObjectTagging}, true},
-			http.MethodDelete: {actions: []policy.Action{"s3:DeleteObjectTagging"}},
+			http.MethodGet:    {actions: []policy.Action{policy.GetObjectTagging}, keys: ofVersion},
+			http.MethodPut:    {actions: []policy.Action{policy.PutObjectTagging}, keys: join(ofVersion, nil, policy.RequestObjectTag, policy.RequestTagKeys), late: true},
+			http.MethodDelete: {actions: []policy.Action{"s3:DeleteObjectTagging"}, keys: ofVersion},
 		},
-		"attributes": {http.MethodGet: {actions: []policy.Action{policy.GetObject, "s3:GetObjectAttributes"}}},
+		"attributes": {http.MethodGet: {actions: []policy.Action{policy.GetObject, "s3:GetObjectAttributes"}, keys: ofVersion}},
 		"legal-hold": {
-			http.MethodGet: {actions: []policy.Action{policy.GetObjectLegalHold}}, http.MethodPut: {[]policy.Action{policy.PutObjectLegalHold}, true},
+			http.MethodGet: {actions: []policy.Action{policy.GetObjectLegalHold}, keys: ofVersion},
+			http.MethodPut: {actions: []policy.Action{policy.PutObjectLegalHold}, keys: join(ofVersion, nil, policy.LockHold), late: true},
 		},
 		"retention": {
-			http.MethodGet: {actions: []policy.Action{policy.GetObjectRetention}}, http.MethodPut: {[]policy.Action{policy.PutObjectRetention}, true},
+			http.MethodGet: {actions: []policy.Action{policy.GetObjectRetention}, keys: ofVersion},
+			http.MethodPut: {actions: []policy.Action{policy.PutObjectRetention}, keys: join(ofVersion, nil, policy.LockMode, policy.LockUntil, policy.LockDays), late: true},
 		},
 	},
 }
@@ -77,6 +109,9 @@ func readAndPut(get, put policy.Action) map[string]need {
 }
 
 func (x *request) needs() need {
+	if x.op.need.actions != nil {
+		return x.op.need
+	}
 	of := actionsOf[x.key != ""][x.parameter]
 	n, ok := of[x.in.Method]
 	if !ok && x.in.Method == http.MethodHead {

@@ -1,12 +1,15 @@
 package s3api
 
 import (
+	"cmp"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"holdfast/internal/buckets"
+	"holdfast/internal/web"
 )
 
 const sourcePrefix = "X-Amz-Copy-Source-"
@@ -17,13 +20,6 @@ var (
 	putConditions    = []string{"If-Match", "If-None-Match"} // S3 supports no dates, and no entity tag in If-None-Match
 	sourceConditions = []string{sourcePrefix + "If-Match", sourcePrefix + "If-None-Match", sourcePrefix + "If-Modified-Since", sourcePrefix + "If-Unmodified-Since"}
 )
-
-// isConditional reports whether a header makes a request conditional. If-Range does not, because a request without a
-// range ignores it (RFC 9110, 13.1.5).
-func isConditional(header string) bool {
-	return strings.HasPrefix(header, "If-") && header != "If-Range" ||
-		strings.HasPrefix(header, "X-Amz-If-") || strings.HasPrefix(header, sourcePrefix+"If-")
-}
 
 func (x *request) isRead() bool {
 	return x.in.Method == http.MethodGet || x.in.Method == http.MethodHead
@@ -36,10 +32,12 @@ func (x *request) isCopy() bool { return x.op.copies && len(x.in.Header["X-Amz-C
 func (x *request) parseConditions() (err error) {
 	copies := x.isCopy()
 	if !x.isRead() {
-		for name := range x.in.Header {
-			if isConditional(name) && !slices.Contains(x.op.conditions, name) && !(copies && slices.Contains(sourceConditions, name)) {
-				return errNotImplemented(strings.ToLower(name))
-			}
+		applied := web.Conditions{Applied: x.op.conditions}
+		if copies {
+			applied.Applied = slices.Concat(x.op.conditions, sourceConditions)
+		}
+		if wrong, ok := errors.AsType[*web.ConditionError](applied.Check(x.in.Header)); ok {
+			return errNotImplemented(cmp.Or(strings.ToLower(wrong.Header), "a conditional header"))
 		}
 	}
 	if x.op.conditions != nil {

@@ -55,42 +55,21 @@ func (c *copied) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (x *request) parseCopySource() (source, version string, err error) {
-	// Some clients do not escape "?" in keys.
-	source, version, ok := strings.Cut(x.in.Header.Get("X-Amz-Copy-Source"), "?versionId=")
-	if ok && version == "" {
-		return "", "", errVersion
-	}
-	if source, err = url.PathUnescape(source); err != nil {
-		return "", "", invalidArgument("x-amz-copy-source", "Invalid copy source encoding.")
-	}
-	return strings.TrimPrefix(source, "/"), version, nil
+var readSource = operation{
+	right: buckets.RightRead, public: true, object: true,
+	need: need{actions: []policy.Action{policy.GetObject}, keys: []policy.Key{policy.VersionID, policy.ExistingObjectTag}},
 }
 
+// copySource resolves the source of a copy, and returns the request for it.
 func (x *request) copySource() (from *request, o buckets.Object, err error) {
-	source, version, err := x.parseCopySource()
-	if err != nil {
-		return nil, o, err
-	}
-	bucket, key, ok := strings.Cut(source, "/")
-	if !ok || bucket == "" || key == "" {
-		return nil, o, invalidArgument("x-amz-copy-source", "Copy Source must mention the source bucket and key: sourcebucket/sourcekey")
-	}
+	p := x.parsed.from
 	other := *x
-	other.hosted, other.route.account, other.route.bucket, other.key = false, "", bucket, key
-	other.object = found{wanted: true}
-	if a, b, ok := strings.Cut(bucket, ":"); ok {
-		other.route.account, other.route.bucket = a, b
+	other.hosted, other.route.account, other.route.bucket, other.key = false, p.account, p.bucket, p.key
+	other.object, other.op, other.parsed, other.query = found{wanted: true}, readSource, parsed{}, nil
+	if p.version != "" {
+		other.query = url.Values{"versionId": {p.version}}
 	}
-	if err := buckets.CheckObjectName(key); err != nil {
-		return nil, o, err
-	}
-	op := public(buckets.RightRead, nil)
-	op.need.actions = []policy.Action{policy.GetObject}
-	if other.query = nil; version != "" {
-		other.query = url.Values{"versionId": {version}}
-	}
-	if err := other.resolve(op); err != nil {
+	if err := other.resolve(); err != nil {
 		return nil, o, err
 	}
 	if err := other.expectOwner("X-Amz-Source-Expected-Bucket-Owner"); err != nil {
@@ -100,7 +79,7 @@ func (x *request) copySource() (from *request, o buckets.Object, err error) {
 	switch {
 	case err != nil:
 		return nil, o, err
-	case v.Marker && version != "":
+	case v.Marker && p.version != "":
 		return nil, o, invalidRequest("The source of a copy request may not specifically refer to a delete marker by version id.")
 	case v.Marker:
 		return nil, o, buckets.ErrNoObject
@@ -112,7 +91,28 @@ func (x *request) copySource() (from *request, o buckets.Object, err error) {
 	if err := x.parsed.sourceCondition.CheckRead(&o); err != nil {
 		return nil, o, buckets.ErrPrecondition // GET would return 304 for some conditions
 	}
-	return &other, o, nil
+	x.parsed.source, err = x.nameSource(&other)
+	return &other, o, err
+}
+
+// nameSource names the source for policies. A plain name means a bucket of the account that owns the policy's bucket.
+// Otherwise a requester could make a bucket with the name that a policy allows.
+func (x *request) nameSource(from *request) (string, error) {
+	name := from.bucket.Name + "/" + from.key
+	switch {
+	case x.bucket.Settings.Policy.IsZero():
+		return "", nil
+	case from.owner == x.owner:
+		return name, nil
+	case from.owner == x.account.ID:
+		return x.account.Name + ":" + name, nil
+	}
+	var a buckets.Account
+	err := x.withSlot(func() (err error) {
+		a, err = x.Service.AccountByID(x.in.Context(), from.owner)
+		return err
+	})
+	return a.Name + ":" + name, err
 }
 
 func (x *request) copyObject() error {
@@ -120,43 +120,35 @@ func (x *request) copyObject() error {
 	if err != nil {
 		return err
 	}
-	replace, err := x.directive("X-Amz-Metadata-Directive")
-	if err != nil {
-		return err
-	}
-	retag, err := x.directive("X-Amz-Tagging-Directive")
-	if err != nil {
-		return err
-	}
+	p := &x.parsed
 	itself := from.owner == x.owner && from.bucket.ID == x.bucket.ID && o.Name == x.key
-	if itself && !replace && !retag && !from.query.Has("versionId") {
+	if !p.replace {
+		p.object.ContentType, p.object.Headers = o.ContentType, o.Headers
+	}
+	if !p.retag {
+		if err := from.allowTags(&o); err != nil {
+			return err
+		}
+		p.object.Tags = o.Tags
+	}
+	if err := x.allowLate(); err != nil {
+		return err
+	}
+	if itself && !p.replace && !p.retag && p.from.version == "" {
 		return invalidRequest("This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes.")
 	}
-	made := buckets.Object{
-		Name: x.key, Creator: x.account.ID, ContentType: o.ContentType, Headers: o.Headers, Properties: buckets.Properties{Tags: o.Tags, Extra: o.Extra},
-	}
-	if replace {
-		if made.ContentType, made.Headers, err = x.metadata(); err != nil {
-			return err
-		}
-	}
-	if retag {
-		if made.Tags, err = x.tagsHeader(); err != nil {
-			return err
-		}
-	} else if err := from.allowTags(&o); err != nil {
+	if err := x.allowTagging(); err != nil {
 		return err
 	}
-	if err := x.allowTagging(made.Tags); err != nil {
+	if err := x.allowLock(); err != nil {
 		return err
 	}
-	if made.Lock, err = x.lockOfHeaders(); err != nil {
-		return err
-	}
+	made := x.newObject()
+	made.Extra = o.Extra
 	if !itself || x.bucket.Versioning != buckets.VersioningOff {
-		return x.copyBody(from, o, made, x.parsed.condition)
+		return x.copyBody(from, o, made, p.condition)
 	}
-	if made, err = x.updateItself(o, made, x.parsed.condition); err != nil {
+	if made, err = x.updateItself(o, made, p.condition); err != nil {
 		return err
 	}
 	x.writeExpiration(&made)
@@ -248,8 +240,12 @@ func (x *request) copyPart(r buckets.PartRequest, algorithm string) error {
 	if err != nil {
 		return err
 	}
+	if err := x.allowLate(); err != nil {
+		return err
+	}
 	start, length := int64(0), o.Length
-	if header := x.in.Header.Get("X-Amz-Copy-Source-Range"); header != "" {
+	if values := x.in.Header["X-Amz-Copy-Source-Range"]; len(values) > 0 {
+		header := values[0]
 		var ok bool
 		start, length, ok, err = buckets.ParseRange(header, o.Length)
 		_, last, _ := strings.Cut(header, "-")

@@ -114,7 +114,7 @@ func (x *request) deleteAll(list []deletedKey) ([]buckets.Deleted, error) {
 		d := buckets.Deletion{Name: list[i].Key, Version: buckets.VersionID(list[i].VersionID), ETag: strings.Trim(list[i].ETag, `"`)}
 		err := list[i].check()
 		if err == nil {
-			err = x.allow(access{buckets.RightDelete, false, d.Name, string(d.Version), actions})
+			err = x.allow(access{right: buckets.RightDelete, key: d.Name, version: string(d.Version), actions: actions})
 		}
 		if err == nil && d.Version != "" {
 			d.Bypass, err = x.bypasses(d.Name, string(d.Version))

@@ -13,6 +13,7 @@ import (
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/policy"
 	"holdfast/internal/web"
 )
 
@@ -58,11 +59,12 @@ func (x *request) postForm() error {
 	if err != nil {
 		return err
 	}
-	x.signed = &sigv4.Signed{AccessKeyID: form.AccessKeyID, Region: form.Region}
+	x.signed = &sigv4.Signed{AccessKeyID: form.AccessKeyID, Region: form.Region, Time: form.Time, Payload: sigv4.UnsignedPayload}
 	if err := x.admit(); err != nil {
 		return err
 	}
-	if err := x.resolve(formUpload); err != nil {
+	x.op = formUpload
+	if err := x.resolve(); err != nil {
 		return err
 	}
 	x.allowOrigin()
@@ -110,7 +112,7 @@ func readForm(parts *multipart.Reader) (map[string]string, *multipart.Part, erro
 	return nil, nil, errForm
 }
 
-func (x *request) putForm(fields map[string]string, file io.Reader, policy sigv4.Policy) error {
+func (x *request) putForm(fields map[string]string, file io.Reader, limits sigv4.Policy) error {
 	header := x.in.Header
 	x.in.Header = http.Header{}
 	defer func() { x.in.Header = header }()
@@ -125,31 +127,27 @@ func (x *request) putForm(fields map[string]string, file io.Reader, policy sigv4
 	if acl := fields["acl"]; acl != "" {
 		x.in.Header.Set("X-Amz-Acl", acl)
 	}
-	o := buckets.Object{Name: x.key, Creator: x.account.ID}
-	var err error
-	x.op = formUpload
-	if err := x.parseConditions(); err != nil {
+	x.sent = policy.Client{UserAgent: header["User-Agent"], Referer: header["Referer"]}
+	if err := x.parseForm(fields["tagging"]); err != nil {
 		return err
 	}
-	if err = x.checkFeatures(); err != nil {
+	if err := x.checkACL(); err != nil {
 		return err
 	}
-	if o.ContentType, o.Headers, err = x.metadata(); err != nil {
+	if err := x.allow(access{right: buckets.RightWrite, key: x.key, actions: x.needs().actions}); err != nil {
 		return err
 	}
-	if o.Tags, err = formTags(fields["tagging"]); err != nil {
-		return err
-	}
-	if err := x.allowPut(o.Tags, header); err != nil {
+	if err := x.allowTagging(); err != nil {
 		return err
 	}
 	if err := x.checkLockDigest(); err != nil {
 		return err
 	}
-	if o.Lock, err = x.lockOfHeaders(); err != nil {
+	if err := x.allowLock(); err != nil {
 		return err
 	}
-	body, err := sigv4.NewFormBody(fields, file, sigv4.BodyOptions{MinSize: policy.MinSize, MaxSize: min(policy.MaxSize, maxObject), Cores: x.Cores})
+	o := x.newObject()
+	body, err := sigv4.NewFormBody(fields, file, sigv4.BodyOptions{MinSize: limits.MinSize, MaxSize: min(limits.MaxSize, maxObject), Cores: x.Cores})
 	if err != nil {
 		return err
 	}
@@ -159,6 +157,26 @@ func (x *request) putForm(fields map[string]string, file io.Reader, policy sigv4
 	}
 	x.versionHeader(w.Version)
 	return x.sendForm(fields, &w.Object)
+}
+
+// parseForm parses the fields of a form upload, which are in x.in.Header. The tags are XML.
+func (x *request) parseForm(tags string) (err error) {
+	x.parsed = parsed{}
+	if err := x.parseConditions(); err != nil {
+		return err
+	}
+	if err := x.parseFeatures(); err != nil {
+		return err
+	}
+	o := &x.parsed.object
+	if o.ContentType, o.Headers, err = x.metadata(); err != nil {
+		return err
+	}
+	if o.Tags, err = formTags(tags); err != nil {
+		return err
+	}
+	o.Lock, err = x.parseLock()
+	return err
 }
 
 func formTags(text string) (map[string]string, error) {

@@ -66,19 +66,11 @@ type request struct {
 
 	op     operation
 	parsed parsed
+	sent   policy.Client // the headers of a form upload, whose fields replace in.Header
 
-	tags          map[string]string // tags in the body; nil if they are in the header
-	lock          *buckets.Lock     // lock in the body; nil if it is in the headers
 	originDecided bool
 
 	parameter string
-}
-
-// parsed is the request as the operation will apply it. It is parsed before the request is authorized, so that policies
-// decide on what the operation does.
-type parsed struct {
-	condition       buckets.Condition // expected state of the object
-	sourceCondition buckets.Condition // expected state of the source of a copy
 }
 
 type found struct {
@@ -140,8 +132,8 @@ func (x *request) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 		return err
 	}
 	x.op = op
-	if err := x.parseConditions(); err != nil {
-		return err
+	if err := x.parse(); err != nil {
+		return x.unlessMissing(err)
 	}
 	if op.reads {
 		if err := web.AcquireSlot(w, r); err != nil {
@@ -161,7 +153,7 @@ func (x *request) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	}
 	if op.needsBucket {
 		x.object.wanted = op.object
-		if err := x.resolve(op); err != nil {
+		if err := x.resolve(); err != nil {
 			return err
 		}
 		if err := x.expectOwner("X-Amz-Expected-Bucket-Owner"); err != nil {
@@ -222,7 +214,7 @@ func (x *request) permitsIn(right buckets.Right, key string) bool {
 	case right == inBucket:
 		return bucket == "" || x.limits.AllowBucket(bucket)
 	case right == buckets.RightList:
-		return x.limits.Allow(right, bucket, x.query.Get("prefix"))
+		return x.limits.Allow(right, bucket, x.parsed.prefix.Value)
 	}
 	return x.limits.Allow(right, bucket, key)
 }
@@ -276,7 +268,7 @@ func (x *request) lookup(ctx context.Context, id string) (secret string, ok bool
 }
 
 // resolve finds the bucket and authorizes the request. Clients without access do not learn whether the bucket exists.
-func (x *request) resolve(op operation) error {
+func (x *request) resolve() error {
 	err := x.withSlot(x.findBucket)
 	switch {
 	case errors.Is(err, buckets.ErrNoBucket) && !(x.isOwner() && x.permits(inBucket)):
@@ -284,12 +276,25 @@ func (x *request) resolve(op operation) error {
 	case err != nil:
 		return err
 	}
-	return x.authorize(op)
+	return x.authorize()
+}
+
+// unlessMissing returns the error for a missing bucket instead of err, because clients create a missing bucket and retry.
+// Only an owner learns that the bucket is missing.
+func (x *request) unlessMissing(err error) error {
+	if !x.op.needsBucket || x.signed == nil || x.route.account != "" {
+		return err
+	}
+	missing := x.withSlot(x.findBucket)
+	if errors.Is(missing, buckets.ErrNoBucket) && x.isOwner() && x.permits(inBucket) {
+		return missing
+	}
+	return err
 }
 
 // namesOwnBucket reports whether the bucket can only be the signer's, and its settings do not matter.
 func (x *request) namesOwnBucket() bool {
-	return x.signed != nil && x.route.account == "" && x.in.Header.Get("Origin") == "" && x.in.Header.Get("X-Amz-Acl") != "public-read" &&
+	return x.signed != nil && x.route.account == "" && x.in.Header.Get("Origin") == "" && !x.parsed.public &&
 		(!x.hosted || !strings.Contains(x.route.bucket, ".")) && buckets.CheckBucketName(x.route.bucket) == nil
 }
 
@@ -321,7 +326,7 @@ func (x *request) identifyBucket() error {
 }
 
 func (x *request) expectOwner(header string) error {
-	if owner := x.in.Header.Get(header); owner != "" && owner != string(x.owner) {
+	if owner := x.in.Header[header]; len(owner) > 0 && owner[0] != string(x.owner) {
 		return errAccessDenied
 	}
 	return nil

@@ -105,25 +105,15 @@ func latin1(s string) string {
 	return string(runes)
 }
 
-// checkFeatures rejects headers of unsupported features. Ignoring them could e.g. store an object unencrypted.
-func (x *request) checkFeatures() error {
-	for name := range x.in.Header {
-		switch {
-		case strings.HasPrefix(name, "X-Amz-Server-Side-Encryption"), strings.HasPrefix(name, "X-Amz-Grant"), name == "X-Amz-Write-Offset-Bytes":
-			return errNotImplemented(strings.ToLower(name))
-		case name == "X-Amz-Storage-Class":
-			if class := x.in.Header.Get(name); class != "STANDARD" && class != "" {
-				return refuse(http.StatusBadRequest, "InvalidStorageClass", "The storage class you specified is not valid: expected STANDARD")
-			}
-		}
+// checkACL rejects a public ACL in a bucket that is not public, because an object has the ACL of its bucket.
+func (x *request) checkACL() error {
+	if !x.parsed.public {
+		return nil
 	}
-	public, err := cannedACL(x.in.Header.Get("X-Amz-Acl"))
-	if err == nil && public {
-		if err = x.checkPublicACL(); err == nil && !x.bucket.Settings.PublicRead {
-			err = errNoACL
-		}
+	if err := x.checkPublicACL(); err != nil || x.bucket.Settings.PublicRead {
+		return err
 	}
-	return err
+	return errNoACL
 }
 
 func (x *request) checkGrants() error {

@@ -64,7 +64,7 @@ func (x *request) parseListing() (l listing, err error) {
 	if err := x.checkText("prefix", "delimiter", "marker", "start-after", "key-marker", "version-id-marker"); err != nil {
 		return l, err
 	}
-	l.Prefix, l.Delimiter = x.query.Get("prefix"), x.query.Get("delimiter")
+	l.Prefix, l.Delimiter = x.parsed.prefix.Value, x.parsed.delimiter.Value
 	if l.encode, err = x.encoder(); err != nil {
 		return l, err
 	}

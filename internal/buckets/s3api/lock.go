@@ -2,7 +2,6 @@ package s3api
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -181,11 +180,9 @@ func (x *request) putLegalHold() error {
 
 // setLock changes a version's lock. l is the change as policies see it.
 func (x *request) setLock(l buckets.Lock, c buckets.LockChange) error {
-	version := x.query.Get("versionId")
-	if x.lock = &l; !x.bucket.Settings.Policy.IsZero() {
-		if err := x.allow(access{buckets.RightWrite, false, x.key, version, x.needs().actions}); err != nil {
-			return err
-		}
+	x.parsed.object.Lock = l
+	if err := x.allowLate(); err != nil {
+		return err
 	}
 	if !x.bucket.Lock.Enabled {
 		return errNoLock
@@ -194,7 +191,7 @@ func (x *request) setLock(l buckets.Lock, c buckets.LockChange) error {
 	if err != nil {
 		return err
 	}
-	if c.Bypass, err = x.bypasses(x.key, version); err != nil {
+	if c.Bypass, err = x.bypasses(x.key, string(id)); err != nil {
 		return err
 	}
 	o, err := x.Service.UpdateObject(x.in.Context(), x.owner, x.bucket.BucketRef, buckets.Update{Name: x.key, Version: id, Lock: &c})
@@ -233,7 +230,7 @@ func (x *request) hasLockHeaders() bool {
 	return h.Get(lockModeHeader) != "" || h.Get(lockUntilHeader) != "" || h.Get(lockHoldHeader) != ""
 }
 
-func (x *request) lockOfHeaders() (l buckets.Lock, err error) {
+func (x *request) parseLock() (l buckets.Lock, err error) {
 	if !x.hasLockHeaders() {
 		return l, nil
 	}
@@ -249,20 +246,23 @@ func (x *request) lockOfHeaders() (l buckets.Lock, err error) {
 		return l, errHoldStatus
 	}
 	if until != "" {
-		if l.Until, err = x.until(until); err != nil {
-			return l, err
-		}
+		l.Until, err = x.until(until)
 	}
-	if err := x.identifyBucket(); err != nil {
-		return l, err
-	}
-	if !x.bucket.Lock.Enabled {
-		return l, errNoLock
-	}
-	return l, x.allowLock(l)
+	return l, err
 }
 
-func (x *request) allowLock(l buckets.Lock) error {
+// allowLock checks that the bucket supports the lock of a new object, and that the client may set it.
+func (x *request) allowLock() error {
+	l := x.parsed.object.Lock
+	if l.IsZero() {
+		return nil
+	}
+	if err := x.identifyBucket(); err != nil {
+		return err
+	}
+	if !x.bucket.Lock.Enabled {
+		return errNoLock
+	}
 	if x.bucket.Settings.Policy.IsZero() {
 		return nil
 	}
@@ -273,12 +273,11 @@ func (x *request) allowLock(l buckets.Lock) error {
 	if l.Hold != "" {
 		actions = append(actions, policy.PutObjectLegalHold)
 	}
-	x.lock = &l
 	return x.allow(access{right: buckets.RightWrite, key: x.key, actions: actions})
 }
 
 func (x *request) checkLockDigest() error {
-	if !x.hasLockHeaders() || x.in.Header.Get("Content-Md5") != "" || x.in.Header.Get("X-Amz-Trailer") != "" {
+	if x.parsed.object.Lock.IsZero() || x.in.Header.Get("Content-Md5") != "" || x.in.Header.Get("X-Amz-Trailer") != "" {
 		return nil
 	}
 	for name := range x.in.Header {
@@ -294,7 +293,7 @@ func (x *request) writeLock(o *buckets.Object) {
 		return
 	}
 	may := func(a policy.Action) bool {
-		return x.allow(access{right: buckets.RightRead, key: x.key, version: x.query.Get("versionId"), actions: []policy.Action{a}}) == nil
+		return x.allow(access{right: buckets.RightRead, key: x.key, version: x.version(), actions: []policy.Action{a}}) == nil
 	}
 	h := x.out.Header()
 	if o.Lock.Mode != "" && may(policy.GetObjectRetention) {
@@ -304,33 +303,4 @@ func (x *request) writeLock(o *buckets.Object) {
 	if o.Lock.Hold != "" && may(policy.GetObjectLegalHold) {
 		h.Set(lockHoldHeader, string(o.Lock.Hold))
 	}
-}
-
-func (x *request) lockValue(k policy.Key) []string {
-	var l buckets.Lock
-	if x.lock != nil {
-		l = *x.lock
-	} else {
-		h := x.in.Header
-		l.Mode, l.Hold = buckets.LockMode(h.Get(lockModeHeader)), buckets.HoldStatus(h.Get(lockHoldHeader))
-		if t, err := time.Parse(time.RFC3339, h.Get(lockUntilHeader)); err == nil {
-			l.Until = buckets.At(t)
-		}
-	}
-	value := ""
-	switch {
-	case k == policy.LockMode:
-		value = string(l.Mode)
-	case k == policy.LockHold:
-		value = string(l.Hold)
-	case l.Until == 0:
-	case k == policy.LockUntil:
-		value = strconv.FormatInt(l.Until.Seconds(), 10)
-	default:
-		value = strconv.FormatInt(int64(l.Until.Time().Sub(x.Service.Now().Time())/(24*time.Hour)), 10)
-	}
-	if value == "" {
-		return nil
-	}
-	return []string{value}
 }

@@ -15,23 +15,18 @@ import (
 )
 
 func (x *request) createUpload() error {
-	if err := x.checkFeatures(); err != nil {
+	if err := x.checkACL(); err != nil {
 		return err
 	}
-	u := buckets.Upload{Name: x.key, Creator: x.account.ID}
+	if err := x.allowTagging(); err != nil {
+		return err
+	}
+	if err := x.allowLock(); err != nil {
+		return err
+	}
+	o := x.newObject()
+	u := buckets.Upload{Name: o.Name, Creator: o.Creator, ContentType: o.ContentType, Headers: o.Headers, Properties: o.Properties}
 	var err error
-	if u.ContentType, u.Headers, err = x.metadata(); err != nil {
-		return err
-	}
-	if u.Tags, err = x.tagsHeader(); err != nil {
-		return err
-	}
-	if err := x.allowTagging(u.Tags); err != nil {
-		return err
-	}
-	if u.Lock, err = x.lockOfHeaders(); err != nil {
-		return err
-	}
 	if u.Checksum, err = x.chosenChecksum(); err != nil {
 		return err
 	}
@@ -107,6 +102,35 @@ func (x *request) upload() buckets.UploadKey {
 	return buckets.UploadKey{Owner: x.owner, Bucket: x.bucket.BucketRef, Name: x.key, ID: buckets.UploadID(x.query.Get("uploadId"))}
 }
 
+// uploadInProgress reads the upload. Policies see the properties that the client gave it, because the object will have
+// them. If there is no upload, the policy decides whether the client learns that.
+func (x *request) uploadInProgress() (u buckets.Upload, err error) {
+	if err = x.checkUploadID(); err == nil {
+		err = x.withSlot(func() (err error) {
+			u, err = x.Service.Upload(x.in.Context(), x.upload())
+			return err
+		})
+	}
+	if errors.Is(err, buckets.ErrNoUpload) {
+		if denied := x.allowLate(); denied != nil {
+			return u, denied
+		}
+	}
+	p := &x.parsed.object
+	p.ContentType, p.Headers, p.Tags, p.Lock = u.ContentType, u.Headers, u.Tags, u.Lock
+	return u, err
+}
+
+func (x *request) allowCompletion() error {
+	if x.bucket.Settings.Policy.IsZero() {
+		return x.checkUploadID()
+	}
+	if _, err := x.uploadInProgress(); err != nil {
+		return err
+	}
+	return x.allowLate()
+}
+
 // checkUploadID rejects IDs that are not UUIDs, because databases would reject them.
 func (x *request) checkUploadID() error {
 	text := x.query.Get("uploadId")
@@ -125,13 +149,14 @@ func (x *request) partNumber() (int, error) {
 }
 
 func (x *request) putPart() error {
-	if err := x.checkFeatures(); err != nil {
+	if err := x.checkACL(); err != nil {
 		return err
 	}
-	if x.hasLockHeaders() {
-		return errLockOfPart
+	u, err := x.uploadInProgress()
+	if err == nil && !x.isCopy() {
+		err = x.allowLate()
 	}
-	if err := x.checkUploadID(); err != nil {
+	if err != nil {
 		return err
 	}
 	number, err := x.partNumber()
@@ -139,14 +164,6 @@ func (x *request) putPart() error {
 		return err
 	}
 	r := buckets.PartRequest{Number: number, Ready: x.ready}
-	var u buckets.Upload
-	err = x.withSlot(func() (err error) {
-		u, err = x.Service.Upload(x.in.Context(), x.upload())
-		return err
-	})
-	if err != nil {
-		return err
-	}
 	if x.isCopy() {
 		return x.copyPart(r, u.Checksum.Algorithm)
 	}
@@ -285,7 +302,7 @@ func (x *request) listUploads() error {
 		return err
 	}
 	q := buckets.UploadQuery{
-		Prefix: x.query.Get("prefix"), Delimiter: x.query.Get("delimiter"), Limit: limit,
+		Prefix: x.parsed.prefix.Value, Delimiter: x.parsed.delimiter.Value, Limit: limit,
 		After: x.query.Get("key-marker"),
 	}
 	if id := x.query.Get("upload-id-marker"); q.After != "" && id != "" {
@@ -398,7 +415,7 @@ func (l *partList) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
 }
 
 func (x *request) completeUpload() error {
-	if err := x.checkUploadID(); err != nil {
+	if err := x.allowCompletion(); err != nil {
 		return err
 	}
 	var list completion
@@ -439,7 +456,8 @@ func firstOf(all ...string) string {
 }
 
 func (x *request) expected() (e buckets.Expected) {
-	if text := x.in.Header.Get("X-Amz-Mp-Object-Size"); text != "" {
+	if values := x.in.Header["X-Amz-Mp-Object-Size"]; len(values) > 0 {
+		text := values[0]
 		size, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || strconv.FormatInt(size, 10) != text {
 			size = -1 // matches no object

@@ -15,7 +15,7 @@ import (
 func itoa(n int) string { return strconv.Itoa(n) }
 
 func (x *request) putOrCopy() error {
-	if err := x.checkFeatures(); err != nil {
+	if err := x.checkACL(); err != nil {
 		return err
 	}
 	if x.query.Has("partNumber") { // without uploadId, which would select UploadPart
@@ -31,23 +31,16 @@ func (x *request) putOrCopy() error {
 }
 
 func (x *request) putObject() error {
-	o := buckets.Object{Name: x.key, Creator: x.account.ID}
-	var err error
-	if o.ContentType, o.Headers, err = x.metadata(); err != nil {
-		return err
-	}
-	if o.Tags, err = x.tagsHeader(); err != nil {
-		return err
-	}
-	if err := x.allowTagging(o.Tags); err != nil {
+	if err := x.allowTagging(); err != nil {
 		return err
 	}
 	if err := x.checkLockDigest(); err != nil {
 		return err
 	}
-	if o.Lock, err = x.lockOfHeaders(); err != nil {
+	if err := x.allowLock(); err != nil {
 		return err
 	}
+	o := x.newObject()
 	src, size, err := x.source(sigv4.BodyOptions{})
 	if err != nil {
 		return err
@@ -173,6 +166,12 @@ func ofPart(from, length int64) download.Extent {
 		return download.Extent{From: from, Status: http.StatusOK}
 	}
 	return download.Extent{From: from, Length: length, Status: http.StatusPartialContent}
+}
+
+func (x *request) newObject() buckets.Object {
+	o := x.parsed.object
+	o.Name, o.Creator = x.key, x.account.ID
+	return o
 }
 
 // deleteObject succeeds even if the object is missing.

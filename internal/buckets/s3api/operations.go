@@ -23,6 +23,8 @@ type operation struct {
 	conditions []string // conditional headers that the operation applies; a write with others is refused
 	puts       bool     // creates an object, so If-None-Match must be *
 	copies     bool     // with x-amz-copy-source, the body is another object
+	form       bool
+	parse      func(*request) error // parses more than the conditions; may be nil
 }
 
 // inBucket is the right of every access key for the bucket, because clients read bucket settings before anything else.
@@ -34,10 +36,10 @@ var ofBucket = []struct {
 	byMethod  map[string]operation
 }{
 	{"location", methods{http.MethodGet: read(inBucket, (*request).getLocation)}},
-	{"uploads", methods{http.MethodGet: read(buckets.RightList, (*request).listUploads)}},
+	{"uploads", methods{http.MethodGet: list((*request).listUploads)}},
 	{"delete", methods{http.MethodPost: write(inBucket, (*request).deleteObjects)}},
 	{"versioning", methods{http.MethodGet: read(inBucket, (*request).getVersioning), http.MethodPut: write(buckets.RightManage, (*request).putVersioning)}},
-	{"versions", methods{http.MethodGet: read(buckets.RightList, (*request).listVersions)}},
+	{"versions", methods{http.MethodGet: list((*request).listVersions)}},
 	{"acl", methods{http.MethodGet: read(inBucket, (*request).getACL), http.MethodPut: write(buckets.RightPolicy, (*request).putACL)}},
 	{"cors", methods{http.MethodGet: read(inBucket, (*request).getCORS), http.MethodPut: write(buckets.RightManage, (*request).putCORS), http.MethodDelete: write(buckets.RightManage, (*request).deleteCORS)}},
 	{"tagging", methods{http.MethodGet: read(inBucket, (*request).getBucketTags), http.MethodPut: write(buckets.RightManage, (*request).putBucketTags), http.MethodDelete: write(buckets.RightManage, (*request).deleteBucketTags)}},
@@ -62,12 +64,12 @@ var ofObject = []struct {
 	byMethod  map[string]operation
 }{
 	{"uploadId", methods{
-		http.MethodPut:    {serve: (*request).putPart, right: buckets.RightWrite, needsBucket: true, copies: true},
+		http.MethodPut:    {serve: (*request).putPart, right: buckets.RightWrite, needsBucket: true, copies: true, parse: (*request).parsePart},
 		http.MethodGet:    read(buckets.RightWrite, (*request).listParts),
 		http.MethodPost:   {serve: (*request).completeUpload, right: buckets.RightWrite, needsBucket: true, conditions: putConditions, puts: true},
 		http.MethodDelete: write(buckets.RightWrite, (*request).abortUpload),
 	}},
-	{"uploads", methods{http.MethodPost: {serve: (*request).createUpload, right: buckets.RightWrite, needsBucket: true, conditions: putConditions, puts: true}}},
+	{"uploads", methods{http.MethodPost: {serve: (*request).createUpload, right: buckets.RightWrite, needsBucket: true, conditions: putConditions, puts: true, parse: (*request).parsePut}}},
 	{"acl", methods{http.MethodGet: read(buckets.RightRead, (*request).getACL), http.MethodPut: write(buckets.RightWrite, (*request).putObjectACL)}},
 	{"tagging", methods{http.MethodGet: read(buckets.RightRead, (*request).getTags), http.MethodPut: write(buckets.RightWrite, (*request).putTags), http.MethodDelete: write(buckets.RightWrite, (*request).deleteTags)}},
 	{"attributes", methods{http.MethodGet: read(buckets.RightRead, (*request).getAttributes)}},
@@ -76,8 +78,11 @@ var ofObject = []struct {
 	{"restore", methods{}}, {"select", methods{}}, {"torrent", methods{}},
 }
 
-// formUpload is POST on a bucket.
-var formUpload = operation{right: inBucket, conditions: putConditions, puts: true}
+// formUpload is POST on a bucket. Its fields are parsed after its signature is verified.
+var formUpload = operation{
+	right: inBucket, conditions: putConditions, puts: true, form: true,
+	need: need{actions: []policy.Action{policy.PutObject}, late: true, keys: ofPut},
+}
 
 type methods = map[string]operation
 
@@ -89,13 +94,15 @@ type Route struct {
 	Right     buckets.Right // if not in buckets.Rights, any key for the bucket
 	Also      buckets.Right // a second right; may be empty
 	Actions   []policy.Action
+	Keys      []policy.Key // condition keys that the operation applies
 }
 
 // Routes returns all routes except the bucket list, for tests.
 func Routes() (all []Route) {
 	add := func(ofObject bool, parameter string, of methods) {
 		for _, method := range slices.Sorted(maps.Keys(of)) {
-			all = append(all, Route{method, ofObject, parameter, of[method].right, of[method].also, actionsOf[ofObject][parameter][method].actions})
+			n := actionsOf[ofObject][parameter][method]
+			all = append(all, Route{method, ofObject, parameter, of[method].right, of[method].also, n.actions, n.keys})
 		}
 	}
 	for _, s := range ofBucket {
@@ -106,11 +113,15 @@ func Routes() (all []Route) {
 	}
 	add(false, "", bucketMethods)
 	add(true, "", objectMethods)
-	return append(all, Route{http.MethodPost, false, "", buckets.RightWrite, "", actionsOf[false][""][http.MethodPost].actions})
+	return append(all, Route{http.MethodPost, false, "", buckets.RightWrite, "", formUpload.need.actions, formUpload.need.keys})
 }
 
 func read(right buckets.Right, serve func(*request) error) operation {
 	return operation{serve: serve, right: right, needsBucket: true, reads: true}
+}
+
+func list(serve func(*request) error) operation {
+	return operation{serve: serve, right: buckets.RightList, needsBucket: true, reads: true, parse: (*request).parseList}
 }
 
 func write(right buckets.Right, serve func(*request) error) operation {
@@ -180,7 +191,7 @@ func (x *request) operation() (operation, error) {
 }
 
 var bucketMethods = methods{
-	http.MethodGet:    public(buckets.RightList, (*request).listObjects),
+	http.MethodGet:    {serve: (*request).listObjects, right: buckets.RightList, needsBucket: true, public: true, reads: true, parse: (*request).parseList},
 	http.MethodHead:   public(inBucket, (*request).headBucket),
 	http.MethodPut:    {serve: (*request).createBucket, right: buckets.RightManage},
 	http.MethodDelete: write(buckets.RightManage, (*request).deleteBucket),
@@ -189,7 +200,7 @@ var bucketMethods = methods{
 var objectMethods = methods{
 	http.MethodGet:    {serve: (*request).getObject, right: buckets.RightRead, needsBucket: true, public: true, reads: true, object: true, conditions: allConditions},
 	http.MethodHead:   {serve: (*request).getObject, right: buckets.RightRead, needsBucket: true, public: true, reads: true, object: true, conditions: allConditions},
-	http.MethodPut:    {serve: (*request).putOrCopy, right: buckets.RightWrite, needsBucket: true, byName: true, conditions: putConditions, puts: true, copies: true},
+	http.MethodPut:    {serve: (*request).putOrCopy, right: buckets.RightWrite, needsBucket: true, byName: true, conditions: putConditions, puts: true, copies: true, parse: (*request).parsePut},
 	http.MethodDelete: {serve: (*request).deleteObject, right: buckets.RightDelete, needsBucket: true, byName: true, conditions: allConditions},
 }
 

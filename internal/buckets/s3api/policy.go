@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"holdfast/internal/auth/sigv4"
@@ -24,35 +23,40 @@ type access struct {
 	actions []policy.Action
 }
 
-func (x *request) authorize(op operation) error {
-	if op.also != "" && !x.permits(op.also) {
+func (x *request) authorize() error {
+	if x.op.also != "" && !x.permits(x.op.also) {
 		return errAccessDenied
 	}
 	if !x.bucket.Settings.Policy.IsZero() {
-		return x.authorizeByPolicy(op)
+		return x.authorizeByPolicy()
 	}
-	if x.isOwner() && x.permits(op.right) || op.public && x.bucket.Settings.IsOpen() && !x.query.Has("versionId") {
+	if x.isOwner() && x.permits(x.op.right) || x.op.public && x.bucket.Settings.IsOpen() && !x.query.Has("versionId") {
 		return nil
 	}
 	return errAccessDenied
 }
 
-func (x *request) authorizeByPolicy(op operation) error {
-	n := op.need
-	if n.actions == nil {
-		n = x.needs()
-	}
-	if n.late {
-		if x.isOwner() && x.permits(op.right) || x.policies.Of(&x.bucket).Shares(x.account.ID) {
+func (x *request) authorizeByPolicy() error {
+	n := x.needs()
+	if n.late || x.isCopy() {
+		if x.isOwner() && x.permits(x.op.right) || x.policies.Of(&x.bucket).Shares(x.account.ID) {
 			return nil
 		}
 		return errAccessDenied
 	}
-	err := x.allow(access{op.right, op.public, x.key, x.query.Get("versionId"), n.actions})
+	err := x.allow(access{x.op.right, x.op.public, x.key, x.version(), n.actions})
 	if err == nil && !x.isOwner() && x.parameter == "policy" {
 		return errMethod // only the owner may do this, whatever the policy allows
 	}
 	return err
+}
+
+// allowLate authorizes an operation that needs more than its headers: see need.late.
+func (x *request) allowLate() error {
+	if x.bucket.Settings.Policy.IsZero() {
+		return nil
+	}
+	return x.allow(access{right: x.op.right, key: x.key, version: x.version(), actions: x.needs().actions})
 }
 
 func (x *request) isOwner() bool { return x.signed != nil && x.owner == x.account.ID }
@@ -73,7 +77,7 @@ func (x *request) allow(a access) error {
 		return errAccessDenied
 	}
 	restricted := x.bucket.Settings.PublicAccessBlock.RestrictPolicy && !x.isOwner() && p.IsPublic()
-	values := &conditionValues{request: x, key: a.key, version: a.version}
+	values := x.values(a)
 	for _, action := range a.actions {
 		if a.version != "" {
 			action = policy.OfVersion(action)
@@ -103,8 +107,9 @@ func ofPolicy(a policy.Action) bool {
 	return a == policy.GetBucketPolicy || a == policy.PutBucketPolicy || a == policy.DeleteBucketPolicy
 }
 
-func (x *request) allowTagging(tags map[string]string) error {
-	if len(tags) == 0 || x.bucket.Settings.Policy.IsZero() {
+// allowTagging checks permission to give a new object tags.
+func (x *request) allowTagging() error {
+	if len(x.parsed.object.Tags) == 0 || x.bucket.Settings.Policy.IsZero() {
 		return nil
 	}
 	return x.allow(access{right: buckets.RightWrite, key: x.key, actions: []policy.Action{policy.PutObjectTagging}})
@@ -115,21 +120,7 @@ func (x *request) allowTags(o *buckets.Object) error {
 	if len(o.Tags) == 0 || x.bucket.Settings.Policy.IsZero() {
 		return nil
 	}
-	return x.allow(access{right: buckets.RightRead, public: true, key: x.key, version: x.query.Get("versionId"), actions: []policy.Action{policy.GetObjectTagging}})
-}
-
-// allowPut authorizes a form upload. The form fields serve as request headers; sent are the client's HTTP headers.
-func (x *request) allowPut(tags map[string]string, sent http.Header) error {
-	for _, name := range []string{"User-Agent", "Referer"} {
-		x.in.Header[name] = sent[name]
-	}
-	if x.tags = tags; tags == nil {
-		x.tags = map[string]string{}
-	}
-	if err := x.allow(access{right: buckets.RightWrite, key: x.key, actions: []policy.Action{policy.PutObject}}); err != nil {
-		return err
-	}
-	return x.allowTagging(tags)
+	return x.allow(access{right: buckets.RightRead, public: true, key: x.key, version: x.version(), actions: []policy.Action{policy.GetObjectTagging}})
 }
 
 // hideMissing converts the error for a missing object to AccessDenied if the policy allows reading but not listing.
@@ -172,165 +163,73 @@ func (x *request) claimedBucket() error {
 	return err
 }
 
-type conditionValues struct {
+// existing is the object that an access concerns. It is read at most once, and only if a condition depends on it.
+type existing struct {
 	*request
 	key, version string
 
 	looked bool
-	object *buckets.Object
+	all    map[string]string
 }
 
-func (v *conditionValues) Value(k policy.Key, name string) ([]string, error) {
-	switch k {
-	case policy.ExistingObjectTag:
-		o, err := v.existing()
-		if o == nil {
-			return nil, err
-		}
-		return valueOf(o.Tags, name), nil
-	case policy.RequestObjectTag:
-		tags, err := v.requestTags()
-		return valueOf(tags, name), err
-	case policy.RequestTagKeys:
-		tags, err := v.requestTags()
-		var all []string
-		for name := range tags {
-			all = append(all, name)
-		}
-		return all, err
-	case policy.VersionID:
-		if v.version == "" {
-			return nil, nil
-		}
-		return []string{v.version}, nil
-	}
-	return v.ofRequest(k), nil
-}
-
-func (x *request) ofRequest(k policy.Key) []string {
-	switch p := &x.parsed.condition; {
-	case k == policy.IfMatch && p.Match.IsSet():
-		return []string{p.Match.String()}
-	case k == policy.IfNoneMatch && p.NoneMatch.IsSet():
-		return []string{p.NoneMatch.String()}
-	case k == policy.IfMatch, k == policy.IfNoneMatch:
-		return nil
-	}
-	if header := k.Header(); header != "" {
-		values := x.in.Header.Values(header)
-		if k == policy.CopySource && len(values) > 0 {
-			return []string{x.namedSource()}
-		}
-		return values
-	}
-	switch k {
-	case policy.SourceIP:
-		if ip, ok := web.ClientIP(x.out); ok {
-			return []string{ip.String()}
-		}
-	case policy.SecureTransport:
-		return []string{strconv.FormatBool(x.at.Origin.Scheme == "https")}
-	case policy.CurrentTime, policy.EpochTime:
-		return []string{strconv.FormatInt(x.Service.Now().Time().Unix(), 10)}
-	case policy.ResourceAccount, policy.S3ResourceAccount:
-		return []string{string(x.owner)}
-	case policy.ObjectCreation:
-		part := x.in.Method == http.MethodPut && x.parameter == "uploadId"
-		return []string{strconv.FormatBool(!part && x.parameter != "uploads")}
-	case policy.LockMode, policy.LockHold, policy.LockUntil, policy.LockDays:
-		return x.lockValue(k)
-	case policy.Prefix, policy.Delimiter, policy.MaxKeys:
-		return x.parameterValue(strings.TrimPrefix(string(k), "s3:"))
-	}
-	return x.ofSignature(k)
-}
-
-func (x *request) ofSignature(k policy.Key) []string {
-	if k == policy.TLSVersion && x.in.TLS != nil {
-		return []string{"1." + itoa(int(x.in.TLS.Version)-tls.VersionTLS10)}
-	}
-	if x.signed == nil {
-		return nil
-	}
-	switch k {
-	case policy.AuthType:
-		switch {
-		case x.signed.Presigned:
-			return []string{"REST-QUERY-STRING"}
-		case x.key != "" && x.in.Method == http.MethodPost && x.parameter == "":
-			return []string{"POST"}
-		}
-		return []string{"REST-HEADER"}
-	case policy.SignatureVersion:
-		return []string{"AWS4-HMAC-SHA256"}
-	case policy.SignatureAge:
-		if age := x.Service.Now().Time().Sub(x.signed.Time); !x.signed.Time.IsZero() {
-			return []string{strconv.FormatInt(max(0, age.Milliseconds()), 10)}
-		}
-	}
-	return nil
-}
-
-func (x *request) parameterValue(name string) []string {
-	if !x.has(name) {
-		return nil
-	}
-	return []string{x.query.Get(name)}
-}
-
-func (x *request) namedSource() string {
-	source, _, err := x.parseCopySource()
-	if err != nil {
-		return "" // copySource rejects this
-	}
-	return strings.TrimPrefix(source, x.account.Name+":")
-}
-
-func (v *conditionValues) existing() (*buckets.Object, error) {
-	if v.looked || v.key == "" {
-		return v.object, nil
-	}
-	if v.key == v.request.key && v.version == "" && v.request.object.read {
-		return &v.request.object.Object, nil
+func (e *existing) tags() (map[string]string, error) {
+	switch {
+	case e.looked || e.key == "":
+		return e.all, nil
+	case e.key == e.request.key && e.version == "" && e.request.object.read:
+		return e.request.object.Tags, nil
 	}
 	var o buckets.Object
-	err := v.withSlot(func() (err error) {
-		o, err = v.read()
+	err := e.withSlot(func() (err error) {
+		o, err = e.read()
 		return err
 	})
 	if err != nil && !slices.Contains([]errcode.Code{errcode.NotFound, errcode.Invalid}, errcode.Of(err)) {
 		return nil, err
 	}
-	if v.looked = true; err == nil {
-		v.object = &o
+	if e.looked = true; err == nil {
+		e.all = o.Tags
 	}
-	return v.object, nil
+	return e.all, nil
 }
 
-func (v *conditionValues) read() (buckets.Object, error) {
-	if v.version == "" {
-		return v.Service.Object(v.in.Context(), v.owner, v.bucket.ID, v.key)
+func (e *existing) read() (buckets.Object, error) {
+	ctx := e.in.Context()
+	if e.version == "" {
+		return e.Service.Object(ctx, e.owner, e.bucket.ID, e.key)
 	}
-	id, err := buckets.ParseVersionID(v.version)
+	id, err := buckets.ParseVersionID(e.version)
 	if err != nil {
 		return buckets.Object{}, err
 	}
-	found, err := v.Service.Version(v.in.Context(), v.owner, v.bucket.ID, v.key, id)
+	found, err := e.Service.Version(ctx, e.owner, e.bucket.ID, e.key, id)
 	return found.Object, err
 }
 
-func (x *request) requestTags() (map[string]string, error) {
-	if x.tags != nil {
-		return x.tags, nil
+func (x *request) client() policy.Client {
+	c := policy.Client{Secure: x.at.Origin.Scheme == "https", UserAgent: x.sent.UserAgent, Referer: x.sent.Referer}
+	if !x.op.form {
+		c.UserAgent, c.Referer = x.in.Header["User-Agent"], x.in.Header["Referer"]
 	}
-	return x.tagsHeader()
+	c.IP, _ = web.ClientIP(x.out)
+	if x.in.TLS != nil {
+		c.TLSVersion = "1." + itoa(int(x.in.TLS.Version)-tls.VersionTLS10)
+	}
+	return c
 }
 
-func valueOf(tags map[string]string, name string) []string {
-	if v, ok := tags[name]; ok {
-		return []string{v}
+func (x *request) signature() (s policy.Signature) {
+	if x.signed == nil {
+		return s
 	}
-	return nil
+	s = policy.Signature{Type: "REST-HEADER", Version: "AWS4-HMAC-SHA256", Time: x.signed.Time, Payload: x.signed.Payload}
+	switch {
+	case x.op.form:
+		s.Type = "POST"
+	case x.signed.Presigned:
+		s.Type = "REST-QUERY-STRING"
+	}
+	return s
 }
 
 func (x *request) getPolicy() error {

@@ -88,6 +88,8 @@ func TestEveryOperationNeedsAnAction(t *testing.T) {
 		switch what {
 		case "POST /photos?delete":
 			body = "<Delete><Object><Key>k</Key></Object></Delete>"
+		case "PUT /photos?acl", "PUT /photos/k?acl":
+			body = "<AccessControlPolicy><AccessControlList></AccessControlList></AccessControlPolicy>"
 		case "PUT /photos/k?tagging":
 			body = "<Tagging><TagSet></TagSet></Tagging>"
 		case "PUT /photos/k?retention":

@@ -79,7 +79,8 @@ func (x *request) requestedACL() (public bool, err error) {
 	if err := x.checkGrants(); err != nil {
 		return false, err
 	}
-	switch canned := x.in.Header.Get("X-Amz-Acl"); {
+	x.parsed.acl = x.in.Header.Get("X-Amz-Acl")
+	switch canned := x.parsed.acl; {
 	case canned != "" && document.size > 0:
 		return false, refuse(http.StatusBadRequest, "UnexpectedContent", "This request does not support content: an ACL is in the header x-amz-acl or in the body")
 	case canned != "":
@@ -103,12 +104,19 @@ func (x *request) requestedACL() (public bool, err error) {
 			return false, errNotImplemented("a grant other than READ to everybody")
 		}
 	}
+	// Policies see a document with grants as the canned ACL that has the same effect.
+	if x.parsed.acl = "private"; public {
+		x.parsed.acl = "public-read"
+	}
 	return public, nil
 }
 
 func (x *request) putACL() error {
 	public, err := x.requestedACL()
 	if err != nil {
+		return err
+	}
+	if err := x.allowLate(); err != nil {
 		return err
 	}
 	if public {
@@ -123,6 +131,9 @@ func (x *request) putACL() error {
 func (x *request) putObjectACL() error {
 	public, err := x.requestedACL()
 	if err != nil {
+		return err
+	}
+	if err := x.allowLate(); err != nil {
 		return err
 	}
 	if public != x.bucket.Settings.PublicRead {
@@ -194,10 +205,9 @@ func (x *request) putTags() error {
 	if err != nil {
 		return err
 	}
-	if x.tags = tags; !x.bucket.Settings.Policy.IsZero() {
-		if err := x.allow(access{buckets.RightWrite, false, x.key, x.query.Get("versionId"), x.needs().actions}); err != nil {
-			return err
-		}
+	x.parsed.object.Tags = tags
+	if err := x.allowLate(); err != nil {
+		return err
 	}
 	return x.setTags(tags, http.StatusOK)
 }
