@@ -36,7 +36,17 @@ type NodeService struct {
 
 func NewNodeService(st Nodes) *NodeService { return &NodeService{store: st} }
 
-func (s *NodeService) Nodes(ctx context.Context) ([]Node, error) { return s.store.Nodes(ctx) }
+// Nodes refuses a node with an invalid ID. IDs become names of folders in backups, and the database may come from a
+// backup that somebody else wrote.
+func (s *NodeService) Nodes(ctx context.Context) ([]Node, error) {
+	all, err := s.store.Nodes(ctx)
+	for _, n := range all {
+		if CheckNodeID(n.ID) != nil {
+			return nil, errcode.New(errcode.Internal, "the database has a storage node with an invalid ID: restore another backup")
+		}
+	}
+	return all, err
+}
 
 func (s *NodeService) SetNode(ctx context.Context, n Node) error { return s.store.SetNode(ctx, n) }
 

@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
+
+	"holdfast/internal/errcode"
 )
 
 // Store stores bucket and object metadata. Every method is atomic. storetest defines the contract.
@@ -282,6 +285,22 @@ type Reference struct {
 	Garbage bool // also true for the parts of garbage uploads
 	Body
 }
+
+// Check refuses a row that the server does not write, e.g. from a backup that somebody else wrote: its IDs become paths,
+// and its nodes become names of folders.
+func (r *Reference) Check() error {
+	for _, id := range []string{string(r.Owner), string(r.Bucket), string(r.ID)} {
+		if parsed, err := ParseUUID(id); err != nil || parsed != id {
+			return errReference
+		}
+	}
+	if len(r.Sharks) == 0 || r.Length < 0 || slices.ContainsFunc(r.Sharks, func(id string) bool { return CheckNodeID(id) != nil }) {
+		return errReference
+	}
+	return nil
+}
+
+var errReference = errcode.New(errcode.Internal, "the database has an object with an invalid ID, length or storage node: restore another backup")
 
 type Counters interface {
 	Usage(ctx context.Context, owner AccountID) (AccountUsage, error)

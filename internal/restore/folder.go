@@ -20,7 +20,11 @@ import (
 	"holdfast/internal/secrets"
 )
 
-type folder struct{ path string }
+// folder is a backup folder, which somebody else may have written: only regular files below it are read.
+type folder struct {
+	path   string
+	opened *durable.Folder // set by plan
+}
 
 func openFolder(path string) (*folder, error) {
 	info, err := os.Stat(path)
@@ -30,10 +34,15 @@ func openFolder(path string) (*folder, error) {
 	if !info.IsDir() {
 		return nil, fmt.Errorf("%s is not a folder: expected a backup folder, or a URL, e.g. s3://bucket?prefix=holdfast/", path)
 	}
-	return &folder{path}, nil
+	return &folder{path: path}, nil
 }
 
-func (*folder) close() error { return nil }
+func (s *folder) close() error {
+	if s.opened == nil {
+		return nil
+	}
+	return s.opened.Close()
+}
 
 type backupFolder struct {
 	path     string
@@ -63,6 +72,9 @@ func (s *folder) read(path string) (*backupFolder, error) {
 			b.secrets = true
 		default:
 			continue
+		}
+		if !e.Type().IsRegular() {
+			return nil, fmt.Errorf("%s is a link or a device: expected a file, as backup writes it", filepath.Join(path, e.Name()))
 		}
 		if b.at.IsZero() || isDatabase && info.ModTime().Before(b.at) {
 			b.at = info.ModTime()
@@ -121,7 +133,9 @@ func (s *folder) plan(_ context.Context, r *Request) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.path = b.path
+	if s.opened, err = durable.OpenFolder(b.path); err != nil {
+		return nil, err
+	}
 	p := &Plan{From: b.path, At: b.at, Until: b.at, Secrets: b.secrets}
 	for _, service := range b.services {
 		if r.wants(service) {
@@ -131,12 +145,15 @@ func (s *folder) plan(_ context.Context, r *Request) (*Plan, error) {
 	return p, nil
 }
 
-func (s *folder) restore(ctx context.Context, r *Request, p *Plan, into string) error {
+func (s *folder) restore(ctx context.Context, r *Request, p *Plan, into *durable.Folder) error {
 	for _, service := range p.Services {
 		name := engine.FileName(service)
 		r.stepf("restoring %s", name)
-		copied := filepath.Join(into, name)
-		if err := copyFile(ctx, filepath.Join(s.path, name), copied); err != nil {
+		if err := s.copyFile(ctx, name, into); err != nil {
+			return err
+		}
+		copied, err := into.FileName(name)
+		if err != nil {
 			return err
 		}
 		problems, err := sqlitedb.VerifyFile(ctx, copied)
@@ -144,21 +161,21 @@ func (s *folder) restore(ctx context.Context, r *Request, p *Plan, into string) 
 			return err
 		}
 		if len(problems) > 0 {
-			return fmt.Errorf("%s is damaged: %s", filepath.Join(s.path, name), problems[0])
+			return fmt.Errorf("%s is damaged: %s", filepath.Join(s.opened.Path(), name), problems[0])
 		}
 	}
 	if !p.Secrets {
 		return nil
 	}
-	return copyFile(ctx, filepath.Join(s.path, secrets.File), filepath.Join(into, secrets.File))
+	return s.copyFile(ctx, secrets.File, into)
 }
 
-func copyFile(ctx context.Context, from, to string) error {
-	file, err := os.Open(from)
+func (s *folder) copyFile(ctx context.Context, name string, into *durable.Folder) error {
+	file, err := s.opened.Open(name)
 	if err != nil {
 		return err
 	}
-	return errors.Join(durable.Create(to, func(w io.Writer) error {
+	return errors.Join(into.Create(name, func(w io.Writer) error {
 		_, err := io.Copy(w, replica.NewReader(ctx, file))
 		return err
 	}), file.Close())
@@ -166,12 +183,24 @@ func copyFile(ctx context.Context, from, to string) error {
 
 // open finds a service's file under its name or in a node's folder.
 func (s *folder) open(_ context.Context, service, name string) (io.ReadCloser, error) {
-	nodes, err := filepath.Glob(filepath.Join(s.path, service+".nodes", "*"))
-	if err != nil {
+	folders := []string{service}
+	nodes := service + ".nodes"
+	if sub, err := s.opened.OpenFolder(nodes); err == nil {
+		entries, err := sub.Entries()
+		if err := errors.Join(err, sub.Close()); err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if !e.IsDir() {
+				continue
+			}
+			folders = append(folders, filepath.Join(nodes, e.Name()))
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	for _, dir := range append([]string{filepath.Join(s.path, service)}, nodes...) {
-		file, err := os.OpenInRoot(dir, filepath.FromSlash(name))
+	for _, folder := range folders {
+		file, err := s.opened.Open(filepath.Join(folder, filepath.FromSlash(name)))
 		if err == nil {
 			return file, nil
 		}

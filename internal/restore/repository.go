@@ -8,6 +8,7 @@ import (
 	"filippo.io/age"
 
 	"holdfast/internal/db/engine"
+	"holdfast/internal/durable"
 	"holdfast/internal/replica"
 	"holdfast/internal/replica/location"
 	"holdfast/internal/secrets"
@@ -54,14 +55,14 @@ func (s *repository) plan(ctx context.Context, r *Request) (*Plan, error) {
 	return p, nil
 }
 
-func (s *repository) restore(ctx context.Context, r *Request, p *Plan, folder string) error {
+func (s *repository) restore(ctx context.Context, r *Request, p *Plan, into *durable.Folder) error {
 	only := []string{}
 	for _, service := range p.Services {
 		only = append(only, engine.FileName(service))
 	}
 	// Restore as of the plan's moment, because a replica may continue.
 	_, err := replica.Restore(ctx, replica.Restoring{
-		Target: s.target, Known: s.known, Identities: s.keys, Into: folder, At: p.At, Only: only,
+		Target: s.target, Known: s.known, Identities: s.keys, Into: into.Path(), At: p.At, Only: only,
 		Progress: func(name string) { r.stepf("restoring %s", name) },
 	})
 	return err

@@ -58,7 +58,7 @@ type Plan struct {
 
 type source interface {
 	plan(ctx context.Context, r *Request) (*Plan, error)
-	restore(ctx context.Context, r *Request, p *Plan, folder string) error
+	restore(ctx context.Context, r *Request, p *Plan, into *durable.Folder) error
 	open(ctx context.Context, service, name string) (io.ReadCloser, error)
 	close() error
 }
@@ -127,48 +127,51 @@ func Run(ctx context.Context, r *Request) (p *Plan, err error) {
 	if err := engine.MakeFolder(r.Data); err != nil {
 		return nil, err
 	}
-	work := filepath.Join(r.Data, unfinished)
-	if err := durable.MakeFolder(work); err != nil {
+	data, err := durable.OpenFolder(r.Data)
+	if err != nil {
 		return nil, err
 	}
+	defer func() { err = errors.Join(err, data.Close()) }()
+	work, err := data.NewFolder(unfinished)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, work.Close()) }()
 	if err := r.fill(ctx, s, p, work); err != nil {
-		err = errors.Join(err, os.RemoveAll(work))
+		err = errors.Join(err, data.RemoveAll(unfinished))
 		if !existed {
 			err = errors.Join(err, os.Remove(r.Data))
 		}
 		return nil, err
 	}
-	return p, publish(work, r.Data)
+	return p, publish(work, data)
 }
 
-func (r *Request) fill(ctx context.Context, s source, p *Plan, work string) error {
+func (r *Request) fill(ctx context.Context, s source, p *Plan, work *durable.Folder) error {
 	if err := s.restore(ctx, r, p, work); err != nil {
 		return err
 	}
 	if p.Secrets {
-		if _, err := secrets.Read(filepath.Join(work, secrets.File)); err != nil {
+		if _, err := secrets.Read(filepath.Join(work.Path(), secrets.File)); err != nil {
 			return fmt.Errorf("the restored %s: %w", secrets.File, err)
 		}
 	}
 	r.stepf("preparing the databases for use")
-	return r.Finish(ctx, &Finishing{Folder: work, Services: p.Services, Age: max(0, r.Clock().Sub(p.At)), Open: s.open})
+	return r.Finish(ctx, &Finishing{Folder: work.Path(), Services: p.Services, Age: max(0, r.Clock().Sub(p.At)), Open: s.open})
 }
 
 // publish keeps the work folder until the end, because no server starts while it exists.
-func publish(work, data string) error {
-	entries, err := os.ReadDir(work)
+func publish(work, data *durable.Folder) error {
+	entries, err := work.Entries()
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if err := durable.Rename(filepath.Join(work, e.Name()), filepath.Join(data, e.Name())); err != nil {
+		if err := data.Move(filepath.Join(unfinished, e.Name()), e.Name()); err != nil {
 			return err
 		}
 	}
-	if err := os.Remove(work); err != nil {
-		return err
-	}
-	return durable.SyncFolder(data)
+	return errors.Join(data.Remove(unfinished), data.Sync())
 }
 
 // CheckFinished returns an error after an interrupted restore into a data folder.

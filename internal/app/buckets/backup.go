@@ -72,18 +72,18 @@ func (s *Buckets) copyBodies(ctx context.Context, dir string, progress func(done
 			s.report(f)
 		}
 	}
-	return s.copied(ctx, dir, func(folders map[string]string) (maintenance.Copied, error) {
+	return s.copied(ctx, func(folders map[string]string) (maintenance.Copied, error) {
 		return s.maintenance.CopyBodies(ctx, dir, folders, progress)
 	})
 }
 
 func (s *Buckets) restoreBodies(ctx context.Context, dir string, open service.FileSource, progress func(done, total int64)) (service.Copied, error) {
-	return s.copied(ctx, dir, func(folders map[string]string) (maintenance.Copied, error) {
+	return s.copied(ctx, func(folders map[string]string) (maintenance.Copied, error) {
 		return s.maintenance.RestoreBodies(ctx, dir, folders, maintenance.Source(open), progress)
 	})
 }
 
-func (s *Buckets) copied(ctx context.Context, dir string, fn func(folders map[string]string) (maintenance.Copied, error)) (copied service.Copied, err error) {
+func (s *Buckets) copied(ctx context.Context, fn func(folders map[string]string) (maintenance.Copied, error)) (copied service.Copied, err error) {
 	all, err := s.where(ctx)
 	if err != nil {
 		return copied, err
@@ -97,7 +97,7 @@ func (s *Buckets) copied(ctx context.Context, dir string, fn func(folders map[st
 		if len(s.cfg.Nodes) > 0 || id != localNode {
 			name = filepath.Join(nodesFolder, strings.Replace(id, ":", ",", 1))
 		}
-		folders[id] = filepath.Join(dir, name)
+		folders[id] = name
 		copied.Names = append(copied.Names, name)
 	}
 	slices.Sort(copied.Names)

@@ -201,7 +201,7 @@ func (a *audit) list(ctx context.Context) error {
 		}
 	}
 	s := newSorter(a.Folder, bodiesFile)
-	err := a.Store.References(ctx, func(r buckets.Reference) error {
+	err := references(ctx, a.Store, func(r buckets.Reference) error {
 		if a.Node != "" && !slices.Contains(r.Sharks, a.Node) {
 			return nil
 		}
@@ -286,7 +286,7 @@ func (a *audit) decide(ctx context.Context) error {
 		return err
 	}
 	s := newSorter(a.Folder, againFile)
-	err = a.Store.References(ctx, func(r buckets.Reference) error {
+	err = references(ctx, a.Store, func(r buckets.Reference) error {
 		b := newBody(r)
 		if !paths.has(b.path) {
 			return nil

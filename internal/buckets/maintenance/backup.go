@@ -73,8 +73,8 @@ type Copied struct {
 	Lost      []string         // paths with reasons
 }
 
-// CopyBodies copies every body on nodes that are folders. It includes garbage, because the database copy may reference
-// objects that were deleted since. dir is for temporary files.
+// CopyBodies copies every body on nodes that are folders to dir. It includes garbage, because the database copy may
+// reference objects that were deleted since. folders has the name of each node's folder below dir.
 func (s *Service) CopyBodies(ctx context.Context, dir string, folders map[string]string, progress func(done, total int64)) (copied Copied, err error) {
 	c := newCopier(&s.o.Options, progress)
 	if err := c.run(ctx, dir, folders); err != nil {
@@ -117,7 +117,10 @@ func (s *Service) RestoreBodies(ctx context.Context, dir string, folders map[str
 }
 
 func (c *copier) run(ctx context.Context, dir string, folders map[string]string) (err error) {
-	defer func() { err = errors.Join(err, c.close()) }()
+	if c.root, err = os.OpenRoot(dir); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.close(), c.root.Close()) }()
 	for id, folder := range folders {
 		if err := c.add(id, folder); err != nil {
 			return err
@@ -145,7 +148,8 @@ func (c *copier) copied() Copied {
 type copier struct {
 	o        *Options
 	progress func(done, total int64)
-	link     func(oldname, newname string) error
+	root     *os.Root // the backup, or the data folder that is being restored
+	link     func(root *os.Root, oldname, newname string) error
 	targets  map[string]target
 
 	passes    int
@@ -162,7 +166,7 @@ type copier struct {
 
 func newCopier(o *Options, progress func(done, total int64)) *copier {
 	return &copier{
-		o: o, progress: progress, link: os.Link, targets: map[string]target{}, elsewhere: map[string]int64{}, lost: map[string]string{},
+		o: o, progress: progress, link: (*os.Root).Link, targets: map[string]target{}, elsewhere: map[string]int64{}, lost: map[string]string{},
 		passes: passes, isLost: func(err error) bool { return errors.Is(err, blobs.ErrCorrupt) },
 		open: func(ctx context.Context, b *body) (io.ReadCloser, int64, error) {
 			return o.Cluster.OpenStored(ctx, b.path, b.ref)
@@ -172,18 +176,22 @@ func newCopier(o *Options, progress func(done, total int64)) *copier {
 
 type target struct {
 	*filedriver.Driver
-	dir string
+	name string // folder below the copier's root
 }
 
-func (c *copier) add(id, dir string) error {
-	t := target{dir: dir}
-	if err := durable.MakeFolder(filepath.Dir(t.dir)); err != nil {
+// add creates a node's folder. The name contains the node's ID, which may come from a backup's database.
+func (c *copier) add(id, name string) error {
+	if err := durable.CheckName(name); err != nil {
 		return err
 	}
-	if err := filedriver.Init(t.dir, id); err != nil {
+	t, dir := target{name: name}, filepath.Join(c.root.Name(), name)
+	if err := durable.MakeFolder(filepath.Dir(dir)); err != nil {
 		return err
 	}
-	t.Driver = filedriver.New(t.dir, id)
+	if err := filedriver.Init(dir, id); err != nil {
+		return err
+	}
+	t.Driver = filedriver.New(dir, id)
 	c.targets[id] = t
 	return nil
 }
@@ -205,7 +213,7 @@ func (c *copier) pass(ctx context.Context, dir string, first bool) (err error) {
 	wanted := c.lost
 	var total int64
 	w := bufio.NewWriter(list)
-	err = c.o.Store.References(ctx, func(r buckets.Reference) error {
+	err = references(ctx, c.o.Store, func(r buckets.Reference) error {
 		b := newBody(r)
 		if _, ok := wanted[b.path]; !ok && !first {
 			return nil
@@ -306,14 +314,14 @@ func (c *copier) copy(ctx context.Context, b *body) error {
 // linked hard-links a copy, or returns false if the file system has no hard links.
 func (c *copier) linked(b *body, from, to target) bool {
 	path := filepath.FromSlash(b.path)
-	name := filepath.Join(to.dir, path)
-	return os.MkdirAll(filepath.Dir(name), 0o700) == nil && c.link(filepath.Join(from.dir, path), name) == nil
+	name := filepath.Join(to.name, path)
+	return c.root.MkdirAll(filepath.Dir(name), 0o700) == nil && c.link(c.root, filepath.Join(from.name, path), name) == nil
 }
 
 // sync makes links durable, because the driver syncs only files.
 func (c *copier) sync() error {
 	for _, t := range c.targets {
-		root, err := os.OpenRoot(t.dir)
+		root, err := c.root.OpenRoot(t.name)
 		if err != nil {
 			return err
 		}

@@ -36,15 +36,18 @@ func TestBackupVerifiesEachCopy(t *testing.T) {
 	}
 	b.ref.Frames, b.ref.Sharks = optional.Some(stored.Frames), []string{node, "east:1"}
 	c := newCopier(&Options{Cluster: cluster}, func(int64, int64) {})
+	if c.root, err = os.OpenRoot(dir); err != nil {
+		t.Fatal(err)
+	}
 	for _, id := range b.ref.Sharks {
-		if err := c.add(id, filepath.Join(dir, strings.Replace(id, ":", ",", 1))); err != nil {
+		if err := c.add(id, strings.Replace(id, ":", ",", 1)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var first string
-	c.link = func(oldname, _ string) error {
+	c.link = func(_ *os.Root, oldname, _ string) error {
 		first = oldname
-		return errors.Join(errors.ErrUnsupported, os.WriteFile(oldname, []byte("rot"), 0o600))
+		return errors.Join(errors.ErrUnsupported, os.WriteFile(filepath.Join(dir, oldname), []byte("rot"), 0o600))
 	}
 	if err := c.copy(t.Context(), &b); err != nil {
 		t.Fatal(err)
@@ -60,7 +63,7 @@ func TestBackupVerifiesEachCopy(t *testing.T) {
 	if first == "" {
 		t.Error("no link was tried")
 	}
-	if err := errors.Join(c.close(), cluster.Close(t.Context()), driver.Close()); err != nil {
+	if err := errors.Join(c.close(), c.root.Close(), cluster.Close(t.Context()), driver.Close()); err != nil {
 		t.Error(err)
 	}
 }

@@ -2,6 +2,7 @@ package maintenance
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"hash/maphash"
@@ -16,6 +17,16 @@ type body struct {
 
 func newBody(r buckets.Reference) body {
 	return body{buckets.BodyPath(r.Owner, r.Bucket, r.ID, r.Name), r}
+}
+
+// references is Store.References, and fails at a row whose IDs or nodes are invalid.
+func references(ctx context.Context, from buckets.References, fn func(buckets.Reference) error) error {
+	return from.References(ctx, func(r buckets.Reference) error {
+		if err := r.Check(); err != nil {
+			return err
+		}
+		return fn(r)
+	})
 }
 
 func encodeLine(path string, v any) ([]byte, error) {

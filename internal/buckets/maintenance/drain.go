@@ -100,7 +100,7 @@ func (d *drain) clear() error {
 // list writes the node's bodies to a file, because moving them may take days, too long for a database read.
 func (d *drain) list(ctx context.Context) (n int64, err error) {
 	s := newSorter(d.Folder, drainFile)
-	err = d.Store.References(ctx, func(r buckets.Reference) error {
+	err = references(ctx, d.Store, func(r buckets.Reference) error {
 		if !slices.Contains(r.Sharks, d.node) {
 			return nil
 		}

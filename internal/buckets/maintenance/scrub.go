@@ -119,7 +119,7 @@ func (s *Scrubber) list(ctx context.Context, a *audit, passes []*pass) error {
 	for _, p := range passes {
 		p.Total = 0
 	}
-	err := s.Store.References(ctx, func(r buckets.Reference) error {
+	err := references(ctx, s.Store, func(r buckets.Reference) error {
 		b := newBody(r)
 		for _, p := range passes {
 			if !slices.Contains(r.Sharks, p.Node) {

@@ -146,7 +146,7 @@ type Stored struct{ Bodies, Bytes int64 }
 // Bodies calls fn with every referenced body, from one snapshot.
 func (s *Service) Bodies(ctx context.Context, fn func(path string, r buckets.Reference) error) error {
 	var failed error
-	err := s.o.Store.References(ctx, func(r buckets.Reference) error {
+	err := references(ctx, s.o.Store, func(r buckets.Reference) error {
 		failed = fn(newBody(r).path, r)
 		return failed
 	})
@@ -159,7 +159,7 @@ func (s *Service) Bodies(ctx context.Context, fn func(path string, r buckets.Ref
 // CountBodies counts the bodies per node. It reads all rows.
 func (s *Service) CountBodies(ctx context.Context) (map[string]Stored, error) {
 	nodes := map[string]Stored{}
-	err := s.o.Store.References(ctx, func(r buckets.Reference) error {
+	err := references(ctx, s.o.Store, func(r buckets.Reference) error {
 		for _, id := range r.Sharks {
 			n := nodes[id]
 			nodes[id] = Stored{n.Bodies + 1, n.Bytes + r.Length}
