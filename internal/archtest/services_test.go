@@ -132,7 +132,7 @@ var shared = []helper{
 	{name: "internal/fairshare", libs: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{name: "internal/jsonschema", libs: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
 	{name: "internal/operate", notStd: []string{"net/http"}},
-	{name: "internal/web", libs: []string{"golang.org/x/sys/unix"}},
+	{name: "internal/web", libs: []string{"golang.org/x/sys/unix", "golang.org/x/net/http2", "golang.org/x/net/http2/hpack"}},
 	{name: "internal/web/dockerflow"},
 	{name: "internal/web/problem"},
 	{name: "internal/web/rate", libs: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/time/rate"}},

@@ -31,8 +31,8 @@ func (g *Gate) Resize(limit int, wait time.Duration) {
 // verified. Slots and memory already charged to the IP address are then charged to the client.
 func Identify(w http.ResponseWriter, client string) {
 	if r, ok := w.(*response); ok {
-		if r.charged > 0 {
-			r.memory.bytes.Move(r.client, client, r.charged)
+		if n := r.charged + r.header; n > 0 {
+			r.memory.bytes.Move(r.client, client, n)
 		}
 		r.client = client
 	}

@@ -176,7 +176,10 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 	rec.request, rec.resolver, rec.memory = r, m.Resolver, o.Memory
 	defer rec.releaseMemory() // even if an error writer panics
 
-	err := service.serve(rec, rec.chargeBody(r), at)
+	err := rec.chargeHeader(r)
+	if err == nil {
+		err = service.serve(rec, rec.chargeBody(r), at)
+	}
 	if err == nil {
 		err = rec.full
 	}
@@ -210,6 +213,10 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 		}
 	}
 	service.log(r.Context(), o, x, err)
+	if rec.header > 0 && r.ProtoMajor > 1 {
+		// net/http keeps the request until the client has read the answer. The header stays charged as long.
+		_ = rec.FlushError()
+	}
 	rec.releaseMemory()
 	_, answered := errors.AsType[*Answered](err)
 	if begun && err != nil && !answered || rec.full != nil {

@@ -122,7 +122,11 @@ func Charge(m *Memory, need int64, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		r := &response{ResponseWriter: w, request: req, memory: m, client: "listener"}
 		defer r.releaseMemory()
-		if err := ChargeMemory(r, req, need); err != nil {
+		err := r.chargeHeader(req)
+		if err == nil {
+			err = ChargeMemory(r, req, need)
+		}
+		if err != nil {
 			http.Error(w, errcode.Message(err), http.StatusServiceUnavailable)
 			return
 		}
@@ -142,7 +146,42 @@ func (r *response) chargeBody(req *http.Request) *http.Request {
 	return &charged
 }
 
-func (r *response) releaseMemory() { ReleaseMemory(r, r.charged) }
+// fieldMemory is what Go keeps for each field of a header besides its text: an entry of a map and a slice.
+const fieldMemory = 100
+
+// chargeHeader charges a large header to the client. The header is in memory already, so the request does not wait: it
+// would keep the header outside the budget meanwhile. Over HTTP/2, a client can send many with few bytes (RFC 7541).
+func (r *response) chargeHeader(req *http.Request) error {
+	if r.memory == nil {
+		return nil
+	}
+	n := int64(len(req.RequestURI))
+	for name, values := range req.Header {
+		n += int64(fieldMemory + len(name))
+		for _, v := range values {
+			n += int64(len(v))
+		}
+	}
+	for name := range req.Trailer {
+		n += int64(fieldMemory + len(name))
+	}
+	if n <= unchargedBytes {
+		return nil
+	}
+	if !r.memory.bytes.TryAcquire(r.chargedTo(), n) {
+		return fairshare.ErrFull
+	}
+	r.header = n
+	return nil
+}
+
+func (r *response) releaseMemory() {
+	ReleaseMemory(r, r.charged)
+	if r.header > 0 {
+		r.memory.bytes.Release(r.client, r.header)
+		r.header = 0
+	}
+}
 
 // TakePeak returns the maximum use since the last call, in bytes.
 func (m *Memory) TakePeak() int64 { return m.bytes.TakePeak() }

@@ -30,6 +30,7 @@ type response struct {
 	client   string
 	memory   *Memory
 	charged  int64
+	header   int64 // charged for the header, in addition to charged
 	streams  bool
 	static   bool
 	full     error // no memory for a piece of the response

@@ -39,7 +39,7 @@ type Server struct {
 // than Mux must read the body and respond within l.Pace.Grace.
 func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
 	malformed, _ := h.(MalformedHandler)
-	return &Server{limits: l, malformed: malformed, Server: &http.Server{
+	s := &Server{limits: l, malformed: malformed, Server: &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: l.Header,
 		IdleTimeout:       l.Idle,
@@ -50,6 +50,8 @@ func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
 		ConnContext:  withWire,
 		ErrorLog:     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}}
+	configureHTTP2(s.Server, l)
+	return s
 }
 
 // wrap prepares the server to serve l, with TLS if srv.TLSConfig is set.

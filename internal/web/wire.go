@@ -25,7 +25,7 @@ type wire struct {
 	failed   error
 	tlsState *tls.ConnectionState
 	framing  framing
-	frames   frames
+	frames   *frames
 	rest     []byte // read from Conn, and not yet by net/http
 }
 
@@ -51,6 +51,7 @@ func (c *wire) Read(p []byte) (int, error) {
 	if c.isHTTP2() {
 		n, err := c.Conn.Read(p)
 		if wrong := c.frames.check(p[:n]); wrong != nil {
+			c.server.ErrorLog.Printf("HTTP/2 connection from %s ended: %v", c.RemoteAddr(), wrong)
 			c.failed = silent(wrong)
 			return 0, c.failed
 		}
@@ -121,7 +122,9 @@ func (c *wire) open() error {
 	state := c.tls.ConnectionState()
 	c.tlsState = &state
 	switch state.NegotiatedProtocol {
-	case "", "http/1.1", "h2":
+	case "", "http/1.1":
+	case "h2":
+		c.frames = newFrames(c.server.limits.HeaderBytes)
 	default: // a certificate authority checks the certificate with acme-tls/1, and sends nothing
 		c.failed = io.EOF
 	}
@@ -131,7 +134,7 @@ func (c *wire) open() error {
 // silent returns err as an error of the network, after which net/http sends no response.
 func silent(err error) error { return &net.OpError{Op: "read", Net: "tcp", Err: err} }
 
-func (c *wire) isHTTP2() bool { return c.tlsState != nil && c.tlsState.NegotiatedProtocol == "h2" }
+func (c *wire) isHTTP2() bool { return c.frames != nil }
 
 // explain logs why a handshake failed. It answers clients that do not use TLS, as net/http does.
 func (c *wire) explain(err error) {
