@@ -82,6 +82,7 @@ func changesOfABucket(object string) []step {
 		{"buckets/buckets", "Create bucket", []string{"account", "main", "bucket", "extra"}, "Created bucket extra of account main."},
 		{"buckets/buckets/show?account=main&bucket=extra", "Set access", []string{"access", "public-read"}, "Bucket extra is public-read."},
 		{"", "Set CORS rule", []string{"origins", "*"}, "Set the CORS rule for bucket extra."},
+		{"buckets/names", "Free", nil, "Freed the name extra: bucket extra of account main is reached as main:extra."},
 		{"buckets/lifecycle", "Show rules", []string{"account", "main", "bucket", "extra"}, "Lifecycle rules for bucket extra"},
 		{"", "Set rule", []string{"rule", "logs", "prefix", "logs/", "expire-days", "30"}, "Rule logs in bucket extra deletes objects after 30 days."},
 		{"buckets/lifecycle/show?account=main&bucket=extra&rule=logs", "Set rule", []string{"expire-days", "40"}, "Rule logs in bucket extra deletes objects after 40 days."},

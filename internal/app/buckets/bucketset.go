@@ -88,7 +88,11 @@ func (s *Buckets) setAccess(ctx context.Context, in accessInput) (bucketChange, 
 	if err == nil {
 		err = s.opened.SetBucket(ctx, a.ID, b.BucketRef, buckets.SettingsChange{PublicRead: &isPublic})
 	}
-	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("bucket %s is %s", in.Bucket, in.Access)}, err
+	notice := fmt.Sprintf("bucket %s is %s", in.Bucket, in.Access)
+	if err == nil {
+		notice, err = s.sharedAs(ctx, in.bucketInput, notice)
+	}
+	return bucketChange{in.Account, in.Bucket, notice}, err
 }
 
 var versioningWords = []string{buckets.VersioningOff: "off", buckets.VersioningEnabled: "enabled", buckets.VersioningSuspended: "suspended"}
@@ -186,6 +190,7 @@ type bucketSettings struct {
 	bucketOutput
 	Versioning string `json:"versioning" title:"Versioning" enum:"off,enabled,suspended"`
 	ObjectLock string `json:"objectLock" title:"Object lock" example:"enabled, new objects governance for 30 days"`
+	SharedAs   string `json:"sharedAs,omitempty" title:"Name for others" zero:"-" example:"photos" doc:"plain name, or ACCOUNT:BUCKET if the bucket does not claim its plain name; missing: not public or shared"`
 	CORS       string `json:"cors,omitempty" text:"CORS rules" doc:"as JSON; missing: none"`
 }
 
@@ -195,7 +200,11 @@ func (s *Buckets) showBucket(ctx context.Context, in bucketInput) (o bucketSetti
 		return o, err
 	}
 	u, err := s.usageOf(ctx, a, b.Name)
+	if err != nil {
+		return o, err
+	}
 	o = bucketSettings{Account: a.Name, bucketOutput: outputOfBucket(&b, u), Versioning: versioningWords[b.Versioning], ObjectLock: lockText(b.Lock)}
+	o.SharedAs, err = s.nameForOthers(ctx, a, &b)
 	if err == nil && len(b.Settings.CORS) > 0 {
 		var text []byte
 		text, err = json.MarshalIndent(b.Settings.CORS, "", "  ")

@@ -91,7 +91,11 @@ func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err err
 		return nil, err
 	}
 	keys, err := s.inspectKeys(ctx)
-	return append(append(append(found, damages...), f), keys), err
+	if err != nil {
+		return nil, err
+	}
+	names, err := s.inspectNames(ctx)
+	return append(append(append(append(found, damages...), f), keys), names...), err
 }
 
 func copiesOf(n int) string {

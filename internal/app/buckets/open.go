@@ -221,6 +221,9 @@ func (s *Buckets) jobs() []sweep.Job {
 			return n, err
 		}),
 		objects,
+		job("plain names of buckets", func(ctx context.Context, now time.Time, limit int) (int, error) {
+			return s.opened.ForgetNames(ctx, buckets.At(now), limit)
+		}),
 		job("deleted buckets", func(ctx context.Context, now time.Time, limit int) (int, error) {
 			return s.opened.CollectBuckets(ctx, now.Add(-s.live.Load().GarbageAfter), limit)
 		}),

@@ -15,7 +15,7 @@ import (
 
 func (s *Buckets) operations() []operate.Operation {
 	return operate.InBackground(slices.Concat(
-		s.accountOperations(), s.keyOperations(), s.bucketOperations(), s.versionOperations(), s.uploadOperations(), s.lifecycleOperations(), s.policyOperations(), s.notificationOperations(), s.deadLetterOperations(), s.quotaOperations(), s.tokenOperations(), s.nodeOperations(), s.damageOperations(), s.auditOperations(), s.importOperations(),
+		s.accountOperations(), s.keyOperations(), s.bucketOperations(), s.nameOperations(), s.versionOperations(), s.uploadOperations(), s.lifecycleOperations(), s.policyOperations(), s.notificationOperations(), s.deadLetterOperations(), s.quotaOperations(), s.tokenOperations(), s.nodeOperations(), s.damageOperations(), s.auditOperations(), s.importOperations(),
 	))
 }
 

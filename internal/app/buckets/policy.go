@@ -96,7 +96,11 @@ func (s *Buckets) setPolicy(ctx context.Context, in policyInput) (c bucketChange
 	if err == nil {
 		err = s.opened.SetBucket(ctx, a.ID, b.BucketRef, buckets.SettingsChange{Policy: &stored})
 	}
-	return bucketChange{in.Account, in.Bucket, "set the policy for bucket " + in.Bucket}, err
+	notice := "set the policy for bucket " + in.Bucket
+	if err == nil {
+		notice, err = s.sharedAs(ctx, in.bucketInput, notice)
+	}
+	return bucketChange{in.Account, in.Bucket, notice}, err
 }
 
 func (s *Buckets) deletePolicy(ctx context.Context, in bucketInput) (bucketChange, error) {
