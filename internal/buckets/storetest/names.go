@@ -27,6 +27,7 @@ func nameChecks() []check {
 		{"PublishAgainstWithdraw", publishAgainstWithdraw},
 		{"Hidden", hiddenBuckets},
 		{"BucketsWithCORS", bucketsWithCORS},
+		{"RandomSteps", randomNames},
 	}
 }
 
