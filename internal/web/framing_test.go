@@ -1,9 +1,7 @@
 package web_test
 
 import (
-	"bufio"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,7 +11,6 @@ import (
 	"sync"
 	"testing"
 	"testing/iotest"
-	"time"
 
 	"holdfast/internal/errcode"
 	"holdfast/internal/web"
@@ -84,17 +81,15 @@ func TestDesync(t *testing.T) {
 			t.Parallel()
 			for i, d := range webtest.Desyncs() {
 				second := fmt.Sprintf("/%s/%d", strings.ReplaceAll(way.name, " ", "-"), i)
-				conn := way.dial(t)
 				text := d.Wire("/first", "a", second)
+				var sent io.Reader = strings.NewReader(text)
 				if way.slow {
 					if len(text) > 2000 {
 						continue
 					}
-					go func() { _, _ = io.Copy(conn, onlyReader{iotest.OneByteReader(strings.NewReader(text))}) }()
-				} else {
-					go func() { _, _ = io.WriteString(conn, text) }() // the server may stop reading
+					sent = onlyReader{iotest.OneByteReader(sent)}
 				}
-				statuses := answersOf(t, conn, d)
+				statuses := webtest.Exchange(way.dial(t), onlyReader{sent})
 				seen.mu.Lock()
 				served := slices.Contains(seen.seen, second)
 				seen.mu.Unlock()
@@ -111,30 +106,6 @@ func TestDesync(t *testing.T) {
 			}
 		})
 	}
-}
-
-// answersOf reads the answers to a request, until the connection ends, or until those to both requests are read.
-func answersOf(t *testing.T, conn net.Conn, d webtest.Desync) (statuses []int) {
-	t.Helper()
-	defer conn.Close()
-	_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
-	r := bufio.NewReader(conn)
-	for len(statuses) < 2 {
-		res, err := http.ReadResponse(r, nil)
-		if err != nil {
-			if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-				t.Logf("%s: %v", d.Name, err)
-			}
-			return statuses
-		}
-		_, _ = io.Copy(io.Discard, res.Body)
-		statuses = append(statuses, res.StatusCode)
-		if res.Close {
-			_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
-			closeWrite(conn)
-		}
-	}
-	return statuses
 }
 
 func closeWrite(c net.Conn) {

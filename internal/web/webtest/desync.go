@@ -1,8 +1,13 @@
 package webtest
 
 import (
+	"bufio"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"strings"
+	"time"
 )
 
 // Desync is a request whose end two HTTP implementations may see in different places, so that a client could hide a
@@ -24,6 +29,29 @@ const BodyRefused = -1
 // Wire returns the bytes to send.
 func (d *Desync) Wire(path, host, second string) string {
 	return strings.NewReplacer("@PATH", path, "@HOST", host, "@SECOND", second).Replace(d.Text)
+}
+
+// answerTime is how long an answer may take.
+const answerTime = 20 * time.Second
+
+// Exchange sends text, and returns the answers' statuses until the connection ends, or until there are two.
+func Exchange(conn net.Conn, text io.Reader) (statuses []int) {
+	defer conn.Close()
+	go func() { _, _ = io.Copy(conn, text) }() // the server may stop reading
+	_ = conn.SetReadDeadline(time.Now().Add(answerTime))
+	r := bufio.NewReader(conn)
+	for len(statuses) < 2 {
+		res, err := http.ReadResponse(r, nil)
+		if err != nil {
+			break
+		}
+		_, _ = io.Copy(io.Discard, res.Body)
+		statuses = append(statuses, res.StatusCode)
+		if half, ok := conn.(interface{ CloseWrite() error }); ok && res.Close {
+			_ = half.CloseWrite() // the server does not wait for more
+		}
+	}
+	return statuses
 }
 
 const secondRequest = "GET @SECOND HTTP/1.1\r\nHost: @HOST\r\n\r\n"
