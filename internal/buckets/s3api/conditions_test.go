@@ -1,9 +1,14 @@
 package s3api_test
 
 import (
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"holdfast/internal/buckets/s3api"
+	"holdfast/internal/web"
 )
 
 // malformedTags are values of If-Match and If-None-Match that no condition can be made of.
@@ -51,12 +56,56 @@ func TestMalformedConditions(t *testing.T) {
 			}
 		}
 	}
+	for _, v := range malformedTags[:len(malformedTags)-1] {
+		list := "<Delete><Object><Key>k</Key><ETag>" + strings.ReplaceAll(v, `"`, "&quot;") + "</ETag></Object></Delete>"
+		s.do("POST", "/photos?delete", list).want(200).has("<Code>InvalidArgument</Code>")
+	}
 	s.do("GET", "/photos/k", "").want(200).is(hello)
 	for _, v := range malformedTags[:len(malformedTags)-1] {
 		for _, name := range []string{"If-Match", "If-None-Match"} {
 			s.do("GET", "/photos/k", "", name+": "+v).fails(400, "InvalidArgument")
 		}
 	}
+}
+
+// TestUnappliedConditions sends every condition header with every write that does not apply it. The answer must name the
+// header.
+func TestUnappliedConditions(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	s.do("PUT", "/photos/k", hello).want(200)
+	applied := map[string][]string{
+		"PUT object ": {"If-Match", "If-None-Match"}, "POST object uploads": {"If-Match", "If-None-Match"}, "POST object uploadId": {"If-Match", "If-None-Match"},
+		"POST bucket ":   {"If-Match", "If-None-Match"},
+		"DELETE object ": {"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"},
+	}
+	for _, r := range s3api.Routes() {
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			continue
+		}
+		route, target := r.Method+" bucket "+r.Parameter, "/photos"
+		if r.OfObject {
+			route, target = r.Method+" object "+r.Parameter, "/photos/k"
+		}
+		if r.Parameter != "" {
+			target += "?" + r.Parameter
+		}
+		for _, name := range append(slices.Clone(web.ConditionHeaders), "If-Unknown") {
+			if slices.Contains(applied[route], name) {
+				continue
+			}
+			for _, value := range []string{"", `"x"`, "*", time.Now().UTC().Format(http.TimeFormat)} {
+				a := s.do(r.Method, target, "", name+": "+value)
+				if route == "POST bucket " {
+					a = s.send(s.form(map[string]string{"key": "k", name: value}, "new"))
+				}
+				if a.status != 501 || a.element("Code") != "NotImplemented" || name != "If-Unknown" && !strings.Contains(a.body, strings.ToLower(name)) {
+					t.Errorf("%s with %s: %q is %d\n%s", a.what, name, value, a.status, a.body)
+				}
+			}
+		}
+	}
+	s.do("GET", "/photos/k", "").want(200).is(hello)
 }
 
 // TestOnceByPolicy checks that no condition which the store ignores passes a policy that requires If-None-Match.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
@@ -19,7 +18,8 @@ type deletion struct {
 type deletedKey struct {
 	Key       string `xml:"Key"`
 	VersionID string `xml:"VersionId"`
-	ETag      string `xml:"ETag"`
+	// ETag is the condition of the deletion; nil if there is none.
+	ETag *string `xml:"ETag"`
 
 	// Modified is for directory buckets.
 	Modified *string `xml:"LastModifiedTime"`
@@ -35,7 +35,10 @@ func (k *deletedKey) trim() {
 	if len(k.Key) > buckets.MaxObjectName {
 		k.Key = cut(k.Key, buckets.MaxObjectName)
 	}
-	k.VersionID, k.ETag = cut(k.VersionID, maxTagText), cut(k.ETag, maxTagText)
+	k.VersionID = cut(k.VersionID, maxTagText)
+	if k.ETag != nil {
+		*k.ETag = cut(*k.ETag, maxTagText)
+	}
 }
 
 type deletedList []deletedKey
@@ -111,8 +114,7 @@ func (x *request) deleteAll(list []deletedKey) ([]buckets.Deleted, error) {
 	)
 	actions := x.needs().actions
 	for i := range list {
-		d := buckets.Deletion{Name: list[i].Key, Version: buckets.VersionID(list[i].VersionID), ETag: strings.Trim(list[i].ETag, `"`)}
-		err := list[i].check()
+		d, err := list[i].parse()
 		if err == nil {
 			err = x.allow(access{right: buckets.RightDelete, key: d.Name, version: string(d.Version), actions: actions})
 		}
@@ -139,15 +141,29 @@ func (x *request) deleteAll(list []deletedKey) ([]buckets.Deleted, error) {
 	return done, nil
 }
 
-func (k *deletedKey) check() error {
+// parse rejects an empty or malformed entity tag. Without a condition, the object would be deleted in any state.
+func (k *deletedKey) parse() (d buckets.Deletion, err error) {
+	d = buckets.Deletion{Name: k.Key, Version: buckets.VersionID(k.VersionID)}
 	if err := buckets.CheckObjectName(k.Key); err != nil {
-		return err
+		return d, err
 	}
-	if k.VersionID == "" {
-		return nil
+	if k.VersionID != "" {
+		if _, err := buckets.ParseVersionID(k.VersionID); err != nil {
+			return d, errNoSuchVersion
+		}
 	}
-	if _, err := buckets.ParseVersionID(k.VersionID); err != nil {
-		return errNoSuchVersion
+	if k.ETag == nil {
+		return d, nil
 	}
-	return nil
+	switch tags, err := buckets.ParseTags([]string{*k.ETag}); {
+	case err != nil:
+		return d, invalidArgument("ETag", err.Error())
+	case tags.Any:
+		d.ETag = "*"
+	case len(tags.Tags) != 1 || tags.Tags[0] == "" || tags.Tags[0] == "*": // these have another meaning in a Deletion
+		return d, invalidArgument("ETag", "expected one entity tag, or *")
+	default:
+		d.ETag = tags.Tags[0]
+	}
+	return d, nil
 }
