@@ -57,3 +57,31 @@ type discard struct {
 func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) WriteHeader(status int)      { d.status = status }
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
+
+// BenchmarkPlainName reads a public object whose bucket is named without its account.
+func BenchmarkPlainName(b *testing.B) {
+	s := serve(b)
+	s.options.Limits.Inline = 16 << 10
+	s.reopen()
+	s.do("PUT", "/photos", "", "x-amz-acl: public-read").want(200)
+	s.do("PUT", "/photos/small", strings.Repeat("x", 4<<10)).want(200)
+	handler := s.handler.Handler(web.Options{Log: slog.New(slog.DiscardHandler)})
+	for name, sign := range map[string]func(*http.Request){
+		"own":             func(r *http.Request) { s.main.Sign(r, "UNSIGNED-PAYLOAD", time.Now()) },
+		"another account": func(r *http.Request) { s.other.Sign(r, "UNSIGNED-PAYLOAD", time.Now()) },
+		"anonymous":       func(*http.Request) {},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				r := httptest.NewRequest("GET", "/photos/small", nil)
+				sign(r)
+				w := &discard{header: http.Header{}}
+				handler.ServeHTTP(w, r)
+				if w.status >= 300 {
+					b.Fatalf("status %d", w.status)
+				}
+			}
+		})
+	}
+}
