@@ -147,7 +147,7 @@ func responses(o *operate.Operation, hasBody bool) object {
 			all = append(all, member{strconv.Itoa(status), object{{"$ref", "#/components/responses/" + name}}})
 		}
 	}
-	refer(hasBody, http.StatusBadRequest, "Invalid")
+	refer(o.Kind.Changes(), http.StatusBadRequest, "Invalid")
 	refer(true, http.StatusUnauthorized, "AdminToken")
 	refer(o.Subject() != nil, http.StatusNotFound, "NotFound")
 	refer(hasBody, http.StatusRequestTimeout, "Timeout")
