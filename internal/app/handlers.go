@@ -69,7 +69,7 @@ func (a *App) mainHandler() http.Handler {
 	}
 	return a.mux(service.Main, a.resolver, a.options(), web.Service{
 		Name: "server", Serve: serve, Error: writeRootError, Route: dockerflow.Label,
-		Conditions: web.CheckedByHandler, // it refuses all writes
+		Conditions: web.CheckedByHandler,
 	})
 }
 
@@ -124,7 +124,7 @@ func (a *App) notFound(listener string, paths ...string) web.Service {
 	}
 	return web.Service{
 		Name: "server", Route: func(string) string { return "other" },
-		Conditions: web.CheckedByHandler, // it refuses or redirects all requests
+		Conditions: web.CheckedByHandler,
 		Serve: func(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
 			sendError(w, http.StatusNotFound, message)
 			return nil
@@ -266,7 +266,7 @@ const errorPath = "/__error__"
 
 func failing() web.Service {
 	return web.Service{
-		Name: "server", Route: func(string) string { return errorPath },
+		Name: "server", Route: func(string) string { return errorPath }, Conditions: web.CheckedByHandler,
 		Serve: func(http.ResponseWriter, *http.Request, web.Address) error {
 			return errcode.New(errcode.Internal, "test error requested by "+errorPath)
 		},

@@ -112,6 +112,7 @@ internal_listen = "127.0.0.1:0"
 [extstorage]
 enabled = true
 token_secret = "%[1]s"
+rate_limits = false
 [guest]
 enabled = true
 rate_limits = false

@@ -46,13 +46,16 @@ type Conditions struct {
 	// error lists the applied headers.
 	Instead string
 
-	// Checked means that the handler itself refuses what its route does not apply, because the route depends on more
-	// than the path and the method, or that the handler writes nothing and only refuses or redirects.
+	// Checked means that Applied has the headers of several operations, because the path and the method do not select
+	// the operation: the handler refuses those that its operation does not apply.
 	Checked bool
 }
 
-// CheckedByHandler is a Service.Conditions for handlers that check all their routes.
-func CheckedByHandler(*http.Request, Address) Conditions { return Conditions{Checked: true} }
+// CheckedByHandler is a Service.Conditions for handlers that check the conditions of all their operations, or answer every
+// write with an error or a redirect. They still get no condition header that this package does not know.
+func CheckedByHandler(*http.Request, Address) Conditions {
+	return Conditions{Applied: ConditionHeaders, Checked: true}
+}
 
 // ConditionError is the cause of a refused condition header; see RefuseCondition.
 type ConditionError struct {
@@ -107,13 +110,11 @@ func (service *Service) checkConditions(r *http.Request, at Address) error {
 	if isRead(r.Method) {
 		return nil
 	}
-	var undeclared Conditions
-	if err := undeclared.Check(r.Header); err == nil || service.Conditions == nil {
-		return err
+	var declared Conditions
+	err := declared.Check(r.Header)
+	if err != nil && service.Conditions != nil { // few requests have conditions
+		declared = service.Conditions(r, at)
+		err = declared.Check(r.Header)
 	}
-	declared := service.Conditions(r, at)
-	if declared.Checked {
-		return nil
-	}
-	return declared.Check(r.Header)
+	return err
 }

@@ -131,7 +131,7 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 			Owns: s3api.Owns, Service: web.Service{Serve: s.metrics.count(s3), Error: s3api.WriteError, Route: s3api.Label, Routes: s3Routes(), Conditions: web.CheckedByHandler},
 		}},
 		{Listener: service.Main, Mount: web.Mount{
-			Owns: httpapi.Owns, Service: web.Service{Serve: native.Serve, Error: httpapi.WriteError, Route: httpapi.Label, Routes: httpapi.Routes(), Conditions: web.CheckedByHandler},
+			Owns: httpapi.Owns, Service: web.Service{Serve: native.Serve, Error: httpapi.WriteError, Route: httpapi.Label, Routes: httpapi.Routes(), Conditions: httpapi.Conditions},
 		}},
 	}
 	opened.Jobs = s.jobs()

@@ -72,6 +72,9 @@ var known = []struct {
 }
 
 func asRefusal(err error) *web.Refusal {
+	if condition, ok := errors.AsType[*web.ConditionError](err); ok {
+		return web.RefuseFor(err, http.StatusBadRequest, codeInvalid, condition.Error())
+	}
 	if own, ok := errors.AsType[*web.Refusal](err); ok {
 		return own
 	}

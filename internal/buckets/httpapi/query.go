@@ -11,7 +11,6 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/optional"
-	"holdfast/internal/web"
 )
 
 func parseQuery(raw string, params []string) (url.Values, error) {
@@ -54,25 +53,16 @@ func (x *exchange) isRead() bool {
 	return x.in.Method == http.MethodGet || x.in.Method == http.MethodHead
 }
 
-// parseConditions rejects conditional headers on a write that ignores them, because the client relies on them.
+// parseConditions parses what Conditions declares.
 func (x *exchange) parseConditions() (err error) {
-	h, c := x.in.Header, &x.parsed.condition
-	if !x.isRead() {
-		applied := web.Conditions{}
-		if x.act.conditions {
-			applied.Applied = []string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"}
-		}
-		if wrong := applied.Check(h); wrong != nil {
-			return invalid(wrong.Error())
-		}
-	}
+	c := &x.parsed.condition
 	if !x.act.conditions {
 		return nil
 	}
-	if c.Match, err = buckets.ParseTags(h["If-Match"]); err != nil {
+	if c.Match, err = x.tags("If-Match"); err != nil {
 		return err
 	}
-	if c.NoneMatch, err = buckets.ParseTags(h["If-None-Match"]); err != nil {
+	if c.NoneMatch, err = x.tags("If-None-Match"); err != nil {
 		return err
 	}
 	if c.ModifiedSince, err = x.date("If-Modified-Since"); err != nil {

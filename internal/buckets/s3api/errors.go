@@ -140,6 +140,9 @@ func asError(err error) *Error {
 	if signature, ok := errors.AsType[*sigv4.Error](err); ok {
 		return ofSignature(signature)
 	}
+	if condition, ok := errors.AsType[*web.ConditionError](err); ok {
+		return invalidArgument(condition.Header, condition.Error())
+	}
 	for _, e := range byStore {
 		if errors.Is(err, e.err) {
 			return e.is

@@ -105,7 +105,7 @@ func Routes(p *guest.Profile) (all []web.Route) {
 	return all
 }
 
-// Conditions declares the condition headers of the API's writes.
+// Conditions declares the condition headers of the API.
 func (h *Handler) Conditions(r *http.Request, at web.Address) (c web.Conditions) {
 	if act := methodsOf(parseRoute(at.Path), h.Guests.Profile())[r.Method]; act != nil {
 		c.Applied = act.conditions
@@ -145,14 +145,17 @@ type action struct {
 	patch   bool // also accepts application/merge-patch+json
 	most    int  // maximum body bytes; 0: maxBody
 
-	conditions []string // condition headers of a write
+	conditions []string // condition headers that the route applies
 }
+
+// ofTagged are the conditions of answers with an entity tag.
+var ofTagged = []string{"If-None-Match"}
 
 var criteriaActions = map[string]map[string]*action{
 	"/search":          {http.MethodPost: {serve: (*exchange).searchItems, begins: true, body: true}},
 	"/search/{srsId}":  {http.MethodGet: {serve: (*exchange).getItems}},
 	"/session/history": {http.MethodGet: {serve: (*exchange).listHistory}},
-	upstreamRoute:      {http.MethodGet: {serve: (*exchange).getAnswer, public: true}},
+	upstreamRoute:      {http.MethodGet: {serve: (*exchange).getAnswer, public: true, conditions: ofTagged}},
 }
 
 var actions = map[string]map[string]*action{
@@ -162,7 +165,7 @@ var actions = map[string]map[string]*action{
 	},
 	"/session/preferences": {http.MethodPatch: {serve: (*exchange).setPreferences, body: true}},
 	"/session/attributes": {
-		http.MethodGet:   {serve: (*exchange).getAttributes},
+		http.MethodGet:   {serve: (*exchange).getAttributes, conditions: ofTagged},
 		http.MethodPatch: {serve: (*exchange).patchAttributes, body: true, patch: true, most: maxAttributesPatch, conditions: []string{"If-Match"}},
 	},
 	"/session/link": {
@@ -178,11 +181,11 @@ var actions = map[string]map[string]*action{
 	"/session/history":                  {http.MethodGet: {serve: (*exchange).listHistory}},
 	"/search":                           {http.MethodPost: {serve: (*exchange).search, begins: true, body: true}},
 	"/search/map":                       {http.MethodPost: {serve: (*exchange).searchMap, begins: true, body: true}},
-	"/hotels/{propertyId}":              {http.MethodGet: {serve: (*exchange).getHotel, public: true}},
-	"/hotels/{propertyId}/availability": {http.MethodGet: {serve: (*exchange).getAvailability, public: true}},
-	"/facets/{country}/{region}":        {http.MethodGet: {serve: (*exchange).getFacets, public: true}},
-	"/brands/{tenantId}/peek":           {http.MethodGet: {serve: (*exchange).getBrand, public: true}},
-	keySetRoute:                         {http.MethodGet: {serve: (*exchange).getKeySet, public: true}},
+	"/hotels/{propertyId}":              {http.MethodGet: {serve: (*exchange).getHotel, public: true, conditions: ofTagged}},
+	"/hotels/{propertyId}/availability": {http.MethodGet: {serve: (*exchange).getAvailability, public: true, conditions: ofTagged}},
+	"/facets/{country}/{region}":        {http.MethodGet: {serve: (*exchange).getFacets, public: true, conditions: ofTagged}},
+	"/brands/{tenantId}/peek":           {http.MethodGet: {serve: (*exchange).getBrand, public: true, conditions: ofTagged}},
+	keySetRoute:                         {http.MethodGet: {serve: (*exchange).getKeySet, public: true, conditions: ofTagged}},
 	"/search/{srsId}":                   {http.MethodGet: {serve: (*exchange).getSearch}},
 	"/session/clear":                    {http.MethodPost: {serve: (*exchange).clear, mutates: true}},
 	"/wishlist":                         {http.MethodGet: {serve: (*exchange).listWishes, lenient: true}, http.MethodPost: {serve: (*exchange).addWish, mutates: true, body: true}},

@@ -10,8 +10,11 @@ import (
 	"holdfast/internal/web"
 )
 
-// Conditions declares the condition headers, which all paths of a user apply.
-func Conditions(*http.Request, web.Address) web.Conditions {
+// Conditions declares the condition headers, which all paths with data apply.
+func Conditions(_ *http.Request, at web.Address) web.Conditions {
+	if parseRoute(at.Path).resource == infoConfiguration {
+		return web.Conditions{}
+	}
 	return web.Conditions{Applied: []string{"X-If-Modified-Since", "X-If-Unmodified-Since"}}
 }
 
