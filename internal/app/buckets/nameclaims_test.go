@@ -79,7 +79,7 @@ func TestNames(t *testing.T) {
 	notice("", access("main", accessPublic))
 	o.send(200, `"sharedAs":"photos"`, "GET", "/buckets/buckets/main/photos", "")
 
-	// The sweep removes names that have rested, and nothing else.
+	// The sweep removes rested names, and nothing else.
 	notice("", access("main", accessPrivate))
 	sweep := func(now time.Time, want int) {
 		t.Helper()

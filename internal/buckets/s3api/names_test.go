@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// names is a server with the accounts main, other and third, whose buckets have the same name. Each object k contains
+// names is a server with the accounts main, other and third and equally named buckets. Each object k contains
 // the name of its account.
 type names struct {
 	*server

@@ -13,7 +13,7 @@ import (
 )
 
 // settingsRequests are valid requests that change each bucket setting, by query parameter. They try to get access to the
-// objects, or to have the server delete them.
+// objects, or to make the server delete them.
 var settingsRequests = map[string]struct {
 	body    string
 	headers []string
@@ -36,7 +36,7 @@ var settingsRequests = map[string]struct {
 // changesAccess are the settings of the right policy.
 var changesAccess = []string{"policy", "acl", "publicAccessBlock", "ownershipControls"}
 
-// TestManageGrantsNothing calls every route of a bucket with a key that only has the right manage, in both orders, and
+// TestManageGrantsNothing calls every route of a bucket with the single right manage, in both orders, and
 // checks after each call that neither the key nor anybody else can read, list, write or delete an object.
 func TestManageGrantsNothing(t *testing.T) {
 	t.Parallel()
@@ -113,7 +113,7 @@ func (s *server) noAccess(what string, by sigv4test.Signer) {
 	s.do("GET", "/photos/k", "").want(200).is(hello)
 }
 
-// TestManageKeepsAccess checks that manage cannot replace what restricts access to a bucket by creating it again, or
+// TestManageKeepsAccess checks that manage cannot remove restrictions by deleting and creating a bucket again, or
 // create a bucket that is public.
 func TestManageKeepsAccess(t *testing.T) {
 	t.Parallel()

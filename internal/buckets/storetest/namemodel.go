@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/suite"
 )
 
-// nameMachine takes random steps with the buckets of three accounts, which have the same names, and compares all claims
+// nameMachine takes random steps with the buckets of three accounts under the same names, and compares all claims
 // with a model after each step.
 type nameMachine struct {
 	*user

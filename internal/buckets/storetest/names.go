@@ -83,7 +83,7 @@ func firstClaims(t *testing.T, u *user) {
 	equal(t, "claims after it", len(all), 0)
 }
 
-// whatIsShared walks all settings that decide whether a bucket is shared, and compares the stores with IsShared.
+// whatIsShared walks all settings that share a bucket, and compares the stores with IsShared.
 func whatIsShared(t *testing.T, u *user) {
 	for i := range 32 {
 		bit := func(n int) bool { return i>>n&1 == 1 }
@@ -342,7 +342,7 @@ func bucketsWithCORS(t *testing.T, u *user) {
 	for i, o := range users {
 		b := o.createBucket(name)
 		if i == 0 {
-			continue // has no rules
+			continue // without rules
 		}
 		rules := rule(fmt.Sprint(i))
 		must(t, "SetBucket", o.h.Store.SetBucket(t.Context(), o.owner, b.BucketRef, buckets.SettingsChange{CORS: &rules}))
