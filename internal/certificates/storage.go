@@ -37,8 +37,8 @@ func newStorage(folder string) *storage {
 
 func (s *storage) file(key string) (string, error) {
 	local := filepath.FromSlash(key)
-	if !filepath.IsLocal(local) {
-		return "", fmt.Errorf("%q is not a file name in the certificates folder", key)
+	if err := durable.CheckName(local); err != nil {
+		return "", fmt.Errorf("the certificates folder: %w", err)
 	}
 	return filepath.Join(s.folder, local), nil
 }

@@ -25,6 +25,7 @@ type restoreFlags struct {
 	at, identity string
 	services     []string
 	dryRun       bool
+	trustDump    bool
 }
 
 func (c *command) restore() *cobra.Command {
@@ -37,7 +38,8 @@ func (c *command) restore() *cobra.Command {
 			"a replica. Everything is verified. The restored databases skip numbers that the lost server may have assigned, and\n" +
 			"guests' handoff tokens become void.\n\n" +
 			"FROM can also be a dump made by pg_dump --format=custom. It is restored with pg_restore into the empty database that\n" +
-			"the services' database_url names.",
+			"the services' database_url names. A dump can contain any SQL, which runs as the role in database_url. So a superuser\n" +
+			"and similar roles are refused without --trust-dump.",
 		Example: "  holdfast restore 's3://my-bucket?prefix=holdfast/' --identity backup.key --dry-run\n" +
 			"  holdfast restore 's3://my-bucket?prefix=holdfast/' --identity backup.key\n" +
 			"  holdfast restore file:///mnt/disk/replica --time 2026-11-21T15:04:05Z\n" +
@@ -69,6 +71,7 @@ func (c *command) restore() *cobra.Command {
 	flags.StringArrayVar(&f.services, "service", nil, "restore only this `SERVICE`, e.g. buckets; repeatable")
 	flags.StringVar(&f.identity, "identity", "", "`FILE` with the private key from holdfast backup key, to decrypt")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print the databases to restore, and change nothing")
+	flags.BoolVar(&f.trustDump, "trust-dump", false, "restore the dump as a superuser: its SQL can run programs on the database server")
 	_ = cmd.MarkFlagFilename("identity")
 	return cmd
 }
@@ -211,7 +214,7 @@ func (c *command) restoreDump(ctx context.Context, cfg *app.Config, file string,
 		return err
 	}
 	defer func() { _ = a.Close() }()
-	dump := &restore.Dump{File: file, Services: a.Services(), Progress: c.step}
+	dump := &restore.Dump{File: file, Trusted: f.trustDump, Services: a.Services(), Progress: c.step}
 	where, err := dump.Check(ctx)
 	if err != nil {
 		return err

@@ -46,7 +46,10 @@ func ignoreMissing(err error) error {
 }
 
 type Dump struct {
-	File     string
+	File string
+	// Trusted allows a role whose SQL can run programs on the database server. A dump is a program: pg_restore runs its
+	// statements as the role of database_url.
+	Trusted  bool
 	Services []*service.Running
 	Progress func(step string)
 }
@@ -81,6 +84,8 @@ func (d *Dump) Check(ctx context.Context) (where string, err error) {
 		return "", err
 	case has.Citus:
 		return "", errcode.Newf(errcode.Invalid, "%s uses the Citus extension: restore it with Citus tools", t.Where)
+	case has.Powerful && !d.Trusted:
+		return "", errcode.Newf(errcode.Invalid, "the role of %s is a superuser, may create roles, or may use the database server's files or programs, and a dump can contain any SQL: set database_url to another role, or repeat with --trust-dump if nobody else could change the dump", t.Where)
 	case has.Tables > 0:
 		return "", errcode.Newf(errcode.Conflict, "%s is not empty, it contains %s: create a new database, and set database_url to it", t.Where, service.Count(int64(has.Tables), "table"))
 	}

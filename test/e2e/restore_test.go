@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -200,7 +201,10 @@ func TestRestoreDump(t *testing.T) {
 	if out, err := exec.Command(dump, "--format=custom", "--file="+file, url).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if r := binary.Run(t, s.Env, "restore", file); r.Status != 1 || !strings.Contains(r.Stderr, "is not empty") {
+	if r := binary.Run(t, s.Env, "restore", file); r.Status != 1 || !strings.Contains(r.Stderr, "--trust-dump") {
+		t.Errorf("as a superuser: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+	if r := binary.Run(t, s.Env, "restore", file, "--trust-dump"); r.Status != 1 || !strings.Contains(r.Stderr, "is not empty") {
 		t.Errorf("into the dumped database: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 
@@ -208,8 +212,28 @@ func TestRestoreDump(t *testing.T) {
 	backup := filepath.Join(t.TempDir(), "backup")
 	s.Verb("backup", backup, "--no-bodies")
 	data := filepath.Join(t.TempDir(), "data")
-	env := binary.Environ(append(on(other), "HOLDFAST_DATA="+data)...)
-	for _, args := range [][]string{{"restore", backup}, {"restore", file, "--dry-run"}, {"restore", file}} {
+	name := path.Base(strings.SplitN(other, "?", 2)[0])
+	role := "plain_" + name
+	execute(t, other, `CREATE ROLE `+role+` LOGIN; ALTER DATABASE `+name+` OWNER TO `+role)
+	t.Cleanup(func() {
+		execute(t, other, `REASSIGN OWNED BY `+role+` TO CURRENT_USER; DROP OWNED BY `+role+`; DROP ROLE `+role)
+	})
+	env := binary.Environ(append(on(testdb.WithParameter(t, other, "user", role)), "HOLDFAST_DATA="+data)...)
+	if r := binary.Run(t, env, "restore", backup); r.Status != 0 {
+		t.Fatalf("the secrets: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+	for _, right := range []string{"SUPERUSER", "CREATEROLE", "IN ROLE pg_execute_server_program", "IN ROLE pg_write_server_files"} {
+		grant, revoke := `ALTER ROLE `+role+` `+right, `ALTER ROLE `+role+` NO`+right
+		if granted, ok := strings.CutPrefix(right, "IN ROLE "); ok {
+			grant, revoke = `GRANT `+granted+` TO `+role, `REVOKE `+granted+` FROM `+role
+		}
+		execute(t, url, grant)
+		if r := binary.Run(t, env, "restore", file, "--dry-run"); r.Status != 1 || !strings.Contains(r.Stderr, "--trust-dump") {
+			t.Errorf("%s: status %d\n%s%s", right, r.Status, r.Stdout, r.Stderr)
+		}
+		execute(t, url, revoke)
+	}
+	for _, args := range [][]string{{"restore", file, "--dry-run"}, {"restore", file}} {
 		if r := binary.Run(t, env, args...); r.Status != 0 {
 			t.Fatalf("%v: status %d\n%s%s", args, r.Status, r.Stdout, r.Stderr)
 		}

@@ -256,15 +256,21 @@ func (db *DB) IsCitus(ctx context.Context) (citus bool, err error) {
 type Relations struct {
 	Tables int
 	Citus  bool
+
+	// Powerful means that SQL of the role can run programs or open files on the database server, at once or after
+	// SET ROLE or GRANT.
+	Powerful bool
 }
 
 var relations = Statement{Name: "migrate.relations", SQL: `
 	SELECT (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 		WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
 			AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')),
-		EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')`}
+		EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus'),
+		EXISTS (SELECT 1 FROM pg_roles WHERE pg_has_role(current_user, oid, 'MEMBER') AND (rolsuper OR rolcreaterole
+			OR rolname IN ('pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files')))`}
 
 func (db *DB) Relations(ctx context.Context) (r Relations, err error) {
-	_, err = db.QueryRow(ctx, relations, nil, &r.Tables, &r.Citus)
+	_, err = db.QueryRow(ctx, relations, nil, &r.Tables, &r.Citus, &r.Powerful)
 	return r, err
 }

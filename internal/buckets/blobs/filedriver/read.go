@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"syscall"
 
 	"holdfast/internal/buckets/blobs"
 	"holdfast/internal/errcode"
@@ -23,7 +24,7 @@ func (d *Driver) Get(ctx context.Context, name string, offset, length int64) (bl
 	if err != nil {
 		return nil, err
 	}
-	f, err := at.root.Open(name)
+	f, err := at.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // does not wait for the writer of a FIFO
 	if err != nil {
 		return nil, d.fail("open file", name, err)
 	}
