@@ -107,7 +107,8 @@ func openConn(path string, mode sqlite.OpenFlags) (*sqlite.Conn, error) {
 	}
 	// Another process (e.g. a command) may hold the lock for its transaction, or be recovering the WAL.
 	conn.SetBusyTimeout(patience)
-	pragmas := []string{`foreign_keys = ON`, `temp_store = MEMORY`}
+	// The file may come from a backup that somebody else wrote: its triggers and views may call only harmless functions.
+	pragmas := []string{untrusted, `foreign_keys = ON`, `temp_store = MEMORY`}
 	if mode&sqlite.OpenReadWrite == 0 {
 		// There are many connections, and each drops its cache when it reads after a write.
 		pragmas = append(pragmas, cacheSize(readerCache))
@@ -128,6 +129,9 @@ func openConn(path string, mode sqlite.OpenFlags) (*sqlite.Conn, error) {
 	}
 	return conn, nil
 }
+
+// untrusted is SQLite's advice for files from elsewhere (https://sqlite.org/security.html).
+const untrusted = `trusted_schema = OFF`
 
 // CheckpointPages is how many WAL frames trigger a checkpoint.
 const CheckpointPages = 4000

@@ -46,7 +46,9 @@ func VerifyFile(ctx context.Context, path string) (problems []string, err error)
 	if err != nil {
 		return nil, openError(path, err)
 	}
-	problems, err = verify(ctx, conn)
+	if err = sqlitex.ExecuteTransient(conn, `PRAGMA `+untrusted, nil); err == nil {
+		problems, err = verify(ctx, conn)
+	}
 	return problems, errors.Join(err, conn.Close())
 }
 
