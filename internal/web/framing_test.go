@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -116,57 +117,33 @@ func closeWrite(c net.Conn) {
 
 func startTLS(t *testing.T, h http.Handler, l web.Limits) (address string) {
 	t.Helper()
+	return startTLSWith(t, h, l, io.Discard)
+}
+
+func startTLSWith(t *testing.T, h http.Handler, l web.Limits, log io.Writer) (address string) {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := web.NewServer(h, l, quiet)
-	srv.TLSConfig = &tls.Config{Certificates: testCertificates(), MinVersion: tls.VersionTLS12}
+	srv := web.NewServer(h, l, slog.New(slog.NewTextHandler(log, nil)))
+	srv.TLSConfig = &tls.Config{Certificates: testCertificates(), MinVersion: tls.VersionTLS12, NextProtos: []string{"acme-tls/1"}}
 	stopAtEnd(t, srv, listener)
 	return listener.Addr().String()
 }
 
 func dialTLS(t *testing.T, address string, protocols ...string) *tls.Conn {
 	t.Helper()
-	conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: protocols, MinVersion: tls.VersionTLS12}) //nolint:gosec // its own server
+	return dialTLSOf(t, address, &tls.Config{NextProtos: protocols})
+}
+
+func dialTLSOf(t *testing.T, address string, c *tls.Config) *tls.Conn {
+	t.Helper()
+	c.InsecureSkipVerify = true // its own server
+	conn, err := tls.Dial("tcp", address, c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
-}
-
-// TestHTTP2Negotiated checks that HTTP/2 is served only if both sides negotiated it, and HTTP/1 only if they did not: the other
-// one would pass its checks.
-func TestHTTP2Negotiated(t *testing.T) {
-	t.Parallel()
-	seen := &journey{}
-	h := &web.Mux{Resolver: &web.Resolver{}, Options: web.Options{Log: quiet, Pace: web.DefaultLimits().Pace}, Default: seen.service()}
-	plain, encrypted := start(t, h, web.DefaultLimits()), startTLS(t, h, web.DefaultLimits())
-	const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
-	for name, tc := range map[string]struct {
-		conn         net.Conn
-		sends, start string
-	}{
-		"HTTP/2 without TLS":       {dial(t, plain), preface, "HTTP/1.1 505 "},
-		"HTTP/2 instead of HTTP/1": {dialTLS(t, encrypted, "http/1.1"), preface, "HTTP/1.1 505 "},
-		"HTTP/2 without ALPN":      {dialTLS(t, encrypted), preface, "HTTP/1.1 505 "},
-		"HTTP/1 instead of HTTP/2": {dialTLS(t, encrypted, "h2"), "GET /b HTTP/1.1\r\nHost: a\r\n\r\n", ""},
-		"neither":                  {dialTLS(t, encrypted, "h2"), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\x00", ""},
-	} {
-		send(t, tc.conn, tc.sends)
-		closeWrite(tc.conn)
-		if got, _ := io.ReadAll(tc.conn); !strings.HasPrefix(string(got), tc.start) || tc.start == "" && len(got) > 0 {
-			t.Errorf("%s: got %q", name, got)
-		}
-	}
-	if len(seen.seen) > 0 {
-		t.Errorf("served %q", seen.seen)
-	}
-	conn := dialTLS(t, encrypted, "h2")
-	send(t, conn, preface)
-	var header [9]byte
-	if _, err := io.ReadFull(conn, header[:]); err != nil || header[3] != 4 {
-		t.Errorf("HTTP/2: the server begins with %x, %v; want SETTINGS", header, err)
-	}
 }

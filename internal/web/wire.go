@@ -22,6 +22,7 @@ type wire struct {
 
 	// Only the reading goroutine uses these. Handlers read tlsState, but only after the first request was read.
 	opened   bool // TLS handshake done
+	begun    bool // first bytes of the first request received
 	failed   error
 	tlsState *tls.ConnectionState
 	framing  framing
@@ -49,7 +50,7 @@ func (c *wire) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	if c.isHTTP2() {
-		n, err := c.Conn.Read(p)
+		n, err := c.receive(p)
 		if wrong := c.frames.check(p[:n]); wrong != nil {
 			c.server.ErrorLog.Printf("HTTP/2 connection from %s ended: %v", c.RemoteAddr(), wrong)
 			c.failed = silent(wrong)
@@ -68,7 +69,7 @@ func (c *wire) Read(p []byte) (int, error) {
 		}
 		var err error
 		if n == 0 {
-			n, err = c.Conn.Read(p)
+			n, err = c.receive(p)
 		}
 		if n = c.check(p[:n]); n > 0 || err != nil {
 			return n, err
@@ -104,8 +105,20 @@ func (c *wire) check(p []byte) (kept int) {
 	return kept
 }
 
-// open completes the TLS handshake, in the connection's goroutine. It gets Limits.Header from its first byte on. Then the
-// connection is like a new one without TLS: see conn.Read.
+// receive reads from Conn. Clients with TLS also connect before they have a request: see conn.Read. The TLS connection may
+// have the first request already, from the segment that ended the handshake, so conn does not know when it begins.
+func (c *wire) receive(p []byte) (int, error) {
+	if c.tls == nil || c.begun || c.server.limits.Header <= 0 {
+		return c.Conn.Read(p)
+	}
+	c.begun = true
+	_ = c.SetReadDeadline(after(c.server.limits.Idle))
+	n, err := c.Conn.Read(p)
+	_ = c.SetReadDeadline(after(c.server.limits.Header))
+	return n, err
+}
+
+// open completes the TLS handshake, in the connection's goroutine. It gets Limits.Header from its first byte on.
 func (c *wire) open() error {
 	if c.opened || c.tls == nil {
 		return c.failed
@@ -115,9 +128,6 @@ func (c *wire) open() error {
 		c.failed = silent(err)
 		c.explain(err)
 		return c.failed
-	}
-	if c.paced != nil {
-		c.paced.begun = false
 	}
 	state := c.tls.ConnectionState()
 	c.tlsState = &state
