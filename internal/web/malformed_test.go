@@ -97,6 +97,7 @@ func TestMalformedRequests(t *testing.T) {
 				write func(w io.Writer)
 			}{
 				{"alone", "", func(w io.Writer) { _, _ = io.WriteString(w, text) }},
+				{"before another", "", func(w io.Writer) { _, _ = io.WriteString(w, text+"DELETE /other HTTP/1.1\r\nHost: a\r\n\r\n") }},
 				{"by the byte", "", func(w io.Writer) { _, _ = io.Copy(w, onlyReader{iotest.OneByteReader(strings.NewReader(text))}) }},
 				{"after another", good, func(w io.Writer) { _, _ = io.WriteString(w, text) }},
 				{"by the byte after another", good, func(w io.Writer) { _, _ = io.Copy(w, onlyReader{iotest.OneByteReader(strings.NewReader(text))}) }},
@@ -122,7 +123,7 @@ func TestMalformedRequests(t *testing.T) {
 	t.Cleanup(func() {
 		seen.mu.Lock()
 		defer seen.mu.Unlock()
-		if seen.all["beebeeGET400"] == 0 || seen.all["beebeePUT400"] != 4 {
+		if seen.all["beebeeGET400"] == 0 || seen.all["beebeePUT400"] != 5 {
 			t.Errorf("observed %v", seen.all)
 		}
 	})

@@ -111,3 +111,38 @@ func TestTLSHandshake(t *testing.T) {
 		t.Errorf("logged %s", text)
 	}
 }
+
+// TestHTTP2Negotiated checks that HTTP/2 is served only if both sides negotiated it, and HTTP/1 only if they did not: the other
+// one would pass its checks.
+func TestHTTP2Negotiated(t *testing.T) {
+	t.Parallel()
+	seen := &journey{}
+	h := &web.Mux{Resolver: &web.Resolver{}, Options: web.Options{Log: quiet, Pace: web.DefaultLimits().Pace}, Default: seen.service()}
+	plain, encrypted := start(t, h, web.DefaultLimits()), startTLS(t, h, web.DefaultLimits())
+	const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+	for name, tc := range map[string]struct {
+		conn         net.Conn
+		sends, start string
+	}{
+		"HTTP/2 without TLS":       {dial(t, plain), preface, "HTTP/1.1 505 "},
+		"HTTP/2 instead of HTTP/1": {dialTLS(t, encrypted, "http/1.1"), preface, "HTTP/1.1 505 "},
+		"HTTP/2 without ALPN":      {dialTLS(t, encrypted), preface, "HTTP/1.1 505 "},
+		"HTTP/1 instead of HTTP/2": {dialTLS(t, encrypted, "h2"), "GET /b HTTP/1.1\r\nHost: a\r\n\r\n", ""},
+		"neither":                  {dialTLS(t, encrypted, "h2"), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\x00", ""},
+	} {
+		send(t, tc.conn, tc.sends)
+		closeWrite(tc.conn)
+		if got, _ := io.ReadAll(tc.conn); !strings.HasPrefix(string(got), tc.start) || tc.start == "" && len(got) > 0 {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+	if len(seen.seen) > 0 {
+		t.Errorf("served %q", seen.seen)
+	}
+	conn := dialTLS(t, encrypted, "h2")
+	send(t, conn, preface)
+	var header [9]byte
+	if _, err := io.ReadFull(conn, header[:]); err != nil || header[3] != 4 {
+		t.Errorf("HTTP/2: the server begins with %x, %v; want SETTINGS", header, err)
+	}
+}
