@@ -16,7 +16,7 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/web"
-	"holdfast/internal/web/webtest"
+	"holdfast/internal/workload/desync"
 )
 
 // TestDesyncOnEveryListener sends ambiguous requests to each listener, with and without TLS. The listener refuses them in
@@ -36,9 +36,9 @@ func TestDesyncOnEveryListener(t *testing.T) {
 				if !known {
 					path = "/bucket/key"
 				}
-				for _, d := range webtest.Desyncs() {
+				for _, d := range desync.Cases() {
 					var refusal strings.Builder
-					statuses := webtest.Exchange(dial(&refusal), strings.NewReader(d.Wire(path, "localhost", path)))
+					statuses := desync.Exchange(dial(&refusal), strings.NewReader(d.Wire(path, "localhost", path)))
 					checkDesync(t, d, statuses, refusal.String())
 				}
 			})
@@ -46,7 +46,7 @@ func TestDesyncOnEveryListener(t *testing.T) {
 	}
 }
 
-func checkDesync(t *testing.T, d webtest.Desync, statuses []int, answer string) {
+func checkDesync(t *testing.T, d desync.Case, statuses []int, answer string) {
 	t.Helper()
 	wrong := func(status int) bool { return status >= http.StatusInternalServerError }
 	switch {
@@ -54,7 +54,7 @@ func checkDesync(t *testing.T, d webtest.Desync, statuses []int, answer string) 
 		if len(statuses) != 2 || slices.ContainsFunc(statuses, wrong) {
 			t.Errorf("%s: answers %v, want two", d.Name, statuses)
 		}
-	case d.Status == webtest.BodyRefused:
+	case d.Status == desync.BodyRefused:
 		if len(statuses) != 1 || wrong(statuses[0]) {
 			t.Errorf("%s: answers %v, want one", d.Name, statuses)
 		}

@@ -15,7 +15,7 @@ import (
 
 	"holdfast/internal/errcode"
 	"holdfast/internal/web"
-	"holdfast/internal/web/webtest"
+	"holdfast/internal/workload/desync"
 )
 
 // journey records which paths a handler has served.
@@ -80,7 +80,7 @@ func TestDesync(t *testing.T) {
 	} {
 		t.Run(way.name, func(t *testing.T) {
 			t.Parallel()
-			for i, d := range webtest.Desyncs() {
+			for i, d := range desync.Cases() {
 				second := fmt.Sprintf("/%s/%d", strings.ReplaceAll(way.name, " ", "-"), i)
 				text := d.Wire("/first", "a", second)
 				var sent io.Reader = strings.NewReader(text)
@@ -90,13 +90,13 @@ func TestDesync(t *testing.T) {
 					}
 					sent = onlyReader{iotest.OneByteReader(sent)}
 				}
-				statuses := webtest.Exchange(way.dial(t), onlyReader{sent})
+				statuses := desync.Exchange(way.dial(t), onlyReader{sent})
 				seen.mu.Lock()
 				served := slices.Contains(seen.seen, second)
 				seen.mu.Unlock()
 				want := []int{d.Status}
 				switch d.Status {
-				case webtest.BodyRefused:
+				case desync.BodyRefused:
 					want = []int{http.StatusBadRequest}
 				case 0:
 					want = []int{http.StatusOK, http.StatusOK}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/web/webtest"
+	"holdfast/internal/workload/desync"
 )
 
 // A proxy that misunderstands a request may wait for more of it, so the attacker waits no longer for answers.
@@ -28,7 +28,7 @@ func TestDesync(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			s := p.build(t, "https://example.org", nil, "HOLDFAST_LOG__ACCESS=true", "HOLDFAST_LOG__FORMAT=json")
-			cases := webtest.Desyncs()
+			cases := desync.Cases()
 			answered := make([][]string, len(cases))
 			work := make(chan int)
 			var attacking sync.WaitGroup
@@ -70,7 +70,7 @@ func first(i int) string  { return fmt.Sprintf("first-request-%d", i) }
 func second(i int) string { return fmt.Sprintf("second-request-%d", i) }
 
 // attack sends a case on a connection of its own, and returns the IDs of the answers.
-func (s *site) attack(t *testing.T, i int, d *webtest.Desync) (ids []string) {
+func (s *site) attack(t *testing.T, i int, d *desync.Case) (ids []string) {
 	conn, err := tls.Dial("tcp", s.address, &tls.Config{ServerName: "example.org", InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}) //nolint:gosec // its own proxy
 	if err != nil {
 		t.Error(err)
