@@ -24,13 +24,13 @@ type Listed struct {
 type Size = replica.BackupSize
 
 // List returns up to most backups or restore points at a URL, newest first; 0 returns all.
-func List(ctx context.Context, address string, known replica.Names, most int) (all []Listed, err error) {
+func List(ctx context.Context, address string, known replica.Names, trust replica.Trust, most int) (all []Listed, err error) {
 	target, closeIt, err := location.Open(ctx, address)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, closeIt()) }()
-	points, err := replica.Points(ctx, target, known, most)
+	points, err := replica.Points(ctx, target, known, trust, most)
 	if errcode.Is(err, errcode.NotFound) {
 		return nil, errcode.New(errcode.NotFound, location.Name(address)+" contains no backup: check the folder, or the bucket and its prefix")
 	}
@@ -66,7 +66,7 @@ func Check(ctx context.Context, s *Settings, data string, now time.Time) []servi
 		f.Says, f.Fix = "by backup.schedule, the next backup is late: the newest is of "+service.FormatMoment(newest), "see the log of the server"
 		return []service.Finding{f}
 	}
-	says := fmt.Sprintf("%s: %s, the newest from %s", name, service.Count(int64(len(content.Points)), "backup"), service.FormatMoment(newest))
+	says := fmt.Sprintf("%s: %s, the newest from %s, signed by %s", name, service.Count(int64(len(content.Points)), "backup"), service.FormatMoment(newest), content.Key)
 	return []service.Finding{{State: service.OK, What: "backup", Says: says}}
 }
 
@@ -90,6 +90,11 @@ func (l Location) Inspect(ctx context.Context) (c replica.Content, wrong *servic
 		f.Says, f.Fix = service.Reason(err), "make the data folder readable"
 		return c, f
 	}
+	signer, err := location.KnownSigner(l.Data)
+	if err != nil {
+		f.Says, f.Fix = service.Reason(err), "make the data folder readable"
+		return c, f
+	}
 	c, err = l.read(ctx, name)
 	switch {
 	case errcode.Is(err, errcode.NotFound):
@@ -98,6 +103,8 @@ func (l Location) Inspect(ctx context.Context) (c replica.Content, wrong *servic
 		f.Says = name + ": " + service.Reason(err)
 	case c.Server != own:
 		f.State, f.Says, f.Fix = service.Wrong, name+" has the "+l.Holds+" from another server", replica.OtherServerFix
+	case c.Key != signer:
+		f.State, f.Says, f.Fix = service.Wrong, name+" is not signed with this server's key", replica.OtherServerFix
 	default:
 		return c, nil
 	}

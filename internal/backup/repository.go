@@ -158,8 +158,12 @@ func (b *Server) open(ctx context.Context, s *Sending) (o replica.Options, close
 	if err != nil {
 		return o, nil, err
 	}
+	key, err := location.SigningKey(b.Data)
+	if err != nil {
+		return o, nil, err
+	}
 	o = replica.Options{
-		Server: id, Known: b.Known, Location: location.Name(s.URL), Once: true, Rule: rule, Recipients: recipients, Spool: spool(b.Data, s.URL), Files: map[string]*sqlitedb.DB{}, Bodies: map[string]replica.Bodies{},
+		Server: id, Key: key, Known: b.Known, Location: location.Name(s.URL), Once: true, Rule: rule, Recipients: recipients, Spool: spool(b.Data, s.URL), Files: map[string]*sqlitedb.DB{}, Bodies: map[string]replica.Bodies{},
 		Also: map[string]string{secrets.File: filepath.Join(b.Data, secrets.File)}, Clock: b.Clock, Log: b.Log,
 	}
 	for _, d := range b.databases() {

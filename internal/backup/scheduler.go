@@ -119,7 +119,11 @@ func (s *Scheduler) Verify(ctx context.Context, at time.Time, progress func(what
 	if err := durable.MakeFolder(into); err != nil {
 		return nil, err
 	}
-	v := Verifying{URL: settings.URL, Known: server.Known, At: at, Temporary: into, Progress: progress}
+	trust, err := location.Own(server.Data)
+	if err != nil {
+		return nil, err
+	}
+	v := Verifying{URL: settings.URL, Known: server.Known, Trust: trust, At: at, Temporary: into, Progress: progress}
 	found, err := v.verify(ctx)
 	if err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/errcode"
+	"holdfast/internal/replica"
 	"holdfast/internal/secrets"
 )
 
@@ -43,7 +44,7 @@ func edit(s *Scheduler, change func(*Settings)) {
 
 func count(t *testing.T, s *Scheduler) int {
 	t.Helper()
-	all, err := List(t.Context(), s.Settings().URL, s.Server().Known, 0)
+	all, err := List(t.Context(), s.Settings().URL, s.Server().Known, replica.Trust{Unproven: true}, 0)
 	if err != nil && !errcode.Is(err, errcode.NotFound) {
 		t.Fatal(err)
 	}
@@ -183,7 +184,7 @@ func TestMake(t *testing.T) {
 	if !s.State().Since.IsZero() || s.CanMake() != nil || len(steps) < 2 {
 		t.Errorf("afterwards the state is %+v; steps %q", s.State(), steps)
 	}
-	all, err := List(t.Context(), s.Settings().URL, s.Server().Known, 0)
+	all, err := List(t.Context(), s.Settings().URL, s.Server().Known, replica.Trust{Unproven: true}, 0)
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%d backups, %v", len(all), err)
 	}

@@ -20,8 +20,11 @@ type Settings struct {
 
 func Defaults() Settings { return Settings{Keep: "7d 4w 6m", Verify: true} }
 
-// NewKey returns a private key in age-keygen's format, and its public key.
-func NewKey(now time.Time) (file, public string, err error) { return location.NewKey(now) }
+// NewKey returns a private key in age-keygen's format, and its public key. The file also names the signer, unless it is
+// zero.
+func NewKey(now time.Time, signer Signer) (file, public string, err error) {
+	return location.NewKey(now, signer)
+}
 
 func (s *Settings) Check() (problems conf.Problems) {
 	problems = s.Settings.Check()

@@ -26,15 +26,16 @@ import (
 type Verifying struct {
 	URL       string
 	Known     replica.Names // as in Server
-	Identity  string        // private key file, or ""
-	At        time.Time     // selects the newest backup at or before this time; zero selects the newest
+	Trust     replica.Trust
+	Identity  string    // private key file, or ""
+	At        time.Time // selects the newest backup at or before this time; zero selects the newest
 	Temporary string
 	Progress  func(what string)
 
 	damaged bool
 
 	// Bodies, if set, calls fn for each file that the databases in folder refer to.
-	Bodies func(ctx context.Context, folder string, services []string, fn func(service, name string) error) error
+	Bodies func(ctx context.Context, folder string, services []string, fn func(service, name string, size int64) error) error
 }
 
 // Verify restores a backup at a URL into a temporary folder, and so reads all of it.
@@ -46,7 +47,7 @@ func (v *Verifying) verify(ctx context.Context) (found []service.Finding, err er
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, closeIt()) }()
-	r := replica.Restoring{Target: target, Known: v.Known, At: v.At}
+	r := replica.Restoring{Target: target, Known: v.Known, Trust: v.Trust, At: v.At}
 	if v.Identity != "" {
 		if r.Identities, err = location.Identities(v.Identity); err != nil {
 			return nil, err
@@ -88,7 +89,7 @@ func (v *Verifying) verifyInto(ctx context.Context, r replica.Restoring, point r
 		found = append(found, v.verifySecrets(ctx, r, into))
 	}
 	if v.Bodies != nil {
-		found = append(found, v.verifyBodies(ctx, r, into.Path(), restored)...)
+		found = append(found, v.verifyBodies(ctx, r, point, into.Path(), restored)...)
 	}
 	return found, ctx.Err()
 }
@@ -142,17 +143,21 @@ const (
 	mostDamages = 20
 )
 
-func (v *Verifying) verifyBodies(ctx context.Context, r replica.Restoring, folder string, services []string) (found []service.Finding) {
+func (v *Verifying) verifyBodies(ctx context.Context, r replica.Restoring, point replica.Point, folder string, services []string) (found []service.Finding) {
 	v.Progress("reading service files")
 	var mu sync.Mutex
 	var running sync.WaitGroup
 	var good, bad int64
 	slots := make(chan struct{}, bodyReaders)
-	err := v.Bodies(ctx, folder, services, func(of, name string) error {
+	err := v.Bodies(ctx, folder, services, func(of, name string, size int64) error {
 		slots <- struct{}{}
 		running.Go(func() {
 			defer func() { <-slots }()
-			err := readBody(ctx, r, of, name)
+			body, err := r.OpenBody(ctx, point, of, name, size)
+			if err == nil {
+				_, err = io.Copy(io.Discard, body)
+				err = errors.Join(err, body.Close())
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
@@ -175,31 +180,26 @@ func (v *Verifying) verifyBodies(ctx context.Context, r replica.Restoring, folde
 }
 
 // EachFile calls fn with each file that the services' databases refer to.
-func EachFile(ctx context.Context, services []*service.Running, fn func(of, name string) error) error {
+func EachFile(ctx context.Context, services []*service.Running, fn func(of, name string, size int64) error) error {
 	for _, s := range services {
 		if s.Files == nil || s.Files.Bodies == nil {
 			continue
 		}
-		if _, err := s.Files.Bodies.Each(ctx, func(b replica.Body) error { return fn(s.Name, b.Name) }); err != nil {
+		if _, err := s.Files.Bodies.Each(ctx, func(b replica.Body) error { return fn(s.Name, b.Name, b.Size) }); err != nil {
 			return fmt.Errorf("%s: %w", s.Name, err)
 		}
 	}
 	return nil
 }
 
-func readBody(ctx context.Context, r replica.Restoring, of, name string) (err error) {
-	body, err := r.OpenBody(ctx, of, name)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(io.Discard, body)
-	return errors.Join(err, body.Close())
-}
-
 // verifySent restores the databases into the spool. After damage, the next backup sends whole databases.
 func (b *Server) verifySent(ctx context.Context, s *Sending) error {
 	s.Progress("verifying the backup")
-	v := Verifying{URL: s.URL, Known: b.Known, Identity: s.Identity, Temporary: spool(b.Data, s.URL), Progress: s.Progress}
+	trust, err := location.Own(b.Data)
+	if err != nil {
+		return err
+	}
+	v := Verifying{URL: s.URL, Known: b.Known, Trust: trust, Identity: s.Identity, Temporary: spool(b.Data, s.URL), Progress: s.Progress}
 	found, err := v.verify(ctx)
 	if v.damaged && ctx.Err() == nil {
 		err = errors.Join(err, os.RemoveAll(spool(b.Data, s.URL)))

@@ -106,7 +106,8 @@ func (c *command) backupURL(ctx context.Context, args []string, identity string)
 		if sent.Restored {
 			verified = "it was restored and read"
 		}
-		_, err = c.shell().Printf("%s: backup from %s: %s\n", sent.Name, sent.Point.Time.UTC().Format(time.RFC3339), verified)
+		_, err = c.shell().Printf("%s: backup %d from %s: %s\n", sent.Name, sent.Point.Number, sent.Point.Time.UTC().Format(time.RFC3339), verified)
+		fmt.Fprintln(c.env.Stderr, "# signed by:", sent.Point.Key)
 		return err
 	})
 }
@@ -127,6 +128,7 @@ func (c *command) backupAddress(args []string) (string, error) {
 
 func (c *command) verifyBackup() *cobra.Command {
 	var identity, at string
+	var trusted trustFlags
 	cmd := &cobra.Command{
 		Use:   "verify [URL|DIR]",
 		Short: "Read a backup's databases and secrets file, and report damage",
@@ -144,7 +146,7 @@ func (c *command) verifyBackup() *cobra.Command {
 			}
 			var found []service.Finding
 			if strings.Contains(address, "://") {
-				found, err = c.verifyURL(cmd.Context(), address, identity, at)
+				found, err = c.verifyURL(cmd.Context(), address, identity, at, &trusted)
 			} else {
 				found, err = check.Backup(cmd.Context(), address, c.step)
 			}
@@ -157,13 +159,17 @@ func (c *command) verifyBackup() *cobra.Command {
 	cmd.Flags().StringVar(&identity, "identity", "", "decrypt with the private key in `FILE`, created by holdfast backup key")
 	cmd.Flags().StringVar(&at, "time", "", "verify the newest backup at or before this `TIME`, e.g. 2026-11-21T15:04:05Z")
 	_ = cmd.MarkFlagFilename("identity")
+	trusted.add(cmd)
 	return cmd
 }
 
-func (c *command) verifyURL(ctx context.Context, address, identity, at string) ([]service.Finding, error) {
-	v := backup.Verifying{URL: address, Known: backup.NamesOf(c.services), Identity: identity, Temporary: os.TempDir(), Progress: c.step, Bodies: c.eachBody}
+func (c *command) verifyURL(ctx context.Context, address, identity, at string, trusted *trustFlags) ([]service.Finding, error) {
+	trust, err := trusted.trust(identity, c.data)
+	if err != nil {
+		return nil, err
+	}
+	v := backup.Verifying{URL: address, Known: backup.NamesOf(c.services), Trust: trust, Identity: identity, Temporary: os.TempDir(), Progress: c.step, Bodies: c.eachBody}
 	if at != "" {
-		var err error
 		if v.At, err = parseMoment(at); err != nil {
 			return nil, err
 		}
@@ -171,7 +177,7 @@ func (c *command) verifyURL(ctx context.Context, address, identity, at string) (
 	return backup.Verify(ctx, v)
 }
 
-func (c *command) eachBody(ctx context.Context, folder string, services []string, fn func(of, name string) error) error {
+func (c *command) eachBody(ctx context.Context, folder string, services []string, fn func(of, name string, size int64) error) error {
 	if len(services) == 0 {
 		return nil
 	}
@@ -213,7 +219,8 @@ func (c *command) listBackups() *cobra.Command {
 			if !strings.Contains(address, "://") {
 				return service.Usagef("URL: invalid value %q: expected a URL such as file:///mnt/backup or s3://bucket?prefix=holdfast/", address)
 			}
-			all, err := backup.List(cmd.Context(), address, backup.NamesOf(c.services), 0)
+			// A list proves nothing, and needs no key.
+			all, err := backup.List(cmd.Context(), address, backup.NamesOf(c.services), backup.Trust{Unproven: true}, 0)
 			if err != nil {
 				return err
 			}
@@ -253,11 +260,20 @@ func (c *command) backupKey() *cobra.Command {
 		Example: "  holdfast backup key >backup.key",
 		Args:    service.Args(),
 		RunE: func(*cobra.Command, []string) error {
-			file, public, err := backup.NewKey(c.clock()())
+			signer, err := backup.KnownSigner(c.data)
+			if err != nil {
+				return err
+			}
+			file, public, err := backup.NewKey(c.clock()(), signer)
 			if err != nil {
 				return err
 			}
 			fmt.Fprintln(c.env.Stderr, "public key:", public)
+			if signer.IsZero() {
+				fmt.Fprintln(c.env.Stderr, "this data folder has no signing key yet: add the line \"# signed by:\" that holdfast backup prints to the file")
+			} else {
+				fmt.Fprintln(c.env.Stderr, "signed by:", signer)
+			}
 			_, err = fmt.Fprint(c.env.Stdout, file)
 			return err
 		},

@@ -22,6 +22,8 @@ import (
 )
 
 type restoreFlags struct {
+	trustFlags
+
 	at, identity string
 	services     []string
 	dryRun       bool
@@ -73,6 +75,7 @@ func (c *command) restore() *cobra.Command {
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print the databases to restore, and change nothing")
 	flags.BoolVar(&f.trustDump, "trust-dump", false, "restore the dump as a superuser: its SQL can run programs on the database server")
 	_ = cmd.MarkFlagFilename("identity")
+	f.add(cmd)
 	return cmd
 }
 
@@ -98,6 +101,13 @@ func (c *command) restoreFolder(ctx context.Context, cfg *app.Config, from strin
 			lost, err = c.finishRestore(ctx, f)
 			return err
 		},
+	}
+	if r.IsURL() {
+		if r.Trust, err = c.askTrust(f, r.FromName()); err != nil {
+			return err
+		}
+	} else if len(f.signedBy) > 0 || f.unsigned {
+		return service.Usagef("--signed-by and --unsigned are for backups and replicas at a URL")
 	}
 	if f.at != "" {
 		if r.At, err = parseMoment(f.at); err != nil {

@@ -33,7 +33,7 @@ func TestAlso(t *testing.T) {
 	restored := func(at time.Time) string {
 		t.Helper()
 		into := t.TempDir()
-		done, err := Restore(t.Context(), Restoring{Target: w.target, Known: testNames, Into: into, At: at, Only: names[:1]})
+		done, err := Restore(t.Context(), Restoring{Target: w.target, Known: testNames, Trust: testTrust, Into: into, At: at, Only: names[:1]})
 		w.must(err)
 		if want := 2; len(done.Files) != want {
 			t.Errorf("restored %v: expected a database and a file", done.Files)

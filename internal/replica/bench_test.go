@@ -45,7 +45,7 @@ func newLoad(t testing.TB, root string) *load {
 
 func (l *load) replicate(root string) {
 	l.r = New(Options{
-		Server: "server", Files: map[string]*sqlitedb.DB{"one.db": l.db}, Target: Folder(filepath.Join(root, "target")),
+		Server: "server", Key: testKey, Files: map[string]*sqlitedb.DB{"one.db": l.db}, Target: Folder(filepath.Join(root, "target")),
 		Spool: filepath.Join(root, "spool"), Clock: clock.System, Log: slog.New(slog.DiscardHandler),
 	})
 	l.r.Start()
@@ -83,7 +83,7 @@ func TestNormalOperation(t *testing.T) {
 	root := t.TempDir()
 	l := newLoad(t, root)
 	l.r = New(Options{
-		Server: "server", Files: map[string]*sqlitedb.DB{"one.db": l.db}, Target: Folder(filepath.Join(root, "target")),
+		Server: "server", Key: testKey, Files: map[string]*sqlitedb.DB{"one.db": l.db}, Target: Folder(filepath.Join(root, "target")),
 		Spool: filepath.Join(root, "spool"), Clock: clock.System, Log: slog.New(slog.DiscardHandler), Interval: 5 * time.Millisecond,
 	})
 	s := l.r.sources[0]

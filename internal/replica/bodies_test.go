@@ -135,7 +135,7 @@ func (s *toys) remove(modulus int) {
 
 // checkPoint returns an error unless the target contains the exact bodies of a restored database. Bodies lost before
 // the point was published may be missing.
-func (s *toys) checkPoint(path, point string) error {
+func (s *toys) checkPoint(path, point string, p Point) error {
 	c, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
 	if err != nil {
 		return err
@@ -150,7 +150,7 @@ func (s *toys) checkPoint(path, point string) error {
 		s.lacking[point] = map[string]bool{}
 	}
 	for _, name := range names {
-		r, err := Restoring{Target: s.w.target.Target, Known: testNames, Identities: s.w.r.keys.identities}.OpenBody(context.Background(), toyService, name)
+		r, err := Restoring{Target: s.w.target.Target, Known: testNames, Trust: testTrust, Identities: s.w.r.keys.identities}.OpenBody(context.Background(), p, toyService, name, int64(len(s.content[name])))
 		if errcode.Is(err, errcode.NotFound) && (isNew && !s.disk[name] || s.lacking[point][name]) {
 			s.lacking[point][name] = true
 			continue
@@ -401,7 +401,7 @@ func TestLostBody(t *testing.T) {
 	if s := w.r.Status().Bodies; s.Unreadable != 0 || s.Waiting != 0 {
 		t.Errorf("after a deletion: status %+v", s)
 	}
-	if _, err := (Restoring{Target: w.target, Known: testNames}).OpenBody(t.Context(), toyService, good); err != nil {
+	if _, err := (Restoring{Target: w.target, Known: testNames, Trust: testTrust}).OpenBody(t.Context(), w.r.newest(), toyService, good, int64(len(w.toys.content[good]))); err != nil {
 		t.Error(err)
 	}
 }
@@ -434,7 +434,7 @@ func TestTargetWithoutAnswer(t *testing.T) {
 	target := deaf{make(chan struct{})}
 	written := make(chan func(Body) func(bool), 1)
 	r := New(Options{
-		Server: "server", Files: map[string]*sqlitedb.DB{"one.db": l.db}, Target: target, Spool: filepath.Join(root, "spool"),
+		Server: "server", Key: testKey, Files: map[string]*sqlitedb.DB{"one.db": l.db}, Target: target, Spool: filepath.Join(root, "spool"),
 		Clock: time.Now, Log: discard, Interval: 5 * time.Millisecond,
 		Bodies: map[string]Bodies{toyService: {
 			Each:  func(context.Context, func(Body) error) ([]string, error) { return nil, nil },
@@ -502,7 +502,7 @@ func TestCloseDuringReconciliation(t *testing.T) {
 	l := newLoad(t, root)
 	begun := make(chan struct{}, 2)
 	r := New(Options{
-		Server: "server", Files: map[string]*sqlitedb.DB{"one.db": l.db}, Target: Folder(filepath.Join(root, "target")), Spool: filepath.Join(root, "spool"),
+		Server: "server", Key: testKey, Files: map[string]*sqlitedb.DB{"one.db": l.db}, Target: Folder(filepath.Join(root, "target")), Spool: filepath.Join(root, "spool"),
 		Clock: time.Now, Log: discard, Interval: 5 * time.Millisecond,
 		Bodies: map[string]Bodies{toyService: {
 			Each: func(_ context.Context, fn func(Body) error) ([]string, error) {
@@ -541,18 +541,20 @@ func TestDamagedBodies(t *testing.T) {
 			t.Parallel()
 			w := newToyWorld(t, testdb.MemoryFolder(t), func(o *Options) { o.Recipients = recipients })
 			defer func() { w.close() }()
-			w.r.keys.identities = []age.Identity{identity}
+			if recipients != nil {
+				w.r.keys.identities = []age.Identity{identity}
+			}
 			for _, content := range [][]byte{nil, []byte("a"), randomBytes(200_000), bytes.Repeat(randomBytes(500), 1000)} {
 				w.toys.put(content)
 			}
 			w.must(errors.Join(w.capture(), w.upload(), w.ship()))
-			from := Restoring{Target: w.target, Known: testNames, Identities: w.r.keys.identities}
+			from := Restoring{Target: w.target, Known: testNames, Trust: testTrust, Identities: w.r.keys.identities}
 			damageBodies(t, w, from)
 			if recipients == nil {
 				return
 			}
 			for body := range w.toys.content {
-				if _, err := (Restoring{Target: w.target, Known: testNames}).OpenBody(t.Context(), toyService, body); !errcode.Is(err, errcode.Invalid) {
+				if _, err := (Restoring{Target: w.target, Known: testNames, Trust: testTrust}).OpenBody(t.Context(), w.r.newest(), toyService, body, int64(len(w.toys.content[body]))); !errcode.Is(err, errcode.Invalid) {
 					t.Errorf("without an identity: %v", err)
 				}
 			}
@@ -573,7 +575,7 @@ func damageBodies(t *testing.T, w *world, from Restoring) {
 				w.must(os.Remove(path))
 				want = errcode.NotFound
 			}
-			r, err := from.OpenBody(t.Context(), toyService, body)
+			r, err := from.OpenBody(t.Context(), w.r.newest(), toyService, body, int64(len(w.toys.content[body])))
 			if err == nil {
 				_, err = io.Copy(io.Discard, r)
 				err = errors.Join(err, r.Close())

@@ -164,26 +164,41 @@ func (g *guarded) failed() error {
 	return g.err
 }
 
-// OpenBody opens a body in the target. Read returns io.EOF only if the content is intact. The error is
-// errcode.NotFound for a missing body, errcode.Internal for a body that is damaged or encrypted for others, and
+// OpenBody opens a body of a restore point. size is its length in bytes by the database, which limits what is
+// decompressed. Read returns io.EOF only if the content is intact. The error is errcode.NotFound for a missing body,
+// errcode.Internal for a body that is damaged, not encrypted although there are identities, or encrypted for others, and
 // errcode.Invalid if there are no identities.
-func (r Restoring) OpenBody(ctx context.Context, service, name string) (io.ReadCloser, error) {
-	plain := bodyName(service, name)
-	objects := []string{plain, plain + encrypted}
+func (r Restoring) OpenBody(ctx context.Context, p Point, service, name string, size int64) (io.ReadCloser, error) {
+	object := bodyName(service, name)
+	other := object + encrypted
 	if len(r.Identities) > 0 {
-		objects = []string{plain + encrypted, plain}
+		object, other = other, object
 	}
-	for _, object := range objects {
-		content, err := r.Target.Get(ctx, object)
-		if errcode.Is(err, errcode.NotFound) {
-			continue
-		}
-		if err != nil {
+	content, err := r.Target.Get(ctx, object)
+	if errcode.Is(err, errcode.NotFound) {
+		if err := r.refuseBody(ctx, other); err != nil {
 			return nil, err
 		}
-		return newOpened(keys{identities: r.Identities}, object, content)
+		return nil, errcode.New(errcode.NotFound, "the replica lacks the object "+object)
 	}
-	return nil, errcode.New(errcode.NotFound, "the replica lacks the object "+plain)
+	if err != nil {
+		return nil, err
+	}
+	return newOpened(p.keys(r.Identities), object, content, size)
+}
+
+// refuseBody returns an error if the object with the wrong encryption exists. Otherwise the body is missing.
+func (r Restoring) refuseBody(ctx context.Context, object string) error {
+	content, err := r.Target.Get(ctx, object)
+	if err != nil {
+		return nil //nolint:nilerr // the caller reports that the right object is missing
+	}
+	_ = content.Close()
+	if len(r.Identities) > 0 {
+		return errcode.Wrap(errcode.Internal, "refused", plainError(object))
+	}
+	_, err = keys{}.decrypt(object, nil)
+	return err
 }
 
 type openedBody struct {
@@ -192,11 +207,12 @@ type openedBody struct {
 	object  *guarded
 	plain   *io.PipeReader
 	content io.ReadCloser
+	left    int64 // bytes until the size in the database
 }
 
-func newOpened(k keys, name string, object io.ReadCloser) (*openedBody, error) {
+func newOpened(k keys, name string, object io.ReadCloser, size int64) (*openedBody, error) {
 	plain, to := io.Pipe()
-	o := &openedBody{keys: k, name: name, object: &guarded{r: object}, plain: plain}
+	o := &openedBody{keys: k, name: name, object: &guarded{r: object}, plain: plain, left: size}
 	go func() { _ = to.CloseWithError(k.open(name, o.object, to)) }()
 	var err error
 	if o.content, err = unpack(plain); err != nil {
@@ -207,9 +223,18 @@ func newOpened(k keys, name string, object io.ReadCloser) (*openedBody, error) {
 }
 
 func (o *openedBody) Read(p []byte) (int, error) {
+	if int64(len(p)) > o.left+1 { // one more byte shows that the body is too large
+		p = p[:o.left+1]
+	}
 	n, err := o.content.Read(p)
+	if o.left -= int64(n); o.left < 0 {
+		return 0, o.fail(errors.New("it has more bytes than the database says"))
+	}
 	if errors.Is(err, io.EOF) {
 		_, err = io.Copy(io.Discard, o.plain)
+		if err == nil && o.left > 0 {
+			err = errors.New("it has fewer bytes than the database says")
+		}
 		if err == nil {
 			return n, io.EOF
 		}

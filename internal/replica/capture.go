@@ -60,8 +60,8 @@ type snapshot struct {
 }
 
 type state struct {
-	run  string
-	txid ltx.TXID
+	Place // run "" if there is none
+
 	asOf time.Time // the file includes all writes acknowledged before this time
 
 	bodies uint64 // rows refer to bodies up to this number
@@ -169,7 +169,7 @@ func (s *source) hasSpace(bytes int64) bool {
 // release drops waiting files and stops following, so that the writer checkpoints. The next capture starts over.
 func (s *source) release() error {
 	s.mu.Lock()
-	if s.state.run != "" || len(s.waiting) > 0 {
+	if s.state.Run != "" || len(s.waiting) > 0 {
 		s.drop()
 	}
 	s.away = false

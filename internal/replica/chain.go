@@ -19,6 +19,10 @@ type chain struct {
 	pages    []ltx.Checksum // by page number - 1
 }
 
+func (c *chain) place() Place {
+	return Place{Run: c.run, TXID: c.txid, Sum: c.sum, Size: int64(c.size) * int64(c.pageSize)}
+}
+
 type pageSum struct {
 	page uint32
 	sum  ltx.Checksum

@@ -41,7 +41,7 @@ func TestConcurrent(t *testing.T) {
 	}
 	target := Folder(filepath.Join(root, "target"))
 	r := New(Options{
-		Server: "server", Files: map[string]*sqlitedb.DB{"one.db": db}, Target: target, Spool: filepath.Join(root, "spool"),
+		Server: "server", Key: testKey, Files: map[string]*sqlitedb.DB{"one.db": db}, Target: target, Spool: filepath.Join(root, "spool"),
 		Interval: 10 * time.Millisecond, Clock: clock.System, Log: slog.New(slog.DiscardHandler),
 	})
 	r.sources[0].frames = 50
@@ -132,7 +132,7 @@ func checkPoints(t *testing.T, target Target, acks []acknowledged) {
 	every := max(1, len(points)/10)
 	for i := len(points) - 1; i >= 0; i -= every {
 		into := t.TempDir()
-		done, err := Restore(t.Context(), Restoring{Target: target, Known: testNames, Into: into, At: points[i].time})
+		done, err := Restore(t.Context(), Restoring{Target: target, Known: testNames, Trust: testTrust, Into: into, At: points[i].time})
 		if err != nil {
 			t.Fatalf("point %d: %v", i, err)
 		}

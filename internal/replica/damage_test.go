@@ -19,7 +19,9 @@ import (
 // twoPoints returns a world whose replica contains two restore points, both restored with the identities.
 func twoPoints(t *testing.T, edit func(*Options), identities ...age.Identity) *world {
 	w := newWorld(t, t.TempDir(), edit)
-	w.r.keys.identities = identities
+	if len(w.r.keys.recipients) > 0 {
+		w.r.keys.identities = identities
+	}
 	t.Cleanup(w.close)
 	for range 3 {
 		for _, name := range names {
@@ -33,7 +35,7 @@ func twoPoints(t *testing.T, edit func(*Options), identities ...age.Identity) *w
 
 func (w *world) restoreAll() (content []string, err error) {
 	into := w.t.(*testing.T).TempDir()
-	done, err := Restore(context.Background(), Restoring{Target: w.target, Known: testNames, Identities: w.r.keys.identities, Into: into})
+	done, err := Restore(context.Background(), Restoring{Target: w.target, Known: testNames, Trust: testTrust, Identities: w.r.keys.identities, Into: into})
 	if err != nil {
 		left, readErr := os.ReadDir(into)
 		w.must(readErr)
@@ -159,8 +161,8 @@ func TestIdentities(t *testing.T) {
 		t.Error(err)
 	}
 	for want, identities := range map[string][]age.Identity{
-		"is encrypted: expected a recipient's identity": nil,
-		"is encrypted for other recipients":             {other},
+		"name the file with its private key by --identity": nil,
+		"is encrypted for other recipients":                {other},
 	} {
 		w.r.keys.identities = identities
 		if _, err := w.restoreAll(); err == nil || !strings.Contains(err.Error(), want) {
@@ -237,7 +239,7 @@ func TestRestoreAtTime(t *testing.T) {
 	}
 	for seconds, number := range map[int]uint64{0: 1, 9: 1, 10: 2, 39: 4, 1000: 4} {
 		into := t.TempDir()
-		done, err := Restore(t.Context(), Restoring{Target: w.target, Known: testNames, Into: into, At: start.Add(time.Duration(seconds) * time.Second), Only: []string{"one.db"}})
+		done, err := Restore(t.Context(), Restoring{Target: w.target, Known: testNames, Trust: testTrust, Into: into, At: start.Add(time.Duration(seconds) * time.Second), Only: []string{"one.db"}})
 		if err != nil || done.Point.Number != number || done.Newest.Number != 4 || len(done.Files) != 1 {
 			t.Errorf("%d s: %+v, %v", seconds, done, err)
 		}
@@ -246,14 +248,14 @@ func TestRestoreAtTime(t *testing.T) {
 		"a time before the first point": {At: start.Add(-1)},
 		"an unknown database":           {Only: []string{"three.db"}},
 	} {
-		r.Target, r.Known, r.Into = w.target, testNames, t.TempDir()
+		r.Target, r.Known, r.Trust, r.Into = w.target, testNames, testTrust, t.TempDir()
 		if _, err := Restore(t.Context(), r); !errcode.Is(err, errcode.NotFound) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	into := t.TempDir()
 	w.must(os.WriteFile(filepath.Join(into, "two.db"), []byte("mine"), 0o600))
-	if _, err := Restore(t.Context(), Restoring{Target: w.target, Known: testNames, Into: into}); !errcode.Is(err, errcode.Conflict) {
+	if _, err := Restore(t.Context(), Restoring{Target: w.target, Known: testNames, Trust: testTrust, Into: into}); !errcode.Is(err, errcode.Conflict) {
 		t.Errorf("an existing file: %v", err)
 	}
 	if text, err := os.ReadFile(filepath.Join(into, "two.db")); err != nil || string(text) != "mine" {
@@ -269,17 +271,17 @@ func TestLostObjects(t *testing.T) {
 			w.must(w.target.Delete(t.Context(), name))
 		}
 	}
-	if _, err := Look(t.Context(), Restoring{Target: w.target, Known: testNames}); err == nil || !strings.Contains(err.Error(), "is missing") {
+	if _, err := Look(t.Context(), Restoring{Target: w.target, Known: testNames, Trust: testTrust}); err == nil || !strings.Contains(err.Error(), "is missing") {
 		t.Errorf("before: %v", err)
 	}
 	w.must(w.r.tidy(t.Context(), w.clock.Now()))
 	w.must(w.exec(names[0], insert, 3, 300))
 	w.must(w.capture())
 	w.must(w.ship())
-	found, err := Look(t.Context(), Restoring{Target: w.target, Known: testNames})
+	found, err := Look(t.Context(), Restoring{Target: w.target, Known: testNames, Trust: testTrust})
 	w.must(err)
 	into := t.TempDir()
-	_, err = Restore(t.Context(), Restoring{Target: w.target, Known: testNames, Into: into})
+	_, err = Restore(t.Context(), Restoring{Target: w.target, Known: testNames, Trust: testTrust, Into: into})
 	w.must(err)
 	for _, name := range names {
 		if got := dumpFile(t, filepath.Join(into, name)); got != w.dump(name) {

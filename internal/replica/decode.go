@@ -22,6 +22,10 @@ const (
 	maxPoint = 64 << 10
 	// maxMarker limits the marker's size. A marker has less than 1 KiB.
 	maxMarker = 4 << 10
+	// maxAlso limits other files. A secrets file has some KiB.
+	maxAlso = 1 << 20
+	// maxDatabase is SQLite's limit: 2^32 - 2 pages, 64 KiB each (sqlite.org/limits.html).
+	maxDatabase = (1<<32 - 2) << 16
 )
 
 // Names are the files that a restore point may contain.
@@ -37,6 +41,7 @@ var (
 	databasePattern = regexp.MustCompile(`^[a-z][a-z0-9]{0,31}\.db$`)
 	alsoPattern     = regexp.MustCompile(`^[a-z][a-z0-9]{0,31}(\.[a-z]{1,8})?$`)
 	runPattern      = regexp.MustCompile(`^[0-9A-HJKMNP-TV-Z]{26}$`)           // ULID
+	idPattern       = regexp.MustCompile(`^[A-Z2-7]{26}$`)                     // rand.Text
 	uniquePattern   = regexp.MustCompile(`^[A-Z2-7]{26}(` + encrypted + `)?$`) // rand.Text
 )
 
@@ -89,6 +94,8 @@ func (p Point) invalid(name string) string {
 		return "its number and time differ from its name"
 	case p.Backup != nil && (p.Backup.Databases < 0 || p.Backup.Sent < 0 || p.Backup.Took < 0):
 		return "a size or duration is negative"
+	case p.Key.IsZero() != (p.Repository == "") || p.Repository != "" && !idPattern.MatchString(p.Repository):
+		return "its repository or key is invalid"
 	}
 	for file, place := range p.Files {
 		switch {
@@ -98,6 +105,8 @@ func (p Point) invalid(name string) string {
 			return "the run of " + file + " is invalid"
 		case place.TXID == 0:
 			return "the transaction of " + file + " is 0"
+		case !p.Key.IsZero() && (place.Sum == 0 || place.Size <= 0) || place.Size > maxDatabase:
+			return "the checksum or size of " + file + " is invalid"
 		}
 	}
 	for file, object := range p.Also {
@@ -120,8 +129,13 @@ func decodeMarker(text []byte) (m marker, err error) {
 	if json.Unmarshal(text, &version) == nil && version.Format > format {
 		return m, errcode.Newf(errcode.Unavailable, "%s: format %d, expected %d: use the release that wrote it, or a later one", MarkerName, version.Format, format)
 	}
-	if !decodeExactly(text, &m) || m.Server == "" || m.Format != format || m.Kind != "" && m.Kind != backupKind {
+	switch isKnown := decodeExactly(text, &m) && m.Server != "" && (m.Kind == "" || m.Kind == backupKind); {
+	case isKnown && m.Format == unsignedFormat && m.Repository == "" && m.Key.IsZero() && m.Signature == "":
+		return m, nil
+	case !isKnown || m.Format != format || !idPattern.MatchString(m.Repository) || m.Key.IsZero():
 		return marker{}, damagedError(MarkerName, "is damaged", nil)
+	case !m.isIntact():
+		return marker{}, damagedError(MarkerName, "is damaged or was replaced: its signature is wrong", nil)
 	}
 	return m, nil
 }

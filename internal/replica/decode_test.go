@@ -28,11 +28,11 @@ func goodPoint() Point {
 	return Point{
 		Number: 17, Time: time.Date(2026, 11, 21, 15, 4, 5, 678_901_234, time.UTC),
 		Files: map[string]Place{
-			"one.db": {Run: "01ARZ3NDEKTSV4RRFFQ69G5FAV", TXID: 7},
-			"two.db": {Run: "01ARZ3NDEKTSV4RRFFQ69G5FAW", TXID: 1},
+			"one.db": {Run: "01ARZ3NDEKTSV4RRFFQ69G5FAV", TXID: 7, Sum: 1<<63 | 5, Size: 4096},
+			"two.db": {Run: "01ARZ3NDEKTSV4RRFFQ69G5FAW", TXID: 1, Sum: 1<<63 | 6, Size: 8192},
 		},
 		Also:   map[string]string{"secrets.toml": "also/secrets.toml/ABCDEFGHIJKLMNOPQRSTUVWXYZ.age"},
-		Backup: &BackupSize{Databases: 1, Sent: 2, Took: 3},
+		Backup: &BackupSize{Databases: 1, Sent: 2, Took: 3}, Repository: "ABCDEFGHIJKLMNOPQRSTUVWXYZ", Key: testKey.Public(),
 	}
 }
 
@@ -200,12 +200,12 @@ func TestHostilePoint(t *testing.T) {
 	listed, err := listPoints(t.Context(), w.target)
 	w.must(err)
 	newest := listed[len(listed)-1].name
-	good, err := readPoint(t.Context(), w.target, newest, testNames)
+	good, err := pointOf(w.target, newest)
 	w.must(err)
 	for _, hostile := range hostileNames {
 		for what, change := range map[string]func(*Point){
 			"database": func(p *Point) { p.Files = map[string]Place{hostile: p.Files["one.db"]} },
-			"run":      func(p *Point) { p.Files = map[string]Place{"one.db": {hostile, 1}} },
+			"run":      func(p *Point) { p.Files = map[string]Place{"one.db": {Run: hostile, TXID: 1, Sum: 1, Size: 1}} },
 			"file":     func(p *Point) { p.Also = map[string]string{hostile: p.Also["secrets.toml"]} },
 			"object":   func(p *Point) { p.Also = map[string]string{"secrets.toml": hostile} },
 		} {
@@ -213,7 +213,7 @@ func TestHostilePoint(t *testing.T) {
 			change(&p)
 			text, err := json.Marshal(p)
 			w.must(err)
-			w.must(w.target.Put(t.Context(), newest, keys{}.seal(newest, bytes.NewReader(text))))
+			w.must(w.target.Put(t.Context(), newest, w.r.keys.unencrypted().seal(newest, bytes.NewReader(text))))
 			before := tree(t, w.root)
 			if _, err := w.restoreAll(); err == nil || !strings.Contains(err.Error(), newest) {
 				t.Errorf("%s %.40q: %v", what, hostile, err)

@@ -32,7 +32,7 @@ func TestTargetThatHangs(t *testing.T) {
 	l := newLoad(t, root)
 	target := deaf{make(chan struct{})}
 	l.r = New(Options{
-		Server: "server", Files: map[string]*sqlitedb.DB{"one.db": l.db}, Target: target, SpoolBytes: 1 << 20,
+		Server: "server", Key: testKey, Files: map[string]*sqlitedb.DB{"one.db": l.db}, Target: target, SpoolBytes: 1 << 20,
 		Spool: filepath.Join(root, "spool"), Clock: clock.System, Log: slog.New(slog.DiscardHandler), Interval: 5 * time.Millisecond,
 	})
 	s := l.r.sources[0]

@@ -20,6 +20,7 @@ import (
 // renaming is a target that has the objects of one.db under another name, as a bucket allows.
 type renaming struct {
 	Target
+	keys
 
 	name string
 }
@@ -39,8 +40,8 @@ func (r renaming) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 		return r.Target.Get(ctx, name)
 	}
 	var content bytes.Buffer
-	err := get(ctx, r.Target, keys{}, good, &content)
-	return keys{}.seal(name, &content), err
+	err := get(ctx, r.Target, r.keys, good, &content)
+	return r.seal(name, &content), err
 }
 
 // TestRestoreStaysInFolder restores points that the decoder of points would refuse: the names still do not leave the
@@ -50,7 +51,7 @@ func TestRestoreStaysInFolder(t *testing.T) {
 	w := twoPoints(t, func(o *Options) { o.Also = map[string]string{"secrets.toml": secretsFile(t)} })
 	listed, err := listPoints(t.Context(), w.target)
 	w.must(err)
-	good, err := readPoint(t.Context(), w.target, listed[len(listed)-1].name, testNames)
+	good, err := pointOf(w.target, listed[len(listed)-1].name)
 	w.must(err)
 	target := Folder(filepath.Join(w.root, "target"))
 	w.must(os.WriteFile(filepath.Join(w.root, "x"), []byte("mine"), 0o600))
@@ -61,15 +62,16 @@ func TestRestoreStaysInFolder(t *testing.T) {
 			"file":     {Also: map[string]string{name: good.Also["secrets.toml"]}},
 			"object":   {Also: map[string]string{"secrets.toml": name}},
 		} {
+			p.Repository, p.Key = good.Repository, good.Key
 			into := filepath.Join(w.root, "deep", "into")
 			w.must(os.MkdirAll(into, 0o700))
 			before := testdb.Tree(t, w.root, into)
 			from := Restoring{Target: target, Into: into}
 			if field == "database" {
-				from.Target = renaming{target, name}
+				from.Target = renaming{target, w.r.keys.unencrypted(), name}
 			}
 			files, err := from.fill(t.Context(), p, slices.Collect(maps.Keys(p.Files)))
-			if err == nil || strings.Contains(err.Error(), "checksum") {
+			if err == nil || strings.Contains(err.Error(), "signature") {
 				t.Errorf("%s %.20q: restored %v, %v", field, name, files, err)
 			}
 			testdb.WantTree(t, field, before, testdb.Tree(t, w.root, into))

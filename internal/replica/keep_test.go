@@ -154,7 +154,7 @@ func TestKeepDamaged(t *testing.T) {
 		h.publish()
 		h.now = h.now.Add(12 * time.Hour)
 	}
-	h.names = without(h.names, "files/one.db/run2/0000000000000001-0000000000000001.ltx")
+	h.names = without(h.names, "files/one.db/00000000000000000000000002/0000000000000001-0000000000000001.ltx")
 	check := func(want ...uint64) {
 		t.Helper()
 		kept, _ := retention{now: h.now, rule: Keep{Days: 3}}.choose(h.points, filesOf(h.names))
@@ -165,7 +165,7 @@ func TestKeepDamaged(t *testing.T) {
 		}
 	}
 	check(1, 4)
-	h.names = without(h.names, "files/one.db/run1/0000000000000001-0000000000000001.ltx")
+	h.names = without(h.names, "files/one.db/00000000000000000000000001/0000000000000001-0000000000000001.ltx")
 	check(2, 4)
 }
 

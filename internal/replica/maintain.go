@@ -153,7 +153,7 @@ func (r *Replica) tidy(ctx context.Context, at time.Time) error {
 func (r *Replica) replaceLost(newest Point, files series) (lost bool) {
 	for _, s := range r.sources {
 		place := newest.Files[s.name]
-		if _, err := files.leadingTo(s.name, place); err != nil {
+		if _, err := files.leadingTo(s.name, place, newest.suffix()); err != nil {
 			lost = true
 			r.opts.Log.Error("the replica has lost an object, so the whole database is sent again", "database", s.name, "error", err)
 			s.replace(place.Run)
@@ -163,13 +163,16 @@ func (r *Replica) replaceLost(newest Point, files series) (lost bool) {
 }
 
 func (r *Replica) current() current {
-	now := current{runs: map[string]string{}, also: r.currentAlso(), proposed: r.proposedPoint()}
+	now := current{suffix: r.keys.suffix(), runs: map[string]string{}, also: r.currentAlso(), proposed: r.proposedPoint()}
 	for _, s := range r.sources {
 		state, _ := s.pending()
-		now.runs[s.name] = state.run
+		now.runs[s.name] = state.Run
 	}
 	return now
 }
+
+// reader returns a reader for points that this server signed. Call it after claim.
+func (r *Replica) reader() reader { return reader{r.opts.Target, r.opts.Known, r.mine} }
 
 func (r *Replica) readPoints(ctx context.Context, names []string) (map[string]Point, error) {
 	points := map[string]Point{}
@@ -180,7 +183,7 @@ func (r *Replica) readPoints(ctx context.Context, names []string) (map[string]Po
 		p, known := r.points[name]
 		if !known {
 			var err error
-			if p, err = readPoint(ctx, r.opts.Target, name, r.opts.Known); err != nil {
+			if p, err = r.reader().point(ctx, name); err != nil {
 				return nil, err
 			}
 		}
@@ -208,8 +211,9 @@ func (r *Replica) retention(now time.Time) retention {
 
 // current lists objects that may be newer than the newest point.
 type current struct {
-	runs map[string]string
-	also map[string]bool
+	suffix string            // of new objects
+	runs   map[string]string // without suffix, by database
+	also   map[string]bool
 
 	proposed Point // may be published at any time; zero if there is no proposal
 }
@@ -238,7 +242,7 @@ func unneeded(names []string, points map[string]Point, now current, rule retenti
 			needed[object] = true
 		}
 		for database, place := range p.Files {
-			found, _ := files.leadingTo(database, place)
+			found, _ := files.leadingTo(database, place, p.suffix())
 			for _, f := range found {
 				needed[f.name] = true
 			}
@@ -252,8 +256,9 @@ func unneeded(names []string, points map[string]Point, now current, rule retenti
 	for key, all := range files {
 		database, run, _ := strings.Cut(key, "/")
 		for _, f := range all {
-			place := points[newest].Files[database]
-			isNew := now.runs[database] == run && (place.Run != run || f.to > place.TXID)
+			last := points[newest]
+			place := last.Files[database]
+			isNew := now.runs[database]+now.suffix == run && (place.Run+last.suffix() != run || f.to > place.TXID)
 			if !needed[f.name] && !isNew {
 				remove = append(remove, f.name)
 			}
@@ -302,7 +307,7 @@ func (rule retention) choose(points map[string]Point, files series) (kept map[st
 func candidateOf(name string, p Point, files series) candidate {
 	c := candidate{name: name, number: p.Number, at: p.Time, whole: true}
 	for database, place := range p.Files {
-		found, err := files.leadingTo(database, place)
+		found, err := files.leadingTo(database, place, p.suffix())
 		c.files, c.whole = c.files+len(found), c.whole && err == nil
 	}
 	return c
@@ -315,7 +320,11 @@ type object struct {
 
 type objects []object
 
+// series are the LTX files by seriesKey. Plain and encrypted files never belong to the same series, because the plain
+// files could be replacements.
 type series map[string]objects
+
+func seriesKey(database, run, suffix string) string { return database + "/" + run + suffix }
 
 // listWithoutBodies skips the bodies, of which there may be millions.
 func listWithoutBodies(ctx context.Context, t Target) (names []string, err error) {
@@ -338,7 +347,7 @@ func filesOf(names []string) series {
 		}
 		file := strings.TrimSuffix(parts[3], encrypted)
 		if from, to, err := ltx.ParseFilename(file); err == nil && 0 < from && from <= to && file == rangeName(from, to)+".ltx" {
-			key := parts[1] + "/" + parts[2]
+			key := seriesKey(parts[1], parts[2], strings.TrimPrefix(parts[3], file))
 			all[key] = append(all[key], object{name, from, to})
 		}
 	}
@@ -353,11 +362,11 @@ func filesOf(names []string) series {
 	return all
 }
 
-// leadingTo returns the largest objects that lead to a place. If an object is missing, the error contains its name.
-func (s series) leadingTo(database string, place Place) (objects, error) {
-	chosen, err := s[database+"/"+place.Run].cover(place.TXID)
+// leadingTo returns the largest objects with a suffix that lead to a place. If an object is missing, the error contains its name.
+func (s series) leadingTo(database string, place Place, suffix string) (objects, error) {
+	chosen, err := s[seriesKey(database, place.Run, suffix)].cover(place.TXID)
 	if missing, ok := errors.AsType[missingError](err); ok {
-		return nil, damagedError(filesPrefix(database, place.Run)+rangeName(missing.txid, missing.txid)+".ltx", "is missing", nil)
+		return nil, damagedError(filesPrefix(database, place.Run)+rangeName(missing.txid, missing.txid)+".ltx"+suffix, "is missing", nil)
 	}
 	return chosen, err
 }

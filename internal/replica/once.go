@@ -31,7 +31,7 @@ func (r *Replica) continueSeries(ctx context.Context) error {
 	}
 	var newest Point
 	if len(points) > 0 {
-		if newest, err = readPoint(ctx, r.opts.Target, points[len(points)-1].name, r.opts.Known); err != nil {
+		if newest, err = r.reader().point(ctx, points[len(points)-1].name); err != nil {
 			r.opts.Log.Warn("the newest restore point cannot be read: the backup sends whole databases", "error", err)
 		}
 	}
@@ -43,7 +43,7 @@ func (r *Replica) continueSeries(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if former.run == "" || newest.Files[s.name] != (Place{Run: former.run, TXID: former.txid}) || last.since > max(last.size, s.least) || former.txid >= maxSeries {
+		if former.run == "" || newest.suffix() != r.keys.suffix() || newest.Files[s.name] != former.place() || last.since > max(last.size, s.least) || former.txid >= maxSeries {
 			continue
 		}
 		whole, err := r.cutSeries(ctx, s.name, former)
@@ -62,7 +62,7 @@ func (r *Replica) cutSeries(ctx context.Context, database string, c chain) (whol
 	if err != nil {
 		return false, err
 	}
-	found := filesOf(names)[database+"/"+c.run]
+	found := filesOf(names)[seriesKey(database, c.run, r.keys.suffix())]
 	for _, f := range found {
 		if f.to > c.txid {
 			if err := r.opts.Target.Delete(ctx, f.name); err != nil {
@@ -114,7 +114,7 @@ func (r *Replica) checkPoint(ctx context.Context, p Point) error {
 		if err != nil {
 			return err
 		}
-		if _, err := filesOf(names).leadingTo(database, place); err != nil {
+		if _, err := filesOf(names).leadingTo(database, place, r.keys.suffix()); err != nil {
 			return err
 		}
 	}

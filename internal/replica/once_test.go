@@ -41,7 +41,7 @@ func newBackups(w *world) *backups {
 	for _, s := range w.r.sources {
 		s.least = math.MaxInt64 // no snapshots: it reads all pages once, unless it missed frames
 	}
-	b.opts = Options{Server: "server-1", Once: true, Target: b.target, Clock: w.clock.Now, Log: slog.New(slog.DiscardHandler)}
+	b.opts = Options{Server: "server-1", Key: testKey, Once: true, Target: b.target, Clock: w.clock.Now, Log: slog.New(slog.DiscardHandler)}
 	return b
 }
 
@@ -70,7 +70,7 @@ func (b *backups) check() (points int) {
 	b.must(err)
 	b.compareObjects()
 	for _, l := range listed {
-		p, err := readPoint(b.t.Context(), b.target.Target, l.name, testNames)
+		p, err := pointOf(b.target.Target, l.name)
 		b.must(err)
 		into := filepath.Join(b.root, "backup-restored")
 		b.must(os.MkdirAll(into, 0o700))
@@ -81,7 +81,7 @@ func (b *backups) check() (points int) {
 				continue
 			}
 			b.good[place] = true
-			b.must(Restoring{Target: b.target.Target, Known: testNames, Into: into}.restore(b.t.Context(), keys{}, place, folder, name))
+			b.must(Restoring{Target: b.target.Target, Known: testNames, Trust: testTrust, Into: into}.restore(b.t.Context(), p.keys(nil), place, folder, name))
 			if want, known := b.dumps[p.Number][name]; known && dumpFile(b.t, filepath.Join(into, name)) != want {
 				b.t.Fatalf("point %d: %s differs from what it was", p.Number, name)
 			}
@@ -283,7 +283,7 @@ func TestBackupsReadBack(t *testing.T) {
 	w.must(b.target.Delete(t.Context(), objects[0]))
 	w.must(b.make())
 	into := t.TempDir()
-	if _, err := Restore(t.Context(), Restoring{Target: b.target, Known: testNames, Into: into}); err != nil {
+	if _, err := Restore(t.Context(), Restoring{Target: b.target, Known: testNames, Trust: testTrust, Into: into}); err != nil {
 		t.Error(err)
 	}
 }
@@ -354,7 +354,7 @@ func TestBackupWhileWriting(t *testing.T) {
 	w.must(err)
 	for _, l := range listed {
 		into := t.TempDir()
-		done, err := Restore(t.Context(), Restoring{Target: b.target, Known: testNames, Into: into, At: l.time})
+		done, err := Restore(t.Context(), Restoring{Target: b.target, Known: testNames, Trust: testTrust, Into: into, At: l.time})
 		w.must(err)
 		text := dumpFile(t, filepath.Join(into, names[0]))
 		for i, at := range acknowledged {
@@ -386,7 +386,7 @@ func TestKilledBackups(t *testing.T) {
 		}
 		for _, l := range listed[points:] {
 			into := t.TempDir()
-			done, err := Restore(t.Context(), Restoring{Target: target, Known: testNames, Into: into, At: l.time})
+			done, err := Restore(t.Context(), Restoring{Target: target, Known: testNames, Trust: testTrust, Into: into, At: l.time})
 			if err != nil {
 				t.Fatalf("round %d: %v", round, err)
 			}
@@ -422,7 +422,7 @@ func backUp(root string) (err error) {
 		return err
 	}
 	r := New(Options{
-		Server: "server", Once: true, Files: map[string]*sqlitedb.DB{"one.db": db}, Target: Folder(filepath.Join(root, "backups")),
+		Server: "server", Key: testKey, Once: true, Files: map[string]*sqlitedb.DB{"one.db": db}, Target: Folder(filepath.Join(root, "backups")),
 		Spool: filepath.Join(root, "backup-spool"), Clock: clock.System, Log: slog.New(slog.DiscardHandler),
 	})
 	return errors.Join(r.Sync(context.Background()), r.Close(context.Background()))
@@ -472,7 +472,7 @@ func TestBackupBodies(t *testing.T) {
 			b.opts.Fault = nil
 		}
 		w.must(b.make())
-		points, err := Points(t.Context(), b.target, testNames, 0)
+		points, err := Points(t.Context(), b.target, testNames, testTrust, 0)
 		w.must(err)
 		had[points[0].Number] = maps.Clone(current)
 		if want := min(2, round+1); len(points) != want {
@@ -495,7 +495,7 @@ func TestBackupBodies(t *testing.T) {
 func (b *backups) checkBodies(p Point, want map[string]string) {
 	b.t.Helper()
 	for name, content := range want {
-		r, err := Restoring{Target: b.target, Known: testNames}.OpenBody(b.t.Context(), "service", name)
+		r, err := Restoring{Target: b.target, Known: testNames, Trust: testTrust}.OpenBody(b.t.Context(), p, "service", name, int64(len(content)))
 		if err != nil {
 			b.t.Fatalf("backup %d: %s: %v", p.Number, name, err)
 		}

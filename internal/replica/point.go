@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"filippo.io/age"
 	"github.com/superfly/ltx"
 
 	"holdfast/internal/errcode"
@@ -25,6 +27,27 @@ type Point struct {
 	Also  map[string]string `json:"also,omitempty"`
 
 	Backup *BackupSize `json:"backup,omitempty"` // nil for replicas and old backups
+
+	// Repository and Key are the same as in the marker. Key signed the point and everything that it needs. Both are zero
+	// for points from before signatures.
+	Repository string    `json:"repository,omitempty"`
+	Key        PublicKey `json:"key,omitzero"`
+
+	// Encrypted says whether all objects are encrypted. It is unknown for points from before signatures.
+	Encrypted bool `json:"encrypted,omitempty"`
+}
+
+// suffix returns the end of the names of the point's objects.
+func (p Point) suffix() string {
+	if p.Encrypted {
+		return encrypted
+	}
+	return ""
+}
+
+// keys returns the keys that open the point's objects.
+func (p Point) keys(identities []age.Identity) keys {
+	return keys{identities: identities, repository: p.Repository, signer: p.Key}
 }
 
 type BackupSize struct {
@@ -43,6 +66,11 @@ func (b *BackupSize) Duration() string {
 type Place struct {
 	Run  string   `json:"run"`
 	TXID ltx.TXID `json:"txid"`
+
+	// Sum is the checksum of all pages. An interrupted backup may have signed other pages with the same run and
+	// transaction. Both are zero in points from before signatures.
+	Sum  ltx.Checksum `json:"sum,omitzero"`
+	Size int64        `json:"size,omitzero"` // of the database in bytes
 }
 
 // MarkerName is the object that names a target's owner.
@@ -61,11 +89,21 @@ type marker struct {
 	Holder string `json:"holder"`
 	// Kind is "" for a replica and backupKind for backups.
 	Kind string `json:"kind,omitempty"`
+
+	// Repository is a random ID, made when the target was empty.
+	Repository string `json:"repository,omitempty"`
+	// Key signs the marker and all objects: a server with another key needs another target.
+	Key       PublicKey `json:"key,omitzero"`
+	Signature string    `json:"signature,omitempty"` // base64
 }
 
+func (m marker) isSigned() bool { return m.Format != unsignedFormat }
+
 const (
-	format     = 1
-	backupKind = "backups"
+	format = 2
+	// unsignedFormat has no signatures. It can only be restored.
+	unsignedFormat = 1
+	backupKind     = "backups"
 )
 
 func filesPrefix(database, run string) string { return filesAll + database + "/" + run + "/" }
@@ -113,13 +151,15 @@ type Listed struct {
 
 type Content struct {
 	Server string
-	Points []Listed // oldest first
+	Key    PublicKey // zero: not signed
+	Points []Listed  // oldest first
 }
 
 // Points returns up to most points, newest first; 0 returns all. It returns errcode.NotFound if there is no replica or
 // backup.
-func Points(ctx context.Context, t Target, known Names, most int) (all []Point, err error) {
-	if _, err := readMarker(ctx, t); err != nil {
+func Points(ctx context.Context, t Target, known Names, trust Trust, most int) (all []Point, err error) {
+	from, err := openReader(ctx, t, known, trust)
+	if err != nil {
 		return nil, err
 	}
 	listed, err := listPoints(ctx, t)
@@ -130,7 +170,7 @@ func Points(ctx context.Context, t Target, known Names, most int) (all []Point, 
 		if most > 0 && len(all) == most {
 			break
 		}
-		p, err := readPoint(ctx, t, l.name, known)
+		p, err := from.point(ctx, l.name)
 		if err != nil {
 			return all, err
 		}
@@ -149,20 +189,39 @@ func Inspect(ctx context.Context, t Target) (c Content, err error) {
 	for _, p := range points {
 		c.Points = append(c.Points, Listed{p.number, p.time})
 	}
-	c.Server = m.Server
+	c.Server, c.Key = m.Server, m.Key
 	return c, err
 }
 
-// readPoint returns an error if the point contains files that are not in known.
-func readPoint(ctx context.Context, t Target, name string, known Names) (p Point, err error) {
+// reader reads a repository that other people may have changed.
+type reader struct {
+	target Target
+	known  Names // a point that contains other files is refused
+	marker marker
+}
+
+func openReader(ctx context.Context, t Target, known Names, trust Trust) (r reader, err error) {
+	m, err := readMarker(ctx, t)
+	if err != nil {
+		return r, err
+	}
+	return reader{t, known, m}, trust.check(MarkerName, m.Key, m.Repository)
+}
+
+// point verifies and decodes a restore point.
+func (r reader) point(ctx context.Context, name string) (p Point, err error) {
 	var content bytes.Buffer
-	if err := get(ctx, t, keys{}, name, limited(name, &content, maxPoint)); err != nil {
+	k := keys{repository: r.marker.Repository, signer: r.marker.Key}
+	if err := get(ctx, r.target, k, name, limited(name, &content, maxPoint)); err != nil {
 		return p, err
 	}
 	if p, err = decodePoint(name, content.Bytes()); err != nil {
 		return p, err
 	}
-	return p, known.check(name, p)
+	if p.Repository != r.marker.Repository || p.Key != r.marker.Key {
+		return p, damagedError(name, "belongs to another repository", nil)
+	}
+	return p, r.known.check(name, p)
 }
 
 func get(ctx context.Context, t Target, k keys, name string, w io.Writer) error {
@@ -177,29 +236,36 @@ func get(ctx context.Context, t Target, k keys, name string, w io.Writer) error 
 	return k.open(name, r, w)
 }
 
-// claim fails if the target belongs to another server or contains other objects.
-func claim(ctx context.Context, t Target, mine marker) error {
+// claim makes the target mine. It returns the signed marker with the repository's ID. It fails if the target belongs to
+// another server, or contains other objects.
+func claim(ctx context.Context, t Target, mine marker, key SigningKey) (marker, error) {
 	found, err := readMarker(ctx, t)
-	if err == nil && found.Server != mine.Server {
-		return errcode.New(errcode.Denied, "the target holds another server's data: "+OtherServerFix)
-	}
-	if err == nil && found.Kind != mine.Kind {
-		return errcode.New(errcode.Denied, "the target holds "+kindName(found)+": a server's replica and backups need separate URLs")
-	}
-	if errcode.Is(err, errcode.NotFound) {
-		err = checkEmpty(ctx, t)
+	switch {
+	case errcode.Is(err, errcode.NotFound):
+		found.Repository, err = rand.Text(), checkEmpty(ctx, t)
+	case err != nil:
+	case found.Server != mine.Server:
+		err = errcode.New(errcode.Denied, "the target holds another server's data: "+OtherServerFix)
+	case found.Kind != mine.Kind:
+		err = errcode.New(errcode.Denied, "the target holds "+kindName(found)+": a server's replica and backups need separate URLs")
+	case !found.isSigned():
+		err = errcode.New(errcode.Denied, "the target was written by a release that did not sign: "+OtherServerFix+"; holdfast restore --unsigned still reads it")
+	case found.Key != key.Public():
+		err = errcode.Newf(errcode.Denied, "the target was signed with another key, %s: %s, or bring back the data folder's key", found.Key, OtherServerFix)
 	}
 	if err != nil {
-		return err
+		return mine, err
 	}
+	mine.Repository = found.Repository
+	mine = mine.sign(key)
 	text, err := json.Marshal(mine)
 	if err != nil {
-		return err
+		return mine, err
 	}
 	if err := t.Put(ctx, MarkerName, bytes.NewReader(text)); err != nil {
-		return err
+		return mine, err
 	}
-	return checkHolder(ctx, t, mine)
+	return mine, checkHolder(ctx, t, mine)
 }
 
 // OtherServerFix is advice for a target with another server's data.

@@ -62,7 +62,7 @@ func child(what, root string) error {
 		return err
 	}
 	r := New(Options{
-		Server: "server", Files: map[string]*sqlitedb.DB{"one.db": db}, Target: Folder(filepath.Join(root, "target")),
+		Server: "server", Key: testKey, Files: map[string]*sqlitedb.DB{"one.db": db}, Target: Folder(filepath.Join(root, "target")),
 		Spool: filepath.Join(root, "spool"), Interval: 10 * time.Millisecond, Clock: clock.System, Log: slog.New(slog.DiscardHandler),
 	})
 	r.sources[0].frames = 40
@@ -114,7 +114,7 @@ func TestKilledProcesses(t *testing.T) {
 	for round := range rounds {
 		all = append(all, runAndKill(t, root, time.Duration(800+round*150)*time.Millisecond, "server", "command")...)
 		into := t.TempDir()
-		done, err := Restore(t.Context(), Restoring{Target: target, Known: testNames, Into: into})
+		done, err := Restore(t.Context(), Restoring{Target: target, Known: testNames, Trust: testTrust, Into: into})
 		if err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}

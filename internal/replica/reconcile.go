@@ -412,9 +412,13 @@ func (b *bodies) finish(ctx context.Context, number uint64) error {
 	return err
 }
 
-const entrySize = len(nameHash{}) + 8
+const (
+	entrySize = len(nameHash{}) + 8
+	// maxRecord limits the memory for a record: 5 million bodies.
+	maxRecord = int64(5_000_000 * entrySize)
+)
 
-// readRecord treats a missing or damaged record as empty, so that bodies stay longer.
+// readRecord treats a missing, damaged or forged record as empty, so that bodies stay longer.
 func (r *Replica) readRecord(ctx context.Context) (record, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout)
 	defer cancel()
@@ -429,7 +433,7 @@ func (r *Replica) readRecord(ctx context.Context) (record, error) {
 	content := &guarded{r: object}
 	defer func() { _ = content.Close() }()
 	var text bytes.Buffer
-	if err := (keys{}).open(recordName, content, &text); err != nil {
+	if err := r.keys.unencrypted().open(recordName, content, limited(recordName, &text, maxRecord)); err != nil {
 		return all, content.failed()
 	}
 	for b := range slices.Chunk(text.Bytes(), entrySize) {
@@ -448,5 +452,5 @@ func (r *Replica) writeRecord(ctx context.Context, former, next record) error {
 	for h, number := range next {
 		text = binary.BigEndian.AppendUint64(append(text, h[:]...), number)
 	}
-	return r.put(ctx, recordName, keys{}, bytes.NewReader(text), int64(len(text)))
+	return r.put(ctx, recordName, r.keys.unencrypted(), bytes.NewReader(text), int64(len(text)))
 }

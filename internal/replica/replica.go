@@ -52,6 +52,9 @@ type Options struct {
 	// its disk may not be mounted.
 	Location string
 
+	// Key signs everything.
+	Key SigningKey
+
 	// Recipients can decrypt the replica. Without recipients, it is not encrypted.
 	Recipients []age.Recipient
 
@@ -144,7 +147,7 @@ func New(opts Options) *Replica {
 		opts.Fault = func(string) error { return nil }
 	}
 	r := &Replica{
-		opts: opts, keys: keys{recipients: opts.Recipients}, stop: func() {},
+		opts: opts, keys: keys{recipients: opts.Recipients, signing: opts.Key}, stop: func() {},
 		mine: marker{Format: format, Server: opts.Server, Holder: rand.Text()}, also: map[string]alsoState{},
 	}
 	r.bodies = newBodies(r)
@@ -373,13 +376,13 @@ func (r *Replica) sendFiles(ctx context.Context) (p *proposal, complete bool, er
 			return nil, false, err
 		}
 		state, files := s.pending()
-		complete = complete && state.run != ""
+		complete = complete && state.Run != ""
 		for _, f := range files {
 			if err := r.sendFile(ctx, s, f); err != nil {
 				return nil, false, err
 			}
 		}
-		p.Files[s.name] = Place{Run: state.run, TXID: state.txid}
+		p.Files[s.name] = state.Place
 		if p.Time.IsZero() || state.asOf.Before(p.Time) {
 			p.Time = state.asOf
 		}
@@ -442,9 +445,11 @@ func (r *Replica) claim(ctx context.Context) error {
 	if err := CheckLost(ctx, r.opts.Target, r.opts.Spool, r.opts.Location); err != nil {
 		return err
 	}
-	if err := claim(ctx, r.opts.Target, r.mine); err != nil {
+	mine, err := claim(ctx, r.opts.Target, r.mine, r.opts.Key)
+	if err != nil {
 		return err
 	}
+	r.mine, r.keys.repository, r.keys.signer = mine, mine.Repository, mine.Key
 	if err := r.noteLocation(); err != nil {
 		return err
 	}
@@ -522,7 +527,7 @@ func (r *Replica) size(p Point) *BackupSize {
 }
 
 func (r *Replica) publish(ctx context.Context, p Point) error {
-	p.Number = r.number + 1
+	p.Number, p.Repository, p.Key, p.Encrypted = r.number+1, r.mine.Repository, r.mine.Key, len(r.keys.recipients) > 0
 	if p.Time.IsZero() {
 		p.Time = r.opts.Clock()
 	}
@@ -541,7 +546,7 @@ func (r *Replica) publish(ctx context.Context, p Point) error {
 	}
 	// If the response is lost, the point may exist, so the number must not be reused.
 	r.number = p.Number
-	if err := r.put(ctx, pointName(p), keys{}, bytes.NewReader(text), int64(len(text))); err != nil {
+	if err := r.put(ctx, pointName(p), r.keys.unencrypted(), bytes.NewReader(text), int64(len(text))); err != nil {
 		return err
 	}
 	r.mu.Lock()

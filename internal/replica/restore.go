@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -26,7 +27,8 @@ import (
 type Restoring struct {
 	Target     Target
 	Known      Names // a restore point that contains other files is refused
-	Identities []age.Identity
+	Trust      Trust
+	Identities []age.Identity // if there are any, objects that are not encrypted are refused
 
 	// Into is a folder that only this process writes. Names from the target are resolved below it.
 	Into string
@@ -61,7 +63,7 @@ func Look(ctx context.Context, r Restoring) (f Found, err error) {
 	}
 	files := filesOf(names)
 	for name, place := range chosen.Files {
-		if _, err := files.leadingTo(name, place); err != nil {
+		if _, err := files.leadingTo(name, place, r.suffix()); err != nil {
 			return f, err
 		}
 	}
@@ -71,7 +73,7 @@ func Look(ctx context.Context, r Restoring) (f Found, err error) {
 		}
 	}
 	for name, place := range newest.Files {
-		at, err := r.lastChange(ctx, files, name, place)
+		at, err := r.lastChange(ctx, newest.keys(r.Identities), files, name, place)
 		if err != nil {
 			return f, err
 		}
@@ -83,15 +85,15 @@ func Look(ctx context.Context, r Restoring) (f Found, err error) {
 }
 
 // lastChange returns zero if there are no changes outside all points.
-func (r Restoring) lastChange(ctx context.Context, files series, database string, place Place) (at time.Time, err error) {
+func (r Restoring) lastChange(ctx context.Context, k keys, files series, database string, place Place) (at time.Time, err error) {
 	last := ""
 	for _, key := range slices.Sorted(maps.Keys(files)) { // run names begin with their time
 		name, run, _ := strings.Cut(key, "/")
-		if name != database || run < place.Run {
+		if name != database || run < place.Run || strings.TrimSuffix(run, encrypted)+r.suffix() != run {
 			continue
 		}
 		for _, f := range files[key] {
-			if run > place.Run || f.to > place.TXID {
+			if run > place.Run+r.suffix() || f.to > place.TXID {
 				last = f.name
 			}
 		}
@@ -100,7 +102,7 @@ func (r Restoring) lastChange(ctx context.Context, files series, database string
 		return at, nil
 	}
 	var begin head
-	if err := get(ctx, r.Target, keys{identities: r.Identities}, last, &begin); err != nil {
+	if err := get(ctx, r.Target, k, last, &begin); err != nil {
 		return at, ctx.Err() // the object belongs to no restore point, so it may be incomplete
 	}
 	h, _, err := ltx.DecodeHeader(bytes.NewReader(begin))
@@ -143,7 +145,7 @@ func Restore(ctx context.Context, r Restoring) (done Restored, err error) {
 // fill writes the databases and all other files. The decoder of points accepts no name that leaves the folder; fill does
 // not rely on it.
 func (r Restoring) fill(ctx context.Context, p Point, databases []string) (files []string, err error) {
-	k := keys{identities: r.Identities}
+	k := p.keys(r.Identities)
 	into, err := durable.OpenFolder(r.Into)
 	if err != nil {
 		return nil, err
@@ -159,7 +161,9 @@ func (r Restoring) fill(ctx context.Context, p Point, databases []string) (files
 		files = append(files, filepath.Join(r.Into, name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Also)) {
-		err := into.Create(name, func(w io.Writer) error { return get(ctx, r.Target, k, p.Also[name], w) })
+		err := into.Create(name, func(w io.Writer) error {
+			return get(ctx, r.Target, k, p.Also[name], limited(p.Also[name], w, maxAlso))
+		})
 		if err != nil {
 			return files, fmt.Errorf("restore %s: %w", name, err)
 		}
@@ -169,7 +173,8 @@ func (r Restoring) fill(ctx context.Context, p Point, databases []string) (files
 }
 
 func (r Restoring) Choose(ctx context.Context) (newest, chosen Point, err error) {
-	if _, err := readMarker(ctx, r.Target); err != nil {
+	from, err := openReader(ctx, r.Target, r.Known, r.Trust)
+	if err != nil {
 		if errcode.Is(err, errcode.NotFound) {
 			err = errcode.New(errcode.NotFound, "found neither a replica nor backups: it contains no "+MarkerName+"; check the folder, or the bucket and its prefix")
 		}
@@ -190,21 +195,40 @@ func (r Restoring) Choose(ctx context.Context) (newest, chosen Point, err error)
 		return newest, chosen, errcode.Newf(errcode.NotFound, "no restore point at or before %s: the first is from %s",
 			r.At.Format(time.RFC3339), points[0].time.UTC().Format(time.RFC3339Nano))
 	}
-	if newest, err = readPoint(ctx, r.Target, points[len(points)-1].name, r.Known); err == nil {
-		chosen, err = readPoint(ctx, r.Target, points[at].name, r.Known)
+	if newest, err = from.point(ctx, points[len(points)-1].name); err == nil {
+		chosen, err = from.point(ctx, points[at].name)
 	}
 	return newest, chosen, err
 }
 
+// suffix returns the end of the names of the objects to read.
+func (r Restoring) suffix() string {
+	if len(r.Identities) > 0 {
+		return encrypted
+	}
+	return ""
+}
+
+// errNoIdentity asks for the private key.
+var errNoIdentity = errcode.New(errcode.Invalid, "the data is encrypted: name the file with its private key by --identity FILE")
+
+// CheckIdentities returns an error unless the identities fit the point: none for a point that is not encrypted.
 func (r Restoring) CheckIdentities(ctx context.Context, p Point) error {
+	switch isEncrypted := len(r.Identities) > 0; {
+	case p.Key.IsZero(): // the point does not say whether it is encrypted
+	case p.Encrypted && !isEncrypted:
+		return errNoIdentity
+	case !p.Encrypted && isEncrypted:
+		return plainError(pointName(p))
+	}
 	for _, name := range slices.Sorted(maps.Values(p.Also)) {
 		if !strings.HasSuffix(name, encrypted) {
 			continue
 		}
 		if len(r.Identities) == 0 {
-			return errcode.New(errcode.Invalid, "the data is encrypted: name the file with its private key by --identity FILE")
+			return errNoIdentity
 		}
-		err := get(ctx, r.Target, keys{identities: r.Identities}, name, io.Discard)
+		err := get(ctx, r.Target, p.keys(r.Identities), name, io.Discard)
 		if errcode.Is(err, errcode.Invalid) {
 			return errcode.New(errcode.Invalid, "the private key does not match: the data was encrypted for other recipients")
 		}
@@ -229,7 +253,7 @@ func (r Restoring) restore(ctx context.Context, k keys, place Place, into *durab
 	if err != nil {
 		return err
 	}
-	chosen, err := filesOf(names).leadingTo(database, place)
+	chosen, err := filesOf(names).leadingTo(database, place, r.suffix())
 	if err != nil {
 		return err
 	}
@@ -239,7 +263,7 @@ func (r Restoring) restore(ctx context.Context, k keys, place Place, into *durab
 		return err
 	}
 	defer func() { _ = into.Remove(unchecked) }()
-	err = into.Create(unchecked, func(w io.Writer) error { return r.write(ctx, k, chosen, into, w) })
+	err = into.Create(unchecked, func(w io.Writer) error { return r.write(ctx, k, steps{place, chosen}, into, w) })
 	if err != nil {
 		return err
 	}
@@ -257,9 +281,9 @@ func (r Restoring) restore(ctx context.Context, k keys, place Place, into *durab
 	return into.Move(unchecked, database)
 }
 
-func (r Restoring) write(ctx context.Context, k keys, from objects, folder *durable.Folder, w io.Writer) error {
+func (r Restoring) write(ctx context.Context, k keys, to steps, folder *durable.Folder, w io.Writer) error {
 	var files []io.Reader
-	for i, object := range from {
+	for i, object := range to.objects {
 		name := object.name
 		temporary := fmt.Sprintf(".restoring-%d.ltx", i)
 		file, err := folder.Scratch(temporary)
@@ -273,15 +297,25 @@ func (r Restoring) write(ctx context.Context, k keys, from objects, folder *dura
 		if _, err := file.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
-		if err := matches(file, name); err != nil {
+		if err := checkLTX(file, name); err != nil {
+			return err
+		}
+		if _, err := file.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
 		files = append(files, newBuffered(file))
 	}
-	return merge(ctx, files, w)
+	return merge(ctx, files, to, w)
 }
 
-func merge(ctx context.Context, files []io.Reader, w io.Writer) error {
+// steps are the objects that lead to a place.
+type steps struct {
+	Place
+	objects
+}
+
+// merge writes the database at a place. It fails if the files lead to another database.
+func merge(ctx context.Context, files []io.Reader, to steps, w io.Writer) error {
 	read, write := io.Pipe()
 	defer func() { _ = read.Close() }()
 	merged := make(chan error, 1)
@@ -294,29 +328,63 @@ func merge(ctx context.Context, files []io.Reader, w io.Writer) error {
 		merged <- err
 	}()
 	// This compares the checksum of all pages with that in the last file.
-	err := ltx.NewDecoder(newBuffered(read)).DecodeDatabaseTo(w)
+	last := to.objects[len(to.objects)-1].name
+	merging := ltx.NewDecoder(newBuffered(read))
+	if to.Size > 0 {
+		w = limited(last, w, to.Size)
+	}
+	err := merging.DecodeDatabaseTo(w)
 	if err != nil {
 		read.CloseWithError(err)
 	}
 	if mergeErr := <-merged; mergeErr != nil && err == nil {
 		err = mergeErr
 	}
+	if err == nil && to.Sum != 0 && merging.Trailer().PostApplyChecksum != to.Sum {
+		err = errors.New("its pages are not the pages at the restore point")
+	}
 	if err != nil {
-		return errcode.Wrap(errcode.Unavailable, "the replica's files do not produce a valid database", err)
+		return damagedError(last, "and the objects before it do not produce the database of the restore point", err)
 	}
 	return nil
 }
 
-func matches(file io.ReadSeeker, name string) error {
-	h, _, err := ltx.DecodeHeader(file)
+// checkLTX checks the sizes in an LTX file before another package allocates memory for them, and that the file contains
+// the transactions in its name.
+func checkLTX(file io.Reader, name string) error {
+	in := bufio.NewReaderSize(file, 64<<10)
+	h, _, err := ltx.DecodeHeader(in)
 	if err != nil {
 		return damagedError(name, "is not an LTX file", err)
 	}
 	if want := rangeName(h.MinTXID, h.MaxTXID) + ".ltx"; path.Base(strings.TrimSuffix(name, encrypted)) != want {
 		return damagedError(name, "contains other transactions than its name says", nil)
 	}
-	_, err = file.Seek(0, io.SeekStart)
-	return err
+	// A compressed page of random data is a little larger than the page (LZ4 block format: a byte per 255, and 16).
+	largest := h.PageSize + h.PageSize/255 + 16
+	var head [ltx.PageHeaderSize + 4]byte
+	for pages := uint32(0); ; pages++ {
+		if _, err := io.ReadFull(in, head[:ltx.PageHeaderSize]); err != nil {
+			return damagedError(name, "is damaged: it ends within its pages", err)
+		}
+		var page ltx.PageHeader
+		if err := page.UnmarshalBinary(head[:]); err != nil {
+			return damagedError(name, "is damaged: a page has an invalid header", err)
+		}
+		if page.IsZero() {
+			return nil
+		}
+		if _, err := io.ReadFull(in, head[ltx.PageHeaderSize:]); err != nil {
+			return damagedError(name, "is damaged: it ends within its pages", err)
+		}
+		size := binary.BigEndian.Uint32(head[ltx.PageHeaderSize:])
+		if page.Flags != ltx.PageHeaderFlagSize || size > largest || page.Pgno > h.Commit || pages >= h.Commit {
+			return damagedError(name, "is damaged: a page has an invalid size or number", nil)
+		}
+		if _, err := in.Discard(int(size)); err != nil {
+			return damagedError(name, "is damaged: it ends within its pages", err)
+		}
+	}
 }
 
 func newBuffered(r io.Reader) io.Reader { return bufio.NewReaderSize(r, 64<<10) }

@@ -31,7 +31,7 @@ type saved struct {
 // save stores the chain, which lets the next start send only differing pages.
 func (s *source) save() error {
 	s.mu.Lock()
-	whole := s.chain.run != "" && s.state.run == s.chain.run && s.state.txid == s.chain.txid && len(s.waiting) == 0 && !s.broken
+	whole := s.chain.run != "" && s.state.Place == s.chain.place() && len(s.waiting) == 0 && !s.broken
 	last := s.last
 	if s.snapshot.run != "" {
 		last.at = time.Time{} // the snapshot was not sent, so the next start makes another
@@ -98,7 +98,7 @@ func (r *Replica) confirm(ctx context.Context, s *source) error {
 	if err != nil {
 		return err
 	}
-	found := filesOf(names)[s.name+"/"+run]
+	found := filesOf(names)[seriesKey(s.name, run, r.keys.suffix())]
 	_, missing := found.cover(resumed)
 	last := ltx.TXID(0)
 	for _, f := range found {
@@ -111,7 +111,7 @@ func (r *Replica) confirm(ctx context.Context, s *source) error {
 func (s *source) unconfirmed() (run string, txid ltx.TXID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.state.run, s.resumed
+	return s.state.Run, s.resumed
 }
 
 func (s *source) confirmed(ok bool) {

@@ -40,7 +40,7 @@ func (h *history) publish() {
 	h.number++
 	p := Point{Number: h.number, Time: h.now, Files: map[string]Place{}}
 	for database, run := range h.runs {
-		p.Files[database] = Place{run, h.txid[database]}
+		p.Files[database] = Place{Run: run, TXID: h.txid[database]}
 	}
 	h.points[pointName(p)] = p
 	h.names = append(h.names, pointName(p))
@@ -132,7 +132,7 @@ func (h *history) restorable() map[string]bool {
 	for name, p := range h.points {
 		all[name] = true
 		for database, place := range p.Files {
-			if _, err := files[database+"/"+place.Run].cover(place.TXID); err != nil {
+			if _, err := files[seriesKey(database, place.Run, "")].cover(place.TXID); err != nil {
 				all[name] = false
 			}
 		}

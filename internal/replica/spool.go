@@ -17,7 +17,7 @@ func (s *source) push(f ltxFile) {
 	}
 	s.waiting = append(s.waiting, f)
 	s.bytes += f.counted()
-	s.state = state{run: f.run, txid: f.to, asOf: f.asOf, bodies: s.written(), round: s.round}
+	s.state = state{Place: s.chain.place(), asOf: f.asOf, bodies: s.written(), round: s.round}
 	if f.from == 1 {
 		s.last = snapshot{size: f.size, at: f.asOf}
 	} else {
@@ -35,13 +35,13 @@ func (s *source) drop() {
 	}
 	s.waiting, s.kept, s.snapshot, s.bytes = nil, nil, ltxFile{}, 0
 	s.away, s.broken = true, true
-	s.state.run = ""
+	s.state.Run = ""
 }
 
 func (s *source) replace(run string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state.run == run {
+	if s.state.Run == run {
 		s.drop()
 		s.away = false
 	}

@@ -102,7 +102,7 @@ func BenchmarkLag(b *testing.B) {
 	root := b.TempDir()
 	l := newLoad(b, root)
 	r := New(Options{
-		Server: "server", Files: map[string]*sqlitedb.DB{"one.db": l.db}, Target: distant{Folder(filepath.Join(root, "target")), 50 * time.Millisecond},
+		Server: "server", Key: testKey, Files: map[string]*sqlitedb.DB{"one.db": l.db}, Target: distant{Folder(filepath.Join(root, "target")), 50 * time.Millisecond},
 		Spool: filepath.Join(root, "spool"), Clock: clock.System, Log: slog.New(slog.DiscardHandler),
 	})
 	r.Start()

@@ -3,6 +3,7 @@ package replica
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
@@ -44,6 +45,20 @@ type world struct {
 }
 
 var names = []string{"one.db", "two.db"}
+
+var (
+	testKey   = SigningKey{ed25519.NewKeyFromSeed(bytes.Repeat([]byte("k"), ed25519.SeedSize))} // the same in all processes
+	testTrust = Trust{Signers: []Signer{{Key: testKey.Public()}}}
+)
+
+// pointOf reads a point as a server that trusts testKey.
+func pointOf(t Target, name string) (p Point, err error) {
+	r, err := openReader(context.Background(), t, testNames, testTrust)
+	if err != nil {
+		return p, err
+	}
+	return r.point(context.Background(), name)
+}
 
 var testNames = Names{Databases: names, Also: []string{"secrets.toml"}}
 
@@ -97,7 +112,7 @@ func (w *world) open() {
 		}))
 	}
 	opts := Options{
-		Server: "server-1", Files: w.dbs, Target: w.target, Spool: filepath.Join(w.folder, "spool"),
+		Server: "server-1", Key: testKey, Files: w.dbs, Target: w.target, Spool: filepath.Join(w.folder, "spool"),
 		Clock: w.clock.Now, Log: discard, Interval: time.Millisecond,
 		Fault: func(point string) error {
 			if w.fault != nil {
@@ -164,7 +179,7 @@ func (w *world) forgetUnsent() {
 		sent := false
 		for key, of := range files {
 			for _, f := range of {
-				sent = sent || strings.HasSuffix(key, "/"+place.Run) && f.to >= place.TXID
+				sent = sent || strings.HasSuffix(strings.TrimSuffix(key, encrypted), "/"+place.Run) && f.to >= place.TXID
 			}
 		}
 		if !sent {
@@ -214,8 +229,8 @@ func (w *world) capture() error {
 func (w *world) note() {
 	for _, s := range w.r.sources {
 		state, _ := s.pending()
-		place := Place{Run: state.run, TXID: state.txid}
-		if _, known := w.states[place]; !known && state.run != "" {
+		place := state.Place
+		if _, known := w.states[place]; !known && state.Run != "" {
 			w.states[place] = w.dump(s.name)
 		}
 	}
@@ -249,7 +264,7 @@ func (w *world) check() {
 
 func (w *world) restoreAndCompare(listed listedPoint) {
 	w.t.Helper()
-	p, err := readPoint(context.Background(), w.target.Target, listed.name, testNames)
+	p, err := pointOf(w.target.Target, listed.name)
 	w.must(err)
 	into := filepath.Join(w.root, "restored")
 	w.must(os.MkdirAll(into, 0o700))
@@ -263,8 +278,8 @@ func (w *world) restoreAndCompare(listed listedPoint) {
 			continue
 		}
 		w.same[place] = true
-		r := Restoring{Target: w.target.Target, Known: testNames, Into: into, Identities: w.r.keys.identities}
-		if err := r.restore(context.Background(), w.r.keys, place, folder, name); err != nil {
+		r := Restoring{Target: w.target.Target, Known: testNames, Trust: testTrust, Into: into, Identities: w.r.keys.identities}
+		if err := r.restore(context.Background(), p.keys(r.Identities), place, folder, name); err != nil {
 			w.t.Fatalf("point %d: %v", p.Number, err)
 		}
 		want, known := w.states[place]
@@ -272,7 +287,7 @@ func (w *world) restoreAndCompare(listed listedPoint) {
 			w.t.Fatalf("point %d has %v of %s, which was never captured", p.Number, place, name)
 		}
 		if w.toys != nil && name == "one.db" {
-			w.must(w.toys.checkPoint(path, listed.name))
+			w.must(w.toys.checkPoint(path, listed.name, p))
 		}
 		if got := dumpFile(w.t, path); got != want {
 			w.t.Fatalf("point %d: %s differs from what it was:\n%.300s\nwas:\n%.300s", p.Number, name, got, want)

@@ -78,13 +78,17 @@ func Open(ctx context.Context, o Options) (*Replication, error) {
 	if err != nil {
 		return nil, err
 	}
+	key, err := location.SigningKey(o.Data)
+	if err != nil {
+		return nil, err
+	}
 	target, closeIt, err := location.Open(ctx, o.Settings.URL)
 	if err != nil {
 		return nil, fmt.Errorf("replica.url: %w", err)
 	}
 	r := &Replication{url: location.Name(o.Settings.URL), closeIt: closeIt, clock: o.Clock, log: o.Log, started: o.Clock()}
 	r.replica = replica.New(replica.Options{
-		Server: id, Known: o.Known, Files: files, Bodies: bodies, Also: map[string]string{secrets.File: filepath.Join(o.Data, secrets.File)},
+		Server: id, Key: key, Known: o.Known, Files: files, Bodies: bodies, Also: map[string]string{secrets.File: filepath.Join(o.Data, secrets.File)},
 		Target: target, Location: location.Name(o.Settings.URL), Recipients: recipients, Spool: filepath.Join(o.Data, spoolFolder), SpoolBytes: o.Settings.SpoolBytes,
 		Keep: o.Settings.Retention, Rule: keep, Interval: o.Settings.Interval, Clock: o.Clock, Log: o.Log,
 	})
@@ -194,7 +198,7 @@ func Check(ctx context.Context, s *Settings, data string) []service.Finding {
 	case content.Server == "":
 		f.Says = name + " contains no replica yet; a server starts it"
 	case n > 0:
-		f.Says = fmt.Sprintf("%s: %s, the newest from %s", name, service.Count(int64(n), "restore point"), service.FormatMoment(content.Points[n-1].Time))
+		f.Says = fmt.Sprintf("%s: %s, the newest from %s, signed by %s", name, service.Count(int64(n), "restore point"), service.FormatMoment(content.Points[n-1].Time), content.Key)
 	}
 	return []service.Finding{f}
 }

@@ -16,7 +16,9 @@ func (f *Finishing) Files(ctx context.Context, restored []*service.Running, step
 			continue
 		}
 		step("restoring the files for " + s.Name)
-		open := func(ctx context.Context, name string) (io.ReadCloser, error) { return f.Open(ctx, s.Name, name) }
+		open := func(ctx context.Context, name string, size int64) (io.ReadCloser, error) {
+			return f.Open(ctx, s.Name, name, size)
+		}
 		copied, err := s.Files.Restore(ctx, f.Folder, open, func(int64, int64) {})
 		if err != nil {
 			return lost, fmt.Errorf("%s: %w", s.Name, err)

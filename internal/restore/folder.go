@@ -182,7 +182,7 @@ func (s *folder) copyFile(ctx context.Context, name string, into *durable.Folder
 }
 
 // open finds a service's file under its name or in a node's folder.
-func (s *folder) open(_ context.Context, service, name string) (io.ReadCloser, error) {
+func (s *folder) open(_ context.Context, service, name string, _ int64) (io.ReadCloser, error) {
 	folders := []string{service}
 	nodes := service + ".nodes"
 	if sub, err := s.opened.OpenFolder(nodes); err == nil {

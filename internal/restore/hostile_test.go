@@ -53,7 +53,7 @@ func restored(t *testing.T, from, data string, bodies ...string) (read []string,
 		defer close(done)
 		_, err = Run(t.Context(), &Request{From: from, Data: data, Clock: clock.System, Finish: func(ctx context.Context, f *Finishing) error {
 			for _, name := range bodies {
-				body, err := f.Open(ctx, "buckets", name)
+				body, err := f.Open(ctx, "buckets", name, 100)
 				if err != nil {
 					return err
 				}

@@ -5,8 +5,6 @@ import (
 	"io"
 	"slices"
 
-	"filippo.io/age"
-
 	"holdfast/internal/db/engine"
 	"holdfast/internal/durable"
 	"holdfast/internal/replica"
@@ -16,35 +14,36 @@ import (
 
 type repository struct {
 	name    string
-	target  replica.Target
-	known   replica.Names
-	keys    []age.Identity
+	from    replica.Restoring
+	point   replica.Point // restored
 	closeIt func() error
 }
 
 func openRepository(ctx context.Context, r *Request) (*repository, error) {
-	var keys []age.Identity
+	s := &repository{name: location.Name(r.From), from: replica.Restoring{Known: r.Known, Trust: r.Trust}}
+	var err error
 	if r.Identity != "" {
-		var err error
-		if keys, err = location.Identities(r.Identity); err != nil {
+		if s.from.Identities, err = location.Identities(r.Identity); err != nil {
 			return nil, err
 		}
 	}
-	target, closeIt, err := location.Open(ctx, r.From)
-	if err != nil {
-		return nil, err
-	}
-	return &repository{location.Name(r.From), target, r.Known, keys, closeIt}, nil
+	s.from.Target, s.closeIt, err = location.Open(ctx, r.From)
+	return s, err
 }
 
 func (s *repository) close() error { return s.closeIt() }
 
 func (s *repository) plan(ctx context.Context, r *Request) (*Plan, error) {
-	found, err := replica.Look(ctx, replica.Restoring{Target: s.target, Known: s.known, Identities: s.keys, At: r.At})
+	from := s.from
+	from.At = r.At
+	found, err := replica.Look(ctx, from)
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{From: s.name, At: found.Point.Time, Until: found.Until}
+	p := &Plan{
+		From: s.name, At: found.Point.Time, Until: found.Until,
+		Signer: replica.Signer{Key: found.Point.Key, Repository: found.Point.Repository}, IsProven: len(s.from.Trust.Signers) > 0,
+	}
 	for name := range found.Point.Files {
 		if service, ok := engine.ServiceOf(name); ok && r.wants(service) {
 			p.Services = append(p.Services, service)
@@ -61,13 +60,15 @@ func (s *repository) restore(ctx context.Context, r *Request, p *Plan, into *dur
 		only = append(only, engine.FileName(service))
 	}
 	// Restore as of the plan's moment, because a replica may continue.
-	_, err := replica.Restore(ctx, replica.Restoring{
-		Target: s.target, Known: s.known, Identities: s.keys, Into: into.Path(), At: p.At, Only: only,
-		Progress: func(name string) { r.stepf("restoring %s", name) },
-	})
+	from := s.from
+	from.Into, from.At, from.Only = into.Path(), p.At, only
+	from.Progress = func(name string) { r.stepf("restoring %s", name) }
+	done, err := replica.Restore(ctx, from)
+	s.point = done.Point
 	return err
 }
 
-func (s *repository) open(ctx context.Context, service, name string) (io.ReadCloser, error) {
-	return replica.Restoring{Target: s.target, Known: s.known, Identities: s.keys}.OpenBody(ctx, service, name)
+// open opens a body of the restored point. Call it after restore.
+func (s *repository) open(ctx context.Context, service, name string, size int64) (io.ReadCloser, error) {
+	return s.from.OpenBody(ctx, s.point, service, name, size)
 }

@@ -27,6 +27,7 @@ const unfinished = ".restoring"
 type Request struct {
 	From     string
 	Known    replica.Names // files that a repository may contain; see backup.NamesOf
+	Trust    replica.Trust // who may have written a repository
 	Identity string        // private key file for a repository, or ""
 	At       time.Time     // latest moment to restore; zero means no limit
 	Services []string      // nil means all
@@ -44,7 +45,8 @@ type Finishing struct {
 	Services []string
 	Age      time.Duration
 
-	Open func(ctx context.Context, service, name string) (io.ReadCloser, error)
+	// Open opens a service's file with a size in bytes.
+	Open func(ctx context.Context, service, name string, size int64) (io.ReadCloser, error)
 }
 
 // Plan is a restore's expected or actual result.
@@ -54,12 +56,16 @@ type Plan struct {
 	Until    time.Time // the source acknowledged writes at least until then; not before At
 	Services []string
 	Secrets  bool
+
+	// Signer is the key that signed a repository, or zero. IsProven says whether the request trusts it.
+	Signer   replica.Signer
+	IsProven bool
 }
 
 type source interface {
 	plan(ctx context.Context, r *Request) (*Plan, error)
 	restore(ctx context.Context, r *Request, p *Plan, into *durable.Folder) error
-	open(ctx context.Context, service, name string) (io.ReadCloser, error)
+	open(ctx context.Context, service, name string, size int64) (io.ReadCloser, error)
 	close() error
 }
 
@@ -73,8 +79,14 @@ func (r *Request) wants(service string) bool {
 	return r.Services == nil || slices.Contains(r.Services, service)
 }
 
+// IsURL reports whether the request restores a repository.
+func (r *Request) IsURL() bool { return location.IsURL(r.From) }
+
+// FromName returns From without credentials, for messages.
+func (r *Request) FromName() string { return location.Name(r.From) }
+
 func (r *Request) source(ctx context.Context) (source, error) {
-	if location.IsURL(r.From) {
+	if r.IsURL() {
 		return openRepository(ctx, r)
 	}
 	return openFolder(r.From)
@@ -154,6 +166,11 @@ func (r *Request) fill(ctx context.Context, s source, p *Plan, work *durable.Fol
 	if p.Secrets {
 		if _, err := secrets.Read(filepath.Join(work.Path(), secrets.File)); err != nil {
 			return fmt.Errorf("the restored %s: %w", secrets.File, err)
+		}
+	}
+	if p.IsProven {
+		if err := location.TrustSigner(work.Path(), p.Signer); err != nil {
+			return err
 		}
 	}
 	r.stepf("preparing the databases for use")

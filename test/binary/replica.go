@@ -45,6 +45,17 @@ func Key(t *testing.T) (file, public string) {
 	return file, found[1]
 }
 
+// Signer returns the public key that a data folder's server signs with.
+func Signer(t *testing.T, data string) string {
+	t.Helper()
+	r := Run(t, Environ("HOLDFAST_DATA="+data), "backup", "key")
+	found := regexp.MustCompile(`(?m)^# signed by: (hfsig1[a-z2-7]{58})$`).FindStringSubmatch(r.Stdout)
+	if r.Status != 0 || found == nil || !strings.Contains(r.Stderr, "signed by: "+found[1]) {
+		t.Fatalf("backup key: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+	return found[1]
+}
+
 // Bucket is a bucket for a replica or backups.
 type Bucket struct{ Address, Name, ID, Secret string }
 

@@ -92,7 +92,7 @@ func testBackups(t *testing.T, p backupPlace) {
 		t.Errorf("check:\n%s", out)
 	}
 	restored := filepath.Join(t.TempDir(), "restored")
-	s.Verb("restore", p.url, "--identity", key, "--time", earlier, "--service", "syncstorage", "--data", restored)
+	s.Verb("restore", p.url, "--identity", key, "--signed-by", binary.Signer(t, s.Data), "--time", earlier, "--service", "syncstorage", "--data", restored)
 	again := binary.Start(t, restored, noBuckets)
 	mine := c
 	mine.Endpoint = strings.Replace(c.Endpoint, s.URL, again.URL, 1)

@@ -43,6 +43,7 @@ func TestRestoreObjects(t *testing.T) {
 	s.Verb("backup", folder)
 	s.Verb("backup", backups)
 	s.AwaitReplica()
+	signer := binary.Signer(t, data)
 	s.Kill()
 	if err := os.RemoveAll(data); err != nil {
 		t.Fatal(err)
@@ -51,7 +52,7 @@ func TestRestoreObjects(t *testing.T) {
 		into := filepath.Join(t.TempDir(), "data")
 		args := []string{"restore", from}
 		if from != folder {
-			args = append(args, "--identity", identity)
+			args = append(args, "--identity", identity, "--signed-by", signer)
 		}
 		r := binary.Run(t, binary.Environ(append([]string{"HOLDFAST_DATA=" + into}, vars...)...), args...)
 		if r.Status != 0 || strings.Contains(r.Stderr, "lost") {

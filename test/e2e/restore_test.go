@@ -20,6 +20,8 @@ import (
 // noBuckets disables buckets, because other tests cover bodies.
 const noBuckets = "HOLDFAST_BUCKETS__ENABLED=false"
 
+const otherSigner = "hfsig1ktnfs5ojwztipd5u5ukfn4n4vzne25v5z4fjfvtxxoo55xx3mbzp2glvnq"
+
 // TestRestoreReplica kills a server and deletes its data folder. A single command restores it from its encrypted
 // replica, as of the last second or an earlier time.
 func TestRestoreReplica(t *testing.T) {
@@ -39,6 +41,7 @@ func TestRestoreReplica(t *testing.T) {
 	if out := s.Verb("check"); !strings.Contains(out, "restore points, the newest from") {
 		t.Errorf("check does not report the replica:\n%s", out)
 	}
+	signer := binary.Signer(t, data)
 	s.Kill()
 	if err := os.RemoveAll(data); err != nil {
 		t.Fatal(err)
@@ -48,9 +51,14 @@ func TestRestoreReplica(t *testing.T) {
 		args []string
 		says string
 	}{
-		{nil, "is encrypted"},
-		{[]string{"--identity", "/nowhere"}, "/nowhere"},
-		{[]string{"--identity", identity, "--time", "2020-01-01T00:00:00Z"}, "no restore point at or before"},
+		{nil, "nothing proves who wrote"},
+		{[]string{"--identity", identity}, "nothing proves who wrote"},
+		{[]string{"--signed-by", signer}, "is encrypted"},
+		{[]string{"--identity", identity, "--signed-by", "hfsig1" + signer[7:] + "a"}, "mistyped"},
+		{[]string{"--identity", identity, "--signed-by", otherSigner}, "was signed with " + signer},
+		{[]string{"--identity", identity, "--signed-by", signer, "--unsigned"}, "exclude each other"},
+		{[]string{"--signed-by", signer, "--identity", "/nowhere"}, "/nowhere"},
+		{[]string{"--identity", identity, "--signed-by", signer, "--time", "2020-01-01T00:00:00Z"}, "no restore point at or before"},
 		{[]string{"--identity", identity, "--service", "tokens"}, "unknown service"},
 	} {
 		r := binary.Run(t, s.Env, append([]string{"restore", url}, refused.args...)...)
@@ -65,14 +73,14 @@ func TestRestoreReplica(t *testing.T) {
 	other, _ := binary.Key(t)
 	for _, command := range [][]string{{"backup", "verify", url}, {"restore", url, "--dry-run"}, {"restore", url}} {
 		for _, key := range [][]string{nil, {"--identity", other}} {
-			r := binary.Run(t, s.Env, append(slices.Clone(command), key...)...)
+			r := binary.Run(t, s.Env, slices.Concat(command, []string{"--signed-by", signer}, key)...)
 			if want := []string{"is encrypted: name the file", "the private key does not match"}[len(key)/2]; r.Status != 1 || !strings.Contains(r.Stderr, want) || r.Stdout != "" {
 				t.Errorf("%v %v: status %d\n%s%s", command, key, r.Status, r.Stdout, r.Stderr)
 			}
 		}
 	}
 
-	if out := s.Verb("restore", url, "--identity", identity, "--dry-run"); !strings.Contains(out, "would restore") {
+	if out := s.Verb("restore", url, "--identity", identity, "--signed-by", signer, "--dry-run"); !strings.Contains(out, "would restore") {
 		t.Errorf("dry run:\n%s", out)
 	}
 	if _, err := os.Stat(data); !os.IsNotExist(err) {
@@ -81,7 +89,7 @@ func TestRestoreReplica(t *testing.T) {
 	restored := func(want string, args ...string) *binary.Server {
 		t.Helper()
 		data := filepath.Join(t.TempDir(), "data")
-		r := binary.Run(t, binary.Environ(append(slices.Clone(replica), "HOLDFAST_DATA="+data)...), append([]string{"restore", url, "--identity", identity}, args...)...)
+		r := binary.Run(t, binary.Environ(append(slices.Clone(replica), "HOLDFAST_DATA="+data)...), append([]string{"restore", url, "--identity", identity, "--signed-by", signer}, args...)...)
 		if r.Status != 0 || !strings.Contains(r.Stdout, "as of 2") || !strings.Contains(r.Stderr, "set replica.url and backup.url to new locations") {
 			t.Fatalf("status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 		}

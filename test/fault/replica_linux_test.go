@@ -174,10 +174,11 @@ var asOf = regexp.MustCompile(`as of (\S+ \S+ UTC)\n`)
 func (r *replicated) restore() time.Time {
 	r.T.Helper()
 	away := r.Data + ".away"
+	signer := binary.Signer(r.T, r.Data)
 	harness.Must(r.T, os.Rename(r.Data, away))
 	data := filepath.Join(r.T.TempDir(), "restored")
 	env := binary.Environ(append(slices.Clone(r.Vars), "HOLDFAST_DATA="+data)...)
-	done := binary.Run(r.T, env, "restore", r.url, "--identity", r.key)
+	done := binary.Run(r.T, env, "restore", r.url, "--identity", r.key, "--signed-by", signer)
 	if done.Status != 0 {
 		r.T.Fatalf("restore: status %d\n%s%s", done.Status, done.Stdout, done.Stderr)
 	}

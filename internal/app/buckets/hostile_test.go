@@ -47,7 +47,7 @@ func TestRestoreOfHostileRows(t *testing.T) {
 			s.stored(t, "body")
 			change(t, filepath.Join(data, engine.FileName(Name)), sql)
 			before := testdb.Tree(t, root, data)
-			_, err := opened.Files.Restore(t.Context(), data, func(context.Context, string) (io.ReadCloser, error) {
+			_, err := opened.Files.Restore(t.Context(), data, func(context.Context, string, int64) (io.ReadCloser, error) {
 				return io.NopCloser(strings.NewReader("body")), nil
 			}, func(int64, int64) {})
 			if err == nil {

@@ -87,7 +87,7 @@ func startReplica(b *testing.B, opened *servicetest.Server) *replica.Replica {
 		b.Fatal(err)
 	}
 	r := replica.New(replica.Options{
-		Server: "server", Files: map[string]*sqlitedb.DB{Name + ".db": opened.Databases[0].File()}, Bodies: map[string]replica.Bodies{Name: *opened.Files.Bodies},
+		Server: "server", Key: testKey, Files: map[string]*sqlitedb.DB{Name + ".db": opened.Databases[0].File()}, Bodies: map[string]replica.Bodies{Name: *opened.Files.Bodies},
 		Target: replica.Folder(filepath.Join(testdb.MemoryFolder(b), "target")), Recipients: []age.Recipient{identity.Recipient()}, Spool: b.TempDir(),
 		Clock: clock.System, Log: slog.New(slog.DiscardHandler),
 	})

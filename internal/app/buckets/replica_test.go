@@ -158,12 +158,13 @@ func (c *client) names(t *testing.T) (all []string) {
 func restored(t *testing.T, from replica.Restoring, point time.Time) *Buckets {
 	t.Helper()
 	from.Into, from.At = t.TempDir(), point
-	if _, err := replica.Restore(t.Context(), from); err != nil {
+	done, err := replica.Restore(t.Context(), from)
+	if err != nil {
 		t.Fatal(err)
 	}
 	s, opened := openBuckets(t, from.Into)
-	copied, err := opened.Files.Restore(t.Context(), from.Into, func(ctx context.Context, name string) (io.ReadCloser, error) {
-		return from.OpenBody(ctx, Name, name)
+	copied, err := opened.Files.Restore(t.Context(), from.Into, func(ctx context.Context, name string, size int64) (io.ReadCloser, error) {
+		return from.OpenBody(ctx, done.Point, Name, name, size)
 	}, func(int64, int64) {})
 	if err != nil || len(copied.Lost)+len(copied.Missing) > 0 || !slices.Equal(copied.Names, []string{Name}) {
 		t.Fatalf("restored %+v, %v", copied, err)
@@ -181,9 +182,9 @@ func TestReplica(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	from := replica.Restoring{Known: replica.Names{Databases: []string{Name + ".db"}}, Target: replica.Folder(filepath.Join(t.TempDir(), "target")), Identities: []age.Identity{identity}}
+	from := replica.Restoring{Known: replica.Names{Databases: []string{Name + ".db"}}, Trust: testTrust, Target: replica.Folder(filepath.Join(t.TempDir(), "target")), Identities: []age.Identity{identity}}
 	r := replica.New(replica.Options{
-		Server: "server", Files: map[string]*sqlitedb.DB{Name + ".db": opened.Databases[0].File()}, Bodies: map[string]replica.Bodies{Name: *opened.Files.Bodies},
+		Server: "server", Key: testKey, Files: map[string]*sqlitedb.DB{Name + ".db": opened.Databases[0].File()}, Bodies: map[string]replica.Bodies{Name: *opened.Files.Bodies},
 		Target: from.Target, Recipients: []age.Recipient{identity.Recipient()}, Spool: t.TempDir(), Interval: 50 * time.Millisecond,
 		Clock: clock.System, Log: slog.New(slog.DiscardHandler),
 	})
@@ -266,7 +267,7 @@ func TestBackupOfBodies(t *testing.T) {
 	s, _ := openBuckets(t, data)
 	clients := s.newClients(t, 1)
 	work(t, clients, 30)
-	from := replica.Restoring{Known: replica.Names{Databases: []string{Name + ".db"}}, Target: &counting{Target: replica.Folder(filepath.Join(t.TempDir(), "target"))}}
+	from := replica.Restoring{Known: replica.Names{Databases: []string{Name + ".db"}}, Trust: testTrust, Target: &counting{Target: replica.Folder(filepath.Join(t.TempDir(), "target"))}}
 	spool := t.TempDir()
 	for round := range 2 {
 		_, command := openBuckets(t, data)
@@ -304,7 +305,12 @@ func (c *counting) Put(ctx context.Context, name string, body io.Reader) error {
 
 func backupOf(command *servicetest.Server, target replica.Target, spool string) *replica.Replica {
 	return replica.New(replica.Options{
-		Server: "server", Once: true, Files: map[string]*sqlitedb.DB{Name + ".db": command.Databases[0].File()}, Bodies: map[string]replica.Bodies{Name: *command.Files.Bodies},
+		Server: "server", Key: testKey, Once: true, Files: map[string]*sqlitedb.DB{Name + ".db": command.Databases[0].File()}, Bodies: map[string]replica.Bodies{Name: *command.Files.Bodies},
 		Target: target, Spool: spool, Clock: clock.System, Log: slog.New(slog.DiscardHandler),
 	})
 }
+
+var (
+	testKey   = replica.NewSigningKey()
+	testTrust = replica.Trust{Signers: []replica.Signer{{Key: testKey.Public()}}}
+)

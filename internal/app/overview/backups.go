@@ -130,7 +130,11 @@ func (c *Copies) listBackups(ctx context.Context, _ operate.None) (rows []backup
 		return nil, nil
 	}
 	all := c.listed.get(ctx, settings.URL, c.Clock, func(ctx context.Context) ([]backup.Listed, error) {
-		all, err := backup.List(ctx, settings.URL, c.Known, listedBackups)
+		trust, err := location.Own(c.Data)
+		if err != nil {
+			return nil, err
+		}
+		all, err := backup.List(ctx, settings.URL, c.Known, trust, listedBackups)
 		if errcode.Is(err, errcode.NotFound) {
 			err = nil
 		}
@@ -184,21 +188,34 @@ func (c *Copies) showBackup(ctx context.Context, in backupInput) (d backupDetail
 		return d, errcode.New(errcode.NotFound, "no such backup, or the list is not read yet")
 	}
 	settings := c.Backups.Settings()
-	d = backupDetail{backupOutput: rows[at], Restore: restoreCommand(&settings.Settings, in.Backup)}
+	d = backupDetail{backupOutput: rows[at], Restore: restoreCommand(&settings.Settings, c.signer(), in.Backup)}
 	if len(settings.Recipients) > 0 {
-		d.Verify = verifyCommand(&settings.Settings) + " --time " + in.Backup
+		d.Verify = verifyCommand(&settings.Settings, c.signer()) + " --time " + in.Backup
 	}
 	return d, nil
 }
 
 func quoted(url string) string { return "'" + strings.ReplaceAll(url, "'", `'\''`) + "'" }
 
-func verifyCommand(s *location.Settings) string {
-	return "holdfast backup verify " + quoted(s.URL) + " --identity backup.key"
+// signer returns the server's public signing key, or zero before the first backup.
+func (c *Copies) signer() replica.PublicKey {
+	key, _ := location.KnownSigner(c.Data) // without the key, the command asks for it
+	return key
 }
 
-func restoreCommand(s *location.Settings, moment string) string {
-	text := "holdfast restore " + quoted(s.URL) + " --time " + moment
+func verifyCommand(s *location.Settings, signer replica.PublicKey) string {
+	return "holdfast backup verify " + quoted(s.URL) + " --identity backup.key" + signedBy(signer)
+}
+
+func signedBy(signer replica.PublicKey) string {
+	if signer.IsZero() {
+		return ""
+	}
+	return " --signed-by " + signer.String()
+}
+
+func restoreCommand(s *location.Settings, signer replica.PublicKey, moment string) string {
+	text := "holdfast restore " + quoted(s.URL) + " --time " + moment + signedBy(signer)
 	if len(s.Recipients) > 0 {
 		text += " --identity backup.key"
 	}

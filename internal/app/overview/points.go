@@ -63,10 +63,13 @@ func (o *Overview) showBackups(ctx context.Context, _ *service.PageRequest) (*se
 	} else if !s.Next.IsZero() {
 		f.Rows = append(f.Rows, service.Fact{Name: "Next one due", Cell: service.TimeCell(s.Next)})
 	}
+	if key := o.Copies.signer(); !key.IsZero() {
+		f.Rows = append(f.Rows, service.Fact{Name: "Signed by", Cell: service.TextCell(key.String() + ": keep it with the private key, a restore asks for it")})
+	}
 	view := &service.View{Blocks: []service.Block{f, o.replicaFacts(ctx)}}
 	if len(settings.Recipients) > 0 {
 		view.Blocks = append(view.Blocks, &service.Text{Title: "Verify the newest backup", Body: "This server knows only the backups' public key. Run this where the private key is."},
-			&service.Text{Body: verifyCommand(&settings.Settings), Copy: true})
+			&service.Text{Body: verifyCommand(&settings.Settings, o.Copies.signer()), Copy: true})
 	}
 	return view, nil
 }
@@ -105,7 +108,7 @@ func (o *Overview) showPoints(ctx context.Context, _ *service.PageRequest) (*ser
 	if all := o.Copies.readPoints(ctx); len(all) > 0 {
 		s := o.Copies.Replica()
 		newest := all[len(all)-1].Time.UTC().Format(time.RFC3339Nano)
-		view.Blocks = append(view.Blocks, &service.Text{Title: "Restore the newest moment into a new data folder", Body: restoreCommand(&s, newest), Copy: true},
+		view.Blocks = append(view.Blocks, &service.Text{Title: "Restore the newest moment into a new data folder", Body: restoreCommand(&s, o.Copies.signer(), newest), Copy: true},
 			&service.Text{Body: "With an earlier --time, the newest restore point before it is restored."})
 	}
 	return view, nil

@@ -263,9 +263,9 @@ type Files struct {
 	Restore func(ctx context.Context, dir string, open FileSource, progress func(done, total int64)) (Copied, error)
 }
 
-// FileSource opens a file by its name in Files.Bodies, from a replica or a folder that Copy wrote. Errors:
+// FileSource opens a file by its name and size in Files.Bodies, from a replica or a folder that Copy wrote. Errors:
 // errcode.NotFound if missing, errcode.Internal if damaged, errcode.Unavailable if readable later.
-type FileSource func(ctx context.Context, name string) (io.ReadCloser, error)
+type FileSource func(ctx context.Context, name string, size int64) (io.ReadCloser, error)
 
 // Copied is the result of Files.Copy and Files.Restore.
 type Copied struct {

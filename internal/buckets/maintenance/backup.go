@@ -88,16 +88,16 @@ func (s *Service) CopyBodies(ctx context.Context, dir string, folders map[string
 	return copied, nil
 }
 
-// Source opens a body for a restore. It returns errcode.NotFound if the body is missing, errcode.Internal if it is
+// Source opens a body for a restore. size is the length in bytes that the database states. It returns errcode.NotFound if the body is missing, errcode.Internal if it is
 // damaged, and errcode.Unavailable if a retry may succeed.
-type Source func(ctx context.Context, path string) (io.ReadCloser, error)
+type Source func(ctx context.Context, path string, size int64) (io.ReadCloser, error)
 
 // RestoreBodies writes and verifies a restored database's bodies. Bodies of garbage may be missing.
 func (s *Service) RestoreBodies(ctx context.Context, dir string, folders map[string]string, from Source, progress func(done, total int64)) (copied Copied, err error) {
 	c := newCopier(&s.o.Options, progress)
 	c.passes, c.isRestore = restorePasses, true
 	c.open = func(ctx context.Context, b *body) (io.ReadCloser, int64, error) {
-		content, err := from(ctx, b.path)
+		content, err := from(ctx, b.path, b.ref.Length)
 		if err != nil {
 			return nil, 0, err
 		}

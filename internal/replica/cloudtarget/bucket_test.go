@@ -169,7 +169,7 @@ func TestReplica(t *testing.T) {
 			}
 			defer db.Close()
 			r := replica.New(replica.Options{
-				Server: "server", Files: map[string]*sqlitedb.DB{"a.db": db}, Target: target,
+				Server: "server", Key: testKey, Files: map[string]*sqlitedb.DB{"a.db": db}, Target: target,
 				Spool: filepath.Join(root, "spool"), Clock: clock.System, Log: slog.New(slog.DiscardHandler),
 			})
 			for _, sql := range []string{`CREATE TABLE t (n INTEGER)`, `INSERT INTO t VALUES (1)`, `INSERT INTO t VALUES (20)`} {
@@ -183,7 +183,7 @@ func TestReplica(t *testing.T) {
 			if err := r.Close(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			done, err := replica.Restore(t.Context(), replica.Restoring{Target: target, Known: replica.Names{Databases: []string{"a.db"}}, Into: t.TempDir()})
+			done, err := replica.Restore(t.Context(), replica.Restoring{Target: target, Known: replica.Names{Databases: []string{"a.db"}}, Trust: testTrust, Into: t.TempDir()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -208,3 +208,8 @@ func TestSchemes(t *testing.T) {
 		}
 	}
 }
+
+var (
+	testKey   = replica.NewSigningKey()
+	testTrust = replica.Trust{Signers: []replica.Signer{{Key: testKey.Public()}}}
+)

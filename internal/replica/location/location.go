@@ -183,12 +183,17 @@ func KnownServerID(data string) (string, error) {
 	return id, nil
 }
 
-// NewKey returns a private key in age-keygen's format, and its public key.
-func NewKey(now time.Time) (file, public string, err error) {
+// NewKey returns a private key in age-keygen's format, and its public key. The file also names the signer, unless it is
+// zero, so that a restore with this file knows whose repository to expect; see Signers.
+func NewKey(now time.Time, signer replica.PublicKey) (file, public string, err error) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {
 		return "", "", err
 	}
 	public = key.Recipient().String()
-	return fmt.Sprintf("# created: %s\n# public key: %s\n%s\n", now.Format(time.RFC3339), public, key), public, nil
+	file = fmt.Sprintf("# created: %s\n# public key: %s\n", now.Format(time.RFC3339), public)
+	if !signer.IsZero() {
+		file += signedBy + signer.String() + "\n"
+	}
+	return file + key.String() + "\n", public, nil
 }

@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/backup"
+)
+
+// trustFlags say whose signatures prove who wrote a repository.
+type trustFlags struct {
+	signedBy []string
+	unsigned bool
+}
+
+func (f *trustFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&f.signedBy, "signed-by", nil, "public signing `KEY` (hfsig1…) of the server that wrote it, or a file with it; repeatable")
+	cmd.Flags().BoolVar(&f.unsigned, "unsigned", false, "accept data although nothing proves who wrote it")
+}
+
+// trust returns the signers in the flags and in the identity file, and those of the server with a data folder, if any.
+func (f *trustFlags) trust(identity, data string) (backup.Trust, error) {
+	return backup.Trusting{SignedBy: f.signedBy, Identity: identity, Unsigned: f.unsigned, Data: data}.Trust()
+}
+
+// askTrust is trust for a restore. On a terminal it asks if nobody named a key.
+func (c *command) askTrust(f *restoreFlags, from string) (t backup.Trust, err error) {
+	t, err = f.trust(f.identity, "")
+	if err != nil || len(t.Signers) > 0 || t.Unproven {
+		return t, err
+	}
+	if !c.shell().CanAsk() {
+		return t, service.Usagef("nothing proves who wrote %s, so anybody who can write there may have changed it: name the lost server's public signing key with --signed-by, or use --unsigned", from)
+	}
+	t.Unproven = c.shell().Confirm("Without --signed-by, nothing proves who wrote " + from + ", so anybody who can write there may have changed it. Restore it anyway?")
+	if !t.Unproven {
+		return t, service.Usagef("name the lost server's public signing key with --signed-by")
+	}
+	return t, nil
+}
