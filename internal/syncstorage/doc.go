@@ -6,7 +6,8 @@
 //
 // Every backend guarantees:
 //
-//   - X-If-Modified-Since and X-If-Unmodified-Since are checked under the write lock;
+//   - X-If-Modified-Since and X-If-Unmodified-Since are checked under the write lock. An empty or malformed value is 400,
+//     and so is another condition, such as If-Match, on a write;
 //   - the write transaction updates record and byte counters, so quotas are exact;
 //   - expired records are invisible even before the sweep;
 //   - every stamp is greater than the user's earlier stamps, even if the clock is set back.

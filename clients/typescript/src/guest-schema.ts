@@ -1790,7 +1790,7 @@ export interface components {
         ErrorCode: "attributes-changed" | "attributes-full" | "challenge-required" | "conflict" | "cross-site" | "denied" | "handoff-consumed" | "handoff-expired" | "hard-block" | "idempotency-key-invalid" | "idempotency-key-missing" | "idempotency-key-reused" | "in-flight" | "internal" | "invalid" | "media-type" | "method-not-allowed" | "not-found" | "not-signed-in" | "other-browser" | "other-tenant" | "other-user" | "rate-limited" | "search-session-expired" | "session-required" | "tenant-suspended" | "timeout" | "token-invalid" | "too-large" | "unauthenticated" | "unavailable" | "user-token-invalid" | "wishlist-full";
     };
     responses: {
-        /** @description The request is malformed, or its idempotency key is missing or invalid. */
+        /** @description The request is malformed, its idempotency key is missing or invalid, or it has a condition header, such as If-Match, that is malformed or that this request does not support. */
         Invalid: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -2354,6 +2354,7 @@ export interface components {
         CampaignMedium: string;
         CampaignName: string;
         XCurrency: string;
+        /** @description Quoted entity tags, or *. */
         IfNoneMatch: string;
         /** @description Quoted entity tags, or *. */
         IfMatch: string;
@@ -2590,6 +2591,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description Quoted entity tags, or *. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path?: never;
@@ -2630,6 +2632,7 @@ export interface operations {
                 };
                 content?: never;
             };
+            400: components["responses"]["Invalid"];
             401: components["responses"]["SessionRequired"];
             408: components["responses"]["Timeout"];
             413: components["responses"]["TooLarge"];
@@ -3227,6 +3230,7 @@ export interface operations {
             header?: {
                 "Accept-Language"?: components["parameters"]["AcceptLanguage"];
                 "X-Currency"?: components["parameters"]["XCurrency"];
+                /** @description Quoted entity tags, or *. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -3284,6 +3288,7 @@ export interface operations {
                 rooms?: number;
             };
             header?: {
+                /** @description Quoted entity tags, or *. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -3331,6 +3336,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description Quoted entity tags, or *. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -3378,6 +3384,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description Quoted entity tags, or *. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -3424,6 +3431,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description Quoted entity tags, or *. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
