@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
+	"time"
 
 	"zombiezen.com/go/sqlite"
 
@@ -45,13 +46,25 @@ func bucketLock(r *sqlite.Stmt, i int) (l buckets.BucketLock, err error) {
 	return l, column(r, i, &l)
 }
 
-// bucketCache caches buckets, because every request needs one. No other process changes buckets, because a server
-// locks its file and no command changes them.
+// bucketCache caches buckets, because every request needs one. Changes by this process are visible at once, and changes
+// by commands, which are processes of their own, after KeyDelay.
 type bucketCache struct {
+	clock   func() time.Time
 	mu      sync.Mutex
-	buckets map[bucketName]buckets.Bucket
+	buckets map[bucketName]cachedBucket
 	bytes   int
 	changes int
+}
+
+type cachedBucket struct {
+	buckets.Bucket
+	read time.Time
+}
+
+// cacheState is the state of the cache before a bucket is read from the database.
+type cacheState struct {
+	changes int
+	at      time.Time
 }
 
 type bucketName struct {
@@ -65,27 +78,29 @@ const (
 	cachedBytes   = 64 << 20
 )
 
-// get returns a cached bucket, or else the number of changes so far.
-func (c *bucketCache) get(n bucketName) (b buckets.Bucket, ok bool, changes int) {
+// get returns a cached bucket, or else the state for add.
+func (c *bucketCache) get(n bucketName) (b buckets.Bucket, ok bool, s cacheState) {
+	now := c.clock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	b, ok = c.buckets[n]
-	return b, ok, c.changes
+	found, ok := c.buckets[n]
+	age := now.Sub(found.read)
+	return found.Bucket, ok && 0 <= age && age < buckets.KeyDelay, cacheState{c.changes, now}
 }
 
-// add caches a bucket. changes is the number from get before the bucket was read.
-func (c *bucketCache) add(n bucketName, b buckets.Bucket, changes int) {
+// add caches a bucket, unless buckets were changed since get.
+func (c *bucketCache) add(n bucketName, b buckets.Bucket, s cacheState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.changes != changes {
+	if c.changes != s.changes {
 		return
 	}
 	size := b.Memory()
 	if c.buckets == nil || len(c.buckets) == cachedBuckets || c.bytes+size > cachedBytes {
-		c.buckets, c.bytes = map[bucketName]buckets.Bucket{}, 0
+		c.buckets, c.bytes = map[bucketName]cachedBucket{}, 0
 	}
 	c.forget(n)
-	c.buckets[n] = b
+	c.buckets[n] = cachedBucket{b, s.at}
 	c.bytes += size
 }
 
@@ -138,7 +153,7 @@ func (s *Store) Bucket(ctx context.Context, owner buckets.AccountID, name string
 		return b, err
 	}
 	key := bucketName{owner, name}
-	b, ok, changes := s.cache.get(key)
+	b, ok, state := s.cache.get(key)
 	if ok {
 		return b, nil
 	}
@@ -154,7 +169,7 @@ func (s *Store) Bucket(ctx context.Context, owner buckets.AccountID, name string
 		return nil
 	})
 	if err == nil {
-		s.cache.add(key, b, changes)
+		s.cache.add(key, b, state)
 	}
 	return b, err
 }

@@ -10,6 +10,7 @@ import (
 	"embed"
 	"encoding/json"
 	"sync"
+	"time"
 
 	"zombiezen.com/go/sqlite"
 
@@ -51,7 +52,7 @@ var (
 
 // New returns a store on a file. Apply Migrations first.
 func New(db *sqlitedb.DB) *Store {
-	return &Store{db: db, set: sync.OnceValues(Migrations), events: events{wake: func(string, string, string) {}}}
+	return &Store{db: db, set: sync.OnceValues(Migrations), cache: bucketCache{clock: time.Now}, events: events{wake: func(string, string, string) {}}}
 }
 
 func (s *Store) Ping(ctx context.Context) error {
