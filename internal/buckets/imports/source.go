@@ -98,6 +98,7 @@ func NewSource(ctx context.Context, o SourceOptions) (*Source, error) {
 		}
 		c.Region = cmp.Or(o.Region, cfg.Region, defaultRegion)
 		c.UsePathStyle = !o.VirtualHost && c.BaseEndpoint != nil
+		c.APIOptions = append(c.APIOptions, limitAnswers)
 		c.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired // body verifies checksums itself
 	})}, nil
 }

@@ -120,7 +120,7 @@ func decoded(key string, encoding types.EncodingType) (string, error) {
 func (s *Source) versionPage(ctx context.Context, in *s3.ListObjectVersionsInput) (page []Listed, out *s3.ListObjectVersionsOutput, err error) {
 	var document []byte
 	out, err = s.client.ListObjectVersions(ctx, in, s3.WithAPIOptions(func(stack *middleware.Stack) error {
-		return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("KeepOrder", func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
+		return stack.Deserialize.Insert(middleware.DeserializeMiddlewareFunc("KeepOrder", func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
 			out, metadata, err := next.HandleDeserialize(ctx, in)
 			if r, ok := out.RawResponse.(*smithyhttp.Response); ok && err == nil {
 				body := r.Body
@@ -129,7 +129,7 @@ func (s *Source) versionPage(ctx context.Context, in *s3.ListObjectVersionsInput
 				r.Body = io.NopCloser(bytes.NewReader(document))
 			}
 			return out, metadata, err
-		}), middleware.After)
+		}), limitStep, middleware.Before) // it reads a limited answer
 	}))
 	if err != nil {
 		return nil, nil, readable("list the versions in bucket "+aws.ToString(in.Bucket), err)
