@@ -18,9 +18,9 @@ var (
 	sqlListNames  = pgdb.Statement{Name: "buckets.names", SQL: nameColumns + ` WHERE name > $1::text ORDER BY name LIMIT $2::bigint`}
 	sqlNameHolder = pgdb.Statement{Name: "buckets.name_holder", SQL: `SELECT owner::text FROM manta_bucket_name WHERE name = $1::text AND freed IS NULL`}
 	sqlClaimName  = pgdb.Statement{Name: "buckets.claim_name", Wide: true, SQL: `
-		INSERT INTO manta_bucket_name AS n (name, owner, claimed) VALUES ($1::text, $2::uuid, $3::timestamptz)
+		INSERT INTO manta_bucket_name (name, owner, claimed) VALUES ($1::text, $2::uuid, $3::timestamptz)
 		ON CONFLICT (name) DO UPDATE SET owner = EXCLUDED.owner, claimed = EXCLUDED.claimed, freed = NULL
-		WHERE n.freed IS NOT NULL AND (n.owner = EXCLUDED.owner OR n.freed <= $4::timestamptz)`}
+		WHERE manta_bucket_name.freed IS NOT NULL AND (manta_bucket_name.owner = EXCLUDED.owner OR manta_bucket_name.freed <= $4::timestamptz)`}
 	sqlRestName = pgdb.Statement{Name: "buckets.rest_name", Wide: true, SQL: `
 		UPDATE manta_bucket_name SET freed = $3::timestamptz WHERE name = $1::text AND owner = $2::uuid AND freed IS NULL`}
 	// sqlEndRests keeps an account's MaxResting names that were freed last.

@@ -19,6 +19,7 @@ func nameChecks() []check {
 		{"WhatIsShared", whatIsShared},
 		{"FreedNameRests", freedNameRests},
 		{"OwnerTakesItAgain", ownerTakesItAgain},
+		{"OfDeletedAccount", nameOfDeletedAccount},
 		{"Free", freeName},
 		{"Forget", forgetNames},
 		{"MostResting", mostResting},
@@ -172,6 +173,25 @@ func ownerTakesItAgain(t *testing.T, u *user) {
 	u.put("a")
 	wantError(t, "DeleteBucket", u.h.Store.DeleteBucket(t.Context(), u.owner, b.BucketRef, u.tick()), buckets.ErrBucketNotEmpty)
 	u.wantHolder("a delete that failed", name, u.owner)
+}
+
+// nameOfDeletedAccount checks that a name rests even if nobody can take it again.
+func nameOfDeletedAccount(t *testing.T, u *user) {
+	const name = "photos"
+	gone := u.other()
+	b := gone.createBucket(name)
+	gone.share(b.BucketRef, true)
+	wantError(t, "DeleteAccount", u.h.Accounts.DeleteAccount(t.Context(), gone.owner), buckets.ErrAccountHasBucket)
+	u.wantHolder("an account that was not deleted", name, gone.owner)
+	gone.deleteBucket(b.BucketRef)
+	gone.deleteBucket(gone.bucket.BucketRef)
+	must(t, "DeleteAccount", u.h.Accounts.DeleteAccount(t.Context(), gone.owner))
+	mine := u.createBucket(name)
+	u.share(mine.BucketRef, true)
+	u.wantHolder("while it rests", name, "")
+	u.now = gone.now + rest
+	u.share(mine.BucketRef, true)
+	u.wantHolder("30 days later", name, u.owner)
 }
 
 func freeName(t *testing.T, u *user) {
