@@ -77,7 +77,7 @@ func TestConsoleDownloads(t *testing.T) {
 		}
 	}
 	o.want("a wrong name", http.StatusBadRequest, "Install: must be a UUID", http.MethodGet, "/console/extstorage/installs/export?tenant=11111111-2222-4333-8444-555555555555&install=x", nil)
-	viewer.want("secrets for a viewer", http.StatusForbidden, "Your role may not change anything", http.MethodGet, keys, nil)
+	viewer.want("secrets for a viewer", http.StatusForbidden, "Your role may not open this", http.MethodGet, keys, nil)
 	if strings.Contains(o.want("changes", http.StatusOK, "", http.MethodGet, "/console/changes", nil), "keys/export") {
 		t.Error("a download that was refused, or one without secrets, is logged")
 	}

@@ -16,7 +16,7 @@ import (
 
 func (t *toy) operations() []operate.Operation {
 	return []operate.Operation{
-		operate.NewList(operate.About{Path: "toys", Doc: "List the toys", Group: "Manage toys", Title: "Toys", Empty: "There are no toys."}, t.listToys),
+		operate.NewList(operate.About{Access: operate.ForViewers, Path: "toys", Doc: "List the toys", Group: "Manage toys", Title: "Toys", Empty: "There are no toys."}, t.listToys),
 		operate.NewChange(operate.About{Path: "toys/break", Doc: "Break a toy", Ask: "It cannot be fixed."}, t.breakToy),
 		operate.NewJob(operate.About{Path: "toys/break-all", Doc: "Break all toys", Danger: true, Confirm: "break all"}, t.breakAll),
 	}

@@ -25,6 +25,16 @@ const DryRun = "dry-run"
 
 func (k Kind) Changes() bool { return k == Change || k == Job || k == Upload }
 
+// Access says what operators with the viewer token may do with a list, a read, a download, or a page. Changes are never
+// theirs. The zero value refuses them, and a test fails until it is declared.
+type Access int
+
+const (
+	Undeclared Access = iota
+	ForViewers        // they may see it: it shows no secret, and as a file it has no data of a user
+	ForAdmins         // only the admin token opens it
+)
+
 type About struct {
 	// Noun of a list, e.g. "keys", or a noun and verb, e.g. "keys/retire".
 	Path string
@@ -64,10 +74,12 @@ type About struct {
 
 	Media   string
 	Memory  int64
-	Secret  bool // recorded, and hidden from read-only operators
+	Secret  bool // a download with secrets, so it is recorded
 	Largest int64
 
 	MayBeStdin bool
+
+	Access Access // of a List, Read or Download
 
 	// Background runs the job in the background of a server; see InBackground.
 	Background bool

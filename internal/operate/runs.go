@@ -14,7 +14,7 @@ import (
 func (r *Runs) operations() []Operation {
 	return []Operation{
 		NewList(About{
-			Path: "runs", Doc: "List background jobs since the server started", ServerOnly: true,
+			Access: ForViewers, Path: "runs", Doc: "List background jobs since the server started", ServerOnly: true,
 			Group: "Manage background jobs", Title: "Background jobs", Empty: "No background job has run since the server started.",
 		}, func(context.Context, None) (all []runOutput, _ error) {
 			for _, one := range r.list() {
@@ -22,7 +22,7 @@ func (r *Runs) operations() []Operation {
 			}
 			return all, nil
 		}),
-		NewRead(About{Path: "runs/show", Doc: "Show a background job and its result", Title: "Background job", ServerOnly: true}, func(_ context.Context, in runInput) (RunDetail, error) {
+		NewRead(About{Access: ForViewers, Path: "runs/show", Doc: "Show a background job and its result", Title: "Background job", ServerOnly: true}, func(_ context.Context, in runInput) (RunDetail, error) {
 			one, err := r.find(in.Run)
 			if err != nil {
 				return RunDetail{}, err

@@ -12,10 +12,10 @@ import (
 func (s *Buckets) accountOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "accounts", Doc: "List accounts", Title: "Accounts", Empty: "There are no accounts.", Former: []operate.Former{{Words: "buckets account", Noun: true}},
+			Access: operate.ForViewers, Path: "accounts", Doc: "List accounts", Title: "Accounts", Empty: "There are no accounts.", Former: []operate.Former{{Words: "buckets account", Noun: true}},
 			Group: "Manage accounts, which own buckets",
 		}, on(s, s.listAccounts)),
-		operate.NewRead(operate.About{Path: "accounts/show", Doc: "Show an account's usage and quotas", Title: "Account"}, on(s, s.showAccount)),
+		operate.NewRead(operate.About{Access: operate.ForViewers, Path: "accounts/show", Doc: "Show an account's usage and quotas", Title: "Account"}, on(s, s.showAccount)),
 		operate.NewChange(operate.About{
 			Path: "accounts/create", Doc: "Create an account with an access key", NewRow: true,
 			Title: "Create an account", Text: "It gets an access key, which is shown once.", Button: "Create account",

@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
 	"holdfast/internal/errcode"
+	"holdfast/internal/operate"
 )
 
 const consoleRows = 100
@@ -24,25 +25,25 @@ var counts = []service.Counted{
 
 func (s *Buckets) console() *service.Console {
 	return &service.Console{Title: "Buckets", Icon: "bucket", Everyday: []string{"buckets", "accounts", "nodes"}, Backlogs: s.backlogs, Search: s.search, Choose: s.chooseThing, Finds: finds, Counts: counts, Pages: []service.Page{
-		{Path: "buckets", Title: "Buckets", Listed: true, Instead: true, Show: s.showBuckets},
-		{Path: "objects", Title: "Objects", Show: s.showObjects, Actions: []service.Action{
+		{Path: "buckets", Title: "Buckets", Listed: true, Instead: true, Access: operate.ForViewers, Show: s.showBuckets},
+		{Path: "objects", Title: "Objects", Access: operate.ForViewers, Show: s.showObjects, Actions: []service.Action{
 			{Name: "upload", Uploads: true, Logged: []string{"account", "bucket", "objects"}, Run: s.uploadObjects},
 			{Name: "delete-chosen", Logged: []string{"account", "bucket", "objects"}, Run: s.deleteChosen},
 			{Name: "move-chosen", Logged: []string{"account", "bucket", "objects", "to-bucket", "to-folder"}, Run: s.moveChosen},
 		}},
-		{Path: "object", Title: "Object", Show: s.showObject, Actions: []service.Action{
+		{Path: "object", Title: "Object", Access: operate.ForViewers, Show: s.showObject, Actions: []service.Action{
 			{Name: "presign", Logged: []string{"account", "bucket", "object"}, Run: s.presignObject},
 			{Name: "move", Logged: []string{"account", "bucket", "object", "to-bucket", "to"}, Run: s.moveObject},
 			{Name: "delete", Logged: []string{"account", "bucket", "object"}, Run: s.dropObject},
 			{Name: "restore", Logged: []string{"account", "bucket", "object", "version"}, Run: s.restoreVersion},
 			{Name: "delete-version", Logged: []string{"account", "bucket", "object", "version"}, Run: s.deleteVersion},
 		}},
-		{Path: "buckets/show", Show: s.showQuotaForm},
-		{Path: "lifecycle/show", Show: s.showAboveLifecycle},
-		{Path: "nodes", Show: showAuditLink},
-		{Path: "download", Title: "Download", Send: s.sendObject},
-		{Path: "image", Title: "Image", Send: s.sendImage},
-		{Path: "thumbnail", Title: "Thumbnail", Send: s.sendThumbnail, Memory: thumbnailHead},
+		{Path: "buckets/show", Access: operate.ForViewers, Show: s.showQuotaForm},
+		{Path: "lifecycle/show", Access: operate.ForViewers, Show: s.showAboveLifecycle},
+		{Path: "nodes", Access: operate.ForViewers, Show: showAuditLink},
+		{Path: "download", Title: "Download", Access: operate.ForAdmins, Send: s.sendObject},
+		{Path: "image", Title: "Image", Access: operate.ForAdmins, Send: s.sendImage},
+		{Path: "thumbnail", Title: "Thumbnail", Access: operate.ForAdmins, Send: s.sendThumbnail, Memory: thumbnailHead},
 	}}
 }
 

@@ -12,7 +12,7 @@ import (
 
 func (s *Buckets) damageOperations() []operate.Operation {
 	return []operate.Operation{operate.NewList(operate.About{
-		Path: "damages", Doc: "List damaged body copies", Title: "Damaged copies", Empty: "No damaged copies are known.",
+		Access: operate.ForViewers, Path: "damages", Doc: "List damaged body copies", Title: "Damaged copies", Empty: "No damaged copies are known.",
 		Group: "Show damaged body copies, which servers repair",
 		Text: "A copy is damaged if it is missing or its checksum is wrong. Reads use other copies, and servers rewrite it from a good copy. Without a good copy the object cannot be read: " +
 			"restore it from a backup, or delete it.",

@@ -16,10 +16,10 @@ import (
 func (s *Buckets) keyOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "keys", Doc: "List an account's access keys", Title: "Access keys", Empty: "There are no access keys.", Former: []operate.Former{{Words: "buckets key", Noun: true}},
+			Access: operate.ForViewers, Path: "keys", Doc: "List an account's access keys", Title: "Access keys", Empty: "There are no access keys.", Former: []operate.Former{{Words: "buckets key", Noun: true}},
 			Group: "Manage an account's access keys",
 		}, on(s, s.listKeys)),
-		operate.NewRead(operate.About{Path: "keys/show", Doc: "Show an access key and its limits", Title: "Access key"}, on(s, s.showKey)),
+		operate.NewRead(operate.About{Access: operate.ForViewers, Path: "keys/show", Doc: "Show an access key and its limits", Title: "Access key"}, on(s, s.showKey)),
 		operate.NewChange(operate.About{
 			Path: "keys/create", Doc: "Create an access key and print it with its secret", Title: "Create access key", Button: "Create access key",
 			Text: "Without limits the key may do everything in all the account's buckets.",

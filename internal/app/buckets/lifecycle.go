@@ -35,7 +35,7 @@ func (s *Buckets) lifecycleJob() sweep.Job {
 func (s *Buckets) lifecycleOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewRead(operate.About{
-			Path: "lifecycle/show", Doc: "Show a bucket's lifecycle rules and the last run's result", Title: "Lifecycle rules for bucket", Finds: "Show rules",
+			Access: operate.ForViewers, Path: "lifecycle/show", Doc: "Show a bucket's lifecycle rules and the last run's result", Title: "Lifecycle rules for bucket", Finds: "Show rules",
 			Group: "Show, change and apply a bucket's lifecycle rules",
 		}, on(s, s.showLifecycle)),
 		operate.NewChange(operate.About{

@@ -14,7 +14,7 @@ import (
 func (s *Buckets) nameOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "names", Doc: "List the plain bucket names that accounts have claimed", Title: "Plain names", Empty: "No bucket is public or shared.",
+			Access: operate.ForViewers, Path: "names", Doc: "List the plain bucket names that accounts have claimed", Title: "Plain names", Empty: "No bucket is public or shared.",
 			Group: "Show and free plain bucket names",
 			Text: "A plain name in the request of another account, or without a key, means the first bucket that was made public or shared. " +
 				"Other buckets with this name are reached as ACCOUNT:BUCKET.",

@@ -15,7 +15,7 @@ import (
 func (s *Buckets) notificationOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewRead(operate.About{
-			Path: "notifications/show", Doc: "Show a bucket's notifications and the configured destinations", Title: "Notifications for bucket",
+			Access: operate.ForViewers, Path: "notifications/show", Doc: "Show a bucket's notifications and the configured destinations", Title: "Notifications for bucket",
 			Group: "Show and change a bucket's notifications",
 		}, on(s, s.showNotifications)),
 		operate.NewChange(operate.About{

@@ -15,7 +15,7 @@ import (
 func (s *Buckets) policyOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewRead(operate.About{
-			Path: "policy/show", Doc: "Show a bucket's policy, and whether the bucket is public", Title: "Policy for bucket", Group: "Show and change a bucket's policy",
+			Access: operate.ForViewers, Path: "policy/show", Doc: "Show a bucket's policy, and whether the bucket is public", Title: "Policy for bucket", Group: "Show and change a bucket's policy",
 		}, on(s, s.showPolicy)),
 		operate.NewChange(operate.About{
 			Path: "policy/set", Doc: "Set a bucket's policy", Title: "Set the policy", Button: "Set policy", Stays: true,

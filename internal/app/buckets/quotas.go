@@ -19,7 +19,7 @@ func (s *Buckets) quotaOperations() []operate.Operation {
 			Example: "main --bytes 2GiB --objects 100000\nmain photos --bytes none",
 			Group:   "Show and set account and bucket quotas", Title: "Quotas", Button: "Set quota",
 		}, on(s, s.setQuota)),
-		operate.NewRead(operate.About{Path: "quotas/show", Doc: "Show an account's or bucket's usage and quotas", Title: "Quota", Finds: "Show quota"}, on(s, s.showQuota)),
+		operate.NewRead(operate.About{Access: operate.ForViewers, Path: "quotas/show", Doc: "Show an account's or bucket's usage and quotas", Title: "Quota", Finds: "Show quota"}, on(s, s.showQuota)),
 	}
 }
 

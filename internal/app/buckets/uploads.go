@@ -13,7 +13,7 @@ import (
 func (s *Buckets) uploadOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "uploads", Doc: "List a bucket's incomplete multipart uploads", Title: "Multipart uploads", Empty: "There are no incomplete uploads.",
+			Access: operate.ForViewers, Path: "uploads", Doc: "List a bucket's incomplete multipart uploads", Title: "Multipart uploads", Empty: "There are no incomplete uploads.",
 			Group: "Show and abort multipart uploads",
 		}, on(s, s.listUploads)),
 		operate.NewChange(operate.About{

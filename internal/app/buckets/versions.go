@@ -16,10 +16,10 @@ import (
 func (s *Buckets) versionOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "versions", Doc: "List a bucket's object versions and their locks", Title: "Versions", Empty: "There are no versions.",
+			Access: operate.ForViewers, Path: "versions", Doc: "List a bucket's object versions and their locks", Title: "Versions", Empty: "There are no versions.",
 			Group: "Show, lock and delete object versions",
 		}, on(s, s.versionList)),
-		operate.NewRead(operate.About{Path: "versions/show", Doc: "Show an object version and its lock", Title: "Version"}, on(s, s.showVersion)),
+		operate.NewRead(operate.About{Access: operate.ForViewers, Path: "versions/show", Doc: "Show an object version and its lock", Title: "Version"}, on(s, s.showVersion)),
 		operate.NewChange(operate.About{
 			Path: "versions/retain", Doc: "Set or extend a version's retention", Title: "Retention", Button: "Set retention", Stays: true,
 			Text: "governance: until then, only keys with the right bypass can delete the version or shorten the retention. compliance: until then, nobody can.",

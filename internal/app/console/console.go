@@ -17,6 +17,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/clock"
 	"holdfast/internal/errcode"
+	"holdfast/internal/operate"
 	"holdfast/internal/web"
 	"holdfast/internal/web/rate"
 )
@@ -146,6 +147,7 @@ var (
 	errOrigin     = web.Refuse(http.StatusForbidden, "cross-origin", "the request comes from another site")
 	errCSRF       = web.Refuse(http.StatusForbidden, "csrf", "the form is not valid any more: go back, reload the page and try again")
 	errRole       = web.Refuse(http.StatusForbidden, "read-only", "your role may not change anything")
+	errAccess     = web.Refuse(http.StatusForbidden, "admin-only", "your role may not open this: it needs the admin token")
 	errPage       = errcode.New(errcode.NotFound, "no such page")
 )
 
@@ -340,6 +342,9 @@ func (x *exchange) page(path string) error {
 	if section == nil {
 		return errPage
 	}
+	if !x.mayOpen(page) {
+		return errAccess
+	}
 	if x.r.Method == http.MethodPost {
 		return x.act(section, page)
 	}
@@ -355,6 +360,11 @@ func (x *exchange) page(path string) error {
 		return err
 	}
 	return x.sendView(http.StatusOK, shown{section, page, view, r.Values, nil})
+}
+
+// mayOpen reports whether the session's role may see a page or get its file.
+func (x *exchange) mayOpen(page *service.Page) bool {
+	return x.session.role == admin || page.Access == operate.ForViewers
 }
 
 // uploadHeader marks requests from the upload script, which sends each file separately and needs no page after
@@ -383,7 +393,7 @@ func (x *exchange) act(section *Section, page *service.Page) error {
 		return err
 	}
 	form := page // the form may be on a different page than the action
-	if shown := section.page(r.Value("return-page")); shown != nil && r.Values.Has("return-page") {
+	if shown := section.page(r.Value("return-page")); r.Values.Has("return-page") && shown != nil && shown.Show != nil && x.mayOpen(shown) {
 		form = shown
 	}
 	if confirm, typed := r.Value("confirm-with"), r.Value("confirm"); typed != confirm && typed != service.Printable(confirm) {

@@ -10,6 +10,7 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/errcode"
+	"holdfast/internal/operate"
 )
 
 // htmxConfig makes htmx comply with the policy (no inline style, no code in attributes) and disables its history
@@ -145,8 +146,8 @@ func (x *exchange) sendPart(p part) {
 
 func (c *Console) OwnPages() []service.Page {
 	return []service.Page{
-		{Path: searchPath, Title: "Search", Show: c.showSearch},
-		{Path: "sessions", Title: "Sessions", Listed: true, Show: c.showSessions, Actions: []service.Action{
+		{Path: searchPath, Title: "Search", Access: operate.ForViewers, Show: c.showSearch},
+		{Path: "sessions", Title: "Sessions", Listed: true, Access: operate.ForViewers, Show: c.showSessions, Actions: []service.Action{
 			{Name: "end", Logged: []string{"session"}, Run: c.endSession},
 			{Name: "end-all", Run: c.endAll},
 		}},

@@ -58,6 +58,9 @@ func (r *renderer) block(b service.Block) {
 	case *service.Links:
 		r.open("ul", "class", "links")
 		for i, l := range b.All {
+			if !r.opens(l.To) {
+				continue
+			}
 			class := ""
 			if b.Primary && i == 0 {
 				class = "primary"
@@ -76,6 +79,9 @@ func (r *renderer) block(b service.Block) {
 	case *service.Chart:
 		r.chart(b)
 	case *service.Image:
+		if !r.opens(b.To) {
+			return
+		}
 		r.open("img", "class", "preview", "src", r.x.link(r.section, b.To), "alt", b.Alt)
 	case *service.QR:
 		r.qr(b)
@@ -207,7 +213,7 @@ func (r *renderer) empty(t *service.Table) {
 
 func (r *renderer) cell(c *service.Cell, isShort bool) {
 	switch {
-	case c.Thumb != "":
+	case c.Thumb != "" && r.opens(c.Thumb):
 		r.open("span", "class", "thumb")
 		r.icon(c.Icon)
 		r.open("img", "src", r.x.link(r.section, c.Thumb), "alt", "", "loading", "lazy", "decoding", "async")
@@ -222,7 +228,7 @@ func (r *renderer) cell(c *service.Cell, isShort bool) {
 		r.text(" ")
 	}
 	switch {
-	case c.To != "":
+	case c.To != "" && r.opens(c.To):
 		r.open("a", "href", r.x.link(r.section, c.To))
 		r.value(c, isShort)
 		r.close("a")
@@ -326,6 +332,14 @@ func (r *renderer) action(f *service.Form, name string) *service.Action {
 		return nil
 	}
 	return &pg.Actions[at]
+}
+
+// opens reports whether the session's role may open a link within the section.
+func (r *renderer) opens(to string) bool {
+	path, _, _ := strings.Cut(to, "?")
+	path, _, _ = strings.Cut(path, "#")
+	pg := r.section.page(path)
+	return pg == nil || r.x.mayOpen(pg)
 }
 
 func (r *renderer) form(f *service.Form) {

@@ -9,6 +9,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/operate"
 )
 
 // counts omits tenant rows, and installs without records.
@@ -22,28 +23,28 @@ const holdsRecords = "keys_count > 0 AND closed_seq IS NULL"
 func (s *Extensions) console() *service.Console {
 	records := []string{"tenant", "install", "namespace", "key"}
 	return &service.Console{Title: "Extension storage", Icon: "records", Everyday: []string{"installs", "tenants", "usage"}, Backlogs: s.backlogs, Search: s.search, Choose: s.chooseTier, Finds: finds, Counts: counts, Pages: []service.Page{
-		{Path: "installs/show", Show: s.showBrowser, Actions: []service.Action{{Name: "open", Reads: true, Run: s.openNamespace}}},
-		{Path: "feed", Title: "Changes", Show: s.showFeed},
-		{Path: "records", Title: "Records", Show: s.showRecords, Actions: []service.Action{
+		{Path: "installs/show", Access: operate.ForViewers, Show: s.showBrowser, Actions: []service.Action{{Name: "open", Reads: true, Run: s.openNamespace}}},
+		{Path: "feed", Title: "Changes", Access: operate.ForViewers, Show: s.showFeed},
+		{Path: "records", Title: "Records", Access: operate.ForViewers, Show: s.showRecords, Actions: []service.Action{
 			{Name: "delete-chosen", Logged: []string{"tenant", "install", "namespace", "records"}, Run: s.deleteChosen},
 		}},
-		{Path: createPath, Title: createTitle, Show: s.showCreate, Actions: []service.Action{
+		{Path: createPath, Title: createTitle, Access: operate.ForViewers, Show: s.showCreate, Actions: []service.Action{
 			{Name: "create", Logged: records, Run: s.saveRecord},
 			{Name: "check", Reads: true, Run: s.checkRecord},
 			{Name: "switch", Reads: true, Run: s.switchEditor},
 		}},
-		{Path: "record", Title: "Record", Show: s.showRecord, Actions: []service.Action{
+		{Path: "record", Title: "Record", Access: operate.ForViewers, Show: s.showRecord, Actions: []service.Action{
 			{Name: "save", Logged: records, Run: s.saveRecord},
 			{Name: "check", Reads: true, Run: s.checkRecord},
 			{Name: "switch", Reads: true, Run: s.switchEditor},
 			{Name: "delete", Logged: records, Run: s.deleteRecord},
 		}},
-		{Path: "schemas", Show: s.showDraft, Actions: []service.Action{
+		{Path: "schemas", Access: operate.ForViewers, Show: s.showDraft, Actions: []service.Action{
 			{Name: "register", Logged: parseNamespace, Run: s.registerDraft},
 			{Name: "try", Reads: true, Run: s.tryDraft},
 			{Name: "check", Reads: true, Run: s.checkDraft},
 		}},
-		{Path: "schemas/show", Show: s.showVersion},
+		{Path: "schemas/show", Access: operate.ForViewers, Show: s.showVersion},
 	}}
 }
 

@@ -17,17 +17,17 @@ import (
 func (s *Extensions) schemaOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "schemas", Doc: "List a namespace's schemas, newest first", Title: "Schemas", Empty: "There are no schemas: every JSON value is valid.",
+			Access: operate.ForViewers, Path: "schemas", Doc: "List a namespace's schemas, newest first", Title: "Schemas", Empty: "There are no schemas: every JSON value is valid.",
 			Group: "Manage the JSON Schemas of an install's namespaces", Former: []operate.Former{{Words: "ext schema", Noun: true}},
 		}, on(s, s.listSchemas)),
-		operate.NewRead(operate.About{Path: "schemas/show", Doc: "Show a schema version", Title: "Schema version"}, on(s, s.showSchema)),
+		operate.NewRead(operate.About{Access: operate.ForViewers, Path: "schemas/show", Doc: "Show a schema version", Title: "Schema version"}, on(s, s.showSchema)),
 		operate.NewRead(operate.About{
-			Path: "schemas/check", Doc: "Compare a version with the active version, and validate stored records against it", Title: "Check for schema version",
+			Access: operate.ForViewers, Path: "schemas/check", Doc: "Compare a version with the active version, and validate stored records against it", Title: "Check for schema version",
 			More:  "It changes nothing. If the time does not suffice for all records, it prints where to continue.",
 			Opens: "record", Resumes: true,
 		}, on(s, s.checkSchema)),
 		operate.NewDownload(operate.About{
-			Path: "schemas/export", Doc: "Print all versions' documents, one per line, newest first", Former: []operate.Former{{Words: "ext schema list", Flag: "documents"}},
+			Access: operate.ForViewers, Path: "schemas/export", Doc: "Print all versions' documents, one per line, newest first", Former: []operate.Former{{Words: "ext schema list", Flag: "documents"}},
 			Media: operate.Lines, Memory: transferSize,
 		}, s.exportSchemas),
 		operate.NewUpload(operate.About{

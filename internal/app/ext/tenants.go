@@ -15,10 +15,10 @@ import (
 func (s *Extensions) tenantOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "tenants", Doc: "List tenants with installs", Title: "Tenants", Empty: "There are no tenants.", PageRows: ext.MaxPage,
+			Access: operate.ForViewers, Path: "tenants", Doc: "List tenants with installs", Title: "Tenants", Empty: "There are no tenants.", PageRows: ext.MaxPage,
 			Group: "Show, delete and restore tenants with all their installs", Former: []operate.Former{{Words: "ext tenant", Noun: true}},
 		}, on(s, s.listTenants)),
-		operate.NewRead(operate.About{Path: "tenants/show", Doc: "Show whether a tenant is deleted", Title: "Tenant"}, on(s, s.showTenant)),
+		operate.NewRead(operate.About{Access: operate.ForViewers, Path: "tenants/show", Doc: "Show whether a tenant is deleted", Title: "Tenant"}, on(s, s.showTenant)),
 		operate.NewChange(operate.About{
 			Path: "tenants/restore", Doc: "Allow a deleted tenant to be used again", Button: "Restore", Stays: true,
 			More: "It can be used with tokens created from now on. Deleted data does not come back, and its old installs stay\n" +

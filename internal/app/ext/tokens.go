@@ -17,7 +17,7 @@ const (
 func (s *Extensions) tokenOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "tokens", Rows: "revoked", Doc: "List an install's revoked tokens that have not expired", Title: "Tokens", Empty: "No token is revoked.",
+			Access: operate.ForViewers, Path: "tokens", Rows: "revoked", Doc: "List an install's revoked tokens that have not expired", Title: "Tokens", Empty: "No token is revoked.",
 			Group: "Create and revoke install tokens", Text: "Revoked tokens that have not expired.", Former: []operate.Former{{Words: "ext token revoked"}},
 		}, s.listTokens),
 		operate.NewChange(operate.About{
@@ -41,7 +41,7 @@ func (s *Extensions) tokenOperations() []operate.Operation {
 func (s *Extensions) serviceTokenOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "service-tokens", Rows: "revoked", Doc: "List a tenant's revoked service tokens that have not expired", Title: "Service tokens",
+			Access: operate.ForViewers, Path: "service-tokens", Rows: "revoked", Doc: "List a tenant's revoked service tokens that have not expired", Title: "Service tokens",
 			Empty: "No token is revoked.", Group: "Create and revoke tokens for services that act for a tenant's installs",
 			Text: "Revoked tokens that have not expired.", Former: []operate.Former{{Words: "ext token revoked", Flag: "services"}},
 		}, s.listServiceTokens),

@@ -19,7 +19,7 @@ const transferSize = 8 << 20 // bytes, with copies: an export page or an import 
 func (s *Extensions) transferOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewDownload(operate.About{
-			Path: "installs/export", Doc: "Export an install's records and schemas as JSON lines", Former: []operate.Former{{Words: "ext export"}},
+			Access: operate.ForAdmins, Path: "installs/export", Doc: "Export an install's records and schemas as JSON lines", Former: []operate.Former{{Words: "ext export"}},
 			Media: operate.Lines, Memory: transferSize, Counts: "records",
 			More: "The format is the API's: a JSON line per record or schema, and a last line that marks the export as complete. Data\n" +
 				"is read from the database page by page while servers run. If nothing may change meanwhile, revoke the install first:\n" +

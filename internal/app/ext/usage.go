@@ -24,7 +24,7 @@ func (s *Extensions) usageOperations() []operate.Operation {
 	}, s.auditUsage)
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "usage", Doc: "List how much installs store", Title: "Usage", Empty: "No install stores a record.", PageRows: ext.MaxPage,
+			Access: operate.ForViewers, Path: "usage", Doc: "List how much installs store", Title: "Usage", Empty: "No install stores a record.", PageRows: ext.MaxPage,
 			Group: "Show how much installs store, and verify the counters", Former: []operate.Former{{Words: "ext usage"}}, Rows: "installs",
 			More:    "Shows usage and quotas, with a line for every install that ever stored a record.",
 			Example: "\n--tenant $TENANT\n",

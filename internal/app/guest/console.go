@@ -8,6 +8,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
+	"holdfast/internal/operate"
 )
 
 const consoleRows = 100
@@ -17,10 +18,10 @@ var counts = []service.Counted{{Of: "wishlist", Table: "bff_consumer_session_see
 
 func (s *Guest) console() *service.Console {
 	return &service.Console{Title: "Guests", Icon: "hotel", Everyday: []string{"sessions", "keys", "tenants", "dead-letters"}, Backlogs: s.backlogs, Search: s.search, Finds: []service.Query{{What: "Guest sessions by ID", Example: "gms_01"}}, Counts: counts, Pages: []service.Page{
-		{Path: "sessions", Title: "Guest sessions", Listed: true, Show: s.showSessionForm, Actions: []service.Action{
+		{Path: "sessions", Title: "Guest sessions", Listed: true, Access: operate.ForViewers, Show: s.showSessionForm, Actions: []service.Action{
 			{Name: "find", Reads: true, Run: s.findSession}, {Name: "open", Reads: true, Run: s.openSession},
 		}},
-		{Path: "session", Title: "Session", Show: s.showSession},
+		{Path: "session", Title: "Session", Access: operate.ForViewers, Show: s.showSession},
 	}}
 }
 

@@ -12,11 +12,11 @@ import (
 func (s *Guest) eventSchemaOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "event-schemas", Rows: "schemas", Doc: "List the event types that the server's profile publishes", Title: "Event schemas", Empty: "There are no events.",
+			Access: operate.ForViewers, Path: "event-schemas", Rows: "schemas", Doc: "List the event types that the server's profile publishes", Title: "Event schemas", Empty: "There are no events.",
 			Group: "Show the events' JSON Schemas", Text: "Each event type has a JSON Schema for its data. The type's last part is its version.",
 		}, s.listEventSchemas),
 		operate.NewRead(operate.About{
-			Path: "event-schemas/show", Doc: "Print an event type's JSON Schema", Title: "Event schema", Example: "wishlist.added.v1\n--json handoff.initiated.v1",
+			Access: operate.ForViewers, Path: "event-schemas/show", Doc: "Print an event type's JSON Schema", Title: "Event schema", Example: "wishlist.added.v1\n--json handoff.initiated.v1",
 		}, s.showEventSchema),
 	}
 }

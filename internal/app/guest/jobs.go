@@ -16,7 +16,7 @@ import (
 func (s *Guest) jobOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "jobs", Doc: "List the jobs, and how many rows they would delete now", Title: "Retention jobs", Empty: "There are no jobs.",
+			Access: operate.ForViewers, Path: "jobs", Doc: "List the jobs, and how many rows they would delete now", Title: "Retention jobs", Empty: "There are no jobs.",
 			Group: "Manage the jobs that delete old data",
 			Long:  "Manage the jobs that delete old data. A running server runs them every guest.sweep_interval.",
 			Text:  "Jobs that delete old data. The server runs them every guest.sweep_interval.",

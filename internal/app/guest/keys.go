@@ -15,7 +15,7 @@ import (
 func (s *Guest) keyOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "keys", Doc: "List the keys", Title: "Handoff keys", Empty: "There are no keys.",
+			Access: operate.ForViewers, Path: "keys", Doc: "List the keys", Title: "Handoff keys", Empty: "There are no keys.",
 			Group: "Manage the keys that sign handoffs",
 			Long: "Manage the keys that sign handoff tokens. Running servers apply every change at once. To rotate keys without\n" +
 				"interrupting sites that verify tokens offline: add a key, export the keys to those sites, activate the key,\n" +
@@ -39,7 +39,7 @@ func (s *Guest) keyOperations() []operate.Operation {
 		}, s.revokeKeys),
 		operate.NewDownload(operate.About{
 			Path: "keys/export", Doc: "Print the keys with their secrets, for sites that verify tokens offline", Button: "Export the keys with their secrets",
-			Media: operate.Lines, Secret: true,
+			Access: operate.ForAdmins, Media: operate.Lines, Secret: true,
 			More: "Prints a JSON line for each key that is not retired. A key can sign tokens: protect it like a password. A site\n" +
 				"must consume a token after verifying it offline, because the token may already be used.",
 		}, s.exportKeys),

@@ -14,10 +14,10 @@ import (
 func (s *Guest) outboxOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.With(operate.NewList(operate.About{
-			Path: "outbox", Rows: "events", Limit: 100, Doc: "List events that are not published yet, in their order", Title: "Outbox", Empty: "All events are published.",
+			Access: operate.ForViewers, Path: "outbox", Rows: "events", Limit: 100, Doc: "List events that are not published yet, in their order", Title: "Outbox", Empty: "All events are published.",
 			Group: "Show events that are not published yet", Text: "Events that are not published yet.",
 		}, s.listWaiting), "backlog", s.backlog),
-		operate.NewRead(operate.About{Path: "outbox/show", Doc: "Show an event that is not published yet", Title: "Event"}, s.showWaiting),
+		operate.NewRead(operate.About{Access: operate.ForViewers, Path: "outbox/show", Doc: "Show an event that is not published yet", Title: "Event"}, s.showWaiting),
 	}
 }
 

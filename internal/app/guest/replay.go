@@ -17,7 +17,7 @@ import (
 func (s *Guest) publishedOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "events", Doc: "List published events still in the database, ordered by ID", Title: "Published events", Empty: "No published events are kept.", Limit: 100,
+			Access: operate.ForViewers, Path: "events", Doc: "List published events still in the database, ordered by ID", Title: "Published events", Empty: "No published events are kept.", Limit: 100,
 			Group: "Show published events, and publish them again",
 			Text:  "Published events stay in the database for guest.keep_events and guest.keep_audit_events.",
 		}, s.listPublished),

@@ -13,7 +13,7 @@ import (
 func (s *Guest) tenantKeyOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "tenant-keys", Rows: "keys", Doc: "List tenants' Ed25519 keys", Title: "Tenant keys", Empty: "There are no Ed25519 keys.",
+			Access: operate.ForViewers, Path: "tenant-keys", Rows: "keys", Doc: "List tenants' Ed25519 keys", Title: "Tenant keys", Empty: "There are no Ed25519 keys.",
 			Group: "Manage the Ed25519 keys that sign handoffs to a tenant",
 			Long: "Manage the Ed25519 keys that sign handoffs to tenants with the algorithm ed25519. Each tenant has an active\n" +
 				"key and a next key. Both are published, so sites that verify offline know a key before it signs.",

@@ -14,7 +14,7 @@ import (
 func (s *Guest) userOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "user-sessions", Rows: "sessions", Doc: "List signed-in users' sessions", Title: "User sessions", Empty: "No user is signed in.",
+			Access: operate.ForViewers, Path: "user-sessions", Rows: "sessions", Doc: "List signed-in users' sessions", Title: "User sessions", Empty: "No user is signed in.",
 			Group: "Manage signed-in users' sessions", Text: "A user has a session in each browser. They share a list, which is itself a session that can be erased.",
 		}, s.listUserSessions),
 		operate.NewChange(operate.About{

@@ -22,7 +22,7 @@ func alertOperations(a *alerts.Alerts) []operate.Operation {
 	}
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "alerts", Doc: "List active alerts", Group: "Send a test alert",
+			Access: operate.ForViewers, Path: "alerts", Doc: "List active alerts", Group: "Send a test alert",
 			Title: "Alerts", Empty: "No alert is open.", ServerOnly: true,
 			Text:  "The server posts an alert to alerts.url when a problem starts, and another when it ends.",
 			Setup: setup,

@@ -55,11 +55,11 @@ func backupOperations(o *Operated) []operate.Operation {
 	})
 	return []operate.Operation{
 		operate.With(operate.NewList(operate.About{
-			Path: "backup", Doc: "List the newest 100 backups at backup.url", Rows: "backups", Group: "Make a backup",
+			Access: operate.ForViewers, Path: "backup", Doc: "List the newest 100 backups at backup.url", Rows: "backups", Group: "Make a backup",
 			Title: "Backups", Empty: "No backup at backup.url is known.", ServerOnly: true, Setup: toBackup,
 			Text: "Backups in the folder or bucket backup.url. The command holdfast backup list also reads others.",
 		}, c.listBackups), "state", func(context.Context) (listState, error) { return c.listed.state(), nil }),
-		operate.NewRead(operate.About{Path: "backup/show", Doc: "Show a backup, and how to restore it", Title: "Backup", ServerOnly: true}, c.showBackup),
+		operate.NewRead(operate.About{Access: operate.ForViewers, Path: "backup/show", Doc: "Show a backup, and how to restore it", Title: "Backup", ServerOnly: true}, c.showBackup),
 		operate.NewJob(operate.About{
 			Path: "backup/make", Doc: "Make a backup to backup.url", Button: "Back up now", ServerOnly: true, Background: true,
 			Begun: "backup started", Stop: "Stop the backup", Refuses: s.CanMake, Setup: toBackup,
@@ -69,7 +69,7 @@ func backupOperations(o *Operated) []operate.Operation {
 			Begun: "verification started", Stop: "Stop the verification", Refuses: c.canVerify, Ask: "Temporarily needs as much disk space as the databases.",
 		}, c.verifyBackup), "Damages", "No damage was found."),
 		operate.With(operate.NewList(operate.About{
-			Path: "restore-points", Doc: "List the replica's restore points by day", Rows: "days", Group: "List the replica's restore points",
+			Access: operate.ForViewers, Path: "restore-points", Doc: "List the replica's restore points by day", Rows: "days", Group: "List the replica's restore points",
 			Title: "Restore points", Empty: "No restore point at replica.url is known.", ServerOnly: true, Setup: toReplica,
 			Text: "Moments to which the replica at replica.url can be restored. replica.retention and replica.keep say how many there are.",
 		}, c.listPoints), "state", func(context.Context) (listState, error) { return c.points.state(), nil }),

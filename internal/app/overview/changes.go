@@ -11,7 +11,7 @@ import (
 
 func changeOperations(o *Operated) []operate.Operation {
 	return []operate.Operation{operate.NewList(operate.About{
-		Path: "changes", Doc: "List operator changes, latest first", Group: "Read operator changes",
+		Access: operate.ForViewers, Path: "changes", Doc: "List operator changes, latest first", Group: "Read operator changes",
 		Title: "Changes", Empty: "No change matches.", ServerOnly: true,
 		Text: "Changes made in the console or with the admin token, and downloads of files with secrets. The server keeps the latest in its data folder, in about 1 MiB. " +
 			"Its log contains all changes, as lines with the message \"operator change\".",

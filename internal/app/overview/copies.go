@@ -20,7 +20,7 @@ const (
 
 func copyOperations(w *readonly.Switch) []operate.Operation {
 	return []operate.Operation{operate.NewList(operate.About{
-		Path: "copies", Doc: "List copies and imports that use this server's databases", Group: "Follow copies and imports",
+		Access: operate.ForViewers, Path: "copies", Doc: "List copies and imports that use this server's databases", Group: "Follow copies and imports",
 		Title: "Copies", Empty: "No copy or import uses this server's databases.", Live: copiesLive,
 		Text: "holdfast copy and holdfast import run as separate processes, perhaps on other machines. They record their progress in the databases twice a second.",
 	}, listCopies(w))}

@@ -16,7 +16,7 @@ const logLive = 2 * time.Second
 
 func logOperations(o *Operated) []operate.Operation {
 	return []operate.Operation{operate.NewList(operate.About{
-		Path: "log", Doc: "List the newest log lines, the latest first", Rows: "lines", Group: "Read the server log",
+		Access: operate.ForViewers, Path: "log", Doc: "List the newest log lines, the latest first", Rows: "lines", Group: "Read the server log",
 		Title: "Log", Empty: "No line in memory matches this level, service and text.", ServerOnly: true, Live: logLive,
 		Text: fmt.Sprintf("The newest log lines, kept in memory: at most %d, or %s, without console requests. The complete log is in the journal, or wherever standard error goes.",
 			obs.TailLines, service.FormatBytes(obs.TailBytes)),

@@ -19,6 +19,7 @@ import (
 	"holdfast/internal/db/engine"
 	"holdfast/internal/errcode"
 	"holdfast/internal/obs"
+	"holdfast/internal/operate"
 	"holdfast/internal/replication"
 	"holdfast/internal/web"
 )
@@ -65,9 +66,9 @@ var Everyday = []string{"", "checks", "log", "backup", "settings"}
 
 func (o *Overview) Pages() []service.Page {
 	return []service.Page{
-		{Title: "Overview", Listed: true, Show: o.showOverview}, {Path: "checks", Title: "Checks", Listed: true, Show: o.showChecks},
-		{Path: "log", Show: o.showLog},
-		{Path: "backup", Show: o.showBackups}, {Path: "restore-points", Show: o.showPoints}, {Path: "settings", Title: "Settings", Listed: true, Show: o.showSettings},
+		{Title: "Overview", Listed: true, Access: operate.ForViewers, Show: o.showOverview}, {Path: "checks", Title: "Checks", Listed: true, Access: operate.ForViewers, Show: o.showChecks},
+		{Path: "log", Access: operate.ForViewers, Show: o.showLog},
+		{Path: "backup", Access: operate.ForViewers, Show: o.showBackups}, {Path: "restore-points", Access: operate.ForViewers, Show: o.showPoints}, {Path: "settings", Title: "Settings", Listed: true, Access: operate.ForViewers, Show: o.showSettings},
 	}
 }
 

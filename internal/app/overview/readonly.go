@@ -41,7 +41,7 @@ func Operations(o *Operated) []operate.Operation {
 func readOnlyOperations(w *readonly.Switch) []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "read-only", Doc: "List which services are read-only, and by whom", Rows: "services",
+			Access: operate.ForViewers, Path: "read-only", Doc: "List which services are read-only, and by whom", Rows: "services",
 			Group: "Make a service read-only, e.g. before database maintenance", Title: "Read-only", Empty: "No service can be read-only.",
 			Text: "A read-only service answers writes with 503 and Retry-After, on every server that uses its database. Reads go on. holdfast copy makes its source read-only for its last pass, and leaves it so when everything is copied.",
 		}, listReadOnly(w)),

@@ -85,7 +85,7 @@ func (s *swept) late(now time.Time) bool {
 func sweepOperations(s *Sweeps) []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "sweeps", Doc: "List the periodic jobs that remove expired and deleted data", Group: "Remove expired and deleted data now",
+			Access: operate.ForViewers, Path: "sweeps", Doc: "List the periodic jobs that remove expired and deleted data", Group: "Remove expired and deleted data now",
 			Title: "Sweeps", Empty: "No sweep is enabled.", ServerOnly: true,
 			Text: "Expired and deleted data is invisible at once. These jobs remove it from the databases and the storage nodes.",
 		}, listSweeps(s)),

@@ -28,11 +28,11 @@ func DeadLetterOperations[In, Page, Row, Detail any](d DeadLetters[In], list fun
 	retried := "A running server does it " + d.Delay + ". Republished events come after newer events of their\n" + d.Key + "s."
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: noun, Rows: "events", Doc: "List set-aside " + d.Event + "s", Title: "Dead letters", Empty: "No event was set aside.", Former: d.Former[""],
+			Access: operate.ForViewers, Path: noun, Rows: "events", Doc: "List set-aside " + d.Event + "s", Title: "Dead letters", Empty: "No event was set aside.", Former: d.Former[""],
 			Group: "Manage " + d.Event + "s that were set aside because they could not be published",
 			Text:  "These " + d.Event + "s that could not be published were set aside. A republished event comes after newer events of its " + d.Key + ".",
 		}, list),
-		operate.NewRead(operate.About{Path: noun + "/show", Doc: "Show a set-aside " + d.Event, Title: "Dead letter"}, show),
+		operate.NewRead(operate.About{Access: operate.ForViewers, Path: noun + "/show", Doc: "Show a set-aside " + d.Event, Title: "Dead letter"}, show),
 		operate.NewChange(operate.About{
 			Path: noun + "/retry", Doc: "Publish a set-aside " + d.Event + " again", More: retried, Former: d.Former["retry"],
 		}, d.one("queued again", outbox.Dead.RetryDead)),

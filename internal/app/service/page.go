@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"holdfast/internal/errcode"
+	"holdfast/internal/operate"
 )
 
 type Console struct {
@@ -93,11 +94,11 @@ type Page struct {
 	// Show changes nothing.
 	Show func(context.Context, *PageRequest) (*View, error)
 
-	// Send, if set, returns a file instead. Private hides a file with secrets from read-only operators; the file's
-	// operation then records downloads.
-	Send    func(context.Context, *PageRequest) (*File, error)
-	Private bool
-	Memory  int64
+	// Send, if set, returns a file instead. The file's operation records downloads of secrets.
+	Send   func(context.Context, *PageRequest) (*File, error)
+	Memory int64
+
+	Access operate.Access // with GET; an action of a viewer also needs Action.Reads
 
 	// replaces the list operation's page at the same path
 	Instead bool

@@ -14,7 +14,7 @@ func (s *Accounts) accessOperations() []operate.Operation {
 	const ids = "ACCOUNT is the account's ID, 32 hexadecimal digits; tokenserver refused list shows the IDs of refused\naccounts."
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "access", Rows: "accounts", Limit: 1000, Resumes: true, Doc: "List the allow and deny lists", Title: "Allow and deny lists", Empty: "The lists are empty.",
+			Access: operate.ForViewers, Path: "access", Rows: "accounts", Limit: 1000, Resumes: true, Doc: "List the allow and deny lists", Title: "Allow and deny lists", Empty: "The lists are empty.",
 			Group: "Manage who may sign in", Former: []operate.Former{{Words: "sync user list", Flag: "access"}},
 		}, s.listAccess),
 		operate.NewChange(operate.About{
@@ -32,7 +32,7 @@ func (s *Accounts) accessOperations() []operate.Operation {
 			Former: []operate.Former{{Words: "sync user allow", Flag: "remove"}, {Words: "sync user deny", Flag: "remove"}},
 		}, s.removeAccess),
 		operate.NewList(operate.About{
-			Path: "refused", Rows: "accounts", Limit: 1000, Doc: "List refused sign-ins, the latest first", Title: "Refused sign-ins", Empty: "No sign-in was refused.",
+			Access: operate.ForViewers, Path: "refused", Rows: "accounts", Limit: 1000, Doc: "List refused sign-ins, the latest first", Title: "Refused sign-ins", Empty: "No sign-in was refused.",
 			Text:  fmt.Sprintf("The accounts that were refused last. To list up to %d: holdfast tokenserver refused list --limit %d.", tokenserver.MaxRefused, tokenserver.MaxRefused),
 			Group: "Show refused sign-ins", Former: []operate.Former{{Words: "sync user list", Flag: "refused"}}, Offers: []string{"access/allow"},
 		}, s.listRefused),

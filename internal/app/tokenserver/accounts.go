@@ -15,7 +15,7 @@ import (
 func (s *Accounts) accountOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "accounts", Limit: 1000, Resumes: true, PageRows: mostSorted, Title: "Accounts", Empty: "No matching account has storage.",
+			Access: operate.ForViewers, Path: "accounts", Limit: 1000, Resumes: true, PageRows: mostSorted, Title: "Accounts", Empty: "No matching account has storage.",
 			Doc: "List accounts with their usage", Group: "Manage accounts", Former: []operate.Former{{Words: "sync user", Noun: true}},
 			More: "Lists accounts with storage: their usage, own quota, and last write, which counts as their last use because\n" +
 				"sign-ins are not recorded. Expired records count until they are swept. A dash means unknown: the storage is\n" +
@@ -25,7 +25,7 @@ func (s *Accounts) accountOperations() []operate.Operation {
 			Example: "--sort used --limit 20    # last used first; --reverse: last used last\n--sort bytes --json\n",
 		}, s.listAccounts),
 		operate.NewRead(operate.About{
-			Path: "accounts/show", Doc: "Show an account: its storage users and how much they store", Title: "Account", Finds: "Show account",
+			Access: operate.ForViewers, Path: "accounts/show", Doc: "Show an account: its storage users and how much they store", Title: "Account", Finds: "Show account",
 			More:    "ACCOUNT is the account's ID, 32 hexadecimal digits, or a storage user's UID.",
 			Example: "0123456789abcdef0123456789abcdef\n", Offers: []string{"access/allow", "access/deny", "access/remove"},
 		}, s.showAccount),

@@ -14,7 +14,7 @@ import (
 func (s *Accounts) nodeOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "nodes", Doc: "List the storage nodes", Title: "Storage nodes", Empty: "There are no nodes.",
+			Access: operate.ForViewers, Path: "nodes", Doc: "List the storage nodes", Title: "Storage nodes", Empty: "There are no nodes.",
 			Group: "Manage the storage nodes that accounts are assigned to", Former: []operate.Former{{Words: "sync node", Noun: true}},
 		}, s.listNodes),
 		operate.NewChange(operate.About{

@@ -78,7 +78,7 @@ func (s *Accounts) userTransfers() []operate.Operation {
 
 func exportAbout(path, of, naming string) operate.About {
 	return operate.About{
-		Path: path, Doc: "Write everything that " + of + " stores, as JSON lines", Button: "Export", Media: operate.Lines, Memory: transferSize, Counts: "records",
+		Path: path, Doc: "Write everything that " + of + " stores, as JSON lines", Button: "Export", Access: operate.ForAdmins, Media: operate.Lines, Memory: transferSize, Counts: "records",
 		More: "Records are exported as stored, encrypted by browsers: a header, a JSON line per collection and record, and a last\n" +
 			"line that marks the export as complete. It is a consistent snapshot, even while browsers write. Open batches and\n" +
 			"the quota are not exported. The file gets its name when it is complete.\n\n" + naming,

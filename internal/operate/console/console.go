@@ -60,7 +60,10 @@ func newPage(o *operate.Operation, all []operate.Operation) service.Page {
 	if o.Kind == operate.List {
 		p.list, p.offers = o, offered(o, all)
 	}
-	shown := service.Page{Path: o.Noun(), Title: o.Title, Listed: p.list == nil || len(o.Subjects()) == 0, Show: p.show}
+	shown := service.Page{Path: o.Noun(), Title: o.Title, Listed: p.list == nil || len(o.Subjects()) == 0, Show: p.show, Access: operate.ForViewers}
+	if p.list != nil {
+		shown.Access = p.list.Access
+	}
 	for _, o := range p.changes {
 		shown.Actions = append(shown.Actions, action(o, p.list))
 	}
@@ -94,6 +97,9 @@ func first(kind operate.Kind, noun string, all []operate.Operation) *operate.Ope
 func above(p, own service.Page) service.Page {
 	show := p.Show
 	p.Actions = append(p.Actions, own.Actions...)
+	if own.Access != operate.ForViewers {
+		p.Access = own.Access
+	}
 	p.Show = func(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 		view, err := show(ctx, r)
 		if err != nil {
@@ -287,7 +293,7 @@ func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 		}
 	}
 	onRow = append(onRow, offered(o, all)...)
-	return service.Page{Path: o.Path, Title: o.Title, Show: func(ctx context.Context, r *service.PageRequest) (*service.View, error) {
+	return service.Page{Path: o.Path, Title: o.Title, Access: o.Access, Show: func(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 		found, err := o.Run(ctx, values(o, r), nil)
 		if err != nil {
 			return nil, err

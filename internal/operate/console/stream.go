@@ -12,7 +12,7 @@ import (
 )
 
 func download(o *operate.Operation) service.Page {
-	p := service.Page{Path: o.Path, Title: cmp.Or(o.Title, o.Label()), Private: o.Secret, Memory: o.Memory}
+	p := service.Page{Path: o.Path, Title: cmp.Or(o.Title, o.Label()), Access: o.Access, Memory: o.Memory}
 	p.Send = func(ctx context.Context, r *service.PageRequest) (*service.File, error) {
 		found, err := o.Run(ctx, values(o, r), nil)
 		if err != nil {
@@ -55,7 +55,7 @@ func downloadForm(o *operate.Operation, all []operate.Operation) *service.Form {
 }
 
 func downloadAction(o *operate.Operation) service.Action {
-	return service.Action{Name: o.Verb(), Reads: true, Run: func(_ context.Context, r *service.PageRequest) (service.Outcome, error) {
+	return service.Action{Name: o.Verb(), Reads: o.Access == operate.ForViewers, Run: func(_ context.Context, r *service.PageRequest) (service.Outcome, error) {
 		if err := o.CheckValues(values(o, r)); err != nil {
 			return service.Outcome{}, err
 		}

@@ -23,7 +23,7 @@ func (d drawn) Notice() string { return "drawn " + d.Text }
 
 func studio() []operate.Operation {
 	return append(house()[:2],
-		operate.NewDownload(operate.About{Path: "walls/plan", Doc: "Get the plan", Button: "Download plan", Media: "text/plain", Memory: 7}, func(_ context.Context, in oneWall, _ operate.Progress) (operate.File, error) {
+		operate.NewDownload(operate.About{Path: "walls/plan", Access: operate.ForViewers, Doc: "Get the plan", Button: "Download plan", Media: "text/plain", Memory: 7}, func(_ context.Context, in oneWall, _ operate.Progress) (operate.File, error) {
 			if in.Wall == "none" {
 				return operate.File{}, errcode.New(errcode.NotFound, "there is no such wall")
 			}
@@ -32,7 +32,7 @@ func studio() []operate.Operation {
 				return err
 			}}, nil
 		}),
-		operate.NewDownload(operate.About{Path: "walls/plans", Doc: "Get all plans", Media: "text/plain", Secret: true}, func(context.Context, operate.None, operate.Progress) (operate.File, error) {
+		operate.NewDownload(operate.About{Path: "walls/plans", Access: operate.ForAdmins, Doc: "Get all plans", Media: "text/plain", Secret: true}, func(context.Context, operate.None, operate.Progress) (operate.File, error) {
 			return operate.File{}, nil
 		}),
 		operate.NewUpload(operate.About{Path: "walls/draw", Doc: "Draw", Media: "text/plain", Largest: 8}, func(_ context.Context, in oneWall, body operate.Body, _ operate.Progress) (drawn, error) {
@@ -65,7 +65,7 @@ func TestStreamPages(t *testing.T) {
 	if err == nil {
 		err = f.Write(&text)
 	}
-	if err != nil || text.String() != "a" || f.Name != "a" || f.Size != 1 || plan.Listed || plan.Private || plan.Memory != 7 || !plans.Private {
+	if err != nil || text.String() != "a" || f.Name != "a" || f.Size != 1 || plan.Listed || plan.Access != operate.ForViewers || plan.Memory != 7 || plans.Access != operate.ForAdmins {
 		t.Errorf("%+v, %q, %v", plan, &text, err)
 	}
 	if _, err := plan.Send(t.Context(), &service.PageRequest{Values: url.Values{"wall": {"none"}}}); !errcode.Is(err, errcode.NotFound) {
