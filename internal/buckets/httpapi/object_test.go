@@ -226,6 +226,19 @@ func TestConditions(t *testing.T) {
 		}
 	}
 	s.do("PUT", objects+"k", hello, "If-Match: "+strings.Repeat("a,", 101)).fails(400, "InvalidArgument")
+	for _, method := range []string{"PUT", "DELETE", "PATCH", "GET", "HEAD"} {
+		target, body := objects+"k", ""
+		if method == "PATCH" {
+			target, body = metadata+"k", "{}"
+		}
+		for _, bad := range []string{"", " ", ",", `"a`, `a"`, `"`, "a b", `"a" "b"`, "W/", `*, "a"`, "*, *"} {
+			for _, name := range []string{"If-Match", "If-None-Match"} {
+				if a := s.do(method, target, body, name+": "+bad); a.status != 400 {
+					t.Errorf("%s with %s: %q: %d", method, name, bad, a.status)
+				}
+			}
+		}
+	}
 	// A condition that would be ignored is refused.
 	s.do("PUT", "/buckets/v1/accounts/main/buckets/more", "", "If-None-Match: *").fails(400, "InvalidArgument")
 	s.do("DELETE", photos, "", "If-Match: *").fails(400, "InvalidArgument")

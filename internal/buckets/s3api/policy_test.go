@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/auth/sigv4/sigv4test"
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/policy"
@@ -360,6 +361,64 @@ func TestFormsByPolicy(t *testing.T) {
 	form(s.other, map[string]string{"key": "in/k", "tagging": "<Tagging><TagSet><Tag><Key>k</Key><Value>v</Value></Tag></TagSet></Tagging>"}).fails(403, "AccessDenied")
 	form(s.main, map[string]string{"key": "k"}).want(204)
 	form(s.main, map[string]string{"key": "never/k"}).fails(403, "AccessDenied")
+}
+
+// TestPayloadByPolicy checks that s3:x-amz-content-sha256 is how the signature covers the body, whatever else the client
+// states.
+func TestPayloadByPolicy(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	hash := sha256Hex(hello)
+	presigned := func(target string, headers ...string) answer {
+		r := s.request("PUT", target, hello, headers...)
+		s.main.Presign(r, time.Hour, time.Now())
+		return s.send(r)
+	}
+	unsigned := func() answer {
+		r := s.request("PUT", "/photos/k", hello)
+		s.main.Sign(r, sigv4.UnsignedPayload, time.Now())
+		return s.send(r)
+	}
+	chunks := sigv4test.Chunks{Mode: sigv4test.SignedChunks, Size: 8 << 10}
+	s.policy(`{` + fromAll + `, "Action": "s3:PutObject", "Condition": {"StringEquals": {"s3:x-amz-content-sha256": "UNSIGNED-PAYLOAD"}}}`)
+	s.do("PUT", "/photos/k", hello).want(200)
+	s.chunked("/photos/k", hello, int64(len(hello)), chunks).want(200)
+	presigned("/photos/k?X-Amz-Content-Sha256=" + hash).want(200)
+	for name, a := range map[string]answer{
+		"header": unsigned(), "presigned": presigned("/photos/k"), "presigned, unsigned": presigned("/photos/k?X-Amz-Content-Sha256=UNSIGNED-PAYLOAD"),
+		"presigned with two statements": presigned("/photos/k?X-Amz-Content-Sha256=UNSIGNED-PAYLOAD", "x-amz-content-sha256: "+hash),
+		"form":                          s.send(s.form(map[string]string{"key": "k"}, hello)), "form with a field": s.send(s.form(map[string]string{"key": "k", "x-amz-content-sha256": hash}, hello)),
+	} {
+		if a.status != http.StatusForbidden {
+			t.Errorf("%s: %d\n%s", name, a.status, a.body)
+		}
+	}
+	s.policy(`{` + fromAll + `, "Action": "s3:PutObject", "Condition": {"StringNotEquals": {"s3:x-amz-content-sha256": "` + hash + `"}}}`)
+	s.do("PUT", "/photos/k", hello).want(200)
+	presigned("/photos/k", "x-amz-content-sha256: "+hash).want(200)
+	s.do("PUT", "/photos/k", "other").fails(403, "AccessDenied")
+	s.chunked("/photos/k", hello, int64(len(hello)), chunks).fails(403, "AccessDenied")
+	s.anonymous("PUT", "/photos/k", hello, "x-amz-content-sha256: "+hash).fails(403, "AccessDenied")
+}
+
+// TestSourceOfOtherAccount checks that a policy on sources of copies is not satisfied by a bucket that the client made
+// with the same name.
+func TestSourceOfOtherAccount(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	s.do("PUT", "/approved", "").want(200)
+	s.do("PUT", "/approved/k", hello).want(200)
+	s.do("PUT", "/approved?acl", "", "x-amz-acl: public-read").want(200)
+	s.policy(`{`+toOther+`, "Action": "s3:PutObject"}`,
+		`{"Effect": "Deny", "Principal": "*", "Action": "s3:PutObject", "Resource": "arn:aws:s3:::photos/*", "Condition": {"StringNotLike": {"s3:x-amz-copy-source": "approved/*"}}}`)
+	s.as(s.other, "PUT", "/main:photos/copy", "", "x-amz-copy-source: main:approved/k").want(200)
+	s.do("PUT", "/photos/copy", "", "x-amz-copy-source: approved/k").want(200)
+	s.as(s.other, "PUT", "/approved", "").want(200)
+	s.as(s.other, "PUT", "/approved/k", "not approved").want(200)
+	for _, source := range []string{"approved/k", "other:approved/k", "/approved/k"} {
+		s.as(s.other, "PUT", "/main:photos/copy", "", "x-amz-copy-source: "+source).fails(403, "AccessDenied")
+	}
+	s.do("GET", "/photos/copy", "").want(200).is(hello)
 }
 
 // TestPolicyOfOtherProcess checks that a policy set by another process applies within a second, and immediately if the

@@ -3,6 +3,7 @@
 package sigv4test
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -67,7 +68,8 @@ func (s Signer) Presign(r *http.Request, expires time.Duration, now time.Time) {
 	q.Set("X-Amz-Date", now.Format("20060102T150405Z"))
 	q.Set("X-Amz-Expires", strconv.FormatInt(int64(expires/time.Second), 10))
 	q.Set("X-Amz-SignedHeaders", strings.Join(names, ";"))
-	signature := s.signature(r, q, names, Unsigned, now)
+	payload := cmp.Or(q.Get("X-Amz-Content-Sha256"), r.Header.Get("X-Amz-Content-Sha256"), Unsigned)
+	signature := s.signature(r, q, names, payload, now)
 	r.URL.RawQuery = encode(q) + "&X-Amz-Signature=" + signature
 }
 
