@@ -99,6 +99,9 @@ func TestUnappliedConditions(t *testing.T) {
 				if route == "POST bucket " {
 					a = s.send(s.form(map[string]string{"key": "k", name: value}, "new"))
 				}
+				if name == "If-Unknown" && a.status == 400 {
+					continue // package web refuses it
+				}
 				if a.status != 501 || a.element("Code") != "NotImplemented" || name != "If-Unknown" && !strings.Contains(a.body, strings.ToLower(name)) {
 					t.Errorf("%s with %s: %q is %d\n%s", a.what, name, value, a.status, a.body)
 				}
