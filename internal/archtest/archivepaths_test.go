@@ -44,6 +44,7 @@ var ownPaths = map[string]own{
 	"internal/replica/capture.go":                 {"durable.MakeFolder os.OpenFile os.Remove os.Remove", ownSpool},
 	"internal/replica/location.go":                {"durable.MakeFolder durable.Replace os.ReadFile", ownSpool},
 	"internal/replica/location/location.go":       {"durable.Create os.ReadFile os.ReadFile", "the operator's key file, and a constant name in the data folder"},
+	"internal/replica/location/signers.go":        {"durable.Create durable.Replace os.Open os.ReadFile os.ReadFile", "constant names in the data folder, and a file that the operator names"},
 	"internal/replica/maintain.go":                {"os.Open os.Open os.Open os.Remove", ownSpool},
 	"internal/replica/once.go":                    {"durable.MakeFolder", ownSpool},
 	"internal/replica/replica.go":                 {"os.Open", ownSpool},
