@@ -244,7 +244,7 @@ func (w *conditionWalk) checkWrite(r *route) {
 	declared, before := w.declared(r), w.version()
 	for _, name := range web.ConditionHeaders {
 		values := conditionValues[name].malformed
-		if !slices.Contains(declared.Applied, name) { // the mux refuses all values
+		if !declared.Checked && !slices.Contains(declared.Applied, name) { // the mux refuses all values
 			values = [][]string{{conditionValues[name].valid}, {""}, values[len(values)-1]}
 		}
 		w.refuses(r, name, values)

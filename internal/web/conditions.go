@@ -46,15 +46,15 @@ type Conditions struct {
 	// error lists the applied headers.
 	Instead string
 
-	// Checked means that Applied has the headers of several operations, because the path and the method do not select
-	// the operation: the handler refuses those that its operation does not apply.
+	// Checked means that the mux passes all requests on, and the handler calls Check: the path and the method do not
+	// select the operation, or the protocol has its own error.
 	Checked bool
 }
 
 // CheckedByHandler is a Service.Conditions for handlers that check the conditions of all their operations, or answer every
-// write with an error or a redirect. They still get no condition header that this package does not know.
+// write with an error or a redirect.
 func CheckedByHandler(*http.Request, Address) Conditions {
-	return Conditions{Applied: ConditionHeaders, Checked: true}
+	return Conditions{Checked: true}
 }
 
 // ConditionError is the cause of a refused condition header; see RefuseCondition.
@@ -115,6 +115,9 @@ func (service *Service) checkConditions(r *http.Request, at Address) error {
 	if err != nil && service.Conditions != nil { // few requests have conditions
 		declared = service.Conditions(r, at)
 		err = declared.Check(r.Header)
+	}
+	if declared.Checked {
+		return nil
 	}
 	return err
 }

@@ -213,7 +213,7 @@ func (s *Extensions) mounts() ([]service.Mount, error) {
 		}}},
 		{Listener: service.Internal, Paths: []string{"/internal/ext-storage/install/INSTALL"}, Mount: web.Mount{Owns: httpapi.OwnsRunner, Service: web.Service{
 			Serve: m.count(runner.Serve, runnerOperation), Error: m.countErrors(httpapi.WriteInnerError), Route: httpapi.LabelRunner, Routes: httpapi.RunnerRoutes(),
-			Conditions: httpapi.RunnerConditions,
+			Conditions: web.CheckedByHandler,
 		}}},
 	}, nil
 }

@@ -39,11 +39,6 @@ func LabelRunner(path string) string {
 // RunnerRoutes is like Routes, but for the internal listener.
 func RunnerRoutes() []web.Route { return []web.Route{{Label: "runner", Method: http.MethodPost}} }
 
-// RunnerConditions is like Conditions, but for the internal listener. The body selects the operation, which checks them.
-func RunnerConditions(*http.Request, web.Address) web.Conditions {
-	return web.Conditions{Applied: readConditions.Applied, Checked: true}
-}
-
 func runnerInstall(path string) (string, bool) {
 	s, err := web.Segments(path)
 	if err != nil || len(s) != 4 || s[0] != "internal" || s[1] != "ext-storage" || s[2] != "install" {
