@@ -208,17 +208,19 @@ func (f *framing) begin() {
 }
 
 // name returns the name and value in a field's line.
-func (f *framing) name(line []byte) (name string, value []byte, ok bool) {
+func (f *framing) name(line []byte) (name, value []byte, ok bool) {
 	switch i := bytes.IndexByte(line, ':'); {
 	case line[0] == ' ' || line[0] == '\t':
 		f.refuse(errFolding)
 	case i <= 0 || !isToken(line[:i]):
 		f.refuse(errFieldName)
 	default:
-		return string(line[:i]), line[i+1:], true
+		return line[:i], line[i+1:], true
 	}
-	return "", nil, false
+	return nil, nil, false
 }
+
+var contentLength, transferEncoding = []byte("Content-Length"), []byte("Transfer-Encoding")
 
 func (f *framing) field(line []byte) {
 	name, value, ok := f.name(line)
@@ -226,7 +228,7 @@ func (f *framing) field(line []byte) {
 		return
 	}
 	switch {
-	case strings.EqualFold(name, "Content-Length"):
+	case bytes.EqualFold(name, contentLength):
 		value = bytes.TrimPrefix(value, []byte(" "))
 		if f.sized || len(value) == 0 || len(value) > lengthDigits {
 			f.refuse(errLength)
@@ -240,7 +242,7 @@ func (f *framing) field(line []byte) {
 			}
 			f.left = f.left*10 + uint64(c-'0')
 		}
-	case strings.EqualFold(name, "Transfer-Encoding"):
+	case bytes.EqualFold(name, transferEncoding):
 		value = bytes.ToLower(bytes.TrimPrefix(value, []byte(" ")))
 		switch {
 		case string(value) == "chunked" && !f.coded:
@@ -289,7 +291,7 @@ func (f *framing) size(line []byte) {
 
 func (f *framing) trailer(line []byte) {
 	name, _, ok := f.name(line)
-	if ok && slices.ContainsFunc(headerOnly, func(only string) bool { return strings.EqualFold(name, only) }) {
+	if ok && slices.ContainsFunc(headerOnly, func(only string) bool { return strings.EqualFold(string(name), only) }) {
 		f.refuse(errTrailer)
 	}
 }

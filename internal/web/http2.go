@@ -17,12 +17,13 @@ const (
 	http2Table = 4 << 10
 
 	// http2Frame is the largest frame that a client may send, and so the size of the buffer that net/http keeps for a
-	// connection. It is the protocol's minimum.
-	http2Frame = 16 << 10
+	// connection. With the protocol's minimum of 16 KiB, uploads cost a fifth more CPU time; with net/http's own 1 MiB,
+	// nothing less.
+	http2Frame = 64 << 10
 
 	// These are how much of its requests' bodies a client may send before handlers read it. net/http keeps it in memory.
-	http2StreamBuffer = 256 << 10
-	http2Buffer       = 512 << 10
+	http2StreamBuffer = 1 << 20
+	http2Buffer       = 1 << 20
 
 	// trailerFields is how many trailers a request may announce or send. We ignore them all, and no client of our protocols
 	// sends any: S3's trailing checksums are inside the body.
@@ -50,15 +51,17 @@ type allowance struct {
 	most  int           // at once
 	every time.Duration // until one more is allowed
 	used  int
-	since time.Time // the last time when used became lower
+	since time.Time // since when nothing was regained
 }
 
 // spend reports whether n more are allowed.
 func (a *allowance) spend(n int, now time.Time) bool {
-	if regained := now.Sub(a.since) / a.every; regained > 0 {
-		a.used = max(a.used-int(min(regained, time.Duration(a.most))), 0)
+	if a.used == 0 {
 		a.since = now
 	}
+	regained := now.Sub(a.since) / a.every
+	a.since = a.since.Add(regained * a.every)
+	a.used = max(a.used-int(regained), 0)
 	a.used += n
 	return a.used <= a.most
 }
