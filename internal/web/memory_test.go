@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -59,6 +60,76 @@ func TestMemoryIsReleased(t *testing.T) {
 		}
 		expectUsed(t, m, 0)
 	}
+}
+
+// TestHeadersAreCharged checks that a large header uses the budget, besides the body, and does not wait for it: the header
+// is in memory already.
+func TestHeadersAreCharged(t *testing.T) {
+	t.Parallel()
+	const value = 6000
+	for name, tc := range map[string]struct {
+		header     http.Header
+		trailers   int
+		least      int64 // charged
+		status     int
+		withLittle bool // memory
+	}{
+		"a small header":          {http.Header{"A": {"b"}}, 0, 0, http.StatusOK, false},
+		"a large field":           {http.Header{"A": {strings.Repeat("b", value)}}, 0, value, http.StatusOK, false},
+		"a repeated field":        {http.Header{"A": repeatedly(strings.Repeat("b", 100), value/100)}, 0, value, http.StatusOK, false},
+		"many empty fields":       {manyFields(100), 0, 10_000, http.StatusOK, false},
+		"many announced trailers": {http.Header{}, 100, 10_000, http.StatusOK, false},
+		"too large":               {manyFields(100), 0, 0, http.StatusServiceUnavailable, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m := web.NewMemory(40_000, 4, time.Second)
+			if tc.withLittle {
+				m = budget()
+			}
+			var before, after int64
+			h := rich(m, func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
+				before = m.Stats().Used
+				web.Identify(w, "somebody")
+				if err := web.ChargeMemory(w, r, 100); err != nil {
+					return err
+				}
+				after = m.Stats().Used
+				return nil
+			})
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
+			r.Header = tc.header
+			for i := range tc.trailers {
+				if r.Trailer == nil {
+					r.Trailer = http.Header{}
+				}
+				r.Trailer["T"+strconv.Itoa(i)] = nil
+			}
+			w, begun := httptest.NewRecorder(), time.Now()
+			h.ServeHTTP(w, r)
+			if w.Code != tc.status || before < tc.least || tc.least == 0 && before > 0 || tc.status == http.StatusOK && after != before+100 || time.Since(begun) > 0 {
+				t.Errorf("%s: %d, %d bytes charged, then %d, after %v", name, w.Code, before, after, time.Since(begun))
+			}
+			if refused := tc.status != http.StatusOK; refused != (w.Header().Get("Retry-After") != "") {
+				t.Errorf("%s: Retry-After: %q", name, w.Header().Get("Retry-After"))
+			}
+			expectUsed(t, m, 0)
+		})
+	}
+}
+
+func repeatedly(value string, n int) (all []string) {
+	for range n {
+		all = append(all, value)
+	}
+	return all
+}
+
+func manyFields(n int) http.Header {
+	h := http.Header{}
+	for i := range n {
+		h["X"+strconv.Itoa(i)] = []string{""}
+	}
+	return h
 }
 
 // A request without memory waits without a slot, and is then rejected.
