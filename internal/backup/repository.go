@@ -116,6 +116,9 @@ func (b *Server) send(ctx context.Context, s *Sending) (point replica.Point, res
 	if err = r.Tidy(ctx); err != nil {
 		err = fmt.Errorf("the backup was made, but older ones could not be deleted: %w", err)
 	}
+	if noticed := r.Status().Noticed; noticed != nil {
+		err = errors.Join(err, fmt.Errorf("the backup was made, but %w", noticed))
+	}
 	lost := b.logBodies(r.Status().Bodies)
 	if lost > 0 {
 		err = errors.Join(err, &IncompleteError{lost})

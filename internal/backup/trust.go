@@ -13,6 +13,8 @@ type (
 	// Signer is the public key that proves who wrote a repository.
 	Signer = replica.PublicKey
 	Trust  = replica.Trust
+	// Expected is a restore point that a repository must have, or a later one.
+	Expected = replica.Expected
 )
 
 // Trusting is an operator's choice of signers.

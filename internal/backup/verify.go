@@ -27,6 +27,7 @@ type Verifying struct {
 	URL       string
 	Known     replica.Names // as in Server
 	Trust     replica.Trust
+	AtLeast   replica.Expected
 	Identity  string    // private key file, or ""
 	At        time.Time // selects the newest backup at or before this time; zero selects the newest
 	Temporary string
@@ -47,7 +48,7 @@ func (v *Verifying) verify(ctx context.Context) (found []service.Finding, err er
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, closeIt()) }()
-	r := replica.Restoring{Target: target, Known: v.Known, Trust: v.Trust, At: v.At}
+	r := replica.Restoring{Target: target, Known: v.Known, Trust: v.Trust, AtLeast: v.AtLeast, At: v.At}
 	if v.Identity != "" {
 		if r.Identities, err = location.Identities(v.Identity); err != nil {
 			return nil, err

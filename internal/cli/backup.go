@@ -169,6 +169,9 @@ func (c *command) verifyURL(ctx context.Context, address, identity, at string, t
 		return nil, err
 	}
 	v := backup.Verifying{URL: address, Known: backup.NamesOf(c.services), Trust: trust, Identity: identity, Temporary: os.TempDir(), Progress: c.step, Bodies: c.eachBody}
+	if v.AtLeast, err = trusted.expected(); err != nil {
+		return nil, err
+	}
 	if at != "" {
 		if v.At, err = parseMoment(at); err != nil {
 			return nil, err

@@ -106,8 +106,11 @@ func (c *command) restoreFolder(ctx context.Context, cfg *app.Config, from strin
 		if r.Trust, err = c.askTrust(f, r.FromName()); err != nil {
 			return err
 		}
-	} else if len(f.signedBy) > 0 || f.unsigned {
-		return service.Usagef("--signed-by and --unsigned are for backups and replicas at a URL")
+		if r.AtLeast, err = f.expected(); err != nil {
+			return err
+		}
+	} else if len(f.signedBy) > 0 || f.unsigned || f.atLeast != "" {
+		return service.Usagef("--signed-by, --unsigned and --at-least are for backups and replicas at a URL")
 	}
 	if f.at != "" {
 		if r.At, err = parseMoment(f.at); err != nil {

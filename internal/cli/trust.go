@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"strconv"
+
 	"github.com/spf13/cobra"
 
 	"holdfast/internal/app/service"
@@ -11,11 +13,25 @@ import (
 type trustFlags struct {
 	signedBy []string
 	unsigned bool
+	atLeast  string
 }
 
 func (f *trustFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.signedBy, "signed-by", nil, "public signing `KEY` (hfsig1…) of the server that wrote it, or a file with it; repeatable")
 	cmd.Flags().BoolVar(&f.unsigned, "unsigned", false, "accept data although nothing proves who wrote it")
+	cmd.Flags().StringVar(&f.atLeast, "at-least", "", "refuse if the newest backup or restore point is older than this `TIME|NUMBER`, as holdfast backup printed it")
+}
+
+// expected parses --at-least.
+func (f *trustFlags) expected() (e backup.Expected, err error) {
+	if f.atLeast == "" {
+		return e, nil
+	}
+	if e.Number, err = strconv.ParseUint(f.atLeast, 10, 64); err == nil {
+		return e, nil
+	}
+	e.Time, err = service.ParseTime("--at-least", f.atLeast)
+	return e, err
 }
 
 // trust returns the signers in the flags and in the identity file, and those of the server with a data folder, if any.

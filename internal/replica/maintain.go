@@ -137,6 +137,10 @@ func (r *Replica) tidy(ctx context.Context, at time.Time) error {
 	if err != nil {
 		return err
 	}
+	if err := checkNewest(points, newest); err != nil {
+		r.notice(err)
+		return err
+	}
 	for _, name := range unneeded(names, points, now, r.retention(at)) {
 		if err := r.opts.Fault("delete"); err != nil {
 			return err

@@ -100,6 +100,7 @@ type Replica struct {
 	heldAt             time.Time
 	mine               marker
 	number             uint64
+	rememberedAt       time.Time
 	maintaining        sync.Mutex
 	mergedAt, tidiedAt time.Time
 	points             map[string]Point
@@ -121,7 +122,9 @@ type Status struct {
 	Since                   time.Time
 	WaitingBytes            int64
 	CaptureError, ShipError error
-	Bodies                  BodyStatus
+	// Noticed is a sign that somebody else changed the target since the last run: points are missing or forged.
+	Noticed error
+	Bodies  BodyStatus
 }
 
 func (s Status) Lag(now time.Time) time.Duration { return max(0, now.Sub(s.Since)) }
@@ -255,6 +258,9 @@ func (r *Replica) Close(ctx context.Context) error {
 	err := r.Sync(ctx)
 	r.capturing.Lock()
 	defer r.capturing.Unlock()
+	if newest := r.newest(); newest.Number > 0 && r.opts.Spool != "" {
+		err = errors.Join(err, r.remember(newest))
+	}
 	if err == nil {
 		err = r.bodies.finish(ctx, r.number)
 	}
@@ -457,8 +463,8 @@ func (r *Replica) claim(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(points) > 0 {
-		r.number = points[len(points)-1].number
+	if err := r.findNumber(ctx, points); err != nil {
+		return err
 	}
 	r.claimed = true
 	return nil
@@ -552,5 +558,8 @@ func (r *Replica) publish(ctx context.Context, p Point) error {
 	r.mu.Lock()
 	r.published = p
 	r.mu.Unlock()
+	if err := r.rememberIfDue(p); err != nil {
+		return err
+	}
 	return r.opts.Fault("published")
 }

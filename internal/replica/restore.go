@@ -36,6 +36,9 @@ type Restoring struct {
 	// At selects the newest point at or before a time; zero selects the newest.
 	At time.Time
 
+	// AtLeast is a point that the source published: a newest point before it is refused.
+	AtLeast Expected
+
 	// Only selects databases; nil means all. Other files are always restored.
 	Only []string
 
@@ -195,10 +198,14 @@ func (r Restoring) Choose(ctx context.Context) (newest, chosen Point, err error)
 		return newest, chosen, errcode.Newf(errcode.NotFound, "no restore point at or before %s: the first is from %s",
 			r.At.Format(time.RFC3339), points[0].time.UTC().Format(time.RFC3339Nano))
 	}
-	if newest, err = from.point(ctx, points[len(points)-1].name); err == nil {
-		chosen, err = from.point(ctx, points[at].name)
+	if chosen, err = from.point(ctx, points[at].name); err != nil {
+		return newest, chosen, err
 	}
-	return newest, chosen, err
+	newest, err = from.point(ctx, points[len(points)-1].name)
+	if _, isDamaged := errors.AsType[damage](err); isDamaged && at < len(points)-1 {
+		newest, err = chosen, nil // a forged newest point does not prevent the restore of an earlier point
+	}
+	return newest, chosen, cmp.Or(err, r.AtLeast.check(newest))
 }
 
 // suffix returns the end of the names of the objects to read.
@@ -230,7 +237,7 @@ func (r Restoring) CheckIdentities(ctx context.Context, p Point) error {
 		}
 		err := get(ctx, r.Target, p.keys(r.Identities), name, io.Discard)
 		if errcode.Is(err, errcode.Invalid) {
-			return errcode.New(errcode.Invalid, "the private key does not match: the data was encrypted for other recipients")
+			return errcode.Newf(errcode.Invalid, "the private key does not match: %s was encrypted for other recipients", name)
 		}
 	}
 	return nil // damage is reported later, with the object's name

@@ -93,8 +93,13 @@ func (t *tail) Read(p []byte) (int, error) {
 }
 
 func damagedError(name, reason string, cause error) error {
-	return errcode.Wrap(errcode.Unavailable, fmt.Sprintf("the replica object %s %s", name, reason), cause)
+	return damage{errcode.Wrap(errcode.Unavailable, fmt.Sprintf("the replica object %s %s", name, reason), cause)}
 }
+
+// damage is an error about an object's content, which a retry does not change.
+type damage struct{ error }
+
+func (d damage) Unwrap() error { return d.error }
 
 // decrypt returns the object's content and its signature or checksum. With identities, an object must be encrypted:
 // otherwise somebody without a key could replace it.

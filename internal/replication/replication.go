@@ -154,7 +154,7 @@ func (r *Replication) State() *State {
 	if !s.Since.IsZero() {
 		s.Lag = status.Lag(r.clock())
 	}
-	if err := errors.Join(status.CaptureError, status.ShipError, files.Error); err != nil {
+	if err := errors.Join(status.CaptureError, status.ShipError, status.Noticed, files.Error); err != nil {
 		s.Problem = service.Reason(err)
 	}
 	return s

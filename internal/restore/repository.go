@@ -20,7 +20,7 @@ type repository struct {
 }
 
 func openRepository(ctx context.Context, r *Request) (*repository, error) {
-	s := &repository{name: location.Name(r.From), from: replica.Restoring{Known: r.Known, Trust: r.Trust}}
+	s := &repository{name: location.Name(r.From), from: replica.Restoring{Known: r.Known, Trust: r.Trust, AtLeast: r.AtLeast}}
 	var err error
 	if r.Identity != "" {
 		if s.from.Identities, err = location.Identities(r.Identity); err != nil {

@@ -28,9 +28,10 @@ type Request struct {
 	From     string
 	Known    replica.Names // files that a repository may contain; see backup.NamesOf
 	Trust    replica.Trust // who may have written a repository
-	Identity string        // private key file for a repository, or ""
-	At       time.Time     // latest moment to restore; zero means no limit
-	Services []string      // nil means all
+	AtLeast  replica.Expected
+	Identity string    // private key file for a repository, or ""
+	At       time.Time // latest moment to restore; zero means no limit
+	Services []string  // nil means all
 	Data     string
 	Clock    clock.Clock
 
