@@ -111,6 +111,22 @@ func TestUnappliedConditions(t *testing.T) {
 	s.do("GET", "/photos/k", "").want(200).is(hello)
 }
 
+// TestEmptyGuards checks that headers which protect a write are not dropped if they are empty.
+func TestEmptyGuards(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	s.do("PUT", "/photos/k", hello).want(200)
+	id := s.upload("/photos/k")
+	part := s.part("/photos/k", id, "1", "in parts")
+	s.do("PUT", "/photos/k", "new", "x-amz-expected-bucket-owner:").fails(403, "AccessDenied")
+	s.do("PUT", "/photos/k", "", "x-amz-copy-source: photos/k", "x-amz-metadata-directive: REPLACE", "x-amz-source-expected-bucket-owner:").fails(403, "AccessDenied")
+	s.do("PUT", "/photos/k", "new", "x-amz-copy-source:").fails(400, "InvalidArgument")
+	s.do("PUT", "/photos/k?partNumber=1&uploadId="+id, "", "x-amz-copy-source: photos/k", "x-amz-copy-source-range:").fails(400, "InvalidArgument")
+	s.complete("/photos/k", id, part, "x-amz-mp-object-size:").want(400)
+	s.do("GET", "/photos/k", "").want(200).is(hello)
+	s.complete("/photos/k", id, part, "x-amz-mp-object-size: 8").want(200)
+}
+
 // TestOnceByPolicy checks that no condition which the store ignores passes a policy that requires If-None-Match.
 func TestOnceByPolicy(t *testing.T) {
 	t.Parallel()
