@@ -483,8 +483,8 @@ func formFields(t *walkTarget, headers []string) map[string]string {
 func (w *walk) state(key string) string {
 	b := w.bucket("photos")
 	ctx := w.t.Context()
-	v, err1 := w.options.Backend.ListVersions(ctx, b.Owner, b.ID, buckets.VersionQuery{Prefix: key, Limit: 100})
-	u, err2 := w.options.Backend.ListUploads(ctx, b.Owner, b.ID, buckets.UploadQuery{Prefix: key, Limit: 100})
+	v, err1 := w.options.Backend.ListVersions(ctx, b.Owner, b.ID, buckets.VersionQuery{Prefix: key, Limit: 5})
+	u, err2 := w.options.Backend.ListUploads(ctx, b.Owner, b.ID, buckets.UploadQuery{Prefix: key, Limit: 5})
 	if err1 != nil || err2 != nil {
 		w.t.Fatal(err1, err2)
 	}
