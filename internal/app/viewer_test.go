@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -141,6 +142,9 @@ func crawl(o *operator, limit int) map[string]int {
 func TestViewer(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL=http://127.0.0.1:1") // its checks ask this server
+	var checks sync.WaitGroup
+	checks.Go(func() { a.checks.Run(t.Context(), a.now, a.checkRunning) }) // otherwise each visit of the checks page waits for them in vain
+	t.Cleanup(checks.Wait)
 	hidden := seeded(t, a)
 	o, v := browse(a.Config().Server.AdminToken.Reveal()), browse(viewerToken)
 	csrf := v.form("/console/").Get("csrf")
