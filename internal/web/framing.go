@@ -94,7 +94,7 @@ func (f *framing) next(p []byte) (n int, keep, ended bool) {
 		return n, true, true
 	}
 	n, whole := f.addLine(p)
-	keep = f.part != trailer || f.length == 0 // of the trailers only the empty line
+	keep = f.part != trailer || f.length == 0 && f.refusal == nil // of the trailers only the empty line
 	if f.refusal != nil || !whole {
 		return n, keep, false
 	}
@@ -259,7 +259,7 @@ func (f *framing) endHeader() (ended bool) {
 	switch {
 	case f.coded && f.sized:
 		f.refuse(errTwoLengths)
-	case f.coded && string(f.tail[:]) == "HTTP/1.0":
+	case f.coded && string(f.tail[:]) < "HTTP/1.1": // net/http would ignore it
 		f.refuse(errOldChunked)
 	case f.coded:
 		f.part = chunkSize

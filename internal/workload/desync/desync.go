@@ -100,6 +100,7 @@ func (all *cases) lengths() {
 	all.add(refused, "CL.TE, another field between", "Content-Length: 5\r\nX-A: b\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n")
 	all.add(refused, "CL.TE in a GET", "GET @PATH HTTP/1.1\r\nHost: @HOST\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n")
 	all.add(refused, "TE in HTTP/1.0", "PUT @PATH HTTP/1.0\r\nHost: @HOST\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n", chunks)
+	all.add(refused, "TE in HTTP/0.9", "PUT @PATH HTTP/0.9\r\nHost: @HOST\r\nTransfer-Encoding: chunked\r\n", chunks)
 	all.add(refused, "TE and CL in HTTP/1.0", "PUT @PATH HTTP/1.0\r\nHost: @HOST\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n", chunks)
 	for name, lengths := range map[string][]string{
 		"differ": {"5", "6"}, "the same": {"5", "5"}, "in a list": {"5, 5"}, "differ in a list": {"5, 6"}, "plus": {"+5"}, "minus": {"-5"}, "two numbers": {"5 5"},
