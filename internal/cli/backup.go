@@ -135,7 +135,8 @@ func (c *command) verifyBackup() *cobra.Command {
 		Long: "Read a backup's SQLite databases and secrets file completely, and report damage. The backup is not changed, and\n" +
 			"may be on a read-only disk. A backup at a URL is restored database by database into a temporary folder (TMPDIR),\n" +
 			"and its object bodies are read. URL defaults to backup.url. Bodies in a folder are not read: every read and\n" +
-			"buckets audits run verify their checksums. The exit status is 1 when something is wrong.",
+			"buckets audits run verify their checksums. The exit status is 1 when something is wrong. Signatures must be of\n" +
+			"this data folder's server, of a server in --signed-by, or of one that the identity file names.",
 		Example: "  holdfast backup verify --identity backup.key\n" +
 			"  holdfast backup verify /var/backups/holdfast/2026-11-21",
 		Args: optional("URL"),
@@ -259,7 +260,8 @@ func (c *command) backupKey() *cobra.Command {
 		Short: "Print a new private key for encrypted backups and replicas",
 		Long: "Print a new private key (age), in age-keygen's format, for encrypted backups and replicas. Keep it away from this\n" +
 			"machine: without it, nothing can be restored. The server needs only the public key, in backup.recipients and\n" +
-			"replica.recipients.",
+			"replica.recipients. If the data folder has a signing key, the output names its public key, too: a restore with this\n" +
+			"file then expects that signature.",
 		Example: "  holdfast backup key >backup.key",
 		Args:    service.Args(),
 		RunE: func(*cobra.Command, []string) error {

@@ -37,7 +37,8 @@ func (c *command) restore() *cobra.Command {
 		Short: "Restore a backup or a replica into a new data folder, or a dump into an empty PostgreSQL database",
 		Long: "Restore SQLite databases, the secrets file and object bodies into the data folder (--data), which must be empty or\n" +
 			"not exist. FROM is a backup folder, a folder with backup folders (the newest is restored), or the URL of backups or\n" +
-			"a replica. Everything is verified. The restored databases skip numbers that the lost server may have assigned, and\n" +
+			"a replica. Everything is verified. A repository must be signed by the server in --signed-by or in the identity\n" +
+			"file; on a terminal, restore asks if nobody names one. The restored databases skip numbers that the lost server may have assigned, and\n" +
 			"guests' handoff tokens become void.\n\n" +
 			"FROM can also be a dump made by pg_dump --format=custom. It is restored with pg_restore into the empty database that\n" +
 			"the services' database_url names. A dump can contain any SQL, which runs as the role in database_url. So a superuser\n" +
