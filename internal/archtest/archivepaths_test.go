@@ -49,6 +49,7 @@ var ownPaths = map[string]own{
 	"internal/replica/once.go":                    {"durable.MakeFolder", ownSpool},
 	"internal/replica/replica.go":                 {"os.Open", ownSpool},
 	"internal/replica/restore.go":                 {"durable.OpenFolder", "the caller's folder; the names of a restore point are resolved below it"},
+	"internal/replica/remember.go":                {"durable.Replace os.ReadFile", "the name of the spool with a constant end"},
 	"internal/replica/resume.go":                  {"durable.Replace durable.SyncFolder os.Open os.Remove", ownSpool},
 	"internal/replica/spool.go":                   {"os.Remove os.Remove os.Remove os.Remove os.Remove os.Remove os.Remove", ownSpool},
 	"internal/replica/target.go":                  {"durable.MakeFolder durable.OpenFolder", "the target's folder; objects are opened below it"},
