@@ -22,7 +22,7 @@ var (
 	errFieldName   = errcode.New(errcode.Invalid, "malformed HTTP request: a header field must begin with a valid name and a colon, without a space between them")
 	errChunk       = errcode.New(errcode.Invalid, "malformed HTTP request: invalid chunk: send its size as a hexadecimal number, and CR LF after the size and after the data")
 	errTrailer     = errcode.New(errcode.Invalid, "malformed HTTP request: the trailers are too large, or contain a field that belongs in the header")
-	errManyFields  = errcode.New(errcode.Invalid, "the header has too many fields")
+	errManyFields  = errcode.New(errcode.Invalid, "the header has more than 200 fields: send fewer")
 	errHTTP2Opener = errcode.New(errcode.Invalid, "unsupported HTTP version: HTTP/2 needs TLS, with the protocol h2 negotiated by ALPN")
 )
 
@@ -48,16 +48,16 @@ const poison = "\x00\n\x00\r\n\r\n"
 // The zero value expects a request. It is not safe for concurrent use.
 type framing struct {
 	part    part
-	line    []byte // current line, at most lineBytes
-	length  int    // bytes of the current line, without CR LF
-	cr      bool   // the last byte was the CR of the current line's end
-	tail    [len("HTTP/1.0")]byte
-	request []byte // request line, at most lineBytes
-	fields  int
-	extra   int    // bytes of trailers
-	sized   bool   // has Content-Length
-	coded   bool   // has Transfer-Encoding
-	left    uint64 // bytes of the body or of the chunk
+	line    []byte                // current line, at most lineBytes
+	length  int                   // bytes of the current line, without CR LF
+	cr      bool                  // the last byte was the CR of the current line's end
+	tail    [len("HTTP/1.0")]byte // end of the request line, which is the version
+	request []byte                // request line, at most lineBytes
+	fields  int                   // lines of the header so far
+	extra   int                   // bytes of trailers
+	sized   bool                  // has Content-Length
+	coded   bool                  // has Transfer-Encoding
+	left    uint64                // bytes of the body or of the chunk
 	refusal *refusal
 }
 
@@ -79,7 +79,7 @@ const (
 )
 
 // next returns how many bytes at the start of p belong together, and whether net/http may see them. ended is set after the
-// last byte of a request. If refused is set, net/http must see nothing of p but these bytes, and then the poison.
+// last byte of a request. If it sets f.refusal, net/http may see these n bytes, and then only the poison. p is not empty.
 func (f *framing) next(p []byte) (n int, keep, ended bool) {
 	if f.part == body || f.part == chunk {
 		n = int(min(uint64(len(p)), f.left)) //nolint:gosec // at most len(p)
