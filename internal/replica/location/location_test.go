@@ -7,8 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"filippo.io/age"
+
+	"holdfast/internal/replica"
 )
 
 func TestCheck(t *testing.T) {
@@ -102,5 +105,62 @@ func TestOutside(t *testing.T) {
 		if err := Outside(address, data); (err == nil) != want {
 			t.Errorf("%s: %v", address, err)
 		}
+	}
+}
+
+// TestSigners checks that a data folder makes one signing key, which only its user can read, and that keys are found in
+// texts, files and comments of identity files, and mistyped keys are refused.
+func TestSigners(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	if k, err := KnownSigner(data); err != nil || !k.IsZero() {
+		t.Errorf("a new folder has %v, %v", k, err)
+	}
+	key, err := SigningKey(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := SigningKey(data)
+	if known, knownErr := KnownSigner(data); err != nil || knownErr != nil || again.Public() != key.Public() || known != key.Public() {
+		t.Errorf("the key changes: %v, %v", err, knownErr)
+	}
+	if info, err := os.Stat(filepath.Join(data, signingFile)); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	public := key.Public().String()
+	file, _, err := NewKey(time.Now(), key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	identity, list, broken := filepath.Join(data, "identity"), filepath.Join(data, "list"), filepath.Join(data, "broken")
+	for name, text := range map[string]string{identity: file, list: "lost server: " + public + "\n", broken: signedBy + public[:len(public)-1] + "\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ids, err := Identities(identity); err != nil || len(ids) != 1 {
+		t.Errorf("%d identities, %v", len(ids), err)
+	}
+	for _, c := range []struct {
+		texts    []string
+		identity string
+		want     int
+	}{{nil, "", 0}, {[]string{public}, "", 1}, {nil, identity, 1}, {[]string{list, public}, identity, 3}, {[]string{public[1:]}, "", -1}, {[]string{public + "x"}, "", -1}, {nil, broken, -1}, {[]string{data + "/absent"}, "", -1}} {
+		all, err := Signers(c.texts, c.identity)
+		if (err != nil) != (c.want < 0) || err == nil && len(all) != c.want {
+			t.Errorf("%v: %v, %v", c, all, err)
+		}
+	}
+	restored := t.TempDir()
+	if err := TrustSigner(restored, replica.Signer{Key: key.Public(), Repository: "R"}); err != nil {
+		t.Fatal(err)
+	}
+	own, err := SigningKey(restored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trust, err := Own(restored)
+	if err != nil || len(trust.Signers) != 2 || own.Public() == key.Public() || trust.Signers[1] != (replica.Signer{Key: key.Public(), Repository: "R"}) {
+		t.Errorf("a restored folder trusts %v, %v", trust, err)
 	}
 }
