@@ -21,7 +21,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// Values of condition headers that no route may take as a condition. Each value is a list of field lines.
+// Header values that no route may take as a condition. Each value is a list of field lines.
 var (
 	blankValues = [][]string{{""}, {" "}, {"\t"}, {"", ""}}
 
@@ -39,7 +39,7 @@ var (
 	malformedKeys  = slices.Concat(blankValues, [][]string{{"a", "b"}, {strings.Repeat("k", 256)}, {"k\x01"}, {"kä"}})
 )
 
-// conditionValues has malformed values and a valid value of each condition header. A new header needs an entry.
+// conditionValues contains malformed values and a valid value for each condition header. A new header needs an entry.
 var conditionValues = map[string]struct {
 	malformed [][]string
 	valid     string
@@ -177,7 +177,7 @@ func (w *conditionWalk) declared(r *route) (c web.Conditions) {
 }
 
 // TestConditionsOfEveryRoute sends every condition header with every malformed value to every route of every listener.
-// A write is refused and changes nothing. A read refuses what it applies, and is otherwise answered as without the
+// A write is refused and changes nothing. A read refuses a header that it applies, and is otherwise answered as without the
 // header.
 func TestConditionsOfEveryRoute(t *testing.T) {
 	t.Parallel()
@@ -215,7 +215,7 @@ func operationsOfServices() (all []route) {
 	return all
 }
 
-// bodyOf returns a short valid body, so that the condition is what is wrong with the request.
+// bodyOf returns a short valid body, so that only the condition is wrong.
 func (w *conditionWalk) bodyOf(r *route) string {
 	path, _, _ := strings.Cut(r.path, "?")
 	switch {
@@ -379,7 +379,7 @@ func (w *conditionWalk) wantDescribed(r *route) {
 
 var conditionName = regexp.MustCompile(`"((?:X-|X-Amz-|X-Amz-Copy-Source-)?If(?:-[A-Z][A-Za-z]+)+|X-Idempotency-Key|Idempotency-Key)"`)
 
-// TestConditionHeadersAreWalked checks that the walk has values of every condition header that the code names.
+// TestConditionHeadersAreWalked checks that the walk has values for every condition header in the code.
 func TestConditionHeadersAreWalked(t *testing.T) {
 	t.Parallel()
 	for _, name := range web.ConditionHeaders {

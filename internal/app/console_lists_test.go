@@ -61,7 +61,7 @@ func TestConsoleCountsAudit(t *testing.T) {
 	backlog("[1-9] events?")
 }
 
-// TestConsoleDownloads checks that files require a session of the administrator: exports contain data of users, or secrets.
+// TestConsoleDownloads checks that files require the administrator's session: exports contain user data or secrets.
 func TestConsoleDownloads(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t, "HOLDFAST_GUEST__ENABLED=true")

@@ -20,7 +20,7 @@ import (
 )
 
 // TestDesyncOnEveryListener sends ambiguous requests to each listener, with and without TLS. The listener refuses them in
-// its own format, and answers nothing behind them. TestDesync in package web checks what a handler sees.
+// its own format, and answers nothing behind them. TestDesync in package web checks the handler's view.
 func TestDesyncOnEveryListener(t *testing.T) {
 	t.Parallel()
 	w := openWalked(t)
@@ -65,7 +65,7 @@ func checkDesync(t *testing.T, d desync.Case, statuses []int, answer string) {
 	}
 }
 
-// serveListener serves h as the binary does. dial connects, and copies what the server sends.
+// serveListener serves h as the binary does. dial connects, and copies the server's bytes.
 func serveListener(t *testing.T, h http.Handler, encrypted bool) (dial func(to io.Writer) net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// TestShortTokenSettings walks all settings of the server with a token, and all kinds of addresses. Only an admin listener
+// TestShortTokenSettings walks all server settings with a token, and all kinds of addresses. Only an admin listener
 // on loopback, or none, accepts a token of fewer than 32 characters.
 func TestShortTokenSettings(t *testing.T) {
 	t.Parallel()

@@ -21,7 +21,7 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// allOperations returns the operations of each service, and of the server (""), as the console has them.
+// allOperations returns each service's operations, and the server's (""), as the console shows them.
 func allOperations(a *App) map[string][]operate.Operation {
 	all := map[string][]operate.Operation{"": a.operations}
 	for _, s := range a.opened {
@@ -30,7 +30,7 @@ func allOperations(a *App) map[string][]operate.Operation {
 	return all
 }
 
-// TestViewerAccessIsDeclared checks that each operation and each page says what a viewer may do with it. A new one fails
+// TestViewerAccessIsDeclared checks that each operation and each page says whether a viewer may open it. A new one fails
 // until it does.
 func TestViewerAccessIsDeclared(t *testing.T) {
 	t.Parallel()
@@ -71,7 +71,7 @@ func isChange(all []operate.Operation, noun, verb string) bool {
 	return slices.ContainsFunc(all, func(o operate.Operation) bool { return o.Kind.Changes() && o.Noun() == noun && o.Verb() == verb })
 }
 
-// seeded adds things to show to a server, and returns the secrets of the server and of these things.
+// seeded adds things to show to a server, and returns the server's secrets and the secrets in these things.
 func seeded(t *testing.T, a *App) (hidden []string) {
 	t.Helper()
 	run := func(of, path string, values map[string]string) *operate.Result {
@@ -111,10 +111,10 @@ func seeded(t *testing.T, a *App) (hidden []string) {
 	return append(hidden, viewerToken)
 }
 
-// links are those of pages and pictures, and of the parts that a page loads.
+// links matches links to pages and pictures, and to the parts that a page loads.
 var links = regexp.MustCompile(`(?:href|src|hx-get)="(/console/[^"#]*)`)
 
-// crawl returns all addresses that pages link to for an operator, and what the server answers.
+// crawl returns all addresses that pages link to for an operator, and the server's answers.
 func crawl(o *operator, limit int) map[string]int {
 	found, todo := map[string]int{}, []string{"/console/"}
 	for len(todo) > 0 && len(found) < limit {
@@ -137,8 +137,8 @@ func crawl(o *operator, limit int) map[string]int {
 	return found
 }
 
-// TestViewer walks every page, file and action of the console, and every route of the admin API, as a viewer: only what
-// is declared for viewers opens, nothing changes, and no answer has a secret.
+// TestViewer walks every page, file and action of the console, and every admin route, as a viewer: only pages
+// declared for viewers open, nothing changes, and no answer contains a secret.
 func TestViewer(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL=http://127.0.0.1:1") // its checks ask this server
@@ -230,7 +230,7 @@ func wantAccess(t *testing.T, what string, open bool, status int) {
 	}
 }
 
-// viewerLinks follows all links of a viewer, which lead only to what a viewer may open, and sends a viewer to all
+// viewerLinks follows all links of a viewer, which lead only to pages that a viewer may open, and sends a viewer to all
 // addresses that the administrator's pages link to.
 func viewerLinks(t *testing.T, a *App, o, v *operator, clean func(what, body string)) {
 	t.Helper()

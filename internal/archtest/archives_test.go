@@ -13,7 +13,7 @@ import (
 	"testing/fstest"
 )
 
-// archives are the packages that read what somebody else may have written: backups, replicas, exports, dumps, imports,
+// archives are the packages that read files which somebody else may have written: backups, replicas, exports, dumps, imports,
 // and databases that were restored. A package that imports one of foreignFormats must be here.
 var archives = []string{
 	"internal/app/buckets", "internal/app/ext", "internal/app/guest", "internal/app/overview", "internal/app/service", "internal/app/sync", "internal/app/tokenserver",

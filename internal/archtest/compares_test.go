@@ -15,8 +15,8 @@ import (
 // comparisons lists the functions that compare secrets in constant time.
 var comparisons = []string{"subtle.ConstantTimeCompare", "hmac.Equal", "rate.Same"}
 
-// guessable lists the server's functions that compare something of a client with a secret or a hash, and what keeps
-// clients from guessing it. A token of an operator has 10 wrong tries per minute and network, wherever on the server it
+// guessable lists the server's functions that compare something of a client with a secret or a hash, and why
+// clients cannot guess it. An operator's token allows 10 wrong tries per minute and network, wherever on the server it
 // is sent (rate.Guesses). The others need no limit.
 var guessable = map[string]string{
 	"internal/app/handlers.go withToken":           "limited: the admin token; TestWrongTokensAreLimited sends wrong ones",

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// servesHTTP matches code that serves HTTP without package web, and so without its checks of framing and its limits of
+// servesHTTP matches code that serves HTTP without package web, and so without its framing checks and its limits of
 // HTTP/2.
 var servesHTTP = regexp.MustCompile(`\bhttp\.(?:Server\{|Serve\(|ServeTLS\(|ListenAndServe|NewServeConn)|new\(http\.Server\)|\bhttp2\.(?:Server\{|ConfigureServer)|\bfcgi\.Serve|\bcgi\.Serve|\btls\.(?:Listen|NewListener)\(|\bh2c\.|\bfasthttp\.`)
 

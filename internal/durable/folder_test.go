@@ -43,7 +43,7 @@ func closed[C io.Closer](c C, err error) error {
 	return err
 }
 
-// TestAllCalls checks that calls has every method with a name.
+// TestAllCalls checks that calls lists every method with a name.
 func TestAllCalls(t *testing.T) {
 	t.Parallel()
 	for m := range reflect.TypeFor[*Folder]().Methods() {
@@ -110,7 +110,7 @@ func TestFolderRefusesNames(t *testing.T) {
 	}
 }
 
-// TestFolderAndLinks plants links in the folder: no call reads or changes what they lead to.
+// TestFolderAndLinks plants links in the folder: no call reads or changes their targets.
 func TestFolderAndLinks(t *testing.T) {
 	t.Parallel()
 	for _, to := range []string{"../x", "/etc/hostname", "../none", "../other"} {

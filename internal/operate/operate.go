@@ -25,7 +25,7 @@ const DryRun = "dry-run"
 
 func (k Kind) Changes() bool { return k == Change || k == Job || k == Upload }
 
-// Access says what operators with the viewer token may do with a list, a read, a download, or a page. Changes are never
+// Access says whether operators with the viewer token may open a list, a read, a download, or a page. Changes are never
 // theirs. The zero value refuses them, and a test fails until it is declared.
 type Access int
 

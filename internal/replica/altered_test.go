@@ -19,7 +19,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// attackedTarget is a bucket that somebody else changes: it can have any names.
+// attackedTarget is a bucket that somebody else changes: it can contain any names.
 type attackedTarget map[string][]byte
 
 func (a attackedTarget) Put(context.Context, string, io.Reader) error {
@@ -58,7 +58,7 @@ func (a attackedTarget) Walk(ctx context.Context, prefix string, fn func(string)
 	return err
 }
 
-// attacked is a good repository, and what an attacker knows: everything in the target, another repository with the same
+// attacked is a good repository, and the attacker's knowledge: everything in the target, another repository with the same
 // key, and the recipients' public keys.
 type attacked struct {
 	t       *testing.T
@@ -316,7 +316,7 @@ func (a *attacked) renamed(object string, needed bool) {
 	}
 }
 
-// decoded changes every member of the marker and of the newest point. The attacker signs with another key or not at all.
+// decoded changes every member in the marker and in the newest point. The attacker signs with another key or not at all.
 func (a *attacked) decoded() {
 	point := pointName(a.newest)
 	for object, size := range map[string]int{MarkerName: 0, point: 64} {

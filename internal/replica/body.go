@@ -164,8 +164,8 @@ func (g *guarded) failed() error {
 	return g.err
 }
 
-// OpenBody opens a body of a restore point. size is its length in bytes by the database, which limits what is
-// decompressed. Read returns io.EOF only if the content is intact. The error is errcode.NotFound for a missing body,
+// OpenBody opens a body of a restore point. size is its length in bytes by the database, which limits the
+// decompressed data. Read returns io.EOF only if the content is intact. The error is errcode.NotFound for a missing body,
 // errcode.Internal for a body that is damaged, not encrypted although there are identities, or encrypted for others, and
 // errcode.Invalid if there are no identities.
 func (r Restoring) OpenBody(ctx context.Context, p Point, service, name string, size int64) (io.ReadCloser, error) {

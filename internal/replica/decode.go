@@ -75,7 +75,7 @@ func decodePoint(name string, text []byte) (p Point, err error) {
 	return p, nil
 }
 
-// decodeExactly reports whether text is exactly what this release writes for v. This refuses unknown and repeated
+// decodeExactly reports whether text is exactly the text that this release writes for v. This refuses unknown and repeated
 // members, other capitalization, spaces and trailing data, which two decoders may understand differently.
 func decodeExactly(text []byte, v any) bool {
 	if json.Unmarshal(text, v) != nil {

@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// hostileNames are what an attacker writes in place of a name.
+// hostileNames are an attacker's texts in place of a name.
 var hostileNames = []string{
 	"", ".", "..", "../../x", "/x", "//x", "a/../../x", `..\..\x`, `C:\x`, "C:x.db", `\\host\share\x`, "x\x00.db", "one.db\x00", "one.db/", "./one.db",
 	" one.db", "one.db ", "one.db.", "One.db", "one.db:stream", "con.db", "nul", "NUL.db", "three.db", "one.db-wal", ".restoring", "secrets.toml/x",
@@ -37,7 +37,7 @@ func goodPoint() Point {
 }
 
 // walkJSON calls fn with a path and all changed copies of a JSON document: every key and every string replaced by each
-// hostile name, every number by numbers that are out of range, and every value by values of other types, every member
+// hostile name, every number by numbers that are out of range, and every value by values with other types, every member
 // removed, repeated and added. It finds the members itself, so new members are changed, too.
 func walkJSON(document []byte, fn func(what string, text []byte)) {
 	var root any
@@ -132,7 +132,7 @@ func TestDecodePoint(t *testing.T) {
 			refused++
 		}
 	})
-	// A point may have fewer files, and need no size.
+	// A point may name fewer files, and need no size.
 	want := []string{
 		" lacks also", " lacks backup", ".also lacks secrets.toml", ".also is map[]", ".backup is <nil>", ".backup.databases is 0", ".backup.sent is 0", ".backup.took is 0",
 		".files is map[]", ".files lacks one.db", ".files lacks two.db",

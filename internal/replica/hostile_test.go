@@ -17,7 +17,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// renaming is a target that has the objects of one.db under another name, as a bucket allows.
+// renaming is a target that holds the objects for one.db under another name, as a bucket allows.
 type renaming struct {
 	Target
 	keys
@@ -80,8 +80,8 @@ func TestRestoreStaysInFolder(t *testing.T) {
 	}
 }
 
-// TestHostileTarget replaces objects in a folder by links, FIFOs and folders. The target does not read what they lead
-// to, and waits for nobody.
+// TestHostileTarget replaces objects in a folder by links, FIFOs and folders. The target does not read their
+// targets, and waits for nobody.
 func TestHostileTarget(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

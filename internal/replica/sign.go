@@ -160,7 +160,7 @@ func (t Trust) check(name string, key PublicKey, repository string) error {
 
 const unprovenFix = "To use it although anybody who can write there may have changed it, use --unsigned"
 
-// signedPrefix returns what a signature covers besides the content. A name and a repository ID contain no line feed.
+// signedPrefix returns the text that a signature covers besides the content. A name and a repository ID contain no line feed.
 func signedPrefix(repository, name string) []byte {
 	return []byte("holdfast replica object\n" + repository + "\n" + name + "\n")
 }

@@ -18,7 +18,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// backupFolderIn returns a folder that backup could have made: a database, secrets and a body. A file that is not part
+// backupFolderIn returns a folder as backup makes it: a database, secrets and a body. A file that is not part
 // of the backup is next to it.
 func backupFolderIn(t *testing.T, root string) (folder string) {
 	t.Helper()

@@ -53,7 +53,7 @@ func Tree(t testing.TB, folder string, except ...string) map[string]string {
 	return all
 }
 
-// WantTree fails if what Tree described has changed.
+// WantTree fails if the files that Tree described have changed.
 func WantTree(t testing.TB, what string, before, after map[string]string) {
 	t.Helper()
 	for path, was := range before {

@@ -42,7 +42,7 @@ type Conditions struct {
 	// Applied are the names in canonical form.
 	Applied []string
 
-	// Instead tells a client with another condition what to do, e.g. "use ifRevision in the items". If it is empty, the
+	// Instead is the advice for a client with another condition, e.g. "use ifRevision in the items". If it is empty, the
 	// error lists the applied headers.
 	Instead string
 
@@ -60,7 +60,7 @@ func CheckedByHandler(*http.Request, Address) Conditions {
 // ConditionError is the cause of a refused condition header; see RefuseCondition.
 type ConditionError struct {
 	Header string // canonical name; "" if it is none of ConditionHeaders, because it is then text of the client
-	Reason string // what is wrong, and what is expected; it continues a sentence that begins with the name
+	Reason string // the problem and the expected value; it continues a sentence that begins with the name
 }
 
 func (e *ConditionError) Error() string {

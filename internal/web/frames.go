@@ -21,7 +21,7 @@ var (
 	errTrailers     = fmt.Errorf("a request has more than %d trailers, or more than %d bytes in them", trailerFields, trailerBytes)
 )
 
-// frames follows the bytes that an HTTP/2 client sends, and ends the connection if they exceed what a client needs: see
+// frames follows the bytes that an HTTP/2 client sends, and ends the connection if they exceed a client's needs: see
 // the limits in http2.go. It decodes headers once more, because a single byte may stand for kilobytes, and because net/http
 // decodes a request's header, and its list of trailers, before any handler could charge them.
 type frames struct {

@@ -26,7 +26,7 @@ var (
 	errHTTP2Opener = errcode.New(errcode.Invalid, "unsupported HTTP version: HTTP/2 needs TLS, with the protocol h2 negotiated by ALPN")
 )
 
-// These limit what a request may contain besides its content. They are far above what the protocols that we serve need.
+// These limit a request besides its content. They are far above the needs of the protocols that we serve.
 const (
 	headerFields  = 200       // Go needs about 100 bytes for each, even if it is empty
 	trailerBytes  = 4 << 10   // over HTTP/1; also net/http's limit
@@ -43,7 +43,7 @@ const poison = "\x00\n\x00\r\n\r\n"
 
 // framing finds the ends of requests on an HTTP/1 connection. net/http is lenient in places where a proxy in front of it
 // may read something else, which lets a client hide a request from the proxy (request smuggling). framing accepts only
-// what all implementations read alike (RFC 9112, section 11.2).
+// bytes that all implementations read alike (RFC 9112, section 11.2).
 //
 // The zero value expects a request. It is not safe for concurrent use.
 type framing struct {

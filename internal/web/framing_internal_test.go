@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/workload/desync"
 )
 
-// requests returns what net/http sees of each complete request in text, which arrives in reads of size bytes.
+// requests returns each complete request in text as net/http sees it. The text arrives in reads of size bytes.
 func requests(text []byte, size int) (all [][]byte, refused bool) {
 	f, current := &framing{}, []byte{}
 	for len(text) > 0 && f.refusal == nil {

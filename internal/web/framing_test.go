@@ -18,7 +18,7 @@ import (
 	"holdfast/internal/workload/desync"
 )
 
-// journey records which paths a handler has served.
+// journey records which paths a handler served.
 type journey struct {
 	mu   sync.Mutex
 	seen []string

@@ -6,7 +6,7 @@ import (
 )
 
 // These limits apply to each HTTP/2 connection. net/http has limits, too, but counts only some of these things, and keeps
-// what it has decoded outside the memory budget. All listeners use them: see docs/decisions/0064-listeners.md.
+// the decoded headers outside the memory budget. All listeners use them: see docs/decisions/0065-listeners.md.
 const (
 	// http2Streams is how many requests a client may have open. RFC 9113, section 6.5.2, recommends at least 100. net/http
 	// queues up to four times as many requests that were reset before they began.
@@ -30,7 +30,7 @@ const (
 	trailerFields = 16
 )
 
-// configureHTTP2 sets what net/http limits itself. frames limits the rest.
+// configureHTTP2 sets the limits that net/http enforces. frames limits the rest.
 func configureHTTP2(s *http.Server, l Limits) {
 	s.HTTP2 = &http.HTTP2Config{
 		MaxConcurrentStreams:          http2Streams,

@@ -146,7 +146,7 @@ func (r *response) chargeBody(req *http.Request) *http.Request {
 	return &charged
 }
 
-// fieldMemory is what Go keeps for each field of a header besides its text: an entry of a map and a slice.
+// fieldMemory is the memory for a header field besides its text: a map entry and a slice.
 const fieldMemory = 100
 
 // chargeHeader charges a large header to the client. The header is in memory already, so the request does not wait: it

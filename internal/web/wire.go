@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// wire is a connection as net/http sees it: without TLS, and without what no request may contain.
+// wire is a connection as net/http sees it: without TLS, and without bytes that no request may contain.
 //
 // TLS ends here. In net/http, it would end where only net/http sees the decrypted bytes. net/http serves HTTP/2 on any
 // connection that begins with a client's preface, if http.Protocols.UnencryptedHTTP2 is set.
@@ -173,7 +173,7 @@ func (c *wire) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// CloseWrite is what net/http looks for to end a connection whose peer is still sending.
+// CloseWrite lets net/http end a connection whose peer is still sending. net/http looks for this method.
 func (c *wire) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -86,7 +86,7 @@ func TestRequestWithTheHandshake(t *testing.T) {
 	client.CloseIdleConnections()
 }
 
-// TestTLSHandshake checks what clients get that do not complete a handshake.
+// TestTLSHandshake checks the answers to clients that do not complete a handshake.
 func TestTLSHandshake(t *testing.T) {
 	t.Parallel()
 	log := &journal{}

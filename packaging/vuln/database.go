@@ -132,7 +132,7 @@ func (d *database) fetch(ctx context.Context, name string) (io.ReadCloser, error
 	return zipped{text, resp.Body}, nil
 }
 
-// cause leaves out what the message says already: the URL and the path.
+// cause leaves out the URL and the path, which the message contains already.
 func cause(err error) error {
 	if of, ok := errors.AsType[*url.Error](err); ok {
 		return of.Err

@@ -168,7 +168,7 @@ const (
 	floodTime        = 2 * time.Second
 )
 
-// The server may grow by its budget for requests, and by what it allocates between two garbage collections.
+// The server may grow by its budget for requests, and by its allocations between two garbage collections.
 const (
 	floodBudget  = 64 << 20
 	floodGarbage = 96 << 20
@@ -250,7 +250,7 @@ func (f *flood) run(t *testing.T, address string, until time.Time, sent *atomic.
 	}
 }
 
-// peak returns the most memory that the server has used, in bytes.
+// peak returns the most memory that the server used, in bytes.
 func peak(t *testing.T, s *binary.Server) int64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Cmd.Process.Pid))

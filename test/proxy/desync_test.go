@@ -69,7 +69,7 @@ const leastRight = 8
 func first(i int) string  { return fmt.Sprintf("first-request-%d", i) }
 func second(i int) string { return fmt.Sprintf("second-request-%d", i) }
 
-// attack sends a case on a connection of its own, and returns the IDs of the answers.
+// attack sends a case on its own connection, and returns the answers' IDs.
 func (s *site) attack(t *testing.T, i int, d *desync.Case) (ids []string) {
 	conn, err := tls.Dial("tcp", s.address, &tls.Config{ServerName: "example.org", InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}) //nolint:gosec // its own proxy
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *site) attack(t *testing.T, i int, d *desync.Case) (ids []string) {
 	}
 	defer conn.Close()
 	text := d.Wire("/1.5/1/info/quota", "example.org\r\nX-Request-Id: "+first(i), "/1.5/1/info/collections")
-	// The second request has its own ID. It may be the body's.
+	// The second request carries its own ID. It may be the body's.
 	if last := strings.LastIndex(text, first(i)); strings.Count(text, first(i)) > 1 {
 		text = text[:last] + second(i) + text[last+len(first(i)):]
 	}
@@ -100,7 +100,7 @@ func (s *site) attack(t *testing.T, i int, d *desync.Case) (ids []string) {
 	}
 }
 
-// victim sends an ordinary request, on a connection to the server that an attack may have used.
+// victim sends an ordinary request, on a connection to the server that an attack may have used before.
 func (s *site) victim(t *testing.T, i int) {
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.public+"/__heartbeat__", http.NoBody)
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *site) victim(t *testing.T, i int) {
 
 var loggedID = regexp.MustCompile(`"request_id":"([^"]+)"`)
 
-// served stops the server, and counts the requests that it has logged.
+// served stops the server, and counts the requests that it logged.
 func (s *site) served(t *testing.T) map[string]int {
 	t.Helper()
 	s.server.Kill()

@@ -43,7 +43,7 @@ var walkValues = map[policy.Key]string{
 
 // TestPolicyWalk sends all writes under policies that deny everything unless a condition key has an expected value, or
 // unless it is present, for all condition keys. The write states the key by every header. What the store shows afterwards
-// must be what the policy requires.
+// must satisfy the policy.
 func TestPolicyWalk(t *testing.T) {
 	t.Parallel()
 	writes := walkWrites()

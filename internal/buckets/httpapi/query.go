@@ -53,7 +53,7 @@ func (x *exchange) isRead() bool {
 	return x.in.Method == http.MethodGet || x.in.Method == http.MethodHead
 }
 
-// parseConditions parses what Conditions declares.
+// parseConditions parses the headers that Conditions declares.
 func (x *exchange) parseConditions() (err error) {
 	c := &x.parsed.condition
 	if !x.act.conditions {

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// malformedTags are values of If-Match and If-None-Match that no condition can be made of.
+// malformedTags are If-Match and If-None-Match values that are no condition.
 var malformedTags = []string{"", " ", "\t", ",", " , ,", `"abc`, `abc"`, `"`, `"a"b"`, `a b`, `"a" "b"`, "W/", `*, "a"`, `"a", *`, "*, *", `"a", "b`, "\x7f"}
 
 // malformedDates are values of If-Modified-Since and If-Unmodified-Since.

@@ -191,7 +191,7 @@ var access = map[string]struct {
 	"deleted":           {claims: true, freed: true},
 }
 
-// TestNamesakes walks all pairs of states of two buckets with the same name, all clients and all ways to name a bucket.
+// TestNamesakes walks all states that two buckets with the same name may be in, all clients, and all ways to name a bucket.
 // The second bucket never answers in place of the first.
 func TestNamesakes(t *testing.T) {
 	t.Parallel()

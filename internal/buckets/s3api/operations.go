@@ -128,7 +128,7 @@ func write(right buckets.Right, serve func(*request) error) operation {
 	return operation{serve: serve, right: right, needsBucket: true}
 }
 
-// and requires a second right, because the operation makes the server do what the right allows.
+// and requires a second right, because the operation makes the server use that right later.
 func (op operation) and(right buckets.Right) operation {
 	op.also = right
 	return op

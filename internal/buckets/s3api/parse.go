@@ -11,7 +11,7 @@ import (
 )
 
 // parsed is the request as the operation will apply it. The request is parsed before it is authorized, and bucket policies
-// and key limits see only these values, so they decide on what the operation does. Values in a body, in the object to copy
+// and key limits see only these values, so they decide on the operation's effect. Values in a body, in the object to copy
 // or in the upload to complete are added later, before the operation calls allow.
 type parsed struct {
 	condition       buckets.Condition // expected state of the object

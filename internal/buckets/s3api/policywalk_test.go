@@ -21,7 +21,7 @@ import (
 
 // The walk sets, for each condition key, a policy that denies everything unless the key has an expected value, and one
 // that denies everything unless the key is present. It then sends every write with the key absent, empty, blank,
-// malformed, and as expected. If the store has changed, the effect must be what the policy requires. The expectation
+// malformed, and as expected. If the store has changed, the effect must satisfy the policy. The expectation
 // comes from the store, not from the code that decides.
 
 const (
@@ -49,7 +49,7 @@ type walkKey struct {
 	common bool // a property of the client, so it is always present
 }
 
-// effect is what a write did.
+// effect is the result of a write in the store.
 type effect struct {
 	content string // entity tag of the stored body; "" without a body
 	object  buckets.Object
@@ -140,10 +140,10 @@ type walkWrite struct {
 	creates bool
 }
 
-// walkTarget is what a write works on. It is made anew after each change.
+// walkTarget is the object or upload that a write works on. It is made anew after each change.
 type walkTarget struct {
 	key, upload, part string
-	tag, older        string // entity tag of the current version, and ID of an older one
+	tag, older        string // the current version's entity tag, and an older version's ID
 }
 
 func at(query string) func(*walkTarget) string {
@@ -364,7 +364,7 @@ func (w *walk) setPolicy() {
 	}
 }
 
-// contradicts returns why the policy forbids what happened, or "".
+// contradicts returns why the policy forbids the effect, or "".
 func (k walkKey) contradicts(name policy.Key, e effect, one *walkWrite, value string, onlyPresent bool) string {
 	applies := k.common || slices.Contains(strings.Fields(one.applies), string(name))
 	have := ""
@@ -500,7 +500,7 @@ func (w *walk) state(key string) string {
 	return text
 }
 
-// effect reads what a write stored: the object, or the upload and its part.
+// effect reads the stored object, or the upload and its part.
 func (w *walk) effect(one *walkWrite, t *walkTarget) effect {
 	b := w.bucket("photos")
 	ctx := w.t.Context()

@@ -9,7 +9,7 @@ import (
 )
 
 // guessLimit is for wrong secrets of one client network. A secret of 32 characters needs no limit; this one protects
-// short secrets, and bounds what guesses cost and log.
+// short secrets, and bounds the cost and the log lines of guesses.
 var guessLimit = Limit{Events: 10, Per: time.Minute, Burst: 10}
 
 // maxGuessers is the number of addresses and networks whose wrong secrets are counted, about 3 MB.
