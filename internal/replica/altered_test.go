@@ -103,6 +103,7 @@ func newAttacked(t *testing.T, recipients []age.Recipient, ids []age.Identity) *
 			a.public = keys{recipients: recipients, repository: a.newest.Repository}
 		}
 		w.close()
+		w.must(os.RemoveAll(w.root)) // each try reads the whole tree
 	}
 	var err error
 	if a.content, err = a.restore(a.good); err != nil {
