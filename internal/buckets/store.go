@@ -19,24 +19,9 @@ import (
 // was lost during a write. Writes to a missing or recreated bucket return ErrNoBucket. Writes that exceed a quota
 // return *QuotaError and change nothing.
 type Store interface {
+	Buckets
 	Finder
 	Names
-
-	// CreateBucket returns an existing bucket with ErrBucketExists. If the account was deleted, it returns ErrNoAccount.
-	CreateBucket(ctx context.Context, owner AccountID, b BucketRef, now Moment) (Bucket, error)
-
-	Bucket(ctx context.Context, owner AccountID, name string) (Bucket, error)
-
-	Buckets(ctx context.Context, owner AccountID, q BucketQuery) (page []Bucket, more bool, err error)
-
-	// SetBucket also appends events. It returns ErrPrecondition if LifecycleWas does not match. If the bucket becomes or
-	// stays shared (IsShared), it claims its plain name, unless another account's claim is active or rests. If not, the
-	// bucket's claim begins to rest.
-	SetBucket(ctx context.Context, owner AccountID, b BucketRef, c SettingsChange) error
-
-	// DeleteBucket returns ErrBucketNotEmpty if there are objects. RemoveBucket later aborts incomplete uploads. The
-	// bucket's claim on its name begins to rest.
-	DeleteBucket(ctx context.Context, owner AccountID, b BucketRef, now Moment) error
 
 	// Put returns the errors of Condition.CheckWrite, and ErrNoLock for a lock in a bucket without object lock. b.ID may
 	// be empty for inline bodies. Created and Modified become w.Now. For an imported object, Modified becomes Imported,
@@ -68,6 +53,25 @@ type Store interface {
 
 	// Ping returns errcode.Unavailable if the database is unreachable or its schema has another version.
 	Ping(ctx context.Context) error
+}
+
+// Buckets stores buckets and their settings.
+type Buckets interface {
+	// CreateBucket returns an existing bucket with ErrBucketExists. If the account was deleted, it returns ErrNoAccount.
+	CreateBucket(ctx context.Context, owner AccountID, b BucketRef, now Moment) (Bucket, error)
+
+	Bucket(ctx context.Context, owner AccountID, name string) (Bucket, error)
+
+	Buckets(ctx context.Context, owner AccountID, q BucketQuery) (page []Bucket, more bool, err error)
+
+	// SetBucket also appends events. It returns ErrPrecondition if LifecycleWas does not match. If the bucket becomes or
+	// stays shared (IsShared), it claims its plain name, unless another account's claim is active or rests. If not, the
+	// bucket's claim begins to rest.
+	SetBucket(ctx context.Context, owner AccountID, b BucketRef, c SettingsChange) error
+
+	// DeleteBucket returns ErrBucketNotEmpty if there are objects. RemoveBucket later aborts incomplete uploads. The
+	// bucket's claim on its name begins to rest.
+	DeleteBucket(ctx context.Context, owner AccountID, b BucketRef, now Moment) error
 }
 
 // Finder finds buckets whose account is unknown.

@@ -217,6 +217,11 @@ func TestConditions(t *testing.T) {
 	s.do("PUT", objects+"k", "newer", "If-Match: "+tag).fails(412, "PreconditionFailedError")
 	s.do("DELETE", objects+"k", "", "If-Match: "+tag).fails(412, "PreconditionFailedError")
 	s.do("DELETE", objects+"k", "", "If-Match: *").is(204)
+}
+
+func TestMalformedConditions(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
 	for _, name := range []string{"If-Modified-Since", "If-Unmodified-Since"} {
 		for _, bad := range []string{"yesterday", "0", "Thu, 01 Jan 1969 00:00:00 GMT"} {
 			s.do("PUT", objects+"dated", hello).is(201)
@@ -239,7 +244,12 @@ func TestConditions(t *testing.T) {
 			}
 		}
 	}
-	// A condition that would be ignored is refused.
+}
+
+// TestUnappliedConditions checks that a condition which would be ignored is refused.
+func TestUnappliedConditions(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
 	s.do("PUT", "/buckets/v1/accounts/main/buckets/more", "", "If-None-Match: *").fails(400, "InvalidArgument")
 	s.do("DELETE", photos, "", "If-Match: *").fails(400, "InvalidArgument")
 }

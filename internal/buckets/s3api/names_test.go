@@ -1,6 +1,7 @@
 package s3api_test
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -54,82 +55,96 @@ func (n *names) by(who, method, target string, headers ...string) answer {
 	return n.anonymous(method, target, "", headers...)
 }
 
-// ways are all ways in which a request names a bucket without its account, and reads the object k. They return its
-// body, or "" if the request was refused.
-func (n *names) ways() map[string]func(who, bucket string) string {
-	body := func(a answer) string {
-		n.t.Helper()
-		if a.status != 200 {
-			if a.status != 403 && a.status != 404 {
-				n.t.Errorf("%s: status %d: %s", a.what, a.status, a.body)
-			}
-			return ""
-		}
+// body returns "" for a refused request.
+func (n *names) body(a answer) string {
+	n.t.Helper()
+	switch a.status {
+	case 200:
 		return a.body
+	case 403, 404:
+	default:
+		n.t.Errorf("%s: status %d: %s", a.what, a.status, a.body)
 	}
-	signedOnly := func(who string, way func(sigv4test.Signer) string) string {
-		signer, ok := n.accounts[who]
-		if !ok {
-			return "-"
+	return ""
+}
+
+// whose returns the account whose object k has a matching MD5, or "".
+func (n *names) whose(matches func(md5 string) bool) string {
+	for name := range n.accounts {
+		if matches(md5Tag(name)) {
+			return name
 		}
-		return way(signer)
 	}
-	copied := func(who string, headers ...string) string {
-		return signedOnly(who, func(signer sigv4test.Signer) string {
-			n.as(signer, "DELETE", "/copies-"+who+"/k", "").want(204)
-			if body(n.as(signer, "PUT", "/copies-"+who+"/k", "", headers...)) == "" {
-				return ""
+	return ""
+}
+
+// whoseIn returns the account whose object k is named in text by its MD5, or "".
+func (n *names) whoseIn(text string) string {
+	return n.whose(func(md5 string) bool { return strings.Contains(text, md5) })
+}
+
+// ways are all ways in which a request names a bucket without its account, and reads the object k. They return its
+// body, "" if the request was refused, or "-" if an anonymous client has no such way.
+func (n *names) ways() map[string]func(who, bucket string) string {
+	signedOnly := func(way func(who, bucket string) string) func(who, bucket string) string {
+		return func(who, bucket string) string {
+			if _, ok := n.accounts[who]; !ok {
+				return "-"
 			}
-			return n.as(signer, "GET", "/copies-"+who+"/k", "").want(200).body
-		})
+			return way(who, bucket)
+		}
 	}
 	return map[string]func(who, bucket string) string{
-		"path": func(who, bucket string) string { return body(n.by(who, "GET", "/"+bucket+"/k")) },
-		"host": func(who, bucket string) string { return body(n.by(who, "GET", "/k", "Host: "+bucket+"."+domain)) },
-		"head": func(who, bucket string) string {
-			a := n.by(who, "HEAD", "/"+bucket+"/k")
-			body(a)
-			for name := range n.accounts {
-				if a.status == 200 && strings.Trim(a.header.Get("Etag"), `"`) == md5Tag(name) {
-					return name
-				}
-			}
-			return ""
+		"path": func(who, bucket string) string { return n.body(n.by(who, "GET", "/"+bucket+"/k")) },
+		"host": func(who, bucket string) string {
+			return n.body(n.by(who, "GET", "/k", "Host: "+bucket+"."+domain))
 		},
+		"head": n.readHead,
 		"list": func(who, bucket string) string {
-			a := n.by(who, "GET", "/"+bucket+"?list-type=2")
-			for name := range n.accounts {
-				if strings.Contains(body(a), md5Tag(name)) {
-					return name
-				}
-			}
-			return ""
+			return n.whoseIn(n.body(n.by(who, "GET", "/"+bucket+"?list-type=2")))
 		},
-		"presigned": func(who, bucket string) string {
-			return signedOnly(who, func(signer sigv4test.Signer) string {
-				r := n.request("GET", "/"+bucket+"/k", "")
-				signer.Presign(r, time.Minute, time.Now())
-				return body(n.send(r))
-			})
-		},
-		"copy source": func(who, bucket string) string { return copied(who, "x-amz-copy-source: "+bucket+"/k") },
-		"part copy source": func(who, bucket string) string {
-			return signedOnly(who, func(signer sigv4test.Signer) string {
-				target := "/copies-" + who + "/p"
-				id := n.as(signer, "POST", target+"?uploads", "").want(200).element("UploadId")
-				a := n.as(signer, "PUT", target+"?partNumber=1&uploadId="+id, "", "x-amz-copy-source: "+bucket+"/k")
-				if body(a) == "" {
-					return ""
-				}
-				for name := range n.accounts {
-					if strings.Contains(a.body, md5Tag(name)) {
-						return name
-					}
-				}
-				return "?"
-			})
-		},
+		"presigned":        signedOnly(n.readPresigned),
+		"copy source":      signedOnly(n.readCopy),
+		"part copy source": signedOnly(n.readPartCopy),
 	}
+}
+
+func (n *names) readHead(who, bucket string) string {
+	n.t.Helper()
+	a := n.by(who, "HEAD", "/"+bucket+"/k")
+	if n.body(a); a.status != 200 {
+		return ""
+	}
+	return n.whose(func(md5 string) bool { return md5 == strings.Trim(a.header.Get("Etag"), `"`) })
+}
+
+func (n *names) readPresigned(who, bucket string) string {
+	n.t.Helper()
+	r := n.request("GET", "/"+bucket+"/k", "")
+	signer := n.accounts[who]
+	signer.Presign(r, time.Minute, time.Now())
+	return n.body(n.send(r))
+}
+
+func (n *names) readCopy(who, bucket string) string {
+	n.t.Helper()
+	target := "/copies-" + who + "/k"
+	n.by(who, "DELETE", target).want(204)
+	if n.body(n.by(who, "PUT", target, "x-amz-copy-source: "+bucket+"/k")) == "" {
+		return ""
+	}
+	return n.by(who, "GET", target).want(200).body
+}
+
+func (n *names) readPartCopy(who, bucket string) string {
+	n.t.Helper()
+	target := "/copies-" + who + "/p"
+	id := n.by(who, "POST", target+"?uploads").want(200).element("UploadId")
+	copied := n.body(n.by(who, "PUT", target+"?partNumber=1&uploadId="+id, "x-amz-copy-source: "+bucket+"/k"))
+	if copied == "" {
+		return ""
+	}
+	return cmp.Or(n.whoseIn(copied), "?")
 }
 
 // share brings a bucket into a state.
@@ -191,6 +206,34 @@ var access = map[string]struct {
 	"deleted":           {claims: true, freed: true},
 }
 
+// nameHolder returns the account that holds the name of main's bucket and of other's later one, or "".
+func nameHolder(first, second string) string {
+	switch {
+	case access[first].claims && !access[first].freed:
+		return "main"
+	case access[second].claims && !access[second].freed && !access[first].claims:
+		return "other"
+	}
+	return ""
+}
+
+// mayRead returns the account whose object a client reads by the name of main's bucket and of other's later one, or "".
+// Its own bucket comes first.
+func mayRead(who, first, second string) string {
+	states := map[string]string{"main": first, "other": second}
+	if own := access[states[who]]; own.exists {
+		if own.filled {
+			return who
+		}
+		return ""
+	}
+	holder := nameHolder(first, second)
+	if slices.Contains(access[states[holder]].readers, who) {
+		return holder
+	}
+	return ""
+}
+
 // TestNamesakes walks all states that two buckets with the same name may be in, all clients, and all ways to name a bucket.
 // The second bucket never answers in place of the first.
 func TestNamesakes(t *testing.T) {
@@ -204,24 +247,8 @@ func TestNamesakes(t *testing.T) {
 			bucket := fmt.Sprintf("photos-%d", i)
 			n.share("main", bucket, first)
 			n.share("other", bucket, second)
-			holder := ""
-			switch {
-			case access[first].claims && !access[first].freed:
-				holder = "main"
-			case access[second].claims && !access[second].freed && !access[first].claims:
-				holder = "other"
-			}
 			for _, who := range []string{"anonymous", "main", "other", "third"} {
-				want := ""
-				state := map[string]string{"main": first, "other": second}
-				switch own := access[state[who]]; {
-				case own.exists:
-					if own.filled {
-						want = who
-					}
-				case holder != "" && slices.Contains(access[state[holder]].readers, who):
-					want = holder
-				}
+				want := mayRead(who, first, second)
 				for name, way := range ways {
 					if got := way(who, bucket); got != want && got != "-" {
 						t.Errorf("main's bucket is %s, then other's %s: %s by %s gets %q, want %q", first, second, name, who, got, want)

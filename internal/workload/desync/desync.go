@@ -91,6 +91,11 @@ func (all *cases) chunked(status int, name, body string) {
 	all.add(status, name, "Transfer-Encoding: chunked\r\n", body)
 }
 
+// fields returns a header line for each value.
+func fields(name string, values []string) string {
+	return name + ": " + strings.Join(values, "\r\n"+name+": ") + "\r\n"
+}
+
 // lengths are requests with a wrong Content-Length, or with both it and Transfer-Encoding (RFC 9112, sections 6.1 to 6.3).
 func (all *cases) lengths() {
 	all.add(refused, "CL.TE", "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n")
@@ -108,11 +113,7 @@ func (all *cases) lengths() {
 		"quoted": {`"5"`}, "overflow": {"18446744073709551621"}, "more than 63 bits": {"9223372036854775808"}, "many zeros": {strings.Repeat("0", 60) + "5"},
 		"comma": {"5,"}, "vertical tab": {"\v5"}, "NUL": {"5\x00"}, "exponent": {"5e0"}, "long": {strings.Repeat(" ", 600) + "5"},
 	} {
-		head := ""
-		for _, l := range lengths {
-			head += "Content-Length: " + l + "\r\n"
-		}
-		all.add(refused, "Content-Length: "+name, head, "hello")
+		all.add(refused, "Content-Length: "+name, fields("Content-Length", lengths), "hello")
 	}
 }
 
@@ -123,11 +124,7 @@ func (all *cases) codings() {
 		"quoted": {`"chunked"`}, "vertical tab": {"\vchunked"}, "tab": {"\tchunked"}, "two spaces": {"  chunked"}, "space after": {"chunked "}, "tab after": {"chunked\t"}, "no-break space": {"chunked\xa0"},
 		"nothing": {""}, "comma": {",chunked"}, "comma after": {"chunked,"}, "NUL": {"chunked\x00"}, "more": {"xchunked"}, "more after": {"chunkedx"}, "form feed": {"\fchunked"},
 	} {
-		head := ""
-		for _, c := range codings {
-			head += "Transfer-Encoding: " + c + "\r\n"
-		}
-		all.add(refused, "Transfer-Encoding: chunked "+name, head, chunks)
+		all.add(refused, "Transfer-Encoding: chunked "+name, fields("Transfer-Encoding", codings), chunks)
 	}
 	all.add(refused, "Transfer-Encoding, names in other case", "Transfer-Encoding: chunked\r\nTRANSFER-ENCODING: chunked\r\n", chunks)
 	for _, coding := range []string{"identity", "gzip", "cow", "chun ked"} {
