@@ -94,7 +94,7 @@ func serveListener(t *testing.T, h http.Handler, encrypted bool) (dial func(to i
 			t.Fatal(err)
 		}
 		if encrypted {
-			conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12}) //nolint:gosec // its own server
+			conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12})
 		}
 		return &copied{conn, to}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -49,7 +50,7 @@ func TestArchivesUseRoots(t *testing.T) {
 	report(t, paths(readServer(t, os.DirFS(root)), archives, ownPaths))
 }
 
-// own is a file's calls by path, sorted, and why no archive decides the paths.
+// own is a file's calls by path, as counted writes them, and why no archive decides the paths.
 type own struct{ calls, reason string }
 
 // paths returns the files that use paths in other ways than listed, and packages that are missing in the list.
@@ -61,7 +62,7 @@ func paths(files serverFiles, folders []string, except map[string]own) (wrong []
 			}
 			continue
 		}
-		calls := strings.Join(callsByPath(syntax), " ")
+		calls := counted(callsByPath(syntax))
 		if calls != except[name].calls {
 			wrong = append(wrong, fmt.Sprintf("%s calls by path: %q, listed are %q: use durable.Folder for a name that an archive, a database or a client decides; otherwise list the call with the reason", name, calls, except[name].calls))
 		}
@@ -105,8 +106,22 @@ func callsByPath(syntax *ast.File) (calls []string) {
 		}
 		return true
 	})
-	slices.Sort(calls)
 	return calls
+}
+
+// counted sorts calls and writes how often each repeated one occurs: "os.Open os.Remove×2".
+func counted(calls []string) string {
+	times := map[string]int{}
+	for _, call := range calls {
+		times[call]++
+	}
+	each := slices.Sorted(maps.Keys(times))
+	for i, call := range each {
+		if times[call] > 1 {
+			each[i] += "×" + strconv.Itoa(times[call])
+		}
+	}
+	return strings.Join(each, " ")
 }
 
 func TestArchivesUseRootsBites(t *testing.T) {
@@ -133,7 +148,7 @@ func TestArchivesUseRootsBites(t *testing.T) {
 	}
 	want := []string{
 		`internal/a/a.go calls by path: "os.Remove os.WriteFile"`,
-		`internal/a/c.go calls by path: "durable.Create durable.Create"`,
+		`internal/a/c.go calls by path: "durable.Create×2"`,
 		`internal/a/none.go is listed`,
 		`internal/b/b.go imports archive/tar: add the package to archives`,
 	}
