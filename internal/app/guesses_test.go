@@ -89,23 +89,9 @@ func TestWrongTokensAreLimited(t *testing.T) {
 	other := &guesser{t, h, "10.255.0.1"}
 	for i, to := range all {
 		g := &guesser{t, h, fmt.Sprintf("10.1.%d.%d", i/250, i%250)}
-		if w := g.send(to, ""); !to.isConsole && w.Code != http.StatusUnauthorized {
-			t.Errorf("%s without a token: %d %s", to, w.Code, w.Body)
-		}
-		wrong, refused := "wrong", http.StatusUnauthorized
-		if to.isConsole { // its form without a token was the first wrong one
-			refused = http.StatusForbidden
-		}
-		for n := range 10 {
-			if to.isConsole && n == 0 {
-				continue
-			}
-			if w := g.send(to, wrong+strconv.Itoa(n)); w.Code != refused {
-				t.Fatalf("%s, wrong token %d: %d %s", to, n+1, w.Code, w.Body)
-			}
-		}
+		g.guessTenTimes(to)
 		for _, next := range []guessed{to, signIn, version} {
-			for _, sent := range []string{wrong, token, viewerToken} {
+			for _, sent := range []string{"wrong", token, viewerToken} {
 				wantLimited(t, next, g.send(next, sent))
 			}
 		}
@@ -124,6 +110,23 @@ func TestWrongTokensAreLimited(t *testing.T) {
 	at = at.Add(6 * time.Second) // a tenth of a minute
 	if w := (&guesser{t, h, "10.1.0.1"}).send(version, token); w.Code != http.StatusOK {
 		t.Errorf("the token after the wait: %d %s", w.Code, w.Body)
+	}
+}
+
+// guessTenTimes sends no token, and then as many wrong ones as the limit allows. The server refuses each one.
+func (g *guesser) guessTenTimes(to guessed) {
+	g.t.Helper()
+	if w := g.send(to, ""); !to.isConsole && w.Code != http.StatusUnauthorized {
+		g.t.Errorf("%s without a token: %d %s", to, w.Code, w.Body)
+	}
+	first, refused := 0, http.StatusUnauthorized
+	if to.isConsole { // its form without a token was the first wrong one
+		first, refused = 1, http.StatusForbidden
+	}
+	for n := first; n < 10; n++ {
+		if w := g.send(to, "wrong"+strconv.Itoa(n)); w.Code != refused {
+			g.t.Fatalf("%s, wrong token %d: %d %s", to, n+1, w.Code, w.Body)
+		}
 	}
 }
 

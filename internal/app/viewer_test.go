@@ -147,110 +147,147 @@ func TestViewer(t *testing.T) {
 	t.Cleanup(checks.Wait)
 	hidden := seeded(t, a)
 	o, v := browse(a.Config().Server.AdminToken.Reveal()), browse(viewerToken)
-	csrf := v.form("/console/").Get("csrf")
-	clean := func(what, body string) {
-		t.Helper()
-		for _, s := range hidden {
-			if strings.Contains(body, s) {
-				t.Errorf("%s: a viewer gets a secret", what)
-			}
-		}
-	}
-	refused, allowed := 0, 0
+	w := &viewerWalk{t: t, o: o, v: v, hidden: hidden, csrf: v.form("/console/").Get("csrf")}
 	for i := range a.console.Sections {
 		s := &a.console.Sections[i]
 		for j := range s.Pages {
-			p := &s.Pages[j]
-			at := console.Prefix + strings.TrimPrefix(s.Name+"/"+p.Path, "/")
-			want := p.Access == operate.ForViewers
-			for _, method := range []string{http.MethodGet, http.MethodHead} {
-				for _, isUpdate := range []string{"", "true"} {
-					v.edit = func(r *http.Request) { r.Header.Set("HX-Request", isUpdate) }
-					status, body, h := v.do(method, at, nil)
-					wantAccess(t, method+" "+at, want, status)
-					clean(method+" "+at, body)
-					if !want && (h.Get("Content-Disposition") != "" || method == http.MethodGet && !strings.Contains(body, "Your role may not")) {
-						t.Errorf("%s %s: a viewer gets %v %s", method, at, h, body)
-					}
-				}
-			}
-			v.edit = nil
-			if status, _, _ := o.do(http.MethodGet, at, nil); status == http.StatusForbidden || status >= 500 {
-				t.Errorf("%s: the administrator gets %d", at, status)
-			}
-			for _, act := range p.Actions {
-				open := want && act.Reads
-				if refused++; open {
-					refused, allowed = refused-1, allowed+1
-				}
-				for _, isFile := range []bool{false, true} {
-					v.isFile = isFile
-					status, body, _ := v.do(http.MethodPost, at+"?do="+url.QueryEscape(act.Name), url.Values{"csrf": {csrf}})
-					if !isFile || !open {
-						wantAccess(t, "POST "+at+" "+act.Name, open, status)
-					}
-					clean("POST "+at+" "+act.Name, body)
-				}
-				v.isFile = false
-				if !act.Reads || !want {
-					continue
-				}
-				for k := range s.Pages { // the form is shown again on the page that it came from
-					back := &s.Pages[k]
-					if back.Access == operate.ForViewers && k != j {
-						continue
-					}
-					form := url.Values{"csrf": {csrf}, "confirm-with": {"x"}, "return-page": {back.Path}}
-					status, body, _ := v.do(http.MethodPost, at+"?do="+url.QueryEscape(act.Name), form)
-					if status >= 500 {
-						t.Errorf("POST %s %s, back to %s: %d", at, act.Name, back.Path, status)
-					}
-					clean("POST "+at+" "+act.Name+" back to "+back.Path, body)
-				}
-			}
-			if status, _, _ := v.do(http.MethodPost, at+"?do=nothing", url.Values{"csrf": {csrf}}); status != http.StatusNotFound && status != http.StatusForbidden {
-				t.Errorf("POST %s?do=nothing: %d", at, status)
-			}
+			w.page(s, &s.Pages[j])
+			w.actions(s, &s.Pages[j])
 		}
 	}
-	if refused < 80 || allowed < 8 {
-		t.Errorf("walked only %d refused and %d allowed actions", refused, allowed)
+	if w.refused < 80 || w.allowed < 8 {
+		t.Errorf("walked only %d refused and %d allowed actions", w.refused, w.allowed)
 	}
-	viewerLinks(t, a, o, v, clean)
+	w.links(a)
 	viewerInAPI(t, a)
 	if _, body, _ := o.do(http.MethodGet, "/console/changes", nil); strings.Contains(body, "viewer session") {
 		t.Errorf("a viewer changed something:\n%s", body)
 	}
 }
 
-func wantAccess(t *testing.T, what string, open bool, status int) {
-	t.Helper()
-	if open == (status == http.StatusForbidden) || status >= 500 {
-		t.Errorf("%s: a viewer gets %d, and may open it: %v", what, status, open)
+// viewerWalk sends a viewer everywhere in the console.
+type viewerWalk struct {
+	t                *testing.T
+	o, v             *operator // the administrator, and the viewer
+	hidden           []string  // secrets, which no answer to the viewer contains
+	csrf             string    // of the viewer's session
+	refused, allowed int       // the actions so far
+}
+
+func (w *viewerWalk) clean(what, body string) {
+	w.t.Helper()
+	for _, s := range w.hidden {
+		if strings.Contains(body, s) {
+			w.t.Errorf("%s: a viewer gets a secret", what)
+		}
 	}
 }
 
-// viewerLinks follows all links of a viewer, which lead only to pages that a viewer may open, and sends a viewer to all
+func (w *viewerWalk) wantAccess(what string, open bool, status int) {
+	w.t.Helper()
+	if open == (status == http.StatusForbidden) || status >= 500 {
+		w.t.Errorf("%s: a viewer gets %d, and may open it: %v", what, status, open)
+	}
+}
+
+func address(s *console.Section, p *service.Page) string {
+	return console.Prefix + strings.TrimPrefix(s.Name+"/"+p.Path, "/")
+}
+
+// page opens a page in each way, as the viewer and as the administrator.
+func (w *viewerWalk) page(s *console.Section, p *service.Page) {
+	w.t.Helper()
+	at, open := address(s, p), p.Access == operate.ForViewers
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		for _, isUpdate := range []string{"", "true"} {
+			w.v.edit = func(r *http.Request) { r.Header.Set("HX-Request", isUpdate) }
+			status, body, h := w.v.do(method, at, nil)
+			w.wantAccess(method+" "+at, open, status)
+			w.clean(method+" "+at, body)
+			if !open && (h.Get("Content-Disposition") != "" || method == http.MethodGet && !strings.Contains(body, "Your role may not")) {
+				w.t.Errorf("%s %s: a viewer gets %v %s", method, at, h, body)
+			}
+		}
+	}
+	w.v.edit = nil
+	if status, _, _ := w.o.do(http.MethodGet, at, nil); status == http.StatusForbidden || status >= 500 {
+		w.t.Errorf("%s: the administrator gets %d", at, status)
+	}
+}
+
+// actions sends each action of a page, and one that does not exist, as the viewer.
+func (w *viewerWalk) actions(s *console.Section, p *service.Page) {
+	w.t.Helper()
+	at := address(s, p)
+	for _, act := range p.Actions {
+		open := p.Access == operate.ForViewers && act.Reads
+		w.action(at, act.Name, open)
+		if open {
+			w.allowed++
+			w.returns(s, p, act.Name)
+		} else {
+			w.refused++
+		}
+	}
+	if status, _, _ := w.v.do(http.MethodPost, at+"?do=nothing", url.Values{"csrf": {w.csrf}}); status != http.StatusNotFound && status != http.StatusForbidden {
+		w.t.Errorf("POST %s?do=nothing: %d", at, status)
+	}
+}
+
+// action sends an action as a plain form and as one with files.
+func (w *viewerWalk) action(at, name string, open bool) {
+	w.t.Helper()
+	for _, isFile := range []bool{false, true} {
+		w.v.isFile = isFile
+		status, body, _ := w.v.do(http.MethodPost, at+"?do="+url.QueryEscape(name), url.Values{"csrf": {w.csrf}})
+		if !isFile || !open {
+			w.wantAccess("POST "+at+" "+name, open, status)
+		}
+		w.clean("POST "+at+" "+name, body)
+	}
+	w.v.isFile = false
+}
+
+// returns sends an action that a viewer may do with a wrong confirmation, as from its own page and from each page of the
+// section that is not for viewers. The form is shown again on the page that it came from.
+func (w *viewerWalk) returns(s *console.Section, p *service.Page, name string) {
+	w.t.Helper()
+	at := address(s, p)
+	for i := range s.Pages {
+		back := &s.Pages[i]
+		if back.Access == operate.ForViewers && back != p {
+			continue
+		}
+		form := url.Values{"csrf": {w.csrf}, "confirm-with": {"x"}, "return-page": {back.Path}}
+		status, body, _ := w.v.do(http.MethodPost, at+"?do="+url.QueryEscape(name), form)
+		if status >= 500 {
+			w.t.Errorf("POST %s %s, back to %s: %d", at, name, back.Path, status)
+		}
+		w.clean("POST "+at+" "+name+" back to "+back.Path, body)
+	}
+}
+
+// links follows all links of the viewer, which lead only to pages that a viewer may open, and sends the viewer to all
 // addresses that the administrator's pages link to.
-func viewerLinks(t *testing.T, a *App, o, v *operator, clean func(what, body string)) {
-	t.Helper()
-	own, all := crawl(v, 150), crawl(o, 150)
+func (w *viewerWalk) links(a *App) {
+	w.t.Helper()
+	own, all := crawl(w.v, 150), crawl(w.o, 150)
 	for at, status := range own {
 		if status == http.StatusForbidden || status >= 500 {
-			t.Errorf("a page of a viewer links to %s, which answers %d", at, status)
+			w.t.Errorf("a page of a viewer links to %s, which answers %d", at, status)
 		}
 	}
 	if len(own) < 60 || len(all) < 60 {
-		t.Errorf("found only %d links for a viewer, and %d for the administrator", len(own), len(all))
+		w.t.Errorf("found only %d links for a viewer, and %d for the administrator", len(own), len(all))
 	}
 	for at, status := range all {
-		got, body, _ := v.do(http.MethodGet, at, nil)
-		clean(at, body)
+		got, body, _ := w.v.do(http.MethodGet, at, nil)
+		w.clean(at, body)
 		if p := pageAt(a, at); p != nil && p.Access == operate.ForAdmins {
 			status = http.StatusForbidden
 		}
 		if got != status {
-			t.Errorf("%s: a viewer gets %d, want %d", at, got, status)
+			w.t.Errorf("%s: a viewer gets %d, want %d", at, got, status)
 		}
 	}
 }

@@ -61,22 +61,15 @@ func compared(files serverFiles, declared map[string]string) (wrong []string) {
 				continue
 			}
 			key := name + " " + fn.Name.Name
-			ast.Inspect(fn, func(n ast.Node) bool {
-				switch n := n.(type) {
-				case *ast.CallExpr:
-					if call := calledName(n); slices.Contains(comparisons, call) || call == "Same" && path.Dir(name) == "internal/web/rate" {
-						used[key] = true
-						if declared[key] == "" {
-							wrong = append(wrong, fmt.Sprintf("%s calls %s: limit wrong secrets with rate.Guesses, or say in this test why nobody can guess the secret", key, call))
-						}
-					}
-				case *ast.BinaryExpr:
-					if _, constant := n.Y.(*ast.BasicLit); !constant && (n.Op == token.EQL || n.Op == token.NEQ) && (isReveal(n.X) || isReveal(n.Y)) {
-						wrong = append(wrong, fmt.Sprintf("%s compares a secret with %s: use rate.Same, whose time does not depend on it", key, n.Op))
-					}
+			for _, call := range constantTimeCalls(fn, path.Dir(name)) {
+				used[key] = true
+				if declared[key] == "" {
+					wrong = append(wrong, fmt.Sprintf("%s calls %s: limit wrong secrets with rate.Guesses, or say in this test why nobody can guess the secret", key, call))
 				}
-				return true
-			})
+			}
+			for _, operator := range variableTimeOperators(fn) {
+				wrong = append(wrong, fmt.Sprintf("%s compares a secret with %s: use rate.Same, whose time does not depend on it", key, operator))
+			}
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(declared)) {
@@ -86,6 +79,33 @@ func compared(files serverFiles, declared map[string]string) (wrong []string) {
 	}
 	slices.Sort(wrong)
 	return slices.Compact(wrong)
+}
+
+// constantTimeCalls returns the comparisons that a function in a folder calls.
+func constantTimeCalls(fn *ast.FuncDecl, folder string) (calls []string) {
+	ast.Inspect(fn, func(n ast.Node) bool {
+		if n, ok := n.(*ast.CallExpr); ok {
+			if call := calledName(n); slices.Contains(comparisons, call) || call == "Same" && folder == "internal/web/rate" {
+				calls = append(calls, call)
+			}
+		}
+		return true
+	})
+	return calls
+}
+
+// variableTimeOperators returns the operators with which a function compares the value of a secret setting with
+// something other than a constant.
+func variableTimeOperators(fn *ast.FuncDecl) (operators []token.Token) {
+	ast.Inspect(fn, func(n ast.Node) bool {
+		if n, ok := n.(*ast.BinaryExpr); ok {
+			if _, constant := n.Y.(*ast.BasicLit); !constant && (n.Op == token.EQL || n.Op == token.NEQ) && (isReveal(n.X) || isReveal(n.Y)) {
+				operators = append(operators, n.Op)
+			}
+		}
+		return true
+	})
+	return operators
 }
 
 func calledName(call *ast.CallExpr) string {

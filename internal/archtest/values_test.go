@@ -29,33 +29,16 @@ func TestPolicyValues(t *testing.T) {
 func policyValues(files serverFiles) (wrong []string) {
 	filled := map[string]bool{} // folders
 	for file, syntax := range files {
-		fills := path.Base(file) == valuesFile
-		folder := path.Dir(file)
-		if folder != policyFolder && !imports(syntax, modulePath+policyFolder) {
+		v := valuesReader{file, path.Dir(file), path.Base(file) == valuesFile}
+		if v.folder != policyFolder && !imports(syntax, modulePath+policyFolder) {
 			continue
 		}
 		ast.Inspect(syntax, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.ImportSpec:
-				if n.Path.Value == `"net/http"` && (fills || folder == policyFolder) {
-					wrong = append(wrong, file+" imports net/http: condition values come from the parsed operation")
-				}
-			case *ast.SelectorExpr:
-				if fills && slices.Contains([]string{"in", "query", "Header", "Values", "URL"}, n.Sel.Name) && !isPackage(n.X, "policy") {
-					wrong = append(wrong, fmt.Sprintf("%s reads .%s: condition values come from the parsed operation", file, n.Sel.Name))
-				}
-			case *ast.CompositeLit:
-				of, ok := n.Type.(*ast.SelectorExpr)
-				if !ok || !isPackage(of.X, "policy") || of.Sel.Name != "Values" && of.Sel.Name != "Operation" {
-					return true
-				}
-				if filled[folder] = true; !fills {
-					wrong = append(wrong, fmt.Sprintf("%s makes a policy.%s: only %s does", file, of.Sel.Name, valuesFile))
-				}
-			case *ast.KeyValueExpr:
-				if key, ok := n.Key.(*ast.Ident); ok && key.Name == "Context" && !fills && !isValues(n.Value) && folder != policyFolder {
-					wrong = append(wrong, file+" passes another Context: expected the values of "+valuesFile)
-				}
+			if madeValues(n) != "" {
+				filled[v.folder] = true
+			}
+			if problem := v.problem(n); problem != "" {
+				wrong = append(wrong, problem)
 			}
 			return true
 		})
@@ -65,6 +48,49 @@ func policyValues(files serverFiles) (wrong []string) {
 	}
 	slices.Sort(wrong)
 	return slices.Compact(wrong)
+}
+
+// valuesReader is a file of policyFolder, or one that imports it.
+type valuesReader struct {
+	file, folder string
+	fills        bool // whether it is a valuesFile
+}
+
+// problem says what is wrong with a node of the file, or returns "".
+func (v valuesReader) problem(n ast.Node) string {
+	switch n := n.(type) {
+	case *ast.ImportSpec:
+		if n.Path.Value == `"net/http"` && (v.fills || v.folder == policyFolder) {
+			return v.file + " imports net/http: condition values come from the parsed operation"
+		}
+	case *ast.SelectorExpr:
+		if v.fills && slices.Contains([]string{"in", "query", "Header", "Values", "URL"}, n.Sel.Name) && !isPackage(n.X, "policy") {
+			return fmt.Sprintf("%s reads .%s: condition values come from the parsed operation", v.file, n.Sel.Name)
+		}
+	case *ast.CompositeLit:
+		if made := madeValues(n); made != "" && !v.fills {
+			return fmt.Sprintf("%s makes a policy.%s: only %s does", v.file, made, valuesFile)
+		}
+	case *ast.KeyValueExpr:
+		if key, ok := n.Key.(*ast.Ident); ok && key.Name == "Context" && !v.fills && !isValues(n.Value) && v.folder != policyFolder {
+			return v.file + " passes another Context: expected the values of " + valuesFile
+		}
+	}
+	return ""
+}
+
+// madeValues returns which type with condition values a literal makes, "Values" or "Operation". It returns "" for any
+// other node.
+func madeValues(n ast.Node) string {
+	literal, ok := n.(*ast.CompositeLit)
+	if !ok {
+		return ""
+	}
+	of, ok := literal.Type.(*ast.SelectorExpr)
+	if !ok || !isPackage(of.X, "policy") || of.Sel.Name != "Values" && of.Sel.Name != "Operation" {
+		return ""
+	}
+	return of.Sel.Name
 }
 
 func imports(syntax *ast.File, name string) bool {

@@ -34,25 +34,13 @@ func TestBucketsNames(t *testing.T) {
 	}
 	check := func(what string) {
 		t.Helper()
-		get := func(path string) (int, string) {
-			r, err := http.Get(s.S3URL() + path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer r.Body.Close()
-			body, err := io.ReadAll(r.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return r.StatusCode, string(body)
-		}
-		if status, body := get("/photos/k"); status != http.StatusOK || body != "right" {
+		if status, body := getAnonymously(t, s.S3URL()+"/photos/k"); status != http.StatusOK || body != "right" {
 			t.Errorf("%s: an anonymous client gets %d %s", what, status, body)
 		}
 		if got := string(third.at(s.S3URL()).want(http.StatusOK, http.MethodGet, "/photos/k", nil)); got != "right" {
 			t.Errorf("%s: a third account gets %s", what, got)
 		}
-		if status, body := get("/photos?list-type=2"); status != http.StatusOK || !strings.Contains(body, "<KeyCount>1</KeyCount>") {
+		if status, body := getAnonymously(t, s.S3URL()+"/photos?list-type=2"); status != http.StatusOK || !strings.Contains(body, "<KeyCount>1</KeyCount>") {
 			t.Errorf("%s: the list is %d %s", what, status, body)
 		}
 	}
@@ -99,6 +87,20 @@ func TestBucketsNames(t *testing.T) {
 	}
 	s.Verb("buckets", "buckets", "set-access", "other", "gone", "--access", "public-read")
 	third.at(s.S3URL()).want(http.StatusOK, http.MethodGet, "/gone/k", nil)
+}
+
+func getAnonymously(t *testing.T, url string) (status int, body string) {
+	t.Helper()
+	r, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	content, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, string(content)
 }
 
 // waitForAccess waits until the server sees a change that a command made in its database, which takes up to a second.

@@ -47,29 +47,7 @@ func TestRestoreReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	for _, refused := range []struct {
-		args []string
-		says string
-	}{
-		{nil, "nothing proves who wrote"},
-		{[]string{"--identity", identity}, "nothing proves who wrote"},
-		{[]string{"--signed-by", signer}, "is encrypted"},
-		{[]string{"--identity", identity, "--signed-by", "hfsig1" + signer[7:] + "a"}, "mistyped"},
-		{[]string{"--identity", identity, "--signed-by", otherSigner}, "was signed with " + signer},
-		{[]string{"--identity", identity, "--signed-by", signer, "--unsigned"}, "exclude each other"},
-		{[]string{"--signed-by", signer, "--identity", "/nowhere"}, "/nowhere"},
-		{[]string{"--identity", identity, "--signed-by", signer, "--time", "2020-01-01T00:00:00Z"}, "no restore point at or before"},
-		{[]string{"--identity", identity, "--service", "tokens"}, "unknown service"},
-	} {
-		r := binary.Run(t, s.Env, append([]string{"restore", url}, refused.args...)...)
-		if r.Status == 0 || !strings.Contains(r.Stderr, refused.says) {
-			t.Errorf("restore %v: status %d\n%s%s", refused.args, r.Status, r.Stdout, r.Stderr)
-		}
-		if _, err := os.Stat(data); !os.IsNotExist(err) {
-			t.Fatalf("restore %v left a data folder: %v", refused.args, err)
-		}
-	}
-
+	wantRefusedRestores(t, s.Env, data, url, identity, signer)
 	other, _ := binary.Key(t)
 	for _, command := range [][]string{{"backup", "verify", url}, {"restore", url, "--dry-run"}, {"restore", url}} {
 		for _, key := range [][]string{nil, {"--identity", other}} {
@@ -110,6 +88,33 @@ func TestRestoreReplica(t *testing.T) {
 		t.Errorf("check of a restored server: status %d\n%s", r.Status, r.Stdout)
 	}
 	restored("second")
+}
+
+// wantRefusedRestores restores a replica with wrong arguments, which leaves no data folder.
+func wantRefusedRestores(t *testing.T, env []string, data, url, identity, signer string) {
+	t.Helper()
+	for _, refused := range []struct {
+		args []string
+		says string
+	}{
+		{nil, "nothing proves who wrote"},
+		{[]string{"--identity", identity}, "nothing proves who wrote"},
+		{[]string{"--signed-by", signer}, "is encrypted"},
+		{[]string{"--identity", identity, "--signed-by", "hfsig1" + signer[7:] + "a"}, "mistyped"},
+		{[]string{"--identity", identity, "--signed-by", otherSigner}, "was signed with " + signer},
+		{[]string{"--identity", identity, "--signed-by", signer, "--unsigned"}, "exclude each other"},
+		{[]string{"--signed-by", signer, "--identity", "/nowhere"}, "/nowhere"},
+		{[]string{"--identity", identity, "--signed-by", signer, "--time", "2020-01-01T00:00:00Z"}, "no restore point at or before"},
+		{[]string{"--identity", identity, "--service", "tokens"}, "unknown service"},
+	} {
+		r := binary.Run(t, env, append([]string{"restore", url}, refused.args...)...)
+		if r.Status == 0 || !strings.Contains(r.Stderr, refused.says) {
+			t.Errorf("restore %v: status %d\n%s%s", refused.args, r.Status, r.Stdout, r.Stderr)
+		}
+		if _, err := os.Stat(data); !os.IsNotExist(err) {
+			t.Fatalf("restore %v left a data folder: %v", refused.args, err)
+		}
+	}
 }
 
 // TestRestoreService restores a single service and the secrets.

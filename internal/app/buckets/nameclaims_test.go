@@ -44,29 +44,15 @@ func TestNames(t *testing.T) {
 		return s.setPolicy(t.Context(), policyInput{of("other"), `{"Statement": {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::photos/*"}}`})
 	})
 	o.send(200, `"sharedAs":"other:photos"`, "GET", "/buckets/buckets/other/photos", "")
-	check := func(want ...string) {
-		t.Helper()
-		found, err := s.inspectNames(t.Context())
-		var got []string
-		for _, f := range found {
-			if f.State != service.OK {
-				t.Errorf("a tenant causes %s: %s", f.State, f.Says)
-			}
-			got = append(got, f.Says)
-		}
-		if err != nil || !slices.EqualFunc(got, want, strings.HasPrefix) {
-			t.Errorf("the check says %q, %v, want %q", got, err, want)
-		}
-	}
-	check("1 plain name claimed by public and shared buckets, 0 resting",
+	wantNamesCheck(t, s, "1 plain name claimed by public and shared buckets, 0 resting",
 		"bucket photos of account other is reached as other:photos only: the plain name means the bucket of account main")
 
 	notice("", access("main", accessPrivate))
 	o.send(200, `"account":"main","state":"resting","since":"`, "GET", "/buckets/names", "")
-	check("0 plain names claimed by public and shared buckets, 1 resting",
+	wantNamesCheck(t, s, "0 plain names claimed by public and shared buckets, 1 resting",
 		"bucket photos of account other is reached as other:photos only: the plain name rests until ")
 	o.send(200, `"state":"resting"`, "POST", "/buckets/names/photos/free", "")
-	check("0 plain names claimed by public and shared buckets, 0 resting")
+	wantNamesCheck(t, s, "0 plain names claimed by public and shared buckets, 0 resting")
 	notice("", access("other", accessPublic))
 	o.send(200, `"sharedAs":"photos"`, "GET", "/buckets/buckets/other/photos", "")
 
@@ -81,19 +67,37 @@ func TestNames(t *testing.T) {
 
 	// The sweep removes rested names, and nothing else.
 	notice("", access("main", accessPrivate))
-	sweep := func(now time.Time, want int) {
-		t.Helper()
-		for _, job := range s.jobs() {
-			if job.Name == "plain names of buckets" {
-				if n, err := job.Run(t.Context(), now, 10); err != nil || n != want {
-					t.Errorf("the sweep has removed %d names, %v, want %d", n, err, want)
-				}
-				return
-			}
-		}
-		t.Error("no sweep removes names")
-	}
-	sweep(time.Now().Add(29*24*time.Hour), 0)
-	sweep(time.Now().Add(31*24*time.Hour), 1)
+	wantSwept(t, s, time.Now().Add(29*24*time.Hour), 0)
+	wantSwept(t, s, time.Now().Add(31*24*time.Hour), 1)
 	o.send(200, `{"names":[],"next":null}`, "GET", "/buckets/names", "")
+}
+
+// wantNamesCheck wants findings about names that start with these texts, and are all OK.
+func wantNamesCheck(t *testing.T, s *Buckets, want ...string) {
+	t.Helper()
+	found, err := s.inspectNames(t.Context())
+	var got []string
+	for _, f := range found {
+		if f.State != service.OK {
+			t.Errorf("a tenant causes %s: %s", f.State, f.Says)
+		}
+		got = append(got, f.Says)
+	}
+	if err != nil || !slices.EqualFunc(got, want, strings.HasPrefix) {
+		t.Errorf("the check says %q, %v, want %q", got, err, want)
+	}
+}
+
+// wantSwept runs the job that removes rested names, and wants it to remove this many.
+func wantSwept(t *testing.T, s *Buckets, now time.Time, want int) {
+	t.Helper()
+	for _, job := range s.jobs() {
+		if job.Name == "plain names of buckets" {
+			if n, err := job.Run(t.Context(), now, 10); err != nil || n != want {
+				t.Errorf("the sweep has removed %d names, %v, want %d", n, err, want)
+			}
+			return
+		}
+	}
+	t.Error("no sweep removes names")
 }
