@@ -3,7 +3,6 @@ package replica
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"maps"
 	"regexp"
@@ -153,7 +152,7 @@ type limitedWriter struct {
 
 func (l *limitedWriter) Write(p []byte) (int, error) {
 	if l.left -= int64(len(p)); l.left < 0 {
-		return 0, damagedError(l.name, fmt.Sprintf("is %s", tooLarge), nil)
+		return 0, damagedError(l.name, "is "+tooLarge, nil)
 	}
 	return l.w.Write(p)
 }

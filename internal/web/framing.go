@@ -39,7 +39,7 @@ const (
 // poison makes net/http refuse a request in whatever part of it the poison follows, without waiting for more bytes. It has
 // a bare LF for chunk sizes, invalid names for headers, and the empty line that net/http looks for before it parses
 // trailers.
-const poison = "\x00\n\x00\r\n\r\n"
+const poison = "\x00\n" + "\x00\r\n\r\n"
 
 // framing finds the ends of requests on an HTTP/1 connection. net/http is lenient in places where a proxy in front of it
 // may read something else, which lets a client hide a request from the proxy (request smuggling). framing accepts only
@@ -82,7 +82,7 @@ const (
 // last byte of a request. If it sets f.refusal, net/http may see these n bytes, and then only the poison. p is not empty.
 func (f *framing) next(p []byte) (n int, keep, ended bool) {
 	if f.part == body || f.part == chunk {
-		n = int(min(uint64(len(p)), f.left)) //nolint:gosec // at most len(p)
+		n = int(min(uint64(len(p)), f.left))
 		if f.left -= uint64(n); f.left > 0 {
 			return n, true, false
 		}
@@ -273,10 +273,7 @@ func (f *framing) endHeader() (ended bool) {
 }
 
 func (f *framing) size(line []byte) {
-	digits := line
-	if i := bytes.IndexByte(line, ';'); i >= 0 {
-		digits = line[:i]
-	}
+	digits, _, _ := bytes.Cut(line, []byte(";"))
 	size, err := strconv.ParseUint(string(digits), 16, 63) // accepts no sign, prefix or space
 	if err != nil || len(digits) > sizeDigits {
 		f.refuse(errChunk)

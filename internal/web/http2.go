@@ -59,9 +59,9 @@ func (a *allowance) spend(n int, now time.Time) bool {
 	if a.used == 0 {
 		a.since = now
 	}
-	regained := now.Sub(a.since) / a.every
-	a.since = a.since.Add(regained * a.every)
-	a.used = max(a.used-int(regained), 0)
+	regained := int(now.Sub(a.since) / a.every)
+	a.since = a.since.Add(time.Duration(regained) * a.every)
+	a.used = max(a.used-regained, 0)
 	a.used += n
 	return a.used <= a.most
 }

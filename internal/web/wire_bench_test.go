@@ -60,7 +60,7 @@ func benchServer(b *testing.B, h http.Handler, protocol string) (base string, cl
 		pair.StartTLS()
 		srv.TLSConfig = &tls.Config{Certificates: pair.TLS.Certificates, MinVersion: tls.VersionTLS13, NextProtos: []string{"h2", "http/1.1"}}
 		pair.Close()
-		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13} //nolint:gosec // its own server
+		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}
 		transport.ForceAttemptHTTP2 = protocol == "h2"
 		base = "https://" + l.Addr().String()
 	}

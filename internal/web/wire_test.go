@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/http2"
-
 	"holdfast/internal/web"
 )
 
@@ -60,7 +58,7 @@ func TestRequestWithTheHandshake(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
-		return tls.Client(&coalescing{Conn: conn}, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocol}, MinVersion: tls.VersionTLS13}) //nolint:gosec // its own server
+		return tls.Client(&coalescing{Conn: conn}, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocol}, MinVersion: tls.VersionTLS13})
 	}
 
 	one := connect("http/1.1")
@@ -73,7 +71,7 @@ func TestRequestWithTheHandshake(t *testing.T) {
 		t.Errorf("HTTP/1: %s %q, %v", res.Status, body, err)
 	}
 
-	client := &http.Client{Transport: &http2.Transport{DialTLSContext: func(context.Context, string, string, *tls.Config) (net.Conn, error) {
+	client := &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, DialTLSContext: func(context.Context, string, string) (net.Conn, error) {
 		return connect("h2"), nil
 	}}}
 	res, err = client.Get("https://" + address)

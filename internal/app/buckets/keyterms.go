@@ -15,7 +15,7 @@ type termsInput struct {
 	Name     string   `flag:"name" doc:"display name, e.g. backup"`
 	Buckets  []string `flag:"bucket" value:"NAME" names:"bucket,*" doc:"limit to bucket NAME, or with NAME* to a name prefix; repeatable" title:"Buckets"`
 	Prefix   string   `flag:"prefix" doc:"limit to objects with this name prefix" title:"Objects that begin with"`
-	Rights   []string `flag:"right" value:"RIGHT" names:"right" doc:"limit to RIGHT: read, write, delete, list, manage (create, delete and configure buckets), policy (set who has access, so it amounts to all rights) or bypass (governance locks); repeatable" title:"Rights"`
+	Rights   []string `flag:"right" value:"RIGHT" names:"right" doc:"limit to RIGHT: read, write, delete, list, manage (buckets), policy (amounts to all rights), bypass (locks); repeatable" title:"Rights"`
 	Networks []string `flag:"network" value:"CIDR" doc:"limit to clients in network CIDR, e.g. 10.0.0.0/8; repeatable" title:"Networks"`
 	Expires  string   `flag:"expires-in" value:"DURATION" doc:"DURATION until the key expires, e.g. 720h" title:"Expires in"`
 }
