@@ -140,6 +140,9 @@ func (r *replicated) fault(round int) harness.Fault {
 	watching.Go(func() { r.watch(stop) })
 	var failed, killed time.Time
 	return harness.Fault{Deadly: true, Inject: func() {
+		if round == 0 {
+			r.Server.AwaitReplica() // the writers make their buckets in the first round
+		}
 		failed = time.Now()
 		if name != "" {
 			r.faults[name]()
