@@ -79,7 +79,7 @@ func TestSpanner(t *testing.T) {
 	if found, err := os.ReadDir(dir); err != nil || len(found) != 5 {
 		t.Errorf("the backup contains %v, %v", found, err)
 	}
-	if r := binary.Run(t, s.Env, "sweep"); r.Status != 0 || r.Stdout != "expired records and batches: Spanner removes them by itself\nreplaced users' storage: 0\nexpired extension records: 0\nold extension changes: 0\nold extension responses: 0\nrevocations of expired extension tokens: 0\nentries for deleted extension installs: 0\nexpired bucket objects: 0\nbucket events: 0\nincomplete uploads to buckets: 0\ndeleted bucket objects: 0\ndeleted buckets: 0\n" {
+	if r := binary.Run(t, s.Env, "sweep"); r.Status != 0 || r.Stdout != "expired records and batches: Spanner removes them by itself\nreplaced users' storage: 0\nexpired extension records: 0\nold extension changes: 0\nold extension responses: 0\nrevocations of expired extension tokens: 0\nentries for deleted extension installs: 0\nexpired bucket objects: 0\nbucket events: 0\nincomplete uploads to buckets: 0\ndeleted bucket objects: 0\nplain names of buckets: 0\ndeleted buckets: 0\n" {
 		t.Errorf("sweep: %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	s.Verb("sync", "user", "delete", "bob", "--yes")

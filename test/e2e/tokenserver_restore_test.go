@@ -57,7 +57,7 @@ func TestRestoredUsersAreNotMixedUpOnPostgres(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(data, "secrets.toml"), []byte(readFile(t, filepath.Join(s.Data, "secrets.toml"))), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r := binary.Run(t, binary.Environ("HOLDFAST_DATA="+data, service+other), "restore", saved, "--service", "tokenserver"); r.Status != 0 {
+	if r := binary.Run(t, binary.Environ("HOLDFAST_DATA="+data, service+other), "restore", saved, "--trust-dump", "--service", "tokenserver"); r.Status != 0 {
 		t.Fatalf("status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	restored := binary.Start(t, data, trusts, service+other)

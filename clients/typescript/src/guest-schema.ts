@@ -4279,6 +4279,7 @@ export interface operations {
                     };
                 };
             };
+            400: components["responses"]["Invalid"];
             401: components["responses"]["AdminToken"];
             409: components["responses"]["AdminConflict"];
             422: components["responses"]["AdminInvalid"];
@@ -4317,6 +4318,7 @@ export interface operations {
                     };
                 };
             };
+            400: components["responses"]["Invalid"];
             401: components["responses"]["AdminToken"];
             409: components["responses"]["AdminConflict"];
             422: components["responses"]["AdminInvalid"];
@@ -4358,6 +4360,7 @@ export interface operations {
                     };
                 };
             };
+            400: components["responses"]["Invalid"];
             401: components["responses"]["AdminToken"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["AdminConflict"];
@@ -4400,6 +4403,7 @@ export interface operations {
                     };
                 };
             };
+            400: components["responses"]["Invalid"];
             401: components["responses"]["AdminToken"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["AdminConflict"];
@@ -4442,6 +4446,7 @@ export interface operations {
                     };
                 };
             };
+            400: components["responses"]["Invalid"];
             401: components["responses"]["AdminToken"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["AdminConflict"];
@@ -4481,6 +4486,7 @@ export interface operations {
                     };
                 };
             };
+            400: components["responses"]["Invalid"];
             401: components["responses"]["AdminToken"];
             409: components["responses"]["AdminConflict"];
             422: components["responses"]["AdminInvalid"];
@@ -4607,6 +4613,7 @@ export interface operations {
                     };
                 };
             };
+            400: components["responses"]["Invalid"];
             401: components["responses"]["AdminToken"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["AdminConflict"];
@@ -4654,6 +4661,7 @@ export interface operations {
                     };
                 };
             };
+            400: components["responses"]["Invalid"];
             401: components["responses"]["AdminToken"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["AdminConflict"];
@@ -4698,6 +4706,7 @@ export interface operations {
                     };
                 };
             };
+            400: components["responses"]["Invalid"];
             401: components["responses"]["AdminToken"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["AdminConflict"];
@@ -5369,6 +5378,7 @@ export interface operations {
                     };
                 };
             };
+            400: components["responses"]["Invalid"];
             401: components["responses"]["AdminToken"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["AdminConflict"];
@@ -5402,6 +5412,7 @@ export interface operations {
                     };
                 };
             };
+            400: components["responses"]["Invalid"];
             401: components["responses"]["AdminToken"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["AdminConflict"];
@@ -5432,6 +5443,7 @@ export interface operations {
                     };
                 };
             };
+            400: components["responses"]["Invalid"];
             401: components["responses"]["AdminToken"];
             409: components["responses"]["AdminConflict"];
             422: components["responses"]["AdminInvalid"];
@@ -5461,6 +5473,7 @@ export interface operations {
                     };
                 };
             };
+            400: components["responses"]["Invalid"];
             401: components["responses"]["AdminToken"];
             409: components["responses"]["AdminConflict"];
             422: components["responses"]["AdminInvalid"];
@@ -5758,6 +5771,7 @@ export interface operations {
                     };
                 };
             };
+            400: components["responses"]["Invalid"];
             401: components["responses"]["AdminToken"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["AdminConflict"];
@@ -5848,6 +5862,7 @@ export interface operations {
                     };
                 };
             };
+            400: components["responses"]["Invalid"];
             401: components["responses"]["AdminToken"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["AdminConflict"];
@@ -5881,6 +5896,7 @@ export interface operations {
                     };
                 };
             };
+            400: components["responses"]["Invalid"];
             401: components["responses"]["AdminToken"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["AdminConflict"];

@@ -156,10 +156,10 @@ func (x *request) putPart() error {
 	if err == nil && !x.isCopy() {
 		err = x.allowLate()
 	}
-	if err != nil {
-		return err
+	number, wrong := x.partNumber()
+	if wrong != nil && (err == nil || errors.Is(err, buckets.ErrNoUpload)) {
+		return wrong // a wrong number is wrong for every upload, but who may not write learns nothing
 	}
-	number, err := x.partNumber()
 	if err != nil {
 		return err
 	}
