@@ -119,5 +119,5 @@ func TestConsoleEncryptedBackups(t *testing.T) {
 	}
 	link := row.all("a")[0].attrs["href"]
 	b.open(strings.TrimPrefix(link, "/console/"))
-	b.shows("holdfast backup verify 'file://", " --identity backup.key --time 20")
+	b.shows("holdfast backup verify 'file://", " --identity backup.key --signed-by hfsig1", " --time 20")
 }

@@ -123,7 +123,7 @@ var copied = []struct {
 		}
 		tokentest.Migrated(t, tokenpg.New(opened.Postgres(t, pgdb.Options{URL: url}, nil)))
 	}},
-	{"buckets", map[string]string{"sqlite": "buckets/sqlite/testdata/schema/0001.sql", "postgres": "buckets/postgres/testdata/schema/0001.sql"}, func(t *testing.T, url string) {
+	{"buckets", map[string]string{"sqlite": "buckets/sqlite/testdata/schema/0010.sql", "postgres": "buckets/postgres/testdata/schema/0013.sql"}, func(t *testing.T, url string) {
 		bucketstest.Migrated(t, bucketsHarness(t, url))
 	}},
 }

@@ -55,7 +55,8 @@ func downloadForm(o *operate.Operation, all []operate.Operation) *service.Form {
 }
 
 func downloadAction(o *operate.Operation) service.Action {
-	return service.Action{Name: o.Verb(), Reads: o.Access == operate.ForViewers, Run: func(_ context.Context, r *service.PageRequest) (service.Outcome, error) {
+	// The form only leads to the file. The download itself is recorded if the file has secrets.
+	return service.Action{Name: o.Verb(), Reads: o.Access == operate.ForViewers, Recorded: true, Run: func(_ context.Context, r *service.PageRequest) (service.Outcome, error) {
 		if err := o.CheckValues(values(o, r)); err != nil {
 			return service.Outcome{}, err
 		}
