@@ -113,14 +113,14 @@ func TestWrongTokensAreLimited(t *testing.T) {
 	}
 }
 
-// guessTenTimes sends no token, and then as many wrong ones as the limit allows. The server refuses each one.
+// guessTenTimes sends no token, and then as many wrong tokens as the limit allows. The server refuses each request.
 func (g *guesser) guessTenTimes(to guessed) {
 	g.t.Helper()
 	if w := g.send(to, ""); !to.isConsole && w.Code != http.StatusUnauthorized {
 		g.t.Errorf("%s without a token: %d %s", to, w.Code, w.Body)
 	}
 	first, refused := 0, http.StatusUnauthorized
-	if to.isConsole { // its form without a token was the first wrong one
+	if to.isConsole { // its form without a token was the first wrong token
 		first, refused = 1, http.StatusForbidden
 	}
 	for n := first; n < 10; n++ {

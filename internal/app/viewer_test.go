@@ -215,7 +215,7 @@ func (w *viewerWalk) page(s *console.Section, p *service.Page) {
 	}
 }
 
-// actions sends each action of a page, and one that does not exist, as the viewer.
+// actions sends each action of a page, and an unknown action, as the viewer.
 func (w *viewerWalk) actions(s *console.Section, p *service.Page) {
 	w.t.Helper()
 	at := address(s, p)
@@ -234,7 +234,7 @@ func (w *viewerWalk) actions(s *console.Section, p *service.Page) {
 	}
 }
 
-// action sends an action as a plain form and as one with files.
+// action sends an action as a plain form and as a form with files.
 func (w *viewerWalk) action(at, name string, open bool) {
 	w.t.Helper()
 	for _, isFile := range []bool{false, true} {
@@ -314,7 +314,7 @@ func viewerInAPI(t *testing.T, a *App) {
 			continue
 		}
 		r := httptest.NewRequestWithContext(t.Context(), to.method, "http://127.0.0.1:8001"+to.path, nil)
-		r.RemoteAddr = fmt.Sprintf("10.2.%d.%d:50000", i/250, i%250) // the viewer token counts as a wrong one
+		r.RemoteAddr = fmt.Sprintf("10.2.%d.%d:50000", i/250, i%250) // the viewer token counts as a wrong token
 		r.Header.Set("Authorization", "Bearer "+viewerToken)
 		w := httptest.NewRecorder()
 		if h.ServeHTTP(w, r); w.Code != http.StatusUnauthorized {

@@ -109,7 +109,7 @@ func callsByPath(syntax *ast.File) (calls []string) {
 	return calls
 }
 
-// counted sorts calls and writes how often each repeated one occurs: "os.Open os.Remove×2".
+// counted sorts calls and writes how often each repeated call occurs: "os.Open os.Remove×2".
 func counted(calls []string) string {
 	times := map[string]int{}
 	for _, call := range calls {

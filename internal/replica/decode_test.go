@@ -167,7 +167,7 @@ func checkNames(t testing.TB, what string, p Point) {
 	}
 }
 
-// FuzzPoint checks that a decoded point names only known files in its folder, and that it has one encoding.
+// FuzzPoint checks that a decoded point names only known files in its folder, and that it has a single encoding.
 func FuzzPoint(f *testing.F) {
 	good := goodPoint()
 	text, err := json.Marshal(good)

@@ -61,7 +61,7 @@ func allNil(h http.Header) bool {
 }
 
 // TestDesync sends all kinds of ambiguous requests, with another request behind. A refused request gets one answer, and
-// nothing behind it is served. It covers connections with and without TLS, and bytes that arrive one by one.
+// nothing behind it is served. It covers connections with and without TLS, and bytes that arrive singly.
 func TestDesync(t *testing.T) {
 	t.Parallel()
 	seen := &journey{}

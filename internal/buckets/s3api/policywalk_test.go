@@ -126,14 +126,14 @@ func lockUntil(l buckets.Lock) time.Time {
 	return l.Until.Time().UTC()
 }
 
-// walkWrite is a write, with values other than the expected ones.
+// walkWrite is a write, with values other than the expected values.
 type walkWrite struct {
 	route   string // METHOD, "object" or "bucket", and the parameter
 	name    string
 	target  func(*walkTarget) string
 	headers []string
 	body    func(*walkTarget) string
-	applies string // the condition keys that the operation applies, besides the common ones
+	applies string // the condition keys that the operation applies, besides the common keys
 	allowed string // the condition keys with which it succeeds if the client states the expected value
 	refuses bool   // not implemented, so that nothing changes anyway
 	how     string // "", presigned or form

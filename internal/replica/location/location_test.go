@@ -108,7 +108,7 @@ func TestOutside(t *testing.T) {
 	}
 }
 
-// TestSigners checks that a data folder makes one signing key, which only its user can read, and that keys are found in
+// TestSigners checks that a data folder makes a single signing key, which only its user can read, and that keys are found in
 // texts, files and comments of identity files, and mistyped keys are refused.
 func TestSigners(t *testing.T) {
 	t.Parallel()
