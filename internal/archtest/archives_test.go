@@ -89,15 +89,7 @@ func foreignFormat(syntax *ast.File) string {
 }
 
 func callsByPath(syntax *ast.File) (calls []string) {
-	local := map[string]string{}
-	for _, spec := range syntax.Imports {
-		imported, _ := strconv.Unquote(spec.Path.Value)
-		name := path.Base(imported)
-		if spec.Name != nil {
-			name = spec.Name.Name
-		}
-		local[name] = imported
-	}
+	local := importNames(syntax)
 	ast.Inspect(syntax, func(n ast.Node) bool {
 		if selected, ok := n.(*ast.SelectorExpr); ok {
 			if id, ok := selected.X.(*ast.Ident); ok && slices.Contains(byPath[local[id.Name]], selected.Sel.Name) {

@@ -105,9 +105,8 @@ func durability(files serverFiles, except map[string]string) (wrong []string) {
 	return wrong
 }
 
-// undurableCalls returns a file's calls that create names. Receiver types are unknown, so outside package durable
-// every Rename and Link counts as a method on *os.Root.
-func undurableCalls(syntax *ast.File) (calls []string) {
+// importNames returns the paths of a file's imports by the names that the file uses.
+func importNames(syntax *ast.File) map[string]string {
 	local := map[string]string{}
 	for _, spec := range syntax.Imports {
 		imported, _ := strconv.Unquote(spec.Path.Value)
@@ -117,6 +116,13 @@ func undurableCalls(syntax *ast.File) (calls []string) {
 		}
 		local[name] = imported
 	}
+	return local
+}
+
+// undurableCalls returns a file's calls that create names. Receiver types are unknown, so outside package durable
+// every Rename and Link counts as a method on *os.Root.
+func undurableCalls(syntax *ast.File) (calls []string) {
+	local := importNames(syntax)
 	ast.Inspect(syntax, func(n ast.Node) bool {
 		selected, ok := n.(*ast.SelectorExpr)
 		if !ok {

@@ -168,7 +168,7 @@ func (x *request) deleteBucket() error {
 	if err := x.ready(); err != nil {
 		return err
 	}
-	// Whoever deletes and creates the bucket again removes the restrictions on access to it.
+	// Deleting the bucket and creating it again removes the restrictions on access to it.
 	if x.bucket.Settings.SetsAccess() && !x.permits(buckets.RightPolicy) {
 		return errAccessDenied
 	}

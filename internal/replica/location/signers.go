@@ -16,7 +16,7 @@ import (
 
 const (
 	// signingFile in the data folder contains the server's private signing key. No backup and no replica contains it, so
-	// whoever can read or restore them still cannot sign.
+	// a reader of a backup still cannot sign.
 	signingFile = "signing-key"
 	// signersFile in a restored data folder lists the keys that signed the repositories it came from.
 	signersFile = "trusted-signers"
