@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -87,7 +88,7 @@ func (v *visitor) want(status int, method, path, body string, parts ...string) (
 	}
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Idempotency-Key", `"`+path+body+`"`)
+		req.Header.Set("Idempotency-Key", strconv.Quote(path+body))
 	}
 	resp, err := v.http.Do(req)
 	if err != nil {
