@@ -141,7 +141,11 @@ func (r *Replica) tidy(ctx context.Context, at time.Time) error {
 		r.notice(err)
 		return err
 	}
-	for _, name := range unneeded(names, points, now, r.retention(at)) {
+	rule, err := r.retention(at)
+	if err != nil {
+		return err
+	}
+	for _, name := range unneeded(names, points, now, rule) {
 		if err := r.opts.Fault("delete"); err != nil {
 			return err
 		}
@@ -204,13 +208,20 @@ type retention struct {
 	fine  time.Duration
 	every time.Duration
 	rule  Keep
+
+	// dismissed are files of which points until a time need not be kept.
+	dismissed map[string]time.Time
 }
 
-func (r *Replica) retention(now time.Time) retention {
-	if r.opts.Once {
-		return retention{now: now, rule: r.opts.Rule}
+func (r *Replica) retention(now time.Time) (rule retention, err error) {
+	rule = retention{now: now, rule: r.opts.Rule}
+	if !r.opts.Once {
+		rule.keep, rule.fine, rule.every = r.opts.Keep, fine, mergeEvery
 	}
-	return retention{now: now, keep: r.opts.Keep, fine: fine, every: mergeEvery, rule: r.opts.Rule}
+	if r.opts.Dismissed != nil {
+		rule.dismissed, err = r.opts.Dismissed()
+	}
+	return rule, err
 }
 
 // current lists objects that may be newer than the newest point.
@@ -271,10 +282,11 @@ func unneeded(names []string, points map[string]Point, now current, rule retenti
 	return remove
 }
 
+// choose keeps points for each file that they contain, as if there were no other files: a point without a database never
+// displaces a point that has it. The newest point with each file stays, and its newest point that can be restored.
 func (rule retention) choose(points map[string]Point, files series) (kept map[string]bool, newest string) {
 	kept = map[string]bool{}
-	slots := map[int64]candidate{}
-	var old []candidate
+	old := map[string][]candidate{}
 	for name, p := range points {
 		if newest == "" || p.Number > points[newest].Number {
 			newest = name
@@ -288,24 +300,72 @@ func (rule retention) choose(points map[string]Point, files series) (kept map[st
 			continue
 		}
 		c := candidateOf(name, p, files)
-		old = append(old, c)
-		// A point at which files were merged needs the fewest files to restore.
-		slot := p.Time.Unix() / max(1, int64(rule.every/time.Second))
-		if best, known := slots[slot]; !isRecent && age < rule.keep && c.whole &&
-			(!known || c.files < best.files || c.files == best.files && name > best.name) {
-			slots[slot] = c
+		for _, file := range p.contents() {
+			if !rule.isDismissed(file, p) {
+				old[file] = append(old[file], c)
+			}
 		}
 	}
-	for _, best := range slots {
-		kept[best.name] = true
+	for _, with := range old {
+		for _, name := range append(rule.spread(with), rule.rule.choose(with)...) {
+			kept[name] = true
+		}
 	}
-	for _, name := range rule.rule.choose(old) {
+	for file, name := range rule.newestWith(points, nil) {
 		kept[name] = true
+		if place, isDatabase := points[name].Files[file]; isDatabase {
+			if _, err := files.leadingTo(file, place, points[name].suffix()); err != nil {
+				kept[rule.newestWith(points, files)[file]] = true
+			}
+		}
 	}
 	if newest != "" {
 		kept[newest] = true
 	}
 	return kept, newest
+}
+
+// spread returns one point per rule.every of those younger than rule.keep.
+func (rule retention) spread(all []candidate) (names []string) {
+	slots := map[int64]candidate{}
+	for _, c := range all {
+		age := rule.now.Sub(c.at)
+		// A point at which files were merged needs the fewest files to restore.
+		slot := c.at.Unix() / max(1, int64(rule.every/time.Second))
+		if best, known := slots[slot]; age > rule.fine && age < rule.keep && c.whole &&
+			(!known || c.files < best.files || c.files == best.files && c.name > best.name) {
+			slots[slot] = c
+		}
+	}
+	for _, best := range slots {
+		names = append(names, best.name)
+	}
+	return names
+}
+
+// newestWith returns the newest point with each file that is not dismissed. If whole is set, it returns the newest
+// points for which no object of the file is missing.
+func (rule retention) newestWith(points map[string]Point, whole series) (names map[string]string) {
+	names = map[string]string{}
+	for name, p := range points {
+		for _, file := range p.contents() {
+			if best, known := names[file]; rule.isDismissed(file, p) || known && p.Number < points[best].Number {
+				continue
+			}
+			if place, isDatabase := p.Files[file]; whole != nil && isDatabase {
+				if _, err := whole.leadingTo(file, place, p.suffix()); err != nil {
+					continue
+				}
+			}
+			names[file] = name
+		}
+	}
+	return names
+}
+
+func (rule retention) isDismissed(file string, p Point) bool {
+	until, is := rule.dismissed[file]
+	return is && !p.Time.After(until)
 }
 
 func candidateOf(name string, p Point, files series) candidate {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,6 +36,11 @@ type Point struct {
 
 	// Encrypted says whether all objects are encrypted. It is unknown for points from before signatures.
 	Encrypted bool `json:"encrypted,omitempty"`
+}
+
+// contents returns the names of the databases and other files in the point.
+func (p Point) contents() []string {
+	return slices.AppendSeq(slices.Collect(maps.Keys(p.Files)), maps.Keys(p.Also))
 }
 
 // suffix returns the end of the names of the point's objects.

@@ -68,6 +68,10 @@ type Options struct {
 
 	Rule Keep
 
+	// Dismissed, if set, returns the files whose points up to a time may all be deleted. The newest point with every
+	// other file is always kept.
+	Dismissed func() (map[string]time.Time, error)
+
 	// Interval defaults to one second.
 	Interval time.Duration
 
