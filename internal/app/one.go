@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/copying"
@@ -88,15 +87,14 @@ func OpenServices(ctx context.Context, names []string, o Options) (*App, error) 
 
 func (a *App) Services() []*service.Running { return a.running() }
 
-// AfterRestore prepares restored databases for use. age is the age of the backup.
-func AfterRestore(ctx context.Context, restored []*service.Running, age time.Duration) error {
+// AfterRestore runs the restored services' steps for clients that know more than the restored data. It reports each
+// step to progress.
+func AfterRestore(ctx context.Context, restored []*service.Running, r service.Restored, progress func(step string)) error {
 	for _, s := range restored {
-		for _, d := range s.Databases {
-			if d.AfterRestore == nil {
-				continue
-			}
-			if err := d.AfterRestore(ctx, age); err != nil {
-				return fmt.Errorf("%s: %w", s.Name, err)
+		for _, step := range s.AfterRestore {
+			progress(s.Name + ": " + step.Doc)
+			if err := step.Run(ctx, r); err != nil {
+				return fmt.Errorf("%s: %s: %w", s.Name, step.Doc, err)
 			}
 		}
 	}

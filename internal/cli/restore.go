@@ -206,7 +206,7 @@ func (c *command) finishRestore(ctx context.Context, f *restore.Finishing) (lost
 	}
 	lost, err = f.Files(ctx, a.Services(), c.step)
 	if err == nil {
-		err = app.AfterRestore(ctx, a.Services(), f.Age)
+		err = app.AfterRestore(ctx, a.Services(), service.Restored{Age: f.Age}, c.step)
 	}
 	return lost, errors.Join(err, a.Close())
 }
@@ -241,7 +241,7 @@ func (c *command) restoreDump(ctx context.Context, cfg *app.Config, file string,
 	if err != nil {
 		return err
 	}
-	if err := app.AfterRestore(ctx, restored, max(0, c.clock()().Sub(info.ModTime()))); err != nil {
+	if err := app.AfterRestore(ctx, restored, service.Restored{Age: max(0, c.clock()().Sub(info.ModTime()))}, c.step); err != nil {
 		return fmt.Errorf("the dump is restored, but its databases must not be used: %w; drop the database and restore again", err)
 	}
 	var done []string

@@ -175,9 +175,12 @@ func (s *Extensions) openStore(ctx context.Context, opened *service.Opened) (sto
 	db.AfterBackup = func(ctx context.Context, copied *sqlitedb.DB) error {
 		return sqlite.New(copied, sqlite.Options{}).SkipChanges(ctx, ext.SkippedChanges(0))
 	}
-	db.AfterRestore = func(ctx context.Context, age time.Duration) error {
-		return st.SkipChanges(ctx, ext.SkippedChanges(age))
-	}
+	opened.AfterRestore = []service.RestoreStep{{
+		Doc: "skipping change numbers that the lost server may have assigned",
+		Run: func(ctx context.Context, r service.Restored) error {
+			return st.SkipChanges(ctx, ext.SkippedChanges(r.Age))
+		},
+	}}
 	if pg == nil {
 		return st, nil
 	}

@@ -34,6 +34,8 @@ type handoffParts struct {
 	deps     *service.Deps
 	tokens   *bearer.Keyring
 	embedded bool
+
+	afterRestore service.RestoreStep
 }
 
 const (
@@ -60,10 +62,12 @@ func (s *Guest) openHandoffs(d *service.Deps, p *parts, st backend.Store, db *en
 		Guests: p.guests, Store: st, Catalogue: p.catalogue, Clock: d.Clock, Bots: scorer,
 		Keys: keys, Hasher: hasher, Life: s.cfg.HandoffLife, Site: s.sites(p.source), Restored: h.warnRestored,
 	})
-	// Revoke the keys, because handoffs that are open in the backup may have been consumed since.
-	db.AfterRestore = func(ctx context.Context, _ time.Duration) error {
-		_, err := keys.RevokeAll(ctx)
-		return err
+	h.afterRestore = service.RestoreStep{
+		Doc: "revoking handoff keys, because handoffs that are open in the backup may have been consumed since",
+		Run: func(ctx context.Context, _ service.Restored) error {
+			_, err := keys.RevokeAll(ctx)
+			return err
+		},
 	}
 	if h.embedded {
 		db.AfterBackup = func(ctx context.Context, copied *sqlitedb.DB) error { return sqlite.EraseKeys(ctx, copied, d.Clock()) }

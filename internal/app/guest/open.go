@@ -92,6 +92,7 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 	if p.handoffs, err = s.openHandoffs(d, p, st, db); err != nil {
 		return opened, err
 	}
+	opened.AfterRestore = []service.RestoreStep{p.handoffs.afterRestore}
 	h := &httpapi.Handler{
 		Guests: p.guests, Catalogue: p.catalogue, Telemetry: p.telemetry, Handoffs: p.handoffs.Service, Bots: p.handoffs.bots, NestErrors: s.cfg.NestErrors,
 	}

@@ -202,6 +202,9 @@ type Opened struct {
 
 	Files *Files
 
+	// AfterRestore prepares restored data for clients that know more than it. holdfast restore runs these steps.
+	AfterRestore []RestoreStep
+
 	Refusals Refusals
 
 	// Quota is reported by /__heartbeat__. /__lbheartbeat__ reports the same service's database connections.

@@ -150,10 +150,13 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 	db.AfterBackup = func(ctx context.Context, copied *sqlitedb.DB) error {
 		return sqlite.New(copied).SkipUIDs(ctx, tokenserver.SkippedUIDs(0))
 	}
-	db.AfterRestore = func(ctx context.Context, age time.Duration) error {
-		return store.SkipUIDs(ctx, tokenserver.SkippedUIDs(age))
-	}
 	opened := &service.Opened{Databases: []*engine.Database{db}}
+	opened.AfterRestore = []service.RestoreStep{{
+		Doc: "skipping user numbers that the lost server may have assigned",
+		Run: func(ctx context.Context, r service.Restored) error {
+			return store.SkipUIDs(ctx, tokenserver.SkippedUIDs(r.Age))
+		},
+	}}
 	verifier, err := fxa.New(s.cfg, d.Clock)
 	if err != nil {
 		return opened, err

@@ -36,10 +36,8 @@ type Database struct {
 	// AfterMigrate does work that SQL migrations cannot, and returns its description, or "" if nothing was left to
 	// do. It must be idempotent.
 	AfterMigrate func(context.Context) (made string, err error)
-	// AfterBackup prepares a copy of a SQLite file. AfterRestore receives the copy's age and keeps a restored
-	// database from reissuing numbers.
-	AfterBackup  func(context.Context, *sqlitedb.DB) error
-	AfterRestore func(ctx context.Context, age time.Duration) error
+	// AfterBackup prepares a copy of a SQLite file.
+	AfterBackup func(context.Context, *sqlitedb.DB) error
 	// MigrateAtStart is for database servers; SQLite files always migrate.
 	MigrateAtStart bool
 

@@ -1,0 +1,24 @@
+package service
+
+import (
+	"context"
+	"time"
+)
+
+// RestoreStep prepares a service's restored data for clients that know more than it, because they have seen writes
+// that the data lacks.
+//
+// holdfast restore runs the steps of all restored services after it has opened their databases and restored their
+// files, and before a server can use them. If a step fails or the process is killed, the restored data is not used, so
+// a step need not continue where it stopped. A step must be short. Work that takes longer, or that must not reach all
+// clients at once, is only recorded in the database; the server does it later.
+type RestoreStep struct {
+	Doc string // what the step does, as a line of the progress, e.g. "revoking handoff keys"
+	Run func(context.Context, Restored) error
+}
+
+// Restored describes the data that a restore brought back.
+type Restored struct {
+	// Age is the time since the restored moment, at least 0. The lost server may have acknowledged writes in it.
+	Age time.Duration
+}
