@@ -15,13 +15,13 @@ func TestDecide(t *testing.T) {
 		var row *ext.Header
 		next := ext.Seq(1)
 		if c.First != nil {
-			e, err := c.First.Decide(nil, storetest.CaseFirst, 0, next)
+			e, err := c.First.Decide(nil, storetest.CaseFirst, 0, next, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
 			row, next = e.Next, 2
 		}
-		e, err := c.Second.Decide(row, storetest.CaseSecond, c.Active, next)
+		e, err := c.Second.Decide(row, storetest.CaseSecond, c.Active, next, 0)
 		if !same(err, c.Err) {
 			t.Errorf("%s: %v, want %v", c.Name, err, c.Err)
 		}

@@ -100,7 +100,8 @@ func ParseKey(s string) (Key, error) {
 	return Key(s), nil
 }
 
-// Revision counts a record's writes from 1; 0 means that there is no record. It restarts after a delete or expiry.
+// Revision counts a record's writes from 1; 0 means that there is no record. It restarts after a delete or expiry. A
+// restore of the database makes it skip numbers.
 type Revision int64
 
 // Seq numbers an install's changes from 1, across keys; 0 means no change.

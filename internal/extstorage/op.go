@@ -92,8 +92,21 @@ func DeltaOf(before, after *Header, countedAt Moment) (d Delta) {
 	return d
 }
 
-// Decide returns the operation's effect, or *MismatchError or ErrSchemaChanged.
-func (op *Op) Decide(row *Header, now Moment, active SchemaVersion, next Seq) (Effect, error) {
+// nextRevision returns the revision of the next write of a live record, or of a new one. After a restore of the
+// database it skips the revisions that the lost server may have given to another content.
+func nextRevision(live *Header, floor Seq) Revision {
+	switch {
+	case live == nil:
+		return Revision(floor) + 1
+	case live.Seq <= floor:
+		return live.Revision + Revision(floor) + 1
+	}
+	return live.Revision + 1
+}
+
+// Decide returns the operation's effect, or *MismatchError or ErrSchemaChanged. next is the number of the operation's
+// change. floor is the install's last change number when the database was restored, 0 if it never was.
+func (op *Op) Decide(row *Header, now Moment, active SchemaVersion, next, floor Seq) (Effect, error) {
 	live := row
 	if !row.Live(now) {
 		live = nil
@@ -123,11 +136,11 @@ func (op *Op) Decide(row *Header, now Moment, active SchemaVersion, next Seq) (E
 		return Effect{}, ErrSchemaChanged
 	}
 	h := Header{
-		Revision: 1, Seq: next, CreatedAt: now, UpdatedAt: now, ExpiresAt: op.ExpiresAt,
+		Revision: nextRevision(live, floor), Seq: next, CreatedAt: now, UpdatedAt: now, ExpiresAt: op.ExpiresAt,
 		ValueBytes: int64(len(op.Value)), MetadataBytes: int64(len(op.Metadata)),
 	}
 	if live != nil {
-		h.Revision, h.CreatedAt = live.Revision+1, live.CreatedAt
+		h.CreatedAt = live.CreatedAt
 		if op.Keep {
 			h.ExpiresAt, h.MetadataBytes = live.ExpiresAt, live.MetadataBytes
 		}

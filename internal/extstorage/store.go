@@ -22,7 +22,8 @@ type Store interface {
 	// is decided again with counters at its own time.
 	Apply(ctx context.Context, o Owner, w Write) (Applied, error)
 
-	// SkipChanges makes every install skip n change numbers; see SkippedChanges.
+	// SkipChanges makes every install skip n change numbers, and every record as many revisions, including installs
+	// and records that do not exist; see SkippedChanges.
 	SkipChanges(ctx context.Context, n int64) error
 
 	Get(ctx context.Context, o Owner, ns Namespace, key Key, now Moment) (Record, error)
@@ -120,8 +121,8 @@ const (
 	AnswersKept = 24 * time.Hour
 )
 
-// SkippedChanges returns how many change numbers a restored database skips per install. After the backup the lost
-// server may have issued them: its ETags must not match, and its clients must get ErrChangesGone and read everything
-// again. The number grows with the backup's age, so restoring it again also skips the numbers issued after the first
+// SkippedChanges returns how many change numbers and revisions a restored database skips per install. After the backup
+// the lost server may have issued them: its ETags and revisions must not match, and its clients must get ErrChangesGone
+// and read everything again. The number grows with the backup's age, so restoring it again also skips the numbers issued after the first
 // restore.
 func SkippedChanges(age time.Duration) int64 { return 1_000_000_000 + 1_000_000*int64(age/time.Second) }

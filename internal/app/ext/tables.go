@@ -9,9 +9,12 @@ const eventColumns = ownerColumns + `seq integer, topic text, key text, payload 
 const part = `((unicode(substr({tenant_id}, -1)) & 15) + 9 * (unicode(substr({tenant_id}, -1)) >> 6) +
 	(unicode(substr({extension_install_id}, -1)) & 15) + 9 * (unicode(substr({extension_install_id}, -1)) >> 6)) % 16`
 
-var tables = []rows.Group{{Owner: 2, Tables: []*rows.Table{
+var tables = []rows.Group{{Tables: []*rows.Table{
+	{Name: "ext_storage_floor", Key: 1, Seeded: true, Replace: true, Columns: rows.Columns(`one integer, seq integer`)},
+}}, {Owner: 2, Tables: []*rows.Table{
 	{Name: "ext_storage_usage", Key: 2, Columns: rows.Columns(ownerColumns +
-		`bytes_used integer, keys_count integer, namespaces_count integer, updated_at millis, change_seq integer, counted_at millis, closed_seq integer, schema_floor integer`)},
+		`bytes_used integer, keys_count integer, namespaces_count integer, updated_at millis, change_seq integer, counted_at millis, closed_seq integer, schema_floor integer,
+		floor_seq integer`)},
 	{Name: "ext_storage_installs", Key: 2, Columns: rows.Columns(ownerColumns +
 		`tier text, overrides json, override_until millis, namespaces json, revoked_at millis, created_at millis, updated_at millis,
 		deleting_at millis, deleted_at millis, kept_until millis, deletion json, tokens_after millis`)},

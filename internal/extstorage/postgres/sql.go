@@ -10,8 +10,8 @@ import (
 // Citus delegates a function call to the tenant's node only if the SELECT contains nothing else, so calls are never
 // in FROM.
 var (
-	sqlApply    = pgdb.NewNamed(pgdb.Statement{Name: "ext.apply", Key: 1, SQL: `SELECT ext_apply_v1(...)`}, applying.args)
-	sqlApplyAll = pgdb.NewNamed(pgdb.Statement{Name: "ext.apply_all", Key: 1, SQL: `SELECT ext_apply_all_v1(...)`}, applyingAll.args)
+	sqlApply    = pgdb.NewNamed(pgdb.Statement{Name: "ext.apply", Key: 1, SQL: `SELECT ext_apply_v2(...)`}, applying.args)
+	sqlApplyAll = pgdb.NewNamed(pgdb.Statement{Name: "ext.apply_all", Key: 1, SQL: `SELECT ext_apply_all_v2(...)`}, applyingAll.args)
 
 	// sqlLock locks an install while the transaction computes. The lock is released if the process dies.
 	sqlLock = pgdb.Statement{Name: "ext.lock", Key: 1, SQL: `
@@ -20,8 +20,9 @@ var (
 
 var (
 	sqlSkipChanges = pgdb.Statement{Name: "ext.skip_changes", Wide: true, SQL: `
-		UPDATE ext_storage_usage SET change_seq = change_seq + $1::bigint, closed_seq = closed_seq + $1::bigint`}
-	sqlLeap = pgdb.Statement{Name: "ext.leap", Key: 1, SQL: `
+		UPDATE ext_storage_usage SET change_seq = change_seq + $1::bigint, closed_seq = closed_seq + $1::bigint, floor_seq = change_seq + $1::bigint`}
+	sqlRaiseFirst = pgdb.Statement{Name: "ext.raise_first", SQL: `UPDATE ext_storage_floor SET seq = seq + $1::bigint`}
+	sqlLeap       = pgdb.Statement{Name: "ext.leap", Key: 1, SQL: `
 		SELECT ext_leap_v1(p_tenant => $1::uuid, p_install => $2::uuid, p_now => $3::timestamptz, p_after => $4::bigint)`}
 	sqlRestore       = pgdb.NewNamed(pgdb.Statement{Name: "ext.restore", Key: 1, SQL: `SELECT ext_restore_v1(...)`}, restored.args)
 	sqlRestoreSchema = pgdb.NewNamed(pgdb.Statement{Name: "ext.restore_schema", Key: 1, SQL: `SELECT ext_restore_schema_v1(...)`}, restoredSchema.args)

@@ -58,7 +58,8 @@ updated_at timestamp with time zone not null default now()
 change_seq bigint not null default 0
 counted_at timestamp with time zone not null default '1970-01-01 00:00:00+00'::timestamp with time zone
 closed_seq bigint
-schema_floor integer not null default 0`,
+schema_floor integer not null default 0
+floor_seq bigint not null default 0`,
 		Constraints: `PRIMARY KEY (` + owner + `)
 CHECK (((closed_seq IS NULL) OR (closed_seq = change_seq)))
 CHECK ((bytes_used >= 0))

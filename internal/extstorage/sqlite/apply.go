@@ -24,6 +24,7 @@ type step struct {
 	has    ext.Counters
 	first  ext.Seq
 	last   ext.Seq
+	floor  ext.Seq // first number after the last restore of the database, less 1
 	keys   map[ext.Namespace]*space
 	head   *row
 	ns     ext.Namespace
@@ -58,10 +59,10 @@ func beginWrite(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, error) {
 	}
 	st, op := &step{c: c, o: o, now: w.Now}, &w.Ops[0]
 	seq, known, err := sqlitedb.QueryRow(c, sqlBeginWrite, func(r *sqlite.Stmt) ext.Seq {
-		st.ns, st.ver = op.Namespace, ext.SchemaVersion(r.ColumnInt64(6))
-		if st.head = new(row); !r.ColumnIsNull(7) {
-			h := scanHeader(r, 7)
-			st.head.header, st.head.id = &h, r.ColumnInt64(14)
+		st.ns, st.ver = op.Namespace, ext.SchemaVersion(r.ColumnInt64(7))
+		if st.head = new(row); !r.ColumnIsNull(8) {
+			h := scanHeader(r, 8)
+			st.head.header, st.head.id = &h, r.ColumnInt64(15)
 		}
 		return st.scanUsage(r)
 	}, o.Tenant, o.Install, op.Namespace, op.Key)
@@ -72,6 +73,7 @@ func beginWrite(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, error) {
 func (st *step) scanUsage(r *sqlite.Stmt) ext.Seq {
 	st.has = ext.Counters{Bytes: r.ColumnInt64(0), Keys: r.ColumnInt64(1), Namespaces: r.ColumnInt64(2)}
 	st.countedAt, st.closed = ext.Moment(r.ColumnInt64(4)), !r.ColumnIsNull(5)
+	st.floor = ext.Seq(r.ColumnInt64(6))
 	return ext.Seq(r.ColumnInt64(3))
 }
 
@@ -86,7 +88,12 @@ func (st *step) open() error {
 	case st.closed:
 		return ext.ErrInstallDeleted
 	case !st.known:
-		return refuseClosed(st.c, st.o)
+		if err := refuseClosed(st.c, st.o); err != nil {
+			return err
+		}
+		first, _, err := sqlitedb.QueryRow(st.c, sqlFirst, scanInt64)
+		st.first, st.last, st.floor = ext.Seq(first), ext.Seq(first), ext.Seq(first)
+		return err
 	}
 	return nil
 }
@@ -364,7 +371,7 @@ func (st *step) plan(w *ext.Write, ledger *ext.Ledger) (effects []effect, err er
 				return nil, err
 			}
 		}
-		if e.Effect, err = op.Decide(e.old, w.Now, active, st.last+1); err != nil {
+		if e.Effect, err = op.Decide(e.old, w.Now, active, st.last+1, st.floor); err != nil {
 			return nil, &ext.ItemError{Index: i, Err: err}
 		}
 		if e.Change != "" {

@@ -16,12 +16,13 @@ import (
 const (
 	sqlClosed = `SELECT closed_seq FROM ext_storage_usage` + mine + `AND closed_seq IS NOT NULL`
 	sqlClose  = `INSERT INTO ext_storage_usage
-		(tenant_id, extension_install_id, bytes_used, keys_count, namespaces_count, change_seq, counted_at, updated_at, closed_seq)
-		VALUES (?1, ?2, 0, 0, 0, ` + lastSeq + `, ?3, ?3, ` + lastSeq + `)
+		(tenant_id, extension_install_id, bytes_used, keys_count, namespaces_count, change_seq, counted_at, updated_at, closed_seq, floor_seq)
+		VALUES (?1, ?2, 0, 0, 0, ` + lastSeq + `, ?3, ?3, ` + lastSeq + `, (SELECT seq FROM ext_storage_floor))
 		ON CONFLICT DO UPDATE SET change_seq = max(change_seq, ` + lastSeq + `), closed_seq = max(change_seq, ` + lastSeq + `)
 			WHERE closed_seq IS NULL`
 	// lastSeq reads the changes, so that numbers are not reused if the counter row was lost and is inserted again.
-	lastSeq          = `(SELECT coalesce(max(seq), 0) FROM ext_storage_changes` + mine + `)`
+	lastSeq = `max((SELECT seq FROM ext_storage_floor), (SELECT coalesce(max(seq), 0) FROM ext_storage_changes` + mine + `))`
+
 	sqlStartDeletion = `INSERT INTO ext_storage_installs
 		(tenant_id, extension_install_id, tier, overrides, created_at, updated_at, deleting_at, deletion) VALUES (?1, ?2, '', '{}', ?3, ?3, ?3, '{}')
 		ON CONFLICT DO UPDATE SET deleting_at = excluded.deleting_at, deletion = excluded.deletion, updated_at = excluded.updated_at

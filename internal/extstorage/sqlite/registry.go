@@ -63,7 +63,7 @@ func fitsNamespace(c *sqlite.Conn, o ext.Owner, ns ext.Namespace, quota ext.Quot
 		err = st.open()
 	}
 	if err == nil && !st.known {
-		err = sqlitedb.Exec(c, sqlAddUsage, o.Tenant, o.Install, 0, 0, 0, 0, now, now)
+		err = sqlitedb.Exec(c, sqlAddUsage, o.Tenant, o.Install, 0, 0, 0, st.last, now, now)
 	}
 	if err == nil && st.countedAt > now { // a rejected write counted records by another server's clock
 		err = errors.Join(st.recount(now), st.finish())

@@ -9,5 +9,10 @@ import (
 )
 
 func (s *Store) SkipChanges(ctx context.Context, n int64) error {
-	return s.db.Write(ctx, "ext.skip_changes", func(c *sqlite.Conn) error { return sqlitedb.Exec(c, sqlSkipChanges, n) })
+	return s.db.Write(ctx, "ext.skip_changes", func(c *sqlite.Conn) error {
+		if err := sqlitedb.Exec(c, sqlRaiseFirst, n); err != nil {
+			return err
+		}
+		return sqlitedb.Exec(c, sqlSkipChanges, n)
+	})
 }

@@ -6,22 +6,25 @@ package sqlite
 const mine = ` WHERE tenant_id = ?1 AND extension_install_id = ?2 `
 
 const (
-	sqlInstallUsage = `SELECT bytes_used, keys_count, namespaces_count, change_seq, counted_at, closed_seq FROM ext_storage_usage` + mine
+	sqlInstallUsage = `SELECT bytes_used, keys_count, namespaces_count, change_seq, counted_at, closed_seq, floor_seq FROM ext_storage_usage` + mine
 	// sqlBeginWrite is one statement, at half the cost of three.
-	sqlBeginWrite = `SELECT bytes_used, keys_count, namespaces_count, u.change_seq, counted_at, closed_seq,
+	sqlBeginWrite = `SELECT bytes_used, keys_count, namespaces_count, u.change_seq, counted_at, closed_seq, floor_seq,
 			(SELECT schema_version FROM ext_storage_schemas` + mine + `AND namespace = ?3 AND status = 'active'),
 			revision, r.change_seq, created_at, r.updated_at, ttl_expires_at, value_bytes, metadata_bytes, r.rowid
 		FROM ext_storage_usage u LEFT JOIN ext_storage_records r
 			ON r.tenant_id = ?1 AND r.extension_install_id = ?2 AND namespace = ?3 AND key = ?4
 		WHERE u.tenant_id = ?1 AND u.extension_install_id = ?2`
 	sqlAddUsage = `INSERT INTO ext_storage_usage
-		(tenant_id, extension_install_id, bytes_used, keys_count, namespaces_count, change_seq, counted_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+		(tenant_id, extension_install_id, bytes_used, keys_count, namespaces_count, change_seq, counted_at, updated_at, floor_seq)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, (SELECT seq FROM ext_storage_floor))`
 	sqlSetUsage = `UPDATE ext_storage_usage SET bytes_used = ?3, keys_count = ?4, namespaces_count = ?5, change_seq = ?6, counted_at = ?7,
 		updated_at = ?8` + mine
 	sqlExpiring = `SELECT namespace, count(*), sum(value_bytes + metadata_bytes) FROM ext_storage_records` + mine +
 		`AND ttl_expires_at > ?3 AND ttl_expires_at <= ?4 GROUP BY namespace`
 
-	sqlSkipChanges = `UPDATE ext_storage_usage SET change_seq = change_seq + ?1, closed_seq = closed_seq + ?1`
+	sqlSkipChanges = `UPDATE ext_storage_usage SET change_seq = change_seq + ?1, closed_seq = closed_seq + ?1, floor_seq = change_seq + ?1`
+	sqlRaiseFirst  = `UPDATE ext_storage_floor SET seq = seq + ?1`
+	sqlFirst       = `SELECT seq FROM ext_storage_floor`
 
 	sqlNamespaceKeys   = `SELECT keys_count FROM ext_storage_namespaces` + mine + `AND namespace = ?3`
 	sqlSetNamespace    = `INSERT OR REPLACE INTO ext_storage_namespaces (tenant_id, extension_install_id, namespace, keys_count) VALUES (?, ?, ?, ?)`

@@ -17,6 +17,8 @@ func changeChecks() []check {
 		{"WhileWritten", changesWhileWritten},
 		{"NothingForNothing", nothingForNothing},
 		{"Skipped", skippedChanges},
+		{"SkippedRevisions", skippedRevisions},
+		{"SkippedInstalls", skippedInstalls},
 	}
 }
 
@@ -147,4 +149,61 @@ func skippedChanges(t *testing.T, u *user) {
 	}
 	equal(t, "changes since the gap", len(u.feed(skipped+2, 10).Changes), 1)
 	u.audited()
+}
+
+// skippedRevisions writes after a restore what the lost server may have written, too. No revision and no change number
+// of the lost server may match the new contents.
+func skippedRevisions(t *testing.T, u *user) {
+	u.h = u.h.Faulty(t, func(string) error { return nil })
+	u.apply(put("s", "a", `1`), put("s", "a", `2`), put("s", "gone", `1`), expiring("s", "expired", `1`, u.now+second), restored(put("s", "big", `1`), 900, t0, t0))
+	const skipped = 1_000_000
+	for range 2 { // the database may be restored again
+		u.now += minute
+		floor := u.do(put("s", "last", `1`)).Seq + skipped
+		must(t, "SkipChanges", u.h.Store.SkipChanges(t.Context(), skipped))
+		u.apply(del("s", "gone"))
+		before := u.get("s", "a").Revision
+		_, err := u.try(guarded(put("s", "a", `9`), ifRevision(before+1)))
+		wantError(t, "the lost server's revision before a write", err, item(0, &ext.MismatchError{Current: before}))
+		a := u.do(guarded(put("s", "a", `4`), ifRevision(before)))
+		equal(t, "revision of an old record", a.Revision, before+ext.Revision(floor)+1)
+		_, err = u.try(guarded(put("s", "a", `9`), ifRevision(before+1)))
+		wantError(t, "the lost server's revision", err, item(0, &ext.MismatchError{Current: a.Revision}))
+		equal(t, "the next revision", u.do(put("s", "a", `5`)).Revision, a.Revision+1)
+		for _, key := range []string{"new", "gone", "expired"} {
+			equal(t, "revision of a new record "+key, u.do(put("s", key, `1`)).Revision, ext.Revision(floor)+1)
+		}
+		w := u.apply(put("s", "twice", `1`), put("s", "twice", `2`), put("s", "gone", `3`), del("s", "twice"), del("s", "new"), del("s", "expired"))
+		equal(t, "revisions in one request", []ext.Revision{w.Items[0].Revision, w.Items[1].Revision, w.Items[2].Revision},
+			[]ext.Revision{ext.Revision(floor) + 1, ext.Revision(floor) + 2, ext.Revision(floor) + 2})
+	}
+	u.audited()
+}
+
+// skippedInstalls restores a database without an install that the lost server had. Its numbers do not begin at 1 again.
+func skippedInstalls(t *testing.T, u *user) {
+	u.h = u.h.Faulty(t, func(string) error { return nil })
+	const skipped = 1_000_000
+	must(t, "SkipChanges", u.h.Store.SkipChanges(t.Context(), skipped))
+	// The service refuses a number above the last.
+	if feed, err := u.h.Store.Changes(t.Context(), u.owner, 5, 10, u.now); err == nil && feed.Last >= 5 {
+		t.Errorf("changes since a lost number: the last is %d: expected a lower number, or an error", feed.Last)
+	}
+	first := u.do(put("s", "a", `1`))
+	equal(t, "the first number and revision", []int64{int64(first.Seq), int64(first.Revision)}, []int64{skipped + 1, skipped + 1})
+	_, err := u.h.Store.Changes(t.Context(), u.owner, 5, 10, u.now)
+	wantError(t, "changes since a lost number", err, ext.ErrChangesGone)
+	_, err = u.try(guarded(put("s", "a", `2`), ifRevision(1)))
+	wantError(t, "a lost revision", err, item(0, &ext.MismatchError{Current: first.Revision}))
+
+	schema := u.other()
+	schema.register("s", `{}`)
+	equal(t, "the first number after a schema", schema.do(put("s", "a", `1`)).Seq, ext.Seq(skipped+1))
+	closed := u.other()
+	closed.close()
+	for closed.deleteSome(10).FinishedAt == 0 {
+	}
+	_, err = u.h.Deletions.Reopen(t.Context(), closed.owner, u.now)
+	must(t, "Reopen", err)
+	equal(t, "the first number after a deletion", closed.do(put("s", "a", `1`)).Seq, ext.Seq(skipped+2))
 }

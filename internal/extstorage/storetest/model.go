@@ -11,8 +11,9 @@ import (
 
 // model implements the Store contract for an install with maps: slow, simple, and not safe for concurrent use.
 type model struct {
-	rows map[ext.Position]ext.Record // including unswept expired records
-	last ext.Seq
+	rows  map[ext.Position]ext.Record // including unswept expired records
+	last  ext.Seq
+	floor ext.Seq // last when the database was restored
 
 	countedAt ext.Moment
 	feed      []ext.Change
@@ -151,7 +152,7 @@ func (m *model) try(w ext.Write) (a ext.Applied, err error) {
 			}
 		}
 		hidesKey = hidesKey || op.Kind == ext.Put && row.Live(m.countedAt) && !row.Live(w.Now)
-		e, err := op.Decide(row, w.Now, m.active[op.Namespace], m.last+1)
+		e, err := op.Decide(row, w.Now, m.active[op.Namespace], m.last+1, m.floor)
 		if err != nil {
 			return a, &ext.ItemError{Index: i, Err: err}
 		}

@@ -51,6 +51,7 @@ type memory struct {
 
 	deletions map[ext.Owner]*deletion
 	floors    map[ext.Owner]ext.SchemaVersion // greatest deleted version
+	first     ext.Seq                         // numbers of new installs start after this
 }
 
 func (s *memory) SkipChanges(_ context.Context, n int64) error {
@@ -58,7 +59,9 @@ func (s *memory) SkipChanges(_ context.Context, n int64) error {
 	defer s.mu.Unlock()
 	for _, m := range s.models {
 		m.last += ext.Seq(n)
+		m.floor = m.last
 	}
+	s.first += ext.Seq(n)
 	return nil
 }
 
@@ -70,6 +73,7 @@ func (s *memory) read(o ext.Owner, fn func(m *model) error) error {
 	defer s.mu.Unlock()
 	if s.models[o] == nil {
 		s.models[o], s.schemas[o] = newModel(), map[ext.Namespace][]ext.Schema{}
+		s.models[o].last, s.models[o].floor = s.first, s.first
 	}
 	return fn(s.models[o])
 }
