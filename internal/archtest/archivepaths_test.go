@@ -46,6 +46,7 @@ var ownPaths = map[string]own{
 	"internal/replica/location/location.go":       {"durable.Create os.ReadFile×2", "the operator's key file, and a constant name in the data folder"},
 	"internal/replica/location/signers.go":        {"durable.Create durable.Replace os.Open os.ReadFile×2", "constant names in the data folder, and a file that the operator names"},
 	"internal/replica/maintain.go":                {"os.Open×3 os.Remove", ownSpool},
+	"internal/replica/merges.go":                  {"durable.Replace os.ReadFile", "the name of the spool with a constant end"},
 	"internal/replica/once.go":                    {"durable.MakeFolder", ownSpool},
 	"internal/replica/replica.go":                 {"os.Open", ownSpool},
 	"internal/replica/restore.go":                 {"durable.OpenFolder", "the caller's folder; the names of a restore point are resolved below it"},

@@ -81,7 +81,7 @@ func (v *Verifying) verifyInto(ctx context.Context, r replica.Restoring, point r
 	var restored []string
 	for _, name := range slices.Sorted(maps.Keys(point.Files)) {
 		f := v.verifyDatabase(ctx, r, into, name)
-		if of, ok := engine.ServiceOf(name); ok && f.State == service.OK {
+		if of, ok := engine.ServiceOf(name); ok && f.State != service.Wrong {
 			restored = append(restored, of)
 		}
 		found = append(found, f)
@@ -97,6 +97,9 @@ func (v *Verifying) verifyInto(ctx context.Context, r replica.Restoring, point r
 
 const damageFix = "use another backup; databases and files that are not named here are still good"
 
+// ignoredFix is for a file without which the backup is complete.
+const ignoredFix = "somebody else may have added the file: see who may write to the target"
+
 // databaseFolder holds the database that is being verified. No file of a server has such a name.
 const databaseFolder = "database.folder"
 
@@ -104,6 +107,9 @@ func (v *Verifying) verifyDatabase(ctx context.Context, r replica.Restoring, int
 	v.Progress("reading " + name)
 	of, _ := engine.ServiceOf(name)
 	f := service.Finding{State: service.OK, What: of + " database", Says: "every object, page and index was read"}
+	r.Ignored = func(damage error) {
+		f.State, f.Says, f.Fix = service.Warning, "every object, page and index was read, without a file that others replace: "+damage.Error(), ignoredFix
+	}
 	if err := restoreDatabase(ctx, r, into, name); err != nil {
 		v.damaged = v.damaged || errcode.Is(err, errcode.Unavailable)
 		f.State, f.Says, f.Fix = service.Wrong, err.Error(), damageFix

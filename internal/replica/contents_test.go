@@ -54,7 +54,7 @@ func TestContents(t *testing.T) {
 			"tidy": func(rt *rapid.T) {
 				rule.now, rule.dismissed = h.now, dismissed
 				before := maps.Clone(h.points)
-				for _, name := range unneeded(h.names, h.points, current{runs: h.runs}, rule) {
+				for _, name := range unneeded(h.names, h.points, h.files(), current{runs: h.runs}, rule) {
 					delete(h.points, name)
 					h.names = without(h.names, name)
 				}
@@ -73,7 +73,7 @@ func TestContents(t *testing.T) {
 							alone[name] = p
 						}
 					}
-					names, _ := rule.choose(alone, filesOf(h.names))
+					names, _ := rule.choose(alone, h.files())
 					for name := range names {
 						if _, there := h.points[name]; !there {
 							rt.Fatalf("%s is gone, although a server with only %s keeps it", name, database)

@@ -86,7 +86,7 @@ func TestKeepModel(t *testing.T) {
 				continue
 			}
 			want := specified(rule, h.now, h.ordered())
-			for _, name := range unneeded(h.names, h.points, current{}, retention{now: h.now, rule: rule}) {
+			for _, name := range unneeded(h.names, h.points, h.files(), current{}, retention{now: h.now, rule: rule}) {
 				delete(h.points, name)
 				h.names = without(h.names, name)
 			}
@@ -157,7 +157,7 @@ func TestKeepDamaged(t *testing.T) {
 	h.names = without(h.names, "files/one.db/00000000000000000000000002/0000000000000001-0000000000000001.ltx")
 	check := func(want ...uint64) {
 		t.Helper()
-		kept, _ := retention{now: h.now, rule: Keep{Days: 3}}.choose(h.points, filesOf(h.names))
+		kept, _ := retention{now: h.now, rule: Keep{Days: 3}}.choose(h.points, h.files())
 		for _, p := range h.ordered() {
 			if kept[pointName(p)] != slices.Contains(want, p.Number) {
 				t.Errorf("%v is kept", kept)
@@ -177,7 +177,7 @@ func TestKeepOfReplica(t *testing.T) {
 		h.publish()
 		h.now = h.now.Add(time.Hour)
 	}
-	kept, _ := retention{now: h.now, fine: fine, keep: 7 * 24 * time.Hour, every: mergeEvery, rule: Keep{Days: 10, Months: 3}}.choose(h.points, filesOf(h.names))
+	kept, _ := retention{now: h.now, fine: fine, keep: 7 * 24 * time.Hour, every: mergeEvery, rule: Keep{Days: 10, Months: 3}}.choose(h.points, h.files())
 	// These are all hours of the last seven days, three earlier days, and the end of January.
 	if len(kept) != 7*24-1+3+1 {
 		t.Errorf("%d points are kept", len(kept))

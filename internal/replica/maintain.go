@@ -69,7 +69,10 @@ func (r *Replica) sendSnapshot(ctx context.Context, s *source) error {
 		return err
 	}
 	s.snapshotShipped(f)
-	return r.opts.Fault("sent snapshot")
+	if err := r.opts.Fault("sent snapshot"); err != nil {
+		return err
+	}
+	return r.sentRange(s.name, f.run, rangeName(f.from, f.to))
 }
 
 func ignoreDropped(err error) error {
@@ -98,7 +101,10 @@ func (r *Replica) merge(ctx context.Context, s *source, place Place) error {
 		return err
 	}
 	s.merged(files)
-	return r.opts.Fault("merged")
+	if err := r.opts.Fault("merged"); err != nil {
+		return err
+	}
+	return r.sentRange(s.name, merged.run, rangeName(merged.from, merged.to))
 }
 
 func compact(ctx context.Context, spool string, files []ltxFile, w io.Writer) error {
@@ -130,7 +136,8 @@ func (r *Replica) tidy(ctx context.Context, at time.Time) error {
 	if !now.equals(r.current()) {
 		return nil // a listed object may belong to the new run, so it is deleted next time
 	}
-	if r.replaceLost(newest, filesOf(names)) {
+	files := filesOf(names)
+	if r.replaceLost(newest, files) {
 		return nil
 	}
 	points, err := r.readPoints(ctx, names)
@@ -145,7 +152,11 @@ func (r *Replica) tidy(ctx context.Context, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range unneeded(names, points, now, rule) {
+	own, err := r.ownFiles(files)
+	if err != nil {
+		return err
+	}
+	for _, name := range unneeded(names, points, listed{files, own}, now, rule) {
 		if err := r.opts.Fault("delete"); err != nil {
 			return err
 		}
@@ -239,8 +250,7 @@ func (c current) equals(o current) bool {
 
 // unneeded returns the objects to delete, points first, so that remaining points can be restored at any time. The
 // newest point is always kept.
-func unneeded(names []string, points map[string]Point, now current, rule retention) (remove []string) {
-	files := filesOf(names)
+func unneeded(names []string, points map[string]Point, files listed, now current, rule retention) (remove []string) {
 	kept, newest := rule.choose(points, files)
 	for _, name := range names {
 		if _, isPoint := points[name]; isPoint && !kept[name] {
@@ -268,7 +278,7 @@ func unneeded(names []string, points map[string]Point, now current, rule retenti
 			remove = append(remove, name)
 		}
 	}
-	for key, all := range files {
+	for key, all := range files.all {
 		database, run, _ := strings.Cut(key, "/")
 		for _, f := range all {
 			last := points[newest]
@@ -284,7 +294,7 @@ func unneeded(names []string, points map[string]Point, now current, rule retenti
 
 // choose keeps points for each file that they contain, as if there were no other files: a point without a database never
 // displaces a point that has it. The newest point with each file stays, and its newest point that can be restored.
-func (rule retention) choose(points map[string]Point, files series) (kept map[string]bool, newest string) {
+func (rule retention) choose(points map[string]Point, files listed) (kept map[string]bool, newest string) {
 	kept = map[string]bool{}
 	old := map[string][]candidate{}
 	for name, p := range points {
@@ -315,7 +325,7 @@ func (rule retention) choose(points map[string]Point, files series) (kept map[st
 		kept[name] = true
 		if place, isDatabase := points[name].Files[file]; isDatabase {
 			if _, err := files.leadingTo(file, place, points[name].suffix()); err != nil {
-				kept[rule.newestWith(points, files)[file]] = true
+				kept[rule.newestWith(points, &files)[file]] = true
 			}
 		}
 	}
@@ -345,7 +355,7 @@ func (rule retention) spread(all []candidate) (names []string) {
 
 // newestWith returns the newest point with each file that is not dismissed. If whole is set, it returns the newest
 // points for which no object of the file is missing.
-func (rule retention) newestWith(points map[string]Point, whole series) (names map[string]string) {
+func (rule retention) newestWith(points map[string]Point, whole *listed) (names map[string]string) {
 	names = map[string]string{}
 	for name, p := range points {
 		for _, file := range p.contents() {
@@ -368,7 +378,7 @@ func (rule retention) isDismissed(file string, p Point) bool {
 	return is && !p.Time.After(until)
 }
 
-func candidateOf(name string, p Point, files series) candidate {
+func candidateOf(name string, p Point, files listed) candidate {
 	c := candidate{name: name, number: p.Number, at: p.Time, whole: true}
 	for database, place := range p.Files {
 		found, err := files.leadingTo(database, place, p.suffix())

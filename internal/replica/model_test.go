@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/superfly/ltx"
 	"pgregory.net/rapid"
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -144,6 +145,14 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			w.clock.Advance(time.Duration(rapid.SampledFrom([]int{1, 60, 3600}).Draw(rt, "seconds")) * time.Second)
 		},
 		"maintain": func(*rapid.T) { w.maintain() },
+		"forge": func(rt *rapid.T) { // somebody else adds a file that claims to replace good ones
+			name := file(rt)
+			if place := w.r.newest().Files[name]; place.TXID > 1 {
+				to := rapid.Uint64Range(2, uint64(place.TXID)).Draw(rt, "to")
+				w.forge(name, place.Run, ltx.TXID(rapid.Uint64Range(1, to-1).Draw(rt, "from")), ltx.TXID(to))
+				w.same = map[Place]bool{}
+			}
+		},
 	}
 }
 

@@ -62,7 +62,7 @@ func (r *Replica) cutSeries(ctx context.Context, database string, c chain) (whol
 	if err != nil {
 		return false, err
 	}
-	found := filesOf(names)[seriesKey(database, c.run, r.keys.suffix())]
+	found := filesOf(names)[seriesKey(database, c.run, r.keys.suffix())].single()
 	for _, f := range found {
 		if f.to > c.txid {
 			if err := r.opts.Target.Delete(ctx, f.name); err != nil {
@@ -114,11 +114,23 @@ func (r *Replica) checkPoint(ctx context.Context, p Point) error {
 		if err != nil {
 			return err
 		}
-		if _, err := filesOf(names).leadingTo(database, place, r.keys.suffix()); err != nil {
+		files, key := filesOf(names), seriesKey(database, place.Run, r.keys.suffix())
+		files[key] = files[key].single()
+		if _, err := files.leadingTo(database, place, r.keys.suffix()); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// single returns the files with one transaction. A backup sends no others, so somebody else added them.
+func (o objects) single() (all objects) {
+	for _, f := range o {
+		if f.from == f.to {
+			all = append(all, f)
+		}
+	}
+	return all
 }
 
 func readBack(ctx context.Context, t Target, name string, sent []byte) error {

@@ -112,6 +112,9 @@ type Replica struct {
 	sent               atomic.Int64
 	isWatching         bool
 
+	mergesMu sync.Mutex
+	merges   merges // nil before the record is read
+
 	mu        sync.Mutex
 	status    Status
 	published Point
@@ -564,6 +567,11 @@ func (r *Replica) publish(ctx context.Context, p Point) error {
 	r.mu.Unlock()
 	if err := r.rememberIfDue(p); err != nil {
 		return err
+	}
+	for database, place := range p.Files {
+		if err := r.sentRange(database, place.Run, ""); err != nil {
+			return err
+		}
 	}
 	return r.opts.Fault("published")
 }

@@ -43,6 +43,10 @@ type Restoring struct {
 	Only []string
 
 	Progress func(name string)
+
+	// Ignored, if set, is called with the damage of each file that the restore did without, because other files lead to
+	// the same place. Somebody else may have added such a file.
+	Ignored func(damage error)
 }
 
 type Found struct {
@@ -260,18 +264,13 @@ func (r Restoring) restore(ctx context.Context, k keys, place Place, into *durab
 	if err != nil {
 		return err
 	}
-	chosen, err := filesOf(names).leadingTo(database, place, r.suffix())
-	if err != nil {
-		return err
-	}
 	// The name marks unchecked content in case the process is killed.
-	unchecked := database + ".restoring"
+	unchecked := database + uncheckedSuffix
 	if err := into.RemoveAll(unchecked); err != nil {
 		return err
 	}
 	defer func() { _ = into.Remove(unchecked) }()
-	err = into.Create(unchecked, func(w io.Writer) error { return r.write(ctx, k, steps{place, chosen}, into, w) })
-	if err != nil {
+	if err := r.writeUnchecked(ctx, k, place, filesOf(names), destination{into, database}); err != nil {
 		return err
 	}
 	path, err := into.FileName(unchecked)
@@ -286,6 +285,44 @@ func (r Restoring) restore(ctx context.Context, k keys, place Place, into *durab
 		return errcode.Newf(errcode.Unavailable, "the restored database is damaged: %s", problems[0])
 	}
 	return into.Move(unchecked, database)
+}
+
+// uncheckedSuffix ends the name of a database that was not checked.
+const uncheckedSuffix = ".restoring"
+
+// destination is a database's name in a folder.
+type destination struct {
+	folder   *durable.Folder
+	database string
+}
+
+// writeUnchecked writes a database from the files that lead to a place. A damaged file with several transactions may be
+// a forgery that hides good files, so it tries again without the file. If that fails, the error is the first damage.
+func (r Restoring) writeUnchecked(ctx context.Context, k keys, place Place, files series, to destination) error {
+	key := seriesKey(to.database, place.Run, r.suffix())
+	var ignored []error
+	for {
+		chosen, err := files.leadingTo(to.database, place, r.suffix())
+		if err == nil {
+			err = to.folder.Create(to.database+uncheckedSuffix, func(w io.Writer) error { return r.write(ctx, k, steps{place, chosen}, to.folder, w) })
+		}
+		if err == nil {
+			break
+		}
+		ignored = append(ignored, err)
+		bad, isDamaged := errors.AsType[damage](err)
+		rest := slices.DeleteFunc(slices.Clone(files[key]), func(f object) bool { return f.name == bad.object && f.from < f.to })
+		if !isDamaged || len(rest) == len(files[key]) {
+			return ignored[0]
+		}
+		files[key] = rest
+	}
+	for _, err := range ignored {
+		if r.Ignored != nil {
+			r.Ignored(err)
+		}
+	}
+	return nil
 }
 
 func (r Restoring) write(ctx context.Context, k keys, to steps, folder *durable.Folder, w io.Writer) error {

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,14 +20,41 @@ type history struct {
 	number uint64
 
 	started int
+
+	record merges          // the data folder's record
+	forged map[string]bool // objects that somebody else added
 }
 
 func newHistory(now time.Time) *history {
-	return &history{points: map[string]Point{}, runs: map[string]string{}, txid: map[string]ltx.TXID{}, merged: map[string]ltx.TXID{}, now: now}
+	return &history{points: map[string]Point{}, runs: map[string]string{}, txid: map[string]ltx.TXID{}, merged: map[string]ltx.TXID{}, now: now, record: merges{}, forged: map[string]bool{}}
+}
+
+// files returns what a server knows about the files in the target.
+func (h *history) files() listed {
+	all := filesOf(h.names)
+	return listed{all, h.record.of(all)}
 }
 
 func (h *history) add(database string, from, to ltx.TXID) {
-	h.names = append(h.names, ltxFile{run: h.runs[database], from: from, to: to}.objectName(database))
+	name := ltxFile{run: h.runs[database], from: from, to: to}.objectName(database)
+	h.names = append(without(h.names, name), name)
+	delete(h.forged, name) // overwritten
+}
+
+// addRange adds a file with several transactions, and usually records it.
+func (h *history) addRange(database string, from, to ltx.TXID, isRecorded bool) {
+	h.add(database, from, to)
+	if isRecorded {
+		h.record.add(seriesKey(database, h.runs[database], ""), rangeName(from, to))
+	}
+}
+
+// forge adds an object that the target does not have.
+func (h *history) forge(database string, from, to ltx.TXID) {
+	name := ltxFile{run: h.runs[database], from: from, to: to}.objectName(database)
+	if !slices.Contains(h.names, name) {
+		h.names, h.forged[name] = append(h.names, name), true
+	}
 }
 
 func (h *history) begin(database string) {
@@ -37,6 +65,9 @@ func (h *history) begin(database string) {
 }
 
 func (h *history) publish() {
+	for database, run := range h.runs {
+		h.record.add(seriesKey(database, run, ""), "")
+	}
 	h.number++
 	p := Point{Number: h.number, Time: h.now, Files: map[string]Place{}}
 	for database, run := range h.runs {
@@ -47,7 +78,8 @@ func (h *history) publish() {
 }
 
 // TestRetention checks after each deletion, even the last before a crash, that all remaining points can be restored,
-// including the newest and those of the last hour. The number of objects is limited.
+// including the newest and those of the last hour. The number of objects is limited. Somebody else adds files, and the
+// record of the server's own files may be incomplete or lost.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -57,7 +89,7 @@ func TestRetention(t *testing.T) {
 		h.publish()
 		for range rapid.IntRange(1, 60).Draw(rt, "events") {
 			database := rapid.SampledFrom(names).Draw(rt, "database")
-			switch rapid.SampledFrom([]string{"write", "write", "publish", "publish", "merge", "snapshot", "run", "tidy", "wait"}).Draw(rt, "event") {
+			switch rapid.SampledFrom([]string{"write", "write", "publish", "publish", "merge", "snapshot", "run", "tidy", "wait", "forge", "forge", "lose the record"}).Draw(rt, "event") {
 			case "write":
 				h.txid[database]++
 				h.add(database, h.txid[database], h.txid[database])
@@ -65,11 +97,20 @@ func TestRetention(t *testing.T) {
 				h.publish()
 			case "merge":
 				if h.txid[database] > h.merged[database] {
-					h.add(database, h.merged[database]+1, h.txid[database])
+					h.addRange(database, h.merged[database]+1, h.txid[database], rapid.IntRange(0, 4).Draw(rt, "killed") > 0)
 					h.merged[database] = h.txid[database]
 				}
 			case "snapshot":
-				h.add(database, 1, h.txid[database])
+				h.addRange(database, 1, h.txid[database], rapid.IntRange(0, 4).Draw(rt, "killed") > 0)
+			case "forge":
+				from := rapid.Uint64Range(1, uint64(h.txid[database])).Draw(rt, "from")
+				to := rapid.Uint64Range(from, uint64(h.txid[database])+1).Draw(rt, "to")
+				h.forge(database, ltx.TXID(from), ltx.TXID(to))
+			case "lose the record": // and with it the chain, so that new runs begin
+				h.record = merges{}
+				for _, database := range names {
+					h.begin(database)
+				}
 			case "run":
 				h.begin(database)
 			case "wait":
@@ -98,7 +139,7 @@ func (h *history) tidy(rt *rapid.T) {
 		}
 	}
 	before := h.restorable()
-	for _, name := range unneeded(h.names, h.points, current{runs: h.runs}, rule) {
+	for _, name := range unneeded(h.names, h.points, h.files(), current{runs: h.runs}, rule) {
 		delete(h.points, name)
 		h.names = without(h.names, name)
 		for point := range h.points {
@@ -117,18 +158,23 @@ func (h *history) tidy(rt *rapid.T) {
 	if !found || recent != 0 {
 		rt.Fatalf("the newest point is there: %v; points of the last hour that are not: %d", found, recent)
 	}
-	if again := unneeded(h.names, h.points, current{runs: h.runs}, rule); len(again) > 0 {
+	if again := unneeded(h.names, h.points, h.files(), current{runs: h.runs}, rule); len(again) > 0 {
 		rt.Fatalf("a second run deletes %v", again)
 	}
 	for database, run := range h.runs {
-		if _, err := filesOf(h.names)[database+"/"+run].cover(h.txid[database]); err != nil {
+		if _, err := h.genuine()[database+"/"+run].cover(h.txid[database]); err != nil {
 			rt.Fatalf("%s: %v", database, err)
 		}
 	}
 }
 
+// genuine returns the files that the server wrote.
+func (h *history) genuine() series {
+	return filesOf(slices.DeleteFunc(slices.Clone(h.names), func(name string) bool { return h.forged[name] }))
+}
+
 func (h *history) restorable() map[string]bool {
-	files, all := filesOf(h.names), map[string]bool{}
+	files, all := h.genuine(), map[string]bool{}
 	for name, p := range h.points {
 		all[name] = true
 		for database, place := range p.Files {
@@ -160,13 +206,13 @@ func TestRetentionSizes(t *testing.T) {
 		h.add("one.db", h.txid["one.db"], h.txid["one.db"])
 		h.publish()
 		if second%300 == 299 {
-			h.add("one.db", h.merged["one.db"]+1, h.txid["one.db"])
+			h.addRange("one.db", h.merged["one.db"]+1, h.txid["one.db"], true)
 			h.merged["one.db"] = h.txid["one.db"]
 		}
 		h.now = h.now.Add(time.Second)
 	}
 	start := time.Now()
-	deleted := len(unneeded(h.names, h.points, current{runs: h.runs}, retention{now: h.now, keep: 7 * 24 * time.Hour, fine: fine, every: mergeEvery}))
+	deleted := len(unneeded(h.names, h.points, h.files(), current{runs: h.runs}, retention{now: h.now, keep: 7 * 24 * time.Hour, fine: fine, every: mergeEvery}))
 	t.Logf("%d of %d objects remain, after %v", len(h.names)-deleted, len(h.names), time.Since(start))
 	if remain := len(h.names) - deleted; remain > 2*3600+2*3*12+50 {
 		t.Errorf("%d objects remain", remain)

@@ -93,11 +93,14 @@ func (t *tail) Read(p []byte) (int, error) {
 }
 
 func damagedError(name, reason string, cause error) error {
-	return damage{errcode.Wrap(errcode.Unavailable, fmt.Sprintf("the replica object %s %s", name, reason), cause)}
+	return damage{name, errcode.Wrap(errcode.Unavailable, fmt.Sprintf("the replica object %s %s", name, reason), cause)}
 }
 
 // damage is an error about an object's content, which a retry does not change.
-type damage struct{ error }
+type damage struct {
+	object string // name
+	error
+}
 
 func (d damage) Unwrap() error { return d.error }
 

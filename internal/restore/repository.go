@@ -63,6 +63,7 @@ func (s *repository) restore(ctx context.Context, r *Request, p *Plan, into *dur
 	from := s.from
 	from.Into, from.At, from.Only = into.Path(), p.At, only
 	from.Progress = func(name string) { r.stepf("restoring %s", name) }
+	from.Ignored = func(damage error) { r.stepf("restored without a file that others replace: %s", damage) }
 	done, err := replica.Restore(ctx, from)
 	s.point = done.Point
 	return err
