@@ -17,6 +17,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/backup"
 	"holdfast/internal/certificates"
+	"holdfast/internal/fserror"
 	"holdfast/internal/listen"
 	"holdfast/internal/obs"
 	"holdfast/internal/obs/tracing"
@@ -40,6 +41,7 @@ func Run(ctx context.Context, o Options, out io.Writer, notices []string) error 
 	if err == nil {
 		err = errors.Join(a.Serve(ctx, out), a.Close())
 	}
+	err = fserror.Explain(err)
 	switch {
 	case err == nil:
 		log.Info("server stopped")

@@ -87,7 +87,7 @@ var engines = map[string]helper{
 }
 
 // leaves lists the packages that all packages may import.
-var leaves = []string{"internal/errcode", "internal/ident", "internal/clock", "internal/optional", "internal/checksum", "internal/durable", "internal/work"}
+var leaves = []string{"internal/errcode", "internal/ident", "internal/clock", "internal/optional", "internal/checksum", "internal/durable", "internal/fserror", "internal/work"}
 
 // shared lists the shared packages with their libraries. Each may import the earlier packages.
 var shared = []helper{

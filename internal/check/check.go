@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/http"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"holdfast/internal/conf"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/fserror"
 	"holdfast/internal/listen"
 	"holdfast/internal/readonly"
 	"holdfast/internal/replication"
@@ -117,6 +117,8 @@ type check struct {
 	usesFolder    bool
 	folders       []folder
 
+	own service.Finding // about the data folder
+
 	held    *sqlitedb.InUseError
 	running bool
 
@@ -127,7 +129,7 @@ type folder struct{ what, dir string }
 
 // Run checks everything in a server's configuration: files, addresses, databases, other servers.
 func Run(ctx context.Context, s *Server, o Options) []service.Finding {
-	c := &check{Server: s, Options: o}
+	c := &check{Server: s, Options: o, own: service.CheckFolder("data folder", s.Data, chooseFolder)}
 	found := c.secrets()
 	var databases []service.Finding
 	for _, s := range c.Services {
@@ -152,7 +154,7 @@ func Run(ctx context.Context, s *Server, o Options) []service.Finding {
 
 // Running checks a running server like Run, except for its addresses.
 func Running(ctx context.Context, s *Server, open *Opened, report conf.Report) (found []service.Finding) {
-	c := &check{Server: s}
+	c := &check{Server: s, own: service.CheckFolder("data folder", s.Data, chooseFolder)}
 	own := c.secrets()
 	for _, p := range slices.Concat(report.Warnings, report.Notes) {
 		f := problem(service.Warning, p)
@@ -228,10 +230,14 @@ func (c *check) service(ctx context.Context, s service.Service) []service.Findin
 	if invalid, ok := errors.AsType[*engine.URLError](err); ok {
 		return []service.Finding{{State: service.Wrong, What: invalid.Setting, Says: errors.Unwrap(invalid).Error(), Fix: "correct " + invalid.Setting + ", or unset it to use a SQLite file in the data folder"}}
 	}
+	if err != nil && c.isFolderError(err) {
+		c.usesFolder = true
+		return nil
+	}
 	if err != nil {
 		how := "correct " + s.Name + ".database_url; --data names the embedded databases' folder"
-		if errors.Is(err, fs.ErrPermission) {
-			how = "chown the file and its folder to the user that runs holdfast"
+		if advice := fserror.Advice(err); advice != "" {
+			how = advice
 		} else if known, ok := errors.AsType[remediable](err); ok {
 			how = known.Remedy()
 		}

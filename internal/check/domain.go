@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/certificates"
+	"holdfast/internal/fserror"
 	"holdfast/internal/listen"
 )
 
@@ -26,7 +28,7 @@ func (c *check) obtained(ctx context.Context) service.Finding {
 	} else {
 		var err error
 		if state, err = certificates.Stored(ctx, c.Data, c.ACMEDirectory, c.Domain); err != nil {
-			f.State, f.Says, f.Fix = service.Wrong, "the stored certificate cannot be used: "+service.Reason(err), "chown the data folder to the user that runs holdfast"
+			f.State, f.Says, f.Fix = service.Wrong, "the stored certificate cannot be used: "+service.Reason(err), cmp.Or(fserror.Advice(err), "look at the folder with ls -la, and start the server again")
 			return f
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"holdfast/internal/app/service"
@@ -29,7 +30,7 @@ func (c *check) keptIn(what, path string) {
 }
 
 func (c *check) checkFolders() []service.Finding {
-	own := service.CheckFolder("data folder", c.Data, chooseFolder)
+	own := c.own
 	if own.State == service.Wrong && !c.usesFolder {
 		own.State, own.Says = service.Warning, own.Says+"; this configuration does not use it"
 	}
@@ -43,12 +44,26 @@ func (c *check) checkFolders() []service.Finding {
 	return found
 }
 
+// isFolderError reports whether an error repeats the finding about the data folder, because a name in that folder is
+// refused, too. Without this, each database would be a finding with the same fix.
+func (c *check) isFolderError(err error) bool {
+	failed, ok := errors.AsType[*fs.PathError](err)
+	if !ok || c.own.State != service.Wrong {
+		return false
+	}
+	return strings.HasPrefix(service.Absolute(failed.Path), service.Absolute(c.Data))
+}
+
 func (c *check) secrets() (found []service.Finding) {
 	const what = "secrets"
 	path := filepath.Join(c.Data, secrets.File)
 	unset := slices.ContainsFunc(c.Secrets, func(s secrets.Secret) bool { return s.Unset })
 	c.usesFolder = unset
 	values, err := secrets.Read(path)
+	if c.isFolderError(err) {
+		c.secretsBroken = true
+		return c.tokens("")
+	}
 	broken, isBroken := errors.AsType[*secrets.FileError](err)
 	switch {
 	case isBroken && unset:

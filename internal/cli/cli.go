@@ -21,6 +21,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/clock"
 	"holdfast/internal/conf"
+	"holdfast/internal/fserror"
 	operations "holdfast/internal/operate/cli"
 )
 
@@ -98,9 +99,9 @@ func (c *command) report(cmd *cobra.Command, err error) int {
 		return 2
 	}
 	if p, ok := err.(*fs.PathError); ok { //nolint:errorlint // a wrapped one already has a text of ours
-		err = fmt.Errorf("cannot %s %s: %w", p.Op, p.Path, p.Err)
+		err = fserror.Named(p, "cannot %s %s: %v", p.Op, p.Path, p.Err)
 	}
-	fmt.Fprintln(c.env.Stderr, "holdfast:", service.PrintableLines(err.Error()))
+	fmt.Fprintln(c.env.Stderr, "holdfast:", service.PrintableLines(fserror.Explain(err).Error()))
 	return 1
 }
 

@@ -167,38 +167,60 @@ func TestEveryCommand(t *testing.T) {
 		t.Fatalf("only %d commands: %q", len(all), all)
 	}
 	for _, command := range all {
-		words := strings.Fields(command)
-		status, page, errs := run(t, nil, append(words, "--help")...)
-		if status != 0 || errs != "" {
-			t.Errorf("%s --help: exit status %d, %s", command, status, errs)
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			testCommand(t, command)
+		})
+	}
+}
+
+func testCommand(t *testing.T, command string) {
+	t.Helper()
+	words := strings.Fields(command)
+	status, page, errs := run(t, nil, append(words, "--help")...)
+	if status != 0 || errs != "" {
+		t.Errorf("%s --help: exit status %d, %s", command, status, errs)
+	}
+	_, examples, _ := strings.Cut(page, "\nExamples:\n")
+	examples, _, _ = strings.Cut(examples, "\n\n")
+	for line := range strings.Lines(examples) {
+		testExample(t, command, line)
+	}
+	for line := range strings.Lines(page) {
+		if strings.HasPrefix(strings.TrimSpace(line), "--") && len(strings.Fields(line)) < 3 || len(line) > 150 {
+			t.Errorf("%s: a flag without a text, or a long line: %s", command, line)
 		}
-		_, examples, _ := strings.Cut(page, "\nExamples:\n")
-		examples, _, _ = strings.Cut(examples, "\n\n")
-		for line := range strings.Lines(examples) {
-			testExample(t, command, line)
+	}
+	_, subcommands, _ := strings.Cut(page, "\nCommands:\n")
+	subcommands, _, _ = strings.Cut(subcommands, "\n\n")
+	for line := range strings.Lines(subcommands) {
+		if len(strings.Fields(line)) < 2 {
+			t.Errorf("%s: a subcommand without a text: %s", command, line)
 		}
-		for line := range strings.Lines(page) {
-			if strings.HasPrefix(strings.TrimSpace(line), "--") && len(strings.Fields(line)) < 3 || len(line) > 150 {
-				t.Errorf("%s: a flag without a text, or a long line: %s", command, line)
-			}
-		}
-		_, subcommands, _ := strings.Cut(page, "\nCommands:\n")
-		subcommands, _, _ = strings.Cut(subcommands, "\n\n")
-		for line := range strings.Lines(subcommands) {
-			if len(strings.Fields(line)) < 2 {
-				t.Errorf("%s: a subcommand without a text: %s", command, line)
-			}
-		}
-		status, _, errs = run(t, nil, append(words, "a", "b", "c", "d", "e", "--config=/none")...)
-		if status != 2 || !strings.Contains(errs, "unexpected argument") && !strings.Contains(errs, "unknown command \"a\"") {
-			t.Errorf("%s a b c d e: exit status %d, %s", command, status, errs)
-		}
+	}
+	status, _, errs = run(t, nil, append(words, "a", "b", "c", "d", "e", "--config=/none")...)
+	if status != 2 || !strings.Contains(errs, "unexpected argument") && !strings.Contains(errs, "unknown command \"a\"") {
+		t.Errorf("%s a b c d e: exit status %d, %s", command, status, errs)
 	}
 }
 
 // testExample runs an example with an invalid configuration. Commands that read the configuration report that; others
 // succeed.
 func testExample(t *testing.T, of, line string) {
+	t.Helper()
+	environ, args := exampleArgs(t, line)
+	if len(args) == 0 || args[0] != "holdfast" {
+		t.Errorf("%s: an example of something else: %s", of, line)
+		return
+	}
+	status, out, errs := run(t, append(environ, "HOLDFAST_LOG__LEVEL=loud"), args[1:]...)
+	if status != 0 && !strings.Contains(out+errs, "HOLDFAST_LOG__LEVEL") {
+		t.Errorf("%s: the example %s ends with status %d\n%s%s", of, line, status, out, errs)
+	}
+}
+
+// exampleArgs returns an example's environment and words, and replaces what only a shell understands.
+func exampleArgs(t *testing.T, line string) (environ, args []string) {
 	t.Helper()
 	typed, _, _ := strings.Cut(strings.TrimSpace(line), " #")
 	typed, _, _ = strings.Cut(typed, " >")
@@ -209,19 +231,11 @@ func testExample(t *testing.T, of, line string) {
 	typed = strings.NewReplacer("$TENANT", tenant, "$INSTALL", install, "'my sister'", "sister", "'left in May'", "left", "/usr/local/share/man/man1", t.TempDir(), "/var/backups/holdfast/2026-11-21", newBackup(t),
 		" --config /etc/holdfast.toml", "", "$(date +%F)", "today", `"$(<notifications.json)"`,
 		`{"QueueConfigurations":[{"QueueArn":"arn:holdfast:webhook:::hook","Events":["s3:ObjectCreated:*"]}]}`).Replace(typed)
-	args := strings.Fields(typed)
-	environ := []string{"HOLDFAST_LOG__LEVEL=loud"}
+	args = strings.Fields(typed)
 	for len(args) > 0 && strings.Contains(args[0], "=") {
 		environ, args = append(environ, args[0]), args[1:]
 	}
-	if len(args) == 0 || args[0] != "holdfast" {
-		t.Errorf("%s: an example of something else: %s", of, line)
-		return
-	}
-	status, out, errs := run(t, environ, args[1:]...)
-	if status != 0 && !strings.Contains(out+errs, "HOLDFAST_LOG__LEVEL") {
-		t.Errorf("%s: the example %s ends with status %d\n%s%s", of, line, status, out, errs)
-	}
+	return environ, args
 }
 
 func TestEnvironmentOfFlags(t *testing.T) {

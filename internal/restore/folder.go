@@ -16,6 +16,7 @@ import (
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/durable"
 	"holdfast/internal/errcode"
+	"holdfast/internal/fserror"
 	"holdfast/internal/replica"
 	"holdfast/internal/secrets"
 )
@@ -87,7 +88,11 @@ func (s *folder) read(path string) (*backupFolder, error) {
 }
 
 func (s *folder) choose(at time.Time) (*backupFolder, error) {
-	if exists(filepath.Join(s.path, replica.MarkerName)) {
+	marked, err := fserror.Exists(filepath.Join(s.path, replica.MarkerName))
+	if err != nil {
+		return nil, err
+	}
+	if marked {
 		return nil, fmt.Errorf("%s contains a replica or backups: write file://%s", s.path, filepath.ToSlash(service.Absolute(s.path)))
 	}
 	b, err := s.read(s.path)

@@ -12,10 +12,12 @@ import (
 	"strings"
 	"time"
 
+	"holdfast/internal/app/service"
 	"holdfast/internal/clock"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/durable"
 	"holdfast/internal/errcode"
+	"holdfast/internal/fserror"
 	"holdfast/internal/replica"
 	"holdfast/internal/replica/location"
 	"holdfast/internal/secrets"
@@ -136,7 +138,10 @@ func Run(ctx context.Context, r *Request) (p *Plan, err error) {
 	if p, err = r.plan(ctx, s); err != nil {
 		return nil, err
 	}
-	existed := exists(r.Data)
+	existed, err := fserror.Exists(r.Data)
+	if err != nil {
+		return nil, err
+	}
 	if err := engine.MakeFolder(r.Data); err != nil {
 		return nil, err
 	}
@@ -194,8 +199,12 @@ func publish(work, data *durable.Folder) error {
 
 // CheckFinished returns an error after an interrupted restore into a data folder.
 func CheckFinished(data string) error {
-	if exists(filepath.Join(data, unfinished)) {
-		return fmt.Errorf("%s was not restored completely: delete the folder and run holdfast restore again", data)
+	interrupted, err := fserror.Exists(filepath.Join(data, unfinished))
+	switch {
+	case err != nil:
+		return fserror.Named(err, "the data folder %s cannot be read: %s", data, service.Reason(err))
+	case interrupted:
+		return fmt.Errorf("%s was not restored completely: move it away, e.g. with mv %[1]s %[1]s.old, and run holdfast restore again", strings.TrimSuffix(data, "/"))
 	}
 	return nil
 }
@@ -213,9 +222,4 @@ func checkEmpty(data string) error {
 		return fmt.Errorf("the data folder %s is not empty: name a new folder with --data, or move this one away first, e.g. to %s.old", data, strings.TrimSuffix(data, "/"))
 	}
 	return nil
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return !errors.Is(err, fs.ErrNotExist)
 }

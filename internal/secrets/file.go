@@ -1,6 +1,7 @@
 package secrets
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +15,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/durable"
+	"holdfast/internal/fserror"
 	"holdfast/internal/ident"
 )
 
@@ -155,16 +157,16 @@ func Read(path string) (values map[string]string, err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	case err != nil:
-		return nil, &FileError{path, "cannot be read: " + service.Reason(err), "chown it to the user that runs holdfast"}
+		return nil, &FileError{path, "cannot be read: " + service.Reason(err), cmp.Or(fserror.Advice(err), "look at it with ls -l, and at the disk"), err}
 	}
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
-		return nil, &FileError{path, fmt.Sprintf("can be read by others (mode %04o)", info.Mode().Perm()), "run: chmod 600 " + path}
+		return nil, &FileError{path, fmt.Sprintf("can be read by others (mode %04o)", info.Mode().Perm()), "run: chmod 600 " + path, nil}
 	}
 	const restore = "restore it from a backup: without the master secret every client has to sign in again"
 	sections := map[string]map[string]string{}
 	if err := toml.Unmarshal(text, &sections); err != nil {
 		// The parser's error may quote the line.
-		return nil, &FileError{path, "is not valid: expected TOML with sections, such as [server] with master_secret", restore}
+		return nil, &FileError{path, "is not valid: expected TOML with sections, such as [server] with master_secret", restore, nil}
 	}
 	values = map[string]string{}
 	for section, keys := range sections {
@@ -173,15 +175,20 @@ func Read(path string) (values map[string]string, err error) {
 		}
 	}
 	if len(values) == 0 {
-		return nil, &FileError{path, "is empty", restore}
+		return nil, &FileError{path, "is empty", restore, nil}
 	}
 	return values, nil
 }
 
 // FileError means that the secrets file is unusable.
-type FileError struct{ Path, What, Fix string }
+type FileError struct {
+	Path, What, Fix string
+	err             error // of the file system, or nil
+}
 
 func (e *FileError) Error() string { return e.Path + " " + e.What + "; " + e.Fix }
+
+func (e *FileError) Unwrap() error { return e.err }
 
 // write writes the file durably. If fresh is set, it only creates a missing file, so that servers that start
 // concurrently use the same secrets.
@@ -204,7 +211,7 @@ func write(path string, values map[string]string, fresh bool) error {
 		save = durable.File.Create
 	}
 	if err := save(durable.File{Name: path, Temporary: leftPrefix}, durable.Bytes([]byte(head+string(text)))); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s cannot be written: %s", path, service.Reason(err))
+		return fserror.Named(err, "%s cannot be written: %s", path, service.Reason(err))
 	} else if err != nil {
 		return err
 	}

@@ -263,9 +263,9 @@ func TestCheckFolder(t *testing.T) {
 	for _, tc := range []struct{ name, data, says, fix string }{
 		{"a file", file, "is not a folder", "choose another folder with --data"},
 		{"below a file", file + "/data", "not a directory", "choose another folder with --data"},
-		{"no right to write", closed, "cannot be written or read: permission denied", "chown it to the user that runs holdfast"},
+		{"no right to write", closed, "cannot be written or read: permission denied", "belongs to "},
 		{"no right to create", closed + "/a/b", "cannot be created", "create " + closed + "/a/b for the user that runs holdfast"},
-		{"no right to read", secret, "cannot be written or read: permission denied", "chown it"},
+		{"no right to read", secret, "cannot be written or read: permission denied", "belongs to "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -284,7 +284,7 @@ func TestCheckFolder(t *testing.T) {
 	t.Run("of the audit", func(t *testing.T) {
 		t.Parallel()
 		env := append(checked(t, openFolder(t)), "HOLDFAST_EXTSTORAGE__AUDIT=file:"+closed+"/audit.jsonl")
-		wrong(t, run(env, "check"), "extstorage.audit", closed+" cannot be written or read", "chown")
+		wrong(t, run(env, "check"), "extstorage.audit", closed+" cannot be written or read", "belongs to ")
 		if r := run(env, "serve"); r.Status != 1 {
 			t.Errorf("serve: status %d\n%s", r.Status, r.Stderr)
 		}

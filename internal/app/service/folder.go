@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"holdfast/internal/fserror"
 )
 
 // spare is how many bytes are written to test for disk space. A server writes less at startup, but soon more.
@@ -59,7 +61,7 @@ func CheckLines(what, path string) Finding {
 	const create = "create the folder for the user that runs holdfast"
 	dir := filepath.Dir(path)
 	if _, err := os.Stat(dir); err != nil {
-		return Finding{State: Wrong, What: what, Says: dir + ": " + Reason(err), Fix: create}
+		return Finding{State: Wrong, What: what, Says: dir + ": " + Reason(err), Fix: fix(err, create)}
 	}
 	if f := CheckFolder(what, dir, create); f.State != OK {
 		return f
@@ -68,7 +70,7 @@ func CheckLines(what, path string) Finding {
 	case err == nil:
 		_ = f.Close() // nothing was written
 	case !errors.Is(err, fs.ErrNotExist):
-		return Finding{State: Wrong, What: what, Says: path + ": " + Reason(err), Fix: "chown it to the user that runs holdfast"}
+		return Finding{State: Wrong, What: what, Says: path + ": " + Reason(err), Fix: fix(err, "choose another file")}
 	}
 	return Finding{State: OK, What: what, Says: path}
 }
@@ -86,16 +88,24 @@ func tryWrite(dir string) error {
 }
 
 func folderFinding(what, dir string, err error, otherwise string) Finding {
-	f := Finding{State: Wrong, What: what, Says: dir + ": " + Reason(err), Fix: otherwise}
+	f := Finding{State: Wrong, What: what, Says: dir + ": " + Reason(err), Fix: fix(err, otherwise)}
 	switch {
 	case errors.Is(err, syscall.EROFS):
-		f.Says, f.Fix = dir+" is on a read-only file system", "mount it writable; or "+otherwise
+		f.Says = dir + " is on a read-only file system"
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		f.Says, f.Fix = "the disk of "+dir+" is full, or a quota is used up", "make space; or "+otherwise
+		f.Says = "the disk of " + dir + " is full, or a quota is used up"
 	case errors.Is(err, fs.ErrPermission):
-		f.Says, f.Fix = dir+" cannot be written or read: permission denied", "chown it to the user that runs holdfast; or "+otherwise
+		f.Says = dir + " cannot be written or read: permission denied"
 	}
 	return f
+}
+
+// fix says what to do about an error of the file system. otherwise is another way.
+func fix(err error, otherwise string) string {
+	if advice := fserror.Advice(err); advice != "" {
+		return advice + "; or " + otherwise
+	}
+	return otherwise
 }
 
 // Reason returns an error's text without operation and path.
