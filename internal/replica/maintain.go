@@ -280,7 +280,7 @@ func unneeded(names []string, points map[string]Point, files listed, now current
 	}
 	for key, all := range files.all {
 		database, run, _ := strings.Cut(key, "/")
-		for _, f := range all {
+		for _, f := range all.sorted {
 			last := points[newest]
 			place := last.Files[database]
 			isNew := now.runs[database]+now.suffix == run && (place.Run+last.suffix() != run || f.to > place.TXID)
@@ -309,10 +309,9 @@ func (rule retention) choose(points map[string]Point, files listed) (kept map[st
 		if age < 0 || isRecent && rule.rule == (Keep{}) {
 			continue
 		}
-		c := candidateOf(name, p, files)
 		for _, file := range p.contents() {
 			if !rule.isDismissed(file, p) {
-				old[file] = append(old[file], c)
+				old[file] = append(old[file], candidateOf(name, p, file, files))
 			}
 		}
 	}
@@ -378,11 +377,12 @@ func (rule retention) isDismissed(file string, p Point) bool {
 	return is && !p.Time.After(until)
 }
 
-func candidateOf(name string, p Point, files listed) candidate {
+// candidateOf counts only the objects of one of the point's files, so that the choice does not depend on other files.
+func candidateOf(name string, p Point, file string, files listed) candidate {
 	c := candidate{name: name, number: p.Number, at: p.Time, whole: true}
-	for database, place := range p.Files {
-		found, err := files.leadingTo(database, place, p.suffix())
-		c.files, c.whole = c.files+len(found), c.whole && err == nil
+	if place, isDatabase := p.Files[file]; isDatabase {
+		found, err := files.leadingTo(file, place, p.suffix())
+		c.files, c.whole = len(found), err == nil
 	}
 	return c
 }
@@ -390,9 +390,37 @@ func candidateOf(name string, p Point, files listed) candidate {
 type object struct {
 	name     string
 	from, to ltx.TXID
+
+	// steps is the least number of objects from the beginning to this one's end, including this one; 0 if there is no way.
+	// previous is the index of the object before it. link sets both.
+	steps, previous int
 }
 
-type objects []object
+// objects are the LTX files in a series. link makes them.
+type objects struct {
+	sorted []object         // by first and last transaction
+	last   map[ltx.TXID]int // index of the last object on the shortest way to a number
+}
+
+// link finds the shortest way to each object. The largest object is not always a step of a way: somebody else may have
+// added it, and then it may lead nowhere.
+func link(unlinked []object) objects {
+	all, last := slices.Clone(unlinked), map[ltx.TXID]int{}
+	slices.SortFunc(all, func(a, b object) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
+	for i := range all {
+		o := &all[i]
+		o.steps, o.previous = 0, -1
+		if before, ok := last[o.from-1]; ok {
+			o.steps, o.previous = all[before].steps+1, before
+		} else if o.from == 1 {
+			o.steps = 1
+		}
+		if best, ok := last[o.to]; o.steps > 0 && (!ok || o.steps < all[best].steps) {
+			last[o.to] = i
+		}
+	}
+	return objects{all, last}
+}
 
 // series are the LTX files by seriesKey. Plain and encrypted files never belong to the same series, because the plain
 // files could be replacements.
@@ -413,7 +441,7 @@ func listWithoutBodies(ctx context.Context, t Target) (names []string, err error
 }
 
 func filesOf(names []string) series {
-	all := series{}
+	all := map[string][]object{}
 	for _, name := range names {
 		parts := strings.Split(name, "/")
 		if len(parts) != 4 || parts[0]+"/" != filesAll || !databasePattern.MatchString(parts[1]) || !runPattern.MatchString(parts[2]) {
@@ -422,22 +450,18 @@ func filesOf(names []string) series {
 		file := strings.TrimSuffix(parts[3], encrypted)
 		if from, to, err := ltx.ParseFilename(file); err == nil && 0 < from && from <= to && file == rangeName(from, to)+".ltx" {
 			key := seriesKey(parts[1], parts[2], strings.TrimPrefix(parts[3], file))
-			all[key] = append(all[key], object{name, from, to})
+			all[key] = append(all[key], object{name: name, from: from, to: to})
 		}
 	}
-	for _, of := range all {
-		slices.SortFunc(of, func(a, b object) int {
-			if a.from != b.from {
-				return cmp.Compare(a.from, b.from)
-			}
-			return cmp.Compare(a.to, b.to)
-		})
+	linked := make(series, len(all))
+	for key, of := range all {
+		linked[key] = link(of)
 	}
-	return all
+	return linked
 }
 
-// leadingTo returns the largest objects with a suffix that lead to a place. If an object is missing, the error contains its name.
-func (s series) leadingTo(database string, place Place, suffix string) (objects, error) {
+// leadingTo returns the fewest objects with a suffix that lead to a place. If an object is missing, the error contains its name.
+func (s series) leadingTo(database string, place Place, suffix string) ([]object, error) {
 	chosen, err := s[seriesKey(database, place.Run, suffix)].cover(place.TXID)
 	if missing, ok := errors.AsType[missingError](err); ok {
 		return nil, damagedError(filesPrefix(database, place.Run)+rangeName(missing.txid, missing.txid)+".ltx"+suffix, "is missing", nil)
@@ -445,20 +469,31 @@ func (s series) leadingTo(database string, place Place, suffix string) (objects,
 	return chosen, err
 }
 
-// cover returns the objects that lead to a number, starting with all pages. If an object is missing, the error
+// which returns the objects for which a function returns true, with the ways among them.
+func (o objects) which(is func(object) bool) objects {
+	return link(slices.DeleteFunc(slices.Clone(o.sorted), func(f object) bool { return !is(f) }))
+}
+
+// cover returns the fewest objects that lead to a number, starting with all pages. If an object is missing, the error
 // contains its number.
-func (o objects) cover(to ltx.TXID) (chosen objects, err error) {
-	for reached := ltx.TXID(0); reached < to; {
-		i, _ := slices.BinarySearchFunc(o, reached+1, func(o object, from ltx.TXID) int { return cmp.Compare(o.from, from) })
-		best := -1
-		for ; i < len(o) && o[i].from == reached+1 && o[i].to <= to; i++ {
-			best = i
-		}
-		if best < 0 {
-			return nil, missingError{reached + 1}
-		}
-		chosen, reached = append(chosen, o[best]), o[best].to
+func (o objects) cover(to ltx.TXID) (chosen []object, err error) {
+	if to == 0 {
+		return nil, nil
 	}
+	at, ok := o.last[to]
+	if !ok {
+		reached := ltx.TXID(0)
+		for number := range o.last {
+			if number < to {
+				reached = max(reached, number)
+			}
+		}
+		return nil, missingError{reached + 1}
+	}
+	for ; at >= 0; at = o.sorted[at].previous {
+		chosen = append(chosen, o.sorted[at])
+	}
+	slices.Reverse(chosen)
 	return chosen, nil
 }
 

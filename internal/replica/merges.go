@@ -119,11 +119,7 @@ func (m merges) of(files series) series {
 		if !known {
 			continue
 		}
-		for _, f := range all {
-			if f.from == f.to || ranges[rangeName(f.from, f.to)] {
-				own[key] = append(own[key], f)
-			}
-		}
+		own[key] = all.which(func(f object) bool { return f.from == f.to || ranges[rangeName(f.from, f.to)] })
 	}
 	return own
 }
@@ -133,13 +129,13 @@ type listed struct{ all, own series }
 
 // leadingTo returns the files to keep for a place. Without an own file for each step, any file may be the genuine one,
 // for example after the record was lost: then all stay. The error says which file is missing in the target.
-func (l listed) leadingTo(database string, place Place, suffix string) (objects, error) {
+func (l listed) leadingTo(database string, place Place, suffix string) ([]object, error) {
 	if own, err := l.own.leadingTo(database, place, suffix); err == nil {
 		return own, nil
 	}
 	_, err := l.all.leadingTo(database, place, suffix)
-	var keep objects
-	for _, f := range l.all[seriesKey(database, place.Run, suffix)] {
+	var keep []object
+	for _, f := range l.all[seriesKey(database, place.Run, suffix)].sorted {
 		if f.to <= place.TXID {
 			keep = append(keep, f)
 		}

@@ -63,7 +63,7 @@ func (r *Replica) cutSeries(ctx context.Context, database string, c chain) (whol
 		return false, err
 	}
 	found := filesOf(names)[seriesKey(database, c.run, r.keys.suffix())].single()
-	for _, f := range found {
+	for _, f := range found.sorted {
 		if f.to > c.txid {
 			if err := r.opts.Target.Delete(ctx, f.name); err != nil {
 				return false, err
@@ -124,14 +124,7 @@ func (r *Replica) checkPoint(ctx context.Context, p Point) error {
 }
 
 // single returns the files with one transaction. A backup sends no others, so somebody else added them.
-func (o objects) single() (all objects) {
-	for _, f := range o {
-		if f.from == f.to {
-			all = append(all, f)
-		}
-	}
-	return all
-}
+func (o objects) single() objects { return o.which(func(f object) bool { return f.from == f.to }) }
 
 func readBack(ctx context.Context, t Target, name string, sent []byte) error {
 	r, err := t.Get(ctx, name)

@@ -99,7 +99,7 @@ func (r Restoring) lastChange(ctx context.Context, k keys, files series, databas
 		if name != database || run < place.Run || strings.TrimSuffix(run, encrypted)+r.suffix() != run {
 			continue
 		}
-		for _, f := range files[key] {
+		for _, f := range files[key].sorted {
 			if run > place.Run+r.suffix() || f.to > place.TXID {
 				last = f.name
 			}
@@ -311,8 +311,8 @@ func (r Restoring) writeUnchecked(ctx context.Context, k keys, place Place, file
 		}
 		ignored = append(ignored, err)
 		bad, isDamaged := errors.AsType[damage](err)
-		rest := slices.DeleteFunc(slices.Clone(files[key]), func(f object) bool { return f.name == bad.object && f.from < f.to })
-		if !isDamaged || len(rest) == len(files[key]) {
+		rest := files[key].which(func(f object) bool { return f.name != bad.object || f.from == f.to })
+		if !isDamaged || len(rest.sorted) == len(files[key].sorted) {
 			return ignored[0]
 		}
 		files[key] = rest
@@ -355,7 +355,7 @@ func (r Restoring) write(ctx context.Context, k keys, to steps, folder *durable.
 // steps are the objects that lead to a place.
 type steps struct {
 	Place
-	objects
+	objects []object
 }
 
 // merge writes the database at a place. It fails if the files lead to another database.

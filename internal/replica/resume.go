@@ -101,7 +101,7 @@ func (r *Replica) confirm(ctx context.Context, s *source) error {
 	found := filesOf(names)[seriesKey(s.name, run, r.keys.suffix())]
 	_, missing := found.cover(resumed)
 	last := ltx.TXID(0)
-	for _, f := range found {
+	for _, f := range found.sorted {
 		last = max(last, f.to)
 	}
 	s.confirmed(missing == nil && last == resumed)

@@ -37,8 +37,11 @@ func (h *history) files() listed {
 
 func (h *history) add(database string, from, to ltx.TXID) {
 	name := ltxFile{run: h.runs[database], from: from, to: to}.objectName(database)
-	h.names = append(without(h.names, name), name)
-	delete(h.forged, name) // overwritten
+	if h.forged[name] {
+		h.names = without(h.names, name) // overwritten
+		delete(h.forged, name)
+	}
+	h.names = append(h.names, name)
 }
 
 // addRange adds a file with several transactions, and usually records it.

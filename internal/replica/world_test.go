@@ -178,7 +178,7 @@ func (w *world) forgetUnsent() {
 	for place := range w.states {
 		sent := false
 		for key, of := range files {
-			for _, f := range of {
+			for _, f := range of.sorted {
 				sent = sent || strings.HasSuffix(strings.TrimSuffix(key, encrypted), "/"+place.Run) && f.to >= place.TXID
 			}
 		}
