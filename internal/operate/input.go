@@ -12,44 +12,50 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Input is a command's argument or flag, a form field, and part of a request's path, query or body.
+// Input is a field of an operation's input struct: a command's argument or flag, a form field, and a part of a
+// request's path, query or body. inputsOf makes it from the field's tags; the table in CONTRIBUTING.md lists them.
 type Input struct {
-	Name     string
-	Doc      string
-	Subject  bool // names the thing shown or changed: a command argument and a path part
-	IsFlag   bool
-	Value    string
+	Name     string       // the tag flag or subject: the flag without "--", the form field, and, in camelCase, the JSON member
+	Doc      string       // help, without a full stop
+	Subject  bool         // names the thing shown or changed: a command argument and a path part
+	IsFlag   bool         // a subject that the command takes as a required flag instead of an argument
+	Value    string       // placeholder for the value in the command's help, e.g. "DURATION"; it also occurs in Doc
 	Private  bool         // may be personal: omitted from the change log
 	Argument string       // makes a non-subject an optional last argument with this name
 	Title    string       // in forms; "": the name
 	Kind     reflect.Kind // String, Int, Int64, Bool, or Slice for words; a time.Duration is a String
-	Default  string
-	Schema   string
-	Example  string
-	Enum     []string // nil: any value
-	Least    string   // minimum number, or ""; without a value and a default the number is 0
-	Local    bool
-	Remote   bool
-	Secret   bool
-	Names    string   // the named thing's kind, as in list rows; "": the equally named subject; "-": nothing listed
-	Also     []string // values besides these names; "*": any
-	Lines    int      // height in lines; 0: single line
+	Default  string       // the value if none is given, as text
+	Schema   string       // name of a schema in the API description that describes the value; "": derived from Kind
+	Example  string       // for the API description
+	Enum     []string     // nil: any value
+	Least    string       // minimum number, or ""; without a value and a default the number is 0
+	Local    bool         // only the command has this input
+	Remote   bool         // only the console and the API have this input
+	Secret   bool         // hidden in forms, and never logged or shown
+	Names    string       // the named thing's kind, as in list rows; "": the equally named subject; "-": nothing listed
+	Also     []string     // values besides these names; "*": any
+	Lines    int          // height in lines; 0: single line
 
-	at         []int
-	isDuration bool
+	at         []int // index path of the field in the input struct
+	isDuration bool  // the field is a time.Duration, parsed from text such as "720h"
 }
 
+// Number returns the default of an input with a number, or 0 without a default.
 func (i *Input) Number() int {
 	n, _ := strconv.Atoi(i.Default) // validated by inputsOf
 	return n
 }
 
+// IsWords reports whether the input is a list of words: a repeatable flag, or an array in JSON.
 func (i *Input) IsWords() bool { return i.Kind == reflect.Slice }
 
+// IsBool reports whether the input is true or false.
 func (i *Input) IsBool() bool { return i.Kind == reflect.Bool }
 
+// IsNumber reports whether the input is a whole number.
 func (i *Input) IsNumber() bool { return i.Kind == reflect.Int || i.Kind == reflect.Int64 }
 
+// Label returns the text beside the field in a form.
 func (i *Input) Label() string {
 	if i.Title != "" {
 		return i.Title
@@ -69,6 +75,7 @@ func Camel(words string) string {
 	return strings.Join(all, "")
 }
 
+// Expected completes the error "expected …" with the values that the input accepts.
 func (i *Input) Expected() string {
 	switch i.Kind {
 	case reflect.String:
@@ -88,23 +95,28 @@ func (i *Input) Expected() string {
 	return "a text"
 }
 
+// InputError refuses the value of an input. The command prints it with the flag's name, the API with the member's
+// name. Its errcode is Invalid, also for errors.As on an errcode.Error.
 type InputError struct {
-	Input  string
-	Reason string
+	Input  string // Input.Name
+	Reason string // e.g. "must be at least 1"; never quotes the value
 }
 
 func (e *InputError) Error() string { return e.Input + ": " + e.Reason }
 
 func (e *InputError) Unwrap() error { return errcode.New(errcode.Invalid, e.Error()) }
 
+// MaxLimit is the largest limit, in rows, that the API accepts for a page.
 const MaxLimit = 1000
 
-// Page is embedded in a paged list's input. After is the cursor in the previous page's last row.
+// Page is embedded in the input of a list that is read in pages. After is the value of the field tagged cursor in the
+// last row of the previous page; its zero value begins the list. A page with fewer than Limit rows is the last page.
 type Page[Cursor int64 | string] struct {
 	After Cursor `flag:"after" doc:"next from the previous page" least:"0"`
 	Limit int    `flag:"limit" doc:"rows per page" default:"100" least:"1"`
 }
 
+// Check refuses a negative cursor and a limit below 1.
 func (p Page[Cursor]) Check() error {
 	if n, ok := any(p.After).(int64); ok && n < 0 {
 		return &InputError{"after", "must be at least 0"}
@@ -112,6 +124,7 @@ func (p Page[Cursor]) Check() error {
 	return checkLimit(p.Limit)
 }
 
+// limit tells NewList how many rows fill a page.
 func (p Page[Cursor]) limit() int { return p.Limit }
 
 // Latest is embedded in the input if a list shows only the latest rows.
@@ -119,6 +132,7 @@ type Latest struct {
 	Limit int `flag:"limit" doc:"rows" default:"100" least:"1"`
 }
 
+// Check refuses a limit below 1.
 func (l Latest) Check() error { return checkLimit(l.Limit) }
 
 func (l Latest) limit() int { return l.Limit }
@@ -147,6 +161,7 @@ func checkLimit(n int) error {
 	return nil
 }
 
+// inputsOf makes the inputs from the tags of an input struct. It panics on a wrong tag or default.
 func inputsOf(t reflect.Type) (all []Input) {
 	for _, f := range fieldsOf(t) {
 		checkTags(&f, t, inputTags)
@@ -183,6 +198,7 @@ func inputsOf(t reflect.Type) (all []Input) {
 	return all
 }
 
+// fieldsOf returns the fields of a struct, with those of embedded structs, which are not returned themselves.
 func fieldsOf(t reflect.Type) (all []reflect.StructField) {
 	for _, f := range reflect.VisibleFields(t) {
 		if !f.Anonymous {
@@ -192,6 +208,8 @@ func fieldsOf(t reflect.Type) (all []reflect.StructField) {
 	return all
 }
 
+// parse makes the input struct from texts by input name. A missing or empty value gets the default. The struct's
+// Check methods then run, and their error is returned unchanged.
 func parse[In any](inputs []Input, values map[string]string) (in In, err error) {
 	v := reflect.ValueOf(&in).Elem()
 	for _, input := range inputs {
@@ -223,8 +241,9 @@ func check(v reflect.Value) error {
 	return nil
 }
 
+// set parses a text into the struct's field. A subject must not be empty; other inputs may be.
 func (i *Input) set(field reflect.Value, text string) error {
-	wrong := &InputError{i.Name, "expected " + i.Expected()}
+	invalid := &InputError{i.Name, "expected " + i.Expected()}
 	if i.Subject && text == "" {
 		return &InputError{i.Name, "must not be empty"}
 	}
@@ -235,7 +254,7 @@ func (i *Input) set(field reflect.Value, text string) error {
 		}
 		n, err := strconv.ParseInt(text, 10, field.Type().Bits())
 		if err != nil {
-			return wrong
+			return invalid
 		}
 		if least, err := strconv.ParseInt(i.Least, 10, 64); err == nil && n < least {
 			return &InputError{i.Name, "must be at least " + i.Least}
@@ -243,17 +262,17 @@ func (i *Input) set(field reflect.Value, text string) error {
 		field.SetInt(n)
 	case reflect.Bool:
 		if text != "" && text != "true" && text != "false" {
-			return wrong
+			return invalid
 		}
 		field.SetBool(text == "true")
 	case reflect.String:
 		if i.Enum != nil && text != "" && !slices.Contains(i.Enum, text) {
-			return wrong
+			return invalid
 		}
 		if i.isDuration {
 			d, err := time.ParseDuration(text)
 			if err != nil && text != "" {
-				return wrong
+				return invalid
 			}
 			field.SetInt(int64(d))
 			return nil

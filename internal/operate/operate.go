@@ -9,20 +9,23 @@ import (
 	"time"
 )
 
+// Kind decides what the function of an operation returns, and how the command, the console and the API show it.
 type Kind int
 
 const (
-	List Kind = iota
-	Read
-	Change
-	Job
-	Download
-	Upload
+	List     Kind = iota // shows rows: GET, a table. See NewList
+	Read                 // shows one thing: GET, a page of its own. See NewRead
+	Change               // does a single step: POST, a button or a form. See NewChange
+	Job                  // does many steps and reports its progress. See NewJob
+	Download             // returns a file: GET, a link. See NewDownload
+	Upload               // takes a file and works like a job: POST. See NewUpload
 )
 
 // DryRun names the input that makes a change only report its effect.
 const DryRun = "dry-run"
 
+// Changes reports whether operations of this kind may write. They need the admin token, are sent with POST, and are
+// recorded in the change log.
 func (k Kind) Changes() bool { return k == Change || k == Job || k == Upload }
 
 // Access says whether operators with the viewer token may open a list, a read, a download, or a page. Changes are never
@@ -30,78 +33,144 @@ func (k Kind) Changes() bool { return k == Change || k == Job || k == Upload }
 type Access int
 
 const (
-	Undeclared Access = iota
-	ForViewers        // they may see it: it shows no secret, and as a file it has no data of a user
-	ForAdmins         // only the admin token opens it
+	Undeclared Access = iota // refuses viewers; tests fail while a list, read or download is undeclared
+	ForViewers               // they may see it: it shows no secret, and as a file it has no data of a user
+	ForAdmins                // only the admin token opens it
 )
 
+// About describes an operation: its name, its help texts, and how the command, the console and the API offer it. Path
+// and Doc are required; a zero value means that the operation does without. Fields that describe the noun (Group,
+// Long) are read only from the first operation with that noun.
 type About struct {
-	// Noun of a list, e.g. "keys", or a noun and verb, e.g. "keys/retire".
+	// Path is a plural noun for a list, e.g. "keys", and a noun and a verb for every other kind, e.g. "keys/retire".
+	// It is the command (keys retire), the page and its button, and the route (/SERVICE/keys/retire). The verbs show,
+	// add and create are special: see package adminapi.
 	Path string
-	Doc  string // command help: a sentence without a full stop
+	// Doc is the help of the command and the summary in the API description: a sentence without a full stop, e.g.
+	// "Retire a key".
+	Doc string
+	// More continues Doc in the help of the command and in the API description. Lines are broken by hand.
 	More string
 
-	Example string // without the command words, one per line
+	// Example has a line for each example in the command's help, with only the arguments and flags: "main
+	// --dry-run\n".
+	Example string
 
+	// Group is the help of the noun's command, e.g. "Manage access keys". Only the noun's first operation sets it.
 	Group string
-	Long  string
+	// Long is the longer help of the noun's command, after Group. Only the noun's first operation sets it.
+	Long string
 
-	Title string // page title, or form title of a change, whose form is then below the list
-	Text  string
+	// Title is the page title of a list or a read. A change with a title is a form with that title below the list or
+	// on the page of its subject.
+	Title string
+	// Text is a paragraph in the console: above the rows of a list, or in the form of a change.
+	Text string
+	// Empty is the sentence that the console shows instead of a list without rows.
 	Empty string
 
+	// Opens is the path of another page of the service, e.g. "records": the console links each row of a list, and
+	// each row of a read's tables, to it, instead of to the read of the subject. The link passes all subjects of the
+	// row. After a NewRow change the console opens this page for the new row.
 	Opens string
 
-	Rows     string // JSON member; "": the noun
-	Limit    int
-	PageRows int // rows that the command reads at once; 0: 500
+	// Rows is the JSON member with the rows of a list. It is also what the command's help calls them. "" means the
+	// noun.
+	Rows string
+	// Limit is the default of the command's flag --limit of a list. A paged list with a limit also gets the flag
+	// --all. 0 prints all rows.
+	Limit int
+	// PageRows is the number of rows that the command reads with each call of a paged list. 0 means 500.
+	PageRows int
 
-	Live time.Duration // refresh interval for a list without buttons; 0: none
+	// Live is how often the console refreshes a list without buttons. 0 means only when the page is loaded.
+	Live time.Duration
 
+	// Resumes lets the command of a paged list or read continue an earlier one: it has the flag --after, and prints
+	// the value for the next call on standard error, or as the JSON line {"next": …}.
 	Resumes bool
-	Offers  []string // other nouns' changes offered for a row, e.g. "access/allow"
-	Finds   string
+	// Offers lists the paths of changes that belong to other nouns, e.g. "access/allow". The console offers them as
+	// buttons in the rows of this list, or on the page of this read. Their subjects must be named by the row.
+	Offers []string
+	// Finds makes the page of the read's noun begin with a form for the read's subjects, which opens the page of the
+	// thing. It is the text of the form's button, e.g. "Show".
+	Finds string
 
-	Button   string
-	Ask      string
-	Confirm  string // the operator types these words first
-	Retypes  bool   // the operator types the subject first
-	Stays    bool   // the thing still exists, so its page is shown again
-	Danger   bool   // the command asks on a terminal
-	NeedsYes bool   // even without a terminal, so scripts need --yes
-	NewRow   bool   // the subject need not be in the list
-	Counts   string
+	// Button is the text of the button or the form's submit button. "" means the verb, e.g. "Retry all" for
+	// retry-all.
+	Button string
+	// Ask is what the operator reads before the change begins: in the dialog that a button opens, in the form, and
+	// before the question of the command. It says what cannot be undone, as whole sentences.
+	Ask string
+	// Confirm lists words that the operator types into the console's form before the change, e.g. "drop all". The
+	// command and the API do not ask for them.
+	Confirm string
+	// Retypes makes the operator type the subject's name into the console's form. It is Confirm with the name as its
+	// words.
+	Retypes bool
+	// Stays says that the subject still exists after the change: the console then shows its page again. Otherwise it
+	// shows the list.
+	Stays bool
+	// Danger colors the button, and makes the command ask if its standard input is a terminal, unless --yes is given.
+	// An operation with the input DryRun shows a dry run before it asks.
+	Danger bool
+	// NeedsYes makes the command ask without a terminal, too, so scripts need --yes.
+	NeedsYes bool
+	// NewRow says that the subject may be new, as in "add" or "create": the console offers a form below the list,
+	// instead of a button in each row, and does not restrict the subject to the list's rows.
+	NewRow bool
+	// Counts names the units of a job's progress, e.g. "rows", for the progress bar of the command. Update.Step
+	// replaces it.
+	Counts string
 
-	Media   string
-	Memory  int64
-	Secret  bool // a download with secrets, so it is recorded
+	// Media is the content type of a download or an upload, e.g. Lines. No other kind sets it.
+	Media string
+	// Memory is how many bytes a running operation uses at most. The server charges them to the memory budget for all
+	// requests while the operation runs. 0 charges nothing.
+	Memory int64
+	// Secret says that the file of a download contains secrets. Its download is then recorded like a change.
+	Secret bool
+	// Largest is the size in bytes of the largest file that an upload accepts; required for uploads. See
+	// LargestLines.
 	Largest int64
 
+	// MayBeStdin lets the command of an upload read standard input if no file is named.
 	MayBeStdin bool
 
-	Access Access // of a List, Read or Download
+	// Access is required for a List, a Read and a Download. Other kinds always need the admin token.
+	Access Access
 
-	// Background runs the job in the background of a server; see InBackground.
+	// Background runs the job in the background of a server, which answers 202; see InBackground. The command still
+	// runs the job itself and shows its progress.
 	Background bool
-	Begun      string
-	Stop       string
+	// Begun is the console's notice that a background job started, e.g. "audit started". "" means "job started".
+	Begun string
+	// Stop is the text of the button that stops a background job. "" means "Stop the job".
+	Stop string
 
+	// Refuses returns the reason why a background job must not start now, as an error with an errcode. The check runs
+	// before the answer, because errors of the job itself come too late for it. Nil allows it always.
 	Refuses func() error
 
-	// Nil means that nothing is missing.
+	// Setup returns the settings that the operation needs and that are not set, or nil if nothing is missing. The
+	// console calls it for each page. A nil function means that nothing is missing.
 	Setup func() *Setup
 
+	// ServerOnly says that there is no command, because the operation works on the memory of a running server.
 	ServerOnly bool
 
 	Former []Former // earlier releases' command spellings, hidden
 }
 
+// Setup tells an operator how to turn an operation on. The console shows it instead of a button that would fail.
 type Setup struct {
+	// Text replaces About.Empty: what does not work yet, and which setting turns it on.
 	Text  string
-	Lines string
-	Guide string
+	Lines string // lines for the configuration file, ready to copy
+	Guide string // a file in the repository, e.g. "docs/backup.md"
 }
 
+// Missing returns the setup that the operation still needs, or nil.
 func (o *Operation) Missing() *Setup {
 	if o.Setup == nil {
 		return nil
@@ -122,33 +191,38 @@ type Former struct {
 // Operation is a declared operation, made by NewList, NewRead, NewChange or NewJob.
 type Operation struct {
 	About
-	Kind    Kind
-	Inputs  []Input
+	Kind Kind
+	// Inputs are the fields of the input struct, in order; the subjects come first.
+	Inputs []Input
+	// Columns are the result's fields with a title. A result may show fewer; see Result.Columns.
 	Columns []Column
 	Names   []string // other operations' inputs that take a row's name, besides the list's subjects
-	Also    *Member
-	Found   *Found
+	Also    *Member  // a list's member beside its rows, set by With; or nil
+	Found   *Found   // the rows that a job reports while it runs, set by WithFound; or nil
 
 	out      reflect.Type
 	isPaged  bool
 	runs     *Runs
 	recorder Recorder
-	run      func(ctx context.Context, values map[string]string, c call) (*Result, error)
-	check    func(values map[string]string) error
+	// run parses the values, calls the function of the operation and makes the result. It does not record.
+	run   func(ctx context.Context, values map[string]string, c call) (*Result, error)
+	check func(values map[string]string) error
 }
 
 // Member is a list's additional JSON member.
 type Member struct {
-	Name string
-	Type reflect.Type
+	Name string       // in the answer of the API, and in JSON of the console
+	Type reflect.Type // what Get returns, for the API description
 	Get  func(context.Context) (any, error)
 }
 
+// Noun returns the part of Path before the slash. It names the page and the group of commands.
 func (o *Operation) Noun() string {
 	noun, _, _ := strings.Cut(o.Path, "/")
 	return noun
 }
 
+// Verb returns the part of Path after the slash, and "list" for a list.
 func (o *Operation) Verb() string {
 	if _, verb, ok := strings.Cut(o.Path, "/"); ok {
 		return verb
@@ -156,6 +230,7 @@ func (o *Operation) Verb() string {
 	return "list"
 }
 
+// Label returns the text of the operation's button.
 func (o *Operation) Label() string {
 	if o.Button != "" {
 		return o.Button
@@ -163,6 +238,9 @@ func (o *Operation) Label() string {
 	return Sentence(o.Verb())
 }
 
+// LabelOf returns a label that says which row the operation is for, e.g. "Revoke key k1". Screen readers read it, and
+// the command asks with it. named is the row, with the word for its kind, e.g. "key k1"; "" returns a label without a
+// row.
 func (o *Operation) LabelOf(named string) string {
 	label := o.Label()
 	for _, s := range o.Subjects() {
@@ -191,8 +269,11 @@ func (o *Operation) Subjects() []Input {
 	return o.Inputs[:n]
 }
 
+// Others returns the inputs after the subjects: flags, form fields, query parameters or body members.
 func (o *Operation) Others() []Input { return o.Inputs[len(o.Subjects()):] }
 
+// Subject returns the last subject, which names the thing itself, or nil for an operation without a subject. Earlier
+// subjects say where it is, e.g. in which tenant.
 func (o *Operation) Subject() *Input {
 	if all := o.Subjects(); len(all) > 0 {
 		return &all[len(all)-1]
@@ -200,8 +281,10 @@ func (o *Operation) Subject() *Input {
 	return nil
 }
 
+// IsPaged reports whether the list is read in pages, with the inputs after and limit; see Page.
 func (o *Operation) IsPaged() bool { return o.isPaged }
 
+// Input returns the input with this name, or nil.
 func (o *Operation) Input(name string) *Input {
 	for i := range o.Inputs {
 		if o.Inputs[i].Name == name {
@@ -211,10 +294,10 @@ func (o *Operation) Input(name string) *Input {
 	return nil
 }
 
-func (o *Operation) CheckValues(values map[string]string) error { return o.check(values) }
-
+// Output returns the type that the operation's function returns for each row, or for the whole result.
 func (o *Operation) Output() reflect.Type { return o.out }
 
+// RowsMember returns the JSON member with the rows of a list.
 func (o *Operation) RowsMember() string {
 	if o.Rows != "" {
 		return o.Rows
@@ -222,6 +305,8 @@ func (o *Operation) RowsMember() string {
 	return o.Noun()
 }
 
+// Check returns the error with which Run would refuse the values, or nil. It calls nothing that reads or writes data.
+// Besides an *InputError it may be an error of the input's own Check method.
 func (o *Operation) Check(values map[string]string) error { return o.check(values) }
 
 // Run takes input values by name. It returns an *InputError for an invalid value. A job may return a partial result
@@ -233,8 +318,10 @@ func (o *Operation) Run(ctx context.Context, values map[string]string, progress 
 type call struct {
 	progress Progress
 	body     *Body
-}
+} // holds what an operation's function gets beside its input
 
+// call runs the operation and records it. A file is recorded when it has been sent, because a download may still fail
+// then.
 func (o *Operation) call(ctx context.Context, values map[string]string, c call) (*Result, error) {
 	r, err := o.unrecorded(ctx, values, c)
 	if err == nil && r.File != nil {
@@ -274,8 +361,8 @@ func NewList[In, Out any](about About, fn func(context.Context, In) ([]Out, erro
 	o, row := declare[In, Out](List, about)
 	o.run = runner(o.Inputs, false, func(ctx context.Context, in In, _ call) ([]Out, error) { return fn(ctx, in) }, func(in In, all []Out) *Result {
 		r := &Result{members: map[string]any{o.RowsMember(): append([]Out{}, all...)}}
-		for _, one := range all {
-			r.Rows = append(r.Rows, row(one))
+		for _, out := range all {
+			r.Rows = append(r.Rows, row(out))
 		}
 		if limited, ok := any(in).(interface{ limit() int }); ok && o.isPaged {
 			if len(all) > 0 && len(all) == limited.limit() {
@@ -310,6 +397,9 @@ func NewRead[In, Out any](about About, fn func(context.Context, In) (Out, error)
 	return o
 }
 
+// NewChange declares a change, which does a single step. It either succeeds with a result or returns an error and no
+// result. In is as for NewRead, but subjects are not required; Out is described at Changed. A change named add or
+// create is answered with 201.
 func NewChange[In any, Out Changed](about About, fn func(context.Context, In) (Out, error)) Operation {
 	return newChange(Change, about, func(ctx context.Context, in In, _ call) (Out, error) { return fn(ctx, in) })
 }
@@ -320,6 +410,8 @@ func NewJob[In any, Out Changed](about About, fn func(context.Context, In, Progr
 	return newChange(Job, about, func(ctx context.Context, in In, c call) (Out, error) { return fn(ctx, in, c.progress) })
 }
 
+// newChange declares the kinds whose result has a notice: Change, Job and Upload. A result with a method Note()
+// string has a warning beside its notice.
 func newChange[In any, Out Changed](kind Kind, about About, fn func(context.Context, In, call) (Out, error)) Operation {
 	o, row := declare[In, Out](kind, about)
 	o.run = runner(o.Inputs, kind != Change, fn, func(_ In, out Out) *Result {
@@ -332,6 +424,8 @@ func newChange[In any, Out Changed](kind Kind, about About, fn func(context.Cont
 	return o
 }
 
+// runner makes Operation.run from a typed function. isPartial lets a result with a notice pass together with an
+// error: a failed job reports what it did.
 func runner[In, Out any](inputs []Input, isPartial bool, fn func(context.Context, In, call) (Out, error), result func(In, Out) *Result) func(context.Context, map[string]string, call) (*Result, error) {
 	return func(ctx context.Context, values map[string]string, c call) (*Result, error) {
 		in, err := parse[In](inputs, values)
@@ -350,6 +444,9 @@ func runner[In, Out any](inputs []Input, isPartial bool, fn func(context.Context
 	}
 }
 
+// declare checks the declaration and derives inputs and columns from the tags of In and Out. It panics on a wrong
+// declaration: every server start and every test declares all operations, so the mistake is found at once. row
+// converts a result for renderers.
 func declare[In, Out any](kind Kind, about About) (o Operation, row func(Out) Row) {
 	o = Operation{About: about, Kind: kind, Inputs: inputsOf(reflect.TypeFor[In]()), out: reflect.TypeFor[Out]()}
 	switch _, _, hasVerb := strings.Cut(o.Path, "/"); {

@@ -9,16 +9,19 @@ import (
 // Record describes a change, or a sent file with secrets.
 type Record struct {
 	*Operation
-	Inputs []Logged
-	Err    error
+	Inputs []Logged // the values that may be logged, see Operation.Logged
+	Err    error    // why the change failed, or nil
 }
 
+// Logged is an input or a subject of the result, with its value as text.
 type Logged struct{ Name, Value string }
 
-// Recorder is called after each change, even if it failed, when a background job starts, and after sending a file
-// with secrets.
+// Recorder writes the log of changes. It is called after each change, even if it failed, when a background job
+// starts, and after sending a file with secrets. Its context is not canceled when the request ends.
 type Recorder func(context.Context, Record)
 
+// Recorded returns the operations with a recorder. The server calls it for all services; operations of a command have
+// none.
 func Recorded(all []Operation, to Recorder) []Operation {
 	all = slices.Clone(all)
 	for i := range all {
@@ -27,6 +30,7 @@ func Recorded(all []Operation, to Recorder) []Operation {
 	return all
 }
 
+// IsRecorded reports whether running the operation leaves an entry in the log of changes.
 func (o *Operation) IsRecorded() bool { return o.Kind.Changes() || o.Kind == Download && o.Secret }
 
 // Logged returns the names of the recorded values. It includes dry-run only if set.
@@ -44,6 +48,8 @@ func (o *Operation) Logged() (names []string) {
 	return names
 }
 
+// record calls the recorder, if any. Subjects in the result win over inputs, because an operation that creates a
+// thing may choose its name. r is nil if there is no result.
 func (o *Operation) record(ctx context.Context, values map[string]string, r *Result, err error) {
 	if o.recorder == nil || !o.IsRecorded() {
 		return

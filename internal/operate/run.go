@@ -15,44 +15,50 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// RunState is what a background job is doing, or how it ended.
 type RunState string
 
 const (
-	Running    RunState = "running"
-	Waiting    RunState = "waiting"
-	Done       RunState = "done"
-	Incomplete RunState = "incomplete"
-	Stopped    RunState = "stopped"
-	Failed     RunState = "failed"
+	Running    RunState = "running"    // works
+	Waiting    RunState = "waiting"    // reported with Progress.Wait that it waits, e.g. for a lock
+	Done       RunState = "done"       // ended without an error and without remaining work
+	Incomplete RunState = "incomplete" // ended without an error, but work remains; see Partial
+	Stopped    RunState = "stopped"    // ended with an error after an operator or the end of the server stopped it
+	Failed     RunState = "failed"     // ended with an error by itself
 )
 
 // Partial is a job's result that may leave work to do. Its command then exits with status 1.
 type Partial interface{ IsPartial() bool }
 
-// Run is a background job execution in this process.
+// Run is one execution of a background job in this process. Functions return copies, which do not change when the job
+// goes on.
 type Run struct {
-	ID        string
+	ID        string // random, unique across restarts
 	Operation *Operation
-	Inputs    map[string]string
+	Inputs    map[string]string // values by input name, as given
 	State     RunState
-	Latest    Update
+	Latest    Update // the last progress
 	Began     time.Time
-	Ended     time.Time
-	Found     []Row
-	Result    *Result
-	Err       error
+	Ended     time.Time // zero while the job runs
+	Found     []Row     // at most MaxFound rows
+	Result    *Result   // nil until the end, and usually nil if Err is set
+	Err       error     // see Reason for its text
 
-	stop context.CancelFunc
+	stop context.CancelFunc // cancels the job's context
 }
 
+// HasEnded reports whether the job has ended, in any state.
 func (r *Run) HasEnded() bool { return !r.Ended.IsZero() }
 
 const (
 	// MaxFound limits the kept rows per run.
 	MaxFound = 100
-	maxRuns  = 50
+	// maxRuns is how many runs are kept; the oldest ended run goes first. A run is small, except for its rows.
+	maxRuns = 50
 )
 
+// Runs holds the background jobs of a process, in memory: docs/decisions/0048-operations.md says why. Jobs start only
+// between Begin and End.
 type Runs struct {
 	mu    sync.Mutex
 	life  context.Context //nolint:containedctx // of the server, because a job outlives the request that starts it; nil: it does not run
@@ -63,7 +69,8 @@ type Runs struct {
 	all   []*Run
 }
 
-// InBackground connects background jobs to their runs, and adds operations that list, show and stop runs.
+// InBackground connects the operations of a service with a common list of runs, and adds operations that list, show
+// and stop them under the noun runs. Call it once per service, before Recorded.
 func InBackground(all []Operation) []Operation {
 	runs := &Runs{}
 	all = slices.Clone(all)
@@ -85,7 +92,8 @@ func RunsOf(all []Operation) *Runs {
 	return nil
 }
 
-// Begin lets jobs run until End, or until ctx ends.
+// Begin lets jobs run until End, or until ctx ends. The server calls it when all databases are open. log gets a
+// warning for each failed job.
 func (r *Runs) Begin(ctx context.Context, clock func() time.Time, log *slog.Logger) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,6 +101,7 @@ func (r *Runs) Begin(ctx context.Context, clock func() time.Time, log *slog.Logg
 	r.life, r.end = context.WithCancel(ctx)
 }
 
+// End stops all jobs and waits until they have returned. New jobs are refused from then on.
 func (r *Runs) End() {
 	r.mu.Lock()
 	if r.end != nil {
@@ -103,12 +112,16 @@ func (r *Runs) End() {
 	r.work.Wait()
 }
 
+// Start begins a background job and returns its first state; it does not wait. It returns an *InputError for invalid
+// values, the error of About.Refuses, Conflict if the same job is already running in this process (with any inputs),
+// or Unavailable before Begin and after End.
 func (o *Operation) Start(ctx context.Context, values map[string]string) (Run, error) {
 	run, err := o.start(values)
 	o.record(ctx, values, nil, err)
 	return run, err
 }
 
+// start is Start without the record.
 func (o *Operation) start(values map[string]string) (Run, error) {
 	if err := o.check(values); err != nil {
 		return Run{}, err
@@ -128,46 +141,49 @@ func (o *Operation) start(values map[string]string) (Run, error) {
 		return Run{}, errcode.New(errcode.Conflict, "the same job is already running: stop it, or wait for its end")
 	}
 	ctx, stop := context.WithCancel(r.life)
-	one := &Run{ID: strings.ToLower(rand.Text()), Operation: o, Inputs: values, State: Running, Began: r.clock(), stop: stop}
-	r.all = append(r.all, one)
+	job := &Run{ID: strings.ToLower(rand.Text()), Operation: o, Inputs: values, State: Running, Began: r.clock(), stop: stop}
+	r.all = append(r.all, job)
 	if old := slices.IndexFunc(r.all, (*Run).HasEnded); len(r.all) > maxRuns && old >= 0 {
 		r.all = slices.Delete(r.all, old, old+1)
 	}
-	r.work.Go(func() { r.run(ctx, one) })
-	return one.copy(), nil
+	r.work.Go(func() { r.run(ctx, job) })
+	return job.copy(), nil
 }
 
-func (r *Runs) run(ctx context.Context, one *Run) {
-	defer one.stop()
-	o := one.Operation
-	result, err := one.do(ctx, func(u Update) {
+// run executes a job to its end and keeps its state up to date.
+func (r *Runs) run(ctx context.Context, job *Run) {
+	defer job.stop()
+	o := job.Operation
+	result, err := job.do(ctx, func(u Update) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if u.Found != nil {
-			if len(one.Found) < MaxFound {
-				one.Found = append(one.Found, o.Found.Row(u.Found))
+			if len(job.Found) < MaxFound {
+				job.Found = append(job.Found, o.Found.Row(u.Found))
 			}
 			return
 		}
-		one.Latest, one.State = u, Running
+		job.Latest, job.State = u, Running
 		if u.Waits != "" {
-			one.State = Waiting
+			job.State = Waiting
 		}
 	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	one.Ended, one.Result, one.Err, one.State = r.clock(), result, err, Done
+	job.Ended, job.Result, job.Err, job.State = r.clock(), result, err, Done
 	switch {
 	case err != nil && ctx.Err() != nil:
-		one.State = Stopped
+		job.State = Stopped
 	case err != nil:
-		one.State = Failed
+		job.State = Failed
 		r.log.Warn("a background job failed", "operation", o.Path, "error", err)
 	case result.IsPartial():
-		one.State = Incomplete
+		job.State = Incomplete
 	}
 }
 
+// do runs the operation without recording it: Start did that. A panic becomes an error, because no request is there
+// that would answer 500.
 func (r *Run) do(ctx context.Context, progress Progress) (result *Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -177,57 +193,63 @@ func (r *Run) do(ctx context.Context, progress Progress) (result *Result, err er
 	return r.Operation.unrecorded(ctx, r.Inputs, call{progress: progress})
 }
 
-// The caller holds the lock.
+// copy returns the state that others may read. The caller holds the lock.
 func (r *Run) copy() Run {
 	c := *r
 	c.Found = slices.Clone(r.Found)
 	return c
 }
 
+// latest returns the operation's last run, or nil. It compares paths, because Recorded and others copy operations.
 // The caller holds the lock.
 func (r *Runs) latest(o *Operation) *Run {
-	for _, one := range slices.Backward(r.all) {
-		if one.Operation.Path == o.Path {
-			return one
+	for _, job := range slices.Backward(r.all) {
+		if job.Operation.Path == o.Path {
+			return job
 		}
 	}
 	return nil
 }
 
+// Latest returns the operation's last run in this process. ok is false if there is none, or if the operation does not
+// run in the background.
 func (o *Operation) Latest() (run Run, ok bool) {
 	if o.runs == nil {
 		return run, false
 	}
 	o.runs.mu.Lock()
 	defer o.runs.mu.Unlock()
-	if one := o.runs.latest(o); one != nil {
-		return one.copy(), true
+	if job := o.runs.latest(o); job != nil {
+		return job.copy(), true
 	}
 	return run, false
 }
 
 var errNoRun = errcode.New(errcode.NotFound, "no such run: the server was restarted since, or the run is too old")
 
+// find returns the run with this ID, or errNoRun.
 func (r *Runs) find(id string) (Run, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, one := range r.all {
-		if one.ID == id {
-			return one.copy(), nil
+	for _, job := range r.all {
+		if job.ID == id {
+			return job.copy(), nil
 		}
 	}
 	return Run{}, errNoRun
 }
 
+// list returns all runs, newest first.
 func (r *Runs) list() (all []Run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, one := range slices.Backward(r.all) {
-		all = append(all, one.copy())
+	for _, job := range slices.Backward(r.all) {
+		all = append(all, job.copy())
 	}
 	return all
 }
 
+// Reason returns the text of the job's error for operators: its errcode message if it has a message. "" means no error.
 func (r *Run) Reason() string {
 	if r.Err == nil {
 		return ""

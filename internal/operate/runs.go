@@ -17,28 +17,28 @@ func (r *Runs) operations() []Operation {
 			Access: ForViewers, Path: "runs", Doc: "List background jobs since the server started", ServerOnly: true,
 			Group: "Manage background jobs", Title: "Background jobs", Empty: "No background job has run since the server started.",
 		}, func(context.Context, None) (all []runOutput, _ error) {
-			for _, one := range r.list() {
-				all = append(all, one.output())
+			for _, run := range r.list() {
+				all = append(all, run.output())
 			}
 			return all, nil
 		}),
 		NewRead(About{Access: ForViewers, Path: "runs/show", Doc: "Show a background job and its result", Title: "Background job", ServerOnly: true}, func(_ context.Context, in runInput) (RunDetail, error) {
-			one, err := r.find(in.Run)
+			run, err := r.find(in.Run)
 			if err != nil {
 				return RunDetail{}, err
 			}
-			return one.Detail()
+			return run.Detail()
 		}),
 		NewChange(About{Path: "runs/stop", Doc: "Stop a background job", ServerOnly: true, Danger: true}, func(_ context.Context, in runInput) (runStop, error) {
-			one, err := r.find(in.Run)
+			run, err := r.find(in.Run)
 			switch {
 			case err != nil:
 				return runStop{}, err
-			case one.HasEnded():
+			case run.HasEnded():
 				return runStop{}, errcode.New(errcode.Conflict, "the job has already ended")
 			}
-			one.stop()
-			return runStop{one.ID}, nil
+			run.stop()
+			return runStop{run.ID}, nil
 		}),
 	}
 }
@@ -68,14 +68,18 @@ type runOutput struct {
 	Error     string          `json:"error,omitempty" title:"Error" doc:"error"`
 }
 
+// Offers lets a run be stopped until it has ended.
 func (o runOutput) Offers(string) bool { return o.Ended.IsZero() }
 
+// RunDetail is a run with its rows and its result. The API sends it for a started job, and package openapi describes
+// it.
 type RunDetail struct {
 	runOutput
 	Found  []json.RawMessage `json:"found" doc:"the first 100 rows found"`
 	Result json.RawMessage   `json:"result,omitempty" text:"Result" doc:"the operation's result, once it has ended"`
 }
 
+// output returns the row of a run. Secret inputs are left out.
 func (r *Run) output() runOutput {
 	shown := map[string]string{}
 	for _, in := range r.Operation.Inputs {
@@ -94,6 +98,7 @@ func (r *Run) output() runOutput {
 	return o
 }
 
+// Progress returns the amounts as text, e.g. "bucket photos 3 of 7".
 func (r *Run) Progress() string {
 	u := &r.Latest
 	text := strconv.FormatInt(u.Done, 10)
@@ -106,6 +111,7 @@ func (r *Run) Progress() string {
 	return text
 }
 
+// Detail returns the run as the API sends it. The error comes from encoding its rows or its result as JSON.
 func (r *Run) Detail() (d RunDetail, err error) {
 	d = RunDetail{runOutput: r.output(), Found: []json.RawMessage{}}
 	for _, row := range r.Found {

@@ -10,21 +10,24 @@ import (
 )
 
 const (
+	// Lines is About.Media of files with a JSON value on each line.
 	Lines = "application/x-ndjson"
 
 	// LargestLines is About.Largest for line-by-line uploads, limited only by disk space.
 	LargestLines = 64 << 30
 )
 
+// File is what a download returns. The download function has checked by then that the file exists.
 type File struct {
-	Name  string
-	Size  int64
-	Write func(io.Writer) error
+	Name  string                // the name that browsers save, without a folder
+	Size  int64                 // in bytes; 0: unknown
+	Write func(io.Writer) error // writes the whole file; called once
 
-	sent func(error)
+	sent func(error) // records the download, with the error of sending
 }
 
-// Send returns an error if the size differs.
+// Send writes the file. It returns an error if Write fails or the size differs: the receiver must then not keep the
+// file.
 func (f *File) Send(to io.Writer) error {
 	err := f.send(to)
 	if f.sent != nil {
@@ -33,6 +36,7 @@ func (f *File) Send(to io.Writer) error {
 	return err
 }
 
+// send is Send without the record.
 func (f *File) send(to io.Writer) error {
 	w := &counter{to: to}
 	if err := f.Write(w); err != nil {
@@ -55,7 +59,9 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// NewDownload declares a download. In is as for NewRead.
+// NewDownload declares a download. In is as for NewRead, but subjects are not required. fn checks its input and finds
+// the file, so that errors can still be answered; File.Write then only writes. About.Media and About.Access are
+// required.
 func NewDownload[In any](about About, fn func(context.Context, In, Progress) (File, error)) Operation {
 	o, _ := declare[In, struct{}](Download, about)
 	o.run = runner(o.Inputs, false, func(ctx context.Context, in In, c call) (File, error) { return fn(ctx, in, c.progress) }, func(_ In, f File) *Result {
@@ -64,12 +70,15 @@ func NewDownload[In any](about About, fn func(context.Context, In, Progress) (Fi
 	return o
 }
 
+// Body is the file of an upload. The API passes the request body without a limit of its own; NewUpload limits it.
 type Body struct {
 	io.Reader
-	Size int64
+	Size int64 // announced size in bytes; 0: unknown
 }
 
-// NewUpload declares an upload: a job with a file as input. A read error fails it even if fn ignores the error.
+// NewUpload declares an upload: a job with a file as input. The reader that fn gets fails with TooLarge after
+// About.Largest bytes, and with Invalid if the file ends before its announced size. Such an error fails the upload
+// even if fn ignores it. About.Media and About.Largest are required.
 func NewUpload[In any, Out Changed](about About, fn func(context.Context, In, Body, Progress) (Out, error)) Operation {
 	o := newChange(Upload, about, func(ctx context.Context, in In, c call) (out Out, err error) {
 		if c.body == nil {
@@ -95,9 +104,10 @@ func errLarge(most int64) error {
 	return errcode.Newf(errcode.TooLarge, "the file is larger than %d bytes", most)
 }
 
+// bodyReader enforces the limits of NewUpload and remembers the first error.
 type bodyReader struct {
 	Body
-	largest, n int64
+	largest, n int64 // bytes read so far
 	err        error
 }
 
@@ -120,6 +130,7 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 	return 0, r.err
 }
 
+// Upload is Run for an upload.
 func (o *Operation) Upload(ctx context.Context, values map[string]string, body Body, progress Progress) (*Result, error) {
 	return o.call(ctx, values, call{progress, &body})
 }

@@ -22,22 +22,27 @@ import (
 	"holdfast/internal/web/problem"
 )
 
-// API serves a service's operations, after the server checked the admin token.
+// API serves a service's operations. The caller has checked the admin token and has found with Owns that the path
+// belongs to the API.
 type API struct {
-	paths  []string
+	paths  []string // the nouns' paths, e.g. "/guest/keys"
 	routes []route
 }
 
+// Route is a method and a path with upper-case placeholders, e.g. POST /guest/keys/KEY/retire.
 type Route struct{ Method, Path string }
 
+// route is an operation with the path that it is served at.
 type route struct {
 	Route
-	parts []string
-	first int
-	runs  string
+	parts []string // of Path, between slashes
+	first int      // index of the first subject in parts
+	runs  string   // path before a run's ID
 	*operate.Operation
 }
 
+// New returns the API of a service. service is the first part of all paths; "" is the server itself, whose paths
+// begin with the noun.
 func New(service string, all []operate.Operation) *API {
 	a, prefix := &API{}, ""
 	if service != "" {
@@ -65,6 +70,7 @@ func New(service string, all []operate.Operation) *API {
 	return a
 }
 
+// Routes returns a route for each operation, in the order given to New.
 func (a *API) Routes() (all []Route) {
 	for _, r := range a.routes {
 		all = append(all, r.Route)
@@ -72,6 +78,8 @@ func (a *API) Routes() (all []Route) {
 	return all
 }
 
+// Status returns the status of a success: 202 for a background job, 201 for a change named add or create, and else
+// 200.
 func Status(o *operate.Operation) int {
 	if o.Background {
 		return http.StatusAccepted
@@ -85,12 +93,16 @@ func Status(o *operate.Operation) int {
 // HasBody reports whether inputs other than subjects are a JSON object.
 func HasBody(o *operate.Operation) bool { return o.Kind.Changes() && o.Kind != operate.Upload }
 
+// Paths returns the path of each noun. The admin listener registers them.
 func (a *API) Paths() []string { return a.paths }
 
+// Owns reports whether the API serves the path, also if it then answers 404.
 func (a *API) Owns(path string) bool {
 	return slices.ContainsFunc(a.paths, func(p string) bool { return path == p || strings.HasPrefix(path, p+"/") })
 }
 
+// Label returns the route of a path, for metrics and traces: a small fixed set of values. Unknown paths are
+// "unknown".
 func (a *API) Label(path string) string {
 	if found := a.find(path); len(found) > 0 {
 		return found[0].Path
@@ -98,6 +110,8 @@ func (a *API) Label(path string) string {
 	return "unknown"
 }
 
+// find returns the routes that match the path, with any method. The route with the fewest values comes first, so that
+// a noun's own verb wins over a subject of the same name.
 func (a *API) find(path string) (found []*route) {
 	parts := strings.Split(path, "/")
 	values := map[*route]int{}
@@ -112,6 +126,8 @@ func (a *API) find(path string) (found []*route) {
 	return found
 }
 
+// matches reports whether the path's parts fit the route, and how many of them are values. An empty value does not
+// match.
 func (o *route) matches(parts []string) (values int, ok bool) {
 	if len(parts) != len(o.parts) {
 		return 0, false
@@ -130,6 +146,8 @@ func (o *route) matches(parts []string) (values int, ok bool) {
 
 var errPath = web.Refuse(http.StatusNotFound, "not-found", "no such path")
 
+// Serve is the web.Handler of the API. It answers 404 for an unknown path and 405 with Allow for a wrong method.
+// WriteError writes its errors.
 func (a *API) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	w.Header().Set("Cache-Control", "private, no-store")
 	found := a.find(at.Path)
@@ -148,6 +166,7 @@ func (a *API) Serve(w http.ResponseWriter, r *http.Request, at web.Address) erro
 	return found[i].serve(w, r, at.Path)
 }
 
+// serve runs the operation and sends its result or its file.
 func (o *route) serve(w http.ResponseWriter, r *http.Request, path string) error {
 	values, err := o.values(w, r, path)
 	if err != nil {
@@ -173,6 +192,7 @@ func (o *route) serve(w http.ResponseWriter, r *http.Request, path string) error
 	return o.send(w, value)
 }
 
+// run runs the operation; an upload reads the request body while it runs.
 func (o *route) run(w http.ResponseWriter, r *http.Request, values map[string]string) (*operate.Result, error) {
 	if o.Kind != operate.Upload {
 		return o.Run(r.Context(), values, nil)
@@ -182,6 +202,7 @@ func (o *route) run(w http.ResponseWriter, r *http.Request, values map[string]st
 	return o.Upload(r.Context(), values, body, nil)
 }
 
+// upload reads a request body and returns errors that the API can answer, e.g. 413.
 type upload struct {
 	io.Reader
 	errors *web.BodyErrors
@@ -189,6 +210,7 @@ type upload struct {
 
 func (u *upload) Read(p []byte) (int, error) { return u.errors.Read(u.Reader, p) }
 
+// start starts a background job and answers 202 with its location.
 func (o *route) start(w http.ResponseWriter, r *http.Request, values map[string]string) error {
 	run, err := o.Start(r.Context(), values)
 	if err != nil {
@@ -202,6 +224,7 @@ func (o *route) start(w http.ResponseWriter, r *http.Request, values map[string]
 	return o.send(w, detail)
 }
 
+// send writes a result as JSON.
 func (o *route) send(w http.ResponseWriter, value any) error {
 	body, err := json.Marshal(value)
 	if err != nil {

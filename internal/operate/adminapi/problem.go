@@ -9,11 +9,13 @@ import (
 	"holdfast/internal/web/problem"
 )
 
+// document is a problem document that also names the wrong inputs.
 type document struct {
 	problem.Document
 	Errors []problem.Field `json:"errors,omitempty"`
 }
 
+// inputError is an InputError that knows where in the request the input was.
 type inputError struct {
 	error
 	problem.Field
@@ -21,10 +23,13 @@ type inputError struct {
 
 func (e *inputError) Unwrap() error { return e.error }
 
+// wrongParameter refuses a query or path parameter.
 func wrongParameter(name, reason string) error {
 	return &inputError{&operate.InputError{Input: name, Reason: reason}, problem.Field{Parameter: name, Code: "invalid", Detail: reason}}
 }
 
+// located adds to an *InputError where the input was: a parameter, or a member of the body. Other errors pass
+// unchanged.
 func (o *route) located(err error) error {
 	wrong, ok := errors.AsType[*operate.InputError](err)
 	if _, done := errors.AsType[*inputError](err); !ok || done {

@@ -16,11 +16,12 @@ import (
 	"holdfast/internal/web/problem"
 )
 
-// maxBody is in bytes.
+// maxBody is the largest JSON body in bytes. Inputs are names, numbers and short texts; files are uploads.
 const maxBody = 16 << 10
 
 var bodyErrors = problem.BodyErrors(maxBody)
 
+// values returns the inputs by name, from the path, the query and the body.
 func (o *route) values(w http.ResponseWriter, r *http.Request, path string) (map[string]string, error) {
 	all := map[string]string{}
 	others, parts := o.Others(), strings.Split(path, "/")
@@ -76,6 +77,8 @@ func addParameters(all map[string]string, query url.Values, inputs []operate.Inp
 	return nil
 }
 
+// addMembers takes inputs from the JSON object in the body. A member that is null counts as missing. Unknown members
+// and wrong types are refused.
 func addMembers(all map[string]string, body []byte, inputs []operate.Input) error {
 	var object map[string]any
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -117,6 +120,7 @@ func addMembers(all map[string]string, body []byte, inputs []operate.Input) erro
 	return nil
 }
 
+// join returns a list of words as operate takes them: joined by spaces. ok is false if an item is not a single word.
 func join(list []any) (words string, ok bool) {
 	var all []string
 	for _, v := range list {

@@ -17,7 +17,9 @@ import (
 	"holdfast/internal/operate"
 )
 
-// Commands returns a service's command with its operations as subcommands.
+// Commands returns a service's command, with a command for each noun below it and a command for each operation below
+// the noun. name is the service's name as the user types it, and "" for the server's own operations, whose nouns the
+// caller moves to the root command. sh prints, asks, and runs the command with its database open.
 func Commands(name string, all []operate.Operation, sh *service.Shell) *cobra.Command {
 	root := &cobra.Command{Use: name}
 	nouns := map[string]*cobra.Command{}
@@ -46,16 +48,19 @@ func Commands(name string, all []operate.Operation, sh *service.Shell) *cobra.Co
 	return root
 }
 
+// command is the command of an operation while it runs.
 type command struct {
 	*operate.Operation
 	sh  *service.Shell
 	cmd *cobra.Command
 
-	asJSON, all, yes bool
-	limit            int
-	output           string // download file; "": standard output
+	asJSON, all, yes bool   // --yes: do not ask // --all: every row of a paged list // --json
+	limit            int    // --limit, in rows; 0: all
+	output           string // --output, the file of a download; "": standard output
 }
 
+// newCommand completes cmd, which has the verb and the short help. Arguments and values are checked before sh.Run
+// opens a database, so that a typing error is reported at once.
 func newCommand(sh *service.Shell, o *operate.Operation, cmd *cobra.Command) *command {
 	c := &command{Operation: o, sh: sh, cmd: cmd}
 	if o.More != "" {
@@ -82,6 +87,7 @@ func newCommand(sh *service.Shell, o *operate.Operation, cmd *cobra.Command) *co
 	return c
 }
 
+// optional returns the input with the tag arg, which is an optional last argument, or nil.
 func (c *command) optional() *operate.Input {
 	i := slices.IndexFunc(c.Inputs, func(in operate.Input) bool { return in.Argument != "" })
 	if i < 0 {
@@ -90,6 +96,8 @@ func (c *command) optional() *operate.Input {
 	return &c.Inputs[i]
 }
 
+// check reports missing and superfluous arguments and missing required flags. It replaces cobra's own message for
+// required flags, which spells several flags as a list in brackets.
 func (c *command) check(cmd *cobra.Command, args []string) error {
 	names := c.arguments()
 	if c.Kind == operate.Upload && (!c.MayBeStdin || len(args) > len(names)) {
@@ -131,6 +139,7 @@ func (c *command) refuseEmpty() error {
 	return nil
 }
 
+// required returns the required flags with their placeholders, for the usage line.
 func (c *command) required() (all []string) {
 	for _, s := range c.Subjects() {
 		if s.IsFlag {
@@ -140,6 +149,7 @@ func (c *command) required() (all []string) {
 	return all
 }
 
+// addFlags declares a flag for each input that is not an argument, and the flags that operations of this kind share.
 func (c *command) addFlags() {
 	flags := c.cmd.Flags()
 	for _, in := range c.Inputs {
@@ -182,6 +192,7 @@ func (c *command) addFlags() {
 	}
 }
 
+// jsonDoc returns the help of --json, which prints rows as lines.
 func (c *command) jsonDoc() string {
 	switch {
 	case c.Found != nil:
@@ -192,6 +203,7 @@ func (c *command) jsonDoc() string {
 	return "print a JSON line for each " + append([]string{"row"}, c.Names...)[len(c.Names)]
 }
 
+// arguments returns the names of the required arguments, in upper case.
 func (c *command) arguments() (all []string) {
 	for _, s := range c.typedSubjects() {
 		all = append(all, strings.ToUpper(s.Name))
@@ -199,10 +211,12 @@ func (c *command) arguments() (all []string) {
 	return all
 }
 
+// typedSubjects returns the subjects that are arguments.
 func (c *command) typedSubjects() []operate.Input {
 	return slices.DeleteFunc(slices.Clone(c.Subjects()), func(s operate.Input) bool { return s.IsFlag })
 }
 
+// text returns a flag's value; several words are joined by spaces, as operate parses them.
 func text(v pflag.Value) string {
 	if words, ok := v.(pflag.SliceValue); ok {
 		return strings.Join(words.GetSlice(), " ")
@@ -210,6 +224,8 @@ func text(v pflag.Value) string {
 	return v.String()
 }
 
+// values returns the input values by name. Flags that were not typed are missing, so that operate applies its
+// defaults. args has the length that check allows.
 func (c *command) values(args []string) map[string]string {
 	values := map[string]string{}
 	for _, in := range c.Inputs {
@@ -229,6 +245,7 @@ func (c *command) values(args []string) map[string]string {
 	return values
 }
 
+// run runs the operation. A partial result prints like any other, and then exits with status 1.
 func (c *command) run(ctx context.Context, args []string) error {
 	values := c.values(args)
 	switch c.Kind {
@@ -249,7 +266,8 @@ func (c *command) run(ctx context.Context, args []string) error {
 	return c.typed(err)
 }
 
-// confirm first shows a dry run on a terminal.
+// confirm asks before a dangerous change, see About.Danger and About.NeedsYes. On a terminal it first shows a dry
+// run. It returns an error if the answer is not yes.
 func (c *command) confirm(ctx context.Context, values map[string]string) error {
 	if c.yes || values[operate.DryRun] == "true" || !c.NeedsYes && !(c.Danger && c.sh.CanAsk()) {
 		return nil
@@ -273,6 +291,7 @@ func (c *command) confirm(ctx context.Context, values map[string]string) error {
 	return nil
 }
 
+// typed spells the input of an *InputError as the user typed it: a flag or an argument. Other errors pass unchanged.
 func (c *command) typed(err error) error {
 	wrong, ok := errors.AsType[*operate.InputError](err)
 	if !ok {

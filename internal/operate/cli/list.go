@@ -11,8 +11,11 @@ import (
 	"holdfast/internal/operate"
 )
 
+// pageRows is the default of About.PageRows: few calls for long lists, and a page of such rows fits easily into
+// memory.
 const pageRows = 500
 
+// list prints rows, reading a paged list page by page until the end or the limit.
 func (c *command) list(ctx context.Context, values map[string]string) error {
 	most := c.limit
 	if c.all {
@@ -64,6 +67,7 @@ func (p *printer) addAll(rows []operate.Row) error {
 	return p.end()
 }
 
+// end prints the notes after the rows, and the value to continue with; last is the last page.
 func (c *command) end(p *printer, last *operate.Result) error {
 	if !c.asJSON {
 		for _, note := range p.notes {
@@ -76,6 +80,7 @@ func (c *command) end(p *printer, last *operate.Result) error {
 	return c.more(last)
 }
 
+// more prints the value for --after on standard error.
 func (c *command) more(last *operate.Result) error {
 	if last.Next == nil || !c.Resumes || c.asJSON {
 		return nil

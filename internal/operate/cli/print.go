@@ -9,12 +9,14 @@ import (
 	"holdfast/internal/operate"
 )
 
+// printer prints the rows of a list, as JSON lines or as a table.
 type printer struct {
-	notes []string
+	notes []string // distinct notes, printed after the rows
 	add   func(operate.Row) error
-	end   func() error
+	end   func() error // flushes the table, which aligns its columns
 }
 
+// newPrinter also prints the head of the table.
 func (c *command) newPrinter(columns []operate.Column) (*printer, error) {
 	if c.asJSON {
 		return &printer{add: func(r operate.Row) error { return c.sh.PrintLine(r.Value) }, end: func() error { return nil }}, nil
@@ -23,6 +25,7 @@ func (c *command) newPrinter(columns []operate.Column) (*printer, error) {
 	return &printer{add: func(r operate.Row) error { return c.row(w, r) }, end: w.Flush}, w.Row(titles(columns)...)
 }
 
+// row prints a row's cells.
 func (c *command) row(w *service.Printer, r operate.Row) error {
 	cells := make([]any, len(r.Cells))
 	for i, v := range r.Cells {
@@ -31,6 +34,8 @@ func (c *command) row(w *service.Printer, r operate.Row) error {
 	return w.Row(cells...)
 }
 
+// cell returns a value as the command prints it: times in UTC, and sizes rounded only on a terminal, because scripts
+// need all digits.
 func (c *command) cell(v any) any {
 	switch v := v.(type) {
 	case time.Time:
@@ -48,6 +53,7 @@ func (c *command) cell(v any) any {
 	return v
 }
 
+// titles returns the table's head in upper case. Only the first column with times names the zone.
 func titles(columns []operate.Column) (all []any) {
 	zone := " (UTC)"
 	for _, c := range columns {
@@ -60,6 +66,7 @@ func titles(columns []operate.Column) (all []any) {
 	return all
 }
 
+// withoutAside leaves out the columns that only JSON shows.
 func withoutAside(all []operate.Column, cells []any) (columns []operate.Column, kept []any) {
 	for i, c := range all {
 		if !c.Aside {
@@ -69,6 +76,8 @@ func withoutAside(all []operate.Column, cells []any) (columns []operate.Column, 
 	return columns, kept
 }
 
+// show prints the result of a read, a change or a job: JSON, the notice, a secret alone, or facts with texts and
+// tables.
 func (c *command) show(r *operate.Result) error {
 	if r.Note != "" {
 		fmt.Fprintln(c.sh.Stderr, service.PrintableLines(r.Note))
@@ -107,6 +116,7 @@ func (c *command) show(r *operate.Result) error {
 	return c.tables(row)
 }
 
+// tables prints the nested tables of a read.
 func (c *command) tables(row *operate.Row) error {
 	for _, t := range row.Tables {
 		w := c.sh.Table()

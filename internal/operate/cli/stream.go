@@ -7,6 +7,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// download writes the file to standard output or to --output, where it gets its name only when it is complete.
 func (c *command) download(ctx context.Context, values map[string]string) error {
 	w := &watch{command: c}
 	r, err := c.Run(ctx, values, w.see)
@@ -23,6 +24,7 @@ func (c *command) download(ctx context.Context, values map[string]string) error 
 	return c.typed(err)
 }
 
+// upload runs an upload with a progress bar; name is a file, or "-" for standard input.
 func (c *command) upload(ctx context.Context, values map[string]string, name string) (*operate.Result, error) {
 	from, size, err := c.sh.OpenInput(name)
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"holdfast/internal/operate"
 )
 
+// runWatched runs an operation that is neither a list nor a download, with a progress bar if it is a job. If rows
+// cannot be printed, it stops the job and returns that error.
 func (c *command) runWatched(ctx context.Context, values map[string]string, args []string) (*operate.Result, error) {
 	switch c.Kind {
 	case operate.Upload:
@@ -34,15 +36,17 @@ func (c *command) runWatched(ctx context.Context, values map[string]string, args
 	return r, err
 }
 
+// watch shows the progress of a job.
 type watch struct {
 	*command
-	bar  *service.Bar
+	bar  *service.Bar // of the current step; nil: no update yet
 	step string
-	said string
-	err  error
-	stop func()
+	said string // the last reason to wait, which is printed once
+	err  error  // why a row could not be printed
+	stop func() // cancels the job; nil for a download, which reports no rows
 }
 
+// see is the job's operate.Progress.
 func (w *watch) see(u operate.Update) {
 	switch {
 	case u.Found != nil:
@@ -66,6 +70,7 @@ func (w *watch) see(u operate.Update) {
 	}
 }
 
+// found prints a row that the job reports.
 func (w *watch) found(row any) {
 	if w.asJSON {
 		w.err = w.sh.PrintLine(w.Found.Row(row).Value)

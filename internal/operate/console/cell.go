@@ -11,6 +11,8 @@ import (
 // Shown is a value that the console renders with more than text, e.g. a state or a bar.
 type Shown interface{ Cell() service.Cell }
 
+// cell returns a value as the console shows it. A text that is neither a Shown nor a size is an ID, which can be
+// copied.
 func cell(v any) service.Cell {
 	switch v := v.(type) {
 	case Shown:

@@ -13,7 +13,9 @@ import (
 	"holdfast/internal/operate"
 )
 
-// Choose returns own's choices (own may be nil), and otherwise the rows of the service's lists.
+// Choose returns the function that completes names in form fields. It asks own first (nil: there is none), and
+// otherwise reads the service's list of things with this kind. It answers nil if nothing lists the kind, or if a
+// containing thing is not named yet.
 func Choose(own service.Chooser, all []operate.Operation) service.Chooser {
 	return func(ctx context.Context, kind, prefix string, at url.Values) (*service.Choices, error) {
 		if own != nil {
@@ -42,6 +44,8 @@ func Choose(own service.Chooser, all []operate.Operation) service.Chooser {
 	}
 }
 
+// listed returns the rows whose subject or name begins with prefix, at most a little more than service.MaxChoices, so
+// that the console notices that there are more. where names the containing things.
 func listed(ctx context.Context, list *operate.Operation, kind, prefix string, where names) (all []service.Option, err error) {
 	values := map[string]string{"limit": strconv.Itoa(service.MaxChoices + 1), "prefix": prefix}
 	maps.Copy(values, where)
@@ -59,10 +63,13 @@ func listed(ctx context.Context, list *operate.Operation, kind, prefix string, w
 	return all, nil
 }
 
+// begins compares without regard to case.
 func begins(text, prefix string) bool {
 	return len(text) >= len(prefix) && strings.EqualFold(text[:len(prefix)], prefix)
 }
 
+// first returns the link that a form shows if there is nothing to choose: to the form that creates the first thing,
+// or else to the list.
 func (n names) first(list *operate.Operation, kind string, all []operate.Operation) *service.Link {
 	makes := func(isIn bool) *operate.Operation {
 		for i := range all {
@@ -81,6 +88,8 @@ func (n names) first(list *operate.Operation, kind string, all []operate.Operati
 	return &service.Link{Text: list.Title, To: n.link(list)}
 }
 
+// listOf returns the list whose rows are named by kind. Of several it takes the list with the fewest names, which is
+// the least nested.
 func listOf(kind string, all []operate.Operation) (found *operate.Operation) {
 	for i := range all {
 		o := &all[i]
@@ -91,7 +100,8 @@ func listOf(kind string, all []operate.Operation) (found *operate.Operation) {
 	return found
 }
 
-// Kind returns the kind of thing that an input names, or "", and whether new names may be typed.
+// Kind returns the kind of thing that an input names, e.g. "tenant", or "" if nothing lists it. isTyped reports
+// whether names outside the list are allowed, too.
 func Kind(o *operate.Operation, in *operate.Input, all []operate.Operation) (kind string, isTyped bool) {
 	list := listOf(cmp.Or(in.Names, in.Name), all)
 	switch {
@@ -112,6 +122,7 @@ func isNew(o *operate.Operation, in *operate.Input, all []operate.Operation) boo
 	return list == nil || !slices.ContainsFunc(list.Subjects(), func(s operate.Input) bool { return s.Name == in.Name })
 }
 
+// offer lets a field choose from the things that its input names.
 func offer(f *service.Field, o *operate.Operation, in *operate.Input, all []operate.Operation) {
 	kind, isTyped := Kind(o, in, all)
 	if kind == "" {

@@ -14,7 +14,8 @@ import (
 	"holdfast/internal/operate"
 )
 
-// Pages returns a service's own pages and a page per noun.
+// Pages returns a service's own pages and a page for each noun. An own page with the path of a noun is shown below
+// the noun's page; with service.Page.Instead it replaces that page and keeps its actions.
 func Pages(own []service.Page, all []operate.Operation) []service.Page {
 	pages := slices.Clone(own)
 	find := func(path string) int {
@@ -45,16 +46,18 @@ func Pages(own []service.Page, all []operate.Operation) []service.Page {
 	return pages
 }
 
+// page is the page of a noun while it is made.
 type page struct {
 	noun    string
-	list    *operate.Operation
-	changes []*operate.Operation
-	offers  []*operate.Operation
-	all     []operate.Operation
+	list    *operate.Operation   // nil: the noun has no list
+	changes []*operate.Operation // with the same noun
+	offers  []*operate.Operation // with other nouns, see About.Offers
+	all     []operate.Operation  // of the service
 
-	downloads []*operate.Operation
+	downloads []*operate.Operation // shown as forms, because neither a list nor a read links to them
 }
 
+// newPage returns the page of a noun; o is its list, or its first operation if it has no list.
 func newPage(o *operate.Operation, all []operate.Operation) service.Page {
 	p := &page{noun: o.Noun(), changes: changesOf(o.Noun(), all), all: all}
 	if o.Kind == operate.List {
@@ -77,6 +80,7 @@ func newPage(o *operate.Operation, all []operate.Operation) service.Page {
 	return shown
 }
 
+// changesOf returns the noun's changes, jobs and uploads.
 func changesOf(noun string, all []operate.Operation) (changes []*operate.Operation) {
 	for i := range all {
 		if o := &all[i]; o.Kind.Changes() && o.Noun() == noun {
@@ -86,6 +90,7 @@ func changesOf(noun string, all []operate.Operation) (changes []*operate.Operati
 	return changes
 }
 
+// first returns the noun's first operation of this kind, or nil.
 func first(kind operate.Kind, noun string, all []operate.Operation) *operate.Operation {
 	i := slices.IndexFunc(all, func(o operate.Operation) bool { return o.Kind == kind && o.Noun() == noun })
 	if i < 0 {
@@ -94,6 +99,8 @@ func first(kind operate.Kind, noun string, all []operate.Operation) *operate.Ope
 	return &all[i]
 }
 
+// above returns a page with p's blocks above own's. Own's title and parents win, and so does an access for
+// administrators.
 func above(p, own service.Page) service.Page {
 	show := p.Show
 	p.Actions = append(p.Actions, own.Actions...)
@@ -119,6 +126,7 @@ func above(p, own service.Page) service.Page {
 	return p
 }
 
+// extend adds a change without a list, as a form, to a page that the service wrote itself.
 func extend(p *service.Page, o *operate.Operation, all []operate.Operation) {
 	show := p.Show
 	p.Actions = append(slices.Clone(p.Actions), action(o, nil))
@@ -132,6 +140,7 @@ func extend(p *service.Page, o *operate.Operation, all []operate.Operation) {
 	}
 }
 
+// show makes the page for a request.
 func (p *page) show(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	view := &service.View{}
 	onRows, others := p.split()
@@ -168,6 +177,8 @@ func (p *page) show(ctx context.Context, r *service.PageRequest) (*service.View,
 	return view, nil
 }
 
+// showList adds the list to the page: filter, text, rows, missing settings, and links to files. at names the things
+// that the list belongs to.
 func (p *page) showList(view *service.View, at names, t *service.Table) {
 	if of := p.list.Subject(); of != nil {
 		view.Title, view.Parents = fmt.Sprintf("%s of %s %s", p.list.Title, of.Name, at[of.Name]), trail(p.list, p.all, at)
@@ -194,6 +205,8 @@ func (p *page) showList(view *service.View, at names, t *service.Table) {
 	}
 }
 
+// split divides the changes into buttons in rows and forms below the list. A form for a row is on the row's own page
+// if there is one.
 func (p *page) split() (onRows, others []*operate.Operation) {
 	for _, o := range p.changes {
 		switch isRow := p.list != nil && !o.NewRow && namesRow(p.list, o); {
@@ -207,6 +220,7 @@ func (p *page) split() (onRows, others []*operate.Operation) {
 	return append(onRows, p.offers...), others
 }
 
+// table reads the list and returns it with a column of links for each list below it, and a column of buttons.
 func (p *page) table(ctx context.Context, r *service.PageRequest, at names, onRows []*operate.Operation) (*service.Table, error) {
 	found, err := p.list.Run(ctx, values(p.list, r), nil)
 	if err != nil {
@@ -243,6 +257,7 @@ func (p *page) table(ctx context.Context, r *service.PageRequest, at names, onRo
 	return t, nil
 }
 
+// cells returns the cells of a row, with the links and buttons that the row allows.
 func (p *page) cells(columns []operate.Column, row *operate.Row, at names, lists, changes []*operate.Operation) (all []service.Cell) {
 	at = at.with(row.Subjects)
 	for i, v := range row.Cells {
@@ -265,6 +280,7 @@ func (p *page) cells(columns []operate.Column, row *operate.Row, at names, lists
 	return append(all, service.Cell{Forms: buttons(p.list, row, at, changes)})
 }
 
+// buttons returns a button for each change that the row offers. A change with another noun posts to that noun's page.
 func buttons(list *operate.Operation, row *operate.Row, at names, changes []*operate.Operation) (all []service.Form) {
 	for _, o := range changes {
 		if row.Offers(o.Verb()) {
@@ -280,6 +296,7 @@ func buttons(list *operate.Operation, row *operate.Row, at names, changes []*ope
 	return all
 }
 
+// newRead returns the page of a read: facts, texts, links, tables, and then the forms and buttons for the thing.
 func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 	list := first(operate.List, o.Noun(), all)
 	var onRow, forms []*operate.Operation
@@ -340,6 +357,7 @@ func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 	}}
 }
 
+// begin fills the texts of a form with the current ones: a field gets the text with the same title.
 func begin(f *service.Form, texts []operate.Text) {
 	for i := range f.Fields {
 		for _, text := range texts {
@@ -350,6 +368,8 @@ func begin(f *service.Form, texts []operate.Text) {
 	}
 }
 
+// facts returns the columns of a single row, without the column of the subject title, which the page's title shows
+// already; "" keeps all.
 func facts(r *operate.Result, title string) *service.Facts {
 	f := &service.Facts{}
 	for i, c := range r.Columns {
@@ -364,10 +384,13 @@ func facts(r *operate.Result, title string) *service.Facts {
 	return f
 }
 
+// button returns a form without fields.
 func button(o *operate.Operation) service.Form {
 	return service.Form{Action: o.Verb(), Submit: o.Label(), Ask: o.Ask, Danger: o.Danger}
 }
 
+// form returns a change's form. at names the things that the page is about, which become hidden values instead of
+// fields.
 func form(o *operate.Operation, at names, all []operate.Operation) *service.Form {
 	f := button(o)
 	f.Title, f.Text, f.Confirm = o.Title, o.Text, o.Confirm
@@ -405,6 +428,7 @@ func form(o *operate.Operation, at names, all []operate.Operation) *service.Form
 	return &f
 }
 
+// action returns what the page does when a form is sent. list is the noun's list, or nil.
 func action(o, list *operate.Operation) service.Action {
 	a := service.Action{Name: o.Verb(), Uploads: o.Kind == operate.Upload, Memory: o.Memory, Recorded: true}
 	a.Run = func(ctx context.Context, r *service.PageRequest) (service.Outcome, error) {
@@ -437,6 +461,7 @@ func action(o, list *operate.Operation) service.Action {
 	return a
 }
 
+// outcome returns the page that shows the result of a change without a notice. A secret is shown here only.
 func outcome(o *operate.Operation, r *operate.Result) *service.View {
 	view := &service.View{Title: cmp.Or(o.Title, o.Label())}
 	if !r.HasSecret() {
@@ -461,6 +486,7 @@ func outcome(o *operate.Operation, r *operate.Result) *service.View {
 	return view
 }
 
+// values returns the input values of a request by name. The console decides about limit, so a request cannot set it.
 func values(o *operate.Operation, r *service.PageRequest) map[string]string {
 	all := map[string]string{}
 	for _, in := range o.Inputs {

@@ -9,8 +9,10 @@ import (
 	"holdfast/internal/operate"
 )
 
+// names are the subjects that a page is about: values by the subjects' names.
 type names map[string]string
 
+// namesOf returns the operation's subjects from the request.
 func namesOf(o *operate.Operation, r *service.PageRequest) names {
 	n := names{}
 	for _, s := range o.Subjects() {
@@ -19,6 +21,7 @@ func namesOf(o *operate.Operation, r *service.PageRequest) names {
 	return n
 }
 
+// namesAfter is namesOf after a change: subjects that the form did not send are taken from the page on which it was.
 func namesAfter(list *operate.Operation, r *service.PageRequest) names {
 	n := namesOf(list, r)
 	page, _ := url.ParseQuery(r.Value("return-to")) // malformed queries are rejected earlier
@@ -30,6 +33,7 @@ func namesAfter(list *operate.Operation, r *service.PageRequest) names {
 	return n
 }
 
+// with returns n with a row's names, which win.
 func (n names) with(row map[string]string) names {
 	all := names{}
 	maps.Copy(all, n)
@@ -37,6 +41,7 @@ func (n names) with(row map[string]string) names {
 	return all
 }
 
+// of returns the operation's subjects as hidden values of a form.
 func (n names) of(o *operate.Operation) map[string]string {
 	all := map[string]string{}
 	for _, s := range o.Subjects() {
@@ -45,10 +50,12 @@ func (n names) of(o *operate.Operation) map[string]string {
 	return all
 }
 
+// name reports whether n has a value for each subject of the operation.
 func (n names) name(o *operate.Operation) bool {
 	return !slices.ContainsFunc(o.Subjects(), func(s operate.Input) bool { return n[s.Name] == "" })
 }
 
+// link returns the operation's page with its subjects as parameters.
 func (n names) link(o *operate.Operation) string {
 	var values []string
 	for _, s := range o.Subjects() {
@@ -57,6 +64,7 @@ func (n names) link(o *operate.Operation) string {
 	return service.PageLink(o.Path, values...)
 }
 
+// linkTo returns a page with these names as parameters.
 func (n names) linkTo(path string, names []string) string {
 	var values []string
 	for _, name := range names {
@@ -65,6 +73,7 @@ func (n names) linkTo(path string, names []string) string {
 	return service.PageLink(path, values...)
 }
 
+// rowNames returns the names that identify a row of the list: the list's subjects, then those in the row.
 func rowNames(list *operate.Operation) (all []string) {
 	for _, s := range list.Subjects() {
 		all = append(all, s.Name)
@@ -90,6 +99,7 @@ func namesRow(list, o *operate.Operation) bool {
 	return isRow
 }
 
+// readOf returns the read of the thing named by a column, or nil. A read with the list's own noun is preferred.
 func readOf(list *operate.Operation, named string, all []operate.Operation) (found *operate.Operation) {
 	for i := range all {
 		o := &all[i]
@@ -103,6 +113,8 @@ func readOf(list *operate.Operation, named string, all []operate.Operation) (fou
 	return found
 }
 
+// parentOf returns the list whose rows this list belongs to, or nil: its row names are exactly the subjects of this
+// list.
 func parentOf(list *operate.Operation, all []operate.Operation) *operate.Operation {
 	var subjects []string
 	for _, s := range list.Subjects() {
@@ -117,6 +129,7 @@ func parentOf(list *operate.Operation, all []operate.Operation) *operate.Operati
 	return nil
 }
 
+// listsBelow returns the lists that belong to the rows of this list.
 func listsBelow(list *operate.Operation, all []operate.Operation) (below []*operate.Operation) {
 	for i := range all {
 		if o := &all[i]; o.Kind == operate.List && len(o.Subjects()) > 0 && parentOf(o, all) == list {
@@ -126,6 +139,8 @@ func listsBelow(list *operate.Operation, all []operate.Operation) (below []*oper
 	return below
 }
 
+// below returns the links on a read's page: to other reads of the same thing, to lists that belong to it, to lists
+// that can be filtered by it, and to its files.
 func below(read *operate.Operation, all []operate.Operation, at names) (links []service.Link) {
 	subject := read.Subject().Name
 	for i := range all {
@@ -146,6 +161,7 @@ func below(read *operate.Operation, all []operate.Operation, at names) (links []
 	return append(links, downloads(read.Noun(), all, at)...)
 }
 
+// trail returns the breadcrumbs above the page of a list.
 func trail(list *operate.Operation, all []operate.Operation, at names) []service.Link {
 	parent := parentOf(list, all)
 	if parent == nil {

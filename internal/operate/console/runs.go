@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// liveEvery is how often the console asks for a running job's progress.
 const liveEvery = time.Second
 
 // runs returns the jobs shown as running, so that the page does not offer to start a job that ends meanwhile.
@@ -34,6 +35,7 @@ func (p *page) runs() (blocks []service.Block, running []*operate.Operation) {
 	return append(shown, stops...), running
 }
 
+// runBlocks returns the facts of a run, and its rows if the job reports rows.
 func runBlocks(o *operate.Operation, run *operate.Run) []service.Block {
 	f := &service.Facts{Rows: []service.Fact{{Name: "State", Cell: runState(run)}, {Name: "Began", Cell: service.TimeCell(run.Began)}}}
 	if s := o.Subject(); s != nil {
@@ -72,6 +74,7 @@ func runBlocks(o *operate.Operation, run *operate.Run) []service.Block {
 	return []service.Block{f, t}
 }
 
+// runState returns a run's state with its color and its reason.
 func runState(run *operate.Run) service.Cell {
 	switch run.State {
 	case operate.Waiting:

@@ -11,6 +11,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// download returns the page that sends a file.
 func download(o *operate.Operation) service.Page {
 	p := service.Page{Path: o.Path, Title: cmp.Or(o.Title, o.Label()), Access: o.Access, Memory: o.Memory}
 	p.Send = func(ctx context.Context, r *service.PageRequest) (*service.File, error) {
@@ -23,6 +24,7 @@ func download(o *operate.Operation) service.Page {
 	return p
 }
 
+// downloads returns links to the noun's files that at names completely.
 func downloads(noun string, all []operate.Operation, at names) (links []service.Link) {
 	for _, o := range downloadsOf(noun, all) {
 		if at.name(o) {
@@ -32,6 +34,7 @@ func downloads(noun string, all []operate.Operation, at names) (links []service.
 	return links
 }
 
+// downloadsOf returns the noun's downloads.
 func downloadsOf(noun string, all []operate.Operation) (found []*operate.Operation) {
 	for i := range all {
 		if o := &all[i]; o.Kind == operate.Download && o.Noun() == noun {
@@ -41,6 +44,7 @@ func downloadsOf(noun string, all []operate.Operation) (found []*operate.Operati
 	return found
 }
 
+// unlisted returns the noun's downloads if neither a list nor a read can link to them.
 func unlisted(noun string, all []operate.Operation) []*operate.Operation {
 	if first(operate.List, noun, all) != nil || first(operate.Read, noun, all) != nil {
 		return nil
@@ -48,16 +52,19 @@ func unlisted(noun string, all []operate.Operation) []*operate.Operation {
 	return downloadsOf(noun, all)
 }
 
+// downloadForm returns a form whose result is a link to the file.
 func downloadForm(o *operate.Operation, all []operate.Operation) *service.Form {
 	f := form(o, nil, all)
 	f.Text = operate.Sentence(o.Doc) + "."
 	return f
 }
 
+// downloadAction checks the form and answers with a page that has the link: a form itself cannot send a file and stay
+// usable.
 func downloadAction(o *operate.Operation) service.Action {
 	// The form only leads to the file. The download itself is recorded if the file has secrets.
 	return service.Action{Name: o.Verb(), Reads: o.Access == operate.ForViewers, Recorded: true, Run: func(_ context.Context, r *service.PageRequest) (service.Outcome, error) {
-		if err := o.CheckValues(values(o, r)); err != nil {
+		if err := o.Check(values(o, r)); err != nil {
 			return service.Outcome{}, err
 		}
 		at, given := names{}, []string{}
@@ -71,6 +78,7 @@ func downloadAction(o *operate.Operation) service.Action {
 	}}
 }
 
+// run runs a change with the request's values and, for an upload, its file.
 func run(ctx context.Context, o *operate.Operation, r *service.PageRequest) (*operate.Result, error) {
 	if o.Kind != operate.Upload {
 		return o.Run(ctx, values(o, r), nil)

@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// filter makes the list's inputs the search form above the table, and its sort input the order of the columns.
 func (p *page) filter(t *service.Table, columns []operate.Column, r *service.PageRequest) {
 	for _, in := range p.list.Others() {
 		switch {
@@ -30,6 +31,7 @@ func (p *page) filter(t *service.Table, columns []operate.Column, r *service.Pag
 	}
 }
 
+// options returns the values that an input accepts, with "any" if it may be empty, or nil for free text.
 func options(in *operate.Input) (all []service.Option) {
 	if in.Enum == nil {
 		return nil
@@ -43,6 +45,7 @@ func options(in *operate.Input) (all []service.Option) {
 	return all
 }
 
+// choices is options for a form, in which a value has to be chosen.
 func choices(in *operate.Input) []service.Option {
 	all := options(in)
 	if len(all) > 0 && all[0].Value == "" {
@@ -51,10 +54,12 @@ func choices(in *operate.Input) []service.Option {
 	return all
 }
 
+// isForm reports whether a change needs more than a click.
 func isForm(o *operate.Operation) bool {
 	return len(o.Others()) > 0 || o.Retypes || o.Kind == operate.Upload
 }
 
+// offered returns the changes in About.Offers.
 func offered(o *operate.Operation, all []operate.Operation) (changes []*operate.Operation) {
 	for i := range all {
 		if slices.Contains(o.Offers, all[i].Path) {
@@ -64,6 +69,7 @@ func offered(o *operate.Operation, all []operate.Operation) (changes []*operate.
 	return changes
 }
 
+// finds returns the noun's read if its page begins with a form for the read's subject; see About.Finds.
 func (p *page) finds() *operate.Operation {
 	if read := first(operate.Read, p.noun, p.all); read != nil && read.Finds != "" {
 		return read
@@ -71,6 +77,7 @@ func (p *page) finds() *operate.Operation {
 	return nil
 }
 
+// findForm returns that form.
 func (p *page) findForm(read *operate.Operation) *service.Form {
 	f := &service.Form{Action: "find", Submit: read.Finds}
 	for _, s := range read.Subjects() {
@@ -81,6 +88,7 @@ func (p *page) findForm(read *operate.Operation) *service.Form {
 	return f
 }
 
+// findAction opens the read's page, or reports on the form that there is no such thing.
 func findAction(read *operate.Operation) service.Action {
 	return service.Action{Name: "find", Reads: true, Run: func(ctx context.Context, r *service.PageRequest) (service.Outcome, error) {
 		r.Values.Set(read.Subject().Name, strings.TrimSpace(r.Value(read.Subject().Name)))
@@ -135,6 +143,7 @@ func tables(read *operate.Operation, row *operate.Row, r *service.PageRequest, i
 	return blocks
 }
 
+// onPage sets the page to which forms are sent, unless they have one.
 func onPage(page string, all []service.Form) []service.Form {
 	for i := range all {
 		all[i].Page = cmp.Or(all[i].Page, page)
@@ -142,6 +151,8 @@ func onPage(page string, all []service.Form) []service.Form {
 	return all
 }
 
+// tableChanges returns the changes for the rows of a read's table: their subjects are those of the read and then the
+// table's subject.
 func tableChanges(read *operate.Operation, subject string, all []operate.Operation) (onRows, forms []*operate.Operation) {
 	if subject == "" {
 		return nil, nil
@@ -163,6 +174,7 @@ func tableChanges(read *operate.Operation, subject string, all []operate.Operati
 	return onRows, forms
 }
 
+// tableCells returns the cells of a nested row. Its subject links to About.Opens, or to the form that the row fills.
 func tableCells(read *operate.Operation, t *operate.Table, row *operate.Row, of names, forms []*operate.Operation) (cells []service.Cell) {
 	for i, v := range row.Cells {
 		c := cell(v)
@@ -180,6 +192,7 @@ func tableCells(read *operate.Operation, t *operate.Table, row *operate.Row, of 
 	return cells
 }
 
+// fill sets the fields of a form to the members of a row that have the inputs' names.
 func fill(f *service.Form, o *operate.Operation, row *operate.Row) {
 	text, err := json.Marshal(row.Value)
 	var members map[string]any

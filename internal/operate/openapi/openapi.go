@@ -22,12 +22,15 @@ const inJSON = "application/json"
 //go:embed admin.json
 var admin string
 
-// Document describes a service's API if it consists only of operations.
+// Document returns the API description of a service whose API consists only of operations. service is as for
+// adminapi.New.
 func Document(service string, all []operate.Operation) ([]byte, error) {
 	return Update([]byte(strings.ReplaceAll(admin, "SERVICE", cmp.Or(service, "server"))), service, all)
 }
 
-// Update replaces only the operations' entries, which reference the document's responses and schemas by name.
+// Update returns the document with the operations' entries replaced. Entries of other paths stay as they are written,
+// byte for byte. It fails if the document is not formatted like the descriptions in this repository. Entries refer to
+// the responses and schemas in the document by name, so those must exist.
 func Update(document []byte, service string, all []operate.Operation) ([]byte, error) {
 	const begin, end = "\n  \"paths\": {", "\n  },\n"
 	head, rest, ok := bytes.Cut(document, []byte(begin))
@@ -53,6 +56,7 @@ func Update(document []byte, service string, all []operate.Operation) ([]byte, e
 	return slices.Concat(head, []byte(begin), paths, []byte(end), tail), nil
 }
 
+// entriesOf returns the members of "paths". Operations with the same path share an entry.
 func entriesOf(service string, all []operate.Operation) (paths object) {
 	routes := adminapi.New(service, all).Routes()
 	for i := range all {
@@ -79,10 +83,12 @@ func entriesOf(service string, all []operate.Operation) (paths object) {
 
 var value = regexp.MustCompile(`/[A-Z][A-Z-]*`)
 
+// template returns a path as OpenAPI writes it: /keys/{key} for /keys/KEY.
 func template(path string) string {
 	return value.ReplaceAllStringFunc(path, func(s string) string { return "/{" + strings.ToLower(s[1:]) + "}" })
 }
 
+// entry describes an operation: its inputs and its responses.
 func entry(o *operate.Operation) object {
 	e := object{{"operationId", operate.Camel(o.Verb() + "-" + o.Noun())}, {"tags", []any{"admin"}}, {"summary", o.Doc}}
 	if o.More != "" {
@@ -111,10 +117,12 @@ func entry(o *operate.Operation) object {
 	return append(e, member{"responses", responses(o, o.Kind == operate.Upload || o.Kind.Changes() && len(others) > 0)})
 }
 
+// content describes a body of one media type.
 func content(media string, schema object) object {
 	return object{{"content", object{{media, object{{"schema", schema}}}}}}
 }
 
+// file describes the body of a download or an upload.
 func file(media string) object {
 	switch {
 	case media == operate.Lines:
@@ -125,6 +133,8 @@ func file(media string) object {
 	return content(media, object{{"type", "string"}})
 }
 
+// responses describes the answers that the operation can get. hasBody says that a request body can be too slow or too
+// large.
 func responses(o *operate.Operation, hasBody bool) object {
 	headers, says := object{{"X-Request-Id", object{{"$ref", "#/components/headers/RequestId"}}}}, "The result."
 	if o.Background {
@@ -160,6 +170,7 @@ func responses(o *operate.Operation, hasBody bool) object {
 	return all
 }
 
+// parameter describes an input in the path or the query (where).
 func parameter(in *operate.Input, where string) object {
 	p := object{{"name", in.Member()}, {"in", where}}
 	if where == "path" {
@@ -175,6 +186,7 @@ func parameter(in *operate.Input, where string) object {
 	return p
 }
 
+// sentence makes a whole sentence from a help text.
 func sentence(text string) string {
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }

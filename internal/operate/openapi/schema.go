@@ -10,6 +10,8 @@ import (
 	"holdfast/internal/operate"
 )
 
+// inputSchema describes the value of an input. A member of a body may also be null, and has its own description; a
+// parameter's is outside the schema.
 func inputSchema(in *operate.Input, isMember bool) object {
 	if in.Schema != "" {
 		return object{{"$ref", "#/components/schemas/" + in.Schema}}
@@ -66,6 +68,7 @@ func inputSchema(in *operate.Input, isMember bool) object {
 	return s
 }
 
+// resultSchema describes the answer of a success.
 func resultSchema(o *operate.Operation) object {
 	if o.Background {
 		return schema(reflect.TypeFor[operate.RunDetail]())
@@ -97,6 +100,7 @@ func resultSchema(o *operate.Operation) object {
 	return object{{"type", "object"}, {"required", required}, {"additionalProperties", false}, {"properties", properties}}
 }
 
+// schema describes the JSON of a Go type. It panics on a kind that no result has needed yet.
 func schema(t reflect.Type) object {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
@@ -121,6 +125,7 @@ func schema(t reflect.Type) object {
 	panic("no JSON schema of " + t.String() + ": add its kind to this function")
 }
 
+// structSchema describes a struct by its tags. Fields that only the command has are left out.
 func structSchema(t reflect.Type) object {
 	required, properties := []any{}, object{}
 	for _, f := range reflect.VisibleFields(t) {
@@ -140,6 +145,7 @@ func structSchema(t reflect.Type) object {
 	return object{{"type", "object"}, {"required", required}, {"additionalProperties", false}, {"properties", properties}}
 }
 
+// described adds the tags doc, least, enum and example to a field's schema.
 func described(s object, tags reflect.StructTag) object {
 	if doc := tags.Get("doc"); doc != "" {
 		s = append(s, member{"description", sentence(doc)})

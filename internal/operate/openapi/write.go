@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 )
 
+// object is a JSON object whose members keep their order, so that generated descriptions do not change by themselves.
 type object []member
 
 type member struct {
@@ -12,8 +13,11 @@ type member struct {
 	value any
 }
 
+// width is the longest line in characters that write fills with a whole value.
 const width = 150
 
+// write formats a value as the descriptions in this repository are formatted: on one line if it fits into width, and
+// otherwise with a member on each line. v is an object, a []any, or a scalar.
 func write(b *bytes.Buffer, v any, indent string) {
 	var line bytes.Buffer
 	writeLine(&line, v)
@@ -39,6 +43,7 @@ func write(b *bytes.Buffer, v any, indent string) {
 	}
 }
 
+// writeLine writes a value on one line.
 func writeLine(b *bytes.Buffer, v any) {
 	switch v := v.(type) {
 	case object:
@@ -74,6 +79,7 @@ func separator(i int) string {
 	return ", "
 }
 
+// quoted returns a scalar as JSON.
 func quoted(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
