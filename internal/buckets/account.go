@@ -8,28 +8,32 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// Account owns buckets. Its name is the first part in ACCOUNT:BUCKET.
 type Account struct {
 	ID      AccountID
 	Name    string
 	Created Moment
-	Quota   Quota
+	Quota   Quota // for all buckets together
 }
 
+// Key is a stored access key.
 type Key struct {
-	ID      string
+	ID      string // access key ID, as clients send it
 	Account AccountID
 	Secret  []byte // encrypted
 	Created Moment
-	Revoked Moment
+	Revoked Moment // 0 while the key is valid
 	KeyTerms
 }
 
+// KeyTerms are what an operator can change about a key.
 type KeyTerms struct {
-	Name    string
+	Name    string // for people; may be empty
 	Expires Moment // 0 if the key does not expire
 	Limits  KeyLimits
 }
 
+// Equal reports whether the terms allow the same. Store.ChangeKey compares with it.
 func (t *KeyTerms) Equal(o *KeyTerms) bool {
 	return t.Name == o.Name && t.Expires == o.Expires && t.Limits.Text() == o.Limits.Text()
 }
@@ -37,6 +41,7 @@ func (t *KeyTerms) Equal(o *KeyTerms) bool {
 // MaxKeyName is the maximum key name length in bytes.
 const MaxKeyName = 100
 
+// Check returns errcode.Invalid for a name or limits that cannot be stored. An expiry in the past is valid.
 func (t *KeyTerms) Check() error {
 	if len(t.Name) > MaxKeyName || !utf8.ValidString(t.Name) || strings.ContainsFunc(t.Name, unicode.IsControl) {
 		return errcode.Newf(errcode.Invalid, "the key name is not valid: expected at most %d bytes of text", MaxKeyName)
@@ -47,16 +52,16 @@ func (t *KeyTerms) Check() error {
 // Credential is a usable access key with its account.
 type Credential struct {
 	Account Account
-	Secret  string
-	Expires Moment
+	Secret  string // secret key in plain text, to verify signatures
+	Expires Moment // 0 if the key does not expire; the caller compares it
 	Limits  KeyLimits
 }
 
 // ConfiguredKey is an access key from the config file.
 type ConfiguredKey struct {
 	ID      string
-	Account string
-	Secret  string
+	Account string // name
+	Secret  string // in plain text
 }
 
 var (

@@ -9,14 +9,14 @@ import (
 // BucketRef identifies an incarnation of a bucket. Writes to another incarnation return ErrNoBucket. An empty ID,
 // where allowed, means the current incarnation.
 type BucketRef struct {
-	Name string
-	ID   BucketID
+	Name string   // 3 to 63 characters
+	ID   BucketID // random; a bucket that is created again gets another ID
 }
 
 // Bucket is a row of manta_bucket.
 type Bucket struct {
 	BucketRef
-	Owner    AccountID
+	Owner    AccountID // whose quota the objects count for
 	Created  Moment
 	Settings BucketSettings
 
@@ -29,7 +29,7 @@ type BucketSettings struct {
 	// PublicRead lets anyone list and read objects.
 	PublicRead bool              `json:"public_read,omitempty"`
 	CORS       []CORSRule        `json:"cors,omitempty"`
-	Tags       map[string]string `json:"tags,omitempty"`
+	Tags       map[string]string `json:"tags,omitempty"` // set by PutBucketTagging; no effect on the server
 	Lifecycle  Lifecycle         `json:"lifecycle,omitzero"`
 	Policy     Policy            `json:"policy,omitzero"`
 
@@ -41,13 +41,13 @@ type BucketSettings struct {
 	OwnerEnforced bool `json:"owner_enforced,omitempty"`
 }
 
-// PublicAccessBlock restricts public access.
+// PublicAccessBlock restricts public access, with S3's four switches.
 type PublicAccessBlock struct {
-	Configured     bool `json:"configured,omitempty"` // set even if nothing is blocked
-	BlockACLs      bool `json:"block_acls,omitempty"`
-	IgnoreACLs     bool `json:"ignore_acls,omitempty"`
-	BlockPolicy    bool `json:"block_policy,omitempty"`
-	RestrictPolicy bool `json:"restrict_policy,omitempty"`
+	Configured     bool `json:"configured,omitempty"`      // set even if nothing is blocked
+	BlockACLs      bool `json:"block_acls,omitempty"`      // refuse new public ACLs
+	IgnoreACLs     bool `json:"ignore_acls,omitempty"`     // treat PublicRead as false
+	BlockPolicy    bool `json:"block_policy,omitempty"`    // refuse new public policies
+	RestrictPolicy bool `json:"restrict_policy,omitempty"` // a public policy grants nothing to others
 }
 
 // SetsAccess reports whether somebody has set who may access the bucket.
@@ -55,13 +55,15 @@ func (s *BucketSettings) SetsAccess() bool {
 	return s.PublicRead || !s.Policy.IsZero() || s.PublicAccessBlock.Configured || s.OwnerEnforced
 }
 
+// IsOpen reports whether the canned ACL lets anyone list and read. A policy may allow the same: see IsShared.
 func (s *BucketSettings) IsOpen() bool { return s.PublicRead && !s.PublicAccessBlock.IgnoreACLs }
 
 // Policy is a bucket policy validated by package policy.
 type Policy struct {
-	Document string `json:"document,omitempty"`
+	Document string `json:"document,omitempty"` // the JSON text as the client sent it
 
-	// Accounts is resolved when the policy is set, because names may be reassigned.
+	// Accounts maps the account names in the document to IDs. It is resolved when the policy is set, because names may
+	// be reassigned.
 	Accounts map[string]AccountID `json:"accounts,omitempty"`
 
 	// Shared is set if a statement allows anyone but the bucket's owner, and Public if the policy is public as S3 defines
@@ -70,6 +72,7 @@ type Policy struct {
 	Public bool `json:"public,omitempty"`
 }
 
+// IsZero reports whether the bucket lacks a policy. JSON needs the method to omit it.
 func (p Policy) IsZero() bool { return p.Document == "" }
 
 // SettingsChange changes bucket settings. Nil fields change nothing.
@@ -92,6 +95,7 @@ type SettingsChange struct {
 	Now Moment `json:"-"` // when a name is claimed or freed; only used if ChangesAccess
 }
 
+// Apply returns the settings after the change. Backends call it in the transaction, and store the result.
 func (c *SettingsChange) Apply(s BucketSettings) BucketSettings {
 	if c.PublicRead != nil {
 		s.PublicRead = *c.PublicRead
@@ -128,12 +132,14 @@ var (
 
 // BucketQuery selects a page of an account's buckets by name.
 type BucketQuery struct {
-	Prefix string
-	After  string
-	Limit  int
-	Bytes  int
+	Prefix string // "" for all names
+	After  string // name, exclusive
+	Limit  int    // buckets on the page
+	Bytes  int    // if positive, limits the page's memory; see Bucket.Memory
 }
 
+// BucketLister builds a page from rows ordered by name. Backends read Limit+1 rows, so that it knows whether more
+// follow.
 type BucketLister struct {
 	q     BucketQuery
 	page  []Bucket
@@ -143,6 +149,7 @@ type BucketLister struct {
 
 func NewBucketLister(q BucketQuery) *BucketLister { return &BucketLister{q: q} }
 
+// Add takes the next row, and returns done if no further row is needed.
 func (l *BucketLister) Add(b Bucket) (done bool) {
 	switch {
 	case !strings.HasPrefix(b.Name, l.q.Prefix):
@@ -156,8 +163,10 @@ func (l *BucketLister) Add(b Bucket) (done bool) {
 	return false
 }
 
+// Page returns the result after the last Add.
 func (l *BucketLister) Page() (page []Bucket, more bool) { return l.page, l.more }
 
+// Memory estimates the size in bytes, with settings.
 func (b *Bucket) Memory() int {
 	n := objectMemory + len(b.Name) + len(b.ID) + len(b.Owner) + len(b.Settings.Policy.Document) + b.Settings.Lifecycle.memory() + b.Settings.Notifications.memory()
 	for name, id := range b.Settings.Policy.Accounts {

@@ -9,6 +9,7 @@ import (
 // claimTime is the lifetime of a claim. Overlapping claims are harmless, because removing bodies is idempotent.
 const claimTime = 10 * time.Minute
 
+// releaseTime limits how long the collector records freed bodies during a shutdown.
 const releaseTime = 5 * time.Second
 
 // Collect removes objects that were deleted at or before a time. Objects that fail are retried after their claim
@@ -29,6 +30,8 @@ func (s *Service) Collect(ctx context.Context, before time.Time, limit int) (n i
 	return n, err
 }
 
+// free removes bodies and then their rows. It joins all errors: garbage that fails keeps its claim, and n counts the
+// freed rows.
 func (s *Service) free(ctx context.Context, claim string, garbage []Garbage) (n int, err error) {
 	var removed []Garbage
 	var failed []error
@@ -55,6 +58,7 @@ func (s *Service) free(ctx context.Context, claim string, garbage []Garbage) (n 
 	return n, errors.Join(failed...)
 }
 
+// Waiting reports garbage by state. Garbage deleted after before is in its grace period.
 func (s *Service) Waiting(ctx context.Context, before, now time.Time) (w Waiting, err error) {
 	if w, err = s.store.Waiting(ctx, At(before), At(now)); err == nil && w.Rows > 0 {
 		w.Held, err = s.store.Held(ctx, At(now))
@@ -62,6 +66,7 @@ func (s *Service) Waiting(ctx context.Context, before, now time.Time) (w Waiting
 	return w, err
 }
 
+// Backlog counts garbage for metrics.
 func (s *Service) Backlog(ctx context.Context) (b Backlog, err error) {
 	if b.Rows, b.Bytes, b.Oldest, err = s.store.Backlog(ctx); err == nil {
 		b.Held, err = s.store.Held(ctx, s.now())
@@ -69,17 +74,19 @@ func (s *Service) Backlog(ctx context.Context) (b Backlog, err error) {
 	return b, err
 }
 
+// AbortUploads aborts at most limit uploads that began before a time, and returns their number.
 func (s *Service) AbortUploads(ctx context.Context, before time.Time, limit int) (int, error) {
 	return s.store.AbortOld(ctx, At(before), s.now(), limit)
 }
 
 // Batch is garbage claimed by a native API client.
 type Batch struct {
-	ID      string
-	Expires Moment
+	ID      string // of the claim
+	Expires Moment // after this, others may claim the garbage
 	Garbage []Garbage
 }
 
+// ClaimBatch claims up to limit rows whose grace period is over, with Object. The batch is zero if nothing is due.
 func (s *Service) ClaimBatch(ctx context.Context, limit int) (Batch, error) {
 	now := s.clock()
 	claim := Claim{
@@ -92,6 +99,7 @@ func (s *Service) ClaimBatch(ctx context.Context, limit int) (Batch, error) {
 	return Batch{claim.ID, claim.Expires, garbage}, nil
 }
 
+// ReadBatch returns the rows that the batch still holds; none after it expired.
 func (s *Service) ReadBatch(ctx context.Context, id string) ([]Garbage, error) {
 	return s.store.Claimed(ctx, id, At(s.clock()), true)
 }
@@ -106,6 +114,7 @@ func (s *Service) FreeBatch(ctx context.Context, id string) error {
 	return err
 }
 
+// removeBodies removes the body on nodes, or all parts for a multipart upload. It is idempotent.
 func (s *Service) removeBodies(ctx context.Context, g *Garbage) error {
 	if len(g.Sharks) > 0 {
 		if err := s.bodies.Remove(ctx, BodyPath(g.Owner, g.Bucket, g.ID, g.Name), g.Sharks); err != nil {
@@ -132,6 +141,8 @@ func (s *Service) removeBodies(ctx context.Context, g *Garbage) error {
 	}
 }
 
+// CollectBuckets removes deleted buckets from before a time. A bucket with more than limit uploads needs several calls.
+// n counts the buckets that were visited.
 func (s *Service) CollectBuckets(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	all, err := s.store.DeletedBuckets(ctx, At(before), limit)
 	if err != nil {

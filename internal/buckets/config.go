@@ -13,7 +13,8 @@ import (
 	"holdfast/internal/conf/settings"
 )
 
-// Config is the [buckets] section.
+// Config is the [buckets] section. It is read by conf; Check validates it, and app/buckets opens the service with it.
+// The tag doc documents a field.
 type Config struct {
 	Enabled bool   `toml:"enabled" doc:"Serve buckets."`
 	Listen  string `toml:"listen" doc:"S3 listener address."`
@@ -44,24 +45,30 @@ type Config struct {
 	UploadsAfter time.Duration `toml:"abort_uploads_after" reload:"true" doc:"Abort incomplete multipart uploads at this age. 0: never."`
 }
 
+// AccountConfig is [buckets.accounts.NAME].
 type AccountConfig struct {
 	Keys map[string]KeyConfig `toml:"keys" doc:"The account's access keys, by a name you choose. They are not stored: a key removed here is refused after the next start."`
 }
 
+// KeyConfig is [buckets.accounts.NAME.keys.NAME].
 type KeyConfig struct {
 	AccessKey string `toml:"access_key" doc:"Access key: 3 to 128 characters from A-Z, a-z, 0-9, '.', '_' and '-'."`
 	SecretKey string `toml:"secret_key" secret:"true" doc:"Secret key: 16 to 128 characters without spaces."`
 }
 
+// NodeConfig is a storage node in the config file. "holdfast bucket nodes" adds others to the database.
 type NodeConfig struct {
 	URL string `toml:"url" doc:"Location: file:///PATH, s3://BUCKET, gs://BUCKET or azblob://CONTAINER."`
 }
 
+// DestinationConfig is [buckets.destinations.NAME].
 type DestinationConfig struct {
 	URL    string `toml:"url" secret:"true" doc:"Where to publish events: an https or http URL (webhook), nats://HOST:PORT/TOPIC (NATS JetStream) or pubsub://PROJECT/TOPIC (Google Pub/Sub)."`
 	Secret string `toml:"secret" secret:"true" doc:"Signs webhook requests (Standard Webhooks). Empty: unsigned."`
 }
 
+// Kind returns webhook, nats or pubsub, as it stands in the ARN. For other URLs, which Check rejects, it returns the
+// scheme.
 func (d *DestinationConfig) Kind() string {
 	scheme, _, _ := strings.Cut(d.URL, ":")
 	switch scheme {
@@ -74,6 +81,7 @@ func (d *DestinationConfig) Kind() string {
 }
 
 const (
+	// Minimum settings.
 	minEventsAfter = time.Minute
 	minEvents      = 1000
 
@@ -99,11 +107,13 @@ func DefaultConfig() Config {
 	}
 }
 
+// IsEnabled implements service.Section.
 func (c *Config) IsEnabled() bool { return c.Enabled }
 
 // KeepsFiles reports whether bodies are stored in the data folder.
 func (c *Config) KeepsFiles() bool { return len(c.Nodes) == 0 }
 
+// Check returns all invalid settings, each with its key below [buckets].
 func (c *Config) Check() conf.Problems {
 	problems := append(c.Database.Check(), c.Sweep.Check()...)
 	wrong := func(key, what string) { problems.Addf(key, "%s", what) }
@@ -159,6 +169,7 @@ func (c *Config) Check() conf.Problems {
 	return problems
 }
 
+// destinationName allows names that need no escapes in an ARN.
 var destinationName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
 func (c *Config) checkDestinations(wrong func(key, what string)) {
@@ -175,6 +186,7 @@ func (c *Config) checkDestinations(wrong func(key, what string)) {
 	}
 }
 
+// EventDestinations lists the destinations by name, as rules may refer to them.
 func (c *Config) EventDestinations() (all []Destination) {
 	for _, name := range slices.Sorted(maps.Keys(c.Destinations)) {
 		d := c.Destinations[name]
@@ -204,8 +216,10 @@ func (c *Config) checkAccounts(wrong func(key, what string)) {
 	}
 }
 
+// isAccessKey requires an ID that needs no escapes in a Credential scope, where "/" separates parts.
 func isAccessKey(s string) bool { return len(s) >= 3 && isNodeName(s) }
 
+// ConfiguredKeys lists the keys in the config file by ID.
 func (c *Config) ConfiguredKeys() (all []ConfiguredKey) {
 	for name, a := range c.Accounts {
 		for _, k := range a.Keys {

@@ -10,23 +10,25 @@ import (
 type CORSRule struct {
 	ID             string   `json:"id,omitempty"`
 	AllowedOrigins []string `json:"allowed_origins"`
-	AllowedMethods []string `json:"allowed_methods"`
-	AllowedHeaders []string `json:"allowed_headers,omitempty"`
-	ExposeHeaders  []string `json:"expose_headers,omitempty"`
-	MaxAgeSeconds  int      `json:"max_age_seconds,omitempty"`
+	AllowedMethods []string `json:"allowed_methods"`           // GET, HEAD, PUT, POST or DELETE
+	AllowedHeaders []string `json:"allowed_headers,omitempty"` // request headers; each may contain one "*"
+	ExposeHeaders  []string `json:"expose_headers,omitempty"`  // response headers that scripts may read
+	MaxAgeSeconds  int      `json:"max_age_seconds,omitempty"` // how long browsers cache a preflight; 0: not sent
 }
 
+// maxRuleID is S3's limit for rule IDs.
 const maxRuleID = 255
 
 // CORSError reports an invalid element.
 type CORSError struct {
-	Member    string
-	Reason    string
-	Malformed bool // S3 returns MalformedXML for it
+	Member    string // S3 element, e.g. AllowedOrigin
+	Reason    string // e.g. "must not be empty"
+	Malformed bool   // S3 returns MalformedXML for it
 }
 
 func (e *CORSError) Error() string { return e.Member + " " + e.Reason }
 
+// Check returns nil for a valid rule. Methods and wildcards are InvalidRequest in S3, other problems MalformedXML.
 func (r *CORSRule) Check() *CORSError {
 	const wildcards = "must not have more than one *"
 	switch {
@@ -62,6 +64,8 @@ func isNoCORSMethod(s string) bool {
 
 func hasWildcards(s string) bool { return strings.Count(s, "*") > 1 }
 
+// hasControl reports control characters, which could split a response header. A tab is allowed in header values (RFC
+// 9110, 5.5).
 func hasControl(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }

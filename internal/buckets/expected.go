@@ -10,8 +10,8 @@ import (
 
 // Expected is checked against the finished upload, except for zero fields.
 type Expected struct {
-	Size      optional.Of[int64]
-	Checksums []Checksum // at most one per algorithm; only the algorithm of the upload is checked
+	Size      optional.Of[int64] // bytes
+	Checksums []Checksum         // at most one per algorithm; only the algorithm of the upload is checked
 }
 
 // ErrObjectSize means that the listed parts have another size.

@@ -86,6 +86,8 @@ func (l *Lifecycle) ExpiryOfVersion(v *Version, newer int) (e Expiry, ok bool) {
 	return e, ok
 }
 
+// matchesVersion applies the filter to a noncurrent version. A delete marker has neither tags nor a size, so only rules
+// without such filters match it.
 func (r *LifecycleRule) matchesVersion(v *Version) bool {
 	if v.Marker {
 		return !r.filtersObjects() && strings.HasPrefix(v.Name, r.Begins())
@@ -93,6 +95,7 @@ func (r *LifecycleRule) matchesVersion(v *Version) bool {
 	return r.matches(&v.Object)
 }
 
+// readsVersions reports whether the rule can delete noncurrent versions or delete markers.
 func (r *LifecycleRule) readsVersions() bool {
 	return !r.Disabled && (r.Noncurrent != nil || r.Expiration != nil && (r.Expiration.removesMarkers() || r.Expiration.Days > 0) && !r.filtersObjects())
 }
@@ -100,6 +103,7 @@ func (r *LifecycleRule) readsVersions() bool {
 // VersionPrefixes returns prefixes covering all versions that the rules may delete.
 func (l *Lifecycle) VersionPrefixes() []string { return l.prefixes((*LifecycleRule).readsVersions) }
 
+// matches applies prefix, sizes and tags. Sizes are exclusive, and all tags must match, as in S3.
 func (r *LifecycleRule) matches(o *Object) bool {
 	if !strings.HasPrefix(o.Name, r.Begins()) {
 		return false
@@ -124,8 +128,11 @@ func (l *Lifecycle) ObjectPrefixes(now Moment) []string {
 	return l.prefixes(func(r *LifecycleRule) bool { return r.Expires() && r.Expiration.Date <= now })
 }
 
+// UploadPrefixes returns sorted, disjoint prefixes covering all uploads that the rules may abort.
 func (l *Lifecycle) UploadPrefixes() []string { return l.prefixes((*LifecycleRule).Aborts) }
 
+// prefixes returns the selected rules' prefixes, sorted, without those that another prefix covers. So a run reads
+// no name twice.
 func (l *Lifecycle) prefixes(of func(*LifecycleRule) bool) (all []string) {
 	for i := range l.Rules {
 		if of(&l.Rules[i]) {

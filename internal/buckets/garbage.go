@@ -12,10 +12,10 @@ type Garbage struct {
 	Bucket  BucketID
 	Name    string
 	ID      ObjectID
-	Length  int64 // of all parts if it is an aborted upload
-	Sharks  []string
+	Length  int64    // of all parts if it is an aborted upload
+	Sharks  []string // nodes with copies; empty for inline bodies and uploads
 	Upload  UploadID // set if the body consists of this upload's parts
-	Deleted Moment
+	Deleted Moment   // when the grace period began
 
 	// Object is the deleted version without its body, if requested. Aborted uploads lack Headers and Roles.
 	Object *Object
@@ -27,16 +27,19 @@ type DeletedBucket struct {
 	Deleted Moment
 }
 
+// Claim describes garbage to reserve.
 type Claim struct {
-	ID      string
+	ID      string // chosen by the caller; passed to Claimed, Remove and Unclaim
 	Before  Moment // deletion time, inclusive
-	Now     Moment
-	Expires Moment
-	Limit   int
+	Now     Moment // decides which older claims are expired
+	Expires Moment // when others may claim the same garbage
+	Limit   int    // rows
 
+	// Objects also reads Garbage.Object, which takes longer.
 	Objects bool
 }
 
+// Waiting tells operators why garbage is not freed yet. Rows counts all garbage.
 type Waiting struct {
 	Rows    int64
 	Young   int64  // within the grace period
@@ -46,14 +49,17 @@ type Waiting struct {
 	Held    Moment // when the backup hold expires; set by Service.Waiting
 }
 
+// Due returns the rows that the next run may free.
 func (w Waiting) Due() int64 { return w.Rows - w.Young - w.Claimed }
 
+// Backlog counts garbage for metrics.
 type Backlog struct {
 	Rows, Bytes int64
-	Oldest      Moment
-	Held        Moment
+	Oldest      Moment // earliest deletion, or 0
+	Held        Moment // when the backup hold expires, or 0
 }
 
+// SortGarbage sorts like Claim: oldest first, then by ID. SQLite returns updated rows in no order.
 func SortGarbage(all []Garbage) {
 	slices.SortStableFunc(all, func(a, b Garbage) int {
 		return cmp.Or(cmp.Compare(a.Deleted, b.Deleted), strings.Compare(string(a.ID), string(b.ID)))

@@ -9,24 +9,26 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// Right is an access that a key may be limited to.
 type Right string
 
 const (
-	RightRead   Right = "read"  // bodies, metadata and tags
-	RightWrite  Right = "write" // objects, tags and multipart uploads, including overwriting
-	RightDelete Right = "delete"
+	RightRead   Right = "read"   // bodies, metadata and tags
+	RightWrite  Right = "write"  // objects, tags and multipart uploads, including overwriting
+	RightDelete Right = "delete" // objects and versions, without the bypass
 	RightList   Right = "list"   // objects and uploads
 	RightManage Right = "manage" // create, delete and configure buckets, but not who has access
 	RightPolicy Right = "policy" // who has access: policy, ACL, public access block, ownership. It can grant everything
-	RightBypass Right = "bypass"
+	RightBypass Right = "bypass" // delete or unlock versions in governance mode
 )
 
+// Rights lists all rights in the order in which commands print them.
 var Rights = []Right{RightRead, RightWrite, RightDelete, RightList, RightManage, RightPolicy, RightBypass}
 
 // KeyLimits restricts an access key. The zero value is unlimited.
 type KeyLimits struct {
-	Buckets  []string       `json:"buckets,omitempty"` // names, or prefixes ending in *
-	Prefix   string         `json:"prefix,omitempty"`
+	Buckets  []string       `json:"buckets,omitempty"`  // names, or prefixes ending in *
+	Prefix   string         `json:"prefix,omitempty"`   // object name prefix; "" for all
 	Rights   []Right        `json:"rights,omitempty"`   // empty for all
 	Networks []netip.Prefix `json:"networks,omitempty"` // client addresses; empty for all
 }
@@ -34,10 +36,12 @@ type KeyLimits struct {
 // MaxKeyLimits is the maximum JSON size in bytes.
 const MaxKeyLimits = 4096
 
+// IsZero reports whether the key is unlimited.
 func (l *KeyLimits) IsZero() bool {
 	return len(l.Buckets) == 0 && l.Prefix == "" && len(l.Rights) == 0 && len(l.Networks) == 0
 }
 
+// Check returns errcode.Invalid, or an error about a name, for limits that mean nothing or are too large.
 func (l *KeyLimits) Check() error {
 	for _, b := range l.Buckets {
 		name, isPrefix := strings.CutSuffix(b, "*")
@@ -72,6 +76,7 @@ func (l *KeyLimits) Check() error {
 	return nil
 }
 
+// Text returns the limits as JSON, as the database stores and compares them.
 func (l *KeyLimits) Text() string {
 	b, _ := json.Marshal(l) // cannot fail
 	return string(b)
@@ -87,6 +92,7 @@ func ParseKeyLimits(text string) (l KeyLimits) {
 	return l
 }
 
+// isBucketPrefix reports whether a bucket name can begin with s. "" begins all names.
 func isBucketPrefix(s string) bool {
 	return len(s) < maxBucketName && strings.IndexFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.'
@@ -98,6 +104,7 @@ func (l *KeyLimits) AllowNetwork(ip netip.Addr) bool {
 	return len(l.Networks) == 0 || slices.ContainsFunc(l.Networks, func(n netip.Prefix) bool { return n.Contains(ip.Unmap()) })
 }
 
+// AllowBucket reports whether the key may use a bucket with this name in some way.
 func (l *KeyLimits) AllowBucket(bucket string) bool {
 	return len(l.Buckets) == 0 || slices.ContainsFunc(l.Buckets, func(b string) bool {
 		prefix, isPrefix := strings.CutSuffix(b, "*")

@@ -20,18 +20,20 @@ type Keyring struct {
 	store Accounts
 	clock clock.Clock
 	box   *secretbox.Box
-	given map[string]ConfiguredKey
-	found *lru.Cache[string, found]
+	given map[string]ConfiguredKey  // configured keys by ID
+	found *lru.Cache[string, found] // read from the store within KeyDelay
 	// unknown caches failed lookups separately, so that they do not evict good keys.
 	unknown *lru.Cache[string, time.Time]
 }
 
+// found is a cached key and when it was read.
 type found struct {
 	Credential
 	at time.Time
 }
 
 const (
+	// cachedKeys limits how many keys, and how many failed lookups, the Keyring remembers.
 	cachedKeys = 10000
 	// KeyDelay is how long keys are cached. Changes must take effect within a second.
 	KeyDelay = 900 * time.Millisecond
@@ -63,6 +65,8 @@ func (k *Keyring) New(account AccountID, terms KeyTerms) (key Key, secret string
 	return key, secret
 }
 
+// Create stores a new key and returns the secret, which cannot be read again. It returns ErrNoAccount, or the errors of
+// KeyTerms.Check.
 func (k *Keyring) Create(ctx context.Context, account AccountID, terms KeyTerms) (id, secret string, err error) {
 	if err := terms.Check(); err != nil {
 		return "", "", err
@@ -114,6 +118,7 @@ func (k *Keyring) Find(ctx context.Context, id string) (c Credential, ok bool, e
 	return Credential{}, false, nil
 }
 
+// read looks in the configuration, then in the store. A revoked key and a key without an account are ErrNoKey.
 func (k *Keyring) read(ctx context.Context, id string) (c Credential, err error) {
 	if given, ok := k.given[id]; ok {
 		c.Secret = given.Secret
@@ -135,6 +140,7 @@ func (k *Keyring) read(ctx context.Context, id string) (c Credential, err error)
 	return c, noKey(err)
 }
 
+// noKey hides why a key cannot be used: its account was deleted meanwhile.
 func noKey(err error) error {
 	if errors.Is(err, ErrNoAccount) {
 		return ErrNoKey
@@ -142,6 +148,7 @@ func noKey(err error) error {
 	return err
 }
 
+// Secret decrypts a stored key's secret. It fails if it was encrypted with another key secret.
 func (k *Keyring) Secret(key Key) (string, error) {
 	if text, ok := k.box.Open(key.Secret, key.ID); ok {
 		return string(text), nil
@@ -185,6 +192,7 @@ func (k *Keyring) Change(ctx context.Context, id string, change func(KeyTerms) (
 	}
 }
 
+// changeTries limits how often Change reads the terms again because another process changed them.
 const changeTries = 10
 
 // newKeyID returns "HF" and 18 characters from A-Z and 2-7.

@@ -7,14 +7,15 @@ import (
 	"unicode/utf8"
 )
 
+// MaxLifecycleRules is S3's maximum per bucket.
 const MaxLifecycleRules = 1000
 
 // Limits documented by S3.
 const (
-	maxRuleTags = 10
-	maxTagKey   = 128
-	maxTagText  = 256
-	maxKept     = 100
+	maxRuleTags = 10  // in a filter
+	maxTagKey   = 128 // characters
+	maxTagText  = 256 // characters in a value
+	maxKept     = 100 // NewerNoncurrentVersions
 )
 
 // LifecycleProblem is the S3 error for an invalid rule.
@@ -29,12 +30,13 @@ const (
 // LifecycleError is an invalid element.
 type LifecycleError struct {
 	Problem LifecycleProblem
-	Member  string
-	Reason  string
+	Member  string // S3 element, e.g. NoncurrentDays
+	Reason  string // the sentence after the element's name
 }
 
 func (e *LifecycleError) Error() string { return fmt.Sprintf("'%s' %s", e.Member, e.Reason) }
 
+// Check returns nil for valid rules. An empty list is malformed: DeleteBucketLifecycle removes rules.
 func (l *Lifecycle) Check() *LifecycleError {
 	if len(l.Rules) == 0 || len(l.Rules) > MaxLifecycleRules {
 		return &LifecycleError{RuleMalformed, "Rule", "must occur 1 to 1,000 times"}
@@ -53,6 +55,7 @@ func (l *Lifecycle) Check() *LifecycleError {
 	return nil
 }
 
+// check validates a rule by itself.
 func (r *LifecycleRule) check() *LifecycleError {
 	switch {
 	case r.ID == "" || utf8.RuneCountInString(r.ID) > maxRuleID:
@@ -70,6 +73,8 @@ func (r *LifecycleRule) check() *LifecycleError {
 	return r.checkActions()
 }
 
+// checkActions validates the actions. Uploads and delete markers have neither tags nor sizes, so rules with such
+// filters cannot remove them.
 func (r *LifecycleRule) checkActions() *LifecycleError {
 	const filtered = "cannot be specified with tags or sizes"
 	if r.Expiration == nil && r.Noncurrent == nil && r.AbortDays == 0 {
@@ -100,6 +105,7 @@ func (r *LifecycleRule) checkActions() *LifecycleError {
 	return nil
 }
 
+// filtersObjects reports whether the filter needs tags or a size.
 func (r *LifecycleRule) filtersObjects() bool {
 	f := r.Filter
 	return f != nil && (len(f.Tags) > 0 || f.GreaterThan != nil || f.LessThan != nil)
@@ -125,6 +131,7 @@ func (e *Expiration) check() *LifecycleError {
 	return nil
 }
 
+// check counts the conditions: S3 requires And for more than one.
 func (f *LifecycleFilter) check() *LifecycleError {
 	conditions := len(f.Tags)
 	for _, given := range []bool{f.Prefix != nil, f.GreaterThan != nil, f.LessThan != nil} {

@@ -8,6 +8,7 @@ import (
 // MaxPage is the maximum number of entries on a page.
 const MaxPage = 1024
 
+// Position is where a list begins.
 type Position struct {
 	Name      string
 	Inclusive bool // start at the name instead of after it
@@ -16,10 +17,10 @@ type Position struct {
 // Query selects a page of a bucket's objects by name. With a delimiter, names that are equal up to its first
 // occurrence after the prefix form a group, which counts as one entry.
 type Query struct {
-	Prefix    string
-	Delimiter string // empty for no groups
-	Start     Position
-	Limit     int
+	Prefix    string   // "" for all names
+	Delimiter string   // empty for no groups
+	Start     Position // zero for the first name
+	Limit     int      // entries, at most MaxPage
 
 	// Metadata also reads Headers, Roles and Sharks, which may be newer than the rest.
 	Metadata bool
@@ -28,11 +29,13 @@ type Query struct {
 	Bytes int
 }
 
+// Entry is an object or a group (S3's common prefix).
 type Entry struct {
 	Group  string  // if set, Object is nil
 	Object *Object // without Inline; Headers, Roles and Sharks only with Query.Metadata
 }
 
+// Name returns the group or the object name. It is the marker that continues a list after this entry.
 func (e *Entry) Name() string {
 	if e.Group != "" {
 		return e.Group
@@ -66,17 +69,18 @@ func (e *Entry) Memory() int {
 // Sizes without strings, in bytes.
 const (
 	entryMemory  = 32
-	objectMemory = 400
+	objectMemory = 400 // struct, row and slice headers
 	tagMemory    = 64
 
 	// MaxEntry is the size of an entry whose strings have the maximum length.
 	MaxEntry = 40 << 10
 )
 
+// Page is a slice from a list.
 type Page struct {
 	Entries []Entry
-	More    bool
-	Next    Position
+	More    bool     // there are entries from Next on
+	Next    Position // where the next page starts
 }
 
 // Long lists are read in slices to limit memory.
@@ -121,6 +125,7 @@ func (q *Query) GroupOf(name string) (group string, ok bool) {
 	return name[:len(q.Prefix)+i+len(q.Delimiter)], true
 }
 
+// after returns where rows after a group begin. With no greater name, it returns a position beyond all names.
 func (q *Query) after(group string) Position {
 	next, ok := Successor(group)
 	if !ok { // there is no greater valid name
@@ -139,6 +144,7 @@ type Lister struct {
 
 func NewLister(q Query) *Lister { return &Lister{q: q} }
 
+// From returns where rows must begin.
 func (l *Lister) From() Position {
 	if l.q.Start.Name < l.q.Prefix {
 		return Position{Name: l.q.Prefix, Inclusive: true}
@@ -159,6 +165,7 @@ func (l *Lister) Add(o Object) (next Position, skip, done bool) {
 	return Position{}, false, false
 }
 
+// add appends an entry. Sizes are only computed if a limit needs them.
 func (l *Lister) add(e Entry) {
 	l.page.Entries = append(l.page.Entries, e)
 	if l.q.Bytes > 0 {
@@ -166,6 +173,7 @@ func (l *Lister) add(e Entry) {
 	}
 }
 
+// mostObjects limits how many objects are allocated at once.
 const mostObjects = 128
 
 // AddGroup is like Add, but needs only the name. Call Add if it returns neither grouped nor done.
@@ -194,8 +202,10 @@ func (l *Lister) isFull(name string) bool {
 	return true
 }
 
+// IsComplete reports whether the page is full and more entries follow.
 func (l *Lister) IsComplete() bool { return l.page.More }
 
+// Page returns the result after the last Add.
 func (l *Lister) Page() Page { return l.page }
 
 // Successor returns the smallest string above all strings with the prefix, if any. It is valid UTF-8, as PostgreSQL

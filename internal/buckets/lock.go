@@ -7,6 +7,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// LockMode is the retention mode; "" means no retention.
 type LockMode string
 
 // Retention modes. Governance can be bypassed; compliance cannot.
@@ -15,6 +16,7 @@ const (
 	Compliance LockMode = "COMPLIANCE"
 )
 
+// HoldStatus is the legal hold, which has no end.
 type HoldStatus string
 
 // Legal hold statuses; "" means never set.
@@ -26,10 +28,11 @@ const (
 // Lock protects an object version. The database clock decides when retention ends.
 type Lock struct {
 	Mode  LockMode   `json:"mode,omitempty"`
-	Until Moment     `json:"until,omitempty"`
+	Until Moment     `json:"until,omitempty"` // 0 without retention
 	Hold  HoldStatus `json:"hold,omitempty"`
 }
 
+// IsZero reports whether the version was never locked. JSON needs the method to omit it.
 func (l Lock) IsZero() bool { return l == Lock{} }
 
 func (l Lock) Retention() Retention { return Retention{l.Mode, l.Until} }
@@ -83,12 +86,12 @@ func (l Lock) Change(c LockChange, now Moment) (Lock, error) {
 
 // LockChange changes a lock. Zero fields change nothing.
 type LockChange struct {
-	Retention *Retention
+	Retention *Retention // a pointer to the zero value removes it
 	Hold      HoldStatus
-	Bypass    bool
+	Bypass    bool // the client may override governance mode
 }
 
-// LockedError means that a lock forbids a delete or change.
+// LockedError means that a lock forbids a delete or change. Lock is the lock at that time.
 type LockedError struct{ Lock Lock }
 
 func (e *LockedError) Error() string {
@@ -107,20 +110,22 @@ func (e *LockedError) until() string { return e.Lock.Until.Time().UTC().Format(t
 
 func (e *LockedError) ErrorCode() errcode.Code { return errcode.Denied }
 
+// BucketLock is a bucket's object lock, with the default retention for new versions.
 type BucketLock struct {
 	Enabled bool `json:"-"` // permanent, and versioning cannot be suspended
 
-	Mode  LockMode `json:"mode,omitempty"`
-	Days  int      `json:"days,omitempty"`
+	Mode  LockMode `json:"mode,omitempty"` // "" for no default
+	Days  int      `json:"days,omitempty"` // either Days or Years is set
 	Years int      `json:"years,omitempty"`
 }
 
 // Maximum default retention.
 const (
-	MaxLockDays  = 36500
+	MaxLockDays  = 36500 // S3's limits
 	MaxLockYears = 100
 )
 
+// Check returns ErrUnlock, ErrRetention or ErrRetentionPeriod.
 func (l BucketLock) Check() error {
 	switch {
 	case !l.Enabled:
@@ -135,6 +140,7 @@ func (l BucketLock) Check() error {
 	return nil
 }
 
+// Encode returns the JSON for the column object_lock. The column is NULL unless Enabled.
 func (l BucketLock) Encode() (string, error) {
 	if err := l.Check(); err != nil {
 		return "", err

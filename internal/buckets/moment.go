@@ -8,8 +8,10 @@ type Moment int64
 // At truncates t to microseconds.
 func At(t time.Time) Moment { return Moment(t.UnixMicro()) }
 
+// Time returns the time in UTC.
 func (m Moment) Time() time.Time { return time.UnixMicro(int64(m)).UTC() }
 
+// Add rounds d towards zero to microseconds.
 func (m Moment) Add(d time.Duration) Moment { return m + Moment(d/time.Microsecond) }
 
 // Seconds returns the time in Unix seconds, the precision of HTTP dates.

@@ -68,26 +68,32 @@ func (c *SettingsChange) ChangesAccess() bool {
 	return c.PublicRead != nil || c.Policy != nil || c.PublicAccessBlock != nil
 }
 
+// NameHolder returns the account whose bucket has the plain name, or "".
 func (s *Service) NameHolder(ctx context.Context, name string) (AccountID, error) {
 	return s.store.NameHolder(ctx, name)
 }
 
+// NameClaim returns ErrNoName for a name that anyone can claim.
 func (s *Service) NameClaim(ctx context.Context, name string) (NameClaim, error) {
 	return s.store.NameClaim(ctx, name)
 }
 
+// NameClaims lists claims by name, after a name.
 func (s *Service) NameClaims(ctx context.Context, after string, limit int) ([]NameClaim, error) {
 	return s.store.NameClaims(ctx, after, limit)
 }
 
+// FreeName lets an operator end a claim at once. See Names.
 func (s *Service) FreeName(ctx context.Context, name string) (NameClaim, error) {
 	return s.store.FreeName(ctx, name)
 }
 
+// HiddenBuckets lists public buckets that nobody finds by the plain name, for "holdfast check".
 func (s *Service) HiddenBuckets(ctx context.Context, limit int) ([]Bucket, error) {
 	return s.store.HiddenBuckets(ctx, limit)
 }
 
+// BucketsWithCORS finds the rules for a preflight, which names no account.
 func (s *Service) BucketsWithCORS(ctx context.Context, name string, limit int) ([]Bucket, error) {
 	return s.store.BucketsWithCORS(ctx, name, limit)
 }

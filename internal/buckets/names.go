@@ -43,6 +43,7 @@ func NewUploadID(now Moment) UploadID {
 	return UploadID(formatUUID(b))
 }
 
+// formatUUID sets the variant (RFC 9562, 4.1); the caller has set the version.
 func formatUUID(b [16]byte) string {
 	b[8] = b[8]&0x3f | 0x80
 	s := make([]byte, 0, 36)
@@ -66,6 +67,8 @@ func ParseUUID(s string) (string, error) {
 
 var errUUID = errcode.New(errcode.Invalid, "must be a UUID with 36 characters including hyphens, and not all zeros")
 
+// Check returns ErrNoAccountID unless id is a UUID in lower case. Every store method calls it first, so that a missing owner never selects everybody's
+// rows.
 func (id AccountID) Check() error {
 	if s, err := ParseUUID(string(id)); err != nil || s != string(id) {
 		return ErrNoAccountID
@@ -77,9 +80,9 @@ var ErrNoAccountID = errcode.New(errcode.Denied, "the account is missing")
 
 // Name lengths in bytes.
 const (
-	minBucketName = 3
+	minBucketName = 3 // S3's limits
 	maxBucketName = 63
-	MaxObjectName = 1024
+	MaxObjectName = 1024 // S3's limit
 )
 
 // CheckBucketName accepts host names of 3 to 63 characters, but not IPv4 addresses.

@@ -9,21 +9,23 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// Node is a storage node as the database knows it.
 type Node struct {
 	ID    string // "datacenter:storage_id"
-	URL   string
+	URL   string // driver and place; see CheckNodeURL
 	State NodeState
-	Added Moment
+	Added Moment // when it was first configured or added
 }
 
+// NodeState decides whether a node gets and keeps bodies.
 type NodeState string
 
 const (
-	NodeActive   NodeState = "active"
+	NodeActive   NodeState = "active"    // gets new bodies
 	NodeReadOnly NodeState = "read-only" // gets no new bodies
-	NodeDraining NodeState = "draining"
-	NodeRemoving NodeState = "removing" // being removed, if it is empty
-	NodeRemoved  NodeState = "removed"  // not used, but possibly still configured
+	NodeDraining NodeState = "draining"  // gets none, and a drain moves the others away
+	NodeRemoving NodeState = "removing"  // being removed, if it is empty
+	NodeRemoved  NodeState = "removed"   // not used, but possibly still configured
 )
 
 // NodeService changes storage nodes. Use one per process.
@@ -48,6 +50,7 @@ func (s *NodeService) Nodes(ctx context.Context) ([]Node, error) {
 	return all, err
 }
 
+// SetNode adds or replaces a node.
 func (s *NodeService) SetNode(ctx context.Context, n Node) error { return s.store.SetNode(ctx, n) }
 
 // RemoveNode sets an unused node to NodeRemoved. If the node has bodies, it keeps its state and RemoveNode returns
@@ -87,6 +90,7 @@ func CheckNodeID(id string) error {
 	return nil
 }
 
+// isNodeName allows names that are safe in every driver's paths and object names.
 func isNodeName(s string) bool {
 	if s == "" || len(s) > 128 {
 		return false

@@ -7,6 +7,8 @@ import (
 	"time"
 )
 
+// notes caches which buckets publish events or have a policy, so that a plain write reads no bucket. Entries live for
+// KeyDelay.
 type notes struct {
 	mu   sync.Mutex
 	note map[ownedName]note
@@ -17,15 +19,18 @@ type ownedName struct {
 	name  string
 }
 
+// note is what a write must know about a bucket.
 type note struct {
-	at        time.Time
+	at        time.Time // when the settings were read
 	bucket    BucketID
 	hasPolicy bool
 	rules     *Notifications // nil if the bucket publishes no events
 }
 
+// maxNotes limits the cache. A full cache is emptied: entries live less than a second.
 const maxNotes = 10_000
 
+// find returns a fresh note. A clock that was set back makes notes stale.
 func (n *notes) find(owner AccountID, name string, now time.Time) (note, bool) {
 	n.mu.Lock()
 	found, ok := n.note[ownedName{owner, name}]
@@ -34,12 +39,14 @@ func (n *notes) find(owner AccountID, name string, now time.Time) (note, bool) {
 	return found, ok && 0 <= age && age < KeyDelay
 }
 
+// forget drops a note, so that this process sees its own changes at once.
 func (n *notes) forget(owner AccountID, name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.note, ownedName{owner, name})
 }
 
+// add caches what a bucket says. at must precede the read.
 func (n *notes) add(b *Bucket, at time.Time) note {
 	found := note{at: at, bucket: b.ID, hasPolicy: !b.Settings.Policy.IsZero()}
 	if !b.Settings.Notifications.IsZero() {

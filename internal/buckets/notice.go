@@ -15,13 +15,14 @@ import (
 
 // Origin identifies the requester in events.
 type Origin struct {
-	Requester AccountID // "" for anonymous clients and the server
-	IP        netip.Addr
-	Request   string
+	Requester AccountID  // "" for anonymous clients and the server
+	IP        netip.Addr // invalid if unknown
+	Request   string     // request ID
 }
 
 type originKey struct{}
 
+// originOf returns the origin that WithOrigin attached, or none for the server's own writes.
 func originOf(ctx context.Context) (o Origin) {
 	if origin, ok := ctx.Value(originKey{}).(func() Origin); ok {
 		o = origin()
@@ -37,35 +38,38 @@ func WithOrigin(ctx context.Context, origin func() Origin) context.Context {
 // Notice lets a store append events in the transaction of a write. It is nil if there are no events.
 type Notice struct {
 	Origin
-	Owner   AccountID
+	Owner   AccountID // of the bucket
 	Bucket  BucketRef
-	Rules   *Notifications
-	Created EventName
-	Expired bool // deleted by a lifecycle rule
+	Rules   *Notifications // which events to publish; shared, do not change
+	Created EventName      // event for a write, e.g. EventPut
+	Expired bool           // deleted by a lifecycle rule
 }
 
+// Event is a row in the outbox.
 type Event struct {
-	Destination string
+	Destination string // name in [buckets.destinations]
 	Stream      string // derived from the object name; events of a stream stay in order
 	Key         string // BUCKET/OBJECT
-	Payload     []byte
+	Payload     []byte // JSON of type notice; EventRecord makes the S3 record when it is sent
 	At          Moment
 }
 
+// notice is an event's payload in the database.
 type notice struct {
 	Name      EventName `json:"event"`
-	Rule      string    `json:"rule"`
+	Rule      string    `json:"rule"` // rule ID
 	Owner     AccountID `json:"owner"`
 	Bucket    string    `json:"bucket"`
-	Key       string    `json:"key"`
+	Key       string    `json:"key"` // object name
 	Size      *int64    `json:"size,omitempty"`
 	ETag      string    `json:"etag,omitempty"`
 	Version   VersionID `json:"version,omitempty"`
 	Requester AccountID `json:"requester,omitempty"`
-	IP        string    `json:"ip,omitempty"`
+	IP        string    `json:"ip,omitempty"` // client address
 	Request   string    `json:"request,omitempty"`
 }
 
+// concerns reports whether a rule's filter matches the name. It saves the transaction from work for other names.
 func (n *Notice) concerns(name string) bool {
 	for i := range n.Rules.Rules {
 		prefix, suffix := n.Rules.Rules[i].affixes()
@@ -76,6 +80,7 @@ func (n *Notice) concerns(name string) bool {
 	return false
 }
 
+// OfWritten returns a write's events, none for a nil Notice.
 func (n *Notice) OfWritten(w Written, now Moment) []Event {
 	if n == nil {
 		return nil
@@ -83,6 +88,7 @@ func (n *Notice) OfWritten(w Written, now Moment) []Event {
 	return n.event(notice{Name: n.Created, Key: w.Object.Name, Size: &w.Object.Length, ETag: w.Object.EntityTag(), Version: w.Version}, now)
 }
 
+// OfDeleted returns the events for a delete without a version, which may have created a marker.
 func (n *Notice) OfDeleted(name string, d Deleted, now Moment) []Event {
 	switch {
 	case n == nil:
@@ -95,6 +101,7 @@ func (n *Notice) OfDeleted(name string, d Deleted, now Moment) []Event {
 	return n.event(notice{Name: EventMarker, Key: name, Version: d.Version}, now)
 }
 
+// OfDeletedVersion returns the events for a deleted version.
 func (n *Notice) OfDeletedVersion(name string, id VersionID, now Moment) []Event {
 	switch {
 	case n == nil:
@@ -105,6 +112,7 @@ func (n *Notice) OfDeletedVersion(name string, id VersionID, now Moment) []Event
 	return n.event(notice{Name: EventDelete, Key: name, Version: id}, now)
 }
 
+// event completes e and returns the event, if a rule asks for it.
 func (n *Notice) event(e notice, now Moment) []Event {
 	for i := range n.Rules.Rules {
 		r := &n.Rules.Rules[i]
@@ -129,6 +137,7 @@ func (n *Notice) event(e notice, now Moment) []Event {
 	return nil
 }
 
+// testEvents returns an s3:TestEvent for each destination, as S3 sends when notifications are set.
 func testEvents(o Origin, b BucketRef, n Notifications, now Moment) (all []Event) {
 	seen := map[string]bool{}
 	for i := range n.Rules {
@@ -149,6 +158,7 @@ func testEvents(o Origin, b BucketRef, n Notifications, now Moment) (all []Event
 // IsTestEvent reports whether an event key names a bucket without an object.
 func IsTestEvent(key string) bool { return !strings.Contains(key, "/") }
 
+// streamOf returns a UUID for a text. Events in a stream are delivered in order, others in parallel.
 func streamOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	id := [16]byte(sum[:16])
@@ -195,12 +205,14 @@ func sequencer(seq int64) string {
 	return strings.Repeat("0", 16-len(text)) + text
 }
 
+// noticed is the object that a write changes.
 type noticed struct {
 	owner  AccountID
-	bucket BucketRef
+	bucket BucketRef // the ID may be empty
 	name   string
 }
 
+// notice returns the Notice for a write, or nil if no rule concerns the object. It may read the bucket.
 func (s *Service) notice(ctx context.Context, of noticed) (*Notice, error) {
 	n, err := s.notes.get(ctx, s, of.owner, of.bucket)
 	if n == nil || err != nil || !n.concerns(of.name) {
@@ -210,6 +222,8 @@ func (s *Service) notice(ctx context.Context, of noticed) (*Notice, error) {
 	return n, nil
 }
 
+// withNotice runs a write with its Notice. The cached note may name a bucket that was deleted and created again; then
+// it runs the write once more with the new bucket. Nothing was written before, because the bucket's ID did not match.
 func withNotice[T any](ctx context.Context, s *Service, of noticed, write func(BucketRef, *Notice) (T, error)) (done T, err error) {
 	for again := range 2 {
 		n, err := s.notice(ctx, of)
@@ -229,19 +243,24 @@ func withNotice[T any](ctx context.Context, s *Service, of noticed, write func(B
 	return done, nil
 }
 
+// Events reads and drops events that wait for destinations. Writes append them in their own transactions.
 type Events interface {
+	// Backlogs counts waiting events by destination. Destinations without events are missing.
 	Backlogs(ctx context.Context) ([]EventBacklog, error)
 
-	// DropEvents deletes events from before a time, and at least excess events, oldest first.
+	// DropEvents deletes a destination's events from before a time, and at least excess events, oldest first. It
+	// returns their number. Each batch is a transaction.
 	DropEvents(ctx context.Context, destination string, before Moment, excess int64) (int64, error)
 
+	// DropDeadEvents deletes events that the destination refused before a time and that nobody queued again.
 	DropDeadEvents(ctx context.Context, before Moment) (int64, error)
 }
 
+// EventBacklog counts events that wait, or that were dropped.
 type EventBacklog struct {
 	Destination string
 	Events      int64
-	Oldest      Moment
+	Oldest      Moment // 0 if none
 }
 
 // DropEvents also drops a destination's oldest events if it has more than most.

@@ -17,12 +17,13 @@ type Notifications struct {
 
 func (n Notifications) IsZero() bool { return len(n.Rules) == 0 }
 
+// NotificationRule is a TopicConfiguration, QueueConfiguration or CloudFunctionConfiguration.
 type NotificationRule struct {
 	ID      string       `json:"id"`
-	Target  Target       `json:"target"`
-	ARN     string       `json:"arn"`
-	Events  []string     `json:"events"` // e.g. s3:ObjectCreated:*
-	Filters []NameFilter `json:"filters,omitempty"`
+	Target  Target       `json:"target"`            // the element that the client sent
+	ARN     string       `json:"arn"`               // names a configured destination
+	Events  []string     `json:"events"`            // e.g. s3:ObjectCreated:*
+	Filters []NameFilter `json:"filters,omitempty"` // at most a prefix and a suffix
 
 	// Filtered records that the client sent a Filter element.
 	Filtered bool `json:"filtered,omitempty"`
@@ -61,10 +62,12 @@ const (
 	eventTest EventName = "TestEvent" // not allowed in rules
 )
 
+// EventNames lists the events that rules may select.
 var EventNames = []EventName{EventPut, EventPost, EventCopy, EventComplete, EventDelete, EventMarker, EventExpired, EventExpiredMarker}
 
 const eventPrefix = "s3:"
 
+// eventsOf returns the events that a rule's entry selects, such as s3:ObjectCreated:*; nil if it is not valid.
 func eventsOf(entry string) (all []EventName) {
 	name, ok := strings.CutPrefix(entry, eventPrefix)
 	if !ok {
@@ -86,6 +89,7 @@ func (r *NotificationRule) events() (all []EventName) {
 	return all
 }
 
+// affixes returns the prefix and suffix that names must have.
 func (r *NotificationRule) affixes() (prefix, suffix string) {
 	for _, f := range r.Filters {
 		if strings.EqualFold(f.Name, "prefix") {
@@ -97,13 +101,15 @@ func (r *NotificationRule) affixes() (prefix, suffix string) {
 	return prefix, suffix
 }
 
+// IsFor reports whether the rule publishes event e for an object.
 func (r *NotificationRule) IsFor(e EventName, name string) bool {
 	prefix, suffix := r.affixes()
 	return strings.HasPrefix(name, prefix) && strings.HasSuffix(name, suffix) && slices.Contains(r.events(), e)
 }
 
+// Destination is where events are sent.
 type Destination struct {
-	Name string
+	Name string // in [buckets.destinations]
 	Kind string // webhook, nats or pubsub
 }
 
@@ -125,19 +131,22 @@ func DestinationOf(arn string) (d Destination, ok bool) {
 }
 
 const (
-	MaxNotificationRules = 100
-	maxNotificationID    = 255
-	maxFilter            = 1024
+	MaxNotificationRules = 100  // S3's limit
+	maxNotificationID    = 255  // bytes, from S3
+	maxFilter            = 1024 // bytes, from S3
 )
 
+// NotificationError is reported as InvalidArgument with S3's names.
 type NotificationError struct {
-	Argument, Value, Message string
+	Argument, Value, Message string // S3 element or ARN
 }
 
 func (e *NotificationError) Error() string { return e.Message }
 
 func (e *NotificationError) Unwrap() error { return errcode.New(errcode.Invalid, e.Message) }
 
+// Check returns nil for rules that are valid together. S3 does not allow rules that select the same event for the same
+// name.
 func (n *Notifications) Check(destinations []Destination) *NotificationError {
 	if len(n.Rules) > MaxNotificationRules {
 		return &NotificationError{"Configuration", "", "A bucket can have at most " + strconv.Itoa(MaxNotificationRules) + " notification configurations"}
@@ -161,6 +170,7 @@ func (n *Notifications) Check(destinations []Destination) *NotificationError {
 	return nil
 }
 
+// check validates a rule by itself.
 func (r *NotificationRule) check() *NotificationError {
 	if r.ID == "" || len(r.ID) > maxNotificationID || !utf8.ValidString(r.ID) {
 		return &NotificationError{"Id", r.ID, "The ID of a notification configuration has 1 to 255 characters"}
@@ -189,6 +199,7 @@ func (r *NotificationRule) check() *NotificationError {
 	return nil
 }
 
+// checkDestination requires a configured destination. The error lists them, because ARNs cannot be guessed.
 func (r *NotificationRule) checkDestination(all []Destination) *NotificationError {
 	if d, ok := DestinationOf(r.ARN); ok && slices.Contains(all, d) {
 		return nil
@@ -204,6 +215,7 @@ func (r *NotificationRule) checkDestination(all []Destination) *NotificationErro
 	return &NotificationError{r.ARN, r.ARN, "Unable to validate the following destination configurations: unknown destination; " + exist}
 }
 
+// overlaps reports whether an object could have an event that matches both rules.
 func (r *NotificationRule) overlaps(o *NotificationRule) bool {
 	prefix, suffix := r.affixes()
 	other, end := o.affixes()

@@ -15,9 +15,10 @@ import (
 	"holdfast/internal/optional"
 )
 
+// Object is a row of manta_bucket_object: the current version of an object.
 type Object struct {
 	Name        string
-	Created     Moment
+	Created     Moment    // when this version was written
 	Modified    Moment    // last write or metadata change
 	Creator     AccountID // empty in old rows, then the owner
 	ContentType string
@@ -106,6 +107,7 @@ func TagsSum(tags map[string]string) string {
 
 const propertiesMember = "s3"
 
+// Encode returns the column properties, or nil if everything is empty. It returns ErrProperties for an invalid Extra.
 func (p *Properties) Encode() ([]byte, error) {
 	ours, err := json.Marshal(p)
 	if err != nil {
@@ -129,6 +131,7 @@ func (p *Properties) Encode() ([]byte, error) {
 	return json.Marshal(all)
 }
 
+// DecodeProperties reads the column properties; nil is valid.
 func DecodeProperties(text []byte) (p Properties, err error) {
 	if len(text) == 0 {
 		return p, nil
@@ -139,6 +142,7 @@ func DecodeProperties(text []byte) (p Properties, err error) {
 	return decodeAny(text)
 }
 
+// decodeAny decodes properties with native API members.
 func decodeAny(text []byte) (p Properties, err error) {
 	all := map[string]json.RawMessage{}
 	if err := json.Unmarshal(text, &all); err != nil {
@@ -197,7 +201,7 @@ func BodyPath(owner AccountID, bucket BucketID, id ObjectID, name string) string
 // Segment is a part's position in a multipart body.
 type Segment struct {
 	Body
-	Number   int // from 1
-	Start    int64
+	Number   int   // from 1
+	Start    int64 // offset in the whole body
 	Checksum Checksum
 }

@@ -11,16 +11,17 @@ import (
 type Condition struct {
 	Match           Tags
 	NoneMatch       Tags
-	ModifiedSince   Moment
-	UnmodifiedSince Moment
+	ModifiedSince   Moment // the object must be newer
+	UnmodifiedSince Moment // the object must not be newer
 }
 
 // Tags are unquoted S3 entity tags or object IDs.
 type Tags struct {
-	Any  bool
+	Any  bool // "*": any existing object
 	Tags []string
 }
 
+// maxTags limits the comparisons per request.
 const maxTags = 100
 
 // ParseTags parses the values of If-Match or If-None-Match. Clients may omit the quotes. It returns the zero value only
@@ -98,6 +99,7 @@ func (t *Tags) String() string {
 
 func (t *Tags) IsSet() bool { return t.Any || len(t.Tags) > 0 }
 
+// match reports whether a tag matches the object.
 func (t *Tags) match(o *Object) bool {
 	return t.Any || slices.Contains(t.Tags, o.EntityTag()) || slices.Contains(t.Tags, string(o.ID))
 }

@@ -14,6 +14,7 @@ func decodePlain(text []byte) (p Properties, ok bool) {
 	return p, ok && r.next() == 0 && len(r.rest) == 0
 }
 
+// property reads a member in "s3". Unknown members and tags leave the fast path.
 func (r *plain) property(name []byte, p *Properties) bool {
 	switch string(name) {
 	case "etag":
@@ -44,6 +45,7 @@ func (r *plain) property(name []byte, p *Properties) bool {
 	return false // tags are rare
 }
 
+// checksum reads a member in "checksum".
 func (r *plain) checksum(name []byte, c *Checksum) (ok bool) {
 	var v []byte
 	switch string(name) {
@@ -59,6 +61,7 @@ func (r *plain) checksum(name []byte, c *Checksum) (ok bool) {
 	return ok
 }
 
+// lock reads a member in "lock".
 func (r *plain) lock(name []byte, l *Lock) (ok bool) {
 	var v []byte
 	switch string(name) {
@@ -89,6 +92,7 @@ func algorithm(name []byte) string {
 // plain reads a subset of JSON. Its methods return false for other JSON.
 type plain struct{ rest []byte }
 
+// next returns the next byte that is no space, or 0 at the end.
 func (r *plain) next() byte {
 	for len(r.rest) > 0 {
 		if c := r.rest[0]; c != ' ' {
@@ -99,6 +103,7 @@ func (r *plain) next() byte {
 	return 0
 }
 
+// skip consumes c if it comes next.
 func (r *plain) skip(c byte) bool {
 	if r.next() != c {
 		return false
@@ -107,6 +112,7 @@ func (r *plain) skip(c byte) bool {
 	return true
 }
 
+// object calls member for each name in a JSON object. member consumes the value.
 func (r *plain) object(member func(name []byte) bool) bool {
 	for first := byte('{'); r.skip(first); first = ',' {
 		name, ok := r.text()
@@ -120,6 +126,7 @@ func (r *plain) object(member func(name []byte) bool) bool {
 	return false
 }
 
+// text reads a printable ASCII string without escapes.
 func (r *plain) text() ([]byte, bool) {
 	if !r.skip('"') {
 		return nil, false
@@ -137,6 +144,7 @@ func (r *plain) text() ([]byte, bool) {
 	return nil, false
 }
 
+// number reads a positive number with at most 18 digits, which fits an int64.
 func (r *plain) number() (n int64, ok bool) {
 	if c := r.next(); c < '1' || c > '9' {
 		return 0, false
@@ -151,6 +159,7 @@ func (r *plain) number() (n int64, ok bool) {
 	return 0, false
 }
 
+// boolean reads true or false.
 func (r *plain) boolean() (v, ok bool) {
 	word := "false"
 	if v = r.next() == 't'; v {

@@ -7,8 +7,10 @@ import (
 	"slices"
 )
 
+// segmentPage is how many parts are read from the database at once.
 const segmentPage = 100
 
+// Span is a byte range: the first offset and the length.
 type Span struct{ From, Length int64 }
 
 // Open returns a reader that implements io.WriterTo.
@@ -20,6 +22,7 @@ func (s *Service) Open(ctx context.Context, owner AccountID, bucket BucketID, o 
 	return r
 }
 
+// reader reads a body's segments in turn.
 type reader struct {
 	ctx      context.Context //nolint:containedctx // the reading request's
 	s        *Service
@@ -30,9 +33,10 @@ type reader struct {
 	segments []Segment
 	current  io.ReadCloser
 	offset   int64 // offset of the next byte in the whole body
-	left     int64
+	left     int64 // bytes until the end of the span
 }
 
+// Read opens the next segment when the current ends. It never returns 0 bytes without an error.
 func (r *reader) Read(p []byte) (int, error) {
 	for {
 		if r.current == nil {
@@ -51,6 +55,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	}
 }
 
+// WriteTo lets io.Copy use each segment's WriterTo, which saves a copy.
 func (r *reader) WriteTo(w io.Writer) (total int64, err error) {
 	for {
 		if r.current == nil {
@@ -73,6 +78,8 @@ func (r *reader) WriteTo(w io.Writer) (total int64, err error) {
 	}
 }
 
+// next opens the segment at offset, and returns io.EOF after the last byte. If the body moved to other nodes since the row was read, it reads the row again,
+// once.
 func (r *reader) next() error {
 	if r.left == 0 {
 		return io.EOF
@@ -144,6 +151,7 @@ func (r *reader) moved(seg *Segment) (b Body, ok bool) {
 	return b, b.ID == seg.ID && !slices.Equal(b.Sharks, seg.Sharks)
 }
 
+// Close ends the read at any point. It returns the open segment's error.
 func (r *reader) Close() error {
 	r.left = 0
 	if r.current == nil {

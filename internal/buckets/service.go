@@ -25,12 +25,14 @@ type Bodies interface {
 	// is verified as a whole.
 	Open(ctx context.Context, path string, body Reference, offset, length int64) (io.ReadCloser, error)
 
+	// Copies returns how many copies are the default.
 	Copies() int
 
-	// Remove does not return an error for a missing body.
+	// Remove removes the copies on the given nodes. It does not return an error for a missing body.
 	Remove(ctx context.Context, path string, sharks []string) error
 }
 
+// Stored tells where a body was written.
 type Stored struct {
 	Sharks []string
 	Frames Frames
@@ -49,6 +51,7 @@ type Summed interface {
 	CRC64NVME() (sum uint64, ok bool)
 }
 
+// Sums are a complete body's checksums.
 type Sums struct {
 	MD5      []byte
 	Checksum Checksum // zero if not requested
@@ -62,8 +65,9 @@ var errLate = errcode.New(errcode.Unavailable, "the body was not stored in time;
 
 // Bodies are processed in chunks.
 const (
-	ChunkSize   = 128 << 10
-	WriteChunks = 6 // per write: one being filled, four queued, one being written
+	ChunkSize = 128 << 10
+	// per write: one chunk being filled, four queued, one being written
+	WriteChunks = 6
 	ReadChunks  = 2 // per read: one being returned, one read ahead
 )
 
@@ -78,10 +82,12 @@ func (s *Service) WriteMemory(size int64) int64 {
 	return WriteChunks * ChunkSize
 }
 
+// IsInline reports whether a body with this size is stored in the row. -1 means that the size is unknown.
 func (s *Service) IsInline(size int64) bool {
 	return size >= 0 && size <= int64(s.Limits().Inline)
 }
 
+// ReadMemory estimates the memory in bytes that reading length bytes needs, which the caller reserves.
 func (s *Service) ReadMemory(o *Object, length int64) int64 {
 	switch {
 	case o.Inline != nil:
@@ -94,17 +100,18 @@ func (s *Service) ReadMemory(o *Object, length int64) int64 {
 
 type Options struct {
 	Backend Backend
-	Bodies  Bodies
+	Bodies  Bodies // storage nodes
 	Clock   clock.Clock
 	Limits  Limits
 
-	Destinations []Destination
+	Destinations []Destination // configured, for rules and test events
 
 	// Written, if set, is called when a body is durable but has no row yet. Its result must be called when it is known
 	// whether the row was written.
 	Written func(Reference) (settled func(kept bool))
 }
 
+// Backend is all that the Service needs from a store.
 type Backend interface {
 	Store
 	Versions
@@ -130,13 +137,14 @@ type Service struct {
 	clock  clock.Clock
 	limits atomic.Pointer[Limits]
 	notes  notes
-	locked atomic.Int64
+	locked atomic.Int64 // see Locked
 
 	destinations []Destination
 
 	written func(Reference) (settled func(kept bool))
 }
 
+// NewService returns a Service. It starts nothing.
 func NewService(o Options) *Service {
 	if o.Written == nil {
 		o.Written = func(Reference) func(bool) { return func(bool) {} }
@@ -148,16 +156,19 @@ func NewService(o Options) *Service {
 
 func (s *Service) Now() Moment { return At(s.clock()) }
 
+// Limits returns the current settings.
 func (s *Service) Limits() Limits { return *s.limits.Load() }
 
+// Reload changes the settings for later requests.
 func (s *Service) Reload(l Limits) {
 	l.MinPart = cmp.Or(l.MinPart, MinPart)
 	s.limits.Store(&l)
 }
 
+// PutRequest is a PutObject request, or a write by another operation that creates an object.
 type PutRequest struct {
-	Object    Object // Name, Creator, ContentType, Headers, Roles and Properties
-	Condition Condition
+	Object    Object       // Name, Creator, ContentType, Headers, Roles and Properties
+	Condition Condition    // checked before the body is read, and again by the store
 	Size      int64        // -1 if unknown
 	Copies    int          // 0 for Limits.Copies
 	Ready     func() error // called after the body is read and before the database is used; may be nil
@@ -225,6 +236,7 @@ func knownResult(err error) bool {
 	return errors.Is(err, ErrNodeRemoved) || errcode.Of(err) != errcode.Unavailable && errcode.Of(err) != errcode.Internal
 }
 
+// bodyWrite is a body on its way to the database or to nodes.
 type bodyWrite struct {
 	owner  AccountID
 	bucket BucketID
@@ -235,9 +247,10 @@ type bodyWrite struct {
 	body   *Body // filled in, except for the ID
 
 	settled func(kept bool) // nil if the body is not on storage nodes
-	removed bool
+	removed bool            // so the row was not written
 }
 
+// settle reports to Options.Written whether the body stays.
 func (w *bodyWrite) settle() {
 	if w.settled != nil {
 		w.settled(!w.removed)
@@ -264,6 +277,8 @@ func (s *Service) writeBody(ctx context.Context, w *bodyWrite, src Source) (remo
 	return remove, nil
 }
 
+// placeBody stores a body inline if it is small enough, and otherwise on nodes. The size may be unknown, so it reads up
+// to the limit before it decides.
 func (s *Service) placeBody(ctx context.Context, w *bodyWrite, src Source, counted *counter) (remove func(), err error) {
 	remove = func() {}
 	var reader io.Reader = counted
@@ -297,6 +312,7 @@ func (s *Service) placeBody(ctx context.Context, w *bodyWrite, src Source, count
 	}, nil
 }
 
+// readHead reads at most limit bytes. Without a known size (-1) it begins with a small buffer.
 func readHead(r io.Reader, size int64, limit int) ([]byte, error) {
 	if size < 0 {
 		size = bytes.MinRead
@@ -317,6 +333,7 @@ func readHead(r io.Reader, size int64, limit int) ([]byte, error) {
 	return head, nil
 }
 
+// counter counts bytes and notes when the body ended, from which CommitWithin counts.
 type counter struct {
 	io.Reader
 	clock clock.Clock
@@ -324,6 +341,7 @@ type counter struct {
 	ended time.Time
 }
 
+// Read forwards to the source.
 func (c *counter) Read(p []byte) (n int, err error) {
 	n, err = c.Reader.Read(p)
 	c.n += int64(n)
@@ -333,6 +351,7 @@ func (c *counter) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
+// CRC64NVME forwards to the source, so that nodes need not compute it again.
 func (c *counter) CRC64NVME() (sum uint64, ok bool) {
 	s, ok := c.Reader.(Summed)
 	if !ok {
@@ -341,6 +360,7 @@ func (c *counter) CRC64NVME() (sum uint64, ok bool) {
 	return s.CRC64NVME()
 }
 
+// replay returns bytes that were already read, and then the rest.
 type replay struct {
 	*counter
 	head []byte
@@ -363,10 +383,11 @@ func (r *replay) CRC64NVME() (sum uint64, ok bool) {
 	return r.counter.CRC64NVME()
 }
 
+// PartRequest is an UploadPart request.
 type PartRequest struct {
 	Number int
-	Size   int64 // -1 if unknown
-	Ready  func() error
+	Size   int64        // -1 if unknown
+	Ready  func() error // see PutRequest
 }
 
 // PutPart requires that the caller has checked that the upload exists.

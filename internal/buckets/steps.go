@@ -69,6 +69,8 @@ func (s *Service) FindBuckets(ctx context.Context, prefix string, limit int) ([]
 	return s.store.FindBuckets(ctx, prefix, limit)
 }
 
+// CreateBucket checks the name and returns ErrBucketName, or the store's errors, with an existing
+// bucket.
 func (s *Service) CreateBucket(ctx context.Context, owner AccountID, name string) (Bucket, error) {
 	if err := CheckBucketName(name); err != nil {
 		return Bucket{}, err
@@ -76,12 +78,14 @@ func (s *Service) CreateBucket(ctx context.Context, owner AccountID, name string
 	return s.store.CreateBucket(ctx, owner, BucketRef{Name: name, ID: BucketID(NewUUID())}, s.now())
 }
 
+// SetBucket changes settings, and makes this process forget its note about the bucket.
 func (s *Service) SetBucket(ctx context.Context, owner AccountID, b BucketRef, c SettingsChange) error {
 	defer s.notes.forget(owner, b.Name) // even if it is unknown whether the change succeeded
 	c.Now = s.now()
 	return s.store.SetBucket(ctx, owner, b, c)
 }
 
+// SetLifecycle replaces the rules; without rules it removes them. The caller has checked them.
 func (s *Service) SetLifecycle(ctx context.Context, owner AccountID, b BucketRef, l Lifecycle) error {
 	if len(l.Rules) == 0 {
 		l = Lifecycle{}
@@ -131,6 +135,7 @@ func (s *Service) SetNotifications(ctx context.Context, owner AccountID, b Bucke
 	return s.SetBucket(ctx, owner, b, c)
 }
 
+// DeleteBucket deletes an empty bucket. See Buckets.
 func (s *Service) DeleteBucket(ctx context.Context, owner AccountID, b BucketRef) error {
 	defer s.notes.forget(owner, b.Name)
 	return s.store.DeleteBucket(ctx, owner, b, s.now())
@@ -172,6 +177,7 @@ func (s *Service) List(ctx context.Context, owner AccountID, b BucketID, q Query
 	return s.store.List(ctx, owner, b, q)
 }
 
+// UpdateObject sets u.Now. See Store.Update.
 func (s *Service) UpdateObject(ctx context.Context, owner AccountID, b BucketRef, u Update) (Object, error) {
 	u.Now = s.now()
 	o, err := s.store.Update(ctx, owner, b, u)
@@ -179,11 +185,13 @@ func (s *Service) UpdateObject(ctx context.Context, owner AccountID, b BucketRef
 	return o, err
 }
 
+// DeleteObject is TakeObject without the result.
 func (s *Service) DeleteObject(ctx context.Context, owner AccountID, b BucketRef, d Delete) error {
 	_, err := s.TakeObject(ctx, owner, b, d)
 	return err
 }
 
+// TakeObject deletes an object and returns it. It sets d.Now and d.Notice. See Store.Delete.
 func (s *Service) TakeObject(ctx context.Context, owner AccountID, b BucketRef, d Delete) (Deleted, error) {
 	d.Now = s.now()
 	return withNotice(ctx, s, noticed{owner, b, d.Name}, func(b BucketRef, n *Notice) (Deleted, error) {
@@ -194,6 +202,7 @@ func (s *Service) TakeObject(ctx context.Context, owner AccountID, b BucketRef, 
 	})
 }
 
+// countLocked counts lock errors, for the metric.
 func (s *Service) countLocked(err error) {
 	if _, ok := errors.AsType[*LockedError](err); ok {
 		s.locked.Add(1)
@@ -203,6 +212,7 @@ func (s *Service) countLocked(err error) {
 // Locked returns the number of deletes and changes that locks prevented.
 func (s *Service) Locked() int64 { return s.locked.Load() }
 
+// DeleteObjects deletes a batch. The results are in the same order. See Store.DeleteAll.
 func (s *Service) DeleteObjects(ctx context.Context, owner AccountID, b BucketRef, all []Deletion) ([]Deleted, error) {
 	d := Deletions{All: all, Now: s.now()}
 	n, err := s.notes.get(ctx, s, owner, b)
@@ -220,6 +230,7 @@ func (s *Service) DeleteObjects(ctx context.Context, owner AccountID, b BucketRe
 	return done, err
 }
 
+// CreateUpload sets u.Created and u.ID.
 func (s *Service) CreateUpload(ctx context.Context, owner AccountID, b BucketRef, u Upload) (UploadID, error) {
 	u.Created = s.now()
 	u.ID = NewUploadID(u.Created)
@@ -254,6 +265,7 @@ func (s *Service) CompleteUpload(ctx context.Context, u UploadKey, c Completion)
 	})
 }
 
+// AbortUpload returns ErrNoUpload for an upload that was completed or aborted.
 func (s *Service) AbortUpload(ctx context.Context, u UploadKey) error {
 	return s.store.Abort(ctx, u, s.now())
 }

@@ -10,14 +10,19 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Store stores bucket and object metadata. Every method is atomic. storetest defines the contract.
+// Store keeps bucket and object metadata. Every method is one transaction, except DeleteAll. storetest is the
+// executable form: each rule below is a case there.
 //
 // Writes to the same object exclude each other: conditions are checked against the current state, and each replaced
-// version becomes Garbage exactly once. Reads never write.
+// version becomes Garbage exactly once. Reads never write. Usage and quota change in the same transaction.
 //
-// Any method may return ErrNoAccountID or errcode.Unavailable. The method then had no effect, unless the connection
-// was lost during a write. Writes to a missing or recreated bucket return ErrNoBucket. Writes that exceed a quota
-// return *QuotaError and change nothing.
+// Any method may return ErrNoAccountID, for an owner that is not a UUID, or errcode.Unavailable. The method then had no
+// effect, unless the connection was lost during a write. Writes to a missing or recreated bucket return ErrNoBucket.
+// Writes that exceed a quota return *QuotaError and change nothing.
+//
+// A BucketRef needs both fields unless the method says otherwise. Reads take a BucketID, which is not checked: in a
+// missing bucket they find nothing. Times that decide about conditions, expiry and order come from the caller (Now).
+// Locks are an exception: the database clock decides when they end.
 type Store interface {
 	Buckets
 	Finder
@@ -28,27 +33,36 @@ type Store interface {
 	// and so does Superseded in the replaced version. The result may lack the default retention.
 	Put(ctx context.Context, owner AccountID, b BucketRef, w Put) (Written, error)
 
+	// Get reads the current object with Inline, Frames and CRC32C. It returns ErrNoObject if there is no object, no
+	// such bucket, or if a delete marker is current.
 	Get(ctx context.Context, owner AccountID, b BucketID, name string) (Object, error)
 
-	// Find combines Bucket and Get. If only the object is missing, it returns the bucket with ErrNoObject.
+	// Find combines Bucket and Get in one round trip. If only the object is missing, it returns the bucket with
+	// ErrNoObject.
 	Find(ctx context.Context, owner AccountID, bucket, name string) (Bucket, Object, error)
 
-	// Segments starts with the segment at offset from.
+	// Segments lists at most limit parts that form a completed multipart body, in order. The first contains the byte at offset
+	// from. The result is empty from the end on, and for an unknown upload.
 	Segments(ctx context.Context, owner AccountID, u UploadID, from int64, limit int) ([]Segment, error)
 
-	// Update replaces metadata. The result has no Inline body. Update returns ErrMarker for a delete marker, and
-	// *LockedError for a locked version, unless only tags change or the lock allows the change.
+	// Update replaces the metadata for the current object, or for u.Version, and counts nothing. The result has no Inline
+	// body. It returns errors from Condition.CheckWrite, ErrNoObject or ErrNoVersion for a missing object or version,
+	// and ErrMarker for a delete marker. It returns *LockedError for a locked version, unless only tags change or the
+	// lock allows the change, and ErrNoLock for a lock in a bucket without object lock.
 	Update(ctx context.Context, owner AccountID, b BucketRef, w Update) (Object, error)
 
-	// Delete creates a delete marker in a versioned bucket, even for a missing object. If d.Version is set, it deletes
-	// that version, or returns ErrNoVersion or *LockedError. b.ID may be empty.
+	// Delete removes an object without versions, and its body becomes garbage. In a versioned bucket it creates a
+	// delete marker, even for a missing object; the marker counts as an object with 0 bytes. If d.Version is set, it
+	// deletes that version, or returns ErrNoVersion or *LockedError. The next older version then becomes current.
+	// Without versions, a missing object is ErrNoObject. b.ID may be empty.
 	Delete(ctx context.Context, owner AccountID, b BucketRef, d Delete) (Deleted, error)
 
-	// DeleteAll deletes each object like Delete, in any order and not atomically. Each result contains its own error
-	// and may lack Object.
+	// DeleteAll deletes each object like Delete, in any order and not atomically. The results are in the same order as d.All.
+	// Each element contains its own error and may lack Object. DeleteAll itself fails only if nothing was tried.
 	DeleteAll(ctx context.Context, owner AccountID, b BucketRef, d Deletions) ([]Deleted, error)
 
-	// List reads a page from one snapshot. It reads about one row per entry, however large the groups are.
+	// List reads a page from one snapshot. It reads about one row per entry, however large the groups are. A missing
+	// bucket is an empty page.
 	List(ctx context.Context, owner AccountID, b BucketID, q Query) (Page, error)
 
 	// Ping returns errcode.Unavailable if the database is unreachable or its schema has another version.
@@ -57,16 +71,20 @@ type Store interface {
 
 // Buckets stores buckets and their settings.
 type Buckets interface {
-	// CreateBucket returns an existing bucket with ErrBucketExists. If the account was deleted, it returns ErrNoAccount.
+	// CreateBucket stores an empty bucket without versions; the caller chose b.ID. It returns an existing bucket with
+	// this name together with ErrBucketExists. If the account was deleted, it returns ErrNoAccount.
 	CreateBucket(ctx context.Context, owner AccountID, b BucketRef, now Moment) (Bucket, error)
 
+	// Bucket returns ErrNoBucket if the account has no bucket with this name. SQLite answers from a cache: changes by
+	// other processes, such as commands, show after KeyDelay.
 	Bucket(ctx context.Context, owner AccountID, name string) (Bucket, error)
 
+	// Buckets lists by name, in byte order. more means that the page is full and that buckets follow it.
 	Buckets(ctx context.Context, owner AccountID, q BucketQuery) (page []Bucket, more bool, err error)
 
-	// SetBucket also appends events. It returns ErrPrecondition if LifecycleWas does not match. If the bucket becomes or
-	// stays shared (IsShared), it claims its plain name, unless another account's claim is active or rests. If not, the
-	// bucket's claim begins to rest.
+	// SetBucket also appends events. It returns ErrPrecondition if LifecycleWas does not match. If the bucket becomes
+	// or stays shared (IsShared), it claims its plain name, unless another account's claim is active or rests. If not,
+	// the bucket's claim begins to rest. SetBucket replaces only the settings that c sets.
 	SetBucket(ctx context.Context, owner AccountID, b BucketRef, c SettingsChange) error
 
 	// DeleteBucket returns ErrBucketNotEmpty if there are objects. RemoveBucket later aborts incomplete uploads. The
@@ -84,24 +102,30 @@ type Finder interface {
 	FindBuckets(ctx context.Context, prefix string, limit int) ([]Bucket, error)
 }
 
+// Put writes a whole object whose body is already stored, either in Object.Inline or on the nodes in
+// Object.Sharks.
 type Put struct {
+	// Object needs Name, Body and metadata. The store ignores Created, Modified and Version.
 	Object    Object
 	Condition Condition
-	Now       Moment
-	Notice    *Notice
+	Now       Moment  // when the write happens
+	Notice    *Notice // nil if the write publishes no events
 }
 
+// Stored returns the object as the row gets it, except for the version ID and the default retention, which only the
+// transaction knows.
 func (p *Put) Stored() Object {
 	o := p.Object
 	o.Created, o.Modified, o.Version = p.Now, cmp.Or(o.Imported, p.Now), ""
 	return o
 }
 
+// Delete names the object or version to delete, and the conditions for it.
 type Delete struct {
 	Name      string
 	Version   VersionID // "" for the current object
-	Condition Condition
-	Now       Moment
+	Condition Condition // checked against the current object, or against Version if that is set
+	Now       Moment    // when the body's grace period begins
 
 	// Unchanged, if set, is the object that was read. Delete returns ErrPrecondition if it has changed. The bucket ID is
 	// required.
@@ -110,14 +134,17 @@ type Delete struct {
 	// Noncurrent makes Delete return ErrPrecondition if Version is the current version.
 	Noncurrent bool
 
+	// Bypass allows deleting a version in governance mode. The caller has checked the right to do so.
 	Bypass bool
 
 	// Imported, if set, is the delete marker's time at the source server. The bucket ID is required.
 	Imported Moment
 
-	Notice *Notice
+	Notice *Notice // nil if the delete publishes no events
 }
 
+// CheckUnchanged returns ErrPrecondition if o differs from d.Unchanged in body or metadata. Backends call it in the
+// transaction.
 func (d *Delete) CheckUnchanged(o *Object) error {
 	if was := d.Unchanged; was != nil && (was.ID != o.ID || !was.SameMetadata(o)) {
 		return ErrPrecondition
@@ -125,12 +152,14 @@ func (d *Delete) CheckUnchanged(o *Object) error {
 	return nil
 }
 
+// Deletions is a batch, such as a DeleteObjects request.
 type Deletions struct {
-	All    []Deletion
+	All    []Deletion // at most 1,000 from S3; the store sets no limit
 	Now    Moment
-	Notice *Notice
+	Notice *Notice // shared by all; nil if no delete publishes events
 }
 
+// Delete returns the request for a single element.
 func (d *Deletions) Delete(of *Deletion) Delete {
 	r := of.Delete(d.Now)
 	r.Notice = d.Notice
@@ -142,9 +171,10 @@ type Deletion struct {
 	Name    string
 	Version VersionID // "" for the current object
 	ETag    string    // "" for any, "*" if the object must exist, otherwise its entity tag or ID
-	Bypass  bool
+	Bypass  bool      // as in Delete
 }
 
+// Delete returns the request with the condition that ETag stands for.
 func (d *Deletion) Delete(now Moment) Delete {
 	r := Delete{Name: d.Name, Version: d.Version, Now: now, Bypass: d.Bypass}
 	switch d.ETag {
@@ -157,68 +187,80 @@ func (d *Deletion) Delete(now Moment) Delete {
 	return r
 }
 
+// Written is a Put's or Complete's result.
 type Written struct {
-	Object   Object
-	Replaced bool
+	Object   Object    // as stored; may lack the default retention
+	Replaced bool      // an object with this name existed; a delete marker does not count
 	Version  VersionID // "" if the bucket is not versioned
 }
 
 // Update describes a change of object metadata. Nil fields change nothing.
 type Update struct {
 	Name        string
-	Version     VersionID
-	ContentType *string
-	Headers     map[string]string
-	Roles       *[]string
-	Tags        *map[string]string
-	Extra       *json.RawMessage // null removes the properties
-	Lock        *LockChange
-	Touch       bool // set Modified to Now; not used if only tags change
-	Imported    bool
-	Condition   Condition
-	Now         Moment
+	Version     VersionID          // "" for the current object
+	ContentType *string            // nil: unchanged
+	Headers     map[string]string  // all headers; nil: unchanged
+	Roles       *[]string          // all roles; nil: unchanged
+	Tags        *map[string]string // all tags; a pointer to nil removes them
+	Extra       *json.RawMessage   // null removes the properties
+	Lock        *LockChange        // nil: unchanged
+	Touch       bool               // set Modified to Now; not used if only tags change
+	Imported    bool               // an import sets these tags, so ImportedTags becomes their sum
+	Condition   Condition          // checked before anything changes
+	Now         Moment             // becomes Modified with Touch
 }
 
 // UploadKey identifies an upload. Only PutPart and Complete need the bucket name.
 type UploadKey struct {
 	Owner  AccountID
-	Bucket BucketRef
-	Name   string
+	Bucket BucketRef // the ID is always required
+	Name   string    // object name given when the upload began
 	ID     UploadID
 }
 
-// Uploads stores multipart uploads. Methods return the same errors as Store. They return ErrNoUpload if the upload
-// does not exist or has another object name or bucket.
+// Uploads stores multipart uploads. Methods return the same errors as Store. They return ErrNoUpload if the upload does
+// not exist or has another object name or bucket. Parts count towards the byte quotas when they are stored; the
+// object counts when the upload is completed.
 type Uploads interface {
+	// CreateUpload stores an upload under u.ID, which must be new (NewUploadID). It does not check conditions; Complete
+	// does.
 	CreateUpload(ctx context.Context, owner AccountID, b BucketRef, u Upload) error
 
+	// Upload reads an incomplete upload.
 	Upload(ctx context.Context, u UploadKey) (Upload, error)
 
-	// PutPart turns a replaced part into garbage.
+	// PutPart stores or replaces a part. A replaced part becomes garbage, and only the difference in bytes is checked
+	// against the quotas.
 	PutPart(ctx context.Context, u UploadKey, p Part) error
 
+	// Parts lists at most limit parts with numbers above after, by number. more means that others follow.
 	Parts(ctx context.Context, u UploadKey, after, limit int) (page []Part, more bool, err error)
 
+	// ListUploads lists incomplete uploads by name and then by age, oldest first.
 	ListUploads(ctx context.Context, owner AccountID, b BucketID, q UploadQuery) (UploadPage, error)
 
-	// Complete returns the errors of Assemble, ErrObjectSize and *ChecksumError. Another call returns the same object
-	// while it is current.
+	// Complete makes the listed parts an object, like Put, and turns the other parts into garbage. It returns the same errors as Assemble and
+	// Put, ErrObjectSize and *ChecksumError. Another call returns the same object while it is
+	// current, with Replaced false.
 	Complete(ctx context.Context, u UploadKey, c Completion) (Written, error)
 
+	// Abort turns the upload with all parts into garbage and frees their bytes. It works in a deleted bucket too.
 	Abort(ctx context.Context, u UploadKey, now Moment) error
 
-	// AbortOld aborts uploads of all accounts that began before a time.
+	// AbortOld aborts at most limit uploads that began before a time, for all accounts, oldest first. It returns their
+	// number.
 	AbortOld(ctx context.Context, before, now Moment, limit int) (int, error)
 }
 
+// Completion is a CompleteMultipartUpload request.
 type Completion struct {
-	Object    ObjectID
-	Parts     []PartRef
-	MinPart   int64
-	Condition Condition
-	Expected  Expected
+	Object    ObjectID  // ID for the new object
+	Parts     []PartRef // in ascending order
+	MinPart   int64     // minimum bytes per part, except the last
+	Condition Condition // checked against the current object
+	Expected  Expected  // size and checksum that the client expects
 	Now       Moment
-	Notice    *Notice
+	Notice    *Notice // nil if the write publishes no events
 }
 
 // Collector frees deleted data. A worker claims garbage, removes the bodies, and then removes the rows. All steps are
@@ -226,29 +268,35 @@ type Completion struct {
 type Collector interface {
 	Holds
 
-	// Claim reserves the oldest unclaimed garbage, or nothing during a hold.
+	// Claim reserves the oldest unclaimed garbage until c.Expires. It returns nothing during a hold or if nothing is
+	// due. Expired claims count as none.
 	Claim(ctx context.Context, c Claim) ([]Garbage, error)
 
 	// Claimed reads an unexpired claim's garbage, oldest first. If objects is true, it sets Garbage.Object.
 	Claimed(ctx context.Context, claim string, now Moment, objects bool) ([]Garbage, error)
 
+	// Unclaim gives garbage back before the claim expires. It ignores an unknown claim.
 	Unclaim(ctx context.Context, claim string) error
 
+	// Waiting counts all garbage. Rows deleted after before are in their grace period. Held stays 0.
 	Waiting(ctx context.Context, before, now Moment) (Waiting, error)
 
-	// UploadBodies reads parts with numbers above after. The upload may be incomplete, complete or garbage.
+	// UploadBodies reads at most limit parts with numbers above after, without Start. The upload may be incomplete,
+	// complete or garbage.
 	UploadBodies(ctx context.Context, owner AccountID, u UploadID, after, limit int) ([]Segment, error)
 
-	// Remove removes the rows that the claim still holds, including part rows.
+	// Remove removes the rows that the claim still holds, including part rows, and returns how many garbage rows it removed.
+	// The bodies must be gone already: nothing else names them.
 	Remove(ctx context.Context, claim string, g []Garbage) (int, error)
 
-	// DeletedBuckets lists buckets without garbage that were deleted before a time.
+	// DeletedBuckets lists buckets without garbage that were deleted at or before a time, oldest first.
 	DeletedBuckets(ctx context.Context, before Moment, limit int) ([]DeletedBucket, error)
 
 	// RemoveBucket aborts at most limit uploads of a deleted bucket. If there were none, it removes the bucket's row,
 	// settings and counters, and returns done.
 	RemoveBucket(ctx context.Context, b DeletedBucket, now Moment, limit int) (done bool, err error)
 
+	// Backlog counts all garbage, due or not. oldest is the earliest deletion, or 0.
 	Backlog(ctx context.Context) (rows, bytes int64, oldest Moment, err error)
 }
 
@@ -261,6 +309,7 @@ type Holds interface {
 	// Release ignores an unknown ID.
 	Release(ctx context.Context, id string) error
 
+	// Held returns when the last hold expires, or 0 if there is none.
 	Held(ctx context.Context, now Moment) (Moment, error)
 }
 
@@ -306,57 +355,75 @@ func (r *Reference) Check() error {
 
 var errReference = errcode.New(errcode.Internal, "the database has an object with an invalid ID, length or storage node: restore another backup")
 
+// Counters reads and repairs usage. Writes keep the counters exact in their own transactions; deleted buckets count
+// until their uploads are aborted.
 type Counters interface {
+	// Usage returns an account's totals and all its buckets by name. An unknown account counts 0.
 	Usage(ctx context.Context, owner AccountID) (AccountUsage, error)
 
-	// Totals reads at most MaxPage accounts in the given order, without their buckets.
+	// Totals reads at most MaxPage accounts in the given order, without their buckets. Unknown accounts count 0.
 	Totals(ctx context.Context, owners []AccountID) ([]AccountUsage, error)
 
 	// BucketTotals reads at most MaxPage buckets in the given order. Missing buckets count 0.
 	BucketTotals(ctx context.Context, owner AccountID, b []BucketRef) ([]BucketUsage, error)
 
-	// SetQuota sets the quota of a bucket, or the account quota if b is zero.
+	// SetQuota sets a bucket's quota, or the account quota if b is zero. A quota below the usage is allowed: only
+	// writes that grow are refused. It returns ErrNoBucket or ErrNoAccount.
 	SetQuota(ctx context.Context, owner AccountID, b BucketRef, q Quota) error
 
-	// Audit counts an account's rows again and returns wrong counters. If repair is true, it corrects them.
+	// Audit counts an account's rows again and returns wrong counters. If repair is true, it corrects them, and
+	// excludes other writes meanwhile.
 	Audit(ctx context.Context, owner AccountID, repair bool) ([]Miscount, error)
 }
 
+// Accounts stores accounts and access keys. Lists are ordered and begin after a name or ID; "" begins at the start.
 type Accounts interface {
+	// CreateAccount stores an account with its first keys. It returns ErrAccountExists if the name or ID is used, and
+	// ErrKeyExists. Nothing is stored after an error.
 	CreateAccount(ctx context.Context, a Account, keys ...Key) error
 
+	// Account returns ErrNoAccount for an unknown name.
 	Account(ctx context.Context, name string) (Account, error)
 
+	// AccountByID returns ErrNoAccount for an unknown or deleted account.
 	AccountByID(ctx context.Context, id AccountID) (Account, error)
 
+	// ListAccounts lists by name.
 	ListAccounts(ctx context.Context, after string, limit int) ([]Account, error)
 
-	// DeleteAccount also deletes the keys. It may return ErrAccountHasBucket.
+	// DeleteAccount also deletes the keys. It returns ErrNoAccount, or ErrAccountHasBucket while a bucket exists, even
+	// an empty bucket. Deleted buckets that wait for the collector do not prevent it.
 	DeleteAccount(ctx context.Context, id AccountID) error
 
+	// CreateKey returns ErrNoAccount or ErrKeyExists. IDs are unique across accounts.
 	CreateKey(ctx context.Context, k Key) error
 
+	// Key returns ErrNoKey for an unknown ID. A revoked key is not an error: see Key.Revoked.
 	Key(ctx context.Context, id string) (Key, error)
 
+	// Keys lists an account's keys by ID, with those that are revoked. It returns ErrNoAccount.
 	Keys(ctx context.Context, id AccountID, after string, limit int) ([]Key, error)
 
+	// ListKeys lists all accounts' keys by ID.
 	ListKeys(ctx context.Context, after string, limit int) ([]Key, error)
 
 	// ChangeKey returns ErrKeyChanged if the current terms do not equal from, and ErrNoKey for a revoked key.
 	ChangeKey(ctx context.Context, id string, from, to KeyTerms) error
 
+	// RevokeKey returns ErrNoKey for an unknown ID. A second call changes nothing: the first time stays.
 	RevokeKey(ctx context.Context, id string, now Moment) error
 }
 
 // Nodes stores storage nodes, both those in the config file and those added by a command.
 type Nodes interface {
-	// Nodes includes removed nodes.
+	// Nodes lists by ID, and includes removed nodes.
 	Nodes(ctx context.Context) ([]Node, error)
 
+	// SetNode adds a node or replaces all its fields.
 	SetNode(ctx context.Context, n Node) error
 
-	// ChangeNode changes the state if it is in from. It returns the previous state, or "" for an unknown node. Writes to a
-	// node in NodeRemoving or NodeRemoved return ErrNodeRemoved.
+	// ChangeNode sets the state to to if it is in from; otherwise nothing changes. It returns the previous state, or ""
+	// for an unknown node. Writes to a node in NodeRemoving or NodeRemoved return ErrNodeRemoved.
 	ChangeNode(ctx context.Context, id string, from []NodeState, to NodeState) (was NodeState, err error)
 
 	// CheckUnused returns ErrNodeInUse if a row names a node in NodeRemoving. It considers every write that began before
@@ -364,30 +431,38 @@ type Nodes interface {
 	CheckUnused(ctx context.Context, id string) error
 }
 
-// Leases elect one process among those on all machines. The database clock decides when a lease expires.
+// Leases elect one process among those on all machines. The database clock decides when a lease expires; SQLite uses the machine's
+// clock.
 type Leases interface {
-	// Lease grants or extends a lease, or returns another holder's lease with its remaining time.
+	// Lease grants a free lease to l.Holder for l.Left, or extends the holder's own. Otherwise it returns the other holder's lease with the remaining
+	// time. Compare Holder to see who holds it.
 	Lease(ctx context.Context, l Lease) (Lease, error)
 
+	// EndLease frees the lease if holder still has it.
 	EndLease(ctx context.Context, name, holder string) error
 }
 
+// Lease lets a process do a job alone, such as the collector or the scrub.
 type Lease struct {
-	Name    string
-	Holder  string
-	Process string
-	Left    time.Duration
+	Name    string        // job
+	Holder  string        // the data folder and the machine; the same for all commands there
+	Process string        // process ID and host name, for operators
+	Left    time.Duration // requested or remaining time
 }
 
+// ChecksLock reports whether ApplyLock must be called, with the database time. Backends that need a round trip for the
+// time skip it otherwise.
 func (u *Update) ChecksLock(o *Object) bool {
 	return u.Lock != nil || !o.Lock.IsZero() && u.changesMetadata()
 }
 
+// changesMetadata reports whether anything but tags and the lock changes. S3 lets clients tag a locked version.
 func (u *Update) changesMetadata() bool {
 	return u.ContentType != nil || u.Headers != nil || u.Roles != nil || u.Extra != nil || u.Touch
 }
 
-// ApplyLock uses the database time now. It returns ErrNoLock or *LockedError.
+// ApplyLock checks and changes the lock in o. b is the bucket's lock, and now the database time. It returns
+// ErrNoLock or *LockedError.
 func (u *Update) ApplyLock(o *Object, b BucketLock, now Moment) (err error) {
 	if u.changesMetadata() {
 		if err := o.Lock.Check(now, false); err != nil {
@@ -404,7 +479,7 @@ func (u *Update) ApplyLock(o *Object, b BucketLock, now Moment) (err error) {
 	return err
 }
 
-// Apply does not apply the lock change; ApplyLock does.
+// Apply returns o with the change. It does not apply the lock change; ApplyLock does.
 func (u *Update) Apply(o Object) Object {
 	if u.ContentType != nil {
 		o.ContentType = *u.ContentType

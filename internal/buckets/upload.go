@@ -22,6 +22,7 @@ type Upload struct {
 	Properties  // the client's choice is a Checksum without Value
 }
 
+// Part is an uploaded part that no object uses yet.
 type Part struct {
 	Number int // 1 to MaxParts
 	Body
@@ -29,15 +30,16 @@ type Part struct {
 	Created  Moment
 }
 
+// PartRef names a part in a completion.
 type PartRef struct {
 	Number   int
-	ETag     string
+	ETag     string // MD5 in hex, as PutPart returned it
 	Checksum string // base64; may be empty
 }
 
 const (
-	MaxParts = 10000
-	MinPart  = 5 << 20 // minimum size in bytes of all parts but the last
+	MaxParts = 10000   // S3's limit
+	MinPart  = 5 << 20 // minimum bytes per part, except the last
 )
 
 var (
@@ -49,12 +51,13 @@ var (
 	ErrPartTooSmall = errcode.New(errcode.Invalid, "every part except the last must be at least 5 MiB")
 )
 
+// Assembly is the object that a completion makes from its parts.
 type Assembly struct {
 	ETag   string
-	Length int64
-	Used   []Segment
-	Sums   []Checksum
-	Unused []Part // not in the completion list
+	Length int64      // bytes in the used parts
+	Used   []Segment  // with Start, in order
+	Sums   []Checksum // the used parts' checksums
+	Unused []Part     // not in the completion list
 }
 
 // Assemble validates a completion list against the stored parts, ordered by number.
@@ -99,18 +102,19 @@ func Assemble(stored []Part, list []PartRef, minPart int64) (a Assembly, err err
 // UploadQuery selects a page of a bucket's uploads by name and ID.
 type UploadQuery struct {
 	Prefix    string
-	Delimiter string
+	Delimiter string // groups as in Query
 	After     string // exclusive, unless AfterID is set
 	AfterID   UploadID
-	Limit     int
-	Bytes     int
+	Limit     int // uploads and groups
+	Bytes     int // if positive, limits the page's memory
 }
 
+// UploadPage is a slice from a list.
 type UploadPage struct {
 	Uploads []Upload
 	Groups  []string
 	More    bool
-	After   string
+	After   string // where the next page starts, with AfterID
 	AfterID UploadID
 }
 
@@ -125,6 +129,7 @@ func (a *Assembly) Object(u Upload, c Completion) (Object, error) {
 	return o, c.Expected.check(&o)
 }
 
+// UnusedBytes returns how much the usage shrinks, because unlisted parts become garbage.
 func (a *Assembly) UnusedBytes() (n int64) {
 	for i := range a.Unused {
 		n += a.Unused[i].Length
@@ -139,6 +144,7 @@ type UploadLister struct {
 	bytes int
 }
 
+// Memory estimates the size in bytes.
 func (u *Upload) Memory() int {
 	e := Entry{Object: &Object{
 		Name: u.Name, Creator: u.Creator, ContentType: u.ContentType, Headers: u.Headers, Roles: u.Roles, Properties: u.Properties,
@@ -190,4 +196,5 @@ func (l *UploadLister) Add(u Upload) (name string, id UploadID, skip, done bool)
 	return objects.after(group).Name, "", true, false
 }
 
+// Page returns the result after the last Add.
 func (l *UploadLister) Page() UploadPage { return l.page }

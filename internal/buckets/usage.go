@@ -29,9 +29,9 @@ func (q Quota) Allows(u, delta Usage) bool {
 		(q.Bytes == 0 || delta.Bytes <= 0 || u.Bytes+delta.Bytes <= q.Bytes)
 }
 
-// QuotaError means that a write would exceed a quota.
+// QuotaError means that a write would exceed a quota. Its code is errcode.Quota.
 type QuotaError struct {
-	Account bool
+	Account bool // the account's quota; otherwise the bucket's
 }
 
 func (e *QuotaError) Error() string {
@@ -43,18 +43,21 @@ func (e *QuotaError) Error() string {
 
 func (e *QuotaError) ErrorCode() errcode.Code { return errcode.Quota }
 
+// BucketUsage is a bucket's usage and quota.
 type BucketUsage struct {
 	Bucket BucketRef
 	Usage  Usage
 	Quota  Quota
 }
 
+// AccountUsage is an account's usage and quota.
 type AccountUsage struct {
-	Total   Usage
+	Total   Usage // includes deleted buckets whose uploads are not aborted yet
 	Quota   Quota
-	Buckets []BucketUsage
+	Buckets []BucketUsage // by name; only Counters.Usage reads them
 }
 
+// Miscount is a counter that differs from the rows, which only a bug or an edited database can cause.
 type Miscount struct {
 	Bucket  BucketID // "" for the account
 	Counted Usage    // according to the counter

@@ -11,6 +11,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// Versioning is a bucket's state.
 type Versioning int8
 
 // Once enabled, versioning can only be suspended.
@@ -42,6 +43,7 @@ func VersionOf(number int64, id ObjectID) VersionID {
 	return VersionID(digits[:8] + "-" + digits[8:12] + "-" + digits[12:] + string(id[len(id)-18:]))
 }
 
+// moment returns the time in the ID, or 0 if there is none.
 func (v VersionID) moment() Moment {
 	n, err := strconv.ParseInt(strings.ReplaceAll(string(v[:18]), "-", ""), 16, 64)
 	if err != nil {
@@ -61,6 +63,7 @@ func ParseVersionID(text string) (VersionID, error) {
 	return VersionID(text), nil
 }
 
+// VersionID returns the ID that clients use for this version.
 func (o *Object) VersionID() VersionID {
 	if o.Version == "" {
 		return NullVersion
@@ -76,11 +79,12 @@ type Version struct {
 	Superseded Moment // time at which a newer version replaced it
 }
 
+// Deleted is a delete's result.
 type Deleted struct {
 	Object  Object    // without Inline; zero if only a marker was deleted or created
 	Version VersionID // deleted version or marker; "" if the bucket is not versioned
 	Marker  bool      // Version is a created or deleted marker
-	Err     error
+	Err     error     // this element's error in DeleteAll
 }
 
 // Versions reads and changes object versions. Methods return the same errors as Store.

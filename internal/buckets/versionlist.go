@@ -14,10 +14,11 @@ type VersionQuery struct {
 	// Noncurrent omits current objects, but not current delete markers.
 	Noncurrent bool
 
-	Limit int
-	Bytes int
+	Limit int // versions and groups
+	Bytes int // if positive, limits the page's memory
 }
 
+// VersionPage is a slice from a list.
 type VersionPage struct {
 	Versions []Version // without Inline
 	Groups   []string
@@ -52,6 +53,7 @@ func (p VersionPosition) Noncurrent() VersionID {
 	return LastVersion
 }
 
+// VersionLister builds a VersionPage like Lister builds a Page, and decides which rows are read next.
 type VersionLister struct {
 	q     VersionQuery
 	page  VersionPage
@@ -75,6 +77,7 @@ func NewVersionLister(q VersionQuery, null VersionID) *VersionLister {
 	return l
 }
 
+// skip continues after all names in a group.
 func (l *VersionLister) skip(objects Query, group string) {
 	p := objects.after(group)
 	l.from = VersionPosition{Name: p.Name, Inclusive: p.Inclusive}
@@ -111,6 +114,8 @@ func (l *VersionLister) Fill(read func(from VersionPosition, limit int, add func
 	}
 }
 
+// add takes the next row. It returns skipped if the row began a group, so that the following rows must not be read, and
+// done if no further row is needed.
 func (l *VersionLister) add(v Version, key VersionID) (skipped, done bool) {
 	switch {
 	case !strings.HasPrefix(v.Name, l.q.Prefix):
