@@ -230,6 +230,7 @@ func (a *attacked) forgeries(object string) map[string][]byte {
 // TestAlteredObjects changes every object of a repository in every way that needs no private key. Each restore refuses
 // it, names the object, and writes nothing outside its folder.
 func TestAlteredObjects(t *testing.T) {
+	testdb.Sequential(t)
 	t.Parallel()
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {

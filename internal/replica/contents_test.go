@@ -7,12 +7,15 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"holdfast/internal/testdb"
 )
 
 // TestContents adds and removes databases between points, waits, changes the rule and dismisses databases. After each
 // deletion, the newest point with each database that was not dismissed is there and can be restored, and each database
 // has the points that it would have if the others did not exist.
 func TestContents(t *testing.T) {
+	testdb.Sequential(t)
 	t.Parallel()
 	databases := []string{"one.db", "two.db", "three.db"}
 	rules := []string{"", "1d", "7d 4w 6m", "3h 2d 1y"}

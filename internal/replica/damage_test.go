@@ -55,6 +55,7 @@ func (w *world) restoreAll() (content []string, err error) {
 // TestDamage checks that after any change to an object, a restore names it, or does not need it and restores the
 // original data.
 func TestDamage(t *testing.T) {
+	testdb.Sequential(t)
 	t.Parallel()
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {

@@ -47,6 +47,7 @@ func (r renaming) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 // TestRestoreStaysInFolder restores points that the decoder of points would refuse: the names still do not leave the
 // folder.
 func TestRestoreStaysInFolder(t *testing.T) {
+	testdb.Sequential(t)
 	t.Parallel()
 	w := twoPoints(t, func(o *Options) { o.Also = map[string]string{"secrets.toml": secretsFile(t)} })
 	listed, err := listPoints(t.Context(), w.target)

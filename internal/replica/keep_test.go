@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"holdfast/internal/testdb"
 )
 
 func TestParseKeep(t *testing.T) {
@@ -64,6 +66,7 @@ func specified(rule Keep, now time.Time, points []Point) (kept []uint64) {
 // TestKeepModel compares the kept points with the function specified, even with a wrong clock, and checks that each
 // can be restored.
 func TestKeepModel(t *testing.T) {
+	testdb.Sequential(t)
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		draw := func(what string) int { return rapid.IntRange(0, 4).Draw(rt, what) }
@@ -108,6 +111,7 @@ func TestKeepModel(t *testing.T) {
 
 // TestKeepUntil checks with a point every six hours that Until is neither too early nor much too late.
 func TestKeepUntil(t *testing.T) {
+	testdb.Sequential(t)
 	t.Parallel()
 	const every = 6 * time.Hour
 	for _, text := range []string{"", "36h", "7d", "7d 4w", "3m", "2d 2y"} {

@@ -19,6 +19,7 @@ import (
 // TestModel compares every restore point with the databases' former states after random writes by several processes,
 // checkpoints, restarts, kills, and faults of the target and of each step.
 func TestModel(t *testing.T) {
+	testdb.Sequential(t)
 	t.Parallel()
 	walks, restored, deleted := 0, 0, 0
 	rapid.Check(t, func(rt *rapid.T) {

@@ -114,6 +114,7 @@ func (b *backups) compareObjects() {
 // TestBackupModel checks after random events that every backup can be restored, and that the server's replica
 // continues without rereading all pages.
 func TestBackupModel(t *testing.T) {
+	testdb.Sequential(t)
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		root, err := os.MkdirTemp(testdb.Memory(), "holdfast-replica-") //nolint:usetesting // one for each walk
@@ -184,6 +185,7 @@ func TestBackupModel(t *testing.T) {
 // TestBackupIsIncremental checks that later backups, even after a failed backup, send only changed pages, and that a
 // new series begins once the files are larger than the database.
 func TestBackupIsIncremental(t *testing.T) {
+	testdb.Sequential(t)
 	t.Parallel()
 	w := newWorld(t, testdb.MemoryFolder(t), nil)
 	defer w.close()

@@ -5,11 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"holdfast/internal/testdb"
 )
 
 // TestResume checks that a restarted server continues its series and sends only differing pages. After a kill, or with
 // an older copy of the data folder, a new series begins.
 func TestResume(t *testing.T) {
+	testdb.Sequential(t)
 	t.Parallel()
 	w := newWorld(t, t.TempDir(), nil)
 	defer func() { w.close() }()

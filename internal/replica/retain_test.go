@@ -8,6 +8,8 @@ import (
 
 	"github.com/superfly/ltx"
 	"pgregory.net/rapid"
+
+	"holdfast/internal/testdb"
 )
 
 type history struct {
@@ -84,6 +86,7 @@ func (h *history) publish() {
 // including the newest and those of the last hour. The number of objects is limited. Somebody else adds files, and the
 // record of the server's own files may be incomplete or lost.
 func TestRetention(t *testing.T) {
+	testdb.Sequential(t)
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newHistory(time.Unix(1_700_000_000, 0))
@@ -201,6 +204,7 @@ func without(names []string, name string) (rest []string) {
 // TestRetentionSizes checks that with a point per second, the first hour keeps 3,600 points and later hours one per
 // five minutes, with as many files.
 func TestRetentionSizes(t *testing.T) {
+	testdb.Sequential(t)
 	t.Parallel()
 	h := newHistory(time.Unix(1_700_000_000, 0).Truncate(mergeEvery))
 	h.begin("one.db")

@@ -52,6 +52,7 @@ func TestFullDisk(t *testing.T) {
 
 // TestFailingSpool checks that an unwritable spool does not prevent WAL checkpoints.
 func TestFailingSpool(t *testing.T) {
+	testdb.Sequential(t)
 	t.Parallel()
 	w := newWorld(t, testdb.MemoryFolder(t), nil)
 	w.must(w.capture())

@@ -22,6 +22,7 @@ import (
 // TestCrashAtEachStep kills the server at each step in turn. Points published before and after the next start can
 // be restored. `make test` tries another quarter of the steps each time.
 func TestCrashAtEachStep(t *testing.T) {
+	testdb.Sequential(t)
 	t.Parallel()
 	var crashed []string
 	first, every := 0, 1
