@@ -169,7 +169,7 @@ func TestMalformedRequestWithBody(t *testing.T) {
 	t.Parallel()
 	base, _ := startNamed(t)
 	nothing := dial(t, base)
-	send(t, nothing, "\x16\x03\x01\r\n\r\n")
+	send(t, nothing, "\x15\x03\x01\r\n\r\n")
 	wantRefused(t, bufio.NewReader(nothing), "rest")
 	conn := dial(t, base)
 	send(t, conn, "PUT /b/%zz HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n"+strings.Repeat("x", 500_000))

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 )
 
 // wire is a connection as net/http sees it: without TLS, and without bytes that no request may contain.
@@ -70,6 +71,11 @@ func (c *wire) Read(p []byte) (int, error) {
 		var err error
 		if n == 0 {
 			n, err = c.receive(p)
+			if c.tls == nil && !c.begun && n > 0 {
+				if c.begun = true; p[0] == tlsHandshake {
+					return 0, c.refuseTLS()
+				}
+			}
 		}
 		if n = c.check(p[:n]); n > 0 || err != nil {
 			return n, err
@@ -103,6 +109,22 @@ func (c *wire) check(p []byte) (kept int) {
 		}
 	}
 	return kept
+}
+
+// tlsHandshake begins every TLS connection (RFC 8446, section 5.1: the content type of a record). No request begins with
+// this byte.
+const tlsHandshake = 0x16
+
+// refuseTLS answers a client that uses TLS on a plain listener. It does not wait for the rest of the handshake. The client
+// gets plain HTTP, because TLS libraries describe that better than an alert: Go's says that the server speaks HTTP, and
+// others speak of a wrong version or of a record that is too long, which users search for.
+func (c *wire) refuseTLS() error {
+	_, _ = io.WriteString(c.Conn, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\nthis port speaks HTTP: use http\n")
+	c.server.ErrorLog.Printf("TLS handshake error from %s: this port speaks HTTP, and the client tried TLS: write http:// in the client's address, or let a proxy or server.tls_cert_file provide TLS", c.RemoteAddr())
+	_ = c.CloseWrite()
+	_ = discard(c.Conn, c) // closing at once would discard the answer, because the client has sent more
+	c.failed = silent(errors.New("the client tried TLS"))
+	return c.failed
 }
 
 // receive reads from Conn. Clients with TLS also connect before they have a request: see conn.Read. The TLS connection may
@@ -150,17 +172,15 @@ func (c *wire) isHTTP2() bool { return c.frames != nil }
 func (c *wire) explain(err error) {
 	if plain, ok := errors.AsType[tls.RecordHeaderError](err); ok && plain.Conn != nil && looksLikeHTTP(plain.RecordHeader) {
 		_, _ = io.WriteString(plain.Conn, "HTTP/1.0 400 Bad Request\r\nConnection: close\r\n\r\nthis port uses TLS: use https\n")
-		err = errors.New("the client does not use TLS")
+		err = errors.New("this port uses TLS, and the client sent plain HTTP: write https:// in the client's address")
 	}
 	c.server.ErrorLog.Printf("TLS handshake error from %s: %v", c.RemoteAddr(), err)
 }
 
+// looksLikeHTTP reports whether a connection begins with a method, of which each HTTP method has at least three letters.
 func looksLikeHTTP(start [5]byte) bool {
-	switch string(start[:]) {
-	case "GET /", "HEAD ", "POST ", "PUT /", "DELET", "OPTIO":
-		return true
-	}
-	return false
+	method, _, _ := strings.Cut(string(start[:]), " ")
+	return len(method) >= len("GET") && strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == ""
 }
 
 // Write sends bytes of net/http, or the service's error instead of net/http's response to a malformed request.

@@ -91,10 +91,13 @@ func TestTLSHandshake(t *testing.T) {
 	l := web.DefaultLimits()
 	l.Header = 100 * time.Millisecond
 	address := startTLSWith(t, reader(t, l), l, log)
-	plain := dial(t, address)
-	send(t, plain, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-	if got, _ := io.ReadAll(plain); !strings.HasPrefix(string(got), "HTTP/1.0 400 ") {
-		t.Errorf("without TLS: got %q", got)
+	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND"}
+	for _, method := range methods {
+		plain := dial(t, address)
+		send(t, plain, method+" / HTTP/1.1\r\nHost: a\r\n\r\n")
+		if got, _ := io.ReadAll(plain); !strings.HasPrefix(string(got), "HTTP/1.0 400 ") {
+			t.Errorf("%s without TLS: got %q", method, got)
+		}
 	}
 	slow := dial(t, address)
 	send(t, slow, "\x16\x03\x01")
@@ -105,9 +108,36 @@ func TestTLSHandshake(t *testing.T) {
 	if got, err := io.ReadAll(acme); len(got) > 0 || err != nil {
 		t.Errorf("acme-tls/1: got %q, %v", got, err)
 	}
-	if text := log.String(); !strings.Contains(text, "the client does not use TLS") || strings.Count(text, "TLS handshake error from 127.0.0.1:") != 2 {
+	if text := log.String(); !strings.Contains(text, "this port uses TLS, and the client sent plain HTTP: write https://") || strings.Count(text, "TLS handshake error from 127.0.0.1:") != len(methods)+1 {
 		t.Errorf("logged %s", text)
 	}
+}
+
+// TestTLSOnPlainListener sends the start of a TLS handshake, which has no end of a line. The client gets an answer at
+// once, and an earlier request on the connection makes the bytes a malformed request.
+func TestTLSOnPlainListener(t *testing.T) {
+	t.Parallel()
+	address, seen := startNamed(t)
+	for _, hello := range []string{"\x16", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"} {
+		conn := dial(t, address)
+		send(t, conn, hello)
+		if got, err := io.ReadAll(conn); !strings.HasPrefix(string(got), "HTTP/1.1 400 ") || !strings.HasSuffix(string(got), "\r\nthis port speaks HTTP: use http\n") {
+			t.Errorf("%q: got %q, %v", hello, got, err)
+		}
+	}
+	later := dial(t, address)
+	send(t, later, "PUT /b/ HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n\x16\x03\x01\r\n\r\n")
+	r := bufio.NewReader(later)
+	if res, err := http.ReadResponse(r, nil); err != nil || res.StatusCode != http.StatusOK || res.Body.Close() != nil {
+		t.Fatal(err)
+	}
+	if res, err := http.ReadResponse(r, nil); err != nil || res.StatusCode != http.StatusBadRequest || res.Body.Close() != nil {
+		t.Errorf("after a request: %v", err)
+	}
+	if seen.mu.Lock(); seen.all["beebeePUT200"] != 1 {
+		t.Errorf("observed %v", seen.all)
+	}
+	seen.mu.Unlock()
 }
 
 // TestHTTP2Negotiated checks that HTTP/2 is served only if both sides negotiated it, and HTTP/1 only if they did not: the other

@@ -2,14 +2,66 @@ package e2e
 
 import (
 	"bufio"
+	"crypto/tls"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
 	"holdfast/test/binary"
 )
+
+// TestTLSMismatch connects with TLS to every plain listener, and without TLS to every listener that uses it. The client
+// gets an answer at once, and the log names the mistake.
+func TestTLSMismatch(t *testing.T) {
+	t.Parallel()
+	settings := []string{"HOLDFAST_SERVER__INTERNAL_LISTEN=" + binary.FreePort(t), "HOLDFAST_BUCKETS__LISTEN=" + binary.FreePort(t)}
+	listeners := func(s *binary.Server) (all []string) {
+		for _, setting := range settings {
+			_, address, _ := strings.Cut(setting, "=")
+			all = append(all, address)
+		}
+		_, address, _ := strings.Cut(s.URL, "://")
+		return append(all, address)
+	}
+	logged := func(s *binary.Server, text string, times int) {
+		t.Helper()
+		all := regexp.MustCompile(fmt.Sprintf("(?s)(?:%s.*?){%d}", regexp.QuoteMeta(text), times))
+		if s.Output.Await(all, s.Ended) == nil || strings.Contains(s.Output.String(), "malformed HTTP request") {
+			t.Errorf("not %d times %q in\n%s", times, text, s.Output)
+		}
+	}
+	s := binary.Start(t, t.TempDir(), settings...)
+	for i, address := range append(listeners(s), strings.TrimPrefix(s.Admin, "http://")) {
+		conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // no certificate is there
+		if err == nil {
+			conn.Close()
+		}
+		if header := (tls.RecordHeaderError{}); !errors.As(err, &header) || string(header.RecordHeader[:]) != "HTTP/" {
+			t.Errorf("%s: %v, want an answer in HTTP", address, err)
+		}
+		logged(s, "this port speaks HTTP, and the client tried TLS: write http:// in the client's address", i+1)
+	}
+	s.Kill()
+
+	cert, key, _ := binary.Certificate(t)
+	s = binary.Start(t, t.TempDir(), append(settings, "HOLDFAST_SERVER__TLS_CERT_FILE="+cert, "HOLDFAST_SERVER__TLS_KEY_FILE="+key)...)
+	for i, address := range listeners(s) {
+		resp, err := http.Get("http://" + address + "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		if resp.Body.Close(); err != nil || resp.StatusCode != http.StatusBadRequest || string(text) != "this port uses TLS: use https\n" {
+			t.Errorf("%s: %d %q, %v", address, resp.StatusCode, text, err)
+		}
+		logged(s, "this port uses TLS, and the client sent plain HTTP: write https:// in the client's address", i+1)
+	}
+}
 
 // TestMalformedPaths checks that a malformed path gets an error in the service's format, on every listener.
 func TestMalformedPaths(t *testing.T) {
