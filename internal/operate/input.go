@@ -12,41 +12,41 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Input is a field of an operation's input struct: a command's argument or flag, a form field, and a part of a
+// Input is a field in an operation's input struct: a command's argument or flag, a form field, and part of a
 // request's path, query or body. inputsOf makes it from the field's tags; the table in CONTRIBUTING.md lists them.
 type Input struct {
 	Name     string       // the tag flag or subject: the flag without "--", the form field, and, in camelCase, the JSON member
 	Doc      string       // help, without a full stop
 	Subject  bool         // names the thing shown or changed: a command argument and a path part
-	IsFlag   bool         // a subject that the command takes as a required flag instead of an argument
+	IsFlag   bool         // a subject that the command takes as a required flag, not as an argument
 	Value    string       // placeholder for the value in the command's help, e.g. "DURATION"; it also occurs in Doc
 	Private  bool         // may be personal: omitted from the change log
 	Argument string       // makes a non-subject an optional last argument with this name
 	Title    string       // in forms; "": the name
 	Kind     reflect.Kind // String, Int, Int64, Bool, or Slice for words; a time.Duration is a String
 	Default  string       // the value if none is given, as text
-	Schema   string       // name of a schema in the API description that describes the value; "": derived from Kind
+	Schema   string       // schema name in the API description; "": derived from Kind
 	Example  string       // for the API description
 	Enum     []string     // nil: any value
 	Least    string       // minimum number, or ""; without a value and a default the number is 0
 	Local    bool         // only the command has this input
-	Remote   bool         // only the console and the API have this input
+	Remote   bool         // not in the command
 	Secret   bool         // hidden in forms, and never logged or shown
 	Names    string       // the named thing's kind, as in list rows; "": the equally named subject; "-": nothing listed
 	Also     []string     // values besides these names; "*": any
 	Lines    int          // height in lines; 0: single line
 
-	at         []int // index path of the field in the input struct
+	at         []int // field index path in the input struct
 	isDuration bool  // the field is a time.Duration, parsed from text such as "720h"
 }
 
-// Number returns the default of an input with a number, or 0 without a default.
+// Number returns a number's default, or 0 without a default.
 func (i *Input) Number() int {
 	n, _ := strconv.Atoi(i.Default) // validated by inputsOf
 	return n
 }
 
-// IsWords reports whether the input is a list of words: a repeatable flag, or an array in JSON.
+// IsWords reports whether the input is a word list: a repeatable flag, or an array in JSON.
 func (i *Input) IsWords() bool { return i.Kind == reflect.Slice }
 
 // IsBool reports whether the input is true or false.
@@ -95,7 +95,7 @@ func (i *Input) Expected() string {
 	return "a text"
 }
 
-// InputError refuses the value of an input. The command prints it with the flag's name, the API with the member's
+// InputError refuses an input's value. The command prints it with the flag's name, the API with the member's
 // name. Its errcode is Invalid, also for errors.As on an errcode.Error.
 type InputError struct {
 	Input  string // Input.Name
@@ -109,8 +109,8 @@ func (e *InputError) Unwrap() error { return errcode.New(errcode.Invalid, e.Erro
 // MaxLimit is the largest limit, in rows, that the API accepts for a page.
 const MaxLimit = 1000
 
-// Page is embedded in the input of a list that is read in pages. After is the value of the field tagged cursor in the
-// last row of the previous page; its zero value begins the list. A page with fewer than Limit rows is the last page.
+// Page is embedded in a list's input if the list is read in pages. After is the field tagged cursor in the
+// previous page's last row; its zero value begins the list. A page with fewer than Limit rows is the last page.
 type Page[Cursor int64 | string] struct {
 	After Cursor `flag:"after" doc:"next from the previous page" least:"0"`
 	Limit int    `flag:"limit" doc:"rows per page" default:"100" least:"1"`
@@ -161,7 +161,7 @@ func checkLimit(n int) error {
 	return nil
 }
 
-// inputsOf makes the inputs from the tags of an input struct. It panics on a wrong tag or default.
+// inputsOf makes the inputs from a struct's tags. It panics on a wrong tag or default.
 func inputsOf(t reflect.Type) (all []Input) {
 	for _, f := range fieldsOf(t) {
 		checkTags(&f, t, inputTags)
@@ -198,7 +198,7 @@ func inputsOf(t reflect.Type) (all []Input) {
 	return all
 }
 
-// fieldsOf returns the fields of a struct, with those of embedded structs, which are not returned themselves.
+// fieldsOf returns a struct's fields, also the fields in embedded structs, but not these themselves.
 func fieldsOf(t reflect.Type) (all []reflect.StructField) {
 	for _, f := range reflect.VisibleFields(t) {
 		if !f.Anonymous {

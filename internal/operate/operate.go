@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// Kind decides what the function of an operation returns, and how the command, the console and the API show it.
+// Kind decides what an operation's function returns, and how the command, the console and the API show it.
 type Kind int
 
 const (
 	List     Kind = iota // shows rows: GET, a table. See NewList
-	Read                 // shows one thing: GET, a page of its own. See NewRead
+	Read                 // shows a single thing: GET, its own page. See NewRead
 	Change               // does a single step: POST, a button or a form. See NewChange
 	Job                  // does many steps and reports its progress. See NewJob
 	Download             // returns a file: GET, a link. See NewDownload
@@ -24,7 +24,7 @@ const (
 // DryRun names the input that makes a change only report its effect.
 const DryRun = "dry-run"
 
-// Changes reports whether operations of this kind may write. They need the admin token, are sent with POST, and are
+// Changes reports whether such operations may write. They need the admin token, are sent with POST, and are
 // recorded in the change log.
 func (k Kind) Changes() bool { return k == Change || k == Job || k == Upload }
 
@@ -34,7 +34,7 @@ type Access int
 
 const (
 	Undeclared Access = iota // refuses viewers; tests fail while a list, read or download is undeclared
-	ForViewers               // they may see it: it shows no secret, and as a file it has no data of a user
+	ForViewers               // they may see it: it shows no secret, and as a file no user data
 	ForAdmins                // only the admin token opens it
 )
 
@@ -46,61 +46,61 @@ type About struct {
 	// It is the command (keys retire), the page and its button, and the route (/SERVICE/keys/retire). The verbs show,
 	// add and create are special: see package adminapi.
 	Path string
-	// Doc is the help of the command and the summary in the API description: a sentence without a full stop, e.g.
+	// Doc is the command's help and the summary in the API description: a sentence without a full stop, e.g.
 	// "Retire a key".
 	Doc string
-	// More continues Doc in the help of the command and in the API description. Lines are broken by hand.
+	// More continues Doc in the command's help and in the API description. Lines are broken by hand.
 	More string
 
-	// Example has a line for each example in the command's help, with only the arguments and flags: "main
+	// Example lists examples for the command's help, each on a line with only the arguments and flags: "main
 	// --dry-run\n".
 	Example string
 
-	// Group is the help of the noun's command, e.g. "Manage access keys". Only the noun's first operation sets it.
+	// Group is the noun command's help, e.g. "Manage access keys". Only the noun's first operation sets it.
 	Group string
-	// Long is the longer help of the noun's command, after Group. Only the noun's first operation sets it.
+	// Long is the noun command's longer help, after Group. Only the noun's first operation sets it.
 	Long string
 
-	// Title is the page title of a list or a read. A change with a title is a form with that title below the list or
-	// on the page of its subject.
+	// Title is the page title. A change with a title is a form with that title below the list or
+	// on its subject's page.
 	Title string
-	// Text is a paragraph in the console: above the rows of a list, or in the form of a change.
+	// Text is a paragraph in the console: above a list's rows, or in a change's form.
 	Text string
-	// Empty is the sentence that the console shows instead of a list without rows.
+	// Empty is the sentence that the console shows for a list without rows.
 	Empty string
 
-	// Opens is the path of another page of the service, e.g. "records": the console links each row of a list, and
-	// each row of a read's tables, to it, instead of to the read of the subject. The link passes all subjects of the
+	// Opens is another page's path, e.g. "records": the console links each row of a list, and
+	// each row of a read's tables, to it, and not to the subject's read. The link passes all subjects in the
 	// row. After a NewRow change the console opens this page for the new row.
 	Opens string
 
-	// Rows is the JSON member with the rows of a list. It is also what the command's help calls them. "" means the
+	// Rows is the JSON member with a list's rows. It is also what the command's help calls them. "" means the
 	// noun.
 	Rows string
-	// Limit is the default of the command's flag --limit of a list. A paged list with a limit also gets the flag
+	// Limit is the default for the list command's flag --limit. A paged list with a limit also gets the flag
 	// --all. 0 prints all rows.
 	Limit int
-	// PageRows is the number of rows that the command reads with each call of a paged list. 0 means 500.
+	// PageRows is how many rows the command reads with each call. 0 means 500.
 	PageRows int
 
 	// Live is how often the console refreshes a list without buttons. 0 means only when the page is loaded.
 	Live time.Duration
 
-	// Resumes lets the command of a paged list or read continue an earlier one: it has the flag --after, and prints
+	// Resumes lets the command for a paged list or read continue an earlier one: it gets the flag --after, and prints
 	// the value for the next call on standard error, or as the JSON line {"next": …}.
 	Resumes bool
-	// Offers lists the paths of changes that belong to other nouns, e.g. "access/allow". The console offers them as
-	// buttons in the rows of this list, or on the page of this read. Their subjects must be named by the row.
+	// Offers lists paths: changes that belong to other nouns, e.g. "access/allow". The console offers them as
+	// buttons in this list's rows, or on this read's page. Their subjects must be named by the row.
 	Offers []string
-	// Finds makes the page of the read's noun begin with a form for the read's subjects, which opens the page of the
-	// thing. It is the text of the form's button, e.g. "Show".
+	// Finds makes the noun's page begin with a form for the read's subjects, which opens the
+	// thing. It is the form's button, e.g. "Show".
 	Finds string
 
-	// Button is the text of the button or the form's submit button. "" means the verb, e.g. "Retry all" for
+	// Button is the text on the button or the form's submit button. "" means the verb, e.g. "Retry all" for
 	// retry-all.
 	Button string
 	// Ask is what the operator reads before the change begins: in the dialog that a button opens, in the form, and
-	// before the question of the command. It says what cannot be undone, as whole sentences.
+	// before the command's question. It says what cannot be undone, as whole sentences.
 	Ask string
 	// Confirm lists words that the operator types into the console's form before the change, e.g. "drop all". The
 	// command and the API do not ask for them.
@@ -117,52 +117,52 @@ type About struct {
 	// NeedsYes makes the command ask without a terminal, too, so scripts need --yes.
 	NeedsYes bool
 	// NewRow says that the subject may be new, as in "add" or "create": the console offers a form below the list,
-	// instead of a button in each row, and does not restrict the subject to the list's rows.
+	// not a button in each row, and does not restrict the subject to the list's rows.
 	NewRow bool
-	// Counts names the units of a job's progress, e.g. "rows", for the progress bar of the command. Update.Step
+	// Counts names the units in a job's progress, e.g. "rows", for the command's progress bar. Update.Step
 	// replaces it.
 	Counts string
 
-	// Media is the content type of a download or an upload, e.g. Lines. No other kind sets it.
+	// Media is the file's content type, e.g. Lines. No other kind sets it.
 	Media string
 	// Memory is how many bytes a running operation uses at most. The server charges them to the memory budget for all
 	// requests while the operation runs. 0 charges nothing.
 	Memory int64
-	// Secret says that the file of a download contains secrets. Its download is then recorded like a change.
+	// Secret says that a download contains secrets. It is then recorded like a change.
 	Secret bool
-	// Largest is the size in bytes of the largest file that an upload accepts; required for uploads. See
+	// Largest is the largest file that an upload accepts, in bytes; required for uploads. See
 	// LargestLines.
 	Largest int64
 
-	// MayBeStdin lets the command of an upload read standard input if no file is named.
+	// MayBeStdin lets an upload's command read standard input if no file is named.
 	MayBeStdin bool
 
 	// Access is required for a List, a Read and a Download. Other kinds always need the admin token.
 	Access Access
 
-	// Background runs the job in the background of a server, which answers 202; see InBackground. The command still
+	// Background runs the job in a server's background, which answers 202; see InBackground. The command still
 	// runs the job itself and shows its progress.
 	Background bool
 	// Begun is the console's notice that a background job started, e.g. "audit started". "" means "job started".
 	Begun string
-	// Stop is the text of the button that stops a background job. "" means "Stop the job".
+	// Stop is the text on the button that stops a background job. "" means "Stop the job".
 	Stop string
 
 	// Refuses returns the reason why a background job must not start now, as an error with an errcode. The check runs
-	// before the answer, because errors of the job itself come too late for it. Nil allows it always.
+	// before the answer, because the job's own errors come too late for it. Nil allows it always.
 	Refuses func() error
 
 	// Setup returns the settings that the operation needs and that are not set, or nil if nothing is missing. The
 	// console calls it for each page. A nil function means that nothing is missing.
 	Setup func() *Setup
 
-	// ServerOnly says that there is no command, because the operation works on the memory of a running server.
+	// ServerOnly says that there is no command, because the operation works on a running server's memory.
 	ServerOnly bool
 
 	Former []Former // earlier releases' command spellings, hidden
 }
 
-// Setup tells an operator how to turn an operation on. The console shows it instead of a button that would fail.
+// Setup tells an operator how to turn an operation on. The console shows it and not a button that would fail.
 type Setup struct {
 	// Text replaces About.Empty: what does not work yet, and which setting turns it on.
 	Text  string
@@ -192,7 +192,7 @@ type Former struct {
 type Operation struct {
 	About
 	Kind Kind
-	// Inputs are the fields of the input struct, in order; the subjects come first.
+	// Inputs are the input struct's fields, in order; the subjects come first.
 	Inputs []Input
 	// Columns are the result's fields with a title. A result may show fewer; see Result.Columns.
 	Columns []Column
@@ -204,25 +204,25 @@ type Operation struct {
 	isPaged  bool
 	runs     *Runs
 	recorder Recorder
-	// run parses the values, calls the function of the operation and makes the result. It does not record.
+	// run parses the values, calls the operation's function and makes the result. It does not record.
 	run   func(ctx context.Context, values map[string]string, c call) (*Result, error)
 	check func(values map[string]string) error
 }
 
 // Member is a list's additional JSON member.
 type Member struct {
-	Name string       // in the answer of the API, and in JSON of the console
+	Name string       // in the API's answer
 	Type reflect.Type // what Get returns, for the API description
 	Get  func(context.Context) (any, error)
 }
 
-// Noun returns the part of Path before the slash. It names the page and the group of commands.
+// Noun returns the part before the slash. It names the page and the command group.
 func (o *Operation) Noun() string {
 	noun, _, _ := strings.Cut(o.Path, "/")
 	return noun
 }
 
-// Verb returns the part of Path after the slash, and "list" for a list.
+// Verb returns the part after the slash, and "list" for a list.
 func (o *Operation) Verb() string {
 	if _, verb, ok := strings.Cut(o.Path, "/"); ok {
 		return verb
@@ -230,7 +230,7 @@ func (o *Operation) Verb() string {
 	return "list"
 }
 
-// Label returns the text of the operation's button.
+// Label returns the button's text.
 func (o *Operation) Label() string {
 	if o.Button != "" {
 		return o.Button
@@ -297,7 +297,7 @@ func (o *Operation) Input(name string) *Input {
 // Output returns the type that the operation's function returns for each row, or for the whole result.
 func (o *Operation) Output() reflect.Type { return o.out }
 
-// RowsMember returns the JSON member with the rows of a list.
+// RowsMember returns the JSON member with a list's rows.
 func (o *Operation) RowsMember() string {
 	if o.Rows != "" {
 		return o.Rows
@@ -306,7 +306,7 @@ func (o *Operation) RowsMember() string {
 }
 
 // Check returns the error with which Run would refuse the values, or nil. It calls nothing that reads or writes data.
-// Besides an *InputError it may be an error of the input's own Check method.
+// Besides an *InputError it may be an error from the input's own Check method.
 func (o *Operation) Check(values map[string]string) error { return o.check(values) }
 
 // Run takes input values by name. It returns an *InputError for an invalid value. A job may return a partial result
@@ -320,7 +320,7 @@ type call struct {
 	body     *Body
 } // holds what an operation's function gets beside its input
 
-// call runs the operation and records it. A file is recorded when it has been sent, because a download may still fail
+// call runs the operation and records it. A file is recorded after it was sent, because a download may still fail
 // then.
 func (o *Operation) call(ctx context.Context, values map[string]string, c call) (*Result, error) {
 	r, err := o.unrecorded(ctx, values, c)
@@ -410,8 +410,8 @@ func NewJob[In any, Out Changed](about About, fn func(context.Context, In, Progr
 	return newChange(Job, about, func(ctx context.Context, in In, c call) (Out, error) { return fn(ctx, in, c.progress) })
 }
 
-// newChange declares the kinds whose result has a notice: Change, Job and Upload. A result with a method Note()
-// string has a warning beside its notice.
+// newChange declares the kinds with a notice: Change, Job and Upload. A result with a method Note()
+// string carries a warning beside its notice.
 func newChange[In any, Out Changed](kind Kind, about About, fn func(context.Context, In, call) (Out, error)) Operation {
 	o, row := declare[In, Out](kind, about)
 	o.run = runner(o.Inputs, kind != Change, fn, func(_ In, out Out) *Result {
@@ -444,7 +444,7 @@ func runner[In, Out any](inputs []Input, isPartial bool, fn func(context.Context
 	}
 }
 
-// declare checks the declaration and derives inputs and columns from the tags of In and Out. It panics on a wrong
+// declare checks the declaration and derives inputs and columns from the tags in In and Out. It panics on a wrong
 // declaration: every server start and every test declares all operations, so the mistake is found at once. row
 // converts a result for renderers.
 func declare[In, Out any](kind Kind, about About) (o Operation, row func(Out) Row) {

@@ -13,22 +13,22 @@ import (
 
 // Result is what an operation returned, in the form that all renderers share: cells for people, and JSON.
 type Result struct {
-	// Columns says what the cells of each row are. Columns whose input (tag with) is not true are left out.
+	// Columns says which cells each row has. Columns whose input (tag with) is not true are left out.
 	Columns []Column
 	Rows    []Row // a single row unless the operation is a list
 
-	File *File // of a download; then there are no rows
+	File *File // a download's; then there are no rows
 
 	Notice string // a sentence without a full stop; "": show the columns
 	Note   string // a warning beside the result, or ""
 	Next   any    // next page's or part's cursor; nil: last
 
 	value   any            // what the function returned, unless it is a list
-	members map[string]any // the JSON object of a list
+	members map[string]any // a list's JSON object
 }
 
 // JSON returns the value that the API sends: for a list an object with its rows, next if the list is paged, and the
-// member of With. The error is that of With's function.
+// member from With. The error comes from With's function.
 func (o *Operation) JSON(ctx context.Context, r *Result) (any, error) {
 	if o.Kind != List || o.Also == nil {
 		return r.JSON(), nil
@@ -39,7 +39,7 @@ func (o *Operation) JSON(ctx context.Context, r *Result) (any, error) {
 	return all, err
 }
 
-// JSON returns the value that --json prints; for a list without the member of With.
+// JSON returns the value that --json prints; for a list without With's member.
 func (r *Result) JSON() any {
 	if r.members != nil {
 		return r.members
@@ -50,7 +50,7 @@ func (r *Result) JSON() any {
 // Row is a list row, or another operation's result.
 type Row struct {
 	Value    any                    // what the function returned
-	Cells    []any                  // a value for each of Result.Columns; see Column.Type
+	Cells    []any                  // a value for each column in Result.Columns; see Column.Type
 	Texts    []Text                 // fields tagged text
 	Tables   []Table                // fields tagged table
 	Note     string                 // a list prints each distinct note once
@@ -61,24 +61,24 @@ type Row struct {
 	cursor any // of the field tagged cursor, or nil
 }
 
-// Text is a longer text below the facts of a read.
+// Text is a longer text below a read's facts.
 type Text struct{ Title, Body string }
 
 // Column is a row field for people.
 type Column struct {
 	Title   string
-	Type    reflect.Type // of the cell's value; a cell may instead hold a Share, or the text of the tag zero
+	Type    reflect.Type // type of the cell's value; a cell may hold a Share, or the text in the tag zero
 	Subject string       // name in Row.Subjects for this value, or for the value it describes
 	Secret  string       // says that the value is shown once; "": not secret
 	Sort    string       // sort input value for this order, or ""
 	QR      string       // label in the console, or ""
 	Aside   bool         // the command shows it only as JSON
-	Main    bool         // names rows for people, instead of the subject
+	Main    bool         // names rows for people, not the subject
 	With    string       // input that must be true to show it, or ""
 
-	zero  string // shown instead of the zero value
-	at    []int  // index path of the field
-	whole []int  // index path of the field with the total (tag of), or nil
+	zero  string // shown for the zero value
+	at    []int  // field index path
+	whole []int  // field index path: the total (tag of), or nil
 }
 
 // Share is a part with a nonzero whole, shown as a bar in the console.
@@ -90,13 +90,13 @@ type Share struct {
 // String returns the part alone, as commands print it.
 func (s Share) String() string { return fmt.Sprint(s.Value) }
 
-// IsTime reports whether the column has points in time, which commands print in UTC.
+// IsTime reports whether the column shows points in time, which commands print in UTC.
 func (c *Column) IsTime() bool { return c.Type == reflect.TypeFor[time.Time]() }
 
 // IsNumber reports whether the column is aligned to the right.
 func (c *Column) IsNumber() bool { return reflect.Zero(c.Type).CanInt() }
 
-// HasSecret reports whether the result has a column that is shown only once. Lists never have one.
+// HasSecret reports whether the result contains a column that is shown only once. Lists never do.
 func (r *Result) HasSecret() bool {
 	return slices.ContainsFunc(r.Columns, func(c Column) bool { return c.Secret != "" })
 }
@@ -129,13 +129,13 @@ type outputs struct {
 	columns  []Column
 	texts    []Column
 	tables   []nested
-	names    []string // subjects, in the order of their fields
-	subjects [][]int  // index path of each name's field
+	names    []string // subjects, in field order
+	subjects [][]int  // field index path for each name
 	cursor   []int    // field tagged cursor, or nil
 	called   []int    // field tagged names, or nil
 }
 
-// outputsOf reads the tags of a result struct and panics on a wrong tag.
+// outputsOf reads a result struct's tags and panics on a wrong tag.
 func outputsOf(t reflect.Type) (o outputs) {
 	for _, f := range fieldsOf(t) {
 		checkTags(&f, t, outputTags)
@@ -178,7 +178,7 @@ func outputsOf(t reflect.Type) (o outputs) {
 	return o
 }
 
-// row converts a result for renderers. out has the type given to outputsOf.
+// row converts a result for renderers. out is of the type given to outputsOf.
 func (o *outputs) row(out any) Row {
 	v := reflect.ValueOf(out)
 	r := Row{Value: out, Offers: func(string) bool { return true }}
@@ -210,7 +210,7 @@ func (o *outputs) row(out any) Row {
 	return r
 }
 
-// cell returns the value of the column in a result; a nil pointer is "".
+// cell returns the column's value in a result; a nil pointer is "".
 func (c *Column) cell(result reflect.Value) any {
 	v := result.FieldByIndex(c.at)
 	if c.zero != "" && v.IsZero() {

@@ -11,8 +11,8 @@ var ErrStopped = errcode.New(errcode.Unavailable, "stopped before the end")
 
 // Update is a job's progress: amounts, or a reason to wait, or a found row.
 type Update struct {
-	Step  string // the part that the job works on, e.g. "bucket photos"; "": the job has no parts
-	Done  int64  // in the units of About.Counts, since the step began
+	Step  string // the part that the job works on, e.g. "bucket photos"; "": there are no parts
+	Done  int64  // in units of About.Counts, since the step began
 	Total int64  // 0: unknown
 	Bytes int64  // transferred since the step began; 0: unknown
 	Waits string // without a full stop; "": the job works
@@ -22,7 +22,7 @@ type Update struct {
 // Progress receives updates, not concurrently; nil: unwatched.
 type Progress func(Update)
 
-// Report sends amounts of a job without steps; total 0 means unknown.
+// Report sends the amounts for a job without steps; total 0 means unknown.
 func (p Progress) Report(done, total int64) { p.send(Update{Done: done, Total: total}) }
 
 // Moved is Report for jobs that transfer data: bytes is their size, so that the command can show a rate.
@@ -30,7 +30,7 @@ func (p Progress) Moved(done, total, bytes int64) {
 	p.send(Update{Done: done, Total: total, Bytes: bytes})
 }
 
-// Step sends the amounts of the current step. A new name starts a new progress bar.
+// Step sends the current step's amounts. A new name starts a new progress bar.
 func (p Progress) Step(step string, done, total int64) {
 	p.send(Update{Step: step, Done: done, Total: total})
 }
@@ -53,13 +53,13 @@ func (p Progress) send(u Update) {
 
 // Found describes the rows that a running job reports.
 type Found struct {
-	Title   string // of the table in the console
-	Empty   string // sentence instead of a table without rows
+	Title   string // the table's, in the console
+	Empty   string // sentence for a table without rows
 	Columns []Column
 	fields  outputs
 }
 
-// Row converts a row that the job reported, which must have the type given to WithFound.
+// Row converts a row that the job reported, with the type given to WithFound.
 func (f *Found) Row(found any) Row { return f.fields.row(found) }
 
 // WithFound declares a job's rows (Progress.Find), tagged like list rows. With --json the command prints them as

@@ -13,14 +13,14 @@ type Record struct {
 	Err    error    // why the change failed, or nil
 }
 
-// Logged is an input or a subject of the result, with its value as text.
+// Logged is an input, or a subject in the result, with its value as text.
 type Logged struct{ Name, Value string }
 
-// Recorder writes the log of changes. It is called after each change, even if it failed, when a background job
+// Recorder writes the change log. It is called after each change, even if it failed, when a background job
 // starts, and after sending a file with secrets. Its context is not canceled when the request ends.
 type Recorder func(context.Context, Record)
 
-// Recorded returns the operations with a recorder. The server calls it for all services; operations of a command have
+// Recorded returns the operations with a recorder. The server calls it for all services; a command's operations need
 // none.
 func Recorded(all []Operation, to Recorder) []Operation {
 	all = slices.Clone(all)
@@ -30,7 +30,7 @@ func Recorded(all []Operation, to Recorder) []Operation {
 	return all
 }
 
-// IsRecorded reports whether running the operation leaves an entry in the log of changes.
+// IsRecorded reports whether running the operation leaves an entry in the change log.
 func (o *Operation) IsRecorded() bool { return o.Kind.Changes() || o.Kind == Download && o.Secret }
 
 // Logged returns the names of the recorded values. It includes dry-run only if set.

@@ -23,14 +23,14 @@ const (
 	Waiting    RunState = "waiting"    // reported with Progress.Wait that it waits, e.g. for a lock
 	Done       RunState = "done"       // ended without an error and without remaining work
 	Incomplete RunState = "incomplete" // ended without an error, but work remains; see Partial
-	Stopped    RunState = "stopped"    // ended with an error after an operator or the end of the server stopped it
+	Stopped    RunState = "stopped"    // ended with an error after an operator or the server's end stopped it
 	Failed     RunState = "failed"     // ended with an error by itself
 )
 
 // Partial is a job's result that may leave work to do. Its command then exits with status 1.
 type Partial interface{ IsPartial() bool }
 
-// Run is one execution of a background job in this process. Functions return copies, which do not change when the job
+// Run is a background job's execution in this process. Functions return copies, which do not change when the job
 // goes on.
 type Run struct {
 	ID        string // random, unique across restarts
@@ -47,7 +47,7 @@ type Run struct {
 	stop context.CancelFunc // cancels the job's context
 }
 
-// HasEnded reports whether the job has ended, in any state.
+// HasEnded reports whether the job is over, in any state.
 func (r *Run) HasEnded() bool { return !r.Ended.IsZero() }
 
 const (
@@ -57,7 +57,7 @@ const (
 	maxRuns = 50
 )
 
-// Runs holds the background jobs of a process, in memory: docs/decisions/0048-operations.md says why. Jobs start only
+// Runs holds a process's background jobs, in memory: docs/decisions/0048-operations.md says why. Jobs start only
 // between Begin and End.
 type Runs struct {
 	mu    sync.Mutex
@@ -69,7 +69,7 @@ type Runs struct {
 	all   []*Run
 }
 
-// InBackground connects the operations of a service with a common list of runs, and adds operations that list, show
+// InBackground connects a service's operations with a common list, and adds operations that list, show
 // and stop them under the noun runs. Call it once per service, before Recorded.
 func InBackground(all []Operation) []Operation {
 	runs := &Runs{}
@@ -101,7 +101,7 @@ func (r *Runs) Begin(ctx context.Context, clock func() time.Time, log *slog.Logg
 	r.life, r.end = context.WithCancel(ctx)
 }
 
-// End stops all jobs and waits until they have returned. New jobs are refused from then on.
+// End stops all jobs and waits until they returned. New jobs are refused from then on.
 func (r *Runs) End() {
 	r.mu.Lock()
 	if r.end != nil {
@@ -113,7 +113,7 @@ func (r *Runs) End() {
 }
 
 // Start begins a background job and returns its first state; it does not wait. It returns an *InputError for invalid
-// values, the error of About.Refuses, Conflict if the same job is already running in this process (with any inputs),
+// values, the error from About.Refuses, Conflict if the same job is already running in this process (with any inputs),
 // or Unavailable before Begin and after End.
 func (o *Operation) Start(ctx context.Context, values map[string]string) (Run, error) {
 	run, err := o.start(values)
@@ -249,7 +249,7 @@ func (r *Runs) list() (all []Run) {
 	return all
 }
 
-// Reason returns the text of the job's error for operators: its errcode message if it has a message. "" means no error.
+// Reason returns the job's error as a text for operators: its errcode message, if any. "" means no error.
 func (r *Run) Reason() string {
 	if r.Err == nil {
 		return ""

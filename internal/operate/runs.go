@@ -68,7 +68,7 @@ type runOutput struct {
 	Error     string          `json:"error,omitempty" title:"Error" doc:"error"`
 }
 
-// Offers lets a run be stopped until it has ended.
+// Offers lets a run be stopped until it ended.
 func (o runOutput) Offers(string) bool { return o.Ended.IsZero() }
 
 // RunDetail is a run with its rows and its result. The API sends it for a started job, and package openapi describes
@@ -79,7 +79,7 @@ type RunDetail struct {
 	Result json.RawMessage   `json:"result,omitempty" text:"Result" doc:"the operation's result, once it has ended"`
 }
 
-// output returns the row of a run. Secret inputs are left out.
+// output returns a run's row. Secret inputs are left out.
 func (r *Run) output() runOutput {
 	shown := map[string]string{}
 	for _, in := range r.Operation.Inputs {

@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// Lines is About.Media of files with a JSON value on each line.
+	// Lines is About.Media for files with a JSON value on each line.
 	Lines = "application/x-ndjson"
 
 	// LargestLines is About.Largest for line-by-line uploads, limited only by disk space.
 	LargestLines = 64 << 30
 )
 
-// File is what a download returns. The download function has checked by then that the file exists.
+// File is what a download returns. The download function already checked that the file exists.
 type File struct {
 	Name  string                // the name that browsers save, without a folder
 	Size  int64                 // in bytes; 0: unknown
 	Write func(io.Writer) error // writes the whole file; called once
 
-	sent func(error) // records the download, with the error of sending
+	sent func(error) // records the download, with the error from sending
 }
 
 // Send writes the file. It returns an error if Write fails or the size differs: the receiver must then not keep the
@@ -70,7 +70,7 @@ func NewDownload[In any](about About, fn func(context.Context, In, Progress) (Fi
 	return o
 }
 
-// Body is the file of an upload. The API passes the request body without a limit of its own; NewUpload limits it.
+// Body is an upload's file. The API passes the request body without its own limit; NewUpload limits it.
 type Body struct {
 	io.Reader
 	Size int64 // announced size in bytes; 0: unknown
@@ -104,7 +104,7 @@ func errLarge(most int64) error {
 	return errcode.Newf(errcode.TooLarge, "the file is larger than %d bytes", most)
 }
 
-// bodyReader enforces the limits of NewUpload and remembers the first error.
+// bodyReader enforces NewUpload's limits and remembers the first error.
 type bodyReader struct {
 	Body
 	largest, n int64 // bytes read so far

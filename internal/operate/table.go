@@ -4,7 +4,7 @@ import "reflect"
 
 // Table is a nested table in a result, e.g. an account's collections.
 type Table struct {
-	Title, Empty string // sentence instead of a table without rows
+	Title, Empty string // sentence for a table without rows
 	Columns      []Column
 	Rows         []Row
 }
@@ -15,12 +15,12 @@ type nested struct {
 	fields       outputs
 }
 
-// nestedOf describes a result field with the tag table, which is a slice of structs.
+// nestedOf describes a result field with the tag table, a slice with structs.
 func nestedOf(f *reflect.StructField) nested {
 	return nested{f.Tag.Get("table"), f.Tag.Get("empty"), f.Index, outputsOf(f.Type.Elem())}
 }
 
-// tablesOf returns the nested tables of a result.
+// tablesOf returns a result's nested tables.
 func (o *outputs) tablesOf(v reflect.Value) (all []Table) {
 	for i := range o.tables {
 		n := &o.tables[i]

@@ -22,7 +22,7 @@ import (
 	"holdfast/internal/web/problem"
 )
 
-// API serves a service's operations. The caller has checked the admin token and has found with Owns that the path
+// API serves operations. The caller checked the admin token, and Owns says that the path
 // belongs to the API.
 type API struct {
 	paths  []string // the nouns' paths, e.g. "/guest/keys"
@@ -35,13 +35,13 @@ type Route struct{ Method, Path string }
 // route is an operation with the path that it is served at.
 type route struct {
 	Route
-	parts []string // of Path, between slashes
-	first int      // index of the first subject in parts
+	parts []string // Path, split at slashes
+	first int      // the first subject's index in parts
 	runs  string   // path before a run's ID
 	*operate.Operation
 }
 
-// New returns the API of a service. service is the first part of all paths; "" is the server itself, whose paths
+// New returns the API of a service. service is the first part in all paths; "" is the server itself, whose paths
 // begin with the noun.
 func New(service string, all []operate.Operation) *API {
 	a, prefix := &API{}, ""
@@ -93,7 +93,7 @@ func Status(o *operate.Operation) int {
 // HasBody reports whether inputs other than subjects are a JSON object.
 func HasBody(o *operate.Operation) bool { return o.Kind.Changes() && o.Kind != operate.Upload }
 
-// Paths returns the path of each noun. The admin listener registers them.
+// Paths returns a path for each noun. The admin listener registers them.
 func (a *API) Paths() []string { return a.paths }
 
 // Owns reports whether the API serves the path, also if it then answers 404.
@@ -101,7 +101,7 @@ func (a *API) Owns(path string) bool {
 	return slices.ContainsFunc(a.paths, func(p string) bool { return path == p || strings.HasPrefix(path, p+"/") })
 }
 
-// Label returns the route of a path, for metrics and traces: a small fixed set of values. Unknown paths are
+// Label returns a path's route, for metrics and traces: a small fixed set. Unknown paths are
 // "unknown".
 func (a *API) Label(path string) string {
 	if found := a.find(path); len(found) > 0 {
@@ -111,7 +111,7 @@ func (a *API) Label(path string) string {
 }
 
 // find returns the routes that match the path, with any method. The route with the fewest values comes first, so that
-// a noun's own verb wins over a subject of the same name.
+// a noun's own verb wins over a subject with the same name.
 func (a *API) find(path string) (found []*route) {
 	parts := strings.Split(path, "/")
 	values := map[*route]int{}
@@ -126,7 +126,7 @@ func (a *API) find(path string) (found []*route) {
 	return found
 }
 
-// matches reports whether the path's parts fit the route, and how many of them are values. An empty value does not
+// matches reports whether the path's parts fit the route, and how many are values. An empty value does not
 // match.
 func (o *route) matches(parts []string) (values int, ok bool) {
 	if len(parts) != len(o.parts) {

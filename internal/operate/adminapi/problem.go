@@ -28,7 +28,7 @@ func wrongParameter(name, reason string) error {
 	return &inputError{&operate.InputError{Input: name, Reason: reason}, problem.Field{Parameter: name, Code: "invalid", Detail: reason}}
 }
 
-// located adds to an *InputError where the input was: a parameter, or a member of the body. Other errors pass
+// located adds to an *InputError where the input was: a parameter, or a body member. Other errors pass
 // unchanged.
 func (o *route) located(err error) error {
 	wrong, ok := errors.AsType[*operate.InputError](err)

@@ -48,18 +48,20 @@ func Commands(name string, all []operate.Operation, sh *service.Shell) *cobra.Co
 	return root
 }
 
-// command is the command of an operation while it runs.
+// command is an operation's command while it runs.
 type command struct {
 	*operate.Operation
 	sh  *service.Shell
 	cmd *cobra.Command
 
-	asJSON, all, yes bool   // --yes: do not ask // --all: every row of a paged list // --json
-	limit            int    // --limit, in rows; 0: all
-	output           string // --output, the file of a download; "": standard output
+	asJSON bool   // --json
+	all    bool   // --all: every row of a paged list
+	yes    bool   // --yes: do not ask
+	limit  int    // --limit, in rows; 0: all
+	output string // --output, the download's file; "": standard output
 }
 
-// newCommand completes cmd, which has the verb and the short help. Arguments and values are checked before sh.Run
+// newCommand completes cmd, with its verb and short help. Arguments and values are checked before sh.Run
 // opens a database, so that a typing error is reported at once.
 func newCommand(sh *service.Shell, o *operate.Operation, cmd *cobra.Command) *command {
 	c := &command{Operation: o, sh: sh, cmd: cmd}
@@ -149,7 +151,7 @@ func (c *command) required() (all []string) {
 	return all
 }
 
-// addFlags declares a flag for each input that is not an argument, and the flags that operations of this kind share.
+// addFlags declares a flag for each input that is not an argument, and the flags that all operations share, such as --json.
 func (c *command) addFlags() {
 	flags := c.cmd.Flags()
 	for _, in := range c.Inputs {
@@ -192,7 +194,7 @@ func (c *command) addFlags() {
 	}
 }
 
-// jsonDoc returns the help of --json, which prints rows as lines.
+// jsonDoc returns the help for --json, which prints rows as lines.
 func (c *command) jsonDoc() string {
 	switch {
 	case c.Found != nil:
@@ -203,7 +205,7 @@ func (c *command) jsonDoc() string {
 	return "print a JSON line for each " + append([]string{"row"}, c.Names...)[len(c.Names)]
 }
 
-// arguments returns the names of the required arguments, in upper case.
+// arguments returns the required arguments' names, in upper case.
 func (c *command) arguments() (all []string) {
 	for _, s := range c.typedSubjects() {
 		all = append(all, strings.ToUpper(s.Name))
@@ -225,7 +227,7 @@ func text(v pflag.Value) string {
 }
 
 // values returns the input values by name. Flags that were not typed are missing, so that operate applies its
-// defaults. args has the length that check allows.
+// defaults. check has accepted the number of args.
 func (c *command) values(args []string) map[string]string {
 	values := map[string]string{}
 	for _, in := range c.Inputs {
@@ -291,7 +293,7 @@ func (c *command) confirm(ctx context.Context, values map[string]string) error {
 	return nil
 }
 
-// typed spells the input of an *InputError as the user typed it: a flag or an argument. Other errors pass unchanged.
+// typed spells an *InputError's input as the user typed it: a flag or an argument. Other errors pass unchanged.
 func (c *command) typed(err error) error {
 	wrong, ok := errors.AsType[*operate.InputError](err)
 	if !ok {

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// pageRows is the default of About.PageRows: few calls for long lists, and a page of such rows fits easily into
+// pageRows is the default for About.PageRows: few calls for long lists, and such a page fits easily into
 // memory.
 const pageRows = 500
 

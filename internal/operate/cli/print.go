@@ -9,14 +9,14 @@ import (
 	"holdfast/internal/operate"
 )
 
-// printer prints the rows of a list, as JSON lines or as a table.
+// printer prints a list, as JSON lines or as a table.
 type printer struct {
 	notes []string // distinct notes, printed after the rows
 	add   func(operate.Row) error
 	end   func() error // flushes the table, which aligns its columns
 }
 
-// newPrinter also prints the head of the table.
+// newPrinter also prints the table's head.
 func (c *command) newPrinter(columns []operate.Column) (*printer, error) {
 	if c.asJSON {
 		return &printer{add: func(r operate.Row) error { return c.sh.PrintLine(r.Value) }, end: func() error { return nil }}, nil
@@ -76,7 +76,7 @@ func withoutAside(all []operate.Column, cells []any) (columns []operate.Column, 
 	return columns, kept
 }
 
-// show prints the result of a read, a change or a job: JSON, the notice, a secret alone, or facts with texts and
+// show prints a result: JSON, the notice, a secret alone, or facts with texts and
 // tables.
 func (c *command) show(r *operate.Result) error {
 	if r.Note != "" {
@@ -116,7 +116,7 @@ func (c *command) show(r *operate.Result) error {
 	return c.tables(row)
 }
 
-// tables prints the nested tables of a read.
+// tables prints a read's nested tables.
 func (c *command) tables(row *operate.Row) error {
 	for _, t := range row.Tables {
 		w := c.sh.Table()

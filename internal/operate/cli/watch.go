@@ -36,10 +36,10 @@ func (c *command) runWatched(ctx context.Context, values map[string]string, args
 	return r, err
 }
 
-// watch shows the progress of a job.
+// watch shows a job's progress.
 type watch struct {
 	*command
-	bar  *service.Bar // of the current step; nil: no update yet
+	bar  *service.Bar // for the current step; nil: no update yet
 	step string
 	said string // the last reason to wait, which is printed once
 	err  error  // why a row could not be printed

@@ -14,7 +14,7 @@ import (
 )
 
 // Choose returns the function that completes names in form fields. It asks own first (nil: there is none), and
-// otherwise reads the service's list of things with this kind. It answers nil if nothing lists the kind, or if a
+// otherwise reads the service's list for this kind. It answers nil if nothing lists the kind, or if a
 // containing thing is not named yet.
 func Choose(own service.Chooser, all []operate.Operation) service.Chooser {
 	return func(ctx context.Context, kind, prefix string, at url.Values) (*service.Choices, error) {
@@ -100,7 +100,7 @@ func listOf(kind string, all []operate.Operation) (found *operate.Operation) {
 	return found
 }
 
-// Kind returns the kind of thing that an input names, e.g. "tenant", or "" if nothing lists it. isTyped reports
+// Kind returns which kind an input names, e.g. "tenant", or "" if nothing lists it. isTyped reports
 // whether names outside the list are allowed, too.
 func Kind(o *operate.Operation, in *operate.Input, all []operate.Operation) (kind string, isTyped bool) {
 	list := listOf(cmp.Or(in.Names, in.Name), all)

@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// Pages returns a service's own pages and a page for each noun. An own page with the path of a noun is shown below
+// Pages returns a service's own pages and a page for each noun. An own page with a noun's path is shown below
 // the noun's page; with service.Page.Instead it replaces that page and keeps its actions.
 func Pages(own []service.Page, all []operate.Operation) []service.Page {
 	pages := slices.Clone(own)
@@ -46,10 +46,10 @@ func Pages(own []service.Page, all []operate.Operation) []service.Page {
 	return pages
 }
 
-// page is the page of a noun while it is made.
+// page is a noun's page while it is made.
 type page struct {
 	noun    string
-	list    *operate.Operation   // nil: the noun has no list
+	list    *operate.Operation   // nil: there is no list
 	changes []*operate.Operation // with the same noun
 	offers  []*operate.Operation // with other nouns, see About.Offers
 	all     []operate.Operation  // of the service
@@ -57,7 +57,7 @@ type page struct {
 	downloads []*operate.Operation // shown as forms, because neither a list nor a read links to them
 }
 
-// newPage returns the page of a noun; o is its list, or its first operation if it has no list.
+// newPage returns a noun's page; o is its list, or its first operation without a list.
 func newPage(o *operate.Operation, all []operate.Operation) service.Page {
 	p := &page{noun: o.Noun(), changes: changesOf(o.Noun(), all), all: all}
 	if o.Kind == operate.List {
@@ -90,7 +90,7 @@ func changesOf(noun string, all []operate.Operation) (changes []*operate.Operati
 	return changes
 }
 
-// first returns the noun's first operation of this kind, or nil.
+// first returns the noun's first operation with this kind, or nil.
 func first(kind operate.Kind, noun string, all []operate.Operation) *operate.Operation {
 	i := slices.IndexFunc(all, func(o operate.Operation) bool { return o.Kind == kind && o.Noun() == noun })
 	if i < 0 {
@@ -220,7 +220,7 @@ func (p *page) split() (onRows, others []*operate.Operation) {
 	return append(onRows, p.offers...), others
 }
 
-// table reads the list and returns it with a column of links for each list below it, and a column of buttons.
+// table reads the list and returns it with a column for each list below it, and a column for buttons.
 func (p *page) table(ctx context.Context, r *service.PageRequest, at names, onRows []*operate.Operation) (*service.Table, error) {
 	found, err := p.list.Run(ctx, values(p.list, r), nil)
 	if err != nil {
@@ -257,7 +257,7 @@ func (p *page) table(ctx context.Context, r *service.PageRequest, at names, onRo
 	return t, nil
 }
 
-// cells returns the cells of a row, with the links and buttons that the row allows.
+// cells returns a row's cells, with the links and buttons that the row allows.
 func (p *page) cells(columns []operate.Column, row *operate.Row, at names, lists, changes []*operate.Operation) (all []service.Cell) {
 	at = at.with(row.Subjects)
 	for i, v := range row.Cells {
@@ -296,7 +296,7 @@ func buttons(list *operate.Operation, row *operate.Row, at names, changes []*ope
 	return all
 }
 
-// newRead returns the page of a read: facts, texts, links, tables, and then the forms and buttons for the thing.
+// newRead returns a read's page: facts, texts, links, tables, and then the forms and buttons for the thing.
 func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 	list := first(operate.List, o.Noun(), all)
 	var onRow, forms []*operate.Operation
@@ -357,7 +357,7 @@ func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 	}}
 }
 
-// begin fills the texts of a form with the current ones: a field gets the text with the same title.
+// begin fills a form's texts with the current ones: a field gets the text with the same title.
 func begin(f *service.Form, texts []operate.Text) {
 	for i := range f.Fields {
 		for _, text := range texts {
@@ -368,7 +368,7 @@ func begin(f *service.Form, texts []operate.Text) {
 	}
 }
 
-// facts returns the columns of a single row, without the column of the subject title, which the page's title shows
+// facts returns a row's columns, without the subject title, which the page's title shows
 // already; "" keeps all.
 func facts(r *operate.Result, title string) *service.Facts {
 	f := &service.Facts{}
@@ -389,7 +389,7 @@ func button(o *operate.Operation) service.Form {
 	return service.Form{Action: o.Verb(), Submit: o.Label(), Ask: o.Ask, Danger: o.Danger}
 }
 
-// form returns a change's form. at names the things that the page is about, which become hidden values instead of
+// form returns a change's form. at names the things that the page is about, which become hidden values, not
 // fields.
 func form(o *operate.Operation, at names, all []operate.Operation) *service.Form {
 	f := button(o)
@@ -461,7 +461,7 @@ func action(o, list *operate.Operation) service.Action {
 	return a
 }
 
-// outcome returns the page that shows the result of a change without a notice. A secret is shown here only.
+// outcome returns the page that shows a change's result without a notice. A secret is shown here only.
 func outcome(o *operate.Operation, r *operate.Result) *service.View {
 	view := &service.View{Title: cmp.Or(o.Title, o.Label())}
 	if !r.HasSecret() {
@@ -486,7 +486,7 @@ func outcome(o *operate.Operation, r *operate.Result) *service.View {
 	return view
 }
 
-// values returns the input values of a request by name. The console decides about limit, so a request cannot set it.
+// values returns a request's input values by name. The console decides about limit, so a request cannot set it.
 func values(o *operate.Operation, r *service.PageRequest) map[string]string {
 	all := map[string]string{}
 	for _, in := range o.Inputs {

@@ -41,7 +41,7 @@ func (n names) with(row map[string]string) names {
 	return all
 }
 
-// of returns the operation's subjects as hidden values of a form.
+// of returns the operation's subjects as a form's hidden values.
 func (n names) of(o *operate.Operation) map[string]string {
 	all := map[string]string{}
 	for _, s := range o.Subjects() {
@@ -50,7 +50,7 @@ func (n names) of(o *operate.Operation) map[string]string {
 	return all
 }
 
-// name reports whether n has a value for each subject of the operation.
+// name reports whether n names each subject.
 func (n names) name(o *operate.Operation) bool {
 	return !slices.ContainsFunc(o.Subjects(), func(s operate.Input) bool { return n[s.Name] == "" })
 }
@@ -73,7 +73,7 @@ func (n names) linkTo(path string, names []string) string {
 	return service.PageLink(path, values...)
 }
 
-// rowNames returns the names that identify a row of the list: the list's subjects, then those in the row.
+// rowNames returns the names that identify a row: the list's subjects, then those in the row.
 func rowNames(list *operate.Operation) (all []string) {
 	for _, s := range list.Subjects() {
 		all = append(all, s.Name)
@@ -99,7 +99,7 @@ func namesRow(list, o *operate.Operation) bool {
 	return isRow
 }
 
-// readOf returns the read of the thing named by a column, or nil. A read with the list's own noun is preferred.
+// readOf returns the read for a column's thing, or nil. A read with the list's own noun is preferred.
 func readOf(list *operate.Operation, named string, all []operate.Operation) (found *operate.Operation) {
 	for i := range all {
 		o := &all[i]
@@ -113,7 +113,7 @@ func readOf(list *operate.Operation, named string, all []operate.Operation) (fou
 	return found
 }
 
-// parentOf returns the list whose rows this list belongs to, or nil: its row names are exactly the subjects of this
+// parentOf returns the list whose rows this list belongs to, or nil: its row names are exactly the subjects in this
 // list.
 func parentOf(list *operate.Operation, all []operate.Operation) *operate.Operation {
 	var subjects []string
@@ -129,7 +129,7 @@ func parentOf(list *operate.Operation, all []operate.Operation) *operate.Operati
 	return nil
 }
 
-// listsBelow returns the lists that belong to the rows of this list.
+// listsBelow returns the lists that belong to this list's rows.
 func listsBelow(list *operate.Operation, all []operate.Operation) (below []*operate.Operation) {
 	for i := range all {
 		if o := &all[i]; o.Kind == operate.List && len(o.Subjects()) > 0 && parentOf(o, all) == list {
@@ -139,7 +139,7 @@ func listsBelow(list *operate.Operation, all []operate.Operation) (below []*oper
 	return below
 }
 
-// below returns the links on a read's page: to other reads of the same thing, to lists that belong to it, to lists
+// below returns the links on a read's page: to other reads for the same thing, to lists that belong to it, to lists
 // that can be filtered by it, and to its files.
 func below(read *operate.Operation, all []operate.Operation, at names) (links []service.Link) {
 	subject := read.Subject().Name
@@ -161,7 +161,7 @@ func below(read *operate.Operation, all []operate.Operation, at names) (links []
 	return append(links, downloads(read.Noun(), all, at)...)
 }
 
-// trail returns the breadcrumbs above the page of a list.
+// trail returns the breadcrumbs above a list's page.
 func trail(list *operate.Operation, all []operate.Operation, at names) []service.Link {
 	parent := parentOf(list, all)
 	if parent == nil {

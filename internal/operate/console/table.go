@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// filter makes the list's inputs the search form above the table, and its sort input the order of the columns.
+// filter makes the list's inputs the search form above the table, and its sort input the column order.
 func (p *page) filter(t *service.Table, columns []operate.Column, r *service.PageRequest) {
 	for _, in := range p.list.Others() {
 		switch {
@@ -151,7 +151,7 @@ func onPage(page string, all []service.Form) []service.Form {
 	return all
 }
 
-// tableChanges returns the changes for the rows of a read's table: their subjects are those of the read and then the
+// tableChanges returns the changes for a read's table rows: their subjects are the read's and then the
 // table's subject.
 func tableChanges(read *operate.Operation, subject string, all []operate.Operation) (onRows, forms []*operate.Operation) {
 	if subject == "" {
@@ -174,7 +174,7 @@ func tableChanges(read *operate.Operation, subject string, all []operate.Operati
 	return onRows, forms
 }
 
-// tableCells returns the cells of a nested row. Its subject links to About.Opens, or to the form that the row fills.
+// tableCells returns a nested row's cells. Its subject links to About.Opens, or to the form that the row fills.
 func tableCells(read *operate.Operation, t *operate.Table, row *operate.Row, of names, forms []*operate.Operation) (cells []service.Cell) {
 	for i, v := range row.Cells {
 		c := cell(v)
@@ -192,7 +192,7 @@ func tableCells(read *operate.Operation, t *operate.Table, row *operate.Row, of 
 	return cells
 }
 
-// fill sets the fields of a form to the members of a row that have the inputs' names.
+// fill sets a form's fields to the row members with the inputs' names.
 func fill(f *service.Form, o *operate.Operation, row *operate.Row) {
 	text, err := json.Marshal(row.Value)
 	var members map[string]any

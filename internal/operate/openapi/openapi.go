@@ -28,7 +28,7 @@ func Document(service string, all []operate.Operation) ([]byte, error) {
 	return Update([]byte(strings.ReplaceAll(admin, "SERVICE", cmp.Or(service, "server"))), service, all)
 }
 
-// Update returns the document with the operations' entries replaced. Entries of other paths stay as they are written,
+// Update returns the document with the operations' entries replaced. Entries for other paths stay as they are written,
 // byte for byte. It fails if the document is not formatted like the descriptions in this repository. Entries refer to
 // the responses and schemas in the document by name, so those must exist.
 func Update(document []byte, service string, all []operate.Operation) ([]byte, error) {
@@ -56,7 +56,7 @@ func Update(document []byte, service string, all []operate.Operation) ([]byte, e
 	return slices.Concat(head, []byte(begin), paths, []byte(end), tail), nil
 }
 
-// entriesOf returns the members of "paths". Operations with the same path share an entry.
+// entriesOf returns the members in "paths". Operations with the same path share an entry.
 func entriesOf(service string, all []operate.Operation) (paths object) {
 	routes := adminapi.New(service, all).Routes()
 	for i := range all {
@@ -117,12 +117,12 @@ func entry(o *operate.Operation) object {
 	return append(e, member{"responses", responses(o, o.Kind == operate.Upload || o.Kind.Changes() && len(others) > 0)})
 }
 
-// content describes a body of one media type.
+// content describes a body with a single media type.
 func content(media string, schema object) object {
 	return object{{"content", object{{media, object{{"schema", schema}}}}}}
 }
 
-// file describes the body of a download or an upload.
+// file describes a file in a body.
 func file(media string) object {
 	switch {
 	case media == operate.Lines:

@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// inputSchema describes the value of an input. A member of a body may also be null, and has its own description; a
+// inputSchema describes an input's value. A body member may also be null, and carries its own description; a
 // parameter's is outside the schema.
 func inputSchema(in *operate.Input, isMember bool) object {
 	if in.Schema != "" {
@@ -68,7 +68,7 @@ func inputSchema(in *operate.Input, isMember bool) object {
 	return s
 }
 
-// resultSchema describes the answer of a success.
+// resultSchema describes the successful answer.
 func resultSchema(o *operate.Operation) object {
 	if o.Background {
 		return schema(reflect.TypeFor[operate.RunDetail]())
@@ -100,7 +100,7 @@ func resultSchema(o *operate.Operation) object {
 	return object{{"type", "object"}, {"required", required}, {"additionalProperties", false}, {"properties", properties}}
 }
 
-// schema describes the JSON of a Go type. It panics on a kind that no result has needed yet.
+// schema describes a Go type's JSON. It panics on a kind that no result needed yet.
 func schema(t reflect.Type) object {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
@@ -125,7 +125,7 @@ func schema(t reflect.Type) object {
 	panic("no JSON schema of " + t.String() + ": add its kind to this function")
 }
 
-// structSchema describes a struct by its tags. Fields that only the command has are left out.
+// structSchema describes a struct by its tags. Fields with the tag local are left out.
 func structSchema(t reflect.Type) object {
 	required, properties := []any{}, object{}
 	for _, f := range reflect.VisibleFields(t) {
