@@ -21,16 +21,17 @@ import (
 // ErrFull means that units did not become free in time.
 var ErrFull = errcode.New(errcode.Unavailable, "the server is overloaded: retry later")
 
+// Options configure a Pool; see NewPool.
 type Options struct {
-	Capacity int64
-	Reserve  int64 // units that a client above its share leaves free; less than Capacity
-	Waiting  int
-	Wait     time.Duration
+	Capacity int64         // units in the pool, at least 1
+	Reserve  int64         // units that a client above its share leaves free; less than Capacity
+	Waiting  int           // calls of Acquire that may wait at once; more are refused, first those of the client with most
+	Wait     time.Duration // how long a call of Acquire waits
 
 	// Hung, if set, reports whether the resource hangs, so that no units become free. Waits poll it, and while it is
 	// true, they end after HungWait. It must not block.
 	Hung     func() bool
-	HungWait time.Duration
+	HungWait time.Duration // used only with Hung
 }
 
 // Reserve returns the default reserve: an eighth of the capacity, at least 1 for a capacity of 2 or more.
@@ -41,24 +42,24 @@ type Pool struct {
 	options Options
 
 	mu      sync.Mutex
-	used    int64
-	peak    int64
-	clients map[string]*client
-	queued  []*client
-	waiting int
-	refused int64
-	arrived uint64
-	virtual int64 // start of the latest grant in virtual time
-	idle    []*client
+	used    int64              // units that clients hold
+	peak    int64              // most used units since TakePeak
+	clients map[string]*client // those with units or waiters
+	queued  []*client          // clients with waiters
+	waiting int                // waiters, all clients together
+	refused int64              // calls since the start
+	arrived uint64             // numbers waiters
+	virtual int64              // start of the latest grant in virtual time
+	idle    []*client          // for reuse
 
-	waiters sync.Pool
+	waiters sync.Pool // for reuse
 }
 
 type client struct {
 	name   string
-	used   int64
-	finish int64 // when the client's last units are paid, in virtual time
-	queue  []*waiter
+	used   int64     // units
+	finish int64     // when the client's last units are paid, in virtual time
+	queue  []*waiter // oldest first
 }
 
 // start returns the virtual time at which a client's next grant starts: later if it recently got many units
@@ -66,27 +67,28 @@ type client struct {
 func (p *Pool) start(c *client) int64 { return max(c.finish, p.virtual) }
 
 type waiter struct {
-	n       int64 // units requested, then granted
-	some    bool  // accepts fewer units if the client has none
-	arrived uint64
-	done    chan bool
+	n       int64     // units requested, then granted
+	some    bool      // accepts fewer units if the client has none
+	arrived uint64    // order among all waiters
+	done    chan bool // true: granted; false: refused
 	timer   *time.Timer
 }
 
 // New returns a pool with the default reserve and a capacity of at least 1. At most waiting calls of Acquire wait,
-// each up to wait.
+// each up to wait. A unit is whatever the caller counts, e.g. a request slot or a byte.
 func New(capacity int64, waiting int, wait time.Duration) *Pool {
 	capacity = max(capacity, 1)
 	return NewPool(Options{Capacity: capacity, Reserve: Reserve(capacity), Waiting: waiting, Wait: wait})
 }
 
-// NewPool returns a pool with a custom reserve.
+// NewPool returns a pool with a custom reserve, or with Hung.
 func NewPool(o Options) *Pool {
 	return &Pool{options: o, clients: map[string]*client{}}
 }
 
-// Acquire takes n units, which the caller must release. It returns ErrFull, also if n is above the capacity, or the
-// cause of ctx.
+// Acquire takes n units for the client name, which must then Release them under the same name. It waits if they are
+// not free. It returns ErrFull if they do not become free in time, if too many calls wait, or at once if n is above
+// the capacity; and the cause of ctx if that ends first.
 func (p *Pool) Acquire(ctx context.Context, name string, n int64) error {
 	_, err := p.acquire(ctx, name, n, false)
 	return err
@@ -98,6 +100,7 @@ func (p *Pool) acquireSome(ctx context.Context, name string, n int64) (int64, er
 	return p.acquire(ctx, name, n, true)
 }
 
+// acquire is Acquire, and acquireSome if some is true. It returns the number of granted units.
 func (p *Pool) acquire(ctx context.Context, name string, n int64, some bool) (int64, error) {
 	n, w, wait := p.enter(name, n, some)
 	if w == nil {
@@ -118,6 +121,7 @@ func (p *Pool) acquire(ctx context.Context, name string, n int64, some bool) (in
 	return 0, ErrFull
 }
 
+// await waits until the waiter is granted or refused, ctx ends, or the wait is over.
 func (p *Pool) await(ctx context.Context, name string, w *waiter, wait time.Duration) (granted bool) {
 	begun, step := time.Now(), wait
 	if p.options.Hung != nil {
@@ -179,8 +183,11 @@ func (p *Pool) Move(from, to string, n int64) {
 	p.giveBack(from, n)
 }
 
+// Release gives back n units that the client acquired, possibly in parts. It panics if the client holds fewer.
+// Waiting calls then get them.
 func (p *Pool) Release(name string, n int64) { p.releaseFor(name, n, 0) }
 
+// releaseFor is Release for a client that used more than it took: its next grant starts later by more units.
 func (p *Pool) releaseFor(name string, n, more int64) {
 	if n == 0 {
 		return
@@ -193,6 +200,7 @@ func (p *Pool) releaseFor(name string, n, more int64) {
 	p.giveBack(name, n)
 }
 
+// giveBack releases units. The caller holds the lock, as for all functions below that have no lock of their own.
 func (p *Pool) giveBack(name string, n int64) {
 	c := p.clients[name]
 	if c == nil || c.used < n {
@@ -204,6 +212,7 @@ func (p *Pool) giveBack(name string, n int64) {
 	p.grant()
 }
 
+// enter takes units, or returns a waiter in the queue and how long it waits.
 func (p *Pool) enter(name string, n int64, some bool) (int64, *waiter, time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -251,6 +260,7 @@ func (p *Pool) Resize(capacity int64, waiting int, wait time.Duration) {
 	p.grant()
 }
 
+// amount returns how many units a call takes now; see acquireSome.
 func (p *Pool) amount(c *client, n int64, some bool) int64 {
 	if !some || c.used > 0 {
 		return n
@@ -259,6 +269,7 @@ func (p *Pool) amount(c *client, n int64, some bool) int64 {
 	return min(n, max(free, p.options.Reserve, 1))
 }
 
+// waiter returns a waiter with a stopped timer, reused if possible: allocating both for each wait showed in profiles.
 func (p *Pool) waiter() *waiter {
 	if w, ok := p.waiters.Get().(*waiter); ok {
 		return w
@@ -268,6 +279,7 @@ func (p *Pool) waiter() *waiter {
 	return w
 }
 
+// leave removes a waiter whose wait is over. It may have been granted or refused in the meantime; then that counts.
 func (p *Pool) leave(name string, w *waiter) (granted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -324,6 +336,7 @@ func (p *Pool) mayTake(c *client, n int64) bool {
 	return len(c.queue) == 0 && p.fits(c, n) && (p.waiting == 0 || p.withinShare(c, n))
 }
 
+// fits reports whether n units are free for the client: beyond the reserve, or within its share.
 func (p *Pool) fits(c *client, n int64) bool {
 	free := p.options.Capacity - p.used - n
 	return free >= p.options.Reserve || free >= 0 && p.withinShare(c, n)
@@ -352,8 +365,10 @@ func (p *Pool) client(name string) *client {
 	return c
 }
 
+// maxIdle is how many unused client structs are kept.
 const maxIdle = 64
 
+// forget drops a client without units and waiters, so that it no longer counts for the others' shares.
 func (p *Pool) forget(c *client) {
 	if c.used > 0 || len(c.queue) > 0 {
 		return
@@ -364,6 +379,7 @@ func (p *Pool) forget(c *client) {
 	}
 }
 
+// take gives n units to the client.
 func (p *Pool) take(c *client, n int64) {
 	p.virtual = p.start(c)
 	c.finish = p.virtual + n
@@ -372,6 +388,7 @@ func (p *Pool) take(c *client, n int64) {
 	p.peak = max(p.peak, p.used)
 }
 
+// dequeue removes the client's waiter i.
 func (p *Pool) dequeue(c *client, i int) {
 	c.queue = slices.Delete(c.queue, i, i+1)
 	p.waiting--
@@ -384,25 +401,29 @@ func (p *Pool) dequeue(c *client, i int) {
 	p.forget(c)
 }
 
+// refuse ends a waiter that is not in the queue.
 func (p *Pool) refuse(w *waiter) {
 	p.refused++
 	w.done <- false
 }
 
+// Stats is a pool's state.
 type Stats struct {
 	Capacity int64
-	Used     int64
-	Clients  int
-	Waiting  int
-	Refused  int64
+	Used     int64 // units
+	Clients  int   // with units or waiters
+	Waiting  int   // calls of Acquire
+	Refused  int64 // calls since the start
 }
 
+// Stats returns the state now.
 func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return Stats{p.options.Capacity, p.used, len(p.clients), p.waiting, p.refused}
 }
 
+// TakePeak returns the most used units since the last call, for metrics.
 func (p *Pool) TakePeak() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,15 +14,15 @@ import (
 // expensive requests delay the client that sends them. Turns is safe for concurrent use.
 type Turns struct {
 	pool *Pool
-	unit time.Duration
-	most int64
+	unit time.Duration // work that a unit stands for
+	most int64         // units for a request with unknown or high cost
 
 	mu    sync.Mutex
-	costs *simplelru.LRU[costKey, *cost]
-	kinds map[Kind]*cost
+	costs *simplelru.LRU[costKey, *cost] // by client and kind, least recently used dropped
+	kinds map[Kind]*cost                 // by kind, all clients together; a fixed set
 }
 
-// Kind identifies requests of similar cost.
+// Kind identifies requests of similar cost. Route must come from a small fixed set, because costs are kept for each.
 type Kind struct{ Method, Route string }
 
 type costKey struct {
@@ -37,19 +37,21 @@ const (
 	// inFlight is the number of expensive requests in progress per processor: one works while the next is ready.
 	inFlight = 2
 
+	// maxCosts is how many pairs of client and kind are remembered.
 	maxCosts = 1 << 14
 )
 
 // Patience limits the wait for a turn.
 type Patience struct {
-	Wait time.Duration
+	Wait time.Duration // how long a request waits for its turn
 
 	// Hung, if set, reports without blocking whether the database hangs.
 	Hung     func() bool
-	HungWait time.Duration
+	HungWait time.Duration // how long it waits while Hung returns true
 }
 
-// NewTurns returns Turns for a database that serves capacity requests concurrently.
+// NewTurns returns Turns for a database that serves capacity requests concurrently, e.g. its connection pool's size,
+// with this number of processors. Any number of requests may wait, because a gate in front limits them.
 func NewTurns(capacity int64, processors int, p Patience) *Turns {
 	capacity, processors = max(capacity, 1), max(processors, 1)
 	costs, err := simplelru.NewLRU[costKey, *cost](maxCosts, nil)
@@ -67,7 +69,7 @@ func NewTurns(capacity int64, processors int, p Patience) *Turns {
 	}
 }
 
-// Turn is a request's permission to use the database.
+// Turn is a request's permission to use the database, from Acquire to Release.
 type Turn struct {
 	client string
 	units  int64
@@ -88,6 +90,8 @@ func (t *Turns) Acquire(ctx context.Context, client string, kind Kind) (Turn, er
 	return turn, err
 }
 
+// Release ends a turn. worked is the work that the request caused in the database (package work measures it); later
+// turns for similar requests cost accordingly.
 func (t *Turns) Release(turn Turn, worked time.Duration) {
 	t.pool.releaseFor(turn.client, turn.units, max(0, int64(worked/t.unit)-turn.units))
 	now := time.Now()
@@ -103,6 +107,7 @@ func (t *Turns) Release(turn Turn, worked time.Duration) {
 	all.add(now, worked)
 }
 
+// Stats returns the state in units.
 func (t *Turns) Stats() Stats { return t.pool.Stats() }
 
 // expect returns the units for a request. A client's first request takes as many as other clients'. Until it ends,
@@ -124,6 +129,7 @@ func (t *Turns) expect(client string, kind Kind) (c *cost, units int64) {
 	return c, t.units(known)
 }
 
+// units returns how many units a request with this expected cost takes.
 func (t *Turns) units(c *cost) int64 {
 	if c == nil || c.sum == 0 {
 		return t.most
@@ -131,19 +137,22 @@ func (t *Turns) units(c *cost) int64 {
 	return min(max(1, int64(math.Round(c.expected()/t.unit.Seconds()))), t.most)
 }
 
+// cost describes recent requests of a kind.
 type cost struct {
-	running      int
+	running      int     // requests with a turn
 	sum, squares float64 // work in seconds; older requests weigh less
 	at           time.Time
 }
 
 const (
+	// halfLife is the age at which a request counts half.
 	halfLife = 4 * time.Second
 	// leastWeight keeps a client's sums above 0 after a long idle time.
 	leastWeight = 1.0 / 1024
 	leastWork   = time.Microsecond
 )
 
+// add records a request's work.
 func (c *cost) add(now time.Time, worked time.Duration) {
 	age := max(0, now.Sub(c.at))
 	weight := max(math.Exp2(-float64(age)/float64(halfLife)), leastWeight)

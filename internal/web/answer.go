@@ -36,14 +36,16 @@ func SendJSONLine(w http.ResponseWriter, status int, body []byte) {
 	_, _ = w.Write(newline) // not appended, which could copy a large body
 }
 
+// newline ends the answers for people.
 var newline = []byte("\n")
 
+// File is what SendFile sends.
 type File struct {
-	Name   string
-	Type   string
-	Inline bool  // shown by the browser, without scripts
-	Size   int64 // 0 if unknown
-	Write  func(io.Writer) error
+	Name   string                // file name for the browser, without a folder
+	Type   string                // content type
+	Inline bool                  // shown by the browser, without scripts
+	Size   int64                 // 0 if unknown
+	Write  func(io.Writer) error // writes the body; not called for HEAD. An error before the first byte gets a normal error response
 }
 
 // SendFile sends a file, which browsers download unless it is inline: HTML or SVG may contain scripts. Errors after the
@@ -73,11 +75,13 @@ func SendFile(w http.ResponseWriter, r *http.Request, sent *File) error {
 	return nil
 }
 
+// fileWriter sends the header with the first byte, so that an error before it can still be answered.
 type fileWriter struct {
 	response http.ResponseWriter
 	begin    func() // nil once the header is written
 }
 
+// start sends the header once.
 func (f *fileWriter) start() {
 	if f.begin != nil {
 		f.begin()
@@ -92,8 +96,8 @@ func (f *fileWriter) Write(p []byte) (int, error) {
 
 // BodyErrors are a protocol's errors for unreadable bodies.
 type BodyErrors struct {
-	Announced error
-	TooLarge  error
+	Announced error // Content-Length is above the limit; nothing was read
+	TooLarge  error // the body is above the limit, without or despite a Content-Length
 	TooSlow   error // below the listener's minimum rate
 	Cut       error // ended early, or malformed HTTP
 }

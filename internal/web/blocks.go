@@ -26,17 +26,19 @@ type Blocks struct {
 	r         *http.Request
 	status    int
 	mediaType string
-	full      [][]byte
-	charged   int64
-	sending   bool
+	full      [][]byte // blocks that are not sent yet, without the current one
+	charged   int64    // bytes charged for blocks
+	sending   bool     // the header is sent, so no error response is possible
 }
 
-// NewBlocks returns an empty answer.
+// NewBlocks returns an empty answer. The caller appends to a []byte that begins as nil: b, err = blocks.Grow(b, n)
+// before each append, and blocks.Finish(b) at the end.
 func NewBlocks(w http.ResponseWriter, r *http.Request, status int, mediaType string) *Blocks {
 	return &Blocks{w: w, r: r, status: status, mediaType: mediaType}
 }
 
-// Grow returns a block with space for n bytes, at most BlockBytes: b, or a new block if b is full.
+// Grow returns a block with space for n more bytes, at most BlockBytes: b itself, or an empty block after storing or
+// sending b. The error is ChargeMemory's, or Unavailable if the client stopped reading; the handler returns it.
 func (s *Blocks) Grow(b []byte, n int) ([]byte, error) {
 	switch {
 	case cap(b)-len(b) >= n:
@@ -73,6 +75,7 @@ func (s *Blocks) Append(b, text []byte) (_ []byte, err error) {
 	return b, nil
 }
 
+// flush sends the stored blocks and then b, which it returns empty.
 func (s *Blocks) flush(b []byte) ([]byte, error) {
 	if !s.sending {
 		s.sending = true
@@ -94,6 +97,7 @@ func (s *Blocks) flush(b []byte) ([]byte, error) {
 	return b[:0], err
 }
 
+// write sends a block.
 func (s *Blocks) write(b []byte) error {
 	if _, err := s.w.Write(b); err != nil {
 		return errcode.Wrap(errcode.Unavailable, "the client stopped reading the answer", err)
@@ -101,6 +105,7 @@ func (s *Blocks) write(b []byte) error {
 	return nil
 }
 
+// Finish sends what is left. An answer that fits into memory gets a Content-Length.
 func (s *Blocks) Finish(b []byte) {
 	if !s.sending {
 		n := len(b)
@@ -115,7 +120,8 @@ func (s *Blocks) Finish(b []byte) {
 // slotTries is how often Read tries to acquire a slot: giving up in the middle of an answer wastes everything so far.
 const slotTries = 5
 
-// Read runs fn with a slot, and acquires one if the answer is already being sent.
+// Read runs fn, which reads the next rows, with a slot. The first part runs in the request's own slot; that slot ends
+// when the answer begins, so later calls acquire another.
 func (s *Blocks) Read(fn func() error) error {
 	if !s.sending {
 		return fn()
@@ -133,7 +139,8 @@ func (s *Blocks) Read(fn func() error) error {
 	return fn()
 }
 
-// Slices charges memory for a slice, and calls next until it returns false.
+// Slices calls next until it returns false or an error. It charges memory bytes meanwhile, for the rows that next
+// decodes at a time.
 func (s *Blocks) Slices(memory int64, next func() (more bool, err error)) error {
 	if err := ChargeMemory(s.w, s.r, memory); err != nil {
 		return err

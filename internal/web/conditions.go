@@ -63,6 +63,7 @@ type ConditionError struct {
 	Reason string // the problem and the expected value; it continues a sentence that begins with the name
 }
 
+// Error names the header and the problem.
 func (e *ConditionError) Error() string {
 	return cmp.Or(e.Header, "an unknown condition header") + " " + e.Reason
 }
@@ -90,6 +91,7 @@ func (c *Conditions) Check(h http.Header) error {
 	return nil
 }
 
+// instead is the advice at the end of the message.
 func (c *Conditions) instead() string {
 	switch {
 	case c.Instead != "":
@@ -106,6 +108,8 @@ func isRead(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions || method == http.MethodTrace
 }
 
+// checkConditions refuses writes with condition headers that the route does not apply. It first checks without asking
+// the service, because nearly all requests have no condition.
 func (service *Service) checkConditions(r *http.Request, at Address) error {
 	if isRead(r.Method) {
 		return nil

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
+// element is a hop in a Forwarded header; absent parameters are "".
 type element struct {
-	node  string
+	node  string // parameter for: an address, "unknown" or an obfuscated name
 	host  string
 	proto string
 }
@@ -37,6 +38,7 @@ func parseForwarded(value string) ([]element, error) {
 	}
 }
 
+// nextElement parses up to the next comma.
 func nextElement(s string) (e element, rest string, err error) {
 	seen := map[string]bool{}
 	for rest = s; rest != "" && strings.IndexByte(", \t", rest[0]) < 0; {
@@ -80,6 +82,7 @@ func nextPair(s string) (name, value, rest string, err error) {
 	return name, rest[:n], rest[n:], nil
 }
 
+// quoted parses a quoted string after its opening quote (RFC 9110, section 5.6.4).
 func quoted(s string) (value, rest string, err error) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -101,6 +104,7 @@ func quoted(s string) (value, rest string, err error) {
 	return "", "", errors.New("unterminated quoted string")
 }
 
+// set stores a parameter. Unknown parameters are ignored, as RFC 7239, section 4, allows.
 func (e *element) set(name, value string) (err error) {
 	switch name {
 	case "for":
@@ -118,6 +122,7 @@ func (e *element) set(name, value string) (err error) {
 	return err
 }
 
+// parseNode returns a node without its port and brackets (RFC 7239, section 6).
 func parseNode(s string) (string, error) {
 	bad := errors.New("malformed node identifier")
 	name := s
@@ -157,6 +162,7 @@ func obfuscated(s string) bool {
 	return true
 }
 
+// tokenLen returns the length of the token that s begins with (RFC 9110, section 5.6.2).
 func tokenLen(s string) int {
 	for i := range len(s) {
 		if c := s[i]; !alphanumeric(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {

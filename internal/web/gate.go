@@ -13,22 +13,25 @@ import (
 // Gate limits concurrent requests and shares its slots among clients (package fairshare). It is safe for concurrent
 // use.
 type Gate struct {
-	slots *fairshare.Pool
-	open  atomic.Int64
+	slots *fairshare.Pool // clients by name; a slot is a unit
+	open  atomic.Int64    // requests being served, with or without a slot
 }
 
-// NewGate returns a gate with limit slots. As many more requests may wait for a slot, each up to wait.
+// NewGate returns a gate with limit slots, at least 1. As many more requests may wait for a slot, each up to wait;
+// others are refused with fairshare.ErrFull. Pass it in Options.Gate.
 func NewGate(limit int, wait time.Duration) *Gate {
 	limit = max(limit, 1)
 	return &Gate{slots: fairshare.New(int64(limit), limit, wait)}
 }
 
+// Resize changes NewGate's arguments while requests are served, when settings are reloaded.
 func (g *Gate) Resize(limit int, wait time.Duration) {
 	g.slots.Resize(int64(limit), max(limit, 1), wait)
 }
 
 // Identify sets a request's client, a name unique among all services (e.g. "sync 17"), once its credentials are
-// verified. Slots and memory already charged to the IP address are then charged to the client.
+// verified. Slots and memory already charged to the IP address are then charged to the client. Call it before
+// AcquireSlot. It does nothing if w does not come from a Mux, as in tests that call a handler directly.
 func Identify(w http.ResponseWriter, client string) {
 	if r, ok := w.(*response); ok {
 		if n := r.charged + r.header; n > 0 {
@@ -40,7 +43,9 @@ func Identify(w http.ResponseWriter, client string) {
 
 // AcquireSlot waits for a slot, and for a turn at the service's database (fairshare.Turns). A handler calls it after
 // verifying credentials and reading the body, so that slow clients hold neither. Slot and turn are released when the
-// response begins, or by ReleaseSlot.
+// response begins, when the handler returns, or by ReleaseSlot. A second call does nothing while the request has a
+// slot. The error is fairshare.ErrFull (the handler returns it, and the Mux adds Retry-After) or the cause of the
+// request's context. Without Options.Gate there is no limit.
 func AcquireSlot(w http.ResponseWriter, req *http.Request) error {
 	r, ok := w.(*response)
 	if !ok || r.gate == nil || r.slot != "" {
@@ -64,8 +69,8 @@ func AcquireSlot(w http.ResponseWriter, req *http.Request) error {
 	return nil
 }
 
-// WithSlot calls fn with a slot, e.g. to look up credentials. It then releases the slot unless the request already had
-// one.
+// WithSlot calls fn with a slot, e.g. to look up credentials in the database before the body is read. It then
+// releases the slot unless the request already had one. It returns AcquireSlot's errors, and fn's.
 func WithSlot(w http.ResponseWriter, req *http.Request, fn func() error) error {
 	r, ok := w.(*response)
 	if !ok || r.gate == nil || r.slot != "" {
@@ -78,7 +83,8 @@ func WithSlot(w http.ResponseWriter, req *http.Request, fn func() error) error {
 	return fn()
 }
 
-// ReleaseSlot releases a request's slot early, e.g. before the request waits.
+// ReleaseSlot releases a request's slot early, e.g. before the request waits for another server. It may be called
+// without a slot.
 func ReleaseSlot(w http.ResponseWriter) {
 	if r, ok := w.(*response); ok && r.slot != "" {
 		r.endTurn()
@@ -95,7 +101,8 @@ func (r *response) endTurn() {
 	}
 }
 
-// WithoutSlot calls wait without the request's slot.
+// WithoutSlot calls wait without the request's slot, e.g. for a call to another server. Afterwards it acquires a slot
+// again if the request had one, which may fail.
 func WithoutSlot(w http.ResponseWriter, req *http.Request, wait func() error) error {
 	r, ok := w.(*response)
 	if !ok || r.slot == "" {
@@ -108,7 +115,8 @@ func WithoutSlot(w http.ResponseWriter, req *http.Request, wait func() error) er
 	return AcquireSlot(w, req)
 }
 
-// Client returns the client charged for a request: the name set by Identify, or the IP address.
+// Client returns the client charged for a request: the name set by Identify, or "address " and the IP network. It is
+// "" outside a Mux.
 func Client(w http.ResponseWriter) string {
 	if r, ok := w.(*response); ok {
 		return r.chargedTo()
@@ -124,15 +132,17 @@ func ClientIP(w http.ResponseWriter) (ip netip.Addr, ok bool) {
 	return netip.Addr{}, false
 }
 
+// GateStats is a gate's state, for metrics and the console.
 type GateStats struct {
-	Slots   int
-	Active  int
-	Waiting int
-	Idle    int
-	Clients int
-	Shed    int64
+	Slots   int   // the limit
+	Active  int   // requests with a slot
+	Waiting int   // requests that wait for a slot
+	Idle    int   // requests without a slot that do not wait for it, e.g. while a body arrives
+	Clients int   // with a slot or waiting
+	Shed    int64 // requests refused since the start
 }
 
+// Stats returns the gate's state now.
 func (g *Gate) Stats() GateStats {
 	s := g.slots.Stats()
 	return GateStats{

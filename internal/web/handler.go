@@ -25,21 +25,27 @@ type Handler func(http.ResponseWriter, *http.Request, Address) error
 // Answered is an error that the handler wrote into its response.
 type Answered struct{ Err error }
 
+// Error returns Err's text.
 func (a *Answered) Error() string { return a.Err.Error() }
 
+// Unwrap returns Err.
 func (a *Answered) Unwrap() error { return a.Err }
 
-// ErrorWriter writes an error in the protocol's form.
+// ErrorWriter writes an error in the protocol's form. It must set a status and write a body. The Mux has set
+// X-Request-Id, and Retry-After for fairshare.ErrFull; r is the request that the handler got.
 type ErrorWriter func(http.ResponseWriter, *http.Request, error)
 
+// Service is an HTTP API, e.g. that of sync storage. Name, Serve, Error and Route are required.
 type Service struct {
-	Name  string
-	Serve Handler
-	Error ErrorWriter
+	Name  string      // for logs and metrics, e.g. "sync"
+	Serve Handler     // answers all requests to paths that the service owns
+	Error ErrorWriter // writes Serve's errors
 
 	// Route returns a raw path's route for logs and metrics, from a small fixed set.
 	Route func(path string) string
 
+	// Routes lists all labels and methods that requests may be counted with, so that metrics start at 0; see
+	// RoutesOf.
 	Routes []Route
 
 	// Conditions, if set, returns the condition headers that the request's route applies. The mux refuses others on
@@ -57,7 +63,8 @@ type Service struct {
 // Route is a label returned by Service.Route, and a method.
 type Route struct{ Label, Method string }
 
-// RoutesOf returns the routes in a table of methods by resource.
+// RoutesOf returns the routes in a table of methods by resource. label returns a resource's route label; table is
+// indexed by the resource.
 func RoutesOf[Resource ~uint8, Action any](label func(Resource) string, table []map[string]Action) (all []Route) {
 	for i, methods := range table {
 		for method := range methods {
@@ -73,23 +80,26 @@ type Mount struct {
 	Owns func(path string) bool // path is raw, without the public prefix
 }
 
-// Mux passes a listener's requests to the service that owns the path.
+// Mux passes a listener's requests to the service that owns the path. It is an http.Handler for NewServer, and a
+// MalformedHandler. Set the fields before the first request.
 type Mux struct {
-	Resolver *Resolver
-	Options  Options
-	Mounts   []Mount // the first owner serves a path
-	Default  Service
+	Resolver *Resolver // determines the public address; required
+	Options  Options   // for all services; see Change
+	Mounts   []Mount   // the first owner serves a path
+	Default  Service   // serves the paths that nobody owns
 
-	changed atomic.Pointer[Options]
+	changed atomic.Pointer[Options] // replaces Options once Change was called
 }
 
-// Change changes the options for future requests.
+// Change changes the options for future requests. change gets a copy to modify. Concurrent calls may lose a change;
+// the server calls it only when it reloads settings.
 func (m *Mux) Change(change func(*Options)) {
 	o := *m.options()
 	change(&o)
 	m.changed.Store(&o)
 }
 
+// options returns the current options.
 func (m *Mux) options() *Options {
 	if o := m.changed.Load(); o != nil {
 		return o
@@ -97,11 +107,13 @@ func (m *Mux) options() *Options {
 	return &m.Options
 }
 
+// ServeHTTP serves a request; see handle.
 func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	at := m.Resolver.Resolve(r)
 	m.serve(m.owner(at.Path), w, r, at)
 }
 
+// owner returns the service that owns a raw path.
 func (m *Mux) owner(path string) *Service {
 	for i := range m.Mounts {
 		if m.Mounts[i].Owns(path) {
@@ -111,6 +123,7 @@ func (m *Mux) owner(path string) *Service {
 	return &m.Default
 }
 
+// serve wraps handle in a trace, if requests are traced.
 func (m *Mux) serve(service *Service, w http.ResponseWriter, r *http.Request, at Address) {
 	route := service.Route(at.Path)
 	if m.options().Trace == nil {
@@ -122,15 +135,16 @@ func (m *Mux) serve(service *Service, w http.ResponseWriter, r *http.Request, at
 	})
 }
 
+// Handler returns a Mux with only this service. Its requests need no public URL: the Host header says the address.
 func (service Service) Handler(o Options) http.Handler {
 	return &Mux{Resolver: &Resolver{}, Options: o, Default: service}
 }
 
 // Options apply to a listener's services.
 type Options struct {
-	Log *slog.Logger
+	Log *slog.Logger // access log, and errors; required
 
-	Quiet bool
+	Quiet bool // log only requests that failed because of the server
 
 	// ClientAddress logs the client's IP address, and each request with a Reason even if Quiet is set.
 	ClientAddress bool
@@ -141,13 +155,15 @@ type Options struct {
 	// Memory, if set, limits the requests' bytes; see ChargeMemory, StreamBody and StaticBody. Listeners may share it.
 	Memory *Memory
 
+	// Trace, if set, calls next within a trace span named after the route. It may pass another request and
+	// ResponseWriter.
 	Trace func(w http.ResponseWriter, r *http.Request, route string, next http.HandlerFunc)
 
 	// Observe, if set, is called for every request. method and status come from small fixed sets; 499 means that the
 	// client closed the connection.
 	Observe func(service, route, method string, status int, d time.Duration)
 
-	Pace Rate
+	Pace Rate // minimum rate for bodies and responses; the zero value means no limit
 }
 
 // statusClientClosed is below 500, because the server did not fail.
@@ -228,6 +244,8 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 	}
 }
 
+// serve checks conditions and runs the handler. A panic becomes an Internal error, because a response may still be
+// possible.
 func (service *Service) serve(w *response, r *http.Request, at Address) (err error) {
 	defer ReleaseSlot(w)
 	defer func() {
@@ -241,6 +259,7 @@ func (service *Service) serve(w *response, r *http.Request, at Address) (err err
 	return service.Serve(w, r, at)
 }
 
+// panicked is a handler's panic; only the log shows the stack.
 type panicked struct {
 	value any
 	stack []byte
@@ -264,15 +283,16 @@ func method(m string) string {
 	return "other"
 }
 
+// exchange is what the access log says about a request and its response.
 type exchange struct {
 	id, route, method string
 	status            int
-	bytes             int64
+	bytes             int64 // of the response body
 	start             time.Time
 	took              time.Duration
-	left              bool
-	client            string
-	reason            string
+	left              bool   // the client closed the connection early
+	client            string // IP address, if logged
+	reason            string // see Service.Reason
 }
 
 // log omits path, query, header and body, which are secret or private.

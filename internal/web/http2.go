@@ -50,8 +50,8 @@ func configureHTTP2(s *http.Server, l Limits) {
 type allowance struct {
 	most  int           // at once
 	every time.Duration // until one more is allowed
-	used  int
-	since time.Time // since when nothing was regained
+	used  int           // spent and not regained
+	since time.Time     // since when nothing was regained
 }
 
 // spend reports whether n more are allowed.

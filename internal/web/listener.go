@@ -15,6 +15,7 @@ type listener struct {
 	tls    *tls.Config // nil without TLS
 }
 
+// Accept returns a wire, which ends TLS and checks what net/http reads.
 func (l *listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
@@ -47,6 +48,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// after returns the deadline in d; 0 means none.
 func after(d time.Duration) (deadline time.Time) {
 	if d > 0 {
 		deadline = time.Now().Add(d)

@@ -24,6 +24,7 @@ var (
 	errVersion          = errcode.New(errcode.Invalid, "unsupported HTTP version: use HTTP/1.1")
 )
 
+// refusals are the statuses with which net/http refuses requests.
 var refusals = map[int]error{
 	http.StatusBadRequest:                  errMalformed,
 	http.StatusExpectationFailed:           errExpectation,
@@ -61,6 +62,7 @@ func malformedStatus(p []byte) int {
 	return 0
 }
 
+// ServeMalformed writes err in the form of the service that owns the path, with the given status.
 func (m *Mux) ServeMalformed(w http.ResponseWriter, r *http.Request, status int, err error) {
 	at := m.Resolver.Resolve(r)
 	service := m.owner(at.Path)
@@ -72,6 +74,7 @@ func (m *Mux) ServeMalformed(w http.ResponseWriter, r *http.Request, status int,
 	m.serve(&refusing, w, r, at)
 }
 
+// withStatus replaces the ErrorWriter's status: net/http decided it, and it would be 400 for each of these errors.
 type withStatus struct {
 	http.ResponseWriter
 	status int
@@ -117,6 +120,7 @@ func (c *wire) answerMalformed(status int) error {
 	return nil
 }
 
+// shortAnswer collects a response that is written to the connection without net/http.
 type shortAnswer struct {
 	header http.Header
 	status int
@@ -136,6 +140,7 @@ func (a *shortAnswer) Write(p []byte) (int, error) {
 	return a.body.Write(p)
 }
 
+// bytes returns the response as sent.
 func (a *shortAnswer) bytes() []byte {
 	a.header.Set("Content-Length", strconv.Itoa(a.body.Len()))
 	var b bytes.Buffer

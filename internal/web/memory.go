@@ -11,7 +11,7 @@ import (
 
 // Memory limits the bytes in bodies, decoded data and responses. It is safe for concurrent use.
 type Memory struct {
-	bytes *fairshare.Pool
+	bytes *fairshare.Pool // clients by name; a unit is a byte
 }
 
 // NewMemory returns a budget of limit bytes. A charge that does not fit waits up to wait, and at most waiting charges
@@ -20,6 +20,7 @@ func NewMemory(limit int64, waiting int, wait time.Duration) *Memory {
 	return &Memory{bytes: fairshare.New(limit, waiting, wait)}
 }
 
+// Resize changes NewMemory's arguments while requests are served, when settings are reloaded.
 func (m *Memory) Resize(limit int64, waiting int, wait time.Duration) {
 	m.bytes.Resize(limit, waiting, wait)
 }
@@ -55,7 +56,7 @@ func TryChargeMemory(w http.ResponseWriter, n int64) bool {
 	return true
 }
 
-// ReleaseMemory releases n charged bytes early.
+// ReleaseMemory releases n charged bytes early. It panics if the request has charged fewer.
 func ReleaseMemory(w http.ResponseWriter, n int64) {
 	r, ok := w.(*response)
 	if !ok || r.memory == nil || n <= 0 {
@@ -68,11 +69,12 @@ func ReleaseMemory(w http.ResponseWriter, n int64) {
 	r.memory.bytes.Release(r.client, n)
 }
 
+// chargedBody charges a request body while the handler reads it, unless StreamBody was called.
 type chargedBody struct {
 	io.ReadCloser
 	response *response
 	request  *http.Request
-	read     int64
+	read     int64 // bytes read so far
 }
 
 func (b *chargedBody) Read(p []byte) (int, error) {
@@ -105,6 +107,8 @@ func StaticBody(w http.ResponseWriter) {
 	}
 }
 
+// hold charges a piece of the response while it is written, as far as the request's own charge does not cover it
+// already.
 func (r *response) hold(piece []byte) (release func(), err error) {
 	n := int64(len(piece)) - r.charged
 	if len(piece) <= unchargedBytes || n <= 0 || r.static {
@@ -117,7 +121,8 @@ func (r *response) hold(piece []byte) (release func(), err error) {
 	return func() { ReleaseMemory(r, n) }, nil
 }
 
-// Charge wraps a handler to charge need bytes per request, plus its body and response.
+// Charge wraps a handler that is not served by a Mux, such as the metrics, to charge need bytes per request, plus its
+// body and response. It answers 503 if the budget is used up.
 func Charge(m *Memory, need int64, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		r := &response{ResponseWriter: w, request: req, memory: m, client: "listener"}
@@ -137,6 +142,7 @@ func Charge(m *Memory, need int64, h http.Handler) http.Handler {
 	})
 }
 
+// chargeBody returns the request with a chargedBody, if there is a budget.
 func (r *response) chargeBody(req *http.Request) *http.Request {
 	if r.memory == nil || req.Body == nil || req.Body == http.NoBody {
 		return req
@@ -175,6 +181,7 @@ func (r *response) chargeHeader(req *http.Request) error {
 	return nil
 }
 
+// releaseMemory releases everything at the end.
 func (r *response) releaseMemory() {
 	ReleaseMemory(r, r.charged)
 	if r.header > 0 {

@@ -9,10 +9,11 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// Origin is the public address: scheme, host and port, which clients sign, and the path prefix.
 type Origin struct {
-	Scheme string
+	Scheme string // "http" or "https"
 	Host   string // lower case; IPv6 without brackets
-	Port   uint16
+	Port   uint16 // never 0; the scheme's default if the URL has none
 	Prefix string // "" or "/…" without a trailing slash
 }
 
@@ -83,6 +84,7 @@ func defaultPort(scheme string) uint16 {
 	return 80
 }
 
+// splitHost splits host:port strictly. port is 0 if absent; the host is lower case, IPv6 without brackets.
 func splitHost(s string) (host string, port uint16, ok bool) {
 	host = s
 	if i := strings.LastIndexByte(s, ':'); i >= 0 && !strings.HasSuffix(s, "]") {
@@ -101,6 +103,7 @@ func splitHost(s string) (host string, port uint16, ok bool) {
 	return strings.ToLower(host), port, validName(host)
 }
 
+// parsePort accepts 1 to 65535 without leading zeros.
 func parsePort(s string) (uint16, bool) {
 	if s == "" || s[0] < '1' || s[0] > '9' {
 		return 0, false

@@ -20,19 +20,23 @@ type Rate struct {
 // pace counts the time that a peer stalls, without the handler's own time.
 type pace struct {
 	rate  Rate
-	left  time.Duration
-	bytes int64
+	left  time.Duration // stall time that is left
+	bytes int64         // transferred so far
 }
 
+// newPace returns a pace with the whole grace left.
 func newPace(rate Rate) pace { return pace{rate: rate, left: rate.Grace} }
 
+// deadline returns when transferring n bytes must be done.
 func (p *pace) deadline(now time.Time, n int) time.Time { return now.Add(p.left + p.earned(n)) }
 
+// count records that n bytes took the time waited. The grace never exceeds its initial value.
 func (p *pace) count(n int, waited time.Duration) {
 	p.bytes += int64(n)
 	p.left = min(p.left+p.earned(n)-waited, p.rate.Grace)
 }
 
+// earned returns the time that n bytes earn back.
 func (p *pace) earned(n int) time.Duration {
 	return time.Duration(float64(n) / float64(max(p.rate.BytesPerSecond, 1)) * float64(time.Second))
 }
@@ -42,13 +46,14 @@ type pacedBody struct {
 	io.ReadCloser
 	pace    pace
 	conn    *http.ResponseController
-	streams bool
+	streams bool // HTTP/2: a stream ends without its connection
 	expects bool // the peer waits for 100 Continue
-	begun   bool
-	ended   bool
-	late    bool
+	begun   bool // the handler has read
+	ended   bool // EOF was read
+	late    bool // a read missed its deadline
 }
 
+// paceBody replaces r.Body by a pacedBody. It returns nil if there is no body or no minimum rate.
 func paceBody(w http.ResponseWriter, r *http.Request, rate Rate) *pacedBody {
 	if rate.Grace == 0 || r.Body == nil || r.Body == http.NoBody {
 		return nil
@@ -61,6 +66,7 @@ func paceBody(w http.ResponseWriter, r *http.Request, rate Rate) *pacedBody {
 	return b
 }
 
+// Read counts the time spent waiting for the peer.
 func (b *pacedBody) Read(p []byte) (int, error) {
 	if b.ended {
 		return 0, io.EOF // without a deadline: see end
@@ -106,6 +112,7 @@ func (b *pacedBody) finish(answer http.Header) {
 	answer.Set("Connection", "close")
 }
 
+// withheld reports whether the peer waits for 100 Continue, so that no body is on its way.
 func (b *pacedBody) withheld() bool { return b.expects && !b.begun }
 
 // end removes the deadline: after EOF net/http watches the connection in the background, where a deadline would cancel

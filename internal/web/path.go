@@ -7,6 +7,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// errPath refuses an invalid escape, which has no unambiguous meaning.
 var errPath = errcode.New(errcode.Invalid, "malformed path: check the percent-encoding")
 
 // Segments splits a raw path and decodes its segments: "/a%2Fb//.." yields "a/b", "" and "..". It returns

@@ -6,6 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// unacknowledged returns how many sent bytes the peer has not acknowledged yet (SIOCOUTQ). ok is false if the kernel
+// cannot say.
 func unacknowledged(c *net.TCPConn) (n int64, ok bool) {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -58,6 +58,7 @@ func (r *Resolver) Trust(proxies []string) error {
 	return nil
 }
 
+// parsePrefix parses an address or a network in CIDR notation.
 func parsePrefix(text string) (netip.Prefix, error) {
 	if strings.Contains(text, "/") {
 		p, err := netip.ParsePrefix(text)
@@ -73,6 +74,7 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	return ip.Unmap().Prefix(ip.Unmap().BitLen())
 }
 
+// Resolve determines a request's public address. It never fails: the handler refuses requests with Address.Err.
 func (r *Resolver) Resolve(req *http.Request) Address {
 	target, ok := originForm(req.RequestURI)
 	if !ok {
@@ -107,6 +109,7 @@ func originForm(target string) (string, bool) {
 	return rest[i:], true
 }
 
+// origin returns the public URL's origin, or else the request's.
 func (r *Resolver) origin(req *http.Request) (Origin, error) {
 	if r.public != nil {
 		return *r.public, nil
@@ -123,23 +126,27 @@ func (r *Resolver) origin(req *http.Request) (Origin, error) {
 	return seen.origin()
 }
 
+// Trusts reports whether an address is a trusted proxy.
 func (r *Resolver) Trusts(ip netip.Addr) bool {
 	trusted := r.trusted.Load()
 	ip = ip.Unmap().WithZone("")
 	return trusted != nil && slices.ContainsFunc(*trusted, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
+// trustsNode is Trusts for a text; anything but an address is not trusted.
 func (r *Resolver) trustsNode(node string) bool {
 	ip, err := netip.ParseAddr(node)
 	return err == nil && r.Trusts(ip)
 }
 
+// forwarded is a request's origin as the Host header or proxies describe it.
 type forwarded struct {
 	host  string // with or without a port
 	proto string
 	port  string // "" if implied by host or protocol
 }
 
+// origin checks the values.
 func (f forwarded) origin() (Origin, error) {
 	host, port, ok := splitHost(f.host)
 	if !ok {
@@ -260,6 +267,7 @@ func (r *Resolver) Network(req *http.Request) string {
 	return netip.PrefixFrom(ip, 64).Masked().String()
 }
 
+// forwardedNodes returns the nodes in the Forwarded header, or nil if it names none.
 func forwardedNodes(h http.Header) (nodes []string, err error) {
 	elements, err := parseForwarded(strings.Join(h.Values("Forwarded"), ","))
 	if err != nil {
@@ -276,6 +284,7 @@ func forwardedNodes(h http.Header) (nodes []string, err error) {
 	return nodes, nil
 }
 
+// list returns a header's comma-separated entries.
 func list(h http.Header, name string) []string {
 	lines := h.Values(name)
 	if len(lines) == 0 {

@@ -10,30 +10,32 @@ import (
 	"holdfast/internal/work"
 )
 
+// response is the ResponseWriter that handlers get from a Mux. It carries the request's state: the client, slot, turn
+// and charged memory, which gate.go and memory.go change; and it enforces the pace.
 type response struct {
 	http.ResponseWriter
-	status int
+	status int // 0 until the header is written
 	pace   pace
-	piece  int // bytes of the next write; 0 means startBytes
-	conn   *http.ResponseController
+	piece  int                      // bytes of the next write; 0 means startBytes
+	conn   *http.ResponseController // nil without a minimum rate
 	body   *pacedBody
 
-	request  *http.Request
+	request  *http.Request // for the client's address
 	resolver *Resolver
-	gate     *Gate
-	turns    *fairshare.Turns
-	turn     fairshare.Turn
-	kind     fairshare.Kind
-	meter    work.Meter
-	inTurn   atomic.Bool
-	slot     string // client charged for slot and turn; "" if there is no slot
-	client   string
-	memory   *Memory
-	charged  int64
-	header   int64 // charged for the header, in addition to charged
-	streams  bool
-	static   bool
-	full     error // no memory for a piece of the response
+	gate     *Gate            // nil: no limit
+	turns    *fairshare.Turns // nil: no turns
+	turn     fairshare.Turn   // valid while inTurn
+	kind     fairshare.Kind   // for turns
+	meter    work.Meter       // measures the database work
+	inTurn   atomic.Bool      // ended once, by the request or by the meter's goroutine
+	slot     string           // client charged for slot and turn; "" if there is no slot
+	client   string           // set by Identify; "": not asked for yet, see chargedTo
+	memory   *Memory          // nil: no budget
+	charged  int64            // bytes, besides header
+	header   int64            // charged for the header, in addition to charged
+	streams  bool             // see StreamBody
+	static   bool             // see StaticBody
+	full     error            // no memory for a piece of the response
 }
 
 // newResponse removes the server's write deadline, which starts at the request header: over HTTP/2 it would end the
@@ -56,6 +58,7 @@ func (r *response) wait(now time.Time, n int) {
 	_ = r.conn.SetWriteDeadline(r.pace.deadline(now, n))
 }
 
+// WriteHeader releases the slot, and makes sure that the unread body does not block the response.
 func (r *response) WriteHeader(status int) {
 	if r.status == 0 && status >= http.StatusOK { // other statuses are provisional
 		r.status = status
@@ -82,6 +85,7 @@ const (
 	fast       = 100 // multiple of the minimum rate
 )
 
+// Write sends p in pieces, each with its own deadline, so that a slow but steady reader is not cut off.
 func (r *response) Write(p []byte) (written int, err error) {
 	if r.status == 0 {
 		r.WriteHeader(http.StatusOK)
@@ -117,6 +121,7 @@ func (r *response) Write(p []byte) (written int, err error) {
 	}
 }
 
+// chargedTo returns the client, or the address's network if the request is not identified yet.
 func (r *response) chargedTo() string {
 	if r.client == "" && r.resolver != nil {
 		r.client = "address " + r.resolver.Network(r.request)
@@ -124,4 +129,5 @@ func (r *response) chargedTo() string {
 	return r.client
 }
 
+// Unwrap lets http.ResponseController find the connection.
 func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }

@@ -12,11 +12,12 @@ import (
 	"time"
 )
 
+// Limits protect a listener against slow and excessive clients.
 type Limits struct {
-	Header      time.Duration // from its first byte
+	Header      time.Duration // time to receive a header, from its first byte
 	Idle        time.Duration // wait for the first or next request
-	HeaderBytes int           // approximately
-	Pace        Rate
+	HeaderBytes int           // request line and header, approximately
+	Pace        Rate          // for bodies and responses
 }
 
 // DefaultLimits returns limits that suit clients on slow mobile networks.
@@ -29,10 +30,12 @@ func DefaultLimits() Limits {
 	}
 }
 
+// Server is an http.Server whose connections this package checks. Create it by NewServer, set TLSConfig for HTTPS,
+// and run it by Serve.
 type Server struct {
 	*http.Server
 	limits    Limits
-	malformed MalformedHandler
+	malformed MalformedHandler // nil: net/http answers malformed requests itself
 }
 
 // NewServer returns a server with limits. If h is a MalformedHandler, it answers malformed requests. Handlers other
@@ -82,17 +85,20 @@ func ShuttingDown(ctx context.Context) context.Context {
 	return context.Background()
 }
 
+// Drain says how a server ends without failing requests.
 type Drain struct {
-	NotReady func()
+	NotReady func() // called first, to make the readiness check fail; nil: nothing
 	// Delay is how long requests are still accepted, until load balancers have noticed.
 	Delay time.Duration
 	// Grace is the time between closing the listener and aborting requests.
 	Grace time.Duration
+	// Times, if set, returns Delay and Grace when draining begins, because settings may have changed since the start.
 	Times func() (delay, grace time.Duration)
 }
 
-// Serve serves the listener until ctx is done, then drains it. It returns an error if the listener failed or requests
-// were aborted.
+// Serve serves the listener until ctx is done, then drains it: NotReady, Delay, closing the listener, Grace. It
+// returns nil if all requests ended in time, and an error if the listener failed or requests were aborted. It closes
+// l.
 func Serve(ctx context.Context, srv *Server, l net.Listener, d Drain) error {
 	l = srv.wrap(l)
 	var draining atomic.Bool

@@ -17,31 +17,33 @@ import (
 
 // Handler serves the root for any set of services, and 404 for other paths.
 type Handler struct {
-	Version Version
+	Version Version // answered at /__version__
 
-	Ping func(context.Context) error
+	Ping func(context.Context) error // checks the database; nil: not reported
 
-	Quota func() Quota
+	Quota func() Quota // of sync storage; nil: not reported
 
-	Pool func() Pool
+	Pool func() Pool // database connections; nil: /__lbheartbeat__ always succeeds
 
-	Root web.Handler
+	Root web.Handler // serves /
 }
 
 // Quota is the user quota in /__heartbeat__.
 type Quota struct {
-	Enabled bool  `json:"enabled"`
-	Size    int64 `json:"size"`
+	Enabled bool  `json:"enabled"` // users have a quota
+	Size    int64 `json:"size"`    // bytes
 	User    int64 `json:"user_size,omitempty"`
 }
 
+// Version is what Dockerflow requires in /__version__.
 type Version struct {
-	Source  string `json:"source"`
-	Version string `json:"version"`
-	Commit  string `json:"commit"`
-	Build   string `json:"build"`
+	Source  string `json:"source"`  // URL of the source code
+	Version string `json:"version"` // of the release
+	Commit  string `json:"commit"`  // Git hash
+	Build   string `json:"build"`   // URL or name of the build
 }
 
+// Pool is how a database's connections are used now. Max is the limit.
 type Pool struct {
 	Active, Idle, Max int
 }
@@ -49,6 +51,7 @@ type Pool struct {
 // pingTimeout is short because monitoring does not wait much longer.
 const pingTimeout = 5 * time.Second
 
+// Serve is a web.Handler.
 func (d *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	if at.Err != nil {
 		return at.Err
@@ -64,6 +67,7 @@ func (d *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return act(w, r, at)
 }
 
+// action returns a path's handler, or nil.
 func (d *Handler) action(path string) web.Handler {
 	switch path {
 	case "/":
@@ -78,6 +82,7 @@ func (d *Handler) action(path string) web.Handler {
 	return nil
 }
 
+// heartbeat reports whether the database answers, with 200 or 503.
 func (d *Handler) heartbeat(w http.ResponseWriter, r *http.Request, _ web.Address) error {
 	health := struct {
 		Version  string `json:"version"`
@@ -121,6 +126,7 @@ func (d *Handler) version(w http.ResponseWriter, _ *http.Request, _ web.Address)
 	return sendValue(w, http.StatusOK, d.Version)
 }
 
+// sendValue sends a value as JSON.
 func sendValue(w http.ResponseWriter, status int, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {

@@ -14,33 +14,36 @@ import (
 
 const ContentType = "application/problem+json"
 
+// Document is a problem document: RFC 9457's members and four of our own. Services embed it to add members.
 type Document struct {
-	Type      string `json:"type"`
-	Title     string `json:"title"`
+	Type      string `json:"type"`  // always "about:blank": the code says more
+	Title     string `json:"title"` // the status's text
 	Status    int    `json:"status"`
-	Detail    string `json:"detail"`
-	Instance  string `json:"instance,omitempty"`
-	Code      string `json:"code"`
-	RequestID string `json:"requestId,omitempty"`
-	TraceID   string `json:"traceId,omitempty"`
-	Retriable bool   `json:"retriable"` // the same request may succeed later
+	Detail    string `json:"detail"`              // for people; never quotes the request
+	Instance  string `json:"instance,omitempty"`  // the request's path
+	Code      string `json:"code"`                // for programs, e.g. "not-found"; each API description lists its codes
+	RequestID string `json:"requestId,omitempty"` // as in X-Request-Id and in the log
+	TraceID   string `json:"traceId,omitempty"`   // "" if the request is not traced
+	Retriable bool   `json:"retriable"`           // the same request may succeed later
 }
 
 // Field describes a problem with one part of a request.
 type Field struct {
-	Pointer   string `json:"pointer"` // points to a body member (RFC 6901), otherwise ""
-	Parameter string `json:"parameter,omitempty"`
-	Code      string `json:"code"`
+	Pointer   string `json:"pointer"`             // points to a body member (RFC 6901), otherwise ""
+	Parameter string `json:"parameter,omitempty"` // name of a query or path parameter
+	Code      string `json:"code"`                // as Document.Code
 	Detail    string `json:"detail"`
 }
 
 // Occurrence identifies the request with the problem.
 type Occurrence struct{ Path, RequestID, TraceID string }
 
+// In returns the occurrence for a request that a web.Mux serves.
 func In(w http.ResponseWriter, r *http.Request) Occurrence {
 	return Occurrence{r.URL.EscapedPath(), w.Header().Get("X-Request-Id"), obs.TraceID(r)}
 }
 
+// New returns the document for a refusal.
 func New(e *web.Refusal, in Occurrence) Document {
 	retriable := e.Status == http.StatusServiceUnavailable || e.Status == http.StatusRequestTimeout || e.Status == http.StatusTooManyRequests
 	return Document{
@@ -49,6 +52,7 @@ func New(e *web.Refusal, in Occurrence) Document {
 	}
 }
 
+// codes are the statuses and codes for errors that no service names itself.
 var codes = map[errcode.Code]struct {
 	status int
 	code   string
@@ -59,6 +63,7 @@ var codes = map[errcode.Code]struct {
 	errcode.Quota: {http.StatusInsufficientStorage, "quota"}, errcode.Unavailable: {http.StatusServiceUnavailable, "unavailable"},
 }
 
+// Refusal returns the error as a *web.Refusal: itself, or by its errcode. Other errors become 500 without their text.
 func Refusal(err error) *web.Refusal {
 	if own, ok := errors.AsType[*web.Refusal](err); ok {
 		return own

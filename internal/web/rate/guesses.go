@@ -21,6 +21,7 @@ const maxGuessers = 10_000
 // limit.
 type Guesses struct{ wrong *Buckets }
 
+// NewGuesses returns the limiter that the whole server shares.
 func NewGuesses(now clock.Clock) (*Guesses, error) {
 	wrong, err := New(guessLimit, maxGuessers, now)
 	if err != nil {
@@ -31,8 +32,8 @@ func NewGuesses(now clock.Clock) (*Guesses, error) {
 
 // Guesser is a client that sent a secret.
 type Guesser struct {
-	Address string // IP address
-	Network string // its IPv6 network (/64), which one client may own; for IPv4 the address
+	Address string // IP address; see web.Resolver.Address
+	Network string // its IPv6 network (/64), which one client may own; for IPv4 the address; see web.Resolver.Network
 }
 
 // Allow reports whether the answer to a secret may depend on it; right says whether it was correct. Otherwise the answer

@@ -21,11 +21,12 @@ import (
 
 // Limit allows a client Events in each Per, and Burst events at the same time.
 type Limit struct {
-	Events int
+	Events int // tokens gained in Per
 	Per    time.Duration
-	Burst  int
+	Burst  int // capacity: tokens that an unused bucket holds
 }
 
+// check refuses numbers that are not positive.
 func (l Limit) check(clients int) error {
 	if l.Events <= 0 || l.Per <= 0 || l.Burst <= 0 || clients <= 0 {
 		return errcode.New(errcode.Invalid, "rate: events, interval, burst and number of clients must be greater than 0")
@@ -33,12 +34,13 @@ func (l Limit) check(clients int) error {
 	return nil
 }
 
+// every returns the tokens gained per second.
 func (l Limit) every() float64 { return float64(l.Events) / l.Per.Seconds() }
 
 // Buckets are safe for concurrent use. A nil *Buckets has no limit.
 type Buckets struct {
 	limit Limit
-	every float64
+	every float64 // tokens per second
 	now   clock.Clock
 
 	mu    sync.Mutex
@@ -60,9 +62,9 @@ func New(l Limit, clients int, now clock.Clock) (*Buckets, error) {
 
 // State is a bucket's state for response headers. The zero value sets no headers.
 type State struct {
-	Limit     int
-	Remaining int
-	Reset     time.Duration
+	Limit     int           // Limit.Burst
+	Remaining int           // whole tokens left
+	Reset     time.Duration // until the bucket is full
 	Retry     time.Duration // until a rejected request may retry; 0 if allowed
 }
 
@@ -74,13 +76,14 @@ func (s State) Tighter(t State) State {
 	return s
 }
 
-// Allow takes n tokens if they are available, and returns the resulting state. If n exceeds the burst, the bucket
-// must be full.
+// Allow takes n tokens from key's bucket if they are available, and returns the resulting state. key names the
+// client. If n exceeds the burst, the bucket must be full.
 func (b *Buckets) Allow(key string, n int) (ok bool, s State) { return b.allow(key, n, true) }
 
 // Check is like Allow, but takes no tokens.
 func (b *Buckets) Check(key string, n int) (ok bool, s State) { return b.allow(key, n, false) }
 
+// allow is Allow (take) or Check.
 func (b *Buckets) allow(key string, n int, take bool) (ok bool, s State) {
 	if b == nil {
 		return true, State{}
@@ -108,6 +111,7 @@ func (b *Buckets) allow(key string, n int, take bool) (ok bool, s State) {
 	return ok, s
 }
 
+// until returns how long gaining tokens takes, rounded up so that a retry after it succeeds.
 func until(tokens, every float64) time.Duration {
 	if tokens <= 0 {
 		return 0

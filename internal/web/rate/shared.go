@@ -42,27 +42,31 @@ func NewShared(l Limit, groups int, now clock.Clock) (*Shared, error) {
 
 // group is a heap of the members in debt, ordered by when their debts end.
 type group struct {
-	at      time.Time
-	paid    float64 // tokens paid to each member in debt since all debts were 0
-	debt    float64
+	at      time.Time // when debts were last paid
+	paid    float64   // tokens paid to each member in debt since all debts were 0
+	debt    float64   // tokens, all members together
 	members map[string]*member
-	queue   []*member
+	queue   []*member // heap by until
 }
 
 type member struct {
 	name  string
 	until float64 // value of group.paid that clears the debt
-	index int
+	index int     // in group.queue
 }
 
+// Allow takes n tokens for the member name in the group key if they are available to it, and returns the state as the
+// member sees it. If n exceeds the burst, the burst is taken.
 func (b *Shared) Allow(key, name string, n int) (ok bool, s State) {
 	return b.allow(key, name, n, true)
 }
 
+// Check is like Allow, but takes no tokens.
 func (b *Shared) Check(key, name string, n int) (ok bool, s State) {
 	return b.allow(key, name, n, false)
 }
 
+// allow is Allow (take) or Check. It first pays debts for the time since the last call.
 func (b *Shared) allow(key, name string, n int, take bool) (ok bool, s State) {
 	n = min(n, b.limit.Burst)
 	b.mu.Lock()
@@ -88,15 +92,17 @@ func (b *Shared) allow(key, name string, n int, take bool) (ok bool, s State) {
 	return ok, s
 }
 
+// view is a group as a member sees it, in tokens.
 type view struct {
 	burst, reserve float64
-	free           float64
+	free           float64 // burst minus all debts
 	debt           float64
-	owed           float64
-	share          float64
+	owed           float64 // this member's debt
+	share          float64 // burst without reserve, divided by members
 	members        float64 // in debt, including this one
 }
 
+// view returns the group as the member name sees it.
 func (b *Shared) view(g *group, name string) view {
 	v := view{burst: float64(b.limit.Burst), reserve: b.reserve, debt: g.debt, members: float64(len(g.queue))}
 	if m := g.members[name]; m != nil {
@@ -109,6 +115,7 @@ func (b *Shared) view(g *group, name string) view {
 	return v
 }
 
+// tiny absorbs rounding errors, so that a member that waited as long as told is not refused.
 const tiny = 1e-6
 
 // fits reports whether a member may take n tokens. Without debt, it may take any free tokens.
@@ -117,6 +124,7 @@ func (v *view) fits(n float64) bool {
 	return left >= v.reserve || left >= v.reserve*(v.owed+n)/v.share || left >= 0 && v.owed <= tiny
 }
 
+// remaining returns how many tokens the member could take now: the largest n that fits.
 func (v *view) remaining() int {
 	below := (v.free - v.reserve*v.owed/v.share) / (1 + v.reserve/v.share)
 	left := int(max(v.free-v.reserve, below, 0) + tiny)
@@ -139,6 +147,7 @@ func (v *view) wait(n float64) float64 {
 	return least
 }
 
+// pay distributes gained tokens equally among members in debt, and forgets members without debt.
 func (g *group) pay(tokens float64) {
 	for tokens > 0 && len(g.queue) > 0 {
 		n, first := float64(len(g.queue)), g.queue[0]
@@ -159,6 +168,7 @@ func (g *group) pay(tokens float64) {
 	}
 }
 
+// take adds n to a member's debt.
 func (g *group) take(name string, n float64) {
 	g.debt += n
 	m := g.members[name]
@@ -172,6 +182,7 @@ func (g *group) take(name string, n float64) {
 	heap.Fix(g, m.index)
 }
 
+// Len and the following methods implement heap.Interface.
 func (g *group) Len() int           { return len(g.queue) }
 func (g *group) Less(i, j int) bool { return g.queue[i].until < g.queue[j].until }
 

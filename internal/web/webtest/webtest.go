@@ -21,7 +21,8 @@ import (
 // about to use them fail.
 var Transport = http.DefaultTransport.(*http.Transport).Clone()
 
-// Serve serves a service as the binary does.
+// Serve serves a service as the binary does, but on a plain httptest.Server. Without o.Log the test fails if the
+// server logs a warning.
 func Serve(t testing.TB, service web.Service, o web.Options) *httptest.Server {
 	return Listen(t, &web.Mux{Resolver: &web.Resolver{}, Options: o, Default: service})
 }
@@ -53,7 +54,8 @@ func (f failures) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// Request returns a request with a raw target.
+// Request returns a request with a raw target. base is the server's URL without a path; target is the path and query,
+// sent byte for byte. A body is declared to be JSON.
 func Request(t testing.TB, base, method, target string, body io.Reader) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, base, body)
@@ -83,6 +85,7 @@ func SetHeaders(r *http.Request, headers ...string) {
 	}
 }
 
+// HeapBytes returns the live heap after a collection, for tests that measure memory.
 func HeapBytes() int64 {
 	runtime.GC()
 	runtime.GC() // a sync.Pool survives the first collection
