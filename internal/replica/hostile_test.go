@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/errcode"
 	"holdfast/internal/testdb"
 )
 
@@ -130,5 +131,29 @@ func TestHostileTarget(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	}
+}
+
+// endless is a target to which somebody added objects without end.
+type endless struct{ Target }
+
+func (e endless) Walk(_ context.Context, _ string, fn func(string) error) error {
+	name := pointsPrefix + strings.Repeat("x", 1000)
+	for {
+		if err := fn(name); err != nil {
+			return err
+		}
+	}
+}
+
+// TestEndlessTarget checks that a listing without an end fails before the names fill the memory.
+func TestEndlessTarget(t *testing.T) {
+	t.Parallel()
+	names, err := ListOf(t.Context(), endless{}, pointsPrefix)
+	if !errcode.Is(err, errcode.Unavailable) || !strings.Contains(err.Error(), "too many objects") {
+		t.Errorf("%d names, %v", len(names), err)
+	}
+	if err := checkEmpty(t.Context(), endless{}); !errcode.Is(err, errcode.Denied) {
+		t.Errorf("a target without a marker: %v", err)
 	}
 }

@@ -292,11 +292,9 @@ func checkHolder(ctx context.Context, t Target, mine marker) error {
 }
 
 func checkEmpty(ctx context.Context, t Target) error {
-	names, err := t.List(ctx, "")
-	if err == nil && len(names) > 0 {
-		err = errcode.Newf(errcode.Denied, "the target contains objects but no %s: expected an empty target", MarkerName)
-	}
-	return err
+	return t.Walk(ctx, "", func(string) error {
+		return errcode.Newf(errcode.Denied, "the target contains objects but no %s: expected an empty target", MarkerName)
+	})
 }
 
 func readMarker(ctx context.Context, t Target) (m marker, err error) {

@@ -111,6 +111,9 @@ func (b *bodies) reconcile(ctx context.Context) (err error) {
 	return err
 }
 
+// mostBodies limits the memory for the hashes in have.
+const mostBodies = 100_000_000
+
 type reconciliation struct {
 	b       *bodies
 	have    []nameHash // sorted
@@ -132,6 +135,9 @@ func (r *reconciliation) run(ctx context.Context) error {
 		return err
 	}
 	err := r.b.r.opts.Target.Walk(ctx, bodiesAll, func(name string) error {
+		if len(r.have) == mostBodies {
+			return errcode.Newf(errcode.Unavailable, "the target contains more than %d files below %s: expected only those that Holdfast wrote. See who may write to the target", mostBodies, bodiesAll)
+		}
 		r.have = append(r.have, hashOf(name))
 		return nil
 	})

@@ -33,6 +33,26 @@ type Target interface {
 	Delete(ctx context.Context, name string) error
 }
 
+// mostNames limits the bytes of the names that are read at once. A replica lists some ten thousand files of about 80
+// bytes, and never its bodies.
+const mostNames = 256 << 20
+
+// ListOf implements Target.List by Walk. It returns the names sorted, and fails if somebody added so many objects that
+// their names would fill the memory.
+func ListOf(ctx context.Context, t Target, prefix string) (names []string, err error) {
+	bytes := 0
+	err = t.Walk(ctx, prefix, func(name string) error {
+		const header = 16 // bytes of a string besides its text
+		if bytes += len(name) + header; bytes > mostNames {
+			return errcode.Newf(errcode.Unavailable, "the target contains too many objects below %q: expected only those that Holdfast wrote. See who may write to the target", prefix)
+		}
+		names = append(names, name)
+		return nil
+	})
+	slices.Sort(names)
+	return names, err
+}
+
 // Folder is a target in a folder, e.g. on another disk. Its content may be somebody else's: names are resolved below the
 // folder only, and objects are regular files.
 type Folder string
@@ -80,10 +100,8 @@ func (f Folder) in(fn func(*durable.Folder) error) error {
 	return errors.Join(fn(folder), folder.Close())
 }
 
-func (f Folder) List(ctx context.Context, prefix string) (names []string, err error) {
-	err = f.Walk(ctx, prefix, func(name string) error { names = append(names, name); return nil })
-	slices.Sort(names)
-	return names, err
+func (f Folder) List(ctx context.Context, prefix string) ([]string, error) {
+	return ListOf(ctx, f, prefix)
 }
 
 func (f Folder) Walk(ctx context.Context, prefix string, fn func(name string) error) error {

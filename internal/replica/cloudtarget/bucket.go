@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"net/url"
-	"slices"
 
 	"gocloud.dev/blob"
 	"gocloud.dev/gcerrors"
@@ -76,10 +75,8 @@ func (b *Bucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	return r, nil
 }
 
-func (b *Bucket) List(ctx context.Context, prefix string) (names []string, err error) {
-	err = b.Walk(ctx, prefix, func(name string) error { names = append(names, name); return nil })
-	slices.Sort(names)
-	return names, err
+func (b *Bucket) List(ctx context.Context, prefix string) ([]string, error) {
+	return replica.ListOf(ctx, b, prefix)
 }
 
 func (b *Bucket) Walk(ctx context.Context, prefix string, fn func(name string) error) error {
