@@ -9,7 +9,7 @@ import (
 
 // need is the access that an operation needs.
 type need struct {
-	actions []policy.Action
+	actions []policy.Action // S3 actions that a policy must allow, all for the same resource
 
 	// keys are the condition keys that the operation applies. Policies see no others.
 	keys []policy.Key
@@ -19,6 +19,7 @@ type need struct {
 }
 
 var (
+	// Condition keys that several operations apply.
 	ofVersion = []policy.Key{policy.VersionID, policy.ExistingObjectTag}
 	ofObjects = []policy.Key{policy.ExistingObjectTag}
 	ofListing = []policy.Key{policy.Prefix, policy.Delimiter, policy.MaxKeys}
@@ -30,6 +31,8 @@ var (
 
 func join(a, b []policy.Key, more ...policy.Key) []policy.Key { return slices.Concat(a, b, more) }
 
+// actionsOf gives the needs by: object or bucket, the query parameter that selects the operation, and the method. A
+// combination without an entry has no need, so it is refused with a policy.
 var actionsOf = map[bool]map[string]map[string]need{
 	false: {
 		"": {
@@ -100,6 +103,8 @@ var actionsOf = map[bool]map[string]map[string]need{
 	},
 }
 
+// readAndPut covers a bucket setting. S3 requires the same action for DELETE as for PUT. put is "" if S3 offers no
+// change.
 func readAndPut(get, put policy.Action) map[string]need {
 	all := map[string]need{http.MethodGet: {actions: []policy.Action{get}}, http.MethodHead: {actions: []policy.Action{get}}}
 	if put != "" {
@@ -108,6 +113,7 @@ func readAndPut(get, put policy.Action) map[string]need {
 	return all
 }
 
+// needs returns the need for this request. HEAD needs the same as GET.
 func (x *request) needs() need {
 	if x.op.need.actions != nil {
 		return x.op.need

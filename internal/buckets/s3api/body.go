@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	maxObject = 5 << 30 // bytes per PUT or part
-	maxXML    = 2 << 20 // CompleteMultipartUpload with 10,000 parts takes 1.5 MB
-	firstText = 16 << 10
+	maxObject = 5 << 30  // bytes per PUT or part
+	maxXML    = 2 << 20  // CompleteMultipartUpload with 10,000 parts takes 1.5 MB
+	firstText = 16 << 10 // first block for a small document
 )
 
 // LargestRequest returns the most memory that a request needs.
@@ -23,15 +23,18 @@ func LargestRequest() int64 {
 	return max(elementBytes+2*maxXML+web.BlockBytes+buckets.MaxParts*decodedElement, (buckets.ReadChunks+buckets.WriteChunks)*buckets.ChunkSize)
 }
 
+// source is a request body as buckets.Source. prefer names the checksum algorithm to keep if the client sent several.
 type source struct {
 	body   *sigv4.Body
 	prefer string
 }
 
+// Read reports errors in S3's words.
 func (s source) Read(p []byte) (int, error) { return bodyErrors.Read(s.body, p) }
 
 func (s source) CRC64NVME() (sum uint64, ok bool) { return s.body.CRC64NVME() }
 
+// Sums returns zero sums before the body was read to its end.
 func (s source) Sums() buckets.Sums {
 	r, ok := s.body.Result()
 	if !ok {
@@ -44,6 +47,7 @@ func (s source) Sums() buckets.Sums {
 	return sums
 }
 
+// choose returns the preferred checksum, or else the last. ok is false without any.
 func choose(all []checksum.Checksum, prefer string) (c checksum.Checksum, ok bool) {
 	for _, sum := range all {
 		if strings.EqualFold(sum.Algorithm.String(), prefer) {
@@ -58,8 +62,11 @@ func storedChecksum(c checksum.Checksum) buckets.Checksum {
 	return buckets.Checksum{Algorithm: c.Algorithm.String(), Value: c.String()}
 }
 
+// bodyErrors are the S3 errors for bodies that cannot be read.
 var bodyErrors = web.BodyErrors{Announced: errTooLarge, TooLarge: errTooLarge, TooSlow: errTimeout, Cut: errIncomplete}
 
+// source prepares to read the body, and returns its size without chunk framing, or -1. It starts no read. The signature
+// covers the body, so a body that was changed fails at its end.
 func (x *request) source(o sigv4.BodyOptions) (source, int64, error) {
 	web.StreamBody(x.out) // the caller reserves the memory
 	if o.MaxSize == 0 {
@@ -79,6 +86,7 @@ func (x *request) source(o sigv4.BodyOptions) (source, int64, error) {
 	return source{body: body}, body.Size(), nil
 }
 
+// readXML reads and decodes a small document into v. The default limit is maxXML. It also acquires the slot.
 func (x *request) readXML(root string, v any, o sigv4.BodyOptions) error {
 	if o.MaxSize == 0 {
 		o.MaxSize = maxXML
@@ -96,6 +104,7 @@ type smallBody struct {
 	size   int
 }
 
+// reader reads the blocks in order.
 func (t *smallBody) reader() io.Reader {
 	all := make([]io.Reader, len(t.blocks))
 	for i, b := range t.blocks {
@@ -104,6 +113,8 @@ func (t *smallBody) reader() io.Reader {
 	return io.MultiReader(all...)
 }
 
+// readText reads a small body into blocks, and then acquires a slot: a slow client holds none while it sends. An
+// unknown size counts as MaxSize.
 func (x *request) readText(o sigv4.BodyOptions) (*smallBody, error) {
 	src, size, err := x.source(o)
 	if err != nil {
@@ -164,6 +175,7 @@ func (x *request) decode(t *smallBody, root string, v any) error {
 	return nil
 }
 
+// mostElements returns how many list elements S3 accepts in a document, which limits the memory for decoding.
 func mostElements(v any) int64 {
 	switch v.(type) {
 	case *deletion:
@@ -174,6 +186,7 @@ func mostElements(v any) int64 {
 	return maxSettings / leastElement
 }
 
+// asTextError reports a large document in S3's words, which differ from a large object.
 func asTextError(err error) error {
 	if e, ok := errors.AsType[*sigv4.Error](err); ok && e.Kind == sigv4.TooLarge {
 		return errXMLTooLarge

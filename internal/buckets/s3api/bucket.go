@@ -9,6 +9,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
+// listBuckets serves ListBuckets, only for the signer's own account, and only buckets that the key may use.
 func (x *request) listBuckets() error {
 	q := buckets.BucketQuery{Prefix: x.query.Get("prefix"), After: x.query.Get("continuation-token")}
 	if err := x.checkText("prefix", "continuation-token"); err != nil {
@@ -38,6 +39,8 @@ func (x *request) listBuckets() error {
 	return d.finish()
 }
 
+// writeBuckets writes at most limit buckets, slice by slice. q.After becomes the last name, from which the next page
+// continues.
 func (x *request) writeBuckets(d *stream, q *buckets.BucketQuery, limit int) (more bool, err error) {
 	if limit == 0 {
 		return false, nil
@@ -97,6 +100,9 @@ func (x *request) refuseOutside() error {
 	return buckets.ErrBucketExists
 }
 
+// createBucket serves CreateBucket in the signer's account. Everything is checked before the bucket is created, because
+// a client may not expect a bucket after an error. A public or locked bucket takes several writes: after a failure, the
+// client retries with the existing bucket.
 func (x *request) createBucket() error {
 	if x.signed == nil || x.route.account != "" && x.route.account != x.account.Name {
 		return errAccessDenied
@@ -159,11 +165,13 @@ func (x *request) createBucket() error {
 	return x.send(http.StatusOK)
 }
 
+// headBucket serves HeadBucket. Access was already checked.
 func (x *request) headBucket() error {
 	x.out.Header().Set("X-Amz-Bucket-Region", x.Region)
 	return x.send(http.StatusOK)
 }
 
+// deleteBucket serves DeleteBucket for an empty bucket.
 func (x *request) deleteBucket() error {
 	if err := x.ready(); err != nil {
 		return err
@@ -188,6 +196,7 @@ func (x *request) getLocation() error {
 	return nil
 }
 
+// getRequestPayment always answers that the owner pays.
 func (x *request) getRequestPayment() error {
 	d := newDocument("RequestPaymentConfiguration")
 	d.text("Payer", "BucketOwner")

@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/web"
 )
 
+// sourcePrefix begins conditional headers that concern a copy's source.
 const sourcePrefix = "X-Amz-Copy-Source-"
 
 // These are the conditional headers that operations apply. The table of operations names the list of each operation.
@@ -21,10 +22,12 @@ var (
 	sourceConditions = []string{sourcePrefix + "If-Match", sourcePrefix + "If-None-Match", sourcePrefix + "If-Modified-Since", sourcePrefix + "If-Unmodified-Since"}
 )
 
+// isRead reports whether the method cannot change anything.
 func (x *request) isRead() bool {
 	return x.in.Method == http.MethodGet || x.in.Method == http.MethodHead
 }
 
+// isCopy reports whether the body comes from another object. A form with this field is no copy.
 func (x *request) isCopy() bool { return x.op.copies && len(x.in.Header["X-Amz-Copy-Source"]) > 0 }
 
 // parseConditions refuses a write with a conditional header that the operation does not apply, because the client

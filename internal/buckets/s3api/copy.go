@@ -16,8 +16,10 @@ import (
 	"holdfast/internal/web"
 )
 
+// hexOf formats an MD5 as entity tags contain it.
 func hexOf(b []byte) string { return hex.EncodeToString(b) }
 
+// copied is a stored object as the body for a copy. Its checksums are computed while it is read.
 type copied struct {
 	source
 	stored *stored
@@ -26,7 +28,7 @@ type copied struct {
 // stored remembers read errors, because they are not the client's fault.
 type stored struct {
 	io.Reader
-	err error
+	err error // the read error, which the body reader would report as the client's
 }
 
 func (s *stored) Read(p []byte) (int, error) {
@@ -37,6 +39,7 @@ func (s *stored) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// newCopied prepares to copy size bytes from r. algorithm is a checksum to compute, or "".
 func (x *request) newCopied(r io.Reader, size int64, algorithm string) (*copied, error) {
 	o := sigv4.BodyOptions{MaxSize: maxObject, Cores: x.Cores}
 	if a, ok := checksum.ParseAlgorithm(algorithm); ok {
@@ -47,6 +50,7 @@ func (x *request) newCopied(r io.Reader, size int64, algorithm string) (*copied,
 	return &copied{source{body, algorithm}, from}, err
 }
 
+// Read returns the source's own error, so that a missing copy is not reported as an invalid request.
 func (c *copied) Read(p []byte) (int, error) {
 	n, err := c.source.Read(p)
 	if c.stored.err != nil {
@@ -55,6 +59,7 @@ func (c *copied) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// readSource is the operation that a copy needs on its source.
 var readSource = operation{
 	right: buckets.RightRead, public: true, object: true,
 	need: need{actions: []policy.Action{policy.GetObject}, keys: []policy.Key{policy.VersionID, policy.ExistingObjectTag}},
@@ -115,6 +120,8 @@ func (x *request) nameSource(from *request) (string, error) {
 	return a.Name + ":" + name, err
 }
 
+// copyObject serves CopyObject. Tags, metadata and locks are settled before the body is read, because policies decide
+// on them. A copy onto itself without versions only changes metadata.
 func (x *request) copyObject() error {
 	from, o, err := x.copySource()
 	if err != nil {
@@ -185,6 +192,8 @@ func (x *request) updateItself(o, made buckets.Object, c buckets.Condition) (buc
 	return made, err
 }
 
+// copyBody writes a new object with the source's bytes. A long copy keeps the connection alive, so errors may come with
+// status 200.
 func (x *request) copyBody(from *request, o, made buckets.Object, c buckets.Condition) error {
 	if o.Length > maxObject {
 		return invalidRequest("The specified copy source is larger than the maximum allowable size for a copy source: 5368709120")
@@ -225,6 +234,7 @@ func (x *request) copyAlgorithm(o *buckets.Object) (string, error) {
 	return name, nil
 }
 
+// directive parses COPY (the default) or REPLACE.
 func (x *request) directive(name string) (replace bool, err error) {
 	switch x.in.Header.Get(name) {
 	case "", "COPY":
@@ -235,6 +245,7 @@ func (x *request) directive(name string) (replace bool, err error) {
 	return false, invalidArgument(strings.ToLower(name), "Unknown metadata directive.")
 }
 
+// copyPart serves UploadPartCopy. Unlike a GET, the range must be exact: bytes=first-last within the source.
 func (x *request) copyPart(r buckets.PartRequest, algorithm string) error {
 	from, o, err := x.copySource()
 	if err != nil {

@@ -23,10 +23,12 @@ type corsConfiguration struct {
 	} `xml:"CORSRule"`
 }
 
+// varyCORS names the request headers that CORS headers depend on.
 const varyCORS = "Origin, Access-Control-Request-Headers, Access-Control-Request-Method"
 
-const maxRules = 100
+const maxRules = 100 // S3's limit per bucket
 
+// getCORS serves GetBucketCors.
 func (x *request) getCORS() error {
 	rules := x.bucket.Settings.CORS
 	if len(rules) == 0 {
@@ -57,6 +59,7 @@ func (x *request) getCORS() error {
 	return nil
 }
 
+// putCORS serves PutBucketCors, which replaces all rules.
 func (x *request) putCORS() error {
 	var c corsConfiguration
 	if err := x.readXML("CORSConfiguration", &c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
@@ -80,6 +83,7 @@ func (x *request) putCORS() error {
 	return x.set(buckets.SettingsChange{CORS: &rules}, http.StatusOK)
 }
 
+// deleteCORS serves DeleteBucketCors.
 func (x *request) deleteCORS() error {
 	if err := x.ready(); err != nil {
 		return err
@@ -87,6 +91,7 @@ func (x *request) deleteCORS() error {
 	return x.set(buckets.SettingsChange{CORS: new([]buckets.CORSRule)}, http.StatusNoContent)
 }
 
+// matches compares with a pattern that may contain "*" once.
 func matches(pattern, text string) bool {
 	before, after, wild := strings.Cut(pattern, "*")
 	if !wild {
@@ -109,6 +114,8 @@ func corsRule(rules []buckets.CORSRule, origin, method string, headers []string)
 	return nil
 }
 
+// preflight answers OPTIONS. Browsers send it without credentials, so any bucket that the following request could mean
+// may allow it. A preflight reveals only rules, never whether an object exists.
 func (x *request) preflight() error {
 	origin, method := x.in.Header.Get("Origin"), x.in.Header.Get("Access-Control-Request-Method")
 	if origin == "" || method == "" {
@@ -153,6 +160,7 @@ func (x *request) preflight() error {
 	return x.send(http.StatusOK)
 }
 
+// allowOrigin adds CORS headers by the rules of the resolved bucket, and remembers the rules for errors.
 func (x *request) allowOrigin() {
 	if x.in.Header.Get("Origin") != "" {
 		x.rules.set(x.ruleKey(x.keyID()), x.bucket)
@@ -160,6 +168,7 @@ func (x *request) allowOrigin() {
 	x.allowBy(x.bucket.Settings.CORS)
 }
 
+// allowBy adds CORS headers if a rule allows the origin, and settles the question for errors too.
 func (x *request) allowBy(rules []buckets.CORSRule) {
 	x.originDecided = true
 	if len(rules) == 0 {
@@ -176,6 +185,7 @@ func (x *request) allowBy(rules []buckets.CORSRule) {
 	}
 }
 
+// writeCORS allows credentials except for origin "*", as S3 does.
 func (x *request) writeCORS(rule *buckets.CORSRule, origin string) {
 	h := x.out.Header()
 	if slices.Contains(rule.AllowedOrigins, "*") {

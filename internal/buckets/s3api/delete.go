@@ -10,8 +10,9 @@ import (
 	"holdfast/internal/buckets"
 )
 
+// deletion is the body for DeleteObjects.
 type deletion struct {
-	Quiet   bool        `xml:"Quiet"`
+	Quiet   bool        `xml:"Quiet"` // report errors only
 	Objects deletedList `xml:"Object"`
 }
 
@@ -52,6 +53,8 @@ func (l *deletedList) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error
 	return nil
 }
 
+// deleteObjects serves DeleteObjects. Each element gets its own result. A server error fails the whole request, so that
+// clients repeat it.
 func (x *request) deleteObjects() error {
 	var list deletion
 	if err := x.readXML("Delete", &list, sigv4.BodyOptions{}); err != nil {
@@ -85,6 +88,7 @@ func (x *request) deleteObjects() error {
 	return d.finish()
 }
 
+// deleted writes an element's result.
 func (d *stream) deleted(k *deletedKey, done *buckets.Deleted) {
 	if done.Err != nil {
 		e := asError(done.Err)
@@ -106,6 +110,8 @@ func (d *stream) deleted(k *deletedKey, done *buckets.Deleted) {
 	d.end()
 }
 
+// deleteAll authorizes and deletes each element. Results are in the order of list; a missing object is a success, as S3
+// defines, unless the element names an entity tag.
 func (x *request) deleteAll(list []deletedKey) ([]buckets.Deleted, error) {
 	var (
 		done = make([]buckets.Deleted, len(list))

@@ -19,15 +19,17 @@ import (
 
 // Error is an S3 error response.
 type Error struct {
-	Status  int
-	Code    string
-	Message string
-	Fields  []Field
-	Cause   error
+	Status  int     // HTTP status
+	Code    string  // S3's, e.g. NoSuchKey
+	Message string  // for people; may quote what S3 quotes
+	Fields  []Field // more elements in the document
+	Cause   error   // for the log; may be nil
 }
 
+// Field is an element in an error document.
 type Field struct{ Name, Value string }
 
+// Error is for logs; clients get the document.
 func (e *Error) Error() string {
 	if e.Cause != nil {
 		return e.Code + ": " + e.Cause.Error()
@@ -37,6 +39,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Cause }
 
+// ErrorCode maps the status, so that metrics and logs classify it.
 func (e *Error) ErrorCode() errcode.Code {
 	switch e.Status {
 	case http.StatusNotFound:
@@ -55,6 +58,7 @@ func (e *Error) ErrorCode() errcode.Code {
 	return errcode.Invalid
 }
 
+// refuse returns an error without further elements.
 func refuse(status int, code, message string) *Error {
 	return &Error{Status: status, Code: code, Message: message}
 }
@@ -83,10 +87,12 @@ var (
 	errNotOwner         = refuse(http.StatusConflict, "BucketAlreadyOwnedByYou", "Your previous request to create the named bucket succeeded and you already own it.")
 )
 
+// invalidArgument is S3's error for a bad header or parameter. name is its name as the client sent it.
 func invalidArgument(name, message string) *Error {
 	return &Error{Status: http.StatusBadRequest, Code: "InvalidArgument", Message: message, Fields: []Field{{"ArgumentName", name}}}
 }
 
+// errNotImplemented refuses a feature. Ignoring it could store data in another way than the client asked for.
 func errNotImplemented(what string) *Error {
 	return refuse(http.StatusNotImplemented, "NotImplemented", "A header or query you provided implies functionality that is not implemented: "+what)
 }
@@ -95,6 +101,7 @@ func invalidRequest(message string) *Error {
 	return refuse(http.StatusBadRequest, "InvalidRequest", message)
 }
 
+// byStore maps the store's errors to S3's. The first match wins.
 var byStore = []struct {
 	err error
 	is  *Error
@@ -130,6 +137,8 @@ var byStore = []struct {
 	{buckets.ErrNotEnoughSpace, refuse(http.StatusInsufficientStorage, "InsufficientStorage", "The storage nodes do not have enough free space.")},
 }
 
+// asError finds the S3 error for any error. The order matters: specific types come before codes. Unknown errors become
+// InternalError and hide their text.
 func asError(err error) *Error {
 	if own, ok := errors.AsType[*Error](err); ok {
 		return own
@@ -185,6 +194,7 @@ var byFault = []struct {
 	{errcode.Precondition, errPrecondition.Status, errPrecondition.Code, errPrecondition.Message},
 }
 
+// ofSignature adds S3's fields, which show a developer why the signature differs.
 func ofSignature(e *sigv4.Error) *Error {
 	code := e.Kind.Code()
 	out := &Error{Status: http.StatusBadRequest, Code: code, Message: e.Message, Cause: e}
@@ -254,8 +264,10 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
+// maxRepeated limits, in bytes, how much client input an error repeats.
 const maxRepeated = 2 << 10
 
+// repeated shortens a text so that it also fits after escaping.
 func repeated(s string) string {
 	if s = cut(s, maxRepeated); len(appendText(nil, s)) > maxRepeated {
 		s = cut(s, maxRepeated/maxEscaped)
@@ -263,6 +275,7 @@ func repeated(s string) string {
 	return s
 }
 
+// errorDocument builds S3's error document.
 func errorDocument(h http.Header, r *http.Request, e *Error) *document {
 	d := &document{b: []byte(xmlHeader)}
 	d.begin("Error")
@@ -291,6 +304,7 @@ func isOfObject(name string) bool {
 	return slices.Contains(systemHeaders, name) || strings.HasPrefix(name, userHeader) || strings.HasPrefix(name, lockHeader) || strings.HasPrefix(name, "X-Amz-Checksum-")
 }
 
+// setRequestID repeats the server's request ID under S3's header name.
 func setRequestID(h http.Header) {
 	id := h.Get("X-Request-Id")
 	if id == "" {

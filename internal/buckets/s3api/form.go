@@ -18,11 +18,13 @@ import (
 )
 
 const (
+	// Limits for form uploads.
 	maxFields = 100
 	maxField  = 20 << 10 // total size of all fields, as in S3
 	maxBefore = 64 << 10 // total size of everything before the file
 )
 
+// isForm reports whether a POST on a bucket is a form upload from a browser.
 func isForm(r *http.Request) bool {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return err == nil && kind == "multipart/form-data"
@@ -33,6 +35,8 @@ var (
 	errBeforeFile = refuse(http.StatusBadRequest, "MaxPostPreDataLengthExceeded", "Your POST request fields preceding the upload file were too large.")
 )
 
+// postForm serves PostObject. The signature is a form field, so the fields are read before anybody is authenticated;
+// their size is limited. The file streams after all checks.
 func (x *request) postForm() error {
 	if err := web.ChargeMemory(x.out, x.in, x.Service.WriteMemory(-1)); err != nil {
 		return err
@@ -83,6 +87,7 @@ func (x *request) postForm() error {
 	return x.putForm(fields, file, form.Policy)
 }
 
+// readForm reads all fields before the file, with names in lower case. Fields after the file are ignored, as S3 does.
 func readForm(parts *multipart.Reader) (map[string]string, *multipart.Part, error) {
 	fields, size := map[string]string{}, 0
 	for range maxFields {
@@ -112,6 +117,7 @@ func readForm(parts *multipart.Reader) (map[string]string, *multipart.Part, erro
 	return nil, nil, errForm
 }
 
+// putForm stores the file. The fields become request headers meanwhile, so that the same parsers serve forms and PUTs.
 func (x *request) putForm(fields map[string]string, file io.Reader, limits sigv4.Policy) error {
 	header := x.in.Header
 	x.in.Header = http.Header{}
@@ -179,6 +185,7 @@ func (x *request) parseForm(tags string) (err error) {
 	return err
 }
 
+// formTags parses the field tagging, which is XML, unlike the header.
 func formTags(text string) (map[string]string, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // no tags
@@ -190,6 +197,7 @@ func formTags(text string) (map[string]string, error) {
 	return set.tags(10)
 }
 
+// sendForm answers with a redirect, 201 with a document, 200 or 204, as the fields ask.
 func (x *request) sendForm(fields map[string]string, o *buckets.Object) error {
 	h := x.out.Header()
 	tag := `"` + o.EntityTag() + `"`

@@ -20,10 +20,10 @@ import (
 // Handler serves S3 on its own listener.
 type Handler struct {
 	Service  *buckets.Service
-	Verifier *sigv4.Verifier
-	Keys     Keys
-	Region   string
-	Domain   string // parent domain for buckets as host names; may be empty
+	Verifier *sigv4.Verifier // checks signatures
+	Keys     Keys            // access keys; a *buckets.Keyring
+	Region   string          // that signatures must name
+	Domain   string          // parent domain for buckets as host names; may be empty
 
 	// KeepAlive is the interval at which spaces are sent during a long copy or CompleteMultipartUpload, so that clients and
 	// proxies do not time out. The default is 10 seconds.
@@ -35,49 +35,56 @@ type Handler struct {
 	// Cores compute a body's MD5 while the body arrives; may be nil.
 	Cores *sigv4.Cores
 
-	rules      ruleCache
+	rules      ruleCache // for CORS headers on errors
 	lifecycles lifecycleCache
-	policies   policy.Cache
+	policies   policy.Cache // parsed bucket policies
 
 	// Received and Sent count the bytes of request bodies (including chunk framing) and of returned objects.
 	Received, Sent atomic.Int64
 }
 
+// Keys finds access keys.
 type Keys interface {
+	// Known answers from a cache, without the database. known is false if it cannot tell.
 	Known(id string) (c buckets.Credential, ok, known bool)
 
+	// Find returns ok = false for an unknown or revoked key. An expired key is found: check Credential.Expires.
 	Find(ctx context.Context, id string) (c buckets.Credential, ok bool, err error)
 }
 
+// request is a request while it is served. serve fills the fields from top to bottom: address, signer, operation,
+// parsed headers, bucket, object.
 type request struct {
 	*Handler
 	in  *http.Request
 	out http.ResponseWriter
-	at  web.Address
+	at  web.Address // public address, for redirects and locations
 	route
 
-	signed  *sigv4.Signed // nil if the request is anonymous
-	account buckets.Account
-	expires buckets.Moment
-	limits  buckets.KeyLimits
-	owner   buckets.AccountID
-	bucket  buckets.Bucket
-	object  found
+	signed  *sigv4.Signed     // nil if the request is anonymous
+	account buckets.Account   // the signer; zero if anonymous
+	expires buckets.Moment    // of the access key; 0 if never
+	limits  buckets.KeyLimits // of the access key
+	owner   buckets.AccountID // of the bucket; the signer's account until it is known
+	bucket  buckets.Bucket    // zero in serveByName until something needs it
+	object  found             // read together with the bucket
 
-	op     operation
+	op     operation // from the table of operations
 	parsed parsed
 	sent   policy.Client // the headers of a form upload, whose fields replace in.Header
 
-	originDecided bool
+	originDecided bool // CORS headers are settled
 
-	parameter string
+	parameter string // query parameter that selected the operation, "" for the main operation
 }
 
 type found struct {
-	wanted, read bool
+	wanted, read bool // read the object together with the bucket
 	buckets.Object
 }
 
+// Serve implements web.Handler. It parses before it authorizes, and authorizes before it reads a body. The returned
+// error is written by WriteError.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	began := time.Now()
 	counting := *r // net/http inspects r.Body if the response precedes the body
@@ -94,6 +101,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return err
 }
 
+// counted counts received bytes.
 type counted struct {
 	io.ReadCloser
 	n *atomic.Int64
@@ -105,6 +113,9 @@ func (c *counted) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
+// serve runs the steps. Their order is deliberate: headers are parsed before access is checked, because policies decide on the parsed values; a read acquires its
+// slot before the database is used; and a write that needs no settings
+// skips the bucket (serveByName).
 func (x *request) serve(w http.ResponseWriter, r *http.Request, at web.Address) (err error) {
 	w.Header().Set("Server", "Holdfast")
 	setRequestID(w.Header())
@@ -167,6 +178,7 @@ func (x *request) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return op.serve(x)
 }
 
+// authenticate verifies the signature. Without credentials the request is anonymous, and x.signed stays nil.
 func (x *request) authenticate() error {
 	req := sigv4.FromHTTP(x.in)
 	if !req.HasCredentials() {
@@ -191,6 +203,7 @@ var (
 	errKeyNetwork = refuse(http.StatusForbidden, "AccessDenied", "The access key may not be used from this network")
 )
 
+// admit checks the key's expiry and networks after the signature, so that strangers learn nothing about a key.
 func (x *request) admit() error {
 	web.Identify(x.out, "buckets "+string(x.account.ID))
 	if x.expires != 0 && x.Service.Now() >= x.expires {
@@ -202,10 +215,12 @@ func (x *request) admit() error {
 	return nil
 }
 
+// permits reports whether the access key's limits allow a right to the request's key.
 func (x *request) permits(right buckets.Right) bool {
 	return x.permitsIn(right, x.key)
 }
 
+// permitsIn is permits for another key, e.g. in a list of deletes. A right "" is never allowed.
 func (x *request) permitsIn(right buckets.Right, key string) bool {
 	bucket := cmp.Or(x.bucket.Name, x.route.bucket)
 	switch {
@@ -318,6 +333,7 @@ func (x *request) serveByName(op operation) error {
 	return err
 }
 
+// identifyBucket reads the bucket if serveByName skipped it.
 func (x *request) identifyBucket() error {
 	if x.bucket.ID != "" {
 		return nil
@@ -325,6 +341,8 @@ func (x *request) identifyBucket() error {
 	return x.withSlot(func() error { return x.bucketIn(x.owner, x.route.bucket) })
 }
 
+// expectOwner refuses the request if the header names another owner: the client guards against a bucket that changed
+// hands.
 func (x *request) expectOwner(header string) error {
 	if owner := x.in.Header[header]; len(owner) > 0 && owner[0] != string(x.owner) {
 		return errAccessDenied
@@ -394,6 +412,7 @@ func (x *request) bucketIn(owner buckets.AccountID, name string) (err error) {
 	return err
 }
 
+// stored returns the current object, which resolve may have read already.
 func (x *request) stored() (o buckets.Object, err error) {
 	if x.object.read {
 		return x.object.Object, nil
@@ -405,10 +424,13 @@ func (x *request) stored() (o buckets.Object, err error) {
 	return o, x.hideMissing(err)
 }
 
+// ready acquires the slot for using the database. Calls after the first return at once.
 func (x *request) ready() error { return web.AcquireSlot(x.out, x.in) }
 
+// withSlot runs fn with a slot, and then gives it back if the request had none before.
 func (x *request) withSlot(fn func() error) error { return web.WithSlot(x.out, x.in, fn) }
 
+// send answers without a body.
 func (x *request) send(status int) error {
 	if status != http.StatusNoContent {
 		x.out.Header().Set("Content-Length", "0")

@@ -17,12 +17,12 @@ var systemHeaders = []string{
 }
 
 const (
-	userHeader = "X-Amz-Meta-"
-	userPrefix = "m-"
-	maxUser    = 2048
-	maxHeaders = 8192
+	userHeader = "X-Amz-Meta-" // begins user metadata in requests
+	userPrefix = "m-"          // begins it in Object.Headers
+	maxUser    = 2048          // bytes of user metadata (S3's limit)
+	maxHeaders = 8192          // bytes in all headers (S3's limit)
 
-	defaultType = "binary/octet-stream"
+	defaultType = "binary/octet-stream" // S3's default Content-Type
 )
 
 // checkHeaders enforces S3's header limit. It rejects repeated S3 headers, because a proxy might check one value and
@@ -43,6 +43,8 @@ func checkHeaders(h http.Header) error {
 	return nil
 }
 
+// metadata returns the content type and the headers to store. Names are in lower case; user metadata begins with
+// userPrefix. S3 counts names and values towards maxUser.
 func (x *request) metadata() (contentType string, headers map[string]string, err error) {
 	contentType = x.in.Header.Get("Content-Type")
 	if contentType == "" {
@@ -92,8 +94,10 @@ func text(s string) string {
 	return strings.TrimSpace(s)
 }
 
+// isControl reports characters that may not occur in a header value.
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
+// latin1 reads invalid UTF-8 as Latin-1, which HTTP headers used to be.
 func latin1(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -116,6 +120,7 @@ func (x *request) checkACL() error {
 	return errNoACL
 }
 
+// checkGrants refuses grants to single accounts: a bucket policy does that.
 func (x *request) checkGrants() error {
 	for name := range x.in.Header {
 		if strings.HasPrefix(name, "X-Amz-Grant") {
@@ -125,6 +130,7 @@ func (x *request) checkGrants() error {
 	return nil
 }
 
+// tagsHeader parses X-Amz-Tagging, at most 10 tags as in S3.
 func (x *request) tagsHeader() (map[string]string, error) {
 	header := x.in.Header.Get("X-Amz-Tagging")
 	if header == "" {
@@ -146,10 +152,12 @@ func (x *request) tagsHeader() (map[string]string, error) {
 
 var errTagTwice = errTags("Cannot provide multiple Tags with the same key")
 
+// errTags is S3's error for invalid tags.
 func errTags(message string) error {
 	return refuse(http.StatusBadRequest, "InvalidTag", message)
 }
 
+// checkTags applies S3's rules for tags: the number, lengths and characters, and no "aws:" names.
 func checkTags(tags map[string]string, most int) error {
 	if len(tags) > most {
 		return refuse(http.StatusBadRequest, "BadRequest", "There cannot be more than "+itoa(most)+" tags")
@@ -167,12 +175,14 @@ func checkTags(tags map[string]string, most int) error {
 	return nil
 }
 
+// isTag reports whether s has at most most characters, all letters, digits, spaces or _.:/=+-@.
 func isTag(s string, most int) bool {
 	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= most && !strings.ContainsFunc(s, func(r rune) bool {
 		return !unicode.In(r, unicode.L, unicode.N, unicode.Z) && !strings.ContainsRune("_.:/=+-@", r)
 	})
 }
 
+// writeMetadata sets the headers that describe an object, except for length and checksum.
 func (x *request) writeMetadata(o *buckets.Object) {
 	h := x.out.Header()
 	h.Set("Etag", `"`+o.EntityTag()+`"`)
@@ -197,6 +207,7 @@ func (x *request) writeMetadata(o *buckets.Object) {
 	}
 }
 
+// writeChecksum sets the checksum headers, if there is a checksum.
 func (x *request) writeChecksum(c buckets.Checksum) {
 	if c.Algorithm == "" {
 		return
@@ -205,12 +216,14 @@ func (x *request) writeChecksum(c buckets.Checksum) {
 	x.out.Header().Set("X-Amz-Checksum-Type", checksumType(c))
 }
 
+// overrides maps query parameters to the response headers that they replace.
 var overrides = map[string]string{
 	"response-cache-control": "Cache-Control", "response-content-disposition": "Content-Disposition",
 	"response-content-encoding": "Content-Encoding", "response-content-language": "Content-Language",
 	"response-content-type": "Content-Type", "response-expires": "Expires",
 }
 
+// override applies parameters such as response-content-type. S3 refuses them without a signature.
 func (x *request) override() error {
 	if len(x.query) == 0 {
 		return nil

@@ -16,8 +16,8 @@ const keepAliveEvery = 10 * time.Second
 // error is sent as the body, which SDKs check.
 type keepAlive struct {
 	x       *request
-	begun   bool
-	ending  chan struct{}
+	begun   bool          // the status was sent
+	ending  chan struct{} // closed by stop
 	stopped chan struct{}
 }
 
@@ -28,6 +28,7 @@ func (x *request) keepAlive() *keepAlive {
 	return k
 }
 
+// run sends until stop.
 func (k *keepAlive) run() {
 	defer close(k.stopped)
 	t := time.NewTicker(cmp.Or(k.x.KeepAlive, keepAliveEvery))
@@ -42,6 +43,7 @@ func (k *keepAlive) run() {
 	}
 }
 
+// send writes the status and the XML header first, then spaces, which XML allows before the root element.
 func (k *keepAlive) send() {
 	out, text := k.x.out, " "
 	if !k.begun {
@@ -54,6 +56,7 @@ func (k *keepAlive) send() {
 	_ = http.NewResponseController(out).Flush()
 }
 
+// stop waits until nothing more is sent. It may be called repeatedly.
 func (k *keepAlive) stop() {
 	select {
 	case <-k.ending:
@@ -63,11 +66,13 @@ func (k *keepAlive) stop() {
 	<-k.stopped
 }
 
+// ready ends the spaces before the request waits for its slot and commits.
 func (k *keepAlive) ready() error {
 	k.stop()
 	return k.x.ready()
 }
 
+// writeExpiration sets headers only while no status was sent.
 func (k *keepAlive) writeExpiration(o *buckets.Object, err error) {
 	if k.stop(); !k.begun && err == nil {
 		k.x.writeExpiration(o)

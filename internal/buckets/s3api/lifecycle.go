@@ -12,12 +12,14 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// lifecycleConfiguration rejects unknown elements, because ignoring a condition would delete objects.
+// lifecycleConfiguration rejects unknown elements, because ignoring a condition would delete objects. These types
+// mirror S3's XML; rule converts them.
 type lifecycleConfiguration struct {
 	Rules   lifecycleRules `xml:"Rule"`
 	Unknown []unknown      `xml:",any"`
 }
 
+// unknown catches elements that no field takes.
 type unknown struct {
 	XMLName xml.Name
 }
@@ -60,6 +62,7 @@ type lifecycleConditions struct {
 
 type lifecycleRules []lifecycleRule
 
+// UnmarshalXML limits how many rules are decoded.
 func (l *lifecycleRules) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
 	return appendXML((*[]lifecycleRule)(l), buckets.MaxLifecycleRules, d, start)
 }
@@ -68,10 +71,12 @@ func (l *lifecycleRules) UnmarshalXML(d *xml.Decoder, start xml.StartElement) er
 const maxLifecycle = 512 << 10
 
 const (
+	// minimumSize is S3's header for transitions. It is stored and returned, but nothing transitions.
 	minimumSize    = "X-Amz-Transition-Default-Minimum-Object-Size"
 	allClasses128K = "all_storage_classes_128K"
 )
 
+// getLifecycle serves GetBucketLifecycleConfiguration.
 func (x *request) getLifecycle() error {
 	l := &x.bucket.Settings.Lifecycle
 	if len(l.Rules) == 0 {
@@ -86,6 +91,7 @@ func (x *request) getLifecycle() error {
 	return nil
 }
 
+// writeRule writes a rule in the form in which the client sent it.
 func writeRule(d *document, r *buckets.LifecycleRule) {
 	d.begin("Rule")
 	d.text("ID", r.ID)
@@ -137,6 +143,7 @@ func writeRule(d *document, r *buckets.LifecycleRule) {
 	d.end()
 }
 
+// writeConditions writes a filter's elements.
 func writeConditions(d *document, f *buckets.LifecycleFilter) {
 	if f.Prefix != nil {
 		d.text("Prefix", *f.Prefix)
@@ -155,6 +162,7 @@ func writeConditions(d *document, f *buckets.LifecycleFilter) {
 	}
 }
 
+// putLifecycle serves PutBucketLifecycleConfiguration, which replaces all rules.
 func (x *request) putLifecycle() error {
 	size := x.in.Header.Get(minimumSize)
 	if size != "" && size != allClasses128K && size != "varies_by_storage_class" {
@@ -185,6 +193,7 @@ func (x *request) putLifecycle() error {
 	return x.send(http.StatusOK)
 }
 
+// deleteLifecycle serves DeleteBucketLifecycle.
 func (x *request) deleteLifecycle() error {
 	if err := x.ready(); err != nil {
 		return err
@@ -195,11 +204,13 @@ func (x *request) deleteLifecycle() error {
 	return x.send(http.StatusNoContent)
 }
 
+// setLifecycle stores the rules and drops them from the cache.
 func (x *request) setLifecycle(l buckets.Lifecycle) error {
 	defer x.lifecycles.forget(x.owner, x.bucket.Name) // even if it is unknown whether the change succeeded
 	return x.Service.SetLifecycle(x.in.Context(), x.owner, x.bucket.BucketRef, l)
 }
 
+// refusedRule returns the S3 error for an invalid rule.
 func refusedRule(wrong *buckets.LifecycleError) error {
 	switch wrong.Problem {
 	case buckets.RuleMalformed:
@@ -244,6 +255,7 @@ func (r *lifecycleRule) rule() (rule buckets.LifecycleRule, err error) {
 	return rule, err
 }
 
+// refuseUnknown names features that exist elsewhere but not here. Other unknown elements are malformed.
 func refuseUnknown(all []unknown) error {
 	if len(all) == 0 {
 		return nil
@@ -257,6 +269,7 @@ func refuseUnknown(all []unknown) error {
 	return errMalformedXML
 }
 
+// daysOf checks a number of days; nil is 0.
 func daysOf(member string, days *int64) (int, error) {
 	if days == nil {
 		return 0, nil
@@ -267,6 +280,7 @@ func daysOf(member string, days *int64) (int, error) {
 	return int(*days), nil
 }
 
+// expiration converts the element; nil if it is absent.
 func (r *lifecycleRule) expiration() (*buckets.Expiration, error) {
 	e := r.Expiration
 	if e == nil {
@@ -303,6 +317,7 @@ func lifecycleDate(text string) (buckets.Moment, error) {
 	return 0, errMalformedXML
 }
 
+// filter converts the element. Conditions stand either in And or beside it, not both.
 func (f *lifecycleFilter) filter() (*buckets.LifecycleFilter, error) {
 	if f == nil {
 		return nil, nil //nolint:nilnil // the older form
@@ -320,6 +335,7 @@ func (f *lifecycleFilter) filter() (*buckets.LifecycleFilter, error) {
 	return &buckets.LifecycleFilter{Prefix: c.Prefix, Tags: c.Tags, GreaterThan: c.GreaterThan, LessThan: c.LessThan, And: f.And != nil}, nil
 }
 
+// writeExpiration tells a signed client when a rule will delete the object.
 func (x *request) writeExpiration(o *buckets.Object) {
 	if x.signed == nil {
 		return

@@ -12,7 +12,7 @@ import (
 type lifecycleCache struct {
 	mu    sync.Mutex
 	rules map[lifecycleKey]seenLifecycle
-	size  int
+	size  int // memory in bytes
 }
 
 type lifecycleKey struct {
@@ -26,6 +26,7 @@ type seenLifecycle struct {
 	size      int
 }
 
+// lifecycleAge is how long rules are cached.
 const lifecycleAge = 10 * time.Second
 
 // get returns the bucket's rules, or none while the database is unavailable.
@@ -54,6 +55,7 @@ func (c *lifecycleCache) get(x *request) *buckets.Lifecycle {
 	return &seen.lifecycle
 }
 
+// forget makes this process see its own changes at once.
 func (c *lifecycleCache) forget(owner buckets.AccountID, bucket string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,10 +12,12 @@ import (
 // maxPage is S3's limit for entries per page and deletes per request.
 const maxPage = 1000
 
+// count parses a page size, at most most; more is not an error in S3.
 func (x *request) count(name string, most int) (int, error) {
 	return countOf(name, x.query.Get(name), most)
 }
 
+// countOf is count for a text that is no query parameter. "" means most.
 func countOf(name, text string, most int) (int, error) {
 	if text == "" {
 		return most, nil
@@ -27,6 +29,7 @@ func countOf(name, text string, most int) (int, error) {
 	return int(min(n, int64(most))), nil
 }
 
+// encoder returns how keys are written: plain, or encoded with encoding-type=url.
 func (x *request) encoder() (func(string) string, error) {
 	switch x.query.Get("encoding-type") {
 	case "":
@@ -37,13 +40,14 @@ func (x *request) encoder() (func(string) string, error) {
 	return nil, invalidArgument("encoding-type", "Invalid Encoding Method specified in Request")
 }
 
+// listing is a list of objects while it is written.
 type listing struct {
 	buckets.Query
 	encode func(string) string
-	limit  int
-	count  int
-	last   string
-	page   buckets.Page
+	limit  int          // max-keys
+	count  int          // entries written so far
+	last   string       // last entry, for NextMarker
+	page   buckets.Page // last slice
 }
 
 // checkText rejects parameters that cannot be keys because they are not UTF-8, contain U+0000, or are too long.
@@ -60,6 +64,7 @@ func (x *request) checkText(names ...string) error {
 	return nil
 }
 
+// parseListing reads the parameters that all lists share.
 func (x *request) parseListing() (l listing, err error) {
 	if err := x.checkText("prefix", "delimiter", "marker", "start-after", "key-marker", "version-id-marker"); err != nil {
 		return l, err
@@ -105,6 +110,7 @@ func (l *listing) write(x *request, s *stream, write func(*buckets.Page) error) 
 	})
 }
 
+// listObjects serves ListObjects and ListObjectsV2.
 func (x *request) listObjects() error {
 	if x.query.Get("list-type") == "2" {
 		return x.listV2()
@@ -112,6 +118,7 @@ func (x *request) listObjects() error {
 	return x.listV1()
 }
 
+// listV1 pages by marker. NextMarker is only sent with a delimiter; otherwise the client uses the last key.
 func (x *request) listV1() error {
 	l, err := x.parseListing()
 	if err != nil {
@@ -134,6 +141,7 @@ func (x *request) listV1() error {
 	return d.finish()
 }
 
+// maxParameter limits, in bytes, a parameter that the response repeats.
 const maxParameter = buckets.MaxObjectName
 
 // repeated returns the maximum number of bytes by which repeated parameters enlarge the response.
@@ -142,6 +150,7 @@ func (x *request) repeated() int {
 	return min(len(x.in.URL.RawQuery), parameters*maxParameter)*maxEscaped + maxFixed
 }
 
+// beginList writes the elements that all lists repeat from the request.
 func (x *request) beginList(d *stream, l *listing) error {
 	if err := d.grow(x.repeated()); err != nil {
 		return err
@@ -154,6 +163,7 @@ func (x *request) beginList(d *stream, l *listing) error {
 	return nil
 }
 
+// listV2 pages by continuation token, which takes precedence over start-after.
 func (x *request) listV2() error {
 	l, err := x.parseListing()
 	if err != nil {
@@ -193,6 +203,8 @@ func formatToken(p buckets.Position) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(kind + p.Name))
 }
 
+// parseToken reads a token from formatToken: "a" (after) or "i" (inclusive), then a name. Any token is safe, because it
+// only says where to begin.
 func parseToken(token string) (buckets.Position, error) {
 	text, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || len(text) < 2 || text[0] != 'a' && text[0] != 'i' || buckets.CheckObjectName(string(text[1:])) != nil {
@@ -201,6 +213,7 @@ func parseToken(token string) (buckets.Position, error) {
 	return buckets.Position{Name: string(text[1:]), Inclusive: text[0] == 'i'}, nil
 }
 
+// entries writes objects and groups. owner adds the owner to each object.
 func (x *request) entries(d *stream, l *listing, owner bool) error {
 	return l.write(x, d, func(p *buckets.Page) error {
 		for i := range p.Entries {
@@ -230,6 +243,7 @@ func (x *request) entries(d *stream, l *listing, owner bool) error {
 	})
 }
 
+// groups writes the common prefixes of a slice. They follow the objects of the same slice.
 func (l *listing) groups(d *stream, p *buckets.Page) error {
 	for i := range p.Entries {
 		group := p.Entries[i].Group
@@ -246,6 +260,7 @@ func (l *listing) groups(d *stream, p *buckets.Page) error {
 	return nil
 }
 
+// writeOwner writes the bucket's owner under an element name, e.g. Initiator.
 func (x *request) writeOwner(d *document, name string) {
 	d.begin(name)
 	d.text("ID", string(x.owner))
@@ -255,6 +270,7 @@ func (x *request) writeOwner(d *document, name string) {
 	d.end()
 }
 
+// checksumType returns S3's name for how the parts' checksums are combined.
 func checksumType(c buckets.Checksum) string {
 	if c.Composite {
 		return "COMPOSITE"

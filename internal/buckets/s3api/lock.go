@@ -11,6 +11,7 @@ import (
 )
 
 const (
+	// Header names for object lock.
 	lockHeader      = "X-Amz-Object-Lock-"
 	lockModeHeader  = lockHeader + "Mode"
 	lockUntilHeader = lockHeader + "Retain-Until-Date"
@@ -33,6 +34,7 @@ var (
 	errHoldStatus    = invalidArgument("x-amz-object-lock-legal-hold", "Legal Hold must be either of 'ON' or 'OFF'")
 )
 
+// lockConfiguration is the XML of PutObjectLockConfiguration.
 type lockConfiguration struct {
 	Enabled string `xml:"ObjectLockEnabled"`
 	Rule    *struct {
@@ -44,6 +46,7 @@ type lockConfiguration struct {
 	} `xml:"Rule"`
 }
 
+// lock converts the document. S3 can enable object lock, but never disable it.
 func (c *lockConfiguration) lock() (l buckets.BucketLock, err error) {
 	l.Enabled = true
 	switch {
@@ -66,10 +69,12 @@ func (c *lockConfiguration) lock() (l buckets.BucketLock, err error) {
 	return l, l.Check()
 }
 
+// isMode reports whether s is a retention mode.
 func isMode(s string) bool {
 	return s == string(buckets.Governance) || s == string(buckets.Compliance)
 }
 
+// getBucketLock serves GetObjectLockConfiguration.
 func (x *request) getBucketLock() error {
 	l := x.bucket.Lock
 	if !l.Enabled {
@@ -91,6 +96,7 @@ func (x *request) getBucketLock() error {
 	return nil
 }
 
+// putBucketLock serves PutObjectLockConfiguration.
 func (x *request) putBucketLock() error {
 	var c lockConfiguration
 	if err := x.readXML("ObjectLockConfiguration", &c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
@@ -106,6 +112,7 @@ func (x *request) putBucketLock() error {
 	return x.send(http.StatusOK)
 }
 
+// lockedVersion reads the object if the bucket locks objects at all.
 func (x *request) lockedVersion() (buckets.Object, error) {
 	if !x.bucket.Lock.Enabled {
 		return buckets.Object{}, errNoLock
@@ -113,6 +120,7 @@ func (x *request) lockedVersion() (buckets.Object, error) {
 	return x.storedVersion()
 }
 
+// getRetention serves GetObjectRetention.
 func (x *request) getRetention() error {
 	o, err := x.lockedVersion()
 	if err != nil {
@@ -128,6 +136,7 @@ func (x *request) getRetention() error {
 	return nil
 }
 
+// getLegalHold serves GetObjectLegalHold.
 func (x *request) getLegalHold() error {
 	o, err := x.lockedVersion()
 	if err != nil {
@@ -165,6 +174,7 @@ func (x *request) putRetention() error {
 	return x.setLock(buckets.Lock{Mode: r.Mode, Until: r.Until}, buckets.LockChange{Retention: &r})
 }
 
+// putLegalHold serves PutObjectLegalHold.
 func (x *request) putLegalHold() error {
 	var c struct {
 		Status buckets.HoldStatus `xml:"Status"`
@@ -210,6 +220,7 @@ func (x *request) bypasses(key, version string) (bool, error) {
 	return true, x.allow(access{right: buckets.RightBypass, key: key, version: version, actions: []policy.Action{policy.BypassGovernance}})
 }
 
+// until parses a date, which must be in the future. S3 cuts it to milliseconds.
 func (x *request) until(text string) (buckets.Moment, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
@@ -225,11 +236,13 @@ func (x *request) until(text string) (buckets.Moment, error) {
 	return m, nil
 }
 
+// hasLockHeaders reports whether the request locks the new object.
 func (x *request) hasLockHeaders() bool {
 	h := x.in.Header
 	return h.Get(lockModeHeader) != "" || h.Get(lockUntilHeader) != "" || h.Get(lockHoldHeader) != ""
 }
 
+// parseLock reads the lock for a new object. Mode and date belong together.
 func (x *request) parseLock() (l buckets.Lock, err error) {
 	if !x.hasLockHeaders() {
 		return l, nil
@@ -276,6 +289,7 @@ func (x *request) allowLock() error {
 	return x.allow(access{right: buckets.RightWrite, key: x.key, actions: actions})
 }
 
+// checkLockDigest requires a checksum with a lock, as S3 does.
 func (x *request) checkLockDigest() error {
 	if x.parsed.object.Lock.IsZero() || x.in.Header.Get("Content-Md5") != "" || x.in.Header.Get("X-Amz-Trailer") != "" {
 		return nil
@@ -288,6 +302,7 @@ func (x *request) checkLockDigest() error {
 	return errLockDigest
 }
 
+// writeLock shows the lock to clients that may read it.
 func (x *request) writeLock(o *buckets.Object) {
 	if o.Lock.IsZero() || x.signed == nil {
 		return

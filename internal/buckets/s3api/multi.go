@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/web"
 )
 
+// createUpload serves CreateMultipartUpload. The metadata is settled here, and CompleteMultipartUpload only adds parts.
 func (x *request) createUpload() error {
 	if err := x.checkACL(); err != nil {
 		return err
@@ -67,6 +68,8 @@ func (x *request) checkNow() error {
 	}
 }
 
+// chosenChecksum returns the algorithm and type for the whole object. The rules are S3's: CRC64NVME is always of the
+// full object, SHA1 and SHA256 are always composite.
 func (x *request) chosenChecksum() (c buckets.Checksum, err error) {
 	name, kind := x.in.Header.Get("X-Amz-Checksum-Algorithm"), x.in.Header.Get("X-Amz-Checksum-Type")
 	if name == "" {
@@ -98,6 +101,7 @@ func (x *request) chosenChecksum() (c buckets.Checksum, err error) {
 	return c, nil
 }
 
+// upload identifies the upload that the request names.
 func (x *request) upload() buckets.UploadKey {
 	return buckets.UploadKey{Owner: x.owner, Bucket: x.bucket.BucketRef, Name: x.key, ID: buckets.UploadID(x.query.Get("uploadId"))}
 }
@@ -121,6 +125,7 @@ func (x *request) uploadInProgress() (u buckets.Upload, err error) {
 	return u, err
 }
 
+// allowCompletion authorizes a completion. Policies see the metadata that the upload was created with.
 func (x *request) allowCompletion() error {
 	if x.bucket.Settings.Policy.IsZero() {
 		return x.checkUploadID()
@@ -140,6 +145,7 @@ func (x *request) checkUploadID() error {
 	return nil
 }
 
+// partNumber returns buckets.ErrPartNumber for anything but 1 to 10,000.
 func (x *request) partNumber() (int, error) {
 	n, err := strconv.Atoi(x.query.Get("partNumber"))
 	if err != nil || n < 1 || n > buckets.MaxParts {
@@ -148,6 +154,7 @@ func (x *request) partNumber() (int, error) {
 	return n, nil
 }
 
+// putPart serves UploadPart and UploadPartCopy.
 func (x *request) putPart() error {
 	if err := x.checkACL(); err != nil {
 		return err
@@ -190,6 +197,7 @@ func (x *request) putPart() error {
 	return x.send(http.StatusOK)
 }
 
+// partMarker parses a marker, after which parts are listed. "" is 0.
 func partMarker(text string) (int, error) {
 	if text == "" {
 		return 0, nil
@@ -201,6 +209,7 @@ func partMarker(text string) (int, error) {
 	return marker, nil
 }
 
+// listParts serves ListParts.
 func (x *request) listParts() error {
 	if err := x.checkUploadID(); err != nil {
 		return err
@@ -243,10 +252,11 @@ func (x *request) listParts() error {
 }
 
 const (
-	partSlice  = 256
-	partMemory = 1 << 10
+	partSlice  = 256     // parts read at once
+	partMemory = 1 << 10 // bytes per part in memory
 )
 
+// writeParts writes at most limit parts. next is the last number written.
 func (x *request) writeParts(d *stream, after, limit int) (next int, more bool, err error) {
 	if limit == 0 {
 		return 0, false, nil
@@ -277,6 +287,7 @@ func (x *request) writeParts(d *stream, after, limit int) (next int, more bool, 
 	return next, more, err
 }
 
+// part writes a part in a list.
 func (d *stream) part(p *buckets.Part) {
 	d.begin("Part")
 	d.number("PartNumber", int64(p.Number))
@@ -289,6 +300,7 @@ func (d *stream) part(p *buckets.Part) {
 	d.end()
 }
 
+// listUploads serves ListMultipartUploads. upload-id-marker counts only with key-marker.
 func (x *request) listUploads() error {
 	limit, err := x.count("max-uploads", maxPage)
 	if err != nil {
@@ -332,6 +344,7 @@ func (x *request) listUploads() error {
 	return d.finish()
 }
 
+// writeUploads writes slice by slice, and returns where the next page begins.
 func (x *request) writeUploads(d *stream, q buckets.UploadQuery, encode func(string) string) (page buckets.UploadPage, err error) {
 	left := q.Limit
 	if left == 0 {
@@ -372,6 +385,7 @@ func (x *request) writeUploads(d *stream, q buckets.UploadQuery, encode func(str
 	return page, err
 }
 
+// writeUpload writes an upload in a list.
 func (x *request) writeUpload(d *stream, u *buckets.Upload, encode func(string) string) {
 	d.begin("Upload")
 	d.text("Key", encode(u.Name))
@@ -387,10 +401,12 @@ func (x *request) writeUpload(d *stream, u *buckets.Upload, encode func(string) 
 	d.end()
 }
 
+// completion is the body for CompleteMultipartUpload.
 type completion struct {
 	Parts partList `xml:"Part"`
 }
 
+// listedPart is a part in a completion. At most a single checksum is set.
 type listedPart struct {
 	Number    int    `xml:"PartNumber"`
 	ETag      string `xml:"ETag"`
@@ -403,6 +419,7 @@ type listedPart struct {
 
 type partList []listedPart
 
+// UnmarshalXML limits the list and shortens texts while they are decoded, so that memory stays bounded.
 func (l *partList) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
 	if err := appendXML((*[]listedPart)(l), buckets.MaxParts, d, start); err != nil {
 		return err
@@ -414,6 +431,8 @@ func (l *partList) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
 	return nil
 }
 
+// completeUpload serves CompleteMultipartUpload. It may take long, so it keeps the connection alive; an error may come
+// with status 200. Checksum headers describe the object, not this body.
 func (x *request) completeUpload() error {
 	if err := x.allowCompletion(); err != nil {
 		return err
@@ -446,6 +465,7 @@ func (x *request) completeUpload() error {
 	return k.answer(d, err)
 }
 
+// firstOf returns the first text that is not empty.
 func firstOf(all ...string) string {
 	for _, s := range all {
 		if s != "" {
@@ -455,6 +475,8 @@ func firstOf(all ...string) string {
 	return ""
 }
 
+// expected reads what the client expects from the finished object. An invalid size becomes -1, which matches nothing,
+// because S3 compares instead of parsing.
 func (x *request) expected() (e buckets.Expected) {
 	if values := x.in.Header["X-Amz-Mp-Object-Size"]; len(values) > 0 {
 		text := values[0]
@@ -472,6 +494,7 @@ func (x *request) expected() (e buckets.Expected) {
 	return e
 }
 
+// abortUpload serves AbortMultipartUpload.
 func (x *request) abortUpload() error {
 	if err := x.checkUploadID(); err != nil {
 		return err

@@ -15,6 +15,8 @@ var Operations = []string{
 // other is the operation name for settings, preflights, and requests that S3 does not know.
 const other = "other"
 
+// name returns the operation for metrics. It is called even if the request failed before routing, so it looks only at
+// the request.
 func (x *request) name() string {
 	method := x.in.Method
 	switch {
@@ -56,6 +58,7 @@ func (x *request) name() string {
 	return of(method, http.MethodGet, "GetObject", http.MethodHead, "HeadObject", http.MethodPut, put, http.MethodDelete, "DeleteObject")
 }
 
+// of returns the name that follows method in pairs, or other.
 func of(method string, names ...string) string {
 	for pair := range slices.Chunk(names, 2) {
 		if pair[0] == method {

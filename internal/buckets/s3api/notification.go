@@ -11,7 +11,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// notificationConfiguration rejects unknown elements, because ignoring a filter would publish unwanted events.
+// notificationConfiguration rejects unknown elements, because ignoring a filter would publish unwanted events. These
+// types mirror S3's XML.
 type notificationConfiguration struct {
 	Topics    notificationRules `xml:"TopicConfiguration"`
 	Queues    notificationRules `xml:"QueueConfiguration"`
@@ -42,8 +43,8 @@ type filterRule struct {
 }
 
 const (
-	maxEvents      = 32
-	maxFilterRules = 3
+	maxEvents      = 32 // per rule
+	maxFilterRules = 3  // S3 allows 2; with the third, Check reports which name repeats
 )
 
 type (
@@ -52,18 +53,22 @@ type (
 	filterRules       []filterRule
 )
 
+// UnmarshalXML limits the list.
 func (l *eventList) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
 	return appendXML((*[]string)(l), maxEvents, d, start)
 }
 
+// UnmarshalXML limits the list.
 func (l *filterRules) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
 	return appendXML((*[]filterRule)(l), maxFilterRules, d, start)
 }
 
+// UnmarshalXML limits the list.
 func (l *notificationRules) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
 	return appendXML((*[]notificationRule)(l), buckets.MaxNotificationRules, d, start)
 }
 
+// maxNotification suffices, in bytes, for 100 rules with long filters.
 const maxNotification = 512 << 10
 
 // notificationElements are in S3's order.
@@ -76,6 +81,7 @@ var notificationElements = []struct {
 	{buckets.TargetFunction, "CloudFunctionConfiguration", "CloudFunction"},
 }
 
+// getNotification serves GetBucketNotificationConfiguration. Without rules, the document is empty.
 func (x *request) getNotification() error {
 	d := newDocument("NotificationConfiguration")
 	for _, of := range notificationElements {
@@ -96,6 +102,7 @@ func (x *request) getNotification() error {
 	return nil
 }
 
+// writeNameFilters repeats the filter as the client sent it.
 func writeNameFilters(d *document, r *buckets.NotificationRule) {
 	if !r.Filtered {
 		return
@@ -114,6 +121,7 @@ func writeNameFilters(d *document, r *buckets.NotificationRule) {
 
 var errEventBridge = errNotImplemented("EventBridgeConfiguration; use a TopicConfiguration, QueueConfiguration or CloudFunctionConfiguration with the ARN of a destination of the server")
 
+// putNotification serves PutBucketNotificationConfiguration, which replaces all rules. An empty document removes them.
 func (x *request) putNotification() error {
 	var c notificationConfiguration
 	if err := x.readXML("NotificationConfiguration", &c, sigv4.BodyOptions{MaxSize: maxNotification}); err != nil {
@@ -149,6 +157,8 @@ func (x *request) putNotification() error {
 	return x.send(http.StatusOK)
 }
 
+// rule converts a rule. It must name an ARN in the element that belongs to its type. A missing ID is generated, like
+// S3.
 func (r *notificationRule) rule(t buckets.Target) (rule buckets.NotificationRule, err error) {
 	if len(r.Unknown) > 0 {
 		return rule, errMalformedXML

@@ -14,6 +14,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
+// putOrCopy serves PutObject and CopyObject.
 func (x *request) putOrCopy() error {
 	if err := x.checkACL(); err != nil {
 		return err
@@ -30,6 +31,8 @@ func (x *request) putOrCopy() error {
 	return x.putObject()
 }
 
+// putObject serves PutObject. A small unconditional write needs only the bucket's name; others look the bucket up
+// first.
 func (x *request) putObject() error {
 	if err := x.allowTagging(); err != nil {
 		return err
@@ -67,6 +70,7 @@ func (x *request) putObject() error {
 	return x.send(http.StatusOK)
 }
 
+// getObject serves GetObject and HeadObject. The steps follow RFC 9110: conditions before ranges.
 func (x *request) getObject() error {
 	o, err := x.storedVersion()
 	if err != nil {
@@ -100,11 +104,13 @@ func (x *request) getObject() error {
 	return body.Send(x.out, x.in, e.Extent, func() { x.out.WriteHeader(e.Status) }, func(n int) { x.Sent.Add(int64(n)) })
 }
 
+// extent is the range to send, with the checksum of exactly these bytes.
 type extent struct {
 	download.Extent
 	checksum buckets.Checksum // zero if unknown
 }
 
+// extent resolves Range or partNumber.
 func (x *request) extent(o *buckets.Object) (extent, error) {
 	header := x.in.Header.Get("Range")
 	if number := x.query.Get("partNumber"); number != "" {
@@ -125,6 +131,7 @@ func (x *request) extent(o *buckets.Object) (extent, error) {
 	return extent{Extent: e}, nil
 }
 
+// partExtent finds a part by its position. An object that was not uploaded in parts has a single part.
 func (x *request) partExtent(o *buckets.Object, text string) (extent, error) {
 	number, err := strconv.Atoi(text)
 	if err != nil || number < 1 || number > buckets.MaxParts {
@@ -168,6 +175,7 @@ func ofPart(from, length int64) download.Extent {
 	return download.Extent{From: from, Length: length, Status: http.StatusPartialContent}
 }
 
+// newObject returns the object to store, from the parsed headers.
 func (x *request) newObject() buckets.Object {
 	o := x.parsed.object
 	o.Name, o.Creator = x.key, x.account.ID

@@ -9,21 +9,22 @@ import (
 	"holdfast/internal/buckets/policy"
 )
 
+// operation describes an entry in the tables of this file. serve runs after access is allowed.
 type operation struct {
 	serve       func(*request) error
-	right       buckets.Right
+	right       buckets.Right // that an access key needs
 	also        buckets.Right // a second right that an access key needs; may be empty
-	needsBucket bool
-	public      bool // allowed for anyone in a public bucket
-	reads       bool // without a request body, so it acquires its slot immediately
-	object      bool
-	byName      bool // see serveByName
-	need        need // zero: the need in actionsOf
+	needsBucket bool          // resolve finds and authorizes the bucket first
+	public      bool          // allowed for anyone in a public bucket
+	reads       bool          // without a request body, so it acquires its slot immediately
+	object      bool          // resolve reads the object together with the bucket
+	byName      bool          // see serveByName
+	need        need          // zero: the need in actionsOf
 
-	conditions []string // conditional headers that the operation applies; a write with others is refused
-	puts       bool     // creates an object, so If-None-Match must be *
-	copies     bool     // with x-amz-copy-source, the body is another object
-	form       bool
+	conditions []string             // conditional headers that the operation applies; a write with others is refused
+	puts       bool                 // creates an object, so If-None-Match must be *
+	copies     bool                 // with x-amz-copy-source, the body is another object
+	form       bool                 // the request is a form upload
 	parse      func(*request) error // parses more than the conditions; may be nil
 }
 
@@ -59,6 +60,7 @@ var ofBucket = []struct {
 	{"analytics", methods{}}, {"inventory", methods{}}, {"metrics", methods{}}, {"intelligent-tiering", methods{}},
 }
 
+// ofObject lists the operations on objects; an empty map is a feature that S3 knows and this server does not.
 var ofObject = []struct {
 	parameter string
 	byMethod  map[string]operation
@@ -116,14 +118,17 @@ func Routes() (all []Route) {
 	return append(all, Route{http.MethodPost, false, "", buckets.RightWrite, "", formUpload.need.actions, formUpload.need.keys})
 }
 
+// read is an operation without a request body.
 func read(right buckets.Right, serve func(*request) error) operation {
 	return operation{serve: serve, right: right, needsBucket: true, reads: true}
 }
 
+// list is a read that pages through keys.
 func list(serve func(*request) error) operation {
 	return operation{serve: serve, right: buckets.RightList, needsBucket: true, reads: true, parse: (*request).parseList}
 }
 
+// write is an operation with a request body, or one that waits for its slot until it writes.
 func write(right buckets.Right, serve func(*request) error) operation {
 	return operation{serve: serve, right: right, needsBucket: true}
 }
@@ -134,6 +139,7 @@ func (op operation) and(right buckets.Right) operation {
 	return op
 }
 
+// public is a read that a public bucket allows to anyone.
 func public(right buckets.Right, serve func(*request) error) operation {
 	return operation{serve: serve, right: right, needsBucket: true, public: true, reads: true}
 }
@@ -159,10 +165,12 @@ func empty(root string) methods {
 	}
 }
 
+// notImplemented refuses the method on a known parameter.
 func (x *request) notImplemented() error {
 	return errNotImplemented(x.in.Method + " ?" + x.parameter)
 }
 
+// operation selects the operation by path, query parameters and method, in this order.
 func (x *request) operation() (operation, error) {
 	method := x.in.Method
 	switch {
@@ -204,6 +212,7 @@ var objectMethods = methods{
 	http.MethodDelete: {serve: (*request).deleteObject, right: buckets.RightDelete, needsBucket: true, byName: true, conditions: allConditions},
 }
 
+// byMethod selects by method. HEAD is served like GET.
 func (x *request) byMethod(all methods, parameter string) (operation, error) {
 	method := x.in.Method
 	x.parameter = parameter

@@ -40,6 +40,7 @@ type copyFrom struct {
 	version string // "" for the current version
 }
 
+// parse reads all headers that the operation applies, before access is checked.
 func (x *request) parse() error {
 	if err := x.parseConditions(); err != nil || x.op.parse == nil {
 		return err
@@ -72,6 +73,7 @@ func (x *request) parsePut() (err error) {
 	return err
 }
 
+// parsePart parses UploadPart and UploadPartCopy.
 func (x *request) parsePart() (err error) {
 	if err := x.parseFeatures(); err != nil {
 		return err
@@ -85,6 +87,7 @@ func (x *request) parsePart() (err error) {
 	return err
 }
 
+// parseCopy parses a copy's source and directives.
 func (x *request) parseCopy() (err error) {
 	p := &x.parsed
 	if p.from, err = x.parseSource(); err != nil {
@@ -136,6 +139,7 @@ func (x *request) parseSource() (from copyFrom, err error) {
 	return from, buckets.CheckObjectName(key)
 }
 
+// parseList reads the parameters that policies can restrict.
 func (x *request) parseList() error {
 	p := &x.parsed
 	p.prefix, p.delimiter = x.parameterValue("prefix"), x.parameterValue("delimiter")
@@ -146,6 +150,7 @@ func (x *request) parseList() error {
 	return nil
 }
 
+// parameterValue tells an empty parameter from a missing parameter, as policies do.
 func (x *request) parameterValue(name string) optional.Of[string] {
 	return optional.Of[string]{Value: x.query.Get(name), Set: x.has(name)}
 }

@@ -15,14 +15,17 @@ import (
 	"holdfast/internal/web"
 )
 
+// access is an access to authorize.
 type access struct {
 	right   buckets.Right
-	public  bool
-	key     string
-	version string
+	public  bool   // a public bucket allows it to anyone
+	key     string // object, "" for the bucket
+	version string // "" for the current version
 	actions []policy.Action
 }
 
+// authorize decides on the operation as a whole. The order: key limits for a second right, then the policy, then ownership or the canned ACL. The ACL never opens old versions to the
+// public.
 func (x *request) authorize() error {
 	if x.op.also != "" && !x.permits(x.op.also) {
 		return errAccessDenied
@@ -36,6 +39,8 @@ func (x *request) authorize() error {
 	return errAccessDenied
 }
 
+// authorizeByPolicy decides by policy. If values are still missing (need.late), it only turns away clients that no
+// statement can allow, and the operation calls allowLate.
 func (x *request) authorizeByPolicy() error {
 	n := x.needs()
 	if n.late || x.isCopy() {
@@ -59,6 +64,7 @@ func (x *request) allowLate() error {
 	return x.allow(access{right: x.op.right, key: x.key, version: x.version(), actions: x.needs().actions})
 }
 
+// isOwner reports whether the signer owns the bucket.
 func (x *request) isOwner() bool { return x.signed != nil && x.owner == x.account.ID }
 
 // allow rejects access that a policy denies, or that neither ownership nor policy nor canned ACL allows. An access key's
@@ -103,6 +109,7 @@ func (x *request) allow(a access) error {
 	return nil
 }
 
+// ofPolicy reports actions on the policy itself. The owner can always repair a policy that locks everybody out.
 func ofPolicy(a policy.Action) bool {
 	return a == policy.GetBucketPolicy || a == policy.PutBucketPolicy || a == policy.DeleteBucketPolicy
 }
@@ -168,10 +175,11 @@ type existing struct {
 	*request
 	key, version string
 
-	looked bool
-	all    map[string]string
+	looked bool              // all is valid
+	all    map[string]string // its tags
 }
 
+// tags returns the object's tags for conditions, none for a missing object.
 func (e *existing) tags() (map[string]string, error) {
 	switch {
 	case e.looked || e.key == "":
@@ -193,6 +201,7 @@ func (e *existing) tags() (map[string]string, error) {
 	return e.all, nil
 }
 
+// read reads the object or version.
 func (e *existing) read() (buckets.Object, error) {
 	ctx := e.in.Context()
 	if e.version == "" {
@@ -206,6 +215,7 @@ func (e *existing) read() (buckets.Object, error) {
 	return found.Object, err
 }
 
+// client returns what policies may know about the client.
 func (x *request) client() policy.Client {
 	c := policy.Client{Secure: x.at.Origin.Scheme == "https", UserAgent: x.sent.UserAgent, Referer: x.sent.Referer}
 	if !x.op.form {
@@ -218,6 +228,7 @@ func (x *request) client() policy.Client {
 	return c
 }
 
+// signature returns what policies may know about the signature; zero if anonymous.
 func (x *request) signature() (s policy.Signature) {
 	if x.signed == nil {
 		return s
@@ -232,6 +243,7 @@ func (x *request) signature() (s policy.Signature) {
 	return s
 }
 
+// getPolicy serves GetBucketPolicy, with the document as it was stored.
 func (x *request) getPolicy() error {
 	document := x.bucket.Settings.Policy.Document
 	if document == "" {
@@ -250,6 +262,7 @@ func (x *request) getPolicy() error {
 // parsedPolicy is the maximum memory of a parsed policy per byte of its document.
 const parsedPolicy = 64
 
+// putPolicy serves PutBucketPolicy.
 func (x *request) putPolicy() error {
 	text, err := x.readText(sigv4.BodyOptions{MaxSize: maxSettings})
 	if err != nil {
@@ -272,6 +285,7 @@ func (x *request) putPolicy() error {
 	return x.set(buckets.SettingsChange{Policy: &stored}, http.StatusNoContent)
 }
 
+// deletePolicy serves DeleteBucketPolicy.
 func (x *request) deletePolicy() error {
 	if err := x.ready(); err != nil {
 		return err
@@ -279,6 +293,7 @@ func (x *request) deletePolicy() error {
 	return x.set(buckets.SettingsChange{Policy: &buckets.Policy{}}, http.StatusNoContent)
 }
 
+// getPolicyStatus serves GetBucketPolicyStatus.
 func (x *request) getPolicyStatus() error {
 	p := x.policies.Of(&x.bucket)
 	d := newDocument("PolicyStatus")

@@ -13,6 +13,7 @@ var (
 	errOwnerEnforced = refuse(http.StatusBadRequest, "InvalidBucketAclWithObjectOwnership", "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting")
 )
 
+// checkPublicACL refuses to make the bucket public if its settings forbid that.
 func (x *request) checkPublicACL() error {
 	switch s := &x.bucket.Settings; {
 	case s.PublicAccessBlock.BlockACLs:
@@ -30,6 +31,7 @@ type publicAccess struct {
 	RestrictPolicy bool `xml:"RestrictPublicBuckets"`
 }
 
+// getPublicAccess serves GetPublicAccessBlock.
 func (x *request) getPublicAccess() error {
 	b := x.bucket.Settings.PublicAccessBlock
 	if !b.Configured {
@@ -44,6 +46,7 @@ func (x *request) getPublicAccess() error {
 	return nil
 }
 
+// putPublicAccess serves PutPublicAccessBlock. Missing elements are false.
 func (x *request) putPublicAccess() error {
 	var c publicAccess
 	if err := x.readXML("PublicAccessBlockConfiguration", &c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
@@ -53,6 +56,7 @@ func (x *request) putPublicAccess() error {
 	return x.set(buckets.SettingsChange{PublicAccessBlock: &b}, http.StatusOK)
 }
 
+// deletePublicAccess serves DeletePublicAccessBlock.
 func (x *request) deletePublicAccess() error {
 	if err := x.ready(); err != nil {
 		return err
@@ -60,6 +64,7 @@ func (x *request) deletePublicAccess() error {
 	return x.set(buckets.SettingsChange{PublicAccessBlock: &buckets.PublicAccessBlock{}}, http.StatusNoContent)
 }
 
+// ownerEnforced is the only ownership mode that is implemented.
 const ownerEnforced = "BucketOwnerEnforced"
 
 // objectOwnership parses an ownership mode. The only supported mode gives all objects to the bucket owner.
@@ -81,6 +86,7 @@ type ownershipControls struct {
 	} `xml:"Rule"`
 }
 
+// getOwnership serves GetBucketOwnershipControls.
 func (x *request) getOwnership() error {
 	if !x.bucket.Settings.OwnerEnforced {
 		return refuse(http.StatusNotFound, "OwnershipControlsNotFoundError", "The bucket ownership controls were not found")
@@ -93,6 +99,7 @@ func (x *request) getOwnership() error {
 	return nil
 }
 
+// putOwnership serves PutBucketOwnershipControls.
 func (x *request) putOwnership() error {
 	var c ownershipControls
 	if err := x.readXML("OwnershipControls", &c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
@@ -113,6 +120,7 @@ func (x *request) putOwnership() error {
 	return x.set(buckets.SettingsChange{OwnerEnforced: &enforced}, http.StatusOK)
 }
 
+// deleteOwnership serves DeleteBucketOwnershipControls.
 func (x *request) deleteOwnership() error {
 	if err := x.ready(); err != nil {
 		return err

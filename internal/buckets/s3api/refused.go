@@ -92,6 +92,7 @@ type ruleKey struct {
 	hosted                 bool
 }
 
+// ruleKey returns the cache key for this request.
 func (x *request) ruleKey(keyID string) ruleKey {
 	return ruleKey{keyID, x.route.account, x.route.bucket, x.hosted}
 }
@@ -101,7 +102,7 @@ func (x *request) ruleKey(keyID string) ruleKey {
 type ruleCache struct {
 	mu    sync.Mutex
 	rules map[ruleKey]seenRules
-	size  int
+	size  int // memory in bytes
 }
 
 type seenRules struct {
@@ -111,10 +112,11 @@ type seenRules struct {
 }
 
 const (
-	cachedRules     = 1000
+	cachedRules     = 1000 // buckets
 	cachedRuleBytes = 4 << 20
 )
 
+// get returns the rules last seen.
 func (c *ruleCache) get(k ruleKey) ([]buckets.CORSRule, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,6 +124,7 @@ func (c *ruleCache) get(k ruleKey) ([]buckets.CORSRule, bool) {
 	return seen.rules, ok
 }
 
+// set replaces the rules. A full cache is emptied.
 func (c *ruleCache) set(k ruleKey, b buckets.Bucket) {
 	seen := seenRules{b.ID, b.Settings.CORS, sizeOfRules(b.Settings.CORS)}
 	c.mu.Lock()
@@ -138,6 +141,7 @@ func (c *ruleCache) set(k ruleKey, b buckets.Bucket) {
 	c.size += seen.size
 }
 
+// forget drops a bucket under all its addresses.
 func (c *ruleCache) forget(id buckets.BucketID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,6 +153,7 @@ func (c *ruleCache) forget(id buckets.BucketID) {
 	}
 }
 
+// sizeOfRules estimates memory in bytes.
 func sizeOfRules(rules []buckets.CORSRule) (n int) {
 	const header = 16
 	for i := range rules {

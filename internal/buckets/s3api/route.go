@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/web"
 )
 
+// route is the address that a request names.
 type route struct {
 	account string     // from ACCOUNT:BUCKET
 	hosted  bool       // from the host, which may be BUCKET.ACCOUNT
@@ -58,6 +59,7 @@ func parseRoute(r *http.Request, at web.Address, domain string) (rt route, err e
 	return rt, buckets.CheckObjectName(rt.key)
 }
 
+// bucketOfHost returns the labels before the domain; ok is false for other hosts.
 func bucketOfHost(host, domain string) (labels string, ok bool) {
 	if domain == "" {
 		return "", false
@@ -70,6 +72,7 @@ func bucketOfHost(host, domain string) (labels string, ok bool) {
 
 func (rt *route) has(name string) bool { return rt.query.Has(name) }
 
+// Label returns the access log's route for a raw path, without names.
 func Label(path string) string {
 	path = strings.TrimPrefix(path, "/")
 	switch bucket, key, _ := strings.Cut(path, "/"); {

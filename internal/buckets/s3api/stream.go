@@ -14,11 +14,13 @@ const (
 	maxEscaped = 6
 )
 
+// stream is a document that is sent in blocks while it is built, for long answers.
 type stream struct {
 	*document
 	*web.Blocks
 }
 
+// newStream begins a document. Nothing is sent before the first block is full, so an early error still gets its status.
 func (x *request) newStream(root string) *stream {
 	s := &stream{document: &document{b: make([]byte, 0, web.FirstBlock)}, Blocks: web.NewBlocks(x.out, x.in, http.StatusOK, "application/xml")}
 	s.start(root)
@@ -31,6 +33,7 @@ func (s *stream) grow(n int) (err error) {
 	return err
 }
 
+// finish closes all elements and sends the rest.
 func (s *stream) finish() error {
 	if err := s.grow(maxFixed); err != nil {
 		return err

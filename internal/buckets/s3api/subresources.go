@@ -24,13 +24,15 @@ func cannedACL(name string) (public bool, err error) {
 	return false, invalidArgument("x-amz-acl", "The canned ACL is not one of private, public-read, bucket-owner-read and bucket-owner-full-control")
 }
 
+// maxSettings limits, in bytes, the documents for bucket settings, as in S3.
 const maxSettings = 64 << 10
 
 const (
-	allUsers  = "http://acs.amazonaws.com/groups/global/AllUsers"
+	allUsers  = "http://acs.amazonaws.com/groups/global/AllUsers" // S3's group for anyone
 	schemaXSI = "http://www.w3.org/2001/XMLSchema-instance"
 )
 
+// getACL serves GetBucketAcl and GetObjectAcl. An object's ACL is the bucket's.
 func (x *request) getACL() error {
 	if x.key != "" {
 		if _, err := x.storedVersion(); err != nil {
@@ -61,6 +63,7 @@ func (x *request) getACL() error {
 	return nil
 }
 
+// accessControlPolicy is the XML for an ACL.
 type accessControlPolicy struct {
 	Grants []struct {
 		Grantee struct {
@@ -71,6 +74,8 @@ type accessControlPolicy struct {
 	} `xml:"AccessControlList>Grant"`
 }
 
+// requestedACL reads the ACL from the header or the body, and reports whether it is public. Only the owner's full
+// control and READ for anyone are supported.
 func (x *request) requestedACL() (public bool, err error) {
 	document, err := x.readText(sigv4.BodyOptions{MaxSize: maxSettings})
 	if err != nil {
@@ -111,6 +116,7 @@ func (x *request) requestedACL() (public bool, err error) {
 	return public, nil
 }
 
+// putACL serves PutBucketAcl.
 func (x *request) putACL() error {
 	public, err := x.requestedACL()
 	if err != nil {
@@ -145,6 +151,7 @@ func (x *request) putObjectACL() error {
 	return x.send(http.StatusOK)
 }
 
+// set changes bucket settings and answers with status.
 func (x *request) set(c buckets.SettingsChange, status int) error {
 	defer x.rules.forget(x.bucket.ID) // even if it is unknown whether the change succeeded
 	if err := x.Service.SetBucket(x.in.Context(), x.owner, x.bucket.BucketRef, c); err != nil {
@@ -153,6 +160,7 @@ func (x *request) set(c buckets.SettingsChange, status int) error {
 	return x.send(status)
 }
 
+// tagSet is the XML for tags.
 type tagSet struct {
 	Tags []struct {
 		Key   string `xml:"Key"`
@@ -160,6 +168,7 @@ type tagSet struct {
 	} `xml:"TagSet>Tag"`
 }
 
+// readTags reads at most most tags from the body.
 func (x *request) readTags(most int) (map[string]string, error) {
 	var set tagSet
 	if err := x.readXML("Tagging", &set, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
@@ -168,6 +177,7 @@ func (x *request) readTags(most int) (map[string]string, error) {
 	return set.tags(most)
 }
 
+// tags converts the list and checks it.
 func (set *tagSet) tags(most int) (map[string]string, error) {
 	tags := map[string]string{}
 	for _, t := range set.Tags {
@@ -179,6 +189,7 @@ func (set *tagSet) tags(most int) (map[string]string, error) {
 	return tags, checkTags(tags, most)
 }
 
+// sendTags writes the tags in a fixed order.
 func (x *request) sendTags(tags map[string]string) error {
 	d := newDocument("Tagging")
 	d.begin("TagSet")
@@ -192,6 +203,7 @@ func (x *request) sendTags(tags map[string]string) error {
 	return nil
 }
 
+// getTags serves GetObjectTagging.
 func (x *request) getTags() error {
 	o, err := x.storedVersion()
 	if err != nil {
@@ -200,6 +212,7 @@ func (x *request) getTags() error {
 	return x.sendTags(o.Tags)
 }
 
+// putTags serves PutObjectTagging. Policies see the new tags, so access is decided after the body.
 func (x *request) putTags() error {
 	tags, err := x.readTags(10)
 	if err != nil {
@@ -212,6 +225,7 @@ func (x *request) putTags() error {
 	return x.setTags(tags, http.StatusOK)
 }
 
+// deleteTags serves DeleteObjectTagging.
 func (x *request) deleteTags() error {
 	if err := x.ready(); err != nil {
 		return err
@@ -219,6 +233,7 @@ func (x *request) deleteTags() error {
 	return x.setTags(nil, http.StatusNoContent)
 }
 
+// setTags replaces the tags of the named version.
 func (x *request) setTags(tags map[string]string, status int) error {
 	id, err := x.versionID()
 	if err != nil {
@@ -234,6 +249,7 @@ func (x *request) setTags(tags map[string]string, status int) error {
 	return x.send(status)
 }
 
+// getBucketTags serves GetBucketTagging.
 func (x *request) getBucketTags() error {
 	if len(x.bucket.Settings.Tags) == 0 {
 		return refuse(http.StatusNotFound, "NoSuchTagSet", "The TagSet does not exist")
@@ -241,6 +257,7 @@ func (x *request) getBucketTags() error {
 	return x.sendTags(x.bucket.Settings.Tags)
 }
 
+// putBucketTags serves PutBucketTagging, at most 50 tags as in S3.
 func (x *request) putBucketTags() error {
 	tags, err := x.readTags(50)
 	if err != nil {
@@ -249,6 +266,7 @@ func (x *request) putBucketTags() error {
 	return x.set(buckets.SettingsChange{Tags: &tags}, http.StatusNoContent)
 }
 
+// deleteBucketTags serves DeleteBucketTagging.
 func (x *request) deleteBucketTags() error {
 	if err := x.ready(); err != nil {
 		return err
@@ -256,6 +274,7 @@ func (x *request) deleteBucketTags() error {
 	return x.set(buckets.SettingsChange{Tags: new(map[string]string)}, http.StatusNoContent)
 }
 
+// getAttributes serves GetObjectAttributes.
 func (x *request) getAttributes() error {
 	o, err := x.storedVersion()
 	if err != nil {
@@ -302,6 +321,7 @@ func (x *request) getAttributes() error {
 	return d.finish()
 }
 
+// objectParts writes the part list. Numbers are positions, from 1.
 func (x *request) objectParts(d *stream, o *buckets.Object) error {
 	limit, err := countOf("x-amz-max-parts", x.in.Header.Get("X-Amz-Max-Parts"), maxPage)
 	if err != nil {
@@ -327,6 +347,8 @@ func (x *request) objectParts(d *stream, o *buckets.Object) error {
 	return nil
 }
 
+// objectPartsAfter writes parts after marker. It must read from the first part, because only counting turns stored
+// numbers into positions.
 func (x *request) objectPartsAfter(d *stream, o *buckets.Object, marker, limit int) (next int, err error) {
 	next = marker
 	n, after := 0, 0
@@ -360,6 +382,7 @@ func (x *request) objectPartsAfter(d *stream, o *buckets.Object, marker, limit i
 	return next, err
 }
 
+// writePart writes a part of an object.
 func writePart(d *document, number int, p *buckets.Segment) {
 	d.begin("Part")
 	d.number("PartNumber", int64(number))

@@ -24,4 +24,5 @@ func (x *request) values(a access) *policy.Values {
 	}
 }
 
+// applies reports whether the operation applies a condition key.
 func (x *request) applies(k policy.Key) bool { return slices.Contains(x.needs().keys, k) }

@@ -13,6 +13,7 @@ var (
 	errVersioning    = refuse(http.StatusBadRequest, "IllegalVersioningConfigurationException", "The versioning configuration specified in the request is invalid: Status is Enabled or Suspended.")
 )
 
+// versioningStates are S3's names.
 var versioningStates = map[buckets.Versioning]string{buckets.VersioningEnabled: "Enabled", buckets.VersioningSuspended: "Suspended"}
 
 // getVersioning omits the status until versioning was enabled.
@@ -23,6 +24,7 @@ func (x *request) getVersioning() error {
 	return nil
 }
 
+// putVersioning serves PutBucketVersioning.
 func (x *request) putVersioning() error {
 	var c struct {
 		Status    string `xml:"Status"`
@@ -46,6 +48,7 @@ func (x *request) putVersioning() error {
 	return errVersioning
 }
 
+// versionID parses versionId; "" if it is missing.
 func (x *request) versionID() (buckets.VersionID, error) {
 	if !x.query.Has("versionId") {
 		return "", nil
@@ -53,12 +56,15 @@ func (x *request) versionID() (buckets.VersionID, error) {
 	return buckets.ParseVersionID(x.query.Get("versionId"))
 }
 
+// versionHeader sets the version in the response; "" if the bucket is not versioned.
 func (x *request) versionHeader(v buckets.VersionID) {
 	if v != "" {
 		x.out.Header().Set("X-Amz-Version-Id", string(v))
 	}
 }
 
+// readVersion reads the named version, or the current object. Without an ID, it may return a delete marker in a
+// versioned bucket.
 func (x *request) readVersion() (v buckets.Version, err error) {
 	id, err := x.versionID()
 	if err != nil {
@@ -100,6 +106,7 @@ func (x *request) storedVersion() (buckets.Object, error) {
 	return v.Object, buckets.ErrMarker
 }
 
+// listVersions serves ListObjectVersions.
 func (x *request) listVersions() error {
 	l, err := x.parseListing()
 	if err != nil {
@@ -132,6 +139,7 @@ func (x *request) listVersions() error {
 	return d.finish()
 }
 
+// versions writes slice by slice. q.After becomes where the next page begins.
 func (x *request) versions(d *stream, l *listing, q *buckets.VersionQuery) (more bool, err error) {
 	if l.limit == 0 {
 		return false, nil
@@ -176,6 +184,7 @@ func (x *request) versions(d *stream, l *listing, q *buckets.VersionQuery) (more
 	return more, err
 }
 
+// writeVersion writes a version or delete marker.
 func (x *request) writeVersion(d *stream, l *listing, v *buckets.Version) {
 	name := "Version"
 	if v.Marker {

@@ -25,15 +25,17 @@ const (
 // references.
 type document struct {
 	b    []byte
-	open []string
+	open []string // elements to close, innermost last
 }
 
+// newDocument begins a document with S3's namespace.
 func newDocument(root string) *document {
 	d := &document{}
 	d.start(root)
 	return d
 }
 
+// start writes the XML header and the root element.
 func (d *document) start(root string) {
 	d.b = append(d.b, xmlHeader...)
 	d.b = append(d.b, '<')
@@ -42,6 +44,7 @@ func (d *document) start(root string) {
 	d.open = append(d.open, root)
 }
 
+// begin opens an element, which end closes.
 func (d *document) begin(name string) {
 	d.b = append(d.b, '<')
 	d.b = append(d.b, name...)
@@ -55,6 +58,7 @@ func (d *document) end() {
 	d.close(name)
 }
 
+// text writes an element with escaped text.
 func (d *document) text(name, value string) {
 	d.b = append(append(append(d.b, '<'), name...), '>')
 	d.b = appendText(d.b, value)
@@ -63,6 +67,7 @@ func (d *document) text(name, value string) {
 
 func (d *document) close(name string) { d.b = append(append(append(d.b, "</"...), name...), '>') }
 
+// etag writes the quoted entity tag without a copy, because lists have up to 1,000.
 func (d *document) etag(o *buckets.Object) {
 	d.b = append(d.b, "<ETag>&quot;"...)
 	if o.ETag != "" {
@@ -73,6 +78,7 @@ func (d *document) etag(o *buckets.Object) {
 	d.b = append(d.b, "&quot;</ETag>"...)
 }
 
+// optional writes the element unless the value is "".
 func (d *document) optional(name, value string) {
 	if value != "" {
 		d.text(name, value)
@@ -89,6 +95,7 @@ func (d *document) moment(name string, m buckets.Moment) {
 	d.close(name)
 }
 
+// bytes closes all elements and returns the document.
 func (d *document) bytes() []byte {
 	d.closeAll()
 	return d.b
@@ -100,6 +107,7 @@ func (d *document) closeAll() {
 	}
 }
 
+// cut shortens s to at most most bytes at a character boundary, and marks the cut with "...".
 func cut(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -110,6 +118,7 @@ func cut(s string, most int) string {
 	return s[:most] + "..."
 }
 
+// appendText escapes like S3: control characters become character references.
 func appendText(b []byte, s string) []byte {
 	if isPlain(s) {
 		return append(b, s...)
@@ -135,6 +144,7 @@ func appendText(b []byte, s string) []byte {
 	return b
 }
 
+// isPlain reports ASCII without characters to escape, which nearly all names are.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '&' || c == '<' || c == '>' || c == '"' {
@@ -144,6 +154,7 @@ func isPlain(s string) bool {
 	return true
 }
 
+// sendXML sends a short document.
 func sendXML(w http.ResponseWriter, status int, d *document) {
 	body := d.bytes()
 	w.Header().Set("Content-Type", "application/xml")
@@ -168,8 +179,10 @@ func urlEncoded(s string) string {
 	return string(b)
 }
 
+// httpTime formats an HTTP date (RFC 9110, 5.6.7).
 func httpTime(m buckets.Moment) string { return m.Time().UTC().Format(http.TimeFormat) }
 
+// appendXML decodes the next list element, and refuses the list beyond most elements before memory is used.
 func appendXML[T any](list *[]T, most int, d *xml.Decoder, start xml.StartElement) error {
 	if len(*list) == most {
 		return errMalformedXML
@@ -190,6 +203,7 @@ const (
 	maxChildren = 16 // with different names
 )
 
+// lists are the elements that may repeat in their parent.
 var lists = []string{"Object", "Part", "CORSRule", "Rule", "Transition", "NoncurrentVersionTransition", "AllowedOrigin", "AllowedMethod", "AllowedHeader", "ExposeHeader", "Tag", "Grant",
 	"TopicConfiguration", "QueueConfiguration", "CloudFunctionConfiguration", "Event", "FilterRule"}
 
@@ -211,13 +225,14 @@ func decodeXML(document io.Reader, root string, v any) error {
 	return nil
 }
 
+// byteOrderMark may precede a document.
 const byteOrderMark = "\ufeff"
 
 // bounded rejects long tags and text before encoding/xml buffers them.
 type bounded struct {
 	*bufio.Reader
 	inTag bool
-	n     int
+	n     int // length of the current tag or text
 }
 
 // ReadByte is the only method that encoding/xml calls.
@@ -237,6 +252,8 @@ func (r *bounded) ReadByte() (byte, error) {
 	return c, nil
 }
 
+// tokens checks the structure while encoding/xml reads: a single root, limited depth, and no repeated element except in
+// lists.
 type tokens struct {
 	raw   *xml.Decoder
 	root  string
@@ -249,6 +266,7 @@ type level struct {
 	mixed    [2]bool  // whether it has text, and whether it has children; it cannot have both
 }
 
+// Token implements xml.TokenReader.
 func (t *tokens) Token() (xml.Token, error) {
 	for {
 		token, err := t.raw.RawToken()
@@ -280,6 +298,7 @@ func (t *tokens) Token() (xml.Token, error) {
 	}
 }
 
+// begin checks an opened element.
 func (t *tokens) begin(name string) error {
 	switch n := len(t.open); {
 	case n == 0 && (t.begun || name != t.root), n == maxDepth:
@@ -302,6 +321,7 @@ func (t *tokens) begin(name string) error {
 	return nil
 }
 
+// text refuses text beside child elements.
 func (t *tokens) text(s []byte) error {
 	if len(bytes.TrimSpace(s)) == 0 {
 		return nil
