@@ -22,8 +22,10 @@ type chunk struct {
 	holders atomic.Int32
 }
 
+// chunks recycles chunks, because a body passes through many.
 var chunks = sync.Pool{New: func() any { return new(chunk) }}
 
+// newChunk returns an empty plain chunk with a single holder.
 func newChunk() *chunk {
 	c := chunks.Get().(*chunk)
 	c.n, c.layout = 0, plain
@@ -31,12 +33,16 @@ func newChunk() *chunk {
 	return c
 }
 
+// data returns the content.
 func (c *chunk) data() []byte { return c.bytes[:c.n] }
 
+// stored returns the content with its trailer, if it is framed.
 func (c *chunk) stored() []byte { return c.bytes[:c.n+c.layout.trailer()] }
 
+// hold adds a holder. Each holder calls release once, and must not use the chunk after that.
 func (c *chunk) hold() { c.holders.Add(1) }
 
+// release returns the chunk to the pool after the last holder.
 func (c *chunk) release() {
 	if c.holders.Add(-1) == 0 {
 		chunks.Put(c)
@@ -57,9 +63,9 @@ func (c *chunk) fill(r io.Reader) (err error) {
 // queue is the body for a node's driver. It ends when the writer closes feed.
 type queue struct {
 	ctx     context.Context //nolint:containedctx // the request's
-	feed    chan *chunk
+	feed    chan *chunk     // at most queued chunks; the writer waits when it is full
 	current *chunk
-	offset  int
+	offset  int // bytes of current that were read
 }
 
 func (q *queue) Read(p []byte) (int, error) {
@@ -71,6 +77,7 @@ func (q *queue) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// WriteTo passes whole chunks to the driver, without another copy.
 func (q *queue) WriteTo(w io.Writer) (total int64, err error) {
 	for {
 		if err := q.advance(); IsEnd(err) {
@@ -87,6 +94,7 @@ func (q *queue) WriteTo(w io.Writer) (total int64, err error) {
 	}
 }
 
+// advance waits for a chunk with bytes to read. It ends with io.EOF when feed is closed, or with the context's error.
 func (q *queue) advance() error {
 	for q.current == nil || q.offset == len(q.current.stored()) {
 		q.release()
@@ -103,6 +111,7 @@ func (q *queue) advance() error {
 	return nil
 }
 
+// release gives the current chunk back.
 func (q *queue) release() {
 	if q.current != nil {
 		q.current.release()
@@ -110,6 +119,7 @@ func (q *queue) release() {
 	}
 }
 
+// drain gives all chunks back after the driver has returned. It does not wait for the writer.
 func (q *queue) drain() {
 	q.release()
 	for {

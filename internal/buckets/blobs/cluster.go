@@ -24,12 +24,15 @@ const (
 	DefaultAvoid     = 15 * time.Second
 )
 
+// MaxCopies is the most copies per body that the setting allows.
 const MaxCopies = 9
 
+// badCopies limits how many bad copies found by reads are remembered.
 const badCopies = 4096
 
+// Options configures a Cluster. Zero durations mean the defaults; functions may be nil.
 type Options struct {
-	Clock clock.Clock
+	Clock clock.Clock // nil: time.Now
 	// Stall is how long a node may make no progress. A busy disk may take seconds to sync a file.
 	Stall time.Duration
 	// ReadStall limits the time to read a chunk or the free space.
@@ -45,6 +48,7 @@ type Options struct {
 	Observe func(node string, e Event)
 }
 
+// Event is the outcome of an attempt to use a node.
 type Event string
 
 const (
@@ -54,6 +58,7 @@ const (
 	ReadFailed  Event = "read_failed"
 )
 
+// observe reports an attempt to metrics.
 func (c *Cluster) observe(m *member, e Event) {
 	if c.Observe != nil {
 		c.Observe(m.id, e)
@@ -63,15 +68,16 @@ func (c *Cluster) observe(m *member, e Event) {
 // Finding is a bad copy, or a body without a good copy.
 type Finding struct {
 	Node      string // empty if the problem is Lost
-	Path      string
+	Path      string // BodyPath
 	Problem   Problem
-	Reference buckets.Reference
+	Reference buckets.Reference // the row that names the body
 }
 
+// Problem is the kind of a Finding.
 type Problem string
 
 const (
-	Missing   Problem = "missing"
+	Missing   Problem = "missing"   // the node works, but has no file
 	Truncated Problem = "truncated" // too short or too long
 	Corrupt   Problem = "corrupt"
 	Lost      Problem = "lost" // no node has a good copy of some chunk
@@ -91,21 +97,21 @@ type Status struct {
 	ID       string
 	State    buckets.NodeState
 	Space    Space
-	HasSpace bool
-	Avoided  bool
-	Err      error
+	HasSpace bool  // Space was read at least once
+	Avoided  bool  // failed recently, so it is tried last
+	Err      error // of the last failure; nil while it works
 }
 
 // Cluster is the set of storage nodes. It is safe for concurrent use.
 type Cluster struct {
 	Options
-	bad    *lru.Cache[badCopy, struct{}]
-	marked atomic.Pointer[map[badCopy]struct{}]
+	bad    *lru.Cache[badCopy, struct{}]        // found by reads
+	marked atomic.Pointer[map[badCopy]struct{}] // from the database, see SetDamaged
 
 	mu      sync.Mutex
 	random  *rand.Rand
 	members map[string]*member
-	pending int
+	pending int // see SetPending
 
 	work   tasks
 	ctx    context.Context //nolint:containedctx // outlives requests
@@ -126,8 +132,8 @@ type member struct {
 	hasSpace   bool
 	answer     chan struct{} // closed when the node answered or stalled; nil if it was not asked
 	avoidUntil time.Time
-	stalled    bool // gets no bodies until it responds
-	err        error
+	stalled    bool  // gets no bodies until it responds
+	err        error // of the last failure
 }
 
 // NewCluster returns a cluster without nodes.
@@ -170,6 +176,7 @@ func (c *Cluster) Set(nodes ...Node) {
 	c.members = members
 }
 
+// Nodes lists the nodes by ID.
 func (c *Cluster) Nodes() []Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -235,6 +242,7 @@ func (c *Cluster) ask(ctx context.Context, which func(*member) bool) {
 	}
 }
 
+// refresh asks a node for its space. A node that answers is no longer stalled.
 func (c *Cluster) refresh(m *member) {
 	space, err := within(c.ctx, c, c.ReadStall, func(ctx context.Context) (Space, error) {
 		defer func() {
@@ -259,6 +267,7 @@ func (c *Cluster) Close(ctx context.Context) error {
 	return c.Wait(ctx)
 }
 
+// Wait waits for background work, such as removing copies from failed writes.
 func (c *Cluster) Wait(ctx context.Context) error { return c.work.Wait(ctx) }
 
 // Remove tries all nodes even if some fail.
@@ -277,6 +286,7 @@ func (c *Cluster) Remove(ctx context.Context, path string, sharks []string) erro
 	return errors.Join(errs...)
 }
 
+// remove deletes a copy from a node, which may hang at most Stall.
 func (c *Cluster) remove(ctx context.Context, m *member, path string) error {
 	_, err := within(ctx, c, c.Stall, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, m.driver.Delete(ctx, path)
@@ -288,6 +298,7 @@ func (c *Cluster) remove(ctx context.Context, m *member, path string) error {
 	return err
 }
 
+// member returns errcode.Unavailable for an unknown node.
 func (c *Cluster) member(id string) (*member, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,6 +15,7 @@ func NewCopy(b *buckets.Body, from io.ReadCloser) io.ReadCloser {
 	return &copyReader{body: b, from: from, in: bufio.NewReaderSize(from, 4<<10), sum: newSum(b), chunk: newChunk()}
 }
 
+// copyReader converts a copy to the layout of the row while it verifies it: plain to framed, or the reverse.
 type copyReader struct {
 	body   *buckets.Body
 	from   io.Closer
@@ -22,11 +23,12 @@ type copyReader struct {
 	layout layout
 	sum    *sum
 	chunk  *chunk
-	rest   []byte
-	index  int64
-	end    error
+	rest   []byte // bytes to return from chunk
+	index  int64  // of the next chunk
+	end    error  // the error for all further reads
 }
 
+// Read returns bytes only from verified chunks. The sum over all is checked before io.EOF.
 func (r *copyReader) Read(p []byte) (int, error) {
 	for len(r.rest) == 0 {
 		if r.end == nil {
@@ -41,6 +43,7 @@ func (r *copyReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// fill reads and verifies the next chunk.
 func (r *copyReader) fill() error {
 	if r.index == chunkCount(r.body.Length) {
 		return r.finish()
@@ -69,6 +72,7 @@ func (r *copyReader) fill() error {
 	return nil
 }
 
+// detect finds the layout of the source from the first chunk: it is framed if a valid trailer follows.
 func (r *copyReader) detect() layout {
 	c := r.chunk
 	trailer, err := r.in.Peek(trailerSize)
@@ -82,6 +86,7 @@ func (r *copyReader) detect() layout {
 	return framed
 }
 
+// read fills b. An early end is a wrong length.
 func (r *copyReader) read(b []byte) error {
 	for n := 0; n < len(b); {
 		m, err := r.in.Read(b[n:])
@@ -96,6 +101,7 @@ func (r *copyReader) read(b []byte) error {
 	return nil
 }
 
+// finish checks that nothing follows the last chunk, and the sum if the row has one.
 func (r *copyReader) finish() error {
 	switch _, err := r.in.ReadByte(); {
 	case err == nil:
@@ -111,6 +117,7 @@ func (r *copyReader) finish() error {
 
 var errLength = errcode.Wrap(errcode.Internal, "it has another length than the body", ErrCorrupt)
 
+// Close also closes the source.
 func (r *copyReader) Close() error {
 	if r.chunk != nil {
 		r.chunk.release()

@@ -11,6 +11,7 @@ func (c *Cluster) SetDamaged(all []buckets.Copy) {
 	c.marked.Store(&marked)
 }
 
+// isBad reports whether a copy is known to be bad, by a read or by the database.
 func (c *Cluster) isBad(m *member, path string) bool {
 	one := badCopy{m.id, path}
 	if c.bad.Contains(one) {

@@ -25,6 +25,7 @@ type Driver interface {
 	// Get reads to the end if length is -1, and shortens a range that extends beyond the end. It returns errcode.Invalid
 	// for an offset beyond the end, but an empty body can be read from offset 0.
 	Get(ctx context.Context, path string, offset, length int64) (Reader, error)
+	// Stat returns Path, Size and Modified.
 	Stat(ctx context.Context, path string) (Info, error)
 	// Delete durably removes a body or temporary file. A missing body is not an error.
 	Delete(ctx context.Context, path string) error
@@ -35,18 +36,21 @@ type Driver interface {
 	Walk(ctx context.Context, after string) iter.Seq2[Info, error]
 	// Space also serves as a health check, because it fails if the node cannot be read.
 	Space(ctx context.Context) (Space, error)
+	// Close may be called repeatedly. Later operations fail with errcode.Unavailable.
 	Close() error
 }
 
+// Reader reads a range of a body. Size is the size of the whole stored body, not of the range.
 type Reader interface {
 	io.ReadCloser
 	Size() int64
 }
 
+// Info describes a stored file.
 type Info struct {
 	Path     string
-	Size     int64
-	Modified time.Time
+	Size     int64     // bytes
+	Modified time.Time // on the node's clock
 	// Temporary marks the file of an unfinished or killed Put. Old temporary files may be deleted.
 	Temporary bool
 }
@@ -55,7 +59,7 @@ type Info struct {
 type Space struct {
 	Total    int64
 	Free     int64
-	ReadOnly bool
+	ReadOnly bool // nothing can be written
 }
 
 // Unlimited is for nodes that do not report their space.
@@ -69,8 +73,8 @@ const TemporaryPrefix = ".tmp-"
 const MarkerName = ".holdfast-node"
 
 const (
-	maxPath    = 512
-	maxSegment = 200
+	maxPath    = 512 // bytes
+	maxSegment = 200 // bytes
 )
 
 var (
@@ -108,6 +112,7 @@ func IsTemporary(path string) bool {
 	return strings.HasPrefix(path[strings.LastIndexByte(path, '/')+1:], TemporaryPrefix)
 }
 
+// isSegment reports whether s is a valid part between slashes.
 func isSegment(s string) bool {
 	if s == "" || len(s) > maxSegment || s[0] == '.' {
 		return false

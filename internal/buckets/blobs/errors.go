@@ -11,12 +11,14 @@ import (
 // ErrNotEnoughSpace is wrapped by drivers if a body does not fit, and by a Cluster if too few nodes have space.
 var ErrNotEnoughSpace error = buckets.ErrNotEnoughSpace
 
+// full is a driver's error for a full node.
 type full struct{ cause error }
 
 func (f full) Error() string { return ErrNotEnoughSpace.Error() + ": " + f.cause.Error() }
 
 func (f full) Unwrap() []error { return []error{ErrNotEnoughSpace, f.cause} }
 
+// noSpace adds the driver's reason, if there is one.
 func noSpace(cause error) error {
 	if cause == nil {
 		return ErrNotEnoughSpace
@@ -34,10 +36,12 @@ func Unavailable(node, what string, cause error) error {
 	return errcode.Wrap(errcode.Unavailable, "storage node "+node+": "+what, cause)
 }
 
+// NotFound returns the error for a missing body on a working node.
 func NotFound(node, path string) error {
 	return errcode.New(errcode.NotFound, "storage node "+node+" has no body "+path)
 }
 
+// sourceError is an error from the body's reader.
 type sourceError struct{ error }
 
 func (e sourceError) Unwrap() error { return e.error }

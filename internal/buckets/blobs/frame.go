@@ -33,6 +33,7 @@ const (
 	frameMagic = 'H'<<24 | 'F'<<16 | 'B'<<8 | 1
 )
 
+// layout says whether a copy has trailers. The row decides for new copies, see layoutOf.
 type layout int
 
 const (
@@ -40,6 +41,7 @@ const (
 	plain
 )
 
+// layoutOf returns the layout that copies of this body should have.
 func layoutOf(b *buckets.Body) layout {
 	if b.Frames.Set {
 		return framed
@@ -54,8 +56,10 @@ func (l layout) String() string {
 	return "framed"
 }
 
+// other returns the opposite layout.
 func (l layout) other() layout { return framed + plain - l }
 
+// trailer returns the trailer's length in bytes.
 func (l layout) trailer() int {
 	if l == plain {
 		return 0
@@ -63,19 +67,24 @@ func (l layout) trailer() int {
 	return trailerSize
 }
 
+// size returns how large a stored copy with length bytes of content is.
 func (l layout) size(length int64) int64 {
 	return length + chunkCount(length)*int64(l.trailer())
 }
 
+// offset returns where a chunk begins in the stored copy.
 func (l layout) offset(index int64) int64 { return index * int64(chunkSize+l.trailer()) }
 
 // StoredSize returns the size of each copy on its node.
 func StoredSize(b *buckets.Body) int64 { return layoutOf(b).size(b.Length) }
 
+// chunkCount returns how many chunks length bytes take; 0 for an empty body.
 func chunkCount(length int64) int64 { return (length + chunkSize - 1) / chunkSize }
 
+// chunkLength returns the content length of a chunk, which is shorter at the end.
 func chunkLength(length, index int64) int { return int(min(chunkSize, length-index*chunkSize)) }
 
+// seal writes the trailer. c.sum must be the checksum of the content.
 func (c *chunk) seal(id uint64, index int64) {
 	t := c.bytes[c.n : c.n+trailerSize]
 	binary.BigEndian.PutUint32(t, frameMagic)
@@ -87,6 +96,7 @@ func (c *chunk) seal(id uint64, index int64) {
 	c.layout = framed
 }
 
+// measure computes the checksum of the content.
 func (c *chunk) measure() {
 	c.layout, c.sum = plain, checksum.UpdateCRC64(0, c.data())
 }

@@ -8,6 +8,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// errStalled marks a node that made no progress for Options.Stall or ReadStall.
 var errStalled = errcode.New(errcode.Unavailable, "storage node does not respond")
 
 // within returns errStalled if an operation takes too long. The operation then continues in the background, because a
@@ -62,6 +63,7 @@ func (c *Cluster) isAvoided(m *member) bool {
 	return left > 0 && left <= c.Avoid
 }
 
+// report remembers the copy as bad and passes the finding on.
 func (c *Cluster) report(f Finding) {
 	if f.Problem != Unframed {
 		c.bad.Add(badCopy{f.Node, f.Path}, struct{}{})
@@ -69,6 +71,7 @@ func (c *Cluster) report(f Finding) {
 	c.tell(f)
 }
 
+// tell passes a finding on.
 func (c *Cluster) tell(f Finding) {
 	if c.Report != nil {
 		c.Report(f)

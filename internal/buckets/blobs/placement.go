@@ -20,17 +20,19 @@ type placement struct {
 	c       *Cluster
 	size    int64
 	copies  int
-	used    map[*member]bool
-	have    map[*member]bool
-	spread  map[string]int
-	failure error
-	stalled bool
+	used    map[*member]bool // were chosen before, or excluded
+	have    map[*member]bool // hold a copy already
+	spread  map[string]int   // copies per datacenter
+	failure error            // of the last node that failed
+	stalled bool             // a node stalled during this write
 }
 
+// place begins to choose nodes for a body. An unknown size (-1) counts as 0 bytes.
 func (c *Cluster) place(size int64, copies int) *placement {
 	return &placement{c: c, size: max(size, 0), copies: copies, used: map[*member]bool{}, have: map[*member]bool{}, spread: map[string]int{}}
 }
 
+// exclude skips nodes that hold a copy, and counts them when copies are spread.
 func (p *placement) exclude(have []*member) {
 	for _, m := range have {
 		p.used[m], p.have[m] = true, true
@@ -77,11 +79,13 @@ func (p *placement) try(n int) ([]*member, error) {
 	return chosen, nil
 }
 
+// failed takes a node's copy back from the count for its datacenter.
 func (p *placement) failed(m *member, err error) {
 	p.spread[m.datacenter]--
 	p.failure, p.stalled = err, p.stalled || errors.Is(err, errStalled)
 }
 
+// choose returns a node, or nil. The caller holds c.mu.
 func (p *placement) choose() *member {
 	var best []*member
 	for _, m := range p.c.members {
@@ -104,6 +108,7 @@ func (p *placement) choose() *member {
 	return p.weighted(p.sameDatacenter(best))
 }
 
+// order is negative if a is better than b: not avoided, then fewer copies in its datacenter.
 func (p *placement) order(a, b *member) int {
 	x, y := p.c.isAvoided(a), p.c.isAvoided(b)
 	switch {
@@ -115,6 +120,7 @@ func (p *placement) order(a, b *member) int {
 	return p.spread[a.datacenter] - p.spread[b.datacenter]
 }
 
+// sameDatacenter picks a datacenter at random first, so that a datacenter with many nodes does not get most copies.
 func (p *placement) sameDatacenter(nodes []*member) []*member {
 	var names []string
 	for _, m := range nodes {
@@ -151,12 +157,15 @@ func (p *placement) weighted(nodes []*member) *member {
 	return nodes[len(nodes)-1]
 }
 
+// fits reports whether a body may fit. A node whose space is unknown is tried.
 func (p *placement) fits(m *member) bool {
 	return !m.hasSpace || m.space.Fits(p.size)
 }
 
+// Fits reports whether size bytes can be written, with the reserve kept free.
 func (s Space) Fits(size int64) bool { return !s.ReadOnly && s.hasRoom(size) }
 
+// hasRoom is Fits without ReadOnly. Unknown space (-1) is enough.
 func (s Space) hasRoom(size int64) bool {
 	return s.Free < 0 || s.Free-min(s.Total/keepFreePart, keepFreeMost) > size
 }

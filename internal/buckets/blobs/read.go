@@ -53,6 +53,7 @@ func (c *Cluster) OpenStored(ctx context.Context, path string, body buckets.Refe
 	return r, r.left, nil
 }
 
+// copies returns the known nodes among sharks. missing is the error for an unknown node, if there was one.
 func (c *Cluster) copies(sharks []string) (from []*member, missing error) {
 	for _, id := range sharks {
 		m, err := c.member(id)
@@ -65,14 +66,15 @@ func (c *Cluster) copies(sharks []string) (from []*member, missing error) {
 	return from, missing
 }
 
+// bodyReader returns a range of a body from verified chunks.
 type bodyReader struct {
 	*reading
 	stored  bool // return the stored bytes, including trailers
 	current *chunk
-	offset  int // bytes returned from the current chunk
-	skip    int
-	left    int64
-	end     error
+	offset  int   // bytes returned from the current chunk
+	skip    int   // bytes to skip in the next chunk
+	left    int64 // bytes to return
+	end     error // the error for all further reads
 }
 
 func (r *bodyReader) Read(p []byte) (int, error) {
@@ -102,8 +104,10 @@ func (r *bodyReader) WriteTo(w io.Writer) (total int64, err error) {
 	}
 }
 
+// returned counts n bytes that were read.
 func (r *bodyReader) returned(n int) { r.offset, r.left = r.offset+n, r.left-int64(n) }
 
+// advance returns the bytes that can be read now, at least 1, or io.EOF.
 func (r *bodyReader) advance() ([]byte, error) {
 	switch {
 	case r.end != nil:
@@ -120,6 +124,7 @@ func (r *bodyReader) advance() ([]byte, error) {
 	return r.rest(), nil
 }
 
+// rest returns the unread bytes in the current chunk, within the range.
 func (r *bodyReader) rest() []byte {
 	if r.current == nil {
 		return nil
@@ -132,6 +137,7 @@ func (r *bodyReader) rest() []byte {
 	return b[:min(int64(len(b)), r.left)]
 }
 
+// fetch replaces the current chunk. After the last, the source is closed early, so that a slow client holds no file.
 func (r *bodyReader) fetch() error {
 	r.discard()
 	next, err := r.next()
@@ -149,6 +155,7 @@ func (r *bodyReader) fetch() error {
 	return nil
 }
 
+// discard gives the current chunk back.
 func (r *bodyReader) discard() {
 	if r.current != nil {
 		r.current.release()
@@ -167,6 +174,7 @@ func (r *bodyReader) Close() error {
 
 var errClosed = errors.New("read of a body after Close")
 
+// convert changes a verified chunk to the layout of the row.
 func (c *chunk) convert(b *buckets.Body, index int64) {
 	switch {
 	case !b.Frames.Set:

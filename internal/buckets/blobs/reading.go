@@ -17,35 +17,38 @@ type reading struct {
 	ctx      context.Context //nolint:containedctx // the request's
 	path     string
 	body     buckets.Reference // from the row, but Frames may come from a copy
-	unframed bool
+	unframed bool              // the row has no frames
 	replicas []*replica
-	missing  error
+	missing  error // a named node is unknown
 	at, to   int64 // next chunk index, and the index after the last
 
-	source  *source
-	current *replica
+	source  *source  // the open copy; nil before open and after a failure
+	current *replica // the replica that source reads
 	sums    []uint64 // chunk checksums, after a survey
 	whole   *sum     // nil unless the whole body is read
 }
 
+// replica is a copy as a candidate for reading.
 type replica struct {
 	node     *member
 	layout   layout
-	switched bool // its layout differs from the row
-	rank     int  // lower ranks are tried first
-	failedAt int64
+	switched bool  // its layout differs from the row
+	rank     int   // lower ranks are tried first
+	failedAt int64 // chunk at which it failed last; it is tried again for later chunks
 	err      error
-	used     bool
-	reported Problem
+	used     bool    // counted in metrics
+	reported Problem // last problem reported
 }
 
 const (
+	// Ranks, from best to worst.
 	rankGood = iota
 	rankDown // the node failed or is avoided
 	rankBad  // a chunk was wrong
-	rankGone
+	rankGone // the file is missing
 )
 
+// newReading begins to read the chunks from index at up to index to.
 func (c *Cluster) newReading(ctx context.Context, of copySet, at, to int64) *reading {
 	body := of.body
 	r := &reading{c: c, ctx: ctx, path: of.path, body: *body, unframed: !body.Frames.Set, at: at, to: to, replicas: c.preference(of.on, of.path)}
@@ -76,6 +79,7 @@ func (c *Cluster) preference(from []*member, path string) []*replica {
 	return all
 }
 
+// next returns the next chunk from any good copy. The caller releases it.
 func (r *reading) next() (*chunk, error) {
 	for {
 		if r.source == nil {
@@ -124,6 +128,8 @@ func (r *reading) accept(c *chunk) error {
 	return err
 }
 
+// delivered notes facts about the copy that gave a good chunk: a wrong size or missing frames are reported, but do not
+// fail the read.
 func (r *reading) delivered(p *replica, c *chunk, size int64) {
 	r.at++
 	if p.layout == framed && chunkCount(r.body.Length) == 1 {
@@ -140,6 +146,7 @@ func (r *reading) delivered(p *replica, c *chunk, size int64) {
 	}
 }
 
+// open opens the best copy that has not failed for this chunk.
 func (r *reading) open() error {
 	for {
 		p := r.pick()
@@ -161,10 +168,12 @@ func (r *reading) open() error {
 	}
 }
 
+// verifier returns the checks for a copy.
 func (r *reading) verifier(p *replica) verifier {
 	return verifier{layout: p.layout, body: r.body.Body, sums: r.sums, alone: chunkCount(r.body.Length) == 1}
 }
 
+// pick returns the best copy left for this chunk, or nil.
 func (r *reading) pick() *replica {
 	var left []*replica
 	for _, p := range r.replicas {
@@ -186,8 +195,10 @@ func (r *reading) adopt(id, crc64 uint64) {
 	}
 }
 
+// switchLayout tries the other layout, once.
 func (p *replica) switchLayout() { p.layout, p.switched = p.layout.other(), true }
 
+// needsSurvey reports whether single chunks of the copy cannot be verified yet.
 func (r *reading) needsSurvey(p *replica) bool {
 	return r.sums == nil && (p.layout == plain || !r.body.Frames.Set) && chunkCount(r.body.Length) > 1
 }
@@ -212,6 +223,7 @@ func (r *reading) survey(p *replica) error {
 	return nil
 }
 
+// drop closes the source.
 func (r *reading) drop() {
 	if r.source != nil {
 		r.source.close()
@@ -219,6 +231,7 @@ func (r *reading) drop() {
 	}
 }
 
+// fail ranks a copy lower for the rest of the read. Damage is reported; a failing node is blamed instead.
 func (r *reading) fail(p *replica, err error) {
 	p.failedAt, p.err = r.at, err
 	switch {
@@ -240,6 +253,7 @@ func (r *reading) fail(p *replica, err error) {
 	}
 }
 
+// report reports a problem once per copy.
 func (r *reading) report(p *replica, problem Problem) {
 	if p.reported != problem {
 		p.reported = problem

@@ -59,6 +59,7 @@ func (c *Cluster) Restore(ctx context.Context, path string, body buckets.Referen
 	return err
 }
 
+// copySet is a body with the nodes that hold it.
 type copySet struct {
 	path string
 	body *buckets.Reference
@@ -98,6 +99,8 @@ func (c *Cluster) copyTo(ctx context.Context, from copySet, to *member, keep boo
 	return w.single(to, r)
 }
 
+// single writes a copy to a node from other copies. The first chunk is read before the node is used, so a lost body
+// costs no file.
 func (w *write) single(to *member, from *reading) error {
 	var next *chunk
 	read := func() (err error) {
@@ -142,6 +145,7 @@ func (w *write) single(to *member, from *reading) error {
 // Pace waits until n bytes may be read from a node.
 type Pace func(ctx context.Context, n int) error
 
+// Verified is the result for a good copy.
 type Verified struct {
 	Framed bool
 	Frames buckets.Frames // ID is 0 if the copy has no frames
@@ -169,13 +173,15 @@ func (c *Cluster) Verify(ctx context.Context, path string, body buckets.Referenc
 	return Verified{Framed: v.layout == framed, Frames: buckets.Frames{ID: whole.id, CRC64NVME: whole.crc64}}, err
 }
 
+// whole is what a read of a complete copy found.
 type whole struct {
-	sums  []uint64
+	sums  []uint64 // per chunk
 	crc64 uint64
-	id    uint64
-	size  int64
+	id    uint64 // frame ID
+	size  int64  // stored bytes
 }
 
+// readWhole reads and verifies every chunk of a copy. An empty body only needs its file.
 func (c *Cluster) readWhole(ctx context.Context, m *member, path string, v verifier, pace Pace) (w whole, err error) {
 	count := chunkCount(v.body.Length)
 	if count == 0 {
@@ -229,6 +235,7 @@ func (c *Cluster) Copy(ctx context.Context, from, to string, sharks []string) er
 	return nil
 }
 
+// Walk lists the files on a node, see Driver.
 func (c *Cluster) Walk(ctx context.Context, node, after string) iter.Seq2[Info, error] {
 	m, err := c.member(node)
 	if err != nil {
@@ -237,6 +244,7 @@ func (c *Cluster) Walk(ctx context.Context, node, after string) iter.Seq2[Info, 
 	return m.driver.Walk(ctx, after)
 }
 
+// Stat returns errcode.NotFound if the node works but lacks the body.
 func (c *Cluster) Stat(ctx context.Context, node, path string) (Info, error) {
 	m, err := c.member(node)
 	if err != nil {
@@ -247,6 +255,7 @@ func (c *Cluster) Stat(ctx context.Context, node, path string) (Info, error) {
 	return info, err
 }
 
+// Ping reports whether a node responds within ReadStall.
 func (c *Cluster) Ping(ctx context.Context, node string) error {
 	m, err := c.member(node)
 	if err != nil {

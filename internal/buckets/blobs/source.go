@@ -16,25 +16,28 @@ import (
 type source struct {
 	node    *member
 	cancel  context.CancelFunc
-	wanted  chan wanted
-	got     chan fetched
-	pending bool
-	at, end int64
-	length  int64
+	wanted  chan wanted  // requests to the goroutine, in order
+	got     chan fetched // results in the same order
+	pending bool         // a chunk was requested but not received
+	at, end int64        // after the last chunk // next chunk to request
+	length  int64        // content bytes
 	timer   *time.Timer
 }
 
+// wanted is a request for a chunk, with an empty buffer.
 type wanted struct {
 	chunk *chunk
 	index int64
 }
 
+// fetched is a verified chunk, or the error.
 type fetched struct {
 	chunk *chunk
 	err   error
-	size  int64
+	size  int64 // stored size of the copy; 0 if it did not open
 }
 
+// verifier knows how to check chunks of a copy.
 type verifier struct {
 	layout layout
 	body   buckets.Body
@@ -70,8 +73,10 @@ func (v *verifier) verify(c *chunk, index int64) error {
 	return nil
 }
 
+// span is a range of chunk indexes; to is exclusive.
 type span struct{ from, to int64 }
 
+// openSource begins to read a copy. Nothing is read before the first next.
 func (c *Cluster) openSource(ctx context.Context, m *member, path string, v verifier, part span) *source {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &source{
@@ -102,6 +107,8 @@ func (c *Cluster) openSource(ctx context.Context, m *member, path string, v veri
 	return s
 }
 
+// get opens the range that the chunks take. It returns errLayout if the size fits the other layout, and an error that
+// is also errTruncated if the copy is too short.
 func (v *verifier) get(ctx context.Context, m *member, path string, part span) (Reader, error) {
 	offset, right := v.layout.offset(part.from), v.layout.size(v.body.Length)
 	end := min(v.layout.offset(part.to), right)
@@ -132,12 +139,14 @@ func (v *verifier) get(ctx context.Context, m *member, path string, part span) (
 	return r, err
 }
 
+// errShort is the error for a copy that ends early.
 func errShort(size int64) error {
 	return errcode.Wrap(errcode.Internal, fmt.Sprintf("the copy ends after %d bytes", size), errors.Join(ErrCorrupt, errTruncated))
 }
 
 var errTruncated = errors.New("wrong size")
 
+// read fills the chunk. It tells a short copy (damage) from a node that stops early (a failure).
 func (v *verifier) read(r io.Reader, c *chunk, size int64) error {
 	_, err := io.ReadFull(r, c.bytes[:c.n+v.layout.trailer()])
 	switch {
@@ -151,6 +160,7 @@ func (v *verifier) read(r io.Reader, c *chunk, size int64) error {
 	return errShort(size)
 }
 
+// next waits at most stall for a chunk, and requests the following chunk at once.
 func (s *source) next(ctx context.Context, stall time.Duration) (*chunk, int64, error) {
 	if !s.pending {
 		s.want()
@@ -175,6 +185,7 @@ func (s *source) next(ctx context.Context, stall time.Duration) (*chunk, int64, 
 	}
 }
 
+// want requests the next chunk.
 func (s *source) want() {
 	next := newChunk()
 	next.n = chunkLength(s.length, s.at)

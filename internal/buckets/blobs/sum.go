@@ -13,11 +13,12 @@ import (
 
 // sum verifies a whole body with CRC64NVME. Bodies from before frames existed have only a CRC32C or MD5.
 type sum struct {
-	want  []byte
+	want  []byte    // expected value; nil if the row has none
 	hash  hash.Hash // nil for CRC64NVME, which is combined from the chunk checksums
 	crc64 checksum.CRC64
 }
 
+// newSum chooses the strongest checksum in the row.
 func newSum(b *buckets.Body) *sum {
 	s := &sum{crc64: checksum.NewCRC64()}
 	switch {
@@ -31,6 +32,7 @@ func newSum(b *buckets.Body) *sum {
 	return s
 }
 
+// add takes the next chunk, which must be verified or measured.
 func (s *sum) add(c *chunk) {
 	s.crc64.Append(c.sum, int64(c.n))
 	if s.hash != nil {
@@ -38,6 +40,7 @@ func (s *sum) add(c *chunk) {
 	}
 }
 
+// check returns errBody for a wrong sum, and errNoSum if the row has none.
 func (s *sum) check() error {
 	var got []byte
 	if s.hash != nil {

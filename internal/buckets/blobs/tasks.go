@@ -12,6 +12,7 @@ type tasks struct {
 	idle  chan struct{} // closed when the last task ends; nil if no caller waits
 }
 
+// Go runs fn in the background.
 func (t *tasks) Go(fn func()) {
 	t.mu.Lock()
 	t.count++
@@ -22,6 +23,7 @@ func (t *tasks) Go(fn func()) {
 	}()
 }
 
+// done counts a task's end, and wakes Wait after the last.
 func (t *tasks) done() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -31,6 +33,7 @@ func (t *tasks) done() {
 	}
 }
 
+// Wait waits until no task runs.
 func (t *tasks) Wait(ctx context.Context) error {
 	t.mu.Lock()
 	if t.count == 0 {

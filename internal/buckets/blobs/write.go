@@ -17,6 +17,7 @@ import (
 // queued is how many chunks a node may lag behind the fastest node.
 const queued = buckets.WriteChunks - 2
 
+// removeTimeout limits how long a copy from a failed write is removed in the background.
 const removeTimeout = time.Minute
 
 var errTooLarge = errcode.New(errcode.Invalid, "body is larger than was announced")
@@ -49,22 +50,24 @@ func (c *Cluster) Write(ctx context.Context, path string, size int64, copies int
 	return w.stored(), err
 }
 
+// write is a body on its way to several nodes.
 type write struct {
 	c      *Cluster
 	ctx    context.Context //nolint:containedctx // the request's
 	path   string
 	size   int64 // limit for the source; -1 if unknown
-	copies int
+	copies int   // wanted
 	p      *placement
-	src    buckets.Summed
-	id     uint64
-	chunks int64
+	src    buckets.Summed // computes checksums itself; may be nil
+	id     uint64         // frame ID
+	chunks int64          // sealed so far
 	sum    checksum.CRC64
-	total  int64
-	done   []*member
-	keep   bool
+	total  int64     // stored bytes per copy
+	done   []*member // nodes with a complete copy
+	keep   bool      // copies stay even if the write fails
 }
 
+// stored returns the row's values after the write.
 func (w *write) stored() buckets.Stored {
 	s := buckets.Stored{Frames: buckets.Frames{ID: w.id, CRC64NVME: w.sum.Sum()}}
 	for _, m := range w.done {
@@ -93,11 +96,12 @@ func (w *write) sumOf(c *chunk) uint64 {
 	return checksum.UpdateCRC64(0, c.data())
 }
 
+// put is a write to a node.
 type put struct {
 	node     *member
 	queue    *queue // nil if the body is in memory
 	cancel   context.CancelFunc
-	finished chan struct{}
+	finished chan struct{} // closed when the driver returned; err is valid then
 	err      error
 }
 
@@ -123,6 +127,7 @@ func (w *write) settleAll(puts []*put) {
 	}
 }
 
+// wait returns the driver's error, or the reason why ctx ended.
 func (p *put) wait(ctx context.Context) error {
 	select {
 	case <-p.finished:
@@ -137,6 +142,7 @@ func (p *put) wait(ctx context.Context) error {
 	return p.err
 }
 
+// settle notes a put's result. A failed put is abandoned, and placement may choose another node.
 func (w *write) settle(p *put, err error) {
 	w.c.blame(w.ctx, p.node, err)
 	if err != nil {
@@ -152,6 +158,7 @@ func (w *write) settle(p *put, err error) {
 	w.c.wrote(p.node, w.total)
 }
 
+// wrote counts the bytes, so that placement sees less free space before the next Refresh.
 func (c *Cluster) wrote(m *member, size int64) {
 	c.observe(m, Written)
 	c.mu.Lock()
@@ -161,6 +168,7 @@ func (c *Cluster) wrote(m *member, size int64) {
 	}
 }
 
+// whole writes a body that is in memory. Any number of nodes may fail as long as others can take it.
 func (w *write) whole(body *chunk) error {
 	w.seal(body)
 	w.total = int64(len(body.stored()))
@@ -186,6 +194,7 @@ func (w *write) whole(body *chunk) error {
 	return nil
 }
 
+// stream writes a body while it arrives. Failed nodes are replaced at the end, by copies from a good node.
 func (w *write) stream(first *chunk, src io.Reader) (err error) {
 	nodes, err := w.p.next(w.ctx, w.copies)
 	if err != nil {
@@ -267,6 +276,7 @@ type patience struct {
 	cancel context.CancelFunc
 }
 
+// begin starts the wait, or returns the wait that runs.
 func (p *patience) begin(w *write) context.Context {
 	if p.ctx == nil {
 		p.ctx, p.cancel = context.WithTimeoutCause(w.ctx, w.c.Stall, errStalled)
@@ -274,12 +284,14 @@ func (p *patience) begin(w *write) context.Context {
 	return p.ctx
 }
 
+// end frees the timer.
 func (p *patience) end() {
 	if p.cancel != nil {
 		p.cancel()
 	}
 }
 
+// feed gives a chunk to a node, and waits while the node lags.
 func (w *write) feed(p *put, next *chunk, wait *patience) error {
 	select { // usually no timer is needed
 	case p.queue.feed <- next:
@@ -299,6 +311,7 @@ func (w *write) feed(p *put, next *chunk, wait *patience) error {
 
 var errEarly = errcode.New(errcode.Unavailable, "storage node stopped in the middle of a body")
 
+// finish ends all copies, and replaces nodes that failed.
 func (w *write) finish(live *[]*put, length int64) error {
 	for _, p := range *live {
 		close(p.queue.feed)
@@ -318,6 +331,7 @@ func (w *write) finish(live *[]*put, length int64) error {
 	return err
 }
 
+// undo removes complete copies after an error.
 func (w *write) undo() {
 	done := w.done
 	w.done = nil
@@ -326,6 +340,7 @@ func (w *write) undo() {
 	}
 }
 
+// abandon cancels a put. If it completes all the same, its copy is removed, unless keep.
 func (w *write) abandon(p *put) {
 	p.cancel()
 	if w.keep {

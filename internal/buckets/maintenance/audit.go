@@ -25,12 +25,13 @@ type Store interface {
 	buckets.Holds
 }
 
+// Options is what audits, drains and repairs need.
 type Options struct {
 	Store   Store
 	Nodes   *buckets.NodeService
 	Cluster *blobs.Cluster
-	Clock   clock.Clock
-	Folder  string // for temporary files, locked by the caller
+	Clock   clock.Clock // for ages of files and marks
+	Folder  string      // for temporary files, locked by the caller
 
 	// Show reports progress and is never called concurrently. total is 0 if unknown.
 	Show func(step Step, n, total int64)
@@ -38,8 +39,10 @@ type Options struct {
 	Waiting func(expires buckets.Moment)
 }
 
+// holdPoll is how often a paused job looks whether the backup has ended.
 const holdPoll = 200 * time.Millisecond
 
+// wait pauses while a backup holds the garbage collection, because the backup counts on every body staying in place.
 func (o *Options) wait(ctx context.Context) error {
 	for first := true; ; first = false {
 		until, err := o.Store.Held(ctx, buckets.At(o.Clock()))
@@ -66,39 +69,43 @@ const (
 	Moving    Step = "bodies"
 )
 
+// Problem is the kind of a Finding.
 type Problem string
 
 const (
-	Unreferenced Problem = "unreferenced"
-	Missing      Problem = "missing"    // a row names a missing copy
-	Corrupt      Problem = "corrupt"    // wrong length or checksum, or unreadable
-	FewCopies    Problem = "few-copies" // a row names too few nodes
-	WrongUsage   Problem = "wrong-usage"
-	BadNode      Problem = "bad-node"
+	Unreferenced Problem = "unreferenced" // a file that no row names
+	Missing      Problem = "missing"      // a row names a missing copy
+	Corrupt      Problem = "corrupt"      // wrong length or checksum, or unreadable
+	FewCopies    Problem = "few-copies"   // a row names too few nodes
+	WrongUsage   Problem = "wrong-usage"  // a usage counter differs from the rows
+	BadNode      Problem = "bad-node"     // the node failed during the audit
 )
 
+// Problems lists all in the order of reports.
 var Problems = []Problem{Missing, Corrupt, FewCopies, Unreferenced, WrongUsage, BadNode}
 
+// Finding is a problem that an audit found. The fields that describe the body are set if its row is known.
 type Finding struct {
 	Problem  Problem           `json:"problem"`
 	Node     string            `json:"node,omitempty"`
-	Path     string            `json:"path,omitempty"`
+	Path     string            `json:"path,omitempty"` // on the node
 	Account  buckets.AccountID `json:"account,omitempty"`
 	Bucket   buckets.BucketID  `json:"bucket,omitempty"`
-	Object   string            `json:"object,omitempty"`
+	Object   string            `json:"object,omitempty"` // name
 	Body     buckets.ObjectID  `json:"body,omitempty"`
 	Upload   buckets.UploadID  `json:"upload,omitempty"`
 	Part     int               `json:"part,omitempty"`
-	Size     int64             `json:"size,omitempty"`
-	Modified time.Time         `json:"modified,omitzero"`
-	Detail   string            `json:"detail,omitempty"`
+	Size     int64             `json:"size,omitempty"`    // bytes
+	Modified time.Time         `json:"modified,omitzero"` // of an unreferenced file
+	Detail   string            `json:"detail,omitempty"`  // for people, e.g. why it was not repaired
 	Repaired bool              `json:"repaired"`
-	Lost     bool              `json:"lost,omitempty"`
+	Lost     bool              `json:"lost,omitempty"` // no good copy is left
 }
 
+// AuditOptions selects what an audit does. A resumed audit must use the same.
 type AuditOptions struct {
-	Verify bool
-	Repair bool
+	Verify bool          // read and verify every copy; otherwise compare sizes only
+	Repair bool          // repair findings, after checking each again
 	Node   string        // audit only this node, and no usage counters
 	Level  int           // expected copies per body; 0 for the number in its row
 	Grace  time.Duration // ignore younger unreferenced files; at least MinGrace, 0 for DefaultGrace
@@ -115,30 +122,32 @@ const (
 	MinGrace     = 2 * buckets.CommitWithin // tolerates clock differences between nodes
 )
 
+// Result summarizes an audit.
 type Result struct {
 	Began   time.Time         `json:"began"`
 	Bodies  int64             `json:"bodies"` // objects, parts and garbage
-	Copies  int64             `json:"copies"`
-	Young   int64             `json:"young"` // unreferenced files within the grace period
+	Copies  int64             `json:"copies"` // compared
+	Young   int64             `json:"young"`  // unreferenced files within the grace period
 	Found   map[Problem]int64 `json:"found"`
-	Left    int64             `json:"left"`
-	Resumed bool              `json:"continued"`
+	Left    int64             `json:"left"`      // findings that were not repaired
+	Resumed bool              `json:"continued"` // continued an interrupted audit
 }
 
+// audit is a run of an audit, a scrub round or a repair batch: all three decide about findings in the same way.
 type audit struct {
 	Options
 	AuditOptions
 	state   *state
 	nodes   map[string]buckets.NodeState
-	report  func(Finding) error
+	report  func(Finding) error // called for each decided finding
 	result  Result
-	pending int64
+	pending int64 // findings to decide
 
 	// background is set on a server, where copies on a failed node do not count as missing. If marks is set, damaged
 	// copies are left to Repair.
 	background, marks bool
 
-	accounts map[buckets.AccountID]bool
+	accounts map[buckets.AccountID]bool // whether an account exists, by ID
 }
 
 // Audit compares the bodies on storage nodes and the usage counters with the database. After an interruption, even by
@@ -172,6 +181,7 @@ func Audit(ctx context.Context, o Options, ao AuditOptions, report func(Finding)
 	return a.result, a.state.remove()
 }
 
+// say counts and reports a decided finding.
 func (a *audit) say(f Finding) error {
 	a.result.Found[f.Problem]++
 	if !f.Repaired {
@@ -180,12 +190,15 @@ func (a *audit) say(f Finding) error {
 	return a.report(f)
 }
 
+// of adds the body's fields.
 func (f Finding) of(b *body) Finding {
 	f.Path, f.Account, f.Bucket, f.Object, f.Size = b.path, b.ref.Owner, b.ref.Bucket, b.ref.Name, b.ref.Length
 	f.Body, f.Upload, f.Part = b.ref.ID, b.ref.Upload, b.ref.Number
 	return f
 }
 
+// list writes all referenced bodies to a sorted file. The comparison merges it with each node's files, so memory does
+// not grow with the number of bodies.
 func (a *audit) list(ctx context.Context) error {
 	if a.state.Listed {
 		return nil
@@ -232,6 +245,7 @@ func (a *audit) list(ctx context.Context) error {
 	return a.state.save()
 }
 
+// findInRow notes problems that the row alone shows.
 func (a *audit) findInRow(b *body) error {
 	if b.ref.Garbage || a.Node != "" {
 		return nil
@@ -277,6 +291,8 @@ func (a *audit) auditUsage(ctx context.Context) error {
 	}
 }
 
+// decide checks every finding again with fresh rows, because objects may have changed since the list. It reads all rows
+// once, and keeps those whose path is among the findings.
 func (a *audit) decide(ctx context.Context) error {
 	if a.pending = a.state.Findings; a.pending == 0 {
 		return nil
@@ -306,6 +322,7 @@ func (a *audit) decide(ctx context.Context) error {
 	return a.decideAll(ctx)
 }
 
+// sortFindings sorts the findings by path, and returns the set of paths.
 func (a *audit) sortFindings() (*filter, error) {
 	in, err := openLines(filepath.Join(a.Folder, findingsFile), 0)
 	if err != nil {

@@ -16,17 +16,19 @@ import (
 )
 
 const (
-	background      = "background"
+	background      = "background" // folder for temporary files, and lease name
 	backgroundLease = background
 	// backgroundHolder is the holder prefix of a server's short lease. Commands wait for such a lease.
 	backgroundHolder = background + " "
 	backgroundEvery  = 10 * time.Second
-	// scrubDelay is the delay between server start and scrubbing, unless buckets.scrub_interval is short.
+	// scrubDelay is the delay between server start and scrubbing, and after a node failed, unless
+	// buckets.scrub_interval is short.
 	scrubDelay  = time.Minute
-	repairBatch = 32
-	mostMarks   = 10_000
+	repairBatch = 32     // marks per batch, so that a waiting command gets the lease soon
+	mostMarks   = 10_000 // damaged copies that reads avoid
 )
 
+// silent is the Progress of background work.
 var silent = Progress{Show: func(Step, int64, int64) {}, Wait: func(string) {}}
 
 // Start stores reports of damaged copies and adds frames until ctx is done. While it holds the lease, it also repairs
@@ -54,6 +56,7 @@ func (s *Service) Start(ctx context.Context) (wait func()) {
 	return jobs.Wait
 }
 
+// say logs a background error, but only when it changes.
 func (s *Service) say(err error) {
 	text := ""
 	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, errLeaseLost) && !errors.Is(err, s.o.ReadOnly) {
@@ -67,6 +70,7 @@ func (s *Service) say(err error) {
 	s.said = text
 }
 
+// watchMarks loads the marks regularly, because other processes add and remove them.
 func (s *Service) watchMarks(ctx context.Context) {
 	for {
 		if err := s.loadMarks(ctx); err != nil && ctx.Err() == nil {
@@ -78,6 +82,7 @@ func (s *Service) watchMarks(ctx context.Context) {
 	}
 }
 
+// loadMarks tells the Cluster which copies to read last.
 func (s *Service) loadMarks(ctx context.Context) error {
 	marks, err := s.o.Store.Marked(ctx, buckets.DamageQuery{Limit: mostMarks})
 	if err != nil {
@@ -91,13 +96,17 @@ func (s *Service) loadMarks(ctx context.Context) error {
 	return nil
 }
 
+// nudge makes repairs look for due marks now.
 func (s *Service) nudge() { signal(s.wake) }
 
+// lease describes a lease for this process.
 func (s *Service) lease(name string) (buckets.Lease, error) {
 	host, err := os.Hostname()
 	return buckets.Lease{Name: name, Holder: s.id, Process: fmt.Sprintf("the background work of process %d on %s", os.Getpid(), host), Left: leaseTime}, err
 }
 
+// lead runs repairs and scrubs while this process holds the background lease. It returns at once if another process
+// holds it.
 func (s *Service) lead(ctx context.Context) error {
 	if err := s.o.Whole(ctx); err != nil {
 		return nil //nolint:nilerr // rows that are not copied yet would look deleted
@@ -128,6 +137,7 @@ func (s *Service) lead(ctx context.Context) error {
 	})
 }
 
+// exclusively runs fn under the maintenance lease, and waits for it as long as necessary.
 func (s *Service) exclusively(ctx context.Context, fn func(context.Context) error) error {
 	l, err := s.lease(leaseName)
 	if err != nil {
@@ -147,6 +157,7 @@ func (s *Service) exclusively(ctx context.Context, fn func(context.Context) erro
 	}
 }
 
+// repairs repairs due marks, batch by batch, until ctx ends.
 func (s *Service) repairs(ctx context.Context) error {
 	for {
 		again, err := s.RepairDue(ctx)
@@ -211,6 +222,7 @@ func (s *Service) withSiblings(ctx context.Context, due []buckets.Damage) ([]buc
 	return due, nil
 }
 
+// repaired logs and counts an outcome. A lost body is logged only when it becomes lost.
 func (s *Service) repaired(d buckets.Damage, o Outcome) {
 	log := func(level slog.Level, text string) {
 		s.o.Log.Log(context.Background(), level, text, "node", d.Node, "path", d.Path, "problem", d.Problem)
@@ -224,6 +236,7 @@ func (s *Service) repaired(d buckets.Damage, o Outcome) {
 	}
 }
 
+// scrubs runs rounds until ctx ends.
 func (s *Service) scrubs(ctx context.Context) error {
 	every := s.o.ScrubEvery
 	if every == 0 {

@@ -21,13 +21,14 @@ import (
 )
 
 const (
-	copiers = 8
+	copiers = 8 // bodies copied at the same time
 	// passes limits the search for a missing body, with pauses of 1 to 32 seconds. The body may have been moved to
 	// another node, or may be garbage that was claimed before the hold.
 	passes        = 7
-	restorePasses = 4
+	restorePasses = 4 // passes in a restore, in which bodies do not move
 )
 
+// errHoldLost ends a backup whose hold expired.
 var errHoldLost = errors.New("the garbage collection hold could not be extended, so bodies may be missing: retry")
 
 // Hold stops garbage collection in all processes. The hold expires if this process dies.
@@ -116,6 +117,7 @@ func (s *Service) RestoreBodies(ctx context.Context, dir string, folders map[str
 	return c.copied(), nil
 }
 
+// run copies in passes. Later passes retry missing bodies, which may have moved.
 func (c *copier) run(ctx context.Context, dir string, folders map[string]string) (err error) {
 	if c.root, err = os.OpenRoot(dir); err != nil {
 		return err
@@ -140,30 +142,33 @@ func (c *copier) run(ctx context.Context, dir string, folders map[string]string)
 	return c.sync()
 }
 
+// copied returns the result after run.
 func (c *copier) copied() Copied {
 	slices.Sort(c.corrupt)
 	return Copied{Elsewhere: c.elsewhere, Lost: c.corrupt}
 }
 
+// copier copies all bodies into folders, for backups and restores.
 type copier struct {
 	o        *Options
 	progress func(done, total int64)
-	root     *os.Root // the backup, or the data folder that is being restored
-	link     func(root *os.Root, oldname, newname string) error
-	targets  map[string]target
+	root     *os.Root                                           // the backup, or the data folder that is being restored
+	link     func(root *os.Root, oldname, newname string) error // replaced in tests
+	targets  map[string]target                                  // by node ID
 
 	passes    int
 	open      func(ctx context.Context, b *body) (r io.ReadCloser, size int64, err error)
-	isLost    func(error) bool
+	isLost    func(error) bool // a retry cannot help
 	isRestore bool
 
 	mu        sync.Mutex
 	done      int64
-	elsewhere map[string]int64
-	lost      map[string]string
-	corrupt   []string
+	elsewhere map[string]int64  // bodies whose nodes are no folders, by first node
+	lost      map[string]string // paths to retry, with reasons
+	corrupt   []string          // lines for the report
 }
 
+// newCopier returns a copier for a backup from the Cluster.
 func newCopier(o *Options, progress func(done, total int64)) *copier {
 	return &copier{
 		o: o, progress: progress, link: (*os.Root).Link, targets: map[string]target{}, elsewhere: map[string]int64{}, lost: map[string]string{},
@@ -174,6 +179,7 @@ func newCopier(o *Options, progress func(done, total int64)) *copier {
 	}
 }
 
+// target is a node's folder in the backup or data folder.
 type target struct {
 	*filedriver.Driver
 	name string // folder below the copier's root
@@ -196,6 +202,7 @@ func (c *copier) add(id, name string) error {
 	return nil
 }
 
+// close closes all targets.
 func (c *copier) close() (err error) {
 	for _, t := range c.targets {
 		err = errors.Join(err, t.Close())
@@ -263,6 +270,8 @@ func (c *copier) pass(ctx context.Context, dir string, first bool) (err error) {
 	return context.Cause(ctx)
 }
 
+// finish decides about an error: it stops the copy, counts the body as lost, or leaves it to the next pass. An error
+// that is not the source's means that the target failed.
 func (c *copier) finish(b *body, total int64, err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -282,6 +291,7 @@ func (c *copier) finish(b *body, total int64, err error) error {
 	return nil
 }
 
+// copy copies a body to each target that its row names. Further targets get hard links.
 func (c *copier) copy(ctx context.Context, b *body) error {
 	var to []target
 	for _, id := range b.ref.Sharks {

@@ -10,11 +10,13 @@ import (
 	"holdfast/internal/buckets"
 )
 
+// body is a reference with its path.
 type body struct {
 	path string
 	ref  buckets.Reference
 }
 
+// newBody derives the path.
 func newBody(r buckets.Reference) body {
 	return body{buckets.BodyPath(r.Owner, r.Bucket, r.ID, r.Name), r}
 }
@@ -29,6 +31,7 @@ func references(ctx context.Context, from buckets.References, fn func(buckets.Re
 	})
 }
 
+// encodeLine returns "PATH<tab>JSON", which sorts by path.
 func encodeLine(path string, v any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -39,6 +42,7 @@ func encodeLine(path string, v any) ([]byte, error) {
 
 var errLine = errors.New("the progress file of an audit or drain is damaged: run the command with --restart")
 
+// decodeLine reverses encodeLine. It returns errLine for a damaged file.
 func decodeLine(line []byte, v any) (path string, err error) {
 	before, text, ok := bytes.Cut(line, []byte{'\t'})
 	if !ok || json.Unmarshal(text, v) != nil {
@@ -47,11 +51,13 @@ func decodeLine(line []byte, v any) (path string, err error) {
 	return string(before), nil
 }
 
+// bodies reads references from a sorted file.
 type bodies struct {
 	*lines
 	body
 }
 
+// next moves to the next reference that keep accepts. At the end, ended is true.
 func (b *bodies) next(keep func(*buckets.Reference) bool) error {
 	for {
 		if err := b.lines.next(); err != nil || b.ended {
@@ -76,6 +82,7 @@ type filter struct {
 
 const filterBits = 1 << 25 // 4 MiB
 
+// newFilter returns an empty set.
 func newFilter() *filter { return &filter{maphash.MakeSeed(), make([]uint64, filterBits/64)} }
 
 func (f *filter) add(path string) {

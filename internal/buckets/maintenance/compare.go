@@ -20,6 +20,7 @@ const (
 	readers   = 4
 )
 
+// compareAll compares each node in turn, and saves the progress after each.
 func (a *audit) compareAll(ctx context.Context) error {
 	var compared, total int64
 	for _, p := range a.state.Nodes {
@@ -45,6 +46,7 @@ func (a *audit) compareAll(ctx context.Context) error {
 	return nil
 }
 
+// keys iterates over the keys of a map.
 func keys[V any](m map[string]V) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for k := range m {
@@ -55,26 +57,29 @@ func keys[V any](m map[string]V) iter.Seq[string] {
 	}
 }
 
+// comparison merges a node's files with the rows that name the node, both in path order.
 type comparison struct {
 	*audit
 	node  string
 	at    *position
-	show  func()
-	batch []item
+	show  func() // reports progress
+	batch []item // items to verify and save together
 
-	until string
-	pace  blobs.Pace
+	until string     // last path of a scrub round; "" for all
+	pace  blobs.Pace // limits the read rate; nil for no limit
 }
 
+// item is a file, a row, or both for the same path.
 type item struct {
-	file   *blobs.Info
-	body   *body
-	offset int64 // in the list of bodies, after this item
+	file   *blobs.Info // nil if the copy is missing
+	body   *body       // nil if the file is unreferenced
+	offset int64       // in the list of bodies, after this item
 	found  *Finding
-	young  bool
-	failed error
+	young  bool  // unreferenced, but within the grace period
+	failed error // the node failed, so nothing is known
 }
 
+// path returns the path from either side.
 func (i *item) path() string {
 	if i.file != nil {
 		return i.file.Path
@@ -82,8 +87,10 @@ func (i *item) path() string {
 	return i.body.path
 }
 
+// errBadNode is a failure of the node that is compared.
 type errBadNode struct{ error }
 
+// run turns a failing node into a finding, so that the other nodes are still audited.
 func (c *comparison) run(ctx context.Context) error {
 	err := c.merge(ctx)
 	bad, ok := errors.AsType[errBadNode](err)
@@ -93,6 +100,7 @@ func (c *comparison) run(ctx context.Context) error {
 	return c.state.find(Finding{Problem: BadNode, Node: c.node, Detail: bad.Error()})
 }
 
+// merge compares from the saved position on.
 func (c *comparison) merge(ctx context.Context) error {
 	in, err := openLines(filepath.Join(c.Folder, bodiesFile), c.at.Offset)
 	if err != nil {

@@ -363,6 +363,7 @@ func (a *audit) restore(ctx context.Context, b *body, broken, strays []string) (
 	return nodes, nil
 }
 
+// setSharks changes the row's nodes, unless they are the same. It returns errChanged if the row changed meanwhile.
 func (a *audit) setSharks(ctx context.Context, b *body, nodes []string) error {
 	now, before := slices.Sorted(slices.Values(nodes)), slices.Sorted(slices.Values(b.ref.Sharks))
 	if slices.Equal(now, before) {

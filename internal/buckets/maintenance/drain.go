@@ -17,26 +17,29 @@ import (
 
 const drainFile = "drain-bodies"
 
-const movers = 8
+const movers = 8 // bodies moved at the same time
 
 // maxRounds limits the restarts caused by bodies that were written to the node during a round.
 const maxRounds = 100
 
+// DrainOptions selects what a drain does.
 type DrainOptions struct {
 	Keep        bool // do not remove the node
 	FewerCopies bool // accept fewer copies if no other node has space
 }
 
+// Drained is the result of a drain.
 type Drained struct {
 	Moved   int64
-	Dropped int64 // redundant copies, and copies of garbage
-	Stray   int64
-	Failed  int64
-	NoSpace int64 // failures because no other node has space
-	Reasons []string
-	Removed bool
+	Dropped int64    // redundant copies, and copies of garbage
+	Stray   int64    // files on the node that no row names
+	Failed  int64    // bodies that could not be moved
+	NoSpace int64    // failures because no other node has space
+	Reasons []string // why, for people
+	Removed bool     // the node is no longer in use
 }
 
+// drain is a run of Drain.
 type drain struct {
 	Options
 	DrainOptions
@@ -44,9 +47,9 @@ type drain struct {
 
 	mu     sync.Mutex
 	result Drained
-	gone   bool
-	done   int64
-	total  int64
+	gone   bool  // the node does not work, so nothing is removed from it
+	done   int64 // bodies in this round
+	total  int64 // bodies in this round
 }
 
 // Drain moves all bodies off a node and removes the node from the database. It first sets NodeDraining, which stays if
@@ -88,8 +91,10 @@ func Drain(ctx context.Context, o Options, node buckets.Node, do DrainOptions) (
 	return d.result, errcode.Newf(errcode.Unavailable, "bodies are still written to storage node %s: do all servers use this database?", node.ID)
 }
 
+// file is the list of bodies.
 func (d *drain) file() string { return filepath.Join(d.Folder, drainFile) }
 
+// clear removes the list.
 func (d *drain) clear() error {
 	if err := os.Remove(d.file()); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -120,6 +125,7 @@ func (d *drain) list(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
+// moveAll moves the listed bodies, movers at a time.
 func (d *drain) moveAll(ctx context.Context) error {
 	in, err := openLines(d.file(), 0)
 	if err != nil {
@@ -209,18 +215,22 @@ func (d *drain) remove(ctx context.Context, path string) bool {
 	return false
 }
 
+// outcome is what move did with a body.
 type outcome int
 
 const (
-	moved   outcome = iota
-	dropped         // the row no longer names the node
-	changed         // the row changed; the next round retries
+	moved   outcome = iota // another node has the copy now
+	dropped                // the row no longer names the node
+	changed                // the row changed; the next round retries
 )
 
+// errDatabase is a failed query, which stops the drain.
 type errDatabase struct{ error }
 
 func (e errDatabase) Unwrap() error { return e.error }
 
+// move copies a body to another node and changes its row. The row changes only if it is as it was read; otherwise the
+// new copy is an unreferenced file that an audit removes.
 func (d *drain) move(ctx context.Context, b *body) (outcome, error) {
 	others := without(b.ref.Sharks, d.node)
 	if b.ref.Garbage && len(others) > 0 {
@@ -268,6 +278,7 @@ func (d *drain) set(ctx context.Context, b *body, nodes []string, what outcome) 
 	}
 }
 
+// known returns the nodes among ids that the Cluster can read.
 func (d *drain) known(ids []string) (known []string) {
 	for _, n := range d.Cluster.Nodes() {
 		if slices.Contains(ids, n.ID) {
@@ -277,10 +288,12 @@ func (d *drain) known(ids []string) (known []string) {
 	return known
 }
 
+// without returns ids without id.
 func without(ids []string, id string) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(other string) bool { return other == id })
 }
 
+// hasGoodCopy verifies the other copies before a copy is given up.
 func (d *drain) hasGoodCopy(ctx context.Context, b *body, others []string) bool {
 	return slices.ContainsFunc(others, func(id string) bool {
 		_, err := d.Cluster.Verify(ctx, b.path, b.ref, id, nil)

@@ -8,16 +8,18 @@ import (
 )
 
 const (
-	framingQueue = 256
-	framingTried = 10_000
+	framingQueue = 256    // bodies that wait
+	framingTried = 10_000 // bodies remembered
 )
 
+// framing queues bodies without frames that reads found.
 type framing struct {
 	mu    sync.Mutex
 	queue chan buckets.Reference        // nil in commands, which leave this to servers
 	tried map[buckets.ObjectID]struct{} // bodies already tried; each is tried once
 }
 
+// begin turns the queue on.
 func (f *framing) begin() <-chan buckets.Reference {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -42,6 +44,7 @@ func (f *framing) add(ref buckets.Reference) {
 	}
 }
 
+// addFrames adds frames to queued bodies until ctx ends.
 func (s *Service) addFrames(ctx context.Context, queue <-chan buckets.Reference) {
 	for {
 		select {

@@ -40,6 +40,8 @@ func (s *Service) leased(ctx context.Context, wait func(string), fn func(context
 	return s.holding(ctx, l, fn)
 }
 
+// holding runs fn while the lease is extended, and ends the lease after fn. fn's context is canceled if the lease is
+// lost.
 func (s *Service) holding(ctx context.Context, l buckets.Lease, fn func(context.Context) error) error {
 	held, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
@@ -98,8 +100,10 @@ func (s *Service) takeLease(ctx context.Context, l buckets.Lease, wait func(stri
 	return err
 }
 
+// isBackground reports whether the lease is a server's short lease.
 func isBackground(l buckets.Lease) bool { return strings.HasPrefix(l.Holder, backgroundHolder) }
 
+// waitsFor explains to a person why a command waits.
 func waitsFor(has buckets.Lease) string {
 	if isBackground(has) {
 		return "waiting until a few copies are repaired by " + has.Process

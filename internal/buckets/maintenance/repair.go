@@ -17,7 +17,7 @@ const (
 	IsGood      Outcome = "good"     // good, or no longer referenced
 	WasRepaired Outcome = "repaired" // rewritten, or replaced by another copy
 	IsLeft      Outcome = "left"     // cannot be repaired now
-	IsLost      Outcome = "lost"
+	IsLost      Outcome = "lost"     // no good copy is left
 )
 
 // Repair verifies damaged copies, rewrites bad copies from good ones, and removes the damage records. A failed
@@ -62,6 +62,7 @@ func Repair(ctx context.Context, o Options, marks []buckets.Damage, report func(
 	return nil
 }
 
+// newServerAudit returns an audit that decides about marks in the background.
 func newServerAudit(o Options) (*audit, error) {
 	if err := durable.MakeFolder(o.Folder); err != nil {
 		return nil, err
@@ -77,6 +78,8 @@ func newServerAudit(o Options) (*audit, error) {
 	return a, a.state.clear()
 }
 
+// reachable returns the marks whose nodes work. It forgets marks on removed nodes, and postpones marks on failed nodes
+// without a change of their state.
 func (a *audit) reachable(ctx context.Context, marks []buckets.Damage, report func(buckets.Damage, Outcome)) (now []buckets.Damage, err error) {
 	known, err := a.Options.Nodes.Nodes(ctx)
 	if err != nil {
@@ -114,6 +117,7 @@ func (a *audit) reachable(ctx context.Context, marks []buckets.Damage, report fu
 	return now, nil
 }
 
+// messageOf returns text for a person.
 func messageOf(err error) string {
 	if text := errcode.Message(err); text != "" {
 		return text
@@ -121,6 +125,7 @@ func messageOf(err error) string {
 	return err.Error()
 }
 
+// settleMark removes the mark, or notes the attempt. left is false if the finding no longer holds.
 func (a *audit) settleMark(ctx context.Context, mark buckets.Damage, f Finding, left bool, report func(buckets.Damage, Outcome)) error {
 	if !left || f.Repaired {
 		outcome := IsGood
@@ -142,6 +147,7 @@ func (a *audit) settleMark(ctx context.Context, mark buckets.Damage, f Finding, 
 	return a.Store.NoteAttempt(ctx, mark.Failed(state, reason, buckets.At(a.Clock())))
 }
 
+// notRepaired begins the reason in Finding.Detail.
 const notRepaired = "not repaired: "
 
 // IsNodeError reports whether background work stopped because a node failed.

@@ -21,6 +21,7 @@ const (
 	reportTime  = 5 * time.Second
 )
 
+// reporter collects damage that reads find, so that a damaged body does not cost a write per read.
 type reporter struct {
 	store buckets.Damages
 	log   *slog.Logger
@@ -30,10 +31,12 @@ type reporter struct {
 	wake    chan struct{}
 }
 
+// newReporter returns a reporter; run stores the reports.
 func newReporter(store buckets.Damages, log *slog.Logger) *reporter {
 	return &reporter{store: store, log: log, pending: map[buckets.Copy]buckets.Damage{}, wake: make(chan struct{}, 1)}
 }
 
+// note adds a report, unless too many wait. It does not block.
 func (r *reporter) note(d buckets.Damage) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,6 +51,7 @@ func (r *reporter) note(d buckets.Damage) {
 	signal(r.wake)
 }
 
+// run stores reports until ctx ends, and calls stored after each batch.
 func (r *reporter) run(ctx context.Context, stored func()) {
 	for {
 		select {
@@ -74,6 +78,7 @@ func (r *reporter) run(ctx context.Context, stored func()) {
 	}
 }
 
+// signal wakes a reader without blocking.
 func signal(wake chan<- struct{}) {
 	select {
 	case wake <- struct{}{}:

@@ -14,7 +14,7 @@ import (
 const (
 	// MinScrubRate is the minimum rate in bytes per second and node, unless Rate is set: 2.7 TB in 30 days.
 	MinScrubRate = 1 << 20
-	mostSpeedup  = 10
+	mostSpeedup  = 10 // a late pass reads at most this many times faster
 	// roundShare makes a round long enough that reading all rows takes at most 1/roundShare of it.
 	roundShare = 50
 	minRound   = time.Minute
@@ -25,25 +25,26 @@ const (
 // Scrubber slowly reads every copy on its nodes, once per Every. Any process can continue from the stored position.
 type Scrubber struct {
 	Options
-	Every time.Duration // time between the starts of two passes
-	Rate  int64         // bytes per second and node; 0 for the rate that Every requires
-	Nodes func() []string
+	Every time.Duration   // time between the starts of two passes
+	Rate  int64           // bytes per second and node; 0 for the rate that Every requires
+	Nodes func() []string // to scrub now
 
 	// Exclusively runs fn while no audit, drain or repair runs.
 	Exclusively func(ctx context.Context, fn func(context.Context) error) error
 	// Read, if set, is called after copies are read, possibly concurrently.
 	Read func(node string, copies, bytes int64)
 
-	listing time.Duration
+	listing time.Duration // how long the last list of all rows took
 }
 
+// pass is a node's part in a round.
 type pass struct {
 	buckets.Scrub
-	next    nearest
-	left    int64
-	skipped bool // the node failed, so the position does not change
+	next    nearest // bodies of this round
+	left    int64   // bytes from the position to the end
+	skipped bool    // the node failed, so the position does not change
 	at      position
-	sent    int64
+	sent    int64 // copies reported so far
 }
 
 // Round scrubs the next bodies of nodes whose pass is unfinished or due, and returns whether there were any.
@@ -82,6 +83,7 @@ func (s *Scrubber) Round(ctx context.Context) (worked bool, err error) {
 	return true, nil
 }
 
+// begin starts passes that are due, and continues the others. A finished pass waits for its time.
 func (s *Scrubber) begin(ctx context.Context) (passes []*pass, err error) {
 	known, err := s.Store.Scrubs(ctx)
 	if err != nil {
@@ -106,6 +108,7 @@ func (s *Scrubber) begin(ctx context.Context) (passes []*pass, err error) {
 	return passes, nil
 }
 
+// rate returns bytes per second such that the pass ends in time.
 func (s *Scrubber) rate(p *pass, left int64, now time.Time) int64 {
 	if s.Rate > 0 {
 		return s.Rate
@@ -114,6 +117,7 @@ func (s *Scrubber) rate(p *pass, left int64, now time.Time) int64 {
 	return max(MinScrubRate, int64(float64(left)/time.Seconds()))
 }
 
+// list reads all rows and keeps, per node, the next bodies after the position.
 func (s *Scrubber) list(ctx context.Context, a *audit, passes []*pass) error {
 	began := s.Clock()
 	for _, p := range passes {
@@ -158,6 +162,7 @@ func (s *Scrubber) list(ctx context.Context, a *audit, passes []*pass) error {
 	return out.finish()
 }
 
+// compare reads the copies of all nodes in parallel. A failed node does not stop the others.
 func (s *Scrubber) compare(ctx context.Context, a *audit, passes []*pass) error {
 	errs := make([]error, len(passes))
 	var wg sync.WaitGroup
@@ -176,6 +181,7 @@ func (s *Scrubber) compare(ctx context.Context, a *audit, passes []*pass) error 
 	return errors.Join(errs...)
 }
 
+// shown reports progress to Read.
 func (s *Scrubber) shown(p *pass) {
 	n := p.at.Compared - p.sent
 	p.sent = p.at.Compared
@@ -184,6 +190,7 @@ func (s *Scrubber) shown(p *pass) {
 	}
 }
 
+// decide repairs findings at once, or marks damaged copies for Repair.
 func (s *Scrubber) decide(ctx context.Context, a *audit, passes []*pass) error {
 	if a.state.Findings == 0 {
 		return nil
@@ -208,6 +215,7 @@ func (s *Scrubber) decide(ctx context.Context, a *audit, passes []*pass) error {
 	return errors.Join(err, s.Store.Mark(ctx, marks))
 }
 
+// pacer spreads reads so that the rate is not exceeded.
 type pacer struct {
 	rate int64
 	now  func() time.Time
@@ -216,6 +224,7 @@ type pacer struct {
 	next time.Time
 }
 
+// wait waits until n bytes may be read. Calls reserve their time in order.
 func (p *pacer) wait(ctx context.Context, n int) error {
 	p.mu.Lock()
 	now := p.now()
@@ -231,6 +240,7 @@ func (p *pacer) wait(ctx context.Context, n int) error {
 	return ctx.Err()
 }
 
+// nearest keeps the first bodies after a position, up to a budget in bytes.
 type nearest struct {
 	budget int64
 	all    []body // max-heap by path
@@ -242,6 +252,7 @@ type nearest struct {
 // mostNearest limits the memory of a round, at about 400 bytes per body.
 const mostNearest = 50_000
 
+// add takes bodies in any order, and drops the farthest while the budget is exceeded. It keeps at least a single body.
 func (n *nearest) add(b body) {
 	if n.more && b.path > n.until {
 		return
@@ -268,6 +279,7 @@ func (n *nearest) size(path string) (bytes int64) {
 	return bytes
 }
 
+// push adds to the heap.
 func (n *nearest) push(b body) {
 	n.all = append(n.all, b)
 	n.bytes += b.ref.Length
@@ -281,6 +293,7 @@ func (n *nearest) push(b body) {
 	}
 }
 
+// pop removes the body with the greatest path.
 func (n *nearest) pop() {
 	last := len(n.all) - 1
 	n.bytes -= n.all[0].ref.Length

@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/buckets/blobs"
 )
 
+// ServiceOptions configures a Service.
 type ServiceOptions struct {
 	// Folder is shared by all maintenance processes of a data folder. Show and Waiting are not used.
 	Options
@@ -24,7 +25,7 @@ type ServiceOptions struct {
 	// ScrubEvery and ScrubRate configure the Scrubber; ScrubEvery is 0 for no scrubbing.
 	ScrubEvery time.Duration
 	ScrubRate  int64
-	Scrubbed   func() []string
+	Scrubbed   func() []string // nodes to scrub, asked before each round
 
 	// Called when a copy was repaired, when copies were scrubbed, and when damage records changed.
 	Repaired func(node string)
@@ -36,21 +37,23 @@ type ServiceOptions struct {
 // per process.
 type Service struct {
 	o       ServiceOptions
-	id      string
+	id      string // lease holder
 	framing framing
 	reports *reporter
 	wake    chan struct{}
 	saying  sync.Mutex
-	said    string
+	said    string // last background error that was logged
 }
 
+// NewService returns a Service; Start begins background work.
 func NewService(o ServiceOptions) *Service {
 	return &Service{o: o, id: backgroundHolder + buckets.NewUUID(), reports: newReporter(o.Store, o.Log), wake: make(chan struct{}, 1)}
 }
 
+// Progress is how a command shows what it does. Calls do not overlap.
 type Progress struct {
 	Show func(step Step, n, total int64)
-	Wait func(why string)
+	Wait func(why string) // why the command waits
 }
 
 // Audit requires that the caller has locked the folder.
@@ -71,6 +74,7 @@ func (s *Service) Drain(ctx context.Context, p Progress, node buckets.Node, do D
 	return d, err
 }
 
+// options gives a job its own folder and serializes its progress.
 func (s *Service) options(folder string, p Progress) Options {
 	var mu sync.Mutex
 	o := s.o.Options
@@ -106,6 +110,7 @@ func (s *Service) Report(f blobs.Finding) {
 	s.reports.note(d)
 }
 
+// StoreReports stores pending reports now.
 func (s *Service) StoreReports(ctx context.Context) error { return s.reports.flush(ctx) }
 
 // Health is the state of copies.
@@ -114,6 +119,7 @@ type Health struct {
 	Scrubs  []buckets.Scrub
 }
 
+// Health reads counts for metrics and the console.
 func (s *Service) Health(ctx context.Context) (h Health, err error) {
 	if h.Damages, err = s.o.Store.CountMarks(ctx); err == nil {
 		h.Scrubs, err = s.o.Store.Scrubs(ctx)
@@ -121,6 +127,7 @@ func (s *Service) Health(ctx context.Context) (h Health, err error) {
 	return h, err
 }
 
+// Damages iterates over all records, in pages of q.Limit.
 func (s *Service) Damages(ctx context.Context, q buckets.DamageQuery) iter.Seq2[buckets.Damage, error] {
 	return func(yield func(buckets.Damage, error) bool) {
 		for {
@@ -141,6 +148,7 @@ func (s *Service) Damages(ctx context.Context, q buckets.DamageQuery) iter.Seq2[
 	}
 }
 
+// Stored counts bodies on a node.
 type Stored struct{ Bodies, Bytes int64 }
 
 // Bodies calls fn with every referenced body, from one snapshot.

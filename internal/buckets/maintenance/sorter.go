@@ -30,6 +30,7 @@ type sorter struct {
 	made         int
 }
 
+// newSorter sorts lines into the file folder/name.
 func newSorter(folder, name string) *sorter {
 	return &sorter{folder: folder, name: name, runSize: runSize}
 }
@@ -43,6 +44,7 @@ func (s *sorter) add(line []byte) error {
 	return s.spill()
 }
 
+// spill writes the lines in memory as a sorted file, and merges files if there are too many to open.
 func (s *sorter) spill() error {
 	slices.SortFunc(s.lines, bytes.Compare)
 	err := s.write(func(w *bufio.Writer) error {
@@ -60,6 +62,7 @@ func (s *sorter) spill() error {
 	return s.merge()
 }
 
+// writeLine writes a line with its line feed.
 func writeLine(w *bufio.Writer, line []byte) error {
 	if _, err := w.Write(line); err != nil {
 		return err
@@ -67,6 +70,7 @@ func writeLine(w *bufio.Writer, line []byte) error {
 	return w.WriteByte('\n')
 }
 
+// write adds a sorted file with the lines that fill writes.
 func (s *sorter) write(fill func(*bufio.Writer) error) error {
 	s.made++
 	name := filepath.Join(s.folder, fmt.Sprintf("%s.%d", s.name, s.made))
@@ -79,6 +83,7 @@ func (s *sorter) write(fill func(*bufio.Writer) error) error {
 	return errors.Join(fill(w), w.Flush(), f.Sync(), f.Close()) // the data must survive a power cut
 }
 
+// merge replaces all files with a single file.
 func (s *sorter) merge() error {
 	from := s.runs
 	s.runs = nil
@@ -112,6 +117,7 @@ func (s *sorter) merge() error {
 	return err
 }
 
+// least returns the input with the smallest line, or nil at the end of all.
 func least(inputs []*lines) (first *lines) {
 	for _, in := range inputs {
 		if !in.ended && (first == nil || bytes.Compare(in.line, first.line) < 0) {
@@ -121,6 +127,7 @@ func least(inputs []*lines) (first *lines) {
 	return first
 }
 
+// finish merges everything and puts the result in place. A file with the final name is always complete.
 func (s *sorter) finish() error {
 	if err := s.spill(); err != nil {
 		return err
@@ -133,14 +140,16 @@ func (s *sorter) finish() error {
 	return durable.Rename(s.runs[0], filepath.Join(s.folder, s.name))
 }
 
+// lines reads a file line by line.
 type lines struct {
 	f      *os.File
 	r      *bufio.Reader
 	line   []byte // only valid until the next call
-	offset int64
+	offset int64  // after the current line
 	ended  bool
 }
 
+// openLines begins at an offset that an earlier lines had.
 func openLines(name string, offset int64) (*lines, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -152,6 +161,7 @@ func openLines(name string, offset int64) (*lines, error) {
 	return &lines{f: f, r: bufio.NewReaderSize(f, 64<<10), offset: offset}, nil
 }
 
+// next reads a line of any length. At the end, ended is true; a last line without a line feed is an error.
 func (l *lines) next() error {
 	l.line = l.line[:0]
 	for {
@@ -175,4 +185,5 @@ func (l *lines) next() error {
 	}
 }
 
+// close ends the read.
 func (l *lines) close() { _ = l.f.Close() }

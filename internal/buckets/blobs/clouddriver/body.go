@@ -18,6 +18,8 @@ import (
 // buffers hold small bodies. The MD5 of larger bodies is checked after the upload.
 var buffers = sync.Pool{New: func() any { return new([cloudbucket.Small]byte) }}
 
+// Put implements blobs.Driver. Small bodies are sent with their MD5, which providers check. Larger bodies are streamed
+// and checked afterwards.
 func (d *Driver) Put(ctx context.Context, path string, body io.Reader, size int64) (int64, error) {
 	if err := blobs.CheckPath(path); err != nil {
 		return 0, err
@@ -52,6 +54,7 @@ func (d *Driver) Put(ctx context.Context, path string, body io.Reader, size int6
 	return 0, d.fail(ctx, bucket, "write object", "", err)
 }
 
+// fill reads until the buffer is full or the source ends.
 func fill(buffer []byte, r io.Reader) (n int, err error) {
 	for n < len(buffer) && err == nil {
 		var m int
@@ -61,16 +64,18 @@ func fill(buffer []byte, r io.Reader) (n int, err error) {
 	return n, err
 }
 
+// upload is a body for a provider.
 type upload struct {
 	ctx    context.Context //nolint:containedctx // the request's
 	bucket *blob.Bucket
 	path   string
-	size   int64
-	begin  []byte
-	rest   io.Reader
-	md5    []byte
+	size   int64     // -1 if unknown
+	begin  []byte    // first bytes; also the buffer for the rest
+	rest   io.Reader // nil if begin is the whole body
+	md5    []byte    // set for a whole body
 }
 
+// written is what was sent.
 type written struct {
 	size int64
 	md5  [md5.Size]byte
@@ -107,6 +112,7 @@ func (u upload) write() (written, error) {
 	return done, w.Close()
 }
 
+// copyTo sends the body and computes its MD5.
 func (u upload) copyTo(w io.Writer) (written, error) {
 	sum := md5.New() //nolint:gosec // as providers do
 	sum.Write(u.begin)
@@ -147,6 +153,7 @@ func (d *Driver) confirm(ctx context.Context, bucket *blob.Bucket, path string, 
 	return errors.Join(errUpload, bucket.Delete(ctx, path))
 }
 
+// Get implements blobs.Driver.
 func (d *Driver) Get(ctx context.Context, path string, offset, length int64) (blobs.Reader, error) {
 	if err := errors.Join(blobs.CheckPath(path), ctx.Err()); err != nil {
 		return nil, err
@@ -184,12 +191,14 @@ type reader struct {
 	*blob.Reader
 }
 
+// empty reads an empty body, for which providers reject every range.
 type empty struct{}
 
 func (empty) Read([]byte) (int, error) { return 0, io.EOF }
 func (empty) Close() error             { return nil }
 func (empty) Size() int64              { return 0 }
 
+// Read gives provider errors the codes of blobs.Driver.
 func (r *reader) Read(p []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err
@@ -206,6 +215,7 @@ func (r *reader) WriteTo(w io.Writer) (int64, error) {
 	return io.Copy(w, struct{ io.Reader }{r})
 }
 
+// Stat implements blobs.Driver.
 func (d *Driver) Stat(ctx context.Context, path string) (blobs.Info, error) {
 	if err := errors.Join(blobs.CheckPath(path), ctx.Err()); err != nil {
 		return blobs.Info{}, err
@@ -221,6 +231,7 @@ func (d *Driver) Stat(ctx context.Context, path string) (blobs.Info, error) {
 	return blobs.Info{Path: path, Size: got.Size, Modified: got.ModTime}, nil
 }
 
+// Delete implements blobs.Driver.
 func (d *Driver) Delete(ctx context.Context, path string) error {
 	if err := errors.Join(blobs.CheckFile(path), ctx.Err()); err != nil {
 		return err
@@ -239,6 +250,7 @@ func (d *Driver) Delete(ctx context.Context, path string) error {
 	return d.fail(ctx, bucket, "delete object", "", err)
 }
 
+// Copy lets the provider copy the object.
 func (d *Driver) Copy(ctx context.Context, from, to string) error {
 	if err := errors.Join(blobs.CheckPath(from), blobs.CheckPath(to), ctx.Err()); err != nil {
 		return err

@@ -66,6 +66,7 @@ func Init(ctx context.Context, address, id string) error {
 	return d.writeMarker(ctx, bucket)
 }
 
+// writeMarker claims the bucket for the node.
 func (d *Driver) writeMarker(ctx context.Context, bucket *blob.Bucket) error {
 	err := bucket.WriteAll(ctx, blobs.MarkerName, []byte(d.id+"\n"), &blob.WriterOptions{ContentType: "text/plain"})
 	if err != nil {
@@ -74,6 +75,7 @@ func (d *Driver) writeMarker(ctx context.Context, bucket *blob.Bucket) error {
 	return nil
 }
 
+// checkMarker returns errcode.Unavailable unless the bucket carries this node's ID.
 func (d *Driver) checkMarker(ctx context.Context, bucket *blob.Bucket) error {
 	r, err := bucket.NewReader(ctx, blobs.MarkerName, nil)
 	var marker []byte
@@ -94,6 +96,7 @@ func (d *Driver) checkMarker(ctx context.Context, bucket *blob.Bucket) error {
 	return nil
 }
 
+// open returns the open bucket, and opens and checks it first if necessary.
 func (d *Driver) open(ctx context.Context) (*blob.Bucket, error) {
 	d.mu.Lock()
 	bucket, closed := d.bucket, d.closed
@@ -121,6 +124,7 @@ func (d *Driver) open(ctx context.Context) (*blob.Bucket, error) {
 	return d.keep(bucket), nil
 }
 
+// keep stores the bucket for later calls. If another call was faster, its bucket is used.
 func (d *Driver) keep(bucket *blob.Bucket) *blob.Bucket {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -135,6 +139,7 @@ func (d *Driver) keep(bucket *blob.Bucket) *blob.Bucket {
 	return bucket
 }
 
+// Close implements blobs.Driver.
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -147,6 +152,8 @@ func (d *Driver) Close() error {
 	return err
 }
 
+// fail gives a provider error a code. With a path, a missing object is errcode.NotFound, unless the whole bucket is
+// missing.
 func (d *Driver) fail(ctx context.Context, bucket *blob.Bucket, what, path string, err error) error {
 	switch {
 	case ctx.Err() != nil:

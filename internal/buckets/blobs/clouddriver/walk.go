@@ -46,6 +46,7 @@ func (d *Driver) Walk(ctx context.Context, after string) iter.Seq2[blobs.Info, e
 	}
 }
 
+// beginAfter makes the provider start the list after a name. Without it, Walk skips names itself.
 func beginAfter(as func(any) bool, after string) {
 	if after == "" {
 		return

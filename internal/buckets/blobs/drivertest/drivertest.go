@@ -20,6 +20,7 @@ import (
 // Open returns the driver of an empty node.
 type Open func(t testing.TB) blobs.Driver
 
+// Run tests a driver against the contract of blobs.Driver. Each case opens its own node, and cases run in parallel.
 func Run(t *testing.T, open Open) {
 	for _, c := range []struct {
 		name string
@@ -56,6 +57,7 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
+// content returns reproducible bytes.
 func content(seed uint64, size int) []byte {
 	b := make([]byte, size)
 	r := rand.New(rand.NewPCG(seed, uint64(size)))
@@ -65,6 +67,7 @@ func content(seed uint64, size int) []byte {
 	return b
 }
 
+// unsized hides the size and returns short reads.
 func unsized(b []byte) io.Reader { return iotest.HalfReader(bytes.NewReader(b)) }
 
 func put(t testing.TB, d blobs.Driver, path string, b []byte) {

@@ -28,6 +28,7 @@ type Driver struct {
 	disk   *disk
 }
 
+// disk is an open folder.
 type disk struct {
 	root    *os.Root
 	folders *folders
@@ -55,6 +56,7 @@ func Init(dir, id string) error {
 	return nil
 }
 
+// CheckInit returns the error that Init would return, without changing anything.
 func CheckInit(dir, id string) error {
 	root, err := os.OpenRoot(dir)
 	switch {
@@ -84,6 +86,7 @@ func CheckInit(dir, id string) error {
 	return nil
 }
 
+// cannotCreate explains which folder is missing.
 func cannotCreate(dir string, err error) error {
 	above := filepath.Dir(filepath.Clean(dir))
 	if _, missing := os.Stat(above); errors.Is(missing, fs.ErrNotExist) {
@@ -92,6 +95,8 @@ func cannotCreate(dir string, err error) error {
 	return errcode.Wrap(errcode.Invalid, "create folder "+dir, err)
 }
 
+// checkFolder reports whether the folder is empty and can become the node. It returns an error if it belongs to another
+// node.
 func checkFolder(root *os.Root, dir, id string) (isNew bool, err error) {
 	if err := checkMarker(root, dir, id); !errors.Is(err, fs.ErrNotExist) {
 		return false, err
@@ -130,6 +135,7 @@ func checkEmpty(root *os.Root, dir string) error {
 	return nil
 }
 
+// writeMarker writes and syncs the marker under a temporary name first: a half-written marker would name another node.
 func writeMarker(root *os.Root, id string) error {
 	f, name, err := createTemporary(root, blobs.TemporaryPrefix)
 	if err != nil {
@@ -150,6 +156,8 @@ func writeMarker(root *os.Root, id string) error {
 	return durable.SyncIn(root, ".")
 }
 
+// checkMarker returns errcode.Unavailable unless the folder carries this node's ID. If the marker is missing, the error
+// also is fs.ErrNotExist.
 func checkMarker(root *os.Root, dir, id string) error {
 	marker, err := root.ReadFile(blobs.MarkerName)
 	switch {
@@ -182,6 +190,7 @@ func TemporaryOf(process string) string {
 	return blobs.TemporaryPrefix + process + "-"
 }
 
+// open returns the open folder, and opens and checks it first if necessary.
 func (d *Driver) open() (*disk, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -223,6 +232,7 @@ func (d *Driver) verify() (*disk, error) {
 	return d.open()
 }
 
+// Close implements blobs.Driver.
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -235,6 +245,8 @@ func (d *Driver) Close() error {
 	return err
 }
 
+// fail gives a file system error a code. With a name, a missing file is errcode.NotFound, unless the whole folder is
+// missing.
 func (d *Driver) fail(what, name string, err error) error {
 	switch {
 	case isFull(err):
@@ -253,6 +265,7 @@ func (d *Driver) fail(what, name string, err error) error {
 	return blobs.Unavailable(d.id, what, err)
 }
 
+// Space reads the free space for users without privileges.
 func (d *Driver) Space(ctx context.Context) (blobs.Space, error) {
 	if err := ctx.Err(); err != nil {
 		return blobs.Space{}, err

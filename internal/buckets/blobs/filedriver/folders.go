@@ -29,6 +29,7 @@ type folders struct {
 	syncs map[string]*syncGroup
 }
 
+// newFolders manages the folders below root. prefix begins the names of temporary files.
 func newFolders(root *os.Root, prefix string) *folders {
 	durable, err := lru.New[string, struct{}](durableFolders)
 	if err != nil {
@@ -37,6 +38,7 @@ func newFolders(root *os.Root, prefix string) *folders {
 	return &folders{root: root, prefix: prefix, durable: durable, syncs: map[string]*syncGroup{}}
 }
 
+// create creates a temporary file in a folder, which it creates if necessary.
 func (f *folders) create(folder string) (*temporary, error) {
 	var t *temporary
 	opened, err := f.in(folder, func(opened *os.Root) error {
@@ -54,6 +56,8 @@ func (f *folders) create(folder string) (*temporary, error) {
 // attempts limits retries if another process removes the new folder because it is still empty.
 const attempts = 10
 
+// in calls add with an open folder while no goroutine removes folders. It retries if another process removed the
+// folder.
 func (f *folders) in(folder string, add func(opened *os.Root) error) (opened *os.Root, err error) {
 	f.removing.RLock()
 	defer f.removing.RUnlock()
@@ -72,6 +76,7 @@ func (f *folders) in(folder string, add func(opened *os.Root) error) (opened *os
 	return nil, err
 }
 
+// openFolder creates and opens a folder.
 func (f *folders) openFolder(folder string) (*os.Root, error) {
 	if err := f.ensure(folder); err != nil {
 		return nil, err
@@ -102,12 +107,14 @@ func (f *folders) ensure(folder string) error {
 	return nil
 }
 
+// forget drops a folder and its parents from the cache.
 func (f *folders) forget(folder string) {
 	for ; folder != "."; folder = path.Dir(folder) {
 		f.durable.Remove(folder)
 	}
 }
 
+// removeEmpty removes a folder and its parents as far as they are empty.
 func (f *folders) removeEmpty(folder string) {
 	for ; folder != "." && f.isEmpty(folder); folder = path.Dir(folder) {
 		f.removing.Lock()
@@ -120,6 +127,7 @@ func (f *folders) removeEmpty(folder string) {
 	}
 }
 
+// isEmpty looks without the lock first, because most folders are not empty.
 func (f *folders) isEmpty(folder string) bool {
 	opened, err := f.root.Open(folder)
 	if err != nil {
@@ -135,6 +143,7 @@ type syncGroup struct {
 	next *syncBatch
 }
 
+// syncBatch is an fsync that several callers wait for.
 type syncBatch struct {
 	begin chan struct{}
 	done  chan struct{}
@@ -146,10 +155,13 @@ func (f *folders) sync(folder string, opened *os.Root) error {
 	return f.group(folder, func() error { return durable.SyncIn(opened, ".") })
 }
 
+// syncByName is sync for a folder that is not open.
 func (f *folders) syncByName(folder string) error {
 	return f.group(folder, func() error { return durable.SyncIn(f.root, folder) })
 }
 
+// group runs sync, or shares the next run. A running fsync may have started before the caller's change, so it does not
+// count.
 func (f *folders) group(folder string, sync func() error) error {
 	f.mu.Lock()
 	g := f.syncs[folder]
@@ -175,6 +187,7 @@ func (f *folders) group(folder string, sync func() error) error {
 	return batch.err
 }
 
+// finish ends a sync and lets the waiting batch begin.
 func (f *folders) finish(folder string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -187,6 +200,7 @@ func (f *folders) finish(folder string) {
 	g.next = nil
 }
 
+// readFolder reads all entries of a folder.
 func readFolder(root *os.Root, folder string) ([]fs.DirEntry, error) {
 	opened, err := root.Open(folder)
 	if err != nil {
@@ -205,6 +219,7 @@ func sortKey(e fs.DirEntry) string {
 	return e.Name()
 }
 
+// isBefore reports whether all paths in the folder come at or before after.
 func isBefore(folder, after string) bool {
 	prefix := folder + "/"
 	return prefix <= after && !strings.HasPrefix(after, prefix)

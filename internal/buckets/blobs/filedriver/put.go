@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/buckets/blobs"
 )
 
-const bufferSize = 128 << 10
+const bufferSize = 128 << 10 // bytes per write
 
 // window is the number of bytes written back at a time, so that the final sync is short.
 const window = 8 << 20
@@ -61,6 +61,7 @@ func (d *Driver) Put(ctx context.Context, name string, body io.Reader, size int6
 	}
 }
 
+// copyBody writes and syncs the body. An error from the reader is a SourceError.
 func copyBody(ctx context.Context, to *os.File, body io.Reader, size int64) (int64, error) {
 	w := &writer{ctx: ctx, file: to, size: size}
 	var err error
@@ -83,11 +84,12 @@ func copyBody(ctx context.Context, to *os.File, body io.Reader, size int64) (int
 	return w.total, to.Sync()
 }
 
+// writer checks the size while it writes, and writes back in windows.
 type writer struct {
 	ctx         context.Context //nolint:containedctx // the request's
 	file        *os.File
 	size, total int64
-	err         error
+	err         error // remembered, because io.Copy cannot tell whose error it returns
 }
 
 func (w *writer) Write(p []byte) (n int, err error) {
@@ -109,12 +111,14 @@ func (w *writer) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
+// temporary is an unfinished file and its folder.
 type temporary struct {
 	folder *os.Root
 	file   *os.File
 	name   string
 }
 
+// createTemporary creates a file with a random name that only the owner can read.
 func createTemporary(folder *os.Root, prefix string) (*os.File, string, error) {
 	name := fmt.Sprintf("%s%016x", prefix, rand.Uint64())
 	f, err := folder.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -135,6 +139,7 @@ func (t *temporary) commit(name string) error {
 	return nil
 }
 
+// discard removes the file, before or after it was closed.
 func (t *temporary) discard() {
 	if t.file != nil {
 		_ = t.file.Close()
@@ -176,6 +181,8 @@ func (d *Driver) Copy(ctx context.Context, from, to string) error {
 	return nil
 }
 
+// replaceLink links over an existing file, by a temporary link. It does nothing if both are the same file, because
+// rename would then leave the temporary link.
 func replaceLink(root *os.Root, from, to string) error {
 	a, err1 := root.Lstat(from)
 	b, err2 := root.Lstat(to)
@@ -196,6 +203,7 @@ func replaceLink(root *os.Root, from, to string) error {
 	return nil
 }
 
+// link creates a hard link in an existing or new folder.
 func (f *folders) link(from, to string) (*os.Root, error) {
 	return f.in(path.Dir(to), func(*os.Root) error {
 		err := f.root.Link(from, to)

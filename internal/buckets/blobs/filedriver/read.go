@@ -16,6 +16,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// Get implements blobs.Driver.
 func (d *Driver) Get(ctx context.Context, name string, offset, length int64) (blobs.Reader, error) {
 	if err := errors.Join(blobs.CheckPath(name), ctx.Err()); err != nil {
 		return nil, err
@@ -69,6 +70,7 @@ func (r *reader) Read(p []byte) (int, error) {
 
 func (r *reader) Close() error { return r.file.Close() }
 
+// Stat implements blobs.Driver.
 func (d *Driver) Stat(ctx context.Context, name string) (blobs.Info, error) {
 	if err := errors.Join(blobs.CheckPath(name), ctx.Err()); err != nil {
 		return blobs.Info{}, err
@@ -87,6 +89,7 @@ func (d *Driver) Stat(ctx context.Context, name string) (blobs.Info, error) {
 	return blobs.Info{Path: name, Size: info.Size(), Modified: info.ModTime()}, nil
 }
 
+// Delete implements blobs.Driver.
 func (d *Driver) Delete(ctx context.Context, name string) error {
 	if err := errors.Join(blobs.CheckFile(name), ctx.Err()); err != nil {
 		return err
@@ -148,13 +151,15 @@ func (d *Driver) Walk(ctx context.Context, after string) iter.Seq2[blobs.Info, e
 
 var errStopped = errors.New("stopped")
 
+// walk lists files in byte order of their paths.
 type walk struct {
 	ctx   context.Context //nolint:containedctx // the request's
 	root  *os.Root
-	after string
+	after string // exclusive
 	yield func(blobs.Info, error) bool
 }
 
+// folder lists a folder and its folders.
 func (w *walk) folder(folder string) error {
 	entries, err := readFolder(w.root, folder)
 	if err != nil {
@@ -175,6 +180,8 @@ func (w *walk) folder(folder string) error {
 	return nil
 }
 
+// entry yields a file, or walks a folder unless all its paths come before after. Other names, such as the marker, are
+// skipped.
 func (w *walk) entry(name string, e fs.DirEntry) error {
 	isFile, isFolder := blobs.CheckFile(name) == nil, blobs.CheckPath(name) == nil
 	switch {
