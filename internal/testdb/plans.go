@@ -3,6 +3,7 @@ package testdb
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,8 @@ import (
 
 // Explained is a connection that reports the plan of every statement, including those in functions and foreign keys.
 type Explained struct {
+	OneRow []string // tables that never have a second row, which PostgreSQL reads without their index
+
 	conn  *pgx.Conn
 	plans []Plan
 }
@@ -99,7 +102,7 @@ func (e *Explained) Uses(t *testing.T, indexes []string, sql string, args ...any
 		for _, p := range e.Run(t, sql, args...) {
 			p.Plan.Walk(func(n *Node) {
 				used[n.Index] = true
-				if n.Type == "Seq Scan" {
+				if n.Type == "Seq Scan" && !slices.Contains(e.OneRow, n.Table) {
 					t.Errorf("%s is read from end to end by\n%s", n.Table, p.Query)
 				}
 			})

@@ -18,7 +18,7 @@ RETURNS VOID LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	v_first BIGINT;
 BEGIN
-	SELECT seq INTO v_first FROM ext_storage_floor;
+	SELECT seq INTO v_first FROM ext_storage_floor WHERE one = 1;
 	INSERT INTO ext_storage_usage (tenant_id, extension_install_id, updated_at, counted_at, change_seq, floor_seq)
 		VALUES (p_tenant, p_install, p_now, p_now, v_first, v_first)
 		ON CONFLICT DO NOTHING;
