@@ -66,6 +66,10 @@ type Properties struct {
 	// ImportedTags is the TagsSum of the imported tags. If it matches Tags, no client has changed them.
 	ImportedTags string `json:"imported_tags,omitempty"`
 
+	// Restored is only set for uploads: the database was restored since the upload began, so bodies of parts may be
+	// missing.
+	Restored bool `json:"restored,omitempty"`
+
 	Extra json.RawMessage `json:"-"` // other members as a JSON object
 }
 

@@ -1,9 +1,13 @@
 package buckets
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"sync"
+
+	"holdfast/internal/errcode"
 )
 
 func (s *Service) Account(ctx context.Context, name string) (Account, error) {
@@ -261,8 +265,61 @@ func (s *Service) CompleteUpload(ctx context.Context, u UploadKey, c Completion)
 		if u.Bucket, c.Notice = b, n; n != nil {
 			n.Created = EventComplete
 		}
+		w, err := s.store.Complete(ctx, u, c)
+		if !errors.Is(err, errUnverified) {
+			return w, err
+		}
+		if err := s.verifyParts(ctx, u, c.Parts); err != nil {
+			return w, err
+		}
+		c.Verified = true
 		return s.store.Complete(ctx, u, c)
 	})
+}
+
+// verifiers is the number of parts that verifyParts reads at once.
+const verifiers = 16
+
+// verifyParts returns ErrPart if the body of a listed part cannot be read: a restore brought the row back, but not the
+// body. It reads the first chunk of each body.
+func (s *Service) verifyParts(ctx context.Context, u UploadKey, list []PartRef) error {
+	listed := map[int]bool{}
+	for _, p := range list {
+		listed[p.Number] = true
+	}
+	for after := 0; ; {
+		page, err := s.store.UploadBodies(ctx, u.Owner, u.ID, after, segmentPage)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		after = page[len(page)-1].Number
+		page = slices.DeleteFunc(page, func(p Segment) bool { return !listed[p.Number] || len(p.Sharks) == 0 })
+		errs := make([]error, len(page))
+		var wait sync.WaitGroup
+		for first := range min(verifiers, len(page)) {
+			wait.Go(func() {
+				for i := first; i < len(page); i += verifiers {
+					errs[i] = s.verifyPart(ctx, u, &page[i])
+				}
+			})
+		}
+		if wait.Wait(); errors.Join(errs...) != nil {
+			return cmp.Or(errs...)
+		}
+	}
+}
+
+func (s *Service) verifyPart(ctx context.Context, u UploadKey, p *Segment) error {
+	path := BodyPath(u.Owner, u.Bucket.ID, p.ID, u.Name)
+	ref := Reference{Owner: u.Owner, Bucket: u.Bucket.ID, Name: u.Name, Upload: u.ID, Number: p.Number, Body: p.Body}
+	body, err := s.bodies.Open(ctx, path, ref, 0, min(p.Length, ChunkSize))
+	switch {
+	case err == nil:
+		return body.Close()
+	case errcode.Is(err, errcode.Unavailable):
+		return err
+	}
+	return ErrPart
 }
 
 // AbortUpload returns ErrNoUpload for an upload that was completed or aborted.

@@ -247,6 +247,9 @@ type Uploads interface {
 	// Abort turns the upload with all parts into garbage and frees their bytes. It works in a deleted bucket too.
 	Abort(ctx context.Context, u UploadKey, now Moment) error
 
+	// MarkRestored sets Properties.Restored of all uploads of all accounts.
+	MarkRestored(ctx context.Context) error
+
 	// AbortOld aborts at most limit uploads that began before a time, for all accounts, oldest first. It returns their
 	// number.
 	AbortOld(ctx context.Context, before, now Moment, limit int) (int, error)
@@ -259,6 +262,7 @@ type Completion struct {
 	MinPart   int64     // minimum bytes per part, except the last
 	Condition Condition // checked against the current object
 	Expected  Expected  // size and checksum that the client expects
+	Verified  bool      // the bodies of the parts of a restored upload exist
 	Now       Moment
 	Notice    *Notice // nil if the write publishes no events
 }
@@ -281,7 +285,7 @@ type Collector interface {
 	// Waiting counts all garbage. Rows deleted after before are in their grace period. Held stays 0.
 	Waiting(ctx context.Context, before, now Moment) (Waiting, error)
 
-	// UploadBodies reads at most limit parts with numbers above after, without Start. The upload may be incomplete,
+	// UploadBodies reads at most limit parts with numbers above after, without Start and inline bodies. The upload may be incomplete,
 	// complete or garbage.
 	UploadBodies(ctx context.Context, owner AccountID, u UploadID, after, limit int) ([]Segment, error)
 

@@ -118,8 +118,15 @@ type UploadPage struct {
 	AfterID UploadID
 }
 
+// errUnverified means that the upload is Restored, so Service.CompleteUpload must verify the bodies of its parts first.
+var errUnverified = errcode.New(errcode.Internal, "the parts of a restored upload are not verified")
+
 // Object returns an error if the client expects a different object.
 func (a *Assembly) Object(u Upload, c Completion) (Object, error) {
+	if u.Restored && !c.Verified {
+		return Object{}, errUnverified
+	}
+	u.Restored = false
 	o := Object{
 		Name: u.Name, Created: c.Now, Modified: c.Now, Creator: u.Creator, ContentType: u.ContentType,
 		Headers: u.Headers, Roles: u.Roles, Properties: u.Properties,

@@ -87,6 +87,10 @@ type AdminStore interface {
 	// stamp becomes r.Modified unless it is already later; the user's stamp becomes at least as late. w.If is compared
 	// with the user's stamp, because clients that saw a concurrent write would miss restored records.
 	Restore(ctx context.Context, o Owner, w Write, r Restore) (Restored, error)
+
+	// EndBatches expires all open batches of all users, because in a restored database they may lack acknowledged
+	// records, which a commit would lose.
+	EndBatches(ctx context.Context) error
 }
 
 // Write contains parameters common to writes in a collection.

@@ -139,6 +139,10 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	opened.Settle = s.settle
 	opened.Inspect = s.inspect
 	opened.Files = s.files()
+	opened.AfterRestore = []service.RestoreStep{{
+		Doc: "marking incomplete uploads, because bodies of their parts may be missing",
+		Run: func(ctx context.Context, _ service.Restored) error { return st.MarkRestored(ctx) },
+	}}
 	opened.Start, opened.Reload = s.start, s.reload
 	opened.Console = s.console()
 	opened.Hint = func(string) service.Hint { return s.hint(ctx, db.Embedded()) }

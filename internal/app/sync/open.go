@@ -115,6 +115,10 @@ func (s *Storage) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 		return nil, err
 	}
 	opened.Databases = []*engine.Database{db}
+	opened.AfterRestore = append(opened.AfterRestore, service.RestoreStep{
+		Doc: "ending open batches, because they may lack acknowledged records",
+		Run: func(ctx context.Context, _ service.Restored) error { return store.EndBatches(ctx) },
+	})
 	_, _, connections := db.Connections()
 	s.opened, err = syncstorage.NewService(syncstorage.Options{
 		Store: store, Config: s.cfg, Clock: d.Clock, Connections: connections, OverQuota: countOverQuota(d),

@@ -187,8 +187,12 @@ var (
 			AND (name, id) > ($3::text, $4::uuid) ORDER BY name, id LIMIT $5::bigint`}
 	sqlOldUploads = pgdb.Statement{Name: "buckets.old_uploads", Wide: true, SQL: `
 		SELECT owner::text, bucket_id::text, name, id::text FROM manta_bucket_upload WHERE created < $1::timestamptz ORDER BY created LIMIT $2::bigint`}
-	sqlPutPart  = pgdb.NewNamed(pgdb.Statement{Name: "buckets.put_part", Key: 1, SQL: `SELECT bucket_put_part_v2(...)`}, newPart.args)
-	sqlParts    = pgdb.Statement{Name: "buckets.parts", Key: 1, SQL: `SELECT ` + partColumns + ofParts + ` AND number > $3::integer ORDER BY number LIMIT $4::bigint`}
+	sqlPutPart = pgdb.NewNamed(pgdb.Statement{Name: "buckets.put_part", Key: 1, SQL: `SELECT bucket_put_part_v2(...)`}, newPart.args)
+	sqlParts   = pgdb.Statement{Name: "buckets.parts", Key: 1, SQL: `SELECT ` + partColumns + ofParts + ` AND number > $3::integer ORDER BY number LIMIT $4::bigint`}
+	sqlBodies  = pgdb.Statement{Name: "buckets.upload_bodies", Key: 1, SQL: `SELECT ` + partColumns + `, NULL::bytea, ` + sumColumns + ofParts + `
+		AND number > $3::integer ORDER BY number LIMIT $4::bigint`}
+	sqlMarkRestored = pgdb.Statement{Name: "buckets.mark_restored_uploads", Wide: true, SQL: `
+		UPDATE manta_bucket_upload SET properties = coalesce(properties, '{}') || jsonb_build_object('s3', coalesce(properties -> 's3', '{}') || '{"restored": true}')`}
 	sqlSegments = pgdb.Statement{Name: "buckets.segments", Key: 1, SQL: `SELECT ` + partColumns + `, body, ` + sumColumns + ofParts + `
 		AND start + content_length > $3::bigint ORDER BY number LIMIT $4::bigint`}
 	sqlAssemble        = pgdb.NewNamed(pgdb.Statement{Name: "buckets.assemble", Key: 1, SQL: `SELECT bucket_assemble_v1(...)`}, assembling.args)

@@ -435,13 +435,18 @@ func offsets(a *buckets.Assembly) (numbers []int32, starts []int64) {
 }
 
 func (s *Store) Segments(ctx context.Context, owner buckets.AccountID, u buckets.UploadID, from int64, limit int) (all []buckets.Segment, err error) {
+	return s.segments(ctx, sqlSegments, owner, u, []any{from, limit})
+}
+
+// segments reads a page, whose begin and limit are the last parameters of the statement.
+func (s *Store) segments(ctx context.Context, sql pgdb.Statement, owner buckets.AccountID, u buckets.UploadID, page []any) (all []buckets.Segment, err error) {
 	if err := owner.Check(); err != nil {
 		return nil, err
 	}
 	var columns []*string
 	var body []byte
 	var sums sums
-	err = s.db.ForEach(ctx, sqlSegments, []any{string(owner), string(u), from, limit}, func() { all = nil }, func() error {
+	err = s.db.ForEach(ctx, sql, append([]any{string(owner), string(u)}, page...), func() { all = nil }, func() error {
 		p, start, err := scanPart(columns)
 		p.Inline, body = body, nil
 		sums.set(&p.Body)
@@ -452,16 +457,12 @@ func (s *Store) Segments(ctx context.Context, owner buckets.AccountID, u buckets
 }
 
 func (s *Store) UploadBodies(ctx context.Context, owner buckets.AccountID, u buckets.UploadID, after, limit int) (all []buckets.Segment, err error) {
-	if err := owner.Check(); err != nil {
-		return nil, err
-	}
-	var columns []*string
-	err = s.db.ForEach(ctx, sqlParts, []any{string(owner), string(u), after, limit}, func() { all = nil }, func() error {
-		p, _, err := scanPart(columns)
-		all = append(all, buckets.Segment{Body: p.Body, Number: p.Number, Checksum: p.Checksum})
-		return err
-	}, &columns)
-	return all, err
+	return s.segments(ctx, sqlBodies, owner, u, []any{after, limit})
+}
+
+func (s *Store) MarkRestored(ctx context.Context) error {
+	_, err := s.db.Exec(ctx, sqlMarkRestored)
+	return err
 }
 
 func (s *Store) Abort(ctx context.Context, k buckets.UploadKey, now buckets.Moment) error {

@@ -28,7 +28,10 @@ const (
 	partColumns = `number, id, created, content_length, content_md5, checksum, sharks, start`
 	sqlParts    = `SELECT ` + partColumns + ` FROM manta_bucket_part WHERE owner = ? AND upload_id = ? AND number > ? ORDER BY number LIMIT +?`
 	sqlPart     = `SELECT ` + partColumns + ` FROM manta_bucket_part WHERE owner = ? AND upload_id = ? AND number = ?`
-	sqlSegments = `SELECT ` + partColumns + `, ` + sumColumns + `, body FROM manta_bucket_part WHERE owner = ?1 AND upload_id = ?2
+	sqlBodies   = `SELECT ` + partColumns + `, ` + sumColumns + `, NULL FROM manta_bucket_part WHERE owner = ?1 AND upload_id = ?2
+		AND number > ?3 ORDER BY number LIMIT +?4`
+	sqlMarkRestored = `UPDATE manta_bucket_upload SET properties = json_patch(coalesce(properties, '{}'), '{"s3":{"restored":true}}')`
+	sqlSegments     = `SELECT ` + partColumns + `, ` + sumColumns + `, body FROM manta_bucket_part WHERE owner = ?1 AND upload_id = ?2
 		AND start + content_length > ?3 ORDER BY number LIMIT +?4`
 	sqlPutPart = `INSERT OR REPLACE INTO manta_bucket_part (owner, upload_id, bucket_id, name, ` + partColumns + `, content_crc64nvme, content_frames, body)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, ?, ?, ?)`
@@ -335,6 +338,10 @@ func abort(c *sqlite.Conn, k buckets.UploadKey, now buckets.Moment) error {
 	return sqlitedb.Exec(c, sqlEndUpload, k.Owner, k.Bucket.ID, k.Name, k.ID)
 }
 
+func (s *Store) MarkRestored(ctx context.Context) error {
+	return s.db.Write(ctx, "mark_restored_uploads", func(c *sqlite.Conn) error { return sqlitedb.Exec(c, sqlMarkRestored) })
+}
+
 func (s *Store) AbortOld(ctx context.Context, before, now buckets.Moment, limit int) (n int, err error) {
 	err = s.db.Write(ctx, "abort_old_uploads", func(c *sqlite.Conn) error {
 		n, err = abortAll(c, now, sqlOldUploads, before, limit)
@@ -361,10 +368,7 @@ func (s *Store) UploadBodies(ctx context.Context, owner buckets.AccountID, u buc
 		return nil, err
 	}
 	err = s.db.Read(ctx, "upload_bodies", func(c *sqlite.Conn) error {
-		page, err := parts(c, sqlParts, owner, u, after, limit)
-		for i := range page {
-			all = append(all, buckets.Segment{Body: page[i].Body, Number: page[i].Number, Checksum: page[i].Checksum})
-		}
+		all, err = segments(c, sqlBodies, owner, u, int64(after), limit)
 		return err
 	})
 	return all, err

@@ -106,7 +106,8 @@ var attacks = map[string]func(*attack){
 		_, err := a.h.Uploads.AbortOld(a.t.Context(), a.now+year, a.now, 1000)
 		must(a.t, "AbortOld", err)
 	},
-	"Claim": (*attack).collect, "Unclaim": (*attack).collect, "Remove": (*attack).collect, "Hold": (*attack).collect, "Release": (*attack).collect,
+	"MarkRestored": func(a *attack) { must(a.t, "MarkRestored", a.h.Uploads.MarkRestored(a.t.Context())) },
+	"Claim":        (*attack).collect, "Unclaim": (*attack).collect, "Remove": (*attack).collect, "Hold": (*attack).collect, "Release": (*attack).collect,
 	"RemoveBucket": func(a *attack) {
 		_, _ = a.h.Collector.RemoveBucket(a.t.Context(), buckets.DeletedBucket{Bucket: a.bucket, Deleted: a.now}, a.now, 1000)
 	},

@@ -81,6 +81,7 @@ func groups() []suite.Group[*user] {
 		{Name: "Usage", Cases: usageChecks()},
 		{Name: "Garbage", Cases: garbageChecks(), Own: true},
 		{Name: "Accounts", Cases: accountChecks(), Own: true},
+		{Name: "Restores", Cases: restoreChecks(), Own: true},
 		{Name: "Nodes", Cases: nodeChecks(), Own: true},
 		{Name: "Leases", Cases: leaseChecks()},
 		{Name: "Damages", Cases: damageChecks(), Own: true},

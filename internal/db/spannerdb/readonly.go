@@ -113,18 +113,7 @@ func (d tables) clearLog(ctx context.Context, service string) error {
 
 // deleteAll uses as many transactions as needed. On an emulator, no other transaction of this process may be open.
 func (d tables) deleteAll(ctx context.Context, from string, p Params) error {
-	start := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, longestMigration)
-	defer cancel()
-	if err := d.db.enter(ctx, d.db.slots); err != nil {
-		return err
-	}
-	defer leave(d.db.slots)
-	err := d.db.repeatLost(func() error {
-		_, err := d.db.client.Load().PartitionedUpdate(ctx, spanner.Statement{SQL: `DELETE FROM ` + from, Params: p})
-		return err
-	})
-	return d.db.observe("copy.delete", start, err)
+	return d.db.UpdateAll(ctx, "copy.delete", `DELETE FROM `+from, p)
 }
 
 func (d tables) KeepLog(ctx context.Context, service string) error {

@@ -64,6 +64,23 @@ func (db *DB) Write(ctx context.Context, name string, fn func(*Tx) error) error 
 	return db.observe(name, start, db.write(ctx, name, fn))
 }
 
+// UpdateAll runs a DML statement as partitioned DML, which has no limit of mutations. The statement is not atomic, may
+// run twice for a row, and must be idempotent.
+func (db *DB) UpdateAll(ctx context.Context, name, sql string, p Params) error {
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, longestMigration)
+	defer cancel()
+	if err := db.enter(ctx, db.slots); err != nil {
+		return err
+	}
+	defer leave(db.slots)
+	err := db.repeatLost(func() error {
+		_, err := db.client.Load().PartitionedUpdate(ctx, spanner.Statement{SQL: sql, Params: p})
+		return err
+	})
+	return db.observe(name, start, err)
+}
+
 // isLostByEmulator reports whether an emulator aborted the transaction in favor of another process. Spanner returns
 // ABORTED instead, and the driver retries.
 func isLostByEmulator(err error) bool {

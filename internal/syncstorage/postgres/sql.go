@@ -54,7 +54,8 @@ var (
 			UNION ALL
 			(SELECT user_id FROM batches WHERE expiry <= $1::timestamp ORDER BY expiry LIMIT $2::bigint)
 		) due`}
-	sqlSweep = pgdb.Statement{Name: "sync.sweep", Key: 1, SQL: `
+	sqlEndBatches = pgdb.Statement{Name: "sync.end_batches", Wide: true, SQL: `UPDATE batches SET expiry = 'epoch'`}
+	sqlSweep      = pgdb.Statement{Name: "sync.sweep", Key: 1, SQL: `
 		SELECT sync_sweep_v1(p_user => $1::bigint, p_now => $2::timestamp, p_limit => $3::bigint)`}
 )
 

@@ -31,3 +31,8 @@ func (s *Store) Sweep(ctx context.Context, now ss.Timestamp, limit int) (swept i
 	}
 	return swept, nil
 }
+
+func (s *Store) EndBatches(ctx context.Context) error {
+	_, err := s.db.Exec(ctx, sqlEndBatches)
+	return err
+}

@@ -107,6 +107,7 @@ const (
 	sqlUnstage      = `DELETE FROM batch_bsos WHERE rowid IN (SELECT rowid FROM batch_bsos
 		WHERE user_id = ? AND collection_id = ? AND batch_id = ? LIMIT ?)`
 	sqlEndBatch     = `UPDATE batches SET expiry = 0 WHERE user_id = ? AND collection_id = ? AND batch_id = ?`
+	sqlEndBatches   = `UPDATE batches SET expiry = 0`
 	sqlDeleteHidden = `DELETE FROM user_collections AS u WHERE user_id = ? AND collection_id = ? AND collection_id > 0 AND modified = 0
 		AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.user_id = u.user_id AND b.collection_id = u.collection_id)`
 )

@@ -85,3 +85,7 @@ func sweepBatch(c *sqlite.Conn, now ss.Timestamp, limit int) (int, error) {
 	}
 	return n + 1, sqlitedb.Exec(c, sqlDeleteHidden, b.user, b.coll)
 }
+
+func (s *Store) EndBatches(ctx context.Context) error {
+	return s.db.Write(ctx, "sync.end_batches", func(c *sqlite.Conn) error { return sqlitedb.Exec(c, sqlEndBatches) })
+}

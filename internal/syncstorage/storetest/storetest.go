@@ -44,7 +44,7 @@ func Run(t *testing.T, open func(t testing.TB) Harness) {
 		Groups: groups(), Exempt: h.Exempt, Soak: h.Soak,
 		New: func(t *testing.T, g suite.Group[*user]) *user {
 			h := h
-			if h.Apart {
+			if h.Apart || g.Own {
 				h = open(t)
 			}
 			u := newUser(t, h)
@@ -70,7 +70,7 @@ func equal[T any](t tb, what string, got, want T) {
 
 type check = suite.Case[*user]
 
-// Tests that sweep run serially, at times long before all others.
+// Tests that sweep run serially, at times long before all others. Tests of restores change the data of all users.
 func groups() []suite.Group[*user] {
 	return []suite.Group[*user]{
 		{Name: "Values", Cases: valueChecks()},
@@ -93,6 +93,7 @@ func groups() []suite.Group[*user] {
 		{Name: "Expiry", Cases: expiryChecks()},
 		{Name: "Concurrency", Cases: concurrencyChecks()},
 		{Name: "Isolation", Cases: isolationChecks()},
+		{Name: "Restores", Cases: restoreChecks(), Own: true},
 		{Name: "Sweep", Cases: append(sweepChecks(), modelChecks()...), Serial: true},
 	}
 }

@@ -220,6 +220,17 @@ func (s *memory) Sweep(ctx context.Context, now ss.Timestamp, limit int) (int, e
 	return n, nil
 }
 
+func (s *memory) EndBatches(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.users {
+		for _, b := range m.batches {
+			b.expiry = 0
+		}
+	}
+	return nil
+}
+
 func (s *memory) Ping(context.Context) error { return nil }
 
 func cloned(us []ss.Update) []ss.Update {
