@@ -116,7 +116,7 @@ func (d *claimed) set(u rows.Update, state State) error {
 // Update checks the claim at the end of the transaction, so that others can read the claim until then.
 func (d *claimed) Update(ctx context.Context, fn func(rows.Update) error) error {
 	return d.Database.Update(ctx, func(u rows.Update) error {
-		later := &laterState{Update: u}
+		later := &laterState{Update: u, service: d.service}
 		if err := fn(later); err != nil {
 			return err
 		}
@@ -137,14 +137,20 @@ func (d *claimed) Update(ctx context.Context, fn func(rows.Update) error) error 
 	})
 }
 
-// laterState delays SetState until the claim is checked.
+// laterState delays the state of the copy until the claim is checked.
 type laterState struct {
 	rows.Update
 
-	text string
+	service, text string
 }
 
-func (u *laterState) SetState(_, text string) error { u.text = text; return nil }
+func (u *laterState) SetState(service, text string) error {
+	if service != u.service {
+		return u.Update.SetState(service, text)
+	}
+	u.text = text
+	return nil
+}
 
 func unwrap(u rows.Update) rows.Update {
 	if later, ok := u.(*laterState); ok {

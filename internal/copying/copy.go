@@ -473,8 +473,11 @@ func (c *Copy) finish(ctx context.Context) error {
 			break
 		}
 	}
-	last := map[*rows.Table]int64{}
-	if err := c.source.View(ctx, func(v rows.View) error {
+	last, work := map[*rows.Table]int64{}, ""
+	if err := c.source.View(ctx, func(v rows.View) (err error) {
+		if work, err = v.State(rows.WorkOf(c.Service)); err != nil {
+			return err
+		}
 		for _, t := range c.tables {
 			if !t.Numbers {
 				continue
@@ -491,6 +494,11 @@ func (c *Copy) finish(ctx context.Context) error {
 	}
 	if err := c.setLast(ctx, last); err != nil {
 		return err
+	}
+	if work != "" {
+		if err := c.target.Update(ctx, func(u rows.Update) error { return u.SetState(rows.WorkOf(c.Service), work) }); err != nil {
+			return err
+		}
 	}
 	if err := c.before("verify"); err != nil {
 		return err

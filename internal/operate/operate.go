@@ -52,6 +52,9 @@ type About struct {
 	// More continues Doc in the command's help and in the API description. Lines are broken by hand.
 	More string
 
+	// Short is a second spelling of the command: a word after the service's name, e.g. "compare" for holdfast sync
+	// compare. "" means that only noun and verb name it.
+	Short string
 	// Example lists examples for the command's help, each on a line with only the arguments and flags: "main
 	// --dry-run\n".
 	Example string

@@ -23,6 +23,7 @@ type Config struct {
 	EmulatorHost  string        `toml:"spanner_emulator_host" doc:"host:port of a Spanner emulator to use instead of Google Cloud, without TLS or credentials. For tests."`
 
 	MaxNames     int           `toml:"max_collection_names" reload:"true" doc:"Maximum number of new collection names per user."`
+	CompareRate  int           `toml:"compare_rate" reload:"true" unit:"users" doc:"How many users per minute get their browsers told to compare all data, after a restore or with holdfast sync compare. Their browsers then download everything again."`
 	HawkTimeSkew time.Duration `toml:"hawk_time_skew" doc:"Maximum difference between a client's clock and the server's. Clients with wrong clocks are common."`
 	Limits       Limits        `toml:"limits" reload:"true" doc:"Limits per request, batch and user, published in info/configuration."`
 }
@@ -58,6 +59,7 @@ func DefaultConfig() Config {
 		Sweep:        settings.DefaultSweep(),
 		PoolSweeper:  30 * time.Second,
 		MaxNames:     100,
+		CompareRate:  600,
 		HawkTimeSkew: 52 * 7 * 24 * time.Hour,
 		Limits: Limits{
 			MaxPostBytes:          post,
@@ -91,6 +93,7 @@ func (c *Config) Check() conf.Problems {
 		{"limits.max_quota_limit", l.MaxQuotaLimit, 0, ""},
 		{"limits.max_user_quota", l.MaxUserQuota, 0, ""},
 		{"max_collection_names", int64(c.MaxNames), 0, ""},
+		{"compare_rate", int64(c.CompareRate), 1, ""},
 	} {
 		if v.value < v.least {
 			wrong(v.key, "must be at least %d%s", v.least, v.why)

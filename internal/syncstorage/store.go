@@ -75,6 +75,10 @@ type AdminStore interface {
 	// Totals are in the order of owners.
 	Totals(ctx context.Context, owners []Owner) ([]Total, error)
 
+	// Owners returns up to n users with collections, in the order of the engine's keys, that come after a user. after may be
+	// zero, and no user with this key need exist.
+	Owners(ctx context.Context, after Owner, n int) ([]Owner, error)
+
 	// SetQuota removes the user's own quota if bytes is unset; 0 means no limit. It applies from the next write on, even
 	// the user's first, and survives DeleteAll. SetQuota returns errcode.Invalid for a negative number.
 	SetQuota(ctx context.Context, o Owner, bytes Optional[int64]) error

@@ -39,6 +39,8 @@ func changesOf(folder, key string) []step {
 		{"", "Import", []string{"file", "no export\n"}, "Line 1: "},
 		{"", "Delete data", []string{"confirm", consoleUser}, "Deleted the data of 1 storage user."},
 		{"syncstorage/tokens", "Create", []string{"uid", "77"}, "The token is shown only once."},
+		{"syncstorage/comparisons", "Compare now", []string{"uid", "77"}, "Comparison started."},
+		{"syncstorage/comparisons", "End it", nil, "No comparison is running"},
 		{"tokenserver/users", "Import", []string{"uid", "77", "file", "no export\n"}, "Line 1: "},
 		{"tokenserver/users", "Set quota", []string{"uid", "77", "quota", "5"}, "The quota is set"},
 		{"tokenserver/users", "Export", []string{"uid", "77"}, "Download the file"},

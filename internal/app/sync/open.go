@@ -32,7 +32,9 @@ type Storage struct {
 	deps    *service.Deps
 	keyring *tokenlib.Keyring
 	opened  *syncstorage.Service
-	revoked Revocations // nil: no tokens are revoked
+
+	comparer *syncstorage.Comparer
+	revoked  Revocations // nil: no tokens are revoked
 }
 
 // Revocations knows the owners with revoked, unexpired tokens.
@@ -152,8 +154,10 @@ func (s *Storage) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 		opened.Jobs = []sweep.Job{{Name: sweeping, By: "Spanner"}}
 		opened.Start = s.warnOfEmulator
 		opened.Inspect = func(ctx context.Context) ([]service.Finding, error) { return s.inspectSpanner(ctx, onSpanner) }
+		s.openComparer(opened, db)
 		return opened, nil
 	}
+	s.openComparer(opened, db)
 	opened.Jobs = []sweep.Job{{Name: sweeping, Every: s.cfg.SweepEvery, Limit: s.cfg.SweepLimit, Run: s.opened.Sweep}}
 	return opened, nil
 }

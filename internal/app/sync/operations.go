@@ -1,5 +1,11 @@
 package sync
 
-import "holdfast/internal/operate"
+import (
+	"slices"
 
-func (s *Storage) operations() []operate.Operation { return s.tokenOperations() }
+	"holdfast/internal/operate"
+)
+
+func (s *Storage) operations() []operate.Operation {
+	return operate.InBackground(slices.Concat(s.tokenOperations(), s.compareOperations()))
+}

@@ -18,6 +18,7 @@ func TestReload(t *testing.T) {
 	}
 	servicetest.Reloads(t, opened, func() service.Service { return New().Service() }, map[string]servicetest.Effect{
 		"syncstorage.max_collection_names":            {Text: "7", See: func() string { return fmt.Sprint(s.opened.MaxNames()) }},
+		"syncstorage.compare_rate":                    {Text: "7", See: func() string { return fmt.Sprint(s.opened.CompareRate()) }},
 		"syncstorage.limits.max_post_bytes":           limit("300000", func(l syncstorage.Limits) int64 { return l.MaxPostBytes }),
 		"syncstorage.limits.max_post_records":         limit("50", func(l syncstorage.Limits) int64 { return l.MaxPostRecords }),
 		"syncstorage.limits.max_record_payload_bytes": limit("300000", func(l syncstorage.Limits) int64 { return l.MaxRecordPayloadBytes }),

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"holdfast/internal/auth/tokenlib"
-	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 )
 
@@ -49,7 +48,7 @@ func (Token) Notice() string { return "" }
 
 func (s *Storage) createToken(_ context.Context, in tokenInput) (t Token, err error) {
 	if s.opened == nil {
-		return t, errcode.New(errcode.Conflict, "Firefox Sync storage is disabled: set syncstorage.enabled = true")
+		return t, errDisabled
 	}
 	d := s.deps
 	c := tokenlib.Claims{

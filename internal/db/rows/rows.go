@@ -282,6 +282,10 @@ const (
 	LogMargin = 100_000
 )
 
+// WorkOf is the copy_state key for work that a service has begun in its database and must finish, such as telling
+// clients about a restore. A copy carries it to its target.
+func WorkOf(service string) string { return "work of " + service }
+
 // EndOf is the copy_state key for the entry number at which a log ends.
 func EndOf(service string) string { return "end of the log of " + service }
 

@@ -38,14 +38,23 @@ func Commands(name string, all []operate.Operation, sh *service.Shell) *cobra.Co
 			nouns[o.Noun()] = noun
 			root.AddCommand(noun)
 		}
-		c := newCommand(sh, o, &cobra.Command{Use: o.Verb(), Short: o.Doc})
-		for line := range strings.Lines(o.Example) {
-			c.cmd.Example += "  " + strings.Join(slices.DeleteFunc([]string{"holdfast", name, o.Noun(), o.Verb(), line}, func(word string) bool { return word == "" }), " ")
+		noun.AddCommand(spelled(sh, o, o.Verb(), name, o.Noun(), o.Verb()))
+		if o.Short != "" {
+			root.AddCommand(spelled(sh, o, o.Short, name, o.Short))
 		}
-		c.cmd.Example = strings.TrimRight(c.cmd.Example, "\n")
-		noun.AddCommand(c.cmd)
 	}
 	return root
+}
+
+// spelled returns an operation's command with these words after holdfast.
+func spelled(sh *service.Shell, o *operate.Operation, use string, words ...string) *cobra.Command {
+	cmd := newCommand(sh, o, &cobra.Command{Use: use, Short: o.Doc}).cmd
+	for line := range strings.Lines(o.Example) {
+		all := slices.Concat([]string{"holdfast"}, words, []string{strings.TrimRight(line, "\n")})
+		cmd.Example += "  " + strings.Join(slices.DeleteFunc(all, func(word string) bool { return word == "" }), " ") + "\n"
+	}
+	cmd.Example = strings.TrimRight(cmd.Example, "\n")
+	return cmd
 }
 
 // command is an operation's command while it runs.

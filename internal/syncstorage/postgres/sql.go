@@ -31,6 +31,9 @@ var (
 		SELECT user_id, max(modified), coalesce(sum(count) FILTER (WHERE collection_id <> 0), 0)::bigint,
 			coalesce(sum(total_bytes) FILTER (WHERE collection_id <> 0), 0)::bigint, max(quota)
 		FROM user_collections WHERE user_id = ANY ($1::bigint[]) GROUP BY user_id`}
+	sqlOwners = pgdb.Statement{Name: "sync.owners", Wide: true, SQL: `
+		SELECT DISTINCT user_id FROM user_collections
+		WHERE user_id > $1::bigint AND collection_id > 0 AND modified > 'epoch' ORDER BY user_id LIMIT $2::bigint`}
 	sqlSetQuota = pgdb.Statement{Name: "sync.set_quota", Key: 1, SQL: `
 		INSERT INTO user_collections (user_id, collection_id, modified, quota) VALUES ($1::bigint, 0, 'epoch', $2::bigint)
 		ON CONFLICT (user_id, collection_id) DO UPDATE SET quota = EXCLUDED.quota`}

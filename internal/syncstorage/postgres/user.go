@@ -35,6 +35,15 @@ func (s *Store) Totals(ctx context.Context, owners []ss.Owner) ([]ss.Total, erro
 	return totals, nil
 }
 
+func (s *Store) Owners(ctx context.Context, after ss.Owner, n int) (all []ss.Owner, err error) {
+	var user int64
+	err = s.db.ForEach(ctx, sqlOwners, []any{after.UID, n}, func() { all = all[:0] }, func() error {
+		all = append(all, ss.Owner{UID: user})
+		return nil
+	}, &user)
+	return all, err
+}
+
 func (s *Store) SetQuota(ctx context.Context, o ss.Owner, bytes ss.Optional[int64]) error {
 	if err := o.CheckUID(); err != nil {
 		return err

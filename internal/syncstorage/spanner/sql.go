@@ -149,6 +149,10 @@ var (
 			LOGICAL_OR(u.collection_id > 0 AND u.modified > @epoch AND (u.count IS NULL OR u.total_bytes IS NULL)), MAX(u.quota)
 		FROM UNNEST(@owners) AS named ` + seek + ` user_collections u ON u.fxa_uid = named.uid AND u.fxa_kid = named.kid
 		GROUP BY named.n`}
+	sqlOwners = spannerdb.Statement{Name: "sync.owners", SQL: `
+		SELECT DISTINCT fxa_uid, fxa_kid FROM user_collections
+		WHERE (fxa_uid > @uid OR fxa_uid = @uid AND fxa_kid > @kid) AND collection_id > 0 AND modified > @epoch
+		ORDER BY fxa_uid, fxa_kid LIMIT @n`}
 	sqlExport = spannerdb.Statement{Name: "sync.export", SQL: `
 		SELECT n.name, c.modified, b.bso_id, b.sortindex, b.modified, b.expiry, b.payload
 		FROM user_collections c

@@ -47,6 +47,19 @@ func (s *Store) Totals(ctx context.Context, owners []ss.Owner) ([]ss.Total, erro
 	return totals, nil
 }
 
+// Owners returns users without their UIDs, which Spanner does not store.
+func (s *Store) Owners(ctx context.Context, after ss.Owner, n int) (all []ss.Owner, err error) {
+	err = s.db.ForEach(ctx, sqlOwners, of(after, spannerdb.Params{"n": int64(n), "epoch": epoch}), func(r *spanner.Row) error {
+		var o ss.Owner
+		if err := r.Columns(&o.FxAUID, &o.FxAKID); err != nil {
+			return err
+		}
+		all = append(all, o)
+		return nil
+	})
+	return all, err
+}
+
 func (s *Store) SetQuota(ctx context.Context, o ss.Owner, bytes ss.Optional[int64]) error {
 	if err := ss.CheckOwnQuota(bytes); err != nil {
 		return err

@@ -158,6 +158,9 @@ func (st *step) log(p spannerdb.Params) error {
 		return nil
 	}
 	uid := st.o.UID
+	if uid == 0 { // from Owners
+		return errcode.New(errcode.Unavailable, "holdfast copy is running, and needs the user's UID to notice the change: try again when it has ended")
+	}
 	keys := map[string][][]any{"user_collections": {{uid, int64(ss.TombstoneID)}}}
 	add := func(table string, key ...any) { keys[table] = append(keys[table], key) }
 	if st.coll != unknown {

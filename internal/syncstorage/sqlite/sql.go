@@ -24,6 +24,7 @@ const (
 	sqlTotals = `SELECT j.key, max(u.modified), coalesce(sum(u.count) FILTER (WHERE u.collection_id > 0), 0),
 			coalesce(sum(u.total_bytes) FILTER (WHERE u.collection_id > 0), 0), max(u.quota)
 		FROM json_each(?) j CROSS JOIN user_collections u WHERE u.user_id = j.value GROUP BY j.key`
+	sqlOwners       = `SELECT DISTINCT user_id FROM user_collections WHERE user_id > ? AND collection_id > 0 AND modified > 0 ORDER BY user_id LIMIT ?`
 	sqlExpiredBytes = `SELECT coalesce(sum(length(payload)) FILTER (WHERE collection_id = ?), 0), coalesce(sum(length(payload)), 0)
 		FROM bsos WHERE expiry <= ? AND user_id = ?`
 )

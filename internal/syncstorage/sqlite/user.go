@@ -37,6 +37,14 @@ func (s *Store) Totals(ctx context.Context, owners []ss.Owner) ([]ss.Total, erro
 	return totals, nil
 }
 
+func (s *Store) Owners(ctx context.Context, after ss.Owner, n int) (all []ss.Owner, err error) {
+	err = s.db.Read(ctx, "sync.owners", func(c *sqlite.Conn) (err error) {
+		all, err = sqlitedb.QueryAll(c, sqlOwners, func(r *sqlite.Stmt) ss.Owner { return ss.Owner{UID: r.ColumnInt64(0)} }, after.UID, n)
+		return err
+	})
+	return all, err
+}
+
 func (s *Store) SetQuota(ctx context.Context, o ss.Owner, bytes ss.Optional[int64]) error {
 	if err := o.CheckUID(); err != nil {
 		return err

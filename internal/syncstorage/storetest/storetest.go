@@ -86,6 +86,7 @@ func groups() []suite.Group[*user] {
 		{Name: "Quota", Cases: quotaChecks()},
 		{Name: "OwnQuota", Cases: ownQuotaChecks()},
 		{Name: "Totals", Cases: totalsChecks()},
+		{Name: "Compare", Cases: compareChecks()},
 		{Name: "Transfer", Cases: transferChecks()},
 		{Name: "Listing", Cases: listingChecks()},
 		{Name: "Paging", Cases: pagingChecks()},

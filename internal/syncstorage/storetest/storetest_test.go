@@ -5,6 +5,8 @@ package storetest
 import (
 	"context"
 	"iter"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 
@@ -159,6 +161,17 @@ func (s *memory) Totals(ctx context.Context, owners []ss.Owner) ([]ss.Total, err
 		}
 	}
 	return totals, nil
+}
+
+func (s *memory) Owners(_ context.Context, after ss.Owner, n int) (all []ss.Owner, _ error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, uid := range slices.Sorted(maps.Keys(s.users)) {
+		if uid > after.UID && len(all) < n && len(s.users[uid].Collections().Stamps) > 0 {
+			all = append(all, ss.Owner{UID: uid})
+		}
+	}
+	return all, nil
 }
 
 func (s *memory) SetQuota(ctx context.Context, o ss.Owner, bytes ss.Optional[int64]) error {
