@@ -26,7 +26,7 @@ type Key struct {
 	KeyTerms
 }
 
-// KeyTerms are what an operator can change about a key.
+// KeyTerms are the properties that an operator can change.
 type KeyTerms struct {
 	Name    string // for people; may be empty
 	Expires Moment // 0 if the key does not expire

@@ -38,7 +38,7 @@ const (
 	LifecycleUploads
 )
 
-// LifecycleResult counts what a run did.
+// LifecycleResult counts a run's work.
 type LifecycleResult struct {
 	Began Moment `json:"began"`           // the rules apply as of this time
 	Ended Moment `json:"ended,omitempty"` // 0 if unfinished
@@ -49,7 +49,7 @@ type LifecycleResult struct {
 	ByRule  map[string]Counts `json:"by_rule,omitzero"` // rule ID to counts
 }
 
-// Counts is what a rule deleted.
+// Counts is a rule's share.
 type Counts struct {
 	Usage
 	Uploads int64 `json:"uploads,omitempty"`

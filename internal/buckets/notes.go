@@ -19,7 +19,7 @@ type ownedName struct {
 	name  string
 }
 
-// note is what a write must know about a bucket.
+// note keeps the facts that a write needs from its bucket.
 type note struct {
 	at        time.Time // when the settings were read
 	bucket    BucketID
@@ -46,7 +46,7 @@ func (n *notes) forget(owner AccountID, name string) {
 	delete(n.note, ownedName{owner, name})
 }
 
-// add caches what a bucket says. at must precede the read.
+// add caches a bucket's facts. at must precede the read.
 func (n *notes) add(b *Bucket, at time.Time) note {
 	found := note{at: at, bucket: b.ID, hasPolicy: !b.Settings.Policy.IsZero()}
 	if !b.Settings.Notifications.IsZero() {

@@ -173,7 +173,7 @@ func (c *Cluster) Verify(ctx context.Context, path string, body buckets.Referenc
 	return Verified{Framed: v.layout == framed, Frames: buckets.Frames{ID: whole.id, CRC64NVME: whole.crc64}}, err
 }
 
-// whole is what a read of a complete copy found.
+// whole is the result when a complete copy was read.
 type whole struct {
 	sums  []uint64 // per chunk
 	crc64 uint64

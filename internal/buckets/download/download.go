@@ -37,6 +37,7 @@ func Requested(w http.ResponseWriter, r *http.Request, o *buckets.Object, tag st
 	return Extent{from, length, http.StatusPartialContent}, nil
 }
 
+// applies evaluates If-Range: the range counts only if the object is unchanged (RFC 9110, 13.1.5).
 func applies(r *http.Request, o *buckets.Object, tag string) bool {
 	header := r.Header.Get("If-Range")
 	switch {
@@ -49,6 +50,7 @@ func applies(r *http.Request, o *buckets.Object, tag string) bool {
 	return err == nil && buckets.At(t).Seconds() == o.Modified.Seconds()
 }
 
+// SetHeader sets Content-Length and Content-Range. size is the size of the whole object.
 func (e Extent) SetHeader(h http.Header, size int64) {
 	h.Set("Content-Length", strconv.FormatInt(e.Length, 10))
 	if e.Status == http.StatusPartialContent {
@@ -56,9 +58,10 @@ func (e Extent) SetHeader(h http.Header, size int64) {
 	}
 }
 
+// Body is an object to send.
 type Body struct {
 	Service *buckets.Service
-	Owner   buckets.AccountID
+	Owner   buckets.AccountID // of the bucket
 	Bucket  buckets.BucketID
 	Object  *buckets.Object
 }
@@ -82,6 +85,7 @@ func (b *Body) Send(w http.ResponseWriter, r *http.Request, e Extent, begin func
 	return err
 }
 
+// sender calls begin before the first byte, and counts.
 type sender struct {
 	io.Writer
 	begin func() // nil after the call

@@ -22,6 +22,7 @@ func Claims(a buckets.Account, gc bool) map[string]any {
 	return c
 }
 
+// authenticate requires a token for the account in the path, or for batches a token with the claim gc. It sets x.owner.
 func (x *exchange) authenticate() error {
 	values := x.in.Header.Values("Authorization")
 	if len(values) != 1 {
@@ -56,6 +57,7 @@ var (
 	errOperator = web.Refuse(http.StatusForbidden, codeForbidden, "deleted objects need a token that was created with --gc")
 )
 
+// unauthenticated refuses with 401.
 func unauthenticated(cause error) error {
 	return web.RefuseFor(cause, http.StatusUnauthorized, codeCredentials, cause.Error())
 }

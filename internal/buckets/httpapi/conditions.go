@@ -19,6 +19,7 @@ func Conditions(r *http.Request, at web.Address) (c web.Conditions) {
 	return c
 }
 
+// tags parses If-Match or If-None-Match.
 func (x *exchange) tags(name string) (buckets.Tags, error) {
 	t, err := buckets.ParseTags(x.in.Header[name])
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"holdfast/internal/web"
 )
 
+// bucketJSON and the other types ending in JSON mirror schemas in openapi.json, which describes their fields.
 type bucketJSON struct {
 	ID      buckets.BucketID  `json:"id"`
 	Name    string            `json:"name"`
@@ -18,10 +19,12 @@ type bucketJSON struct {
 	Versioning string `json:"versioning"` // off, enabled or suspended
 }
 
+// ofBucket converts a bucket.
 func ofBucket(b *buckets.Bucket) bucketJSON {
 	return bucketJSON{b.ID, b.Name, b.Owner, formatMoment(b.Created), versioningStates[b.Versioning]}
 }
 
+// entryJSON is an object or group in a list.
 type entryJSON struct {
 	Type string `json:"type"`
 	Name string `json:"name"`
@@ -29,6 +32,7 @@ type entryJSON struct {
 	*metadataJSON // nil if not requested
 }
 
+// metadataJSON is embedded where metadata was requested or always belongs.
 type metadataJSON struct {
 	Creator    buckets.AccountID `json:"creator,omitempty"`
 	Headers    map[string]string `json:"headers"`
@@ -37,6 +41,7 @@ type metadataJSON struct {
 	Properties json.RawMessage   `json:"properties"`
 }
 
+// versionJSON is embedded by all that describe an object version.
 type versionJSON struct {
 	ID            buckets.ObjectID `json:"id"`
 	EntityTag     string           `json:"entity_tag"`
@@ -84,6 +89,7 @@ type garbageJSON struct {
 	DeletedAt string           `json:"deleted_at"`
 }
 
+// ofVersion converts an object's version.
 func ofVersion(o *buckets.Object) versionJSON {
 	v := versionJSON{
 		ID: o.ID, EntityTag: o.EntityTag(), Created: formatMoment(o.Created), Modified: formatMoment(o.Modified),
@@ -95,6 +101,7 @@ func ofVersion(o *buckets.Object) versionJSON {
 	return v
 }
 
+// ofObject converts an object in x.bucket.
 func (x *exchange) ofObject(o *buckets.Object) objectJSON {
 	return objectJSON{
 		Name: o.Name, Version: x.versionOf(o), versionJSON: ofVersion(o), Owner: x.owner, BucketID: x.bucket.ID, Creator: o.Creator,
@@ -102,10 +109,12 @@ func (x *exchange) ofObject(o *buckets.Object) objectJSON {
 	}
 }
 
+// metadataOf converts metadata.
 func metadataOf(o *buckets.Object) metadataJSON {
 	return metadataJSON{o.Creator, headersOf(o), rolesOf(o), ofSharks(o.Sharks), propertiesOf(o)}
 }
 
+// headersOf returns an object even if there are no headers, because the schema requires it.
 func headersOf(o *buckets.Object) map[string]string {
 	if o.Headers == nil {
 		return map[string]string{}
@@ -113,6 +122,7 @@ func headersOf(o *buckets.Object) map[string]string {
 	return o.Headers
 }
 
+// rolesOf returns a list even if there are no roles.
 func rolesOf(o *buckets.Object) []string {
 	if o.Roles == nil {
 		return []string{}
@@ -120,6 +130,7 @@ func rolesOf(o *buckets.Object) []string {
 	return o.Roles
 }
 
+// propertiesOf returns an object even if there are no properties.
 func propertiesOf(o *buckets.Object) json.RawMessage {
 	if o.Extra == nil {
 		return json.RawMessage("{}")
@@ -127,6 +138,7 @@ func propertiesOf(o *buckets.Object) json.RawMessage {
 	return o.Extra
 }
 
+// metadataBytes returns the length of the metadata's texts, to charge memory.
 func metadataBytes(o *buckets.Object) (n int) {
 	for name, value := range o.Headers {
 		n += len(name) + len(value)
@@ -137,6 +149,7 @@ func metadataBytes(o *buckets.Object) (n int) {
 	return n + len(o.Roles)*36 + len(o.Extra)
 }
 
+// ofSharks splits node IDs as Manta's API does.
 func ofSharks(all []string) []sharkJSON {
 	list := make([]sharkJSON, len(all))
 	for i, s := range all {
@@ -145,6 +158,7 @@ func ofSharks(all []string) []sharkJSON {
 	return list
 }
 
+// ofGarbage converts garbage, whose Object must be set.
 func ofGarbage(g *buckets.Garbage) garbageJSON {
 	o := g.Object
 	v := garbageJSON{
@@ -157,13 +171,16 @@ func ofGarbage(g *buckets.Garbage) garbageJSON {
 	return v
 }
 
+// formatMoment formats with microseconds, so that clients can compare exactly.
 func formatMoment(m buckets.Moment) string { return m.Time().Format("2006-01-02T15:04:05.000000Z") }
 
+// send sends JSON.
 func (x *exchange) send(status int, body []byte) error {
 	web.SendJSONLine(x.out, status, body)
 	return nil
 }
 
+// answer encodes and sends v.
 func (x *exchange) answer(status int, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {

@@ -28,6 +28,7 @@ const (
 	codeNoObject    = "ObjectNotFound"
 )
 
+// invalid refuses with 400.
 func invalid(message string) error { return web.Refuse(http.StatusBadRequest, codeInvalid, message) }
 
 var (
@@ -42,14 +43,17 @@ var (
 
 var bodyErrors = web.BodyErrors{Announced: errTooLarge, TooLarge: errTooLarge, TooSlow: errSlow, Cut: errCut}
 
+// isEOF reports that a body ended early.
 func isEOF(err error) bool { return errors.Is(err, io.EOF) }
 
+// methodNotAllowed lists the methods of the path.
 func methodNotAllowed(w http.ResponseWriter, methods []string) error {
 	allowed := strings.Join(methods, ", ")
 	w.Header().Set("Allow", allowed)
 	return web.Refuse(http.StatusMethodNotAllowed, "MethodNotAllowed", "method not allowed: this path supports "+allowed)
 }
 
+// known maps the store's errors. Others are mapped by code.
 var known = []struct {
 	err    error
 	status int
@@ -71,6 +75,7 @@ var known = []struct {
 	{buckets.ErrNotEnoughSpace, http.StatusInsufficientStorage, "NotEnoughSpace"},
 }
 
+// asRefusal finds the answer for any error: specific types first, then codes.
 func asRefusal(err error) *web.Refusal {
 	if condition, ok := errors.AsType[*web.ConditionError](err); ok {
 		return web.RefuseFor(err, http.StatusBadRequest, codeInvalid, condition.Error())
@@ -114,6 +119,7 @@ func asRefusal(err error) *web.Refusal {
 	return web.RefuseFor(err, http.StatusServiceUnavailable, codeUnavailable, message)
 }
 
+// ofBody maps errors of the body's checksums and length.
 func ofBody(e *sigv4.Error) *web.Refusal {
 	switch e.Kind {
 	case sigv4.InvalidMD5, sigv4.DigestMismatch:
@@ -125,6 +131,7 @@ func ofBody(e *sigv4.Error) *web.Refusal {
 	}
 }
 
+// problem is the error body, as in openapi.json.
 type problem struct {
 	Code      string `json:"code"`
 	Message   string `json:"message"`

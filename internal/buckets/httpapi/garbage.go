@@ -22,6 +22,7 @@ func LargestRequest() int64 {
 	return buckets.MaxPage*batchMemory + textMemory*batchMemory + web.BlockBytes
 }
 
+// claimBatch handles POST on batches. Without garbage, batch_id is null.
 func (x *exchange) claimBatch() error {
 	limit, err := x.limit()
 	if err != nil {
@@ -40,6 +41,7 @@ func (x *exchange) claimBatch() error {
 	return x.sendBatch(http.StatusCreated, &batchJSON{ID: &b.ID, Expires: formatMoment(b.Expires)}, b.Garbage, limit)
 }
 
+// readBatch handles GET on a batch. An expired batch is empty.
 func (x *exchange) readBatch() error {
 	if err := web.ChargeMemory(x.out, x.in, buckets.MaxPage*batchMemory); err != nil {
 		return err
@@ -96,6 +98,7 @@ func (x *exchange) freeBatch() error {
 	return x.nothing()
 }
 
+// batchID parses the ID in the path.
 func (x *exchange) batchID() (string, error) {
 	id, err := buckets.ParseUUID(x.route.batch)
 	if err != nil {

@@ -27,6 +27,7 @@ type Handler struct {
 	policies policy.Cache
 }
 
+// exchange is a request while it is served. Serve fills the fields from top to bottom.
 type exchange struct {
 	*Handler
 	in  *http.Request
@@ -37,12 +38,14 @@ type exchange struct {
 	act    *action
 	query  url.Values
 	parsed parsed
-	owner  buckets.AccountID
-	bucket buckets.Bucket
+	owner  buckets.AccountID // account in the token
+	bucket buckets.Bucket    // zero for routes without a bucket
 }
 
+// noCache lets browsers store answers but not use them without asking: access may end.
 const noCache = "private, no-cache"
 
+// Serve implements web.Handler: route, token, parameters, slot, bucket, policy, operation.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) (err error) {
 	w.Header().Set("Cache-Control", noCache)
 	if at.Err != nil {
@@ -84,6 +87,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return act.serve(x)
 }
 
+// parse reads query, names and headers before anything is looked up.
 func (x *exchange) parse(act *action) (err error) {
 	if x.query, err = parseQuery(x.in.URL.RawQuery, act.params); err != nil {
 		return err
@@ -105,6 +109,7 @@ func (x *exchange) parse(act *action) (err error) {
 	return err
 }
 
+// resolve checks that the account still exists, and finds the bucket.
 func (x *exchange) resolve() (err error) {
 	if _, err := x.Service.AccountByID(x.ctx(), x.owner); err != nil {
 		return err
@@ -140,10 +145,13 @@ func (x *exchange) writing() context.Context {
 	})
 }
 
+// ready acquires the slot again after ReleaseSlot.
 func (x *exchange) ready() error { return web.AcquireSlot(x.out, x.in) }
 
+// withSlot runs fn with a slot.
 func (x *exchange) withSlot(fn func() error) error { return web.WithSlot(x.out, x.in, fn) }
 
+// nothing answers 204.
 func (x *exchange) nothing() error {
 	x.out.WriteHeader(http.StatusNoContent)
 	return nil
@@ -151,4 +159,5 @@ func (x *exchange) nothing() error {
 
 var errGone = web.Refuse(http.StatusUnauthorized, codeCredentials, "the token's account was deleted")
 
+// isGone reports that the token's account was deleted.
 func isGone(err error) bool { return errors.Is(err, buckets.ErrNoAccount) }

@@ -26,8 +26,8 @@ const (
 	defaultType = "application/octet-stream"
 
 	maxHeaders = 4 << 10 // bytes each for user metadata and the other stored headers
-	maxRoles   = 32
-	maxCopies  = 9
+	maxRoles   = 32      // UUIDs per object
+	maxCopies  = 9       // as in the setting buckets.copies
 )
 
 const (
@@ -39,6 +39,7 @@ const (
 	createdHeader    = "Object-Created"
 )
 
+// newObject reads the object to store from the headers.
 func (x *exchange) newObject() (o buckets.Object, err error) {
 	h := x.in.Header
 	o.Name, o.Creator = x.route.object, x.owner
@@ -60,6 +61,7 @@ func (x *exchange) newObject() (o buckets.Object, err error) {
 	return o, err
 }
 
+// storedHeaders returns the headers to store, with names in lower case.
 func storedHeaders(h http.Header) (map[string]string, error) {
 	all := map[string]string{}
 	for name, values := range h {
@@ -70,6 +72,7 @@ func storedHeaders(h http.Header) (map[string]string, error) {
 	return all, checkHeaders(all)
 }
 
+// checkHeaders applies the rules for stored headers, from either a request's headers or a JSON body.
 func checkHeaders(all map[string]string) error {
 	user, other := 0, 0
 	for name, value := range all {
@@ -91,6 +94,7 @@ func checkHeaders(all map[string]string) error {
 	return nil
 }
 
+// parseRoles parses UUIDs and removes duplicates.
 func parseRoles(list []string) ([]string, error) {
 	var roles []string
 	for _, s := range list {
@@ -110,6 +114,7 @@ func parseRoles(list []string) ([]string, error) {
 
 var errDurability = web.Refuse(http.StatusBadRequest, "InvalidDurabilityLevel", durabilityHeader+" must be a number of copies from 1 to 9")
 
+// durability returns the requested number of copies; 0 if none is requested.
 func durability(h http.Header) (int, error) {
 	values := h.Values(durabilityHeader)
 	if len(values) == 0 {
@@ -122,6 +127,7 @@ func durability(h http.Header) (int, error) {
 	return n, nil
 }
 
+// digests returns the digests that the body must match, as form fields for sigv4.
 func digests(h http.Header) (fields map[string]string, err error) {
 	fields = map[string]string{}
 	if values := h.Values("Content-Md5"); len(values) > 0 {
@@ -156,8 +162,10 @@ func text(s string) string {
 	return string(runes)
 }
 
+// isControl reports characters that may not occur in a header value.
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
+// writeObject sets the headers that describe an object.
 func (x *exchange) writeObject(o *buckets.Object) {
 	h := x.out.Header()
 	x.writeVersion(o)
@@ -181,6 +189,7 @@ func (x *exchange) writeObject(o *buckets.Object) {
 	}
 }
 
+// writeVersion sets the entity tag, which is the object ID, and the time.
 func (x *exchange) writeVersion(o *buckets.Object) {
 	h := x.out.Header()
 	h.Set("Etag", `"`+string(o.ID)+`"`)

@@ -21,6 +21,7 @@ const (
 	mostSettings = 64 << 10
 )
 
+// listBuckets writes at most limit buckets, slice by slice.
 func (x *exchange) listBuckets() error {
 	limit, err := x.limit()
 	if err != nil {
@@ -51,6 +52,7 @@ func (x *exchange) listBuckets() error {
 	return d.finishPage(more, q.After)
 }
 
+// listObjects writes slice by slice. Slices with metadata are small, because metadata is large.
 func (x *exchange) listObjects() error {
 	limit, metadata, err := x.objectLimit()
 	if err != nil {
@@ -100,6 +102,7 @@ const (
 	mostMetadata = 2*maxHeaders + maxRoles*36 + buckets.MaxExtra // bytes per object
 )
 
+// objectLimit returns the page size, which is smaller with metadata.
 func (x *exchange) objectLimit() (limit int, metadata bool, err error) {
 	switch x.query.Get("metadata") {
 	case "", "false":
@@ -118,6 +121,7 @@ func (x *exchange) objectLimit() (limit int, metadata bool, err error) {
 	return limit, true, err
 }
 
+// ofEntry converts an entry.
 func ofEntry(e *buckets.Entry, metadata bool) entryJSON {
 	if e.Group != "" {
 		return entryJSON{Type: "group", Name: e.Group}

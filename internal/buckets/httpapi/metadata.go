@@ -11,8 +11,10 @@ import (
 	"holdfast/internal/web"
 )
 
+// maxUpdate limits a JSON body in bytes.
 const maxUpdate = 4*maxHeaders + buckets.MaxExtra
 
+// getMetadata returns the metadata as JSON.
 func (x *exchange) getMetadata() error {
 	o, err := x.read()
 	if err != nil {
@@ -21,6 +23,7 @@ func (x *exchange) getMetadata() error {
 	return x.answer(http.StatusOK, x.ofObject(&o))
 }
 
+// readUpdate reads a small JSON body without a slot, because the client may be slow.
 func (x *exchange) readUpdate() ([]byte, error) {
 	web.ReleaseSlot(x.out)
 	media, _, err := mime.ParseMediaType(x.in.Header.Get("Content-Type"))
@@ -30,6 +33,7 @@ func (x *exchange) readUpdate() ([]byte, error) {
 	return web.ReadBody(x.out, x.in, maxUpdate, &bodyErrors)
 }
 
+// updateMetadata replaces the members that the body contains.
 func (x *exchange) updateMetadata() error {
 	body, err := x.readUpdate()
 	if err != nil {
@@ -54,6 +58,7 @@ func (x *exchange) updateMetadata() error {
 	return x.answer(http.StatusOK, x.ofObject(&o))
 }
 
+// parseUpdate rejects unknown members, because the client expects an effect.
 func parseUpdate(body []byte) (u buckets.Update, err error) {
 	u.Touch = true
 	v, err := canonjson.Parse(body, maxUpdate)
@@ -84,6 +89,7 @@ func parseUpdate(body []byte) (u buckets.Update, err error) {
 	return u, nil
 }
 
+// parseContentType parses a member of an update.
 func parseContentType(raw []byte) (*string, error) {
 	var s *string
 	if json.Unmarshal(raw, &s) != nil || s == nil || *s == "" || len(*s) > maxHeaders {
@@ -95,6 +101,7 @@ func parseContentType(raw []byte) (*string, error) {
 	return s, nil
 }
 
+// parseHeaders parses a member of an update.
 func parseHeaders(raw []byte) (map[string]string, error) {
 	var given map[string]*string
 	if json.Unmarshal(raw, &given) != nil || given == nil {
@@ -110,6 +117,7 @@ func parseHeaders(raw []byte) (map[string]string, error) {
 	return all, checkHeaders(all)
 }
 
+// parseRoleList parses a member of an update. An empty list removes all roles.
 func parseRoleList(raw []byte) (*[]string, error) {
 	var list []string
 	if json.Unmarshal(raw, &list) != nil || list == nil {
@@ -119,6 +127,7 @@ func parseRoleList(raw []byte) (*[]string, error) {
 	return &roles, err
 }
 
+// parseProperties parses a member of an update. {} removes all.
 func parseProperties(raw []byte) (*json.RawMessage, error) {
 	extra, err := buckets.ParseExtra(raw)
 	if extra == nil {

@@ -14,8 +14,10 @@ import (
 
 const maxObject = 5 << 30 // bytes, as in S3
 
+// source is a request body as buckets.Source.
 type source struct{ *sigv4.Body }
 
+// Sums returns zero sums before the body was read to its end.
 func (s source) Sums() buckets.Sums {
 	r, ok := s.Result()
 	if !ok {
@@ -28,10 +30,12 @@ func (s source) Sums() buckets.Sums {
 	return sums
 }
 
+// input reports read errors in this API's words.
 type input struct{ io.Reader }
 
 func (b input) Read(p []byte) (int, error) { return bodyErrors.Read(b.Reader, p) }
 
+// source prepares to read the body.
 func (x *exchange) source() (s source, err error) {
 	if x.in.ContentLength > maxObject {
 		return s, errTooLarge
@@ -45,6 +49,7 @@ func (x *exchange) source() (s source, err error) {
 	return s, err
 }
 
+// putObject answers 201 for a new object and 200 for a replaced object.
 func (x *exchange) putObject() error {
 	web.ReleaseSlot(x.out) // a slow client must not hold the slot
 	o, err := x.newObject()
@@ -109,6 +114,7 @@ func (x *exchange) getObject() error {
 	return body.Send(x.out, x.in, e, begin, func(int) {})
 }
 
+// deleteObject deletes an object or the version in the query.
 func (x *exchange) deleteObject() error {
 	id, err := x.version()
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 //go:embed openapi.json
 var openAPI []byte
 
+// document returns openapi.json.
 func (x *exchange) document() error {
 	web.StaticBody(x.out)
 	return x.send(http.StatusOK, openAPI)

@@ -28,6 +28,7 @@ func (x *exchange) checkPolicy() error {
 	return err
 }
 
+// needs returns the action that a policy must not deny.
 func (x *exchange) needs() policy.Action {
 	if x.act.versioned != "" && x.query.Has("version") {
 		return x.act.versioned
@@ -35,6 +36,7 @@ func (x *exchange) needs() policy.Action {
 	return x.act.needs
 }
 
+// client tells policies about the client.
 func (x *exchange) client() policy.Client {
 	h := x.in.Header
 	c := policy.Client{Secure: x.at.Scheme == "https", UserAgent: h["User-Agent"], Referer: h["Referer"]}

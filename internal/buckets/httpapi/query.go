@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/optional"
 )
 
+// parseQuery rejects unknown and repeated parameters.
 func parseQuery(raw string, params []string) (url.Values, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
@@ -31,6 +32,7 @@ func parseQuery(raw string, params []string) (url.Values, error) {
 	return values, nil
 }
 
+// unknownParameter lists the known parameters.
 func unknownParameter(params []string) error {
 	if len(params) == 0 {
 		return invalid("unknown parameter in the query: this request takes none")
@@ -38,6 +40,7 @@ func unknownParameter(params []string) error {
 	return invalid("unknown parameter in the query: expected " + strings.Join(params, ", "))
 }
 
+// limit returns the page size.
 func (x *exchange) limit() (int, error) {
 	if !x.query.Has("limit") {
 		return buckets.MaxPage, nil
@@ -49,6 +52,7 @@ func (x *exchange) limit() (int, error) {
 	return n, nil
 }
 
+// isRead reports whether the method changes nothing.
 func (x *exchange) isRead() bool {
 	return x.in.Method == http.MethodGet || x.in.Method == http.MethodHead
 }
@@ -107,6 +111,7 @@ func (x *exchange) parseValues() (err error) {
 	return err
 }
 
+// parameter tells an empty parameter from a missing parameter.
 func (x *exchange) parameter(name string) optional.Of[string] {
 	return optional.Of[string]{Value: x.query.Get(name), Set: x.query.Has(name)}
 }

@@ -9,6 +9,7 @@ import (
 	"holdfast/internal/web"
 )
 
+// resource is a kind of path.
 type resource uint8
 
 const (
@@ -24,6 +25,7 @@ const (
 	batch
 )
 
+// String returns the label in logs and metrics.
 func (r resource) String() string {
 	return [...]string{
 		nothing: "unknown", document: "openapi", bucketList: "buckets", bucket: "bucket", objectList: "objects",
@@ -43,6 +45,7 @@ type route struct {
 // Owns reports whether this service handles a raw path on the main listener.
 func Owns(path string) bool { return strings.HasPrefix(path, "/buckets/") }
 
+// Routes lists all routes, for tests and the API description.
 func Routes() []web.Route { return web.RoutesOf(resource.String, actions[:]) }
 
 // Label returns the route of a raw path for metrics and logs. It contains no text chosen by clients.
@@ -78,6 +81,7 @@ func parseRoute(path string) (rt route, err error) {
 	return rt, nil
 }
 
+// inAccount parses the segments below /buckets/ACCOUNT/buckets.
 func inAccount(account string, s []string) (rt route) {
 	rt.account = account
 	switch {
@@ -99,16 +103,17 @@ func inAccount(account string, s []string) (rt route) {
 	return rt
 }
 
+// action is a method on a resource.
 type action struct {
 	serve      func(*exchange) error
 	needs      policy.Action
 	versioned  policy.Action // needed instead if the request names a version
 	keys       []policy.Key  // condition keys that the operation applies; policies see no others
 	late       bool          // the operation calls checkPolicy, because values are in the body
-	params     []string
-	conditions bool // applies conditional headers
-	creates    bool // makes an object
-	body       bool
+	params     []string      // allowed query parameters
+	conditions bool          // applies conditional headers
+	creates    bool          // makes an object
+	body       bool          // takes a request body
 }
 
 const getVersion policy.Action = "s3:GetObjectVersion"
@@ -121,6 +126,7 @@ var (
 	writeKeys   = []policy.Key{policy.IfMatch, policy.IfNoneMatch, policy.ObjectCreation, policy.Redirect, policy.ExistingObjectTag}
 )
 
+// actions lists all operations. A resource with no methods is an unknown path.
 var actions = [...]map[string]*action{
 	nothing: {},
 	document: {

@@ -20,6 +20,7 @@ var versioningStates = []string{buckets.VersioningOff: "off", buckets.Versioning
 
 var errMarker = web.Refuse(http.StatusNotFound, codeNoObject, "the version is a delete marker")
 
+// updateBucket changes versioning.
 func (x *exchange) updateBucket() error {
 	body, err := x.readUpdate()
 	if err != nil {
@@ -39,6 +40,7 @@ func (x *exchange) updateBucket() error {
 	return x.answer(http.StatusOK, ofBucket(&x.bucket))
 }
 
+// parseVersioning parses {"versioning": STATE}.
 func parseVersioning(body []byte) (buckets.Versioning, error) {
 	v, err := canonjson.Parse(body, maxUpdate)
 	if err != nil {
@@ -56,6 +58,7 @@ func parseVersioning(body []byte) (buckets.Versioning, error) {
 	return buckets.Versioning(at), nil
 }
 
+// version returns the version in the query; "" if missing.
 func (x *exchange) version() (buckets.VersionID, error) {
 	if !x.query.Has("version") {
 		return "", nil
@@ -63,6 +66,7 @@ func (x *exchange) version() (buckets.VersionID, error) {
 	return buckets.ParseVersionID(x.query.Get("version"))
 }
 
+// read returns the object or the version in the query.
 func (x *exchange) read() (o buckets.Object, err error) {
 	id, err := x.version()
 	if err != nil {
@@ -78,6 +82,7 @@ func (x *exchange) read() (o buckets.Object, err error) {
 	return v.Object, err
 }
 
+// versionOf returns "" in buckets without versioning.
 func (x *exchange) versionOf(o *buckets.Object) buckets.VersionID {
 	if x.bucket.Versioning == buckets.VersioningOff {
 		return ""
@@ -85,12 +90,14 @@ func (x *exchange) versionOf(o *buckets.Object) buckets.VersionID {
 	return o.VersionID()
 }
 
+// writeVersionID sets the header unless id is "".
 func (x *exchange) writeVersionID(id buckets.VersionID) {
 	if id != "" {
 		x.out.Header().Set(versionHeader, string(id))
 	}
 }
 
+// versionEntryJSON is a version or delete marker in a list.
 type versionEntryJSON struct {
 	Type     string            `json:"type"`
 	Name     string            `json:"name"`
@@ -100,6 +107,7 @@ type versionEntryJSON struct {
 	*versionJSON
 }
 
+// ofVersionEntry converts a version.
 func ofVersionEntry(v *buckets.Version) versionEntryJSON {
 	e := versionEntryJSON{Type: "delete_marker", Name: v.Name, Version: v.VersionID(), Current: v.Current, Modified: formatMoment(v.Modified)}
 	if !v.Marker {
@@ -109,6 +117,7 @@ func ofVersionEntry(v *buckets.Version) versionEntryJSON {
 	return e
 }
 
+// listVersions writes slice by slice. The marker is VERSION/NAME.
 func (x *exchange) listVersions() error {
 	limit, err := x.limit()
 	if err != nil {

@@ -35,20 +35,22 @@ type body struct {
 	from   Listed
 
 	in       io.ReadCloser // nil if the next read must request a range
-	n        int64
-	failures int // since the last byte
+	n        int64         // bytes so far
+	failures int           // since the last byte
 
 	md5        hash.Hash
-	hasMD5Tag  bool
-	layouts    []*partSums
-	isKnown    bool
-	sum        hash.Hash
+	hasMD5Tag  bool        // the entity tag is the MD5
+	layouts    []*partSums // sums for each possible division into parts
+	isKnown    bool        // the source told the division, so a mismatch is damage
+	sum        hash.Hash   // for algorithm; nil if there is no checksum to verify
 	algorithm  checksum.Algorithm
-	want       buckets.Checksum
-	isVerified bool // more than the length could be verified
-	err        error
+	want       buckets.Checksum // checksum from the source
+	isVerified bool             // more than the length could be verified
+	err        error            // for all further reads
 }
 
+// newBody reads the answer out, which may have begun. Encryption changes the entity tag, so then only a checksum can
+// verify the bytes.
 func (s *Source) newBody(ctx context.Context, bucket string, from Listed, out *s3.GetObjectOutput) *body {
 	b := &body{ctx: ctx, source: s, bucket: bucket, from: from, in: out.Body, md5: md5.New(), want: checksumOf(out)} //nolint:gosec // as above
 	if n := partsOf(from.ETag); !isEncrypted(out) {
@@ -63,6 +65,7 @@ func (s *Source) newBody(ctx context.Context, bucket string, from Listed, out *s
 	return b
 }
 
+// Read continues with a range request after a failed read. Only a verified body ends with io.EOF.
 func (b *body) Read(p []byte) (n int, err error) {
 	for b.err == nil && n == 0 && len(p) > 0 {
 		n, err = b.read(p)
@@ -109,6 +112,7 @@ func (b *body) read(p []byte) (int, error) {
 	return n, err
 }
 
+// add hashes bytes, and counts as progress.
 func (b *body) add(p []byte) {
 	if len(p) == 0 {
 		return
@@ -124,6 +128,7 @@ func (b *body) add(p []byte) {
 	}
 }
 
+// failed waits before the next attempt, twice as long each time, and gives up after several attempts without a byte.
 func (b *body) failed(err error) error {
 	b.Close()
 	if b.failures++; b.failures >= attempts || b.ctx.Err() != nil {
@@ -138,6 +143,7 @@ func (b *body) failed(err error) error {
 	}
 }
 
+// verify returns io.EOF if the bytes match, or cannot be verified.
 func (b *body) verify() error {
 	if b.hasMD5Tag {
 		if hex.EncodeToString(b.md5.Sum(nil)) != b.from.ETag {
@@ -163,6 +169,7 @@ func (b *body) verify() error {
 	return io.EOF
 }
 
+// Sums returns the MD5, and the source's checksum if it matched or the bytes are verified otherwise.
 func (b *body) Sums() buckets.Sums {
 	s := buckets.Sums{MD5: b.md5.Sum(nil)}
 	if b.sum != nil || b.isVerified {
@@ -171,6 +178,7 @@ func (b *body) Sums() buckets.Sums {
 	return s
 }
 
+// Close ends the request to the source.
 func (b *body) Close() {
 	if b.in != nil {
 		_ = b.in.Close()

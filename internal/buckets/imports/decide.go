@@ -9,23 +9,24 @@ import (
 // Listed is an object or version listed by the source.
 type Listed struct {
 	Key      string
-	Version  string
+	Version  string // "" if versions were not listed
 	ETag     string // without quotes
 	Size     int64
 	Modified buckets.Moment // by the source's clock
-	Marker   bool
-	Latest   bool
+	Marker   bool           // a delete marker
+	Latest   bool           // the current version
 }
 
+// Action is a decision about a name.
 type Action int
 
 const (
-	Skip Action = iota
-	Take
-	Keep // changed here by a client later than at the source
-	Delete
-	Retag // only tags may differ
-	TakeVersions
+	Skip         Action = iota // equal on both sides
+	Take                       // import it
+	Keep                       // changed here by a client later than at the source
+	Delete                     // deleted at the source
+	Retag                      // only tags may differ
+	TakeVersions               // follow a Plan
 )
 
 // Decide compares a name at the source with the object here. Either may be nil. behind is how far the source's clock

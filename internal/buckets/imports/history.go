@@ -14,16 +14,18 @@ import (
 type Plan struct {
 	Take   []Listed           // oldest first
 	Delete []*buckets.Version // imported, unchanged here and deleted at the source
-	Same   []Pair
-	Absent int  // cannot be added, because they are older than a version here; they were deleted here or rejected by an earlier import
-	Keep   bool // changed here by a client later than at the source, so add nothing
+	Same   []Pair             // equal on both sides; only tags may differ
+	Absent int                // cannot be added, because they are older than a version here; they were deleted here or rejected by an earlier import
+	Keep   bool               // changed here by a client later than at the source, so add nothing
 }
 
+// Pair is a version on both sides.
 type Pair struct {
 	From Listed
 	Here *buckets.Object
 }
 
+// IsNothing reports whether nothing changes here and nothing must be reported.
 func (p *Plan) IsNothing() bool { return len(p.Take)+len(p.Delete) == 0 && !p.Keep }
 
 // PlanVersions compares the versions of a name on both sides, each oldest first. Versions match if source time,
@@ -69,12 +71,15 @@ func PlanVersions(from []Listed, here []buckets.Version, behind time.Duration) (
 	return p
 }
 
+// identity is equal for equal versions on both sides.
 func (l *Listed) identity() string { return identity(l.Marker, l.Modified, l.ETag, l.Size) }
 
+// identityOf is identity for a version here.
 func identityOf(v *buckets.Version) string {
 	return identity(v.Marker, v.Imported, v.EntityTag(), v.Length)
 }
 
+// identity joins the properties that an import keeps. A marker has only its time.
 func identity(isMarker bool, at buckets.Moment, etag string, size int64) string {
 	if isMarker {
 		return fmt.Sprint("marker ", int64(at))
@@ -111,6 +116,7 @@ func isULID(id string) bool {
 	return len(id) == 26 && strings.Trim(id, "0123456789ABCDEFGHJKMNPQRSTVWXYZ") == ""
 }
 
+// isLater makes a bool comparable.
 func isLater(is bool) int {
 	if is {
 		return 1

@@ -12,18 +12,19 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// Options configures Run. Report and Progress are required.
 type Options struct {
 	Source  *Source
 	Target  *buckets.Service
-	Account buckets.Account
+	Account buckets.Account // owns the target buckets
 
 	Bucket, Prefix string // at the source; "" for all
 	To             string // target bucket; "" for the same name
-	Parallel       int
-	DryRun         bool
-	CurrentOnly    bool
-	IgnoreTags     bool // ignore the tags of otherwise equal objects
-	Final          bool // nobody writes to the source any more, so compare again at the end
+	Parallel       int    // objects read at the same time
+	DryRun         bool   // count only, change nothing
+	CurrentOnly    bool   // ignore older versions
+	IgnoreTags     bool   // ignore the tags of otherwise equal objects
+	Final          bool   // nobody writes to the source any more, so compare again at the end
 
 	Report   func(Problem)  // never called concurrently
 	Progress func(Progress) // never called concurrently
@@ -37,38 +38,41 @@ type Problem struct {
 	Failed bool // something is missing here
 }
 
+// Progress is reported after each object and read.
 type Progress struct {
 	Done, Total int64 // objects; the total is 0 if unknown
-	Bytes       int64
+	Bytes       int64 // read from the source
 }
 
 // Result counts the work that an import did, or would do.
 type Result struct {
 	Buckets    int64
-	Objects    int64
+	Objects    int64 // listed at the source
 	Imported   int64
 	Bytes      int64
-	Skipped    int64
+	Skipped    int64 // equal on both sides
 	Deleted    int64
 	Kept       int64 // changed here by clients later than at the source
 	Failed     int64
-	Unverified int64
-	Retagged   int64
+	Unverified int64 // imported, but the source gave nothing to verify the bytes
+	Retagged   int64 // only tags changed
 	Absent     int64 // older versions that can no longer be added
 	Left       int64 // still different at the end of a final import
 }
 
+// imports is a run.
 type imports struct {
 	Options
 	pairs []pair
 
 	mu     sync.Mutex
 	result Result
-	total  int64
-	bytes  int64
-	inARow int
+	total  int64 // objects to compare; 0 until counted
+	bytes  int64 // read so far
+	inARow int   // failures since the last success
 }
 
+// pair is a source bucket with its target.
 type pair struct {
 	from, to string
 	bucket   buckets.Bucket // without an ID if the import would create it
@@ -92,6 +96,8 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	return i.result, err
 }
 
+// run prepares all buckets before it reads objects, so that a missing right shows early. Counting runs beside the
+// import.
 func (i *imports) run(ctx context.Context) error {
 	names := []string{i.Bucket}
 	if i.Bucket == "" {
@@ -122,6 +128,7 @@ func (i *imports) run(ctx context.Context) error {
 	return i.compare(ctx)
 }
 
+// addPair finds or creates the target bucket and imports settings.
 func (i *imports) addPair(ctx context.Context, name string) error {
 	found := pair{from: name, to: name}
 	if i.To != "" {
@@ -156,6 +163,7 @@ func (i *imports) addPair(ctx context.Context, name string) error {
 	return i.settings(ctx, p)
 }
 
+// count lists the source only to show a total. Errors do not matter.
 func (i *imports) count(ctx context.Context) {
 	var n int64
 	for _, p := range i.pairs {
@@ -174,6 +182,7 @@ func (i *imports) count(ctx context.Context) {
 	i.total = n
 }
 
+// compare runs again without changes, and counts differences as Left.
 func (i *imports) compare(ctx context.Context) error {
 	again := &imports{Options: i.Options, pairs: i.pairs}
 	again.DryRun = true
@@ -187,6 +196,7 @@ func (i *imports) compare(ctx context.Context) error {
 	return nil
 }
 
+// problem reports and counts a problem.
 func (i *imports) problem(p Problem) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -196,6 +206,7 @@ func (i *imports) problem(p Problem) {
 	i.Report(p)
 }
 
+// change updates the result and shows progress.
 func (i *imports) change(fn func(*Result)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -203,6 +214,7 @@ func (i *imports) change(fn func(*Result)) {
 	i.show()
 }
 
+// show reports progress. The caller holds mu.
 func (i *imports) show() {
 	r := &i.result
 	i.Progress(Progress{Done: r.Imported + r.Skipped + r.Kept + r.Failed, Total: i.total, Bytes: i.bytes})
@@ -238,6 +250,7 @@ func (i *imports) settle(ctx context.Context, bucket, key string, err error) err
 	return nil
 }
 
+// reason returns text for a person.
 func reason(err error) string {
 	if text := errcode.Message(err); text != "" {
 		return text

@@ -33,6 +33,7 @@ func limitAnswers(stack *middleware.Stack) error {
 	return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc(limitStep, limit), middleware.After)
 }
 
+// limitedAnswer fails after too many bytes.
 type limitedAnswer struct {
 	io.ReadCloser
 

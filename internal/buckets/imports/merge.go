@@ -9,8 +9,9 @@ import (
 	"holdfast/internal/errcode"
 )
 
-const pageSize = 1000
+const pageSize = 1000 // objects read here at once
 
+// here lists objects in the target, as a stream.
 type here struct {
 	service *buckets.Service
 	owner   buckets.AccountID
@@ -20,10 +21,12 @@ type here struct {
 	isLast  bool
 }
 
+// objectsHere begins at the first name with the prefix.
 func (i *imports) objectsHere(p *pair) *here {
 	return &here{service: i.Target, owner: i.Account.ID, bucket: p.bucket.ID, query: buckets.Query{Prefix: i.Prefix, Limit: pageSize}}
 }
 
+// head returns the next object without consuming it; nil at the end, or if the bucket does not exist yet.
 func (h *here) head(ctx context.Context) (*buckets.Object, error) {
 	if h.bucket == "" {
 		return nil, nil //nolint:nilnil // no object
@@ -41,6 +44,7 @@ func (h *here) head(ctx context.Context) (*buckets.Object, error) {
 	return h.page[0].Object, nil
 }
 
+// skip consumes the head.
 func (h *here) skip() { h.page = h.page[1:] }
 
 // merge compares the two lists. It looks up source names that are out of order, because some servers list a folder
@@ -49,10 +53,11 @@ type merge struct {
 	*imports
 	*pair
 	here *here
-	send func(task) error
-	last string
+	send func(task) error // gives a task to a worker
+	last string           // greatest name so far
 }
 
+// run compares all names.
 func (m *merge) run(ctx context.Context) error {
 	err := m.Source.list(ctx, m.from, m.Prefix, func(page []Listed) error {
 		for n := range page {
@@ -68,6 +73,7 @@ func (m *merge) run(ctx context.Context) error {
 	return m.rest(ctx)
 }
 
+// add decides about a listed name, and about all names here before it, which the source lacks.
 func (m *merge) add(ctx context.Context, from *Listed) error {
 	m.change(func(r *Result) { r.Objects++ })
 	if err := buckets.CheckObjectName(from.Key); err != nil {
@@ -96,6 +102,7 @@ func (m *merge) add(ctx context.Context, from *Listed) error {
 	}
 }
 
+// lookUp finds a name that is out of order. Its counterpart here was passed already.
 func (m *merge) lookUp(ctx context.Context, from *Listed) error {
 	if m.bucket.ID == "" {
 		return m.decide(from, nil)
@@ -112,6 +119,7 @@ func (m *merge) lookUp(ctx context.Context, from *Listed) error {
 
 var errEmpty = errcode.New(errcode.Conflict, "the bucket is empty at the source, but not here: nothing is deleted. If that is right, delete the objects here")
 
+// rest decides about names here after the last listed name. If the source listed nothing at all, nothing is deleted.
 func (m *merge) rest(ctx context.Context) error {
 	for {
 		o, err := m.here.head(ctx)
@@ -129,6 +137,7 @@ func (m *merge) rest(ctx context.Context) error {
 	}
 }
 
+// decide sends a task for a change, and counts the rest.
 func (m *merge) decide(from *Listed, here *buckets.Object) error {
 	switch action := Decide(from, here, m.behind()); {
 	case action == Take:
@@ -146,4 +155,5 @@ func (m *merge) decide(from *Listed, here *buckets.Object) error {
 	return nil
 }
 
+// behind returns how far the source's clock is behind, measured in its answers.
 func (i *imports) behind() time.Duration { return time.Duration(i.Source.behind.Load()) }

@@ -32,6 +32,7 @@ var (
 	errETag     = errcode.New(errcode.Invalid, "the source sent no entity tag, or a tag over 256 bytes")
 )
 
+// objectOf converts metadata to the form in which this server stores it.
 func objectOf(from *Listed, out *s3.GetObjectOutput) (buckets.Object, error) {
 	o := buckets.Object{Name: from.Key, ContentType: text(aws.ToString(out.ContentType)), Headers: map[string]string{}}
 	if o.ContentType == "" {
@@ -61,6 +62,7 @@ func objectOf(from *Listed, out *s3.GetObjectOutput) (buckets.Object, error) {
 	return o, nil
 }
 
+// lockOf converts the lock of a version.
 func lockOf(out *s3.GetObjectOutput) (l buckets.Lock, err error) {
 	l = buckets.Lock{Mode: buckets.LockMode(out.ObjectLockMode), Hold: buckets.HoldStatus(out.ObjectLockLegalHoldStatus)}
 	if out.ObjectLockRetainUntilDate != nil {
@@ -72,6 +74,7 @@ func lockOf(out *s3.GetObjectOutput) (l buckets.Lock, err error) {
 	return l, err
 }
 
+// withTags reads tags only if the answer says that there are any.
 func (s *Source) withTags(ctx context.Context, bucket string, from *Listed, o *buckets.Object, out *s3.GetObjectOutput) (err error) {
 	if aws.ToInt32(out.TagCount) == 0 {
 		return nil
@@ -87,6 +90,7 @@ func withoutFraming(encoding string) string {
 	return strings.TrimSpace(strings.Join(parts, ","))
 }
 
+// text makes a header valid: UTF-8 without control characters.
 func text(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
@@ -97,6 +101,7 @@ func text(s string) string {
 	}, s))
 }
 
+// userText decodes RFC 2047 words, in which S3 sends metadata that is not ASCII.
 func userText(s string) string {
 	if s = text(s); strings.Contains(s, "=?") {
 		if decoded, err := new(mime.WordDecoder).DecodeHeader(s); err == nil {
@@ -111,6 +116,7 @@ func isEncrypted(out *s3.GetObjectOutput) bool {
 	return out.SSECustomerAlgorithm != nil || out.ServerSideEncryption == types.ServerSideEncryptionAwsKms || out.ServerSideEncryption == types.ServerSideEncryptionAwsKmsDsse
 }
 
+// checksumOf returns the checksum that the source sent, zero if none.
 func checksumOf(out *s3.GetObjectOutput) buckets.Checksum {
 	for algorithm, value := range map[checksum.Algorithm]*string{
 		checksum.CRC32: out.ChecksumCRC32, checksum.CRC32C: out.ChecksumCRC32C, checksum.CRC64NVME: out.ChecksumCRC64NVME,

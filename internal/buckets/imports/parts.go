@@ -31,18 +31,21 @@ func partsOf(etag string) int {
 	return n
 }
 
+// partSums computes a multipart entity tag: the MD5 over the parts' MD5s.
 type partSums struct {
 	sizes []int64 // the last size repeats
 	part  hash.Hash
 	all   hash.Hash
 	n     int
-	left  int64
+	left  int64 // bytes until the current part ends
 }
 
+// newPartSums divides the bytes into parts with the given sizes.
 func newPartSums(sizes ...int64) *partSums {
 	return &partSums{sizes: sizes, part: md5.New(), all: md5.New()} //nolint:gosec // as above
 }
 
+// Write hashes the parts. It never fails.
 func (s *partSums) Write(p []byte) (int, error) {
 	written := len(p)
 	for len(p) > 0 {
@@ -58,6 +61,7 @@ func (s *partSums) Write(p []byte) (int, error) {
 	return written, nil
 }
 
+// end finishes the current part.
 func (s *partSums) end() {
 	if s.n > 0 {
 		s.all.Write(s.part.Sum(nil))
@@ -65,15 +69,19 @@ func (s *partSums) end() {
 	}
 }
 
+// etag returns the entity tag after the last byte.
 func (s *partSums) etag() string {
 	s.end()
 	return hex.EncodeToString(s.all.Sum(nil)) + "-" + strconv.Itoa(s.n)
 }
 
+// isCount reports whether parts with the size first give n parts.
 func isCount(size, first int64, n int) bool {
 	return first > 0 && (size+first-1)/first == int64(n)
 }
 
+// layouts returns the divisions to try. isKnown is true if the source reported the sizes. It asks for the first two
+// parts; if they differ, for all.
 func (s *Source) layouts(ctx context.Context, bucket string, from *Listed) (all []*partSums, isKnown bool) {
 	n := partsOf(from.ETag)
 	if n == 1 {
@@ -118,6 +126,7 @@ func (s *Source) partSize(ctx context.Context, bucket string, from *Listed, numb
 // usualParts are common part sizes, tried when the source does not report it.
 var usualParts = mebibytes(5, 8, 10, 15, 16, 20, 25, 32, 50, 64, 100, 128, 256, 500, 512, 1024)
 
+// mebibytes converts sizes to bytes.
 func mebibytes(all ...int64) (sizes []int64) {
 	for _, n := range all {
 		sizes = append(sizes, n<<20)

@@ -11,6 +11,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// task is a change for a worker.
 type task struct {
 	action Action
 	from   Listed
@@ -20,6 +21,7 @@ type task struct {
 	current *buckets.Object // for TakeVersions; nil if missing or a delete marker
 }
 
+// pass imports a bucket. A fatal error in a worker stops the list.
 func (i *imports) pass(ctx context.Context, p *pair) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -60,6 +62,7 @@ func (i *imports) pass(ctx context.Context, p *pair) error {
 	return i.setVersions(ctx, p)
 }
 
+// do runs a task, and retries it if the object changed on either side meanwhile.
 func (i *imports) do(ctx context.Context, p *pair, t task) error {
 	switch {
 	case t.action == Retag:
@@ -104,6 +107,7 @@ func (i *imports) confirm(ctx context.Context, p *pair, t *task) (isGone bool, e
 	return true, nil
 }
 
+// would counts a task in a dry run.
 func (r *Result) would(t *task) {
 	switch t.action {
 	case Delete:
@@ -120,8 +124,10 @@ func (r *Result) would(t *task) {
 	}
 }
 
+// tries limits retries per object.
 const tries = 3
 
+// again decides anew after a client changed the object here. It returns false if nothing is left to do.
 func (i *imports) again(ctx context.Context, p *pair, t *task) (bool, error) {
 	o, err := i.Target.Object(ctx, i.Account.ID, p.bucket.ID, t.from.Key)
 	if t.here = &o; errors.Is(err, buckets.ErrNoObject) {
@@ -141,11 +147,13 @@ func (i *imports) again(ctx context.Context, p *pair, t *task) (bool, error) {
 	return true, nil
 }
 
+// keep counts and reports an object that a client changed.
 func (i *imports) keep(p *pair, key string) {
 	i.change(func(r *Result) { r.Kept++ })
 	i.problem(Problem{Bucket: p.from, Key: key, Reason: "kept: a client changed it here after the source"})
 }
 
+// unchanged is the condition that the object here is as it was read; nil means missing.
 func unchanged(o *buckets.Object) (c buckets.Condition) {
 	if o != nil {
 		c.Match.Tags = []string{string(o.ID)}
@@ -155,6 +163,7 @@ func unchanged(o *buckets.Object) (c buckets.Condition) {
 	return c
 }
 
+// take reads an object and writes it here, unless it changed here meanwhile. The time at the source becomes Modified.
 func (i *imports) take(ctx context.Context, p *pair, t *task) error {
 	out, err := i.Source.get(ctx, p.from, &t.from, "", "")
 	if isGone(err) {
@@ -203,6 +212,7 @@ func (i *imports) take(ctx context.Context, p *pair, t *task) error {
 	return err
 }
 
+// answered returns the properties that the source sent with the body, which may be newer than the list.
 func (l Listed) answered(out *s3.GetObjectOutput) (Listed, error) {
 	etag := ""
 	if out.ETag != nil {
@@ -219,6 +229,7 @@ func (l Listed) answered(out *s3.GetObjectOutput) (Listed, error) {
 	return l, nil
 }
 
+// delete checks both sides again before it deletes.
 func (i *imports) delete(ctx context.Context, p *pair, t task) error {
 	isThere, err := i.Source.has(ctx, p.from, t.from.Key)
 	if err != nil || isThere { // written since the list, or the list is not sorted
@@ -237,6 +248,7 @@ func (i *imports) delete(ctx context.Context, p *pair, t task) error {
 	return err
 }
 
+// counted counts bytes for progress.
 type counted struct {
 	*body
 	imports *imports

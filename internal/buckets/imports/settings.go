@@ -45,12 +45,14 @@ func (i *imports) settings(ctx context.Context, p *pair) error {
 	return i.Target.SetBucket(ctx, i.Account.ID, p.bucket.BucketRef, c)
 }
 
+// isMissing reports whether the source lacks a setting, or the feature.
 func isMissing(err error) bool {
 	code := codeOf(err)
 	return strings.HasPrefix(code, "NoSuch") && code != "NoSuchBucket" ||
 		slices.Contains([]string{"NotImplemented", "MethodNotAllowed", "XNotImplemented", "InvalidRequest", "ServerSideEncryptionConfigurationNotFoundError", "ObjectLockConfigurationNotFoundError"}, code)
 }
 
+// cors imports CORS rules. The text explains why they are not imported; "" if they are.
 func (i *imports) cors(ctx context.Context, p *pair, c *buckets.SettingsChange) (string, error) {
 	out, err := i.Source.client.GetBucketCors(ctx, &s3.GetBucketCorsInput{Bucket: &p.from})
 	if err != nil {
@@ -70,6 +72,7 @@ func (i *imports) cors(ctx context.Context, p *pair, c *buckets.SettingsChange) 
 	return "", nil
 }
 
+// bucketTags imports tags.
 func (i *imports) bucketTags(ctx context.Context, p *pair, c *buckets.SettingsChange) (string, error) {
 	out, err := i.Source.client.GetBucketTagging(ctx, &s3.GetBucketTaggingInput{Bucket: &p.from})
 	if err != nil || len(out.TagSet) == 0 {
@@ -107,6 +110,7 @@ func (i *imports) policy(ctx context.Context, p *pair, c *buckets.SettingsChange
 	return fmt.Sprintf("bucket %s is public, as its policy at the source says", p.to), nil
 }
 
+// versions notes that all versions must be imported.
 func (i *imports) versions(ctx context.Context, p *pair, _ *buckets.SettingsChange) (string, error) {
 	out, err := i.Source.client.GetBucketVersioning(ctx, &s3.GetBucketVersioningInput{Bucket: &p.from})
 	if err != nil || out.Status == "" {
@@ -119,6 +123,7 @@ func (i *imports) versions(ctx context.Context, p *pair, _ *buckets.SettingsChan
 	return "", nil
 }
 
+// lock notes the object lock, for setVersions.
 func (i *imports) lock(ctx context.Context, p *pair, _ *buckets.SettingsChange) (string, error) {
 	out, err := i.Source.client.GetObjectLockConfiguration(ctx, &s3.GetObjectLockConfigurationInput{Bucket: &p.from})
 	if err != nil || out.ObjectLockConfiguration == nil || out.ObjectLockConfiguration.ObjectLockEnabled != types.ObjectLockEnabledEnabled {
@@ -153,6 +158,7 @@ func (i *imports) keepVersions(ctx context.Context, p *pair) error {
 	return err
 }
 
+// setVersions sets versioning and the default retention after all versions are here.
 func (i *imports) setVersions(ctx context.Context, p *pair) error {
 	want, ok := map[types.BucketVersioningStatus]buckets.Versioning{
 		types.BucketVersioningStatusEnabled: buckets.VersioningEnabled, types.BucketVersioningStatusSuspended: buckets.VersioningSuspended,
@@ -187,6 +193,7 @@ func (i *imports) lifecycle(ctx context.Context, p *pair, c *buckets.SettingsCha
 	return "", nil
 }
 
+// ruleOf converts a rule.
 func ruleOf(r *types.LifecycleRule) buckets.LifecycleRule {
 	rule := buckets.LifecycleRule{ID: cmp.Or(aws.ToString(r.ID), buckets.NewUUID()), Disabled: r.Status != types.ExpirationStatusEnabled, Filter: filterOf(r.Filter)}
 	if rule.Filter == nil {
@@ -210,6 +217,7 @@ func ruleOf(r *types.LifecycleRule) buckets.LifecycleRule {
 	return rule
 }
 
+// filterOf converts a filter; nil stays nil.
 func filterOf(f *types.LifecycleRuleFilter) *buckets.LifecycleFilter {
 	if f == nil {
 		return nil

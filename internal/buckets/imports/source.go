@@ -30,20 +30,21 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// SourceOptions says where the source is and how to sign. Zero fields use the AWS environment and profile.
 type SourceOptions struct {
 	Endpoint    string // URL; "" for AWS_ENDPOINT_URL, or else Amazon S3
 	Region      string // "" for the region of the profile, or else us-east-1
 	Profile     string // AWS profile; "" for AWS_PROFILE
 	VirtualHost bool   // even with an endpoint
-	Anonymous   bool
+	Anonymous   bool   // do not sign
 
 	AccessKey, SecretKey string // "" for the environment or the profile
 
-	Parallel int
+	Parallel int // connections
 }
 
 const (
-	attempts      = 8
+	attempts      = 8 // per request, and reads without progress
 	longestWait   = 20 * time.Second
 	answerWithin  = time.Minute // time to wait for a response header
 	stallsAfter   = time.Minute // time to wait for a byte of the body
@@ -111,6 +112,7 @@ func isTransient(err error) aws.Ternary {
 	return aws.UnknownTernary
 }
 
+// mistakeOf explains network errors that a setting can fix; "" for others.
 func mistakeOf(err error) string {
 	if invalid, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		text := "the source's certificate is refused: " + errcode.NetworkReason(invalid)
@@ -141,6 +143,7 @@ func CheckEndpoint(text string) error {
 // time.
 const leastSkew = 5 * time.Second
 
+// sawClock measures the clock difference from an answer's Date.
 func (s *Source) sawClock(m middleware.Metadata) {
 	there, ok1 := awsmiddleware.GetServerTime(m)
 	here, ok2 := awsmiddleware.GetResponseAt(m)
@@ -152,6 +155,7 @@ func (s *Source) sawClock(m middleware.Metadata) {
 	}
 }
 
+// buckets lists the buckets that the key may list.
 func (s *Source) buckets(ctx context.Context) (all []string, err error) {
 	pages := s3.NewListBucketsPaginator(s.client, &s3.ListBucketsInput{})
 	for pages.HasMorePages() {
@@ -169,6 +173,7 @@ func (s *Source) buckets(ctx context.Context) (all []string, err error) {
 // errList means that the source contradicts itself, so its list cannot be trusted.
 var errList = errcode.New(errcode.Unavailable, "the source sent a list that is not valid: it says that there is more, but not where it continues")
 
+// list calls fn with each page of current objects.
 func (s *Source) list(ctx context.Context, bucket, prefix string, fn func([]Listed) error) error {
 	in := &s3.ListObjectsV2Input{Bucket: &bucket, EncodingType: types.EncodingTypeUrl}
 	if prefix != "" {
@@ -197,6 +202,7 @@ func (s *Source) list(ctx context.Context, bucket, prefix string, fn func([]List
 	}
 }
 
+// bare removes the quotes of an entity tag.
 func bare(etag string) string { return strings.Trim(etag, `"`) }
 
 // get requests an object, which must be unchanged if etag is set.
@@ -212,6 +218,7 @@ func (s *Source) get(ctx context.Context, bucket string, from *Listed, etag, byt
 	return s.client.GetObject(ctx, in, s3.WithAPIOptions(smithyhttp.AddHeaderValue("X-Amz-Checksum-Mode", "ENABLED")))
 }
 
+// versionOrNil returns the version for a request.
 func versionOrNil(from *Listed) *string {
 	if from.Version == "" {
 		return nil
@@ -234,6 +241,7 @@ func (s *Source) has(ctx context.Context, bucket, key string) (bool, error) {
 	return false, readable("look for a deleted object", err)
 }
 
+// tags reads the tags of an object or version.
 func (s *Source) tags(ctx context.Context, bucket string, from *Listed) (map[string]string, error) {
 	in := &s3.GetObjectTaggingInput{Bucket: &bucket, Key: &from.Key, VersionId: versionOrNil(from)}
 	if from.Latest && from.Version == string(buckets.NullVersion) {
@@ -255,6 +263,7 @@ func (s *Source) tags(ctx context.Context, bucket string, from *Listed) (map[str
 	return tags, nil
 }
 
+// tagsOf converts a list of tags.
 func tagsOf(set []types.Tag) map[string]string {
 	all := map[string]string{}
 	for _, t := range set {
@@ -263,6 +272,7 @@ func tagsOf(set []types.Tag) map[string]string {
 	return all
 }
 
+// codeOf returns S3's error code, or "".
 func codeOf(err error) string {
 	if e, ok := errors.AsType[smithy.APIError](err); ok {
 		return e.ErrorCode()
@@ -270,11 +280,13 @@ func codeOf(err error) string {
 	return ""
 }
 
+// isGone reports whether the object or version was deleted.
 func isGone(err error) bool {
 	code := codeOf(err)
 	return code == "NoSuchKey" || code == "NoSuchVersion"
 }
 
+// hints gives advice about S3's error codes.
 var hints = map[string]string{
 	"AccessDenied":                 "the access key needs s3:ListBucket, s3:GetObject and s3:GetObjectTagging, and for versions s3:ListBucketVersions, s3:GetObjectVersion and s3:GetObjectVersionTagging",
 	"InvalidAccessKeyId":           "check the access key",

@@ -21,6 +21,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// listVersions calls fn with all versions of each name, oldest first. A name may continue on the next page; it is then
+// held back.
 func (s *Source) listVersions(ctx context.Context, bucket, prefix string, fn func(key string, versions []Listed) error) error {
 	in := &s3.ListObjectVersionsInput{Bucket: &bucket, EncodingType: types.EncodingTypeUrl}
 	if prefix != "" {
@@ -71,6 +73,7 @@ func lastOf(names []string, marker string) int {
 	return last
 }
 
+// group collects versions by name, in the order of the list.
 func group(all []Listed) (names []string, byName map[string][]Listed) {
 	byName = map[string][]Listed{}
 	for _, l := range all {
@@ -105,6 +108,7 @@ func (s *Source) versionsOf(ctx context.Context, bucket, key string) (found []Li
 	return found, err
 }
 
+// decoded decodes a listed key.
 func decoded(key string, encoding types.EncodingType) (string, error) {
 	if encoding != types.EncodingTypeUrl {
 		return key, nil
@@ -139,6 +143,7 @@ func (s *Source) versionPage(ctx context.Context, in *s3.ListObjectVersionsInput
 	return page, out, err
 }
 
+// listedVersion is a Version or DeleteMarker element.
 type listedVersion struct {
 	Key          string    `xml:"Key"`
 	VersionID    string    `xml:"VersionId"`
@@ -150,6 +155,7 @@ type listedVersion struct {
 
 var errVersionList = errcode.New(errcode.Unavailable, "the source sent an invalid version list")
 
+// parseVersions reads a list in document order.
 func parseVersions(document []byte, encoding types.EncodingType) (page []Listed, err error) {
 	d := xml.NewDecoder(bytes.NewReader(document))
 	for {

@@ -8,6 +8,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// versionsHere lists versions in the target, as a stream.
 type versionsHere struct {
 	service *buckets.Service
 	owner   buckets.AccountID
@@ -17,10 +18,12 @@ type versionsHere struct {
 	isLast  bool
 }
 
+// versionsHere begins at the first name with the prefix.
 func (i *imports) versionsHere(p *pair, prefix string) *versionsHere {
 	return &versionsHere{service: i.Target, owner: i.Account.ID, bucket: p.bucket.ID, query: buckets.VersionQuery{Prefix: prefix, Limit: pageSize}}
 }
 
+// head returns the next version without consuming it; nil at the end.
 func (h *versionsHere) head(ctx context.Context) (*buckets.Version, error) {
 	for len(h.page) == 0 {
 		if h.isLast || h.bucket == "" {
@@ -44,6 +47,7 @@ func (h *versionsHere) until(ctx context.Context, name string) (all []buckets.Ve
 	return h.next(ctx)
 }
 
+// next returns all versions of the next name, oldest first; none at the end.
 func (h *versionsHere) next(ctx context.Context) (all []buckets.Version, err error) {
 	for {
 		v, err := h.head(ctx)
@@ -56,22 +60,26 @@ func (h *versionsHere) next(ctx context.Context) (all []buckets.Version, err err
 	}
 }
 
+// reverse turns newest first into oldest first.
 func reverse(all []buckets.Version) {
 	for a, b := 0, len(all)-1; a < b; a, b = a+1, b-1 {
 		all[a], all[b] = all[b], all[a]
 	}
 }
 
+// ofName returns a name's versions here, oldest first.
 func (i *imports) ofName(ctx context.Context, p *pair, name string) ([]buckets.Version, error) {
 	all, err := i.versionsHere(p, name).until(ctx, name)
 	return all, err
 }
 
+// mergeVersions is merge for buckets with versions.
 type mergeVersions struct {
 	*merge
 	here *versionsHere
 }
 
+// run compares all names. If the source listed nothing at all, nothing is deleted.
 func (m *mergeVersions) run(ctx context.Context) error {
 	err := m.Source.listVersions(ctx, m.from, m.Prefix, func(key string, from []Listed) error { return m.add(ctx, key, from) })
 	if err != nil {
@@ -92,6 +100,7 @@ func (m *mergeVersions) run(ctx context.Context) error {
 	}
 }
 
+// add decides about a name, and about all names here before it.
 func (m *mergeVersions) add(ctx context.Context, key string, from []Listed) error {
 	m.change(func(r *Result) { r.Objects += int64(len(from)) })
 	if err := buckets.CheckObjectName(key); err != nil {
@@ -120,6 +129,7 @@ func (m *mergeVersions) add(ctx context.Context, key string, from []Listed) erro
 	}
 }
 
+// decide sends tasks for a plan, and counts the rest.
 func (m *mergeVersions) decide(key string, from []Listed, here []buckets.Version) error {
 	plan := PlanVersions(from, here, m.behind())
 	if plan.Keep {
@@ -145,6 +155,7 @@ func (m *mergeVersions) decide(key string, from []Listed, here []buckets.Version
 	return nil
 }
 
+// currentOf returns the current object; nil for a delete marker.
 func currentOf(here []buckets.Version) *buckets.Object {
 	if n := len(here); n > 0 && !here[n-1].Marker {
 		return &here[n-1].Object
@@ -152,6 +163,7 @@ func currentOf(here []buckets.Version) *buckets.Object {
 	return nil
 }
 
+// takeVersions follows a plan, and plans again if a client changed the name meanwhile.
 func (i *imports) takeVersions(ctx context.Context, p *pair, t *task) error {
 	for range tries {
 		if len(t.plan.Delete) > 0 { // the list may be old or unsorted
@@ -173,6 +185,7 @@ func (i *imports) takeVersions(ctx context.Context, p *pair, t *task) error {
 	return buckets.ErrPrecondition
 }
 
+// planAgain reads both sides and plans anew.
 func (i *imports) planAgain(ctx context.Context, p *pair, t *task) error {
 	from, err := i.Source.versionsOf(ctx, p.from, t.from.Key)
 	if err != nil {
@@ -218,6 +231,7 @@ func (i *imports) followPlan(ctx context.Context, p *pair, t *task) error {
 	return nil
 }
 
+// takeVersion writes a version or marker on top of the current object.
 func (i *imports) takeVersion(ctx context.Context, p *pair, t *task, from Listed) error {
 	if err := p.keepsVersions(ctx); err != nil {
 		return err

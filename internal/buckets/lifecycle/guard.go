@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	maxJump  = time.Hour
-	distrust = 24 * time.Hour
+	maxJump  = time.Hour      // larger jumps are not explained by a slow query
+	distrust = 24 * time.Hour // how long rules wait after a jump
 )
 
 // guard detects jumps of the database clock. After a jump, young objects would expire.

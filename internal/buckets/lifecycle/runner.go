@@ -26,12 +26,13 @@ const (
 	extendEvery = leaseTime / 6
 	leasePoll   = 100 * time.Millisecond
 
-	sliceTime  = time.Second
-	endTime    = 5 * time.Second
-	dueBuckets = 100
+	sliceTime  = time.Second      // after this, a slice ends, and others may work
+	endTime    = 5 * time.Second  // to store progress during a shutdown
+	dueBuckets = 100              // read at once
 	retryAfter = 15 * time.Minute // after a failed step
 )
 
+// Store is all that a Runner needs from a store.
 type Store interface {
 	buckets.Lifecycles
 	buckets.Leases
@@ -62,11 +63,12 @@ type Runner struct {
 	holder string
 	guard  guard
 
-	mu     sync.Mutex // held during a slice
-	after  buckets.BucketKey
-	leased time.Time
+	mu     sync.Mutex        // held during a slice
+	after  buckets.BucketKey // last bucket visited
+	leased time.Time         // when the lease was extended; zero if it is not held
 }
 
+// New returns a Runner. It starts nothing.
 func New(o Options) *Runner { return &Runner{o: o, holder: "lifecycle " + buckets.NewUUID()} }
 
 // Sweep applies due rules until limit objects and uploads are deleted. If fewer are deleted, no bucket is due, or
@@ -134,12 +136,14 @@ func (r *Runner) Run(ctx context.Context, b *buckets.Bucket, progress func(bucke
 	}
 }
 
+// State returns the progress in a bucket.
 func (r *Runner) State(ctx context.Context, b *buckets.Bucket) (buckets.LifecycleRun, error) {
 	return r.o.Store.LifecycleRun(ctx, b.Key())
 }
 
 var errLeaseLost = errcode.New(errcode.Unavailable, "another process applies lifecycle rules: run the command again to continue")
 
+// await waits for the lease, and calls wait once to say why.
 func (r *Runner) await(ctx context.Context, wait func(string)) error {
 	for said := false; ; said = true {
 		has, err := r.lease(ctx)
@@ -155,6 +159,7 @@ func (r *Runner) await(ctx context.Context, wait func(string)) error {
 	}
 }
 
+// lease takes or extends the lease, at most every extendEvery.
 func (r *Runner) lease(ctx context.Context) (buckets.Lease, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,6 +176,7 @@ func (r *Runner) lease(ctx context.Context) (buckets.Lease, error) {
 	return has, err
 }
 
+// release ends the lease, if it is held.
 func (r *Runner) release(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

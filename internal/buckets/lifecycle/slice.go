@@ -12,19 +12,21 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// slice limits a part of a run.
 type slice struct {
-	at    buckets.Moment
-	limit int  // objects and uploads to delete, at least 1
-	anew  bool // begin a run even if none is due
+	at    buckets.Moment // now, on the database clock
+	limit int            // objects and uploads to delete, at least 1
+	anew  bool           // begin a run even if none is due
 }
 
+// step is a slice while it works on a bucket.
 type step struct {
 	*Runner
 	slice
 	bucket *buckets.Bucket
 	rules  *buckets.Lifecycle
 	run    buckets.LifecycleRun
-	done   buckets.LifecycleResult
+	done   buckets.LifecycleResult // counts in this slice
 }
 
 // slice continues or begins a bucket's run. A failed bucket is retried later, so that others get their turn.
@@ -46,6 +48,7 @@ func (r *Runner) slice(ctx context.Context, b *buckets.Bucket, of slice) (n int,
 	return int(s.done.Deleted.Objects + s.done.Aborted), s.end(ctx, err)
 }
 
+// begin continues the run, or begins another if the rules changed, it ended, or anew is set.
 func (s *step) begin() {
 	if s.run.Rules == s.rules.Changed && s.run.Began != 0 && s.run.Ended == 0 && !s.anew {
 		s.run.Error = ""
@@ -59,6 +62,8 @@ func (s *step) begin() {
 	s.run = buckets.LifecycleRun{Rules: s.rules.Changed, LifecycleResult: buckets.LifecycleResult{Began: s.at}, Previous: previous}
 }
 
+// end stores the progress. An error of the bucket postpones it by retryAfter; an error of the database only keeps the
+// position.
 func (s *step) end(ctx context.Context, err error) error {
 	if errors.Is(err, buckets.ErrNoBucket) {
 		return err
@@ -80,6 +85,7 @@ func (s *step) end(ctx context.Context, err error) error {
 	return s.o.Store.SetLifecycleRun(ctx, s.bucket.Key(), s.run)
 }
 
+// report logs and counts the slice.
 func (s *step) report() {
 	s.o.Observe(s.done)
 	if s.done.Deleted.Objects+s.done.Aborted == 0 {
@@ -93,6 +99,7 @@ func (s *step) report() {
 	}
 }
 
+// page reads the next page of the current phase and prefix, or ends the run.
 func (s *step) page(ctx context.Context) error {
 	phases := []struct {
 		prefixes []string
@@ -116,10 +123,12 @@ func (s *step) page(ctx context.Context) error {
 	return nil
 }
 
+// next continues with the next prefix.
 func (s *step) next() {
 	s.run.LifecyclePosition = buckets.LifecyclePosition{Phase: s.run.Phase, Prefix: s.run.Prefix + 1}
 }
 
+// objects deletes expired current objects.
 func (s *step) objects(ctx context.Context, prefix string) error {
 	q := buckets.Query{Prefix: prefix, Start: buckets.Position{Name: s.run.After}, Limit: min(s.left(), buckets.MaxPage), Bytes: pageBytes}
 	page, err := s.o.Store.List(ctx, s.bucket.Owner, s.bucket.ID, q)
@@ -154,6 +163,7 @@ func (s *step) objects(ctx context.Context, prefix string) error {
 	return nil
 }
 
+// notice returns the Notice for deletes, nil if the bucket publishes no events.
 func (s *step) notice() *buckets.Notice {
 	if s.bucket.Settings.Notifications.IsZero() {
 		return nil
@@ -161,8 +171,9 @@ func (s *step) notice() *buckets.Notice {
 	return &buckets.Notice{Owner: s.bucket.Owner, Bucket: s.bucket.BucketRef, Rules: &s.bucket.Settings.Notifications, Expired: true}
 }
 
-const pageBytes = 1 << 20
+const pageBytes = 1 << 20 // memory per page
 
+// uploads aborts old uploads.
 func (s *step) uploads(ctx context.Context, prefix string) error {
 	q := buckets.UploadQuery{Prefix: prefix, After: s.run.After, AfterID: s.run.AfterID, Limit: min(s.left(), buckets.MaxPage), Bytes: pageBytes}
 	page, err := s.o.Store.ListUploads(ctx, s.bucket.Owner, s.bucket.ID, q)
@@ -192,13 +203,16 @@ func (s *step) uploads(ctx context.Context, prefix string) error {
 	return nil
 }
 
+// left returns how many deletes are allowed in this slice.
 func (s *step) left() int { return s.limit - int(s.done.Deleted.Objects+s.done.Aborted) }
 
+// add counts a delete for its rule.
 func (s *step) add(rule string, c buckets.Counts) {
 	s.run.Add(rule, c)
 	s.done.Add(rule, c)
 }
 
+// read counts rows that were read.
 func (s *step) read(n int) {
 	s.run.Read += int64(n)
 	s.done.Read += int64(n)

@@ -7,8 +7,9 @@ import (
 	"holdfast/internal/buckets"
 )
 
-const deleters = 8
+const deleters = 8 // concurrent deletes
 
+// versions deletes noncurrent versions and lone delete markers. A bucket without versions skips the phase.
 func (s *step) versions(ctx context.Context, prefix string) error {
 	if s.run.After == "" && s.run.Prefix == 0 {
 		b, err := s.o.Store.Bucket(ctx, s.bucket.Owner, s.bucket.Name)
@@ -56,6 +57,7 @@ func (s *step) versions(ctx context.Context, prefix string) error {
 	return nil
 }
 
+// judged is the rule that expires a version, and whether the version must still be noncurrent.
 type judged struct {
 	rule       string
 	noncurrent bool
@@ -92,6 +94,7 @@ func (s *step) expired(ctx context.Context, page *buckets.VersionPage) (all []bu
 	return all, by, nil
 }
 
+// hasOlder reports whether the name has versions older than v.
 func (s *step) hasOlder(ctx context.Context, v *buckets.Version) (bool, error) {
 	q := buckets.VersionQuery{Prefix: v.Name, Noncurrent: true, After: v.Name, AfterVersion: v.VersionID(), Limit: 1}
 	page, err := s.o.Store.ListVersions(ctx, s.bucket.Owner, s.bucket.ID, q)

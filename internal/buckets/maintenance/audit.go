@@ -25,7 +25,7 @@ type Store interface {
 	buckets.Holds
 }
 
-// Options is what audits, drains and repairs need.
+// Options are the parts that audits, drains and repairs use.
 type Options struct {
 	Store   Store
 	Nodes   *buckets.NodeService
@@ -102,7 +102,7 @@ type Finding struct {
 	Lost     bool              `json:"lost,omitempty"` // no good copy is left
 }
 
-// AuditOptions selects what an audit does. A resumed audit must use the same.
+// AuditOptions are the choices for an audit. A resumed audit must use the same.
 type AuditOptions struct {
 	Verify bool          // read and verify every copy; otherwise compare sizes only
 	Repair bool          // repair findings, after checking each again

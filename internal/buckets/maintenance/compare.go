@@ -128,18 +128,21 @@ func (c *comparison) merge(ctx context.Context) error {
 	return err
 }
 
+// pairs walks files and rows together, both sorted by path.
 type pairs struct {
 	rows   *bodies
 	node   string
-	after  string
-	until  string
+	after  string // exclusive
+	until  string // inclusive; "" for all
 	next   func() (blobs.Info, error, bool)
 	file   *blobs.Info // nil at the end
 	offset int64       // in the list of bodies, after the last row taken
 }
 
+// ended reports whether both sides ended.
 func (p *pairs) ended() bool { return p.file == nil && p.rows.ended }
 
+// nextFile moves to the next file. An error is the node's.
 func (p *pairs) nextFile() error {
 	info, err, ok := p.next()
 	p.file = &info
@@ -153,6 +156,7 @@ func (p *pairs) nextFile() error {
 	return nil
 }
 
+// nextRow moves to the next row that names the node.
 func (p *pairs) nextRow() error {
 	for {
 		err := p.rows.next(func(r *buckets.Reference) bool { return slices.Contains(r.Sharks, p.node) })
@@ -185,6 +189,7 @@ func (p *pairs) take() (i item, err error) {
 	return i, err
 }
 
+// flush verifies the batch in parallel, stores findings in order, and moves the position.
 func (c *comparison) flush(ctx context.Context) error {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, readers)
@@ -223,6 +228,7 @@ func (c *comparison) flush(ctx context.Context) error {
 	return c.state.saveEvery()
 }
 
+// check compares an item and returns a finding, if any. Garbage is not checked: its bodies may be removed at any time.
 func (c *comparison) check(ctx context.Context, i *item) (*Finding, error) {
 	switch {
 	case ctx.Err() != nil:
@@ -289,6 +295,7 @@ type verified struct {
 	Whole bool
 }
 
+// addFrames adds missing frames to a body that was read completely anyway, except during a backup.
 func (c *comparison) addFrames(ctx context.Context, b *body) error {
 	if !b.ref.Frames.Set && c.node != b.ref.Sharks[0] {
 		return nil // the comparison of that node does it

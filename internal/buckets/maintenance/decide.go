@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// group is all findings for a path.
 type group struct {
 	path     string
 	body     *body

@@ -22,7 +22,7 @@ const movers = 8 // bodies moved at the same time
 // maxRounds limits the restarts caused by bodies that were written to the node during a round.
 const maxRounds = 100
 
-// DrainOptions selects what a drain does.
+// DrainOptions are the choices for a drain.
 type DrainOptions struct {
 	Keep        bool // do not remove the node
 	FewerCopies bool // accept fewer copies if no other node has space
@@ -215,7 +215,7 @@ func (d *drain) remove(ctx context.Context, path string) bool {
 	return false
 }
 
-// outcome is what move did with a body.
+// outcome says how move dealt with a body.
 type outcome int
 
 const (

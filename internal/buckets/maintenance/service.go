@@ -50,7 +50,7 @@ func NewService(o ServiceOptions) *Service {
 	return &Service{o: o, id: backgroundHolder + buckets.NewUUID(), reports: newReporter(o.Store, o.Log), wake: make(chan struct{}, 1)}
 }
 
-// Progress is how a command shows what it does. Calls do not overlap.
+// Progress lets a command show its progress. Calls do not overlap.
 type Progress struct {
 	Show func(step Step, n, total int64)
 	Wait func(why string) // why the command waits

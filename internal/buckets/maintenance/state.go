@@ -25,6 +25,7 @@ const (
 	againFile    = "audit-bodies-again"
 )
 
+// state is the progress of an audit, so that it continues after an interruption. Fields with a JSON name are saved.
 type state struct {
 	folder   string
 	findings *os.File
@@ -38,22 +39,24 @@ type state struct {
 	Grace  time.Duration `json:"grace"`
 
 	Began    time.Time            `json:"began"`
-	Listed   bool                 `json:"listed"`
+	Listed   bool                 `json:"listed"` // the list of bodies is complete
 	Bodies   int64                `json:"bodies"`
 	Findings int64                `json:"findings"`
-	Size     int64                `json:"size"`
+	Size     int64                `json:"size"` // bytes in the file of findings; the rest is from after the last save
 	Nodes    map[string]*position `json:"nodes"`
 }
 
+// position is the progress on a node.
 type position struct {
-	After    string `json:"after"`
+	After    string `json:"after"`  // last path
 	Offset   int64  `json:"offset"` // offset of the next line in the list of bodies
-	Copies   int64  `json:"copies"`
+	Copies   int64  `json:"copies"` // to compare
 	Compared int64  `json:"compared"`
-	Young    int64  `json:"young"`
+	Young    int64  `json:"young"` // unreferenced files within the grace period
 	Done     bool   `json:"done"`
 }
 
+// load continues the saved audit if it had the same options and nodes, and otherwise begins anew.
 func (a *audit) load() error {
 	fresh := &state{folder: a.Folder, Verify: a.Verify, Node: a.Node, Level: a.Level, Grace: a.Grace, Began: a.Clock()}
 	a.state = &state{folder: a.Folder}
@@ -69,6 +72,7 @@ func (a *audit) load() error {
 	return old.open()
 }
 
+// continues reports whether the saved state fits.
 func (a *audit) continues(old *state) bool {
 	for id := range old.Nodes {
 		if _, ok := a.nodes[id]; !ok {
@@ -80,6 +84,7 @@ func (a *audit) continues(old *state) bool {
 		old.Verify == a.Verify && old.Node == a.Node && old.Level == a.Level && old.Grace == a.Grace
 }
 
+// clear removes all files and begins anew.
 func (s *state) clear() error {
 	s.close()
 	if err := s.remove(); err != nil {
@@ -89,6 +94,7 @@ func (s *state) clear() error {
 	return s.open()
 }
 
+// open opens the findings and cuts off the part that was not saved.
 func (s *state) open() error {
 	f, err := os.OpenFile(filepath.Join(s.folder, findingsFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -104,6 +110,7 @@ func (s *state) open() error {
 	return nil
 }
 
+// close closes the findings.
 func (s *state) close() {
 	if s.findings != nil {
 		_ = s.findings.Close()
@@ -111,6 +118,7 @@ func (s *state) close() {
 	}
 }
 
+// remove removes all files of an audit.
 func (s *state) remove() error {
 	s.close()
 	for _, name := range []string{stateFile, bodiesFile, findingsFile, sortedFile, againFile} {
@@ -127,6 +135,7 @@ func (s *state) remove() error {
 	return nil
 }
 
+// escapeGlob escapes a folder name for filepath.Glob.
 func escapeGlob(path string) string {
 	var escaped []rune
 	for _, c := range path {
@@ -140,6 +149,7 @@ func escapeGlob(path string) string {
 	return string(escaped)
 }
 
+// find notes a finding to decide about later.
 func (s *state) find(f Finding) error {
 	line, err := encodeLine(f.Path, f)
 	if err != nil {
@@ -152,6 +162,7 @@ func (s *state) find(f Finding) error {
 	return writeLine(s.buffer, line)
 }
 
+// save makes the progress durable: findings first, then the state that counts them.
 func (s *state) save() error {
 	if err := s.buffer.Flush(); err != nil {
 		return err
@@ -167,6 +178,7 @@ func (s *state) save() error {
 	return durable.Replace(filepath.Join(s.folder, stateFile), durable.Bytes(text))
 }
 
+// saveEvery saves every 2 seconds.
 func (s *state) saveEvery() error {
 	if time.Since(s.saved) < 2*time.Second {
 		return nil
@@ -174,10 +186,12 @@ func (s *state) saveEvery() error {
 	return s.save()
 }
 
+// errNoNode tells how to find the right ID.
 func errNoNode(id string) error {
 	return errcode.Newf(errcode.NotFound, "there is no storage node %s: holdfast buckets nodes list shows all", id)
 }
 
+// usageFinding describes a wrong counter.
 func usageFinding(account buckets.AccountID, m buckets.Miscount, repaired bool) Finding {
 	return Finding{
 		Problem: WrongUsage, Account: account, Bucket: m.Bucket, Repaired: repaired,

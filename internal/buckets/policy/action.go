@@ -27,6 +27,7 @@ const (
 	BypassGovernance   Action = "s3:BypassGovernanceRetention"
 )
 
+// resourceKind says whether an action concerns buckets, objects or both.
 type resourceKind uint8
 
 const (
@@ -63,6 +64,7 @@ var known = func() map[Action]resourceKind {
 
 var inOrder = slices.Sorted(maps.Keys(known))
 
+// KnownActions lists all actions that a policy may name, sorted.
 func KnownActions() []Action { return slices.Clone(inOrder) }
 
 // OfVersion returns the action for a request that names a version.

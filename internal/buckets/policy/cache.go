@@ -11,19 +11,23 @@ import (
 type Cache struct {
 	mu    sync.Mutex
 	all   map[buckets.BucketID]cached
-	bytes int
+	bytes int // total size of the documents
 }
 
+// cached is a parsed policy with the stored form that it came from.
 type cached struct {
 	stored buckets.Policy
 	policy *Policy
 }
 
 const (
+	// Limits; a full cache is emptied.
 	cachedPolicies    = 1000
 	cachedPolicyBytes = 1 << 20 // total size of the documents
 )
 
+// Of returns the bucket's parsed policy, or nil without a policy. A changed document or account is parsed again, so
+// entries are never stale.
 func (c *Cache) Of(b *buckets.Bucket) *Policy {
 	stored := b.Settings.Policy
 	if stored.IsZero() {
@@ -46,6 +50,7 @@ func (c *Cache) Of(b *buckets.Bucket) *Policy {
 	return p
 }
 
+// Len returns how many policies are cached, for tests and metrics.
 func (c *Cache) Len() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"time"
 )
 
+// condition is a condition key with an operator and the values to compare with.
 type condition struct {
 	key  key
 	name string // the part after the slash
@@ -17,13 +18,14 @@ type condition struct {
 
 // operator is a condition operator, e.g. ForAnyValue:StringNotLike.
 type operator struct {
-	test     func(v *value, have string, vars func(variable) (string, bool)) bool
-	negated  bool
-	ifExists bool
-	null     bool
+	test     func(v *value, have string, vars func(variable) (string, bool)) bool // compares a value; vars resolves policy variables
+	negated  bool                                                                 // must differ from all values
+	ifExists bool                                                                 // holds if the request lacks the key
+	null     bool                                                                 // the operator Null, which tests whether the key is missing
 	set      setOperator
 }
 
+// setOperator says how several values in the request are compared.
 type setOperator uint8
 
 const (
@@ -32,14 +34,16 @@ const (
 	forAny
 )
 
+// value is a value in a policy, parsed for the operator's kind.
 type value struct {
-	text    glob
-	number  float64
+	text    glob    // for text and ARNs
+	number  float64 // for numbers and dates (Unix seconds)
 	network netip.Prefix
-	flag    bool
-	broad   bool
+	flag    bool // for Bool
+	broad   bool // contains a wildcard or variable, so it limits nothing for certain
 }
 
+// baseOperator is an operator without prefix and suffix.
 type baseOperator struct {
 	kind    kind
 	wild    bool // * and ? are wildcards
@@ -47,6 +51,7 @@ type baseOperator struct {
 	test    func(v *value, have string, vars func(variable) (string, bool)) bool
 }
 
+// operators are IAM's condition operators except BinaryEquals.
 var operators = map[string]baseOperator{
 	"StringEquals":              {test: equalText},
 	"StringNotEquals":           {test: equalText, negated: true},
@@ -75,29 +80,35 @@ var operators = map[string]baseOperator{
 	"DateGreaterThanEquals":     {kind: date, test: compared(parseDate, func(a, b float64) bool { return a >= b })},
 }
 
+// equalText compares with case. A variable without a value equals nothing.
 func equalText(v *value, have string, vars func(variable) (string, bool)) bool {
 	s, ok := v.text.text(vars)
 	return ok && s == have
 }
 
+// equalFold compares without case.
 func equalFold(v *value, have string, vars func(variable) (string, bool)) bool {
 	s, ok := v.text.text(vars)
 	return ok && strings.EqualFold(s, have)
 }
 
+// likeText matches a pattern.
 func likeText(v *value, have string, vars func(variable) (string, bool)) bool {
 	return v.text.match(have, vars)
 }
 
+// equalFlag treats anything but "true" as false.
 func equalFlag(v *value, have string, _ func(variable) (string, bool)) bool {
 	return (have == "true") == v.flag
 }
 
+// inNetwork compares IPv4 addresses in IPv6 form as IPv4.
 func inNetwork(v *value, have string, _ func(variable) (string, bool)) bool {
 	ip, err := netip.ParseAddr(have)
 	return err == nil && v.network.Contains(ip.Unmap().WithZone(""))
 }
 
+// compared returns a test on parsed numbers. A value that cannot be parsed matches nothing.
 func compared(parse func(string) (float64, bool), holds func(have, value float64) bool) func(*value, string, func(variable) (string, bool)) bool {
 	return func(v *value, have string, _ func(variable) (string, bool)) bool {
 		n, ok := parse(have)
@@ -105,6 +116,7 @@ func compared(parse func(string) (float64, bool), holds func(have, value float64
 	}
 }
 
+// parseNumber rejects forms that Go accepts but JSON does not, such as 0x1p2 and NaN.
 func parseNumber(s string) (float64, bool) {
 	if s == "" || strings.Trim(s, "+-.0123456789eE") != "" {
 		return 0, false
@@ -123,6 +135,7 @@ func parseDate(s string) (float64, bool) {
 	return parseNumber(s)
 }
 
+// parseOperator splits e.g. ForAnyValue:StringLikeIfExists. Null takes no prefix and no suffix.
 func parseOperator(name string) (op operator, base baseOperator, ok bool) {
 	rest := name
 	if prefix, after, found := strings.Cut(name, ":"); found {
@@ -157,6 +170,8 @@ func (o *baseOperator) applies(k kind) bool {
 	return k == o.kind
 }
 
+// parseCondition parses a key with its values. reason tells a person why the condition is not valid; "" if it is. vars
+// allows policy variables.
 func parseCondition(operatorName, keyName string, raw any, vars bool) (c condition, reason string) {
 	op, base, ok := parseOperator(operatorName)
 	if !ok {
@@ -194,6 +209,7 @@ func parseCondition(operatorName, keyName string, raw any, vars bool) (c conditi
 	return c, ""
 }
 
+// scalar returns a JSON value as text. Policies may give numbers and flags unquoted.
 func scalar(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:
@@ -206,6 +222,7 @@ func scalar(v any) (string, bool) {
 	return "", false
 }
 
+// parse parses a value for the operator's kind.
 func (o *baseOperator) parse(s string, vars bool) (v value, reason string) {
 	var ok bool
 	switch o.kind {
@@ -232,6 +249,7 @@ func (o *baseOperator) parse(s string, vars bool) (v value, reason string) {
 	return v, reason
 }
 
+// parseNetwork accepts an address as a network with a single address.
 func parseNetwork(s string) (netip.Prefix, bool) {
 	if ip, err := netip.ParseAddr(s); err == nil && ip.Zone() == "" {
 		ip = ip.Unmap()

@@ -9,11 +9,13 @@ import (
 	"unicode/utf8"
 )
 
+// member is a member of a JSON object, in the order of the document.
 type member struct {
 	name  string
 	value any
 }
 
+// maxDepth limits nesting.
 const maxDepth = 8
 
 // readJSON is stricter than encoding/json, which accepts duplicate names and ignores case.
@@ -37,6 +39,7 @@ func readJSON(document []byte) ([]member, error) {
 	return object, nil
 }
 
+// readValue reads a value of at most depth levels. Objects become []member, lists []any.
 func readValue(d *json.Decoder, depth int) (any, error) {
 	if depth == 0 {
 		return nil, errors.New("the document is nested too deeply")
@@ -62,6 +65,7 @@ func readValue(d *json.Decoder, depth int) (any, error) {
 	return token, nil
 }
 
+// readObject reads the rest of an object, and rejects duplicate names.
 func readObject(d *json.Decoder, depth int) (any, error) {
 	object, seen := []member{}, map[string]bool{}
 	for d.More() {
@@ -83,6 +87,7 @@ func readObject(d *json.Decoder, depth int) (any, error) {
 	return object, end(d)
 }
 
+// end reads the closing bracket.
 func end(d *json.Decoder) error {
 	if _, err := d.Token(); err != nil {
 		return errors.New("the document is not valid JSON")
@@ -90,6 +95,7 @@ func end(d *json.Decoder) error {
 	return nil
 }
 
+// stringsOf accepts a string or a list of strings that is not empty, as IAM does.
 func stringsOf(v any) ([]string, bool) {
 	switch v := v.(type) {
 	case string:

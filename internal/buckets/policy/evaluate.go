@@ -7,6 +7,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
+// Request is an access to decide about.
 type Request struct {
 	Account buckets.AccountID // "" for an anonymous client
 	Action  Action
@@ -14,12 +15,14 @@ type Request struct {
 	Context Context
 }
 
+// Context gives the values that conditions compare.
 type Context interface {
 	// Value returns nil if the request lacks the key. name is the part after the slash. Value is not called for
 	// aws:Principal keys.
 	Value(k Key, name string) ([]string, error)
 }
 
+// Decision is the result of Evaluate. Later values take precedence.
 type Decision uint8
 
 const (
@@ -76,14 +79,16 @@ func (p *Policy) Shares(account buckets.AccountID) bool {
 	return p != nil && slices.ContainsFunc(p.statements, func(s statement) bool { return s.allow && s.hasPrincipal(account) })
 }
 
+// hasPrincipal reports whether the statement concerns the account; "" is an anonymous client.
 func (s *statement) hasPrincipal(account buckets.AccountID) bool {
 	return s.everybody || account != "" && slices.Contains(s.ids, account)
 }
 
+// evaluation is a request while statements are tested.
 type evaluation struct {
 	Request
-	resource string
-	err      error // the first error of the Context since it was last cleared
+	resource string // BUCKET or BUCKET/OBJECT
+	err      error  // the first error of the Context since it was last cleared
 }
 
 // applies reports whether a statement applies to the resource and its conditions hold. With an error, it returns true:
@@ -97,6 +102,8 @@ func (e *evaluation) applies(s *statement) (ok bool, err error) {
 	return ok, cmp.Or(unknown, err)
 }
 
+// hasResource tests Resource or NotResource. If a variable cannot be loaded, the statement counts as applying, and err
+// is set.
 func (e *evaluation) hasResource(s *statement) (ok bool, err error) {
 	for _, g := range s.resources {
 		e.err = nil
@@ -108,6 +115,7 @@ func (e *evaluation) hasResource(s *statement) (ok bool, err error) {
 	return s.notThese || err != nil, err
 }
 
+// variable returns a variable's value or its default.
 func (e *evaluation) variable(v variable) (string, bool) {
 	if values := e.values(v.key, v.name); len(values) > 0 {
 		return values[0], true
@@ -115,6 +123,8 @@ func (e *evaluation) variable(v variable) (string, bool) {
 	return v.absent, v.hasDef
 }
 
+// values returns the request's values for a key; nil if the action does not have the key. Keys about the principal need
+// no Context.
 func (e *evaluation) values(k key, name string) []string {
 	if !k.of(e.Action) {
 		return nil
@@ -141,6 +151,7 @@ func (e *evaluation) values(k key, name string) []string {
 	return values
 }
 
+// holds tests all conditions. A condition that is certainly false decides, even if others cannot be loaded.
 func (e *evaluation) holds(all []condition) (ok bool, err error) {
 	for i := range all {
 		c := &all[i]

@@ -47,6 +47,7 @@ const (
 	MetadataDirective Key = "s3:x-amz-metadata-directive"
 )
 
+// kind is the type of a condition key's values.
 type kind uint8
 
 const (
@@ -58,15 +59,17 @@ const (
 	arn
 )
 
+// key is a known condition key.
 type key struct {
 	name  Key
 	kind  kind
-	multi bool
-	named bool // requires a name after a slash
-	of    func(Action) bool
+	multi bool              // the request may have several values
+	named bool              // requires a name after a slash
+	of    func(Action) bool // actions that have the key
 }
 
 var (
+	// Actions that have certain keys, as S3's reference lists them.
 	lists = actionsIn(ListBucket, "s3:ListBucketVersions", "s3:ListBucketMultipartUploads")
 	puts  = actionsIn(PutObject)
 	tags  = actionsIn(PutObject, PutObjectTagging, "s3:PutObjectVersionTagging")
@@ -76,12 +79,19 @@ var (
 	vers  = func(a Action) bool { return strings.Contains(string(a), "Version") && known[a] == ofObject }
 )
 
-func anyAction(Action) bool      { return true }
+// anyAction is for keys that belong to the client or the signature.
+func anyAction(Action) bool { return true }
+
+// objectAction is for keys of existing objects.
 func objectAction(a Action) bool { return known[a] == ofObject }
+
+// actionsIn is for keys of some actions.
 func actionsIn(all ...Action) func(Action) bool {
 	return func(a Action) bool { return slices.Contains(all, a) }
 }
 
+// keys are the known condition keys by name in lower case. Keys without a constant are valid in policies, but no
+// request has a value for them.
 var keys = func() map[string]key {
 	all := map[string]key{}
 	add := func(kind kind, of func(Action) bool, names ...Key) {

@@ -17,25 +17,29 @@ type Error struct{ Reason string }
 
 func (e *Error) Error() string { return "the bucket policy is not valid: " + e.Reason }
 
+// ErrorCode returns errcode.Invalid.
 func (e *Error) ErrorCode() errcode.Code { return errcode.Invalid }
 
+// Policy is a parsed bucket policy. It is immutable and safe for concurrent use.
 type Policy struct {
 	bucket     string
 	vars       bool // whether ${…} is a variable
 	statements []statement
 }
 
+// statement is a parsed statement.
 type statement struct {
 	allow      bool
 	everybody  bool
-	accounts   []string
-	ids        []buckets.AccountID
-	actions    map[Action]bool
-	resources  []glob // without "arn:aws:s3:::"
-	notThese   bool
+	accounts   []string            // names or IDs, as written
+	ids        []buckets.AccountID // resolved from accounts by Load or New
+	actions    map[Action]bool     // all that match Action or NotAction
+	resources  []glob              // without "arn:aws:s3:::"
+	notThese   bool                // NotResource
 	conditions []condition
 }
 
+// resourcePrefix begins the ARN of every bucket and object.
 const resourcePrefix = "arn:aws:s3:::"
 
 // Parse returns only errors of type *Error.
@@ -90,6 +94,7 @@ func Parse(document []byte, bucket string) (*Policy, error) {
 	return p, nil
 }
 
+// parseStatement parses a statement. reason explains the mistake; "" if it is valid.
 func (p *Policy) parseStatement(members []member) (s statement, reason string) {
 	seen := map[string]bool{}
 	for _, m := range members {
@@ -123,6 +128,8 @@ func (p *Policy) parseStatement(members []member) (s statement, reason string) {
 	return s, s.check(seen)
 }
 
+// check requires the elements that IAM requires, and rejects conditions that could never apply: the author expects an
+// effect.
 func (s *statement) check(seen map[string]bool) (reason string) {
 	switch {
 	case !seen["Effect"]:
@@ -149,6 +156,7 @@ func (s *statement) check(seen map[string]bool) (reason string) {
 	return ""
 }
 
+// kinds returns whether the resources can be the bucket, objects or both.
 func (s *statement) kinds() (all resourceKind) {
 	if s.notThese {
 		return ofBucket | ofObject
@@ -200,6 +208,7 @@ func (s *statement) parsePrincipal(v any) (reason string) {
 	return ""
 }
 
+// addAccount takes a name, an ID or arn:aws:iam::ACCOUNT:root.
 func (s *statement) addAccount(text string) (reason string) {
 	if text == "*" {
 		s.everybody = true
@@ -218,6 +227,7 @@ func (s *statement) addAccount(text string) (reason string) {
 	return ""
 }
 
+// parseActions expands patterns to known actions, so that an evaluation needs no patterns.
 func (s *statement) parseActions(name string, v any) (reason string) {
 	patterns, ok := stringsOf(v)
 	if !ok {
@@ -245,6 +255,7 @@ func (s *statement) parseActions(name string, v any) (reason string) {
 	return ""
 }
 
+// parseResources requires resources in this bucket.
 func (p *Policy) parseResources(s *statement, name string, v any) (reason string) {
 	all, ok := stringsOf(v)
 	if !ok {
@@ -265,6 +276,7 @@ func (p *Policy) parseResources(s *statement, name string, v any) (reason string
 	return ""
 }
 
+// joined prepends text to a pattern.
 func joined(text string, g glob) glob {
 	if len(g) > 0 && g[0].kind == literal {
 		g[0].literal = text + g[0].literal
@@ -273,6 +285,7 @@ func joined(text string, g glob) glob {
 	return append(glob{{literal: text}}, g...)
 }
 
+// parseConditions parses {OPERATOR: {KEY: VALUES}}.
 func (p *Policy) parseConditions(s *statement, v any) (reason string) {
 	operators, ok := v.([]member)
 	if !ok {

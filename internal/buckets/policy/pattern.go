@@ -9,10 +9,11 @@ import (
 // key.
 type glob []part
 
+// part is a piece of a pattern.
 type part struct {
 	kind    partKind
-	literal string
-	of      variable
+	literal string   // for the kind literal
+	of      variable // for the kind ofVariable
 }
 
 type partKind uint8
@@ -28,10 +29,11 @@ const (
 type variable struct {
 	key    key
 	name   string // the part after the slash
-	absent string
-	hasDef bool
+	absent string // default, used if the request lacks the key
+	hasDef bool   // a default was given
 }
 
+// literalGlob parses * and ?. Several * in a row become a single part.
 func literalGlob(s string) (g glob) {
 	for s != "" {
 		i := strings.IndexAny(s, "*?")
@@ -82,6 +84,7 @@ func parseGlob(s string, wild, vars bool) (g glob, reason string) {
 	}
 }
 
+// parseVariable parses the text between ${ and }. ${*}, ${?} and ${$} are the characters themselves.
 func parseVariable(text string) (p part, reason string) {
 	switch text {
 	case "*", "?", "$":
@@ -103,6 +106,7 @@ func parseVariable(text string) (p part, reason string) {
 	return part{kind: ofVariable, of: v}, ""
 }
 
+// text returns the pattern's text with variables replaced; ok is false if a variable has no value.
 func (g glob) text(values func(variable) (string, bool)) (s string, ok bool) {
 	if len(g) == 1 && g[0].kind == literal {
 		return g[0].literal, true
@@ -120,6 +124,7 @@ func (g glob) text(values func(variable) (string, bool)) (s string, ok bool) {
 	return b.String(), true
 }
 
+// hasVariable reports whether the match depends on the request's values.
 func (g glob) hasVariable() bool {
 	for i := range g {
 		if g[i].kind == ofVariable {
@@ -129,6 +134,7 @@ func (g glob) hasVariable() bool {
 	return false
 }
 
+// isFixed reports whether the pattern is a plain text.
 func (g glob) isFixed() bool {
 	for i := range g {
 		if g[i].kind != literal {
@@ -197,6 +203,7 @@ func (p *part) prefix(s string) (n int, ok bool) {
 	return len(p.literal), strings.HasPrefix(s, p.literal)
 }
 
+// runeLen returns the length in bytes of the first character.
 func runeLen(s string) int {
 	_, n := utf8.DecodeRuneInString(s)
 	return n

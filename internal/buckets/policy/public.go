@@ -26,6 +26,7 @@ func (p *Policy) allowsOthers(owner buckets.AccountID) bool {
 	})
 }
 
+// isLimited reports whether a condition limits who or where the client is.
 func (s *statement) isLimited() bool {
 	for i := range s.conditions {
 		if s.conditions[i].limits() {
@@ -38,6 +39,7 @@ func (s *statement) isLimited() bool {
 // maxPublic4 and maxPublic6 are the prefix lengths of the largest networks that do not count as public, as in S3.
 const maxPublic4, maxPublic6 = 8, 32
 
+// limits reports whether the condition restricts the statement to fixed accounts or networks.
 func (c *condition) limits() bool {
 	if c.negated || c.ifExists || c.null || c.set == forAll {
 		return false

@@ -10,7 +10,9 @@ import (
 
 // Accounts looks up the accounts that a policy names.
 type Accounts interface {
+	// Account returns buckets.ErrNoAccount for an unknown name.
 	Account(ctx context.Context, name string) (buckets.Account, error)
+	// AccountByID returns buckets.ErrNoAccount for an unknown ID.
 	AccountByID(ctx context.Context, id buckets.AccountID) (buckets.Account, error)
 }
 
@@ -41,6 +43,8 @@ func New(ctx context.Context, accounts Accounts, owner buckets.AccountID, bucket
 	return p, stored, nil
 }
 
+// findAccount resolves a principal. It returns *Error if there is no such account, because a later account with the
+// name must not gain access.
 func findAccount(ctx context.Context, accounts Accounts, name string) (id buckets.AccountID, err error) {
 	var a buckets.Account
 	if uuid, invalid := buckets.ParseUUID(name); invalid == nil {
@@ -70,6 +74,7 @@ func Load(stored buckets.Policy, bucket string) *Policy {
 	return p
 }
 
+// resolve sets the account IDs. Names without an ID match nobody.
 func (p *Policy) resolve(ids map[string]buckets.AccountID) {
 	for i := range p.statements {
 		s := &p.statements[i]

@@ -74,6 +74,7 @@ var common = []Key{
 // IsCommon reports whether a key belongs to every operation.
 func IsCommon(k Key) bool { return slices.Contains(common, k) }
 
+// Value implements Context.
 func (v *Values) Value(k Key, name string) ([]string, error) {
 	switch {
 	case IsCommon(k):
@@ -96,6 +97,7 @@ func (v *Values) Value(k Key, name string) ([]string, error) {
 	return nil, nil
 }
 
+// common returns a value that every operation has.
 func (v *Values) common(k Key) []string {
 	switch k {
 	case SourceIP:
@@ -128,6 +130,7 @@ func (v *Values) common(k Key) []string {
 	return nil
 }
 
+// text returns the single value of a key; not set if the operation does not have it.
 func (o *Operation) text(k Key, now time.Time) optional.Of[string] {
 	text := ""
 	switch k {
@@ -170,6 +173,7 @@ func (o *Operation) text(k Key, now time.Time) optional.Of[string] {
 	return optional.Of[string]{Value: text, Set: text != ""}
 }
 
+// lockTime returns the retention's end in Unix seconds, or the remaining whole days.
 func lockTime(k Key, until buckets.Moment, now time.Time) string {
 	switch {
 	case until == 0:
@@ -180,6 +184,7 @@ func lockTime(k Key, until buckets.Moment, now time.Time) string {
 	return strconv.FormatInt(int64(until.Time().Sub(now)/(24*time.Hour)), 10)
 }
 
+// tagged returns the value of a tag.
 func tagged(tags func() (map[string]string, error), name string) ([]string, error) {
 	all, err := load(tags)
 	if v, ok := all[name]; ok && err == nil {
@@ -188,6 +193,7 @@ func tagged(tags func() (map[string]string, error), name string) ([]string, erro
 	return nil, err
 }
 
+// load loads tags, none if the operation has no such tags.
 func load(tags func() (map[string]string, error)) (map[string]string, error) {
 	if tags == nil {
 		return nil, nil //nolint:nilnil // the operation has no tags
@@ -195,6 +201,7 @@ func load(tags func() (map[string]string, error)) (map[string]string, error) {
 	return tags()
 }
 
+// unlessEmpty returns no value for "".
 func unlessEmpty(s string) []string {
 	if s == "" {
 		return nil

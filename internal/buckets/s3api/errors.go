@@ -21,7 +21,7 @@ import (
 type Error struct {
 	Status  int     // HTTP status
 	Code    string  // S3's, e.g. NoSuchKey
-	Message string  // for people; may quote what S3 quotes
+	Message string  // for people; may quote the same input as S3
 	Fields  []Field // more elements in the document
 	Cause   error   // for the log; may be nil
 }

@@ -475,7 +475,7 @@ func firstOf(all ...string) string {
 	return ""
 }
 
-// expected reads what the client expects from the finished object. An invalid size becomes -1, which matches nothing,
+// expected reads the client's expectations about the finished object. An invalid size becomes -1, which matches nothing,
 // because S3 compares instead of parsing.
 func (x *request) expected() (e buckets.Expected) {
 	if values := x.in.Header["X-Amz-Mp-Object-Size"]; len(values) > 0 {

@@ -215,7 +215,7 @@ func (e *existing) read() (buckets.Object, error) {
 	return found.Object, err
 }
 
-// client returns what policies may know about the client.
+// client describes the client to policies.
 func (x *request) client() policy.Client {
 	c := policy.Client{Secure: x.at.Origin.Scheme == "https", UserAgent: x.sent.UserAgent, Referer: x.sent.Referer}
 	if !x.op.form {
@@ -228,7 +228,7 @@ func (x *request) client() policy.Client {
 	return c
 }
 
-// signature returns what policies may know about the signature; zero if anonymous.
+// signature describes the signature to policies; zero if anonymous.
 func (x *request) signature() (s policy.Signature) {
 	if x.signed == nil {
 		return s

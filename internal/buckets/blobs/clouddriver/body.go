@@ -75,7 +75,7 @@ type upload struct {
 	md5    []byte    // set for a whole body
 }
 
-// written is what was sent.
+// written describes the bytes that were sent.
 type written struct {
 	size int64
 	md5  [md5.Size]byte
