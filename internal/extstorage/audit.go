@@ -8,13 +8,16 @@ import (
 
 // Every put, and every delete that finds a record, appends an event to the install's audit stream.
 const (
-	AuditTable  = "ext_storage_outbox"
-	AuditPut    = "extstorage.put"
-	AuditDelete = "extstorage.delete"
+	AuditTable  = "ext_storage_outbox" // outbox table with the events
+	AuditPut    = "extstorage.put"     // topic
+	AuditDelete = "extstorage.delete"  // topic
 )
 
+// AuditKey returns the event's key. Events with the same key stay in order.
 func (op *Op) AuditKey() string { return string(op.Namespace) + "/" + string(op.Key) }
 
+// AuditPayload returns the event for operation i as JSON, without value and metadata. r is the written or removed
+// revision.
 func (w *Write) AuditPayload(i int, r Revision) []byte {
 	op := &w.Ops[i]
 	b := make([]byte, 0, 192)
@@ -33,6 +36,7 @@ func (w *Write) AuditPayload(i int, r Revision) []byte {
 	return append(b, '}')
 }
 
+// Audited reports whether the write appends any event. A replayed response appends none.
 func (w *Write) Audited(a *Applied) bool {
 	if a.Replayed {
 		return false
@@ -45,6 +49,7 @@ func (w *Write) Audited(a *Applied) bool {
 	return false
 }
 
+// JSONString encodes s as JSON encoding/json would, without HTML characters.
 func JSONString(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r) }) {
 		return `"` + s + `"` // the common case is ten times faster

@@ -23,6 +23,7 @@ const (
 	installAge = time.Second
 )
 
+// keep returns a cache for n entries. It panics only for n below 1.
 func keep[K comparable, V any](n int) *lru.Cache[K, V] {
 	c, err := lru.New[K, V](n)
 	if err != nil {
@@ -31,17 +32,21 @@ func keep[K comparable, V any](n int) *lru.Cache[K, V] {
 	return c
 }
 
+// seenInstall is a cached registration with its revoked tokens.
 type seenInstall struct {
 	Install
-	revoked []string // token IDs, ascending
-	at      time.Time
+	revoked []string  // token IDs, ascending
+	at      time.Time // when it was read
 }
 
+// hasRevoked reports whether a token was revoked by its ID.
 func (in *seenInstall) hasRevoked(id string) bool {
 	_, found := slices.BinarySearch(in.revoked, id)
 	return found
 }
 
+// usable returns why the token must not be used: a deletion, a revoked install, or tokens before a restore. Service
+// tokens depend only on the tenant's time.
 func (in *seenInstall) usable(t *Token) error {
 	for _, d := range []Deletion{in.Deletion, in.Tenant.Deletion} {
 		switch {
@@ -64,6 +69,7 @@ func (in *seenInstall) usable(t *Token) error {
 	return nil
 }
 
+// size estimates the memory for revoked tokens in bytes.
 func (in *seenInstall) size() (n int) {
 	for _, id := range in.revoked {
 		n += len(id) + 16
@@ -71,12 +77,14 @@ func (in *seenInstall) size() (n int) {
 	return n
 }
 
+// installCache caches installs, limited by number and by the memory for revoked tokens.
 type installCache struct {
 	mu   sync.Mutex
 	seen *simplelru.LRU[Owner, seenInstall]
-	size int
+	size int // bytes for revoked tokens
 }
 
+// newInstallCache returns an empty cache.
 func newInstallCache() *installCache {
 	c := &installCache{}
 	seen, err := simplelru.NewLRU(installsKept, func(_ Owner, in seenInstall) { c.size -= in.size() })
@@ -87,12 +95,14 @@ func newInstallCache() *installCache {
 	return c
 }
 
+// get returns an entry of any age; the caller checks at.
 func (c *installCache) get(o Owner) (seenInstall, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.seen.Get(o)
 }
 
+// add replaces an entry, and drops the oldest entries over the memory limit.
 func (c *installCache) add(o Owner, in seenInstall) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,6 +120,7 @@ func (c *installCache) remove(o Owner) {
 	c.seen.Remove(o)
 }
 
+// namespaceOf is a namespace in an install.
 type namespaceOf struct {
 	Owner
 	Namespace
@@ -122,10 +133,12 @@ type seenSchemas struct {
 	free    *lru.Cache[namespaceOf, struct{}]
 }
 
+// newSeenSchemas returns empty caches.
 func newSeenSchemas() seenSchemas {
 	return seenSchemas{keep[namespaceOf, Schema](schemasKept), keep[namespaceOf, struct{}](freeKept)}
 }
 
+// get returns the active schema, with version 0 for a namespace known to have none. ok is false if nothing is known.
 func (s *seenSchemas) get(at namespaceOf) (Schema, bool) {
 	if sc, ok := s.schemas.Get(at); ok {
 		return sc, true
@@ -134,6 +147,7 @@ func (s *seenSchemas) get(at namespaceOf) (Schema, bool) {
 	return Schema{}, ok
 }
 
+// add notes the active schema, or that there is none (version 0).
 func (s *seenSchemas) add(at namespaceOf, sc Schema) {
 	s.remove(at)
 	if sc.Version == 0 {
@@ -143,6 +157,7 @@ func (s *seenSchemas) add(at namespaceOf, sc Schema) {
 	}
 }
 
+// remove forgets a namespace after a change by this process, or when the Store rejected the version.
 func (s *seenSchemas) remove(at namespaceOf) {
 	s.schemas.Remove(at)
 	s.free.Remove(at)

@@ -2,6 +2,7 @@ package extstorage
 
 import "holdfast/internal/errcode"
 
+// ChangeOp is the kind of a Change.
 type ChangeOp string
 
 // Change kinds.
@@ -18,13 +19,14 @@ type Change struct {
 	Op        ChangeOp
 	Namespace Namespace
 	Key       Key
-	Revision  Revision
+	Revision  Revision // that was written or removed
 	At        Moment
 }
 
+// Feed is a page of changes.
 type Feed struct {
 	Changes []Change
-	Last    Seq
+	Last    Seq // continue after this number; the newest change if all were read
 }
 
 // ErrChangesGone means that the changes were removed, so the client must read all records again.

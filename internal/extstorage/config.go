@@ -46,6 +46,7 @@ type Config struct {
 	PollEvery time.Duration `toml:"changes_poll_interval" doc:"How often to poll the database while clients wait for changes. Changes made through the same process are seen at once."`
 }
 
+// Rates is [extstorage.rates].
 type Rates struct {
 	Reads       int `toml:"reads_per_minute" doc:"Reads per minute per install."`
 	ReadBurst   int `toml:"read_burst" doc:"Read burst per install."`
@@ -62,12 +63,13 @@ type TokenKey struct {
 	Key string `toml:"key" secret:"true" doc:"Public key in PEM; for HS256 the shared secret, at least 32 bytes."`
 }
 
+// ownTokenKey begins the key IDs of the server's own keys.
 const ownTokenKey = "own-"
 
 // MinSchemaMemory is the minimum schema_memory: two maximum-size schemas.
 const MinSchemaMemory = jsonschema.MinSchemaMemory
 
-const minSecret = 32
+const minSecret = 32 // bytes
 
 // TokenSecrets returns distinct secrets. The first one signs tokens.
 func (c *Config) TokenSecrets() []string {
@@ -87,6 +89,7 @@ func OwnTokenKey(secret string) string {
 	return ownTokenKey + hex.EncodeToString(mac.Sum(nil)[:8])
 }
 
+// KeyID returns the kid that tokens carry. name is the key in the configuration.
 func (k *TokenKey) KeyID(name string) string {
 	if k.ID == "" {
 		return name
@@ -111,10 +114,13 @@ func DefaultConfig() Config {
 	}
 }
 
+// IsEnabled implements service.Section.
 func (c *Config) IsEnabled() bool { return c.Enabled }
 
+// KeepsFiles reports whether the audit log is in the data folder.
 func (c *Config) KeepsFiles() bool { return c.Audit == "" }
 
+// Check returns all invalid settings, each with its key below [extstorage].
 func (c *Config) Check() conf.Problems {
 	problems := append(c.Database.Check(), c.Sweep.Check()...)
 	wrong := func(key, what string) { problems.Addf(key, "%s", what) }

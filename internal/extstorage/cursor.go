@@ -16,10 +16,13 @@ var encoding = base64.RawURLEncoding.Strict()
 // accepted.
 type sealer struct{ keys [][]byte }
 
+// seal returns a cursor for a position. question names the request that may use it: its kind, the owner and all
+// parameters that must stay equal on the next page.
 func (s sealer) seal(place string, question ...string) string {
 	return encoding.EncodeToString(append(sign(s.keys[0], place, question), place...))
 }
 
+// open returns the position, or errCursor if the cursor was made for another question or by another server.
 func (s sealer) open(cursor string, question ...string) (string, error) {
 	if len(cursor) > 2*(sha256.Size+MaxNamespace+4*MaxKey) {
 		return "", errCursor
@@ -37,6 +40,7 @@ func (s sealer) open(cursor string, question ...string) (string, error) {
 	return "", errCursor
 }
 
+// sign returns the MAC over the texts with their lengths, so that no two lists have the same input.
 func sign(key []byte, place string, question []string) []byte {
 	mac := hmac.New(sha256.New, key)
 	for _, text := range append([]string{place}, question...) {

@@ -18,14 +18,15 @@ type Deletion struct {
 // Holdings counts an install's or tenant's rows, including expired rows.
 type Holdings struct {
 	Installs int64 `json:"installs,omitempty"` // counted for tenants only
-	Records  int64 `json:"records"`
-	Bytes    int64 `json:"bytes"`
+	Records  int64 `json:"records"`            // including expired records
+	Bytes    int64 `json:"bytes"`              // values and metadata
 	Schemas  int64 `json:"schemas"`
-	Changes  int64 `json:"changes"`
+	Changes  int64 `json:"changes"` // in the feed
 	Answers  int64 `json:"answers"` // stored responses for idempotency keys
 	Tokens   int64 `json:"tokens"`
 }
 
+// Add adds up steps.
 func (h *Holdings) Add(more Holdings) {
 	h.Installs += more.Installs
 	h.Records += more.Records
@@ -36,12 +37,13 @@ func (h *Holdings) Add(more Holdings) {
 	h.Tokens += more.Tokens
 }
 
+// DeleteStep limits a step of a deletion.
 type DeleteStep struct {
-	Rows      int64
+	Rows      int64 // maximum number of rows
 	Bytes     int64 // approximate size of the records
 	Now       Moment
 	KeptUntil Moment // when to sweep the tombstone if this step finishes
-	Caller    Caller
+	Caller    Caller // for the audit event
 }
 
 // Audit topics.
@@ -81,16 +83,18 @@ func OwnedTables() []string {
 // After Close, all writes fail with ErrInstallDeleted, even those waiting for a lock. A tombstone with the change
 // count and deletion time remains until DeleteStep.KeptUntil.
 type Deletions interface {
-	// Close starts a deletion, or returns the deletion already started.
+	// Close starts a deletion and returns at once, or returns the deletion already started.
 	Close(ctx context.Context, o Owner, now Moment) (Deletion, error)
 
 	// DeleteSome deletes rows of one kind. When no rows are left, it finishes the deletion with an audit event. For a
-	// tenant it deletes only Services rows, so delete its installs first.
+	// tenant it deletes only Services rows, so delete its installs first. It returns the progress so far, and
+	// ErrNotClosed before Close.
 	DeleteSome(ctx context.Context, o Owner, step DeleteStep) (Deletion, error)
 
 	// NextInstall returns the tenant's next install that still has rows, even just a tombstone, or "".
 	NextInstall(ctx context.Context, t TenantID, after InstallID) (InstallID, error)
 
+	// Holdings counts all rows of an install or tenant. It reads them all.
 	Holdings(ctx context.Context, o Owner) (Holdings, error)
 
 	// Reopen reverts a finished deletion and reports whether there was a tombstone. Tokens issued from now on work
@@ -103,8 +107,8 @@ var ErrNotClosed error = errcode.New(errcode.Conflict, "the deletion was not sta
 
 // Limits per deletion step. On SQLite a step blocks other writes for some milliseconds.
 const (
-	deleteRows  = 256
-	deleteBytes = 4 << 20
+	deleteRows  = 256     // per step
+	deleteBytes = 4 << 20 // per step, roughly
 )
 
 // closedGrace delays deleting a closed owner's rows until every process has noticed the closing, so that readers see no
@@ -158,12 +162,14 @@ func (s *Service) DeleteTenant(ctx context.Context, t TenantID, by Caller, progr
 	}
 }
 
+// close starts the deletion and wakes waiting requests, which then fail.
 func (s *Service) close(ctx context.Context, o Owner) (Deletion, error) {
 	defer s.signals.notify(o)
 	defer s.installs.remove(o)
 	return s.opts.Deletions.Close(ctx, o, s.moment())
 }
 
+// awaitGrace waits until the deletion is closedGrace old.
 func (s *Service) awaitGrace(ctx context.Context, d Deletion) error {
 	left := time.Duration(d.StartedAt-s.moment())*time.Millisecond + closedGrace
 	if left <= 0 {
@@ -177,6 +183,8 @@ func (s *Service) awaitGrace(ctx context.Context, d Deletion) error {
 	}
 }
 
+// deleteSteps deletes step by step. The tombstone stays until every token issued before the deletion is expired and no
+// client can ask for old changes.
 func (s *Service) deleteSteps(ctx context.Context, o Owner, by Caller, d Deletion, progress func(Deletion) bool) (Deletion, error) {
 	c := s.config.Load()
 	kept := max(c.TokenMaxLifetime+2*c.TokenLeeway, ChangesKept)
@@ -195,6 +203,7 @@ func (s *Service) deleteSteps(ctx context.Context, o Owner, by Caller, d Deletio
 	}
 }
 
+// Holdings counts all rows. It reads them all.
 func (s *Service) Holdings(ctx context.Context, o Owner) (Holdings, error) {
 	return s.opts.Deletions.Holdings(ctx, o)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 )
 
+// ExportHeader is the first line of an export. Counts may change while it runs.
 type ExportHeader struct {
 	Records    int64 // when the export starts
 	LastChange Seq   // when the export starts
@@ -22,15 +23,17 @@ type ExportPage struct {
 	Next         string // next cursor; "" on the last page
 }
 
+// exportPlace is the position in an export, which a cursor contains.
 type exportPlace struct {
 	schema  SchemaPosition
-	schemas int64
+	schemas int64 // exported so far
 
 	inRecords bool
 	record    Position
-	records   int64
+	records   int64 // exported so far
 }
 
+// String returns the text in a cursor.
 func (p *exportPlace) String() string {
 	schemas := strconv.FormatInt(p.schemas, 10)
 	if !p.inRecords {
@@ -39,6 +42,7 @@ func (p *exportPlace) String() string {
 	return strings.Join([]string{"records", schemas, strconv.FormatInt(p.records, 10), string(p.record.Namespace), string(p.record.Key)}, "/")
 }
 
+// parseExportPlace reverses String.
 func parseExportPlace(s string) (p exportPlace, err error) {
 	part := strings.Split(s, "/")
 	numbers := func(texts ...string) (all [2]int64) {
@@ -85,8 +89,10 @@ func (s *Service) ExportInstall(ctx context.Context, o Owner, cursor string) (Ex
 	return s.exportPage(ctx, o, cursor, MaxPage, func(Namespace) bool { return true })
 }
 
-const schemaPage = PageBytes / MaxSchemaBytes
+const schemaPage = PageBytes / MaxSchemaBytes // schemas per page
 
+// exportPage reads a page. Rows that the token cannot read count towards the page, so a page may be empty although
+// others follow.
 func (s *Service) exportPage(ctx context.Context, o Owner, cursor string, limit int, readable func(Namespace) bool) (page ExportPage, err error) {
 	question := []string{"export", string(o.Tenant), string(o.Install)}
 	var at exportPlace
@@ -133,6 +139,7 @@ func (s *Service) exportPage(ctx context.Context, o Owner, cursor string, limit 
 	return page, nil
 }
 
+// exportHeader counts the readable records. Another client may write in between.
 func (s *Service) exportHeader(ctx context.Context, o Owner, readable func(Namespace) bool) (*ExportHeader, error) {
 	now := s.moment()
 	feed, err := s.opts.Store.Changes(ctx, o, 0, 0, now)

@@ -11,16 +11,17 @@ import (
 // Grant is a token's access by namespace.
 type Grant struct {
 	Owner      Owner
-	Token      Token // zero if there is no token
-	Namespaces map[Namespace]Access
+	Token      Token                // zero if there is no token
+	Namespaces map[Namespace]Access // access by namespace; missing means none
 
 	// Every is access to all namespaces, for services. Client tokens never contain it.
 	Every Access
 }
 
+// In returns the access to a namespace.
 func (g *Grant) In(ns Namespace) Access { return g.Every | g.Namespaces[ns] }
 
-const maxClaims = 16 << 10
+const maxClaims = 16 << 10 // bytes
 
 // ParseGrant parses a verified token's claims: UUIDs tenant_id and install_id, and ns, access by namespace
 // ({"settings":"rw","log":"r"}). The error is a *ValidationError.
@@ -62,10 +63,12 @@ func ParseGrant(claims []byte) (g Grant, err error) {
 	return g, nil
 }
 
+// claimTypes says for errors which type a claim must have.
 var claimTypes = map[string]string{
 	"tenant_id": "a UUID", "install_id": "a UUID", "ns": `an object with access by namespace, e.g. {"settings":"rw"}`,
 }
 
+// refused hides the limit of a claim that is too large, which a client cannot change.
 func refused(err error) error {
 	if errcode.Is(err, errcode.TooLarge) {
 		return refuse("is too large")
@@ -86,6 +89,7 @@ type NamespaceDeniedError struct{ Namespace Namespace }
 
 func (*NamespaceDeniedError) Error() string { return "the token grants no access to this namespace" }
 
+// ErrorCode returns errcode.Denied.
 func (*NamespaceDeniedError) ErrorCode() errcode.Code { return errcode.Denied }
 
 // Pass is a grant checked against the install's registration.
@@ -104,6 +108,7 @@ func (p *Pass) In(ns Namespace) Access {
 	return a
 }
 
+// need returns *NamespaceDeniedError without any access to the namespace, and ErrAccess if some is missing.
 func (p *Pass) need(ns Namespace, a Access) error {
 	switch has := p.In(ns); {
 	case has == 0:

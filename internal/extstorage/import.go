@@ -9,6 +9,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// Import is an import while it runs. Use the same value for all its calls.
 type Import struct {
 	// Preserve keeps revisions and times. It is for operators only: with chosen revisions a client could hide its
 	// writes.
@@ -18,9 +19,10 @@ type Import struct {
 	// number or ETag means different things on two servers.
 	LastChange Seq
 
-	activated map[Namespace]SchemaVersion
+	activated map[Namespace]SchemaVersion // versions that this import activated
 }
 
+// Imported counts the records in a batch.
 type Imported struct {
 	Written   int
 	Unchanged int // identical, so imports can be repeated
@@ -28,6 +30,7 @@ type Imported struct {
 	Newer     int // skipped because the revision here is greater
 }
 
+// Add adds up batches.
 func (d *Imported) Add(n Imported) {
 	d.Written, d.Unchanged, d.Expired, d.Newer = d.Written+n.Written, d.Unchanged+n.Unchanged, d.Expired+n.Expired, d.Newer+n.Newer
 }
@@ -35,8 +38,8 @@ func (d *Imported) Add(n Imported) {
 const (
 	maxImportedNumber = 1_000_000_000_000_000 // revisions and change numbers: later numbers still fit every client's number type
 	maxImportedSchema = 1_000_000_000
-	maxClockAhead     = 24 * time.Hour
-	maxActivated      = 10_000
+	maxClockAhead     = 24 * time.Hour // for times with Preserve
+	maxActivated      = 10_000         // namespaces that Import remembers
 
 	// seqLeap is the gap after the other install's last change, which may have grown since the export.
 	seqLeap = 1_000_000_000
@@ -69,6 +72,8 @@ func (s *Service) Import(ctx context.Context, r Request, im *Import, records []R
 	}
 }
 
+// importOnce compares the records with those here and puts the others. If a record changes in between, BulkPut fails
+// and the caller repeats it.
 func (s *Service) importOnce(ctx context.Context, p *Pass, r Request, im *Import, records []Record) (done Imported, err error) {
 	now := s.moment()
 	var tasks []Task
@@ -122,6 +127,7 @@ func (s *Service) importOnce(ctx context.Context, p *Pass, r Request, im *Import
 	return done, nil
 }
 
+// checkImported validates the parts of a record that a put does not.
 func (s *Service) checkImported(p *Pass, im *Import, rec *Record, now Moment) error {
 	if err := p.need(rec.Namespace, Read|Modify); err != nil {
 		return err
@@ -138,6 +144,7 @@ func (s *Service) checkImported(p *Pass, im *Import, rec *Record, now Moment) er
 	return checkMoments(rec.CreatedAt, rec.UpdatedAt, now)
 }
 
+// checkMoments validates times for Preserve.
 func checkMoments(created, updated, now Moment) error {
 	const reason = "is required with --preserve, and must be at most one day in the future"
 	most := now + Moment(maxClockAhead.Milliseconds())
@@ -150,6 +157,7 @@ func checkMoments(created, updated, now Moment) error {
 	return nil
 }
 
+// ImportHeader takes the header before any record.
 func (im *Import) ImportHeader(h ExportHeader) error {
 	if h.LastChange < 0 || h.LastChange > maxImportedNumber {
 		return &ValidationError{Pointer: "/lastChange", Reason: "must be from 0 to 1000000000000000"}

@@ -9,25 +9,27 @@ import (
 
 // Registration is an install's operator-defined configuration.
 type Registration struct {
-	Tier       string
-	Overrides  Overrides
+	Tier       string               // name in extstorage.tiers; "" for the default quota
+	Overrides  Overrides            // zero for none
 	Namespaces map[Namespace]Access // limits tokens; nil means no limit
 }
 
+// Install is a registered install, or the state of an install that was never registered.
 type Install struct {
 	Registration
-	RevokedAt Moment
-	CreatedAt Moment
+	RevokedAt Moment // 0 unless an operator revoked it
+	CreatedAt Moment // 0 if not registered
 	UpdatedAt Moment
 
-	Deletion    Deletion
+	Deletion    Deletion    // zero if none was started
 	TokensAfter Moment      // earlier tokens are rejected; 0 if all are valid
 	Tenant      TenantState // set by InstallState only
 }
 
+// TenantState is the part of a tenant's state that decides about tokens.
 type TenantState struct {
 	Deletion    Deletion
-	TokensAfter Moment
+	TokensAfter Moment // earlier tokens of services are rejected
 }
 
 // Overrides are temporary quotas. If one is 0, the tier's quota applies.
@@ -39,6 +41,7 @@ type Overrides struct {
 // OverrideLifetime is how long overrides last unless renewed.
 const OverrideLifetime = 14 * 24 * time.Hour
 
+// Quota returns the quota in effect. tier is the quota of the install's tier.
 func (in *Install) Quota(tier Quota, now Moment) Quota {
 	o := in.Overrides
 	if o.Until.Reached(now) || o.Until == 0 {
@@ -56,7 +59,9 @@ func (in *Install) Quota(tier Quota, now Moment) Quota {
 	return tier
 }
 
+// Installs stores what operators set for installs.
 type Installs interface {
+	// Install returns ErrNoInstall for an install that is not registered.
 	Install(ctx context.Context, o Owner) (Install, error)
 
 	// InstallState reads, in one snapshot, the registration of install and tenant (zero if not registered), and the sorted
@@ -70,7 +75,8 @@ type Installs interface {
 	// RestoreInstall is like SetInstall with restore, but keeps the registration.
 	RestoreInstall(ctx context.Context, o Owner, now Moment) error
 
-	// SwapQuota replaces tier and overrides if they still match from, and the install is registered and not deleted.
+	// SwapQuota replaces tier and overrides if they still match from, and the install is registered and not deleted. It
+	// reports whether it did.
 	SwapQuota(ctx context.Context, o Owner, from, to Registration, now Moment) (bool, error)
 
 	// RevokeInstall revokes an install, registered or not, unless it is already revoked.
@@ -85,14 +91,16 @@ type Access uint8
 
 // Access values: "", "r", "w" and "rw".
 const (
-	Read Access = 1 << iota
-	Modify
+	Read   Access = 1 << iota
+	Modify        // writes and deletes
 )
 
+// MarshalText returns "", r, w or rw, as in tokens.
 func (a Access) MarshalText() ([]byte, error) {
 	return []byte([...]string{"", "r", "w", "rw"}[a&(Read|Modify)]), nil
 }
 
+// UnmarshalText rejects other texts.
 func (a *Access) UnmarshalText(text []byte) error {
 	switch string(text) {
 	case "":

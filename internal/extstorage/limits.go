@@ -37,6 +37,7 @@ type Limits struct {
 	MaxTTL     time.Duration // inclusive
 }
 
+// DefaultLimits returns the limits of the API. They are not configurable, so that clients can rely on them.
 func DefaultLimits() Limits {
 	return Limits{
 		Value: MaxValueBytes, Metadata: MaxMetadataBytes,
@@ -52,6 +53,7 @@ type Quota struct {
 	Keys       int64 `toml:"keys" unit:"keys" doc:"Maximum number of keys per namespace."`
 }
 
+// DefaultQuota returns the quota of a new configuration.
 func DefaultQuota() Quota {
 	return Quota{Bytes: MaxBytes, Namespaces: MaxNamespaces, Keys: MaxKeys}
 }

@@ -30,6 +30,7 @@ func ParseInstallID(s string) (InstallID, error) {
 
 var errUUID = refuse("must be a UUID with 36 characters including hyphens, and not all zeros")
 
+// parseUUID returns the lower-case form.
 func parseUUID(s string) (string, error) {
 	id, ok := ident.ParseUUID(s)
 	if !ok {
@@ -61,7 +62,7 @@ func (o Owner) Compare(p Owner) int {
 // Namespace is 1 to 64 characters from [a-z0-9-], not starting with "-".
 type Namespace string
 
-const MaxNamespace = 64
+const MaxNamespace = 64 // characters
 
 // ParseNamespace returns a *ValidationError for an invalid name.
 func ParseNamespace(s string) (Namespace, error) {

@@ -5,6 +5,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// OpKind is the kind of an operation in a write.
 type OpKind uint8
 
 // A merge patch or an increment is a Put with Revise set.
@@ -14,19 +15,20 @@ const (
 	Check // only checks the precondition
 )
 
+// Op is an operation of a write on a record.
 type Op struct {
 	Kind         OpKind
 	Namespace    Namespace
 	Key          Key
-	Precondition Precondition
+	Precondition Precondition // checked against the record at write time
 
 	// The following fields are for Put only.
 
-	Value     canonjson.Value
-	Sum       canonjson.Number
-	Metadata  canonjson.Value
-	ExpiresAt Moment
-	Keep      bool // keep an existing record's metadata and TTL
+	Value     canonjson.Value  // canonical JSON; not used with Revise
+	Sum       canonjson.Number // result of an increment, for Item
+	Metadata  canonjson.Value  // canonical JSON object
+	ExpiresAt Moment           // 0 means never
+	Keep      bool             // keep an existing record's metadata and TTL
 
 	// Revise, if set, computes Value and Sum from the record at write time, after the precondition check. It may run
 	// repeatedly and must not block. If it returns an error, the operation fails.
@@ -52,7 +54,7 @@ type Header struct {
 	Seq       Seq
 	CreatedAt Moment
 	UpdatedAt Moment
-	ExpiresAt Moment
+	ExpiresAt Moment // 0 means never
 
 	ValueBytes, MetadataBytes int64
 }
@@ -60,6 +62,7 @@ type Header struct {
 // Bytes returns the size charged to quotas.
 func (h *Header) Bytes() int64 { return h.ValueBytes + h.MetadataBytes }
 
+// Live reports whether the record is visible; a nil header is not.
 func (h *Header) Live(now Moment) bool { return h != nil && !h.ExpiresAt.Reached(now) }
 
 // ErrSchemaChanged means that a put was validated by a schema that is no longer active.
@@ -70,7 +73,7 @@ var ErrNoRecord error = errcode.New(errcode.NotFound, "record not found")
 
 // Effect is an operation's effect on a stored row. Nil means that the row does not exist.
 type Effect struct {
-	Item Item
+	Item Item    // result for the client
 	Next *Header // nil if the record no longer exists
 
 	// Change, unless "", takes the install's next sequence number. Revision is the written or removed revision.
@@ -78,6 +81,7 @@ type Effect struct {
 	Revision Revision
 }
 
+// Delta is a change of counters.
 type Delta struct{ Keys, Bytes int64 }
 
 // DeltaOf returns the counter change from before to after, which are nil if the row does not exist.
@@ -158,14 +162,15 @@ type Item struct {
 	Revision  Revision `json:"revision,omitzero"`
 	Seq       Seq      `json:"seq,omitzero"`
 	Created   bool     `json:"created,omitzero"`
-	Existed   bool     `json:"existed,omitzero"`
+	Existed   bool     `json:"existed,omitzero"` // a delete removed a visible record
 	CreatedAt Moment   `json:"createdAt,omitzero"`
 	UpdatedAt Moment   `json:"updatedAt,omitzero"`
 	ExpiresAt Moment   `json:"expiresAt,omitzero"`
 
-	Sum canonjson.Number `json:"sum,omitzero"`
+	Sum canonjson.Number `json:"sum,omitzero"` // result of an increment; "" otherwise
 }
 
+// itemOf returns an item with the header's fields; zero for nil.
 func itemOf(h *Header) Item {
 	if h == nil {
 		return Item{}
@@ -176,7 +181,7 @@ func itemOf(h *Header) Item {
 // ItemError is the error of the operation at Index in a write.
 type ItemError struct {
 	Index int
-	Err   error
+	Err   error // of the operation; never nil
 }
 
 func (e *ItemError) Error() string { return e.Err.Error() }

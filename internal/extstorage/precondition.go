@@ -19,8 +19,10 @@ type Precondition struct {
 // Optional is a value that clients may omit; JSON null counts as omitted.
 type Optional[T any] = optional.Of[T]
 
+// Some returns a value that is set.
 func Some[T any](v T) Optional[T] { return optional.Some(v) }
 
+// IsSet reports whether the write is conditional.
 func (g *Precondition) IsSet() bool { return g.Revision.Set || g.Match.Set || g.NoneMatch.Set }
 
 // Check compares the precondition with a record's revision and last change, which are 0 if the record is absent or
@@ -47,9 +49,10 @@ func (g *Precondition) CheckDelete(revision Revision, seq Seq) error {
 	return nil
 }
 
+// MismatchError means that the record does not match the Precondition.
 type MismatchError struct {
-	Current Revision
-	Header  bool // from a header (status 412) rather than the body (status 409)
+	Current Revision // revision; 0 without a record
+	Header  bool     // from a header (status 412) rather than the body (status 409)
 }
 
 func (e *MismatchError) Error() string {
@@ -59,6 +62,7 @@ func (e *MismatchError) Error() string {
 	return "revision mismatch: the current revision is " + strconv.FormatInt(int64(e.Current), 10)
 }
 
+// ErrorCode returns errcode.Precondition or errcode.Conflict, by Header.
 func (e *MismatchError) ErrorCode() errcode.Code {
 	if e.Header {
 		return errcode.Precondition
@@ -72,11 +76,12 @@ func (s Seq) ETag() string { return `"` + strconv.FormatInt(int64(s), 10) + `"` 
 
 // Tags are the entity tags of If-Match or If-None-Match.
 type Tags struct {
-	Set  bool
+	Set  bool // the header was sent
 	Any  bool // the header is *
 	Seqs []Seq
 }
 
+// has reports whether a tag matches; "*" matches any record.
 func (t *Tags) has(seq Seq) bool { return seq != 0 && (t.Any || slices.Contains(t.Seqs, seq)) }
 
 // ParseIfMatch parses If-Match. It uses strong comparison, so weak tags match nothing.
@@ -87,6 +92,7 @@ func ParseIfNoneMatch(header string) (Tags, error) { return parseTags(header, tr
 
 var errTags = refuse(`must be * or a list of quoted entity tags, e.g. "17"`)
 
+// parseTags parses a list (RFC 9110, 13.1.1). Tags that this server never issued match nothing.
 func parseTags(s string, weak bool) (Tags, error) {
 	t := Tags{Set: true}
 	if strings.Trim(s, " \t") == "*" {

@@ -8,16 +8,17 @@ import (
 // Query selects a page of a namespace, ordered by key bytes.
 type Query struct {
 	Namespace Namespace
-	Prefix    string
-	After     Key // exclusive; "" means from the start
-	Reverse   bool
-	Limit     int // 1 to MaxPage
-	Bytes     int // limits requested values and metadata; 0 means PageBytes
-	Values    bool
-	Metadata  bool
-	Now       Moment
+	Prefix    string // of keys; "" means all
+	After     Key    // exclusive; "" means from the start
+	Reverse   bool   // descending
+	Limit     int    // 1 to MaxPage
+	Bytes     int    // limits requested values and metadata; 0 means PageBytes
+	Values    bool   // read values
+	Metadata  bool   // read metadata
+	Now       Moment // expired records are left out
 }
 
+// Size returns the bytes that count for the page.
 func (q *Query) Size(value, metadata int64) (n int64) {
 	if q.Values {
 		n += value
@@ -32,10 +33,11 @@ func (q *Query) Size(value, metadata int64) (n int64) {
 type ExportQuery struct {
 	After Position // exclusive; zero means from the start
 	Limit int
-	Bytes int
+	Bytes int // as in Query
 	Now   Moment
 }
 
+// Query returns the query with the same limits.
 func (q *ExportQuery) Query() Query {
 	return Query{Limit: q.Limit, Bytes: q.Bytes, Values: true, Metadata: true, Now: q.Now}
 }
@@ -43,7 +45,7 @@ func (q *ExportQuery) Query() Query {
 // Page is the result of a Query or ExportQuery.
 type Page struct {
 	Records []Record // without values and metadata unless requested
-	More    bool
+	More    bool     // records follow
 }
 
 // Page limits. The first record is always included.

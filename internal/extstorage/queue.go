@@ -12,22 +12,24 @@ import (
 // WriteQueue queues this process's writes by install. The engine serializes them anyway, but here they wait without a
 // connection, and computed values are not outdated. It is safe for concurrent use.
 type WriteQueue struct {
-	together int
+	together int // places per install
 
 	mu       sync.Mutex
 	installs map[Owner]*line
 	unused   *line // kept so that a lone write does not allocate
 }
 
+// line is the queue of an install.
 type line struct {
 	owner   Owner
-	taken   int
+	taken   int // places in use
 	waiting []*turn
 }
 
+// turn is a waiting write.
 type turn struct {
-	places int
-	given  chan struct{}
+	places int           // 1, or all if it must be alone
+	given  chan struct{} // closed when its turn came
 }
 
 // NewWriteQueue returns a queue in which up to together writes per install proceed concurrently.
@@ -77,12 +79,14 @@ func (q *WriteQueue) Enter(ctx context.Context, o Owner, alone bool) (Turn, erro
 	return Turn{}, errcode.Wrap(errcode.Unavailable, "the request timed out waiting for other writes to the install", context.Cause(ctx))
 }
 
+// Leave gives the turn to the next write. Call it once.
 func (t Turn) Leave() {
 	t.queue.mu.Lock()
 	defer t.queue.mu.Unlock()
 	t.queue.advance(t.line, t.places)
 }
 
+// line returns the install's queue. The caller holds mu.
 func (q *WriteQueue) line(o Owner) *line {
 	l := q.installs[o]
 	if l == nil {
@@ -95,6 +99,7 @@ func (q *WriteQueue) line(o Owner) *line {
 	return l
 }
 
+// advance returns places and gives turns in order: a write that must be alone is not overtaken. The caller holds mu.
 func (q *WriteQueue) advance(l *line, places int) {
 	l.taken -= places
 	for len(l.waiting) > 0 && l.waiting[0].places <= q.together-l.taken {

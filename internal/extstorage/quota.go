@@ -21,6 +21,7 @@ type QuotaError struct {
 	Used  int64 // after the write
 }
 
+// quotaOf words QuotaError.What for people.
 var quotaOf = map[string]string{
 	"namespaces": "namespaces of the install", "keys": "keys in a namespace", "bytes": "bytes of the install",
 }
@@ -34,6 +35,7 @@ func (e *QuotaError) Error() string {
 	return fmt.Sprintf("the quota of %d %s is used up: delete records, or ask the operator for a larger quota", e.Limit, quotaOf[e.What])
 }
 
+// ErrorCode returns errcode.Quota.
 func (e *QuotaError) ErrorCode() errcode.Code { return errcode.Quota }
 
 // Ledger tracks a write's operations and checks the result against the quota. Counts that did not grow never fail, so
@@ -41,14 +43,15 @@ func (e *QuotaError) ErrorCode() errcode.Code { return errcode.Quota }
 type Ledger struct {
 	before Counters
 	notes  []note
-	spare  int64
+	spare  int64 // namespaces added by Reserve
 }
 
+// note is the state after an operation.
 type note struct {
 	Counters
 	namespace  Namespace
 	keysBefore int64
-	keys       int64
+	keys       int64 // in its namespace
 }
 
 // NewLedger starts with the counters before the write.
@@ -95,6 +98,8 @@ func (l *Ledger) Check(q Quota) error {
 	return l.check("bytes", q.Bytes, l.before.Bytes, func(n *note) (int64, bool) { return n.Bytes, true })
 }
 
+// check finds the operation from which on a count exceeds its limit until the end. Operations before it may exceed it
+// for a while: only the result counts. before is the count before the write.
 func (l *Ledger) check(what string, limit, before int64, count func(*note) (int64, bool)) error {
 	used, over := int64(0), -1
 	for i := range l.notes {

@@ -20,6 +20,7 @@ func (s *Service) GetRecord(ctx context.Context, r Request, ns Namespace, key Ke
 	return rec, g.Check(rec.Revision, rec.Seq)
 }
 
+// Listing selects a page of records.
 type Listing struct {
 	Namespace Namespace
 	Prefix    string
@@ -65,6 +66,7 @@ func (s *Service) ListRecords(ctx context.Context, r Request, l Listing) (record
 	return page.Records, next, err
 }
 
+// checkLimit validates a page size.
 func checkLimit(limit, least, most int) error {
 	if limit < least || limit > most {
 		return &ValidationError{Pointer: "/limit", Reason: "must be a whole number from " + strconv.Itoa(least) + " to " + strconv.Itoa(most)}
@@ -145,6 +147,7 @@ func (s *Service) look(ctx context.Context, r Request, since Seq, limit int) (fe
 	return feed, full, made, leave, nil
 }
 
+// reads reports whether the token may read any namespace.
 func (p *Pass) reads() bool {
 	if p.Every&Read != 0 {
 		return true
@@ -159,19 +162,21 @@ func (p *Pass) reads() bool {
 
 // Warning reports a nearly exhausted quota.
 type Warning struct {
-	What      string
-	Namespace Namespace
+	What      string    // "namespaces", "keys" or "bytes"
+	Namespace Namespace // for keys only
 	Limit     int64
 	Used      int64
 	Percent   int64 // of Limit, rounded down; at least NoticePercent
 }
 
+// UsageReport is an install's usage with the quota in effect.
 type UsageReport struct {
 	Usage
 	Quota    Quota
 	Warnings []Warning
 }
 
+// Usage reads the usage of namespaces to which the token has any access. Totals and warnings cover the whole install.
 func (s *Service) Usage(ctx context.Context, r Request) (UsageReport, error) {
 	p, err := s.pass(ctx, r.Grant)
 	if err != nil {
@@ -192,12 +197,14 @@ func (s *Service) Usage(ctx context.Context, r Request) (UsageReport, error) {
 	return u, nil
 }
 
+// warn adds a warning from NoticePercent on.
 func (u *UsageReport) warn(what string, ns Namespace, limit, used int64) {
 	if percent := PercentOf(used, limit); percent >= NoticePercent {
 		u.Warnings = append(u.Warnings, Warning{What: what, Namespace: ns, Limit: limit, Used: used, Percent: percent})
 	}
 }
 
+// Namespaces lists the namespaces with live records to which the token has any access.
 func (s *Service) Namespaces(ctx context.Context, r Request) ([]NamespaceUsage, error) {
 	u, err := s.Usage(ctx, r)
 	return u.Namespaces, err

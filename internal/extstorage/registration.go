@@ -18,6 +18,7 @@ func (s *Service) RegisterInstall(ctx context.Context, o Owner, r Registration, 
 	return s.opts.Installs.SetInstall(ctx, o, r, restore, now)
 }
 
+// checkRegistration validates a registration, and sets the end of overrides if it is missing.
 func (s *Service) checkRegistration(r *Registration, now Moment) error {
 	if _, known := s.config.Load().Tiers[r.Tier]; !known && r.Tier != "" {
 		return &ValidationError{Pointer: "/tier", Reason: "must be a tier from the setting extstorage.tiers, or empty"}
@@ -47,9 +48,10 @@ func (s *Service) checkRegistration(r *Registration, now Moment) error {
 type QuotaChange struct {
 	Tier      string
 	Overrides Overrides
-	Reset     bool
+	Reset     bool // remove tier and overrides first
 }
 
+// of returns the registration after the change. Expired overrides do not come back.
 func (c *QuotaChange) of(r Registration, now Moment) Registration {
 	if c.Reset {
 		r.Tier = ""
@@ -95,10 +97,12 @@ func (s *Service) ChangeQuota(ctx context.Context, o Owner, c QuotaChange) (Inst
 	return Install{}, errcode.New(errcode.Conflict, "others are changing the install's quota: try again")
 }
 
+// ShowInstall returns ErrNoInstall for an install that is not registered.
 func (s *Service) ShowInstall(ctx context.Context, o Owner) (Install, error) {
 	return s.opts.Installs.Install(ctx, o)
 }
 
+// RestoreInstall lifts a revocation, or lets a deleted install start again. See Installs.
 func (s *Service) RestoreInstall(ctx context.Context, o Owner) error {
 	defer s.installs.remove(o)
 	return s.opts.Installs.RestoreInstall(ctx, o, s.moment())

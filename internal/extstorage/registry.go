@@ -6,6 +6,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// SchemaStatus is the state of a version.
 type SchemaStatus string
 
 // Schemas start as drafts. A namespace's single active schema validates puts; activating another deprecates it.
@@ -15,21 +16,24 @@ const (
 	Deprecated SchemaStatus = "deprecated"
 )
 
+// Schema is a version of a namespace's schema.
 type Schema struct {
 	Namespace Namespace
 	Version   SchemaVersion
 	Status    SchemaStatus
-	Document  []byte
+	Document  []byte // canonical JSON, at most MaxSchemaBytes
 	CreatedAt Moment
 	UpdatedAt Moment
 	CreatedBy string // user or service UUID, or ""
 }
 
+// SchemaID names a version in an install.
 type SchemaID struct {
 	Namespace Namespace
 	Version   SchemaVersion
 }
 
+// Registry stores schemas. Documents are checked before they get here.
 type Registry interface {
 	// Register adds a draft as the namespace's next version. It keeps the newest SchemasKept versions and the active
 	// version, and never reuses numbers. The quota limits namespaces with a live record or schema.
@@ -46,6 +50,7 @@ type Registry interface {
 	// earlier under concurrent writes.
 	Schemas(ctx context.Context, o Owner, q SchemaQuery) (SchemaPage, error)
 
+	// Schema returns ErrNoSchema for a version that does not exist or was deleted.
 	Schema(ctx context.Context, o Owner, ns Namespace, v SchemaVersion) (Schema, error)
 
 	// Restore adds a version from another server with its number, status, times and creator, and reports whether
@@ -59,16 +64,17 @@ type Registry interface {
 	Active(ctx context.Context, o Owner, ns Namespace) (Schema, error)
 }
 
+// SchemaQuery selects a page of versions.
 type SchemaQuery struct {
 	Namespace Namespace
 	Before    SchemaVersion // exclusive; 0 means from the newest
 	Limit     int
-	Bytes     int
+	Bytes     int // as in Query
 }
 
 type SchemaPage struct {
 	Schemas []Schema
-	More    bool
+	More    bool // older versions follow
 }
 
 // SchemasKept is how many versions a namespace keeps, in addition to an older active version.

@@ -12,6 +12,7 @@ import (
 // increment.
 type Revise func(before canonjson.Value) (value canonjson.Value, sum canonjson.Number, err error)
 
+// Revises reports whether any operation needs the stored value.
 func (w *Write) Revises() bool {
 	return slices.ContainsFunc(w.Ops, func(op Op) bool { return op.Revise != nil })
 }
@@ -33,6 +34,7 @@ func (op *Op) Fill(row *Header, value canonjson.Value, now Moment) (err error) {
 	return op.fill(value)
 }
 
+// fill sets Value and Sum from Revise.
 func (op *Op) fill(before canonjson.Value) (err error) {
 	op.Value, op.Sum, err = op.Revise(before)
 	return err
@@ -55,12 +57,13 @@ type Optimistic struct {
 	pinned []bool
 }
 
-// Known holds record values after the writes so far.
+// Known holds record values after the writes so far. A missing entry is unknown; an entry with value "" means that
+// there is no record.
 type Known map[place]knownValue
 
 type knownValue struct {
 	value   canonjson.Value
-	expires Moment
+	expires Moment // 0 means never
 }
 
 // Optimistic computes the write's values from get, which may return ErrNoRecord. Values in known are not read; such a
@@ -116,6 +119,8 @@ func (op *Op) revise(before canonjson.Value, read *Record) error {
 	return nil
 }
 
+// fail ends the write at operation i, whose value could not be computed. The operation only checks its precondition,
+// because a mismatch takes precedence over err.
 func (a *Optimistic) fail(w Write, i int, err error) *Optimistic {
 	op := &w.Ops[i]
 	*op = Op{Kind: Check, Namespace: op.Namespace, Key: op.Key, Precondition: op.Precondition}
@@ -123,6 +128,7 @@ func (a *Optimistic) fail(w Write, i int, err error) *Optimistic {
 	return a
 }
 
+// leave notes the record after the operation.
 func (op *Op) leave(known Known, before knownValue) {
 	at := place{op.Namespace, op.Key}
 	switch {
@@ -137,6 +143,7 @@ func (op *Op) leave(known Known, before knownValue) {
 	}
 }
 
+// unchanged requires that the record still has this change number; 0 means that it must not exist.
 func unchanged(seq Seq) Precondition {
 	if seq == 0 {
 		return Precondition{Revision: Some[Revision](0)}

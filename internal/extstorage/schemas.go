@@ -17,6 +17,8 @@ const MaxSchemaBytes = 64 << 10
 
 var errNotActive = &ValidationError{Pointer: "/schemaVersion", Reason: "must be the active schema version"}
 
+// validate returns the version that the value satisfies. A cached schema may be outdated, so a rejection is decided
+// again with the stored schema. want is the version that the client requires.
 func (s *Service) validate(ctx context.Context, at namespaceOf, v canonjson.Value, want Optional[SchemaVersion]) (SchemaVersion, error) {
 	known, cached := s.schemas.get(at)
 	var refused error
@@ -35,6 +37,7 @@ func (s *Service) validate(ctx context.Context, at namespaceOf, v canonjson.Valu
 	return active.Version, s.hold(ctx, at.Tenant, active, v, want)
 }
 
+// activeSchema returns the active schema, from the cache if possible.
 func (s *Service) activeSchema(ctx context.Context, at namespaceOf) (Schema, error) {
 	if known, cached := s.schemas.get(at); cached {
 		return known, nil
@@ -42,6 +45,7 @@ func (s *Service) activeSchema(ctx context.Context, at namespaceOf) (Schema, err
 	return s.loadSchema(ctx, at)
 }
 
+// loadSchema reads the active schema and caches it.
 func (s *Service) loadSchema(ctx context.Context, at namespaceOf) (Schema, error) {
 	active, err := s.opts.Registry.Active(ctx, at.Owner, at.Namespace)
 	if err == nil {
@@ -50,10 +54,12 @@ func (s *Service) loadSchema(ctx context.Context, at namespaceOf) (Schema, error
 	return active, err
 }
 
+// same reports whether both validate alike.
 func (sc *Schema) same(other Schema) bool {
 	return sc.Version == other.Version && bytes.Equal(sc.Document, other.Document)
 }
 
+// hold validates a value by a schema. want, if set, must be its version.
 func (s *Service) hold(ctx context.Context, tenant TenantID, sc Schema, v canonjson.Value, want Optional[SchemaVersion]) error {
 	if want.Set && want.Value != sc.Version {
 		return errNotActive
@@ -64,9 +70,10 @@ func (s *Service) hold(ctx context.Context, tenant TenantID, sc Schema, v canonj
 	return s.opts.Validators.Validate(ctx, tenant, sc.Document, v)
 }
 
+// SchemaChange is a difference between two documents.
 type SchemaChange struct {
 	Pointer string // in the new document, or in the old document if removed
-	Change  string
+	Change  string // for people
 	Effect  string // "harmless", "unknown" or "breaking"
 }
 
@@ -89,16 +96,18 @@ type DryRun struct {
 type DryFailure struct {
 	Key      Key
 	Revision Revision
-	Pointer  string
+	Pointer  string // into the value
 	Reason   string
 }
 
+// SchemaReport is the result of checking a new schema.
 type SchemaReport struct {
 	Active        SchemaVersion // compared version; 0 without an active version
 	Compatibility Compatibility
 	DryRun        DryRun
 }
 
+// canonicalSchema parses and checks a document.
 func (s *Service) canonicalSchema(document []byte) ([]byte, error) {
 	v, err := canonjson.Parse(document, MaxSchemaBytes)
 	if err != nil {
@@ -107,6 +116,7 @@ func (s *Service) canonicalSchema(document []byte) ([]byte, error) {
 	return []byte(v), s.opts.Documents.Check([]byte(v))
 }
 
+// samples is the number of stored records on which a new schema is tried.
 const samples = 8
 
 // RegisterSchema adds a draft after checking it and trying it on a few records.
@@ -129,6 +139,7 @@ func (s *Service) RegisterSchema(ctx context.Context, r Request, ns Namespace, d
 	return s.opts.Registry.Register(ctx, p.Owner, Schema{Namespace: ns, Document: document, CreatedBy: by, CreatedAt: now}, s.quota(&p.install, now))
 }
 
+// DropSchemas deletes a version, or all if v is 0. The token needs Read and Modify. See Registry.
 func (s *Service) DropSchemas(ctx context.Context, r Request, ns Namespace, v SchemaVersion) (int, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read|Modify)
 	if err != nil {
@@ -139,6 +150,7 @@ func (s *Service) DropSchemas(ctx context.Context, r Request, ns Namespace, v Sc
 	return n, err
 }
 
+// try compiles the schema in a process that can be killed, because a hostile document could take all memory.
 func (s *Service) try(ctx context.Context, r Request, ns Namespace, document []byte) error {
 	return r.do(ctx, s.trials, func() error {
 		page, err := s.opts.Store.List(ctx, r.Grant.Owner, Query{Namespace: ns, Limit: samples, Values: true, Now: s.moment()})
@@ -153,6 +165,7 @@ func (s *Service) try(ctx context.Context, r Request, ns Namespace, document []b
 	})
 }
 
+// Schemas lists versions, newest first. next is "" on the last page.
 func (s *Service) Schemas(ctx context.Context, r Request, ns Namespace, cursor string, limit int) (schemas []Schema, next string, err error) {
 	p, err := s.may(ctx, r.Grant, ns, Read)
 	if err != nil {
@@ -181,6 +194,7 @@ func (s *Service) Schemas(ctx context.Context, r Request, ns Namespace, cursor s
 	return page.Schemas, next, err
 }
 
+// Schema returns a version. The token needs Read.
 func (s *Service) Schema(ctx context.Context, r Request, ns Namespace, v SchemaVersion) (Schema, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read)
 	if err != nil {
@@ -240,6 +254,7 @@ func (s *Service) CheckVersion(ctx context.Context, r Request, ns Namespace, v S
 	return s.check(ctx, r, ns, sc.Document, cursor)
 }
 
+// check compares and validates. A cursor continues the validation and skips the trial.
 func (s *Service) check(ctx context.Context, r Request, ns Namespace, document []byte, cursor string) (report SchemaReport, err error) {
 	o := r.Grant.Owner
 	hash := sha256.Sum256(document)
@@ -274,6 +289,7 @@ func (s *Service) check(ctx context.Context, r Request, ns Namespace, document [
 	return report, err
 }
 
+// compare also answers if the active schema is no longer valid.
 func (s *Service) compare(active, document []byte) (Compatibility, error) {
 	c, err := s.opts.Documents.Compatible(active, document)
 	if _, limited := errors.AsType[*ValidationError](err); limited {
@@ -290,10 +306,13 @@ const (
 	schemaWaiting = 256
 )
 
+// newSchemaPool returns a pool for one kind of trial.
 func newSchemaPool(c *Config) *fairshare.Pool {
 	return fairshare.New(schemaTurns, schemaWaiting, c.RequestTimeout)
 }
 
+// dryRun validates records after a position until the time is over. It checks at least a single record, so that a
+// cursor always makes progress. last is "" at the end.
 func (s *Service) dryRun(ctx context.Context, o Owner, after Position, document []byte) (run DryRun, last Key, err error) {
 	ns, now, until := after.Namespace, s.moment(), s.opts.Clock().Add(s.DryRunTime())
 	for {
@@ -320,6 +339,7 @@ func (s *Service) dryRun(ctx context.Context, o Owner, after Position, document 
 	}
 }
 
+// dryRunOf validates a record and counts the result.
 func (s *Service) dryRunOf(ctx context.Context, o Owner, run *DryRun, document []byte, rec *Record) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -338,6 +358,7 @@ func (s *Service) dryRunOf(ctx context.Context, o Owner, run *DryRun, document [
 	return nil
 }
 
+// cut ends a run early. A request that timed out returns the part that was checked, with a cursor.
 func (run *DryRun) cut(ctx context.Context, last Key, err error) (DryRun, Key, error) {
 	switch {
 	case ctx.Err() == nil:

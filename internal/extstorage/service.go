@@ -26,6 +26,7 @@ type Validators interface {
 
 // Documents checks schema documents. Error pointers are into the document.
 type Documents interface {
+	// Check returns *ValidationError for a document that is not a valid schema within the limits.
 	Check(document []byte) error
 
 	// Trial compiles a checked document and validates the samples in a killable process. It returns a
@@ -36,6 +37,7 @@ type Documents interface {
 	Compatible(before, after []byte) (Compatibility, error)
 }
 
+// Options are the parts of a Service. All are required, except After.
 type Options struct {
 	Store      Store
 	Registry   Registry
@@ -59,12 +61,12 @@ type Service struct {
 	limits   Limits
 	cursors  sealer
 	signals  signals
-	grants   *lru.Cache[string, Grant]
+	grants   *lru.Cache[string, Grant] // parsed, by claims
 	installs *installCache
 	schemas  seenSchemas
 
-	waits   *fairshare.Pool
-	trials  *fairshare.Pool
+	waits   *fairshare.Pool // places for long polls, per install
+	trials  *fairshare.Pool // see schemaTurns
 	dryRuns *fairshare.Pool // also limits comparisons
 }
 
@@ -89,25 +91,29 @@ func NewService(o Options) (*Service, error) {
 	return s, nil
 }
 
+// Reload changes the settings for later requests.
 func (s *Service) Reload(c Config) { s.config.Store(&c) }
 
+// Limits returns the request limits.
 func (s *Service) Limits() Limits { return s.limits }
 
 // Request holds parameters common to all use cases.
 type Request struct {
 	Grant          Grant
-	Caller         Caller
+	Caller         Caller          // for the audit
 	IdempotencyKey *IdempotencyKey // writes only; may be nil
 	Slot           Slot            // nil if the request occupies no slot
 
 	after Seq // change numbers continue above it; for imports
 }
 
+// Slot is the place of a request among those that are served at the same time.
 type Slot interface {
 	// Without releases the slot, so that other requests can run, and calls wait.
 	Without(wait func() error) error
 }
 
+// do runs fn with a place in the pool. While it waits for the place, the request gives up its slot.
 func (r *Request) do(ctx context.Context, p *fairshare.Pool, fn func() error) error {
 	client := string(r.Grant.Owner.Tenant)
 	acquired := p.TryAcquire(client, 1)
@@ -131,6 +137,7 @@ func (r *Request) do(ctx context.Context, p *fairshare.Pool, fn func() error) er
 	return fn()
 }
 
+// withoutSlot calls wait without the request's slot.
 func (r *Request) withoutSlot(wait func() error) error {
 	if r.Slot == nil {
 		return wait()
@@ -168,6 +175,7 @@ func (s *Service) pass(ctx context.Context, g Grant) (Pass, error) {
 	return p, nil
 }
 
+// install returns the registration, at most installAge old.
 func (s *Service) install(ctx context.Context, o Owner) (seenInstall, error) {
 	now := s.opts.Clock()
 	in, known := s.installs.get(o)
@@ -183,6 +191,7 @@ func (s *Service) install(ctx context.Context, o Owner) (seenInstall, error) {
 	return in, nil
 }
 
+// may checks that the token allows access a to the namespace.
 func (s *Service) may(ctx context.Context, g Grant, ns Namespace, a Access) (Pass, error) {
 	p, err := s.pass(ctx, g)
 	if err == nil {
@@ -191,12 +200,16 @@ func (s *Service) may(ctx context.Context, g Grant, ns Namespace, a Access) (Pas
 	return p, err
 }
 
+// quota returns the quota in effect.
 func (s *Service) quota(in *Install, now Moment) Quota {
 	return in.Quota(s.config.Load().QuotaOf(in.Tier), now)
 }
 
+// repeats limits how often a write is planned again because the schema changed.
 const repeats = 10
 
+// write checks, plans and applies tasks, and plans again if the active schema changed meanwhile. It checks the grant
+// each time.
 func (s *Service) write(ctx context.Context, r Request, tasks []Task) ([]Result, error) {
 	for i := range tasks {
 		if err := s.checkTask(&tasks[i]); err != nil {
@@ -224,6 +237,7 @@ func (s *Service) write(ctx context.Context, r Request, tasks []Task) ([]Result,
 	}
 }
 
+// passAll checks the grant for all tasks.
 func (s *Service) passAll(ctx context.Context, g Grant, tasks []Task) (Pass, error) {
 	p, err := s.pass(ctx, g)
 	for i := 0; err == nil && i < len(tasks); i++ {
@@ -252,6 +266,8 @@ func (s *Service) attempt(ctx context.Context, p *Pass, r Request, tasks []Task)
 	return applied, err
 }
 
+// apply plans the tasks and applies them. If a task fails by itself, the earlier tasks are still checked by the Store:
+// their errors take precedence, and an idempotency key may have a stored response.
 func (a *plan) apply(ctx context.Context, p *Pass, r Request, tasks []Task) (Applied, error) {
 	s := a.service
 	w := Write{Now: a.now, Quota: s.quota(&p.install, a.now), Caller: r.Caller, IdempotencyKey: r.IdempotencyKey, After: r.after}
@@ -270,10 +286,12 @@ func (a *plan) apply(ctx context.Context, p *Pass, r Request, tasks []Task) (App
 	return applied, err
 }
 
+// isClients reports whether the error is the client's fault, so that a retry does not help.
 func isClients(err error) bool {
 	return !errcode.Is(err, errcode.Unavailable) && !errcode.Is(err, errcode.Internal)
 }
 
+// prepareRetry returns nil if the write must be planned again with a newly read schema.
 func (s *Service) prepareRetry(ctx context.Context, o Owner, tasks []Task, err error) error {
 	item, ok := errors.AsType[*ItemError](err)
 	if !ok {
@@ -301,12 +319,17 @@ func (s *Service) Sweep(ctx context.Context, kind Swept, now time.Time, limit in
 	return s.opts.Store.Sweep(ctx, kind, At(now), At(now.Add(-s.config.Load().SweepAfter)), limit)
 }
 
+// DryRunTime returns the setting.
 func (s *Service) DryRunTime() time.Duration { return s.config.Load().DryRunTime }
 
+// QuotaOf returns a tier's quota.
 func (s *Service) QuotaOf(tier string) Quota { return s.config.Load().QuotaOf(tier) }
 
+// Tiers returns the tier names, sorted.
 func (s *Service) Tiers() []string { return slices.Sorted(maps.Keys(s.config.Load().Tiers)) }
 
+// After is Options.After.
 func (s *Service) After(d time.Duration) <-chan time.Time { return s.opts.After(d) }
 
+// Ping is Store.Ping.
 func (s *Service) Ping(ctx context.Context) error { return s.opts.Store.Ping(ctx) }

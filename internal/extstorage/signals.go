@@ -6,8 +6,9 @@ import (
 	"holdfast/internal/fairshare"
 )
 
-const maxWaits = 1024
+const maxWaits = 1024 // requests that wait for changes, per process
 
+// newWaits returns a pool without a queue: a request that finds no place is refused.
 func newWaits() *fairshare.Pool {
 	return fairshare.New(maxWaits, 0, 0)
 }
@@ -21,16 +22,18 @@ func (s *Service) EnterWait(o Owner) (leave func(), ok bool) {
 	return func() { s.waits.Release(name, 1) }, true
 }
 
+// signals wakes requests that wait for changes made by this process. Changes by others are found by polling.
 type signals struct {
 	mu      sync.Mutex
 	waiting map[Owner]*signal
 }
 
 type signal struct {
-	made    chan struct{}
+	made    chan struct{} // closed at the next change
 	waiters int
 }
 
+// wait subscribes to the next change. Call leave once.
 func (s *signals) wait(o Owner) (made <-chan struct{}, leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,6 +55,7 @@ func (s *signals) wait(o Owner) (made <-chan struct{}, leave func()) {
 	}
 }
 
+// notify wakes all that wait for the install.
 func (s *signals) notify(o Owner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

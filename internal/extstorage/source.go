@@ -4,6 +4,7 @@ import (
 	"holdfast/internal/canonjson"
 )
 
+// inRequest moves an error's pointer from the value to the client's request, e.g. from /a to /value/a in a put.
 func (t *Task) inRequest(err error) error {
 	switch e := err.(type) { //nolint:errorlint // wrapped errors have their pointer already
 	case *SchemaError:
@@ -20,6 +21,8 @@ func (t *Task) inRequest(err error) error {
 	return err
 }
 
+// source returns the pointer into the request that caused the failure at location in the value. For a patch it is the
+// longest part of the location that the patch contains.
 func (t *Task) source(location string) string {
 	switch t.Kind {
 	case PutTask:

@@ -19,24 +19,29 @@ import (
 type Store interface {
 	// Apply executes an install's operations in order, all or nothing. An operation's error is an *ItemError from
 	// Op.Decide or Ledger.Check. Expired records never count against a quota: a write rejected by the stored Counters
-	// is decided again with counters at its own time.
+	// is decided again with counters at its own time. It returns ErrInstallDeleted after Deletions.Close, and
+	// ErrKeyReused. Counters, changes, audit events and the response for an idempotency key are written in the same
+	// transaction.
 	Apply(ctx context.Context, o Owner, w Write) (Applied, error)
 
 	// SkipChanges makes every install skip n change numbers, and every record as many revisions, including installs
 	// and records that do not exist; see SkippedChanges.
 	SkipChanges(ctx context.Context, n int64) error
 
+	// Get returns ErrNoRecord for a missing record, and for a record that expired at or before now.
 	Get(ctx context.Context, o Owner, ns Namespace, key Key, now Moment) (Record, error)
 
 	// List reads a page from a snapshot. It ends as a PageEnd requires, or earlier under concurrent writes.
 	List(ctx context.Context, o Owner, q Query) (Page, error)
 
+	// Export reads all namespaces like List, by namespace and key.
 	Export(ctx context.Context, o Owner, q ExportQuery) (Page, error)
 
-	// Changes reads the changes after since, oldest first and gapless. It returns ErrChangesGone if the next change
-	// was swept.
+	// Changes reads at most limit changes after since, oldest first and gapless; with limit 0 only Feed.Last. It
+	// returns ErrChangesGone if the next change was swept, or if since is greater than the last number.
 	Changes(ctx context.Context, o Owner, since Seq, limit int, now Moment) (Feed, error)
 
+	// Usage counts the records that are live at now, by namespace. An unknown install counts 0.
 	Usage(ctx context.Context, o Owner, now Moment) (Usage, error)
 
 	// Sweep removes at most limit rows of a kind that were due by then, across installs, and returns how many. The
@@ -55,25 +60,26 @@ type Swept uint8
 
 // Kinds of rows that Sweep removes.
 const (
-	SweptRecords Swept = iota
+	SweptRecords Swept = iota // expired
 	SweptChanges
 	SweptAnswers
 	SweptTokens
 	SweptTombstones
 
-	SweptKinds
+	SweptKinds // their number
 )
 
 // Write is a list of operations with common parameters.
 type Write struct {
 	Ops            []Op
-	Now            Moment
-	Quota          Quota
-	Caller         Caller
-	IdempotencyKey *IdempotencyKey
-	After          Seq // change numbers continue above this number
+	Now            Moment          // decides expiry, and becomes the time of all changes
+	Quota          Quota           // in effect for the install
+	Caller         Caller          // for the audit
+	IdempotencyKey *IdempotencyKey // may be nil
+	After          Seq             // change numbers continue above this number
 }
 
+// Restores reports whether the write sets numbers itself. Engines then take a slower path.
 func (w *Write) Restores() bool {
 	for i := range w.Ops {
 		if w.Ops[i].Restored != nil {
@@ -93,14 +99,16 @@ type Caller struct {
 // another request gets ErrKeyReused.
 type IdempotencyKey struct {
 	Key     string
-	Request [32]byte
+	Request [32]byte // hash of the request
 }
 
+// Applied is the result of a write.
 type Applied struct {
-	Items    []Item
-	Replayed bool // the result was stored earlier for the IdempotencyKey
+	Items    []Item // in the order of Write.Ops
+	Replayed bool   // the result was stored earlier for the IdempotencyKey
 }
 
+// Record is a stored record.
 type Record struct {
 	Namespace Namespace
 	Key       Key

@@ -7,6 +7,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// TaskKind is a client operation.
 type TaskKind uint8
 
 // Client tasks.
@@ -25,11 +26,11 @@ type Task struct {
 	Key          Key
 	Precondition Precondition
 
-	Value     canonjson.Value // value to put, or the patch
-	Metadata  canonjson.Value // of a put; may be ""
-	TTL       Optional[int64] // of a put, in seconds; if unset, it never expires
-	Schema    Optional[SchemaVersion]
-	Increment canonjson.Increment
+	Value     canonjson.Value         // value to put, or the patch
+	Metadata  canonjson.Value         // of a put; may be ""
+	TTL       Optional[int64]         // of a put, in seconds; if unset, it never expires
+	Schema    Optional[SchemaVersion] // version that must be active
+	Increment canonjson.Increment     // for IncrementTask
 
 	// These fields are for imported puts:
 
@@ -38,6 +39,7 @@ type Task struct {
 	validated SchemaVersion // version imported as active, which must not validate the value again
 }
 
+// Result is the outcome of a task.
 type Result struct {
 	Namespace Namespace
 	Key       Key
@@ -56,6 +58,7 @@ func (t *Task) access() Access {
 	return Modify
 }
 
+// checkTask validates the parts that need no database.
 func (s *Service) checkTask(t *Task) error {
 	if _, err := ParseNamespace(string(t.Namespace)); err != nil {
 		return Under("/namespace", err)
@@ -83,6 +86,7 @@ func (s *Service) checkTask(t *Task) error {
 	return nil
 }
 
+// Do runs a single task. Its error is not an *ItemError.
 func (s *Service) Do(ctx context.Context, r Request, t Task) (Result, error) {
 	results, err := s.write(ctx, r, []Task{t})
 	if item, ok := err.(*ItemError); ok { //nolint:errorlint // what wraps an ItemError is more than its failure
@@ -94,6 +98,7 @@ func (s *Service) Do(ctx context.Context, r Request, t Task) (Result, error) {
 	return results[0], nil
 }
 
+// tooMany is the error for something too large.
 func tooMany(pointer, unit string, limit, size int) *LimitError {
 	return &LimitError{Pointer: pointer, Limit: int64(limit), Size: int64(size), Unit: unit}
 }
@@ -129,21 +134,24 @@ func (s *Service) BulkPut(ctx context.Context, r Request, tasks []Task) ([]Resul
 	return s.Batch(ctx, r, tasks)
 }
 
+// place is a record within an install.
 type place struct {
 	Namespace Namespace
 	Key       Key
 }
 
+// plan turns tasks into operations.
 type plan struct {
 	service *Service
 	owner   Owner
 	now     Moment
 	ops     []Op
 
-	guesses bool // assume that namespaces missing from the cache have no schema
-	guessed []namespaceOf
+	guesses bool          // assume that namespaces missing from the cache have no schema
+	guessed []namespaceOf // namespaces for which it was assumed
 }
 
+// make plans the tasks in order, and stops at the first that fails.
 func (a *plan) make(ctx context.Context, tasks []Task) error {
 	for i := range tasks {
 		t := &tasks[i]
@@ -159,6 +167,7 @@ func (a *plan) make(ctx context.Context, tasks []Task) error {
 	return nil
 }
 
+// add completes an operation.
 func (a *plan) add(ctx context.Context, t *Task, op *Op) (err error) {
 	at := namespaceOf{a.owner, t.Namespace}
 	switch t.Kind {
@@ -200,6 +209,7 @@ func (a *plan) add(ctx context.Context, t *Task, op *Op) (err error) {
 	return err
 }
 
+// revise plans a patch or increment: the value is computed and validated when the record is locked.
 func (a *plan) revise(ctx context.Context, t *Task, op *Op) error {
 	at := namespaceOf{a.owner, t.Namespace}
 	schema, cached := a.service.schemas.get(at)
@@ -223,6 +233,7 @@ func (a *plan) revise(ctx context.Context, t *Task, op *Op) error {
 	return nil
 }
 
+// outdatedError is a rejection by a cached schema, which may be outdated.
 type outdatedError struct {
 	error
 
@@ -232,6 +243,7 @@ type outdatedError struct {
 
 func (e *outdatedError) Unwrap() error { return e.error }
 
+// compute applies a patch or increment to v; "" means that there is no record.
 func (s *Service) compute(t *Task, v canonjson.Value) (canonjson.Value, canonjson.Number, error) {
 	if t.Kind == PatchTask {
 		if v == "" {
@@ -249,6 +261,7 @@ func (s *Service) compute(t *Task, v canonjson.Value) (canonjson.Value, canonjso
 	return t.Increment.Apply(v, s.limits.Value)
 }
 
+// results joins tasks and items.
 func results(tasks []Task, applied Applied) ([]Result, error) {
 	if len(applied.Items) != len(tasks) { // two different requests with the same hash
 		return nil, ErrKeyReused

@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/ident"
 )
 
+// Token is the verified token of a request.
 type Token struct {
 	ID      string    // the jti, for revocation; may be ""
 	Service bool      // true for services, which act for all installs of the tenant
@@ -17,15 +18,17 @@ type Token struct {
 	Ends    time.Time // expiration; zero means never
 }
 
+// RevokedToken is a token that is refused although it is not expired.
 type RevokedToken struct {
 	ID        string
 	ExpiresAt Moment // the token's own expiry, when the entry is swept
 	RevokedAt Moment
 }
 
+// Services returns the owner that stands for a tenant's services, with the nil UUID as install.
 func Services(t TenantID) Owner { return Owner{t, ident.NilUUID} }
 
-const maxRevocation Moment = 100 * 365 * 24 * 60 * 60 * 1000
+const maxRevocation Moment = 100 * 365 * 24 * 60 * 60 * 1000 // 100 years
 
 // Revocation limits.
 const (
@@ -76,10 +79,12 @@ func (s *Service) RevokeToken(ctx context.Context, o Owner, id string, expires M
 	return t, s.opts.Tokens.RevokeToken(ctx, o, t)
 }
 
+// RevokedTokens lists unexpired revoked tokens.
 func (s *Service) RevokedTokens(ctx context.Context, o Owner) ([]RevokedToken, error) {
 	return s.opts.Tokens.RevokedTokens(ctx, o, s.moment())
 }
 
+// checkTokenID validates a jti.
 func checkTokenID(id string) error {
 	if id == "" || len(id) > MaxTokenID || !utf8.ValidString(id) || strings.ContainsFunc(id, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
 		return &ValidationError{Pointer: "/id", Reason: "must be a token's jti claim: 1 to 256 bytes of UTF-8 without control characters"}
@@ -87,6 +92,8 @@ func checkTokenID(id string) error {
 	return nil
 }
 
+// await waits for a change or until d is over. It checks the grant again whenever the cached registration is too old,
+// so a revocation ends the wait within a second.
 func (s *Service) await(ctx context.Context, g *Grant, made <-chan struct{}, d time.Duration) error {
 	for d > 0 {
 		p, err := s.pass(ctx, *g)
@@ -114,4 +121,5 @@ func (s *Service) await(ctx context.Context, g *Grant, made <-chan struct{}, d t
 	return nil
 }
 
+// leastStep keeps a wait from checking in a loop.
 const leastStep = 50 * time.Millisecond

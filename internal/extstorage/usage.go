@@ -8,6 +8,7 @@ type Usage struct {
 	Namespaces []NamespaceUsage
 }
 
+// UsageOf adds up namespaces.
 func UsageOf(namespaces []NamespaceUsage) Usage {
 	u := Usage{Namespaces: namespaces}
 	for _, n := range namespaces {
