@@ -6,6 +6,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// BatchLifetime is how long an open batch is kept, as in the reference server.
 const BatchLifetime = 2 * time.Hour
 
 // ErrNoBatch is the same for unknown, expired, committed and other users' batches, so that it reveals nothing about
@@ -31,18 +32,21 @@ func ValidBatchID(s string) bool {
 	return true
 }
 
+// BatchPart is a request of a batch.
 type BatchPart struct {
 	ID      BatchID
-	Opens   bool
-	Updates []Update
+	Opens   bool     // the first request
+	Updates []Update // may be empty
 	Limits  BatchLimits
 }
 
+// BatchLimits limits a whole batch.
 type BatchLimits struct {
 	Records int64
-	Bytes   int64
+	Bytes   int64 // payload bytes
 }
 
+// Check returns ErrBatchTooLarge. total is the batch with the new part.
 func (l BatchLimits) Check(total Delta) error {
 	if total.Records > l.Records || total.Bytes > l.Bytes {
 		return ErrBatchTooLarge

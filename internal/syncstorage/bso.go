@@ -18,17 +18,19 @@ const (
 // Optional is a value that clients may omit; JSON null counts as omitted.
 type Optional[T any] = optional.Of[T]
 
+// Some returns a value that is set.
 func Some[T any](v T) Optional[T] { return optional.Some(v) }
 
 // BSO is a stored record (Basic Storage Object).
 type BSO struct {
 	ID        string
-	SortIndex Optional[int64]
-	Payload   []byte
+	SortIndex Optional[int64] // unset: null for clients
+	Payload   []byte          // valid UTF-8 from clients; engines store any bytes
 	Modified  Timestamp
 	Expiry    Timestamp // zero means never
 }
 
+// Live reports whether the record is visible at a Horizon.
 func (b *BSO) Live(horizon Timestamp) bool { return b.Expiry == 0 || b.Expiry > horizon }
 
 // Update is a client's update. Unset fields keep their value, or get the protocol's default in a new record.
@@ -52,6 +54,7 @@ func ValidID(s string) bool {
 	return true
 }
 
+// Check returns errcode.Invalid for fields outside the protocol's limits. The payload's size is checked by the Service.
 func (u *Update) Check() error {
 	switch {
 	case !ValidID(u.ID):
@@ -140,11 +143,13 @@ func Distinct(us []Update) []Update {
 	return merged
 }
 
+// Delta is a change of counters.
 type Delta struct {
 	Records int64
 	Bytes   int64
 }
 
+// Add adds up changes.
 func (d Delta) Add(e Delta) Delta {
 	return Delta{d.Records + e.Records, d.Bytes + e.Bytes}
 }

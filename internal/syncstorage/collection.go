@@ -43,6 +43,7 @@ func ValidCollection(s string) bool {
 	return true
 }
 
+// CollectionStamp is a collection with its last stamp.
 type CollectionStamp struct {
 	Name     string
 	Modified Timestamp
@@ -77,6 +78,7 @@ type Total struct {
 	Quota    Optional[int64]
 }
 
+// Bytes adds up the collections.
 func (u Usage) Bytes() int64 {
 	var n int64
 	for _, c := range u.Collections {

@@ -49,6 +49,7 @@ type CollectionLimits struct {
 	MaxRequestBytes       int64 `toml:"max_request_bytes" unit:"bytes" doc:"Maximum request body size."`
 }
 
+// requestOverhead is the size, in bytes, that a request body may have beyond its payloads.
 const requestOverhead = 4096
 
 func DefaultConfig() Config {
@@ -73,8 +74,11 @@ func DefaultConfig() Config {
 	}
 }
 
+// IsEnabled implements service.Section.
 func (c *Config) IsEnabled() bool { return c.Enabled }
 
+// Check returns all invalid settings, each with its key below [syncstorage]. The minimum values are those with which
+// Firefox works.
 func (c *Config) Check() conf.Problems {
 	problems := append(c.Database.Check(), c.Sweep.Check()...)
 	wrong := problems.Addf
@@ -123,12 +127,14 @@ func (c *Config) Check() conf.Problems {
 	return problems
 }
 
+// isAddress reports whether s is host:port.
 func isAddress(s string) bool {
 	host, port, err := net.SplitHostPort(s)
 	n, noPort := strconv.ParseUint(port, 10, 16)
 	return err == nil && noPort == nil && host != "" && n > 0
 }
 
+// For returns the limits for a collection.
 func (l Limits) For(collection string) Limits {
 	o, ok := l.Collections[collection]
 	if !ok {
@@ -149,6 +155,7 @@ func (l Limits) For(collection string) Limits {
 // Counts reports whether bytes are counted, which enforcing a quota requires.
 func (c *Config) Counts() bool { return c.EnableQuota || c.EnforceQuota }
 
+// Quota returns the configured quota; zero if bytes are not counted.
 func (c *Config) Quota() Quota {
 	if !c.Counts() {
 		return Quota{}

@@ -10,17 +10,18 @@ import (
 
 // ExportHeader is an export's first line. The optional account fields identify the owner on another server.
 type ExportHeader struct {
-	Version    int       `json:"export"`
+	Version    int       `json:"export"` // 1
 	Account    string    `json:"account,omitempty"`
 	Keys       string    `json:"keys,omitempty"`
 	Generation int64     `json:"generation,omitempty"`
 	Label      string    `json:"label,omitempty"`
-	Records    int64     `json:"records"`
+	Records    int64     `json:"records"` // may change while the export runs
 	At         Timestamp `json:"exportedAt"`
 }
 
 const exportVersion = 1
 
+// exportLine is any line after the header: a collection, a record, or the last line with Complete.
 type exportLine struct {
 	Collection string    `json:"collection,omitempty"`
 	ID         *string   `json:"id,omitempty"`
@@ -35,6 +36,7 @@ type exportLine struct {
 	Records     *int64 `json:"records,omitempty"`
 }
 
+// lineOf returns a record's line.
 func lineOf(collection string, b *BSO) exportLine {
 	l := exportLine{Collection: collection, ID: &b.ID, Modified: b.Modified, Expiry: b.Expiry}
 	if b.SortIndex.Set {

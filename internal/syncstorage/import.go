@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// ImportOptions are the choices for an import.
 type ImportOptions struct {
 	// Preserve keeps times, so that browsers recognize the state. Otherwise browsers read all records again.
 	Preserve bool
@@ -22,9 +23,10 @@ type ImportOptions struct {
 	Merge bool
 }
 
+// Imported counts an import.
 type Imported struct {
 	Collections, Records int64
-	Written              int64
+	Written              int64 // stored here
 	Expired              int64
 	Newer                int64 // skipped because the record here has a later time
 }
@@ -42,29 +44,31 @@ const (
 	stepBytes   = 1 << 20
 )
 
+// Import reads an export line by line. Memory is limited to a step.
 type Import struct {
 	Header ExportHeader
 
 	lines *bufio.Reader
-	at    int64
+	at    int64 // line number
 	done  Imported
 
-	collection CollectionStamp
-	open       bool // no step was written yet
-	id         string
+	collection CollectionStamp // current
+	open       bool            // no step was written yet
+	id         string          // last record ID, to check the order
 	records    []BSO
 	bytes      int
 	complete   bool
-	counted    [2]int64
+	counted    [2]int64 // collections and records according to the last line
 
 	service *Service
 	owner   Owner
 	opts    ImportOptions
 	clock   clock.Clock
-	stamps  map[string]Timestamp
+	stamps  map[string]Timestamp // last stamp per collection, to detect other writers
 	last    Timestamp
 }
 
+// NewImport reads the header. It returns errcode.Invalid for anything but an export.
 func (s *Service) NewImport(from io.Reader, c clock.Clock) (*Import, error) {
 	im := &Import{service: s, clock: c, lines: bufio.NewReaderSize(from, 64<<10)}
 	line, err := im.line()
@@ -80,6 +84,8 @@ func (s *Service) NewImport(from io.Reader, c clock.Clock) (*Import, error) {
 	return im, nil
 }
 
+// Run imports all records and returns the counts, even after an error. Call it once. It returns ErrNotEmpty,
+// ErrImportRace, or errcode.Invalid with the line number.
 func (im *Import) Run(ctx context.Context, o Owner, opts ImportOptions) (Imported, error) {
 	im.owner, im.opts, im.stamps = o, opts, map[string]Timestamp{}
 	here, err := im.service.store.Collections(ctx, o)
@@ -117,6 +123,7 @@ func (im *Import) Run(ctx context.Context, o Owner, opts ImportOptions) (Importe
 
 var errCut error = errcode.New(errcode.Invalid, "the last line was cut off")
 
+// checkComplete compares the counts with the last line, which a truncated file lacks.
 func (im *Import) checkComplete() error {
 	switch {
 	case !im.complete:
@@ -128,10 +135,12 @@ func (im *Import) checkComplete() error {
 	return nil
 }
 
+// wrong is an error for the current line.
 func (im *Import) wrong(format string, args ...any) error {
 	return errcode.Newf(errcode.Invalid, "line %d: "+format, append([]any{im.at}, args...)...)
 }
 
+// line returns the next line, which must not be longer than a record can be. The slice is valid until the next call.
 func (im *Import) line() ([]byte, error) {
 	im.at++
 	most := 6*im.service.conf.Load().Limits.largestPayload() + 4096 // up to six characters per byte
@@ -158,6 +167,7 @@ func (im *Import) line() ([]byte, error) {
 	}
 }
 
+// largestPayload returns the greatest limit in any collection.
 func (l Limits) largestPayload() int64 {
 	most := l.MaxRecordPayloadBytes
 	for _, c := range l.Collections {
@@ -166,6 +176,7 @@ func (l Limits) largestPayload() int64 {
 	return most
 }
 
+// decodeLine rejects unknown members, because they could be from a later format.
 func decodeLine(line []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
@@ -178,6 +189,7 @@ func decodeLine(line []byte, into any) error {
 	return nil
 }
 
+// add takes a line. seen has the collections so far, each of which must be in one piece.
 func (im *Import) add(ctx context.Context, line []byte, seen map[string]bool) error {
 	if len(bytes.TrimSpace(line)) == 0 {
 		return nil
@@ -213,6 +225,7 @@ func (im *Import) add(ctx context.Context, line []byte, seen map[string]bool) er
 	return nil
 }
 
+// record adds a record to the step, and writes the step first if it is full. Expired records are counted and left out.
 func (im *Import) record(ctx context.Context, l *exportLine) error {
 	b := BSO{ID: *l.ID, Payload: l.Binary, Modified: l.Modified, Expiry: l.Expiry}
 	if l.SortIndex != nil {
@@ -253,11 +266,13 @@ func (im *Import) record(ctx context.Context, l *exportLine) error {
 	return nil
 }
 
+// stepLimits returns the limits for a step, at most those for a POST.
 func (im *Import) stepLimits() (records, size int) {
 	l := im.service.Limits(im.collection.Name)
 	return int(min(stepRecords, l.MaxPostRecords)), int(min(stepBytes, l.MaxPostBytes))
 }
 
+// step writes the records so far. A collection without records is still created.
 func (im *Import) step(ctx context.Context) (err error) {
 	if len(im.records) == 0 && !im.open {
 		return nil
@@ -293,6 +308,7 @@ func (im *Import) restore(ctx context.Context) error {
 	return nil
 }
 
+// post writes with new stamps, under the precondition that nobody else wrote to the collection.
 func (im *Import) post(ctx context.Context) error {
 	now := At(im.clock())
 	items := make([]Item, 0, len(im.records))

@@ -5,12 +5,13 @@ import "sync"
 // Pages pools memory for listings. The zero value is ready; it is safe for concurrent use.
 type Pages struct{ pool sync.Pool }
 
+// Page gathers the records of a listing in pooled memory.
 type Page struct {
 	pages   *Pages
 	records []BSO
-	pieces  [][]byte
-	used    int
-	size    int
+	pieces  [][]byte // payload buffers
+	used    int      // pieces in use
+	size    int      // bytes
 }
 
 // GatherMax limits listings gathered in memory, in bytes.
@@ -29,6 +30,7 @@ const (
 	maxRecords = 4096
 )
 
+// New returns an empty page. Call Drop or use the Listing's Close.
 func (p *Pages) New() *Page {
 	if g, ok := p.pool.Get().(*Page); ok {
 		return g
@@ -36,6 +38,7 @@ func (p *Pages) New() *Page {
 	return &Page{pages: p}
 }
 
+// Drop returns the memory to the pool. Records must not be used afterwards.
 func (g *Page) Drop() {
 	clear(g.records)
 	g.records, g.used, g.size = g.records[:0], 0, 0
@@ -61,6 +64,7 @@ func (g *Page) Add(b BSO, payload int) []byte {
 	return b.Payload
 }
 
+// alloc returns n bytes from the pieces.
 func (g *Page) alloc(n int) []byte {
 	if g.used > 0 {
 		last := &g.pieces[g.used-1]
@@ -81,10 +85,13 @@ func (g *Page) alloc(n int) []byte {
 	return (*next)[:n:n]
 }
 
+// Fits reports whether a record with this payload size stays within GatherMax.
 func (g *Page) Fits(payload int) bool { return g.size+recordSize+payload <= GatherMax }
 
+// Size returns the memory in bytes.
 func (g *Page) Size() int { return g.size }
 
+// Records returns the records in the order of Add.
 func (g *Page) Records() []BSO { return g.records }
 
 // Listing converts the page to the result of q, which then owns the page.

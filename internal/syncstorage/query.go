@@ -19,6 +19,7 @@ const (
 	ByIndex             // sortindex descending, missing last, id descending
 )
 
+// ParseSort parses the parameter sort; ok is false for other texts.
 func ParseSort(s string) (Sort, bool) {
 	switch s {
 	case "newest":
@@ -31,6 +32,7 @@ func ParseSort(s string) (Sort, bool) {
 	return Newest, false
 }
 
+// Query selects a page of a collection.
 type Query struct {
 	Collection string
 	IDs        []string // nil means all; never empty
@@ -38,12 +40,13 @@ type Query struct {
 	Older      Optional[Timestamp] // exclusive, like Newer
 	Full       bool                // whole records rather than IDs
 	Sort       Sort
-	Limit      Optional[int]
+	Limit      Optional[int] // records; 0 is allowed, and returns none
 	Offset     Offset
 	If         Precondition
 	Now        Timestamp
 }
 
+// Check returns errcode.Invalid for parameters that the protocol does not allow.
 func (q *Query) Check() error {
 	if q.IDs != nil {
 		if len(q.IDs) == 0 {
@@ -86,6 +89,7 @@ func NewListing(modified Timestamp, records int, items iter.Seq2[*BSO, error], r
 	return &Listing{Modified: modified, Records: records, Items: items, release: release}
 }
 
+// Close releases engine resources and memory. It may be called repeatedly.
 func (l *Listing) Close() {
 	if l.release != nil {
 		l.release()
@@ -93,8 +97,10 @@ func (l *Listing) Close() {
 	}
 }
 
+// ContinueAfter sets the next page.
 func (l *Listing) ContinueAfter(next Offset) { l.Next, l.More = next, true }
 
+// Page returns how many rows belong to the page if found rows were read, a row more than the limit.
 func (q *Query) Page(found int) (n int, more bool) {
 	if q.Limit.Set && found > q.Limit.Value {
 		return q.Limit.Value, true
@@ -114,14 +120,15 @@ func (l *Listing) Turn(q *Query, last *BSO) {
 // Offset is where a page starts: after a record's sort key, which is robust against concurrent writes, or after a
 // number of rows, as people type it. It is opaque to clients.
 type Offset struct {
-	Skip      int
-	After     bool
+	Skip      int  // rows
+	After     bool // the fields below are set
 	Modified  Timestamp
 	SortIndex Optional[int64]
 	ID        string
 	sort      Sort
 }
 
+// OffsetAfter returns the position after a record in this order.
 func OffsetAfter(sort Sort, b *BSO) Offset {
 	o := Offset{After: true, ID: b.ID, sort: sort}
 	if sort == ByIndex {
@@ -150,6 +157,7 @@ func (o Offset) Token() string {
 	}
 }
 
+// ParseOffset accepts only texts that Token returns.
 func ParseOffset(s string) (Offset, error) {
 	bad := errcode.New(errcode.Invalid, "offset is not valid: expected X-Weave-Next-Offset from an earlier response")
 	if s == "" || len(s) > 128 {
@@ -170,6 +178,7 @@ func ParseOffset(s string) (Offset, error) {
 	return o, nil
 }
 
+// parseAfter parses the letter form.
 func parseAfter(s string) (o Offset, ok bool) {
 	key, id64, _ := strings.Cut(s[1:], "_")
 	id, err := base64.RawURLEncoding.DecodeString(id64)
@@ -197,6 +206,7 @@ func parseAfter(s string) (o Offset, ok bool) {
 	return o, err == nil && 0 <= o.Modified && o.Modified <= MaxTimestamp
 }
 
+// check rejects an offset of another query, for which it would skip records.
 func (o Offset) check(q *Query) error {
 	if !o.After {
 		return nil

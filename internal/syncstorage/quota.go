@@ -31,6 +31,7 @@ func CheckOwnQuota(bytes Optional[int64]) error {
 // Used is the number of live payload bytes in a collection and in total.
 type Used struct{ Collection, User int64 }
 
+// Add adds bytes to both.
 func (u Used) Add(bytes int64) Used { return Used{u.Collection + bytes, u.User + bytes} }
 
 // ErrQuota means that a write would exceed an enforced quota.
@@ -39,6 +40,7 @@ var ErrQuota error = errcode.New(errcode.Quota, "the quota is used up")
 // Limited reports whether any limit may apply, before or after For.
 func (q Quota) Limited() bool { return q.Own || q.Collection > 0 || q.User > 0 }
 
+// Over reports whether a limit is exceeded.
 func (q Quota) Over(u Used) bool {
 	return q.Collection > 0 && u.Collection > q.Collection || q.User > 0 && u.User > q.User
 }
@@ -49,6 +51,7 @@ func (q Quota) Exceeded(before, after Used) bool {
 		q.User > 0 && after.User > q.User && after.User > before.User
 }
 
+// Check returns ErrQuota for an enforced quota that the write would exceed.
 func (q Quota) Check(before, after Used) error {
 	if q.Enforce && q.Exceeded(before, after) {
 		return ErrQuota

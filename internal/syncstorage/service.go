@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/ident"
 )
 
+// Options are the parts of a Service.
 type Options struct {
 	Store  Store
 	Config Config
@@ -49,12 +50,16 @@ func NewService(o Options) (*Service, error) {
 	return s, nil
 }
 
+// Reload changes the settings for later requests.
 func (s *Service) Reload(c Config) { s.conf.Store(&c) }
 
+// Limits returns the limits for a collection.
 func (s *Service) Limits(collection string) Limits { return s.conf.Load().Limits.For(collection) }
 
+// MaxNames returns the setting.
 func (s *Service) MaxNames() int { return s.conf.Load().MaxNames }
 
+// Quota returns the configured quota.
 func (s *Service) Quota() Quota { return s.conf.Load().Quota() }
 
 // Errors that reject the whole request.
@@ -73,9 +78,10 @@ type Item struct {
 	Reason string // for the failed list; "" if valid
 }
 
+// BatchQuery is the query of a POST: ?batch=ID&commit=true.
 type BatchQuery struct {
-	Batch  bool
-	ID     string
+	Batch  bool   // the parameter exists
+	ID     string // "true" opens a batch
 	Commit bool
 }
 
@@ -84,6 +90,7 @@ type Declared struct {
 	Records, Bytes, TotalRecords, TotalBytes Optional[int64]
 }
 
+// check compares the X-Weave headers with the limits. A missing header is 0.
 func (d Declared) check(l Limits) error {
 	if d.Records.Value > l.MaxPostRecords || d.Bytes.Value > l.MaxPostBytes ||
 		d.TotalRecords.Value > l.MaxTotalRecords || d.TotalBytes.Value > l.MaxTotalBytes {
@@ -99,10 +106,12 @@ type Request struct {
 	Now        Timestamp
 }
 
+// write returns the Store's parameters.
 func (s *Service) write(r Request) Write {
 	return Write{Collection: r.Collection, If: r.If, Now: r.Now, Quota: s.Quota(), MaxNames: s.MaxNames()}
 }
 
+// done reports excess of a quota that is not enforced.
 func (s *Service) done(o Owner, collection string, w Written, err error) (Written, error) {
 	if q := w.Quota; err == nil && !q.Enforce && q.Over(w.Used) {
 		s.overQuota(o, collection, w.Used)
@@ -115,6 +124,7 @@ func (s *Service) CheckDeclared(collection string, d Declared) error {
 	return d.check(s.Limits(collection))
 }
 
+// Put stores a record. It returns ErrBody for an invalid record, and the errors of Store.Put.
 func (s *Service) Put(ctx context.Context, o Owner, r Request, it Item) (Written, error) {
 	if it.Reason != "" || it.Check() != nil || tooLarge(&it.Update, s.Limits(r.Collection)) || insecure(r.Collection, &it.Update) {
 		return Written{}, ErrBody
@@ -123,6 +133,7 @@ func (s *Service) Put(ctx context.Context, o Owner, r Request, it Item) (Written
 	return s.done(o, r.Collection, w, err)
 }
 
+// tooLarge reports whether the payload exceeds the limit.
 func tooLarge(u *Update, l Limits) bool {
 	return int64(len(u.Payload.Value)) > l.MaxRecordPayloadBytes
 }
@@ -145,16 +156,18 @@ func insecure(collection string, u *Update) bool {
 	}
 }
 
+// Failure is a record that was refused, while others were stored.
 type Failure struct {
 	ID     string
 	Reason string
 }
 
+// Posted is the result of a POST.
 type Posted struct {
 	Written
-	Staged  bool
+	Staged  bool // in a batch, not visible yet
 	Batch   BatchID
-	Success []string
+	Success []string // IDs
 	Failed  []Failure
 }
 
@@ -223,6 +236,7 @@ func (s *Service) partition(collection string, items []Item) (Posted, []Update, 
 	return p, us, nil
 }
 
+// Get returns a record. See Store.Get.
 func (s *Service) Get(ctx context.Context, o Owner, r Request, id string) (BSO, error) {
 	return s.store.Get(ctx, o, r, id)
 }
@@ -250,6 +264,7 @@ func (s *Service) List(ctx context.Context, o Owner, q *Query, idle func(wait fu
 	return l, nil
 }
 
+// Collections applies p to the user's last stamp.
 func (s *Service) Collections(ctx context.Context, o Owner, p Precondition) (Collections, error) {
 	cs, err := s.store.Collections(ctx, o)
 	if err == nil {
@@ -258,6 +273,7 @@ func (s *Service) Collections(ctx context.Context, o Owner, p Precondition) (Col
 	return cs, err
 }
 
+// Usage applies p to the user's last stamp.
 func (s *Service) Usage(ctx context.Context, o Owner, p Precondition, now Timestamp) (Usage, error) {
 	u, err := s.store.Usage(ctx, o, now)
 	if err == nil {
@@ -266,6 +282,7 @@ func (s *Service) Usage(ctx context.Context, o Owner, p Precondition, now Timest
 	return u, err
 }
 
+// DeleteBSO deletes a record. See Store.
 func (s *Service) DeleteBSO(ctx context.Context, o Owner, r Request, id string) (Written, error) {
 	return s.store.DeleteBSO(ctx, o, s.write(r), id)
 }
@@ -279,22 +296,27 @@ func (s *Service) DeleteBSOs(ctx context.Context, o Owner, r Request, ids []stri
 	return s.store.DeleteBSOs(ctx, o, s.write(r), ids)
 }
 
+// DeleteCollection deletes a collection. See Store.
 func (s *Service) DeleteCollection(ctx context.Context, o Owner, r Request) (Written, error) {
 	return s.store.DeleteCollection(ctx, o, s.write(r))
 }
 
+// DeleteAll deletes the user's data. See Store.
 func (s *Service) DeleteAll(ctx context.Context, o Owner, p Precondition) error {
 	return s.store.DeleteAll(ctx, o, p)
 }
 
+// Totals reads counters for operators.
 func (s *Service) Totals(ctx context.Context, owners []Owner) ([]Total, error) {
 	return s.store.Totals(ctx, owners)
 }
 
+// SetQuota sets the user's own quota. See AdminStore.
 func (s *Service) SetQuota(ctx context.Context, o Owner, bytes Optional[int64]) error {
 	return s.store.SetQuota(ctx, o, bytes)
 }
 
+// Export reads a snapshot. See AdminStore.
 func (s *Service) Export(ctx context.Context, o Owner, now Timestamp) iter.Seq2[Exported, error] {
 	return s.store.Export(ctx, o, now)
 }
@@ -312,4 +334,5 @@ func (s *Service) Sweep(ctx context.Context, now time.Time, limit int) (int, err
 	return s.store.Sweep(ctx, At(now.Add(-s.conf.Load().SweepAfter)), limit)
 }
 
+// Ping is Store.Ping.
 func (s *Service) Ping(ctx context.Context) error { return s.store.Ping(ctx) }

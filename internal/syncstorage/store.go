@@ -22,6 +22,7 @@ type Store interface {
 	// Collections is empty with modified time 0 for a user without data.
 	Collections(ctx context.Context, o Owner) (Collections, error)
 
+	// Usage counts the records that are live at now, by collection in no fixed order.
 	Usage(ctx context.Context, o Owner, now Timestamp) (Usage, error)
 
 	// Get returns errcode.NotFound for an absent or expired record, whatever r.If is, and a *PreconditionError if r.If
@@ -71,8 +72,9 @@ type Store interface {
 	Ping(ctx context.Context) error
 }
 
+// AdminStore has the methods for operators' commands. They work for users of any state.
 type AdminStore interface {
-	// Totals are in the order of owners.
+	// Totals reads the counters in the order of owners. An unknown user counts 0.
 	Totals(ctx context.Context, owners []Owner) ([]Total, error)
 
 	// Owners returns up to n users with collections, in the order of the engine's keys, that come after a user. after may be
@@ -100,17 +102,18 @@ type AdminStore interface {
 // Write contains parameters common to writes in a collection.
 type Write struct {
 	Collection string
-	If         Precondition
-	Now        Timestamp
-	Quota      Quota
+	If         Precondition // see the method to which resource it applies
+	Now        Timestamp    // clock time; the stamp may be later, see NextStamp
+	Quota      Quota        // from the configuration; the user's own quota takes precedence
 
 	// MaxNames limits the names that a user may add to the shared table of collections.
 	MaxNames int
 }
 
+// Written is the result of a write.
 type Written struct {
-	Modified Timestamp
-	Previous Timestamp
+	Modified Timestamp // stamp of this write
+	Previous Timestamp // the collection's stamp before the write; 0 if it did not exist
 
 	// Used is the number of live payload bytes after the write; after an append, it includes staged records. Writes
 	// that store records compute it if Write.Quota has a limit.

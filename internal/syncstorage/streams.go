@@ -27,13 +27,16 @@ var (
 	errStreamTime = errcode.New(errcode.Unavailable, "the client read the list too slowly")
 )
 
+// newStreams limits listings to limit at a time. wait is how long a request may wait for its turn.
 func newStreams(limit int, wait time.Duration, now clock.Clock) streams {
 	limit = max(limit, 1)
 	return streams{fairshare.New(int64(limit), 64*limit, wait), now}
 }
 
+// try takes a slot without waiting.
 func (s streams) try(o Owner) bool { return s.slots.TryAcquire(o.key(), 1) }
 
+// enter waits for a slot, fairly among users.
 func (s streams) enter(ctx context.Context, o Owner) error {
 	switch err := s.slots.Acquire(ctx, o.key(), 1); {
 	case errors.Is(err, fairshare.ErrFull):
@@ -44,6 +47,7 @@ func (s streams) enter(ctx context.Context, o Owner) error {
 	return nil
 }
 
+// take takes a slot, and waits inside idle if necessary.
 func (s streams) take(ctx context.Context, o Owner, idle func(wait func() error) error) error {
 	if s.try(o) {
 		return nil
@@ -60,6 +64,7 @@ func (s streams) take(ctx context.Context, o Owner, idle func(wait func() error)
 	return err
 }
 
+// leave returns the slot.
 func (s streams) leave(o Owner) { s.slots.Release(o.key(), 1) }
 
 // hold makes the listing release its slot on close, and end after streamTime.
@@ -83,4 +88,5 @@ func (s streams) hold(o Owner, l *Listing) {
 	}
 }
 
+// key names the client in the pool.
 func (o Owner) key() string { return strconv.FormatInt(o.UID, 10) }

@@ -27,6 +27,7 @@ func At(t time.Time) Timestamp {
 	return Timestamp(ms - ms%Tick)
 }
 
+// Time returns the time in UTC.
 func (t Timestamp) Time() time.Time { return time.UnixMilli(int64(t)).UTC() }
 
 // NextStamp returns a write's stamp: now, or one tick after last if the clock did not advance. last is the user's
@@ -50,6 +51,7 @@ func (t Timestamp) String() string {
 	return string(t.Append(b[:0]))
 }
 
+// Append appends the wire format.
 func (t Timestamp) Append(b []byte) []byte {
 	b = strconv.AppendInt(b, int64(t)/1000, 10)
 	cs := byte(int64(t) % 1000 / Tick)

@@ -6,11 +6,13 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// Exported is an element of an export.
 type Exported struct {
 	Collection CollectionStamp
-	BSO        *BSO
+	BSO        *BSO // nil for the collection itself
 }
 
+// ExportSequence turns a function into a sequence that ends with its error. Backends use it.
 func ExportSequence(run func(yield func(Exported) bool) error) iter.Seq2[Exported, error] {
 	return func(yield func(Exported, error) bool) {
 		if err := run(func(e Exported) bool { return yield(e, nil) }); err != nil {
@@ -21,20 +23,22 @@ func ExportSequence(run func(yield func(Exported) bool) error) iter.Seq2[Exporte
 
 // Restore is a step of an import that preserves stamps.
 type Restore struct {
-	Modified Timestamp
-	Records  []BSO
+	Modified Timestamp // the collection's stamp
+	Records  []BSO     // with their stamps; none later than Modified
 }
 
+// Restored is the result of a step.
 type Restored struct {
 	Written
-	User  Timestamp
-	Newer int // skipped because the stamp here is later
+	User  Timestamp // the user's stamp afterwards
+	Newer int       // skipped because the stamp here is later
 }
 
 // MaxStampAhead limits how far a restored stamp may be ahead of the clock, in milliseconds, because the user's next
 // stamp is later.
 const MaxStampAhead = 24 * 3600 * 1000
 
+// Check returns errcode.Invalid for stamps or records that no server could have.
 func (r *Restore) Check(now Timestamp) error {
 	if err := checkStamp(r.Modified, now); err != nil {
 		return err
@@ -50,6 +54,7 @@ func (r *Restore) Check(now Timestamp) error {
 	return nil
 }
 
+// CheckExported validates a record from a file.
 func (b *BSO) CheckExported(now Timestamp) error {
 	switch {
 	case !ValidID(b.ID):
@@ -62,6 +67,7 @@ func (b *BSO) CheckExported(now Timestamp) error {
 	return checkStamp(b.Modified, now)
 }
 
+// checkStamp requires a stamp in the past, or at most MaxStampAhead in the future.
 func checkStamp(ts, now Timestamp) error {
 	switch {
 	case ts <= 0 || ts%Tick != 0:
