@@ -26,7 +26,7 @@ type StoredAnswer struct {
 	// result encoding; from 100: HTTP status of a FormerAnswer
 	Version               int
 	ContentType, Location string // FormerAnswer only
-	Body                  []byte
+	Body                  []byte // sealed if the mutation has a Sealer
 }
 
 const (
@@ -34,6 +34,7 @@ const (
 	firstStatus   = 100
 )
 
+// Encode returns the result as backends store it.
 func (m *Mutation) Encode(result any) (StoredAnswer, error) {
 	body, err := json.Marshal(result)
 	if err != nil {
@@ -55,6 +56,8 @@ func Begin[R any](m *Mutation, a StoredAnswer, found, same bool) (o Once[R], don
 	return o, false, m.Denied
 }
 
+// decodeAnswer reverses Encode. A result from a later release is errcode.Unavailable: a retry may reach a process that
+// knows it.
 func decodeAnswer[R any](m *Mutation, a StoredAnswer) (o Once[R], err error) {
 	body, err := m.unseal(a.Body)
 	if err != nil {

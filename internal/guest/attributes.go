@@ -19,7 +19,7 @@ const MaxAttributes = 16 << 10
 // Attributes is a JSON object that a front end keeps in a session. The zero value is empty.
 type Attributes struct {
 	Value   canonjson.Value // "" if empty
-	Version string
+	Version string          // hash of the value; "" if empty
 }
 
 // NewAttributes computes the version.
@@ -31,8 +31,10 @@ func NewAttributes(value canonjson.Value) Attributes {
 	return Attributes{value, base64.RawURLEncoding.EncodeToString(sum[:12])}
 }
 
+// noAttributes is the value of empty attributes for clients.
 const noAttributes canonjson.Value = "{}"
 
+// Object returns the value as a JSON object, {} if empty.
 func (a *Attributes) Object() canonjson.Value {
 	if a.Value == "" {
 		return noAttributes
@@ -40,8 +42,10 @@ func (a *Attributes) Object() canonjson.Value {
 	return a.Value
 }
 
+// noVersion is the entity tag of empty attributes.
 const noVersion = "0"
 
+// Tag returns the entity tag without quotes.
 func (a *Attributes) Tag() string {
 	if a.Version == "" {
 		return noVersion
@@ -55,6 +59,7 @@ type AttributesPatch struct {
 	Tags  []string // required current tags; nil: any
 }
 
+// ChangedAttributes is the result of a patch.
 type ChangedAttributes struct {
 	Attributes
 	Members []string // names whose value changed, sorted
@@ -73,6 +78,7 @@ func (e *AttributesFullError) Error() string {
 	return fmt.Sprintf("the attributes would be %d bytes: the limit is %d bytes", e.Size, e.Most)
 }
 
+// patchTries limits how often a patch is applied again because the attributes changed.
 const patchTries = 10
 
 // Attributes returns a session's attributes, or an error if they are unavailable, which does not mean empty. The
@@ -82,6 +88,9 @@ func (s *Service) Attributes(ctx context.Context, id ID, known string) (Attribut
 	return session.Attributes, err
 }
 
+// PatchAttributes applies a patch to the current attributes. It returns ErrAttributesPatch, ErrAttributesChanged,
+// *AttributesFullError, FieldErrors for a value that the profile does not allow, or ErrInFlight if others keep changing
+// them.
 func (s *Service) PatchAttributes(ctx context.Context, id ID, p AttributesPatch) (c ChangedAttributes, err error) {
 	if p.Patch == "" || p.Patch[0] != '{' {
 		return c, ErrAttributesPatch
@@ -113,6 +122,8 @@ func (s *Service) PatchAttributes(ctx context.Context, id ID, p AttributesPatch)
 	return c, ErrInFlight
 }
 
+// patched returns the attributes after the patch, checked by the profile. Merge stops at twice the limit, so a patch
+// that shrinks the value may be large.
 func (s *Service) patched(ctx context.Context, before Attributes, patch canonjson.Value) (Attributes, error) {
 	most := s.opts.Profile.MaxAttributes()
 	value, err := before.Object().Merge(patch, 2*MaxAttributes)
@@ -125,6 +136,7 @@ func (s *Service) patched(ctx context.Context, before Attributes, patch canonjso
 	return NewAttributes(value), s.checkAttributes(ctx, value)
 }
 
+// checkAttributes validates by the profile's schema, if it has a schema.
 func (s *Service) checkAttributes(ctx context.Context, value canonjson.Value) error {
 	if len(s.opts.Profile.site().AttributesSchema) == 0 {
 		return nil
@@ -136,6 +148,7 @@ func (s *Service) checkAttributes(ctx context.Context, value canonjson.Value) er
 	return schema.validate(ctx, value)
 }
 
+// changedMembers compares two objects by member.
 func changedMembers(before, after canonjson.Value) (names []string, err error) {
 	var was, is map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(before), &was); err != nil {

@@ -13,6 +13,7 @@ type Cookies struct {
 	keys []cookieKey
 }
 
+// cookieKey is a secret with the ID that cookies name.
 type cookieKey struct {
 	id     string
 	secret []byte
@@ -21,6 +22,7 @@ type cookieKey struct {
 // MinSecret is the minimum secret length in bytes.
 const MinSecret = 32
 
+// MaxCookie is the maximum cookie length in bytes. Longer cookies are not verified.
 const MaxCookie = 128
 
 // NewCookies takes the configured secrets, the current one first.
@@ -35,6 +37,7 @@ func NewCookies(secret string, old []string) *Cookies {
 	return c
 }
 
+// Sign signs with the current secret.
 func (c *Cookies) Sign(session ID) string {
 	text := string(session) + "." + c.keys[0].id
 	return text + "." + c.keys[0].sum(text)
@@ -64,6 +67,7 @@ func (c *Cookies) Verify(cookie string) (session ID, old, ok bool) {
 	return "", false, false
 }
 
+// sum returns the signature in base64url.
 func (k *cookieKey) sum(text string) string {
 	h := hmac.New(sha256.New, k.secret)
 	h.Write([]byte(text))

@@ -32,8 +32,10 @@ func NewHasher(secret string, old []string) (*Hasher, error) {
 	return h, nil
 }
 
+// Fingerprint hashes browser and language, which rarely change during a session.
 func (h *Hasher) Fingerprint(v Visitor) []byte { return SumOf(h.keys[0], fingerprint(v)...) }
 
+// UserAgent hashes the browser's name.
 func (h *Hasher) UserAgent(v Visitor) []byte { return SumOf(h.keys[0], "user-agent", v.UserAgent) }
 
 // IP hashes the address; for IPv6, its /64 network.
@@ -44,8 +46,10 @@ func (h *Hasher) IsFingerprint(sum []byte, v Visitor) bool {
 	return h.is(sum, fingerprint(v)...)
 }
 
+// IsIP checks sum under all secrets.
 func (h *Hasher) IsIP(sum []byte, v Visitor) bool { return h.is(sum, "ip", network(v.IP)) }
 
+// is compares in constant time.
 func (h *Hasher) is(sum []byte, parts ...string) bool {
 	for _, key := range h.keys {
 		if hmac.Equal(sum, SumOf(key, parts...)) {
@@ -59,6 +63,7 @@ func (h *Hasher) is(sum []byte, parts ...string) bool {
 // sends for a browser without a language, whose fingerprint must not change by that.
 const anyLanguage = "*"
 
+// fingerprint returns the parts of a Fingerprint.
 func fingerprint(v Visitor) []string {
 	if v.AcceptLanguage == anyLanguage {
 		v.AcceptLanguage = ""

@@ -12,9 +12,9 @@ import (
 type Erased struct {
 	Wishes    int `json:"wishes"`
 	Handoffs  int `json:"handoffs"`
-	Answers   int `json:"answers"`
+	Answers   int `json:"answers"` // stored results of mutations
 	BotScores int `json:"botScores"`
-	Events    int `json:"events"`
+	Events    int `json:"events"`     // deleted
 	Kept      int `json:"keptEvents"` // audited, or not yet published
 
 	// Remains says where the database may still hold deleted content. SQLite files and WALs keep nothing.

@@ -13,8 +13,8 @@ import (
 type Event struct {
 	ID        ID
 	Type      string // e.g. melmastoon.bff.consumer.wishlist.added.v1
-	Subject   string
-	Retention string
+	Subject   string // ID of the entity, e.g. a wish
+	Retention string // class, e.g. Operational
 	Payload   json.RawMessage
 	At        time.Time // in microseconds
 
@@ -22,6 +22,7 @@ type Event struct {
 	SampleRate int
 }
 
+// Headers returns the event's headers as JSON. An unsampled event has no sampledrate.
 func (e *Event) Headers(trace Trace) string {
 	members := make([]string, 0, 3)
 	if trace.Parent != "" {
@@ -39,8 +40,8 @@ func (e *Event) Headers(trace Trace) string {
 
 // Retention classes.
 const (
-	Operational = "operational"
-	Audit       = "audit"
+	Operational = "operational" // deleted when it was published
+	Audit       = "audit"       // kept, e.g. for handoffs
 )
 
 // BeforeEvents returns a text that sorts below all event IDs at a time and above earlier milliseconds.

@@ -2,22 +2,23 @@ package guest
 
 import "time"
 
+// Bucket is a rate limit's state for a client.
 type Bucket struct {
-	Key string
+	Key string // of the client and class
 	Limit
 }
 
 // Limit allows Events per Per, and Burst more at once.
 type Limit struct {
-	Events int
+	Events int // more than 0
 	Per    time.Duration
-	Burst  int
+	Burst  int // tokens in a full bucket
 }
 
 // Taken is a bucket's state after taking a token.
 type Taken struct {
 	Allowed   bool
-	Remaining int
+	Remaining int           // tokens left
 	Reset     time.Duration // until the bucket is full
 	Retry     time.Duration // until a token is available; 0 if allowed
 }
@@ -45,6 +46,7 @@ func (l Limit) Take(full, now int64) (int64, Taken) {
 	return full, l.Taken(false, full-now)
 }
 
+// Taken describes the bucket after Take. wait is the time, in microseconds, until the bucket is full.
 func (l Limit) Taken(allowed bool, wait int64) Taken {
 	interval, most := l.Micros()
 	t := Taken{Allowed: allowed, Remaining: int((most - wait) / interval), Reset: time.Duration(wait) * time.Microsecond}

@@ -17,7 +17,8 @@ type Hot interface {
 // HotSessions stores sessions, their lists and their searches. All methods but PutSearch and DropSession extend the
 // lives of the session, its lists and its mirror.
 type HotSessions interface {
-	// A missing session starts at the time in its ID, without preferences.
+	// Session reads a session, applies change and notes the use. A missing session starts at the time in its ID,
+	// without preferences.
 	Session(ctx context.Context, id ID, change Change) (Session, error)
 
 	// PutAttributes replaces a session's attributes if their version is still was ("" without attributes).
@@ -27,16 +28,20 @@ type HotSessions interface {
 	// item.
 	Push(ctx context.Context, id ID, list List, item Item) error
 
+	// Items returns a list, latest first.
 	Items(ctx context.Context, id ID, list List) ([]Item, error)
 
+	// PutSearch stores a search for SearchLife.
 	PutSearch(ctx context.Context, s Search) error
 
+	// Search returns found = false for a search that expired or was dropped.
 	Search(ctx context.Context, id ID) (s Search, found bool, err error)
 
 	// DropSession deletes a session, its lists, its mirror and the given searches, not atomically.
 	DropSession(ctx context.Context, id ID, searches []ID) error
 }
 
+// Session is a guest's state, as Hot keeps it.
 type Session struct {
 	ID       ID
 	Created  time.Time // in milliseconds, as in the ID
@@ -68,6 +73,7 @@ const (
 	SearchLife  = time.Hour
 )
 
+// List names a list in a session.
 type List string
 
 // Session lists.
@@ -76,6 +82,7 @@ const (
 	SearchHistory  List = "history"
 )
 
+// Most returns the maximum length.
 func (l List) Most() int {
 	if l == SearchHistory {
 		return 25
@@ -83,6 +90,7 @@ func (l List) Most() int {
 	return 50
 }
 
+// Item is an element of a list.
 type Item struct {
 	Key   string // unique in the list, without spaces
 	Value json.RawMessage
@@ -92,8 +100,8 @@ type Item struct {
 type Search struct {
 	ID      ID
 	Session ID
-	Query   json.RawMessage
-	Created time.Time // in milliseconds
+	Query   json.RawMessage // as the client sent it
+	Created time.Time       // in milliseconds
 }
 
 // HotMirror caches whole wishlists. Storing a copy requires a lease and an unchanged wishlist, so slow readers and
@@ -103,6 +111,7 @@ type HotMirror interface {
 	// should fill it. Mirror extends lives like HotSessions.
 	Mirror(ctx context.Context, id ID) (m Mirror, err error)
 
+	// FillMirror stores a copy if the lease is still valid. Otherwise it does nothing.
 	FillMirror(ctx context.Context, id ID, lease string, wishes json.RawMessage) error
 
 	// BlockMirror deletes the copy and all leases before the wishlist changes. Blocks are counted, so that a finished
@@ -110,12 +119,14 @@ type HotMirror interface {
 	// BlockLife after the last block. It extends lives like HotSessions.
 	BlockMirror(ctx context.Context, id ID) error
 
+	// UnblockMirror ends a BlockMirror after the change was written, and deletes the copy.
 	UnblockMirror(ctx context.Context, id ID) error
 
 	// DropMirror deletes the copy and all leases, but not blocks.
 	DropMirror(ctx context.Context, id ID) error
 }
 
+// Mirror is the state of a wishlist copy.
 type Mirror struct {
 	Wishes json.RawMessage // nil: no copy
 	Filled time.Time       // in milliseconds
@@ -124,8 +135,8 @@ type Mirror struct {
 
 // Mirror lifetimes.
 const (
-	LeaseLife = 5 * time.Second
-	BlockLife = time.Minute
+	LeaseLife = 5 * time.Second // for reading the wishlist from the database
+	BlockLife = time.Minute     // in case the writer died
 )
 
 // HotAnswers caches mutation answers in front of the database.
@@ -136,19 +147,22 @@ type HotAnswers interface {
 	// PutAnswer stores an answer for MutationLife, regardless of claims.
 	PutAnswer(ctx context.Context, key string, digest [32]byte, a StoredAnswer) error
 
+	// ReleaseAnswer ends owner's claim without an answer, so that a retry need not wait.
 	ReleaseAnswer(ctx context.Context, key, owner string) error
 
+	// DropAnswers deletes answers, e.g. when a session is erased.
 	DropAnswers(ctx context.Context, keys []string) error
 }
 
 // AnswerClaim is an answer's state: claimed by the caller, claimed by another caller, or done.
 type AnswerClaim struct {
-	Claimed bool
+	Claimed bool // by the caller
 	Done    bool
-	Digest  [32]byte
+	Digest  [32]byte // of the request, if Done
 	Answer  StoredAnswer
 }
 
+// ClaimLife limits how long duplicates wait for a process that died.
 const ClaimLife = 30 * time.Second
 
 // HotLimits implements rate limits with the store's clock.

@@ -23,6 +23,7 @@ type FieldErrors []FieldError
 // MaxFieldErrors is per request.
 const MaxFieldErrors = 20
 
+// Error describes the first error.
 func (e FieldErrors) Error() string {
 	if len(e) == 0 {
 		return "no errors"
@@ -36,6 +37,7 @@ const CodeInvalid = "invalid"
 // Bad makes an error for fields that are invalid together.
 type Bad func(detail string, names ...string) error
 
+// BadMember makes an error for body members.
 func BadMember(detail string, names ...string) error {
 	return bad(detail, names, func(name string) FieldError {
 		return FieldError{Pointer: "/" + name, Code: CodeInvalid, Detail: detail}
@@ -55,14 +57,17 @@ func Under(member string, err error) error {
 	return errcode.Wrap(errcode.Invalid, strings.TrimPrefix(moved[0].Pointer, "/")+": "+moved[0].Detail, moved)
 }
 
+// BadParameter makes an error for URL parameters.
 func BadParameter(detail string, names ...string) error {
 	return bad(detail, names, func(name string) FieldError { return FieldError{Parameter: name, Code: CodeInvalid, Detail: detail} })
 }
 
+// BadHeader makes an error for headers.
 func BadHeader(detail string, names ...string) error {
 	return bad(detail, names, func(name string) FieldError { return FieldError{Header: name, Code: CodeInvalid, Detail: detail} })
 }
 
+// bad makes an error with an entry per name. Its code is errcode.Invalid.
 func bad(detail string, names []string, field func(name string) FieldError) error {
 	wrong := make(FieldErrors, len(names))
 	for i, name := range names {

@@ -68,12 +68,14 @@ func (s *Service) Limit(ctx context.Context, class Class, session ID, address st
 	return r, true, nil
 }
 
+// part returns an nth of the limit, at least 1.
 func (l Limit) part(n int) Limit {
 	n = max(1, n)
 	l.Events, l.Burst = max(1, l.Events/n), max(1, l.Burst/n)
 	return l
 }
 
+// stricter reports whether a limits the client more than b.
 func stricter(a, b Taken) bool {
 	if a.Allowed != b.Allowed {
 		return !a.Allowed
@@ -102,10 +104,12 @@ type Rates struct {
 	Telemetry int `toml:"telemetry" doc:"Batches of page views and funnel events."`
 }
 
+// DefaultRates returns the rates of a new configuration.
 func DefaultRates() Rates {
 	return Rates{Session: 120, Bootstrap: 20, Search: 60, Detail: 120, Wishlist: 60, Mint: 10, Telemetry: 240}
 }
 
+// Limits converts rates. The burst is a part of the rate.
 func (r Rates) Limits() Limits {
 	of := func(n, part int) Limit { return Limit{Events: n, Per: time.Minute, Burst: max(1, n/part)} }
 	return Limits{

@@ -13,9 +13,9 @@ import (
 // UserSession joins a browser to a site's user. All sessions of a user share a list, which belongs to a session whose
 // cookie nobody holds.
 type UserSession struct {
-	ID     ID // with UserSessionPrefix
-	User   string
-	List   ID
+	ID     ID     // with UserSessionPrefix
+	User   string // ID at the site
+	List   ID     // session whose list all sessions of the user share
 	Linked time.Time
 	Seen   time.Time // approximate last use
 }
@@ -31,17 +31,19 @@ const (
 	MergeKeep   MergeRule = "keep"   // the user's list, unless it is empty
 )
 
+// MergeRules lists all rules.
 var MergeRules = []MergeRule{MergeUnion, MergeNewest, MergeSum, MergeKeep}
 
 // Link joins the mutation's session to a user.
 type Link struct {
 	Mutation
-	User  string
-	Next  ID
-	List  ID // used if the user is new
-	Event ID
+	User  string // verified
+	Next  ID     // the user session to create
+	List  ID     // used if the user is new
+	Event ID     // ID for the event
 }
 
+// Linked is the result of LinkUser.
 type Linked struct {
 	User    string   `json:"-"` // "" if replayed, as answers outlive an erasure
 	Session ID       `json:"session"`
@@ -121,6 +123,7 @@ func (l *Link) event(r Linked, now time.Time) (Event, error) {
 	return Event{ID: l.Event, Type: l.Profile.EventType("session.linked.v1"), Subject: string(r.List), Retention: Operational, Payload: payload, At: now}, nil
 }
 
+// UserStore joins sessions to users.
 type UserStore interface {
 	// LinkUser merges the lists, deletes the session's list and answers, and adds a user session. It excludes
 	// mutations of the user's list.
@@ -129,14 +132,17 @@ type UserStore interface {
 	// UserList returns a user's list if any session of the user, even an ended one, is known.
 	UserList(ctx context.Context, user string) (list ID, found bool, err error)
 
+	// UserSession returns found = false for a session that ended or never existed.
 	UserSession(ctx context.Context, id ID) (s UserSession, found bool, err error)
 
 	// UserSessions returns live sessions, ordered by ID.
 	UserSessions(ctx context.Context, q UserSessionQuery) ([]UserSession, error)
 
+	// EndUserSessions ends the selected sessions and returns their number. Lists stay.
 	EndUserSessions(ctx context.Context, e EndUserSessions) (int, error)
 }
 
+// UserSessionQuery selects a page of sessions.
 type UserSessionQuery struct {
 	User  string // "" for all users
 	After ID     // exclusive

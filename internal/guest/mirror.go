@@ -54,6 +54,8 @@ func onWishlist[R any](ctx context.Context, s *Service, m Mutation, step func() 
 	})
 }
 
+// dropMirror deletes the copy after a change. If that fails, this process stops using the mirror until Repair deletes
+// it.
 func (s *Service) dropMirror(ctx context.Context, id ID, blocked bool) {
 	drop := s.opts.Hot.DropMirror
 	if blocked {
@@ -70,6 +72,7 @@ func (s *Service) dropMirror(ctx context.Context, id ID, blocked bool) {
 // mirrorLife limits how long a copy is used, in case a change failed to delete it and its process died.
 const mirrorLife = 10 * time.Minute
 
+// FindSessions finds sessions by ID prefix. See Store.
 func (s *Service) FindSessions(ctx context.Context, prefix string, limit int) ([]ID, error) {
 	return s.opts.Store.FindSessions(ctx, prefix, limit)
 }
@@ -87,6 +90,7 @@ func (s *Service) Wishes(ctx context.Context, id ID, after *Wish, limit int) ([]
 	return all[first:min(first+limit, len(all))], nil
 }
 
+// follows reports whether w comes after other in a wishlist: newest first, then by ID.
 func follows(w, other Wish) bool {
 	if w.Added.Equal(other.Added) {
 		return w.ID > other.ID
@@ -94,6 +98,8 @@ func follows(w, other Wish) bool {
 	return w.Added.Before(other.Added)
 }
 
+// allWishes reads the whole wishlist from the mirror, or from the database, and then fills the mirror if it got the
+// lease.
 func (s *Service) allWishes(ctx context.Context, id ID) ([]Wish, error) {
 	if !s.mirrors.trusts(id) {
 		return s.opts.Store.Wishes(ctx, id, nil, MaxWishes)
@@ -141,13 +147,15 @@ type mirrors struct {
 	cleared map[ID][]string // answer keys by session, for sessions to delete from Hot
 }
 
-const maxSuspect = 100_000
+const maxSuspect = 100_000 // mirrors to track; beyond it, none is used
 
 // maxCleared limits the sessions in cleared. Further sessions stay in Redis until they expire.
 const maxCleared = 10_000
 
+// newMirrors trusts all mirrors.
 func newMirrors() *mirrors { return &mirrors{suspect: map[ID]bool{}, cleared: map[ID][]string{}} }
 
+// distrust stops the use of a mirror that could not be deleted.
 func (m *mirrors) distrust(id ID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -158,6 +166,7 @@ func (m *mirrors) distrust(id ID) {
 	m.many = true
 }
 
+// clear notes a session whose hot state must be deleted later.
 func (m *mirrors) clear(id ID, answers []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -166,6 +175,7 @@ func (m *mirrors) clear(id ID, answers []string) {
 	}
 }
 
+// takeCleared takes any noted session; "" if there is none.
 func (m *mirrors) takeCleared() (id ID, answers []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -176,18 +186,21 @@ func (m *mirrors) takeCleared() (id ID, answers []string) {
 	return id, answers
 }
 
+// trust allows the use again.
 func (m *mirrors) trust(id ID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.suspect, id)
 }
 
+// trusts reports whether the mirror may be used.
 func (m *mirrors) trusts(id ID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return !m.many && !m.suspect[id]
 }
 
+// some returns at most most distrusted mirrors.
 func (m *mirrors) some(most int) (ids []ID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -201,8 +214,8 @@ func (m *mirrors) some(most int) (ids []ID) {
 }
 
 const (
-	repairEvery = time.Second
-	repairStep  = 1000
+	repairEvery = time.Second // see Run
+	repairStep  = 1000        // sessions per step
 )
 
 // Run calls each step every second until ctx ends.
@@ -225,6 +238,7 @@ func (s *Service) Repair(ctx context.Context) {
 	_ = s.FlushSeen(ctx) // retried by the next step
 }
 
+// repairMirrors deletes distrusted mirrors.
 func (s *Service) repairMirrors(ctx context.Context, now time.Time) {
 	for _, id := range s.mirrors.some(repairStep) {
 		if s.opts.Hot.DropMirror(ctx, id) != nil {
@@ -240,6 +254,7 @@ func (s *Service) repairMirrors(ctx context.Context, now time.Time) {
 	}
 }
 
+// repairCleared deletes the hot state of sessions that were cleared while Hot was unavailable.
 func (s *Service) repairCleared(ctx context.Context) {
 	for range repairStep {
 		id, answers := s.mirrors.takeCleared()

@@ -14,8 +14,8 @@ type Mutation struct {
 	Route   string   // method and path template
 	Key     string   // client's idempotency key: 1 to 255 printable ASCII characters
 	Digest  [32]byte // covers the whole request
-	Trace   Trace
-	Profile *Profile
+	Trace   Trace    // goes to events
+	Profile *Profile // nil: Hotel
 
 	Denied error // refuses the request unless it is a repeat; nil: allowed
 
@@ -24,6 +24,7 @@ type Mutation struct {
 
 // Sealer encrypts stored answers, bound to their composite key.
 type Sealer interface {
+	// Seal encrypts a body. key is the composite key.
 	Seal(body []byte, key string) []byte
 
 	// Unseal returns unencrypted bodies from earlier releases unchanged.
@@ -40,6 +41,7 @@ func (m *Mutation) CompositeKey() string {
 	return hex.EncodeToString(sum[:])
 }
 
+// seal encrypts a body if there is a Sealer.
 func (m *Mutation) seal(body []byte) []byte {
 	if m.Sealer == nil {
 		return body
@@ -47,6 +49,7 @@ func (m *Mutation) seal(body []byte) []byte {
 	return m.Sealer.Seal(body, m.CompositeKey())
 }
 
+// unseal reverses seal.
 func (m *Mutation) unseal(body []byte) ([]byte, error) {
 	if m.Sealer == nil {
 		return body, nil

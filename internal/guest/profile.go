@@ -12,7 +12,7 @@ import (
 
 // Profile describes a kind of site: names, formats and schemas of items, searches and handoffs. nil means Hotel.
 type Profile struct {
-	Name  string
+	Name  string // in [guest.profiles]
 	Types string // event type prefix, with a trailing dot
 
 	Texts       bool   // item IDs are texts such as sku-4711, otherwise UUIDs
@@ -22,7 +22,7 @@ type Profile struct {
 	Payload  json.RawMessage // JSON Schema for handoff payloads; nil: no handoffs
 	Criteria json.RawMessage // JSON Schema for searches; nil: no search
 
-	Upstreams []Upstream
+	Upstreams []Upstream // services that answer for the catalogue
 
 	Site
 }
@@ -30,8 +30,10 @@ type Profile struct {
 // Hotel is the hotel search profile. Its items are properties and its handoffs are stays.
 var Hotel = &Profile{Name: "hotel", Types: "melmastoon.bff.consumer."}
 
+// IsHotel reports whether this is the built-in profile.
 func (p *Profile) IsHotel() bool { return p == nil || p.Name == Hotel.Name }
 
+// Member returns the JSON name of an item's ID.
 func (p *Profile) Member() string {
 	if p.IsHotel() {
 		return "propertyId"
@@ -39,6 +41,7 @@ func (p *Profile) Member() string {
 	return "itemId"
 }
 
+// EventType returns the full type of an event.
 func (p *Profile) EventType(kind string) string {
 	if p == nil {
 		p = Hotel
@@ -53,6 +56,7 @@ var itemForm = regexp.MustCompile(ItemPattern)
 
 const expectedItem = "expected 1 to 64 letters, digits and . _ ~ : - that begin with a letter or a digit"
 
+// ParseItem returns an item ID as stored; ok is false if it is not valid.
 func (p *Profile) ParseItem(text string) (string, bool) {
 	if p.IsHotel() || !p.Texts {
 		return ident.ParseUUID(text)
@@ -60,6 +64,7 @@ func (p *Profile) ParseItem(text string) (string, bool) {
 	return text, itemForm.MatchString(text)
 }
 
+// ExpectedItem describes a valid item ID in errors.
 func (p *Profile) ExpectedItem() string {
 	if p.IsHotel() || !p.Texts {
 		return ExpectedUUID
@@ -75,6 +80,7 @@ func (p *Profile) ParseTenant(text string) (string, bool) {
 	return ParseTenant(text)
 }
 
+// maxQuantity returns 0 if there are no quantities.
 func (p *Profile) maxQuantity() int {
 	if p.IsHotel() {
 		return 0
@@ -82,6 +88,7 @@ func (p *Profile) maxQuantity() int {
 	return p.MaxQuantity
 }
 
+// checkQuantity returns FieldErrors for a quantity outside the profile's range.
 func (p *Profile) checkQuantity(n int) error {
 	most := p.maxQuantity()
 	if n < min(most, 1) || n > most {

@@ -18,6 +18,7 @@ func CheckSchema(text []byte) error {
 	return err
 }
 
+// parseSchema compiles a schema.
 func parseSchema(text []byte) (*schema, error) {
 	compiled, err := jsonschema.Compile(text)
 	return &schema{compiled}, err

@@ -22,10 +22,12 @@ const (
 	seenStep   = 1000    // sessions per statement
 )
 
+// newSeen returns an empty set.
 func newSeen() *seen {
 	return &seen{seed: maphash.MakeSeed(), done: map[uint64]bool{}, pending: map[ID]struct{}{}}
 }
 
+// add notes a session. It returns true if its cookie should be renewed now.
 func (s *seen) add(id ID, now time.Time, renews bool) bool {
 	key := maphash.String(s.seed, string(id))
 	s.mu.Lock()
@@ -44,6 +46,7 @@ func (s *seen) add(id ID, now time.Time, renews bool) bool {
 	return renews && !renewed
 }
 
+// take removes up to seenStep sessions to write.
 func (s *seen) take() (some []ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,6 +60,7 @@ func (s *seen) take() (some []ID) {
 	return some
 }
 
+// put returns sessions that could not be written.
 func (s *seen) put(some []ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,6 +73,7 @@ func (s *seen) put(some []ID) {
 // the answer should renew the cookie, whose life then follows the session's.
 func (s *Service) Saw(id ID, renews bool) (renew bool) { return s.seen.add(id, s.opts.Clock(), renews) }
 
+// FlushSeen writes all noted sessions, e.g. at shutdown.
 func (s *Service) FlushSeen(ctx context.Context) error {
 	for {
 		some := s.seen.take()

@@ -10,13 +10,14 @@ import (
 	"holdfast/internal/clock"
 )
 
+// Service has the use cases of guests. It is safe for concurrent use.
 type Service struct {
 	opts    Options
 	limits  atomic.Pointer[Limits]
 	mirrors *mirrors
 	seen    *seen
-	forget  []func(ID)
-	payload func() (*schema, error)
+	forget  []func(ID)              // see OnErase
+	payload func() (*schema, error) // compiled schemas
 
 	criteria   func() (*schema, error)
 	attributes func() (*schema, error)
@@ -34,12 +35,13 @@ type Options struct {
 	// Local enforces Limits while Hot is unavailable; each of Processes gets an equal share. nil: no limits
 	// meanwhile.
 	Local     HotLimits
-	Processes int
-	Limits    Limits
+	Processes int    // that share the limits
+	Limits    Limits // see SetLimits
 
-	Degraded Degraded
+	Degraded Degraded // counts; may be nil
 }
 
+// NewService returns a Service. Run Repair beside it.
 func NewService(o Options) *Service {
 	s := &Service{opts: o, mirrors: newMirrors(), seen: newSeen()}
 	s.payload = sync.OnceValues(func() (*schema, error) { return parseSchema(o.Profile.Payload) })
@@ -49,17 +51,21 @@ func NewService(o Options) *Service {
 	return s
 }
 
+// Limits returns the current limits; nil: unlimited.
 func (s *Service) Limits() Limits { return *s.limits.Load() }
 
 // SetLimits replaces the limits; nil: unlimited. Taken tokens stay taken.
 func (s *Service) SetLimits(l Limits) { s.limits.Store(&l) }
 
+// VerifyCookie is Cookies.Verify.
 func (s *Service) VerifyCookie(cookie string) (session ID, old, ok bool) {
 	return s.opts.Cookies.Verify(cookie)
 }
 
+// SignCookie is Cookies.Sign.
 func (s *Service) SignCookie(session ID) string { return s.opts.Cookies.Sign(session) }
 
+// Profile returns the profile; nil means Hotel.
 func (s *Service) Profile() *Profile { return s.opts.Profile }
 
 // CheckPayload returns FieldErrors with errcode.Invalid unless the payload matches the profile's schema, which must
@@ -72,6 +78,7 @@ func (s *Service) CheckPayload(ctx context.Context, payload canonjson.Value) err
 	return schema.validate(ctx, payload)
 }
 
+// CheckCriteria is CheckPayload for searches.
 func (s *Service) CheckCriteria(ctx context.Context, criteria canonjson.Value) error {
 	schema, err := s.criteria()
 	if err != nil {
@@ -80,6 +87,8 @@ func (s *Service) CheckCriteria(ctx context.Context, criteria canonjson.Value) e
 	return schema.validate(ctx, criteria)
 }
 
+// AddWish validates and adds an entry. A repeated request returns the first result. Err of the result is the refusal by
+// the wishlist's rules.
 func (s *Service) AddWish(ctx context.Context, m Mutation, w Wish) (o Once[AddedWish], err error) {
 	var ok bool
 	if w.Tenant, ok = m.Profile.ParseTenant(w.Tenant); !ok {
@@ -102,6 +111,7 @@ func (s *Service) AddWish(ctx context.Context, m Mutation, w Wish) (o Once[Added
 	return onWishlist(ctx, s, m, func() (Once[AddedWish], error) { return s.opts.Store.AddWish(ctx, a) })
 }
 
+// ChangeWish changes note or quantity. It returns ErrNoWish without a live entry.
 func (s *Service) ChangeWish(ctx context.Context, m Mutation, c ChangeWish) (o Once[ChangedWish], err error) {
 	item, ok := m.Profile.ParseItem(c.Item)
 	if !ok {
@@ -121,6 +131,7 @@ func (s *Service) ChangeWish(ctx context.Context, m Mutation, c ChangeWish) (o O
 	return onWishlist(ctx, s, m, func() (Once[ChangedWish], error) { return s.opts.Store.ChangeWish(ctx, c) })
 }
 
+// RemoveWish removes an entry. A missing entry is not an error.
 func (s *Service) RemoveWish(ctx context.Context, m Mutation, item string) (o Once[RemovedWish], err error) {
 	item, ok := m.Profile.ParseItem(item)
 	if !ok {

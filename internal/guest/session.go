@@ -40,6 +40,8 @@ func (d Degraded) Without(what string, err error) bool {
 // Degradations are Degraded's arguments.
 var Degradations = []string{"session", "list", "mirror", "answer", "rate", "suspended", "cache", "bot"}
 
+// SetPreferences returns ErrLocale or ErrCurrency for invalid values. It fails without hot state, because nothing else
+// stores preferences.
 func (s *Service) SetPreferences(ctx context.Context, id ID, c Change) (Session, error) {
 	if c.Locale != nil && !IsLocale(*c.Locale) {
 		return Session{}, ErrLocale
@@ -94,12 +96,14 @@ func IsCurrency(s string) bool {
 	return len(s) == 3 && !slices.ContainsFunc([]byte(s), func(c byte) bool { return c < 'A' || c > 'Z' })
 }
 
+// Viewed is an entry in the list of viewed items.
 type Viewed struct {
 	TenantID string    `json:"tenantId"`
 	ItemID   string    `json:"propertyId"` // JSON name in hot state
 	ViewedAt time.Time `json:"viewedAt"`
 }
 
+// AddViewed puts an item at the front of the viewed items.
 func (s *Service) AddViewed(ctx context.Context, id ID, tenant, item string) (Viewed, error) {
 	var ok bool
 	v := Viewed{ViewedAt: s.opts.Clock().UTC().Truncate(time.Millisecond)}
@@ -112,6 +116,7 @@ func (s *Service) AddViewed(ctx context.Context, id ID, tenant, item string) (Vi
 	return v, s.push(ctx, id, RecentlyViewed, v.ItemID, v)
 }
 
+// push encodes and stores an item.
 func (s *Service) push(ctx context.Context, id ID, list List, key string, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -120,10 +125,12 @@ func (s *Service) push(ctx context.Context, id ID, list List, key string, value 
 	return s.opts.Hot.Push(ctx, id, list, Item{Key: key, Value: text})
 }
 
+// Viewed returns the viewed items, latest first; none without hot state.
 func (s *Service) Viewed(ctx context.Context, id ID) ([]Viewed, error) {
 	return items[Viewed](ctx, s, id, RecentlyViewed)
 }
 
+// items decodes a list; none without hot state.
 func items[T any](ctx context.Context, s *Service, id ID, list List) ([]T, error) {
 	stored, err := s.opts.Hot.Items(ctx, id, list)
 	if s.opts.Degraded.Without("list", err) {
@@ -138,6 +145,7 @@ func items[T any](ctx context.Context, s *Service, id ID, list List) ([]T, error
 	return all, err
 }
 
+// Searched is an entry in the search history.
 type Searched struct {
 	SearchID   ID              `json:"searchId"`
 	Query      json.RawMessage `json:"query"`
@@ -159,6 +167,7 @@ func (s *Service) BeginSearch(ctx context.Context, session ID, key string, query
 	return search, err
 }
 
+// Search returns ErrSearchExpired for a search that is unknown or belongs to another session.
 func (s *Service) Search(ctx context.Context, session, id ID) (Search, error) {
 	search, found, err := s.opts.Hot.Search(ctx, id)
 	if err == nil && (!found || search.Session != session) {
@@ -167,12 +176,15 @@ func (s *Service) Search(ctx context.Context, session, id ID) (Search, error) {
 	return search, err
 }
 
+// History returns the searches, latest first; none without hot state.
 func (s *Service) History(ctx context.Context, id ID) ([]Searched, error) {
 	return items[Searched](ctx, s, id, SearchHistory)
 }
 
+// Clear is a request to clear a session.
 type Clear struct{ Mutation }
 
+// Cleared is the result of Clear.
 type Cleared struct {
 	Answers []string `json:"-"` // composite keys of deleted answers; nil if replayed
 }
@@ -196,6 +208,8 @@ func (s *Service) Clear(ctx context.Context, m Mutation) (next Session, o Once[C
 // LoseHot deletes a session's hot state as if it were lost.
 func (s *Service) LoseHot(ctx context.Context, id ID) error { return s.dropHot(ctx, id, nil) }
 
+// dropHot deletes a session's hot state with its searches and answers. The history names the searches, so it is read
+// first.
 func (s *Service) dropHot(ctx context.Context, id ID, answers []string) error {
 	history, err := s.opts.Hot.Items(ctx, id, SearchHistory)
 	if err != nil {

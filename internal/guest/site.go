@@ -16,6 +16,7 @@ type Site struct {
 	CookieDomain string   // "": host-only
 }
 
+// site returns the part that every profile has.
 func (p *Profile) site() *Site {
 	if p == nil {
 		return &Hotel.Site
@@ -23,12 +24,16 @@ func (p *Profile) site() *Site {
 	return &p.Site
 }
 
+// merge returns the rule, with its default.
 func (s *Site) merge() MergeRule { return cmp.Or(s.Merge, MergeUnion) }
 
+// AllowedOrigins returns Site.Origins.
 func (p *Profile) AllowedOrigins() []string { return p.site().Origins }
 
+// Domain returns Site.CookieDomain.
 func (p *Profile) Domain() string { return p.site().CookieDomain }
 
+// MaxAttributes returns the limit in bytes.
 func (p *Profile) MaxAttributes() int {
 	if n := p.site().AttributesLimit; n > 0 {
 		return min(n, MaxAttributes)

@@ -19,8 +19,10 @@ type Store interface {
 	// A refusal by the wishlist rules is a result, not an error.
 	AddWish(ctx context.Context, a AddWish) (Once[AddedWish], error)
 
+	// ChangeWish returns ErrNoWish without a live entry.
 	ChangeWish(ctx context.Context, c ChangeWish) (Once[ChangedWish], error)
 
+	// RemoveWish marks an entry as removed. A missing entry is a result, not an error.
 	RemoveWish(ctx context.Context, r RemoveWish) (Once[RemovedWish], error)
 
 	// Clear deletes the session's wishlist including removed entries, guest data in its handoffs, and earlier

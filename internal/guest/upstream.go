@@ -8,10 +8,10 @@ import (
 
 // Upstream configures an HTTP service that answers for a site's catalogue, and the cache for its answers.
 type Upstream struct {
-	Name       string // also the cache's name
-	URL        string // "": not configured
-	Path       []string
-	Parameters []string
+	Name       string        // also the cache's name
+	URL        string        // "": not configured
+	Path       []string      // names of the values that form the path
+	Parameters []string      // names of the values that form the query
 	Fresh      time.Duration // how long an answer is fresh, ±10 %
 	Stale      time.Duration // how much longer it is kept, in case the upstream fails
 }
@@ -31,6 +31,7 @@ func (u *Upstream) Key(values url.Values) string {
 	return b.String()
 }
 
+// Address returns the URL for values.
 func (u *Upstream) Address(values url.Values) string {
 	var b strings.Builder
 	b.WriteString(strings.TrimSuffix(u.URL, "/"))
@@ -49,6 +50,7 @@ func (u *Upstream) Address(values url.Values) string {
 	return b.String()
 }
 
+// Upstream returns an upstream by name.
 func (p *Profile) Upstream(name string) (u Upstream, found bool) {
 	for _, u := range p.Upstreams {
 		if u.Name == name {

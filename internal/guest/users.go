@@ -13,6 +13,7 @@ import (
 
 // Users verifies tokens of a site's signed-in users.
 type Users interface {
+	// User returns the user's ID, or ErrUserToken for a token that is not valid at now.
 	User(token string, now time.Time) (string, error)
 }
 
@@ -33,6 +34,7 @@ var (
 	ErrNotLinked = errcode.New(errcode.Denied, "no user is signed in: POST /bff/consumer/v1/session/link first")
 )
 
+// User verifies a token. It returns ErrNoUsers if sign-in is not configured, or ErrUserToken.
 func (s *Service) User(token string) (string, error) {
 	if s.opts.Users == nil {
 		return "", ErrNoUsers
@@ -140,14 +142,17 @@ func (s *Service) carryAttributes(ctx context.Context, from Attributes, user Ses
 	return err
 }
 
+// UserSession reads a session. See UserStore.
 func (s *Service) UserSession(ctx context.Context, id ID) (UserSession, bool, error) {
 	return s.opts.Store.UserSession(ctx, id)
 }
 
+// UserSessions lists sessions. See UserStore.
 func (s *Service) UserSessions(ctx context.Context, q UserSessionQuery) ([]UserSession, error) {
 	return s.opts.Store.UserSessions(ctx, q)
 }
 
+// EndUserSessions signs users out. See UserStore.
 func (s *Service) EndUserSessions(ctx context.Context, e EndUserSessions) (int, error) {
 	return s.opts.Store.EndUserSessions(ctx, e)
 }

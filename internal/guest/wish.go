@@ -52,14 +52,17 @@ func CheckNote(note string) error {
 	return nil
 }
 
+// isLive reports whether the row exists and is not removed.
 func (w *Wish) isLive() bool { return w.ID != "" && w.Removed.IsZero() }
 
+// AddWish is a request to add an entry.
 type AddWish struct {
 	Mutation
 	Wish  Wish // with a new ID, without times
-	Event ID
+	Event ID   // ID for the event
 }
 
+// WishOutcome says how AddWish ended.
 type WishOutcome string
 
 // Outcomes of AddWish.
@@ -70,11 +73,13 @@ const (
 	WishOfOtherTenant WishOutcome = "other-tenant"
 )
 
+// AddedWish is the result of AddWish.
 type AddedWish struct {
 	Outcome WishOutcome `json:"outcome"`
 	Wish    Wish        `json:"wish,omitzero"` // zero if Err is not nil
 }
 
+// Err returns the refusal, or nil.
 func (a *AddedWish) Err() error {
 	switch a.Outcome {
 	case WishlistFull:
@@ -105,6 +110,7 @@ func (a *AddWish) Decide(existing Wish, live int, now time.Time) (r AddedWish, e
 	return AddedWish{WishAdded, w}, e, err
 }
 
+// ChangeWish is a request to change an entry.
 type ChangeWish struct {
 	Mutation
 	Item     string
@@ -113,6 +119,7 @@ type ChangeWish struct {
 	Event    ID      // if the quantity changes
 }
 
+// ChangedWish is the result of ChangeWish.
 type ChangedWish struct {
 	Wish Wish `json:"wish"`
 }
@@ -133,12 +140,14 @@ func (c *ChangeWish) Decide(existing Wish, now time.Time) (r ChangedWish, e Even
 	return ChangedWish{existing}, e, err
 }
 
+// RemoveWish is a request to remove an entry.
 type RemoveWish struct {
 	Mutation
 	Item  string
 	Event ID
 }
 
+// RemovedWish is the result of RemoveWish.
 type RemovedWish struct {
 	Removed bool `json:"removed"` // false if no entry was live
 }
@@ -152,6 +161,7 @@ func (r *RemoveWish) Decide(existing Wish, now time.Time) (removed RemovedWish, 
 	return RemovedWish{true}, e, err
 }
 
+// wishEvent returns an event about an entry.
 func wishEvent(m Mutation, kind string, id ID, w Wish, now time.Time) (Event, error) {
 	payload, err := json.Marshal(wishPayload(m, w))
 	if err != nil {
@@ -160,6 +170,7 @@ func wishEvent(m Mutation, kind string, id ID, w Wish, now time.Time) (Event, er
 	return Event{ID: id, Type: m.Profile.EventType(kind), Subject: string(w.ID), Retention: Operational, Payload: payload, At: now}, nil
 }
 
+// wishPayload returns the payload, whose names depend on the profile.
 func wishPayload(m Mutation, w Wish) any {
 	if m.Profile.IsHotel() {
 		return struct {
