@@ -6,14 +6,14 @@ import (
 	"holdfast/internal/errcode"
 )
 
-const maxEmail = 255
+const maxEmail = 255 // characters in the column users.email
 
-const accountIDLength = 32
+const accountIDLength = 32 // hex digits
 
 // Account identifies an account. It comes from a verified token or the operator.
 type Account struct {
-	FxAUID string
-	Domain string
+	FxAUID string // ID at the accounts server
+	Domain string // fxa_email_domain
 }
 
 // Email returns the account's key in the table users. The server knows no real e-mail address.
@@ -63,6 +63,7 @@ func accountOf(email string) Account {
 	return Account{FxAUID: email[:i], Domain: email[i+1:]}
 }
 
+// printable reports whether s is ASCII without spaces.
 func printable(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] > '~' {

@@ -10,24 +10,30 @@ import (
 
 // These methods are for operators. Arguments, results and errors are as in Store.
 
+// Ping is Store.Ping.
 func (s *Service) Ping(ctx context.Context) error { return s.store.Ping(ctx) }
 
+// ParseAccount parses an ID with the configured domain.
 func (s *Service) ParseAccount(id string) (Account, error) {
 	return ParseAccount(id, s.Config().FxAEmailDomain)
 }
 
+// AccountState reads an account. See Users.
 func (s *Service) AccountState(ctx context.Context, a Account) (AccountState, error) {
 	return s.store.AccountState(ctx, a)
 }
 
+// FindUsers finds storage users by account ID. See Users.
 func (s *Service) FindUsers(ctx context.Context, prefix, after string, limit int) ([]User, error) {
 	return s.store.FindUsers(ctx, prefix, after, limit)
 }
 
+// ListUsers lists storage users by UID. See Users.
 func (s *Service) ListUsers(ctx context.Context, after int64, limit int, replaced bool) ([]User, error) {
 	return s.store.ListUsers(ctx, after, limit, replaced)
 }
 
+// Revoked returns the users whose tokens may still be unexpired but must be refused.
 func (s *Service) Revoked(ctx context.Context) (Revoked, error) {
 	return s.store.Revoked(ctx, s.now().Add(-s.Config().TokenLife()))
 }
@@ -41,23 +47,28 @@ func (s *Service) Adopt(ctx context.Context, a Account, generation int64, keys K
 	})
 }
 
+// SetAccess sets or removes a rule. See Admission.
 func (s *Service) SetAccess(ctx context.Context, a Account, r Rule) error {
 	return s.store.SetAccess(ctx, a, r, s.now())
 }
 
+// ListAccess lists rules. See Admission.
 func (s *Service) ListAccess(ctx context.Context, after string, limit int) ([]Rule, error) {
 	return s.store.ListAccess(ctx, after, limit)
 }
 
+// Refused lists accounts that were not admitted. See Admission.
 func (s *Service) Refused(ctx context.Context, limit int) ([]Refused, error) {
 	return s.store.Refused(ctx, limit)
 }
 
+// SetLabel sets an operator's label, or removes the label if the text is "".
 func (s *Service) SetLabel(ctx context.Context, a Account, text string) error {
 	_, err := s.store.SetLabel(ctx, a, Label{FxAUID: a.FxAUID, Text: text, SetAt: millis(s.now())})
 	return err
 }
 
+// LabelsOf returns labels by account ID. It asks for 500 at a time.
 func (s *Service) LabelsOf(ctx context.Context, fxaUIDs []string) (map[string]Label, error) {
 	labels := map[string]Label{}
 	for some := range slices.Chunk(fxaUIDs, 500) {
@@ -70,14 +81,17 @@ func (s *Service) LabelsOf(ctx context.Context, fxaUIDs []string) (map[string]La
 	return labels, nil
 }
 
+// FindLabels finds accounts by label. See Labels.
 func (s *Service) FindLabels(ctx context.Context, prefix string, after Label, limit int) ([]Labelled, error) {
 	return s.store.FindLabels(ctx, FindLabels{Prefix: prefix, Domain: s.Config().FxAEmailDomain, After: after, Limit: limit})
 }
 
+// ListNodes lists all nodes by ID.
 func (s *Service) ListNodes(ctx context.Context) ([]Node, error) {
 	return s.store.ListNodes(ctx)
 }
 
+// AddNode returns errcode.Invalid for a URL or capacity that cannot be stored.
 func (s *Service) AddNode(ctx context.Context, url string, capacity int64) (Node, error) {
 	n, err := NewNode(url, capacity)
 	if err != nil {
@@ -98,6 +112,7 @@ func NewNode(url string, capacity int64) (Node, error) {
 	return Node{URL: url, Capacity: capacity, Available: capacity}, nil
 }
 
+// SetNode changes a node. It returns errcode.Invalid or errcode.NotFound.
 func (s *Service) SetNode(ctx context.Context, url string, c NodeChange) (Node, error) {
 	url, err := CheckNodeURL(url)
 	if err != nil {

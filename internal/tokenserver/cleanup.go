@@ -63,6 +63,7 @@ func (s *Service) Cleanup(ctx context.Context, now time.Time, limit int) (int, e
 	return done, joined(failed)
 }
 
+// joined joins errors of nodes.
 func joined(failed map[string]error) error {
 	var all []error
 	for _, err := range failed {
@@ -71,6 +72,7 @@ func joined(failed map[string]error) error {
 	return errors.Join(all...)
 }
 
+// remove deletes the data first: without the row, nobody would find it.
 func (s *Service) remove(ctx context.Context, u DueUser) error {
 	if err := s.purge(ctx, u); err != nil {
 		return err
@@ -78,6 +80,7 @@ func (s *Service) remove(ctx context.Context, u DueUser) error {
 	return s.store.Forget(ctx, u.UID)
 }
 
+// purge deletes a user's data, if it has any that nobody uses.
 func (s *Service) purge(ctx context.Context, u DueUser) error {
 	p := s.purger(u)
 	if p == nil {
@@ -89,6 +92,8 @@ func (s *Service) purge(ctx context.Context, u DueUser) error {
 	return nil
 }
 
+// purger returns nil if nothing must be deleted: the user never had a node, or the data is in use under the same key ID
+// on Spanner.
 func (s *Service) purger(u DueUser) Purger {
 	switch {
 	case u.Node == "":
@@ -101,6 +106,7 @@ func (s *Service) purger(u DueUser) Purger {
 	return s.remote
 }
 
+// IsLocal reports whether the user's data is on this server.
 func (s *Service) IsLocal(u *User) bool {
 	return s.local != nil && (u.Node == Self || u.Node == s.publicURL)
 }
@@ -156,6 +162,7 @@ func (s *Service) DeleteAccount(ctx context.Context, a Account) (int, error) {
 	return len(users), nil
 }
 
+// keysLive reports whether an unreplaced row has the same key ID as u.
 func (st *AccountState) keysLive(u *User) bool {
 	for i := range st.Users {
 		if o := &st.Users[i]; !o.Replaced && o.KeyID() == u.KeyID() {

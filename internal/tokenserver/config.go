@@ -56,8 +56,10 @@ type JWK struct {
 	E         string `toml:"e" doc:"Exponent in base64url."`
 }
 
+// IsSet reports whether any field is set.
 func (k JWK) IsSet() bool { return k != JWK{} }
 
+// DefaultConfig returns the values of a new configuration, for Mozilla's accounts server.
 func DefaultConfig() Config {
 	return Config{
 		Enabled:                 true,
@@ -73,8 +75,10 @@ func DefaultConfig() Config {
 	}
 }
 
+// IsEnabled implements service.Section.
 func (c *Config) IsEnabled() bool { return c.Enabled }
 
+// Check returns all invalid settings, each with its key below [tokenserver].
 func (c *Config) Check() conf.Problems {
 	problems := c.Database.Check()
 	must := func(ok bool, key, what string) {
@@ -104,12 +108,15 @@ func (c *Config) Check() conf.Problems {
 	return problems
 }
 
+// maxCount is the greatest value of the counter columns, which are 32-bit integers.
 const maxCount = 1<<31 - 1
 
+// usable reports whether the key could be an RSA public key.
 func (k JWK) usable() bool {
 	return strings.EqualFold(k.KTY, "RSA") && isBase64URL(k.N) && isBase64URL(k.E)
 }
 
+// isBase64URL accepts padding, which some key files contain.
 func isBase64URL(s string) bool {
 	_, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(s, "="))
 	return s != "" && err == nil
@@ -118,12 +125,15 @@ func isBase64URL(s string) bool {
 // AccountsServer returns fxa_oauth_server_url without a trailing slash or /v1, which syncstorage-rs settings contain.
 func (c *Config) AccountsServer() string { return withoutVersion(c.FxAOAuthServerURL) }
 
+// ProfileServer returns fxa_profile_server_url like AccountsServer.
 func (c *Config) ProfileServer() string { return withoutVersion(c.FxAProfileServerURL) }
 
+// withoutVersion removes /v1 and slashes at the end.
 func withoutVersion(url string) string {
 	return strings.TrimRight(strings.TrimSuffix(strings.TrimRight(url, "/"), "/v1"), "/")
 }
 
+// isWebURL reports whether s is an http or https URL.
 func isWebURL(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""

@@ -8,16 +8,18 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// SignIn is a sign-in with verified credentials.
 type SignIn struct {
-	Generation Mark
+	Generation Mark // from the access token
 	Keys       KeyID
 	Now        time.Time
 
-	AllowNew    bool
-	ReleaseRate float64
-	SpannerNode int64 // setting spanner_node_id; 0 means to choose by load
+	AllowNew    bool    // setting allow_new_users
+	ReleaseRate float64 // setting node_capacity_release_rate
+	SpannerNode int64   // setting spanner_node_id; 0 means to choose by load
 }
 
+// AccountState is everything that decides about a sign-in.
 type AccountState struct {
 	Access Access
 	Users  []User // at most MaxUsers, by CreatedAt, newest first
@@ -33,16 +35,18 @@ const (
 	Insert    // new row, i.e. new storage user
 )
 
+// Plan is the rows to write for a sign-in.
 type Plan struct {
 	Op Op
 	// User is the current row after the sign-in. Its UID is not known yet if Insert is set, nor its node if Allocate
 	// is set.
 	User     User
-	Allocate bool
+	Allocate bool // choose a node first
 	// Replace marks other unreplaced rows as replaced at User.CreatedAt.
 	Replace bool
 }
 
+// Idle reports whether nothing must be written, so that most sign-ins need no write lock.
 func (p *Plan) Idle() bool { return p.Op == Keep && !p.Replace }
 
 // Decide applies the sign-in rules in order. If it returns a *Refusal, nothing is written except the record of a
@@ -79,6 +83,7 @@ func Decide(st AccountState, s SignIn) (Plan, error) {
 	return st.follow(current, s, created), nil
 }
 
+// dropDeleted ignores rows of a deleted account, which signs in like a new account.
 func (st *AccountState) dropDeleted() {
 	if slices.ContainsFunc(st.Users, func(u User) bool { return u.IsDeleted() }) {
 		st.Users = slices.DeleteFunc(slices.Clone(st.Users), func(u User) bool { return u.IsDeleted() })
@@ -89,11 +94,13 @@ func (st *AccountState) dropDeleted() {
 // refuse all later sign-ins.
 const maxAhead = 24 * time.Hour
 
+// Records reports whether the refusal is recorded, so that an operator can admit the account.
 func (st *AccountState) Records(refusal error) bool {
 	var r *Refusal
 	return errors.As(refusal, &r) && r.Reason == NotAdmitted && st.Access != Denied
 }
 
+// decideRetired decides for an account that the accounts server reported as deleted.
 func decideRetired(current *User, s SignIn) (Plan, error) {
 	if s.Generation != At(Retired) {
 		return Plan{}, &Refusal{Reason: BadGeneration}
@@ -107,6 +114,7 @@ func decideRetired(current *User, s SignIn) (Plan, error) {
 	return Plan{User: *current}, nil
 }
 
+// current returns the row with the highest generation, and among equals the newest.
 func (st *AccountState) current() *User {
 	best := &st.Users[0]
 	for i := range st.Users[1:] {
@@ -119,6 +127,7 @@ func (st *AccountState) current() *User {
 	return best
 }
 
+// pastState reports whether the account used these keys before the current keys.
 func (st *AccountState) pastState(current *User, state string) bool {
 	for i := range st.Users {
 		if u := &st.Users[i]; u.ClientState == state && u.ClientState != current.ClientState {
@@ -163,6 +172,7 @@ func checkSignIn(current *User, past bool, s SignIn) error {
 	return nil
 }
 
+// follow returns the rows after a sign-in that the rules allow. created is the time for a new row.
 func (st *AccountState) follow(current *User, s SignIn, created int64) Plan {
 	next := *current
 	next.Generation = nextGeneration(current, s)

@@ -12,6 +12,7 @@ func hashedIDs(secret, fxaUID string) (uid, device string) {
 	return uid, shortMAC(secret, uid+"none")
 }
 
+// shortMAC returns half of an HMAC-SHA256 in hex.
 func shortMAC(secret, text string) string {
 	m := hmac.New(sha256.New, []byte(secret))
 	m.Write([]byte(text))

@@ -10,6 +10,7 @@ import (
 // Scope is required in access tokens.
 const Scope = "https://identity.mozilla.com/apps/oldsync"
 
+// Identity is the content of a verified access token.
 type Identity struct {
 	FxAUID     string
 	Generation Mark
@@ -25,13 +26,17 @@ var ErrAccountsUnavailable error = errcode.New(errcode.Unavailable, "the account
 // Verifier verifies tokens from the accounts server. Its methods return a *Refusal with BadCredentials, or
 // ErrAccountsUnavailable.
 type Verifier interface {
+	// AccessToken verifies a browser's OAuth token.
 	AccessToken(ctx context.Context, token string) (Identity, error)
 
+	// Email asks the profile server for the address of the token's user.
 	Email(ctx context.Context, token string) (string, error)
 
+	// Events verifies a security event token and returns its events.
 	Events(ctx context.Context, token string) ([]Event, error)
 }
 
+// Event is an account event from the accounts server.
 type Event struct {
 	Kind   EventKind
 	FxAUID string
@@ -49,6 +54,7 @@ const (
 
 var eventKinds = [...]string{"other", "account_deleted", "password_changed"}
 
+// String returns the name in metrics.
 func (k EventKind) String() string { return eventKinds[k] }
 
 // generation returns the minimum generation of valid tokens after the event: one below the event's time, because the

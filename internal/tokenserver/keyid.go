@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-const maxClientState = 32
+const maxClientState = 32 // characters
 
 // KeyID identifies a browser's encryption keys, from X-KeyID. The server never gets the keys.
 type KeyID struct {

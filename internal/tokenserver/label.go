@@ -26,13 +26,15 @@ type Labels interface {
 	FindLabels(ctx context.Context, f FindLabels) ([]Labelled, error)
 }
 
+// FindLabels selects a page of labels.
 type FindLabels struct {
 	Prefix string
-	Domain string
-	After  Label // FxAUID and Text; zero means from the start
+	Domain string // of the accounts' rows
+	After  Label  // FxAUID and Text; zero means from the start
 	Limit  int
 }
 
+// Label is an account's label.
 type Label struct {
 	FxAUID      string
 	Text        string
@@ -46,8 +48,10 @@ type Labelled struct {
 	User User // UID is 0 if there is no unreplaced row
 }
 
+// Key returns the text that searches compare.
 func (l *Label) Key() string { return strings.ToLower(l.Text) }
 
+// Check returns errcode.Invalid for a label that people could not read or tell apart.
 func (l *Label) Check() error {
 	if !l.IsValid() {
 		return errcode.Newf(errcode.Invalid, "a label must be at most %d printable characters, without spaces at its ends", MaxLabel)
@@ -55,6 +59,7 @@ func (l *Label) Check() error {
 	return nil
 }
 
+// IsValid reports whether Check succeeds.
 func (l *Label) IsValid() bool {
 	return (l.Text != "" || !l.FromProfile) && isLabelText(l.Text) && strings.TrimSpace(l.Text) == l.Text
 }

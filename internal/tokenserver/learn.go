@@ -12,6 +12,7 @@ const (
 	learnInterval = 24 * time.Hour   // minimum time between requests for an address that is already known
 )
 
+// learner learns labels in the background, after the sign-in was answered.
 type learner struct {
 	slots chan struct{}
 	mu    sync.Mutex      // guards starting tasks against StopLearning
@@ -20,6 +21,7 @@ type learner struct {
 	tasks sync.WaitGroup
 }
 
+// newLearner returns a learner.
 func newLearner() *learner {
 	l := &learner{slots: make(chan struct{}, maxLearning)}
 	l.ctx, l.stop = context.WithCancel(context.Background())
@@ -34,6 +36,7 @@ func (s *Service) StopLearning() {
 	s.learner.tasks.Wait()
 }
 
+// learnLabel starts to learn a label, unless too many are being learned: the next sign-in tries again.
 func (s *Service) learnLabel(a Account, id Identity, token string) {
 	c := s.Config()
 	if !c.LabelFromProfile || id.Email == "" && (!id.ReadsEmail || c.FxAProfileServerURL == "") {
@@ -57,6 +60,7 @@ func (s *Service) learnLabel(a Account, id Identity, token string) {
 	})
 }
 
+// learn sets the label to the token's address, or asks for the address. An operator's label stays.
 func (s *Service) learn(ctx context.Context, a Account, email, token string) error {
 	labels, err := s.store.LabelsOf(ctx, []string{a.FxAUID})
 	if err != nil {

@@ -18,4 +18,5 @@ func At(v int64) Mark {
 // Before reports whether m < o. It returns false if either is unknown.
 func (m Mark) Before(o Mark) bool { return m.Known && o.Known && m.Value < o.Value }
 
+// UpTo reports whether m <= o. It returns false if either is unknown.
 func (m Mark) UpTo(o Mark) bool { return m.Known && o.Known && m.Value <= o.Value }

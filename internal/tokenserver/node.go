@@ -15,17 +15,17 @@ import (
 // addresses are possible, and a public URL can be set later.
 const Self = "self"
 
-const maxNodeURL = 64
+const maxNodeURL = 64 // characters in the column nodes.node
 
 // Node is a row in nodes: a storage server and its capacity.
 type Node struct {
 	ID        int64
 	URL       string
-	Available int64
-	Load      int64
-	Capacity  int64
-	Downed    bool // not used for new accounts and cleanup
-	Backoff   bool // temporarily not used for new accounts
+	Available int64 // accounts to assign before the next release
+	Load      int64 // assigned accounts
+	Capacity  int64 // accounts
+	Downed    bool  // not used for new accounts and cleanup
+	Backoff   bool  // temporarily not used for new accounts
 }
 
 // ErrNoNode means that every node is full, down or in backoff.
@@ -53,6 +53,7 @@ func CheckNodeURL(s string) (string, error) {
 	return s, nil
 }
 
+// isPort reports whether s is 1 to 65535.
 func isPort(s string) bool {
 	n, err := strconv.ParseUint(s, 10, 16)
 	return err == nil && n > 0
@@ -85,6 +86,7 @@ func Allocate(nodes []Node, rate float64, fixed int64) (taken Node, changed []No
 	return *best, append(changed, *best), nil
 }
 
+// leastLoaded returns the best node with space, or nil.
 func leastLoaded(nodes []Node) (best *Node) {
 	for i := range nodes {
 		n := &nodes[i]
@@ -98,6 +100,7 @@ func leastLoaded(nodes []Node) (best *Node) {
 	return best
 }
 
+// before reports whether n is better than o.
 func (n *Node) before(o *Node) bool {
 	return cmp.Or(cmp.Compare(n.fill(), o.fill()), cmp.Compare(o.Available, n.Available), cmp.Compare(n.ID, o.ID)) < 0
 }
@@ -110,6 +113,7 @@ func (n *Node) fill() float64 {
 	return math.Log(float64(n.Load)) / math.Log(float64(n.Capacity))
 }
 
+// release makes a share of each full node's capacity available.
 func release(nodes []Node, rate float64) (changed []Node) {
 	for i := range nodes {
 		n := &nodes[i]

@@ -20,6 +20,7 @@ var reasons = [...]string{
 	"invalid-generation", "invalid-keysChangedAt", "new-users-disabled",
 }
 
+// String returns the protocol's status.
 func (r Reason) String() string { return reasons[r] }
 
 // Refusal is a refused sign-in. Its error code is errcode.Denied.
@@ -42,9 +43,11 @@ func (r *Refusal) Error() string {
 
 func (r *Refusal) Unwrap() error { return r.Cause }
 
+// Is matches any Refusal with the same reason.
 func (r *Refusal) Is(target error) bool {
 	other, ok := target.(*Refusal)
 	return ok && other.Reason == r.Reason
 }
 
+// ErrorCode returns errcode.Denied.
 func (r *Refusal) ErrorCode() errcode.Code { return errcode.Denied }

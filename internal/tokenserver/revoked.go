@@ -2,7 +2,7 @@ package tokenserver
 
 // Revoked is a set of users whose unexpired tokens are revoked. The zero value is empty.
 type Revoked struct {
-	accounts map[string]struct{}
+	accounts map[string]struct{}      // all users of these accounts
 	users    map[storageUser]struct{} // users of accounts that may have other, valid users
 }
 
@@ -12,6 +12,7 @@ type storageUser struct {
 	uid    int64
 }
 
+// RevokeAccount adds all users of an account.
 func (r *Revoked) RevokeAccount(fxaUID string) {
 	if r.accounts == nil {
 		r.accounts = map[string]struct{}{}
@@ -19,6 +20,7 @@ func (r *Revoked) RevokeAccount(fxaUID string) {
 	r.accounts[fxaUID] = struct{}{}
 }
 
+// RevokeUser adds a storage user.
 func (r *Revoked) RevokeUser(u *User) {
 	if r.users == nil {
 		r.users = map[storageUser]struct{}{}
@@ -26,6 +28,8 @@ func (r *Revoked) RevokeUser(u *User) {
 	r.users[storageUser{u.Account().FxAUID, u.UID}] = struct{}{}
 }
 
+// Has reports whether the user's tokens are revoked. It is called for every storage request, so an empty set costs
+// nothing.
 func (r *Revoked) Has(fxaUID string, uid int64) bool {
 	if len(r.accounts) > 0 {
 		if _, ok := r.accounts[fxaUID]; ok {

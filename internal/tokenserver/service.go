@@ -12,11 +12,12 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// Claims are the contents of a storage token.
 type Claims struct {
 	UID            int64
 	FxAUID         string
-	FxAKID         string
-	Node           string
+	FxAKID         string // KeyID.String
+	Node           string // URL of the storage node
 	Expires        time.Time
 	HashedFxAUID   string
 	HashedDeviceID string
@@ -25,6 +26,7 @@ type Claims struct {
 
 // Minter issues storage tokens, signed with a secret that the nodes know.
 type Minter interface {
+	// Mint returns the token (Hawk ID) and the key for signing requests.
 	Mint(c Claims) (token, key string, err error)
 }
 
@@ -51,6 +53,7 @@ type Options struct {
 	CountEvent func(EventKind)
 }
 
+// Service signs accounts in and assigns storage. It is safe for concurrent use.
 type Service struct {
 	conf          atomic.Pointer[Config]
 	store         Store
@@ -81,8 +84,10 @@ func NewService(o Options) (*Service, error) {
 	return s, nil
 }
 
+// Config returns the current settings; do not modify them.
 func (s *Service) Config() *Config { return s.conf.Load() }
 
+// Reload changes the settings for later requests.
 func (s *Service) Reload(c Config) { s.conf.Store(&c) }
 
 // EnsureNode adds init_node_url as a node if it does not exist, and returns it. Without init_node_url it adds this
@@ -110,21 +115,23 @@ func (s *Service) EnsureNode(ctx context.Context) (string, error) {
 // Request is a sign-in with a verified access token.
 type Request struct {
 	Identity Identity
-	Token    string
+	Token    string // the access token, to learn a label
 	Keys     KeyID
-	Duration string
-	Origin   string
+	Duration string // requested seconds; "" for the default
+	Origin   string // URL of this server, as the client sees it
 }
 
+// Grant is the answer to a sign-in.
 type Grant struct {
-	Token, Key   string
+	Token, Key   string // Hawk key // Hawk ID
 	UID          int64
-	Endpoint     string
+	Endpoint     string // URL of the user's storage
 	Duration     time.Duration
 	HashedFxAUID string
 	NodeType     string
 }
 
+// AccessToken verifies a token. See Verifier.
 func (s *Service) AccessToken(ctx context.Context, token string) (Identity, error) {
 	return s.verifier.AccessToken(ctx, token)
 }
@@ -171,6 +178,7 @@ func (s *Service) SignIn(ctx context.Context, r Request) (Grant, error) {
 	}, nil
 }
 
+// signIn limits the time in the database, and reports ErrElapsed if that was too short.
 func (s *Service) signIn(ctx context.Context, a Account, in SignIn) (User, error) {
 	if s.Config().DatabaseRequestTimeout <= 0 {
 		return s.store.SignIn(ctx, a, in)
@@ -184,6 +192,7 @@ func (s *Service) signIn(ctx context.Context, a Account, in SignIn) (User, error
 	return u, err
 }
 
+// duration returns the requested lifetime, at most the setting. Anything that is not a number means the setting.
 func (s *Service) duration(asked string) time.Duration {
 	most := s.Config().TokenDuration.Truncate(time.Second)
 	n, err := strconv.ParseUint(asked, 10, 64)
@@ -193,12 +202,16 @@ func (s *Service) duration(asked string) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
+// AcceptsEvents reports whether account events are configured.
 func (s *Service) AcceptsEvents() bool { return s.Config().FxAWebhookEnabled }
 
+// Events verifies account events. See Verifier.
 func (s *Service) Events(ctx context.Context, token string) ([]Event, error) {
 	return s.verifier.Events(ctx, token)
 }
 
+// HandleEvents applies events in order, and stops at the first error, after which the accounts server sends all again.
+// Events are idempotent.
 func (s *Service) HandleEvents(ctx context.Context, events []Event) error {
 	for _, e := range events {
 		s.countEvent(e.Kind)
@@ -212,6 +225,7 @@ func (s *Service) HandleEvents(ctx context.Context, events []Event) error {
 	return nil
 }
 
+// take applies an event. Other kinds have no effect.
 func (s *Service) take(ctx context.Context, e Event) (err error) {
 	a := Account{e.FxAUID, s.Config().FxAEmailDomain}
 	switch e.Kind {

@@ -22,12 +22,15 @@ type Store interface {
 	Admission
 	Labels
 
+	// Ping returns errcode.Unavailable if the database is unreachable or its schema has another version.
 	Ping(ctx context.Context) error
 }
 
+// Users stores the rows of the table users. A row is a storage user: an account with particular keys on a node.
 type Users interface {
 	// SignIn applies Decide and writes the plan. It returns the current user, *Refusal or ErrNoNode. After an error
-	// nothing is written except the record of an account that is NotAdmitted and not denied.
+	// nothing is written except the record of an account that is NotAdmitted and not denied. It may read without a lock
+	// first; the decision that is written is made under the account's lock.
 	SignIn(ctx context.Context, a Account, s SignIn) (User, error)
 
 	// AccountState reads the newest MaxUsers rows. Unknown accounts are Unlisted and have no rows.
@@ -86,12 +89,15 @@ type DueUser struct {
 	KeysLive bool
 }
 
+// Nodes stores the storage nodes and their counters.
 type Nodes interface {
+	// ListNodes lists by ID.
 	ListNodes(ctx context.Context) ([]Node, error)
 
 	// AddNode returns the node with its ID, or errcode.Conflict if the URL exists.
 	AddNode(ctx context.Context, n Node) (Node, error)
 
+	// EnsureNode adds a node unless the URL exists.
 	EnsureNode(ctx context.Context, n Node) (added bool, err error)
 
 	// EnsureFirstNode adds a node only once in the lifetime of the tables, so that operators can remove all nodes.
@@ -119,16 +125,18 @@ type Admission interface {
 	Refused(ctx context.Context, limit int) ([]Refused, error)
 }
 
+// Rule is an operator's decision about an account.
 type Rule struct {
 	FxAUID    string
 	Access    Access
-	Note      string
-	CreatedAt int64 // ms since 1970
+	Note      string // for operators
+	CreatedAt int64  // ms since 1970
 }
 
 // MaxNote limits a Rule's note, in bytes.
 const MaxNote = 255
 
+// Refused is an account that was not admitted.
 type Refused struct {
 	FxAUID   string
 	FirstAt  int64 // ms since 1970
@@ -139,6 +147,7 @@ type Refused struct {
 // MaxRefused limits refused_sign_ins, which strangers could otherwise fill.
 const MaxRefused = 1000
 
+// Check returns errcode.Invalid for a note that cannot be stored.
 func (r Rule) Check() error {
 	if len(r.Note) > MaxNote || !utf8.ValidString(r.Note) || strings.ContainsRune(r.Note, 0) {
 		return errcode.Newf(errcode.Invalid, "a note must be text with at most %d bytes", MaxNote)

@@ -16,17 +16,18 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-const maxResponse = 256 << 10
+const maxResponse = 256 << 10 // bytes
 
+// Client calls Mozilla's accounts server and profile server. It is safe for concurrent use.
 type Client struct {
-	base    string
-	profile string
-	timeout time.Duration
+	base    string        // accounts server
+	profile string        // profile server; "" if not configured
+	timeout time.Duration // per call
 	http    *http.Client
 	now     clock.Clock
 	keys    keySource
 
-	audience, issuer string
+	audience, issuer string // for account events; "" if not configured
 }
 
 // New returns a client without contacting a server. It returns errcode.Invalid for an invalid configured key.
@@ -58,6 +59,7 @@ func New(cfg tokenserver.Config, now clock.Clock) (*Client, error) {
 	return c, nil
 }
 
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // newHTTP returns a client that uses the environment's proxy and follows no redirects, so tokens reach only the
@@ -71,6 +73,7 @@ func newHTTP() *http.Client {
 	}
 }
 
+// fetchKeys fetches the server's public keys. Keys for other purposes are left out.
 func (c *Client) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, error) {
 	status, body, err := c.call(ctx, http.MethodGet, c.base+"/v1/jwks", nil, "")
 	if err != nil {
@@ -91,6 +94,7 @@ func (c *Client) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, error) {
 	return keys, nil
 }
 
+// remoteVerify asks the accounts server about a token that this server cannot verify, such as an opaque token.
 func (c *Client) remoteVerify(ctx context.Context, token string) (tokenserver.Identity, error) {
 	question, err := json.Marshal(map[string]string{"token": token})
 	if err != nil {
@@ -126,6 +130,7 @@ func isVerdict(status int) bool {
 	return status/100 == 4
 }
 
+// Email returns an error without a profile server, or if the user has no address there.
 func (c *Client) Email(ctx context.Context, token string) (string, error) {
 	if c.profile == "" {
 		return "", errNoProfile
@@ -145,6 +150,7 @@ func (c *Client) Email(ctx context.Context, token string) (string, error) {
 
 var errNoProfile = errors.New("no address from the profile server")
 
+// call sends a request and reads the answer, whatever its status. It returns ErrAccountsUnavailable if there is none.
 func (c *Client) call(ctx context.Context, method, url string, body []byte, bearer string) (status int, answer []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -174,6 +180,7 @@ func (c *Client) call(ctx context.Context, method, url string, body []byte, bear
 	return res.StatusCode, answer, nil
 }
 
+// unavailable wraps ErrAccountsUnavailable.
 func unavailable(cause error) error {
 	return fmt.Errorf("%w: %w", tokenserver.ErrAccountsUnavailable, cause)
 }

@@ -11,10 +11,12 @@ import (
 )
 
 const (
+	// Event types in Mozilla's security event tokens.
 	deleteUser     = "https://schemas.accounts.firefox.com/event/delete-user"
 	passwordChange = "https://schemas.accounts.firefox.com/event/password-change"
 )
 
+// eventClaims are the claims of a security event token (RFC 8417).
 type eventClaims struct {
 	Subject  string                     `json:"sub"`
 	Issuer   string                     `json:"iss"`
@@ -22,6 +24,7 @@ type eventClaims struct {
 	Events   map[string]json.RawMessage `json:"events"`
 }
 
+// Events implements tokenserver.Verifier. Events have no expiry, so none is checked.
 func (c *Client) Events(ctx context.Context, token string) ([]tokenserver.Event, error) {
 	if c.audience == "" || c.issuer == "" {
 		return nil, refused("events are not configured")
@@ -57,6 +60,7 @@ func asRefusal(err error) error {
 	return err
 }
 
+// list returns the events in the token, in no fixed order.
 func (cl *eventClaims) list() ([]tokenserver.Event, error) {
 	var events []tokenserver.Event
 	for name, raw := range cl.Events {

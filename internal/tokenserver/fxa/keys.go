@@ -19,23 +19,26 @@ import (
 )
 
 const (
-	keyLife = time.Hour
+	keyLife = time.Hour // of fetched keys
 	// freshGap and failedGap are the minimum time between fetches after success and failure, because anybody can send
 	// unknown keys.
 	freshGap  = time.Second
 	failedGap = time.Minute
 )
 
+// keySource gives the keys to verify tokens with. newer is asked if no current key verifies a token.
 type keySource interface {
 	current(ctx context.Context) ([]jose.JSONWebKey, error)
 	newer(ctx context.Context) ([]jose.JSONWebKey, error)
 }
 
+// fixedKeys are keys from the configuration.
 type fixedKeys []jose.JSONWebKey
 
 func (k fixedKeys) current(context.Context) ([]jose.JSONWebKey, error) { return k, nil }
 func (k fixedKeys) newer(context.Context) ([]jose.JSONWebKey, error)   { return k, nil }
 
+// fetchedKeys are fetched on demand and cached.
 type fetchedKeys struct {
 	fetch  func(context.Context) ([]jose.JSONWebKey, error)
 	now    clock.Clock
@@ -45,9 +48,10 @@ type fetchedKeys struct {
 	keys    []jose.JSONWebKey
 	fetched time.Time
 	tried   time.Time
-	failure error
+	failure error // of the last fetch
 }
 
+// current returns cached keys, even old keys if no others can be fetched.
 func (f *fetchedKeys) current(ctx context.Context) ([]jose.JSONWebKey, error) {
 	f.mu.Lock()
 	keys, old := f.keys, f.since(f.fetched) >= keyLife
@@ -62,6 +66,8 @@ func (f *fetchedKeys) current(ctx context.Context) ([]jose.JSONWebKey, error) {
 	return nil, err
 }
 
+// newer fetches the keys, unless it did so a moment ago. Concurrent callers share a fetch, which goes on if a caller
+// gives up.
 func (f *fetchedKeys) newer(ctx context.Context) ([]jose.JSONWebKey, error) {
 	f.mu.Lock()
 	gap := freshGap
@@ -87,6 +93,7 @@ func (f *fetchedKeys) newer(ctx context.Context) ([]jose.JSONWebKey, error) {
 	return f.keys, f.failure
 }
 
+// refresh fetches once. After an error the old keys stay.
 func (f *fetchedKeys) refresh(ctx context.Context) {
 	keys, err := f.fetch(ctx)
 	f.mu.Lock()
@@ -100,6 +107,7 @@ func (f *fetchedKeys) refresh(ctx context.Context) {
 // since returns the absolute time since t, so that keys expire even after the clock is set back.
 func (f *fetchedKeys) since(t time.Time) time.Duration { return f.now().Sub(t).Abs() }
 
+// configuredKey returns errcode.Invalid for a key that cannot verify tokens.
 func configuredKey(k tokenserver.JWK) (jose.JSONWebKey, error) {
 	raw, err := json.Marshal(map[string]string{"kty": k.KTY, "alg": k.Alg, "kid": k.KID, "use": k.Use, "n": k.N, "e": k.E})
 	if err != nil {
@@ -112,6 +120,7 @@ func configuredKey(k tokenserver.JWK) (jose.JSONWebKey, error) {
 	return key, nil
 }
 
+// publicKey parses a JWK. It accepts RSA keys from 1024 bits for RS256.
 func publicKey(raw []byte) (jose.JSONWebKey, error) {
 	var key jose.JSONWebKey
 	if err := key.UnmarshalJSON(raw); err != nil {
@@ -126,6 +135,7 @@ func publicKey(raw []byte) (jose.JSONWebKey, error) {
 	return key, nil
 }
 
+// named reports whether a key has the kid.
 func named(keys []jose.JSONWebKey, kid string) bool {
 	return slices.ContainsFunc(keys, func(k jose.JSONWebKey) bool { return k.KeyID == kid })
 }

@@ -27,6 +27,8 @@ type claims struct {
 	Email      any              `json:"email"` // ignored if it is not a string
 }
 
+// AccessToken implements tokenserver.Verifier. Opaque tokens, and tokens from unknown keys, are verified by the
+// accounts server.
 func (c *Client) AccessToken(ctx context.Context, token string) (tokenserver.Identity, error) {
 	if token == "" || len(token) > maxToken {
 		return tokenserver.Identity{}, refused("the token is empty or too long")
@@ -60,6 +62,7 @@ var (
 	errNoKey = errors.New("no key to verify with")
 )
 
+// parse decodes a JWT without verifying it. It returns errNoJWT for anything else.
 func parse(token string) (*jwt.JSONWebToken, error) {
 	t, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.RS256})
 	var algorithm *jose.ErrUnexpectedSignatureAlgorithm
@@ -72,6 +75,7 @@ func parse(token string) (*jwt.JSONWebToken, error) {
 	return t, nil
 }
 
+// isAccessToken requires the type at+jwt (RFC 9068), so that no other token is accepted.
 func isAccessToken(h jose.Header) bool {
 	typ, _ := h.ExtraHeaders[jose.HeaderType].(string)
 	typ = strings.ToLower(typ)
@@ -117,6 +121,7 @@ func verified(t *jwt.JSONWebToken, keys []jose.JSONWebKey) ([]byte, bool) {
 	return nil, false
 }
 
+// identity requires the scope for Sync and a subject.
 func identity(cl *claims) (tokenserver.Identity, error) {
 	if !slices.Contains(cl.Scope, tokenserver.Scope) {
 		return tokenserver.Identity{}, refused("the token has another scope")
@@ -131,6 +136,7 @@ func identity(cl *claims) (tokenserver.Identity, error) {
 	}, nil
 }
 
+// refused is a Refusal with BadCredentials. why is for the log.
 func refused(why string) error {
 	return &tokenserver.Refusal{Reason: tokenserver.BadCredentials, Cause: errors.New(why)}
 }
@@ -138,6 +144,7 @@ func refused(why string) error {
 // scopes is a string separated by spaces (OAuth) or commas (legacy), or an array.
 type scopes []string
 
+// UnmarshalJSON accepts all three forms.
 func (s *scopes) UnmarshalJSON(b []byte) error {
 	var list []string
 	if len(b) > 0 && b[0] == '[' {

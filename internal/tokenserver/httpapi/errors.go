@@ -11,12 +11,14 @@ import (
 	"holdfast/internal/web"
 )
 
+// answer is an error in the protocol's JSON format.
 type answer struct {
 	httpStatus                  int
-	status                      string
-	location, name, description string
+	status                      string // the member status, which clients compare
+	location, name, description string // body, header, url or internal
 }
 
+// status is an error with a fixed answer.
 type status struct {
 	answer
 	reason string // for the log; contains no client input
@@ -34,10 +36,12 @@ var (
 	errClientState   = &status{answer{http.StatusBadRequest, "error", "header", "X-Client-State", "Invalid client state value"}, "X-Client-State is malformed"}
 )
 
+// unsupported is the answer for an unknown application or version. name is the path segment.
 func unsupported(name, description string) error {
 	return &status{answer{http.StatusNotFound, "error", "url", name, description}, description}
 }
 
+// answerTo finds the answer for any error.
 func answerTo(err error) answer {
 	if refusal, ok := errors.AsType[*tokenserver.Refusal](err); ok { // first, because its cause may carry a code
 		return answerToRefusal(refusal)
@@ -65,6 +69,7 @@ func answerTo(err error) answer {
 	return answer{http.StatusInternalServerError, "internal-error", "internal", "", "Server error"}
 }
 
+// answerToRefusal returns the answer for a refusal by the sign-in rules, as the reference server sends it.
 func answerToRefusal(r *tokenserver.Refusal) answer {
 	a := answer{http.StatusUnauthorized, r.Reason.String(), "body", "", "Unauthorized"}
 	switch {
@@ -79,7 +84,7 @@ func answerToRefusal(r *tokenserver.Refusal) answer {
 	return a
 }
 
-const retryAfter = 10
+const retryAfter = 10 // seconds
 
 // WriteError writes an error in the protocol's format. It never exposes causes.
 func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
@@ -96,6 +101,7 @@ func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	send(w, a.httpStatus, a.body())
 }
 
+// body encodes the answer.
 func (a answer) body() []byte {
 	type entry struct {
 		Location    string `json:"location"`
@@ -109,6 +115,7 @@ func (a answer) body() []byte {
 	return body
 }
 
+// send sends JSON that nobody may cache.
 func send(w http.ResponseWriter, httpStatus int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")

@@ -23,16 +23,19 @@ type Handler struct {
 	Verifications *fairshare.Pool
 }
 
+// NewVerifications returns the pool for Handler.Verifications. wait is how long a sign-in may queue.
 func NewVerifications(wait time.Duration) *fairshare.Pool {
 	return fairshare.New(maxVerifications, maxVerifications, wait)
 }
 
-const maxVerifications = 128
+const maxVerifications = 128 // running, and as many waiting
 
+// SetVerificationWait changes the wait when settings are reloaded.
 func (h *Handler) SetVerificationWait(wait time.Duration) {
 	h.Verifications.Resize(maxVerifications, maxVerifications, wait)
 }
 
+// verify runs fn with a place among the verifications, and then acquires a slot for the database.
 func (h *Handler) verify(w http.ResponseWriter, r *http.Request, fn func() error) error {
 	if err := h.Verifications.Do(r.Context(), web.Client(w), fn); err != nil {
 		return err
@@ -40,6 +43,8 @@ func (h *Handler) verify(w http.ResponseWriter, r *http.Request, fn func() error
 	return web.AcquireSlot(w, r)
 }
 
+// Serve implements web.Handler. The timestamp headers are in every answer, because browsers correct their clocks by
+// them.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	now := h.Clock()
 	w.Header().Set("X-Timestamp", strconv.FormatInt(now.Unix(), 10))
@@ -61,6 +66,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return h.signIn(w, r, rt, at)
 }
 
+// bearer returns the token in the Authorization header.
 func bearer(r *http.Request) (string, error) {
 	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
 	switch {

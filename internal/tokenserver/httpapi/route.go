@@ -8,6 +8,7 @@ import (
 	"holdfast/internal/web"
 )
 
+// resource is a kind of path.
 type resource uint8
 
 const (
@@ -29,6 +30,7 @@ func Owns(path string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(path, p) })
 }
 
+// parseRoute returns the zero route for unknown paths.
 func parseRoute(path string) route {
 	for _, p := range prefixes {
 		rest, ok := strings.CutPrefix(path, p)
@@ -48,6 +50,7 @@ func parseRoute(path string) route {
 	return route{}
 }
 
+// method returns the only method that the resource has.
 func (r resource) method() string {
 	if r == events {
 		return http.MethodPost
@@ -55,6 +58,7 @@ func (r resource) method() string {
 	return http.MethodGet
 }
 
+// Routes lists all routes, for tests and the API description.
 func Routes() (all []web.Route) {
 	for _, r := range []resource{signIn, events} {
 		all = append(all, web.Route{Label: labels[r], Method: r.method()})

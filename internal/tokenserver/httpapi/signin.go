@@ -9,12 +9,13 @@ import (
 	"holdfast/internal/web"
 )
 
+// grant is the answer to a sign-in, with the reference server's names.
 type grant struct {
 	ID           string `json:"id"`
 	Key          string `json:"key"`
 	UID          int64  `json:"uid"`
 	Endpoint     string `json:"api_endpoint"`
-	Duration     int64  `json:"duration"`
+	Duration     int64  `json:"duration"` // seconds
 	HashedFxAUID string `json:"hashed_fxa_uid"`
 	HashAlg      string `json:"hashalg"`
 	NodeType     string `json:"node_type"`
@@ -91,6 +92,7 @@ func keyID(head http.Header) (tokenserver.KeyID, error) {
 	return keys, nil
 }
 
+// check accepts only sync/1.5.
 func (rt route) check() error {
 	switch {
 	case rt.application != "sync":

@@ -21,9 +21,10 @@ const (
 	timeout = time.Minute
 	// tokenLife exceeds the timeout, because the node's clock may be ahead.
 	tokenLife = 10 * time.Minute
-	maxAnswer = 64 << 10
+	maxAnswer = 64 << 10 // bytes
 )
 
+// Purger deletes data on other nodes, with a short-lived token for the user.
 type Purger struct {
 	minter tokenserver.Minter
 	now    clock.Clock
@@ -40,6 +41,7 @@ func New(minter tokenserver.Minter, now clock.Clock) *Purger {
 	}}
 }
 
+// Close closes idle connections.
 func (p *Purger) Close() { p.http.CloseIdleConnections() }
 
 // Purge returns nil if the node does not know the user. Other failures return errcode.Unavailable.
