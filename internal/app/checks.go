@@ -2,10 +2,18 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/check"
+	"holdfast/internal/conf"
+	"holdfast/internal/listen"
+	"holdfast/internal/secrets"
 )
 
 // Check checks everything that the configuration names; see check.Run.
@@ -61,3 +69,184 @@ func (a *App) checkRunning(ctx context.Context) []service.Finding {
 	found := check.Running(ctx, s, &check.Opened{Services: a.running(), Guard: a.guard}, a.cfg.report)
 	return append(found, a.reloadFindings()...)
 }
+
+// rules returns the rules about the settings that belong to no service. Services add their own: service.Service.Rules.
+func (c *Config) rules(report conf.Report) (all []conf.Rule) {
+	s := &c.Server
+	isSet := func(setting string) bool { return report.Where(setting) != "default" }
+	never := func(setting, needs string, without bool) conf.Rule {
+		return conf.Rule{
+			Settings: []string{setting, needs}, When: setting + " without " + needs, Fix: "set " + needs + ", or unset it",
+			Says: conf.Says(without && isSet(setting), "has no effect without "+needs),
+		}
+	}
+	all = []conf.Rule{
+		{
+			Settings: []string{"server.tls_cert_file", "server.tls_key_file"}, When: "server.tls_key_file without server.tls_cert_file", Refuses: true,
+			Says: conf.Says(s.TLSKey != "" && s.TLSCert == "", "must be set too: TLS needs both tls_cert_file and tls_key_file"),
+		},
+		{
+			Settings: []string{"server.tls_key_file", "server.tls_cert_file"}, When: "server.tls_cert_file without server.tls_key_file", Refuses: true,
+			Says: conf.Says(s.TLSCert != "" && s.TLSKey == "", "must be set too: TLS needs both tls_cert_file and tls_key_file"),
+		},
+		{
+			Settings: []string{"server.domain", "server.tls_cert_file", "server.tls_key_file"}, When: "server.domain with certificate files", Refuses: true,
+			Says: conf.Says(s.Domain != "" && (s.TLSCert != "" || s.TLSKey != ""), "cannot be set together with tls_cert_file and tls_key_file"),
+		},
+		{
+			Settings: []string{"server.viewer_token", "server.admin_token"}, When: "the same token for viewers and the administrator", Refuses: true,
+			Says: conf.Says(s.ViewerToken != "" && s.ViewerToken == s.AdminToken, "must differ from admin_token"),
+		},
+		{
+			Settings: []string{"backup.url", "replica.url"}, When: "backups and the replica in the same place", Refuses: true,
+			Says: conf.Says(c.Backup.URL != "" && samePlace(c.Backup.URL, c.Replica.URL), "must differ from replica.url, e.g. by another prefix"),
+		},
+		{Settings: []string{"server.public_url"}, When: "a public URL with the path of a protocol", Refuses: true, Says: c.protocolPath},
+		{
+			Settings: []string{"server.public_url", "server.tls_cert_file", "server.domain"}, When: "a plain public URL with TLS",
+			Says: conf.Says(s.scheme() == "https" && strings.HasPrefix(s.PublicURL, "http://"), "begins with http://, but the listeners use TLS: clients that follow it get 400"),
+			Fix:  "write https://",
+		},
+		{
+			Settings: []string{"server.public_url", "server.domain"}, When: "a public URL for another host than server.domain",
+			Says: conf.Says(s.Domain != "" && hostOf(s.PublicURL) != "" && hostOf(s.PublicURL) != s.Domain, "names another host than server.domain, for which the certificate is: clients refuse it"),
+			Fix:  "use the same name in both",
+		},
+		{
+			Settings: []string{"server.trusted_proxies", "server.listen"}, When: "trusted proxies everywhere, and a listener for other machines",
+			Says: conf.Says(trustsAll(s.TrustedProxies) && !listen.IsLoopback(s.Listen), "trusts every address: each client can choose the address that logs, limits and the public URL are based on"),
+			Fix:  "name only the addresses of your proxies",
+		},
+		{
+			Settings: []string{"server.trusted_proxies", "server.public_url", "log.client_address"}, When: "client addresses in the log behind a proxy that is not trusted",
+			Says: conf.Says(c.Log.ClientAddress && s.isProxied(), "unset, but server.public_url leads to a proxy: the log has the proxy's address for every client"),
+			Fix:  "add the proxy's address",
+		},
+		{
+			Settings: []string{"alerts.backup_age", "backup.schedule"}, When: "an alert for backups that are younger than the schedule makes them",
+			Says: conf.Says(c.Alerts.URL != "" && c.Alerts.BackupAge > 0 && c.Alerts.BackupAge < c.Backup.LongestWait(), "is shorter than the time between two backups of backup.schedule: an alert is sent before each backup"),
+			Fix:  "make it longer than the schedule",
+		},
+		{
+			Settings: []string{"alerts.replica_lag", "replica.interval"}, When: "an alert for a lag within the replica's interval",
+			Says: conf.Says(c.Alerts.URL != "" && c.Replica.URL != "" && c.Alerts.ReplicaLag > 0 && c.Alerts.ReplicaLag <= c.Replica.Interval, "is not longer than replica.interval: the replica is always late"),
+			Fix:  "make it several times replica.interval",
+		},
+		{
+			Settings: []string{"server.console", "server.admin_listen"}, When: "server.console without server.admin_listen",
+			Says: conf.Says(s.Console && isSet("server.console") && s.AdminListen == "", "has no effect without server.admin_listen"), Fix: "set server.admin_listen, or unset it",
+		},
+		{
+			Settings: []string{"server.http_listen", "server.domain"}, When: "server.http_listen without server.domain",
+			Says: conf.Says(isSet("server.http_listen") && s.HTTPListen != "" && s.Domain == "", "has no effect without server.domain"), Fix: "set server.domain, or unset it",
+		},
+		never("server.viewer_token", "server.console", s.ViewerToken != "" && !s.hasConsole()),
+		never("server.console_networks", "server.console", len(s.ConsoleNetworks) > 0 && !s.hasConsole()),
+		never("server.acme_directory", "server.domain", s.Domain == ""),
+		never("server.acme_root_file", "server.domain", s.Domain == "" && s.ACMERootFile != ""),
+		never("server.acme_email", "server.domain", s.Domain == "" && s.ACMEEmail != ""),
+		never("backup.keep", "backup.url", c.Backup.URL == "" && c.Backup.Keep != ""),
+		never("backup.verify", "backup.url", c.Backup.URL == ""),
+		never("replica.interval", "replica.url", c.Replica.URL == ""),
+		never("replica.retention", "replica.url", c.Replica.URL == ""),
+		never("alerts.format", "alerts.url", c.Alerts.URL == ""),
+		never("alerts.backup_age", "alerts.url", c.Alerts.URL == ""),
+		never("alerts.replica_lag", "alerts.url", c.Alerts.URL == ""),
+		never("alerts.disk_days", "alerts.url", c.Alerts.URL == ""),
+	}
+	for _, setting := range []string{secrets.Admin, secrets.Viewer} {
+		all = append(all, conf.Rule{
+			Settings: []string{setting, "server.admin_listen"}, When: "a short " + setting + " that other machines can guess", Refuses: true,
+			Says: func() string {
+				for _, t := range s.shortTokens() {
+					if t.Setting == setting && s.AdminListen != "" && !listen.IsLoopback(s.AdminListen) {
+						return t.says
+					}
+				}
+				return ""
+			},
+		})
+	}
+	all = append(all, c.addressRules()...)
+	for _, one := range c.enabled() {
+		all = append(all, c.serviceRules(one)...)
+	}
+	return all
+}
+
+// addressRules compares each listener with the listeners before it. Port 0 is a free port.
+func (c *Config) addressRules() (all []conf.Rule) {
+	listeners := c.listeners()
+	for i, l := range listeners {
+		for _, other := range listeners[:i] {
+			_, port, _ := net.SplitHostPort(l.Address)
+			all = append(all, conf.Rule{
+				Settings: []string{l.Setting, other.Setting}, When: l.Setting + " is " + other.Setting, Refuses: true,
+				Says: conf.Says(l.Address == other.Address && port != "" && port != "0", "is the same address as "+other.Setting+": choose another port"),
+			})
+		}
+	}
+	return all
+}
+
+// serviceRules returns the rules about the server's settings that follow from a service.
+func (c *Config) serviceRules(one service.Service) (all []conf.Rule) {
+	if one.LargestRequest != nil {
+		all = append(all, conf.Rule{
+			Settings: []string{"server.request_memory", one.Name}, When: "server.request_memory below the largest request of " + one.Name, Refuses: true,
+			Says: func() string {
+				largest := one.LargestRequest()
+				least := largest + largest/6 + 1 // the reserve is an eighth
+				return conf.Says(c.Server.RequestMemory >= 1 && c.Server.RequestMemory < least, fmt.Sprintf("must be at least %d, for the largest request within the limits of %s", least, one.Name))()
+			},
+		})
+	}
+	return all
+}
+
+// protocolPath refuses a public URL with the path of a protocol, in any case and anywhere. The server appends these paths,
+// so clients would get them twice.
+func (c *Config) protocolPath() string {
+	u, err := url.Parse(c.Server.PublicURL)
+	if err != nil {
+		return ""
+	}
+	lower := strings.ToLower(u.Path) + "/"
+	first, found := len(lower), ""
+	for _, s := range c.enabled() {
+		for _, path := range s.ProtocolPaths {
+			if i := strings.Index(lower, path+"/"); i >= 0 && i < first {
+				first, found = i, path+", the path of "+s.Name
+			}
+		}
+	}
+	if found == "" {
+		return ""
+	}
+	u.Path, u.RawPath = strings.TrimRight(u.Path[:first], "/"), ""
+	return fmt.Sprintf("must not contain %s, which the server appends: write %s", found, u)
+}
+
+// samePlace compares URLs without regard to slashes at the end.
+func samePlace(a, b string) bool { return strings.TrimRight(a, "/") == strings.TrimRight(b, "/") }
+
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(u.Hostname())
+}
+
+func trustsAll(networks []string) bool {
+	return slices.ContainsFunc(networks, func(n string) bool { return strings.HasSuffix(n, "/0") })
+}
+
+// isProxied reports whether clients come through a proxy that is not trusted: only this machine reaches the listener, but
+// the public URL is for others.
+func (s *Server) isProxied() bool {
+	host := hostOf(s.PublicURL)
+	return listen.IsLoopback(s.Listen) && host != "" && !listen.IsLoopback(net.JoinHostPort(host, "80")) && host != "localhost" && len(s.TrustedProxies) == 0
+}
+
+func (s *Server) hasConsole() bool { return s.Console && s.AdminListen != "" }

@@ -206,18 +206,20 @@ func (c *Config) problems(report *conf.Report) (all []conf.Problem) {
 	all = append(all, c.Alerts.Check().In("alerts", *report)...)
 	all = append(all, c.Replica.Check().In("replica", *report)...)
 	all = append(all, c.Backup.Check().In("backup", *report)...)
-	if c.Backup.URL != "" && c.Backup.URL == c.Replica.URL {
-		var same conf.Problems
-		same.Addf("url", "must differ from replica.url, e.g. by another prefix")
-		all = append(all, same.In("backup", *report)...)
-	}
 	for _, s := range c.enabled() {
-		if s.LargestRequest != nil {
-			all = append(all, c.Server.fits(s.Name, s.LargestRequest()).In("server", *report)...)
-		}
-		all = append(all, s.CheckSettings(report, strings.ToLower(c.Log.Level), c.Server.isLocal())...)
+		all = append(all, s.CheckSettings(report, c.settings())...)
 	}
-	return all
+	return append(all, conf.Apply(c.rules(*report), report)...)
+}
+
+func (c *Config) settings() service.Settings {
+	return service.Settings{
+		LogLevel: strings.ToLower(c.Log.Level), Local: c.Server.isLocal(), PublicURL: c.Server.PublicURL,
+		HasMasterSecret: c.Server.MasterSecret != "", IsProxied: c.Server.isProxied(),
+		HasService: func(name string) bool {
+			return slices.ContainsFunc(c.enabled(), func(s service.Service) bool { return s.Name == name })
+		},
+	}
 }
 
 func (s *Server) followDomain(report conf.Report) {
@@ -263,14 +265,6 @@ func (s *Server) check() (problems conf.Problems) {
 	s.checkDomain(wrong)
 	if s.DocumentsLink != "" && !conf.IsURL(s.DocumentsLink) {
 		wrong("documents_link", "is not a URL that begins with https:// or http://")
-	}
-	if s.ViewerToken != "" && s.ViewerToken == s.AdminToken {
-		wrong("viewer_token", "must differ from admin_token")
-	}
-	if s.AdminListen != "" && !listen.IsLoopback(s.AdminListen) {
-		for _, t := range s.shortTokens() {
-			wrong(strings.TrimPrefix(t.Setting, "server."), "%s", t.says)
-		}
 	}
 	if s.MaxRequests < 1 {
 		wrong("max_requests", "must be at least 1")
@@ -332,13 +326,6 @@ func (s *Server) checkAddresses(wrong func(key, format string, args ...any)) {
 }
 
 func (s *Server) checkTLS(wrong func(key, format string, args ...any)) {
-	if (s.TLSCert == "") != (s.TLSKey == "") {
-		missing := "tls_cert_file"
-		if s.TLSKey == "" {
-			missing = "tls_key_file"
-		}
-		wrong(missing, "must be set too: TLS needs both tls_cert_file and tls_key_file")
-	}
 	for key, file := range map[string]string{"tls_cert_file": s.TLSCert, "tls_key_file": s.TLSKey} {
 		if _, err := os.Stat(file); file != "" && err != nil {
 			wrong(key, "cannot read %s: %v", file, fileError(err))
@@ -354,9 +341,6 @@ func (s *Server) checkDomain(wrong func(key, format string, args ...any)) {
 	if err != nil || u.Hostname() != s.Domain || s.Domain != strings.ToLower(s.Domain) || net.ParseIP(s.Domain) != nil ||
 		!strings.Contains(strings.Trim(s.Domain, "."), ".") || strings.Contains(s.Domain, "*") {
 		wrong("domain", "must be a lower-case host name without a port, e.g. sync.example.org")
-	}
-	if s.TLSCert != "" || s.TLSKey != "" {
-		wrong("domain", "cannot be set together with tls_cert_file and tls_key_file")
 	}
 	if u, err := url.Parse(s.ACMEDirectory); err != nil || u.Host == "" || u.Scheme != "https" {
 		wrong("acme_directory", "must be a URL that begins with https://")
@@ -374,13 +358,6 @@ func fileError(err error) error {
 		return p.Err
 	}
 	return err
-}
-
-func (s *Server) fits(name string, largest int64) (problems conf.Problems) {
-	if least := largest + largest/6 + 1; s.RequestMemory < least { // the reserve is an eighth
-		problems.Addf("request_memory", "must be at least %d, for the largest request within the limits of %s", least, name)
-	}
-	return problems
 }
 
 func (s *Server) limits() web.Limits {

@@ -54,3 +54,17 @@ func (s Schedule) Next(after time.Time) time.Time {
 	}
 	return time.Time{}
 }
+
+// LongestWait returns the longest time between two scheduled backups, or 0 without a valid schedule.
+func (s *Settings) LongestWait() (longest time.Duration) {
+	schedule, err := ParseSchedule(s.Schedule)
+	if err != nil || schedule.IsZero() {
+		return 0
+	}
+	at := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+	for end := at.AddDate(0, 0, 2); at.Before(end); {
+		next := schedule.Next(at)
+		longest, at = max(longest, next.Sub(at)), next
+	}
+	return longest
+}

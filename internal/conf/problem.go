@@ -69,7 +69,7 @@ func (e *Error) ErrorCode() errcode.Code { return errcode.Invalid }
 
 // Report describes a loaded configuration: warnings, notes and origins.
 type Report struct {
-	Warnings []Problem // unknown names, probably mistakes
+	Warnings []Problem // unknown names, probably mistakes, and broken rules with which a server starts
 	Notes    []Problem // known names without effect
 
 	origins map[string]string

@@ -72,7 +72,7 @@ func New() *Buckets { return &Buckets{cfg: buckets.DefaultConfig()} }
 func (s *Buckets) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Buckets: S3-compatible object storage.",
-		Config: &s.cfg, Probe: s.probe, Open: s.open, Commands: s.commands, Operations: s.operations(), Tables: tables,
+		Config: &s.cfg, Rules: s.rules, ProtocolPaths: []string{"/buckets/v1"}, Probe: s.probe, Open: s.open, Commands: s.commands, Operations: s.operations(), Tables: tables,
 		Listeners: func() []service.Listener {
 			return []service.Listener{{Name: Listener, Setting: Name + ".listen", Address: s.cfg.Listen}}
 		},

@@ -50,7 +50,7 @@ func (s *Extensions) Opened() *ext.Service { return s.opened }
 func (s *Extensions) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Extension storage: JSON records for browser extensions, by tenant and install.",
-		Config: &s.cfg, Check: s.check, Probe: s.probe, Open: s.open, Commands: s.commands, Operations: s.operations(),
+		Config: &s.cfg, Check: s.check, Rules: s.rules, ProtocolPaths: []string{"/ext/v1"}, Probe: s.probe, Open: s.open, Commands: s.commands, Operations: s.operations(),
 		LargestRequest: httpapi.LargestRequest, Tables: tables,
 		// Signs client tokens and cursors.
 		Secrets: []service.Secret{{Name: "token_secret", Setting: &s.cfg.TokenSecret, Old: &s.cfg.OldTokenSecrets, Bound: true}},
@@ -234,16 +234,13 @@ func keyring(cfg ext.Config) (*bearer.Keyring, error) {
 	return bearer.NewKeyring(bearer.Options{Keys: keys, Issuer: cfg.TokenIssuer, Audience: cfg.TokenAudience, Leeway: cfg.TokenLeeway, MaxLifetime: cfg.TokenMaxLifetime})
 }
 
-func (s *Extensions) check(in service.Settings) (problems conf.Problems) {
+func (s *Extensions) check(service.Settings) (problems conf.Problems) {
 	maps.DeleteFunc(s.cfg.TokenKeys, func(_ string, k ext.TokenKey) bool { return k == ext.TokenKey{} }) // empty, as in the example
 	for _, name := range slices.Sorted(maps.Keys(s.cfg.TokenKeys)) {
 		k := s.cfg.TokenKeys[name]
 		if _, err := bearer.NewKeyring(bearer.Options{Keys: []bearer.Key{{ID: k.KeyID(name), Alg: k.Alg, Text: k.Key}}}); err != nil {
 			problems.Addf("token_keys."+name, "%v", err)
 		}
-	}
-	if s.cfg.Audit == "log" && (in.LogLevel == "warn" || in.LogLevel == "error") {
-		problems.Addf("audit", "log requires log.level info or debug")
 	}
 	return problems
 }

@@ -185,11 +185,6 @@ func TestExtProblems(t *testing.T) {
 	if err != nil || x.cfg.QuotaOf("large").Bytes != 7 || x.cfg.Rates.WriteBurst != 9 || x.cfg.TokenKeys["k"].Key != secret {
 		t.Errorf("%+v, %v", x.cfg, err)
 	}
-	logs := New()
-	logs.cfg.Audit = "log"
-	if problems := logs.check(service.Settings{LogLevel: "warn"}); len(problems) != 1 || problems[0].Key != "audit" {
-		t.Errorf("the audit in a log that drops it: %v", problems)
-	}
 }
 
 // TestNoTokenByAKeyThatIsNotKept checks that an unsaved key creates no tokens, because no server would accept them.

@@ -35,7 +35,7 @@ func New() *Guest { return &Guest{cfg: defaultConfig()} }
 func (s *Guest) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Guest: anonymous sessions, wishlists, handoffs to booking sites, and their events, for a consumer front end.",
-		Config: &s.cfg, Check: s.check, Probe: s.probe, Open: s.open, Commands: s.commands, Operations: s.operations(), Tables: tables,
+		Config: &s.cfg, Check: s.check, Rules: s.rules, ProtocolPaths: []string{"/bff/consumer/v1"}, Probe: s.probe, Open: s.open, Commands: s.commands, Operations: s.operations(), Tables: tables,
 		Secrets: []service.Secret{
 			{Name: "cookie_secret", Setting: &s.cfg.CookieSecret, Old: &s.cfg.OldCookieSecrets, Bound: true},
 			{Name: "handoff_secret", Setting: &s.cfg.HandoffSecret, Old: &s.cfg.OldHandoffSecrets, Bound: true},

@@ -37,6 +37,13 @@ type Service struct {
 	// Reports problems beyond Config.Check, and may adjust settings to each other.
 	Check func(Settings) conf.Problems
 
+	// Rules returns the rules about the service's settings that concern several settings, also those of the server.
+	Rules func(Settings) []conf.Rule
+
+	// ProtocolPaths begin the paths of the service's protocol on the main listener, such as /1.5. server.public_url must
+	// not contain them, because the server appends them.
+	ProtocolPaths []string
+
 	// The largest request's memory in bytes (web.ChargeMemory). The server does not start if server.request_memory is
 	// lower.
 	LargestRequest func() int64
@@ -62,23 +69,24 @@ type Service struct {
 // CommandName is the service name in commands and admin paths, without "storage": "ext" for "extstorage".
 func (s *Service) CommandName() string { return strings.TrimSuffix(s.Name, "storage") }
 
-// CheckSettings runs all the service's checks on its section. Settings without effect go to the report.
-func (s *Service) CheckSettings(report *conf.Report, logLevel string, local bool) []conf.Problem {
+// CheckSettings runs all the service's checks and rules. in describes the rest of the configuration. Settings without
+// effect and warnings go to the report.
+func (s *Service) CheckSettings(report *conf.Report, in Settings) []conf.Problem {
 	problems := s.Config.Check()
-	if s.Check != nil {
-		origin := func(key string) string { return report.Where(s.Name + "." + key) }
-		problems = append(problems, s.Check(Settings{
-			LogLevel: logLevel,
-			Local:    local,
-			Origin:   origin,
-			Note: func(key, what string) {
-				if where := origin(key); where != "default" {
-					report.Notes = append(report.Notes, conf.Problem{Where: where, Key: s.Name + "." + key, What: what})
-				}
-			},
-		})...)
+	in.Origin = func(key string) string { return report.Where(s.Name + "." + key) }
+	in.Note = func(key, what string) {
+		if where := in.Origin(key); where != "default" {
+			report.Notes = append(report.Notes, conf.Problem{Where: where, Key: s.Name + "." + key, What: what})
+		}
 	}
-	return problems.In(s.Name, *report)
+	if s.Check != nil {
+		problems = append(problems, s.Check(in)...)
+	}
+	all := problems.In(s.Name, *report)
+	if s.Rules != nil && s.Config.IsEnabled() {
+		all = append(all, conf.Apply(s.Rules(in), report)...)
+	}
+	return all
 }
 
 // Config is a pointer to a configuration section; see package conf. It may also be a FileKeeper and Explained.
@@ -109,8 +117,13 @@ type Secret struct {
 
 var MasterSecret = Secret{Name: "master_secret", Bound: true}
 
-// Settings is the other input of Service.Check.
+// Settings is the other input of Service.Check and Service.Rules.
 type Settings struct {
+	PublicURL       string                 // server.public_url
+	HasService      func(name string) bool // the service of this name is enabled
+	HasMasterSecret bool                   // server.master_secret is set
+	IsProxied       bool                   // clients come through a proxy that is not in server.trusted_proxies
+
 	LogLevel string
 	Local    bool                    // clients on other machines cannot reach the server
 	Origin   func(key string) string // where key was set, or "default"

@@ -112,7 +112,7 @@ func (s *Accounts) Opened() *tokenserver.Service { return s.opened }
 func (s *Accounts) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Accounts: verifies sign-ins with Mozilla accounts and assigns each account a storage node.",
-		Config: &s.cfg, Probe: s.probe, Open: s.open, Commands: s.commands, Operations: s.operations(), Tables: tables,
+		Config: &s.cfg, Rules: s.rules, ProtocolPaths: []string{"/1.0"}, Probe: s.probe, Open: s.open, Commands: s.commands, Operations: s.operations(), Tables: tables,
 		Import: &service.Import{Of: storageName, Flag: "accounts-from", Doc: "`URL` of the tokenserver's database", Open: s.openMozilla, Owners: "users"},
 		Aliases: []conf.Alias{
 			{Env: "SYNC_TOKENSERVER__STATSD_LABEL", Note: "Prometheus scrapes the admin listener instead"},
