@@ -59,18 +59,20 @@ func (c *Client) Install(id string) Install {
 	return Install{client: c, path: "/ext/v1/installs/" + url.PathEscape(id)}
 }
 
+// call is a request to the server.
 type call struct {
 	method string
 	path   string // escaped
 	query  url.Values
 	header http.Header
-	media  string
+	media  string // content type of body; "" for none
 	body   []byte
 
 	// safe to repeat after an unknown result
 	idempotent bool
 }
 
+// send sends a request, with retries, and decodes the response's JSON into into, which may be nil.
 func (c *Client) send(ctx context.Context, r call, into any) (http.Header, error) {
 	for try := 0; ; try++ {
 		header, err := c.once(ctx, r, into)
@@ -80,6 +82,7 @@ func (c *Client) send(ctx context.Context, r call, into any) (http.Header, error
 	}
 }
 
+// once sends a request a single time.
 func (c *Client) once(ctx context.Context, r call, into any) (http.Header, error) {
 	resp, err := c.open(ctx, r, bytes.NewReader(r.body))
 	if err != nil {
@@ -98,6 +101,8 @@ func (c *Client) once(ctx context.Context, r call, into any) (http.Header, error
 	return resp.Header, nil
 }
 
+// open sends a request and returns a successful response, whose body the caller closes. Other responses become an
+// *Error.
 func (c *Client) open(ctx context.Context, r call, body io.Reader) (*http.Response, error) {
 	token, err := c.tokens(ctx)
 	if err != nil {
@@ -141,6 +146,7 @@ func (c *Client) pause(ctx context.Context, err error, idempotent bool, try int)
 	return c.backOff(ctx, try, err)
 }
 
+// backOff waits before a retry. It returns false if ctx ends or the wait would be too long.
 func (c *Client) backOff(ctx context.Context, failed int, err error) bool {
 	var asked time.Duration
 	if refused, ok := errors.AsType[*Error](err); ok {
@@ -149,6 +155,7 @@ func (c *Client) backOff(ctx context.Context, failed int, err error) bool {
 	return retry.Wait(ctx, failed, asked, c.MaxWait)
 }
 
+// isTransient reports whether the same request may succeed later.
 func isTransient(err error) bool {
 	if refused, ok := errors.AsType[*Error](err); ok {
 		return retry.IsTransient(refused.Status) || refused.Status == http.StatusTooManyRequests && refused.Code == CodeRateLimited
@@ -158,13 +165,14 @@ func isTransient(err error) bool {
 
 // Error is an error response.
 type Error struct {
-	Status int
+	Status int // HTTP status
 	ErrorDetail
 
 	// RetryAfter is the wait that the server requested, or 0.
 	RetryAfter time.Duration
 }
 
+// Error returns the message with its code, and the pointer to the invalid part.
 func (e *Error) Error() string {
 	text := fmt.Sprintf("%s (%s)", cmp.Or(e.Message, http.StatusText(e.Status)), cmp.Or(string(e.Code), strconv.Itoa(e.Status)))
 	if e.Pointer != nil && *e.Pointer != "" {

@@ -28,6 +28,7 @@ type Op struct {
 	err    error
 }
 
+// opFields is the operation's JSON, as in openapi.json. Fields that do not apply are omitted.
 type opFields struct {
 	Op         string  `json:"op"`
 	Namespace  string  `json:"namespace"`
@@ -55,6 +56,7 @@ func (o Op) MarshalJSON() ([]byte, error) {
 	return encode(o.fields)
 }
 
+// op begins an operation.
 func (r Records) op(kind, key string, precondition []Precondition) Op {
 	g := collect(precondition)
 	o := Op{fields: opFields{Op: kind, Namespace: r.namespace, Key: key}}
@@ -62,6 +64,7 @@ func (r Records) op(kind, key string, precondition []Precondition) Op {
 	return o
 }
 
+// PutOp returns an operation that creates or replaces a record, like Put. An invalid value fails in Batch.
 func (r Records) PutOp(key string, p Put, precondition ...Precondition) Op {
 	o := r.op("put", key, precondition)
 	request, err := p.request()
@@ -72,6 +75,7 @@ func (r Records) PutOp(key string, p Put, precondition ...Precondition) Op {
 	return o
 }
 
+// DeleteOp returns an operation that deletes a record, like Delete.
 func (r Records) DeleteOp(key string, precondition ...Precondition) Op {
 	return r.op("delete", key, precondition)
 }
@@ -81,6 +85,7 @@ func (r Records) CheckOp(key string, precondition ...Precondition) Op {
 	return r.op("check", key, precondition)
 }
 
+// IncrementOp returns an operation that adds to a number, like Increment.
 func (r Records) IncrementOp(key string, in Increment, precondition ...Precondition) Op {
 	o, request := r.op("increment", key, precondition), in.request()
 	o.fields.Pointer, o.fields.By, o.fields.Min, o.fields.Max, o.fields.Create = &request.Pointer, request.By, request.Min, request.Max, request.Create
@@ -112,6 +117,7 @@ func (i Install) Batch(ctx context.Context, ops ...Op) ([]OpResult, error) {
 	return result.Results, err
 }
 
+// Usage returns counts, sizes in bytes and quotas. Namespaces that the token does not allow are left out.
 func (i Install) Usage(ctx context.Context) (u Usage, err error) {
 	err = i.get(ctx, "/usage", nil, &u)
 	return u, err
@@ -124,6 +130,7 @@ func (i Install) Namespaces(ctx context.Context) ([]NamespaceUsage, error) {
 	return list.Namespaces, err
 }
 
+// get reads a resource of the install.
 func (i Install) get(ctx context.Context, path string, query url.Values, into any) error {
 	_, err := i.client.send(ctx, call{method: http.MethodGet, path: i.path + path, query: query, idempotent: true}, into)
 	return err

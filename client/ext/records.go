@@ -41,6 +41,7 @@ func IfPresent() Precondition { return IfMatch("*") }
 // IfNoneMatch requires that the record has another ETag. Only requests for a single record support it.
 func IfNoneMatch(etag string) Precondition { return func(g *preconditions) { g.noneMatch = etag } }
 
+// collect joins preconditions. The last of a kind wins.
 func collect(list []Precondition) (g preconditions) {
 	for _, precondition := range list {
 		precondition(&g)
@@ -48,8 +49,10 @@ func collect(list []Precondition) (g preconditions) {
 	return g
 }
 
+// any reports whether a condition is set.
 func (g *preconditions) any() bool { return *g != preconditions{} }
 
+// header returns the conditions that requests for a single record send as headers.
 func (g *preconditions) header() http.Header {
 	h := http.Header{}
 	if g.match != "" {
@@ -61,6 +64,7 @@ func (g *preconditions) header() http.Header {
 	return h
 }
 
+// query returns the condition that such requests send as a parameter.
 func (g *preconditions) query() url.Values {
 	if g.revision == nil {
 		return nil
@@ -68,6 +72,7 @@ func (g *preconditions) query() url.Values {
 	return url.Values{"ifRevision": {strconv.FormatInt(*g.revision, 10)}}
 }
 
+// inBody returns the conditions for an item in a body.
 func (g *preconditions) inBody() (revision *int64, match *string, err error) {
 	if g.noneMatch != "" {
 		return nil, nil, errors.New("IfNoneMatch is not supported in a list or a batch")
@@ -85,6 +90,7 @@ type Records struct {
 	path      string
 }
 
+// at returns the record's path.
 func (r Records) at(key string) string { return r.path + "/records/" + url.PathEscape(key) }
 
 // Put is a record to write.
@@ -97,6 +103,7 @@ type Put struct {
 	SchemaVersion int32
 }
 
+// request encodes the record. Fractions of a second in TTL are cut off.
 func (p *Put) request() (r PutRequest, err error) {
 	if r.Value, err = encode(p.Value); err != nil {
 		return r, err
@@ -129,6 +136,8 @@ func (r Records) Put(ctx context.Context, key string, p Put, precondition ...Pre
 	return meta, err
 }
 
+// Get reads a record with its value. It returns an *Error with CodeNotFound for a missing or expired record, and
+// ErrNotModified if it still has the ETag in IfNoneMatch.
 func (r Records) Get(ctx context.Context, key string, precondition ...Precondition) (rec Record, err error) {
 	g := collect(precondition)
 	header := g.header()
@@ -168,6 +177,7 @@ type Increment struct {
 	Create   bool        // create a missing record and enclosing objects, starting at 0
 }
 
+// request encodes the addition.
 func (in *Increment) request() IncrementRequest {
 	r := IncrementRequest{Pointer: in.Pointer, By: in.By}
 	if in.Min != "" {
@@ -227,6 +237,7 @@ type List struct {
 	Page     int // records per request, at most 100; 0 for the server's default, 25
 }
 
+// query returns the parameters.
 func (l *List) query(cursor string) url.Values {
 	q := url.Values{}
 	for name, value := range map[string]string{"prefix": l.Prefix, "cursor": cursor} {
@@ -284,6 +295,7 @@ func encode(v any) (json.RawMessage, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
+// sendJSON sends request as JSON.
 func (c *Client) sendJSON(ctx context.Context, r call, request, into any) (http.Header, error) {
 	body, err := encode(request)
 	if err != nil {
@@ -293,6 +305,7 @@ func (c *Client) sendJSON(ctx context.Context, r call, request, into any) (http.
 	return c.send(ctx, r, into)
 }
 
+// sendOnce sends an idempotency key, so that the request is safe to retry.
 func (c *Client) sendOnce(ctx context.Context, r call, request, into any) (http.Header, error) {
 	if r.header == nil {
 		r.header = http.Header{}

@@ -56,6 +56,7 @@ func (r Records) RegisterSchema(ctx context.Context, document any) (s Schema, er
 	return s, err
 }
 
+// Schema returns a version of the schema. It returns an *Error with CodeNotFound for an unknown version.
 func (r Records) Schema(ctx context.Context, version int32) (s Schema, err error) {
 	_, err = r.client.send(ctx, call{method: http.MethodGet, path: r.schema(version), idempotent: true}, &s)
 	return s, err
@@ -68,6 +69,7 @@ func (r Records) SetSchemaStatus(ctx context.Context, version int32, status Sche
 	return s, err
 }
 
+// schema returns the version's path.
 func (r Records) schema(version int32) string {
 	return r.path + "/schemas/" + strconv.Itoa(int(version))
 }
@@ -87,8 +89,10 @@ func (r Records) CheckSchemaVersion(ctx context.Context, version int32) (SchemaR
 	return r.check(ctx, SchemaCheckRequest{Version: &version})
 }
 
+// maxFailures is the number of failures that a report names, as in a single response.
 const maxFailures = 10
 
+// check sends the request until all records are checked, and adds up the parts.
 func (r Records) check(ctx context.Context, request SchemaCheckRequest) (report SchemaReport, err error) {
 	for sum := (DryRun{}); ; {
 		var piece SchemaReport

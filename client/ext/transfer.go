@@ -15,6 +15,7 @@ import (
 	"holdfast/client/internal/retry"
 )
 
+// exportLine is any line of an export: the header, a schema, a cursor, a record, or the end.
 type exportLine struct {
 	Record
 
@@ -49,6 +50,7 @@ func (i Install) Export(ctx context.Context) iter.Seq2[Record, error] {
 	}
 }
 
+// export is an export while it runs.
 type export struct {
 	install Install
 	yield   func(Record, error) bool
@@ -56,6 +58,7 @@ type export struct {
 	last    *Record // last record since the cursor; a retry repeats the records up to it
 }
 
+// read reads from the last cursor to the end. It returns errCut if the connection ended early.
 func (e *export) read(ctx context.Context) error {
 	var query url.Values
 	if e.cursor != "" {
@@ -93,10 +96,12 @@ func (e *export) read(ctx context.Context) error {
 	}
 }
 
+// before reports whether a comes before b in an export.
 func before(a, b *Record) bool {
 	return a.Namespace < b.Namespace || a.Namespace == b.Namespace && a.Key < b.Key
 }
 
+// importLine is a line of an import.
 type importLine struct {
 	Namespace    string          `json:"namespace"`
 	Key          string          `json:"key"`
@@ -136,6 +141,7 @@ func (i Install) Import(ctx context.Context, records iter.Seq2[Record, error]) (
 	return result, nil
 }
 
+// writeLines writes the lines for the server. If the server responds early, it stops without an error.
 func writeLines(w io.Writer, records iter.Seq2[Record, error]) error {
 	lines := json.NewEncoder(w)
 	lines.SetEscapeHTML(false) // see encode

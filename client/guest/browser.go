@@ -6,6 +6,7 @@ import (
 	"net/url"
 )
 
+// browser has the operations that clients of all profiles share.
 type browser struct{ transport }
 
 // UseTokens makes the client identify its session by a token in store instead of a cookie, like an app. Call it
@@ -20,6 +21,7 @@ func (b *browser) Begin(ctx context.Context) (s Session, err error) {
 	})
 }
 
+// Session returns the session with its preferences, and starts a session if there is none.
 func (b *browser) Session(ctx context.Context) (s Session, err error) {
 	return s, b.do(ctx, call{method: http.MethodGet, path: "/session", idempotent: true}, &s)
 }

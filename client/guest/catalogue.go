@@ -54,6 +54,7 @@ func (c Catalogue[C, I]) Continue(ctx context.Context, id SearchID, page int) (r
 	return r, c.b.do(ctx, call{method: http.MethodGet, path: "/search/" + url.PathEscape(id), query: query, idempotent: true}, &r)
 }
 
+// History returns the guest's searches, latest first.
 func (c Catalogue[C, I]) History(ctx context.Context) ([]SearchedItems[C], error) {
 	var l struct {
 		Items []SearchedItems[C] `json:"items"`
@@ -64,9 +65,9 @@ func (c Catalogue[C, I]) History(ctx context.Context) ([]SearchedItems[C], error
 
 // Upstream selects an upstream and the values for its path and parameters.
 type Upstream struct {
-	Name       string
-	Path       []string
-	Parameters url.Values
+	Name       string     // as in the profile's upstreams
+	Path       []string   // values in the path's order
+	Parameters url.Values // query parameters
 }
 
 // Answer decodes an upstream's response into into. The response is the same for all guests.

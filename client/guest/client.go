@@ -18,6 +18,7 @@ import (
 // Client represents a guest's browser. It is safe for concurrent use once its fields are set.
 type Client struct{ browser }
 
+// exampleBase is for error texts.
 const exampleBase = "https://shop.example.com"
 
 // New returns a client without a session. The base URL is e.g. https://shop.example.com, without /bff/consumer/v1.
@@ -30,6 +31,7 @@ func New(baseURL string) (*Client, error) {
 	return &Client{b}, nil
 }
 
+// newBrowser returns a client with a cookie jar and the defaults.
 func newBrowser(baseURL string) (browser, error) {
 	base, err := retry.Base(baseURL, exampleBase, "/bff/consumer/v1")
 	if err != nil {
@@ -59,6 +61,7 @@ func (c *Client) AddViewed(ctx context.Context, tenant TenantID, property Proper
 	}, &v)
 }
 
+// History returns the guest's searches, latest first.
 func (c *Client) History(ctx context.Context) ([]Searched, error) {
 	var l HistoryList
 	err := c.do(ctx, call{method: http.MethodGet, path: "/session/history", idempotent: true}, &l)
@@ -115,6 +118,7 @@ func (c *Client) Facets(ctx context.Context, country, region string) (f Facets, 
 	return f, c.do(ctx, call{method: http.MethodGet, path: "/facets/" + url.PathEscape(country) + "/" + url.PathEscape(region), idempotent: true, public: true}, &f)
 }
 
+// Brand returns a tenant's name, colors and logo, and does not start a session.
 func (c *Client) Brand(ctx context.Context, tenant TenantID) (b Brand, err error) {
 	return b, c.do(ctx, call{method: http.MethodGet, path: "/brands/" + url.PathEscape(tenant) + "/peek", idempotent: true, public: true}, &b)
 }
@@ -174,6 +178,7 @@ func (c *Client) RecordFunnelEvents(ctx context.Context, items []FunnelEvent) ([
 	return ids.Ids, err
 }
 
+// pages reads page after page. It stops after an error.
 func pages[T any](read func(cursor url.Values) ([]T, *string, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for query := url.Values(nil); ; {
@@ -218,6 +223,7 @@ func NewReceiver(internalURL string, tokens TokenSource) (*Receiver, error) {
 	return &Receiver{t}, nil
 }
 
+// receiver checks the options.
 func receiver(internalURL string, tokens TokenSource) (transport, error) {
 	base, err := retry.Base(internalURL, exampleBase, "/internal/")
 	if err == nil && tokens == nil {
@@ -237,23 +243,26 @@ func (r *Receiver) Verify(ctx context.Context, handoff HandoffID, request Consum
 	return h, r.send(ctx, verify(handoff, request), &h)
 }
 
+// consume is the request for Consume.
 func consume(handoff HandoffID, key string, request ConsumeRequest) call {
 	return call{method: http.MethodPost, path: url.PathEscape(handoff) + "/consume", body: request, key: key}
 }
 
+// verify is the request for Verify.
 func verify(handoff HandoffID, request ConsumeRequest) call {
 	return call{method: http.MethodPost, path: url.PathEscape(handoff) + "/verify", body: request, idempotent: true}
 }
 
 // Error is an error response.
 type Error struct {
-	Status int
+	Status int // HTTP status
 	Problem
 
 	// RetryAfter is the delay that the server requested, or 0.
 	RetryAfter time.Duration
 }
 
+// Error returns the detail with its code.
 func (e *Error) Error() string {
 	if e.Code == "" {
 		return "status " + strconv.Itoa(e.Status) + ": the response is not from Holdfast"

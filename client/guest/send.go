@@ -15,6 +15,7 @@ import (
 	"holdfast/client/internal/retry"
 )
 
+// transport sends requests with retries.
 type transport struct {
 	// HTTP sends the requests. For a Client it has a cookie jar.
 	HTTP *http.Client
@@ -33,11 +34,12 @@ type transport struct {
 	begun *begun     // nil if there are no sessions
 }
 
+// call is a request to the server.
 type call struct {
 	method string
 	path   string // escaped, relative to the base path
 	query  url.Values
-	body   any
+	body   any    // encoded as JSON; nil for none
 	key    string // idempotency key, or ""
 
 	solution string  // challenge solution, or ""
@@ -51,6 +53,7 @@ type call struct {
 	public bool
 }
 
+// begin starts a session.
 func (t *transport) begin(ctx context.Context) (s Session, err error) {
 	return s, t.send(ctx, call{method: http.MethodPost, path: "/session", idempotent: true}, &s)
 }
@@ -64,6 +67,7 @@ func (t *transport) do(ctx context.Context, r call, into any) error {
 	return t.begun.inTurn(ctx, func() error { return t.try(ctx, r, into) })
 }
 
+// try sends a request, and provides a session or a solved challenge at most once each.
 func (t *transport) try(ctx context.Context, r call, into any) error {
 	for begun := false; ; {
 		err := t.send(ctx, r, into)
@@ -83,6 +87,7 @@ func (t *transport) try(ctx context.Context, r call, into any) error {
 	}
 }
 
+// send sends a request with retries and decodes the response's JSON into into, which may be nil.
 func (t *transport) send(ctx context.Context, r call, into any) error {
 	var body []byte
 	if r.body != nil {
@@ -99,6 +104,7 @@ func (t *transport) send(ctx context.Context, r call, into any) error {
 	}
 }
 
+// once sends a request a single time.
 func (t *transport) once(ctx context.Context, r call, body []byte, into any) error {
 	req, err := t.request(ctx, r, body)
 	if err != nil {
@@ -132,6 +138,7 @@ func (t *transport) once(ctx context.Context, r call, body []byte, into any) err
 	return nil
 }
 
+// request builds the HTTP request.
 func (t *transport) request(ctx context.Context, r call, body []byte) (*http.Request, error) {
 	target := t.base + r.path
 	if len(r.query) > 0 {
@@ -182,6 +189,7 @@ func isRetryable(err error, r call) bool {
 	return retry.IsNetwork(err) && safe
 }
 
+// asked returns the delay that the server asks for, or 0.
 func asked(err error) time.Duration {
 	if refused, ok := errors.AsType[*Error](err); ok {
 		return refused.RetryAfter

@@ -96,6 +96,7 @@ type ItemFunnelEvent struct {
 	OccurredAt *string         `json:"occurredAt,omitempty"`
 }
 
+// Viewed returns the viewed items, latest first.
 func (s *Site[P]) Viewed(ctx context.Context) ([]ViewedItem, error) {
 	var l struct {
 		Items []ViewedItem `json:"items"`
@@ -130,6 +131,7 @@ func (s *Site[P]) AddWish(ctx context.Context, r ItemWishRequest) (w ItemWish, e
 	return w, s.do(ctx, call{method: http.MethodPost, path: "/wishlist", body: r, key: NewKey()}, &w)
 }
 
+// ChangeWish changes note or quantity. The error has the code CodeNotFound if the item is not in the wishlist.
 func (s *Site[P]) ChangeWish(ctx context.Context, item string, c WishChange) (w ItemWish, err error) {
 	return w, s.do(ctx, call{method: http.MethodPatch, path: "/wishlist/" + url.PathEscape(item), body: c, key: NewKey()}, &w)
 }
@@ -167,6 +169,7 @@ func (s *Site[P]) RecordFunnelEvents(ctx context.Context, items []ItemFunnelEven
 	return s.record(ctx, "funnel", items)
 }
 
+// record publishes telemetry.
 func (s *Site[P]) record(ctx context.Context, kind string, items any) ([]string, error) {
 	var ids struct {
 		IDs []string `json:"ids"`
@@ -196,6 +199,7 @@ func NewSiteReceiver[P any](internalURL string, tokens TokenSource) (*SiteReceiv
 	return &SiteReceiver[P]{t}, nil
 }
 
+// Consume consumes a handoff, like Receiver.Consume.
 func (r *SiteReceiver[P]) Consume(ctx context.Context, handoff HandoffID, key string, request ConsumeRequest) (h ReceivedItem[P], err error) {
 	return h, r.send(ctx, consume(handoff, key, request), &h)
 }

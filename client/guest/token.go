@@ -13,6 +13,7 @@ type TokenStore interface {
 	// Load returns the last saved token, or "".
 	Load(ctx context.Context) (string, error)
 
+	// Save replaces the token. The client calls it whenever the server sends another token.
 	Save(ctx context.Context, token string) error
 }
 
@@ -22,12 +23,14 @@ type MemoryTokens struct {
 	token string
 }
 
+// Load implements TokenStore.
 func (m *MemoryTokens) Load(context.Context) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.token, nil
 }
 
+// Save implements TokenStore.
 func (m *MemoryTokens) Save(_ context.Context, token string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,6 +74,7 @@ type begun struct {
 	done chan struct{} // closed once there is a session
 }
 
+// newBegun returns a begun without a session.
 func newBegun() *begun {
 	b := &begun{make(chan struct{}, 1), make(chan struct{})}
 	b.turn <- struct{}{}

@@ -42,9 +42,9 @@ const (
 	MaxLife  = 30 * time.Minute
 	MaxToken = 1024 // bytes
 
-	maxText   = 64
-	maxPeople = 99
-	digest    = 32
+	maxText   = 64 // characters in a text claim
+	maxPeople = 99 // guests or rooms
+	digest    = 32 // bytes
 	dateForm  = time.DateOnly
 )
 
@@ -76,6 +76,7 @@ func (c *Claims) Check() error {
 	return nil
 }
 
+// checkStay requires either a payload or a stay.
 func (c *Claims) checkStay() error {
 	if len(c.Payload) != 0 {
 		switch {
@@ -105,8 +106,10 @@ func (c *Claims) checkStay() error {
 	return nil
 }
 
+// isText reports whether s is a valid text claim.
 func isText(s string) bool { return isPrintable(s, maxText) }
 
+// isPrintable reports whether s is 1 to most printable ASCII characters without spaces.
 func isPrintable(s string, most int) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] > '~' {
@@ -116,6 +119,7 @@ func isPrintable(s string, most int) bool {
 	return s != "" && len(s) <= most
 }
 
+// parseDate accepts only the canonical form.
 func parseDate(s string) (time.Time, error) {
 	t, err := time.Parse(dateForm, s)
 	if err != nil || t.Format(dateForm) != s {
@@ -124,6 +128,8 @@ func parseDate(s string) (time.Time, error) {
 	return t, nil
 }
 
+// encode returns the claims as length-prefixed fields in a fixed order, so that a set of claims has a single encoding.
+// The payload comes last and only if there is any.
 func (c *Claims) encode() []byte {
 	var b []byte
 	add := func(v []byte) { b = append(binary.AppendUvarint(b, uint64(len(v))), v...) }
@@ -195,6 +201,7 @@ func decode(payload []byte) (c Claims, err error) {
 	return c, err
 }
 
+// split cuts a token VERSION.KEY.PAYLOAD.MAC. signed is the part that the MAC covers.
 func split(token string) (key, signed, payload, mac string, ok bool) {
 	if len(token) > MaxToken {
 		return "", "", "", "", false

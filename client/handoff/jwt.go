@@ -39,7 +39,7 @@ type Signer struct {
 type SignerOptions struct {
 	ID     string // key ID
 	Seed   []byte // 32 random bytes
-	Issuer string
+	Issuer string // claim iss, see IsIssuer
 	Tenant string // lower-case UUID
 }
 
@@ -62,6 +62,7 @@ func NewSigner(o SignerOptions) (*Signer, error) {
 	return &Signer{o.ID, o.Issuer, o.Tenant, ed25519.NewKeyFromSeed(o.Seed), strict.EncodeToString(header) + "."}, nil
 }
 
+// jwtHeader is the JOSE header.
 type jwtHeader struct {
 	Algorithm string `json:"alg"`
 	Key       string `json:"kid"`
@@ -91,6 +92,7 @@ type jwtClaims struct {
 	Payload     string `json:"payload,omitempty"`
 }
 
+// payload encodes the claims as JSON.
 func (s *Signer) payload(c *Claims) ([]byte, error) {
 	j := jwtClaims{
 		Issuer: s.issuer, Tenant: c.Tenant, Session: c.Session, ID: c.ID, Minted: c.Minted.Unix(), Expires: c.Expires.Unix(),
@@ -148,18 +150,20 @@ func (s *Signer) Verify(token string, now time.Time) (c Claims, err error) {
 	return c, err
 }
 
+// public returns the public key.
 func (s *Signer) public() ed25519.PublicKey { return ed25519.PublicKey(s.key[ed25519.SeedSize:]) }
 
 // Expected describes a valid JWT.
 type Expected struct {
 	Issuer string
 	Tenant string
-	Now    time.Time
+	Now    time.Time // current time
 }
 
+// jwt is a split token.
 type jwt struct {
-	key, signed string
-	payload     string
+	key, signed string // the part that the signature covers
+	payload     string // in base64url
 	signature   []byte
 }
 
@@ -206,6 +210,7 @@ func parseHeader(encoded string) (key string, err error) {
 	return key, nil
 }
 
+// verify checks the signature before it reads any claim. With ErrExpired or ErrNotYetValid it returns the claims too.
 func (t *jwt) verify(key ed25519.PublicKey, e Expected) (c Claims, err error) {
 	if !ed25519.Verify(key, []byte(t.signed), t.signature) {
 		return c, ErrSignature
@@ -226,6 +231,7 @@ func (t *jwt) verify(key ed25519.PublicKey, e Expected) (c Claims, err error) {
 	return c, c.checkTimes(e.Now)
 }
 
+// decodeJWT reads and checks the claims.
 func decodeJWT(text []byte) (c Claims, issuer string, err error) {
 	var j jwtClaims
 	if json.Unmarshal(text, &j) != nil {
@@ -258,6 +264,7 @@ func decodeJWT(text []byte) (c Claims, issuer string, err error) {
 	return c, j.Issuer, nil
 }
 
+// checkTimes returns ErrNotYetValid or ErrExpired.
 func (c *Claims) checkTimes(now time.Time) error {
 	switch {
 	case c.Minted.After(now.Add(leeway)):

@@ -17,6 +17,7 @@ const (
 	maxKeys = 100
 )
 
+// jwk is a key in a JWK Set.
 type jwk struct {
 	Type      string `json:"kty"`
 	Curve     string `json:"crv"`
@@ -61,6 +62,7 @@ func ParseKeySet(text []byte) (*KeySet, error) {
 	return s, nil
 }
 
+// add takes a key of the set, or ignores it if it is for another use.
 func (s *KeySet) add(k map[string]any) error {
 	if _, private := k["d"]; private {
 		return errors.New("the key set has a private key: revoke it")
@@ -88,6 +90,7 @@ func (s *KeySet) add(k map[string]any) error {
 	return nil
 }
 
+// has reports whether the set has a key with this ID.
 func (s *KeySet) has(id string) bool {
 	_, ok := s.keys[id]
 	return ok

@@ -9,6 +9,7 @@ import (
 	"time"
 )
 
+// version begins tokens of this format.
 const version = "bh1"
 
 // State is how a key may be used.
@@ -31,7 +32,7 @@ type Key struct {
 	NotBefore, NotAfter time.Time
 }
 
-const minSecret = 32
+const minSecret = 32 // bytes
 
 // Ring is a set of keys. It is immutable and safe for concurrent use.
 type Ring struct {
@@ -63,6 +64,7 @@ func NewRing(keys []Key) (*Ring, error) {
 	return r, nil
 }
 
+// isKeyID accepts 1 to 32 characters from A-Z, a-z, 0-9, _ and -.
 func isKeyID(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -147,6 +149,7 @@ func (r *Ring) Verify(token string, now time.Time) (c Claims, key string, err er
 	return c, id, c.checkTimes(now)
 }
 
+// sum returns an HMAC-SHA256.
 func sum(secret []byte, text string) []byte {
 	h := hmac.New(sha256.New, secret)
 	h.Write([]byte(text))

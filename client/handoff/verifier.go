@@ -40,7 +40,7 @@ type Verifier struct {
 }
 
 const (
-	defaultFresh = 5 * time.Minute
+	defaultFresh = 5 * time.Minute // if the answer does not say
 	maxFresh     = 15 * time.Minute
 	maxStale     = time.Hour        // maximum age of the set while the server is unavailable
 	fetchPause   = 15 * time.Second // minimum time between two fetches, even for unknown keys
@@ -75,6 +75,7 @@ func NewVerifier(o VerifierOptions) (*Verifier, error) {
 	return v, nil
 }
 
+// isLoopback reports whether the host is this machine.
 func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
@@ -94,6 +95,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (c Claims, key stri
 	return set.Verify(token, Expected{v.o.Issuer, v.o.Tenant, v.o.Now()})
 }
 
+// keys returns the set in which to look for the key, after a fetch if necessary.
 func (v *Verifier) keys(ctx context.Context, id string) (*KeySet, error) {
 	running := v.begin(ctx, id)
 	if running != nil {
@@ -142,6 +144,7 @@ func (v *Verifier) begin(ctx context.Context, id string) <-chan struct{} {
 	return done
 }
 
+// fetch reads the key set. fresh is how long the answer may be used without asking again.
 func (v *Verifier) fetch(ctx context.Context) (set *KeySet, fresh time.Duration, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, v.o.KeySet, nil)
 	if err != nil {
@@ -165,6 +168,7 @@ func (v *Verifier) fetch(ctx context.Context) (set *KeySet, fresh time.Duration,
 	return set, freshness(answer.Header), err
 }
 
+// freshness reads Cache-Control and Age (RFC 9111), at most maxFresh.
 func freshness(h http.Header) time.Duration {
 	fresh := defaultFresh
 	for directive := range strings.SplitSeq(strings.ToLower(strings.Join(h.Values("Cache-Control"), ",")), ",") {

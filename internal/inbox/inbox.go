@@ -19,6 +19,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// Keep is how long received events are remembered, so that a repeated event has no effect.
 const Keep = 7 * 24 * time.Hour
 
 // KeepQuarantine is how long events in quarantine are kept.
@@ -27,15 +28,16 @@ const KeepQuarantine = 30 * 24 * time.Hour
 // MaxBody limits a quarantined event's body, in bytes.
 const MaxBody = 64 << 10
 
+// Event is a received event (CloudEvents attributes).
 type Event struct {
-	Source string
+	Source string // with ID unique for each event
 	ID     string
 	Type   string
-	Time   time.Time
+	Time   time.Time // when it happened, which decides whether it is stale
 	Body   []byte
 }
 
-const maxName = 512
+const maxName = 512 // bytes in Source, ID and Type
 
 // Check rejects events that a database cannot identify: names that are empty, too long or not text, and times before
 // 1970 or after 9999.
@@ -66,14 +68,15 @@ func (e *Event) Digest() [32]byte {
 	return sha256.Sum256(b)
 }
 
+// Result says how an event was handled.
 type Result string
 
 // Results of a received event.
 const (
 	Applied     Result = "applied"
-	Stale       Result = "stale" // older than the applied state: no effect
-	Duplicate   Result = "duplicate"
-	Quarantined Result = "quarantined"
+	Stale       Result = "stale"       // older than the applied state: no effect
+	Duplicate   Result = "duplicate"   // received before
+	Quarantined Result = "quarantined" // kept for an operator, because it cannot be applied
 )
 
 // ResultOf returns a new event's result; changed reports whether it had an effect.
@@ -87,12 +90,14 @@ func ResultOf(changed bool, err error) (Result, error) {
 	return Stale, nil
 }
 
+// Quarantine is an event that was not applied.
 type Quarantine struct {
-	Event    // its body is at most MaxBody bytes
-	Reason   string
+	Event           // its body is at most MaxBody bytes
+	Reason   string // for operators
 	Received time.Time
 }
 
+// Truncated returns the body that quarantine keeps.
 func (e *Event) Truncated() []byte { return e.Body[:min(len(e.Body), MaxBody)] }
 
 // Reused is the quarantine reason for an ID with a different digest.

@@ -23,6 +23,7 @@ const (
 // NetworkError means that there was no response, or only part of one.
 type NetworkError struct{ Err error }
 
+// Error returns the cause's text.
 func (e *NetworkError) Error() string { return e.Err.Error() }
 
 func (e *NetworkError) Unwrap() error { return e.Err }

@@ -59,17 +59,20 @@ func (b *Inbox) Receive(tx *pgdb.Tx, e *inbox.Event, now time.Time, apply func()
 	return inbox.Quarantined, b.Quarantine(tx, e, inbox.Reused, now)
 }
 
+// Quarantine stores an event that cannot be applied.
 func (b *Inbox) Quarantine(tx *pgdb.Tx, e *inbox.Event, reason string, now time.Time) error {
 	_, err := tx.Exec(b.quarantine.Statement, b.quarantine.Args(quarantined{*e, reason, now})...)
 	return err
 }
 
+// quarantined is an event with the other columns.
 type quarantined struct {
 	inbox.Event
 	reason string
 	now    time.Time
 }
 
+// args names the statement's parameters.
 func (q quarantined) args() []pgdb.Arg {
 	digest := q.Digest()
 	body := q.Truncated()
@@ -88,6 +91,7 @@ func (q quarantined) args() []pgdb.Arg {
 	}
 }
 
+// Quarantined lists up to limit events in quarantine.
 func (b *Inbox) Quarantined(ctx context.Context, db *pgdb.DB, limit int) (all []inbox.Quarantine, err error) {
 	var q inbox.Quarantine
 	err = db.ForEach(ctx, b.list, []any{limit}, func() { all = nil }, func() error {

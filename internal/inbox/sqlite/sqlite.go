@@ -30,6 +30,8 @@ func New(name string) *Inbox {
 	}
 }
 
+// Receive calls apply in the caller's transaction if the event is new. apply returns false for an outdated event. An ID
+// that was used for another event goes to quarantine.
 func (b *Inbox) Receive(c *sqlite.Conn, e *inbox.Event, now time.Time, apply func() (changed bool, err error)) (inbox.Result, error) {
 	digest := e.Digest()
 	if err := sqlitedb.Exec(c, b.insert, e.Source, e.ID, e.Type, now.UnixMicro(), digest[:]); err != nil {
@@ -48,6 +50,7 @@ func (b *Inbox) Receive(c *sqlite.Conn, e *inbox.Event, now time.Time, apply fun
 	return inbox.Quarantined, b.Quarantine(c, e, inbox.Reused, now)
 }
 
+// Quarantine stores an event that cannot be applied.
 func (b *Inbox) Quarantine(c *sqlite.Conn, e *inbox.Event, reason string, now time.Time) error {
 	digest := e.Digest()
 	body := e.Truncated()
@@ -57,6 +60,7 @@ func (b *Inbox) Quarantine(c *sqlite.Conn, e *inbox.Event, reason string, now ti
 	return sqlitedb.Exec(c, b.quarantine, e.Source, e.ID, e.Type, e.Time.UnixMicro(), digest[:], body, reason, now.UnixMicro())
 }
 
+// Quarantined lists up to limit events in quarantine.
 func (b *Inbox) Quarantined(c *sqlite.Conn, limit int) ([]inbox.Quarantine, error) {
 	return sqlitedb.QueryAll(c, b.list, func(s *sqlite.Stmt) inbox.Quarantine {
 		body := make([]byte, s.ColumnLen(4))
@@ -70,6 +74,7 @@ func (b *Inbox) Quarantined(c *sqlite.Conn, limit int) ([]inbox.Quarantine, erro
 	}, limit)
 }
 
+// Drop deletes up to limit rows: events older than Keep, then quarantine older than KeepQuarantine.
 func (b *Inbox) Drop(c *sqlite.Conn, now time.Time, limit int) (n int, err error) {
 	if err := sqlitedb.Exec(c, b.drop, now.Add(-inbox.Keep).UnixMicro(), limit); err != nil {
 		return 0, err

@@ -32,6 +32,7 @@ type Install struct {
 	Rows   map[Place]Row
 }
 
+// Place is a record in an install.
 type Place struct{ Namespace, Key string }
 
 // Namespaces returns the namespaces that all of an install's writers use.
@@ -48,6 +49,7 @@ type Token struct {
 	Life            time.Duration
 }
 
+// Sign returns the token, signed as by an external issuer.
 func (t Token) Sign(key bearer.Key) (string, error) {
 	keys, err := bearer.NewKeyring(bearer.Options{Keys: []bearer.Key{key}})
 	if err != nil {
@@ -56,6 +58,7 @@ func (t Token) Sign(key bearer.Key) (string, error) {
 	return keys.Sign(map[string]any{"tenant_id": t.Tenant, "install_id": t.Install, "ns": t.Access}, t.Begin, t.Life)
 }
 
+// NewInstall returns install n without writers.
 func NewInstall(n int) *Install {
 	return &Install{ID: InstallID(n), Rows: map[Place]Row{}}
 }
@@ -66,11 +69,13 @@ type Call struct {
 	Header             map[string]string
 }
 
+// String names the request in errors.
 func (c Call) String() string { return c.Method + " " + c.Path }
 
 // InstallPath returns an install's path on the main listener.
 func InstallPath(id string) string { return "/ext/v1/installs/" + id }
 
+// Request returns a signed request with the content type that the path needs.
 func (in *Install) Request(ctx context.Context, base string, c Call) (*http.Request, error) {
 	req, err := workload.NewRequest(ctx, c.Method, base+InstallPath(in.ID)+c.Path, c.Body, "Authorization: Bearer "+in.Token)
 	if err != nil {
@@ -90,6 +95,7 @@ func (in *Install) Request(ctx context.Context, base string, c Call) (*http.Requ
 	return req, nil
 }
 
+// Send sends a request once.
 func (in *Install) Send(ctx context.Context, client *http.Client, base string, c Call) (workload.Answer, error) {
 	req, err := in.Request(ctx, base, c)
 	if err != nil {
@@ -108,22 +114,26 @@ func (in *Install) SDK(base string, client *http.Client) (sdk.Install, error) {
 	return c.Install(in.ID), nil
 }
 
+// Path returns the record's path below the install.
 func (s Place) Path() string {
 	return "/namespaces/" + s.Namespace + "/records/" + url.PathEscape(s.Key)
 }
 
+// Knows returns the newest change seen by any client.
 func (in *Install) Knows() int64 {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.newest
 }
 
+// NoteChange raises the newest change.
 func (in *Install) NoteChange(seq int64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.newest = max(in.newest, seq)
 }
 
+// count adds an acknowledged increment of the shared counter.
 func (in *Install) count(by int64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -139,4 +149,5 @@ func Seq(etag string) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
+// InstallID returns a fixed UUID for install n.
 func InstallID(n int) string { return fmt.Sprintf("15a11000-0000-4000-8000-%012d", n) }

@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/workload"
 )
 
+// Record is a record in an answer.
 type Record struct {
 	Namespace string          `json:"namespace"`
 	Key       string          `json:"key"`
@@ -22,6 +23,7 @@ type Record struct {
 	Metadata  json.RawMessage `json:"metadata"`
 }
 
+// Entry decodes the record into its expected state.
 func (r *Record) Entry() (Entry, error) {
 	return ParseEntry(r.Value, r.Metadata, r.Expires != nil, r.Revision, r.ETag)
 }
@@ -36,6 +38,7 @@ func ParseEntry(value, metadata json.RawMessage, expires bool, revision int64, e
 	return e, err
 }
 
+// Feed is an answer with changes.
 type Feed struct {
 	Changes []struct {
 		Seq       int64  `json:"seq"`
@@ -74,6 +77,7 @@ func Followed(a workload.Answer, since, known int64) (int64, error) {
 	return f.Next, err
 }
 
+// Listed decodes a list into records by key.
 func Listed(a workload.Answer) (map[string]Entry, error) {
 	var page struct {
 		Items []Record `json:"items"`
@@ -93,6 +97,7 @@ func Listed(a workload.Answer) (map[string]Entry, error) {
 	return all, nil
 }
 
+// Saw checks a read record: it is as last acknowledged, or as the unanswered operation left it.
 func (w *Writer) Saw(at Place, a workload.Answer) error {
 	before, after := w.State[at], w.Lost.applied(w.State)[at]
 	if a.Status == http.StatusNotFound && after == (Entry{}) {
@@ -112,6 +117,7 @@ func (w *Writer) Saw(at Place, a workload.Answer) error {
 	return nil
 }
 
+// is compares all but the change number, which nobody knew before the answer.
 func (e Entry) is(expected Entry) bool {
 	if expected.Seq = e.Seq; e.Seq == 0 {
 		return false
@@ -135,6 +141,7 @@ func (w *Writer) Had(lines []Change, begun, ended int64) bool {
 	return n == 0 || known[n-1].sent < ended
 }
 
+// Like compares a change with a known change, whose number may be unknown (0).
 func (c Change) Like(known Change) bool {
 	return c.Op == known.Op && c.Place == known.Place && c.Revision == known.Revision && (known.Seq == 0 || known.Seq == c.Seq)
 }
@@ -155,6 +162,7 @@ func Follow(rows map[Place]Row, lines []Change) (wrong []error) {
 	return wrong
 }
 
+// Own returns the changes to the writer's own records.
 func (w *Writer) Own(all []Change) (some []Change) {
 	for _, line := range all {
 		if strings.HasPrefix(line.Key, w.Name+"-") {

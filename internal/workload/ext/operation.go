@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/workload"
 )
 
+// Entry is a record as the writer expects it.
 type Entry struct {
 	Value    Document
 	metadata string
@@ -42,6 +43,7 @@ func (d Document) String() string {
 	return text + "}"
 }
 
+// parseDocument rejects values that no writer sent.
 func parseDocument(text json.RawMessage) (d Document, err error) {
 	var wire struct {
 		N    int64  `json:"n"`
@@ -62,12 +64,15 @@ func parseDocument(text json.RawMessage) (d Document, err error) {
 // Entries are all of a writer's records.
 type Entries map[Place]Entry
 
+// places returns the records in a fixed order, so that choices depend only on the seed.
 func (s Entries) places() []Place { return slices.SortedFunc(maps.Keys(s), Place.Compare) }
 
+// Compare orders by namespace and key.
 func (s Place) Compare(other Place) int {
 	return cmp.Or(strings.Compare(s.Namespace, other.Namespace), strings.Compare(s.Key, other.Key))
 }
 
+// Change is a line in the feed.
 type Change struct {
 	Op string // "put" or "delete"
 	Place
@@ -79,13 +84,15 @@ func (c Change) String() string {
 	return fmt.Sprintf("%s of %s/%s, revision %d, seq %d", c.Op, c.Namespace, c.Key, c.Revision, c.Seq)
 }
 
+// RecordOp is an operation on a record, with the states before and after.
 type RecordOp struct {
 	Op string // "put", "delete", "check" or "increment", as in a batch
 	Place
 	Before, After Entry // revision 0: missing
-	by            int64
+	by            int64 // increment
 }
 
+// changes reports whether the operation appears in the feed.
 func (a *RecordOp) changes() bool {
 	return a.Op == "put" || a.Op == "increment" || a.Op == "delete" && a.Before.Revision > 0
 }
@@ -102,6 +109,7 @@ type Operation struct {
 	Refused  bool       // on every attempt, not merely lost
 }
 
+// Rejection is an expected error.
 type Rejection struct {
 	Status  int
 	Code    string
@@ -110,10 +118,12 @@ type Rejection struct {
 	current *int64
 }
 
+// Once returns the idempotency key; "" without.
 func (d *Operation) Once() string { return d.Header["Idempotency-Key"] }
 
 func (d *Operation) String() string { return d.Writer + "'s " + d.Call.String() }
 
+// applied returns the records after the operation, without modifying before.
 func (d *Operation) applied(before Entries) Entries {
 	after := maps.Clone(before)
 	if d.Rejected != nil {
@@ -131,6 +141,7 @@ func (d *Operation) applied(before Entries) Entries {
 	return after
 }
 
+// trail returns the changes that the operation makes.
 func (d *Operation) trail(now int64) (lines []Change) {
 	if d.Rejected != nil {
 		return nil
@@ -149,6 +160,7 @@ func (d *Operation) trail(now int64) (lines []Change) {
 	return lines
 }
 
+// Result is an operation's result in an answer.
 type Result struct {
 	Namespace string       `json:"namespace"`
 	Key       string       `json:"key"`
@@ -160,6 +172,7 @@ type Result struct {
 	Sum       *json.Number `json:"sum"`
 }
 
+// Read checks an answer, and takes the change numbers from it.
 func (d *Operation) Read(a workload.Answer) error {
 	if d.Rejected != nil {
 		return d.Rejected.Check(a)
@@ -188,6 +201,7 @@ func (d *Operation) Read(a workload.Answer) error {
 	return d.Together()
 }
 
+// results decodes the results, whose number must be right.
 func (d *Operation) results(a workload.Answer) (results []Result, err error) {
 	if d.list == "" {
 		results = make([]Result, 1)
@@ -204,6 +218,7 @@ func (d *Operation) results(a workload.Answer) (results []Result, err error) {
 	return results, err
 }
 
+// single checks status and ETag of a request for a single record.
 func (d *Operation) single(a workload.Answer, r *Result) error {
 	status := http.StatusOK
 	if d.Method != http.MethodPatch && d.Acts[0].After.Revision == 1 {
@@ -233,6 +248,7 @@ func (d *Operation) Together() error {
 	return nil
 }
 
+// took checks a result. A replayed answer may lack the sum.
 func (a *RecordOp) took(r *Result, replayed bool) error {
 	if a.Op == "delete" {
 		if want := a.Before.Revision > 0; r.Existed == nil || *r.Existed != want {
@@ -278,6 +294,7 @@ func (a *RecordOp) took(r *Result, replayed bool) error {
 	return nil
 }
 
+// Check compares an error answer.
 func (r *Rejection) Check(a workload.Answer) error {
 	var e struct {
 		Error struct {
@@ -307,6 +324,7 @@ func (r *Rejection) String() string {
 	return text
 }
 
+// same compares optional values.
 func same[T comparable](a, b *T) bool {
 	return a == nil && b == nil || a != nil && b != nil && *a == *b
 }

@@ -43,6 +43,7 @@ func (w *Writer) Took(d *Operation, a workload.Answer, now int64) error {
 	return nil
 }
 
+// Done records that the operation happened, at the latest now.
 func (w *Writer) Done(d *Operation, now int64) {
 	w.State = d.applied(w.State)
 	lines := d.trail(now)
@@ -57,6 +58,7 @@ func (w *Writer) Done(d *Operation, now int64) {
 	}
 }
 
+// Next chooses an operation.
 func (w *Writer) Next() *Operation {
 	switch n := w.Random.IntN(14); {
 	case n < 4:
@@ -76,16 +78,19 @@ func (w *Writer) Next() *Operation {
 // keysPerNamespace is small, so that most operations change something.
 const keysPerNamespace = 12
 
+// anyPlace chooses a record that may not exist.
 func (w *Writer) anyPlace() Place {
 	namespaces := Namespaces()
 	return Place{namespaces[w.Random.IntN(len(namespaces))], fmt.Sprintf("%s-%d", w.Name, w.Random.IntN(keysPerNamespace))}
 }
 
+// ExistingPlace chooses a record that exists.
 func (w *Writer) ExistingPlace() Place {
 	spots := w.State.places()
 	return spots[w.Random.IntN(len(spots))]
 }
 
+// putAt returns a put and its JSON.
 func (w *Writer) putAt(at Place) (RecordOp, map[string]any) {
 	w.serial++
 	before := w.State[at]
@@ -105,6 +110,7 @@ func (w *Writer) putAt(at Place) (RecordOp, map[string]any) {
 	return RecordOp{Op: "put", Place: at, Before: before, After: after}, item
 }
 
+// choosePrecondition returns a condition, sometimes a condition that fails, with the expected error.
 func (w *Writer) choosePrecondition(before Entry) (name string, value any, r *Rejection) {
 	current := before.Revision
 	wrong := w.Random.IntN(8) == 0
@@ -121,6 +127,7 @@ func (w *Writer) choosePrecondition(before Entry) (name string, value any, r *Re
 	return "", nil, nil
 }
 
+// single makes a request for a single record. inQuery says where ifRevision goes.
 func (w *Writer) single(method string, a RecordOp, body map[string]any, inQuery bool) *Operation {
 	d := &Operation{Writer: w.Name, Call: Call{Method: method, Path: a.Path(), Header: map[string]string{}}, Acts: []RecordOp{a}}
 	name, value, refused := w.choosePrecondition(a.Before)
@@ -147,6 +154,7 @@ func (w *Writer) put() *Operation {
 	return w.single(http.MethodPut, a, item, false)
 }
 
+// patched returns a patch and its JSON.
 func (w *Writer) patched(at Place) (RecordOp, map[string]any) {
 	before := w.State[at]
 	after := before
@@ -173,6 +181,7 @@ func (w *Writer) delete() *Operation {
 	return w.single(http.MethodDelete, RecordOp{Op: "delete", Place: at, Before: w.State[at]}, nil, true)
 }
 
+// counted returns an increment and its JSON.
 func (w *Writer) counted(at Place) (RecordOp, map[string]any) {
 	by := int64(1 + w.Random.IntN(9))
 	before := w.State[at]
@@ -208,6 +217,7 @@ func (w *Writer) increment() *Operation {
 	return d
 }
 
+// onlyOnce adds an idempotency key.
 func (w *Writer) onlyOnce(d *Operation) {
 	w.serial++
 	d.Header["Idempotency-Key"] = fmt.Sprintf("%s-%d", w.Name, w.serial)
@@ -230,6 +240,7 @@ func (w *Writer) bulk() *Operation {
 	return d
 }
 
+// touches reports whether the operation contains the record, which may occur only once.
 func (d *Operation) touches(at Place) bool {
 	for i := range d.Acts {
 		if d.Acts[i].Place == at {

@@ -40,6 +40,7 @@ type Visitor struct {
 // Call is a browser request. Path is relative to API; Key is an idempotency key.
 type Call struct{ Method, Path, Body, Key string }
 
+// Request returns a browser's request.
 func (v *Visitor) Request(ctx context.Context, url string, c Call) (*http.Request, error) {
 	r, err := workload.NewRequest(ctx, c.Method, url+API+c.Path, c.Body)
 	if err != nil {
@@ -54,6 +55,7 @@ func (v *Visitor) Request(ctx context.Context, url string, c Call) (*http.Reques
 	return r, nil
 }
 
+// set sets a header unless the value is "".
 func set(r *http.Request, name, value string) {
 	if value != "" {
 		r.Header.Set(name, value)
@@ -73,6 +75,7 @@ func (v *Visitor) Send(ctx context.Context, url string, c Call) (workload.Answer
 	return a, err
 }
 
+// Begin starts a session.
 func (v *Visitor) Begin(ctx context.Context, url string) error {
 	a, err := v.Send(ctx, url, Call{Method: http.MethodPost, Path: "/session"})
 	if err == nil && (a.Status != http.StatusCreated || v.Cookie == "") {
@@ -93,16 +96,18 @@ func IsInFlight(a workload.Answer) bool {
 	return a.Status == http.StatusConflict && strings.Contains(a.Body, `"in-flight"`)
 }
 
+// Handoff is the answer to a mint.
 type Handoff struct {
 	HandoffID   string `json:"handoffId"`
 	Token       string `json:"token"`
 	RedirectURL string `json:"redirectUrl"`
 }
 
+// Site is a booking site that consumes handoffs.
 type Site struct {
 	HTTP    *http.Client // nil: http.DefaultClient
-	Token   string
-	Browser string // JSON member guest with the guest's browser; "" to omit it
+	Token   string       // service token
+	Browser string       // JSON member guest with the guest's browser; "" to omit it
 }
 
 // Ask returns a handoff request's path and body. operation is "verify" or "consume".
@@ -120,6 +125,7 @@ func (s Site) Send(ctx context.Context, url, operation string, h Handoff, key st
 	return s.Post(ctx, url+path, body, workload.JSON, "Idempotency-Key: "+key)
 }
 
+// Post sends a request to any URL of the internal listener.
 func (s Site) Post(ctx context.Context, url, body string, headers ...string) (workload.Answer, error) {
 	return workload.Send(ctx, s.HTTP, http.MethodPost, url, body, append(headers, "Authorization: Bearer "+s.Token)...)
 }

@@ -7,16 +7,16 @@ import (
 
 // Profile describes a site's requests.
 type Profile struct {
-	Name   string
-	Prefix string // of event types
-	Member string // member with an item's ID
-	Mint   string // the route that mints a handoff
-	Handed string // item ID in a handoff
-	Cargo  string // body that mints a handoff
-	Other  string // another item ID
-	Page   string // item path in the catalogue, without the ID
-	Cache  string
-	Vars   []string
+	Name   string   // as in the configuration
+	Prefix string   // of event types
+	Member string   // member with an item's ID
+	Mint   string   // the route that mints a handoff
+	Handed string   // item ID in a handoff
+	Cargo  string   // body that mints a handoff
+	Other  string   // another item ID
+	Page   string   // item path in the catalogue, without the ID
+	Cache  string   // name of the cache for item pages
+	Vars   []string // environment variables that configure the profile
 
 	quantities bool
 }
@@ -49,6 +49,7 @@ func (p *Profile) Upstream(url string) []string {
 	return []string{"HOLDFAST_GUEST__UPSTREAMS__DETAIL=" + url}
 }
 
+// Item returns an item ID.
 func (p *Profile) Item(n int) string {
 	if p.quantities {
 		return fmt.Sprintf("sku-%08d", n)
@@ -56,6 +57,7 @@ func (p *Profile) Item(n int) string {
 	return Property(n)
 }
 
+// Wish returns the body that adds an item to the wishlist.
 func (p *Profile) Wish(n int) string {
 	if p.quantities {
 		return `{"itemId":"` + p.Item(n) + `"}`

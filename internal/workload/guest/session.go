@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/workload"
 )
 
+// State is the visible state of a session.
 type State struct {
 	Wishes  string // JSON: entries by item
 	Handoff string // last handoff's ID and status, or ""
@@ -68,6 +69,7 @@ func NewGuest(n int) *Guest {
 	return &Guest{N: n, State: State{Wishes: "{}"}, history: []version{{State: State{Wishes: "{}"}}}}
 }
 
+// Forget keeps only the last state, between rounds.
 func (g *Guest) Forget() { g.history = g.history[len(g.history)-1:] }
 
 // Next chooses a change, possibly without effect. It includes handoff changes only if handoffs is set.
@@ -118,6 +120,7 @@ func (g *Guest) Next(handoffs bool) *Change {
 	return d
 }
 
+// profile returns the profile, with its default.
 func (g *Guest) profile() *Profile {
 	if g.Profile == nil {
 		return HotelSearch
@@ -125,6 +128,7 @@ func (g *Guest) profile() *Profile {
 	return g.Profile
 }
 
+// text encodes wishes like State.
 func text(wishes map[string]entry) string {
 	all, _ := json.Marshal(wishes)
 	return string(all)
@@ -155,6 +159,7 @@ func (g *Guest) Acknowledge(d *Change, a workload.Answer, now int64) error {
 	return nil
 }
 
+// done records that the change happened.
 func (g *Guest) done(d *Change, now int64) {
 	g.Lost, g.State, g.wishes = nil, d.After, d.wishes
 	g.history = append(g.history, version{d.After, d.Sent, now})
@@ -187,6 +192,7 @@ func (g *Guest) Found(got State, now int64) (done bool, err error) {
 // Changes reports whether a change is visible.
 func (d *Change) Changes(before State) bool { return d.After != before || d.Kind == "mint" }
 
+// isAfter reports whether got is the state after the change. A mint's ID is only known from the answer.
 func (d *Change) isAfter(before, got State) bool {
 	if d.Kind == "mint" {
 		return got.Wishes == before.Wishes && got.Handoff != before.Handoff && strings.HasSuffix(got.Handoff, " open")

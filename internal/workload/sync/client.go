@@ -50,10 +50,12 @@ func (c Credentials) Request(ctx context.Context, method, path, body string) (*h
 	return req, hawk.SignHTTP(req, c.ID, c.Key, time.Now(), hash)
 }
 
+// Send sends a signed request once.
 func (c Credentials) Send(method, path, body string) (workload.Answer, error) {
 	return c.SendBy(context.Background(), http.DefaultClient, method, path, body)
 }
 
+// SendBy sends a signed request once. A network error says whether the connection was used before.
 func (c Credentials) SendBy(ctx context.Context, client *http.Client, method, path, body string) (workload.Answer, error) {
 	req, err := c.Request(ctx, method, path, body)
 	if err != nil {
@@ -68,6 +70,7 @@ func (c Credentials) SendBy(ctx context.Context, client *http.Client, method, pa
 	return a, err
 }
 
+// Record is a BSO in JSON.
 type Record struct {
 	ID        string      `json:"id,omitempty"`
 	Payload   string      `json:"payload"`
@@ -101,6 +104,7 @@ func Append(collection, batch string) string {
 	return "/storage/" + collection + "?batch=" + url.QueryEscape(batch)
 }
 
+// Commit returns the path that commits a batch.
 func Commit(collection, batch string) string { return Append(collection, batch) + "&commit=true" }
 
 // Opened returns the batch ID in a POST's answer.

@@ -19,4 +19,5 @@ func ParseMoment(text string) (Moment, error) {
 	return Moment(n), nil
 }
 
+// String returns the protocol's form.
 func (m Moment) String() string { return fmt.Sprintf("%d.%02d", m/100, m%100) }

@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/workload"
 )
 
+// Key is a record in a user's storage.
 type Key struct{ Collection, ID string }
 
 // Content is a record's content. Payloads are unique, so a payload identifies its write.
@@ -21,6 +22,7 @@ type Content struct {
 	modified  Moment
 }
 
+// State is all records of a writer.
 type State map[Key]Content
 
 // Keys returns the keys sorted, so that choices depend only on the seed.
@@ -65,6 +67,7 @@ func (s *Step) applied(before State, stamp Moment) State {
 	return after
 }
 
+// stampIn returns the stamp that the server gave the step, if there shows its records; otherwise 0.
 func (s *Step) stampIn(there State) Moment {
 	for k, r := range s.puts {
 		if there[k].payload == r.payload {
@@ -74,6 +77,7 @@ func (s *Step) stampIn(there State) Moment {
 	return 0
 }
 
+// Acknowledgement is the answer to a write.
 type Acknowledgement struct {
 	Modified json.Number       `json:"modified"`
 	Success  []string          `json:"success"`
@@ -83,6 +87,7 @@ type Acknowledgement struct {
 	stamp Moment // 0 for records added to a batch
 }
 
+// read checks the answer to a step that sent a number of records.
 func (s *Step) read(a workload.Answer, sent int) (ack Acknowledgement, err error) {
 	if a.Status != s.status {
 		return ack, fmt.Errorf("%s: %d %s, want %d", s, a.Status, a.Body, s.status)
