@@ -9,6 +9,7 @@ export class HoldfastError extends Error {
   override readonly name = "HoldfastError";
   /** The server's code; UNKNOWN if the response is not from Holdfast, e.g. from a proxy. */
   readonly code: ErrorCode | "UNKNOWN";
+  /** The HTTP status. */
   readonly status: number;
   /** With REVISION_MISMATCH: the record's current revision; 0: it does not exist. */
   readonly currentRevision: number | undefined;
@@ -26,6 +27,7 @@ export class HoldfastError extends Error {
   override readonly cause: ErrorCode | undefined;
   /** Seconds until the request may succeed. */
   readonly retryAfter: number | undefined;
+  /** Names the request in the server's log. */
   readonly requestId: string | undefined;
 
   constructor(response: Response, body: unknown) {

@@ -32,6 +32,7 @@ export interface GuestOptions {
 }
 
 export interface CallOptions {
+  /** Aborts the request, and the waiting before a retry. The call then throws the signal's reason. */
   signal?: AbortSignal;
 }
 
@@ -52,6 +53,7 @@ export interface Sent extends CallOptions {
 /** Session attributes with their ETag. */
 export interface Tagged<T> {
   attributes: T;
+  /** With quotes, as `ifMatch` expects it. */
   etag: string;
 }
 
@@ -70,7 +72,10 @@ export interface Kinds {
 
 const root = "/bff/consumer/v1";
 
-/** Operations for all profiles. A request that needs a session starts one. */
+/**
+ * Operations for all profiles. A request that needs a session starts one. Methods throw a GuestError if the server refuses, and a
+ * TypeError if it cannot be reached.
+ */
 export class GuestBase<K extends Kinds> {
   /** @internal */
   protected readonly wire: Wire;
@@ -117,6 +122,7 @@ export class GuestBase<K extends Kinds> {
     return this.send("POST", "/session", { ...withSignal(signal) });
   }
 
+  /** Returns the session with its preferences, and starts a session if there is none. */
   session({ signal }: CallOptions = {}): Promise<Schemas["Session"]> {
     return this.send("GET", "/session", { ...withSignal(signal) });
   }
@@ -200,11 +206,12 @@ export class GuestBase<K extends Kinds> {
     return this.#pages("/wishlist", signal, true); // without a session it is empty, and does not start one
   }
 
-  /** Adds an item to the wishlist, unless it is there. */
+  /** Adds an item to the wishlist, and returns the entry. If it is there, the entry does not change. At most 100 entries. */
   addWish(body: K["wishRequest"], { signal }: CallOptions = {}): Promise<K["wish"]> {
     return this.send("POST", "/wishlist", { body, keyed: true, ...withSignal(signal) });
   }
 
+  /** Removes an item from the wishlist. A missing item is not an error. */
   async removeWish(item: string, { signal }: CallOptions = {}): Promise<void> {
     await this.send("DELETE", "/wishlist/{item}", { path: { item }, keyed: true, ...withSignal(signal) });
   }
@@ -305,6 +312,7 @@ export class GuestBase<K extends Kinds> {
 /** A merge patch of T. */
 export type Patch<T> = { [K in keyof T]?: (NonNullable<T[K]> extends unknown[] ? T[K] : NonNullable<T[K]> extends object ? Patch<NonNullable<T[K]>> : T[K]) | null };
 
+/** Leaves the member out without a signal, as exactOptionalPropertyTypes requires. */
 export function withSignal(signal: AbortSignal | undefined): CallOptions {
   return signal ? { signal } : {};
 }

@@ -8,6 +8,7 @@ export class GuestError extends Error {
   override readonly name = "GuestError";
   /** The server's code; UNKNOWN if the response is not from Holdfast, e.g. from a proxy. */
   readonly code: ErrorCode | "UNKNOWN";
+  /** The HTTP status. */
   readonly status: number;
   /** Whether the unchanged request may succeed later. */
   readonly retriable: boolean;
@@ -15,6 +16,7 @@ export class GuestError extends Error {
   readonly errors: readonly Schemas["FieldError"][];
   /** With challenge-required: the challenge to solve. The client has tried once. */
   readonly challenge: Schemas["Problem"]["challenge"];
+  /** Names the request in the server's log. */
   readonly requestId: string | undefined;
   /** Seconds until the request may succeed. */
   readonly retryAfter: number | undefined;

@@ -72,6 +72,7 @@ export class GuestClient extends GuestBase<HotelKinds> {
   /** A typed client for all paths of the API. It does not retry or throw. */
   readonly raw: Raw<paths> = createRaw<paths>(this.wire);
 
+  /** Puts a property at the front of the viewed properties. */
   addViewed(tenantId: string, propertyId: string, { signal }: CallOptions = {}): Promise<Viewed> {
     return this.send("POST", "/session/recently-viewed", { body: { tenantId, propertyId }, ...withSignal(signal) });
   }
@@ -81,6 +82,7 @@ export class GuestClient extends GuestBase<HotelKinds> {
     return this.send("POST", "/search/map", { body, ...withSignal(signal) });
   }
 
+  /** Returns a property. Throws not-found for an unknown property. */
   hotel(propertyId: string, { signal, ...query }: HotelOptions = {}): Promise<Hotel> {
     return this.send("GET", "/hotels/{propertyId}", { path: { propertyId }, query, public: true, ...withSignal(signal) });
   }

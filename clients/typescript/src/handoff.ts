@@ -1,14 +1,24 @@
 /** Claims in every handoff token. Digests are base64url, keyed by the server. */
 interface CommonClaims {
+  /** "bhd_" and a ULID; consume the handoff by it. */
   handoffId: string;
+  /** The guest's session: "gms_" and a ULID. */
   sessionId: string;
+  /** UUID in lower case. */
   tenantId: string;
+  /** ISO 4217, e.g. EUR. */
   currency: string;
+  /** BCP 47, e.g. de-AT. */
   locale: string;
+  /** Digest of the campaign, if the session has any. */
   campaign: string | undefined;
+  /** Digest of the browser. */
   fingerprint: string;
+  /** Digest of the address. */
   ip: string;
+  /** In whole seconds. */
   mintedAt: Date;
+  /** At most 30 minutes later. */
   expiresAt: Date;
   /** The key that signed the token. */
   keyId: string;
@@ -16,11 +26,17 @@ interface CommonClaims {
 
 /** Claims for a stay, in the profile `hotel`. */
 export interface HandoffStayClaims extends CommonClaims {
+  /** UUID in lower case. */
   propertyId: string;
+  /** YYYY-MM-DD. */
   checkIn: string;
+  /** YYYY-MM-DD, after checkIn. */
   checkOut: string;
+  /** 1 to 99. */
   adults: number;
+  /** 0 to 99. */
   children: number;
+  /** 1 to 99. */
   rooms: number;
   itemId?: undefined;
   payload?: undefined;
@@ -41,6 +57,10 @@ export interface HandoffItemClaims extends CommonClaims {
 
 export type HandoffClaims = HandoffStayClaims | HandoffItemClaims;
 
+/**
+ * Why a token was not accepted. `no-key-set` is temporary: the key set could not be fetched. `expired` and `not-yet-valid` tokens are
+ * authentic. All others may be forged.
+ */
 export type HandoffTokenErrorCode =
   | "malformed"
   | "algorithm"
@@ -76,6 +96,7 @@ export interface HandoffVerifierOptions {
   now?: () => number;
 }
 
+/** Verifies tokens. It fetches the key set on demand, and caches it up to 15 minutes. */
 export interface HandoffVerifier {
   /** Returns a token's claims, or throws a HandoffTokenError. Consume the handoff before you show anything to the guest. */
   verify(token: string): Promise<HandoffClaims>;

@@ -7,18 +7,28 @@ export { HoldfastError, type ErrorCode, type SchemaFailure } from "./error.js";
 export type { components, operations, paths } from "./schema.js";
 
 type Schemas = components["schemas"];
+/** The answer to a write: revision, ETag, times, and whether the record was created. */
 export type RecordMeta = Schemas["RecordMeta"];
+/** A record with its value. T is the value's type; the client does not check it. */
 export type StoredRecord<T = unknown> = Omit<Schemas["Record"], "value"> & { value: T };
+/** A record in a list. `value` and `metadata` are set only if the options ask for them. */
 export type ListItem<T = unknown> = Omit<Schemas["ListItem"], "value"> & { value?: T };
+/** The answer to an increment, with the sum. */
 export type IncrementResult = Schemas["IncrementResult"];
+/** A record for `bulkPut`, with its own precondition. */
 export type PutItem = Schemas["PutItem"];
 export type BulkPutResult = Schemas["BulkPutResult"];
+/** An operation for `batch`: put, delete, check or increment, in any namespace. */
 export type BatchOp = Schemas["BatchOp"];
+/** The result of the operation at the same index. */
 export type BatchOpResult = Schemas["BatchOpResult"];
+/** A change of a record, without its value. */
 export type Change = Schemas["Change"];
 export type ChangeList = Schemas["ChangeList"];
+/** Keys, bytes and quotas, with warnings from 80 % on. */
 export type Usage = Schemas["Usage"];
 export type Schema = Schemas["Schema"];
+/** How a schema differs from the active schema, and which records it would refuse. */
 export type SchemaReport = Schemas["SchemaReport"];
 
 export interface ClientOptions {
@@ -41,6 +51,7 @@ export interface ClientOptions {
 }
 
 export interface CallOptions {
+  /** Aborts the request, and the waiting before a retry. The call then throws the signal's reason. */
   signal?: AbortSignal;
 }
 
@@ -53,13 +64,18 @@ export interface Precondition extends CallOptions {
 }
 
 export interface PutOptions extends Precondition {
+  /** Stored beside the value; default {}. At most 4,096 bytes of JSON. */
   metadata?: { [name: string]: unknown };
+  /** Seconds until the record expires, 60 to 2,592,000 (30 days). Default: never. */
   ttlSeconds?: number;
+  /** Refuse the write unless this schema version is active. */
   schemaVersion?: number;
 }
 
 export interface IncrementOptions extends Precondition {
+  /** Smallest allowed sum. */
   min?: number;
+  /** Greatest allowed sum. */
   max?: number;
   /** Create a missing record and missing objects around the number; a missing number counts as 0. */
   create?: boolean;
@@ -67,6 +83,7 @@ export interface IncrementOptions extends Precondition {
   idempotencyKey?: string;
 }
 
+/** Which records to list: key prefix, order, records per request (`limit`), and whether with `values` and `metadata`. */
 export interface ListOptions extends CallOptions, NonNullable<operations["listRecords"]["parameters"]["query"]> {}
 
 export interface SchemaListOptions extends CallOptions, NonNullable<operations["listSchemas"]["parameters"]["query"]> {}
@@ -89,6 +106,7 @@ function checkBaseURL(baseUrl: unknown): void {
   }
 }
 
+/** An install of an extension. Methods throw a HoldfastError if the server refuses, and a TypeError if it cannot be reached. */
 export class Client {
   /** A typed client for all paths of the API. It does not send a token, retry or throw. */
   readonly raw: Raw<paths>;
@@ -117,7 +135,10 @@ export class Client {
     return new Namespace(this, name);
   }
 
-  /** Applies all operations in order, atomically. */
+  /**
+   * Applies up to 20 operations in order, atomically. If an operation fails, it throws BULK_PARTIAL_FAILURE with the `index` and
+   * `cause`, and nothing is written. Retries send the same idempotency key.
+   */
   async batch(ops: BatchOp[], { signal, idempotencyKey = newKey() }: CallOptions & { idempotencyKey?: string } = {}): Promise<BatchOpResult[]> {
     const { results } = await this.call<Schemas["BatchResult"]>(true, signal, (headers) =>
       this.raw.POST("/ext/v1/installs/{install}/batch", {
@@ -199,7 +220,9 @@ export class Client {
 const records = "/ext/v1/installs/{install}/namespaces/{namespace}/records";
 const record = `${records}/{key}` as const;
 
+/** The records of a namespace. The first write creates it. Methods throw like those of Client. */
 export class Namespace {
+  /** The schemas of the namespace. */
   readonly schemas: NamespaceSchemas;
 
   /** @internal */
@@ -234,7 +257,10 @@ export class Namespace {
     }
   }
 
-  /** Creates or replaces a record: value, metadata and time to live. */
+  /**
+   * Creates or replaces a record: value, metadata and time to live. The value is any JSON of at most 65,536 bytes. With a precondition
+   * it is not repeated after a lost response, because the write may have been made.
+   */
   async put(key: string, value: unknown, { metadata, ttlSeconds, schemaVersion, ...precondition }: PutOptions = {}): Promise<RecordMeta> {
     const path = this.at(key);
     const { ifRevision, signal } = precondition;
@@ -252,7 +278,7 @@ export class Namespace {
     );
   }
 
-  /** Merges into the value by RFC 7396; null removes a member. */
+  /** Merges into the value by RFC 7396; null removes a member. Throws NOT_FOUND without a record. Metadata and TTL do not change. */
   async patch(key: string, patch: unknown, precondition: Precondition = {}): Promise<RecordMeta> {
     const path = this.at(key);
     return this.client.call(!isConditional(precondition), precondition.signal, (headers) =>
@@ -264,7 +290,7 @@ export class Namespace {
     );
   }
 
-  /** Adds to the number at a JSON pointer in the value. Retries send the same idempotency key, so they are safe. */
+  /** Adds to the number at a JSON pointer in the value; "" is the whole value. Throws NOT_FOUND without a record, unless `create`. Retries send the same idempotency key, so they are safe. */
   async increment(key: string, pointer: string, by: number, options: IncrementOptions = {}): Promise<IncrementResult> {
     const path = this.at(key);
     const { min, max, create, ifRevision, idempotencyKey = newKey(), signal } = options;
@@ -278,7 +304,7 @@ export class Namespace {
     );
   }
 
-  /** Puts up to 20 records atomically. */
+  /** Puts up to 20 records atomically. If a record fails, it throws BULK_PARTIAL_FAILURE with the `index` and `cause`. */
   async bulkPut(items: PutItem[], { signal }: CallOptions = {}): Promise<BulkPutResult["items"]> {
     const path = this.path;
     const result = await this.client.call<BulkPutResult>(!items.some(isConditional), signal, (headers) =>
@@ -341,6 +367,7 @@ export class NamespaceSchemas {
     );
   }
 
+  /** Returns a version. Throws NOT_FOUND if it does not exist. */
   async get(version: number, { signal }: CallOptions = {}): Promise<Schema> {
     const path = { ...this.path, version: Number(version) };
     return this.client.call(true, signal, (headers) =>

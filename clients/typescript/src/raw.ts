@@ -20,6 +20,7 @@ type Success<Op> = { [S in keyof Responses<Op>]: S extends 200 | 201 | 202 | 204
 
 type Failure<Op> = { [S in keyof Responses<Op>]: S extends 200 | 201 | 202 | 204 | 206 | 304 ? never : Content<Responses<Op>[S]> }[keyof Responses<Op>];
 
+/** Options of every raw request. */
 export interface RawOptions {
   headers?: Record<string, string>;
   signal?: AbortSignal | null;
@@ -41,6 +42,7 @@ type Call<Paths, M extends Method> = <P extends PathsOf<Paths, M>>(
     : [init: RawOptions & Params<Operation<Paths, P, M>> & Body<Operation<Paths, P, M>>]
 ) => Promise<RawResult<Success<Operation<Paths, P, M>>, Failure<Operation<Paths, P, M>>>>;
 
+/** A method for each HTTP method. Path, parameters, body and result are typed by the API description. */
 export interface Raw<Paths> {
   GET: Call<Paths, "get">;
   PUT: Call<Paths, "put">;
@@ -50,6 +52,7 @@ export interface Raw<Paths> {
   HEAD: Call<Paths, "head">;
 }
 
+/** Path parameters, query parameters or headers by name. */
 export type Values = Record<string, unknown>;
 
 /** An untyped request. */
@@ -58,13 +61,17 @@ export interface Untyped extends RawOptions {
   body?: unknown;
 }
 
+/** How requests are sent. */
 export interface Wire {
   baseUrl: string;
   fetch: (request: Request) => Promise<Response>;
+  /** Encodes JSON bodies. */
   stringify: (value: unknown) => string;
+  /** Whether browsers send cookies; undefined for their default. */
   credentials?: "include" | "omit";
 }
 
+/** Sends a request once. An error status is a result, not an exception; a lost connection throws. */
 export async function exchange(wire: Wire, method: string, path: string, init: Untyped = {}): Promise<RawResult<unknown>> {
   const headers = new Headers(init.headers);
   for (const [name, value] of Object.entries(init.params?.header ?? {})) {
@@ -100,10 +107,12 @@ function parsed(text: string): unknown {
   }
 }
 
+/** Replaces {NAME} in a path by its encoded value. */
 function fill(path: string, values: Values = {}): string {
   return path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(values[name])));
 }
 
+/** Encodes parameters; lists repeat the name, and undefined members are left out. */
 function queryOf(values: Values = {}): string {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(values)) {

@@ -1,10 +1,12 @@
 import { HoldfastError } from "./error.js";
 import type { RawResult } from "./raw.js";
 
+/** See ClientOptions. */
 export interface SendOptions {
   token: string | (() => string | Promise<string>);
   parse: (text: string) => unknown;
   retries: number;
+  /** Seconds. */
   maxWait: number;
 }
 
