@@ -18,12 +18,16 @@ import (
 // text starts with some zero bits. Challenges are signed, not stored, and bound to a browser's session. It is safe
 // for concurrent use.
 type Challenges struct {
+	// HMAC keys: New signs with the first, Solved accepts them all. Derived from [guest.bots] secrets, never stored.
 	keys [][]byte
+	// leading zero bits that a solution needs; each bit doubles the browser's work
 	bits int
 }
 
+// A browser solves a challenge in seconds; five minutes also cover a tab in the background.
 const challengeLife = 5 * time.Minute
 
+// Longest accepted solution in bytes. A challenge takes about 60; a counter follows it.
 const maxSolution = 256
 
 // NewChallenges takes the configured secrets, the current one first.
@@ -39,11 +43,18 @@ func NewChallenges(secret string, old []string, bits int) (*Challenges, error) {
 	return c, nil
 }
 
+// New returns a challenge for a session in a browser, as "hc1.<expiry, Unix seconds>.<bits>.<signature>". Nothing is
+// stored: Solved
+// verifies the signature. Until it expires, the same solution may be sent again; the service remembers solutions for
+// SolvedLife anyway.
 func (c *Challenges) New(browser string, session guest.ID, now time.Time) string {
 	text := "hc1." + strconv.FormatInt(now.Add(challengeLife).Unix(), 10) + "." + strconv.Itoa(c.bits)
 	return text + "." + signChallenge(c.keys[0], text, browser, session)
 }
 
+// signChallenge returns the signature over the challenge's text, the browser (see browserOf) and its session, in
+// unpadded
+// base64url: a solution for another browser or session fails.
 func signChallenge(key []byte, text, browser string, session guest.ID) string {
 	return base64.RawURLEncoding.EncodeToString(guest.SumOf(key, text, browser, string(session)))
 }

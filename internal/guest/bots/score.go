@@ -12,22 +12,25 @@ import (
 	"holdfast/internal/guest"
 )
 
+// Verdict says who sent a request, judged by its score.
 type Verdict string
 
 // Verdicts.
 const (
-	Human   Verdict = "human"
-	Suspect Verdict = "suspect"
-	Bot     Verdict = "bot"
+	Human   Verdict = "human"   // score below challenge_at
+	Suspect Verdict = "suspect" // from challenge_at, or a bot that solved a challenge
+	Bot     Verdict = "bot"     // from block_at
 )
 
+// Action says how the service answers a scored request: not at all differently (NoAction), with a challenge or with a
+// refusal.
 type Action string
 
 // Actions.
 const (
-	NoAction  Action = "none"
-	Challenge Action = "challenge"
-	HardBlock Action = "hard-block"
+	NoAction  Action = "none"       // serve the request
+	Challenge Action = "challenge"  // refuse until a challenge is solved; only for requests with a session
+	HardBlock Action = "hard-block" // refuse
 )
 
 // Errors for scored requests.
@@ -36,9 +39,12 @@ var (
 	ErrHardBlock = errcode.New(errcode.Denied, "the request looks like a bot's")
 )
 
+// Signal is a reason in a score. The score sums Value × Weight.
 type Signal struct {
+	// a Signal constant
 	Signal string  `json:"signal"`
 	Value  float64 `json:"value"` // 0 to 1
+	// 0 to 1, from the section [guest.bots]
 	Weight float64 `json:"weight"`
 }
 
@@ -72,6 +78,9 @@ type Config struct {
 	SampleHumans  int    `toml:"sample_humans" reload:"true" doc:"Log the score for 1 in this many unsuspicious requests. 0: never."`
 }
 
+// The weights are chosen so that no signal alone blocks: the honeypot or a replay (0.6) brings a challenge, and only
+// two signals together
+// reach block_at (0.8).
 func DefaultConfig() Config {
 	return Config{
 		Enabled: true, ChallengeAt: 0.5, BlockAt: 0.8, Cadence: 300, Sessions: 50,
@@ -79,8 +88,10 @@ func DefaultConfig() Config {
 	}
 }
 
+// Bounds the list of request times that the hot state keeps per browser.
 const maxCadence = 10_000
 
+// Check returns the values that are out of range, by their names in the section.
 func (c *Config) Check() (problems conf.Problems) {
 	if !(c.ChallengeAt > 0 && c.ChallengeAt <= c.BlockAt) {
 		problems.Addf("challenge_at", "must be more than 0 and at most block_at")
@@ -186,6 +197,8 @@ type Evaluation struct {
 	Action                     Action
 }
 
+// Store is the part of the guest database that bots uses: an audit log of scores, deleted after seven days
+// (retention.JobBotScores).
 type Store interface {
 	// LogBotScore logs a score and, in the same transaction, appends its event, if any, to the outbox with key as its
 	// ordering key. The store sets the times.
@@ -195,6 +208,7 @@ type Store interface {
 	BotScores(ctx context.Context, fingerprint, ip []byte, since time.Time, limit int) ([]float64, error)
 }
 
+// EncodeSignals returns the signals as JSON, for the column in both databases.
 func EncodeSignals(all []Signal) (string, error) {
 	text, err := json.Marshal(all)
 	if err != nil {
@@ -216,33 +230,43 @@ type Hot interface {
 	SolvedChallenge(ctx context.Context, browser string, session guest.ID) error
 }
 
+// Sighting is a request to count in SeeBrowser.
 type Sighting struct {
+	// from browserOf: 32 hexadecimal digits
 	Browser string
 	Session guest.ID // may be ""
-	Events  Window
-	Members Window // for sessions
+	// counts requests: at most Most times are kept, each for Life
+	Events Window
+	// counts distinct sessions, as Events does
+	Members Window
 }
 
 // Window limits counts by time and number.
 type Window struct {
+	// how long an entry counts; sliding, in the hot state's clock
 	Life time.Duration
+	// maximum number of entries; the oldest are forgotten
 	Most int
 }
 
 // Sighted holds a browser's counts in the windows of a Sighting.
 type Sighted struct {
-	Events    int
-	Sessions  int // beyond the maximum, the oldest are forgotten
+	// requests in the window, this one included; at most Window.Most
+	Events   int
+	Sessions int // beyond the maximum, the oldest are forgotten
+	// offences without a gap longer than OffenceLife
 	Honeypots int
-	Replays   int
-	Solved    bool
+	// like Honeypots
+	Replays int
+	// whether this browser solved a challenge for the session in the last SolvedLife
+	Solved bool
 }
 
 // Windows and lifetimes.
 const (
-	CadenceWindow  = time.Minute
-	SessionsWindow = 24 * time.Hour
-	MaxSessions    = 1000
-	OffenceLife    = time.Hour
-	SolvedLife     = 15 * time.Minute
+	CadenceWindow  = time.Minute      // config: cadence counts per minute
+	SessionsWindow = 24 * time.Hour   // config: sessions counts per day
+	MaxSessions    = 1000             // upper limit for the setting sessions
+	OffenceLife    = time.Hour        // since the last offence; history reads scores from the same period
+	SolvedLife     = 15 * time.Minute // a guest is not challenged again for this long
 )

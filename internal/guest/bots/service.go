@@ -22,54 +22,78 @@ type Service struct {
 
 // Options are a Service's dependencies, all required but Evaluated and Degraded.
 type Options struct {
-	Store      Store
-	Hot        Hot
-	Clock      clock.Clock
-	Profile    *guest.Profile
-	Config     Config
-	Hasher     *guest.Hasher
+	Store   Store
+	Hot     Hot
+	Clock   clock.Clock
+	Profile *guest.Profile
+	// the initial configuration; see Reload
+	Config Config
+	// hashes fingerprints, addresses and User-Agents with the site's secret, so that the log holds no personal data
+	Hasher *guest.Hasher
+	// signs and checks challenges; its difficulty needs a restart
 	Challenges *Challenges
 
+	// called with each verdict, for metrics; may be nil
 	Evaluated func(v Verdict, a Action)
 
+	// called when the hot state or the database fails and the request is served anyway; reports whether the error was
+	// such a failure
 	Degraded guest.Degraded
 }
 
+// New returns a service that scores with o.Config until Reload.
 func New(o Options) *Service {
 	b := &Service{opts: o}
 	b.Reload(o.Config)
 	return b
 }
 
+// Reload replaces the configuration for later requests. It does not check it: callers call Config.Check first.
 func (b *Service) Reload(c Config) { b.config.Store(&c) }
 
+// Config returns the current configuration, which callers must not change.
 func (b *Service) Config() *Config { return b.config.Load() }
 
+// IsHoneypot reports whether the current configuration has a honeypot at path, which is relative to the service's
+// prefix.
 func (b *Service) IsHoneypot(path string) bool { return b.Config().IsHoneypot(path) }
 
+// Request is what Evaluate scores.
 type Request struct {
-	Visitor  guest.Visitor
-	Session  guest.ID
-	Anomaly  float64
+	// address, User-Agent and fingerprint headers
+	Visitor guest.Visitor
+	// "" before the guest has a session: such a request is not challenged, only blocked
+	Session guest.ID
+	// from HeaderAnomaly, 0 to 1
+	Anomaly float64
+	// the header with a solved challenge, or ""
 	Solution string
-	Route    string // method and path template
-	Trace    guest.Trace
+	// method and path template, for the event
+	Route string
+	Trace guest.Trace
 }
 
+// ChallengeError refuses a request until the browser sends a solution. It unwraps to ErrChallenge.
 type ChallengeError struct {
+	// from Challenges.New; the solution is this text, a dot and a counter
 	Challenge string
-	Bits      int
+	// leading zero bits that SHA-256 of the solution needs
+	Bits int
 }
 
 func (e *ChallengeError) Error() string { return ErrChallenge.Error() }
 
 func (e *ChallengeError) Unwrap() error { return ErrChallenge }
 
+// browserOf returns the hot state's key for a browser: the first 128 bits of a hash over both hashes, in hexadecimal.
 func browserOf(fingerprint, ip []byte) string {
 	sum := sha256.Sum256(append(append([]byte{}, fingerprint...), ip...))
 	return hex.EncodeToString(sum[:16])
 }
 
+// sighting takes the limit for requests from the configuration, since a browser above it gains nothing from a longer
+// list. The limit for sessions is
+// constant, and upper limit for the setting: a reload that raises the setting finds the older sessions.
 func (b *Service) sighting(browser string, session guest.ID) Sighting {
 	return Sighting{browser, session, Window{CadenceWindow, b.Config().Cadence}, Window{SessionsWindow, MaxSessions}}
 }
@@ -80,6 +104,7 @@ func (b *Service) See(ctx context.Context, v guest.Visitor, session guest.ID) {
 	b.opts.Degraded.Without("bot", err)
 }
 
+// Trap counts a visit to the honeypot as an offence. It never fails: without the hot state, the visit is lost.
 func (b *Service) Trap(ctx context.Context, v guest.Visitor) {
 	b.opts.Degraded.Without("bot", b.opts.Hot.AddOffence(ctx, browserOf(b.opts.Hasher.Fingerprint(v), b.opts.Hasher.IP(v)), SignalHoneypot))
 }
@@ -131,16 +156,21 @@ func (b *Service) Evaluate(ctx context.Context, r Request) error {
 	return nil
 }
 
+// count reports a verdict to Options.Evaluated.
 func (b *Service) count(v Verdict, a Action) {
 	if b.opts.Evaluated != nil {
 		b.opts.Evaluated(v, a)
 	}
 }
 
+// Number of recent scores whose sum, divided by this number, is the history's value: a browser with a single bad score
+// gets a fifth of it.
 const historyScores = 5
 
+// Attempts to consume a handoff again that make SignalReplay's value 1. The first may be a guest who reloads a page.
 const replaysAreCertain = 3
 
+// addSignal leaves out signals that add nothing to the score.
 func addSignal(all []Signal, name string, value, weight float64) []Signal {
 	if value > 0 && weight > 0 {
 		all = append(all, Signal{name, value, weight})
@@ -148,6 +178,7 @@ func addSignal(all []Signal, name string, value, weight float64) []Signal {
 	return all
 }
 
+// signals returns the signals that need no database query.
 func (b *Service) signals(r Request, seen Sighted) (all []Signal) {
 	add := func(name string, value, weight float64) { all = addSignal(all, name, value, weight) }
 	c := b.Config()
@@ -165,6 +196,7 @@ func (c *Config) needsHistory(score float64) bool {
 	return c.HistoryWeight > 0 && score+c.HistoryWeight >= c.ChallengeAt
 }
 
+// history adds SignalHistory. The query runs only if it may change the result: see needsHistory.
 func (b *Service) history(ctx context.Context, of Evaluation) []Signal {
 	if b.Config().HistoryWeight == 0 {
 		return of.Signals
@@ -181,6 +213,8 @@ func (b *Service) history(ctx context.Context, of Evaluation) []Signal {
 	return addSignal(of.Signals, SignalHistory, sum/historyScores, b.Config().HistoryWeight)
 }
 
+// log stores a score. Suspects and bots also get an audit event, ordered after the session's other events if there is a
+// session, or with the browser's. Humans are only logged as a sample, without an event.
 func (b *Service) log(ctx context.Context, s Evaluation, browser string, sampled bool, r Request) error {
 	if s.Verdict == Human {
 		if !sampled {

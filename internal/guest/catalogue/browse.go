@@ -12,12 +12,15 @@ import (
 	"holdfast/internal/ident"
 )
 
+// asked names an answer: its upstream, its cache key and the error for an object that the catalogue does not know.
 type asked struct {
 	guest.Upstream
-	key     string
+	key string
+	// replaces ErrMissing
 	missing error
 }
 
+// cached returns the answer as JSON, from the cache or from ask.
 func cached[T any](ctx context.Context, s *Service, a asked, ask func(context.Context) (T, error)) (View, error) {
 	if s.opts.Source == nil {
 		return View{}, ErrUpstream
@@ -39,6 +42,7 @@ func cached[T any](ctx context.Context, s *Service, a asked, ask func(context.Co
 	return v, err
 }
 
+// decoded is cached for callers that look into the answer, for example to hide suspended tenants.
 func decoded[T any](ctx context.Context, s *Service, a asked, ask func(context.Context) (T, error)) (answer T, v View, err error) {
 	if v, err = cached(ctx, s, a, ask); err != nil {
 		return answer, v, err
@@ -89,6 +93,7 @@ func (s *Service) Find(ctx context.Context, q SearchQuery) (Results, View, error
 	return r, v, err
 }
 
+// FindPins normalizes the query and searches for the map. Errors, total and suspended tenants are as in Find.
 func (s *Service) FindPins(ctx context.Context, q SearchQuery) (Pins, View, error) {
 	hash, err := q.normalizedHash()
 	if err != nil {
@@ -126,6 +131,7 @@ func visible[T any](ctx context.Context, s *Service, items []T, tenant func(T) s
 	return slices.DeleteFunc(items, func(i T) bool { return slices.Contains(suspended, tenant(i)) }), nil
 }
 
+// isVisible returns missing if the tenant is suspended: to guests, it does not exist.
 func (s *Service) isVisible(ctx context.Context, tenant string, missing error) error {
 	suspended, err := s.opts.Suspended(ctx, tenant)
 	if err == nil && len(suspended) > 0 {
@@ -134,6 +140,7 @@ func (s *Service) isVisible(ctx context.Context, tenant string, missing error) e
 	return err
 }
 
+// orEmpty makes JSON contain [] instead of null.
 func orEmpty[T any](all []T) []T {
 	if all == nil {
 		return []T{}
@@ -141,6 +148,10 @@ func orEmpty[T any](all []T) []T {
 	return all
 }
 
+// Hotel returns a property page in the language closest to locale (BCP 47), with prices in currency (ISO 4217) if the
+// source
+// can. It returns ErrNoProperty for unknown and suspended ones, errcode.Invalid for a bad locale or currency, and
+// otherwise ErrUpstream.
 func (s *Service) Hotel(ctx context.Context, property, locale, currency string) (Hotel, View, error) {
 	property, ok := ident.ParseUUID(property)
 	switch {
@@ -166,6 +177,7 @@ func (s *Service) Hotel(ctx context.Context, property, locale, currency string) 
 	return h, v, s.isVisible(ctx, h.TenantID, ErrNoProperty)
 }
 
+// Property returns ErrNoProperty for a malformed id, an unknown property and a suspended tenant's property.
 func (s *Service) Property(ctx context.Context, property string) (Property, error) {
 	property, ok := ident.ParseUUID(property)
 	if !ok {
@@ -178,6 +190,7 @@ func (s *Service) Property(ctx context.Context, property string) (Property, erro
 	return p, s.isVisible(ctx, p.TenantID, ErrNoProperty)
 }
 
+// property includes suspended tenants' properties. The id is canonical.
 func (s *Service) property(ctx context.Context, property string) (Property, error) {
 	p, _, err := decoded(ctx, s, asked{UpstreamProperty, "cache:property:" + property, ErrNoProperty}, func(ctx context.Context) (Property, error) {
 		return s.opts.Source.Property(ctx, property)
@@ -194,8 +207,11 @@ func (s *Service) PropertyOf(ctx context.Context, tenant, property string) (Prop
 	return p, err
 }
 
+// Availability returns the offers for a stay as JSON. It asks for the property first: the arrival date must not be past
+// in the
+// property's time zone. Errors are as for Hotel.
 func (s *Service) Availability(ctx context.Context, q AvailabilityQuery) (View, error) {
-	if err := q.normalize(); err != nil {
+	if err := q.check(); err != nil {
 		return View{}, err
 	}
 	p, err := s.Property(ctx, q.Property)
@@ -222,6 +238,9 @@ func (s *Service) Availability(ctx context.Context, q AvailabilityQuery) (View, 
 	})
 }
 
+// FacetsOf returns a region's Facets as JSON, or ErrNoRegion. country and region may have any case. Counts include
+// suspended tenants'
+// properties.
 func (s *Service) FacetsOf(ctx context.Context, country, region string) (View, error) {
 	country, region, ok := normalizeRegion(country, region)
 	if !ok {
@@ -234,6 +253,7 @@ func (s *Service) FacetsOf(ctx context.Context, country, region string) (View, e
 	})
 }
 
+// BrandPeek returns a tenant's Brand, or ErrNoTenant for unknown and suspended ones.
 func (s *Service) BrandPeek(ctx context.Context, tenant string) (Brand, View, error) {
 	tenant, ok := guest.ParseTenant(tenant)
 	if !ok {

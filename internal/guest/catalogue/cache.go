@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/ident"
 )
 
+// Search results stay fresh for this long while Options.Campaign is set.
 const campaignLife = 5 * time.Minute
 
 const (
@@ -49,8 +50,10 @@ const (
 // CacheStates are the arguments of Options.Cached.
 var CacheStates = []CacheState{CacheHit, CacheMiss, CacheStale, CacheBypass, cacheError}
 
+// View is an answer with its age, for the cache headers.
 type View struct {
-	Body      []byte // read-only
+	// JSON; read-only, since requests share it; nil if the object is not in the catalogue
+	Body      []byte
 	State     CacheState
 	Fresh     time.Duration // remaining time; negative: stale since
 	Stale     time.Duration // how much longer it may be used after failures
@@ -60,8 +63,10 @@ type View struct {
 // Hot caches upstream answers, and locks keys for callers that fill them. Keys, e.g. cache:facets:at:vienna, do not
 // name the environment. Unlike other hot state, the cache may be evicted when memory is short.
 type Hot interface {
+	// Cached returns an answer with its key's lock. A missing key is no error.
 	Cached(ctx context.Context, key string) (CachedValue, error)
 
+	// PutCached stores a value for life, whoever holds the lock.
 	PutCached(ctx context.Context, key string, value []byte, life time.Duration) error
 
 	// Lock locks a key or extends the owner's lock, unless another owner holds it.
@@ -78,9 +83,12 @@ type Hot interface {
 	FailCached(ctx context.Context, key, owner string, life time.Duration) (bool, error)
 }
 
+// CachedValue is a cached answer with its key's lock.
 type CachedValue struct {
-	Value  []byte
-	Found  bool
+	Value []byte
+	// distinguishes an empty value from none
+	Found bool
+	// until the value expires
 	Left   time.Duration
 	Locked time.Duration // until the lock expires; 0: unlocked
 	Failed bool          // locked by FailCached
@@ -143,6 +151,7 @@ const (
 // ErrMissing means that the object is not in the catalogue.
 var ErrMissing = errcode.New(errcode.NotFound, "not in the catalogue")
 
+// missing returns ErrMissing if the catalogue does not know the object.
 func (v *View) missing() error {
 	if v.Body == nil {
 		return ErrMissing
@@ -150,6 +159,7 @@ func (v *View) missing() error {
 	return nil
 }
 
+// decode reads a stored answer, or returns false if there is none or an unknown version wrote it.
 func decode(u *guest.Upstream, c CachedValue) (v View, ok bool) {
 	if !c.Found || len(c.Value) == 0 {
 		return v, false
@@ -185,6 +195,9 @@ func (s *Service) near(ctx context.Context, u *guest.Upstream, key string) (View
 	return View{}, false
 }
 
+// putNear keeps a copy in this process until the answer is stale, and at most for nearLife: other processes may store a
+// newer answer.
+// An error does not matter, since it only costs a call to the cache.
 func (s *Service) putNear(ctx context.Context, key string, stored []byte, fresh time.Duration) {
 	if s.opts.Local == nil || fresh <= 0 {
 		return
@@ -193,17 +206,21 @@ func (s *Service) putNear(ctx context.Context, key string, stored []byte, fresh 
 	_ = s.opts.Local.PutCached(ctx, "near:"+key, append(value, stored...), min(fresh, nearLife))
 }
 
+// loader gets an answer for concurrent requests in this process.
 type loader struct {
 	*Service
-	from  guest.Upstream
-	key   string
+	// its freshness and, by its name, its circuit breaker
+	from guest.Upstream
+	key  string
+	// random; names this loader in the key's lock
 	owner string
-	ask   func(context.Context) ([]byte, error)
+	// calls the upstream; returns ErrMissing for unknown objects
+	ask func(context.Context) ([]byte, error)
 }
 
 const (
-	firstPause = 5 * time.Millisecond
-	lastPause  = 100 * time.Millisecond
+	firstPause = 5 * time.Millisecond   // pause before the second look at a key that another loader fills; doubles each time
+	lastPause  = 100 * time.Millisecond // longest pause
 )
 
 // load reads a key, or fills it if no other loader does. It waits at most one lock lifetime for another loader; then
@@ -250,6 +267,11 @@ func (l *loader) load(ctx context.Context, hot Hot, near bool) (View, error) {
 	}
 }
 
+// fill calls the upstream while this loader holds the key's lock, and unlocks. It looks at the cache again first, since
+// another
+// loader may have filled the key just before. After an upstream's error, a stale answer is used and the key is blocked
+// for a moment. A loader
+// that lost its lock in the meantime does not store its answer: a newer answer may be there.
 func (l *loader) fill(ctx context.Context, hot Hot, near bool) (View, error) {
 	c, err := hot.Cached(ctx, l.key)
 	if err != nil {
@@ -293,6 +315,9 @@ func jitter(d time.Duration) time.Duration { return d - d/10 + rand.N(max(d/5, 1
 
 func longest(d time.Duration) time.Duration { return d + d/10 }
 
+// askFor calls the upstream unless its circuit breaker is open. "Not found" counts as a success for the breaker, and
+// returns a
+// View without a body.
 func (l *loader) askFor(ctx context.Context, state CacheState) (View, error) {
 	stored, _ := l.breakers.LoadOrStore(l.from.Name, &breaker{})
 	b := stored.(*breaker)
@@ -320,6 +345,7 @@ func (l *loader) askFor(ctx context.Context, state CacheState) (View, error) {
 	return View{Body: body, State: state}, nil
 }
 
+// breaker stops calls to an upstream after failures, and then lets a single call through from time to time.
 type breaker struct {
 	mu       sync.Mutex
 	failures int
@@ -332,6 +358,7 @@ const (
 	probeAfter = 4 * time.Second
 )
 
+// allow reports whether to call now. In the open state, it lets a call through each probeAfter.
 func (b *breaker) allow(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -345,6 +372,7 @@ func (b *breaker) allow(now time.Time) bool {
 	return true
 }
 
+// report records a call's result. A success closes the breaker.
 func (b *breaker) report(now time.Time, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,6 +8,8 @@ import (
 	"holdfast/internal/guest"
 )
 
+// Upstreams is the section [guest.upstreams], for profile hotel. An empty URL: that upstream always fails, unless all
+// are empty.
 type Upstreams struct {
 	Search       string `toml:"search" doc:"Property search: POST with a query. If no service in this section is set, the built-in catalogue of invented hotels is used."`
 	Map          string `toml:"map" doc:"Property search for the map: POST with a query."`
@@ -22,6 +24,7 @@ type Upstreams struct {
 	MaxBody int64         `toml:"max_body" unit:"bytes" doc:"Maximum response size."`
 }
 
+// DefaultUpstreams sets no service: the built-in catalogue is used.
 func DefaultUpstreams() Upstreams {
 	return Upstreams{Timeout: 1500 * time.Millisecond, MaxBody: 1 << 20}
 }
@@ -39,6 +42,7 @@ var (
 	UpstreamProperty = guest.Upstream{Name: "property", Path: []string{"property"}, Fresh: 5 * time.Minute, Stale: StaleLife}
 )
 
+// Hotel returns the hotel upstreams with their configured URLs.
 func (u *Upstreams) Hotel() []guest.Upstream {
 	all := []guest.Upstream{UpstreamSearch, UpstreamMap, UpstreamDetail, UpstreamAvailability, UpstreamFacets, UpstreamBrand, UpstreamProperty}
 	for i, address := range []string{u.Search, u.Map, u.Detail, u.Availability, u.Facets, u.Brand, u.Property} {
@@ -47,6 +51,7 @@ func (u *Upstreams) Hotel() []guest.Upstream {
 	return all
 }
 
+// BuiltIn reports whether no service is set.
 func (u *Upstreams) BuiltIn() bool {
 	for _, h := range u.Hotel() {
 		if h.URL != "" {
@@ -56,6 +61,7 @@ func (u *Upstreams) BuiltIn() bool {
 	return true
 }
 
+// Check returns malformed URLs and values out of range.
 func (u *Upstreams) Check() (problems conf.Problems) {
 	for _, h := range u.Hotel() {
 		if h.URL != "" && !IsUpstream(h.URL) {

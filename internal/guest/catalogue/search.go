@@ -18,10 +18,12 @@ import (
 
 // SearchQuery is a hotel search, as clients send it, upstreams receive it, and search sessions store it.
 type SearchQuery struct {
-	Country         string   `json:"country,omitempty"` // ISO 3166-1, e.g. AT
-	Region          string   `json:"region,omitempty"`  // e.g. vienna
-	Text            string   `json:"text,omitempty"`    // in names and places
-	CheckIn         string   `json:"checkIn,omitempty"` // YYYY-MM-DD
+	// ISO 3166-1 alpha-2, e.g. AT; "" for all
+	Country string `json:"country,omitempty"`
+	Region  string `json:"region,omitempty"`  // e.g. vienna
+	Text    string `json:"text,omitempty"`    // in names and places
+	CheckIn string `json:"checkIn,omitempty"` // YYYY-MM-DD
+	// at most 90 nights after CheckIn; both or neither
 	CheckOut        string   `json:"checkOut,omitempty"`
 	Adults          int      `json:"adults"`                    // 1 to 30; 2 if absent
 	Children        int      `json:"children"`                  // 0 to 30
@@ -40,14 +42,18 @@ type SearchQuery struct {
 
 // Bounds is a map section, in degrees.
 type Bounds struct {
+	// -90 to 90
 	South float64 `json:"south"`
+	// -180 to 180; greater than East across the date line
 	West  float64 `json:"west"`
 	North float64 `json:"north"`
 	East  float64 `json:"east"`
 }
 
+// Sorts lists the orders for lists; the first is the default.
 var Sorts = []string{"recommended", "price", "rating", "name"}
 
+// Results is a page of a list.
 type Results struct {
 	Items []Listing `json:"items"`
 	Total int       `json:"total"` // on all pages
@@ -55,26 +61,32 @@ type Results struct {
 
 // Listing is a property in a list. Prices are decimal text in the currency's smallest unit; "" if unknown.
 type Listing struct {
-	PropertyID           string   `json:"propertyId"`
-	TenantID             string   `json:"tenantId"`
-	Name                 string   `json:"name"`
-	Country              string   `json:"country"`
-	Region               string   `json:"region"`
-	City                 string   `json:"city"`
-	Stars                int      `json:"stars"`
-	Rating               float64  `json:"rating"` // 0 to 10
-	Amenities            []string `json:"amenities"`
-	Image                string   `json:"image,omitempty"`
-	Currency             string   `json:"currency"`
-	CheapestNightlyMinor string   `json:"cheapestNightlyMinor,omitempty"`
-	TotalForStayMinor    string   `json:"totalForStayMinor,omitempty"`
+	PropertyID string   `json:"propertyId"`
+	TenantID   string   `json:"tenantId"`
+	Name       string   `json:"name"`
+	Country    string   `json:"country"`
+	Region     string   `json:"region"`
+	City       string   `json:"city"`
+	Stars      int      `json:"stars"`
+	Rating     float64  `json:"rating"` // 0 to 10
+	Amenities  []string `json:"amenities"`
+	// URL
+	Image string `json:"image,omitempty"`
+	// ISO 4217; the source may answer in another currency than asked for
+	Currency string `json:"currency"`
+	// per night and room
+	CheapestNightlyMinor string `json:"cheapestNightlyMinor,omitempty"`
+	// all rooms and nights; "" without dates
+	TotalForStayMinor string `json:"totalForStayMinor,omitempty"`
 }
 
+// Pins are the properties to draw on a map. The source limits their number.
 type Pins struct {
 	Items []Pin `json:"items"`
 	Total int   `json:"total"` // may exceed len(Items)
 }
 
+// Pin is a property on a map. Prices are as in Listing.
 type Pin struct {
 	PropertyID           string  `json:"propertyId"`
 	TenantID             string  `json:"tenantId"`
@@ -102,6 +114,7 @@ var (
 	minorForm   = regexp.MustCompile(`^(?:0|[1-9][0-9]{0,17})$`)
 )
 
+// isName accepts regions and amenities.
 func isName(s string) bool { return len(s) <= 40 && nameForm.MatchString(s) }
 
 // Normalize sets defaults and canonicalizes the query, so that equivalent queries are equal.
@@ -162,6 +175,8 @@ func (q *SearchQuery) Normalize() error {
 	return checkOccupancy(guest.BadMember, q.Adults, q.Children, q.Rooms)
 }
 
+// checkDates checks a stay. bad builds the error for a parameter or member; name1 and name2 are the names that clients
+// use.
 func checkDates(bad guest.Bad, name1, from, name2, to string) error {
 	in, err := time.Parse(dateForm, from)
 	if err != nil {
@@ -200,6 +215,7 @@ func CheckArrival(bad guest.Bad, name, date, zone string, now time.Time) error {
 // lastZone is the time zone in which a date ends last.
 var lastZone = time.FixedZone("UTC-12", -12*60*60)
 
+// today returns the date in a zone, or where it is earliest if the zone is unknown.
 func today(now time.Time, zone string) string {
 	at := lastZone
 	if zone != "" && zone != "Local" {
@@ -210,8 +226,10 @@ func today(now time.Time, zone string) string {
 	return now.In(at).Format(dateForm)
 }
 
+// nights counts calendar days; both times are midnights in UTC.
 func nights(in, out time.Time) int { return int(out.Sub(in).Hours() / 24) }
 
+// checkOccupancy checks the numbers of guests and rooms.
 func checkOccupancy(bad guest.Bad, adults, children, rooms int) error {
 	switch {
 	case adults < 1 || adults > maxGuests:
@@ -234,6 +252,7 @@ func (q *SearchQuery) Nights() int {
 	return nights(in, out)
 }
 
+// normalizedHash normalizes q in place and returns its Hash.
 func (q *SearchQuery) normalizedHash() (string, error) {
 	if err := q.Normalize(); err != nil {
 		return "", err

@@ -13,20 +13,24 @@ import (
 	"holdfast/internal/guest"
 )
 
+// Service answers from the catalogue. It is safe for concurrent use.
 type Service struct {
-	opts     Options
+	opts Options
+	// joins this process's loads by key
 	flights  singleflight.Group
 	breakers sync.Map // *breaker by cache name
 }
 
 // Options are a Service's dependencies. Hot, Clock and Suspended are required.
 type Options struct {
+	// decides which upstreams exist, and owns answers without a tenant
 	Profile  *guest.Profile
 	Source   Source  // for hotel searches; nil: always ErrUpstream
 	Fetcher  Fetcher // for other profiles; nil: always ErrUpstream
 	Campaign bool    // cache search results longer
 	Clock    clock.Clock
-	Hot      Hot
+	// shared by all processes
+	Hot Hot
 
 	// Local replaces Hot while it is unavailable, and keeps copies of its values. May be nil.
 	Local Hot
@@ -39,9 +43,11 @@ type Options struct {
 	Cached func(cache string, state CacheState)
 	Called func(cache string, d time.Duration, err error)
 
+	// counts uses of Local and of stale answers; may be nil
 	Degraded guest.Degraded
 }
 
+// New calls nothing. A service without Source and Fetcher answers ErrUpstream.
 func New(o Options) *Service {
 	return &Service{opts: o}
 }

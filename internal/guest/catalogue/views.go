@@ -24,16 +24,23 @@ type Fetcher interface {
 
 // CriteriaQuery is a search by a profile's criteria, as upstreams receive it and search sessions store it.
 type CriteriaQuery struct {
+	// a JSON object that fits the profile's criteria schema
 	Criteria json.RawMessage `json:"criteria"`
-	Page     int             `json:"page"`
-	PageSize int             `json:"pageSize"`
-	Locale   string          `json:"locale"`
-	Currency string          `json:"currency"`
+	// 1 to 1000; default 1
+	Page int `json:"page"`
+	// 1 to 100; default 20
+	PageSize int `json:"pageSize"`
+	// BCP 47
+	Locale string `json:"locale"`
+	// ISO 4217
+	Currency string `json:"currency"`
 }
 
+// Items is a page of results from a profile's search upstream.
 type Items struct {
 	Items []json.RawMessage `json:"items"` // objects
-	Total int               `json:"total"`
+	// on all pages
+	Total int `json:"total"`
 }
 
 // Normalize sets defaults and canonicalizes the locale, but does not check the criteria.
@@ -72,6 +79,9 @@ func NormalizeValues(values url.Values) error {
 	return nil
 }
 
+// FindItems searches a profile's items. q is normalized. It hides items with a suspended tenant, both in the result and
+// in the
+// view's body, and returns ErrUpstream if the profile has no search.
 func (s *Service) FindItems(ctx context.Context, q CriteriaQuery) (found Items, v View, err error) {
 	u, ok := s.opts.Profile.Upstream(guest.SearchUpstream)
 	if !ok || s.opts.Fetcher == nil {
@@ -117,6 +127,7 @@ func (s *Service) Read(ctx context.Context, u guest.Upstream, values url.Values)
 	return v, err
 }
 
+// fetch checks that the answer is a JSON object whose tenants are UUIDs, and removes white space.
 func (s *Service) fetch(ctx context.Context, u guest.Upstream, values url.Values, body []byte) ([]byte, error) {
 	text, err := s.opts.Fetcher.Fetch(ctx, u, values, body)
 	if err != nil {
@@ -130,9 +141,11 @@ func (s *Service) fetch(ctx context.Context, u guest.Upstream, values url.Values
 	return compact.Bytes(), err
 }
 
+// owners are the tenants to check for suspension; "" belongs to nobody.
 type owners struct {
 	answer string
-	items  []string
+	// one per item
+	items []string
 }
 
 // owners returns the tenants of an answer and its items. A list without a tenant has no owner.
@@ -182,6 +195,8 @@ func (s *Service) owner(text string) (string, error) {
 	return tenant, nil
 }
 
+// withoutSuspended removes suspended tenants' items from an answer, or returns ErrMissing if the answer itself
+// belongs to a suspended tenant. It runs after the cache, so that a suspension acts at once.
 func (s *Service) withoutSuspended(ctx context.Context, body []byte) ([]byte, error) {
 	o, err := s.owners(body)
 	if err != nil {

@@ -16,14 +16,19 @@ import (
 	"holdfast/internal/guest/telemetry"
 )
 
+// Schema describes an event type for consumers.
 type Schema struct {
-	Kind      string // without the profile's prefix, e.g. wishlist.added.v1
-	Type      string
+	Kind string // without the profile's prefix, e.g. wishlist.added.v1
+	// the full type, in the CloudEvents attribute type
+	Type string
+	// an English sentence: when the event is published
 	Doc       string
 	Retention string // guest.Operational or guest.Audit
-	Text      json.RawMessage
+	// a JSON Schema for the event's data
+	Text json.RawMessage
 }
 
+// object is a JSON object: a schema, or a schema's properties.
 type object = map[string]any
 
 // All returns a profile's schemas, ordered by type.
@@ -56,14 +61,19 @@ func Find(p *guest.Profile, name string) (Schema, bool) {
 	return all[i], true
 }
 
+// kind is an event type before it gets its profile's prefix.
 type kind struct {
 	doc       string
 	retention string
-	data      object
+	// JSON Schema for the data
+	data object
 }
 
+// builder builds the schemas that a profile's sites publish.
 type builder struct{ profile *guest.Profile }
 
+// kinds returns every event type by name without prefix. A new event needs an entry here: tests check recorded events
+// against the schemas.
 func (b builder) kinds() map[string]kind {
 	wish := record(b.withQuantity(object{
 		"sessionId": id(guest.SessionPrefix), "wishId": id(guest.WishPrefix), "tenantId": uuid(), b.item(): b.itemID(), "source": text("Where the guest added it."),
@@ -107,8 +117,10 @@ func (b builder) kinds() map[string]kind {
 	return kinds
 }
 
+// item returns the member that names an item: propertyId or itemId.
 func (b builder) item() string { return b.profile.Member() }
 
+// itemID returns the schema for an item's id.
 func (b builder) itemID() object {
 	if b.profile.IsHotel() || !b.profile.Texts {
 		return uuid()
@@ -116,6 +128,7 @@ func (b builder) itemID() object {
 	return object{"type": "string", "pattern": guest.ItemPattern}
 }
 
+// withQuantity adds the quantity, in profiles that have it, to members and returns them.
 func (b builder) withQuantity(members object) object {
 	if !b.profile.IsHotel() && b.profile.MaxQuantity > 0 {
 		members["quantity"] = object{"type": "integer", "minimum": 1}
@@ -123,6 +136,7 @@ func (b builder) withQuantity(members object) object {
 	return members
 }
 
+// initiated describes a minted handoff, whose travel data depends on the profile.
 func (b builder) initiated() object {
 	members := object{
 		"handoffId": id(guest.HandoffPrefix), "sessionId": id(guest.SessionPrefix), "tenantId": uuid(), b.item(): b.itemID(), "currency": currency(), "locale": locale(),
@@ -136,6 +150,8 @@ func (b builder) initiated() object {
 	return record(members, "campaign")
 }
 
+// payload returns the schema that the operator configured for handoffs, with an $id if it has none: relative references
+// inside must not resolve against the event's.
 func (b builder) payload() any {
 	var schema any
 	if json.Unmarshal(b.profile.Payload, &schema) != nil {
@@ -147,6 +163,7 @@ func (b builder) payload() any {
 	return schema
 }
 
+// suspected describes both shapes of a suspicion: a replayed handoff and a score.
 func (b builder) suspected() object {
 	signal := record(object{"signal": text(""), "value": fraction(), "weight": object{"type": "number", "minimum": 0}})
 	return object{"oneOf": []object{
@@ -161,24 +178,28 @@ func (b builder) suspected() object {
 	}}
 }
 
+// place returns the members that page views and funnel events share.
 func (b builder) place(prefix string) object {
 	return object{
 		"id": id(prefix), "sessionId": id(guest.SessionPrefix), "tenantId": uuid(), b.item(): b.itemID(), "searchId": id(guest.SearchPrefix), "occurredAt": moment(),
 	}
 }
 
+// pageView describes telemetry.PageView with its id and session.
 func (b builder) pageView() object {
 	members := b.place(guest.PageViewPrefix)
 	members["page"], members["durationMs"] = one(telemetry.Pages...), count(1)
 	return record(members, "tenantId", b.item(), "searchId", "durationMs")
 }
 
+// funnelEvent describes telemetry.FunnelEvent with its id and session.
 func (b builder) funnelEvent() object {
 	members := b.place(guest.FunnelPrefix)
 	members["step"], members["handoffId"] = one(telemetry.Steps...), id(guest.HandoffPrefix)
 	return record(members, "tenantId", b.item(), "searchId", "handoffId")
 }
 
+// searched describes a hotel search.
 func searched() object {
 	degrees := object{"type": "number", "minimum": -180, "maximum": 180}
 	query := record(object{
@@ -189,25 +210,31 @@ func searched() object {
 	return searchedFor(query)
 }
 
+// searchedFor describes telemetry.Executed for a profile's query.
 func searchedFor(query object) object {
 	return record(object{
 		"sessionId": id(guest.SessionPrefix), "searchId": id(guest.SearchPrefix), "kind": one("list", "map"), "query": query, "hasText": object{"type": "boolean"}, "total": count(0), "cache": cacheState(),
 	}, "searchId")
 }
 
+// record returns an object's schema, in which members are required unless listed as optional. Unknown members stay
+// allowed, so that new members do not break consumers.
 func record(members object, optional ...string) object {
 	required := slices.DeleteFunc(slices.Sorted(maps.Keys(members)), func(name string) bool { return slices.Contains(optional, name) })
 	return object{"type": "object", "properties": members, "required": required}
 }
 
+// id describes an identifier: the prefix and a ULID in Crockford's base 32, whose first digit is at most 7.
 func id(prefix string) object {
 	return object{"type": "string", "pattern": "^" + prefix + "[0-7][0-9A-HJKMNP-TV-Z]{25}$"}
 }
 
+// uuid describes a lower-case UUID.
 func uuid() object {
 	return object{"type": "string", "pattern": "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"}
 }
 
+// text describes a string, with an explanation unless doc is "".
 func text(doc string) object {
 	o := object{"type": "string"}
 	if doc != "" {
@@ -216,28 +243,38 @@ func text(doc string) object {
 	return o
 }
 
+// moment describes a time.
 func moment() object {
 	return object{"type": "string", "format": "date-time", "description": "RFC 3339, in UTC."}
 }
 
+// date describes a calendar day without a time zone.
 func date() object { return object{"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"} }
 
+// locale describes a language tag.
 func locale() object { return text("BCP 47, e.g. de-AT.") }
 
+// currency describes an ISO 4217 code.
 func currency() object { return object{"type": "string", "pattern": "^[A-Z]{3}$"} }
 
+// count describes an integer with a minimum.
 func count(least int) object { return object{"type": "integer", "minimum": least} }
 
+// fraction describes a number from 0 to 1.
 func fraction() object { return object{"type": "number", "minimum": 0, "maximum": 1} }
 
+// list describes an array.
 func list(of object) object { return object{"type": "array", "items": of} }
 
+// campaign describes the free members that a front end sent with the session's start.
 func campaign() object {
 	return object{"type": "object", "additionalProperties": true, "description": "What brought the guest here."}
 }
 
+// cacheState lists the states in which a guest got an answer; errors publish nothing.
 func cacheState() object {
 	return one(slices.DeleteFunc(slices.Clone(catalogue.CacheStates), func(s catalogue.CacheState) bool { return strings.HasPrefix(string(s), "ERR") })...)
 }
 
+// one describes a string from a list.
 func one[T ~string](values ...T) object { return object{"type": "string", "enum": values} }

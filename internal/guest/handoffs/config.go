@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/ident"
 )
 
+// Config is the part of [guest] about handoffs. The tag doc documents a field.
 type Config struct {
 	HandoffSecret     string   `toml:"handoff_secret" secret:"true" doc:"Encrypts handoff keys in the database, signs service tokens, and keys the hashes of addresses and browsers. At least 32 bytes, the same in all processes that share a database. Unset: generated and kept in the secrets file."`
 	OldHandoffSecrets []string `toml:"old_handoff_secrets" secret:"true" doc:"Former handoff secrets, whose keys and hashes are still valid."`
@@ -36,10 +37,12 @@ type TenantConfig struct {
 	Algorithm Algorithm `toml:"algorithm" doc:"Overrides handoff_algorithm."`
 }
 
+// DefaultConfig returns the values of a new configuration.
 func DefaultConfig() Config {
 	return Config{HandoffLife: 10 * time.Minute, HandoffFingerprint: MismatchRefuse, HandoffIP: MismatchMark, HandoffAlgorithm: HMAC, HandoffIssuer: "holdfast"}
 }
 
+// Check returns all invalid settings.
 func (c *Config) Check() (problems conf.Problems) {
 	if c.HandoffSecret != "" && len(c.HandoffSecret) < guest.MinSecret {
 		problems.Addf("handoff_secret", "must be at least %d bytes", guest.MinSecret)
@@ -81,12 +84,14 @@ func (c *Config) Check() (problems conf.Problems) {
 	return problems
 }
 
+// isSiteURL reports whether a template is an http or https URL once its placeholders are filled.
 func isSiteURL(text string) bool {
 	text = strings.NewReplacer("{tenantId}", "t", "{propertyId}", "p", "{itemId}", "p", "{token}", "k").Replace(text)
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && !strings.ContainsAny(text, "{}\" \t\r\n")
 }
 
+// Site returns a tenant's booking site, with the settings that it inherits.
 func (c *Config) Site(tenant string) BookingSite {
 	t := c.HandoffTenants[tenant]
 	return BookingSite{

@@ -20,8 +20,8 @@ type Handoff struct {
 	Item    string // as in guest.Wish
 	Stay
 	Payload  json.RawMessage // as signed; nil: a stay instead
-	Campaign json.RawMessage
-	Key      string
+	Campaign json.RawMessage // JSON object; nil for none
+	Key      string          // ID of the key that signed it
 
 	// Keyed hashes. They are empty after the guest clears the session.
 	Fingerprint, IP []byte
@@ -58,18 +58,18 @@ var (
 // Consumption is an attempt to consume a verified handoff.
 type Consumption struct {
 	ID       guest.ID
-	Claims   handoff.Claims
-	SignedBy string
-	By       string
-	Key      string
+	Claims   handoff.Claims // from the verified token
+	SignedBy string         // key ID
+	By       string         // service name of the consumer
+	Key      string         // idempotency key; a repeat has the same By and Key
 }
 
 // State is the state of the database that decides whether a handoff can be consumed.
 type State struct {
-	Now       time.Time
-	KeyValid  bool
-	Suspended bool
-	Restored  bool // database restored, keys not replaced yet
+	Now       time.Time // database time
+	KeyValid  bool      // the key's state allows the token
+	Suspended bool      // the tenant is suspended
+	Restored  bool      // database restored, keys not replaced yet
 }
 
 // ClaimError means that a token's signed claims differ from the stored handoff. Claim is the first difference.
@@ -79,6 +79,7 @@ func (e *ClaimError) Error() string {
 	return "the token is signed, but its claim " + e.Claim + " differs from the stored handoff"
 }
 
+// Unwrap makes errors.Is match ErrToken.
 func (*ClaimError) Unwrap() error { return ErrToken }
 
 // compare returns a ClaimError if the claims differ. It ignores the digests and campaign of erased handoffs.
@@ -152,6 +153,7 @@ type Store interface {
 	// repeats return repeated. It returns CheckConsume's errors, or ErrNoHandoff.
 	Consume(ctx context.Context, c Consumption) (h Handoff, repeated bool, err error)
 
+	// Handoff reads a handoff with the state that CheckConsume needs. It returns ErrNoHandoff.
 	Handoff(ctx context.Context, id guest.ID) (Handoff, State, error)
 
 	// Handoffs reads up to limit handoffs that the session has not cleared, newest first, then by descending ID,
@@ -161,6 +163,7 @@ type Store interface {
 	// HandoffKeys reads a tenant's keys ("": HMAC keys), by time added, then by ID.
 	HandoffKeys(ctx context.Context, tenant string) ([]Key, error)
 
+	// HandoffKey returns ErrNoSuchKey for an unknown ID. Retired keys are found.
 	HandoffKey(ctx context.Context, id string) (Key, error)
 
 	// TenantKeys reads up to limit Ed25519 keys by tenant and ID, starting after those in after.

@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/secretbox"
 )
 
+// Key is a signing key, as the database stores it.
 type Key struct {
 	ID     string
 	Tenant string // lower-case UUID for Ed25519; "" for HMAC keys, which all tenants share
@@ -22,9 +23,10 @@ type Key struct {
 
 	NotBefore time.Time // minimum mint time of its tokens
 	NotAfter  time.Time // when another key replaced it; zero: active or never active
-	Retired   time.Time
+	Retired   time.Time // zero unless State is KeyRetired
 }
 
+// KeyState says how a key may be used.
 type KeyState string
 
 // Key states. At most one HMAC key, and one Ed25519 key per tenant, is active.
@@ -71,6 +73,7 @@ func NewKeys(store Store, secret string, old []string, issuer string) (*Keys, er
 	return &Keys{store: store, box: box, answers: answers, issuer: issuer, signers: map[string]signer{}}, nil
 }
 
+// sign returns a token. The caller has chosen the key in a transaction.
 func (k *Keys) sign(key Key, c handoff.Claims) (token string, err error) {
 	s, err := k.signer(key)
 	if err != nil {
@@ -82,6 +85,7 @@ func (k *Keys) sign(key Key, c handoff.Claims) (token string, err error) {
 	return token, nil
 }
 
+// signer returns the decrypted key. A key never changes, so it is cached for good.
 func (k *Keys) signer(key Key) (signer, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -100,6 +104,7 @@ func (k *Keys) signer(key Key) (signer, error) {
 	return s, nil
 }
 
+// decrypt returns errKeySecret if another secret encrypted the key.
 func (k *Keys) decrypt(key Key) ([]byte, error) {
 	secret, ok := k.box.Open(key.Secret, sealedFor(key.ID, key.Tenant))
 	if !ok {
@@ -136,6 +141,7 @@ func (k *Keys) verify(ctx context.Context, token string) (c handoff.Claims, id s
 	return c, id, nil
 }
 
+// newKey generates a key without storing it. IDs begin with the date. tenant is "" for HMAC.
 func (k *Keys) newKey(now time.Time, tenant string) Key {
 	text := make([]byte, 40)
 	_, _ = rand.Read(text) // never fails
@@ -149,6 +155,7 @@ func (k *Keys) newKey(now time.Time, tenant string) Key {
 	return key
 }
 
+// List returns the HMAC keys, by time added.
 func (k *Keys) List(ctx context.Context) ([]Key, error) {
 	return k.store.HandoffKeys(ctx, "")
 }
@@ -202,6 +209,7 @@ func (k *Keys) RevokeAll(ctx context.Context) (Key, error) {
 	return k.change(ctx, keyRevokeAll, "")
 }
 
+// change applies a change to the database's keys.
 func (k *Keys) change(ctx context.Context, do keyChange, id string) (Key, error) {
 	r, err := k.store.ChangeHandoffKeys(ctx, ChangeKeys{do: do, key: id, keys: k})
 	return r.Key, err

@@ -5,17 +5,20 @@ import (
 	"time"
 )
 
+// ChangeKeys is a change of the key ring. Backends read Scope, call Decide, and write the result, all in a transaction.
 type ChangeKeys struct {
 	do      keyChange
-	key     string
+	key     string // ID of the key to change; "" for a new key
 	tenant  string
 	keys    *Keys
-	witness *Witness
+	witness *Witness // for keySettle; may be nil
 }
 
+// keyChange is a kind of change.
 type keyChange int
 
 const (
+	// The changes that operators and Settle make.
 	keyAdd keyChange = iota
 	keyActivate
 	keyRotate
@@ -54,9 +57,10 @@ type KeyRing struct {
 	HasTokens bool
 }
 
+// ChangedKeys is the result of a change, with the rows to write.
 type ChangedKeys struct {
-	Key      Key
-	Restored bool
+	Key      Key  // the key that the change was about
+	Restored bool // all keys were replaced after a restore
 
 	Put   []Key  // to insert or replace in this order, so that two keys are never active at once
 	Epoch *Epoch // if set, replaces Number and Incarnation
@@ -73,6 +77,7 @@ func (c *ChangeKeys) Scope() (every bool, key, tenant string) {
 	return false, "", c.tenant
 }
 
+// TokensOf returns the key about whose tokens Decide must know; "" for none.
 func (c *ChangeKeys) TokensOf() string {
 	if c.do == keyRetire {
 		return c.key
@@ -83,18 +88,21 @@ func (c *ChangeKeys) TokensOf() string {
 // TokensAfter returns the time before which expired tokens are refused everywhere.
 func (c *ChangeKeys) TokensAfter(now time.Time) time.Time { return now.Add(-verifierSkew) }
 
+// Decide returns the rows to write, or a key error. It changes nothing itself.
 func (c *ChangeKeys) Decide(r KeyRing) (ChangedKeys, error) {
 	d := &keyDecision{KeyRing: r, keys: c.keys}
 	err := d.decide(c)
 	return d.ChangedKeys, err
 }
 
+// keyDecision computes a change.
 type keyDecision struct {
 	KeyRing
 	keys *Keys
 	ChangedKeys
 }
 
+// decide applies the change to the key ring that was read.
 func (d *keyDecision) decide(c *ChangeKeys) error {
 	switch c.do {
 	case keyCreateOfTenant:
@@ -140,6 +148,7 @@ func (d *keyDecision) decide(c *ChangeKeys) error {
 	return nil
 }
 
+// settle makes a first key, or replaces all keys if the incarnation shows that the database was restored.
 func (d *keyDecision) settle(w *Witness) {
 	e := d.KeyRing.Epoch
 	current, next := e.Current, e.Current
@@ -164,6 +173,7 @@ func (d *keyDecision) settle(w *Witness) {
 	d.ChangedKeys.Epoch = &e
 }
 
+// revoke retires an HMAC key, and activates another if it was active.
 func (d *keyDecision) revoke(key Key) {
 	retired := d.retire(key)
 	if key.State == KeyActive {
@@ -184,6 +194,7 @@ func (d *keyDecision) replaceAll() {
 	d.activate(d.keys.newKey(d.Now, ""))
 }
 
+// activate makes a key sign, and the previous key of the same tenant verify only.
 func (d *keyDecision) activate(key Key) {
 	for _, old := range d.All {
 		if old.State == KeyActive && old.ID != key.ID && old.Tenant == key.Tenant {
@@ -196,6 +207,7 @@ func (d *keyDecision) activate(key Key) {
 	d.put(key)
 }
 
+// retire erases the key's secret.
 func (d *keyDecision) retire(key Key) Key {
 	if key.State == KeyActive {
 		key.NotAfter = d.Now
@@ -205,4 +217,5 @@ func (d *keyDecision) retire(key Key) Key {
 	return key
 }
 
+// put adds a row to write.
 func (d *keyDecision) put(key Key) { d.Put = append(d.Put, key) }

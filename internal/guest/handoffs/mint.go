@@ -14,33 +14,37 @@ import (
 	"holdfast/internal/guest/tenants"
 )
 
+// Mint is a request to mint a handoff.
 type Mint struct {
 	guest.Mutation
-	Handoff Handoff // without Key and times
-	Life    time.Duration
-	Site    string // booking site URL with {tenantId}, {propertyId} or {itemId}, and {token}
-	Event   guest.ID
+	Handoff Handoff       // without Key and times
+	Life    time.Duration // token lifetime
+	Site    string        // booking site URL with {tenantId}, {propertyId} or {itemId}, and {token}
+	Event   guest.ID      // ID for the event
 	Keys    *Keys
 
 	Algorithm Algorithm // the tenant's; "": HMAC
 
-	TimeZone string
-	Missing  error // nil if the property exists
+	TimeZone string // of the property, to decide whether an arrival is in the past
+	Missing  error  // nil if the property exists
 }
 
+// Minted is the result of a Mint.
 type Minted struct {
 	ID      guest.ID  `json:"id"`
 	Token   string    `json:"token"`
-	URL     string    `json:"url"`
+	URL     string    `json:"url"` // booking site, with the token
 	Expires time.Time `json:"expires"`
 }
 
+// Minting is everything that a mint writes.
 type Minting struct {
 	Minted  Minted
 	Handoff Handoff
 	Event   guest.Event
 }
 
+// KeyTenant returns the tenant whose key signs; "" for the HMAC keys.
 func (m *Mint) KeyTenant() string {
 	if m.Algorithm == Ed25519 {
 		return m.Handoff.Tenant
@@ -48,6 +52,7 @@ func (m *Mint) KeyTenant() string {
 	return ""
 }
 
+// Sealed returns the mutation with a Sealer, because the answer contains a token.
 func (m *Mint) Sealed() guest.Mutation {
 	sealed := m.Mutation
 	sealed.Sealer = m.Keys
@@ -68,6 +73,7 @@ func (m *Mint) Check(suspended bool, now time.Time) error {
 	return catalogue.CheckArrival(guest.BadMember, "checkIn", m.Handoff.CheckIn, m.TimeZone, now)
 }
 
+// Decide signs with the key that the transaction holds. now is the database time.
 func (m *Mint) Decide(key Key, now time.Time) (r Minting, err error) {
 	h := m.Handoff
 	h.Key, h.Minted = key.ID, now.Truncate(key.precision())
@@ -88,6 +94,7 @@ func (m *Mint) Decide(key Key, now time.Time) (r Minting, err error) {
 	return Minting{Minted{h.ID, token, url, h.Expires}, h, e}, nil
 }
 
+// ClaimsOf returns the claims that a handoff's token contains.
 func ClaimsOf(h Handoff) handoff.Claims {
 	c := handoff.Claims{
 		ID: string(h.ID), Session: string(h.Session), Tenant: h.Tenant, Property: h.Item, CheckIn: h.CheckIn, CheckOut: h.CheckOut,
@@ -109,6 +116,7 @@ func ClaimsOf(h Handoff) handoff.Claims {
 	return c
 }
 
+// initiated returns the event for a minted handoff.
 func initiated(p *guest.Profile, h Handoff) (guest.Event, error) {
 	payload, err := json.Marshal(initiatedPayload(p, h))
 	if err != nil {
@@ -117,6 +125,7 @@ func initiated(p *guest.Profile, h Handoff) (guest.Event, error) {
 	return guest.Event{Type: p.EventType("handoff.initiated.v1"), Subject: string(h.ID), Retention: guest.Audit, Payload: payload}, nil
 }
 
+// initiatedPayload returns the payload, whose names depend on the profile.
 func initiatedPayload(p *guest.Profile, h Handoff) any {
 	if p.IsHotel() {
 		return struct {

@@ -13,7 +13,7 @@ import (
 // Refusal counts refused attempts to consume a handoff, per reason.
 type Refusal struct {
 	Handoff     guest.ID
-	Reason      string
+	Reason      string // e.g. ReasonConsumed
 	Attempts    int64
 	First, Last time.Time // by the refusing process's clock, in microseconds
 }
@@ -82,6 +82,7 @@ func (r *refusals) add(n NewRefusal) (first bool) {
 	return true
 }
 
+// merge adds attempts.
 func (p *pendingRefusal) merge(r Refusal) {
 	if p.Attempts == 0 || r.First.Before(p.First) {
 		p.First = r.First
@@ -92,6 +93,7 @@ func (p *pendingRefusal) merge(r Refusal) {
 	p.Attempts += r.Attempts
 }
 
+// settle notes the result of a write. After a failure, the counts wait for the next flush.
 func (r *refusals) settle(all []NewRefusal, failed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,6 +109,7 @@ func (r *refusals) settle(all []NewRefusal, failed bool) {
 	}
 }
 
+// take returns the counts to write, and forgets written rows without attempts since.
 func (r *refusals) take() (all []NewRefusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,6 +126,7 @@ func (r *refusals) take() (all []NewRefusal) {
 	return all
 }
 
+// compareRefusals orders rows, so that concurrent transactions lock them in the same order.
 func compareRefusals(a, b NewRefusal) int {
 	return cmp.Or(cmp.Compare(a.Handoff, b.Handoff), cmp.Compare(a.Reason, b.Reason))
 }
@@ -151,6 +155,7 @@ func (s *Service) Refusals(ctx context.Context, limit int) ([]Refusal, error) {
 	return s.opts.Store.Refusals(ctx, limit)
 }
 
+// FlushRefusals writes all counts, in steps of refusalStep. After a failed step, the others wait too.
 func (s *Service) FlushRefusals(ctx context.Context) error {
 	s.refusals.flushing.Lock()
 	defer s.refusals.flushing.Unlock()
@@ -167,6 +172,7 @@ func (s *Service) FlushRefusals(ctx context.Context) error {
 	return failed
 }
 
+// Repair is a step for guest.Run. It writes counted refusals.
 func (s *Service) Repair(ctx context.Context) {
 	_ = s.FlushRefusals(ctx) // retried by the next step
 }

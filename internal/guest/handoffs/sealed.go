@@ -15,10 +15,12 @@ const sealedMark = 1
 
 var errSealed = errcode.New(errcode.Internal, "a stored answer was encrypted with another guest.handoff_secret: restore it, or add it to guest.old_handoff_secrets")
 
+// Seal implements guest.Sealer.
 func (k *Keys) Seal(body []byte, key string) []byte {
 	return append([]byte{sealedMark}, k.answers.Seal(body, key)...)
 }
 
+// Unseal implements guest.Sealer.
 func (k *Keys) Unseal(body []byte, key string) ([]byte, error) {
 	if len(body) == 0 || body[0] != sealedMark {
 		return body, nil
@@ -40,6 +42,7 @@ type AnswerStore interface {
 	ReplaceBodies(ctx context.Context, all []NewBody) error
 }
 
+// KeyedAnswer is a stored answer.
 type KeyedAnswer struct {
 	Key  string
 	Body []byte

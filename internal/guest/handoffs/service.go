@@ -23,6 +23,7 @@ import (
 	"holdfast/internal/guest/catalogue"
 )
 
+// Service mints, verifies and consumes handoffs. It is safe for concurrent use.
 type Service struct {
 	opts     Options
 	refusals refusals
@@ -39,9 +40,9 @@ type Options struct {
 	Hasher *guest.Hasher
 	Life   time.Duration // token lifetime, at most handoff.MaxLife
 
-	Site func(tenant string) BookingSite
+	Site func(tenant string) BookingSite // booking site of a tenant; asked for each request
 
-	Bots *bots.Service
+	Bots *bots.Service // told about replayed handoffs; may be nil
 
 	// Called after a database restore made new keys necessary.
 	Restored func()
@@ -67,8 +68,10 @@ const (
 	MismatchIgnore Mismatch = "ignore"
 )
 
+// New returns a Service. Run Repair beside it.
 func New(o Options) *Service { return &Service{opts: o} }
 
+// Now returns the time for tokens of services.
 func (s *Service) Now() time.Time { return s.opts.Clock() }
 
 // Handoff request errors.
@@ -80,16 +83,17 @@ var (
 const (
 	// MaxCampaign is in bytes of JSON.
 	MaxCampaign = 1 << 10
-	maxPeople   = 99
+	maxPeople   = 99 // guests or rooms
 )
 
+// MintRequest is a guest's request for a handoff.
 type MintRequest struct {
-	Tenant, Item string
+	Tenant, Item string          // property or item ID
 	Stay                         // Currency and Locale default to the session's
 	Payload      json.RawMessage // replaces the stay in profiles other than guest.Hotel
 	Campaign     json.RawMessage // nil: the session's
-	Visitor      guest.Visitor
-	Home         string // this server's origin, for booking sites given as a path
+	Visitor      guest.Visitor   // hashed, to compare when the handoff is consumed
+	Home         string          // this server's origin, for booking sites given as a path
 
 	// ErrHardBlock or *ChallengeError: refuses the handoff unless the request is a repeat.
 	Denied error
@@ -114,6 +118,7 @@ func (s *Service) check(ctx context.Context, r *MintRequest) error {
 	return nil
 }
 
+// checkContent requires the stay or payload that the profile expects.
 func (s *Service) checkContent(ctx context.Context, r *MintRequest) error {
 	p := s.opts.Guests.Profile()
 	switch {
@@ -134,6 +139,8 @@ func (s *Service) checkContent(ctx context.Context, r *MintRequest) error {
 	return guest.Under("payload", s.opts.Guests.CheckPayload(ctx, payload))
 }
 
+// check returns FieldErrors for an impossible stay. Whether it is in the past depends on the property's time zone: see
+// Mint.Check.
 func (s *Stay) check() error {
 	in, err1 := time.Parse(time.DateOnly, s.CheckIn)
 	out, err2 := time.Parse(time.DateOnly, s.CheckOut)
@@ -162,6 +169,8 @@ func (s *Stay) check() error {
 	return nil
 }
 
+// Mint stores a handoff and returns its token and URL. preferences are the session's. A repeated request gets the same
+// token. It returns FieldErrors, ErrNoSite, tenants.ErrSuspended, or the reason in r.Denied.
 func (s *Service) Mint(ctx context.Context, m guest.Mutation, preferences guest.Preferences, r MintRequest) (o guest.Once[Minted], err error) {
 	r.Locale, r.Currency = cmp.Or(r.Locale, preferences.Locale), cmp.Or(r.Currency, preferences.Currency)
 	if r.Campaign == nil && preferences.Campaign != "" {
@@ -205,10 +214,12 @@ func (s *Service) Mint(ctx context.Context, m guest.Mutation, preferences guest.
 	return o, err
 }
 
+// List returns the session's handoffs. See Store.Handoffs.
 func (s *Service) List(ctx context.Context, session guest.ID, after *Handoff, limit int) ([]Handoff, error) {
 	return s.opts.Store.Handoffs(ctx, session, after, limit)
 }
 
+// settle makes missing keys after ErrNoKey or ErrRestored, and reports whether the caller should try again.
 func (s *Service) settle(ctx context.Context, err error) bool {
 	if !errors.Is(err, ErrNoKey) && !errors.Is(err, ErrRestored) {
 		return false
@@ -220,6 +231,7 @@ func (s *Service) settle(ctx context.Context, err error) bool {
 	return err == nil
 }
 
+// createKeys creates a tenant's first keys, and reports whether the caller should try again.
 func (s *Service) createKeys(ctx context.Context, m *Mint) bool {
 	if m.KeyTenant() == "" {
 		return true
@@ -230,6 +242,8 @@ func (s *Service) createKeys(ctx context.Context, m *Mint) bool {
 
 var errNoTenant = errcode.New(errcode.NotFound, "no such tenant: expected a UUID, or tnt_ and a ULID")
 
+// KeySet returns a tenant's published keys as a JWK Set. life is how long caches may keep it; 0 if the tenant has no
+// keys yet. tenant is a UUID, or tnt_ and a ULID.
 func (s *Service) KeySet(ctx context.Context, tenant string) (set []byte, life time.Duration, err error) {
 	id, ok := guest.ParseTenant(tenant)
 	if !ok {
@@ -244,9 +258,9 @@ func (s *Service) KeySet(ctx context.Context, tenant string) (set []byte, life t
 
 // ConsumeRequest is a booking site's request about a handoff.
 type ConsumeRequest struct {
-	ID      string
+	ID      string // handoff ID, which must be the token's
 	Token   string
-	By      string
+	By      string // name of the service
 	Tenant  string // restricts the service to a tenant; "": any
 	Key     string // "" for Verify
 	Trace   guest.Trace
@@ -259,6 +273,8 @@ type Received struct {
 	Suspect bool // another browser or address than at the mint
 }
 
+// Consume consumes a handoff. It returns ErrNoHandoff, ErrToken, *ClaimError, ErrBinding, ErrExpired, ErrConsumed, or
+// tenants.ErrSuspended. A repeat of the attempt that succeeded succeeds again.
 func (s *Service) Consume(ctx context.Context, r ConsumeRequest) (Received, error) {
 	c, key, suspect, err := s.authenticate(ctx, r)
 	if err != nil {
@@ -275,6 +291,7 @@ func (s *Service) Consume(ctx context.Context, r ConsumeRequest) (Received, erro
 	return Received{h, suspect}, err
 }
 
+// refuseAgain records another attempt on a consumed handoff, a sign of a stolen token.
 func (s *Service) refuseAgain(ctx context.Context, c handoff.Claims, r ConsumeRequest) error {
 	if s.opts.Bots != nil {
 		s.opts.Bots.Replayed(ctx, c.Fingerprint, c.IP)
@@ -289,6 +306,7 @@ func (s *Service) refuseAgain(ctx context.Context, c handoff.Claims, r ConsumeRe
 	return ErrConsumed
 }
 
+// Verify is Consume without effect. It does not tell whether a later Consume succeeds.
 func (s *Service) Verify(ctx context.Context, r ConsumeRequest) (Received, error) {
 	c, key, suspect, err := s.authenticate(ctx, r)
 	if err != nil {
@@ -305,6 +323,7 @@ func (s *Service) Verify(ctx context.Context, r ConsumeRequest) (Received, error
 	return Received{h, suspect}, err
 }
 
+// authenticate verifies the token and compares the browser. key is the ID of the signing key.
 func (s *Service) authenticate(ctx context.Context, r ConsumeRequest) (c handoff.Claims, key string, suspect bool, err error) {
 	if _, ok := guest.ParseID(guest.HandoffPrefix, r.ID); !ok {
 		return c, "", false, ErrNoHandoff
@@ -357,6 +376,7 @@ func refusalOf(p *guest.Profile, c handoff.Claims, r ConsumeRequest) (n NewRefus
 	}, nil
 }
 
+// replayPayload returns the payload, whose names depend on the profile.
 func replayPayload(p *guest.Profile, c handoff.Claims, by string) any {
 	if p.IsHotel() {
 		return struct {

@@ -40,6 +40,7 @@ type signer interface {
 	verify(token string) (handoff.Claims, error)
 }
 
+// newSigner returns the signer for a decrypted key.
 func newSigner(key Key, secret []byte, issuer string) (signer, error) {
 	if key.Tenant != "" {
 		s, err := handoff.NewSigner(handoff.SignerOptions{ID: key.ID, Seed: secret, Issuer: issuer, Tenant: key.Tenant})
@@ -50,6 +51,7 @@ func newSigner(key Key, secret []byte, issuer string) (signer, error) {
 	return sharedSigner{r}, err
 }
 
+// sharedSigner is an HMAC key.
 type sharedSigner struct{ ring *handoff.Ring }
 
 func (s sharedSigner) sign(c handoff.Claims) (token string, err error) {
@@ -62,6 +64,7 @@ func (s sharedSigner) verify(token string) (c handoff.Claims, err error) {
 	return c, err
 }
 
+// tenantSigner is an Ed25519 key.
 type tenantSigner struct{ *handoff.Signer }
 
 func (s tenantSigner) sign(c handoff.Claims) (string, error) { return s.Sign(c) }
@@ -70,6 +73,7 @@ func (s tenantSigner) verify(token string) (handoff.Claims, error) {
 	return s.Verify(token, time.Time{})
 }
 
+// sealedFor binds an encrypted secret to its key, so that rows cannot be swapped.
 func sealedFor(id, tenant string) string {
 	if tenant == "" {
 		return id
@@ -77,6 +81,7 @@ func sealedFor(id, tenant string) string {
 	return tenant + "/" + id
 }
 
+// precision returns the precision of times in the key's tokens: JWTs have whole seconds.
 func (k *Key) precision() time.Duration {
 	if k.Tenant != "" {
 		return time.Second
@@ -87,10 +92,12 @@ func (k *Key) precision() time.Duration {
 // IsNext reports whether an Ed25519 key will sign after the next rotation.
 func (k *Key) IsNext() bool { return k.State == KeyVerifyOnly && k.NotAfter.IsZero() }
 
+// isOver reports whether all tokens of a replaced key are expired for every verifier.
 func (k *Key) isOver(now time.Time) bool {
 	return k.State == KeyVerifyOnly && !k.NotAfter.IsZero() && now.After(k.NotAfter.Add(handoff.MaxLife+verifierSkew))
 }
 
+// ListOfTenants lists Ed25519 keys. See Store.TenantKeys.
 func (k *Keys) ListOfTenants(ctx context.Context, after Key, limit int) ([]Key, error) {
 	return k.store.TenantKeys(ctx, after, limit)
 }
@@ -136,6 +143,7 @@ func (k *Keys) Published(ctx context.Context, tenant string, now time.Time) (set
 	return set, len(signers) == 0, err
 }
 
+// createPair creates a tenant's keys unless an active key exists.
 func (d *keyDecision) createPair(tenant string) {
 	if i := slices.IndexFunc(d.All, func(k Key) bool { return k.State == KeyActive }); i >= 0 {
 		d.Key = d.All[i]
@@ -144,6 +152,7 @@ func (d *keyDecision) createPair(tenant string) {
 	d.activateNext(tenant)
 }
 
+// rotatePair activates the next key, if it was published long enough.
 func (d *keyDecision) rotatePair(tenant string) error {
 	active := false
 	for _, key := range d.All {
@@ -164,6 +173,7 @@ func (d *keyDecision) rotatePair(tenant string) error {
 	return nil
 }
 
+// activateNext activates the next key, or a new key, and adds another next key.
 func (d *keyDecision) activateNext(tenant string) {
 	next := d.keys.newKey(d.Now, tenant)
 	if i := slices.IndexFunc(d.All, func(k Key) bool { return k.IsNext() }); i >= 0 {
@@ -173,6 +183,7 @@ func (d *keyDecision) activateNext(tenant string) {
 	d.put(d.keys.newKey(d.Now, tenant))
 }
 
+// revokeOfPair retires an Ed25519 key and fills its place.
 func (d *keyDecision) revokeOfPair(key Key) {
 	wasActive, wasNext := key.State == KeyActive, key.IsNext()
 	retired := d.retire(key)

@@ -30,6 +30,7 @@ const (
 	JobReceived    Job = "received"       // inbox events, and quarantined events after 30 days
 )
 
+// Jobs lists all jobs in the order in which the server runs them.
 var Jobs = []Job{JobAnswers, JobRemoved, JobSilent, JobUsers, JobHandoffs, JobRefusals, JobBotScores, JobEvents, JobAuditEvents, JobReceived}
 
 // Job limits.
@@ -39,7 +40,9 @@ const (
 )
 
 const (
-	keepWishes    = 30 * 24 * time.Hour
+	// For JobRemoved and JobSilent. Not configurable: the documentation promises guests 30 days.
+	keepWishes = 30 * 24 * time.Hour
+	// For JobBotScores.
 	keepBotScores = 7 * 24 * time.Hour
 )
 
@@ -59,6 +62,7 @@ func ParseJob(name string) (Job, error) {
 // ErrJobRuns means that another process runs the job.
 var ErrJobRuns = errcode.New(errcode.Conflict, "another process runs this job: run it again later")
 
+// Store is the part of the guest database that deletes old rows.
 type Store interface {
 	// Drop deletes up to limit old rows, older than before and oldest first, and returns how many. Only the job's
 	// leader deletes; other processes get ErrJobRuns.
@@ -68,11 +72,13 @@ type Store interface {
 	CountOld(ctx context.Context, job Job, before time.Time) (int, error)
 }
 
+// Service deletes rows that are no longer needed. It is safe for concurrent use.
 type Service struct {
 	opts Options
 	kept atomic.Pointer[Kept]
 }
 
+// Kept says how long published events stay in the outbox: operational ones (Events) and audit events (Audit).
 type Kept struct{ Events, Audit time.Duration }
 
 // Options are a Service's dependencies, all required.
@@ -80,16 +86,20 @@ type Options struct {
 	Store Store
 	Clock clock.Clock
 
-	Expired time.Duration // how long expired answers are kept
-	Kept    Kept
+	// how long answers to repeated requests are kept
+	Expired time.Duration
+	// the initial values; see Keep
+	Kept Kept
 }
 
+// New returns a service that uses o.Kept until Keep.
 func New(o Options) *Service {
 	r := &Service{opts: o}
 	r.Keep(o.Kept)
 	return r
 }
 
+// Keep replaces the periods for events, after a reload of the configuration.
 func (r *Service) Keep(k Kept) { r.kept.Store(&k) }
 
 // Before returns the time before which a job's rows are old.
@@ -124,12 +134,15 @@ func (r *Service) Run(ctx context.Context, job Job, report func(rows int)) (rows
 	}
 }
 
+// Old says how many rows a job would delete.
 type Old struct {
-	Job    Job
-	Before time.Time // in microseconds
-	Rows   int       // MaxCount means at least MaxCount
+	Job Job
+	// rows older than this, in whole microseconds as in the databases
+	Before time.Time
+	Rows   int // MaxCount means at least MaxCount
 }
 
+// Count counts rows without deleting any, for a dry run.
 func (r *Service) Count(ctx context.Context, job Job) (Old, error) {
 	o := Old{Job: job, Before: r.Before(job, r.opts.Clock()).Truncate(time.Microsecond).UTC()}
 	var err error

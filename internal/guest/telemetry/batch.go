@@ -16,24 +16,36 @@ import (
 	"holdfast/internal/ident"
 )
 
+// PageView is a page that a front end reports, as in the request. The event has the same members, an id and the
+// session.
 type PageView struct {
-	Page       string    `json:"page"`
-	TenantID   string    `json:"tenantId,omitempty"`
-	PropertyID string    `json:"propertyId,omitempty"`
-	ItemID     *string   `json:"itemId,omitempty"` // not in profile guest.Hotel
+	// a value in Pages
+	Page string `json:"page"`
+	// a UUID, or "" outside a tenant
+	TenantID string `json:"tenantId,omitempty"`
+	// a UUID; only in profile guest.Hotel
+	PropertyID string  `json:"propertyId,omitempty"`
+	ItemID     *string `json:"itemId,omitempty"` // not in profile guest.Hotel
+	// the search that led here, or ""
 	SearchID   guest.ID  `json:"searchId,omitempty"`
 	OccurredAt time.Time `json:"occurredAt"` // browser clock; zero in a request: now
-	DurationMS int       `json:"durationMs,omitempty"`
+	// time on the page in milliseconds; at most a day
+	DurationMS int `json:"durationMs,omitempty"`
 }
 
 // FunnelEvent is a guest's step towards a booking.
 type FunnelEvent struct {
-	Step       string    `json:"step"`
-	TenantID   string    `json:"tenantId,omitempty"`
-	PropertyID string    `json:"propertyId,omitempty"`
-	ItemID     *string   `json:"itemId,omitempty"`
-	SearchID   guest.ID  `json:"searchId,omitempty"`
-	HandoffID  guest.ID  `json:"handoffId,omitempty"`
+	// a value in Steps
+	Step     string `json:"step"`
+	TenantID string `json:"tenantId,omitempty"`
+	// as in PageView
+	PropertyID string `json:"propertyId,omitempty"`
+	// as in PageView
+	ItemID   *string  `json:"itemId,omitempty"`
+	SearchID guest.ID `json:"searchId,omitempty"`
+	// only useful in step handoff; "" otherwise
+	HandoffID guest.ID `json:"handoffId,omitempty"`
+	// as in PageView
 	OccurredAt time.Time `json:"occurredAt"`
 }
 
@@ -43,9 +55,10 @@ var (
 	Steps = []string{"search", "results", "detail", "availability", "wishlist", "handoff"}
 )
 
-// MaxBatch is per request.
+// MaxBatch is the maximum number of items in a request.
 const MaxBatch = 50
 
+// A day in milliseconds.
 const maxDuration = 24 * 60 * 60 * 1000
 
 // Batch size errors.
@@ -66,6 +79,7 @@ type SampleRates struct {
 	Sessions     int `toml:"sample_sessions" reload:"true" doc:"Sampling for session starts: 1 in this many sessions."`
 }
 
+// DefaultSampleRates publishes everything.
 func DefaultSampleRates() SampleRates {
 	return SampleRates{PageViews: 1, FunnelEvents: 1, Searches: 1, DetailViews: 1, Sessions: 1}
 }
@@ -73,6 +87,7 @@ func DefaultSampleRates() SampleRates {
 // maxSampleRate is the maximum of the CloudEvents extension sampledrate.
 const maxSampleRate = 1<<31 - 1
 
+// Check returns the rates that are out of range, by their names in [guest].
 func (r *SampleRates) Check() (problems conf.Problems) {
 	for name, n := range map[string]int{
 		"sample_page_views": r.PageViews, "sample_funnel_events": r.FunnelEvents, "sample_searches": r.Searches, "sample_detail_views": r.DetailViews, "sample_sessions": r.Sessions,
@@ -98,16 +113,21 @@ const (
 	Dropped    = "dropped" // the database was unavailable for too long
 )
 
+// Record is a checked batch to store. Its Mutation makes repeated requests return the first answer.
 type Record struct {
 	guest.Mutation
+	// a generated id per item, in the request's order; returned even if nothing is published
 	IDs    []guest.ID
 	Events []guest.Event // without times; empty if the session is not sampled
 }
 
+// Recorded is the answer to a batch.
 type Recorded struct {
+	// in the request's order
 	IDs []guest.ID `json:"ids"`
 }
 
+// Decide returns the answer and the events to append. Stores call it inside the transaction, with the database's time.
 func (r *Record) Decide(now time.Time) (Recorded, []guest.Event) {
 	events := slices.Clone(r.Events)
 	for i := range events {
@@ -121,20 +141,30 @@ func (s *Service) RecordPageViews(ctx context.Context, m guest.Mutation, items [
 	return record(ctx, s, m, batch[PageView]{m.Profile, PageViews, guest.PageViewPrefix, "page_view.recorded.v1", s.Samples().PageViews, items, checkPageView})
 }
 
+// RecordFunnelEvents publishes funnel events, each a JSON object, or returns FieldErrors.
 func (s *Service) RecordFunnelEvents(ctx context.Context, m guest.Mutation, items []json.RawMessage) (guest.Once[Recorded], error) {
 	return record(ctx, s, m, batch[FunnelEvent]{m.Profile, FunnelEvents, guest.FunnelPrefix, "funnel.recorded.v1", s.Samples().FunnelEvents, items, checkFunnelEvent})
 }
 
+// batch is a request with items of a kind, before they are read.
 type batch[T any] struct {
-	profile             *guest.Profile
+	profile *guest.Profile
+	// event type without the profile's prefix
+	// prefix for generated ids
+	// for metrics: PageViews or FunnelEvents
 	kind, prefix, topic string
-	rate                int
-	items               []json.RawMessage
+	// publish for 1 in rate sessions
+	rate int
+	// JSON, as received
+	items []json.RawMessage
 
 	// check calls wrong for each invalid member.
 	check func(p *guest.Profile, v *T, now time.Time, wrong func(member, detail string))
 }
 
+// record checks a batch, and then stores its events once per idempotency key. A batch is stored whole or not at all.
+// Without
+// sampling, too, the request is remembered, so that a repeated request gets the same ids.
 func record[T any](ctx context.Context, s *Service, m guest.Mutation, b batch[T]) (o guest.Once[Recorded], err error) {
 	r := Record{Mutation: m}
 	r.IDs, r.Events, err = b.read(m.Session, s.opts.Clock().UTC().Truncate(time.Millisecond))
@@ -152,6 +182,9 @@ func record[T any](ctx context.Context, s *Service, m guest.Mutation, b batch[T]
 	return o, err
 }
 
+// read decodes and checks every item, and returns the ids and events. now fills in missing times; it is the service's
+// clock, in milliseconds.
+// It collects the errors of all items, up to guest.MaxFieldErrors.
 func (b *batch[T]) read(session guest.ID, now time.Time) ([]guest.ID, []guest.Event, error) {
 	switch {
 	case len(b.items) == 0:
@@ -187,6 +220,7 @@ func (b *batch[T]) read(session guest.ID, now time.Time) ([]guest.ID, []guest.Ev
 	return ids, events, nil
 }
 
+// event builds an item's event. Its id is generated here; the store sets the time.
 func (b *batch[T]) event(session, id guest.ID, v T, now time.Time) (guest.Event, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -200,6 +234,7 @@ func (b *batch[T]) event(session, id guest.ID, v T, now time.Time) (guest.Event,
 	return e, nil
 }
 
+// decodeItem refuses unknown members, so that a front end notices a typing error instead of losing the data.
 func decodeItem(text json.RawMessage, into any) error {
 	if len(text) == 0 || text[0] != '{' {
 		return errors.New("expected an object")
@@ -209,6 +244,8 @@ func decodeItem(text json.RawMessage, into any) error {
 	return d.Decode(into)
 }
 
+// memberOf turns a decoding error into the invalid member's name, "" if it is unknown, and an explanation without the
+// decoder's words.
 func memberOf(err error) (member, detail string) {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return wrong.Field, "unexpected " + strings.Fields(wrong.Value)[0]
@@ -223,6 +260,7 @@ const expectedMembers = "expected an object with the members of the documentatio
 
 const expectedTime = "expected a time as in RFC 3339, from 1900 to 9999"
 
+// checkPageView also writes canonical values back: lower-case UUIDs, and times in UTC and milliseconds.
 func checkPageView(p *guest.Profile, v *PageView, now time.Time, wrong func(member, detail string)) {
 	if ofOtherProfile(p, v.PropertyID, v.ItemID) {
 		wrong("", expectedMembers)
@@ -237,6 +275,7 @@ func checkPageView(p *guest.Profile, v *PageView, now time.Time, wrong func(memb
 	checkPlace(place{p, &v.TenantID, &v.PropertyID, v.ItemID, v.SearchID, &v.OccurredAt}, now, wrong)
 }
 
+// checkFunnelEvent works like checkPageView.
 func checkFunnelEvent(p *guest.Profile, v *FunnelEvent, now time.Time, wrong func(member, detail string)) {
 	if ofOtherProfile(p, v.PropertyID, v.ItemID) {
 		wrong("", expectedMembers)
@@ -249,14 +288,18 @@ func checkFunnelEvent(p *guest.Profile, v *FunnelEvent, now time.Time, wrong fun
 	checkPlace(place{p, &v.TenantID, &v.PropertyID, v.ItemID, v.SearchID, &v.OccurredAt}, now, wrong)
 }
 
+// place points to the members that page views and funnel events share.
 type place struct {
+	// decides between property and item
 	profile          *guest.Profile
 	tenant, property *string
 	item             *string
 	search           guest.ID
-	at               *time.Time
+	// set to now if zero
+	at *time.Time
 }
 
+// checkPlace checks the shared members and writes canonical values back.
 func checkPlace(p place, now time.Time, wrong func(member, detail string)) {
 	var ok bool
 	if *p.tenant != "" {
@@ -276,6 +319,7 @@ func checkPlace(p place, now time.Time, wrong func(member, detail string)) {
 	}
 }
 
+// ofOtherProfile reports whether the item uses a member from another profile, which counts as an unknown member.
 func ofOtherProfile(p *guest.Profile, property string, item *string) bool {
 	if p.IsHotel() {
 		return item != nil
@@ -283,6 +327,7 @@ func ofOtherProfile(p *guest.Profile, property string, item *string) bool {
 	return property != ""
 }
 
+// checkItem accepts a missing property or item: a page view of the home page has neither.
 func checkItem(p place, wrong func(member, detail string)) {
 	var ok bool
 	switch {
@@ -297,6 +342,7 @@ func checkItem(p place, wrong func(member, detail string)) {
 	}
 }
 
+// checkID accepts "" and ids with the prefix.
 func checkID(member, prefix string, id guest.ID, wrong func(member, detail string)) {
 	if _, ok := guest.ParseID(prefix, string(id)); id != "" && !ok {
 		wrong(member, "expected "+prefix+" and a ULID")

@@ -16,9 +16,13 @@ import (
 // observed buffers events until the database stores them, so that read-only requests neither wait for the database
 // nor fail without it. A killed process loses the last second.
 type observed struct {
-	flushing sync.Mutex // keeps a session's events in order
+	//
+	// keeps a session's events in order; held while a step is with the database
+	flushing sync.Mutex
 
-	mu     sync.Mutex
+	// protects events
+	mu sync.Mutex
+	// oldest first; at most maxObserved, plus a step that put returned
 	events []SessionEvent
 }
 
@@ -27,6 +31,7 @@ const (
 	observedStep = 500    // events per transaction
 )
 
+// add appends an event, or returns false if the buffer is full and the event is lost.
 func (o *observed) add(e SessionEvent) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -37,6 +42,7 @@ func (o *observed) add(e SessionEvent) bool {
 	return true
 }
 
+// take removes and returns the oldest events, up to a transaction's worth. The caller holds flushing.
 func (o *observed) take() (some []SessionEvent) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -46,12 +52,14 @@ func (o *observed) take() (some []SessionEvent) {
 	return some
 }
 
+// put returns events that take removed, in front of newer ones. The caller holds flushing.
 func (o *observed) put(some []SessionEvent) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.events = append(some, o.events...)
 }
 
+// drop forgets an erased session's events.
 func (o *observed) drop(session guest.ID) {
 	o.flushing.Lock() // taken events are now in the database or back here
 	defer o.flushing.Unlock()
@@ -82,51 +90,69 @@ func (s *Service) AttributesChanged(ctx context.Context, session guest.ID, c gue
 	}{c.Members, c.Tag(), len(c.Object())}})
 }
 
+// Executed is a search that a guest ran, without the text that the guest typed.
 type Executed struct {
-	SearchID guest.ID             `json:"searchId,omitempty"` // "" for map searches
-	Kind     string               `json:"kind"`               // list or map
-	Query    any                  `json:"query"`              // without free text
-	HasText  bool                 `json:"hasText"`            // whether the query contained free text
-	Total    int                  `json:"total"`
-	Cache    catalogue.CacheState `json:"cache"`
+	SearchID guest.ID `json:"searchId,omitempty"` // "" for map searches
+	Kind     string   `json:"kind"`               // list or map
+	Query    any      `json:"query"`              // without free text
+	HasText  bool     `json:"hasText"`            // whether the query contained free text
+	// matches on all pages
+	Total int `json:"total"`
+	// where the answer came from
+	Cache catalogue.CacheState `json:"cache"`
 }
 
+// Executed publishes a search. Like the methods below, it buffers the event and never fails.
 func (s *Service) Executed(ctx context.Context, session guest.ID, e Executed) {
 	s.observe(ctx, session, observation{s.profile(), Searches, "search.executed.v1", string(cmp.Or(e.SearchID, session)), s.Samples().Searches, e})
 }
 
+// DetailViewed is a viewed property, in profile hotel.
 type DetailViewed struct {
-	TenantID   string               `json:"tenantId"`
-	PropertyID string               `json:"propertyId"`
-	Locale     string               `json:"locale"`
-	Currency   string               `json:"currency"`
-	Cache      catalogue.CacheState `json:"cache"`
+	TenantID   string `json:"tenantId"`
+	PropertyID string `json:"propertyId"`
+	// BCP 47
+	Locale string `json:"locale"`
+	// ISO 4217
+	Currency string `json:"currency"`
+	// where the answer came from
+	Cache catalogue.CacheState `json:"cache"`
 }
 
+// DetailViewed publishes a viewed property, if the guest has a session.
 func (s *Service) DetailViewed(ctx context.Context, session guest.ID, v DetailViewed) {
 	s.observe(ctx, session, observation{s.profile(), DetailViews, "detail.viewed.v1", v.PropertyID, s.Samples().DetailViews, v})
 }
 
 // ItemViewed is a viewed item, in profiles other than hotel.
 type ItemViewed struct {
-	ItemID   string               `json:"itemId"`
+	ItemID string `json:"itemId"`
+	// the upstream's name in the profile
 	Upstream string               `json:"upstream"`
 	Cache    catalogue.CacheState `json:"cache"`
 }
 
+// ItemViewed publishes a viewed item, if the guest has a session.
 func (s *Service) ItemViewed(ctx context.Context, session guest.ID, v ItemViewed) {
 	s.observe(ctx, session, observation{s.profile(), DetailViews, "detail.viewed.v1", v.ItemID, s.Samples().DetailViews, v})
 }
 
+// observation is an event that the service itself observes, before sampling.
 type observation struct {
 	profile *guest.Profile
-	kind    string
-	topic   string
+	// for metrics
+	kind string
+	// event type without the profile's prefix
+	topic string
+	// the CloudEvents subject
 	subject string
-	rate    int
+	// publish for 1 in rate sessions
+	rate int
+	// encodes as a JSON object; event adds sessionId
 	payload any
 }
 
+// observe samples an observation and buffers its event until Repair or Flush.
 func (s *Service) observe(ctx context.Context, session guest.ID, o observation) {
 	result := SampledOut
 	if session.IsSampled(o.rate) {
@@ -141,6 +167,7 @@ func (s *Service) observe(ctx context.Context, session guest.ID, o observation) 
 	}
 }
 
+// event builds the event with the time of observation, since it is stored later.
 func (o *observation) event(session guest.ID, now time.Time) (guest.Event, error) {
 	text, err := json.Marshal(o.payload)
 	if err != nil {
@@ -157,6 +184,9 @@ func (o *observation) event(session guest.ID, now time.Time) (guest.Event, error
 	return e, nil
 }
 
+// Flush writes buffered events until none is left, or until only events remain whose sessions have a mutation in
+// progress. After
+// an error, the events stay in the buffer. Servers call it when they stop.
 func (s *Service) Flush(ctx context.Context) error {
 	s.observed.flushing.Lock()
 	defer s.observed.flushing.Unlock()

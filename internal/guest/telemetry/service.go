@@ -10,6 +10,9 @@ import (
 	"holdfast/internal/guest"
 )
 
+// Service publishes telemetry as events: batches that front ends send, in a transaction, and observations of the
+// server,
+// through a buffer. It is safe for concurrent use.
 type Service struct {
 	opts     Options
 	samples  atomic.Pointer[SampleRates]
@@ -18,9 +21,11 @@ type Service struct {
 
 // Options are a Service's dependencies, all required but Recorded.
 type Options struct {
-	Guests  *guest.Service
-	Store   Store
-	Clock   clock.Clock
+	// remembers answers to repeated requests and knows the profile
+	Guests *guest.Service
+	Store  Store
+	Clock  clock.Clock
+	// the initial rates; see SetSamples
 	Samples SampleRates
 
 	// Recorded is called with a telemetry kind, a result (Published, SampledOut or Dropped) and the number of items.
@@ -35,13 +40,20 @@ func New(o Options) *Service {
 	return s
 }
 
+// profile returns the site's profile.
 func (s *Service) profile() *guest.Profile { return s.opts.Guests.Profile() }
 
+// SetSamples replaces the rates, after a reload of the configuration.
 func (s *Service) SetSamples(r SampleRates) { s.samples.Store(&r) }
 
+// Samples returns the current rates.
 func (s *Service) Samples() SampleRates { return *s.samples.Load() }
 
+// Store is the part of the guest database that appends telemetry to the outbox.
 type Store interface {
+	// Record calls r.Decide and appends the events in the mutation's transaction, or returns the stored answer to an
+	// earlier request
+	// with the same idempotency key (Once.Replayed). Errors are as for guest.Store's mutations.
 	Record(ctx context.Context, r Record) (guest.Once[Recorded], error)
 
 	// AppendEvents appends events in order, in a transaction. It does not wait for mutations: rest holds the events
@@ -52,6 +64,7 @@ type Store interface {
 // SessionEvent is a session's event outside any mutation.
 type SessionEvent struct {
 	Session guest.ID
-	Trace   guest.Trace
+	// the request's trace, for the event's traceparent
+	Trace guest.Trace
 	guest.Event
 }

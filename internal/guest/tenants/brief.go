@@ -30,11 +30,12 @@ type BriefState struct {
 	EndsAt   time.Time `json:"endsAt"`
 }
 
+// briefs tracks brief suspensions of this process.
 type briefs struct {
 	mu     sync.Mutex
-	active []BriefState
-	begun  []time.Time
-	looked time.Time // last table read by EndBriefs
+	active []BriefState // not ended yet
+	begun  []time.Time  // times within the last BriefLife
+	looked time.Time    // last table read by EndBriefs
 }
 
 var (
@@ -42,6 +43,7 @@ var (
 	errOtherState    = errcode.New(errcode.Conflict, "the tenant is suspended by another operator or event, or its state has changed")
 )
 
+// SuspendBriefly suspends a tenant for BriefLife, unless somebody else suspended it.
 func (s *Service) SuspendBriefly(ctx context.Context, tenant string) (BriefState, error) {
 	all, err := s.opts.Store.SuspendedTenants(ctx, "", 0)
 	if err != nil {
@@ -62,6 +64,7 @@ func (s *Service) SuspendBriefly(ctx context.Context, tenant string) (BriefState
 	return state, nil
 }
 
+// setBrief suspends or reinstates by an event at the given time.
 func (s *Service) setBrief(ctx context.Context, tenant string, at time.Time, suspended bool) error {
 	body, err := json.Marshal(map[string]string{"tenantId": tenant, "reason": briefReason})
 	if err != nil {
@@ -123,12 +126,14 @@ func (s *Service) EndBriefs(ctx context.Context) {
 	s.briefs.ended(now)
 }
 
+// Brief returns this process's brief suspensions.
 func (s *Service) Brief() []BriefState {
 	s.briefs.mu.Lock()
 	defer s.briefs.mu.Unlock()
 	return append([]BriefState{}, s.briefs.active...)
 }
 
+// begin reports whether another suspension is allowed, and counts it.
 func (b *briefs) begin(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -140,24 +145,28 @@ func (b *briefs) begin(now time.Time) bool {
 	return true
 }
 
+// add notes a suspension to end.
 func (b *briefs) add(state BriefState) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.active = append(b.active, state)
 }
 
+// remove forgets a suspension that was ended early.
 func (b *briefs) remove(tenant string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.active = slices.DeleteFunc(b.active, func(o BriefState) bool { return o.TenantID == tenant })
 }
 
+// due reports whether EndBriefs has work.
 func (b *briefs) due(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return now.Sub(b.looked) >= BriefLife || slices.ContainsFunc(b.active, func(o BriefState) bool { return !now.Before(o.EndsAt) })
 }
 
+// ended notes that EndBriefs did its work.
 func (b *briefs) ended(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -35,7 +35,7 @@ func (s *Service) Suspended(ctx context.Context, tenants ...string) ([]string, e
 	return suspended, nil
 }
 
-const refreshTries = 5
+const refreshTries = 5 // reads, if events keep arriving in between
 
 // Refresh replaces the copy with the table, including reinstated tenants: an older event may have been applied before
 // and still be on its way to the copy.
@@ -56,6 +56,7 @@ func (s *Service) Refresh(ctx context.Context) error {
 	return errcode.New(errcode.Conflict, "the suspended tenants change too often to copy them")
 }
 
+// copySuspension updates the copy after an event. If that fails, Repair replaces the copy.
 func (s *Service) copySuspension(ctx context.Context, state Suspension) {
 	if s.opts.Hot == nil {
 		return
@@ -66,6 +67,7 @@ func (s *Service) copySuspension(ctx context.Context, state Suspension) {
 	}
 }
 
+// reconcileEvery is how often the copy is replaced even if nothing failed.
 const reconcileEvery = time.Minute
 
 // Repair is a step for guest.Run. It refreshes the copy every minute, and after a failed update.

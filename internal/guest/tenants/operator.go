@@ -12,10 +12,12 @@ import (
 // OperatorSource is the event source for operators' suspensions.
 const OperatorSource = "holdfast guest tenant"
 
+// SuspendedTenants lists suspended tenants. See Store.
 func (s *Service) SuspendedTenants(ctx context.Context, after string, limit int) ([]Suspension, error) {
 	return s.opts.Store.SuspendedTenants(ctx, after, limit)
 }
 
+// Quarantined lists events that could not be applied.
 func (s *Service) Quarantined(ctx context.Context, limit int) ([]inbox.Quarantine, error) {
 	return s.opts.Store.Quarantined(ctx, limit)
 }

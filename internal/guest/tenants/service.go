@@ -9,6 +9,7 @@ import (
 	"holdfast/internal/guest"
 )
 
+// Service applies tenant events, and answers which tenants are suspended. It is safe for concurrent use.
 type Service struct {
 	opts       Options
 	stale      atomic.Bool
@@ -26,6 +27,7 @@ type Options struct {
 	Degraded guest.Degraded
 }
 
+// New returns a Service. Run Repair and EndBriefs beside it.
 func New(o Options) *Service {
 	if o.Types.Suspended == nil {
 		o.Types = DefaultTypes()

@@ -15,11 +15,11 @@ import (
 
 // Suspension is a tenant's state after its newest event.
 type Suspension struct {
-	Tenant    string // lower-case UUID
-	Suspended bool   // false: reinstated
-	Reason    string
+	Tenant    string    // lower-case UUID
+	Suspended bool      // false: reinstated
+	Reason    string    // for operators; may be empty
 	At        time.Time // event time, in microseconds
-	Event     string
+	Event     string    // ID of the event
 }
 
 // NewerThan reports whether s replaces o: the later event time wins, whatever the order of arrival, then the greater
@@ -40,10 +40,13 @@ type Store interface {
 	// the state is newer than the event.
 	Receive(ctx context.Context, e inbox.Event, s Suspension) (inbox.Result, error)
 
+	// Quarantine stores an event that cannot be applied.
 	Quarantine(ctx context.Context, e inbox.Event, reason string) error
 
+	// Quarantined returns up to limit events in quarantine.
 	Quarantined(ctx context.Context, limit int) ([]inbox.Quarantine, error)
 
+	// Suspended reports whether a tenant is suspended. Unknown tenants are not.
 	Suspended(ctx context.Context, tenant string) (bool, error)
 
 	// SuspendedTenants returns suspended tenants with IDs above after, ordered by ID: up to limit, or all if limit is
@@ -92,6 +95,7 @@ func DefaultTypes() Types {
 	}
 }
 
+// Check returns all invalid settings.
 func (t *Types) Check() (problems conf.Problems) {
 	for name, types := range map[string][]string{"suspended_types": t.Suspended, "reinstated_types": t.Reinstated} {
 		if len(types) == 0 || slices.Contains(types, "") {

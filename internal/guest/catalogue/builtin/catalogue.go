@@ -18,6 +18,8 @@ import (
 	"holdfast/internal/guest/catalogue"
 )
 
+// Catalogue is an invented hotel catalogue, equal on every server: all values derive from hashes. It is safe for
+// concurrent use.
 type Catalogue struct{ contents func() *contents }
 
 type contents struct {
@@ -52,17 +54,22 @@ const (
 	brandCount      = 40
 )
 
+// seed makes reproducible choices about a hotel or brand.
 type seed [sha256.Size]byte
 
+// seedOf names an object; equal parts give equal choices on every server.
 func seedOf(parts ...any) seed { return sha256.Sum256([]byte(fmt.Sprint(parts...))) }
 
+// n chooses a number from 0 to most−1. Each aspect is an independent choice.
 func (s seed) n(aspect string, most int) int {
 	sum := sha256.Sum256(append([]byte(aspect), s[:]...))
 	return int(binary.BigEndian.Uint64(sum[:]) % uint64(most))
 }
 
+// of chooses a word.
 func (s seed) of(aspect string, words []string) string { return words[s.n(aspect, len(words))] }
 
+// uuid returns a version 8 UUID (RFC 9562, section 5.8: vendor-specific contents).
 func (s seed) uuid() string {
 	b := s
 	b[6], b[8] = b[6]&0x0f|0x80, b[8]&0x3f|0x80
@@ -79,6 +86,9 @@ const (
 // guests.
 func New() *Catalogue { return &Catalogue{sync.OnceValue(newContents)} }
 
+// newContents generates all brands and hotels. The first brand and its first hotel get fixed ids, so that documentation
+// can
+// name them.
 func newContents() *contents {
 	c := &contents{byID: map[string]*hotel{}, brands: map[string]*brand{}, byRegion: map[string][]*hotel{}}
 	var brands []*brand
@@ -110,6 +120,7 @@ func newContents() *contents {
 	return c
 }
 
+// newHotel invents a region's hotel number i.
 func newHotel(r region, i int, brands []*brand) *hotel {
 	s := seedOf("hotel", r.country, r.name, i)
 	h := &hotel{seed: s, brand: brands[s.n("brand", len(brands))]}
@@ -140,6 +151,8 @@ var perEuro = map[string]int64{
 	"JPY": 16500, // no minor unit, hence a hundredth
 }
 
+// convert returns the price in a currency's smallest unit, or in euro cents if the currency is unknown. The rates are
+// invented.
 func convert(cents int64, currency string) (minor, used string) {
 	rate, ok := perEuro[currency]
 	if !ok {
@@ -148,6 +161,7 @@ func convert(cents int64, currency string) (minor, used string) {
 	return strconv.FormatInt((cents*rate+5000)/10000, 10), currency
 }
 
+// nightly returns a room's price in euro cents: more at weekends and in summer.
 func (h *hotel) nightly(night time.Time, room int) int64 {
 	p := h.price * int64(100+40*room) / 100
 	if d := night.Weekday(); d == time.Friday || d == time.Saturday {
@@ -159,15 +173,19 @@ func (h *hotel) nightly(night time.Time, room int) int64 {
 	return p
 }
 
+// left returns the number of free rooms; 0 in about two of nine nights.
 func (h *hotel) left(night time.Time, room int) int {
 	return max(0, h.n(fmt.Sprint("left", room, night.Format(time.DateOnly)), 9)-1)
 }
 
+// stay is a price for all nights.
 type stay struct {
 	cheapest, total int64 // euro cents
-	left            int
+	// rooms free in every night
+	left int
 }
 
+// offer returns a room type's price for rooms rooms, or false if too few are free.
 func (h *hotel) offer(room, rooms int, from, to time.Time) (s stay, ok bool) {
 	s.left = math.MaxInt
 	for night := from; night.Before(to); night = night.AddDate(0, 0, 1) {
@@ -181,6 +199,7 @@ func (h *hotel) offer(room, rooms int, from, to time.Time) (s stay, ok bool) {
 	return s, s.left >= rooms
 }
 
+// best returns the cheapest offer that fits all guests.
 func (h *hotel) best(adults, children, rooms int, from, to time.Time) (best stay, ok bool) {
 	for room := range roomTypes {
 		if !fits(room, adults+children, rooms) {
@@ -193,10 +212,13 @@ func (h *hotel) best(adults, children, rooms int, from, to time.Time) (best stay
 	return best, ok
 }
 
+// fits reports whether enough beds exist; guests may be spread over the rooms.
 func fits(room, guests, rooms int) bool { return roomTypes[room].Sleeps*rooms >= guests }
 
+// HasTenant reports whether the catalogue has the brand.
 func (c *Catalogue) HasTenant(tenant string) bool { return c.contents().brands[tenant] != nil }
 
+// Hotel describes a hotel in the locale's language if the catalogue knows it, otherwise in English.
 func (c *Catalogue) Hotel(_ context.Context, property, locale, currency string) (catalogue.Hotel, error) {
 	h := c.contents().byID[property]
 	if h == nil {
@@ -217,6 +239,7 @@ func (c *Catalogue) Hotel(_ context.Context, property, locale, currency string) 
 	return v, nil
 }
 
+// Property implements catalogue.Source.
 func (c *Catalogue) Property(_ context.Context, property string) (catalogue.Property, error) {
 	if h := c.contents().byID[property]; h != nil {
 		return h.Property, nil
@@ -224,6 +247,7 @@ func (c *Catalogue) Property(_ context.Context, property string) (catalogue.Prop
 	return catalogue.Property{}, catalogue.ErrNoProperty
 }
 
+// Brand implements catalogue.Source.
 func (c *Catalogue) Brand(_ context.Context, tenant string) (catalogue.Brand, error) {
 	if b := c.contents().brands[tenant]; b != nil {
 		return b.Brand, nil
@@ -231,6 +255,7 @@ func (c *Catalogue) Brand(_ context.Context, tenant string) (catalogue.Brand, er
 	return catalogue.Brand{}, catalogue.ErrNoTenant
 }
 
+// Availability implements catalogue.Source.
 func (c *Catalogue) Availability(_ context.Context, q catalogue.AvailabilityQuery) (catalogue.Availability, error) {
 	h := c.contents().byID[q.Property]
 	if h == nil {
@@ -258,6 +283,7 @@ func (c *Catalogue) Availability(_ context.Context, q catalogue.AvailabilityQuer
 	return a, nil
 }
 
+// dates parses dates that the service already checked.
 func dates(from, to string) (time.Time, time.Time) {
 	in, _ := time.Parse(time.DateOnly, from)
 	out, _ := time.Parse(time.DateOnly, to)

@@ -10,13 +10,16 @@ import (
 	"holdfast/internal/guest/catalogue"
 )
 
+// match is a found hotel with its price for the query's dates.
 type match struct {
 	*hotel
 	price stay
 }
 
+// More pins than this hide a map.
 const maxPins = 200
 
+// find returns all matches in the query's order.
 func (c *Catalogue) find(q catalogue.SearchQuery) (all []match) {
 	most := int64(-1)
 	if q.MaxNightlyMinor != "" {
@@ -58,6 +61,7 @@ func (c *Catalogue) find(q catalogue.SearchQuery) (all []match) {
 	return all
 }
 
+// matches checks everything except dates and price. words must all occur in the hotel's names, in lower case.
 func (h *hotel) matches(q catalogue.SearchQuery, words []string) bool {
 	switch {
 	case q.Country != "" && h.Country != q.Country, q.Region != "" && h.Region != q.Region, h.stars < q.MinStars:

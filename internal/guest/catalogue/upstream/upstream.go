@@ -24,7 +24,8 @@ import (
 
 // Client implements catalogue.Source for hotel searches, and catalogue.Fetcher.
 type Client struct {
-	cfg   catalogue.Upstreams
+	cfg catalogue.Upstreams
+	// by upstream name
 	hotel map[string]guest.Upstream
 	http  *http.Client
 }
@@ -52,8 +53,10 @@ func New(cfg catalogue.Upstreams) *Client {
 	return c
 }
 
+// Close closes idle connections. Calls in progress continue.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
+// Search implements catalogue.Source. "Not found" is a failure here: an empty list would be the right answer.
 func (c *Client) Search(ctx context.Context, q catalogue.SearchQuery) (r catalogue.Results, err error) {
 	err = c.call(ctx, catalogue.UpstreamSearch, nil, q, &r)
 	err = missing(err, catalogue.ErrUpstream)
@@ -65,6 +68,7 @@ func (c *Client) Search(ctx context.Context, q catalogue.SearchQuery) (r catalog
 	return r, err
 }
 
+// Map implements catalogue.Source, with errors as in Search.
 func (c *Client) Map(ctx context.Context, q catalogue.SearchQuery) (p catalogue.Pins, err error) {
 	err = c.call(ctx, catalogue.UpstreamMap, nil, q, &p)
 	err = missing(err, catalogue.ErrUpstream)
@@ -76,6 +80,7 @@ func (c *Client) Map(ctx context.Context, q catalogue.SearchQuery) (p catalogue.
 	return p, err
 }
 
+// Hotel implements catalogue.Source. It refuses an answer about another property.
 func (c *Client) Hotel(ctx context.Context, property, locale, currency string) (h catalogue.Hotel, err error) {
 	err = c.call(ctx, catalogue.UpstreamDetail, url.Values{"property": {property}, "locale": {locale}, "currency": {currency}}, nil, &h)
 	if err == nil {
@@ -84,6 +89,7 @@ func (c *Client) Hotel(ctx context.Context, property, locale, currency string) (
 	return h, sameProperty(missing(err, catalogue.ErrNoProperty), h.PropertyID, property)
 }
 
+// Availability implements catalogue.Source. The query's values replace the answer's.
 func (c *Client) Availability(ctx context.Context, q catalogue.AvailabilityQuery) (a catalogue.Availability, err error) {
 	values := url.Values{
 		"property": {q.Property}, "from": {q.From}, "to": {q.To}, "adults": {strconv.Itoa(q.Adults)}, "children": {strconv.Itoa(q.Children)}, "rooms": {strconv.Itoa(q.Rooms)},
@@ -93,18 +99,21 @@ func (c *Client) Availability(ctx context.Context, q catalogue.AvailabilityQuery
 	return a, missing(err, catalogue.ErrNoProperty)
 }
 
+// Facets implements catalogue.Source.
 func (c *Client) Facets(ctx context.Context, country, region string) (f catalogue.Facets, err error) {
 	err = c.call(ctx, catalogue.UpstreamFacets, url.Values{"country": {country}, "region": {region}}, nil, &f)
 	f.Country, f.Region = country, region
 	return f, missing(err, catalogue.ErrNoRegion)
 }
 
+// Brand implements catalogue.Source.
 func (c *Client) Brand(ctx context.Context, tenant string) (b catalogue.Brand, err error) {
 	err = c.call(ctx, catalogue.UpstreamBrand, url.Values{"tenant": {tenant}}, nil, &b)
 	b.TenantID = tenant
 	return b, missing(err, catalogue.ErrNoTenant)
 }
 
+// Property implements catalogue.Source. It refuses an answer about another property.
 func (c *Client) Property(ctx context.Context, property string) (p catalogue.Property, err error) {
 	err = c.call(ctx, catalogue.UpstreamProperty, url.Values{"property": {property}}, nil, &p)
 	if err == nil {
@@ -124,6 +133,7 @@ func identify(property, tenant *string) error {
 	return nil
 }
 
+// missing replaces ErrMissing by the error for the object.
 func missing(err, instead error) error {
 	if errors.Is(err, catalogue.ErrMissing) {
 		return instead
@@ -131,6 +141,7 @@ func missing(err, instead error) error {
 	return err
 }
 
+// sameProperty keeps a wrong answer from the cache.
 func sameProperty(err error, got, want string) error {
 	if err == nil && got != want {
 		return errcode.New(errcode.Unavailable, "a catalogue response is about another property")
@@ -138,6 +149,7 @@ func sameProperty(err error, got, want string) error {
 	return err
 }
 
+// call sends values or, if it is set, query as JSON to a hotel upstream, and decodes the answer.
 func (c *Client) call(ctx context.Context, u guest.Upstream, values url.Values, query, into any) error {
 	var body []byte
 	if query != nil {
@@ -156,6 +168,8 @@ func (c *Client) call(ctx context.Context, u guest.Upstream, values url.Values, 
 	return nil
 }
 
+// Fetch implements catalogue.Fetcher. Everything but "not found" is errcode.Unavailable: the service then uses a stale
+// answer.
 func (c *Client) Fetch(ctx context.Context, u guest.Upstream, values url.Values, body []byte) ([]byte, error) {
 	if u.URL == "" {
 		return nil, errcode.Newf(errcode.Unavailable, "guest.upstreams.%s is not set", u.Name)
