@@ -32,6 +32,7 @@ func (s *Store) oneAccount(ctx context.Context, st pgdb.Statement, arg string) (
 	return all[0], nil
 }
 
+// CreateAccount implements buckets.Accounts.
 func (s *Store) CreateAccount(ctx context.Context, a buckets.Account, keys ...buckets.Key) error {
 	if err := a.ID.Check(); err != nil {
 		return err
@@ -53,14 +54,17 @@ func (s *Store) CreateAccount(ctx context.Context, a buckets.Account, keys ...bu
 	})
 }
 
+// Account implements buckets.Accounts.
 func (s *Store) Account(ctx context.Context, name string) (buckets.Account, error) {
 	return s.oneAccount(ctx, sqlAccount, name)
 }
 
+// AccountByID implements buckets.Accounts.
 func (s *Store) AccountByID(ctx context.Context, id buckets.AccountID) (buckets.Account, error) {
 	return s.oneAccount(ctx, sqlAccountByID, string(id))
 }
 
+// ListAccounts implements buckets.Accounts.
 func (s *Store) ListAccounts(ctx context.Context, after string, limit int) ([]buckets.Account, error) {
 	return s.accounts(ctx, sqlListAccounts, after, limit)
 }
@@ -102,6 +106,7 @@ func shareAccount(tx *pgdb.Tx, id buckets.AccountID) error {
 	return err
 }
 
+// CreateKey implements buckets.Accounts.
 func (s *Store) CreateKey(ctx context.Context, k buckets.Key) error {
 	if err := k.Account.Check(); err != nil {
 		return err
@@ -137,6 +142,7 @@ func (s *Store) keys(ctx context.Context, st pgdb.Statement, args ...any) (all [
 	return all, err
 }
 
+// Key implements buckets.Accounts.
 func (s *Store) Key(ctx context.Context, id string) (buckets.Key, error) {
 	all, err := s.keys(ctx, sqlKey, id)
 	if err != nil {
@@ -148,6 +154,7 @@ func (s *Store) Key(ctx context.Context, id string) (buckets.Key, error) {
 	return all[0], nil
 }
 
+// Keys implements buckets.Accounts.
 func (s *Store) Keys(ctx context.Context, id buckets.AccountID, after string, limit int) ([]buckets.Key, error) {
 	if err := id.Check(); err != nil {
 		return nil, err
@@ -158,10 +165,12 @@ func (s *Store) Keys(ctx context.Context, id buckets.AccountID, after string, li
 	return s.keys(ctx, sqlKeys, string(id), after, limit)
 }
 
+// ListKeys implements buckets.Accounts.
 func (s *Store) ListKeys(ctx context.Context, after string, limit int) ([]buckets.Key, error) {
 	return s.keys(ctx, sqlListKeys, after, limit)
 }
 
+// ChangeKey implements buckets.Accounts.
 func (s *Store) ChangeKey(ctx context.Context, id string, from, to buckets.KeyTerms) error {
 	n, err := s.db.Exec(ctx, sqlChangeKey, id, to.Name, atOrNull(to.Expires), to.Limits.Text(), from.Name, atOrNull(from.Expires), from.Limits.Text())
 	if err != nil || n > 0 {
@@ -179,6 +188,7 @@ func (s *Store) ChangeKey(ctx context.Context, id string, from, to buckets.KeyTe
 	return buckets.ErrKeyChanged
 }
 
+// RevokeKey implements buckets.Accounts.
 func (s *Store) RevokeKey(ctx context.Context, id string, now buckets.Moment) error {
 	n, err := s.db.Exec(ctx, sqlRevokeKey, id, at(now))
 	if err == nil && n == 0 {

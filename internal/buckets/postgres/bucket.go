@@ -60,6 +60,7 @@ func (s *Store) readBuckets(ctx context.Context, st pgdb.Statement, args ...any)
 	return all, err
 }
 
+// CreateBucket implements buckets.Buckets.
 func (s *Store) CreateBucket(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, now buckets.Moment) (buckets.Bucket, error) {
 	if err := owner.Check(); err != nil {
 		return buckets.Bucket{}, err
@@ -90,6 +91,7 @@ func (s *Store) CreateBucket(ctx context.Context, owner buckets.AccountID, b buc
 	}
 }
 
+// Bucket implements lifecycle.Store.
 func (s *Store) Bucket(ctx context.Context, owner buckets.AccountID, name string) (buckets.Bucket, error) {
 	if err := owner.Check(); err != nil {
 		return buckets.Bucket{}, err
@@ -104,6 +106,7 @@ func (s *Store) Bucket(ctx context.Context, owner buckets.AccountID, name string
 	return found[0], nil
 }
 
+// Buckets implements buckets.Buckets.
 func (s *Store) Buckets(ctx context.Context, owner buckets.AccountID, q buckets.BucketQuery) (page []buckets.Bucket, more bool, err error) {
 	if err := owner.Check(); err != nil {
 		return nil, false, err
@@ -130,12 +133,14 @@ func (s *Store) Buckets(ctx context.Context, owner buckets.AccountID, q buckets.
 	return page, more, nil
 }
 
+// FindBuckets implements buckets.Finder.
 func (s *Store) FindBuckets(ctx context.Context, prefix string, limit int) ([]buckets.Bucket, error) {
 	return s.readBuckets(ctx, sqlFindBuckets, prefix, prefix+afterNames, limit)
 }
 
 const afterNames = "~"
 
+// SetBucket implements buckets.Buckets.
 func (s *Store) SetBucket(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, c buckets.SettingsChange) error {
 	if err := owner.Check(); err != nil {
 		return err
@@ -160,6 +165,7 @@ func (s *Store) SetBucket(ctx context.Context, owner buckets.AccountID, b bucket
 	})
 }
 
+// DeleteBucket implements buckets.Buckets.
 func (s *Store) DeleteBucket(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, now buckets.Moment) error {
 	if err := owner.Check(); err != nil {
 		return err

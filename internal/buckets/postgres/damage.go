@@ -41,6 +41,7 @@ var (
 			bytes = EXCLUDED.bytes, found = EXCLUDED.found, total = EXCLUDED.total, ended = EXCLUDED.ended`}, scrubArgs)
 )
 
+// Mark implements buckets.Damages.
 func (s *Store) Mark(ctx context.Context, all []buckets.Damage) error {
 	return s.db.Tx(ctx, "buckets.mark", func(tx *pgdb.Tx) error {
 		for i := range all {
@@ -53,10 +54,12 @@ func (s *Store) Mark(ctx context.Context, all []buckets.Damage) error {
 	})
 }
 
+// Marked implements buckets.Damages.
 func (s *Store) Marked(ctx context.Context, q buckets.DamageQuery) ([]buckets.Damage, error) {
 	return s.damages(ctx, sqlMarked, q.After.Node, q.After.Path, string(q.State), q.Limit)
 }
 
+// DueMarks implements buckets.Damages.
 func (s *Store) DueMarks(ctx context.Context, now buckets.Moment, limit int) ([]buckets.Damage, error) {
 	return s.damages(ctx, sqlDueMarks, at(now), limit)
 }
@@ -74,6 +77,7 @@ func (s *Store) damages(ctx context.Context, st pgdb.Statement, args ...any) (al
 	return all, err
 }
 
+// NoteAttempt implements buckets.Damages.
 func (s *Store) NoteAttempt(ctx context.Context, d buckets.Damage) error {
 	_, err := s.db.Exec(ctx, sqlNoteAttempt.Statement, sqlNoteAttempt.Args(d)...)
 	return err
@@ -104,6 +108,7 @@ func markArgs(d buckets.Damage) []pgdb.Arg {
 	)
 }
 
+// Unmark implements buckets.Damages.
 func (s *Store) Unmark(ctx context.Context, all []buckets.Damage) error {
 	return s.db.Tx(ctx, "buckets.unmark", func(tx *pgdb.Tx) error {
 		for i := range all {
@@ -115,6 +120,7 @@ func (s *Store) Unmark(ctx context.Context, all []buckets.Damage) error {
 	})
 }
 
+// CountMarks implements buckets.Damages.
 func (s *Store) CountMarks(ctx context.Context) (all []buckets.DamageCount, err error) {
 	var n buckets.DamageCount
 	var state string
@@ -127,6 +133,7 @@ func (s *Store) CountMarks(ctx context.Context) (all []buckets.DamageCount, err 
 	return all, err
 }
 
+// Scrubs implements buckets.Scrubs.
 func (s *Store) Scrubs(ctx context.Context) (all []buckets.Scrub, err error) {
 	var p buckets.Scrub
 	var began, ended pgtype.Timestamptz
@@ -138,6 +145,7 @@ func (s *Store) Scrubs(ctx context.Context) (all []buckets.Scrub, err error) {
 	return all, err
 }
 
+// SetScrub implements buckets.Scrubs.
 func (s *Store) SetScrub(ctx context.Context, p buckets.Scrub) error {
 	_, err := s.db.Exec(ctx, sqlSetScrub.Statement, sqlSetScrub.Args(p)...)
 	return err

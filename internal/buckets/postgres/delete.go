@@ -11,6 +11,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// Delete implements buckets.Store.
 func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, d buckets.Delete) (done buckets.Deleted, err error) {
 	if err := owner.Check(); err != nil {
 		return done, err
@@ -116,6 +117,7 @@ func conditionArgs(c *buckets.Condition) []pgdb.Arg {
 
 const deleters = 8
 
+// DeleteAll implements buckets.Store.
 func (s *Store) DeleteAll(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, d buckets.Deletions) ([]buckets.Deleted, error) {
 	if err := owner.Check(); err != nil {
 		return nil, err

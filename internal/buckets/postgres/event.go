@@ -98,6 +98,7 @@ type objectKey struct {
 	name   string
 }
 
+// Backlogs implements buckets.Events.
 func (s *Store) Backlogs(ctx context.Context) (all []buckets.EventBacklog, err error) {
 	var b buckets.EventBacklog
 	var oldest pgtype.Timestamptz
@@ -109,6 +110,7 @@ func (s *Store) Backlogs(ctx context.Context) (all []buckets.EventBacklog, err e
 	return all, err
 }
 
+// DropEvents implements buckets.Events.
 func (s *Store) DropEvents(ctx context.Context, destination string, before buckets.Moment, excess int64) (int64, error) {
 	if excess > 0 {
 		var cutoff pgtype.Timestamptz
@@ -124,6 +126,7 @@ func (s *Store) DropEvents(ctx context.Context, destination string, before bucke
 	return s.db.Exec(ctx, sqlDropEvents, destination, at(before))
 }
 
+// DropDeadEvents implements buckets.Events.
 func (s *Store) DropDeadEvents(ctx context.Context, before buckets.Moment) (int64, error) {
 	return s.db.Exec(ctx, sqlDropDead, at(before))
 }

@@ -41,6 +41,7 @@ func (s *Store) Claim(ctx context.Context, c buckets.Claim) (all []buckets.Garba
 	return all, err
 }
 
+// Claimed implements buckets.Collector.
 func (s *Store) Claimed(ctx context.Context, claim string, now buckets.Moment, objects bool) (all []buckets.Garbage, err error) {
 	if _, err := buckets.ParseUUID(claim); err != nil {
 		return nil, nil //nolint:nilerr // it is not the ID of a claim
@@ -93,11 +94,13 @@ func deletedObject(columns []*string, g *buckets.Garbage) (*buckets.Object, erro
 	return o, r.err
 }
 
+// Unclaim implements buckets.Collector.
 func (s *Store) Unclaim(ctx context.Context, claim string) error {
 	_, err := s.db.Exec(ctx, sqlUnclaim, claim)
 	return err
 }
 
+// Waiting implements buckets.Collector.
 func (s *Store) Waiting(ctx context.Context, before, now buckets.Moment) (w buckets.Waiting, err error) {
 	var next, until pgtype.Timestamptz
 	_, err = s.db.QueryRow(ctx, sqlWaiting, []any{at(before), at(now)}, &w.Rows, &w.Young, &next, &w.Claimed, &until)
@@ -105,6 +108,7 @@ func (s *Store) Waiting(ctx context.Context, before, now buckets.Moment) (w buck
 	return w, err
 }
 
+// Hold implements buckets.Holds.
 func (s *Store) Hold(ctx context.Context, id string, now, expires buckets.Moment) error {
 	return s.db.Tx(ctx, "buckets.hold_garbage", func(tx *pgdb.Tx) error {
 		if _, err := tx.QueryRow(sqlLockHolds, nil, new(int)); err != nil {
@@ -118,17 +122,20 @@ func (s *Store) Hold(ctx context.Context, id string, now, expires buckets.Moment
 	})
 }
 
+// Release implements buckets.Holds.
 func (s *Store) Release(ctx context.Context, id string) error {
 	_, err := s.db.Exec(ctx, sqlReleaseHold, id)
 	return err
 }
 
+// Held implements buckets.Holds.
 func (s *Store) Held(ctx context.Context, now buckets.Moment) (buckets.Moment, error) {
 	var until pgtype.Timestamptz
 	_, err := s.db.QueryRow(ctx, sqlHeld, []any{at(now)}, &until)
 	return momentOf(until), err
 }
 
+// Remove implements buckets.Collector.
 func (s *Store) Remove(ctx context.Context, claim string, garbage []buckets.Garbage) (n int, err error) {
 	byOwner := map[buckets.AccountID][]*buckets.Garbage{}
 	for i := range garbage {
@@ -173,6 +180,7 @@ func (r removal) args() []pgdb.Arg {
 	}
 }
 
+// DeletedBuckets implements buckets.Collector.
 func (s *Store) DeletedBuckets(ctx context.Context, before buckets.Moment, limit int) (all []buckets.DeletedBucket, err error) {
 	var id, name, owner string
 	var created, deleted pgtype.Timestamptz
@@ -186,6 +194,7 @@ func (s *Store) DeletedBuckets(ctx context.Context, before buckets.Moment, limit
 	return all, err
 }
 
+// RemoveBucket implements buckets.Collector.
 func (s *Store) RemoveBucket(ctx context.Context, b buckets.DeletedBucket, now buckets.Moment, limit int) (done bool, err error) {
 	if _, err := s.db.Exec(ctx, sqlRemoveLifecycle, string(b.Owner), string(b.ID)); err != nil {
 		return false, err
@@ -194,6 +203,7 @@ func (s *Store) RemoveBucket(ctx context.Context, b buckets.DeletedBucket, now b
 	return err == nil && aborted == 0, err
 }
 
+// Backlog implements buckets.Collector.
 func (s *Store) Backlog(ctx context.Context) (rows, bytes int64, oldest buckets.Moment, err error) {
 	var first pgtype.Timestamptz
 	_, err = s.db.QueryRow(ctx, sqlBacklog, nil, &rows, &bytes, &first)
@@ -228,6 +238,7 @@ func (s *Store) References(ctx context.Context, fn func(buckets.Reference) error
 	return rows.Err()
 }
 
+// SetSharks implements buckets.References.
 func (s *Store) SetSharks(ctx context.Context, r buckets.Reference, sharks []string) (bool, error) {
 	if err := r.Owner.Check(); err != nil {
 		return false, err
@@ -255,6 +266,7 @@ func (p placement) args() []pgdb.Arg {
 	}
 }
 
+// SetFrames implements buckets.References.
 func (s *Store) SetFrames(ctx context.Context, r buckets.Reference, f buckets.Frames) (bool, error) {
 	if err := r.Owner.Check(); err != nil {
 		return false, err

@@ -22,6 +22,7 @@ var (
 	sqlEndLease = pgdb.Statement{Name: "buckets.end_lease", SQL: `DELETE FROM manta_bucket_lease WHERE name = $1::text AND holder = $2::text`}
 )
 
+// Lease implements buckets.Leases.
 func (s *Store) Lease(ctx context.Context, l buckets.Lease) (buckets.Lease, error) {
 	for {
 		n, err := s.db.Exec(ctx, sqlLease, l.Name, l.Holder, l.Process, l.Left.Microseconds())
@@ -38,6 +39,7 @@ func (s *Store) Lease(ctx context.Context, l buckets.Lease) (buckets.Lease, erro
 	}
 }
 
+// EndLease implements buckets.Leases.
 func (s *Store) EndLease(ctx context.Context, name, holder string) error {
 	_, err := s.db.Exec(ctx, sqlEndLease, name, holder)
 	return err

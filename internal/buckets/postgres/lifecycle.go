@@ -30,6 +30,7 @@ var (
 	sqlClock           = pgdb.Statement{Name: "buckets.clock", SQL: `SELECT clock_timestamp()`}
 )
 
+// DueLifecycles implements buckets.Lifecycles.
 func (s *Store) DueLifecycles(ctx context.Context, after buckets.BucketKey, now buckets.Moment, limit int) ([]buckets.Bucket, error) {
 	owner, bucket := string(after.Owner), string(after.Bucket)
 	if after == (buckets.BucketKey{}) {
@@ -38,6 +39,7 @@ func (s *Store) DueLifecycles(ctx context.Context, after buckets.BucketKey, now 
 	return s.readBuckets(ctx, sqlDueLifecycles, owner, bucket, at(now), limit)
 }
 
+// LifecycleRun implements buckets.Lifecycles.
 func (s *Store) LifecycleRun(ctx context.Context, b buckets.BucketKey) (run buckets.LifecycleRun, err error) {
 	if err := b.Owner.Check(); err != nil {
 		return run, err
@@ -53,6 +55,7 @@ func (s *Store) LifecycleRun(ctx context.Context, b buckets.BucketKey) (run buck
 	return run, nil
 }
 
+// SetLifecycleRun implements buckets.Lifecycles.
 func (s *Store) SetLifecycleRun(ctx context.Context, b buckets.BucketKey, run buckets.LifecycleRun) error {
 	if err := b.Owner.Check(); err != nil {
 		return err
@@ -65,6 +68,7 @@ func (s *Store) SetLifecycleRun(ctx context.Context, b buckets.BucketKey, run bu
 	return err
 }
 
+// Expire implements buckets.Lifecycles.
 func (s *Store) Expire(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, e buckets.Expired) ([]bool, error) {
 	if err := owner.Check(); err != nil {
 		return nil, err
@@ -160,6 +164,7 @@ func (e expiring) args() []pgdb.Arg {
 	}
 }
 
+// Clock implements buckets.Lifecycles.
 func (s *Store) Clock(ctx context.Context) (buckets.Moment, error) {
 	var now pgtype.Timestamptz
 	_, err := s.db.QueryRow(ctx, sqlClock, nil, &now)

@@ -98,12 +98,14 @@ func (r *nameRow) claim() buckets.NameClaim {
 	return buckets.NameClaim{Name: r.name, Owner: buckets.AccountID(r.owner), Claimed: momentOf(r.claimed), Freed: momentOf(r.freed)}
 }
 
+// NameHolder implements buckets.Names.
 func (s *Store) NameHolder(ctx context.Context, name string) (buckets.AccountID, error) {
 	var owner string
 	_, err := s.db.QueryRow(ctx, sqlNameHolder, []any{name}, &owner)
 	return buckets.AccountID(owner), err
 }
 
+// NameClaim implements buckets.Names.
 func (s *Store) NameClaim(ctx context.Context, name string) (buckets.NameClaim, error) {
 	return s.oneName(ctx, sqlName, name)
 }
@@ -120,6 +122,7 @@ func (s *Store) oneName(ctx context.Context, st pgdb.Statement, name string) (bu
 	return r.claim(), nil
 }
 
+// NameClaims implements buckets.Names.
 func (s *Store) NameClaims(ctx context.Context, after string, limit int) (all []buckets.NameClaim, err error) {
 	var r nameRow
 	err = s.db.ForEach(ctx, sqlListNames, []any{after, limit}, func() { all = nil }, func() error {
@@ -129,10 +132,12 @@ func (s *Store) NameClaims(ctx context.Context, after string, limit int) (all []
 	return all, err
 }
 
+// FreeName implements buckets.Names.
 func (s *Store) FreeName(ctx context.Context, name string) (buckets.NameClaim, error) {
 	return s.oneName(ctx, sqlFreeName, name)
 }
 
+// BucketsWithCORS implements buckets.Finder.
 func (s *Store) BucketsWithCORS(ctx context.Context, name string, limit int) ([]buckets.Bucket, error) {
 	all, err := s.readBuckets(ctx, sqlBucketsWithCORS, name, limit)
 	for i := range all {
@@ -141,10 +146,12 @@ func (s *Store) BucketsWithCORS(ctx context.Context, name string, limit int) ([]
 	return all, err
 }
 
+// HiddenBuckets implements buckets.Names.
 func (s *Store) HiddenBuckets(ctx context.Context, limit int) ([]buckets.Bucket, error) {
 	return s.readBuckets(ctx, sqlHiddenBuckets, limit)
 }
 
+// ForgetNames implements buckets.Names.
 func (s *Store) ForgetNames(ctx context.Context, before buckets.Moment, limit int) (int, error) {
 	var names []string
 	var name string

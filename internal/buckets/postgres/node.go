@@ -13,6 +13,7 @@ import (
 
 const longestScan = 6 * time.Hour
 
+// Nodes implements buckets.Nodes.
 func (s *Store) Nodes(ctx context.Context) (all []buckets.Node, err error) {
 	var n buckets.Node
 	var state string
@@ -25,6 +26,7 @@ func (s *Store) Nodes(ctx context.Context) (all []buckets.Node, err error) {
 	return all, err
 }
 
+// SetNode implements buckets.Nodes.
 func (s *Store) SetNode(ctx context.Context, n buckets.Node) error {
 	_, err := s.db.Exec(ctx, sqlSetNode, n.ID, n.URL, string(n.State), at(n.Added))
 	return err
@@ -52,6 +54,7 @@ func (s *Store) CheckUnused(ctx context.Context, id string) error {
 	return err
 }
 
+// ChangeNode implements buckets.Nodes.
 func (s *Store) ChangeNode(ctx context.Context, id string, from []buckets.NodeState, to buckets.NodeState) (was buckets.NodeState, err error) {
 	err = s.db.Tx(ctx, "buckets.change_node", func(tx *pgdb.Tx) error {
 		var state string

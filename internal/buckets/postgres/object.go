@@ -104,6 +104,7 @@ func written(w *buckets.Written, result []int64) error {
 	return failed(result[0])
 }
 
+// Put implements buckets.Store.
 func (s *Store) Put(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, w buckets.Put) (done buckets.Written, err error) {
 	if err := owner.Check(); err != nil {
 		return buckets.Written{}, err
@@ -161,6 +162,7 @@ func setImported(tx *pgdb.Tx, st pgdb.Statement, m moved) error {
 	return err
 }
 
+// Get implements buckets.Store.
 func (s *Store) Get(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, name string) (o buckets.Object, err error) {
 	if err := owner.Check(); err != nil {
 		return o, err
@@ -181,6 +183,7 @@ func (s *Store) Get(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 	return o, err
 }
 
+// Find implements buckets.Store.
 func (s *Store) Find(ctx context.Context, owner buckets.AccountID, bucket, name string) (b buckets.Bucket, o buckets.Object, err error) {
 	if err := owner.Check(); err != nil {
 		return b, o, err
@@ -230,6 +233,7 @@ func head(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketID, name string)
 	return &o, err
 }
 
+// Update implements buckets.Store.
 func (s *Store) Update(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, u buckets.Update) (o buckets.Object, err error) {
 	if err := owner.Check(); err != nil {
 		return o, err
@@ -288,6 +292,7 @@ func (u updated) args() []pgdb.Arg {
 	}
 }
 
+// List implements buckets.Store.
 func (s *Store) List(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, q buckets.Query) (buckets.Page, error) {
 	if err := owner.Check(); err != nil {
 		return buckets.Page{}, err

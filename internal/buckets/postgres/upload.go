@@ -35,6 +35,7 @@ func scanPart(columns []*string) (p buckets.Part, start int64, err error) {
 	return p, r.number(partStart), r.err
 }
 
+// CreateUpload implements buckets.Uploads.
 func (s *Store) CreateUpload(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, u buckets.Upload) error {
 	if err := owner.Check(); err != nil {
 		return err
@@ -86,6 +87,7 @@ func readUpload(query query, st pgdb.Statement, k buckets.UploadKey) (buckets.Up
 
 type query func(st pgdb.Statement, args []any, dest ...any) (bool, error)
 
+// Upload implements buckets.Uploads.
 func (s *Store) Upload(ctx context.Context, k buckets.UploadKey) (buckets.Upload, error) {
 	if err := k.Owner.Check(); err != nil {
 		return buckets.Upload{}, err
@@ -95,6 +97,7 @@ func (s *Store) Upload(ctx context.Context, k buckets.UploadKey) (buckets.Upload
 	}, sqlUpload, k)
 }
 
+// PutPart implements buckets.Uploads.
 func (s *Store) PutPart(ctx context.Context, k buckets.UploadKey, p buckets.Part) error {
 	if err := k.Owner.Check(); err != nil {
 		return err
@@ -170,6 +173,7 @@ const (
 	maxUUID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 )
 
+// ListUploads implements lifecycle.Store.
 func (s *Store) ListUploads(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, q buckets.UploadQuery) (buckets.UploadPage, error) {
 	if err := owner.Check(); err != nil {
 		return buckets.UploadPage{}, err
@@ -434,6 +438,7 @@ func offsets(a *buckets.Assembly) (numbers []int32, starts []int64) {
 	return numbers, starts
 }
 
+// Segments implements buckets.Store.
 func (s *Store) Segments(ctx context.Context, owner buckets.AccountID, u buckets.UploadID, from int64, limit int) (all []buckets.Segment, err error) {
 	return s.segments(ctx, sqlSegments, owner, u, []any{from, limit})
 }
@@ -456,15 +461,18 @@ func (s *Store) segments(ctx context.Context, sql pgdb.Statement, owner buckets.
 	return all, err
 }
 
+// UploadBodies implements buckets.Collector.
 func (s *Store) UploadBodies(ctx context.Context, owner buckets.AccountID, u buckets.UploadID, after, limit int) (all []buckets.Segment, err error) {
 	return s.segments(ctx, sqlBodies, owner, u, []any{after, limit})
 }
 
+// MarkRestored implements buckets.Uploads.
 func (s *Store) MarkRestored(ctx context.Context) error {
 	_, err := s.db.Exec(ctx, sqlMarkRestored)
 	return err
 }
 
+// Abort implements lifecycle.Store.
 func (s *Store) Abort(ctx context.Context, k buckets.UploadKey, now buckets.Moment) error {
 	if err := k.Owner.Check(); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
+// Usage implements buckets.Counters.
 func (s *Store) Usage(ctx context.Context, owner buckets.AccountID) (a buckets.AccountUsage, err error) {
 	if err := owner.Check(); err != nil {
 		return a, err
@@ -25,6 +26,7 @@ func (s *Store) Usage(ctx context.Context, owner buckets.AccountID) (a buckets.A
 	return a, err
 }
 
+// Totals implements buckets.Counters.
 func (s *Store) Totals(ctx context.Context, owners []buckets.AccountID) ([]buckets.AccountUsage, error) {
 	ids := make([]string, len(owners))
 	for i, o := range owners {
@@ -47,6 +49,7 @@ func (s *Store) Totals(ctx context.Context, owners []buckets.AccountID) ([]bucke
 	return all, err
 }
 
+// BucketTotals implements buckets.Counters.
 func (s *Store) BucketTotals(ctx context.Context, owner buckets.AccountID, refs []buckets.BucketRef) ([]buckets.BucketUsage, error) {
 	if err := owner.Check(); err != nil {
 		return nil, err
@@ -74,6 +77,7 @@ func (s *Store) BucketTotals(ctx context.Context, owner buckets.AccountID, refs 
 	return all, err
 }
 
+// SetQuota implements buckets.Counters.
 func (s *Store) SetQuota(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, q buckets.Quota) error {
 	if err := owner.Check(); err != nil {
 		return err
@@ -99,6 +103,7 @@ func setAccountQuota(tx *pgdb.Tx, owner buckets.AccountID, q buckets.Quota) erro
 	return err
 }
 
+// Audit implements buckets.Counters.
 func (s *Store) Audit(ctx context.Context, owner buckets.AccountID, repair bool) (wrong []buckets.Miscount, err error) {
 	if err := owner.Check(); err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
+// SetVersioning implements buckets.Versions.
 func (s *Store) SetVersioning(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, v buckets.Versioning) error {
 	if err := owner.Check(); err != nil {
 		return err
@@ -22,6 +23,7 @@ func (s *Store) SetVersioning(ctx context.Context, owner buckets.AccountID, b bu
 	return err
 }
 
+// SetBucketLock implements buckets.Versions.
 func (s *Store) SetBucketLock(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, l buckets.BucketLock) error {
 	if err := owner.Check(); err != nil {
 		return err
@@ -76,6 +78,7 @@ func nullOr(v buckets.VersionID) *string {
 	return orNull(v)
 }
 
+// Version implements buckets.Versions.
 func (s *Store) Version(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, name string, id buckets.VersionID) (v buckets.Version, err error) {
 	if err := owner.Check(); err != nil {
 		return v, err
@@ -187,6 +190,7 @@ func scanDeletedVersion(columns []*string) (done buckets.Deleted, err error) {
 	return done, err
 }
 
+// ListVersions implements lifecycle.Store.
 func (s *Store) ListVersions(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, q buckets.VersionQuery) (page buckets.VersionPage, err error) {
 	if err := owner.Check(); err != nil {
 		return page, err

@@ -59,6 +59,7 @@ func hasAccount(c *sqlite.Conn, id buckets.AccountID) error {
 	return err
 }
 
+// CreateAccount implements buckets.Accounts.
 func (s *Store) CreateAccount(ctx context.Context, a buckets.Account, keys ...buckets.Key) error {
 	if err := a.ID.Check(); err != nil {
 		return err
@@ -102,14 +103,17 @@ func (s *Store) readAccount(ctx context.Context, sql, arg string) (a buckets.Acc
 	return a, err
 }
 
+// Account implements buckets.Accounts.
 func (s *Store) Account(ctx context.Context, name string) (buckets.Account, error) {
 	return s.readAccount(ctx, sqlAccountByName, name)
 }
 
+// AccountByID implements buckets.Accounts.
 func (s *Store) AccountByID(ctx context.Context, id buckets.AccountID) (buckets.Account, error) {
 	return s.readAccount(ctx, sqlAccountByID, string(id))
 }
 
+// ListAccounts implements buckets.Accounts.
 func (s *Store) ListAccounts(ctx context.Context, after string, limit int) (all []buckets.Account, err error) {
 	err = s.db.Read(ctx, "list_accounts", func(c *sqlite.Conn) error {
 		all, err = sqlitedb.QueryAll(c, sqlListAccounts, scanAccount, after, limit)
@@ -118,6 +122,7 @@ func (s *Store) ListAccounts(ctx context.Context, after string, limit int) (all 
 	return all, err
 }
 
+// DeleteAccount implements buckets.Accounts.
 func (s *Store) DeleteAccount(ctx context.Context, id buckets.AccountID) error {
 	if err := id.Check(); err != nil {
 		return err
@@ -140,6 +145,7 @@ func (s *Store) DeleteAccount(ctx context.Context, id buckets.AccountID) error {
 	})
 }
 
+// CreateKey implements buckets.Accounts.
 func (s *Store) CreateKey(ctx context.Context, k buckets.Key) error {
 	if err := k.Account.Check(); err != nil {
 		return err
@@ -164,6 +170,7 @@ func addKey(c *sqlite.Conn, k buckets.Key) error {
 	return sqlitedb.Exec(c, sqlAddKey, k.ID, k.Account, k.Secret, k.Created, orNull(k.Revoked), k.Name, orNull(k.Expires), k.Limits.Text())
 }
 
+// Key implements buckets.Accounts.
 func (s *Store) Key(ctx context.Context, id string) (k buckets.Key, err error) {
 	err = s.db.Read(ctx, "key", func(c *sqlite.Conn) error {
 		var found bool
@@ -175,6 +182,7 @@ func (s *Store) Key(ctx context.Context, id string) (k buckets.Key, err error) {
 	return k, err
 }
 
+// Keys implements buckets.Accounts.
 func (s *Store) Keys(ctx context.Context, id buckets.AccountID, after string, limit int) (all []buckets.Key, err error) {
 	if err := id.Check(); err != nil {
 		return nil, err
@@ -189,6 +197,7 @@ func (s *Store) Keys(ctx context.Context, id buckets.AccountID, after string, li
 	return all, err
 }
 
+// ListKeys implements buckets.Accounts.
 func (s *Store) ListKeys(ctx context.Context, after string, limit int) (all []buckets.Key, err error) {
 	err = s.db.Read(ctx, "list_keys", func(c *sqlite.Conn) error {
 		all, err = sqlitedb.QueryAll(c, sqlListKeys, scanKey, after, limit)
@@ -197,6 +206,7 @@ func (s *Store) ListKeys(ctx context.Context, after string, limit int) (all []bu
 	return all, err
 }
 
+// ChangeKey implements buckets.Accounts.
 func (s *Store) ChangeKey(ctx context.Context, id string, from, to buckets.KeyTerms) error {
 	return s.db.WriteChecked(ctx, "change_key", func(c *sqlite.Conn) error {
 		k, found, err := sqlitedb.QueryRow(c, sqlKey, scanKey, id)
@@ -214,6 +224,7 @@ func (s *Store) ChangeKey(ctx context.Context, id string, from, to buckets.KeyTe
 	})
 }
 
+// RevokeKey implements buckets.Accounts.
 func (s *Store) RevokeKey(ctx context.Context, id string, now buckets.Moment) error {
 	return s.db.WriteChecked(ctx, "revoke_key", func(c *sqlite.Conn) error {
 		found, err := exists(c, sqlKey, id)

@@ -128,6 +128,7 @@ func readBuckets(c *sqlite.Conn, sql string, args ...any) (all []buckets.Bucket,
 	return all, err
 }
 
+// CreateBucket implements buckets.Buckets.
 func (s *Store) CreateBucket(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, now buckets.Moment) (made buckets.Bucket, err error) {
 	if err := owner.Check(); err != nil {
 		return made, err
@@ -148,6 +149,7 @@ func (s *Store) CreateBucket(ctx context.Context, owner buckets.AccountID, b buc
 	return made, err
 }
 
+// Bucket implements lifecycle.Store.
 func (s *Store) Bucket(ctx context.Context, owner buckets.AccountID, name string) (b buckets.Bucket, err error) {
 	if err := owner.Check(); err != nil {
 		return b, err
@@ -174,6 +176,7 @@ func (s *Store) Bucket(ctx context.Context, owner buckets.AccountID, name string
 	return b, err
 }
 
+// Buckets implements buckets.Buckets.
 func (s *Store) Buckets(ctx context.Context, owner buckets.AccountID, q buckets.BucketQuery) (page []buckets.Bucket, more bool, err error) {
 	if err := owner.Check(); err != nil {
 		return nil, false, err
@@ -196,6 +199,7 @@ func (s *Store) Buckets(ctx context.Context, owner buckets.AccountID, q buckets.
 	return page, more, err
 }
 
+// FindBuckets implements buckets.Finder.
 func (s *Store) FindBuckets(ctx context.Context, prefix string, limit int) (all []buckets.Bucket, err error) {
 	err = s.db.Read(ctx, "find_buckets", func(c *sqlite.Conn) error {
 		all, err = readBuckets(c, sqlFindBuckets, prefix, prefix+afterNames, limit)
@@ -236,6 +240,7 @@ func findBucket(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketRef) (k
 	return k, err
 }
 
+// SetBucket implements buckets.Buckets.
 func (s *Store) SetBucket(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, change buckets.SettingsChange) error {
 	if err := owner.Check(); err != nil {
 		return err
@@ -281,6 +286,7 @@ func (s *Store) SetBucket(ctx context.Context, owner buckets.AccountID, b bucket
 	return err
 }
 
+// DeleteBucket implements buckets.Buckets.
 func (s *Store) DeleteBucket(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, now buckets.Moment) error {
 	if err := owner.Check(); err != nil {
 		return err

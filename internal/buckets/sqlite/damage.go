@@ -39,6 +39,7 @@ func scanDamage(r *sqlite.Stmt) buckets.Damage {
 	}
 }
 
+// Mark implements buckets.Damages.
 func (s *Store) Mark(ctx context.Context, all []buckets.Damage) error {
 	return s.db.Write(ctx, "mark_damage", func(c *sqlite.Conn) error {
 		for i := range all {
@@ -53,10 +54,12 @@ func (s *Store) Mark(ctx context.Context, all []buckets.Damage) error {
 	})
 }
 
+// Marked implements buckets.Damages.
 func (s *Store) Marked(ctx context.Context, q buckets.DamageQuery) ([]buckets.Damage, error) {
 	return s.damages(ctx, sqlMarked, q.After.Node, q.After.Path, string(q.State), q.Limit)
 }
 
+// DueMarks implements buckets.Damages.
 func (s *Store) DueMarks(ctx context.Context, now buckets.Moment, limit int) ([]buckets.Damage, error) {
 	return s.damages(ctx, sqlDueMarks, now, limit)
 }
@@ -69,12 +72,14 @@ func (s *Store) damages(ctx context.Context, sql string, args ...any) (all []buc
 	return all, err
 }
 
+// NoteAttempt implements buckets.Damages.
 func (s *Store) NoteAttempt(ctx context.Context, d buckets.Damage) error {
 	return s.db.Write(ctx, "note_attempt", func(c *sqlite.Conn) error {
 		return sqlitedb.Exec(c, sqlNoteAttempt, d.Node, d.Path, string(d.State), d.Attempts, d.Next, d.Error, d.Name, d.Upload, d.Number)
 	})
 }
 
+// Unmark implements buckets.Damages.
 func (s *Store) Unmark(ctx context.Context, all []buckets.Damage) error {
 	return s.db.Write(ctx, "unmark_damage", func(c *sqlite.Conn) error {
 		for i := range all {
@@ -86,6 +91,7 @@ func (s *Store) Unmark(ctx context.Context, all []buckets.Damage) error {
 	})
 }
 
+// CountMarks implements buckets.Damages.
 func (s *Store) CountMarks(ctx context.Context) (all []buckets.DamageCount, err error) {
 	err = s.db.Read(ctx, "count_damage", func(c *sqlite.Conn) error {
 		all, err = sqlitedb.QueryAll(c, sqlCountMarks, func(r *sqlite.Stmt) buckets.DamageCount {
@@ -98,6 +104,7 @@ func (s *Store) CountMarks(ctx context.Context) (all []buckets.DamageCount, err 
 	return all, err
 }
 
+// Scrubs implements buckets.Scrubs.
 func (s *Store) Scrubs(ctx context.Context) (all []buckets.Scrub, err error) {
 	err = s.db.Read(ctx, "scrubs", func(c *sqlite.Conn) error {
 		all, err = sqlitedb.QueryAll(c, sqlScrubs, func(r *sqlite.Stmt) buckets.Scrub {
@@ -111,6 +118,7 @@ func (s *Store) Scrubs(ctx context.Context) (all []buckets.Scrub, err error) {
 	return all, err
 }
 
+// SetScrub implements buckets.Scrubs.
 func (s *Store) SetScrub(ctx context.Context, p buckets.Scrub) error {
 	return s.db.Write(ctx, "set_scrub", func(c *sqlite.Conn) error {
 		return sqlitedb.Exec(c, sqlSetScrub, p.Node, p.Began, p.After, p.Done, p.Copies, p.Bytes, p.Found, p.Total, p.Ended)

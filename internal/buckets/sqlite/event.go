@@ -69,6 +69,7 @@ func (s *Store) Outbox(destination string) outbox.Box {
 
 func (s *Store) DeadEvents() outbox.Dead { return eventTable.Open(s.db, time.Now) }
 
+// Backlogs implements buckets.Events.
 func (s *Store) Backlogs(ctx context.Context) (all []buckets.EventBacklog, err error) {
 	err = s.db.Read(ctx, "event_backlogs", func(c *sqlite.Conn) error {
 		all, err = sqlitedb.QueryAll(c, sqlBacklogs, func(r *sqlite.Stmt) buckets.EventBacklog {
@@ -82,6 +83,7 @@ func (s *Store) Backlogs(ctx context.Context) (all []buckets.EventBacklog, err e
 // dropBatch is small so that other writes do not wait long.
 const dropBatch = 500
 
+// DropEvents implements buckets.Events.
 func (s *Store) DropEvents(ctx context.Context, destination string, before buckets.Moment, excess int64) (dropped int64, err error) {
 	for {
 		n, until, limit := int64(0), before, int64(dropBatch)
@@ -99,6 +101,7 @@ func (s *Store) DropEvents(ctx context.Context, destination string, before bucke
 	}
 }
 
+// DropDeadEvents implements buckets.Events.
 func (s *Store) DropDeadEvents(ctx context.Context, before buckets.Moment) (n int64, err error) {
 	err = s.db.Write(ctx, "drop_dead_events", func(c *sqlite.Conn) error {
 		err := sqlitedb.Exec(c, sqlDropDead, before)

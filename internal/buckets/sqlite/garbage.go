@@ -67,6 +67,7 @@ const (
 		WHERE properties ->> '$.s3.upload' = ?2 AND +owner = ?1 AND claim IS NOT NULL`
 )
 
+// Claim implements buckets.Collector.
 func (s *Store) Claim(ctx context.Context, claim buckets.Claim) (all []buckets.Garbage, err error) {
 	err = s.db.Write(ctx, "claim_garbage", func(c *sqlite.Conn) error {
 		all = nil
@@ -79,6 +80,7 @@ func (s *Store) Claim(ctx context.Context, claim buckets.Claim) (all []buckets.G
 	return all, err
 }
 
+// Claimed implements buckets.Collector.
 func (s *Store) Claimed(ctx context.Context, claim string, now buckets.Moment, objects bool) (all []buckets.Garbage, err error) {
 	err = s.db.Read(ctx, "claimed_garbage", func(c *sqlite.Conn) error {
 		all, err = readGarbage(c, objects, sqlClaimed, claim, now)
@@ -116,10 +118,12 @@ func deletedObject(r *sqlite.Stmt, g *buckets.Garbage) (*buckets.Object, error) 
 	return o, errors.Join(err, column(r, 13, &o.Headers), column(r, 14, &o.Roles))
 }
 
+// Unclaim implements buckets.Collector.
 func (s *Store) Unclaim(ctx context.Context, claim string) error {
 	return s.db.Write(ctx, "unclaim_garbage", func(c *sqlite.Conn) error { return sqlitedb.Exec(c, sqlUnclaim, claim) })
 }
 
+// Waiting implements buckets.Collector.
 func (s *Store) Waiting(ctx context.Context, before, now buckets.Moment) (w buckets.Waiting, err error) {
 	err = s.db.Read(ctx, "waiting_garbage", func(c *sqlite.Conn) error {
 		_, _, err := sqlitedb.QueryRow(c, sqlWaiting, func(r *sqlite.Stmt) bool {
@@ -134,16 +138,19 @@ func (s *Store) Waiting(ctx context.Context, before, now buckets.Moment) (w buck
 	return w, err
 }
 
+// Hold implements buckets.Holds.
 func (s *Store) Hold(ctx context.Context, id string, now, expires buckets.Moment) error {
 	return s.db.Write(ctx, "hold_garbage", func(c *sqlite.Conn) error {
 		return errors.Join(sqlitedb.Exec(c, sqlEndHolds, now), sqlitedb.Exec(c, sqlHold, id, expires))
 	})
 }
 
+// Release implements buckets.Holds.
 func (s *Store) Release(ctx context.Context, id string) error {
 	return s.db.Write(ctx, "release_garbage", func(c *sqlite.Conn) error { return sqlitedb.Exec(c, sqlReleaseHold, id) })
 }
 
+// Held implements buckets.Holds.
 func (s *Store) Held(ctx context.Context, now buckets.Moment) (until buckets.Moment, err error) {
 	err = s.db.Read(ctx, "held_garbage", func(c *sqlite.Conn) error {
 		until, _, err = sqlitedb.QueryRow(c, sqlHeld, func(r *sqlite.Stmt) buckets.Moment { return buckets.Moment(r.ColumnInt64(0)) }, now)
@@ -152,6 +159,7 @@ func (s *Store) Held(ctx context.Context, now buckets.Moment) (until buckets.Mom
 	return until, err
 }
 
+// Remove implements buckets.Collector.
 func (s *Store) Remove(ctx context.Context, claim string, garbage []buckets.Garbage) (n int, err error) {
 	err = s.db.Write(ctx, "remove_garbage", func(c *sqlite.Conn) error {
 		n = 0
@@ -177,6 +185,7 @@ func (s *Store) Remove(ctx context.Context, claim string, garbage []buckets.Garb
 	return n, err
 }
 
+// DeletedBuckets implements buckets.Collector.
 func (s *Store) DeletedBuckets(ctx context.Context, before buckets.Moment, limit int) (all []buckets.DeletedBucket, err error) {
 	err = s.db.Read(ctx, "deleted_buckets", func(c *sqlite.Conn) error {
 		all, err = sqlitedb.QueryAll(c, sqlDeletedBuckets, func(r *sqlite.Stmt) (b buckets.DeletedBucket) {
@@ -189,6 +198,7 @@ func (s *Store) DeletedBuckets(ctx context.Context, before buckets.Moment, limit
 	return all, err
 }
 
+// RemoveBucket implements buckets.Collector.
 func (s *Store) RemoveBucket(ctx context.Context, b buckets.DeletedBucket, now buckets.Moment, limit int) (done bool, err error) {
 	err = s.db.Write(ctx, "remove_bucket", func(c *sqlite.Conn) error {
 		n, err := abortAll(c, now, sqlOfBucket, b.Owner, b.ID, limit)
@@ -205,6 +215,7 @@ func (s *Store) RemoveBucket(ctx context.Context, b buckets.DeletedBucket, now b
 	return done, err
 }
 
+// Backlog implements buckets.Collector.
 func (s *Store) Backlog(ctx context.Context) (rows, bytes int64, oldest buckets.Moment, err error) {
 	err = s.db.Read(ctx, "backlog", func(c *sqlite.Conn) error {
 		_, _, err := sqlitedb.QueryRow(c, sqlBacklog, func(r *sqlite.Stmt) bool {
@@ -216,6 +227,7 @@ func (s *Store) Backlog(ctx context.Context) (rows, bytes int64, oldest buckets.
 	return rows, bytes, oldest, err
 }
 
+// References implements buckets.References.
 func (s *Store) References(ctx context.Context, fn func(buckets.Reference) error) error {
 	return s.db.Read(ctx, "references", func(c *sqlite.Conn) error {
 		for _, sql := range []string{sqlObjectBodies, sqlVersionBodies, sqlPartBodies, sqlGarbageBodies} {
@@ -239,6 +251,7 @@ func (s *Store) References(ctx context.Context, fn func(buckets.Reference) error
 	})
 }
 
+// SetSharks implements buckets.References.
 func (s *Store) SetSharks(ctx context.Context, ref buckets.Reference, sharks []string) (set bool, err error) {
 	if err := ref.Owner.Check(); err != nil {
 		return false, err
@@ -271,6 +284,7 @@ func (s *Store) SetSharks(ctx context.Context, ref buckets.Reference, sharks []s
 	return set, err
 }
 
+// SetFrames implements buckets.References.
 func (s *Store) SetFrames(ctx context.Context, ref buckets.Reference, f buckets.Frames) (set bool, err error) {
 	if err := ref.Owner.Check(); err != nil {
 		return false, err

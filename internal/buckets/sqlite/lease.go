@@ -16,6 +16,7 @@ const (
 	sqlEnd    = `DELETE FROM manta_bucket_lease WHERE name = ? AND holder = ?`
 )
 
+// Lease implements buckets.Leases.
 func (s *Store) Lease(ctx context.Context, l buckets.Lease) (has buckets.Lease, err error) {
 	err = s.db.Write(ctx, "lease", func(c *sqlite.Conn) error {
 		now := time.Now()
@@ -35,6 +36,7 @@ func (s *Store) Lease(ctx context.Context, l buckets.Lease) (has buckets.Lease, 
 	return has, err
 }
 
+// EndLease implements buckets.Leases.
 func (s *Store) EndLease(ctx context.Context, name, holder string) error {
 	return s.db.Write(ctx, "end_lease", func(c *sqlite.Conn) error { return sqlitedb.Exec(c, sqlEnd, name, holder) })
 }

@@ -27,6 +27,7 @@ const (
 	sqlCompared = `SELECT id, modified, content_length, properties, sharks IS NOT NULL OR properties ->> '$.s3.upload' IS NOT NULL` + oneObject
 )
 
+// DueLifecycles implements buckets.Lifecycles.
 func (s *Store) DueLifecycles(ctx context.Context, after buckets.BucketKey, now buckets.Moment, limit int) (all []buckets.Bucket, err error) {
 	err = s.db.Read(ctx, "due_lifecycles", func(c *sqlite.Conn) error {
 		all, err = readBuckets(c, sqlDueLifecycles, after.Owner, after.Bucket, now, limit)
@@ -35,6 +36,7 @@ func (s *Store) DueLifecycles(ctx context.Context, after buckets.BucketKey, now 
 	return all, err
 }
 
+// LifecycleRun implements buckets.Lifecycles.
 func (s *Store) LifecycleRun(ctx context.Context, b buckets.BucketKey) (run buckets.LifecycleRun, err error) {
 	if err := b.Owner.Check(); err != nil {
 		return run, err
@@ -46,6 +48,7 @@ func (s *Store) LifecycleRun(ctx context.Context, b buckets.BucketKey) (run buck
 	return run, err
 }
 
+// SetLifecycleRun implements buckets.Lifecycles.
 func (s *Store) SetLifecycleRun(ctx context.Context, b buckets.BucketKey, run buckets.LifecycleRun) error {
 	if err := b.Owner.Check(); err != nil {
 		return err
@@ -62,6 +65,7 @@ func (s *Store) SetLifecycleRun(ctx context.Context, b buckets.BucketKey, run bu
 // expireBatch objects take a few milliseconds to write, so that other writes do not wait long.
 const expireBatch = 64
 
+// Expire implements buckets.Lifecycles.
 func (s *Store) Expire(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, e buckets.Expired) ([]bool, error) {
 	if err := owner.Check(); err != nil {
 		return nil, err
@@ -163,6 +167,7 @@ func compare(c *sqlite.Conn, w write, o *buckets.Object) (now compared, err erro
 	return now, err
 }
 
+// Clock implements buckets.Lifecycles.
 func (s *Store) Clock(context.Context) (buckets.Moment, error) { return clock(), nil }
 
 func clock() buckets.Moment { return buckets.At(time.Now()) }

@@ -52,6 +52,7 @@ func claimOrFree(c *sqlite.Conn, n buckets.NameClaim, shared bool) error {
 	return sqlitedb.Exec(c, sqlEndRests, n.Owner, buckets.MaxResting)
 }
 
+// NameHolder implements buckets.Names.
 func (s *Store) NameHolder(ctx context.Context, name string) (owner buckets.AccountID, err error) {
 	err = s.db.ReadOne(ctx, "name_holder", func(c *sqlite.Conn) error {
 		owner, _, err = sqlitedb.QueryRow(c, sqlNameHolder, func(r *sqlite.Stmt) buckets.AccountID { return buckets.AccountID(r.ColumnText(0)) }, name)
@@ -60,6 +61,7 @@ func (s *Store) NameHolder(ctx context.Context, name string) (owner buckets.Acco
 	return owner, err
 }
 
+// NameClaim implements buckets.Names.
 func (s *Store) NameClaim(ctx context.Context, name string) (n buckets.NameClaim, err error) {
 	err = s.db.ReadOne(ctx, "name_claim", func(c *sqlite.Conn) error {
 		n, err = nameClaim(c, name)
@@ -76,6 +78,7 @@ func nameClaim(c *sqlite.Conn, name string) (buckets.NameClaim, error) {
 	return n, err
 }
 
+// NameClaims implements buckets.Names.
 func (s *Store) NameClaims(ctx context.Context, after string, limit int) (all []buckets.NameClaim, err error) {
 	err = s.db.Read(ctx, "name_claims", func(c *sqlite.Conn) error {
 		all, err = sqlitedb.QueryAll(c, sqlListNames, scanName, after, limit)
@@ -84,6 +87,7 @@ func (s *Store) NameClaims(ctx context.Context, after string, limit int) (all []
 	return all, err
 }
 
+// FreeName implements buckets.Names.
 func (s *Store) FreeName(ctx context.Context, name string) (n buckets.NameClaim, err error) {
 	err = s.db.WriteChecked(ctx, "free_name", func(c *sqlite.Conn) error {
 		n, err = nameClaim(c, name)
@@ -92,6 +96,7 @@ func (s *Store) FreeName(ctx context.Context, name string) (n buckets.NameClaim,
 	return n, err
 }
 
+// BucketsWithCORS implements buckets.Finder.
 func (s *Store) BucketsWithCORS(ctx context.Context, name string, limit int) (all []buckets.Bucket, err error) {
 	err = s.db.ReadOne(ctx, "buckets_with_cors", func(c *sqlite.Conn) error {
 		all = nil
@@ -105,6 +110,7 @@ func (s *Store) BucketsWithCORS(ctx context.Context, name string, limit int) (al
 	return all, err
 }
 
+// HiddenBuckets implements buckets.Names.
 func (s *Store) HiddenBuckets(ctx context.Context, limit int) (all []buckets.Bucket, err error) {
 	err = s.db.Read(ctx, "hidden_buckets", func(c *sqlite.Conn) error {
 		all, err = readBuckets(c, sqlHiddenBuckets, limit)
@@ -113,6 +119,7 @@ func (s *Store) HiddenBuckets(ctx context.Context, limit int) (all []buckets.Buc
 	return all, err
 }
 
+// ForgetNames implements buckets.Names.
 func (s *Store) ForgetNames(ctx context.Context, before buckets.Moment, limit int) (n int, err error) {
 	err = s.db.Write(ctx, "forget_names", func(c *sqlite.Conn) error {
 		if err := sqlitedb.Exec(c, sqlForgetNames, before, limit); err != nil {

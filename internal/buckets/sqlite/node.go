@@ -21,6 +21,7 @@ const (
 		UNION ALL SELECT 1 FROM manta_bucket_deleted_object, json_each(sharks) WHERE value = ?1 LIMIT 1`
 )
 
+// Nodes implements buckets.Nodes.
 func (s *Store) Nodes(ctx context.Context) (all []buckets.Node, err error) {
 	err = s.db.Read(ctx, "nodes", func(c *sqlite.Conn) error {
 		all, err = sqlitedb.QueryAll(c, sqlNodes, func(r *sqlite.Stmt) buckets.Node {
@@ -31,12 +32,14 @@ func (s *Store) Nodes(ctx context.Context) (all []buckets.Node, err error) {
 	return all, err
 }
 
+// SetNode implements buckets.Nodes.
 func (s *Store) SetNode(ctx context.Context, n buckets.Node) error {
 	return s.db.Write(ctx, "set_node", func(c *sqlite.Conn) error {
 		return sqlitedb.Exec(c, sqlSetNode, n.ID, n.URL, string(n.State), n.Added)
 	})
 }
 
+// ChangeNode implements buckets.Nodes.
 func (s *Store) ChangeNode(ctx context.Context, id string, from []buckets.NodeState, to buckets.NodeState) (was buckets.NodeState, err error) {
 	err = s.db.Write(ctx, "node_state", func(c *sqlite.Conn) error {
 		was, _, err = sqlitedb.QueryRow(c, sqlNodeState, func(r *sqlite.Stmt) buckets.NodeState { return buckets.NodeState(r.ColumnText(0)) }, id)

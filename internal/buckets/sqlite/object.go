@@ -191,6 +191,7 @@ func (w *write) put(c *sqlite.Conn, o *buckets.Object) error {
 		bytesOrNull(o.MD5), o.ContentType, headers, roles, sharks, properties, crc64, frames, bytesOrNull(o.Inline))
 }
 
+// Put implements buckets.Store.
 func (s *Store) Put(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, p buckets.Put) (buckets.Written, error) {
 	if err := owner.Check(); err != nil {
 		return buckets.Written{}, err
@@ -227,6 +228,7 @@ func (s *Store) Put(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 	return w.written(o), err
 }
 
+// Get implements buckets.Store.
 func (s *Store) Get(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, name string) (o buckets.Object, err error) {
 	if err := owner.Check(); err != nil {
 		return o, err
@@ -241,6 +243,7 @@ func (s *Store) Get(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 	return o, err
 }
 
+// Find implements buckets.Store.
 func (s *Store) Find(ctx context.Context, owner buckets.AccountID, bucket, name string) (b buckets.Bucket, o buckets.Object, err error) {
 	if b, err = s.Bucket(ctx, owner, bucket); err != nil {
 		return b, o, err
@@ -250,6 +253,7 @@ func (s *Store) Find(ctx context.Context, owner buckets.AccountID, bucket, name 
 	return b, o, err
 }
 
+// Update implements buckets.Store.
 func (s *Store) Update(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, u buckets.Update) (o buckets.Object, err error) {
 	if err := owner.Check(); err != nil {
 		return o, err
@@ -293,6 +297,7 @@ func (s *Store) Update(ctx context.Context, owner buckets.AccountID, b buckets.B
 	return o, err
 }
 
+// Delete implements buckets.Store.
 func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, d buckets.Delete) (done buckets.Deleted, err error) {
 	if err := owner.Check(); err != nil {
 		return done, err
@@ -338,6 +343,7 @@ func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.B
 // would delay.
 const deleters = 16
 
+// DeleteAll implements buckets.Store.
 func (s *Store) DeleteAll(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, d buckets.Deletions) ([]buckets.Deleted, error) {
 	if err := owner.Check(); err != nil {
 		return nil, err
@@ -347,6 +353,7 @@ func (s *Store) DeleteAll(ctx context.Context, owner buckets.AccountID, b bucket
 	}), nil
 }
 
+// List implements buckets.Store.
 func (s *Store) List(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, q buckets.Query) (page buckets.Page, err error) {
 	if err := owner.Check(); err != nil {
 		return page, err
@@ -430,6 +437,7 @@ func listFrom(c *sqlite.Conn, q objects, l *buckets.Lister, from buckets.Positio
 	return next, more, err
 }
 
+// Segments implements buckets.Store.
 func (s *Store) Segments(ctx context.Context, owner buckets.AccountID, u buckets.UploadID, from int64, limit int) (all []buckets.Segment, err error) {
 	if err := owner.Check(); err != nil {
 		return nil, err

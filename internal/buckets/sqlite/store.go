@@ -55,6 +55,7 @@ func New(db *sqlitedb.DB) *Store {
 	return &Store{db: db, set: sync.OnceValues(Migrations), cache: bucketCache{clock: time.Now}, events: events{wake: func(string, string, string) {}}}
 }
 
+// Ping implements buckets.Store.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the buckets database needs %d migrations")
 }

@@ -92,6 +92,7 @@ func upload(c *sqlite.Conn, k buckets.UploadKey) (u buckets.Upload, err error) {
 	return u, err
 }
 
+// CreateUpload implements buckets.Uploads.
 func (s *Store) CreateUpload(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, u buckets.Upload) error {
 	if err := owner.Check(); err != nil {
 		return err
@@ -107,6 +108,7 @@ func (s *Store) CreateUpload(ctx context.Context, owner buckets.AccountID, b buc
 	})
 }
 
+// Upload implements buckets.Uploads.
 func (s *Store) Upload(ctx context.Context, k buckets.UploadKey) (u buckets.Upload, err error) {
 	if err := k.Owner.Check(); err != nil {
 		return u, err
@@ -118,6 +120,7 @@ func (s *Store) Upload(ctx context.Context, k buckets.UploadKey) (u buckets.Uplo
 	return u, err
 }
 
+// PutPart implements buckets.Uploads.
 func (s *Store) PutPart(ctx context.Context, k buckets.UploadKey, p buckets.Part) error {
 	if err := k.Owner.Check(); err != nil {
 		return err
@@ -162,6 +165,7 @@ func (s *Store) PutPart(ctx context.Context, k buckets.UploadKey, p buckets.Part
 	})
 }
 
+// Parts implements buckets.Uploads.
 func (s *Store) Parts(ctx context.Context, k buckets.UploadKey, after, limit int) (page []buckets.Part, more bool, err error) {
 	if err := k.Owner.Check(); err != nil {
 		return nil, false, err
@@ -179,6 +183,7 @@ func (s *Store) Parts(ctx context.Context, k buckets.UploadKey, after, limit int
 	return page, false, err
 }
 
+// ListUploads implements lifecycle.Store.
 func (s *Store) ListUploads(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, q buckets.UploadQuery) (page buckets.UploadPage, err error) {
 	if err := owner.Check(); err != nil {
 		return page, err
@@ -209,6 +214,7 @@ func (s *Store) ListUploads(ctx context.Context, owner buckets.AccountID, b buck
 	return page, err
 }
 
+// Complete implements buckets.Uploads.
 func (s *Store) Complete(ctx context.Context, k buckets.UploadKey, done buckets.Completion) (buckets.Written, error) {
 	if err := k.Owner.Check(); err != nil {
 		return buckets.Written{}, err
@@ -301,6 +307,7 @@ func complete(c *sqlite.Conn, w *write, id buckets.UploadID, a *buckets.Assembly
 	return sqlitedb.Exec(c, sqlEndUpload, w.owner, w.bucket, w.name, id)
 }
 
+// Abort implements lifecycle.Store.
 func (s *Store) Abort(ctx context.Context, k buckets.UploadKey, now buckets.Moment) error {
 	if err := k.Owner.Check(); err != nil {
 		return err
@@ -338,10 +345,12 @@ func abort(c *sqlite.Conn, k buckets.UploadKey, now buckets.Moment) error {
 	return sqlitedb.Exec(c, sqlEndUpload, k.Owner, k.Bucket.ID, k.Name, k.ID)
 }
 
+// MarkRestored implements buckets.Uploads.
 func (s *Store) MarkRestored(ctx context.Context) error {
 	return s.db.Write(ctx, "mark_restored_uploads", func(c *sqlite.Conn) error { return sqlitedb.Exec(c, sqlMarkRestored) })
 }
 
+// AbortOld implements buckets.Uploads.
 func (s *Store) AbortOld(ctx context.Context, before, now buckets.Moment, limit int) (n int, err error) {
 	err = s.db.Write(ctx, "abort_old_uploads", func(c *sqlite.Conn) error {
 		n, err = abortAll(c, now, sqlOldUploads, before, limit)
@@ -363,6 +372,7 @@ func abortAll(c *sqlite.Conn, now buckets.Moment, sql string, args ...any) (int,
 	return len(keys), nil
 }
 
+// UploadBodies implements buckets.Collector.
 func (s *Store) UploadBodies(ctx context.Context, owner buckets.AccountID, u buckets.UploadID, after, limit int) (all []buckets.Segment, err error) {
 	if err := owner.Check(); err != nil {
 		return nil, err

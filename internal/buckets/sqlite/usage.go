@@ -65,6 +65,7 @@ func addUsage(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, delta
 	return sqlitedb.Exec(c, sqlAddUsage, owner, b, delta.Objects, delta.Bytes)
 }
 
+// Usage implements buckets.Counters.
 func (s *Store) Usage(ctx context.Context, owner buckets.AccountID) (a buckets.AccountUsage, err error) {
 	if err := owner.Check(); err != nil {
 		return a, err
@@ -85,6 +86,7 @@ func (s *Store) Usage(ctx context.Context, owner buckets.AccountID) (a buckets.A
 	return a, err
 }
 
+// Totals implements buckets.Counters.
 func (s *Store) Totals(ctx context.Context, owners []buckets.AccountID) (all []buckets.AccountUsage, err error) {
 	err = s.db.Read(ctx, "totals", func(c *sqlite.Conn) error {
 		all = make([]buckets.AccountUsage, len(owners))
@@ -101,6 +103,7 @@ func (s *Store) Totals(ctx context.Context, owners []buckets.AccountID) (all []b
 	return all, err
 }
 
+// BucketTotals implements buckets.Counters.
 func (s *Store) BucketTotals(ctx context.Context, owner buckets.AccountID, refs []buckets.BucketRef) (all []buckets.BucketUsage, err error) {
 	if err := owner.Check(); err != nil {
 		return nil, err
@@ -130,6 +133,7 @@ func totals(c *sqlite.Conn, owner buckets.AccountID) (buckets.AccountUsage, erro
 	return a, err
 }
 
+// SetQuota implements buckets.Counters.
 func (s *Store) SetQuota(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, q buckets.Quota) error {
 	if err := owner.Check(); err != nil {
 		return err
@@ -150,6 +154,7 @@ func (s *Store) SetQuota(ctx context.Context, owner buckets.AccountID, b buckets
 	})
 }
 
+// Audit implements buckets.Counters.
 func (s *Store) Audit(ctx context.Context, owner buckets.AccountID, repair bool) (wrong []buckets.Miscount, err error) {
 	if err := owner.Check(); err != nil {
 		return nil, err

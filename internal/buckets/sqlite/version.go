@@ -66,6 +66,7 @@ func readKept(c *sqlite.Conn, sql string, args ...any) (found *kept, err error) 
 	return found, err
 }
 
+// SetVersioning implements buckets.Versions.
 func (s *Store) SetVersioning(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, v buckets.Versioning) error {
 	if err := owner.Check(); err != nil {
 		return err
@@ -88,6 +89,7 @@ func (s *Store) SetVersioning(ctx context.Context, owner buckets.AccountID, b bu
 	})
 }
 
+// SetBucketLock implements buckets.Versions.
 func (s *Store) SetBucketLock(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, l buckets.BucketLock) error {
 	if err := owner.Check(); err != nil {
 		return err
@@ -264,6 +266,7 @@ func checkDelete(d *buckets.Delete, o *buckets.Object) error {
 	return o.Lock.Check(clock(), d.Bypass)
 }
 
+// Version implements buckets.Versions.
 func (s *Store) Version(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, name string, id buckets.VersionID) (v buckets.Version, err error) {
 	if err := owner.Check(); err != nil {
 		return v, err
@@ -301,6 +304,7 @@ func (s *Store) Version(ctx context.Context, owner buckets.AccountID, b buckets.
 	return v, err
 }
 
+// ListVersions implements lifecycle.Store.
 func (s *Store) ListVersions(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, q buckets.VersionQuery) (page buckets.VersionPage, err error) {
 	if err := owner.Check(); err != nil {
 		return page, err

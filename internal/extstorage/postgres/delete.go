@@ -83,6 +83,7 @@ func (s *Store) deletion(ctx context.Context, st pgdb.Statement, args ...any) (d
 	return ext.Deletion(answer), true, nil
 }
 
+// Close implements extstorage.Deletions.
 func (s *Store) Close(ctx context.Context, o ext.Owner, at ext.Moment) (ext.Deletion, error) {
 	if err := o.Check(); err != nil {
 		return ext.Deletion{}, err
@@ -91,6 +92,7 @@ func (s *Store) Close(ctx context.Context, o ext.Owner, at ext.Moment) (ext.Dele
 	return d, err
 }
 
+// DeleteSome implements extstorage.Deletions.
 func (s *Store) DeleteSome(ctx context.Context, o ext.Owner, step ext.DeleteStep) (ext.Deletion, error) {
 	if err := o.Check(); err != nil {
 		return ext.Deletion{}, err
@@ -124,6 +126,7 @@ func (d deletion) args() []pgdb.Arg {
 	}
 }
 
+// NextInstall implements extstorage.Deletions.
 func (s *Store) NextInstall(ctx context.Context, t ext.TenantID, after ext.InstallID) (id ext.InstallID, err error) {
 	if err := ext.Services(t).Check(); err != nil {
 		return "", err
@@ -132,6 +135,7 @@ func (s *Store) NextInstall(ctx context.Context, t ext.TenantID, after ext.Insta
 	return id, err
 }
 
+// Holdings implements extstorage.Deletions.
 func (s *Store) Holdings(ctx context.Context, o ext.Owner) (h ext.Holdings, err error) {
 	if err := o.Check(); err != nil {
 		return ext.Holdings{}, err
@@ -151,6 +155,7 @@ func (s *Store) Holdings(ctx context.Context, o ext.Owner) (h ext.Holdings, err 
 	return h, err
 }
 
+// Reopen implements extstorage.Deletions.
 func (s *Store) Reopen(ctx context.Context, o ext.Owner, at ext.Moment) (reopened bool, err error) {
 	if err := o.Check(); err != nil {
 		return false, err

@@ -17,6 +17,7 @@ type overrides struct {
 	Keys       int64 `json:"keys,omitempty"`
 }
 
+// Install implements extstorage.Installs.
 func (s *Store) Install(ctx context.Context, o ext.Owner) (in ext.Install, err error) {
 	if err := o.Check(); err != nil {
 		return ext.Install{}, err
@@ -71,6 +72,7 @@ func broken(err error) error {
 	return errcode.Wrap(errcode.Internal, "internal error", err)
 }
 
+// SetInstall implements extstorage.Installs.
 func (s *Store) SetInstall(ctx context.Context, o ext.Owner, r ext.Registration, restore bool, at ext.Moment) (in ext.Install, created bool, err error) {
 	if err := o.Check(); err != nil {
 		return ext.Install{}, false, err
@@ -127,6 +129,7 @@ func (s *Store) RestoreInstall(ctx context.Context, o ext.Owner, at ext.Moment) 
 	return refusedClosed(err)
 }
 
+// SwapQuota implements extstorage.Installs.
 func (s *Store) SwapQuota(ctx context.Context, o ext.Owner, from, to ext.Registration, at ext.Moment) (bool, error) {
 	if err := o.Check(); err != nil {
 		return false, err
@@ -166,6 +169,7 @@ func (r registered) args() []pgdb.Arg {
 	}
 }
 
+// RevokeInstall implements extstorage.Installs.
 func (s *Store) RevokeInstall(ctx context.Context, o ext.Owner, at ext.Moment) error {
 	if err := o.Check(); err != nil {
 		return err

@@ -39,6 +39,7 @@ func (r *row) record() (ext.Record, error) {
 	return rec, err
 }
 
+// Get implements extstorage.Store.
 func (s *Store) Get(ctx context.Context, o ext.Owner, ns ext.Namespace, key ext.Key, at ext.Moment) (ext.Record, error) {
 	if err := o.Check(); err != nil {
 		return ext.Record{}, err
@@ -63,6 +64,7 @@ func get(one query, o ext.Owner, ns ext.Namespace, key ext.Key, at ext.Moment) (
 	return r.record()
 }
 
+// List implements extstorage.Store.
 func (s *Store) List(ctx context.Context, o ext.Owner, q ext.Query) (ext.Page, error) {
 	if err := o.Check(); err != nil {
 		return ext.Page{}, err
@@ -111,6 +113,7 @@ func (p listPage) args() []pgdb.Arg {
 	}
 }
 
+// Export implements extstorage.Store.
 func (s *Store) Export(ctx context.Context, o ext.Owner, q ext.ExportQuery) (ext.Page, error) {
 	if err := o.Check(); err != nil {
 		return ext.Page{}, err

@@ -14,6 +14,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
+// Register implements extstorage.Registry.
 func (s *Store) Register(ctx context.Context, o ext.Owner, schema ext.Schema, quota ext.Quota) (ext.Schema, error) {
 	if err := o.Check(); err != nil {
 		return ext.Schema{}, err
@@ -49,6 +50,7 @@ func (n newSchema) args() []pgdb.Arg {
 	}
 }
 
+// DropSchemas implements extstorage.Registry.
 func (s *Store) DropSchemas(ctx context.Context, o ext.Owner, ns ext.Namespace, v ext.SchemaVersion, at ext.Moment) (n int, err error) {
 	if err := o.Check(); err != nil {
 		return 0, err
@@ -63,6 +65,7 @@ func (s *Store) DropSchemas(ctx context.Context, o ext.Owner, ns ext.Namespace, 
 	return n, nil
 }
 
+// SetStatus implements extstorage.Registry.
 func (s *Store) SetStatus(ctx context.Context, o ext.Owner, id ext.SchemaID, status ext.SchemaStatus, at ext.Moment) (ext.Schema, error) {
 	if err := o.Check(); err != nil {
 		return ext.Schema{}, err
@@ -140,6 +143,7 @@ func (r *schemaRow) schema() (ext.Schema, error) {
 	return sc, err
 }
 
+// Schemas implements extstorage.Registry.
 func (s *Store) Schemas(ctx context.Context, o ext.Owner, q ext.SchemaQuery) (ext.SchemaPage, error) {
 	if err := o.Check(); err != nil {
 		return ext.SchemaPage{}, err
@@ -173,6 +177,7 @@ func (s *Store) Schemas(ctx context.Context, o ext.Owner, q ext.SchemaQuery) (ex
 	}
 }
 
+// Schema implements extstorage.Registry.
 func (s *Store) Schema(ctx context.Context, o ext.Owner, ns ext.Namespace, v ext.SchemaVersion) (ext.Schema, error) {
 	sc, found, err := s.schema(ctx, sqlSchema, o, ns, int32(v))
 	if err == nil && !found {
@@ -181,6 +186,7 @@ func (s *Store) Schema(ctx context.Context, o ext.Owner, ns ext.Namespace, v ext
 	return sc, err
 }
 
+// Active implements extstorage.Registry.
 func (s *Store) Active(ctx context.Context, o ext.Owner, ns ext.Namespace) (ext.Schema, error) {
 	sc, _, err := s.schema(ctx, sqlActive, o, ns)
 	return sc, err

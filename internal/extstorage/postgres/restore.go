@@ -77,6 +77,7 @@ func (r restored) args() []pgdb.Arg {
 	}
 }
 
+// Restore implements extstorage.Registry.
 func (s *Store) Restore(ctx context.Context, o ext.Owner, sc ext.Schema, quota ext.Quota, at ext.Moment) (bool, error) {
 	if err := o.Check(); err != nil {
 		return false, err
@@ -128,6 +129,7 @@ func orNull(s string) *string {
 	return &s
 }
 
+// ExportSchemas implements extstorage.Registry.
 func (s *Store) ExportSchemas(ctx context.Context, o ext.Owner, after ext.SchemaPosition, limit int) (all []ext.Schema, err error) {
 	if err := o.Check(); err != nil {
 		return nil, err

@@ -61,6 +61,7 @@ func New(db *pgdb.DB, o Options) *Store {
 // response is in transit.
 const writersOfOne = 4
 
+// Ping implements extstorage.Store.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the extension storage's database needs %d migrations: run holdfast migrate")
 }

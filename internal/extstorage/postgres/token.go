@@ -9,6 +9,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
+// InstallState implements extstorage.Installs.
 func (s *Store) InstallState(ctx context.Context, o ext.Owner, at ext.Moment) (in ext.Install, revoked []string, err error) {
 	if err := o.Check(); err != nil {
 		return ext.Install{}, nil, err
@@ -39,6 +40,7 @@ func (s *Store) InstallState(ctx context.Context, o ext.Owner, at ext.Moment) (i
 	return in, revoked, nil
 }
 
+// RevokedTokens implements extstorage.Tokens.
 func (s *Store) RevokedTokens(ctx context.Context, o ext.Owner, at ext.Moment) (all []ext.RevokedToken, err error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -57,6 +59,7 @@ func (s *Store) RevokedTokens(ctx context.Context, o ext.Owner, at ext.Moment) (
 	return all, nil
 }
 
+// RevokeToken implements extstorage.Tokens.
 func (s *Store) RevokeToken(ctx context.Context, o ext.Owner, t ext.RevokedToken) error {
 	if err := o.Check(); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"holdfast/internal/extstorage/inspection"
 )
 
+// Usage implements extstorage.Store.
 func (s *Store) Usage(ctx context.Context, o ext.Owner, at ext.Moment) (usage ext.Usage, err error) {
 	if err := o.Check(); err != nil {
 		return ext.Usage{}, err
@@ -28,6 +29,7 @@ func (s *Store) Usage(ctx context.Context, o ext.Owner, at ext.Moment) (usage ex
 	return ext.UsageOf(all), nil
 }
 
+// ListUsage implements inspection.Store.
 func (s *Store) ListUsage(ctx context.Context, span inspection.Span, limit int) (all []inspection.InstallUsage, err error) {
 	if err := span.Check(); err != nil {
 		return nil, err
@@ -35,6 +37,7 @@ func (s *Store) ListUsage(ctx context.Context, span inspection.Span, limit int) 
 	return s.usages(ctx, sqlListUsage, bounds(span, limit))
 }
 
+// ListInstalls implements inspection.Store.
 func (s *Store) ListInstalls(ctx context.Context, span inspection.Span, revoked bool, limit int) (all []inspection.InstallUsage, err error) {
 	if err := span.Check(); err != nil {
 		return nil, err
@@ -52,6 +55,7 @@ const firstInstalls = `
 	AND u.extension_install_id::text COLLATE "C" >= $1::text AND u.extension_install_id::text COLLATE "C" <= $2::text
 	ORDER BY u.extension_install_id::text COLLATE "C", u.tenant_id LIMIT $3::bigint`
 
+// FindInstalls implements inspection.Store.
 func (s *Store) FindInstalls(ctx context.Context, first, last ext.InstallID, limit int) (all []ext.Owner, err error) {
 	for _, st := range []pgdb.Statement{sqlFindUsage, sqlFindInstalls} {
 		var some []ext.Owner
@@ -68,6 +72,7 @@ func (s *Store) FindInstalls(ctx context.Context, first, last ext.InstallID, lim
 	return inspection.FirstInstalls(all, limit), nil
 }
 
+// FindRecords implements inspection.Store.
 func (s *Store) FindRecords(ctx context.Context, o ext.Owner, prefix string, limit int, at ext.Moment) (all []ext.Position, err error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -106,6 +111,7 @@ func (s *Store) usages(ctx context.Context, st pgdb.Statement, args []any) (all 
 	return all, nil
 }
 
+// Uncounted implements inspection.Store.
 func (s *Store) Uncounted(ctx context.Context, span inspection.Span, limit int) (all []ext.Owner, err error) {
 	if err := span.Check(); err != nil {
 		return nil, err
@@ -126,6 +132,7 @@ func bounds(span inspection.Span, limit int) []any {
 	return []any{string(after.Tenant), string(after.Install), string(last.Tenant), string(last.Install), int64(limit)}
 }
 
+// Filled implements inspection.Store.
 func (s *Store) Filled(ctx context.Context, least ext.Quota, at ext.Moment, begin func(), fn func(inspection.Filling)) error {
 	var (
 		f          inspection.Filling
@@ -140,6 +147,7 @@ func (s *Store) Filled(ctx context.Context, least ext.Quota, at ext.Moment, begi
 	}, append([]any{&f.Bytes, &f.Namespaces, &f.Keys}, registered.columns()...)...)
 }
 
+// Totals implements inspection.Store.
 func (s *Store) Totals(ctx context.Context, soft int64, at ext.Moment) (t inspection.Totals, err error) {
 	_, err = s.db.QueryRow(ctx, sqlTotals, []any{soft, now(at), int64(inspection.ExpiredCounted)},
 		&t.Installs, &t.Bytes, &t.Keys, &t.Namespaces, &t.TenantsOverSoft, &t.ExpiredPending)
@@ -149,6 +157,7 @@ func (s *Store) Totals(ctx context.Context, soft int64, at ext.Moment) (t inspec
 	return t, nil
 }
 
+// Audit implements inspection.Store.
 func (s *Store) Audit(ctx context.Context, o ext.Owner) (audit inspection.Audit, err error) {
 	if err := o.Check(); err != nil {
 		return inspection.Audit{}, err

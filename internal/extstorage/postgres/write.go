@@ -25,6 +25,7 @@ type answer struct {
 	Used     int64        `json:"used"`
 }
 
+// Apply implements extstorage.Store.
 func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ext.Applied, err error) {
 	if err := o.Check(); err != nil {
 		return ext.Applied{}, err

@@ -228,6 +228,7 @@ func scanHeader(r *sqlite.Stmt, i int) ext.Header {
 	}
 }
 
+// Apply implements extstorage.Store.
 func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ext.Applied, err error) {
 	if err := o.Check(); err != nil {
 		return ext.Applied{}, err

@@ -107,6 +107,7 @@ func refuseClosed(c *sqlite.Conn, o ext.Owner) error {
 	return nil
 }
 
+// Close implements extstorage.Deletions.
 func (s *Store) Close(ctx context.Context, o ext.Owner, now ext.Moment) (d ext.Deletion, err error) {
 	if err := o.Check(); err != nil {
 		return d, err
@@ -133,6 +134,7 @@ func deletionOf(c *sqlite.Conn, o ext.Owner) (d ext.Deletion, found bool, err er
 	return d, found, err
 }
 
+// DeleteSome implements extstorage.Deletions.
 func (s *Store) DeleteSome(ctx context.Context, o ext.Owner, step ext.DeleteStep) (d ext.Deletion, err error) {
 	if err := o.Check(); err != nil {
 		return d, err
@@ -309,6 +311,7 @@ func (s *Store) finish(c *sqlite.Conn, o ext.Owner, step *ext.DeleteStep, d *ext
 	})
 }
 
+// NextInstall implements extstorage.Deletions.
 func (s *Store) NextInstall(ctx context.Context, t ext.TenantID, after ext.InstallID) (id ext.InstallID, err error) {
 	if err := ext.Services(t).Check(); err != nil {
 		return "", err
@@ -320,6 +323,7 @@ func (s *Store) NextInstall(ctx context.Context, t ext.TenantID, after ext.Insta
 	return id, err
 }
 
+// Holdings implements extstorage.Deletions.
 func (s *Store) Holdings(ctx context.Context, o ext.Owner) (h ext.Holdings, err error) {
 	if err := o.Check(); err != nil {
 		return h, err
@@ -343,6 +347,7 @@ func (s *Store) Holdings(ctx context.Context, o ext.Owner) (h ext.Holdings, err 
 	return h, err
 }
 
+// Reopen implements extstorage.Deletions.
 func (s *Store) Reopen(ctx context.Context, o ext.Owner, now ext.Moment) (reopened bool, err error) {
 	if err := o.Check(); err != nil {
 		return false, err

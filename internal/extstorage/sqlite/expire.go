@@ -60,6 +60,7 @@ func removeClosed(c *sqlite.Conn, o ext.Owner, now, due ext.Moment, limit int) (
 	return int(n), setDeleted(c, o, &d.Deleted)
 }
 
+// Sweep implements extstorage.Store.
 func (s *Store) Sweep(ctx context.Context, kind ext.Swept, now, due ext.Moment, limit int) (n int, err error) {
 	err = s.db.Write(ctx, "ext.sweep", func(c *sqlite.Conn) error {
 		switch kind {

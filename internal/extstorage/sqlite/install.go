@@ -11,6 +11,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
+// Install implements extstorage.Installs.
 func (s *Store) Install(ctx context.Context, o ext.Owner) (in ext.Install, err error) {
 	if err := o.Check(); err != nil {
 		return in, err
@@ -55,6 +56,7 @@ func scanInstall(r *sqlite.Stmt) (in ext.Install, err error) {
 	return in, nil
 }
 
+// SetInstall implements extstorage.Installs.
 func (s *Store) SetInstall(ctx context.Context, o ext.Owner, r ext.Registration, restore bool, now ext.Moment) (in ext.Install, created bool, err error) {
 	if err := o.Check(); err != nil {
 		return ext.Install{}, false, err
@@ -102,6 +104,7 @@ func reopenInTenant(c *sqlite.Conn, o ext.Owner, now ext.Moment) (reopened bool,
 	return reopen(c, o, now)
 }
 
+// RestoreInstall implements extstorage.Installs.
 func (s *Store) RestoreInstall(ctx context.Context, o ext.Owner, now ext.Moment) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -121,6 +124,7 @@ func (s *Store) RestoreInstall(ctx context.Context, o ext.Owner, now ext.Moment)
 	})
 }
 
+// SwapQuota implements extstorage.Installs.
 func (s *Store) SwapQuota(ctx context.Context, o ext.Owner, from, to ext.Registration, now ext.Moment) (done bool, err error) {
 	if err := o.Check(); err != nil {
 		return false, err
@@ -135,6 +139,7 @@ func (s *Store) SwapQuota(ctx context.Context, o ext.Owner, from, to ext.Registr
 	return done, err
 }
 
+// RevokeInstall implements extstorage.Installs.
 func (s *Store) RevokeInstall(ctx context.Context, o ext.Owner, now ext.Moment) error {
 	if err := o.Check(); err != nil {
 		return err

@@ -23,6 +23,7 @@ func scanRecord(r *sqlite.Stmt) ext.Record {
 	}
 }
 
+// Get implements extstorage.Store.
 func (s *Store) Get(ctx context.Context, o ext.Owner, ns ext.Namespace, key ext.Key, now ext.Moment) (rec ext.Record, err error) {
 	if err := o.Check(); err != nil {
 		return rec, err
@@ -38,6 +39,7 @@ func (s *Store) Get(ctx context.Context, o ext.Owner, ns ext.Namespace, key ext.
 	return rec, err
 }
 
+// List implements extstorage.Store.
 func (s *Store) List(ctx context.Context, o ext.Owner, q ext.Query) (p ext.Page, err error) {
 	if err := o.Check(); err != nil {
 		return p, err
@@ -80,6 +82,7 @@ func readPage(c *sqlite.Conn, sql string, q *ext.Query, args ...any) (p ext.Page
 	return p, err
 }
 
+// Export implements extstorage.Store.
 func (s *Store) Export(ctx context.Context, o ext.Owner, q ext.ExportQuery) (p ext.Page, err error) {
 	if err := o.Check(); err != nil {
 		return p, err
@@ -92,6 +95,7 @@ func (s *Store) Export(ctx context.Context, o ext.Owner, q ext.ExportQuery) (p e
 	return p, err
 }
 
+// Changes implements extstorage.Store.
 func (s *Store) Changes(ctx context.Context, o ext.Owner, since ext.Seq, limit int, _ ext.Moment) (f ext.Feed, err error) {
 	if err := o.Check(); err != nil {
 		return f, err
@@ -127,6 +131,7 @@ func (s *Store) Changes(ctx context.Context, o ext.Owner, since ext.Seq, limit i
 	return f, nil
 }
 
+// Usage implements extstorage.Store.
 func (s *Store) Usage(ctx context.Context, o ext.Owner, now ext.Moment) (u ext.Usage, err error) {
 	if err := o.Check(); err != nil {
 		return u, err
@@ -143,6 +148,7 @@ func scanNamespaceUsage(r *sqlite.Stmt) ext.NamespaceUsage {
 	return ext.NamespaceUsage{Namespace: ext.Namespace(r.ColumnText(0)), Keys: r.ColumnInt64(1), Bytes: r.ColumnInt64(2)}
 }
 
+// ListUsage implements inspection.Store.
 func (s *Store) ListUsage(ctx context.Context, span inspection.Span, limit int) (all []inspection.InstallUsage, err error) {
 	if err := span.Check(); err != nil {
 		return nil, err
@@ -151,6 +157,7 @@ func (s *Store) ListUsage(ctx context.Context, span inspection.Span, limit int) 
 	return s.usages(ctx, "ext.list_usage", sqlListUsage, after.Tenant, after.Install, last.Tenant, last.Install, limit)
 }
 
+// ListInstalls implements inspection.Store.
 func (s *Store) ListInstalls(ctx context.Context, span inspection.Span, revoked bool, limit int) (all []inspection.InstallUsage, err error) {
 	if err := span.Check(); err != nil {
 		return nil, err
@@ -163,6 +170,7 @@ func (s *Store) ListInstalls(ctx context.Context, span inspection.Span, revoked 
 	return s.usages(ctx, "ext.list_installs", sql, after.Tenant, after.Install, last.Tenant, last.Install, limit)
 }
 
+// FindInstalls implements inspection.Store.
 func (s *Store) FindInstalls(ctx context.Context, first, last ext.InstallID, limit int) (all []ext.Owner, err error) {
 	err = s.db.Read(ctx, "ext.find_installs", func(c *sqlite.Conn) error {
 		all = nil
@@ -180,6 +188,7 @@ func (s *Store) FindInstalls(ctx context.Context, first, last ext.InstallID, lim
 	return inspection.FirstInstalls(all, limit), err
 }
 
+// FindRecords implements inspection.Store.
 func (s *Store) FindRecords(ctx context.Context, o ext.Owner, prefix string, limit int, now ext.Moment) (all []ext.Position, err error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -212,6 +221,7 @@ func (s *Store) usages(ctx context.Context, name, sql string, args ...any) (all 
 	return all, err
 }
 
+// Uncounted implements inspection.Store.
 func (s *Store) Uncounted(ctx context.Context, span inspection.Span, limit int) (all []ext.Owner, err error) {
 	if err := span.Check(); err != nil {
 		return nil, err
@@ -226,6 +236,7 @@ func (s *Store) Uncounted(ctx context.Context, span inspection.Span, limit int) 
 	return all, err
 }
 
+// Filled implements inspection.Store.
 func (s *Store) Filled(ctx context.Context, least ext.Quota, now ext.Moment, begin func(), fn func(inspection.Filling)) error {
 	return s.db.Read(ctx, "ext.filled", func(c *sqlite.Conn) error {
 		begin()
@@ -239,6 +250,7 @@ func (s *Store) Filled(ctx context.Context, least ext.Quota, now ext.Moment, beg
 	})
 }
 
+// Totals implements inspection.Store.
 func (s *Store) Totals(ctx context.Context, soft int64, now ext.Moment) (t inspection.Totals, err error) {
 	err = s.db.Read(ctx, "ext.totals", func(c *sqlite.Conn) error {
 		t, _, err = sqlitedb.QueryRow(c, sqlTotals, func(r *sqlite.Stmt) inspection.Totals {
@@ -252,6 +264,7 @@ func (s *Store) Totals(ctx context.Context, soft int64, now ext.Moment) (t inspe
 	return t, err
 }
 
+// Audit implements inspection.Store.
 func (s *Store) Audit(ctx context.Context, o ext.Owner) (a inspection.Audit, err error) {
 	if err := o.Check(); err != nil {
 		return a, err

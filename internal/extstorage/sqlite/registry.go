@@ -26,6 +26,7 @@ func scanSchema(ns ext.Namespace) func(r *sqlite.Stmt) ext.Schema {
 	}
 }
 
+// Register implements extstorage.Registry.
 func (s *Store) Register(ctx context.Context, o ext.Owner, sc ext.Schema, quota ext.Quota) (ext.Schema, error) {
 	ns, now := sc.Namespace, sc.CreatedAt
 	sc.Status, sc.UpdatedAt = ext.Draft, now
@@ -98,6 +99,7 @@ func fitsNamespace(c *sqlite.Conn, o ext.Owner, ns ext.Namespace, quota ext.Quot
 	return err
 }
 
+// DropSchemas implements extstorage.Registry.
 func (s *Store) DropSchemas(ctx context.Context, o ext.Owner, ns ext.Namespace, v ext.SchemaVersion, _ ext.Moment) (n int, err error) {
 	if err := o.Check(); err != nil {
 		return 0, err
@@ -132,6 +134,7 @@ func (s *Store) DropSchemas(ctx context.Context, o ext.Owner, ns ext.Namespace, 
 	return n, nil
 }
 
+// SetStatus implements extstorage.Registry.
 func (s *Store) SetStatus(ctx context.Context, o ext.Owner, id ext.SchemaID, status ext.SchemaStatus, now ext.Moment) (sc ext.Schema, err error) {
 	if err := o.Check(); err != nil {
 		return sc, err
@@ -167,6 +170,7 @@ func (s *Store) SetStatus(ctx context.Context, o ext.Owner, id ext.SchemaID, sta
 	return sc, nil
 }
 
+// Restore implements extstorage.Registry.
 func (s *Store) Restore(ctx context.Context, o ext.Owner, sc ext.Schema, quota ext.Quota, now ext.Moment) (changed bool, err error) {
 	if err := o.Check(); err != nil {
 		return false, err
@@ -211,6 +215,7 @@ func (s *Store) Restore(ctx context.Context, o ext.Owner, sc ext.Schema, quota e
 	return changed && err == nil, err
 }
 
+// ExportSchemas implements extstorage.Registry.
 func (s *Store) ExportSchemas(ctx context.Context, o ext.Owner, after ext.SchemaPosition, limit int) (all []ext.Schema, err error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -224,6 +229,7 @@ func (s *Store) ExportSchemas(ctx context.Context, o ext.Owner, after ext.Schema
 	return all, err
 }
 
+// Schemas implements extstorage.Registry.
 func (s *Store) Schemas(ctx context.Context, o ext.Owner, q ext.SchemaQuery) (p ext.SchemaPage, err error) {
 	if err := o.Check(); err != nil {
 		return p, err
@@ -247,6 +253,7 @@ func (s *Store) Schemas(ctx context.Context, o ext.Owner, q ext.SchemaQuery) (p 
 	return p, err
 }
 
+// Schema implements extstorage.Registry.
 func (s *Store) Schema(ctx context.Context, o ext.Owner, ns ext.Namespace, v ext.SchemaVersion) (sc ext.Schema, err error) {
 	if err := o.Check(); err != nil {
 		return sc, err
@@ -262,6 +269,7 @@ func (s *Store) Schema(ctx context.Context, o ext.Owner, ns ext.Namespace, v ext
 	return sc, err
 }
 
+// Active implements extstorage.Registry.
 func (s *Store) Active(ctx context.Context, o ext.Owner, ns ext.Namespace) (sc ext.Schema, err error) {
 	if err := o.Check(); err != nil {
 		return sc, err

@@ -8,6 +8,7 @@ import (
 	"holdfast/internal/db/sqlitedb"
 )
 
+// SkipChanges implements extstorage.Store.
 func (s *Store) SkipChanges(ctx context.Context, n int64) error {
 	return s.db.Write(ctx, "ext.skip_changes", func(c *sqlite.Conn) error {
 		if err := sqlitedb.Exec(c, sqlRaiseFirst, n); err != nil {

@@ -60,6 +60,7 @@ func newOutbox() *outboxsqlite.Outbox {
 
 func (s *Store) Outbox(now clock.Clock) outbox.Box { return s.audit.Open(s.db, now) }
 
+// Ping implements extstorage.Store.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the extension storage database needs %d migrations")
 }

@@ -35,6 +35,7 @@ func (h *Hot) changeBrowser(id string, fn func(b *browser, now int64)) {
 	h.put(s, now, item{key, caches, b, size, bots.SessionsWindow})
 }
 
+// SeeBrowser implements bots.Hot.
 func (h *Hot) SeeBrowser(_ context.Context, s bots.Sighting) (seen bots.Sighted, err error) {
 	h.changeBrowser(s.Browser, func(b *browser, now int64) {
 		b.events = slices.DeleteFunc(b.events, func(at int64) bool { return at <= now-s.Events.Life.Microseconds() })
@@ -65,6 +66,7 @@ func dropOldest(members map[string]int64, but string) {
 	delete(members, oldest)
 }
 
+// AddOffence implements bots.Hot.
 func (h *Hot) AddOffence(_ context.Context, id, offence string) error {
 	h.changeBrowser(id, func(b *browser, now int64) {
 		b.offences[offence]++
@@ -73,6 +75,7 @@ func (h *Hot) AddOffence(_ context.Context, id, offence string) error {
 	return nil
 }
 
+// SolvedChallenge implements bots.Hot.
 func (h *Hot) SolvedChallenge(_ context.Context, id string, session guest.ID) error {
 	h.changeBrowser(id, func(b *browser, now int64) { b.solved[session] = now + bots.SolvedLife.Microseconds() })
 	return nil

@@ -60,6 +60,7 @@ func (h *Hot) keep(s *shard, id guest.ID, v *session, now int64) {
 	h.put(s, now, item{string(id), sessions, v, v.size(), guest.SessionLife})
 }
 
+// Session implements guest.HotSessions.
 func (h *Hot) Session(_ context.Context, id guest.ID, change guest.Change) (guest.Session, error) {
 	wall := h.watch.clock().UnixMilli()
 	s, v, now := h.session(id)
@@ -89,6 +90,7 @@ func (h *Hot) Session(_ context.Context, id guest.ID, change guest.Change) (gues
 	return result, nil
 }
 
+// PutAttributes implements guest.HotSessions.
 func (h *Hot) PutAttributes(_ context.Context, id guest.ID, was string, next guest.Attributes) (bool, error) {
 	wall := h.watch.clock().UnixMilli()
 	s, v, now := h.session(id)
@@ -104,6 +106,7 @@ func (h *Hot) PutAttributes(_ context.Context, id guest.ID, was string, next gue
 	return stored, nil
 }
 
+// Push implements guest.HotSessions.
 func (h *Hot) Push(_ context.Context, id guest.ID, list guest.List, item guest.Item) error {
 	s, v, now := h.session(id)
 	defer s.mu.Unlock()
@@ -127,6 +130,7 @@ func (h *Hot) Items(_ context.Context, id guest.ID, list guest.List) ([]guest.It
 	return v.lists[list], nil
 }
 
+// PutSearch implements guest.HotSessions.
 func (h *Hot) PutSearch(_ context.Context, search guest.Search) error {
 	search.Query = slices.Clone(search.Query)
 	s, now := h.lock(string(search.ID))
@@ -135,6 +139,7 @@ func (h *Hot) PutSearch(_ context.Context, search guest.Search) error {
 	return nil
 }
 
+// Search implements guest.HotSessions.
 func (h *Hot) Search(_ context.Context, id guest.ID) (guest.Search, bool, error) {
 	s, now := h.lock(string(id))
 	defer s.mu.Unlock()
@@ -144,6 +149,7 @@ func (h *Hot) Search(_ context.Context, id guest.ID) (guest.Search, bool, error)
 	return guest.Search{}, false, nil
 }
 
+// DropSession implements guest.HotSessions.
 func (h *Hot) DropSession(_ context.Context, id guest.ID, searches []guest.ID) error {
 	for _, key := range searches {
 		h.remove(string(key))
@@ -170,6 +176,7 @@ func (h *Hot) remove(key string) {
 	}
 }
 
+// Mirror implements guest.HotMirror.
 func (h *Hot) Mirror(_ context.Context, id guest.ID) (guest.Mirror, error) {
 	s, v, now := h.session(id)
 	defer s.mu.Unlock()
@@ -184,6 +191,7 @@ func (h *Hot) Mirror(_ context.Context, id guest.ID) (guest.Mirror, error) {
 	return guest.Mirror{Lease: v.mirror.lease}, nil
 }
 
+// FillMirror implements guest.HotMirror.
 func (h *Hot) FillMirror(_ context.Context, id guest.ID, lease string, wishes json.RawMessage) error {
 	wall := h.watch.clock()
 	s, v, now := h.session(id)
@@ -196,6 +204,7 @@ func (h *Hot) FillMirror(_ context.Context, id guest.ID, lease string, wishes js
 	return nil
 }
 
+// BlockMirror implements guest.HotMirror.
 func (h *Hot) BlockMirror(_ context.Context, id guest.ID) error {
 	s, v, now := h.session(id)
 	defer s.mu.Unlock()
@@ -204,8 +213,10 @@ func (h *Hot) BlockMirror(_ context.Context, id guest.ID) error {
 	return nil
 }
 
+// UnblockMirror implements guest.HotMirror.
 func (h *Hot) UnblockMirror(_ context.Context, id guest.ID) error { return h.dropMirror(id, 1) }
 
+// DropMirror implements guest.HotMirror.
 func (h *Hot) DropMirror(_ context.Context, id guest.ID) error { return h.dropMirror(id, 0) }
 
 func (h *Hot) dropMirror(id guest.ID, blocks int) error {

@@ -18,6 +18,7 @@ type answer struct {
 
 func answerKey(key string) string { return "idem:" + key }
 
+// ClaimAnswer implements guest.HotAnswers.
 func (h *Hot) ClaimAnswer(_ context.Context, key, owner string) (guest.AnswerClaim, error) {
 	key = answerKey(key)
 	s, now := h.lock(key)
@@ -29,6 +30,7 @@ func (h *Hot) ClaimAnswer(_ context.Context, key, owner string) (guest.AnswerCla
 	return guest.AnswerClaim{Claimed: true}, nil
 }
 
+// PutAnswer implements guest.HotAnswers.
 func (h *Hot) PutAnswer(_ context.Context, key string, digest [32]byte, a guest.StoredAnswer) error {
 	key = answerKey(key)
 	a.Body = slices.Clone(a.Body)
@@ -38,6 +40,7 @@ func (h *Hot) PutAnswer(_ context.Context, key string, digest [32]byte, a guest.
 	return nil
 }
 
+// ReleaseAnswer implements guest.HotAnswers.
 func (h *Hot) ReleaseAnswer(_ context.Context, key, owner string) error {
 	key = answerKey(key)
 	s, now := h.lock(key)
@@ -48,6 +51,7 @@ func (h *Hot) ReleaseAnswer(_ context.Context, key, owner string) error {
 	return nil
 }
 
+// DropAnswers implements guest.HotAnswers.
 func (h *Hot) DropAnswers(_ context.Context, keys []string) error {
 	for _, key := range keys {
 		h.remove(answerKey(key))
@@ -111,6 +115,7 @@ func (v *cached) set(value []byte, now int64, life time.Duration) {
 	v.value, v.expires = append([]byte{}, value...), now+life.Microseconds()
 }
 
+// PutCached implements catalogue.Hot.
 func (h *Hot) PutCached(_ context.Context, key string, value []byte, life time.Duration) error {
 	s, v, now := h.cached(key)
 	defer s.mu.Unlock()
@@ -119,6 +124,7 @@ func (h *Hot) PutCached(_ context.Context, key string, value []byte, life time.D
 	return nil
 }
 
+// Lock implements catalogue.Hot.
 func (h *Hot) Lock(_ context.Context, key, owner string, life time.Duration) (bool, error) {
 	s, v, now := h.cached(key)
 	defer s.mu.Unlock()
@@ -130,6 +136,7 @@ func (h *Hot) Lock(_ context.Context, key, owner string, life time.Duration) (bo
 	return true, nil
 }
 
+// Unlock implements catalogue.Hot.
 func (h *Hot) Unlock(_ context.Context, key, owner string) (bool, error) {
 	s, v, now := h.cached(key)
 	defer s.mu.Unlock()
@@ -141,6 +148,7 @@ func (h *Hot) Unlock(_ context.Context, key, owner string) (bool, error) {
 	return true, nil
 }
 
+// FillCached implements catalogue.Hot.
 func (h *Hot) FillCached(_ context.Context, key, owner string, value []byte, life time.Duration) (bool, error) {
 	s, v, now := h.cached(key)
 	defer s.mu.Unlock()
@@ -153,6 +161,7 @@ func (h *Hot) FillCached(_ context.Context, key, owner string, value []byte, lif
 	return true, nil
 }
 
+// FailCached implements catalogue.Hot.
 func (h *Hot) FailCached(_ context.Context, key, owner string, life time.Duration) (bool, error) {
 	s, v, now := h.cached(key)
 	defer s.mu.Unlock()
@@ -164,6 +173,7 @@ func (h *Hot) FailCached(_ context.Context, key, owner string, life time.Duratio
 	return true, nil
 }
 
+// Take implements guest.HotLimits.
 func (h *Hot) Take(_ context.Context, buckets []guest.Bucket) ([]guest.Taken, error) {
 	all := make([]guest.Taken, len(buckets))
 	for i, b := range buckets {
@@ -195,6 +205,7 @@ type suspensions struct {
 	all     map[string]tenants.Suspension
 }
 
+// Suspended implements tenants.Hot.
 func (h *Hot) Suspended(_ context.Context, tenants []string) (suspended []string, known bool, err error) {
 	c := &h.suspended
 	c.mu.Lock()
@@ -210,6 +221,7 @@ func (h *Hot) Suspended(_ context.Context, tenants []string) (suspended []string
 	return suspended, true, nil
 }
 
+// SuspensionVersion implements tenants.Hot.
 func (h *Hot) SuspensionVersion(context.Context) (int64, bool, error) {
 	c := &h.suspended
 	c.mu.Lock()
@@ -217,6 +229,7 @@ func (h *Hot) SuspensionVersion(context.Context) (int64, bool, error) {
 	return c.version, c.known, nil
 }
 
+// PutSuspensions implements tenants.Hot.
 func (h *Hot) PutSuspensions(_ context.Context, version int64, all []tenants.Suspension) (bool, error) {
 	c := &h.suspended
 	c.mu.Lock()
@@ -231,6 +244,7 @@ func (h *Hot) PutSuspensions(_ context.Context, version int64, all []tenants.Sus
 	return true, nil
 }
 
+// SetSuspension implements tenants.Hot.
 func (h *Hot) SetSuspension(_ context.Context, s tenants.Suspension) error {
 	c := &h.suspended
 	c.mu.Lock()

@@ -20,6 +20,7 @@ var (
 		WHERE fingerprint_hash = $1 AND ip_hash = $2 AND evaluated_at >= $3 ORDER BY evaluated_at DESC LIMIT $4`}
 )
 
+// LogBotScore implements bots.Store.
 func (s *Store) LogBotScore(ctx context.Context, score bots.Evaluation, key string, e *guest.Event, trace guest.Trace) error {
 	signals, err := bots.EncodeSignals(score.Signals)
 	if err != nil {
@@ -65,6 +66,7 @@ func (e evaluation) args() []pgdb.Arg {
 	}
 }
 
+// BotScores implements bots.Store.
 func (s *Store) BotScores(ctx context.Context, fingerprint, ip []byte, since time.Time, limit int) (all []float64, err error) {
 	var score float64
 	err = s.db.ForEach(ctx, sqlBotScores, []any{fingerprint, ip, since, limit}, func() { all = nil }, func() error {

@@ -35,6 +35,7 @@ func (t *tx) append(events ...guest.Event) error {
 	return appendEvents(t.t, sqlAppend.Statement, all)
 }
 
+// Record implements telemetry.Store.
 func (s *Store) Record(ctx context.Context, of telemetry.Record) (guest.Once[telemetry.Recorded], error) {
 	return step(ctx, s, "guest.record", of.Mutation, func(t *tx) (telemetry.Recorded, error) {
 		r, events := of.Decide(t.now)

@@ -75,6 +75,7 @@ func (s *scanHandoff) handoff() handoffs.Handoff {
 	return h
 }
 
+// Handoff implements handoffs.Store.
 func (s *Store) Handoff(ctx context.Context, id guest.ID) (handoffs.Handoff, handoffs.State, error) {
 	var row scanHandoff
 	var state handoffs.State
@@ -86,6 +87,7 @@ func (s *Store) Handoff(ctx context.Context, id guest.ID) (handoffs.Handoff, han
 	return row.handoff(), state, err
 }
 
+// Handoffs implements handoffs.Store.
 func (s *Store) Handoffs(ctx context.Context, session guest.ID, after *handoffs.Handoff, limit int) (all []handoffs.Handoff, err error) {
 	statement, args := sqlHandoffs, []any{string(session), limit}
 	if after != nil {
@@ -131,6 +133,7 @@ func takeTurn(t *pgdb.Tx, session guest.ID) (now time.Time, err error) {
 	return b.now, err
 }
 
+// Mint implements handoffs.Store.
 func (s *Store) Mint(ctx context.Context, m handoffs.Mint) (guest.Once[handoffs.Minted], error) {
 	return step(ctx, s, "guest.mint", m.Sealed(), func(t *tx) (r handoffs.Minted, err error) {
 		isSuspended := false

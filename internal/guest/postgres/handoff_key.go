@@ -65,10 +65,12 @@ func (s *scanKey) key() handoffs.Key {
 
 func orNull(t time.Time) pgtype.Timestamptz { return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()} }
 
+// HandoffKeys implements handoffs.Store.
 func (s *Store) HandoffKeys(ctx context.Context, tenant string) (all []handoffs.Key, err error) {
 	return s.keys(ctx, sqlKeys, tenant)
 }
 
+// HandoffKey implements handoffs.Store.
 func (s *Store) HandoffKey(ctx context.Context, id string) (handoffs.Key, error) {
 	var row scanKey
 	found, err := s.db.QueryRow(ctx, sqlKey, []any{id}, row.dest()...)
@@ -78,6 +80,7 @@ func (s *Store) HandoffKey(ctx context.Context, id string) (handoffs.Key, error)
 	return row.key(), err
 }
 
+// TenantKeys implements handoffs.Store.
 func (s *Store) TenantKeys(ctx context.Context, after handoffs.Key, limit int) ([]handoffs.Key, error) {
 	return s.keys(ctx, sqlTenantKeys, after.Tenant, after.ID, limit)
 }
@@ -116,6 +119,7 @@ func (t *tx) signingKey(tenant string) (handoffs.Key, error) {
 	}
 }
 
+// ChangeHandoffKeys implements handoffs.Store.
 func (s *Store) ChangeHandoffKeys(ctx context.Context, c handoffs.ChangeKeys) (r handoffs.ChangedKeys, err error) {
 	err = s.db.Tx(ctx, "guest.change_handoff_keys", func(t *pgdb.Tx) error {
 		ring, err := readKeyRing(t, &c)

@@ -55,6 +55,7 @@ func (s *Store) AddRefusals(ctx context.Context, all []handoffs.NewRefusal) erro
 	return err
 }
 
+// Refusals implements handoffs.RefusalStore.
 func (s *Store) Refusals(ctx context.Context, limit int) (all []handoffs.Refusal, err error) {
 	var row handoffs.Refusal
 	var id string

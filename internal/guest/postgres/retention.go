@@ -111,6 +111,7 @@ func dropSilent(t *pgdb.Tx, before time.Time, limit int) (n int, err error) {
 	}
 }
 
+// CountOld implements retention.Store.
 func (s *Store) CountOld(ctx context.Context, job retention.Job, before time.Time) (n int, err error) {
 	var statement pgdb.Statement
 	args := []any{before, retention.MaxCount}
@@ -128,6 +129,7 @@ func (s *Store) CountOld(ctx context.Context, job retention.Job, before time.Tim
 	return n, err
 }
 
+// MarkSeen implements guest.Store.
 func (s *Store) MarkSeen(ctx context.Context, sessions []guest.ID, at time.Time) error {
 	ids := make([]string, len(sessions))
 	var users []string
@@ -163,6 +165,7 @@ var remains = []string{
 	"backups made with PostgreSQL's tools",
 }
 
+// Erase implements guest.Store.
 func (s *Store) Erase(ctx context.Context, session guest.ID) (e guest.Erased, answers []string, err error) {
 	err = s.db.Tx(ctx, "guest.erase", func(t *pgdb.Tx) error {
 		e, answers = guest.Erased{}, nil

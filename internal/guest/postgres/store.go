@@ -154,6 +154,7 @@ var (
 		UPDATE bff_consumer.idempotency_keys SET response_body = $3 WHERE composite_key = $1 AND response_body = $2`}
 )
 
+// Answers implements handoffs.AnswerStore.
 func (s *Store) Answers(ctx context.Context, route string, begins byte, after string, limit int) (all []handoffs.KeyedAnswer, err error) {
 	var row handoffs.KeyedAnswer
 	err = s.db.ForEach(ctx, sqlAnswers, []any{after, route, []byte{begins}, limit}, func() { all = nil }, func() error {
@@ -164,6 +165,7 @@ func (s *Store) Answers(ctx context.Context, route string, begins byte, after st
 	return all, err
 }
 
+// ReplaceBodies implements handoffs.AnswerStore.
 func (s *Store) ReplaceBodies(ctx context.Context, all []handoffs.NewBody) error {
 	return s.db.Tx(ctx, "guest.replace_bodies", func(t *pgdb.Tx) error {
 		for _, b := range all {

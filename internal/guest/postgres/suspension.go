@@ -31,6 +31,7 @@ var (
 		WHERE (excluded.last_event_at, excluded.last_event_id) > (t.last_event_at, t.last_event_id)`}, suspension.args)
 )
 
+// Receive implements tenants.Store.
 func (s *Store) Receive(ctx context.Context, e inbox.Event, state tenants.Suspension) (result inbox.Result, err error) {
 	err = s.db.Tx(ctx, "guest.receive", func(t *pgdb.Tx) error {
 		var now time.Time
@@ -62,6 +63,7 @@ func (s suspension) args() []pgdb.Arg {
 	}
 }
 
+// Quarantine implements tenants.Store.
 func (s *Store) Quarantine(ctx context.Context, e inbox.Event, reason string) error {
 	return s.db.Tx(ctx, "guest.quarantine", func(t *pgdb.Tx) error {
 		var now time.Time
@@ -72,19 +74,23 @@ func (s *Store) Quarantine(ctx context.Context, e inbox.Event, reason string) er
 	})
 }
 
+// Quarantined implements tenants.Store.
 func (s *Store) Quarantined(ctx context.Context, limit int) ([]inbox.Quarantine, error) {
 	return received.Quarantined(ctx, s.db, limit)
 }
 
+// Suspended implements tenants.Store.
 func (s *Store) Suspended(ctx context.Context, tenant string) (yes bool, err error) {
 	_, err = s.db.QueryRow(ctx, sqlSuspended, []any{tenant}, &yes)
 	return yes, err
 }
 
+// SuspendedTenants implements tenants.Store.
 func (s *Store) SuspendedTenants(ctx context.Context, after string, limit int) ([]tenants.Suspension, error) {
 	return s.suspensions(ctx, false, after, limit)
 }
 
+// TenantStates implements tenants.Store.
 func (s *Store) TenantStates(ctx context.Context) ([]tenants.Suspension, error) {
 	return s.suspensions(ctx, true, "", 0)
 }

@@ -102,6 +102,7 @@ func (t *tx) wishes(s pgdb.Statement, args ...any) (all []guest.Wish, err error)
 	return all, err
 }
 
+// UserList implements guest.UserStore.
 func (s *Store) UserList(ctx context.Context, user string) (list guest.ID, found bool, err error) {
 	var id string
 	found, err = s.db.QueryRow(ctx, sqlUserList, []any{user}, &id)
@@ -121,6 +122,7 @@ func (s *scanUserSession) session() guest.UserSession {
 	return u
 }
 
+// UserSession implements guest.UserStore.
 func (s *Store) UserSession(ctx context.Context, id guest.ID) (guest.UserSession, bool, error) {
 	var row scanUserSession
 	found, err := s.db.QueryRow(ctx, sqlUserSession, []any{string(id)}, row.dest()...)
@@ -130,6 +132,7 @@ func (s *Store) UserSession(ctx context.Context, id guest.ID) (guest.UserSession
 	return row.session(), true, nil
 }
 
+// UserSessions implements guest.UserStore.
 func (s *Store) UserSessions(ctx context.Context, q guest.UserSessionQuery) (all []guest.UserSession, err error) {
 	statement, args := sqlAllUserSessions, []any{string(q.After), q.Limit}
 	if q.User != "" {
@@ -143,6 +146,7 @@ func (s *Store) UserSessions(ctx context.Context, q guest.UserSessionQuery) (all
 	return all, err
 }
 
+// EndUserSessions implements guest.UserStore.
 func (s *Store) EndUserSessions(ctx context.Context, e guest.EndUserSessions) (int, error) {
 	statement, args := sqlEndUserSessions, []any{e.User, string(e.Except)}
 	if e.Session != "" {

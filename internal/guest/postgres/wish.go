@@ -63,6 +63,7 @@ func (s *scanWish) wish() guest.Wish {
 	return w
 }
 
+// Wishes implements guest.Store.
 func (s *Store) Wishes(ctx context.Context, session guest.ID, after *guest.Wish, limit int) (all []guest.Wish, err error) {
 	statement, args := sqlWishes, []any{string(session), limit}
 	if after != nil {
@@ -81,6 +82,7 @@ var sqlFindSessions = pgdb.Statement{Name: "guest.find_sessions", SQL: `
 	SELECT guest_session_id FROM bff_consumer.session_seen
 	WHERE guest_session_id >= $1::text AND guest_session_id < $2::text ORDER BY guest_session_id LIMIT $3::bigint`}
 
+// FindSessions implements guest.Store.
 func (s *Store) FindSessions(ctx context.Context, prefix string, limit int) (all []guest.ID, err error) {
 	var id string
 	err = s.db.ForEach(ctx, sqlFindSessions, []any{prefix, prefix + "~", limit}, func() { all = nil }, func() error {
@@ -97,6 +99,7 @@ func (t *tx) wish(item string) (guest.Wish, error) {
 	return row.wish(), err
 }
 
+// AddWish implements guest.Store.
 func (s *Store) AddWish(ctx context.Context, a guest.AddWish) (guest.Once[guest.AddedWish], error) {
 	return step(ctx, s, "guest.add_wish", a.Mutation, func(t *tx) (r guest.AddedWish, err error) {
 		var row scanWish
@@ -134,6 +137,7 @@ func (w addedWish) args() []pgdb.Arg {
 	}
 }
 
+// ChangeWish implements guest.Store.
 func (s *Store) ChangeWish(ctx context.Context, c guest.ChangeWish) (guest.Once[guest.ChangedWish], error) {
 	return step(ctx, s, "guest.change_wish", c.Mutation, func(t *tx) (r guest.ChangedWish, err error) {
 		existing, err := t.wish(c.Item)
@@ -151,6 +155,7 @@ func (s *Store) ChangeWish(ctx context.Context, c guest.ChangeWish) (guest.Once[
 	})
 }
 
+// RemoveWish implements guest.Store.
 func (s *Store) RemoveWish(ctx context.Context, w guest.RemoveWish) (guest.Once[guest.RemovedWish], error) {
 	return step(ctx, s, "guest.remove_wish", w.Mutation, func(t *tx) (r guest.RemovedWish, err error) {
 		existing, err := t.wish(w.Item)
@@ -168,6 +173,7 @@ func (s *Store) RemoveWish(ctx context.Context, w guest.RemoveWish) (guest.Once[
 	})
 }
 
+// Clear implements guest.Store.
 func (s *Store) Clear(ctx context.Context, of guest.Clear) (guest.Once[guest.Cleared], error) {
 	return step(ctx, s, "guest.clear", of.Mutation, func(t *tx) (r guest.Cleared, err error) {
 		if err := t.t.Queue(sqlEraseHandoffs, string(t.session), t.now); err != nil {

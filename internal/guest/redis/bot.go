@@ -40,6 +40,7 @@ redis.call('HINCRBY', KEYS[1], ARGV[1], 1)
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])`)
 )
 
+// SeeBrowser implements bots.Hot.
 func (h *Hot) SeeBrowser(ctx context.Context, s bots.Sighting) (seen bots.Sighted, err error) {
 	args := []string{
 		number(s.Events.Life.Microseconds()), number(int64(s.Events.Most)), millis(s.Events.Life),
@@ -56,10 +57,12 @@ func (h *Hot) SeeBrowser(ctx context.Context, s bots.Sighting) (seen bots.Sighte
 	return seen, err
 }
 
+// AddOffence implements bots.Hot.
 func (h *Hot) AddOffence(ctx context.Context, browser, offence string) error {
 	return h.script(ctx, command{"add_offence", scriptOffence, h.browserKeys(browser, "")[2:3], []string{offence, millis(bots.OffenceLife)}}, ignore)
 }
 
+// SolvedChallenge implements bots.Hot.
 func (h *Hot) SolvedChallenge(ctx context.Context, browser string, session guest.ID) error {
 	return h.run(ctx, "solved_challenge", func(ctx context.Context, c rueidis.Client) error {
 		return c.Do(ctx, c.B().Set().Key(h.browserKeys(browser, session)[3]).Value("1").PxMilliseconds(bots.SolvedLife.Milliseconds()).Build()).Error()

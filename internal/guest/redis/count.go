@@ -35,6 +35,7 @@ var takeSHA = func() string {
 	return hex.EncodeToString(sum[:])
 }()
 
+// Take implements guest.HotLimits.
 func (h *Hot) Take(ctx context.Context, buckets []guest.Bucket) (all []guest.Taken, err error) {
 	err = h.run(ctx, "take", func(ctx context.Context, c rueidis.Client) error {
 		commands, again := make(rueidis.Commands, len(buckets)), make(rueidis.Commands, len(buckets))
@@ -69,6 +70,7 @@ const (
 
 func (h *Hot) suspended() string { return h.prefix + "tenant-suspended" }
 
+// Suspended implements tenants.Hot.
 func (h *Hot) Suspended(ctx context.Context, tenants []string) (suspended []string, known bool, err error) {
 	err = h.run(ctx, "suspended", func(ctx context.Context, c rueidis.Client) error {
 		states, err := c.Do(ctx, c.B().Hmget().Key(h.suspended()).Field(fieldComplete).Field(tenants...).Build()).ToArray()
@@ -89,6 +91,7 @@ func (h *Hot) Suspended(ctx context.Context, tenants []string) (suspended []stri
 	return suspended, known, err
 }
 
+// SuspensionVersion implements tenants.Hot.
 func (h *Hot) SuspensionVersion(ctx context.Context) (version int64, known bool, err error) {
 	err = h.run(ctx, "suspension_version", func(ctx context.Context, c rueidis.Client) error {
 		fields, err := c.Do(ctx, c.B().Hmget().Key(h.suspended()).Field(fieldComplete, fieldVersion).Build()).ToArray()
@@ -138,6 +141,7 @@ func stateOf(s tenants.Suspension) string {
 	return state + fmt.Sprintf("%019d%x", s.At.UnixMicro(), s.Event)
 }
 
+// PutSuspensions implements tenants.Hot.
 func (h *Hot) PutSuspensions(ctx context.Context, version int64, all []tenants.Suspension) (put bool, err error) {
 	args := []string{number(version)}
 	for _, s := range all {
@@ -147,6 +151,7 @@ func (h *Hot) PutSuspensions(ctx context.Context, version int64, all []tenants.S
 	return put, err
 }
 
+// SetSuspension implements tenants.Hot.
 func (h *Hot) SetSuspension(ctx context.Context, s tenants.Suspension) error {
 	return h.script(ctx, command{"set_suspension", scriptSetSuspension, []string{h.suspended()}, []string{s.Tenant, stateOf(s)}}, ignore)
 }

@@ -87,6 +87,7 @@ const (
 	onlyVersion = "-" // read their version
 )
 
+// Session implements guest.HotSessions.
 func (h *Hot) Session(ctx context.Context, id guest.ID, change guest.Change) (s guest.Session, err error) {
 	args := []string{seconds(guest.SessionLife), number(h.clock().UnixMilli()), number(id.Time().UnixMilli()), ""}
 	if change.Locale != nil {
@@ -158,6 +159,7 @@ func (h *Hot) withAttributes(ctx context.Context, id guest.ID, cmd command) (s g
 	return s, err
 }
 
+// PutAttributes implements guest.HotSessions.
 func (h *Hot) PutAttributes(ctx context.Context, id guest.ID, was string, next guest.Attributes) (stored bool, err error) {
 	args := []string{seconds(guest.SessionLife), number(h.clock().UnixMilli()), number(id.Time().UnixMilli()), was, next.Version, string(next.Value)}
 	err = h.script(ctx, command{"put_attributes", scriptPutAttributes, h.sessionKeys(id)[:4], args}, yes(&stored))
@@ -171,11 +173,13 @@ func index(list guest.List) int {
 	return 2
 }
 
+// Push implements guest.HotSessions.
 func (h *Hot) Push(ctx context.Context, id guest.ID, list guest.List, item guest.Item) error {
 	args := []string{seconds(guest.SessionLife), number(int64(index(list) + 1)), number(int64(list.Most())), item.Key, string(item.Value)}
 	return h.script(ctx, command{"push", scriptPush, h.sessionKeys(id)[:4], args}, ignore)
 }
 
+// Items implements guest.HotSessions.
 func (h *Hot) Items(ctx context.Context, id guest.ID, list guest.List) (items []guest.Item, err error) {
 	args := []string{seconds(guest.SessionLife), number(int64(index(list) + 1))}
 	err = h.script(ctx, command{"items", scriptItems, h.sessionKeys(id)[:4], args}, func(r rueidis.RedisResult) error {
@@ -196,11 +200,13 @@ redis.call('HSET', KEYS[1], 'guestSessionId', ARGV[2], 'createdAt', ARGV[3], 'qu
 redis.call('EXPIRE', KEYS[1], ARGV[1])
 return 1`)
 
+// PutSearch implements guest.HotSessions.
 func (h *Hot) PutSearch(ctx context.Context, s guest.Search) error {
 	args := []string{seconds(guest.SearchLife), string(s.Session), number(s.Created.UnixMilli()), string(s.Query)}
 	return h.script(ctx, command{"put_search", scriptPutSearch, []string{h.search(s.ID)}, args}, ignore)
 }
 
+// Search implements guest.HotSessions.
 func (h *Hot) Search(ctx context.Context, id guest.ID) (s guest.Search, found bool, err error) {
 	err = h.run(ctx, "search", func(ctx context.Context, c rueidis.Client) error {
 		fields, err := c.Do(ctx, c.B().Hgetall().Key(h.search(id)).Build()).AsStrMap()
@@ -214,6 +220,7 @@ func (h *Hot) Search(ctx context.Context, id guest.ID) (s guest.Search, found bo
 	return s, found && err == nil, err
 }
 
+// DropSession implements guest.HotSessions.
 func (h *Hot) DropSession(ctx context.Context, id guest.ID, searches []guest.ID) error {
 	if err := h.DropMirror(ctx, id); err != nil {
 		return err
@@ -269,6 +276,7 @@ func (h *Hot) mirrorKeys(id guest.ID) []string {
 	return []string{keys[1], keys[4]}
 }
 
+// Mirror implements guest.HotMirror.
 func (h *Hot) Mirror(ctx context.Context, id guest.ID) (m guest.Mirror, err error) {
 	lease := ident.New()
 	err = h.script(ctx, command{"mirror", scriptMirror, h.sessionKeys(id), []string{lease, millis(guest.LeaseLife), seconds(guest.SessionLife)}}, func(r rueidis.RedisResult) error {
@@ -291,19 +299,23 @@ func (h *Hot) Mirror(ctx context.Context, id guest.ID) (m guest.Mirror, err erro
 	return m, err
 }
 
+// FillMirror implements guest.HotMirror.
 func (h *Hot) FillMirror(ctx context.Context, id guest.ID, lease string, wishes json.RawMessage) error {
 	args := []string{lease, seconds(guest.SessionLife), number(h.clock().UnixMilli()) + " " + string(wishes)}
 	return h.script(ctx, command{"fill_mirror", scriptFillMirror, h.mirrorKeys(id), args}, ignore)
 }
 
+// BlockMirror implements guest.HotMirror.
 func (h *Hot) BlockMirror(ctx context.Context, id guest.ID) error {
 	return h.script(ctx, command{"block_mirror", scriptBlockMirror, h.sessionKeys(id), []string{millis(guest.BlockLife), seconds(guest.SessionLife)}}, ignore)
 }
 
+// UnblockMirror implements guest.HotMirror.
 func (h *Hot) UnblockMirror(ctx context.Context, id guest.ID) error {
 	return h.script(ctx, command{"unblock_mirror", scriptDropMirror, h.mirrorKeys(id), []string{"1"}}, ignore)
 }
 
+// DropMirror implements guest.HotMirror.
 func (h *Hot) DropMirror(ctx context.Context, id guest.ID) error {
 	return h.script(ctx, command{"drop_mirror", scriptDropMirror, h.mirrorKeys(id), []string{"0"}}, ignore)
 }

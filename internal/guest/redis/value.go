@@ -31,6 +31,7 @@ func (r record) text() (string, error) {
 
 func (h *Hot) answer(key string) string { return h.prefix + "idem:" + tag(key) }
 
+// ClaimAnswer implements guest.HotAnswers.
 func (h *Hot) ClaimAnswer(ctx context.Context, key, owner string) (a guest.AnswerClaim, err error) {
 	claim, err := record{Owner: owner}.text()
 	if err != nil {
@@ -57,6 +58,7 @@ func (h *Hot) ClaimAnswer(ctx context.Context, key, owner string) (a guest.Answe
 	return a, err
 }
 
+// PutAnswer implements guest.HotAnswers.
 func (h *Hot) PutAnswer(ctx context.Context, key string, digest [32]byte, a guest.StoredAnswer) error {
 	text, err := record{Digest: digest[:], Version: a.Version, ContentType: a.ContentType, Location: a.Location, Body: a.Body}.text()
 	if err != nil {
@@ -71,6 +73,7 @@ var scriptRelease = rueidis.NewLuaScript(`
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])`)
 
+// ReleaseAnswer implements guest.HotAnswers.
 func (h *Hot) ReleaseAnswer(ctx context.Context, key, owner string) error {
 	claim, err := record{Owner: owner}.text()
 	if err != nil {
@@ -79,6 +82,7 @@ func (h *Hot) ReleaseAnswer(ctx context.Context, key, owner string) error {
 	return h.script(ctx, command{"release_answer", scriptRelease, []string{h.answer(key)}, []string{claim}}, ignore)
 }
 
+// DropAnswers implements guest.HotAnswers.
 func (h *Hot) DropAnswers(ctx context.Context, keys []string) error {
 	if len(keys) == 0 {
 		return nil
@@ -109,6 +113,7 @@ local locked = 0
 if owner then locked = math.max(1, redis.call('PTTL', KEYS[2])) end
 return {redis.call('GET', KEYS[1]), math.max(1, redis.call('PTTL', KEYS[1])), locked, owner == ARGV[1] and 1 or 0}`)
 
+// Cached implements catalogue.Hot.
 func (h *Hot) Cached(ctx context.Context, key string) (v catalogue.CachedValue, err error) {
 	err = h.script(ctx, command{"cached", scriptCached, h.cacheKeys(key), []string{failed}}, func(r rueidis.RedisResult) error {
 		reply, err := r.ToArray()
@@ -132,6 +137,7 @@ func (h *Hot) Cached(ctx context.Context, key string) (v catalogue.CachedValue, 
 	return v, err
 }
 
+// PutCached implements catalogue.Hot.
 func (h *Hot) PutCached(ctx context.Context, key string, value []byte, life time.Duration) error {
 	return h.run(ctx, "put_cached", func(ctx context.Context, c rueidis.Client) error {
 		return c.Do(ctx, c.B().Set().Key(h.cacheKeys(key)[0]).Value(rueidis.BinaryString(value)).PxMilliseconds(max(1, life.Milliseconds())).Build()).Error()
@@ -162,21 +168,25 @@ func yes(into *bool) func(rueidis.RedisResult) error {
 	}
 }
 
+// Lock implements catalogue.Hot.
 func (h *Hot) Lock(ctx context.Context, key, owner string, life time.Duration) (locked bool, err error) {
 	err = h.script(ctx, command{"lock", scriptLock, h.cacheKeys(key)[1:], []string{owner, millis(life)}}, yes(&locked))
 	return locked, err
 }
 
+// Unlock implements catalogue.Hot.
 func (h *Hot) Unlock(ctx context.Context, key, owner string) (had bool, err error) {
 	err = h.script(ctx, command{"unlock", scriptRelease, h.cacheKeys(key)[1:], []string{owner}}, yes(&had))
 	return had, err
 }
 
+// FillCached implements catalogue.Hot.
 func (h *Hot) FillCached(ctx context.Context, key, owner string, value []byte, life time.Duration) (stored bool, err error) {
 	err = h.script(ctx, command{"fill_cached", scriptFill, h.cacheKeys(key), []string{owner, rueidis.BinaryString(value), millis(life)}}, yes(&stored))
 	return stored, err
 }
 
+// FailCached implements catalogue.Hot.
 func (h *Hot) FailCached(ctx context.Context, key, owner string, life time.Duration) (marked bool, err error) {
 	err = h.script(ctx, command{"fail_cached", scriptFail, h.cacheKeys(key)[1:], []string{owner, failed, millis(life)}}, yes(&marked))
 	return marked, err

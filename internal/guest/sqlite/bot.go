@@ -20,6 +20,7 @@ const (
 		WHERE fingerprint_hash = ? AND ip_hash = ? AND evaluated_at >= ? ORDER BY evaluated_at DESC LIMIT ?`
 )
 
+// LogBotScore implements bots.Store.
 func (s *Store) LogBotScore(ctx context.Context, score bots.Evaluation, key string, e *guest.Event, trace guest.Trace) error {
 	signals, err := bots.EncodeSignals(score.Signals)
 	if err != nil {
@@ -42,6 +43,7 @@ func (s *Store) LogBotScore(ctx context.Context, score bots.Evaluation, key stri
 	return err
 }
 
+// BotScores implements bots.Store.
 func (s *Store) BotScores(ctx context.Context, fingerprint, ip []byte, since time.Time, limit int) (all []float64, err error) {
 	err = s.db.Read(ctx, "bot_scores", func(c *sqlite.Conn) error {
 		all, err = sqlitedb.QueryAll(c, sqlBotScores, func(r *sqlite.Stmt) float64 { return r.ColumnFloat(0) }, fingerprint, ip, since.UnixMicro(), limit)

@@ -79,6 +79,7 @@ func scanStated(r *sqlite.Stmt) stated {
 	return stated{scanHandoff(r), handoffs.State{KeyValid: r.ColumnBool(22), Suspended: r.ColumnBool(23)}}
 }
 
+// Handoff implements handoffs.Store.
 func (s *Store) Handoff(ctx context.Context, id guest.ID) (h handoffs.Handoff, state handoffs.State, err error) {
 	err = s.db.Read(ctx, "handoff", func(c *sqlite.Conn) error {
 		row, found, err := sqlitedb.QueryRow(c, sqlHandoff, scanStated, string(id))
@@ -94,6 +95,7 @@ func (s *Store) Handoff(ctx context.Context, id guest.ID) (h handoffs.Handoff, s
 
 func (s *Store) time() time.Time { return s.now().Truncate(time.Microsecond).UTC() }
 
+// Handoffs implements handoffs.Store.
 func (s *Store) Handoffs(ctx context.Context, session guest.ID, after *handoffs.Handoff, limit int) (all []handoffs.Handoff, err error) {
 	err = s.db.Read(ctx, "handoffs", func(c *sqlite.Conn) error {
 		if after == nil {

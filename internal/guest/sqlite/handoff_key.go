@@ -34,6 +34,7 @@ func scanKey(r *sqlite.Stmt) handoffs.Key {
 	}
 }
 
+// HandoffKeys implements handoffs.Store.
 func (s *Store) HandoffKeys(ctx context.Context, tenant string) (all []handoffs.Key, err error) {
 	err = s.db.Read(ctx, "handoff_keys", func(c *sqlite.Conn) error {
 		all, err = sqlitedb.QueryAll(c, sqlKeys, scanKey, tenant)
@@ -42,6 +43,7 @@ func (s *Store) HandoffKeys(ctx context.Context, tenant string) (all []handoffs.
 	return all, err
 }
 
+// HandoffKey implements handoffs.Store.
 func (s *Store) HandoffKey(ctx context.Context, id string) (key handoffs.Key, err error) {
 	err = s.db.Read(ctx, "handoff_key", func(c *sqlite.Conn) error {
 		one, found, err := sqlitedb.QueryRow(c, sqlKey, scanKey, id)
@@ -54,6 +56,7 @@ func (s *Store) HandoffKey(ctx context.Context, id string) (key handoffs.Key, er
 	return key, err
 }
 
+// TenantKeys implements handoffs.Store.
 func (s *Store) TenantKeys(ctx context.Context, after handoffs.Key, limit int) (all []handoffs.Key, err error) {
 	err = s.db.Read(ctx, "tenant_keys", func(c *sqlite.Conn) error {
 		all, err = sqlitedb.QueryAll(c, sqlTenantKeys, scanKey, after.Tenant, after.ID, limit)
@@ -62,6 +65,7 @@ func (s *Store) TenantKeys(ctx context.Context, after handoffs.Key, limit int) (
 	return all, err
 }
 
+// ChangeHandoffKeys implements handoffs.Store.
 func (s *Store) ChangeHandoffKeys(ctx context.Context, change handoffs.ChangeKeys) (r handoffs.ChangedKeys, err error) {
 	err = s.db.Write(ctx, "change_handoff_keys", func(c *sqlite.Conn) error {
 		ring, err := readKeyRing(c, &change, s.time())

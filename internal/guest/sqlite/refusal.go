@@ -21,6 +21,7 @@ const (
 		ORDER BY last_at DESC, handoff_id, reason LIMIT ?`
 )
 
+// AddRefusals implements handoffs.RefusalStore.
 func (s *Store) AddRefusals(ctx context.Context, all []handoffs.NewRefusal) error {
 	var appended []guest.ID
 	err := s.db.Write(ctx, "add_refusals", func(c *sqlite.Conn) error {
@@ -52,6 +53,7 @@ func (s *Store) AddRefusals(ctx context.Context, all []handoffs.NewRefusal) erro
 	return err
 }
 
+// Refusals implements handoffs.RefusalStore.
 func (s *Store) Refusals(ctx context.Context, limit int) (all []handoffs.Refusal, err error) {
 	err = s.db.Read(ctx, "refusals", func(c *sqlite.Conn) error {
 		all, err = sqlitedb.QueryAll(c, sqlRefusals, func(r *sqlite.Stmt) handoffs.Refusal {

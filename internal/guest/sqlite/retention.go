@@ -54,6 +54,7 @@ const (
 
 func day(at time.Time) string { return at.UTC().Format(time.DateOnly) }
 
+// Drop implements retention.Store.
 func (s *Store) Drop(ctx context.Context, job retention.Job, before time.Time, limit int) (n int, err error) {
 	if limit < 1 {
 		return 0, errcode.New(errcode.Invalid, "limit: expected at least 1")
@@ -94,6 +95,7 @@ func dropSilent(c *sqlite.Conn, before string, limit int) (n int, err error) {
 	return n, err
 }
 
+// CountOld implements retention.Store.
 func (s *Store) CountOld(ctx context.Context, job retention.Job, before time.Time) (n int, err error) {
 	sql, args := "", []any{before.UnixMicro(), retention.MaxCount}
 	switch o, simple := olds[job]; {
@@ -113,6 +115,7 @@ func (s *Store) CountOld(ctx context.Context, job retention.Job, before time.Tim
 	return n, err
 }
 
+// MarkSeen implements guest.Store.
 func (s *Store) MarkSeen(ctx context.Context, sessions []guest.ID, at time.Time) error {
 	return s.db.Write(ctx, "mark_seen", func(c *sqlite.Conn) error {
 		for _, session := range sessions {
@@ -139,6 +142,7 @@ const (
 	sqlEraseEvent = `DELETE FROM bff_consumer_outbox WHERE id = ? AND retention_class = 'operational' AND (published_at IS NOT NULL OR dead_at IS NOT NULL)`
 )
 
+// Erase implements guest.Store.
 func (s *Store) Erase(ctx context.Context, session guest.ID) (e guest.Erased, answers []string, err error) {
 	err = s.db.Write(ctx, "erase", func(c *sqlite.Conn) (err error) {
 		id := string(session)

@@ -113,6 +113,7 @@ const (
 	sqlReplaceBody = `UPDATE bff_consumer_idempotency_keys SET response_body = ?3 WHERE composite_key = ?1 AND response_body = ?2`
 )
 
+// Answers implements handoffs.AnswerStore.
 func (s *Store) Answers(ctx context.Context, route string, begins byte, after string, limit int) (all []handoffs.KeyedAnswer, err error) {
 	err = s.db.Read(ctx, "answers", func(c *sqlite.Conn) error {
 		all, err = sqlitedb.QueryAll(c, sqlAnswers, func(r *sqlite.Stmt) handoffs.KeyedAnswer {
@@ -123,6 +124,7 @@ func (s *Store) Answers(ctx context.Context, route string, begins byte, after st
 	return all, err
 }
 
+// ReplaceBodies implements handoffs.AnswerStore.
 func (s *Store) ReplaceBodies(ctx context.Context, all []handoffs.NewBody) error {
 	return s.db.Write(ctx, "replace_bodies", func(c *sqlite.Conn) error {
 		for _, b := range all {

@@ -27,6 +27,7 @@ const (
 		WHERE (excluded.last_event_at, excluded.last_event_id) > (t.last_event_at, t.last_event_id)`
 )
 
+// Receive implements tenants.Store.
 func (s *Store) Receive(ctx context.Context, e inbox.Event, state tenants.Suspension) (result inbox.Result, err error) {
 	err = s.db.Write(ctx, "receive", func(c *sqlite.Conn) error {
 		now := s.now()
@@ -39,10 +40,12 @@ func (s *Store) Receive(ctx context.Context, e inbox.Event, state tenants.Suspen
 	return result, err
 }
 
+// Quarantine implements tenants.Store.
 func (s *Store) Quarantine(ctx context.Context, e inbox.Event, reason string) error {
 	return s.db.Write(ctx, "quarantine", func(c *sqlite.Conn) error { return received.Quarantine(c, &e, reason, s.now()) })
 }
 
+// Quarantined implements tenants.Store.
 func (s *Store) Quarantined(ctx context.Context, limit int) (all []inbox.Quarantine, err error) {
 	err = s.db.Read(ctx, "quarantined", func(c *sqlite.Conn) error {
 		all, err = received.Quarantined(c, limit)
@@ -56,6 +59,7 @@ func suspended(c *sqlite.Conn, tenant string) (bool, error) {
 	return yes, err
 }
 
+// Suspended implements tenants.Store.
 func (s *Store) Suspended(ctx context.Context, tenant string) (yes bool, err error) {
 	err = s.db.Read(ctx, "suspended", func(c *sqlite.Conn) error {
 		yes, err = suspended(c, tenant)
@@ -64,10 +68,12 @@ func (s *Store) Suspended(ctx context.Context, tenant string) (yes bool, err err
 	return yes, err
 }
 
+// SuspendedTenants implements tenants.Store.
 func (s *Store) SuspendedTenants(ctx context.Context, after string, limit int) ([]tenants.Suspension, error) {
 	return s.suspensions(ctx, false, after, limit)
 }
 
+// TenantStates implements tenants.Store.
 func (s *Store) TenantStates(ctx context.Context) ([]tenants.Suspension, error) {
 	return s.suspensions(ctx, true, "", 0)
 }

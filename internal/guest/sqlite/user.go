@@ -29,6 +29,7 @@ const (
 	sqlEraseUserSessions = `DELETE FROM bff_consumer_user_sessions WHERE list_id = ?`
 )
 
+// LinkUser implements guest.UserStore.
 func (s *Store) LinkUser(ctx context.Context, l guest.Link) (guest.Once[guest.Linked], error) {
 	o, err := step(ctx, s, "link", l.Mutation, func(t *tx) (r guest.Linked, err error) {
 		list, found, err := sqlitedb.QueryRow(t.c, sqlUserList, scanID, l.User)
@@ -79,6 +80,7 @@ func scanUserSession(r *sqlite.Stmt) guest.UserSession {
 	}
 }
 
+// UserList implements guest.UserStore.
 func (s *Store) UserList(ctx context.Context, user string) (list guest.ID, found bool, err error) {
 	err = s.db.Read(ctx, "user_list", func(c *sqlite.Conn) (err error) {
 		list, found, err = sqlitedb.QueryRow(c, sqlUserList, scanID, user)
@@ -87,6 +89,7 @@ func (s *Store) UserList(ctx context.Context, user string) (list guest.ID, found
 	return list, found, err
 }
 
+// UserSession implements guest.UserStore.
 func (s *Store) UserSession(ctx context.Context, id guest.ID) (u guest.UserSession, found bool, err error) {
 	err = s.db.Read(ctx, "user_session", func(c *sqlite.Conn) (err error) {
 		u, found, err = sqlitedb.QueryRow(c, sqlUserSession, scanUserSession, string(id))
@@ -95,6 +98,7 @@ func (s *Store) UserSession(ctx context.Context, id guest.ID) (u guest.UserSessi
 	return u, found, err
 }
 
+// UserSessions implements guest.UserStore.
 func (s *Store) UserSessions(ctx context.Context, q guest.UserSessionQuery) (all []guest.UserSession, err error) {
 	sql, args := sqlAllUserSession, []any{string(q.After), q.Limit}
 	if q.User != "" {
@@ -107,6 +111,7 @@ func (s *Store) UserSessions(ctx context.Context, q guest.UserSessionQuery) (all
 	return all, err
 }
 
+// EndUserSessions implements guest.UserStore.
 func (s *Store) EndUserSessions(ctx context.Context, e guest.EndUserSessions) (n int, err error) {
 	now := s.time().UnixMicro()
 	err = s.db.Write(ctx, "end_user_sessions", func(c *sqlite.Conn) (err error) {

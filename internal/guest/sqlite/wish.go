@@ -43,6 +43,7 @@ func scanWish(r *sqlite.Stmt) guest.Wish {
 	return w
 }
 
+// Wishes implements guest.Store.
 func (s *Store) Wishes(ctx context.Context, session guest.ID, after *guest.Wish, limit int) (all []guest.Wish, err error) {
 	err = s.db.Read(ctx, "wishes", func(c *sqlite.Conn) error {
 		if after == nil {
@@ -59,6 +60,7 @@ func (s *Store) Wishes(ctx context.Context, session guest.ID, after *guest.Wish,
 const sqlFindSessions = `SELECT guest_session_id FROM bff_consumer_session_seen
 	WHERE guest_session_id >= ?1 AND guest_session_id < ?2 ORDER BY guest_session_id LIMIT ?3 + 0`
 
+// FindSessions implements guest.Store.
 func (s *Store) FindSessions(ctx context.Context, prefix string, limit int) (all []guest.ID, err error) {
 	err = s.db.Read(ctx, "find_sessions", func(c *sqlite.Conn) error {
 		all, err = sqlitedb.QueryAll(c, sqlFindSessions, func(r *sqlite.Stmt) guest.ID { return guest.ID(r.ColumnText(0)) }, prefix, prefix+"~", limit)
@@ -72,6 +74,7 @@ func (t *tx) wish(item string) (guest.Wish, error) {
 	return w, err
 }
 
+// AddWish implements guest.Store.
 func (s *Store) AddWish(ctx context.Context, a guest.AddWish) (guest.Once[guest.AddedWish], error) {
 	return step(ctx, s, "add_wish", a.Mutation, func(t *tx) (r guest.AddedWish, err error) {
 		existing, err := t.wish(a.Wish.Item)
@@ -115,6 +118,7 @@ func orNullNumber(n int) any {
 	return n
 }
 
+// ChangeWish implements guest.Store.
 func (s *Store) ChangeWish(ctx context.Context, c guest.ChangeWish) (guest.Once[guest.ChangedWish], error) {
 	return step(ctx, s, "change_wish", c.Mutation, func(t *tx) (r guest.ChangedWish, err error) {
 		existing, err := t.wish(c.Item)
@@ -133,6 +137,7 @@ func (s *Store) ChangeWish(ctx context.Context, c guest.ChangeWish) (guest.Once[
 	})
 }
 
+// RemoveWish implements guest.Store.
 func (s *Store) RemoveWish(ctx context.Context, w guest.RemoveWish) (guest.Once[guest.RemovedWish], error) {
 	return step(ctx, s, "remove_wish", w.Mutation, func(t *tx) (r guest.RemovedWish, err error) {
 		existing, err := t.wish(w.Item)
@@ -150,6 +155,7 @@ func (s *Store) RemoveWish(ctx context.Context, w guest.RemoveWish) (guest.Once[
 	})
 }
 
+// Clear implements guest.Store.
 func (s *Store) Clear(ctx context.Context, of guest.Clear) (guest.Once[guest.Cleared], error) {
 	return step(ctx, s, "clear", of.Mutation, func(t *tx) (r guest.Cleared, err error) {
 		if err := sqlitedb.Exec(t.c, sqlEraseHandoffs, t.now.UnixMicro(), string(t.session)); err != nil {

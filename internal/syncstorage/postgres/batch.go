@@ -7,6 +7,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
+// Append implements syncstorage.Store.
 func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPart) (ss.Written, error) {
 	if err := o.CheckUID(); err != nil {
 		return ss.Written{}, err
@@ -22,6 +23,7 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPa
 	return s.store(ctx, sqlAppend.Statement, &w, sqlAppend.Args(appending{target{o, coll, w}, p}))
 }
 
+// Commit implements syncstorage.Store.
 func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPart) (ss.Written, error) {
 	if err := o.CheckUID(); err != nil {
 		return ss.Written{}, err

@@ -25,6 +25,7 @@ func (s *Store) delete(ctx context.Context, name string, run func(coll int32) (s
 	}
 }
 
+// DeleteBSO implements syncstorage.Store.
 func (s *Store) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string) (ss.Written, error) {
 	if err := o.CheckUID(); err != nil {
 		return ss.Written{}, err
@@ -34,6 +35,7 @@ func (s *Store) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string
 	})
 }
 
+// DeleteBSOs implements syncstorage.Store.
 func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []string) (ss.Written, error) {
 	if err := o.CheckUID(); err != nil {
 		return ss.Written{}, err
@@ -43,6 +45,7 @@ func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []st
 	})
 }
 
+// DeleteCollection implements syncstorage.Store.
 func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (ss.Written, error) {
 	if err := o.CheckUID(); err != nil {
 		return ss.Written{}, err
@@ -52,6 +55,7 @@ func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (s
 	})
 }
 
+// DeleteAll implements syncstorage.Store.
 func (s *Store) DeleteAll(ctx context.Context, o ss.Owner, p ss.Precondition) error {
 	if err := o.CheckUID(); err != nil {
 		return err

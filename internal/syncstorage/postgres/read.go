@@ -8,6 +8,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
+// Collections implements syncstorage.Store.
 func (s *Store) Collections(ctx context.Context, o ss.Owner) (cs ss.Collections, err error) {
 	if err := o.CheckUID(); err != nil {
 		return cs, err
@@ -30,6 +31,7 @@ func (s *Store) Collections(ctx context.Context, o ss.Owner) (cs ss.Collections,
 	return cs, nil
 }
 
+// Usage implements syncstorage.Store.
 func (s *Store) Usage(ctx context.Context, o ss.Owner, now ss.Timestamp) (us ss.Usage, err error) {
 	if err := o.CheckUID(); err != nil {
 		return us, err
@@ -55,6 +57,7 @@ func (s *Store) Usage(ctx context.Context, o ss.Owner, now ss.Timestamp) (us ss.
 	return us, nil
 }
 
+// Get implements syncstorage.Store.
 func (s *Store) Get(ctx context.Context, o ss.Owner, q ss.Request, id string) (ss.BSO, error) {
 	if err := o.CheckUID(); err != nil {
 		return ss.BSO{}, err

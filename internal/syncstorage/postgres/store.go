@@ -38,6 +38,7 @@ func New(db *pgdb.DB) *Store {
 	return &Store{db: db.Distributed("user_collections"), set: sync.OnceValues(Migrations)}
 }
 
+// Ping implements syncstorage.Store.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the sync database needs %d migrations: run holdfast migrate")
 }

@@ -32,6 +32,7 @@ func (s *Store) Sweep(ctx context.Context, now ss.Timestamp, limit int) (swept i
 	return swept, nil
 }
 
+// EndBatches implements syncstorage.AdminStore.
 func (s *Store) EndBatches(ctx context.Context) error {
 	_, err := s.db.Exec(ctx, sqlEndBatches)
 	return err

@@ -10,6 +10,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
+// Export implements syncstorage.AdminStore.
 func (s *Store) Export(ctx context.Context, o ss.Owner, now ss.Timestamp) iter.Seq2[ss.Exported, error] {
 	return ss.ExportSequence(func(yield func(ss.Exported) bool) error { return s.export(ctx, o, now, yield) })
 }
@@ -53,6 +54,7 @@ func (s *Store) export(ctx context.Context, o ss.Owner, now ss.Timestamp, yield 
 	return rows.Err()
 }
 
+// Restore implements syncstorage.AdminStore.
 func (s *Store) Restore(ctx context.Context, o ss.Owner, w ss.Write, r ss.Restore) (ss.Restored, error) {
 	if err := o.CheckUID(); err != nil {
 		return ss.Restored{}, err

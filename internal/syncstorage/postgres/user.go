@@ -8,6 +8,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
+// Totals implements syncstorage.AdminStore.
 func (s *Store) Totals(ctx context.Context, owners []ss.Owner) ([]ss.Total, error) {
 	users, err := ss.UIDs(owners)
 	if err != nil {
@@ -35,6 +36,7 @@ func (s *Store) Totals(ctx context.Context, owners []ss.Owner) ([]ss.Total, erro
 	return totals, nil
 }
 
+// Owners implements syncstorage.AdminStore.
 func (s *Store) Owners(ctx context.Context, after ss.Owner, n int) (all []ss.Owner, err error) {
 	var user int64
 	err = s.db.ForEach(ctx, sqlOwners, []any{after.UID, n}, func() { all = all[:0] }, func() error {
@@ -44,6 +46,7 @@ func (s *Store) Owners(ctx context.Context, after ss.Owner, n int) (all []ss.Own
 	return all, err
 }
 
+// SetQuota implements syncstorage.AdminStore.
 func (s *Store) SetQuota(ctx context.Context, o ss.Owner, bytes ss.Optional[int64]) error {
 	if err := o.CheckUID(); err != nil {
 		return err

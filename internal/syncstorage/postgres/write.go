@@ -95,6 +95,7 @@ func withQuota(written ss.Written, w *ss.Write) ss.Written {
 
 var errNoRecord error = errcode.New(errcode.NotFound, "record not found")
 
+// Put implements syncstorage.Store.
 func (s *Store) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Update) (ss.Written, error) {
 	if err := o.CheckUID(); err != nil {
 		return ss.Written{}, err
@@ -106,6 +107,7 @@ func (s *Store) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Update) (s
 	return s.store(ctx, sqlPut.Statement, &w, sqlPut.Args(put{target{o, coll, w}, u}))
 }
 
+// Post implements syncstorage.Store.
 func (s *Store) Post(ctx context.Context, o ss.Owner, w ss.Write, us []ss.Update) (ss.Written, error) {
 	if err := o.CheckUID(); err != nil {
 		return ss.Written{}, err

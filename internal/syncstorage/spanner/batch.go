@@ -12,6 +12,7 @@ import (
 
 func batchKey() []string { return append(userKey(), "batch_id") }
 
+// Append implements syncstorage.Store.
 func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPart) (written ss.Written, err error) {
 	if p.Opens {
 		if err := s.ensure(ctx, o, w); err != nil {
@@ -151,6 +152,7 @@ func (st *step) pending(u *ss.Update) int64 {
 	return change(payload, ttl) - before
 }
 
+// Commit implements syncstorage.Store.
 func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPart) (written ss.Written, err error) {
 	read := readCommit
 	if w.Quota.Limited() {

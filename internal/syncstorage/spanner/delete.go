@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/syncstorage/budget"
 )
 
+// DeleteBSO implements syncstorage.Store.
 func (s *Store) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string) (written ss.Written, err error) {
 	err = s.write(ctx, kind{name: "sync.delete_bso", reads: readRecords, params: spannerdb.Params{"ids": []string{id}}}, o, w, func(st *step) error {
 		had, there := st.records[id]
@@ -26,6 +27,7 @@ func (s *Store) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string
 	return written, err
 }
 
+// DeleteBSOs implements syncstorage.Store.
 func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []string) (written ss.Written, err error) {
 	err = s.write(ctx, kind{name: "sync.delete_bsos", reads: readRecords, params: spannerdb.Params{"ids": ids}}, o, w, func(st *step) error {
 		if err := w.If.Check(st.found.modified); err != nil {
@@ -52,6 +54,7 @@ func (st *step) take(had record) {
 	}
 }
 
+// DeleteCollection implements syncstorage.Store.
 func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (written ss.Written, err error) {
 	err = s.write(ctx, kind{name: "sync.delete_collection", reads: readUser}, o, w, func(st *step) error {
 		if err := w.If.Check(st.found.modified); err != nil {
@@ -73,6 +76,7 @@ func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (w
 	return written, err
 }
 
+// DeleteAll implements syncstorage.Store.
 func (s *Store) DeleteAll(ctx context.Context, o ss.Owner, p ss.Precondition) error {
 	return s.write(ctx, kind{name: "sync.delete_all", reads: readUser}, o, ss.Write{}, func(st *step) error {
 		if err := p.Check(st.last); err != nil {

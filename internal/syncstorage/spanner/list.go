@@ -14,6 +14,7 @@ import (
 
 const noIndex = -10_000_000_000
 
+// List implements syncstorage.Store.
 func (s *Store) List(ctx context.Context, o ss.Owner, q *ss.Query) (*ss.Listing, error) {
 	if err := checkOwner(o); err != nil {
 		return nil, err

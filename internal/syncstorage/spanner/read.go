@@ -15,6 +15,7 @@ import (
 
 var epoch = ss.Timestamp(0).Time()
 
+// Collections implements syncstorage.Store.
 func (s *Store) Collections(ctx context.Context, o ss.Owner) (cs ss.Collections, err error) {
 	if err := checkOwner(o); err != nil {
 		return cs, err
@@ -115,6 +116,7 @@ var (
 	errShort          = errcode.Wrap(errcode.Internal, "internal error", errors.New("a list has fewer rows than were counted"))
 )
 
+// Get implements syncstorage.Store.
 func (s *Store) Get(ctx context.Context, o ss.Owner, q ss.Request, id string) (ss.BSO, error) {
 	if err := checkOwner(o); err != nil {
 		return ss.BSO{}, err

@@ -59,6 +59,7 @@ func (s *Store) know(id int64, name string) {
 	s.names.Store(id, name)
 }
 
+// Ping implements syncstorage.Store.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the sync database needs %d migrations: run holdfast migrate")
 }
@@ -66,6 +67,7 @@ func (s *Store) Ping(ctx context.Context) error {
 // Sweep does nothing, because row deletion policies remove expired rows.
 func (s *Store) Sweep(context.Context, ss.Timestamp, int) (int, error) { return 0, nil }
 
+// EndBatches implements syncstorage.AdminStore.
 func (s *Store) EndBatches(ctx context.Context) error {
 	return s.db.UpdateAll(ctx, "sync.end_batches", `UPDATE batches SET expiry = TIMESTAMP_MILLIS(0) WHERE true`, nil)
 }

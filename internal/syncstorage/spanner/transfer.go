@@ -13,6 +13,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
+// Export implements syncstorage.AdminStore.
 func (s *Store) Export(ctx context.Context, o ss.Owner, now ss.Timestamp) iter.Seq2[ss.Exported, error] {
 	return ss.ExportSequence(func(yield func(ss.Exported) bool) error { return s.export(ctx, o, now, yield) })
 }
@@ -62,6 +63,7 @@ func (s *Store) export(ctx context.Context, o ss.Owner, now ss.Timestamp, yield 
 	}
 }
 
+// Restore implements syncstorage.AdminStore.
 func (s *Store) Restore(ctx context.Context, o ss.Owner, w ss.Write, r ss.Restore) (restored ss.Restored, err error) {
 	ids := make([]string, len(r.Records))
 	for i := range r.Records {

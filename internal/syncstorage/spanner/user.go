@@ -15,6 +15,7 @@ type named struct {
 	KID string `spanner:"kid"`
 }
 
+// Totals implements syncstorage.AdminStore.
 func (s *Store) Totals(ctx context.Context, owners []ss.Owner) ([]ss.Total, error) {
 	all := make([]named, len(owners))
 	totals := make([]ss.Total, len(owners))
@@ -60,6 +61,7 @@ func (s *Store) Owners(ctx context.Context, after ss.Owner, n int) (all []ss.Own
 	return all, err
 }
 
+// SetQuota implements syncstorage.AdminStore.
 func (s *Store) SetQuota(ctx context.Context, o ss.Owner, bytes ss.Optional[int64]) error {
 	if err := ss.CheckOwnQuota(bytes); err != nil {
 		return err

@@ -364,6 +364,7 @@ func (st *step) rest() int {
 	return 3 * st.s.schema.Write("user_collections", "modified", "count", "total_bytes")
 }
 
+// Put implements syncstorage.Store.
 func (s *Store) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Update) (written ss.Written, err error) {
 	if err := s.ensure(ctx, o, w); err != nil {
 		return ss.Written{}, err
@@ -383,6 +384,7 @@ func (s *Store) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Update) (w
 	return written, err
 }
 
+// Post implements syncstorage.Store.
 func (s *Store) Post(ctx context.Context, o ss.Owner, w ss.Write, us []ss.Update) (written ss.Written, err error) {
 	if err := s.ensure(ctx, o, w); err != nil {
 		return ss.Written{}, err

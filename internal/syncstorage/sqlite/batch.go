@@ -10,6 +10,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
+// Append implements syncstorage.Store.
 func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPart) (written ss.Written, err error) {
 	us := ss.Distinct(p.Updates)
 	var totals ss.Delta
@@ -152,6 +153,7 @@ func (st *step) stagedBytes(b ss.BatchID, totals ss.Delta, us []ss.Update, old s
 	return ss.Used{Collection: used.Collection - expired.Collection, User: used.User - expired.User}.Add(-replaced), nil
 }
 
+// Commit implements syncstorage.Store.
 func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPart) (written ss.Written, err error) {
 	us := ss.Distinct(p.Updates)
 	err = s.write(ctx, call{name: "sync.commit", owner: o, large: true}, w, func(st *step) error {

@@ -11,6 +11,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
+// DeleteBSO implements syncstorage.Store.
 func (s *Store) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string) (written ss.Written, err error) {
 	err = s.write(ctx, call{name: "sync.delete_bso", owner: o}, w, func(st *step) error {
 		old, err := st.lookUp(id)
@@ -35,6 +36,7 @@ func (s *Store) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string
 	return written, err
 }
 
+// DeleteBSOs implements syncstorage.Store.
 func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []string) (written ss.Written, err error) {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	slices.Reverse(ids)
@@ -66,6 +68,7 @@ func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []st
 	return written, err
 }
 
+// DeleteCollection implements syncstorage.Store.
 func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (written ss.Written, err error) {
 	err = s.write(ctx, call{name: "sync.delete_collection", owner: o, large: true}, w, func(st *step) error {
 		return w.If.Check(st.found.Modified)
@@ -86,6 +89,7 @@ func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (w
 	return written, err
 }
 
+// DeleteAll implements syncstorage.Store.
 func (s *Store) DeleteAll(ctx context.Context, o ss.Owner, p ss.Precondition) error {
 	if err := o.CheckUID(); err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 // pages takes one statement instead of three.
 const streamFrom = 1 << 20
 
+// List implements syncstorage.Store.
 func (s *Store) List(ctx context.Context, o ss.Owner, q *ss.Query) (*ss.Listing, error) {
 	if err := o.CheckUID(); err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
+// Collections implements syncstorage.Store.
 func (s *Store) Collections(ctx context.Context, o ss.Owner) (cs ss.Collections, err error) {
 	if err := o.CheckUID(); err != nil {
 		return cs, err
@@ -28,6 +29,7 @@ func (s *Store) Collections(ctx context.Context, o ss.Owner) (cs ss.Collections,
 	return cs, err
 }
 
+// Usage implements syncstorage.Store.
 func (s *Store) Usage(ctx context.Context, o ss.Owner, now ss.Timestamp) (u ss.Usage, err error) {
 	if err := o.CheckUID(); err != nil {
 		return u, err
@@ -46,6 +48,7 @@ func (s *Store) Usage(ctx context.Context, o ss.Owner, now ss.Timestamp) (u ss.U
 	return u, err
 }
 
+// Get implements syncstorage.Store.
 func (s *Store) Get(ctx context.Context, o ss.Owner, q ss.Request, id string) (b ss.BSO, err error) {
 	if err := o.CheckUID(); err != nil {
 		return b, err

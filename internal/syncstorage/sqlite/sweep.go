@@ -12,6 +12,7 @@ import (
 
 var errStopped = errcode.New(errcode.Internal, "the reader stopped")
 
+// Sweep implements syncstorage.Store.
 func (s *Store) Sweep(ctx context.Context, now ss.Timestamp, limit int) (n int, err error) {
 	err = s.db.Write(ctx, "sync.sweep", func(c *sqlite.Conn) error {
 		if n, err = sweepRecords(c, now, limit); err != nil {
@@ -86,6 +87,7 @@ func sweepBatch(c *sqlite.Conn, now ss.Timestamp, limit int) (int, error) {
 	return n + 1, sqlitedb.Exec(c, sqlDeleteHidden, b.user, b.coll)
 }
 
+// EndBatches implements syncstorage.AdminStore.
 func (s *Store) EndBatches(ctx context.Context) error {
 	return s.db.Write(ctx, "sync.end_batches", func(c *sqlite.Conn) error { return sqlitedb.Exec(c, sqlEndBatches) })
 }

@@ -12,6 +12,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
+// Export implements syncstorage.AdminStore.
 func (s *Store) Export(ctx context.Context, o ss.Owner, now ss.Timestamp) iter.Seq2[ss.Exported, error] {
 	return ss.ExportSequence(func(yield func(ss.Exported) bool) error {
 		err := s.export(ctx, o, now, func(e ss.Exported) error {
@@ -68,6 +69,7 @@ func (s *Store) export(ctx context.Context, o ss.Owner, now ss.Timestamp, add fu
 	return nil
 }
 
+// Restore implements syncstorage.AdminStore.
 func (s *Store) Restore(ctx context.Context, o ss.Owner, w ss.Write, r ss.Restore) (restored ss.Restored, err error) {
 	records := slices.Clone(r.Records)
 	slices.SortFunc(records, func(a, b ss.BSO) int { return strings.Compare(b.ID, a.ID) })

@@ -10,6 +10,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
+// Totals implements syncstorage.AdminStore.
 func (s *Store) Totals(ctx context.Context, owners []ss.Owner) ([]ss.Total, error) {
 	users, err := ss.UIDs(owners)
 	if err != nil {
@@ -37,6 +38,7 @@ func (s *Store) Totals(ctx context.Context, owners []ss.Owner) ([]ss.Total, erro
 	return totals, nil
 }
 
+// Owners implements syncstorage.AdminStore.
 func (s *Store) Owners(ctx context.Context, after ss.Owner, n int) (all []ss.Owner, err error) {
 	err = s.db.Read(ctx, "sync.owners", func(c *sqlite.Conn) (err error) {
 		all, err = sqlitedb.QueryAll(c, sqlOwners, func(r *sqlite.Stmt) ss.Owner { return ss.Owner{UID: r.ColumnInt64(0)} }, after.UID, n)
@@ -45,6 +47,7 @@ func (s *Store) Owners(ctx context.Context, after ss.Owner, n int) (all []ss.Own
 	return all, err
 }
 
+// SetQuota implements syncstorage.AdminStore.
 func (s *Store) SetQuota(ctx context.Context, o ss.Owner, bytes ss.Optional[int64]) error {
 	if err := o.CheckUID(); err != nil {
 		return err

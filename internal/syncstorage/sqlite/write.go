@@ -199,6 +199,7 @@ func optional(s *sqlite.Stmt, col int) ss.Optional[int64] {
 	return ss.Some(s.ColumnInt64(col))
 }
 
+// Put implements syncstorage.Store.
 func (s *Store) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Update) (written ss.Written, err error) {
 	err = s.write(ctx, call{name: "sync.put", owner: o, creates: true}, w, func(st *step) error {
 		old, err := st.lookUp(u.ID)
@@ -217,6 +218,7 @@ func (s *Store) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Update) (w
 	return written, err
 }
 
+// Post implements syncstorage.Store.
 func (s *Store) Post(ctx context.Context, o ss.Owner, w ss.Write, us []ss.Update) (written ss.Written, err error) {
 	us = descending(ss.Distinct(us))
 	err = s.write(ctx, call{name: "sync.post", owner: o, creates: true}, w, func(st *step) error {

@@ -8,6 +8,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
+// SetAccess implements tokenserver.Admission.
 func (s *Store) SetAccess(ctx context.Context, a tokenserver.Account, r tokenserver.Rule, now time.Time) error {
 	if err := a.Check(); err != nil {
 		return err
@@ -29,6 +30,7 @@ func (s *Store) SetAccess(ctx context.Context, a tokenserver.Account, r tokenser
 	})
 }
 
+// ListAccess implements tokenserver.Admission.
 func (s *Store) ListAccess(ctx context.Context, after string, limit int) ([]tokenserver.Rule, error) {
 	var r tokenserver.Rule
 	var access string
@@ -38,6 +40,7 @@ func (s *Store) ListAccess(ctx context.Context, after string, limit int) ([]toke
 	}, &r.FxAUID, &access, &r.Note, &r.CreatedAt)
 }
 
+// Refused implements tokenserver.Admission.
 func (s *Store) Refused(ctx context.Context, limit int) ([]tokenserver.Refused, error) {
 	var r tokenserver.Refused
 	return collect(ctx, s.db, sqlRefused, []any{limit}, func() tokenserver.Refused { return r },

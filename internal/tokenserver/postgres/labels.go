@@ -7,6 +7,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
+// SetLabel implements tokenserver.Labels.
 func (s *Store) SetLabel(ctx context.Context, a tokenserver.Account, l tokenserver.Label) (bool, error) {
 	if err := l.Check(); err != nil {
 		return false, err
@@ -28,6 +29,7 @@ type labelRow struct{ tokenserver.Label }
 
 func (r *labelRow) dest() []any { return []any{&r.FxAUID, &r.Text, &r.FromProfile, &r.SetAt} }
 
+// LabelsOf implements tokenserver.Labels.
 func (s *Store) LabelsOf(ctx context.Context, fxaUIDs []string) (map[string]tokenserver.Label, error) {
 	var r labelRow
 	var labels map[string]tokenserver.Label
@@ -38,6 +40,7 @@ func (s *Store) LabelsOf(ctx context.Context, fxaUIDs []string) (map[string]toke
 	return labels, err
 }
 
+// FindLabels implements tokenserver.Labels.
 func (s *Store) FindLabels(ctx context.Context, f tokenserver.FindLabels) ([]tokenserver.Labelled, error) {
 	first, end, err := f.Range()
 	if err != nil {

@@ -33,6 +33,7 @@ func flag(b *bool) *int64 {
 	return &n
 }
 
+// ListNodes implements tokenserver.Nodes.
 func (s *Store) ListNodes(ctx context.Context) ([]tokenserver.Node, error) {
 	var r nodeRow
 	return collect(ctx, s.db, sqlNodes, nil, r.node, r.dest()...)
@@ -49,6 +50,7 @@ func nodeArgs(n tokenserver.Node) []pgdb.Arg {
 	}
 }
 
+// AddNode implements tokenserver.Nodes.
 func (s *Store) AddNode(ctx context.Context, n tokenserver.Node) (tokenserver.Node, error) {
 	var r nodeRow
 	added, err := s.db.QueryRow(ctx, sqlAddNode.Statement, sqlAddNode.Args(n), r.dest()...)
@@ -61,6 +63,7 @@ func (s *Store) AddNode(ctx context.Context, n tokenserver.Node) (tokenserver.No
 	return r.node(), nil
 }
 
+// EnsureNode implements tokenserver.Nodes.
 func (s *Store) EnsureNode(ctx context.Context, n tokenserver.Node) (bool, error) {
 	_, err := s.AddNode(ctx, n)
 	if errcode.Is(err, errcode.Conflict) {
@@ -69,6 +72,7 @@ func (s *Store) EnsureNode(ctx context.Context, n tokenserver.Node) (bool, error
 	return err == nil, err
 }
 
+// EnsureFirstNode implements tokenserver.Nodes.
 func (s *Store) EnsureFirstNode(ctx context.Context, n tokenserver.Node) (added bool, err error) {
 	err = s.db.Tx(ctx, "token.ensure_first_node", func(tx *pgdb.Tx) error {
 		added = false
@@ -95,6 +99,7 @@ func (s *Store) EnsureFirstNode(ctx context.Context, n tokenserver.Node) (added 
 	return added && err == nil, err
 }
 
+// SetNode implements tokenserver.Nodes.
 func (s *Store) SetNode(ctx context.Context, url string, c tokenserver.NodeChange) (tokenserver.Node, error) {
 	var r nodeRow
 	found, err := s.db.QueryRow(ctx, sqlSetNode, []any{c.Available, c.Capacity, flag(c.Downed), flag(c.Backoff), url}, r.dest()...)

@@ -66,6 +66,7 @@ func (r *stateRow) add() error {
 	return nil
 }
 
+// AccountState implements tokenserver.Users.
 func (s *Store) AccountState(ctx context.Context, a tokenserver.Account) (tokenserver.AccountState, error) {
 	if err := a.Check(); err != nil {
 		return tokenserver.AccountState{}, err
@@ -76,6 +77,7 @@ func (s *Store) AccountState(ctx context.Context, a tokenserver.Account) (tokens
 	return r.state, err
 }
 
+// FindUsers implements tokenserver.Users.
 func (s *Store) FindUsers(ctx context.Context, prefix, after string, limit int) ([]tokenserver.User, error) {
 	first, end, err := tokenserver.PrefixRange(prefix)
 	if err != nil {
@@ -85,11 +87,13 @@ func (s *Store) FindUsers(ctx context.Context, prefix, after string, limit int) 
 	return collect(ctx, s.db, sqlFindUsers, []any{max(first, after), end, limit}, r.user, r.dest()...)
 }
 
+// ListUsers implements tokenserver.Users.
 func (s *Store) ListUsers(ctx context.Context, after int64, limit int, replaced bool) ([]tokenserver.User, error) {
 	var r userRow
 	return collect(ctx, s.db, sqlListUsers, []any{after, replaced, limit}, r.user, r.dest()...)
 }
 
+// Replace implements tokenserver.Users.
 func (s *Store) Replace(ctx context.Context, a tokenserver.Account, now time.Time, retire bool) (int, error) {
 	if !retire {
 		return s.change(ctx, a, sqlReplace, now.UnixMilli(), a.Email())
@@ -104,6 +108,7 @@ func (s *Store) Replace(ctx context.Context, a tokenserver.Account, now time.Tim
 	})
 }
 
+// Delete implements tokenserver.Users.
 func (s *Store) Delete(ctx context.Context, a tokenserver.Account, now time.Time) (users []tokenserver.User, err error) {
 	if err := a.Check(); err != nil {
 		return nil, err
@@ -122,6 +127,7 @@ func (s *Store) Delete(ctx context.Context, a tokenserver.Account, now time.Time
 	return users, err
 }
 
+// Revoked implements tokenserver.Users.
 func (s *Store) Revoked(ctx context.Context, since time.Time) (revoked tokenserver.Revoked, err error) {
 	var name string
 	var uid *int64
@@ -138,6 +144,7 @@ func (s *Store) Revoked(ctx context.Context, since time.Time) (revoked tokenserv
 	return revoked, err
 }
 
+// ChangePassword implements tokenserver.Users.
 func (s *Store) ChangePassword(ctx context.Context, a tokenserver.Account, generation int64) (int, error) {
 	return s.change(ctx, a, sqlChangePassword, generation, a.Email())
 }
@@ -158,6 +165,7 @@ func (s *Store) changed(ctx context.Context, name string, a tokenserver.Account,
 	return int(changed), err
 }
 
+// Due implements tokenserver.Users.
 func (s *Store) Due(ctx context.Context, d tokenserver.Deadlines, after tokenserver.DueUser, limit int) ([]tokenserver.DueUser, error) {
 	var r userRow
 	var keysLive bool
@@ -166,6 +174,7 @@ func (s *Store) Due(ctx context.Context, d tokenserver.Deadlines, after tokenser
 	}, append(r.dest(), &keysLive)...)
 }
 
+// Forget implements tokenserver.Users.
 func (s *Store) Forget(ctx context.Context, uid int64) error {
 	var u tokenserver.User
 	emails, err := collect(ctx, s.db, sqlReplacedEmail, []any{uid}, func() string { return u.Email }, &u.Email)

@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
+// SetAccess implements tokenserver.Admission.
 func (s *Store) SetAccess(ctx context.Context, a tokenserver.Account, r tokenserver.Rule, now time.Time) error {
 	if err := a.Check(); err != nil {
 		return err
@@ -28,6 +29,7 @@ func (s *Store) SetAccess(ctx context.Context, a tokenserver.Account, r tokenser
 	})
 }
 
+// ListAccess implements tokenserver.Admission.
 func (s *Store) ListAccess(ctx context.Context, after string, limit int) (rules []tokenserver.Rule, err error) {
 	err = s.db.Read(ctx, "token.list_access", func(c *sqlite.Conn) error {
 		rules, err = sqlitedb.QueryAll(c, sqlListAccess, func(stmt *sqlite.Stmt) tokenserver.Rule {
@@ -43,6 +45,7 @@ func (s *Store) ListAccess(ctx context.Context, after string, limit int) (rules 
 	return rules, err
 }
 
+// Refused implements tokenserver.Admission.
 func (s *Store) Refused(ctx context.Context, limit int) (refused []tokenserver.Refused, err error) {
 	err = s.db.Read(ctx, "token.refused", func(c *sqlite.Conn) error {
 		refused, err = sqlitedb.QueryAll(c, sqlRefused, func(stmt *sqlite.Stmt) tokenserver.Refused {

@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
+// SetLabel implements tokenserver.Labels.
 func (s *Store) SetLabel(ctx context.Context, a tokenserver.Account, l tokenserver.Label) (bool, error) {
 	if err := l.Check(); err != nil {
 		return false, err
@@ -27,6 +28,7 @@ func (s *Store) SetLabel(ctx context.Context, a tokenserver.Account, l tokenserv
 	return changed > 0, err
 }
 
+// LabelsOf implements tokenserver.Labels.
 func (s *Store) LabelsOf(ctx context.Context, fxaUIDs []string) (labels map[string]tokenserver.Label, err error) {
 	ids, err := json.Marshal(fxaUIDs)
 	if err != nil {
@@ -49,6 +51,7 @@ func scanLabel(stmt *sqlite.Stmt, at int) tokenserver.Label {
 	}
 }
 
+// FindLabels implements tokenserver.Labels.
 func (s *Store) FindLabels(ctx context.Context, f tokenserver.FindLabels) (found []tokenserver.Labelled, err error) {
 	first, end, err := f.Range()
 	if err != nil {

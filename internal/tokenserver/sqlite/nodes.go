@@ -22,6 +22,7 @@ func scanNode(stmt *sqlite.Stmt) tokenserver.Node {
 	}
 }
 
+// ListNodes implements tokenserver.Nodes.
 func (s *Store) ListNodes(ctx context.Context) (nodes []tokenserver.Node, err error) {
 	err = s.db.Read(ctx, "token.list_nodes", func(c *sqlite.Conn) error {
 		nodes, err = sqlitedb.QueryAll(c, sqlNodes, scanNode)
@@ -30,6 +31,7 @@ func (s *Store) ListNodes(ctx context.Context) (nodes []tokenserver.Node, err er
 	return nodes, err
 }
 
+// AddNode implements tokenserver.Nodes.
 func (s *Store) AddNode(ctx context.Context, n tokenserver.Node) (tokenserver.Node, error) {
 	var added []tokenserver.Node
 	err := s.db.Write(ctx, "token.add_node", func(c *sqlite.Conn) (err error) {
@@ -49,6 +51,7 @@ func addNode(c *sqlite.Conn, n tokenserver.Node) ([]tokenserver.Node, error) {
 	return sqlitedb.QueryAll(c, sqlAddNode, scanNode, n.URL, n.Available, n.Load, n.Capacity, n.Downed, n.Backoff)
 }
 
+// EnsureNode implements tokenserver.Nodes.
 func (s *Store) EnsureNode(ctx context.Context, n tokenserver.Node) (bool, error) {
 	_, err := s.AddNode(ctx, n)
 	if errcode.Is(err, errcode.Conflict) {
@@ -57,6 +60,7 @@ func (s *Store) EnsureNode(ctx context.Context, n tokenserver.Node) (bool, error
 	return err == nil, err
 }
 
+// EnsureFirstNode implements tokenserver.Nodes.
 func (s *Store) EnsureFirstNode(ctx context.Context, n tokenserver.Node) (added bool, err error) {
 	err = s.db.Write(ctx, "token.ensure_first_node", func(c *sqlite.Conn) error {
 		text := func(stmt *sqlite.Stmt) string { return stmt.ColumnText(0) }
@@ -78,6 +82,7 @@ func (s *Store) EnsureFirstNode(ctx context.Context, n tokenserver.Node) (added 
 	return added && err == nil, err
 }
 
+// SetNode implements tokenserver.Nodes.
 func (s *Store) SetNode(ctx context.Context, url string, ch tokenserver.NodeChange) (tokenserver.Node, error) {
 	var set []tokenserver.Node
 	err := s.db.Write(ctx, "token.set_node", func(c *sqlite.Conn) (err error) {

@@ -8,6 +8,7 @@ import (
 	"holdfast/internal/db/sqlitedb"
 )
 
+// SkipUIDs implements tokenserver.Users.
 func (s *Store) SkipUIDs(ctx context.Context, n int64) error {
 	return s.db.Write(ctx, "token.skip_uids", func(c *sqlite.Conn) error {
 		if err := sqlitedb.Exec(c, sqlFirstUID); err != nil {

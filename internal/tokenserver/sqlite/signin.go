@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
+// SignIn implements tokenserver.Users.
 func (s *Store) SignIn(ctx context.Context, a tokenserver.Account, in tokenserver.SignIn) (tokenserver.User, error) {
 	st, err := s.AccountState(ctx, a)
 	if err != nil {

@@ -29,6 +29,7 @@ var _ tokenserver.Store = (*Store)(nil)
 // New returns a store on a file with Migrations applied.
 func New(db *sqlitedb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Migrations)} }
 
+// Ping implements tokenserver.Store.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the token database needs %d migrations")
 }

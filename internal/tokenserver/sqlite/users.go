@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
+// AccountState implements tokenserver.Users.
 func (s *Store) AccountState(ctx context.Context, a tokenserver.Account) (st tokenserver.AccountState, err error) {
 	if err := a.Check(); err != nil {
 		return st, err
@@ -51,6 +52,7 @@ func scanUser(stmt *sqlite.Stmt) tokenserver.User {
 	return u
 }
 
+// FindUsers implements tokenserver.Users.
 func (s *Store) FindUsers(ctx context.Context, prefix, after string, limit int) (users []tokenserver.User, err error) {
 	first, end, err := tokenserver.PrefixRange(prefix)
 	if err != nil {
@@ -63,6 +65,7 @@ func (s *Store) FindUsers(ctx context.Context, prefix, after string, limit int) 
 	return users, err
 }
 
+// ListUsers implements tokenserver.Users.
 func (s *Store) ListUsers(ctx context.Context, after int64, limit int, replaced bool) (users []tokenserver.User, err error) {
 	err = s.db.Read(ctx, "token.list_users", func(c *sqlite.Conn) error {
 		users, err = sqlitedb.QueryAll(c, sqlListUsers, scanUser, after, replaced, limit)
@@ -71,6 +74,7 @@ func (s *Store) ListUsers(ctx context.Context, after int64, limit int, replaced 
 	return users, err
 }
 
+// Replace implements tokenserver.Users.
 func (s *Store) Replace(ctx context.Context, a tokenserver.Account, now time.Time, retire bool) (int, error) {
 	if !retire {
 		return s.change(ctx, "token.replace", a, sqlReplace, now.UnixMilli(), a.Email())
@@ -83,6 +87,7 @@ func (s *Store) Replace(ctx context.Context, a tokenserver.Account, now time.Tim
 	})
 }
 
+// Delete implements tokenserver.Users.
 func (s *Store) Delete(ctx context.Context, a tokenserver.Account, now time.Time) (users []tokenserver.User, err error) {
 	if err := a.Check(); err != nil {
 		return nil, err
@@ -100,6 +105,7 @@ func (s *Store) Delete(ctx context.Context, a tokenserver.Account, now time.Time
 	return users, err
 }
 
+// Revoked implements tokenserver.Users.
 func (s *Store) Revoked(ctx context.Context, since time.Time) (r tokenserver.Revoked, err error) {
 	err = s.db.Read(ctx, "token.revoked", func(c *sqlite.Conn) error {
 		denied, err := sqlitedb.QueryAll(c, sqlDenied, func(stmt *sqlite.Stmt) string { return stmt.ColumnText(0) })
@@ -121,6 +127,7 @@ func (s *Store) Revoked(ctx context.Context, since time.Time) (r tokenserver.Rev
 	return r, err
 }
 
+// ChangePassword implements tokenserver.Users.
 func (s *Store) ChangePassword(ctx context.Context, a tokenserver.Account, generation int64) (int, error) {
 	return s.change(ctx, "token.change_password", a, sqlChangePassword, generation, a.Email())
 }
@@ -143,6 +150,7 @@ func (s *Store) changed(ctx context.Context, name string, a tokenserver.Account,
 	return changed, err
 }
 
+// Due implements tokenserver.Users.
 func (s *Store) Due(
 	ctx context.Context, d tokenserver.Deadlines, after tokenserver.DueUser, limit int,
 ) (due []tokenserver.DueUser, err error) {
@@ -155,6 +163,7 @@ func (s *Store) Due(
 	return due, err
 }
 
+// Forget implements tokenserver.Users.
 func (s *Store) Forget(ctx context.Context, uid int64) error {
 	return s.db.Write(ctx, "token.forget", func(c *sqlite.Conn) error {
 		emails, err := sqlitedb.QueryAll(c, sqlForget, func(stmt *sqlite.Stmt) string { return stmt.ColumnText(0) }, uid)
