@@ -38,7 +38,8 @@ type Store interface {
 	Export(ctx context.Context, o Owner, q ExportQuery) (Page, error)
 
 	// Changes reads at most limit changes after since, oldest first and gapless; with limit 0 only Feed.Last. It
-	// returns ErrChangesGone if the next change was swept, or if since is greater than the last number.
+	// returns ErrChangesGone if the next change was swept. For a since above Feed.Last it returns none; the Service
+	// refuses that.
 	Changes(ctx context.Context, o Owner, since Seq, limit int, now Moment) (Feed, error)
 
 	// Usage counts the records that are live at now, by namespace. An unknown install counts 0.
