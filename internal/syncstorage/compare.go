@@ -12,9 +12,9 @@ import (
 )
 
 // A browser remembers the time of its last sync and uploads only later changes. After a restore it never uploads again
-// what the restored copy lacks. A comparison gives each engine in a user's meta/global record another ID, so that the
-// user's browsers start each engine over, as at a first sync: they download everything, keep what only they have, and
-// upload it.
+// the data that the restored copy lacks. A comparison gives each engine in a user's meta/global record another ID, so that the
+// user's browsers start each engine over, as at a first sync: they download everything, and upload the data that
+// the server lacks.
 
 // Compared counts users by what a comparison did with their meta/global record.
 type Compared struct {

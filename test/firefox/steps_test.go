@@ -24,7 +24,6 @@ func crossing(t *testing.T, h *pair) {
 	h.b.sync(t)
 
 	h.b.wantBookmark(t, bookmark, "Made on A")
-	type login struct{ Username, Password string }
 	if got := call[[]login](t, h.b, "logins", "http://127.0.0.1"); !slices.Equal(got, []login{{"somebody", "correct horse"}}) {
 		t.Errorf("passwords on B: %v", got)
 	}
@@ -35,6 +34,8 @@ func crossing(t *testing.T, h *pair) {
 		t.Errorf("open on B's siblings: %v, want %s among them", got, page)
 	}
 }
+
+type login struct{ Username, Password string }
 
 func renaming(t *testing.T, h *pair) {
 	bookmark := call[string](t, h.a, "addBookmark", "To rename", "http://127.0.0.1/rename")

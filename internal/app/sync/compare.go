@@ -76,13 +76,13 @@ func (s *Storage) compareOperations() []operate.Operation {
 		operate.NewList(operate.About{
 			Access: operate.ForViewers, Path: "comparisons", Doc: "Show the latest comparison of all users", Title: "Browser comparisons",
 			Group: "Make browsers compare their data with the server's", Empty: "No comparison of all users has begun.",
-			Text: "After a restore, browsers compare all their data with the server's, and upload what the restored copy lacks.",
+			Text: "After a restore, browsers compare all their data with the server's, and upload the data that the restored copy lacks.",
 		}, s.listComparisons),
 		operate.NewJob(operate.About{
 			Path: "comparisons/run", Doc: "Make browsers compare all their data with the server's", Title: "Compare", Button: "Compare now",
 			Short: "compare", Background: true, Begun: "comparison started", Stop: "Stop watching",
 			More: "Replaces the ID of each engine in a user's meta/global record. The user's browsers then start over as at a\n" +
-				"first sync: they download everything, and upload what the server lacks. Nothing on the server is deleted.\n" +
+				"first sync: they download everything, and upload the data that the server lacks. Nothing on the server is deleted.\n" +
 				"Deletions that the server does not know come back. Without a UID, all users are compared, at the rate of\n" +
 				"syncstorage.compare_rate; an unfinished comparison continues. If the command is stopped, the server goes on\n" +
 				"by itself. holdfast restore begins a comparison, too.",
@@ -91,7 +91,7 @@ func (s *Storage) compareOperations() []operate.Operation {
 		}, s.runComparison),
 		operate.NewChange(operate.About{
 			Path: "comparisons/stop", Doc: "End the comparison of all users before its end", Button: "End it", Danger: true,
-			Ask: "Browsers of the users that are left may never upload what a restored copy lacks.",
+			Ask: "Browsers of the users that are left may never upload the data that a restored copy lacks.",
 		}, s.stopComparison),
 	}
 }
