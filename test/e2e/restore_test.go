@@ -210,6 +210,7 @@ func TestRestoreDump(t *testing.T) {
 	s.Await("/readyz", http.StatusOK)
 	c := s.Token(1)
 	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"kept"}`)
+	c.Want(t, http.StatusOK, "PUT", "/storage/meta/global", fmt.Sprintf(`{"payload":%q}`, metaGlobal))
 	file := filepath.Join(t.TempDir(), "dump")
 	if out, err := exec.Command(dump, "--format=custom", "--file="+file, url).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -255,5 +256,9 @@ func TestRestoreDump(t *testing.T) {
 	c.Endpoint = strings.Replace(c.Endpoint, s.URL, again.URL, 1)
 	if a := c.Want(t, http.StatusOK, "GET", "/storage/tabs/x", ""); !strings.Contains(a.Body, `"kept"`) {
 		t.Errorf("restored %s", a.Body)
+	}
+	again.AwaitOutput(toldAll)
+	if id := (syncUser{c}).syncID(t, again); id == "BBBBBBBBBBBB" {
+		t.Error("the browsers do not compare their data")
 	}
 }
