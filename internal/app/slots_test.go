@@ -29,7 +29,7 @@ func (a *App) occupy(t *testing.T) (release func()) {
 	h := web.Service{
 		Name: "test", Route: func(string) string { return "test" },
 		Serve: func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
-			err := web.AcquireSlot(w, r)
+			err := web.AcquireSlot(r)
 			close(holds)
 			<-end
 			return err

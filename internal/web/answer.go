@@ -149,7 +149,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, e *BodyErrors
 	size := min(most, unchargedBytes)
 	if r.ContentLength > unchargedBytes-bytes.MinRead {
 		size = min(most, firstBytes)
-		if err := ChargeMemory(w, r, size); err != nil {
+		if err := ChargeMemory(r, size); err != nil {
 			return nil, err
 		}
 	}
@@ -168,7 +168,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, e *BodyErrors
 			continue
 		}
 		size = min(most, max(int64(cap(b))*bodyGrowth, firstBytes))
-		if err := ChargeMemory(w, r, size-int64(cap(b))); err != nil {
+		if err := ChargeMemory(r, size-int64(cap(b))); err != nil {
 			return nil, err
 		}
 		b = append(make([]byte, 0, size), b...)

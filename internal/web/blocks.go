@@ -48,10 +48,10 @@ func (s *Blocks) Grow(b []byte, n int) ([]byte, error) {
 	case s.sending && cap(b) >= BlockBytes:
 		return s.flush(b)
 	case s.charged == 0:
-		if err := ChargeMemory(s.w, s.r, BlockBytes); err != nil {
+		if err := ChargeMemory(s.r, BlockBytes); err != nil {
 			return b, err
 		}
-	case len(s.full) == maxBlocks, !TryChargeMemory(s.w, BlockBytes):
+	case len(s.full) == maxBlocks, !TryChargeMemory(s.r, BlockBytes):
 		return s.flush(b)
 	}
 	s.charged += BlockBytes
@@ -89,7 +89,7 @@ func (s *Blocks) flush(b []byte) ([]byte, error) {
 		s.full[i] = nil
 		if cap(full) >= BlockBytes {
 			s.charged -= BlockBytes
-			ReleaseMemory(s.w, BlockBytes)
+			ReleaseMemory(s.r, BlockBytes)
 		}
 	}
 	s.full = s.full[:0]
@@ -128,24 +128,24 @@ func (s *Blocks) Read(fn func() error) error {
 	}
 	var err error
 	for range slotTries {
-		if err = AcquireSlot(s.w, s.r); !errors.Is(err, fairshare.ErrFull) {
+		if err = AcquireSlot(s.r); !errors.Is(err, fairshare.ErrFull) {
 			break
 		}
 	}
 	if err != nil {
 		return err
 	}
-	defer ReleaseSlot(s.w)
+	defer ReleaseSlot(s.r)
 	return fn()
 }
 
 // Slices calls next until it returns false or an error. It charges memory bytes meanwhile, for the rows that next
 // decodes at a time.
 func (s *Blocks) Slices(memory int64, next func() (more bool, err error)) error {
-	if err := ChargeMemory(s.w, s.r, memory); err != nil {
+	if err := ChargeMemory(s.r, memory); err != nil {
 		return err
 	}
-	defer ReleaseMemory(s.w, memory)
+	defer ReleaseMemory(s.r, memory)
 	for {
 		if more, err := next(); err != nil || !more {
 			return err

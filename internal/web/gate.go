@@ -31,9 +31,9 @@ func (g *Gate) Resize(limit int, wait time.Duration) {
 
 // Identify sets a request's client, a name unique among all services (e.g. "sync 17"), once its credentials are
 // verified. Slots and memory already charged to the IP address are then charged to the client. Call it before
-// AcquireSlot. It does nothing if w does not come from a Mux, as in tests that call a handler directly.
-func Identify(w http.ResponseWriter, client string) {
-	if r, ok := w.(*response); ok {
+// AcquireSlot. It does nothing if the request does not come from a Mux, as in tests that call a handler directly.
+func Identify(req *http.Request, client string) {
+	if r := responseOf(req); r != nil {
 		if n := r.charged + r.header; n > 0 {
 			r.memory.bytes.Move(r.client, client, n)
 		}
@@ -46,9 +46,9 @@ func Identify(w http.ResponseWriter, client string) {
 // response begins, when the handler returns, or by ReleaseSlot. A second call does nothing while the request has a
 // slot. The error is fairshare.ErrFull (the handler returns it, and the Mux adds Retry-After) or the cause of the
 // request's context. Without Options.Gate there is no limit.
-func AcquireSlot(w http.ResponseWriter, req *http.Request) error {
-	r, ok := w.(*response)
-	if !ok || r.gate == nil || r.slot != "" {
+func AcquireSlot(req *http.Request) error {
+	r := responseOf(req)
+	if r == nil || r.gate == nil || r.slot != "" {
 		return nil
 	}
 	client := r.chargedTo()
@@ -71,22 +71,28 @@ func AcquireSlot(w http.ResponseWriter, req *http.Request) error {
 
 // WithSlot calls fn with a slot, e.g. to look up credentials in the database before the body is read. It then
 // releases the slot unless the request already had one. It returns AcquireSlot's errors, and fn's.
-func WithSlot(w http.ResponseWriter, req *http.Request, fn func() error) error {
-	r, ok := w.(*response)
-	if !ok || r.gate == nil || r.slot != "" {
+func WithSlot(req *http.Request, fn func() error) error {
+	r := responseOf(req)
+	if r == nil || r.gate == nil || r.slot != "" {
 		return fn()
 	}
-	if err := AcquireSlot(w, req); err != nil {
+	if err := AcquireSlot(req); err != nil {
 		return err
 	}
-	defer ReleaseSlot(w)
+	defer r.releaseSlot()
 	return fn()
 }
 
 // ReleaseSlot releases a request's slot early, e.g. before the request waits for another server. It may be called
 // without a slot.
-func ReleaseSlot(w http.ResponseWriter) {
-	if r, ok := w.(*response); ok && r.slot != "" {
+func ReleaseSlot(req *http.Request) {
+	if r := responseOf(req); r != nil {
+		r.releaseSlot()
+	}
+}
+
+func (r *response) releaseSlot() {
+	if r.slot != "" {
 		r.endTurn()
 		r.gate.slots.Release(r.slot, 1)
 		r.slot = ""
@@ -103,30 +109,30 @@ func (r *response) endTurn() {
 
 // WithoutSlot calls wait without the request's slot, e.g. for a call to another server. Afterwards it acquires a slot
 // again if the request had one, which may fail.
-func WithoutSlot(w http.ResponseWriter, req *http.Request, wait func() error) error {
-	r, ok := w.(*response)
-	if !ok || r.slot == "" {
+func WithoutSlot(req *http.Request, wait func() error) error {
+	r := responseOf(req)
+	if r == nil || r.slot == "" {
 		return wait()
 	}
-	ReleaseSlot(w)
+	r.releaseSlot()
 	if err := wait(); err != nil {
 		return err
 	}
-	return AcquireSlot(w, req)
+	return AcquireSlot(req)
 }
 
 // Client returns the client charged for a request: the name set by Identify, or "address " and the IP network. It is
 // "" outside a Mux.
-func Client(w http.ResponseWriter) string {
-	if r, ok := w.(*response); ok {
+func Client(req *http.Request) string {
+	if r := responseOf(req); r != nil {
 		return r.chargedTo()
 	}
 	return ""
 }
 
 // ClientIP returns the client's IP address; see Resolver.Client.
-func ClientIP(w http.ResponseWriter) (ip netip.Addr, ok bool) {
-	if r, ok := w.(*response); ok {
+func ClientIP(req *http.Request) (ip netip.Addr, ok bool) {
+	if r := responseOf(req); r != nil {
 		return r.resolver.Client(r.request)
 	}
 	return netip.Addr{}, false

@@ -1,11 +1,15 @@
 package web_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -33,8 +37,8 @@ type crowd struct {
 func newCrowd(places int, wait time.Duration) *crowd {
 	c := &crowd{gate: web.NewGate(places, wait), release: make(chan struct{}), answers: map[int]int{}}
 	c.service = service(func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
-		web.Identify(w, fmt.Sprint(c.clients.Add(1))) // a new client for each request
-		if err := web.AcquireSlot(w, r); err != nil {
+		web.Identify(r, fmt.Sprint(c.clients.Add(1))) // a new client for each request
+		if err := web.AcquireSlot(r); err != nil {
 			return err
 		}
 		<-c.release
@@ -130,7 +134,7 @@ func TestGateShedsLoad(t *testing.T) {
 func TestGateOpensAfterPanic(t *testing.T) {
 	t.Parallel()
 	r := service(func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
-		if err := web.AcquireSlot(w, r); err != nil {
+		if err := web.AcquireSlot(r); err != nil {
 			return err
 		}
 		panic("boom")
@@ -154,19 +158,19 @@ func TestReleaseSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate, outside := web.NewGate(1, time.Second), make(chan string)
 		r := service(func(w http.ResponseWriter, req *http.Request, _ web.Address) error {
-			if err := web.AcquireSlot(w, req); err != nil {
+			if err := web.AcquireSlot(req); err != nil {
 				return err
 			}
-			web.ReleaseSlot(w)
-			web.ReleaseSlot(w)
+			web.ReleaseSlot(req)
+			web.ReleaseSlot(req)
 			if <-outside == "done" {
 				return nil
 			}
-			if err := web.AcquireSlot(w, req); err != nil {
+			if err := web.AcquireSlot(req); err != nil {
 				return err
 			}
 			<-outside
-			return web.AcquireSlot(w, req)
+			return web.AcquireSlot(req)
 		})
 		c := &crowd{gate: gate, handler: r.Handler(web.Options{Log: slog.New(slog.DiscardHandler), Gate: gate}), answers: map[int]int{}}
 		c.send(3)
@@ -184,8 +188,8 @@ func TestReleaseSlot(t *testing.T) {
 		c.expect(t, 2, 1)
 		c.expectLoad(t, 0, 0)
 		ask(service(func(w http.ResponseWriter, req *http.Request, _ web.Address) error {
-			web.ReleaseSlot(w)
-			return web.AcquireSlot(w, req)
+			web.ReleaseSlot(req)
+			return web.AcquireSlot(req)
 		}).Handler(web.Options{Log: slog.New(slog.DiscardHandler)}), http.MethodGet, "/", nil)
 	})
 }
@@ -196,8 +200,8 @@ func TestSlotsAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &crowd{gate: web.NewGate(8, time.Second), release: make(chan struct{}), answers: map[int]int{}}
 		c.handler = service(func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
-			web.Identify(w, r.URL.Query().Get("client"))
-			if err := web.AcquireSlot(w, r); err != nil {
+			web.Identify(r, r.URL.Query().Get("client"))
+			if err := web.AcquireSlot(r); err != nil {
 				return err
 			}
 			if r.URL.Path == "/answer" {
@@ -233,13 +237,13 @@ func TestGateSharesTurns(t *testing.T) {
 		release := make(chan struct{})
 		var inside, done sync.Map
 		s := service(func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
-			web.Identify(w, r.URL.Path)
-			if err := web.AcquireSlot(w, r); err != nil {
+			web.Identify(r, r.URL.Path)
+			if err := web.AcquireSlot(r); err != nil {
 				return err
 			}
 			inside.Store(r, r.URL.Path)
 			<-release
-			return web.WithoutSlot(w, r, func() error { inside.Delete(r); done.Store(r, true); return nil })
+			return web.WithoutSlot(r, func() error { inside.Delete(r); done.Store(r, true); return nil })
 		})
 		s.Turns = turns
 		gate := web.NewGate(64, time.Second)
@@ -284,8 +288,8 @@ func TestGateYieldsTurns(t *testing.T) {
 		turns := fairshare.NewTurns(4, 2, fairshare.Patience{Wait: time.Minute})
 		release := make(chan struct{})
 		s := service(func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
-			web.Identify(w, r.URL.Path)
-			if err := web.AcquireSlot(w, r); err != nil {
+			web.Identify(r, r.URL.Path)
+			if err := web.AcquireSlot(r); err != nil {
 				return err
 			}
 			if r.URL.Path == "/healthy" {
@@ -351,8 +355,8 @@ func TestGateWeighsWork(t *testing.T) {
 func weighsWork(t *testing.T, path string, want int) {
 	var active, peak atomic.Int64
 	s := service(func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
-		web.Identify(w, "greedy")
-		if err := web.AcquireSlot(w, r); err != nil {
+		web.Identify(r, "greedy")
+		if err := web.AcquireSlot(r); err != nil {
 			return err
 		}
 		peak.Store(max(peak.Load(), active.Add(1)))
@@ -378,5 +382,61 @@ func weighsWork(t *testing.T, path string, want int) {
 	}
 	if s := s.Turns.Stats(); s.Used != 0 || s.Waiting != 0 {
 		t.Errorf("something is left: %+v", s)
+	}
+}
+
+// wrapping hides everything of a ResponseWriter but its interface, like a middleware that counts bytes.
+type wrapping struct{ http.ResponseWriter }
+
+// TestWrappedWriter puts other writers around the Mux's, and another context around the request's: tracing, a middleware
+// and a handler may do so. The request still counts for slot, memory and client.
+func TestWrappedWriter(t *testing.T) {
+	t.Parallel()
+	gate, memory := web.NewGate(2, time.Second), web.NewMemory(1<<20, 1, time.Second)
+	const size = 300 << 10
+	h := service(func(w http.ResponseWriter, req *http.Request, _ web.Address) error {
+		w, req = wrapping{w}, req.WithContext(context.WithValue(req.Context(), wrapping{}, 1))
+		web.Identify(req, "somebody")
+		if err := errors.Join(web.AcquireSlot(req), web.ChargeMemory(req, 1000)); err != nil {
+			return err
+		}
+		ip, ok := web.ClientIP(req)
+		if s := gate.Stats(); s.Active != 1 || s.Clients != 1 || web.Client(req) != "somebody" || !ok || !ip.IsValid() {
+			t.Errorf("%+v, client %q at %v", s, web.Client(req), ip)
+		}
+		if s := memory.Stats(); s.Used != 1000 || s.Clients != 1 {
+			t.Errorf("memory before the body: %+v", s)
+		}
+		if _, err := io.Copy(io.Discard, req.Body); err != nil {
+			return err
+		}
+		if s := memory.Stats(); s.Used < size {
+			t.Errorf("memory after the body: %+v", s)
+		}
+		err := web.WithoutSlot(req, func() error {
+			if s := gate.Stats(); s.Active != 0 {
+				t.Errorf("without the slot: %+v", s)
+			}
+			return nil
+		})
+		web.ReleaseSlot(req)
+		web.ReleaseMemory(req, 1000)
+		if s := gate.Stats(); s.Active != 0 {
+			t.Errorf("after the slot's release: %+v", s)
+		}
+		return err
+	}).Handler(web.Options{
+		Log: slog.New(slog.DiscardHandler), Gate: gate, Memory: memory,
+		Trace: func(w http.ResponseWriter, r *http.Request, _ string, next http.HandlerFunc) {
+			next(wrapping{w}, r.WithContext(context.WithValue(r.Context(), wrapping{}, 2)))
+		},
+	})
+	h = func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(wrapping{w}, r) })
+	}(h)
+	answer := httptest.NewRecorder()
+	h.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/", strings.NewReader(strings.Repeat("x", size))))
+	if s := memory.Stats(); answer.Code != http.StatusOK || s.Used != 0 {
+		t.Errorf("status %d, memory %+v", answer.Code, s)
 	}
 }

@@ -189,7 +189,8 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 		rec.kind = fairshare.Kind{Method: method(r.Method), Route: route}
 		r = r.WithContext(work.With(r.Context(), &rec.meter))
 	}
-	rec.request, rec.resolver, rec.memory = r, m.Resolver, o.Memory
+	rec.resolver, rec.memory = m.Resolver, o.Memory
+	r = rec.of(r)
 	defer rec.releaseMemory() // even if an error writer panics
 
 	err := rec.chargeHeader(r)
@@ -247,7 +248,7 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 // serve checks conditions and runs the handler. A panic becomes an Internal error, because a response may still be
 // possible.
 func (service *Service) serve(w *response, r *http.Request, at Address) (err error) {
-	defer ReleaseSlot(w)
+	defer ReleaseSlot(r)
 	defer func() {
 		if p := recover(); p != nil {
 			err = errcode.Wrap(errcode.Internal, "internal error", &panicked{p, debug.Stack()})

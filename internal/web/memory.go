@@ -29,12 +29,12 @@ func (m *Memory) Resize(limit int64, waiting int, wait time.Duration) {
 // released when the request ends, or by ReleaseMemory. ChargeMemory may wait, without the request's slot. The handler
 // should then hold no shared resources and little memory, because two requests that wait for each other's memory both
 // fail. ChargeMemory is not safe for concurrent use.
-func ChargeMemory(w http.ResponseWriter, req *http.Request, n int64) error {
-	if TryChargeMemory(w, n) {
+func ChargeMemory(req *http.Request, n int64) error {
+	if TryChargeMemory(req, n) {
 		return nil
 	}
-	r := w.(*response)
-	return WithoutSlot(w, req, func() error {
+	r := responseOf(req)
+	return WithoutSlot(req, func() error {
 		if err := r.memory.bytes.Acquire(req.Context(), r.chargedTo(), n); err != nil {
 			return err
 		}
@@ -44,9 +44,9 @@ func ChargeMemory(w http.ResponseWriter, req *http.Request, n int64) error {
 }
 
 // TryChargeMemory is like ChargeMemory, but returns false instead of waiting.
-func TryChargeMemory(w http.ResponseWriter, n int64) bool {
-	r, ok := w.(*response)
-	if !ok || r.memory == nil || n <= 0 {
+func TryChargeMemory(req *http.Request, n int64) bool {
+	r := responseOf(req)
+	if r == nil || r.memory == nil || n <= 0 {
 		return true
 	}
 	if !r.memory.bytes.TryAcquire(r.chargedTo(), n) {
@@ -57,9 +57,14 @@ func TryChargeMemory(w http.ResponseWriter, n int64) bool {
 }
 
 // ReleaseMemory releases n charged bytes early. It panics if the request has charged fewer.
-func ReleaseMemory(w http.ResponseWriter, n int64) {
-	r, ok := w.(*response)
-	if !ok || r.memory == nil || n <= 0 {
+func ReleaseMemory(req *http.Request, n int64) {
+	if r := responseOf(req); r != nil {
+		r.discharge(n)
+	}
+}
+
+func (r *response) discharge(n int64) {
+	if r.memory == nil || n <= 0 {
 		return
 	}
 	if n > r.charged {
@@ -73,7 +78,6 @@ func ReleaseMemory(w http.ResponseWriter, n int64) {
 type chargedBody struct {
 	io.ReadCloser
 	response *response
-	request  *http.Request
 	read     int64 // bytes read so far
 }
 
@@ -84,7 +88,7 @@ func (b *chargedBody) Read(p []byte) (int, error) {
 		return n, err
 	}
 	if b.read += int64(n); b.read > unchargedBytes && b.read > r.charged {
-		if full := ChargeMemory(r, b.request, b.read-r.charged); full != nil {
+		if full := ChargeMemory(r.request, b.read-r.charged); full != nil {
 			return n, full
 		}
 	}
@@ -93,16 +97,16 @@ func (b *chargedBody) Read(p []byte) (int, error) {
 
 // StreamBody declares that the handler keeps no more of the body than it has charged. Otherwise every byte read is
 // charged.
-func StreamBody(w http.ResponseWriter) {
-	if r, ok := w.(*response); ok {
+func StreamBody(req *http.Request) {
+	if r := responseOf(req); r != nil {
 		r.streams = true
 	}
 }
 
 // StaticBody declares that the response is part of the program. Otherwise each piece is charged until the client has
 // read it.
-func StaticBody(w http.ResponseWriter) {
-	if r, ok := w.(*response); ok {
+func StaticBody(req *http.Request) {
+	if r := responseOf(req); r != nil {
 		r.static = true
 	}
 }
@@ -114,22 +118,23 @@ func (r *response) hold(piece []byte) (release func(), err error) {
 	if len(piece) <= unchargedBytes || n <= 0 || r.static {
 		return func() {}, nil
 	}
-	if err := ChargeMemory(r, r.request, n); err != nil {
+	if err := ChargeMemory(r.request, n); err != nil {
 		r.full = err
 		return nil, err
 	}
-	return func() { ReleaseMemory(r, n) }, nil
+	return func() { r.discharge(n) }, nil
 }
 
 // Charge wraps a handler that is not served by a Mux, such as the metrics, to charge need bytes per request, plus its
 // body and response. It answers 503 if the budget is used up.
 func Charge(m *Memory, need int64, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		r := &response{ResponseWriter: w, request: req, memory: m, client: "listener"}
+		r := &response{ResponseWriter: w, memory: m, client: "listener"}
+		req = r.of(req)
 		defer r.releaseMemory()
 		err := r.chargeHeader(req)
 		if err == nil {
-			err = ChargeMemory(r, req, need)
+			err = ChargeMemory(req, need)
 		}
 		if err != nil {
 			http.Error(w, errcode.Message(err), http.StatusServiceUnavailable)
@@ -148,7 +153,7 @@ func (r *response) chargeBody(req *http.Request) *http.Request {
 		return req
 	}
 	charged := *req // net/http uses the body of its own request
-	charged.Body = &chargedBody{ReadCloser: req.Body, response: r, request: req}
+	charged.Body = &chargedBody{ReadCloser: req.Body, response: r}
 	return &charged
 }
 
@@ -183,7 +188,7 @@ func (r *response) chargeHeader(req *http.Request) error {
 
 // releaseMemory releases everything at the end.
 func (r *response) releaseMemory() {
-	ReleaseMemory(r, r.charged)
+	r.discharge(r.charged)
 	if r.header > 0 {
 		r.memory.bytes.Release(r.client, r.header)
 		r.header = 0

@@ -44,10 +44,10 @@ func TestMemoryIsReleased(t *testing.T) {
 		m := budget()
 		var inside int64
 		h := rich(m, func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
-			if err := errors.Join(web.ChargeMemory(w, r, 30), web.ChargeMemory(w, r, 20)); err != nil {
+			if err := errors.Join(web.ChargeMemory(r, 30), web.ChargeMemory(r, 20)); err != nil {
 				return err
 			}
-			web.ReleaseMemory(w, 10)
+			web.ReleaseMemory(r, 10)
 			inside = m.Stats().Used
 			return end(w)
 		})
@@ -89,8 +89,8 @@ func TestHeadersAreCharged(t *testing.T) {
 			var before, after int64
 			h := rich(m, func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
 				before = m.Stats().Used
-				web.Identify(w, "somebody")
-				if err := web.ChargeMemory(w, r, 100); err != nil {
+				web.Identify(r, "somebody")
+				if err := web.ChargeMemory(r, 100); err != nil {
 					return err
 				}
 				after = m.Stats().Used
@@ -140,14 +140,14 @@ func TestMemoryRunsOut(t *testing.T) {
 		release := make(chan struct{})
 		gate := web.NewGate(1, time.Second)
 		r := service(func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
-			web.Identify(w, "greedy")
-			if err := web.AcquireSlot(w, r); err != nil {
+			web.Identify(r, "greedy")
+			if err := web.AcquireSlot(r); err != nil {
 				return err
 			}
-			if err := web.ChargeMemory(w, r, 60); err != nil {
+			if err := web.ChargeMemory(r, 60); err != nil {
 				return err
 			}
-			web.ReleaseSlot(w)
+			web.ReleaseSlot(r)
 			<-release
 			return nil
 		})
@@ -179,13 +179,13 @@ func TestMemoryIsChargedToTheClient(t *testing.T) {
 		m := budget()
 		release := make(chan struct{})
 		c := &crowd{answers: map[int]int{}, handler: rich(m, func(w http.ResponseWriter, r *http.Request, at web.Address) error {
-			if err := web.ChargeMemory(w, r, 30); err != nil {
+			if err := web.ChargeMemory(r, 30); err != nil {
 				return err
 			}
 			if at.Path != "/" {
-				web.Identify(w, at.Path)
+				web.Identify(r, at.Path)
 			}
-			if err := web.ChargeMemory(w, r, 4); err != nil {
+			if err := web.ChargeMemory(r, 4); err != nil {
 				return err
 			}
 			<-release
@@ -206,8 +206,8 @@ func TestMemoryIsChargedToTheClient(t *testing.T) {
 func TestWithoutMemory(t *testing.T) {
 	t.Parallel()
 	h := rich(nil, func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
-		err := web.ChargeMemory(w, r, 1<<40)
-		web.ReleaseMemory(w, 1<<41)
+		err := web.ChargeMemory(r, 1<<40)
+		web.ReleaseMemory(r, 1<<41)
 		return err
 	})
 	if w := ask(h, http.MethodGet, "/", nil); w.Code != http.StatusOK {
@@ -218,7 +218,7 @@ func TestWithoutMemory(t *testing.T) {
 func BenchmarkChargeMemory(b *testing.B) {
 	for name, n := range map[string]int64{"none": 0, "once": 100 << 10} {
 		h := rich(web.NewMemory(256<<20, 256, time.Second), func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
-			return web.ChargeMemory(w, r, n)
+			return web.ChargeMemory(r, n)
 		})
 		b.Run(name, func(b *testing.B) {
 			r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/", nil)
@@ -244,12 +244,12 @@ func TestEverythingIsCharged(t *testing.T) {
 			want  int64
 		}{
 			"kept":           {want: size},
-			"charged before": {func(w http.ResponseWriter, r *http.Request) error { return web.ChargeMemory(w, r, size) }, size},
-			"partly charged": {func(w http.ResponseWriter, r *http.Request) error { return web.ChargeMemory(w, r, size/2) }, size},
-			"streamed":       {func(w http.ResponseWriter, _ *http.Request) error { web.StreamBody(w); return nil }, 0},
+			"charged before": {func(_ http.ResponseWriter, r *http.Request) error { return web.ChargeMemory(r, size) }, size},
+			"partly charged": {func(_ http.ResponseWriter, r *http.Request) error { return web.ChargeMemory(r, size/2) }, size},
+			"streamed":       {func(_ http.ResponseWriter, r *http.Request) error { web.StreamBody(r); return nil }, 0},
 			"streamed, charged": {func(w http.ResponseWriter, r *http.Request) error {
-				web.StreamBody(w)
-				return web.ChargeMemory(w, r, 9)
+				web.StreamBody(r)
+				return web.ChargeMemory(r, 9)
 			}, 9},
 		} {
 			m := memory()
@@ -281,8 +281,8 @@ func TestEverythingIsCharged(t *testing.T) {
 		}{
 			"large":          {size: size, want: size},
 			"short":          {size: 4 << 10},
-			"charged before": {func(w http.ResponseWriter, r *http.Request) error { return web.ChargeMemory(w, r, 2*size) }, size, 2 * size},
-			"static":         {func(w http.ResponseWriter, _ *http.Request) error { web.StaticBody(w); return nil }, size, 0},
+			"charged before": {func(_ http.ResponseWriter, r *http.Request) error { return web.ChargeMemory(r, 2*size) }, size, 2 * size},
+			"static":         {func(_ http.ResponseWriter, r *http.Request) error { web.StaticBody(r); return nil }, size, 0},
 		} {
 			m := memory()
 			h := rich(m, func(w http.ResponseWriter, r *http.Request, _ web.Address) error {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"sync"
@@ -49,6 +50,7 @@ func TestPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &sizes{}
 		r := newResponse(w, nil, Rate{BytesPerSecond: 1 << 10})
+		r.of(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 		body := make([]byte, 400<<10)
 		for _, w.delay = range []time.Duration{0, 2 * time.Second} {
 			if n, err := r.Write(body); n != len(body) || err != nil {

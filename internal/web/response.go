@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"net/http"
 	"runtime"
 	"sync/atomic"
@@ -38,6 +39,22 @@ type response struct {
 	full     error            // no memory for a piece of the response
 }
 
+// responseKey is the key of a request's *response in its context.
+type responseKey struct{}
+
+// of returns the request for the handler. Its context leads to the response and so to slot, memory and client, whichever
+// ResponseWriter a handler, tracing or a middleware puts around this one.
+func (r *response) of(req *http.Request) *http.Request {
+	r.request = req.WithContext(context.WithValue(req.Context(), responseKey{}, r))
+	return r.request
+}
+
+// responseOf returns nil if the request does not come from a Mux or from Charge.
+func responseOf(req *http.Request) *response {
+	r, _ := req.Context().Value(responseKey{}).(*response)
+	return r
+}
+
 // newResponse removes the server's write deadline, which starts at the request header: over HTTP/2 it would end the
 // exchange during a long upload.
 func newResponse(w http.ResponseWriter, body *pacedBody, rate Rate) *response {
@@ -62,7 +79,7 @@ func (r *response) wait(now time.Time, n int) {
 func (r *response) WriteHeader(status int) {
 	if r.status == 0 && status >= http.StatusOK { // other statuses are provisional
 		r.status = status
-		ReleaseSlot(r) // processing is done; sending may take long
+		r.releaseSlot() // processing is done; sending may take long
 		if r.body != nil {
 			r.body.finish(r.Header())
 		}

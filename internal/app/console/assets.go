@@ -55,7 +55,7 @@ func (x *exchange) sendAsset(name string) error {
 	if x.r.URL.Query().Get("v") == a.version {
 		x.w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
 	}
-	web.StaticBody(x.w)
+	web.StaticBody(x.r)
 	send(x.w, http.StatusOK, a.kind, a.body)
 	return nil
 }
@@ -69,7 +69,7 @@ func send(w http.ResponseWriter, status int, kind, body string) {
 
 // sendFile sends a file as a download unless it is a safe image: HTML or SVG could contain scripts.
 func (x *exchange) sendFile(page *service.Page, r *service.PageRequest) error {
-	if err := web.ChargeMemory(x.w, x.r, page.Memory); err != nil {
+	if err := web.ChargeMemory(x.r, page.Memory); err != nil {
 		return err
 	}
 	f, err := page.Send(x.operator(), r)

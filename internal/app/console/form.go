@@ -35,7 +35,7 @@ func (x *exchange) readForm(limit int64) error {
 	if x.r.ContentLength > limit {
 		return errcode.Newf(errcode.TooLarge, "the form is larger than %d bytes", limit)
 	}
-	if err := web.ChargeMemory(x.w, x.r, 4*max(x.r.ContentLength, 0)); err != nil {
+	if err := web.ChargeMemory(x.r, 4*max(x.r.ContentLength, 0)); err != nil {
 		return err
 	}
 	x.r.Body = http.MaxBytesReader(x.w, x.r.Body, max(x.r.ContentLength, 0))
@@ -73,8 +73,8 @@ func (x *exchange) readUpload(r *service.PageRequest, memory int64) error {
 	if err != nil {
 		return errForm
 	}
-	web.StreamBody(x.w)
-	if err := web.ChargeMemory(x.w, x.r, 2*maxUploadFields+memory); err != nil {
+	web.StreamBody(x.r)
+	if err := web.ChargeMemory(x.r, 2*maxUploadFields+memory); err != nil {
 		return err
 	}
 	r.Values = url.Values{}

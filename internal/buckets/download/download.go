@@ -73,7 +73,7 @@ func (b *Body) Send(w http.ResponseWriter, r *http.Request, e Extent, begin func
 		begin()
 		return nil
 	}
-	if err := web.ChargeMemory(w, r, b.Service.ReadMemory(b.Object, e.Length)); err != nil {
+	if err := web.ChargeMemory(r, b.Service.ReadMemory(b.Object, e.Length)); err != nil {
 		return err
 	}
 	body := b.Service.Open(r.Context(), b.Owner, b.Bucket, b.Object, buckets.Span{From: e.From, Length: e.Length})

@@ -38,7 +38,7 @@ func (x *exchange) authenticate() error {
 	if json.Unmarshal(c.Raw, &members) != nil || json.Unmarshal(members["account"], &account) != nil || x.owner.Check() != nil {
 		return unauthenticated(bearer.ErrMalformed)
 	}
-	web.Identify(x.out, "buckets "+string(x.owner))
+	web.Identify(x.in, "buckets "+string(x.owner))
 	switch x.route.resource {
 	case batchList, batch:
 		if string(members["gc"]) != "true" {

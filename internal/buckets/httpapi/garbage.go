@@ -28,7 +28,7 @@ func (x *exchange) claimBatch() error {
 	if err != nil {
 		return err
 	}
-	if err := web.ChargeMemory(x.out, x.in, int64(limit)*batchMemory); err != nil {
+	if err := web.ChargeMemory(x.in, int64(limit)*batchMemory); err != nil {
 		return err
 	}
 	b, err := x.Service.ClaimBatch(x.ctx(), limit)
@@ -43,7 +43,7 @@ func (x *exchange) claimBatch() error {
 
 // readBatch handles GET on a batch. An expired batch is empty.
 func (x *exchange) readBatch() error {
-	if err := web.ChargeMemory(x.out, x.in, buckets.MaxPage*batchMemory); err != nil {
+	if err := web.ChargeMemory(x.in, buckets.MaxPage*batchMemory); err != nil {
 		return err
 	}
 	id, err := x.batchID()
@@ -64,8 +64,8 @@ func (x *exchange) sendBatch(status int, b *batchJSON, all []buckets.Garbage, li
 		need += int64(entryMemory + len(all[i].Name) + metadataBytes(all[i].Object))
 	}
 	if free := int64(limit)*batchMemory - need; free > 0 {
-		web.ReleaseMemory(x.out, free)
-	} else if err := web.ChargeMemory(x.out, x.in, -free); err != nil {
+		web.ReleaseMemory(x.in, free)
+	} else if err := web.ChargeMemory(x.in, -free); err != nil {
 		return err
 	}
 	b.Garbage = []garbageJSON{}
@@ -85,7 +85,7 @@ func (x *exchange) sendBatch(status int, b *batchJSON, all []buckets.Garbage, li
 
 // freeBatch succeeds for an unknown batch, because a client repeats the request if it received no response.
 func (x *exchange) freeBatch() error {
-	if err := web.ChargeMemory(x.out, x.in, buckets.MaxPage*(entryMemory+buckets.MaxObjectName)); err != nil {
+	if err := web.ChargeMemory(x.in, buckets.MaxPage*(entryMemory+buckets.MaxObjectName)); err != nil {
 		return err
 	}
 	id, err := x.batchID()

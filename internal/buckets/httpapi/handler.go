@@ -73,7 +73,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	if err := x.parse(act); err != nil {
 		return err
 	}
-	if err := web.AcquireSlot(w, r); err != nil {
+	if err := web.AcquireSlot(r); err != nil {
 		return err
 	}
 	if err := x.resolve(); err != nil {
@@ -140,16 +140,16 @@ func (x *exchange) ctx() context.Context { return x.in.Context() }
 // writing adds the client to the context, for events.
 func (x *exchange) writing() context.Context {
 	return buckets.WithOrigin(x.ctx(), func() buckets.Origin {
-		ip, _ := web.ClientIP(x.out)
+		ip, _ := web.ClientIP(x.in)
 		return buckets.Origin{Requester: x.owner, IP: ip, Request: x.out.Header().Get("X-Request-Id")}
 	})
 }
 
 // ready acquires the slot again after ReleaseSlot.
-func (x *exchange) ready() error { return web.AcquireSlot(x.out, x.in) }
+func (x *exchange) ready() error { return web.AcquireSlot(x.in) }
 
 // withSlot runs fn with a slot.
-func (x *exchange) withSlot(fn func() error) error { return web.WithSlot(x.out, x.in, fn) }
+func (x *exchange) withSlot(fn func() error) error { return web.WithSlot(x.in, fn) }
 
 // nothing answers 204.
 func (x *exchange) nothing() error {

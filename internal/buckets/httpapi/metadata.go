@@ -25,7 +25,7 @@ func (x *exchange) getMetadata() error {
 
 // readUpdate reads a small JSON body without a slot, because the client may be slow.
 func (x *exchange) readUpdate() ([]byte, error) {
-	web.ReleaseSlot(x.out)
+	web.ReleaseSlot(x.in)
 	media, _, err := mime.ParseMediaType(x.in.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" {
 		return nil, web.Refuse(http.StatusUnsupportedMediaType, "UnsupportedMediaType", "unsupported content type: send the header Content-Type: application/json")

@@ -44,14 +44,14 @@ func (x *exchange) source() (s source, err error) {
 	if err != nil {
 		return s, err
 	}
-	web.StreamBody(x.out)
+	web.StreamBody(x.in)
 	s.Body, err = sigv4.NewFormBody(fields, input{x.in.Body}, sigv4.BodyOptions{MaxSize: maxObject, Cores: x.Cores})
 	return s, err
 }
 
 // putObject answers 201 for a new object and 200 for a replaced object.
 func (x *exchange) putObject() error {
-	web.ReleaseSlot(x.out) // a slow client must not hold the slot
+	web.ReleaseSlot(x.in) // a slow client must not hold the slot
 	o, err := x.newObject()
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (x *exchange) putObject() error {
 	if err != nil {
 		return err
 	}
-	if err := web.ChargeMemory(x.out, x.in, x.Service.WriteMemory(x.in.ContentLength)); err != nil {
+	if err := web.ChargeMemory(x.in, x.Service.WriteMemory(x.in.ContentLength)); err != nil {
 		return err
 	}
 	w, err := x.Service.PutObject(x.writing(), x.owner, x.bucket.BucketRef, buckets.PutRequest{

@@ -12,6 +12,6 @@ var openAPI []byte
 
 // document returns openapi.json.
 func (x *exchange) document() error {
-	web.StaticBody(x.out)
+	web.StaticBody(x.in)
 	return x.send(http.StatusOK, openAPI)
 }

@@ -40,7 +40,7 @@ func (x *exchange) needs() policy.Action {
 func (x *exchange) client() policy.Client {
 	h := x.in.Header
 	c := policy.Client{Secure: x.at.Scheme == "https", UserAgent: h["User-Agent"], Referer: h["Referer"]}
-	c.IP, _ = web.ClientIP(x.out)
+	c.IP, _ = web.ClientIP(x.in)
 	if x.in.TLS != nil {
 		c.TLSVersion = "1." + strconv.Itoa(int(x.in.TLS.Version)-tls.VersionTLS10)
 	}

@@ -68,7 +68,7 @@ var bodyErrors = web.BodyErrors{Announced: errTooLarge, TooLarge: errTooLarge, T
 // source prepares to read the body, and returns its size without chunk framing, or -1. It starts no read. The signature
 // covers the body, so a body that was changed fails at its end.
 func (x *request) source(o sigv4.BodyOptions) (source, int64, error) {
-	web.StreamBody(x.out) // the caller reserves the memory
+	web.StreamBody(x.in) // the caller reserves the memory
 	if o.MaxSize == 0 {
 		o.MaxSize = maxObject
 	}
@@ -131,7 +131,7 @@ func (x *request) readText(o sigv4.BodyOptions) (*smallBody, error) {
 			block = min(block, firstText)
 		}
 		block = max(block, 1)
-		if err := web.ChargeMemory(x.out, x.in, block); err != nil {
+		if err := web.ChargeMemory(x.in, block); err != nil {
 			return nil, err
 		}
 		b := make([]byte, 0, block)
@@ -162,14 +162,14 @@ const (
 // decode reserves memory for the most elements that a text of this size can contain. It then releases the text.
 func (x *request) decode(t *smallBody, root string, v any) error {
 	need := elementBytes + int64(t.size) + min(int64(t.size/leastElement), mostElements(v))*decodedElement
-	if err := web.ChargeMemory(x.out, x.in, need); err != nil {
+	if err := web.ChargeMemory(x.in, need); err != nil {
 		return err
 	}
 	if err := decodeXML(t.reader(), root, v); err != nil {
 		return err
 	}
 	for _, b := range t.blocks {
-		web.ReleaseMemory(x.out, int64(cap(b)))
+		web.ReleaseMemory(x.in, int64(cap(b)))
 	}
 	t.blocks = nil
 	return nil

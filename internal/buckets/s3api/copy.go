@@ -198,7 +198,7 @@ func (x *request) copyBody(from *request, o, made buckets.Object, c buckets.Cond
 	if o.Length > maxObject {
 		return invalidRequest("The specified copy source is larger than the maximum allowable size for a copy source: 5368709120")
 	}
-	if err := web.ChargeMemory(x.out, x.in, x.Service.ReadMemory(&o, o.Length)+x.Service.WriteMemory(o.Length)); err != nil {
+	if err := web.ChargeMemory(x.in, x.Service.ReadMemory(&o, o.Length)+x.Service.WriteMemory(o.Length)); err != nil {
 		return err
 	}
 	algorithm, err := x.copyAlgorithm(&o)
@@ -267,7 +267,7 @@ func (x *request) copyPart(r buckets.PartRequest, algorithm string) error {
 	if length > maxObject {
 		return errTooLarge
 	}
-	if err := web.ChargeMemory(x.out, x.in, x.Service.ReadMemory(&o, length)+x.Service.WriteMemory(length)); err != nil {
+	if err := web.ChargeMemory(x.in, x.Service.ReadMemory(&o, length)+x.Service.WriteMemory(length)); err != nil {
 		return err
 	}
 	body := x.Service.Open(x.in.Context(), from.owner, from.bucket.ID, &o, buckets.Span{From: start, Length: length})

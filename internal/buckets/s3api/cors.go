@@ -125,7 +125,7 @@ func (x *request) preflight() error {
 	if x.route.bucket == "" {
 		return denied
 	}
-	if err := web.AcquireSlot(x.out, x.in); err != nil {
+	if err := web.AcquireSlot(x.in); err != nil {
 		return err
 	}
 	named, err := x.possibleBuckets()

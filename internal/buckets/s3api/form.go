@@ -38,10 +38,10 @@ var (
 // postForm serves PostObject. The signature is a form field, so the fields are read before anybody is authenticated;
 // their size is limited. The file streams after all checks.
 func (x *request) postForm() error {
-	if err := web.ChargeMemory(x.out, x.in, x.Service.WriteMemory(-1)); err != nil {
+	if err := web.ChargeMemory(x.in, x.Service.WriteMemory(-1)); err != nil {
 		return err
 	}
-	web.StreamBody(x.out)
+	web.StreamBody(x.in)
 	before := &io.LimitedReader{R: x.in.Body, N: maxBefore}
 	x.in.Body = struct {
 		io.Reader

@@ -147,7 +147,7 @@ func (x *request) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 		return x.unlessMissing(err)
 	}
 	if op.reads {
-		if err := web.AcquireSlot(w, r); err != nil {
+		if err := web.AcquireSlot(r); err != nil {
 			return err
 		}
 	}
@@ -205,11 +205,11 @@ var (
 
 // admit checks the key's expiry and networks after the signature, so that strangers learn nothing about a key.
 func (x *request) admit() error {
-	web.Identify(x.out, "buckets "+string(x.account.ID))
+	web.Identify(x.in, "buckets "+string(x.account.ID))
 	if x.expires != 0 && x.Service.Now() >= x.expires {
 		return errKeyExpired
 	}
-	if ip, _ := web.ClientIP(x.out); !x.limits.AllowNetwork(ip) {
+	if ip, _ := web.ClientIP(x.in); !x.limits.AllowNetwork(ip) {
 		return errKeyNetwork
 	}
 	return nil
@@ -425,10 +425,10 @@ func (x *request) stored() (o buckets.Object, err error) {
 }
 
 // ready acquires the slot for using the database. Calls after the first return at once.
-func (x *request) ready() error { return web.AcquireSlot(x.out, x.in) }
+func (x *request) ready() error { return web.AcquireSlot(x.in) }
 
 // withSlot runs fn with a slot, and then gives it back if the request had none before.
-func (x *request) withSlot(fn func() error) error { return web.WithSlot(x.out, x.in, fn) }
+func (x *request) withSlot(fn func() error) error { return web.WithSlot(x.in, fn) }
 
 // send answers without a body.
 func (x *request) send(status int) error {

@@ -182,7 +182,7 @@ func (x *request) putPart() error {
 	if err != nil {
 		return err
 	}
-	if err := web.ChargeMemory(x.out, x.in, x.Service.WriteMemory(size)); err != nil {
+	if err := web.ChargeMemory(x.in, x.Service.WriteMemory(size)); err != nil {
 		return err
 	}
 	r.Size = size

@@ -187,7 +187,7 @@ func (r *notificationRule) rule(t buckets.Target) (rule buckets.NotificationRule
 // writing adds the client to the context, for events.
 func (x *request) writing() context.Context {
 	return buckets.WithOrigin(x.in.Context(), func() buckets.Origin {
-		ip, _ := web.ClientIP(x.out)
+		ip, _ := web.ClientIP(x.in)
 		return buckets.Origin{Requester: x.account.ID, IP: ip, Request: x.out.Header().Get("X-Amz-Request-Id")}
 	})
 }

@@ -48,7 +48,7 @@ func (x *request) putObject() error {
 	if err != nil {
 		return err
 	}
-	if err := web.ChargeMemory(x.out, x.in, x.Service.WriteMemory(size)); err != nil {
+	if err := web.ChargeMemory(x.in, x.Service.WriteMemory(size)); err != nil {
 		return err
 	}
 	condition := x.parsed.condition

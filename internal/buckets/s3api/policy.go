@@ -221,7 +221,7 @@ func (x *request) client() policy.Client {
 	if !x.op.form {
 		c.UserAgent, c.Referer = x.in.Header["User-Agent"], x.in.Header["Referer"]
 	}
-	c.IP, _ = web.ClientIP(x.out)
+	c.IP, _ = web.ClientIP(x.in)
 	if x.in.TLS != nil {
 		c.TLSVersion = "1." + itoa(int(x.in.TLS.Version)-tls.VersionTLS10)
 	}
@@ -268,7 +268,7 @@ func (x *request) putPolicy() error {
 	if err != nil {
 		return err
 	}
-	if err := web.ChargeMemory(x.out, x.in, parsedPolicy*int64(min(text.size, policy.MaxSize))); err != nil {
+	if err := web.ChargeMemory(x.in, parsedPolicy*int64(min(text.size, policy.MaxSize))); err != nil {
 		return err
 	}
 	document, err := io.ReadAll(text.reader())

@@ -24,7 +24,7 @@ func (x *request) allowRefused(cause error) {
 // rulesOfRefused uses a slot at lower priority. If it gets no slot or the database is unavailable, it returns the
 // rules last seen.
 func (x *request) rulesOfRefused(cause error) (rules []buckets.CORSRule) {
-	if !errors.Is(cause, fairshare.ErrFull) && !errcode.Is(cause, errcode.Unavailable) && web.AcquireSlot(x.out, x.in) == nil {
+	if !errors.Is(cause, fairshare.ErrFull) && !errcode.Is(cause, errcode.Unavailable) && web.AcquireSlot(x.in) == nil {
 		named, err := x.possibleBuckets()
 		if err == nil {
 			for i := range named {

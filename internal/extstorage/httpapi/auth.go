@@ -56,7 +56,7 @@ func (x *exchange) authenticate(tokens *bearer.Keyring, now time.Time) error {
 	if err != nil {
 		return unauthenticated(claimError(c.Raw, err))
 	}
-	web.Identify(x.out, client(grant.Owner.Tenant))
+	web.Identify(x.in, client(grant.Owner.Tenant))
 	grant.Token = ext.Token{ID: c.ID, Issued: issued(&c), Ends: c.Ends}
 	x.ask.Grant, x.ask.Caller = grant, ext.Caller{Kind: "token", ID: cmp.Or(c.Subject, c.ID)}
 	return nil

@@ -41,7 +41,7 @@ func (x *exchange) readBody(limit int64) ([]byte, error) {
 	case err == error(errLength): //nolint:errorlint // as bodyErrors has it
 		err = &tooLong{limit, x.in.ContentLength}
 	case err == nil && len(body) > smallBytes:
-		err = web.ChargeMemory(x.out, x.in, workCopies*int64(len(body)))
+		err = web.ChargeMemory(x.in, workCopies*int64(len(body)))
 	}
 	return body, err
 }

@@ -29,7 +29,7 @@ func (x *exchange) changes(a arguments) error {
 		return err
 	}
 	most := int(limit.Value)
-	if err := web.AcquireSlot(x.out, x.in); err != nil {
+	if err := web.AcquireSlot(x.in); err != nil {
 		return err
 	}
 	feed, err := x.look(ext.Seq(since.Value), most, 0)
@@ -44,7 +44,7 @@ func (x *exchange) changes(a arguments) error {
 		return x.answer(http.StatusOK, appendFeed(&feed))
 	}
 	defer leave()
-	web.ReleaseSlot(x.out)
+	web.ReleaseSlot(x.in)
 	from := feed.Last
 	ended, err := x.untilEnding(func() (err error) {
 		feed, err = x.look(from, most, time.Duration(wait.Value)*time.Second)

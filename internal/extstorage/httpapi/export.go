@@ -36,10 +36,10 @@ func (x *exchange) exportPage(cursor string) (page ext.ExportPage, err error) {
 	if err := x.await(exportBytes); err != nil {
 		return page, err
 	}
-	if err := web.AcquireSlot(x.out, x.in); err != nil {
+	if err := web.AcquireSlot(x.in); err != nil {
 		return page, err
 	}
-	defer web.ReleaseSlot(x.out)
+	defer web.ReleaseSlot(x.in)
 	err = x.within(x.timeout, func() (err error) {
 		page, err = x.service.Export(x.ctx(), x.ask, cursor, ext.MaxPage)
 		return err

@@ -101,13 +101,13 @@ func (x *exchange) serve(act *action) (err error) {
 	} else if err := x.bodiless(); err != nil {
 		return err
 	}
-	if err := web.AcquireSlot(x.out, x.in); err != nil {
+	if err := web.AcquireSlot(x.in); err != nil {
 		return err
 	}
 	return x.within(time.Duration(max(act.times, 1))*x.timeout, func() error { return act.serve(x) })
 }
 
-func (x *exchange) Without(wait func() error) error { return web.WithoutSlot(x.out, x.in, wait) }
+func (x *exchange) Without(wait func() error) error { return web.WithoutSlot(x.in, wait) }
 
 func (x *exchange) parsePath() error {
 	rt := &x.route

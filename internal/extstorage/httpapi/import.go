@@ -73,7 +73,7 @@ func (x *exchange) imports() error {
 		return errImports
 	}
 	defer leave()
-	web.StreamBody(x.out)
+	web.StreamBody(x.in)
 	if err := im.read(x.in.Body); err != nil {
 		return &importFailure{err, im.done}
 	}
@@ -102,7 +102,7 @@ func newImporter(x *exchange) *importer { return &importer{x: x, keys: map[ext.P
 
 // read imports all lines. If the body is cut off, the lines before it still count.
 func (im *importer) read(lines io.Reader) error {
-	if err := web.ChargeMemory(im.x.out, im.x.in, importBytes); err != nil {
+	if err := web.ChargeMemory(im.x.in, importBytes); err != nil {
 		return err
 	}
 	body := bufio.NewReaderSize(lines, importBytes)
@@ -248,7 +248,7 @@ func (im *importer) schema(f *fields) error {
 	if err := im.charge(need); err != nil {
 		return err
 	}
-	defer web.ReleaseMemory(im.x.out, need)
+	defer web.ReleaseMemory(im.x.in, need)
 	im.steps++
 	return im.inLine(im.do(func(x *exchange) error {
 		_, err := x.service.ImportSchema(x.ctx(), x.ask, &im.as, sc)
@@ -283,7 +283,7 @@ func (im *importer) record(f *fields) error {
 // charge reserves n more bytes. If they are unavailable, it first runs the current step, so that imports do not wait
 // for each other's memory.
 func (im *importer) charge(n int64) error {
-	if web.TryChargeMemory(im.x.out, n) {
+	if web.TryChargeMemory(im.x.in, n) {
 		return nil
 	}
 	if len(im.records) > 0 {
@@ -291,7 +291,7 @@ func (im *importer) charge(n int64) error {
 			return err
 		}
 	}
-	return web.ChargeMemory(im.x.out, im.x.in, n)
+	return web.ChargeMemory(im.x.in, n)
 }
 
 func (im *importer) readRecord(f *fields) (rec ext.Record, err error) {
@@ -371,7 +371,7 @@ func (im *importer) step() error {
 		return err
 	}
 	im.done.Add(done)
-	web.ReleaseMemory(im.x.out, im.charged)
+	web.ReleaseMemory(im.x.in, im.charged)
 	clear(im.records)
 	im.records, im.at, im.bytes, im.charged = im.records[:0], im.at[:0], 0, 0
 	clear(im.keys)
@@ -383,9 +383,9 @@ func (im *importer) do(fn func(*exchange) error) error {
 	if err := x.wait(write); err != nil {
 		return err
 	}
-	if err := web.AcquireSlot(x.out, x.in); err != nil {
+	if err := web.AcquireSlot(x.in); err != nil {
 		return err
 	}
-	defer web.ReleaseSlot(x.out)
+	defer web.ReleaseSlot(x.in)
 	return x.within(x.timeout, func() error { return fn(x) })
 }

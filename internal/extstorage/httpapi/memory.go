@@ -38,7 +38,7 @@ func (x *exchange) fits(n int) bool {
 	if n <= smallBytes || int64(n) <= x.charged {
 		return true
 	}
-	if !web.TryChargeMemory(x.out, int64(n)-x.charged) {
+	if !web.TryChargeMemory(x.in, int64(n)-x.charged) {
 		return false
 	}
 	x.charged = int64(n)
@@ -46,7 +46,7 @@ func (x *exchange) fits(n int) bool {
 }
 
 func (x *exchange) await(n int) error {
-	if err := web.ChargeMemory(x.out, x.in, int64(n)-x.charged); err != nil {
+	if err := web.ChargeMemory(x.in, int64(n)-x.charged); err != nil {
 		return err
 	}
 	x.charged = int64(n)
@@ -55,7 +55,7 @@ func (x *exchange) await(n int) error {
 
 func (x *exchange) keep(n int) {
 	if more := x.charged - int64(n); more > 0 {
-		web.ReleaseMemory(x.out, more)
+		web.ReleaseMemory(x.in, more)
 		x.charged = int64(n)
 	}
 }

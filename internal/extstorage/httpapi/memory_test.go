@@ -112,7 +112,7 @@ func occupy(m *web.Memory, bytes int64) (release func()) {
 	h := web.Service{
 		Name: "other", Route: func(string) string { return "" },
 		Serve: func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
-			err := web.ChargeMemory(w, r, bytes)
+			err := web.ChargeMemory(r, bytes)
 			close(taken)
 			<-over
 			return err

@@ -11,6 +11,6 @@ import (
 var openAPI []byte
 
 func (x *exchange) document() error {
-	web.StaticBody(x.out)
+	web.StaticBody(x.in)
 	return x.answer(http.StatusOK, openAPI)
 }

@@ -124,7 +124,7 @@ func (x *exchange) wait(c cost) error {
 	if ok {
 		return nil
 	}
-	return web.WithoutSlot(x.out, x.in, func() error {
+	return web.WithoutSlot(x.in, func() error {
 		for !ok {
 			select {
 			case <-x.service.After(state.Retry):

@@ -133,7 +133,7 @@ func (x *exchange) authenticateService(tokens *bearer.Keyring, now time.Time) er
 		return unauthenticated(err)
 	}
 	x.schemas = mayWriteSchemas(c.Raw)
-	web.Identify(x.out, client(tenant))
+	web.Identify(x.in, client(tenant))
 	x.ask.Grant = ext.Grant{
 		Owner: ext.Owner{Tenant: tenant}, Every: ext.Read | ext.Modify,
 		Token: ext.Token{ID: c.ID, Service: true, Issued: issued(&c), Ends: c.Ends},
@@ -191,7 +191,7 @@ func (x *exchange) envelope() error {
 	if op.stream {
 		return op.serve(x, f)
 	}
-	if err := web.AcquireSlot(x.out, x.in); err != nil {
+	if err := web.AcquireSlot(x.in); err != nil {
 		return err
 	}
 	return x.within(x.timeout, func() error { return op.serve(x, f) })

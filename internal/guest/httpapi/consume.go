@@ -113,7 +113,7 @@ func (h *Receiver) serve(w http.ResponseWriter, r *http.Request, id string, cons
 	if err != nil {
 		return err
 	}
-	web.Identify(w, "guest service "+request.By)
+	web.Identify(r, "guest service "+request.By)
 	request.ID, request.Trace = id, traceOf(r)
 	if err := readReceiver(w, r, &request); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (h *Receiver) serve(w http.ResponseWriter, r *http.Request, id string, cons
 			return err
 		}
 	}
-	if err := web.AcquireSlot(w, r); err != nil {
+	if err := web.AcquireSlot(r); err != nil {
 		return err
 	}
 	received, err := operation(r.Context(), request)

@@ -126,7 +126,7 @@ func (d *Demo) Serve(w http.ResponseWriter, r *http.Request, at web.Address) err
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return web.RefuseMethod(w, http.MethodGet, http.MethodHead)
 	}
-	web.StaticBody(w)
+	web.StaticBody(r)
 	text, err := demoFiles.ReadFile(name)
 	if err != nil {
 		return err
@@ -176,7 +176,7 @@ func (d *Demo) arrive(x *exchange) error {
 	if err := guest.CheckKey(in.Attempt); err != nil {
 		return err
 	}
-	if err := web.AcquireSlot(x.out, x.in); err != nil {
+	if err := web.AcquireSlot(x.in); err != nil {
 		return err
 	}
 	v := x.visitor()

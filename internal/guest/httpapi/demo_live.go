@@ -104,7 +104,7 @@ func (d *Demo) live(x *exchange) error {
 	}
 	v := liveView{HotState: d.HotState, Suspensions: d.Tenants.Brief(), Events: []demoEvent{}}
 	if x.session != "" {
-		if err := web.AcquireSlot(x.out, x.in); err != nil {
+		if err := web.AcquireSlot(x.in); err != nil {
 			return err
 		}
 		s, err := x.Guests.Session(x.ctx(), x.session, guest.Change{})
@@ -119,7 +119,7 @@ func (d *Demo) live(x *exchange) error {
 
 // loseHotState loses the session's hot state, but not the rate limits, which protect the server.
 func (d *Demo) loseHotState(x *exchange) error {
-	if err := web.AcquireSlot(x.out, x.in); err != nil {
+	if err := web.AcquireSlot(x.in); err != nil {
 		return err
 	}
 	if err := x.Guests.LoseHot(x.ctx(), x.session); err != nil {
@@ -136,7 +136,7 @@ func (d *Demo) tenant(x *exchange) (id string, err error) {
 	if err := decode(x.body, &in); err != nil {
 		return "", err
 	}
-	if err := web.AcquireSlot(x.out, x.in); err != nil {
+	if err := web.AcquireSlot(x.in); err != nil {
 		return "", err
 	}
 	if id, ok := guest.ParseTenant(in.TenantID); ok && d.Suspends(id) {

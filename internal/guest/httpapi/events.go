@@ -64,7 +64,7 @@ func (h *EventReceiver) Serve(w http.ResponseWriter, r *http.Request, _ web.Addr
 	if err != nil {
 		return err
 	}
-	web.Identify(w, "guest service "+service)
+	web.Identify(r, "guest service "+service)
 	if string(members["events"]) != "true" {
 		return errEventToken
 	}
@@ -72,7 +72,7 @@ func (h *EventReceiver) Serve(w http.ResponseWriter, r *http.Request, _ web.Addr
 	if err != nil {
 		return err
 	}
-	if err := web.AcquireSlot(w, r); err != nil {
+	if err := web.AcquireSlot(r); err != nil {
 		return err
 	}
 	result, err := h.Receive(r.Context(), e)

@@ -93,7 +93,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	if err := x.read(); err != nil {
 		return err
 	}
-	if err := web.AcquireSlot(w, r); err != nil {
+	if err := web.AcquireSlot(r); err != nil {
 		return err
 	}
 	x.see()
@@ -128,7 +128,7 @@ func (x *exchange) bootstrap(refused error) {
 	if r, limited, err := x.Guests.Limit(x.ctx(), guest.ClassBootstrap, "", x.address()); err != nil || limited && !r.Allowed {
 		return
 	}
-	if web.AcquireSlot(x.out, x.in) != nil || errors.Is(x.evaluate(), bots.ErrHardBlock) {
+	if web.AcquireSlot(x.in) != nil || errors.Is(x.evaluate(), bots.ErrHardBlock) {
 		return
 	}
 	if s, err := x.Guests.Begin(x.ctx(), x.campaign()); err == nil {
@@ -169,7 +169,7 @@ func (x *exchange) authenticate() error {
 			continue
 		}
 		renew := x.Guests.Saw(session, !x.action.public)
-		web.Identify(x.out, string(x.session))
+		web.Identify(x.in, string(x.session))
 		if old || renew {
 			x.setCookie(session)
 		}

@@ -38,7 +38,7 @@ func parseHandoff(names string) route {
 
 func (x *exchange) visitor() guest.Visitor {
 	v := guest.Visitor{UserAgent: x.in.Header.Get("User-Agent"), AcceptLanguage: strings.Join(x.in.Header.Values("Accept-Language"), ", ")}
-	if ip, ok := web.ClientIP(x.out); ok {
+	if ip, ok := web.ClientIP(x.in); ok {
 		v.IP = ip.String()
 	}
 	return v

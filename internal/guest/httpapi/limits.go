@@ -55,7 +55,7 @@ func (x *exchange) take(class guest.Class) error {
 }
 
 func (x *exchange) address() string {
-	ip, _ := web.ClientIP(x.out)
+	ip, _ := web.ClientIP(x.in)
 	return ip.String()
 }
 

@@ -30,7 +30,7 @@ func (x *exchange) document() error {
 	if err != nil {
 		return err
 	}
-	web.StaticBody(x.out)
+	web.StaticBody(x.in)
 	send(x.out, answer{Status: http.StatusOK, ContentType: "application/json", Body: text})
 	return nil
 }

@@ -175,7 +175,7 @@ func (o *route) serve(w http.ResponseWriter, r *http.Request, path string) error
 	if o.Background {
 		return o.start(w, r, values)
 	}
-	if err := web.ChargeMemory(w, r, o.Memory); err != nil {
+	if err := web.ChargeMemory(r, o.Memory); err != nil {
 		return err
 	}
 	result, err := o.run(w, r, values)
@@ -197,7 +197,7 @@ func (o *route) run(w http.ResponseWriter, r *http.Request, values map[string]st
 	if o.Kind != operate.Upload {
 		return o.Run(r.Context(), values, nil)
 	}
-	web.StreamBody(w)
+	web.StreamBody(r)
 	body := operate.Body{Reader: &upload{http.MaxBytesReader(w, r.Body, o.Largest), problem.BodyErrors(int(o.Largest))}, Size: max(r.ContentLength, 0)}
 	return o.Upload(r.Context(), values, body, nil)
 }

@@ -13,7 +13,7 @@ func (h *Handler) body(x *exchange) ([]byte, error) {
 		return nil, err
 	}
 	if len(body) > smallBody {
-		if err := web.ChargeMemory(x.out, x.in, workCopies*int64(len(body))); err != nil {
+		if err := web.ChargeMemory(x.in, workCopies*int64(len(body))); err != nil {
 			return nil, err
 		}
 	}

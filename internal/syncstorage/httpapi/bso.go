@@ -28,12 +28,12 @@ func (h *Handler) getLarge(x *exchange, b ss.BSO) error {
 	e := newEncoder(x.out, bufferFor(len(b.Payload)))
 	for charged := 0; ; {
 		need := len(b.Payload) + cap(e.b)
-		if need <= charged || web.TryChargeMemory(x.out, int64(need-charged)) {
+		if need <= charged || web.TryChargeMemory(x.in, int64(need-charged)) {
 			break
 		}
 		e.close()
 		b.Payload = nil
-		if err := web.ChargeMemory(x.out, x.in, int64(need-charged)); err != nil {
+		if err := web.ChargeMemory(x.in, int64(need-charged)); err != nil {
 			return err
 		}
 		charged = need
@@ -50,7 +50,7 @@ func (h *Handler) getLarge(x *exchange, b ss.BSO) error {
 	e.record(&b)
 	if !e.sent {
 		b.Payload = nil // the client may be slow
-		web.ReleaseMemory(x.out, int64(payload))
+		web.ReleaseMemory(x.in, int64(payload))
 		x.out.Header().Set("Content-Length", strconv.Itoa(len(e.b)))
 	}
 	e.flush()

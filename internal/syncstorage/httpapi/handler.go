@@ -88,7 +88,7 @@ func (h *Handler) serve(x *exchange, at web.Address, now time.Time) error {
 	if x.query, err = url.ParseQuery(x.in.URL.RawQuery); err != nil {
 		return errQuery
 	}
-	web.Identify(x.out, "sync "+strconv.FormatInt(x.owner.UID, 10))
+	web.Identify(x.in, "sync "+strconv.FormatInt(x.owner.UID, 10))
 	x.ask.Collection = x.route.collection
 	if x.ask.If, err = precondition(x.in.Header); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (h *Handler) serve(x *exchange, at web.Address, now time.Time) error {
 }
 
 func (h *Handler) acquireSlot(x *exchange) error {
-	if err := web.AcquireSlot(x.out, x.in); err != nil {
+	if err := web.AcquireSlot(x.in); err != nil {
 		return err
 	}
 	return h.checkRevoked(x)

@@ -38,11 +38,11 @@ func (h *Handler) list(x *exchange) error {
 func (h *Handler) open(x *exchange, q *ss.Query) (*ss.Listing, *encoder, error) {
 	var charged int64
 	idle := func(wait func() error) error {
-		web.ReleaseMemory(x.out, charged)
-		if err := web.WithoutSlot(x.out, x.in, wait); err != nil {
+		web.ReleaseMemory(x.in, charged)
+		if err := web.WithoutSlot(x.in, wait); err != nil {
 			return err
 		}
-		return web.ChargeMemory(x.out, x.in, charged)
+		return web.ChargeMemory(x.in, charged)
 	}
 	for {
 		l, err := h.Service.List(x.in.Context(), x.owner, q, idle)
@@ -51,13 +51,13 @@ func (h *Handler) open(x *exchange, q *ss.Query) (*ss.Listing, *encoder, error) 
 		}
 		e := newEncoder(x.out, bufferOf(l, q.Full))
 		need := int64(l.Memory + cap(e.b))
-		if need <= charged || web.TryChargeMemory(x.out, need-charged) {
-			web.ReleaseMemory(x.out, charged-need)
+		if need <= charged || web.TryChargeMemory(x.in, need-charged) {
+			web.ReleaseMemory(x.in, charged-need)
 			return l, e, nil
 		}
 		e.close()
 		l.Close()
-		if err := web.ChargeMemory(x.out, x.in, need-charged); err != nil {
+		if err := web.ChargeMemory(x.in, need-charged); err != nil {
 			return nil, nil, err
 		}
 		charged = need
@@ -139,7 +139,7 @@ func (f layout) send(x *exchange, l *ss.Listing, e *encoder, full bool) error {
 			return fmt.Errorf("read a list: %w", err)
 		}
 		if n := len(r.Payload); n > largest && !l.Gathered {
-			if err := web.ChargeMemory(x.out, x.in, int64(streamCopies*(n-largest))); err != nil {
+			if err := web.ChargeMemory(x.in, int64(streamCopies*(n-largest))); err != nil {
 				return err
 			}
 			largest = n
@@ -159,7 +159,7 @@ func (f layout) send(x *exchange, l *ss.Listing, e *encoder, full bool) error {
 	e.literal(f.end)
 	if !e.sent {
 		l.Close() // the buffer contains everything, and the client may be slow
-		web.ReleaseMemory(x.out, int64(l.Memory))
+		web.ReleaseMemory(x.in, int64(l.Memory))
 		x.out.Header().Set("Content-Length", strconv.Itoa(len(e.b)))
 	}
 	e.flush()

@@ -65,6 +65,6 @@ func (h *Handler) items(x *exchange) ([]ss.Item, error) {
 	}
 	return read(&decoder{
 		body: body, most: listedPerWritten * h.Service.Limits(x.ask.Collection).MaxPostRecords,
-		charge: func(n int64) error { return web.ChargeMemory(x.out, x.in, n) },
+		charge: func(n int64) error { return web.ChargeMemory(x.in, n) },
 	})
 }

@@ -37,10 +37,10 @@ func (h *Handler) SetVerificationWait(wait time.Duration) {
 
 // verify runs fn with a place among the verifications, and then acquires a slot for the database.
 func (h *Handler) verify(w http.ResponseWriter, r *http.Request, fn func() error) error {
-	if err := h.Verifications.Do(r.Context(), web.Client(w), fn); err != nil {
+	if err := h.Verifications.Do(r.Context(), web.Client(r), fn); err != nil {
 		return err
 	}
-	return web.AcquireSlot(w, r)
+	return web.AcquireSlot(r)
 }
 
 // Serve implements web.Handler. The timestamp headers are in every answer, because browsers correct their clocks by

@@ -36,7 +36,7 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, rt route, at we
 	err = h.verify(w, r, func() (err error) {
 		identity, err = h.Service.AccessToken(r.Context(), token)
 		if err == nil {
-			web.Identify(w, "accounts "+identity.FxAUID)
+			web.Identify(r, "accounts "+identity.FxAUID)
 		}
 		return err
 	})
