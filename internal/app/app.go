@@ -348,6 +348,12 @@ func (a *App) SendBackup(ctx context.Context, s *backup.Sending) (backup.Sent, e
 	return a.backupServer().Send(ctx, s)
 }
 
+// ReplacedBackups returns a sentence that says which backups the next backup replaces.
+func (a *App) ReplacedBackups(s *backup.Settings) (string, error) {
+	gone, err := a.backupServer().Replaces(s)
+	return backup.DescribeReplaced(gone), err
+}
+
 func (a *App) backupServer() *backup.Server {
 	return &backup.Server{Services: a.running(), Known: backup.NamesOf(a.cfg.Services), Data: a.data, Log: a.log, Clock: a.now}
 }

@@ -27,7 +27,7 @@ var typed = map[string]string{
 
 // short are lists with few rows, which are read whole.
 var short = map[string]string{
-	"read-only": "services", "backup": "a schedule keeps few", "sweeps": "a sweep of each table", "runs": "the latest fifty", "tokenserver nodes": "servers",
+	"read-only": "services", "databases": "one for each service", "backup": "a schedule keeps few", "sweeps": "a sweep of each table", "runs": "the latest fifty", "tokenserver nodes": "servers",
 	"buckets nodes": "servers", "buckets keys": "of one account", "guest keys": "of booking sites", "guest jobs": "fixed", "guest event-schemas": "fixed", "guest tenants": "its rows have the buttons, so no field asks", "extstorage schemas": "of one namespace",
 }
 

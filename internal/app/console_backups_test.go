@@ -27,9 +27,11 @@ func TestConsoleBackups(t *testing.T) {
 	b, _, _ := serveConsole(t, "HOLDFAST_BACKUP__URL="+address+"/back'up", "HOLDFAST_REPLICA__URL="+address+"/replica")
 	b.open("backup")
 	b.shows("No backup at backup.url is known", address+"/back'up")
+	b.shows("By backup.keep, it replaces no backup.")
 	b.submit("Back up now")
 	b.shows("Backup started.")
 	b.await("backup", "Restored to verify it")
+	b.shows("By backup.keep, it replaces the backup of 20")
 	b.await("backup", "OK at ") // a slow machine first shows an older list
 	b.shows("ended", "true", "tokenserver.db", "secrets.toml", "OK at ", "0 minutes")
 	b.submit("Verify backup " + b.page.all("tbody")[0].all("a")[0].String())

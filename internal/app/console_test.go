@@ -540,7 +540,7 @@ func TestConsoleUpkeep(t *testing.T) {
 	record := func(path string, lost int64) {
 		t.Helper()
 		b := &backup.Server{Services: a.running(), Data: a.data, Clock: a.overview.Clock}
-		if err := b.Record(path, lost); err != nil {
+		if err := b.Record(path, lost, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

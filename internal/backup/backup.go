@@ -104,7 +104,7 @@ func (b *Server) Make(ctx context.Context, dir string, o Options) (files []strin
 	for _, name := range names {
 		files = append(files, filepath.Join(dir, name))
 	}
-	if err := b.Record(dir, lost); err != nil {
+	if err := b.Record(dir, lost, names); err != nil {
 		b.Log.Warn("could not record the backup for the console", "error", err)
 	}
 	return files, nil
@@ -188,6 +188,27 @@ func publish(partial, dir string) error {
 		return err
 	}
 	return durable.Rename(partial, dir)
+}
+
+// Files returns the files of a backup with all databases of the server, also those on database servers.
+func (b *Server) Files() (files []string) {
+	for _, d := range b.databases() {
+		files = append(files, engine.FileName(d.Service))
+	}
+	return files
+}
+
+// has returns the files that a backup at a URL contains, if it is made now.
+func (b *Server) has() (files []string) {
+	for _, d := range b.databases() {
+		if d.Embedded() {
+			files = append(files, engine.FileName(d.Service))
+		}
+	}
+	if exists(filepath.Join(b.Data, secrets.File)) {
+		files = append(files, secrets.File)
+	}
+	return files
 }
 
 func (b *Server) databases() (all []*engine.Database) {

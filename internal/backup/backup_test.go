@@ -76,7 +76,7 @@ func TestKnownBackups(t *testing.T) {
 			t.Fatal(err)
 		}
 		now = now.Add(time.Hour)
-		if err := s.Record(path(name), 0); err != nil {
+		if err := s.Record(path(name), 0, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

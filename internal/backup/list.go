@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"holdfast/internal/app/service"
@@ -35,7 +33,7 @@ func List(ctx context.Context, address string, known replica.Names, trust replic
 		return nil, errcode.New(errcode.NotFound, location.Name(address)+" contains no backup: check the folder, or the bucket and its prefix")
 	}
 	for _, p := range points {
-		all = append(all, Listed{p.Time, slices.Concat(slices.Sorted(maps.Keys(p.Files)), slices.Sorted(maps.Keys(p.Also))), p.Backup})
+		all = append(all, Listed{p.Time, p.Contents(), p.Backup})
 	}
 	return all, err
 }

@@ -27,7 +27,10 @@ type Record struct {
 	At      time.Time `json:"at"`
 	Path    string    `json:"path"` // or a URL without parameters
 	Lost    int64     `json:"lost"`
-	Without []string  `json:"without"`
+	Without []string  `json:"without"` // services whose databases are on database servers
+
+	// Has are the databases and other files in the backup. Earlier releases did not record them.
+	Has []string `json:"has,omitempty"`
 
 	Earlier []earlier `json:"earlier,omitempty"` // latest first
 }
@@ -35,26 +38,55 @@ type Record struct {
 type earlier struct {
 	At   time.Time `json:"at"`
 	Path string    `json:"path"`
+	Has  []string  `json:"has,omitempty"` // as in Record
+}
+
+// all returns the backup and the earlier backups, latest first.
+func (r *Record) all() []earlier {
+	if r == nil {
+		return nil
+	}
+	return append([]earlier{{r.At, r.Path, r.Has}}, r.Earlier...)
 }
 
 const maxEarlier = 1000
 
-func (b *Server) Record(dir string, lost int64) (err error) {
-	r := Record{At: b.Clock().UTC(), Path: service.Absolute(dir), Lost: lost}
+// Record records a backup in a folder, which contains the files has.
+func (b *Server) Record(dir string, lost int64, has []string) (err error) {
+	r := Record{At: b.Clock().UTC(), Path: service.Absolute(dir), Lost: lost, Has: has}
 	return b.record(&r, nil)
 }
 
+// recordSent records all backups in a target, the newest of which was just made.
 func (b *Server) recordSent(ctx context.Context, address string, t replica.Target, lost int64) error {
-	content, err := replica.Inspect(ctx, t)
-	if err != nil || len(content.Points) == 0 {
+	listed, err := replica.Inspect(ctx, t)
+	if err != nil || len(listed.Points) == 0 {
 		return err
 	}
-	name := location.Name(address)
-	var older []earlier
-	for _, p := range slices.Backward(content.Points) {
-		older = append(older, earlier{p.Time.UTC(), name})
+	trust, err := location.Own(b.Data)
+	if err != nil {
+		return err
 	}
-	return b.record(&Record{At: older[0].At, Path: name, Lost: lost}, older[1:])
+	name, has := location.Name(address), map[int64][]string{} // contents by Unix milliseconds, as in the names of points
+	last, _ := Read(b.Data)                                   // a broken record is replaced
+	for _, e := range last.all() {
+		if e.Path == name && len(e.Has) > 0 {
+			has[e.At.UnixMilli()] = e.Has
+		}
+	}
+	unknown := slices.IndexFunc(listed.Points, func(p replica.Listed) bool { return has[p.Time.UnixMilli()] == nil })
+	points, err := replica.Points(ctx, t, b.Known, trust, len(listed.Points)-unknown)
+	if err != nil {
+		return err
+	}
+	for _, p := range points {
+		has[p.Time.UnixMilli()] = p.Contents()
+	}
+	var all []earlier
+	for _, p := range slices.Backward(listed.Points) {
+		all = append(all, earlier{p.Time.UTC(), name, has[p.Time.UnixMilli()]})
+	}
+	return b.record(&Record{At: all[0].At, Path: name, Lost: lost, Has: all[0].Has}, all[1:])
 }
 
 func (b *Server) record(r *Record, older []earlier) error {
@@ -64,9 +96,8 @@ func (b *Server) record(r *Record, older []earlier) error {
 		}
 	}
 	r.Earlier = older
-	if last, err := Read(b.Data); err == nil && last != nil { // a broken record is replaced
-		before := append([]earlier{{last.At, last.Path}}, last.Earlier...)
-		before = slices.DeleteFunc(before, func(e earlier) bool { return e.Path == r.Path || !exists(e.Path) })
+	if last, err := Read(b.Data); err == nil { // a broken record is replaced
+		before := slices.DeleteFunc(last.all(), func(e earlier) bool { return e.Path == r.Path || !exists(e.Path) })
 		r.Earlier = append(r.Earlier, before...)
 		slices.SortStableFunc(r.Earlier, func(a, b earlier) int { return b.At.Compare(a.At) })
 	}
@@ -90,9 +121,7 @@ func (b *Server) recordFailure(name string, failed error) {
 	path := filepath.Join(b.Data, failureFile)
 	var err error
 	if failed == nil {
-		if last := ReadFailure(b.Data); last != nil && last.URL != name {
-			return
-		}
+		// A success at another URL ends the failure, too: backup.url was changed.
 		if err = os.Remove(path); errors.Is(err, fs.ErrNotExist) {
 			return
 		}
@@ -131,12 +160,9 @@ func Known(data string) (all []service.Backup, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %s", filepath.Join(data, RecordFile), service.Reason(err))
 	}
-	if last == nil {
-		return nil, nil
-	}
-	for _, b := range append([]earlier{{last.At, last.Path}}, last.Earlier...) {
+	for _, b := range last.all() {
 		if exists(b.Path) {
-			all = append(all, service.Backup{Path: b.Path, At: b.At})
+			all = append(all, service.Backup{Path: b.Path, At: b.At, Has: b.Has})
 		}
 	}
 	return all, nil

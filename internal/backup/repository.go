@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/sqlitedb"
@@ -168,6 +169,7 @@ func (b *Server) open(ctx context.Context, s *Sending) (o replica.Options, close
 	o = replica.Options{
 		Server: id, Key: key, Known: b.Known, Location: location.Name(s.URL), Once: true, Rule: rule, Recipients: recipients, Spool: spool(b.Data, s.URL), Files: map[string]*sqlitedb.DB{}, Bodies: map[string]replica.Bodies{},
 		Also: map[string]string{secrets.File: filepath.Join(b.Data, secrets.File)}, Clock: b.Clock, Log: b.Log,
+		Dismissed: func() (map[string]time.Time, error) { return Dismissed(b.Data) },
 	}
 	for _, d := range b.databases() {
 		if !d.Embedded() {

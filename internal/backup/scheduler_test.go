@@ -236,7 +236,7 @@ func TestKnownURLs(t *testing.T) {
 	edit(s, func(s *Settings) { s.Keep, s.Schedule = "2d", "12h" })
 	server := s.Server()
 	folder := t.TempDir()
-	if err := server.Record(folder, 0); err != nil {
+	if err := server.Record(folder, 0, nil); err != nil {
 		t.Fatal(err)
 	}
 	for range 6 {
@@ -274,8 +274,8 @@ func TestNothingToBackUp(t *testing.T) {
 	}
 }
 
-// TestTypedURL checks that failures at another URL than backup.url are not recorded, and that a success there does not
-// clear a recorded failure.
+// TestTypedURL checks that failures and successes at another URL than backup.url change no recorded failure, and that a
+// success after backup.url was changed ends the failure.
 func TestTypedURL(t *testing.T) {
 	t.Parallel()
 	s, _, folder := newScheduler(t)
@@ -287,9 +287,11 @@ func TestTypedURL(t *testing.T) {
 		t.Errorf("a failure at another URL: %v, recorded %+v", err, ReadFailure(server.Data))
 	}
 	s.runDue(t.Context())
-	other := settings
-	other.URL = "file://" + t.TempDir() + "/other"
-	if _, err := server.Send(t.Context(), &Sending{Settings: other}); err != nil || ReadFailure(server.Data) == nil {
+	settings.URL = "file://" + t.TempDir() + "/other"
+	if _, err := server.Send(t.Context(), &Sending{Settings: settings, Typed: true}); err != nil || ReadFailure(server.Data) == nil {
 		t.Errorf("a success at another URL: %v, recorded %+v", err, ReadFailure(server.Data))
+	}
+	if _, err := server.Send(t.Context(), &Sending{Settings: settings}); err != nil || ReadFailure(server.Data) != nil {
+		t.Errorf("a success at a new backup.url: %v, recorded %+v", err, ReadFailure(server.Data))
 	}
 }

@@ -119,6 +119,8 @@ type check struct {
 
 	own service.Finding // about the data folder
 
+	databases []*engine.Database // of all services that were opened
+
 	held    *sqlitedb.InUseError
 	running bool
 
@@ -191,6 +193,7 @@ func (c *check) outside(ctx context.Context) (found []service.Finding) {
 	limited, cancel := context.WithTimeout(ctx, serviceTimeout)
 	found = append(found, backup.Check(limited, &c.Backup, c.Data, time.Now())...)
 	cancel()
+	found = append(found, backup.CheckDatabases(c.Data, c.databases)...)
 	if c.PublicURL != "" {
 		found = append(found, checkPublicURL(ctx, c.PublicURL))
 	}
@@ -311,6 +314,7 @@ func damaged(where string, problems []string) string {
 
 func (c *check) opened(ctx context.Context, open *Opened, s *service.Running) (found []service.Finding) {
 	what := s.Name + " database"
+	c.databases = append(c.databases, s.Databases...)
 	for _, d := range s.Databases {
 		if d.Embedded() {
 			c.keptIn(what, d.Target.Path)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,6 +99,11 @@ func (c *command) backupURL(ctx context.Context, args []string, identity string)
 		return fmt.Errorf("backup.%s %s", problems[0].Key, problems[0].What)
 	}
 	return c.with(ctx, true, func(ctx context.Context, a *app.App) error {
+		replaced, err := a.ReplacedBackups(&s.Settings)
+		if err != nil {
+			return err
+		}
+		c.step(replaced)
 		sent, err := a.SendBackup(ctx, &s)
 		if err != nil {
 			return err
@@ -193,8 +199,9 @@ func (c *command) eachBody(ctx context.Context, folder string, services []string
 }
 
 type listedBackup struct {
-	At  time.Time `json:"at"`
-	Has []string  `json:"has"`
+	At    time.Time `json:"at"`
+	Has   []string  `json:"has"`
+	Lacks []string  `json:"lacks,omitempty"` // files in other listed backups
 
 	Size *backup.Size `json:"size,omitempty"` // took in nanoseconds
 }
@@ -211,8 +218,8 @@ func (c *command) listBackups() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [URL]",
 		Short: "List the backups in a folder or bucket, or a replica's restore points",
-		Long: "List the backups at URL, newest first, or a replica's restore points, with their age and content. This needs no\n" +
-			"key. URL defaults to backup.url.",
+		Long: "List the backups at URL, newest first, or a replica's restore points, with their age and content, and\n" +
+			"which databases in other listed backups they lack. This needs no key. URL defaults to backup.url.",
 		Example: "  holdfast backup list",
 		Args:    optional("URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -228,17 +235,22 @@ func (c *command) listBackups() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			w := c.shell().Table()
+			w, has := c.shell().Table(), []string{}
 			if !asJSON && len(all) > 0 {
-				w.Printf("MADE\tAGE\tDATABASES\tSENT\tTOOK\tCONTENT\n")
+				w.Printf("MADE\tAGE\tDATABASES\tSENT\tTOOK\tCONTENT\tLACKS\n")
 			}
 			for _, b := range all {
+				has = append(has, b.Has...)
+			}
+			for _, b := range all {
+				lacks := backup.Missing(b.Has, has)
 				if asJSON {
-					err = errors.Join(err, c.shell().PrintLine(listedBackup(b)))
+					err = errors.Join(err, c.shell().PrintLine(listedBackup{b.At, b.Has, lacks, b.Size}))
 					continue
 				}
 				databases, sent, took := sizes(b.Size)
-				w.Printf("%s\t%s\t%s\t%s\t%s\t%s\n", b.At.UTC().Format("2006-01-02T15:04:05.000Z"), age(c.clock()().Sub(b.At)), databases, sent, took, strings.Join(b.Has, ", "))
+				w.Printf("%s\t%s\t%s\t%s\t%s\t%s\t%s\n", b.At.UTC().Format("2006-01-02T15:04:05.000Z"), age(c.clock()().Sub(b.At)), databases, sent, took,
+					strings.Join(b.Has, ", "), cmp.Or(strings.Join(lacks, ", "), "-"))
 			}
 			return errors.Join(err, w.Flush())
 		},

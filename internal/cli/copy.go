@@ -198,7 +198,7 @@ func (c *command) runCopy(ctx context.Context, copied *copying.Copy, url string,
 	end()
 	name := copied.Service
 	c.shell().Printf("%s is copied to %s. Its source is read-only. Set this in every server's configuration and restart it:\n\n"+
-		"[%s]\ndatabase_url = %q\n\nTo continue with the source instead: holdfast copy %s --reopen\n", name, copied.Target.Where, name, url, name)
+		"[%s]\ndatabase_url = %q\n\n%s\n\nTo continue with the source instead: holdfast copy %s --reopen\n", name, copied.Target.Where, name, url, copied.BackedUpBy(), name)
 	return nil
 }
 

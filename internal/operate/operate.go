@@ -105,6 +105,8 @@ type About struct {
 	// Ask is what the operator reads before the change begins: in the dialog that a button opens, in the form, and
 	// before the command's question. It says what cannot be undone, as whole sentences.
 	Ask string
+	// Asks replaces Ask in the console if the text depends on the server's state. It is called for each page.
+	Asks func() string
 	// Confirm lists words that the operator types into the console's form before the change, e.g. "drop all". The
 	// command and the API do not ask for them.
 	Confirm string
@@ -171,6 +173,14 @@ type Setup struct {
 	Text  string
 	Lines string // lines for the configuration file, ready to copy
 	Guide string // a file in the repository, e.g. "docs/backup.md"
+}
+
+// Question returns the text shown before the button acts, or "".
+func (o *Operation) Question() string {
+	if o.Asks != nil {
+		return o.Asks()
+	}
+	return o.Ask
 }
 
 // Missing returns the setup that the operation still needs, or nil.

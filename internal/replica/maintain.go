@@ -165,7 +165,7 @@ func (r *Replica) tidy(ctx context.Context, at time.Time) error {
 		}
 		delete(r.points, name)
 	}
-	return nil
+	return r.rememberLacking(rule.dismissed)
 }
 
 // replaceLost starts a new series for each database for which objects of the newest point were deleted.
@@ -309,7 +309,7 @@ func (rule retention) choose(points map[string]Point, files listed) (kept map[st
 		if age < 0 || isRecent && rule.rule == (Keep{}) {
 			continue
 		}
-		for _, file := range p.contents() {
+		for _, file := range p.Contents() {
 			if !rule.isDismissed(file, p) {
 				old[file] = append(old[file], candidateOf(name, p, file, files))
 			}
@@ -357,7 +357,7 @@ func (rule retention) spread(all []candidate) (names []string) {
 func (rule retention) newestWith(points map[string]Point, whole *listed) (names map[string]string) {
 	names = map[string]string{}
 	for name, p := range points {
-		for _, file := range p.contents() {
+		for _, file := range p.Contents() {
 			if best, known := names[file]; rule.isDismissed(file, p) || known && p.Number < points[best].Number {
 				continue
 			}

@@ -38,9 +38,9 @@ type Point struct {
 	Encrypted bool `json:"encrypted,omitempty"`
 }
 
-// contents returns the names of the databases and other files in the point.
-func (p Point) contents() []string {
-	return slices.AppendSeq(slices.Collect(maps.Keys(p.Files)), maps.Keys(p.Also))
+// Contents returns the names of the databases and other files in the point, databases first.
+func (p Point) Contents() []string {
+	return slices.Concat(slices.Sorted(maps.Keys(p.Files)), slices.Sorted(maps.Keys(p.Also)))
 }
 
 // suffix returns the end of the names of the point's objects.

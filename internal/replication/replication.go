@@ -91,6 +91,7 @@ func Open(ctx context.Context, o Options) (*Replication, error) {
 		Server: id, Key: key, Known: o.Known, Files: files, Bodies: bodies, Also: map[string]string{secrets.File: filepath.Join(o.Data, secrets.File)},
 		Target: target, Location: location.Name(o.Settings.URL), Recipients: recipients, Spool: filepath.Join(o.Data, spoolFolder), SpoolBytes: o.Settings.SpoolBytes,
 		Keep: o.Settings.Retention, Rule: keep, Interval: o.Settings.Interval, Clock: o.Clock, Log: o.Log,
+		Dismissed: func() (map[string]time.Time, error) { return backup.Dismissed(o.Data) },
 	})
 	return r, nil
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,6 +26,7 @@ func changesOf(folder, key string) []step {
 	return slices.Concat([]step{
 		{"read-only", "Stop writes: service extstorage", nil, "Extstorage is read-only."},
 		{"", "Accept writes: service extstorage", nil, "Extstorage accepts writes again."},
+		{"databases", "Dismiss: database former", nil, "Dismissed former"},
 		{"alerts", "Send a test", nil, "The test alert was sent."},
 		{"sweeps", "Sweep now: sweep deleted buckets", nil, "Sweep started."},
 		{"settings", "Reload", nil, "The configuration has not changed."},
@@ -312,6 +314,11 @@ func (c *consolePages) submit(s step) string {
 func (c *consolePages) makeChanges() {
 	c.t.Helper()
 	consoleCookie(c.t, c.s)
+	// The only backup has the databases of all services, and of a service that the server does not have.
+	record := `{"at": "2026-01-01T00:00:00Z", "path": "` + c.s.Data + `", "has": ["syncstorage.db", "tokenserver.db", "extstorage.db", "buckets.db", "guest.db", "former.db"]}`
+	if err := os.WriteFile(filepath.Join(c.s.Data, "last-backup.json"), []byte(record), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
 	holds := filepath.Join(c.s.Data, "buckets.db")
 	alter(c.t, holds, `INSERT INTO manta_bucket_hold (id, expires) VALUES ('backup', 9000000000000000)`)
 	for _, s := range changesOf(filepath.Join(c.s.Data, "new-node"), firstKey(c.s)) {

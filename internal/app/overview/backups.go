@@ -62,7 +62,7 @@ func backupOperations(o *Operated) []operate.Operation {
 		operate.NewRead(operate.About{Access: operate.ForViewers, Path: "backup/show", Doc: "Show a backup, and how to restore it", Title: "Backup", ServerOnly: true}, c.showBackup),
 		operate.NewJob(operate.About{
 			Path: "backup/make", Doc: "Make a backup to backup.url", Button: "Back up now", ServerOnly: true, Background: true,
-			Begun: "backup started", Stop: "Stop the backup", Refuses: s.CanMake, Setup: toBackup,
+			Begun: "backup started", Stop: "Stop the backup", Refuses: s.CanMake, Setup: toBackup, Asks: c.askBackup,
 		}, c.makeBackup),
 		operate.WithFound[backupDamage](operate.NewJob(operate.About{
 			Path: "backup/verify", Doc: "Restore a backup into the data folder for a moment, and read its databases", Button: "Verify", ServerOnly: true, Background: true,
@@ -87,10 +87,21 @@ type backupOutput struct {
 	Sent      service.Bytes `json:"sent,omitempty" title:"Sent" zero:"-" doc:"bytes added, compressed and encrypted: changes since the previous backup"`
 	Took      string        `json:"took,omitempty" title:"Took" zero:"-" example:"1m3s" doc:"from reading the databases to storing the last byte"`
 	Has       string        `json:"has" title:"Content" doc:"databases and other files" example:"secrets.toml"`
+	Lacks     lacking       `json:"lacks,omitempty" title:"Lacks" zero:"-" doc:"databases and other files of this server, or in other listed backups, that it does not contain" example:"secrets.toml"`
 }
 
 // Offers hides verify for encrypted backups, because the server lacks the key.
 func (o backupOutput) Offers(verb string) bool { return verb != "verify" || !o.Shown.isEncrypted }
+
+// lacking lists missing files. The page shows them as a warning.
+type lacking string
+
+func (l lacking) Cell() service.Cell {
+	if l == "" {
+		return service.TextCell("-")
+	}
+	return service.Cell{State: service.Warning, Text: string(l)}
+}
 
 type age time.Duration
 
@@ -141,8 +152,14 @@ func (c *Copies) listBackups(ctx context.Context, _ operate.None) (rows []backup
 		return all, err
 	})
 	verified := backup.Verified(c.Data, settings.URL)
+	has := c.Backups.Server().Files()
 	for _, one := range all {
-		rows = append(rows, c.row(&one, verified, len(settings.Recipients) > 0))
+		has = append(has, one.Has...)
+	}
+	for _, one := range all {
+		row := c.row(&one, verified, len(settings.Recipients) > 0)
+		row.Lacks = lacking(strings.Join(backup.Missing(one.Has, has), ", "))
+		rows = append(rows, row)
 	}
 	return rows, nil
 }
@@ -244,6 +261,19 @@ func (c *Copies) makeBackup(ctx context.Context, _ operate.None, progress operat
 		return made, errcode.Wrap(errcode.Unavailable, err.Error(), err)
 	}
 	return backupMade{sent.Point.Time, sent.Restored}, nil
+}
+
+// askBackup says what a backup replaces. Without a record of earlier backups, it says nothing.
+func (c *Copies) askBackup() string {
+	settings := c.Backups.Settings()
+	if settings.URL == "" {
+		return ""
+	}
+	gone, err := c.Backups.Server().Replaces(&settings)
+	if err != nil {
+		return "It is not known which backups it replaces: " + failureText(err) + "."
+	}
+	return backup.DescribeReplaced(gone)
 }
 
 func (c *Copies) canVerify() error {

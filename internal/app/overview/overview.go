@@ -261,6 +261,9 @@ func (o *Overview) latestBackup() (c service.Stat) {
 		notes = append(notes, "without "+service.Count(b.Lost, "file")+" that could not be read")
 	}
 	c.Note = strings.Join(notes, ", ")
+	if missing := backup.CheckDatabases(o.Data, o.databases()); len(missing) > 0 {
+		c.State, c.Note = service.Warning, joined(c.Note, missing[0].Says)
+	}
 	if b.Lost > 0 || o.Clock().Sub(b.At) > staleBackup {
 		c.State = service.Warning
 	}

@@ -148,8 +148,9 @@ type Deps struct {
 }
 
 type Backup struct {
-	Path string
+	Path string // a folder, or a URL without parameters
 	At   time.Time
+	Has  []string // databases and other files, e.g. buckets.db; nil: not recorded
 }
 
 type Server struct {

@@ -386,7 +386,7 @@ func facts(r *operate.Result, title string) *service.Facts {
 
 // button returns a form without fields.
 func button(o *operate.Operation) service.Form {
-	return service.Form{Action: o.Verb(), Submit: o.Label(), Ask: o.Ask, Danger: o.Danger}
+	return service.Form{Action: o.Verb(), Submit: o.Label(), Ask: o.Question(), Danger: o.Danger}
 }
 
 // form returns a change's form. at names the things that the page is about, which become hidden values, not

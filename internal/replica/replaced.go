@@ -1,0 +1,95 @@
+package replica
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"holdfast/internal/durable"
+)
+
+// PointContent is a point's time and the files in it.
+type PointContent struct {
+	Time time.Time
+	Has  []string
+}
+
+// Replaced returns which of the points before a rule deletes after the point next was published.
+func Replaced(before []PointContent, next PointContent, rule Keep, dismissed map[string]time.Time) (gone []PointContent) {
+	if rule == (Keep{}) {
+		return nil
+	}
+	before = slices.SortedFunc(slices.Values(before), func(a, b PointContent) int { return a.Time.Compare(b.Time) })
+	points, names := map[string]Point{}, []string{}
+	for i, c := range append(before, next) {
+		p := Point{Number: uint64(i) + 1, Time: c.Time, Files: map[string]Place{}}
+		for _, file := range c.Has {
+			p.Files[file] = Place{}
+		}
+		names = append(names, fmt.Sprint(i))
+		points[names[i]] = p
+	}
+	kept, _ := retention{now: next.Time, rule: rule, dismissed: dismissed}.choose(points, listed{})
+	for i, c := range before {
+		if !kept[names[i]] {
+			gone = append(gone, c)
+		}
+	}
+	return gone
+}
+
+// Lacking returns the files that the newest point lacks, each with the time of the newest point that has it.
+func Lacking(all []PointContent, dismissed map[string]time.Time) (files map[string]time.Time) {
+	files = map[string]time.Time{}
+	newest := slices.MaxFunc(append(all, PointContent{}), func(a, b PointContent) int { return a.Time.Compare(b.Time) })
+	for _, c := range all {
+		for _, file := range c.Has {
+			if until, is := dismissed[file]; !slices.Contains(newest.Has, file) && (!is || c.Time.After(until)) && c.Time.After(files[file]) {
+				files[file] = c.Time
+			}
+		}
+	}
+	return files
+}
+
+// lackingName is beside the spool, because the spool is deleted after damage.
+func lackingName(spool string) string { return spool + ".lacking" }
+
+// rememberLacking stores the result of Lacking for the points that were kept, for deletions of data, which say how long
+// the replica still has it.
+func (r *Replica) rememberLacking(dismissed map[string]time.Time) error {
+	if r.opts.Spool == "" {
+		return nil
+	}
+	var all []PointContent
+	for _, p := range r.points {
+		all = append(all, PointContent{p.Time, p.Contents()})
+	}
+	lacking := Lacking(all, dismissed)
+	if before, err := ReadLacking(r.opts.Spool); err == nil && maps.EqualFunc(before, lacking, time.Time.Equal) {
+		return nil
+	}
+	text, err := json.Marshal(lacking)
+	if err != nil {
+		return err
+	}
+	return durable.Replace(lackingName(r.opts.Spool), durable.Bytes(text))
+}
+
+// ReadLacking returns the files of which the replica with this spool keeps older points only, as of its last
+// maintenance.
+func ReadLacking(spool string) (files map[string]time.Time, err error) {
+	text, err := os.ReadFile(lackingName(spool))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &files)
+	}
+	return files, err
+}
