@@ -17,6 +17,7 @@ import (
 	"holdfast/internal/backup"
 	"holdfast/internal/clock"
 	"holdfast/internal/conf"
+	"holdfast/internal/fserror"
 	"holdfast/internal/restore"
 	"holdfast/internal/secrets"
 )
@@ -190,9 +191,12 @@ func (c *command) openRestored(ctx context.Context, folder string, services []st
 	if err != nil {
 		return nil, err
 	}
-	_, err = os.Stat(filepath.Join(folder, secrets.File))
+	hasSecrets, err := fserror.Exists(filepath.Join(folder, secrets.File))
+	if err != nil {
+		return nil, err
+	}
 	return app.OpenServices(ctx, services, app.Options{
-		Config: cfg, Data: folder, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Leave: leave, Clock: c.env.Clock, NoSecrets: err != nil,
+		Config: cfg, Data: folder, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Leave: leave, Clock: c.env.Clock, NoSecrets: !hasSecrets,
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -13,6 +12,7 @@ import (
 
 	"holdfast/internal/durable"
 	"holdfast/internal/errcode"
+	"holdfast/internal/fserror"
 )
 
 // Target stores a replica. Names contain slashes, and segments do not begin with a dot. All methods are safe for
@@ -59,7 +59,11 @@ type Folder string
 
 // Put fails if the marker is missing, because the folder's disk may not be mounted.
 func (f Folder) Put(ctx context.Context, name string, body io.Reader) error {
-	if _, err := os.Lstat(filepath.Join(string(f), MarkerName)); err != nil && name != MarkerName { //nolint:gosec // the folder is the operator's
+	marked, err := fserror.Exists(filepath.Join(string(f), MarkerName))
+	switch {
+	case err != nil:
+		return f.fail("write", err)
+	case !marked && name != MarkerName:
 		return errcode.Newf(errcode.Unavailable, "the folder contains no %s: is its disk mounted?", MarkerName)
 	}
 	if name == MarkerName {

@@ -114,8 +114,11 @@ func Outside(where, data string) error {
 		path = filepath.FromSlash(u.Path)
 	}
 	inside, err := os.Stat(data)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // nothing is in it
+	}
 	if err != nil {
-		return nil //nolint:nilerr // without a data folder nothing is in it
+		return err
 	}
 	path, err = filepath.Abs(path)
 	if err != nil {

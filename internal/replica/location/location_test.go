@@ -3,9 +3,11 @@
 package location
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -105,6 +107,23 @@ func TestOutside(t *testing.T) {
 		if err := Outside(address, data); (err == nil) != want {
 			t.Errorf("%s: %v", address, err)
 		}
+	}
+}
+
+// TestUnknownFolder uses folders below a file, which are neither missing nor readable: that is no folder outside of the data,
+// and no disk that is not mounted.
+func TestUnknownFolder(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Outside("file:///mnt/backup", file+"/data"); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("the data folder: %v", err)
+	}
+	err := replica.Folder(file+"/replica").Put(t.Context(), "a", strings.NewReader("a"))
+	if err == nil || !strings.Contains(err.Error(), "not a directory") || strings.Contains(err.Error(), "mounted") {
+		t.Errorf("the replica: %v", err)
 	}
 }
 
