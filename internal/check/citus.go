@@ -36,7 +36,7 @@ func (c *check) distributions() (found []service.Finding) {
 	for i, d := range c.distributed {
 		what := d.service + " tables"
 		for _, p := range d.Problems {
-			found = append(found, service.Finding{State: service.Wrong, What: what, Says: p.Says, Fix: p.Fix})
+			found = append(found, service.Finding{State: service.Wrong, What: what, Says: p.Problem, Fix: p.Fix})
 		}
 		if len(d.Problems) > 0 {
 			continue

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Kind decides what an operation's function returns, and how the command, the console and the API show it.
+// Kind decides the result of an operation's function, and how the command, the console and the API show it.
 type Kind int
 
 const (
@@ -77,7 +77,7 @@ type About struct {
 	// row. After a NewRow change the console opens this page for the new row.
 	Opens string
 
-	// Rows is the JSON member with a list's rows. It is also what the command's help calls them. "" means the
+	// Rows is the JSON member with a list's rows. The command's help uses the same word. "" means the
 	// noun.
 	Rows string
 	// Limit is the default for the list command's flag --limit. A paged list with a limit also gets the flag
@@ -102,8 +102,8 @@ type About struct {
 	// Button is the text on the button or the form's submit button. "" means the verb, e.g. "Retry all" for
 	// retry-all.
 	Button string
-	// Ask is what the operator reads before the change begins: in the dialog that a button opens, in the form, and
-	// before the command's question. It says what cannot be undone, as whole sentences.
+	// Ask is the text before the change begins: in the dialog that a button opens, in the form, and
+	// before the command's question. It warns in whole sentences.
 	Ask string
 	// Asks replaces Ask in the console if the text depends on the server's state. It is called for each page.
 	Asks func() string
@@ -169,7 +169,7 @@ type About struct {
 
 // Setup tells an operator how to turn an operation on. The console shows it and not a button that would fail.
 type Setup struct {
-	// Text replaces About.Empty: what does not work yet, and which setting turns it on.
+	// Text replaces About.Empty. It names the missing feature and the setting that turns it on.
 	Text  string
 	Lines string // lines for the configuration file, ready to copy
 	Guide string // a file in the repository, e.g. "docs/backup.md"
@@ -225,7 +225,7 @@ type Operation struct {
 // Member is a list's additional JSON member.
 type Member struct {
 	Name string       // in the API's answer
-	Type reflect.Type // what Get returns, for the API description
+	Type reflect.Type // result type of Get, for the API description
 	Get  func(context.Context) (any, error)
 }
 
@@ -331,7 +331,7 @@ func (o *Operation) Run(ctx context.Context, values map[string]string, progress 
 type call struct {
 	progress Progress
 	body     *Body
-} // holds what an operation's function gets beside its input
+} // holds an operation's arguments beside its input
 
 // call runs the operation and records it. A file is recorded after it was sent, because a download may still fail
 // then.
@@ -438,7 +438,7 @@ func newChange[In any, Out Changed](kind Kind, about About, fn func(context.Cont
 }
 
 // runner makes Operation.run from a typed function. isPartial lets a result with a notice pass together with an
-// error: a failed job reports what it did.
+// error: a failed job reports its progress.
 func runner[In, Out any](inputs []Input, isPartial bool, fn func(context.Context, In, call) (Out, error), result func(In, Out) *Result) func(context.Context, map[string]string, call) (*Result, error) {
 	return func(ctx context.Context, values map[string]string, c call) (*Result, error) {
 		in, err := parse[In](inputs, values)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Result is what an operation returned, in the form that all renderers share: cells for people, and JSON.
+// Result is an operation's result, in the form that all renderers share: cells for people, and JSON.
 type Result struct {
 	// Columns says which cells each row has. Columns whose input (tag with) is not true are left out.
 	Columns []Column
@@ -23,7 +23,7 @@ type Result struct {
 	Note   string // a warning beside the result, or ""
 	Next   any    // next page's or part's cursor; nil: last
 
-	value   any            // what the function returned, unless it is a list
+	value   any            // the function's result, unless it is a list
 	members map[string]any // a list's JSON object
 }
 
@@ -49,7 +49,7 @@ func (r *Result) JSON() any {
 
 // Row is a list row, or another operation's result.
 type Row struct {
-	Value    any                    // what the function returned
+	Value    any                    // the function's result
 	Cells    []any                  // a value for each column in Result.Columns; see Column.Type
 	Texts    []Text                 // fields tagged text
 	Tables   []Table                // fields tagged table

@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// RunState is what a background job is doing, or how it ended.
+// RunState is a background job's state or outcome.
 type RunState string
 
 const (

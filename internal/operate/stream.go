@@ -17,7 +17,7 @@ const (
 	LargestLines = 64 << 30
 )
 
-// File is what a download returns. The download function already checked that the file exists.
+// File is a download's result. The download function already checked that the file exists.
 type File struct {
 	Name  string                // the name that browsers save, without a folder
 	Size  int64                 // in bytes; 0: unknown

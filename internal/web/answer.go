@@ -39,7 +39,7 @@ func SendJSONLine(w http.ResponseWriter, status int, body []byte) {
 // newline ends the answers for people.
 var newline = []byte("\n")
 
-// File is what SendFile sends.
+// File is a file for SendFile.
 type File struct {
 	Name   string                // file name for the browser, without a folder
 	Type   string                // content type

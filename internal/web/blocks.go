@@ -105,7 +105,7 @@ func (s *Blocks) write(b []byte) error {
 	return nil
 }
 
-// Finish sends what is left. An answer that fits into memory gets a Content-Length.
+// Finish sends the rest. An answer that fits into memory gets a Content-Length.
 func (s *Blocks) Finish(b []byte) {
 	if !s.sending {
 		n := len(b)

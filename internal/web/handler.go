@@ -44,8 +44,7 @@ type Service struct {
 	// Route returns a raw path's route for logs and metrics, from a small fixed set.
 	Route func(path string) string
 
-	// Routes lists all labels and methods that requests may be counted with, so that metrics start at 0; see
-	// RoutesOf.
+	// Routes lists all labels with their methods, so that tests can send a request to each route; see RoutesOf.
 	Routes []Route
 
 	// Conditions, if set, returns the condition headers that the request's route applies. The mux refuses others on
@@ -284,7 +283,7 @@ func method(m string) string {
 	return "other"
 }
 
-// exchange is what the access log says about a request and its response.
+// exchange holds the values for a line in the access log.
 type exchange struct {
 	id, route, method string
 	status            int

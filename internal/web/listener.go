@@ -15,7 +15,7 @@ type listener struct {
 	tls    *tls.Config // nil without TLS
 }
 
-// Accept returns a wire, which ends TLS and checks what net/http reads.
+// Accept returns a wire, which ends TLS and checks the bytes that net/http reads.
 func (l *listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {

@@ -10,16 +10,19 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Args are a Call's arguments in binary format.
+// Args are a Call's arguments in binary format. Each method adds the next argument: param is the function's
+// parameter, checked against the declaration, and the method's name is its SQL type. Methods with OrNull take NULL if
+// set is false, or for an empty text or list without set. Mistakes are reported when the call runs.
 type Args struct {
-	values [][]byte
-	buffer []byte
+	values [][]byte // nil: NULL
+	buffer []byte   // values that were encoded; the others are the caller's
 
 	params   []string // names, and types if declares is set
-	declares bool
-	err      error
+	declares bool     // collect parameters only, see NewCall
+	err      error    // the first wrong argument
 }
 
+// newArgs returns arguments for these parameters, in this order.
 func newArgs(params []string) *Args {
 	n := len(params)
 	return &Args{values: make([][]byte, 0, n), buffer: make([]byte, 0, 16*n), params: params}
@@ -38,6 +41,7 @@ func (a *Args) begin(param, typ string) bool {
 	return true
 }
 
+// complete returns the first mistake, or an error if arguments are missing.
 func (a *Args) complete() error {
 	if a.err == nil && len(a.values) != len(a.params) {
 		return fmt.Errorf("%d arguments, want %d", len(a.values), len(a.params))
@@ -54,6 +58,7 @@ func (a *Args) add(encode func(b []byte) []byte) {
 
 func (a *Args) null() { a.values = append(a.values, nil) }
 
+// uint64 appends 8 bytes, for a bigint or a time.
 func (a *Args) uint64(v uint64) {
 	a.add(func(b []byte) []byte { return binary.BigEndian.AppendUint64(b, v) })
 }
@@ -126,6 +131,8 @@ func (a *Args) UUIDOrNull(param, id string) {
 	}
 }
 
+// appendID decodes a UUID's hexadecimal digits. A malformed one gets bytes that the server refuses with its usual
+// error.
 func appendID(b []byte, id string) []byte {
 	var digits [2 * 16]byte
 	n := 0
@@ -146,6 +153,7 @@ func appendID(b []byte, id string) []byte {
 	return append(b, "not a UUID"...)
 }
 
+// JSONB adds a jsonb in its binary format, version 1; nil is NULL.
 func (a *Args) JSONB(param string, v []byte) {
 	switch {
 	case !a.begin(param, "jsonb"):
@@ -172,6 +180,7 @@ func (a *Args) TimestamptzOrNull(param string, v time.Time, set bool) {
 	a.time(param, "timestamptz", v, set)
 }
 
+// time adds microseconds since timestampEpoch.
 func (a *Args) time(param, typ string, v time.Time, set bool) {
 	switch {
 	case !a.begin(param, typ):
@@ -205,6 +214,7 @@ func (a *Args) Integers(param string, n int, element func(i int) int32) {
 	})
 }
 
+// Texts adds a text[] with n elements, which element returns; it is called twice for each.
 func (a *Args) Texts(param string, n int, element func(i int) string) {
 	if !a.begin(param, "text[]") {
 		return
@@ -237,6 +247,7 @@ func (a *Args) UUIDsOrNull(param string, all []string) {
 	}
 }
 
+// Byteas adds a bytea[]. element returns false for NULL, and must return the same value when called twice.
 func (a *Args) Byteas(param string, n int, element func(i int) ([]byte, bool)) {
 	if !a.begin(param, "bytea[]") {
 		return
@@ -252,6 +263,9 @@ func (a *Args) Byteas(param string, n int, element func(i int) ([]byte, bool)) {
 	})
 }
 
+// array encodes a one-dimensional array: dimensions, a flag for NULLs, the element type, the length, the lower bound,
+// and each element with its length (PostgreSQL's array_send). size is the expected number of bytes, all elements
+// together.
 func (a *Args) array(n int, of uint32, size int, element func(b []byte, i int) ([]byte, bool)) {
 	a.add(func(b []byte) []byte {
 		b = slices.Grow(b, 20+4*n+size)

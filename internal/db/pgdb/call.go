@@ -13,8 +13,10 @@ import (
 	"holdfast/internal/work"
 )
 
-// Call runs a function that returns a bigint[] without NULLs. It takes half as long as the driver's QueryRow: it
-// encodes arguments into a single buffer and looks up no types.
+// Call runs a function that returns a single bigint[] without NULLs; no row yields nil. It takes half as long as the
+// driver's QueryRow: it encodes arguments into a single buffer and looks up no types. It is a transaction. Like all
+// methods, it returns errors with an errcode: Unavailable if a retry may help, otherwise Internal or the code that
+// the SQLSTATE stands for.
 func (db *DB) Call(ctx context.Context, s Statement, a *Args) (result []int64, err error) {
 	err = db.alone(ctx, s.Name, db.nodeOfCall(&s, a), func(ctx context.Context, c *pgx.Conn) error {
 		result, err = call(ctx, c, s, a, db.prepares)
@@ -23,8 +25,10 @@ func (db *DB) Call(ctx context.Context, s Statement, a *Args) (result []int64, e
 	return result, err
 }
 
+// binaryFormat selects the binary format for all arguments or results.
 var binaryFormat = []int16{pgtype.BinaryFormatCode}
 
+// call runs a Call on a connection; prepared uses the driver's prepared statements.
 func call(ctx context.Context, c *pgx.Conn, s Statement, a *Args, prepared bool) (result []int64, err error) {
 	rows, err := begin(ctx, c, s, a, prepared)
 	if err != nil {
@@ -39,6 +43,7 @@ func call(ctx context.Context, c *pgx.Conn, s Statement, a *Args, prepared bool)
 	return result, err
 }
 
+// begin sends a Call.
 func begin(ctx context.Context, c *pgx.Conn, s Statement, a *Args, prepared bool) (*pgconn.ResultReader, error) {
 	if err := a.complete(); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Name, err)
@@ -53,7 +58,9 @@ func begin(ctx context.Context, c *pgx.Conn, s Statement, a *Args, prepared bool
 	return c.PgConn().ExecStatement(ctx, known, a.values, binaryFormat, binaryFormat), nil
 }
 
-// CallEach is like ForEach, but looks up no types. The row is valid until fn returns.
+// CallEach calls fn for each row that the statement returns. It is like ForEach, but looks up no types: fn reads
+// columns by position. The row is valid until fn returns; start is called before each try and must discard earlier
+// rows.
 func (db *DB) CallEach(ctx context.Context, s Statement, a *Args, start func(), fn func(r *Row) error) error {
 	return db.alone(ctx, s.Name, db.nodeOfCall(&s, a), func(ctx context.Context, c *pgx.Conn) error {
 		start()
@@ -85,8 +92,8 @@ func (db *DB) CallEach(ctx context.Context, s Statement, a *Args, start func(), 
 
 // Row is a row of CallEach. NULL reads as the zero value; reading a column as another type makes CallEach fail.
 type Row struct {
-	values [][]byte
-	err    error
+	values [][]byte // nil: NULL
+	err    error    // the first wrong column
 }
 
 func (r *Row) IsNull(i int) bool { return r.values[i] == nil }
@@ -94,6 +101,7 @@ func (r *Row) IsNull(i int) bool { return r.values[i] == nil }
 // Raw returns a text or bytea without copying it.
 func (r *Row) Raw(i int) []byte { return r.values[i] }
 
+// Bigint returns column i, from 0.
 func (r *Row) Bigint(i int) int64 {
 	v := r.values[i]
 	if v == nil || !r.has(i, 8) {
@@ -110,6 +118,7 @@ func (r *Row) Micros(i int) int64 {
 	return r.Bigint(i) + timestampEpoch
 }
 
+// UUID returns a UUID with hyphens.
 func (r *Row) UUID(i int) string {
 	v := r.values[i]
 	if v == nil || !r.has(i, 16) {
@@ -118,6 +127,7 @@ func (r *Row) UUID(i int) string {
 	return pgtype.UUID{Bytes: [16]byte(v), Valid: true}.String()
 }
 
+// has reports whether column i is so long, and otherwise makes CallEach fail.
 func (r *Row) has(i, length int) bool {
 	ok := len(r.values[i]) == length
 	if !ok && r.err == nil {
@@ -126,6 +136,7 @@ func (r *Row) has(i, length int) bool {
 	return ok
 }
 
+// bigints decodes a bigint[] without NULLs.
 func bigints(b []byte) ([]int64, error) {
 	const head, element = 20, 4 + 8
 	if len(b) < head || (len(b)-head)%element != 0 || binary.BigEndian.Uint32(b) != 1 || binary.BigEndian.Uint32(b[8:]) != pgtype.Int8OID {

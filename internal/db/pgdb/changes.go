@@ -11,6 +11,8 @@ import (
 )
 
 const (
+	// These statements read a copy's log: the oldest entries by key, their number, and entries that a newer one with
+	// the same key makes superfluous.
 	oldestKeys = `SELECT table_name, key, array_agg(id) AS entries
 		FROM (SELECT id, table_name, key FROM copy_log WHERE service = $1::text ORDER BY id LIMIT $2::bigint) AS oldest
 		GROUP BY table_name, key ORDER BY min(id) LIMIT $3::bigint`
@@ -22,6 +24,8 @@ const (
 		LIMIT $2::bigint`
 )
 
+// Changes also reads the logs on Citus workers. It then begins a new snapshot: rows that the caller reads next are at
+// least as new as the returned entries.
 func (v *view) Changes(service string, of map[string]*rows.Table, limit rows.LogLimit) (all []rows.Change, entries []int64, err error) {
 	found, err := v.tx.Query(v.ctx, oldestKeys, service, limit.Entries, limit.Keys)
 	if err != nil {
@@ -67,6 +71,7 @@ func (v *view) Changes(service string, of map[string]*rows.Table, limit rows.Log
 	return all, entries, v.begin()
 }
 
+// Logged also counts the entries on Citus workers.
 func (v *view) Logged(service string) (n int64, err error) {
 	if err := v.tx.QueryRow(v.ctx, countEntries, service).Scan(&n); err != nil || !v.citus {
 		return n, err
@@ -101,6 +106,8 @@ func (v *view) Duplicates(service string, limit int) (entries []int64, err error
 	return entries, err
 }
 
+// Forget also deletes entries on Citus workers, each in its own transaction, which stays committed if this one rolls
+// back.
 func (u update) Forget(entries []int64) error {
 	const forget = `DELETE FROM copy_log WHERE id = ANY ($1::bigint[])`
 	if err := u.exec(forget, entries); err != nil {

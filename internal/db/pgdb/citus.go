@@ -30,14 +30,17 @@ const workerTables = `DO $do$ BEGIN
 END $do$`
 
 var (
+	// runOnWorkers passes a statement whose arguments are formatted into its text: Citus forwards only texts.
 	runOnWorkers = `SELECT nodename || ':' || nodeport, success, coalesce(result, '') FROM run_command_on_workers(format($1::text, VARIADIC $2::text[]))`
 	listWorkers  = `SELECT coalesce(string_agg(nodeid::text, ',' ORDER BY nodeid), '') FROM pg_dist_node WHERE isactive AND noderole = 'primary' AND groupid > 0`
 
+	// numbered matches a parameter such as $1.
 	numbered = regexp.MustCompile(`\$(\d+)`)
 )
 
+// isCitus reports whether the extension Citus is installed.
 func isCitus(ctx context.Context, tx pgx.Tx) (citus bool, err error) {
-	_, err = one(ctx, tx, hasCitus, nil, []any{&citus})
+	_, err = queryOne(ctx, tx, hasCitus, nil, []any{&citus})
 	return citus, err
 }
 
@@ -53,7 +56,7 @@ func onWorkers(ctx context.Context, tx pgx.Tx, sql string, args ...any) (results
 	sql = numbered.ReplaceAllString(strings.ReplaceAll(sql, "%", "%%"), `%${1}$$L`)
 	var node, result string
 	var ok bool
-	return results, each(ctx, tx, Statement{SQL: runOnWorkers}, []any{sql, texts}, func() error {
+	return results, queryEach(ctx, tx, Statement{SQL: runOnWorkers}, []any{sql, texts}, func() error {
 		if !ok {
 			return errcode.Wrap(errcode.Unavailable, "a worker of Citus is unavailable", fmt.Errorf("%s: %s", node, result))
 		}
@@ -62,17 +65,20 @@ func onWorkers(ctx context.Context, tx pgx.Tx, sql string, args ...any) (results
 	}, &node, &ok, &result)
 }
 
-func (tx *Tx) onWorkers(many int64, s Statement, args ...any) (least int64, err error) {
+// onWorkers runs a statement on each worker and returns the least number of changed rows, at most n, which is the
+// number on the coordinator. Without Citus it returns n.
+func (tx *Tx) onWorkers(n int64, s Statement, args ...any) (least int64, err error) {
 	if err := tx.ready(&s, nil); err != nil {
 		return 0, err
 	}
 	results, err := onWorkers(tx.ctx, tx.tx, s.SQL, args...)
 	for _, r := range results {
-		many = min(many, pgconn.NewCommandTag(r).RowsAffected())
+		n = min(n, pgconn.NewCommandTag(r).RowsAffected())
 	}
-	return many, err
+	return n, err
 }
 
+// everywhere runs a statement on the coordinator and on all workers.
 func (tx *Tx) everywhere(s Statement, args ...any) error {
 	if _, err := tx.Exec(s, args...); err != nil {
 		return err
@@ -81,6 +87,7 @@ func (tx *Tx) everywhere(s Statement, args ...any) error {
 	return err
 }
 
+// prepareWorkers creates the server's tables on Citus workers.
 func (tx *Tx) prepareWorkers() error {
 	citus, err := isCitus(tx.ctx, tx.tx)
 	if err != nil || !citus {
@@ -93,8 +100,10 @@ func (tx *Tx) prepareWorkers() error {
 	return err
 }
 
+// workersOf is the copy_state key for the workers' IDs, which rememberWorkers stores when a log begins.
 func workersOf(service string) string { return "workers of " + service }
 
+// rememberWorkers stores which workers exist, for sameWorkers.
 func (tx *Tx) rememberWorkers(service string) error {
 	citus, err := isCitus(tx.ctx, tx.tx)
 	if err != nil || !citus {
@@ -113,6 +122,7 @@ func (tx *Tx) rememberWorkers(service string) error {
 // errWorkers means that workers changed, so that some changes may be in a log that cannot be read.
 var errWorkers = fmt.Errorf("%w: workers of Citus were added or removed since it began; run it again", rows.ErrLapsed)
 
+// sameWorkers returns errWorkers if workers were added or removed since rememberWorkers.
 func sameWorkers(ctx context.Context, tx pgx.Tx, service string) error {
 	if citus, err := isCitus(ctx, tx); err != nil || !citus {
 		return err
@@ -131,7 +141,7 @@ const (
 )
 
 // Settle waits until each worker committed the coordinator's transactions: a worker that crashed between PREPARE and
-// COMMIT PREPARED hides rows.
+// COMMIT PREPARED hides rows. It waits only for transactions that are prepared when it begins.
 func (d tables) Settle(ctx context.Context) error {
 	var first map[string]bool
 	for tries := 0; ; tries++ {
@@ -154,6 +164,7 @@ func (d tables) Settle(ctx context.Context) error {
 	}
 }
 
+// prepared returns the IDs of transactions that workers have prepared, with the worker's position in front.
 func (d tables) prepared(ctx context.Context) (ids map[string]bool, err error) {
 	err = d.db.Tx(ctx, "copy.settle", func(tx *Tx) error {
 		lists, err := onWorkers(tx.ctx, tx.tx, `SELECT coalesce(json_agg(gid), '[]') FROM pg_prepared_xacts

@@ -28,8 +28,10 @@ func IsState(err error, states ...string) bool {
 	return ok && slices.Contains(states, pg.Code)
 }
 
+// isRetryable reports a serialization failure or a deadlock, after which the transaction can run again.
 func isRetryable(err error) bool { return IsState(err, "40001", "40P01") }
 
+// classify gives an error its errcode and a message that a client may read. All exported methods return its result.
 func classify(err error) error {
 	if err == nil {
 		return nil
@@ -60,6 +62,7 @@ func classify(err error) error {
 	return errcode.Wrap(errcode.Internal, "internal error", err)
 }
 
+// lost reports whether the connection failed.
 func lost(err error) bool {
 	var (
 		connect *pgconn.ConnectError
@@ -101,7 +104,8 @@ func (e *connectError) Error() string {
 	return e.err.Error()
 }
 
-// Remedy returns a fix for a refused connection or statement, or "".
+// Remedy returns a fix for a refused connection or statement, for `holdfast check`, or "". setting names the URL's
+// setting, e.g. "sync.database_url".
 func Remedy(err error, setting string) string {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {
@@ -123,6 +127,7 @@ func Remedy(err error, setting string) string {
 	return ""
 }
 
+// classifyState returns the errcode and the message for a SQLSTATE (PostgreSQL manual, appendix A).
 func classifyState(state string) (errcode.Code, string) {
 	switch state {
 	case "42P01", "42883", "42703", "3F000":
@@ -149,6 +154,7 @@ func classifyState(state string) (errcode.Code, string) {
 	return errcode.Internal, "internal error"
 }
 
+// class returns the first two characters, which name the class.
 func class(state string) string {
 	if len(state) < 2 {
 		return ""

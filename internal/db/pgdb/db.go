@@ -19,6 +19,7 @@ import (
 	"holdfast/internal/work"
 )
 
+// Options configure Open. Only URL is required.
 type Options struct {
 	// URL is postgres://user@host/database or key=value pairs.
 	URL string
@@ -53,15 +54,16 @@ type Options struct {
 type DB struct {
 	pool     *pgxpool.Pool
 	opts     Options
-	prepares bool
-	where    string
-	nodes    *nodes
-	pulse    *pulse
-	life     context.Context
+	prepares bool            // the driver prepares statements, unless the URL forbids it
+	where    string          // see Where
+	nodes    *nodes          // nil: not distributed, see Distributed
+	pulse    *pulse          // see Hung
+	life     context.Context // ends with Close
 	end      context.CancelFunc
 }
 
-// Open creates the pool, which connects on first use: the server may be down.
+// Open creates the pool, which connects on first use: the server may be down. An invalid URL is errcode.Invalid. ctx
+// gives values only; use Close to end the pool.
 func Open(ctx context.Context, opts Options) (*DB, error) {
 	conf, err := pgxpool.ParseConfig(opts.URL)
 	if err != nil {
@@ -112,14 +114,17 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	return db, nil
 }
 
+// Patient returns db with another StatementTimeout. Both share the pool; close only one of them.
 func (db *DB) Patient(timeout time.Duration) *DB {
 	patient := *db
 	patient.opts.StatementTimeout = timeout
 	return &patient
 }
 
+// Where describes the server and database without secrets, for logs and `holdfast check`.
 func (db *DB) Where() string { return db.where }
 
+// describe returns Where's text: all hosts and sockets that the URL names.
 func describe(c *pgx.ConnConfig) string {
 	var hosts, sockets []string
 	add := func(host string, port uint16) {
@@ -143,16 +148,20 @@ func describe(c *pgx.ConnConfig) string {
 	return where
 }
 
+// Close closes the pool. It waits until connections in use are returned.
 func (db *DB) Close() {
 	db.end()
 	db.pool.Close()
 }
 
+// Connections returns how many connections are used and idle, and how many there may be.
 func (db *DB) Connections() (active, idle, most int) {
 	s := db.pool.Stat()
 	return int(s.AcquiredConns()), int(s.IdleConns()), int(s.MaxConns())
 }
 
+// Pooler reports whether a connection pooler, such as PgBouncer, is between us and the server, and whether the driver
+// prepares statements. For `holdfast check`.
 func (db *DB) Pooler(ctx context.Context) (pooled, prepares bool, err error) {
 	p := newPatience(ctx, db.opts.ConnectTimeout)
 	defer p.end()
@@ -175,11 +184,14 @@ func (db *DB) Waits() (n int64, total time.Duration) {
 	return s.EmptyAcquireCount() + s.CanceledAcquireCount(), s.EmptyAcquireWaitTime()
 }
 
+// session is a connection with the node slot that its statement holds.
 type session struct {
 	*pgx.Conn
-	place place
+	slot nodeSlot
 }
 
+// run gives fn a connection and observes the time and the error. on is the Citus node that runs the statement, or
+// nil.
 func (db *DB) run(ctx context.Context, name string, on *node, fn func(context.Context, *session) error) error {
 	start := time.Now()
 	err := db.retry(ctx, on, fn)
@@ -197,6 +209,8 @@ func (db *DB) observe(name string, start time.Time, err error) {
 // at stricter isolation levels than ours.
 const maxTries = 5
 
+// retry repeats fn after errors that other transactions caused. A transaction that needs a slot on a full node starts
+// again with the slot, because it must not hold a connection while it waits.
 func (db *DB) retry(ctx context.Context, on *node, fn func(context.Context, *session) error) error {
 	for try := 1; ; try++ {
 		err := db.once(ctx, on, fn)
@@ -210,17 +224,19 @@ func (db *DB) retry(ctx context.Context, on *node, fn func(context.Context, *ses
 	}
 }
 
+// once runs fn on a connection: it waits for the node, then for a connection, each up to ConnectTimeout, and fn gets
+// StatementTimeout.
 func (db *DB) once(ctx context.Context, on *node, fn func(context.Context, *session) error) error {
 	meter := work.Of(ctx)
 	meter.Wait()
 	defer meter.Resume()
 	p := newPatience(ctx, db.opts.ConnectTimeout)
 	defer p.end()
-	s := session{place: place{patience: p, meter: meter}}
-	if err := s.place.wait(on); err != nil {
+	s := session{slot: nodeSlot{patience: p, meter: meter}}
+	if err := s.slot.wait(on); err != nil {
 		return err
 	}
-	defer s.place.leave()
+	defer s.slot.leave()
 	conn, err := db.acquire(p)
 	if err != nil {
 		return err
@@ -237,6 +253,7 @@ func (db *DB) once(ctx context.Context, on *node, fn func(context.Context, *sess
 	return p.explain(err)
 }
 
+// acquire returns a pool connection, or an Unavailable error with the reason in one line.
 func (db *DB) acquire(p *patience) (*pgxpool.Conn, error) {
 	conn, err := db.pool.Acquire(p.Context)
 	if err != nil {
@@ -264,6 +281,7 @@ func release(conn *pgxpool.Conn, spoiled bool) {
 	}()
 }
 
+// fault asks Options.Fault.
 func (db *DB) fault(point string) error {
 	if db.opts.Fault == nil {
 		return nil

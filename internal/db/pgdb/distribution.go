@@ -12,9 +12,9 @@ import (
 
 // Distribution describes a service's tables on Citus.
 type Distribution struct {
-	Version string
+	Version string   // of Citus
 	Tables  []string // distributed; the others are on the coordinator or on every node
-	Shards  int
+	Shards  int      // of the first table
 	Group   int      // the first table's colocation group
 	Others  []string // other distributed tables in that group
 
@@ -25,18 +25,24 @@ type Distribution struct {
 }
 
 // DistributionProblem is a table or function that is not placed like the others of its service.
-type DistributionProblem struct{ Says, Fix string }
+type DistributionProblem struct {
+	Problem string // e.g. "t is not distributed by user_id"
+	Fix     string // SQL statement that repairs it
+}
 
 var (
+	// These match the calls in migrations that distribute tables and functions, so that nothing is declared twice.
 	distributesTable    = regexp.MustCompile(`create_distributed_table\(\s*'(\w+)',\s*'(\w+)'`)
 	distributesFunction = regexp.MustCompile(`create_distributed_function\(\s*'(\w+)(\([^']*\))',\s*'(\w+)'`)
 )
 
+// distributed lists the tables and functions that a service's migrations distribute.
 type distributed struct {
 	tables, columns              []string // the first table starts a colocation group
 	functions, names, parameters []string // with parameter types, and the parameter that selects the node
 }
 
+// distributedBy reads the migrations.
 func distributedBy(set migrate.Set) (d distributed) {
 	for _, m := range set.Migrations {
 		_, text := splitCitus(m.SQL)
@@ -69,7 +75,8 @@ var (
 		WHERE partmethod = 'h' AND colocationid = $1::int AND logicalrelid::text <> ALL ($2::text[]) ORDER BY 1`}
 )
 
-// Distribution returns nil without Citus.
+// Distribution compares the tables and functions with those that the migrations distribute, for `holdfast check`. It
+// returns nil without Citus.
 func (db *DB) Distribution(ctx context.Context, set migrate.Set) (*Distribution, error) {
 	d, want := &Distribution{}, distributedBy(set)
 	citus, err := db.QueryRow(ctx, sqlCitusVersion, nil, &d.Version)
@@ -97,6 +104,7 @@ func (db *DB) Distribution(ctx context.Context, set migrate.Set) (*Distribution,
 	return d, err
 }
 
+// readTables sets Tables, Group and Shards, and returns wrong or missing placements.
 func (d *Distribution) readTables(ctx context.Context, db *DB, want distributed) (problems []DistributionProblem, err error) {
 	first := want.tables[0]
 	var (
@@ -129,6 +137,7 @@ func (d *Distribution) readTables(ctx context.Context, db *DB, want distributed)
 	return problems, err
 }
 
+// readFunctions returns functions that are not delegated to the node with the first table's shard.
 func (d *Distribution) readFunctions(ctx context.Context, db *DB, want distributed) (problems []DistributionProblem, err error) {
 	var (
 		function, parameter string
@@ -147,6 +156,7 @@ func (d *Distribution) readFunctions(ctx context.Context, db *DB, want distribut
 	return problems, err
 }
 
+// separate returns Distribution.Separate, or "" if the first table is not distributed.
 func (d distributed) separate(tables []string) string {
 	if len(tables) == 0 || tables[0] != d.tables[0] {
 		return ""
@@ -164,4 +174,5 @@ func (d distributed) separate(tables []string) string {
 	return strings.Join(append(sql, "COMMIT;"), "; ")
 }
 
+// quoted returns SQL literals; names come from migrations and contain no quotes.
 func quoted(names []string) string { return "'" + strings.Join(names, "', '") + "'" }

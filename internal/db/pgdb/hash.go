@@ -14,6 +14,7 @@ import (
 
 const hashLength = 16
 
+// hashOf returns the hash of a distribution column's value: an int64 or a UUID as text. ok is false for other values.
 func hashOf(value any) (hash int32, ok bool) {
 	switch v := value.(type) {
 	case int64:
@@ -27,6 +28,7 @@ func hashOf(value any) (hash int32, ok bool) {
 	return 0, false
 }
 
+// hashOfBinary is hashOf for an argument in binary format.
 func hashOfBinary(value []byte) (hash int32, ok bool) {
 	switch len(value) {
 	case 8:
@@ -37,6 +39,7 @@ func hashOfBinary(value []byte) (hash int32, ok bool) {
 	return 0, false
 }
 
+// hashBigint is PostgreSQL's hashint8.
 func hashBigint(v int64) int32 {
 	low, high := uint32(v), uint32(v>>32)
 	if v < 0 {
@@ -46,6 +49,7 @@ func hashBigint(v int64) int32 {
 	return last(a+(low^high), a, a)
 }
 
+// hashUUID is PostgreSQL's uuid_hash.
 func hashUUID(id [hashLength]byte) int32 {
 	word := func(i int) uint32 { return binary.LittleEndian.Uint32(id[4*i:]) }
 	s := seed(hashLength)
@@ -53,8 +57,10 @@ func hashUUID(id [hashLength]byte) int32 {
 	return last(a+word(3), b, c)
 }
 
+// seed is lookup3's initial state for a key with this length.
 func seed(length int) uint32 { return 0x9e3779b9 + uint32(length) + 3923095 }
 
+// mix is lookup3's mix step, and last its final step; last returns c.
 func mix(a, b, c uint32) (x, y, z uint32) {
 	for _, by := range []int{4, 6, 8, 16, 19, 4} {
 		a = (a - c) ^ bits.RotateLeft32(c, by)
@@ -71,6 +77,7 @@ func last(a, b, c uint32) int32 {
 	return int32(b)
 }
 
+// keyOf returns the hash for Statement.Key.
 func keyOf(s *Statement, args []any) (hash int32, ok bool) {
 	if len(args) > 0 {
 		if _, mode := args[0].(pgx.QueryExecMode); mode {

@@ -17,23 +17,25 @@ import (
 // answers a probe.
 type pulse struct {
 	life  context.Context
-	limit time.Duration
-	ask   func(context.Context) error
+	limit time.Duration               // Options.ConnectTimeout
+	ask   func(context.Context) error // sends a probe on a new connection
 
 	answered atomic.Int64 // end of the latest statement, Unix nanoseconds
-	silent   atomic.Bool
+	silent   atomic.Bool  // the latest probe got no answer
 
 	mu     sync.Mutex
-	asking bool
+	asking bool // a goroutine probes
 }
 
 // Hung reports whether no statement finished within Options.ConnectTimeout and a new connection got no answer.
 func (db *DB) Hung() bool { return db.pulse.hung(time.Now()) }
 
+// beat records that a statement ended.
 func (p *pulse) beat() {
 	p.answered.Store(time.Now().UnixNano())
 }
 
+// hung starts a probe if no statement ended for a third of the limit, so that its result is known at the limit.
 func (p *pulse) hung(now time.Time) bool {
 	quiet := now.Sub(time.Unix(0, p.answered.Load()))
 	if quiet < p.limit/3 {
@@ -48,6 +50,7 @@ func (p *pulse) hung(now time.Time) bool {
 	return p.silent.Load() && quiet >= p.limit
 }
 
+// examine probes until the server answers.
 func (p *pulse) examine() {
 	for {
 		ctx, cancel := context.WithTimeout(p.life, p.limit/2)
@@ -75,6 +78,7 @@ func (db *DB) ask(ctx context.Context) error {
 	return err
 }
 
+// answers reports whether the server answered, even with an error.
 func answers(err error) bool {
 	_, refused := errors.AsType[*pgconn.PgError](err)
 	return err == nil || refused

@@ -20,8 +20,10 @@ var (
 	holdStill = Statement{Name: "index.hold", SQL: `SET LOCAL idle_in_transaction_session_timeout = 0`}
 )
 
-// EnsureIndex creates an index without blocking writes, unless it exists, and reports whether it did. create is
-// CREATE INDEX CONCURRENTLY without IF NOT EXISTS, which on Citus marks an existing index invalid.
+// EnsureIndex creates an index without blocking writes, unless it exists, and reports whether it did. An index that
+// an earlier attempt left invalid is replaced. It waits while another process creates an index, and may take hours on
+// a large table. create is CREATE INDEX CONCURRENTLY without IF NOT EXISTS, which on Citus marks an existing index
+// invalid.
 func (db *DB) EnsureIndex(ctx context.Context, name, create string) (made bool, err error) {
 	patient := db.Patient(longestMigration)
 	for {
@@ -35,6 +37,7 @@ func (db *DB) EnsureIndex(ctx context.Context, name, create string) (made bool, 
 	}
 }
 
+// ensureIndex creates the index if nobody else holds the lock; busy means that somebody does.
 func (db *DB) ensureIndex(ctx context.Context, name, create string) (made, busy bool, err error) {
 	err = db.Tx(ctx, "index", func(tx *Tx) error {
 		var free, valid bool

@@ -30,8 +30,10 @@ const (
 	lockTries = 100
 )
 
+// explained is the SQLSTATE with which our migrations raise errors for operators.
 const explained = "HF001"
 
+// oldest is the oldest supported major version of PostgreSQL.
 const oldest = 15
 
 var (
@@ -61,8 +63,9 @@ var (
 // installed.
 const citusMarker = "-- citus"
 
-// Migrate applies each pending migration in a transaction. Processes may migrate concurrently: each transaction takes
-// the lock, which works through a pooler, and rereads the ledger.
+// Migrate applies each pending migration in a transaction, and returns those that it applied, also with an error.
+// Processes may migrate concurrently: each transaction takes the lock, which works through a pooler, and rereads the
+// ledger. Unavailable errors contain advice for the operator.
 func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.Migration, err error) {
 	if pending, err := db.Pending(ctx, set); err == nil && len(pending) == 0 {
 		return nil, nil
@@ -89,6 +92,7 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.M
 	}
 }
 
+// migrateOne applies the next migration; nil means that none is pending.
 func (db *DB) migrateOne(ctx context.Context, set migrate.Set) (next *migrate.Migration, err error) {
 	err = db.Tx(ctx, "migrate", func(tx *Tx) error {
 		next = nil
@@ -128,6 +132,7 @@ func (db *DB) migrateOne(ctx context.Context, set migrate.Set) (next *migrate.Mi
 	return next, nil
 }
 
+// checkVersion refuses a server older than oldest.
 func checkVersion(tx *Tx) error {
 	var number int
 	if _, err := tx.QueryRow(serverNumber, nil, &number); err != nil {
@@ -139,6 +144,7 @@ func checkVersion(tx *Tx) error {
 	return nil
 }
 
+// ledger returns the service's applied migrations.
 func (tx *Tx) ledger(service string) (ledger []migrate.Applied, err error) {
 	var a migrate.Applied
 	err = tx.ForEach(readLedger, []any{service}, func() error {
@@ -148,6 +154,7 @@ func (tx *Tx) ledger(service string) (ledger []migrate.Applied, err error) {
 	return ledger, development(err)
 }
 
+// development recognizes a ledger from before the first release, which has other columns.
 func development(err error) error {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "42703" {
 		return migrate.ErrDevelopment
@@ -155,6 +162,7 @@ func development(err error) error {
 	return err
 }
 
+// apply runs a migration's statements and records it.
 func (tx *Tx) apply(service string, m migrate.Migration) error {
 	var citus bool
 	if _, err := tx.QueryRow(hasCitus, nil, &citus); err != nil {
@@ -218,6 +226,7 @@ func splitStatements(sql string) (all []string) {
 	return all
 }
 
+// splitCitus returns the statements before and after citusMarker.
 func splitCitus(sql string) (plain, distribute string) {
 	at := 0
 	for line := range strings.Lines(sql) {
@@ -229,6 +238,7 @@ func splitCitus(sql string) (plain, distribute string) {
 	return sql, ""
 }
 
+// Pending returns the migrations that Migrate would apply. It changes nothing.
 func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration, error) {
 	var (
 		ledger []migrate.Applied
@@ -247,6 +257,7 @@ func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration
 	return set.Pending(ledger)
 }
 
+// IsCitus reports whether the extension Citus is installed.
 func (db *DB) IsCitus(ctx context.Context) (citus bool, err error) {
 	_, err = db.QueryRow(ctx, hasCitus, nil, &citus)
 	return citus, err
@@ -254,8 +265,8 @@ func (db *DB) IsCitus(ctx context.Context) (citus bool, err error) {
 
 // Relations counts relations outside PostgreSQL and its extensions.
 type Relations struct {
-	Tables int
-	Citus  bool
+	Tables int  // also views and sequences
+	Citus  bool // the extension is installed
 
 	// Powerful means that SQL of the role can run programs or open files on the database server, at once or after
 	// SET ROLE or GRANT.
@@ -270,6 +281,7 @@ var relations = Statement{Name: "migrate.relations", SQL: `
 		EXISTS (SELECT 1 FROM pg_roles WHERE pg_has_role(current_user, oid, 'MEMBER') AND (rolsuper OR rolcreaterole
 			OR rolname IN ('pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files')))`}
 
+// Relations returns the counts; `holdfast import` refuses databases that are not empty.
 func (db *DB) Relations(ctx context.Context) (r Relations, err error) {
 	_, err = db.QueryRow(ctx, relations, nil, &r.Tables, &r.Citus, &r.Powerful)
 	return r, err

@@ -8,17 +8,18 @@ import (
 	"strings"
 )
 
+// Arg is an argument for a Named.
 type Arg struct {
 	Param string // e.g. "p_tenant uuid"; without a type, the statement casts it
 	Value any
 }
 
 // Named is a statement with named parameters. In its SQL, f(...) passes f all arguments by name, and @name is a
-// single argument.
+// single argument. Declare it as a package variable with NewNamed, and pass its Args to the DB's methods.
 type Named[A any] struct {
 	Statement
-	args   func(A) []Arg
-	params []string
+	args   func(A) []Arg // the function given to NewNamed
+	params []string      // Arg.Param in order
 }
 
 // NewNamed numbers the parameters once. It panics if a parameter has no argument, or if an argument is not used. args
@@ -33,6 +34,7 @@ func NewNamed[A any](s Statement, args func(A) []Arg) Named[A] {
 	return n
 }
 
+// Args returns the arguments for the SQL. It panics if the function returns other parameters than for the zero value.
 func (n *Named[A]) Args(of A) []any {
 	args := n.args(of)
 	if len(args) != len(n.params) {
@@ -48,7 +50,7 @@ func (n *Named[A]) Args(of A) []any {
 	return values
 }
 
-// Call is like Named, but for DB.Call, DB.CallEach and Tx.Call, with binary arguments.
+// Call is like Named, but for DB.Call, DB.CallEach and Tx.Call, with binary arguments. Use it for frequent calls.
 type Call[A any] struct {
 	Statement
 	write  func(A, *Args)
@@ -67,14 +69,17 @@ func NewCall[A any](s Statement, write func(A, *Args)) Call[A] {
 	return Call[A]{Statement: s, write: write, params: a.params}
 }
 
+// Args returns the arguments for a call.
 func (c *Call[A]) Args(of A) *Args {
 	a := newArgs(c.params)
 	c.write(of, a)
 	return a
 }
 
+// namedParam matches "(...)" and "@name".
 var namedParam = regexp.MustCompile(`\(\.\.\.\)|@[a-z]\w*`)
 
+// withParams replaces f(...) and @name by numbered parameters. A param is "name type" or "name".
 func withParams(sql string, params []string) string {
 	names, numbered, used := make([]string, len(params)), make([]string, len(params)), make([]bool, len(params))
 	for i, p := range params {

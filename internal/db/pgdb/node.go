@@ -16,6 +16,7 @@ import (
 // for that node fail immediately.
 
 const (
+	// silence is how long no statement ends before a node is probed; probePause is the time between probes.
 	silence    = 2 * time.Second
 	probePause = time.Second
 
@@ -33,26 +34,29 @@ func Silent(err error) bool { return errors.Is(err, errSilent) }
 
 // node limits the statements running on one Citus node, or those running on all nodes.
 type node struct {
-	places chan struct{}
-	life   context.Context
-	probe  func(context.Context) (answers bool, err error)
+	slots chan struct{} // filled: a statement holds each
+	life  context.Context
+	probe func(context.Context) (answers bool, err error) // asks the coordinator to connect to the node
 
-	others func() []*node
-	wide   *node // the all-nodes node; nil in that node itself
+	others func() []*node // of the all-nodes node: every node
+	wide   *node          // the all-nodes node; nil in that node itself
 
 	mu       sync.Mutex
-	under    map[*patience]struct{}
-	answered time.Time // when the latest statement ended, or the first began
-	examined bool
-	removed  bool
+	under    map[*patience]struct{} // statements in progress
+	answered time.Time              // when the latest statement ended, or the first began
+	examined bool                   // a goroutine probes
+	removed  bool                   // no longer in the layout
 	silent   bool
-	changed  chan struct{}
+	changed  chan struct{} // closed when silent changes
 }
 
-func newNode(life context.Context, places int) *node {
-	return &node{places: make(chan struct{}, places), life: life, under: map[*patience]struct{}{}, changed: make(chan struct{})}
+// newNode returns a node on which so many statements may run at once.
+func newNode(life context.Context, slots int) *node {
+	return &node{slots: make(chan struct{}, slots), life: life, under: map[*patience]struct{}{}, changed: make(chan struct{})}
 }
 
+// check returns errSilent if the node, or for the all-nodes node any node, does not answer. It starts a probe if no
+// statement ended for a while. changed is closed when the answer may differ.
 func (n *node) check() (changed <-chan struct{}, err error) {
 	for _, other := range n.each() {
 		if _, err := other.check(); err != nil {
@@ -71,6 +75,7 @@ func (n *node) check() (changed <-chan struct{}, err error) {
 	return n.changed, nil
 }
 
+// each returns the nodes of the all-nodes node.
 func (n *node) each() []*node {
 	if n.others == nil {
 		return nil
@@ -78,6 +83,7 @@ func (n *node) each() []*node {
 	return n.others()
 }
 
+// suspect starts a probe unless one runs. The caller holds n.mu.
 func (n *node) suspect() {
 	if n.others != nil {
 		for _, other := range n.others() {
@@ -93,7 +99,7 @@ func (n *node) suspect() {
 	}
 }
 
-// enter takes a place. If no place is free, it waits, or returns a fullError if try is set.
+// enter takes a slot. If no slot is free, it waits, or returns a fullError if try is set.
 func (n *node) enter(p *patience, try bool) error {
 	for {
 		changed, err := n.check()
@@ -101,7 +107,7 @@ func (n *node) enter(p *patience, try bool) error {
 			return err
 		}
 		select {
-		case n.places <- struct{}{}:
+		case n.slots <- struct{}{}:
 			return n.begin(p)
 		default:
 		}
@@ -109,7 +115,7 @@ func (n *node) enter(p *patience, try bool) error {
 			return &fullError{n}
 		}
 		select {
-		case n.places <- struct{}{}:
+		case n.slots <- struct{}{}:
 			return n.begin(p)
 		case <-changed:
 		case <-p.Done():
@@ -124,11 +130,12 @@ func (n *node) enter(p *patience, try bool) error {
 	}
 }
 
+// begin records a statement that took a slot.
 func (n *node) begin(p *patience) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.silent {
-		<-n.places
+		<-n.slots
 		return errSilent
 	}
 	if len(n.under) == 0 {
@@ -138,6 +145,7 @@ func (n *node) begin(p *patience) error {
 	return nil
 }
 
+// leave gives the slot back. answered is false if the statement was abandoned.
 func (n *node) leave(p *patience, answered bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -145,9 +153,10 @@ func (n *node) leave(p *patience, answered bool) {
 	if answered {
 		n.answered = time.Now()
 	}
-	<-n.places
+	<-n.slots
 }
 
+// examine probes until the node answers, is removed, or the database is closed.
 func (n *node) examine() {
 	for {
 		answers, err := n.probe(n.life)
@@ -165,6 +174,7 @@ func (n *node) examine() {
 	}
 }
 
+// set records whether the node is silent, and ends its statements and those on all nodes if it is.
 func (n *node) set(silent bool) {
 	n.mu.Lock()
 	changed := n.silent != silent
@@ -190,20 +200,24 @@ func (n *node) announce() {
 	}
 }
 
+// cancel ends the statements in progress with errSilent.
 func (n *node) cancel() {
 	for p := range n.under {
 		p.cancel(errSilent)
 	}
 }
 
-type place struct {
-	node     *node
+// nodeSlot is a statement's or transaction's slot on a node. While it waits, or its statement runs longer than
+// turnPatience, the request gives back its turn at the database.
+type nodeSlot struct {
+	node     *node // nil: no slot
 	patience *patience
 	meter    *work.Meter
-	yield    *time.Timer
+	yield    *time.Timer // gives the turn back; nil without a meter
 }
 
-func (l *place) wait(on *node) error {
+// wait takes a slot, and waits for it; nil needs none.
+func (l *nodeSlot) wait(on *node) error {
 	if on == nil {
 		return nil
 	}
@@ -211,15 +225,16 @@ func (l *place) wait(on *node) error {
 }
 
 // take is like wait, but for a session with a connection: it returns a fullError instead of waiting, and keeps a
-// place already taken.
-func (l *place) take(on *node) error {
+// slot already taken.
+func (l *nodeSlot) take(on *node) error {
 	if on == nil || l.node != nil {
 		return nil
 	}
 	return l.enter(on, true)
 }
 
-func (l *place) enter(on *node, try bool) error {
+// enter takes a slot; see node.enter.
+func (l *nodeSlot) enter(on *node, try bool) error {
 	if l.meter != nil {
 		l.yield = time.AfterFunc(turnPatience, l.meter.Yield)
 	}
@@ -231,13 +246,14 @@ func (l *place) enter(on *node, try bool) error {
 	return nil
 }
 
-func (l *place) stop() {
+func (l *nodeSlot) stop() {
 	if l.yield != nil {
 		l.yield.Stop()
 	}
 }
 
-func (l *place) leave() {
+// leave gives the slot back, if any.
+func (l *nodeSlot) leave() {
 	if l.node != nil {
 		l.stop()
 		l.node.leave(l.patience, l.patience.Err() == nil)
@@ -245,7 +261,7 @@ func (l *place) leave() {
 	}
 }
 
-// fullError asks for a restart of the transaction when the node has a free place.
+// fullError asks for a restart of the transaction when the node has a free slot.
 type fullError struct{ node *node }
 
 func (*fullError) Error() string { return errBusy.Error() }

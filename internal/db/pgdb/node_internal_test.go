@@ -34,7 +34,7 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// enter waits up to a second for a place on a node.
+// enter waits up to a second for a slot on a node.
 func enter(t *testing.T, n *node) (*patience, error) {
 	t.Helper()
 	p := newPatience(context.Background(), time.Second)
@@ -48,7 +48,7 @@ func enter(t *testing.T, n *node) (*patience, error) {
 
 func fill(t *testing.T, n *node) (all []*patience) {
 	t.Helper()
-	for range cap(n.places) {
+	for range cap(n.slots) {
 		p, err := enter(t, n)
 		if err != nil {
 			t.Fatal(err)
@@ -175,8 +175,8 @@ func TestPlaceYields(t *testing.T) {
 		meter := &work.Meter{}
 		var yielded atomic.Int64
 		meter.OnYield(func() { yielded.Add(1) })
-		enter := func() *place {
-			l := &place{patience: newPatience(context.Background(), time.Second), meter: meter}
+		enter := func() *nodeSlot {
+			l := &nodeSlot{patience: newPatience(context.Background(), time.Second), meter: meter}
 			if err := l.wait(n); err != nil && !errors.Is(err, errBusy) {
 				t.Error(err)
 			}
@@ -221,8 +221,8 @@ func TestLayout(t *testing.T) {
 			}
 		}
 		c.set([]shard{{-1 << 31, 1<<31 - 1, first}})
-		if n := c.current().find(0); cap(n.places) != 10 {
-			t.Errorf("the only node may hold %d connections", cap(n.places))
+		if n := c.current().find(0); cap(n.slots) != 10 {
+			t.Errorf("the only node may hold %d connections", cap(n.slots))
 		}
 		if n := (&layout{shards: []shard{{0, 1, first}}}).find(7); n != nil {
 			t.Error("a hash in no range has a node")

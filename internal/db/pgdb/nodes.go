@@ -11,11 +11,13 @@ import (
 )
 
 const (
+	// layoutAge is when the layout is read again, in the background; layoutPause is the time between two attempts.
 	layoutAge   = 30 * time.Second
 	layoutPause = time.Second
 )
 
 var (
+	// The statement hashes sample values, so that readShards notices a server whose hashes differ from ours.
 	sqlHashes = Statement{Name: "citus.hashes", SQL: `
 		SELECT worker_hash(-1234567890123::bigint), worker_hash('0b39fa7e-0f3e-4d6f-9c3f-b4d4a25c1be5'::uuid)`}
 	sqlShards = Statement{Name: "citus.shards", SQL: `
@@ -31,17 +33,20 @@ type address struct {
 	port int32
 }
 
+// shard is a range of hashes, ends included, on a node.
 type shard struct {
 	from, to int32
 	on       address
 }
 
+// layout says which node has which hashes.
 type layout struct {
-	shards []shard
+	shards []shard // in order
 	nodes  map[address]*node
 	read   time.Time
 }
 
+// find returns the node with this hash, or nil.
 func (l *layout) find(hash int32) *node {
 	i, found := slices.BinarySearchFunc(l.shards, hash, func(s shard, h int32) int {
 		switch {
@@ -58,8 +63,9 @@ func (l *layout) find(hash int32) *node {
 	return l.nodes[l.shards[i].on]
 }
 
+// nodes knows the layout of a distributed database.
 type nodes struct {
-	most  int
+	most  int // connections of the pool
 	life  context.Context
 	read  func(context.Context) (shards []shard, citus bool, err error)
 	probe func(context.Context, address) (answers bool, err error)
@@ -67,13 +73,14 @@ type nodes struct {
 	layout  atomic.Pointer[layout] // nil if it is unknown, or the server is not Citus
 	plain   atomic.Bool            // not Citus
 	reading atomic.Bool
-	wide    *node
+	wide    *node // for statements on all nodes
 
 	mu    sync.Mutex
-	tried time.Time
+	tried time.Time // when the layout was read
 }
 
 // Distributed returns db for a service that Citus distributes like table: a statement's Key then selects its node.
+// Without Citus it behaves like db. Both share the pool.
 func (db *DB) Distributed(table string) *DB {
 	plain := *db
 	plain.nodes, plain.opts.Observe, plain.opts.Fault = nil, nil, nil // its statements are not requests
@@ -83,6 +90,7 @@ func (db *DB) Distributed(table string) *DB {
 	return &distributed
 }
 
+// newNodes returns nodes without a layout. Statements on all nodes may use a quarter of the connections.
 func newNodes(
 	life context.Context, most int, read func(context.Context) ([]shard, bool, error), probe func(context.Context, address) (bool, error),
 ) *nodes {
@@ -98,10 +106,12 @@ func newNodes(
 	return ns
 }
 
+// nodeOf returns the node that runs a statement, or nil if it is unknown or does not matter.
 func (db *DB) nodeOf(s *Statement, args []any) *node {
 	return db.nodes.of(s, func() (int32, bool) { return keyOf(s, args) })
 }
 
+// nodeOfCall is nodeOf for a Call.
 func (db *DB) nodeOfCall(s *Statement, a *Args) *node {
 	return db.nodes.of(s, func() (int32, bool) {
 		if s.Key == 0 || s.Key > len(a.values) {
@@ -111,6 +121,7 @@ func (db *DB) nodeOfCall(s *Statement, a *Args) *node {
 	})
 }
 
+// of returns the node for a statement with this hash.
 func (ns *nodes) of(s *Statement, key func() (hash int32, ok bool)) *node {
 	if ns == nil || s.Key == 0 && !s.Wide {
 		return nil
@@ -129,6 +140,7 @@ func (ns *nodes) of(s *Statement, key func() (hash int32, ok bool)) *node {
 	return l.find(hash)
 }
 
+// current returns the layout, maybe an old one, and reads it again in the background.
 func (ns *nodes) current() *layout {
 	l := ns.layout.Load()
 	if ns.plain.Load() || l != nil && time.Since(l.read) < layoutAge || !ns.reading.CompareAndSwap(false, true) {
@@ -141,6 +153,7 @@ func (ns *nodes) current() *layout {
 	return l
 }
 
+// refresh reads the layout. Errors keep the old one.
 func (ns *nodes) refresh() {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -159,21 +172,23 @@ func (ns *nodes) refresh() {
 	ns.set(shards)
 }
 
+// set replaces the layout. Known nodes keep their state. Each may use half of the connections, so that a silent node
+// leaves the other half.
 func (ns *nodes) set(shards []shard) {
 	old, l := ns.layout.Load(), &layout{shards: shards, nodes: map[address]*node{}, read: time.Now()}
 	for _, s := range shards {
 		l.nodes[s.on] = nil
 	}
-	places := (ns.most + 1) / 2
+	slots := (ns.most + 1) / 2
 	if len(l.nodes) == 1 {
-		places = ns.most
+		slots = ns.most
 	}
 	for at := range l.nodes {
-		if old != nil && old.nodes[at] != nil && cap(old.nodes[at].places) == places {
+		if old != nil && old.nodes[at] != nil && cap(old.nodes[at].slots) == slots {
 			l.nodes[at] = old.nodes[at]
 			continue
 		}
-		n := newNode(ns.life, places)
+		n := newNode(ns.life, slots)
 		n.wide, n.probe = ns.wide, func(ctx context.Context) (bool, error) { return ns.probe(ctx, at) }
 		l.nodes[at] = n
 	}
@@ -188,6 +203,7 @@ func (ns *nodes) set(shards []shard) {
 	}
 }
 
+// remove ends probes.
 func (n *node) remove() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -216,8 +232,10 @@ func (db *DB) readShards(ctx context.Context, table string) (shards []shard, cit
 	return shards, true, err
 }
 
+// probeTime is how long the coordinator tries to connect to a node.
 const probeTime = 2 * time.Second
 
+// probe asks the coordinator whether it can connect to a node. An error says that the coordinator did not answer.
 func (db *DB) probe(ctx context.Context, at address) (answers bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*probeTime)
 	defer cancel()
@@ -233,7 +251,7 @@ func (db *DB) probe(ctx context.Context, at address) (answers bool, err error) {
 	if _, err := exec(ctx, tx, sqlLimitProbe, []any{probeTime.String()}); err != nil {
 		return false, err
 	}
-	_, err = one(ctx, tx, sqlProbe, []any{at.host, at.port}, []any{&answers})
+	_, err = queryOne(ctx, tx, sqlProbe, []any{at.host, at.port}, []any{&answers})
 	if ctx.Err() != nil {
 		return false, nil // the coordinator is waiting for the node
 	}

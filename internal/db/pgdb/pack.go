@@ -22,12 +22,14 @@ const (
 	microsOfMilli = 1000
 )
 
+// reader converts PostgreSQL's rows to packed rows.
 type reader struct {
 	columns []rows.Column
 	types   *pgtype.Map
-	packed  rows.Packed
+	packed  rows.Packed // reused for each row
 }
 
+// each calls fn for all rows.
 func (r *reader) each(found pgx.Rows, fn func(rows.Packed) error) error {
 	defer found.Close()
 	for found.Next() {
@@ -41,6 +43,7 @@ func (r *reader) each(found pgx.Rows, fn func(rows.Packed) error) error {
 	return found.Err()
 }
 
+// read converts a row. The frequent types are decoded here: the driver's values would make garbage for each row.
 func (r *reader) read(found pgx.Rows) (err error) {
 	p, fields := r.packed[:0], found.FieldDescriptions()
 	for i, raw := range found.RawValues() {
@@ -80,6 +83,7 @@ func (r *reader) read(found pgx.Rows) (err error) {
 	return nil
 }
 
+// moment converts microseconds since 2000 to the column's unit.
 func moment(micros int64, c rows.Column) (int64, error) {
 	if micros == math.MinInt64 || micros == math.MaxInt64 {
 		return 0, fmt.Errorf("%s is infinite", c.Name)
@@ -95,12 +99,13 @@ func moment(micros int64, c rows.Column) (int64, error) {
 	return millis, nil
 }
 
+// copyReader encodes packed rows as COPY's binary format.
 type copyReader struct {
 	columns []rows.Column
-	oids    []uint32
+	oids    []uint32 // column types in the database
 	types   *pgtype.Map
 	rows    rows.Reader
-	left    []byte
+	left    []byte // encoded and not read yet
 	buffer  []byte
 	ended   bool
 }
@@ -124,6 +129,7 @@ func (r *copyReader) Read(into []byte) (int, error) {
 	return n, nil
 }
 
+// fill encodes rows until the buffer is full.
 func (r *copyReader) fill() error {
 	b := r.buffer[:0]
 	if r.buffer == nil {
@@ -155,6 +161,7 @@ func (r *copyReader) fill() error {
 
 var errRange = errors.New("PostgreSQL cannot store the value in this column")
 
+// append encodes a value with its length. Values of the frequent kinds need no driver.
 func (r *copyReader) append(b []byte, c rows.Column, oid uint32, v rows.Value) ([]byte, error) {
 	if v.IsNull() {
 		return binary.BigEndian.AppendUint32(b, math.MaxUint32), nil
@@ -202,10 +209,12 @@ func (r *copyReader) append(b []byte, c rows.Column, oid uint32, v rows.Value) (
 	return b, nil
 }
 
+// length appends a value's length.
 func length(b []byte, n int) []byte { return binary.BigEndian.AppendUint32(b, uint32(n)) }
 
 const uuidForm = "00000000-0000-0000-0000-000000000000"
 
+// formatUUID writes a UUID's 16 bytes as text.
 func formatUUID(into, id []byte) {
 	copy(into, uuidForm)
 	for at := 0; len(id) > 0; id = id[1:] {
@@ -217,6 +226,7 @@ func formatUUID(into, id []byte) {
 	}
 }
 
+// appendUUID decodes a UUID in text form.
 func appendUUID(b, text []byte) ([]byte, error) {
 	before := len(b)
 	for len(text) > 1 {

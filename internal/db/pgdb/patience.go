@@ -7,12 +7,14 @@ import (
 	"time"
 )
 
+// patience is a context whose deadline moves: it limits each step of a statement, not their sum.
 type patience struct {
 	context.Context
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
 }
 
+// newPatience limits the first step to d.
 func newPatience(ctx context.Context, d time.Duration) *patience {
 	p := &patience{}
 	p.Context, p.cancel = context.WithCancelCause(ctx)
@@ -23,6 +25,7 @@ func newPatience(ctx context.Context, d time.Duration) *patience {
 // renew is not safe for concurrent use.
 func (p *patience) renew(d time.Duration) { p.timer.Reset(d) }
 
+// pause means no limit until renew.
 func (p *patience) pause() { p.timer.Stop() }
 
 func (p *patience) end() {

@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/db/rows"
 )
 
+// Dump uses COPY's binary format.
 func (v *view) Dump(w io.Writer, t *rows.Table, owner int, span rows.Span) (int64, error) {
 	sql := `COPY (SELECT ` + t.Names() + ` FROM ` + relation(t) + ` WHERE ` + whereLiteral(t, owner, span) + ` ORDER BY ` + t.KeyNames() +
 		`) TO STDOUT (FORMAT binary)`

@@ -28,6 +28,7 @@ func (d tables) eachTable(ctx context.Context, name string, groups []rows.Group,
 	return nil
 }
 
+// locking runs statements that lock a table, and tries again if others hold it: see lockWait.
 func (d tables) locking(ctx context.Context, name string, statements []string) error {
 	for tries := 1; ; tries++ {
 		err := d.db.Tx(ctx, name, func(tx *Tx) error {
@@ -55,6 +56,8 @@ func (d tables) locking(ctx context.Context, name string, statements []string) e
 	}
 }
 
+// Log creates the triggers after the log's state, so that no trigger misses its limits. On Citus it remembers the
+// workers.
 func (d tables) Log(ctx context.Context, service string, groups []rows.Group) error {
 	err := d.db.Tx(ctx, "copy.log", func(tx *Tx) error {
 		if err := tx.prepareWorkers(); err != nil {
@@ -142,6 +145,7 @@ func logging(service string, t *rows.Table) []string {
 
 var slowPeriod = strconv.FormatInt(rows.SlowPeriod.Milliseconds(), 10)
 
+// Slow stores the refused part, which the log's triggers read.
 func (d tables) Slow(ctx context.Context, service string, refused time.Duration) error {
 	return d.db.Tx(ctx, "copy.slow", func(tx *Tx) error {
 		return tx.everywhere(Statement{Name: "copy.slow", SQL: `
@@ -151,6 +155,7 @@ func (d tables) Slow(ctx context.Context, service string, refused time.Duration)
 	})
 }
 
+// KeepLog returns ErrLapsed also if workers were added or removed.
 func (d tables) KeepLog(ctx context.Context, service string) error {
 	keep := Statement{Name: "copy.keep_log", SQL: `
 		UPDATE copy_state SET log_until = clock_timestamp() + $2::bigint * interval '1 millisecond',
@@ -173,6 +178,7 @@ func (d tables) KeepLog(ctx context.Context, service string) error {
 	})
 }
 
+// Unlog removes the triggers before the log, which they would fill again.
 func (d tables) Unlog(ctx context.Context, service string, groups []rows.Group) error {
 	err := d.eachTable(ctx, "copy.unlog", groups, func(t *rows.Table) []string {
 		var statements []string
@@ -217,6 +223,7 @@ const refuseWrite = `
 		RETURN NULL;
 	END $$`
 
+// Close sets the lease, then creates the triggers. Each trigger's lock waits for transactions in progress.
 func (d tables) Close(ctx context.Context, service, holder string, lease time.Duration, groups []rows.Group) error {
 	const set = `
 		INSERT INTO read_only AS r (service, holder, until) VALUES ($1::text, $2::text, ` + end + `)
@@ -281,6 +288,7 @@ func (d tables) Prolong(ctx context.Context, service, holder string, lease time.
 	return err
 }
 
+// Reopen deletes the lease first: from then on writes succeed, even if dropping the triggers fails.
 func (d tables) Reopen(ctx context.Context, service string, groups []rows.Group) error {
 	err := d.db.Tx(ctx, "read_only.reopen", func(tx *Tx) error {
 		if err := tx.prepareWorkers(); err != nil {
@@ -314,6 +322,7 @@ func (u update) State(service string) (string, error) {
 	return state(u.ctx, u.tx, service, " FOR UPDATE")
 }
 
+// state reads copy_state; lock is "" or a locking clause.
 func state(ctx context.Context, tx pgx.Tx, service, lock string) (state string, err error) {
 	err = tx.QueryRow(ctx, `SELECT state FROM copy_state WHERE service = $1::text`+lock, service).Scan(&state)
 	if errors.Is(err, pgx.ErrNoRows) {

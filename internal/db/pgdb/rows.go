@@ -17,15 +17,19 @@ import (
 	"holdfast/internal/db/rows"
 )
 
+// Rows returns the database for copies. Its transactions may take hours.
 func (db *DB) Rows() rows.Database { return tables{db.Patient(longestCopy), new(sync.Map)} }
 
+// longestCopy limits a transaction of a copy.
 const longestCopy = 6 * time.Hour
 
+// tables is db as a rows.Database, for copies, imports and `holdfast check`.
 type tables struct {
 	db    *DB
-	types *sync.Map
+	types *sync.Map // column types by table, see update.known
 }
 
+// View runs fn in a read-only transaction with a single snapshot.
 func (d tables) View(ctx context.Context, fn func(rows.View) error) error {
 	citus, err := d.db.IsCitus(ctx)
 	if err != nil {
@@ -44,6 +48,7 @@ func (d tables) View(ctx context.Context, fn func(rows.View) error) error {
 	})
 }
 
+// Update runs fn in a transaction without a statement timeout.
 func (d tables) Update(ctx context.Context, fn func(rows.Update) error) error {
 	return d.db.Tx(ctx, "copy.update", func(tx *Tx) error {
 		// On Citus, a single connection per node lets statements see each other's changes. INSERT … SELECT opens a
@@ -56,6 +61,7 @@ func (d tables) Update(ctx context.Context, fn func(rows.Update) error) error {
 	})
 }
 
+// view implements rows.RawView. Comments in package rows are the contract.
 type view struct {
 	ctx   context.Context
 	conn  *pgx.Conn
@@ -77,6 +83,7 @@ func (v *view) begin() (err error) {
 	return err
 }
 
+// parameter returns parameter i, from 1, with the cast that makes the driver send a text.
 func parameter(i int, c rows.Column) string {
 	p := "$" + strconv.Itoa(i)
 	switch c.Kind {
@@ -111,8 +118,10 @@ func parameter(i int, c rows.Column) string {
 	return p + "::text"
 }
 
+// relation returns the table's name for SQL.
 func relation(t *rows.Table) string { return cmp.Or(t.PostgresName, t.Name) }
 
+// from returns the table or query to read.
 func from(t *rows.Table) string {
 	if t.PostgresFrom != "" {
 		return "(" + t.PostgresFrom + ") AS copied"
@@ -120,6 +129,7 @@ func from(t *rows.Table) string {
 	return relation(t)
 }
 
+// selected returns the columns as expressions that reader understands.
 func selected(t *rows.Table) string {
 	all := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
@@ -143,6 +153,7 @@ func selected(t *rows.Table) string {
 	return strings.Join(all, ", ")
 }
 
+// newTarget returns a variable that the driver scans a column into, if reader does not decode it.
 func newTarget(kind rows.Kind) any {
 	switch kind {
 	case rows.Integer, rows.Bool:
@@ -160,6 +171,7 @@ func newTarget(kind rows.Kind) any {
 	return new(pgtype.Text)
 }
 
+// value returns a scanned target as a row value.
 func value(target any, c rows.Column) (any, error) {
 	switch t := target.(type) {
 	case *pgtype.Int8:
@@ -190,6 +202,7 @@ func value(target any, c rows.Column) (any, error) {
 	return nil, nil
 }
 
+// momentOf is moment for a scanned time.
 func momentOf(t time.Time, infinity pgtype.InfinityModifier, c rows.Column) (any, error) {
 	switch {
 	case infinity != pgtype.Finite:
@@ -218,6 +231,7 @@ func (v *view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Packe
 	return v.batch(t, batch, fn)
 }
 
+// batch sends queries together and calls fn for all their rows.
 func (v *view) batch(t *rows.Table, batch *pgx.Batch, fn func(rows.Packed) error) error {
 	answers := v.tx.SendBatch(v.ctx, batch)
 	r := v.reader(t.Columns)
@@ -233,6 +247,7 @@ func (v *view) batch(t *rows.Table, batch *pgx.Batch, fn func(rows.Packed) error
 	return answers.Close()
 }
 
+// each calls fn for a query's rows.
 func (v *view) each(columns []rows.Column, sql string, fn func(rows.Packed) error, args ...any) error {
 	found, err := v.tx.Query(v.ctx, sql, args...)
 	if err != nil {
@@ -264,6 +279,7 @@ func (v *view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Packed) error) 
 	return v.batch(t, batch, fn)
 }
 
+// whereKeys returns a condition for rows with these keys.
 func whereKeys(t *rows.Table, keys []rows.Row) (where string, args []any, err error) {
 	alternatives := make([]string, len(keys))
 	for i, key := range keys {
@@ -297,6 +313,7 @@ func (v *view) NthOwner(t *rows.Table, owner int, after rows.Row, n int) (bound 
 	return bound, err
 }
 
+// sequence returns the name of the sequence behind the table's number column.
 func sequence(ctx context.Context, tx pgx.Tx, t *rows.Table) (name string, err error) {
 	return name, tx.QueryRow(ctx, `SELECT pg_get_serial_sequence($1::text, $2::text)`, relation(t), t.NumberName()).Scan(&name)
 }

@@ -19,6 +19,7 @@ import (
 	"holdfast/internal/db/rows"
 )
 
+// update implements rows.RawUpdate. Comments in package rows are the contract.
 type update struct {
 	ctx   context.Context
 	tx    pgx.Tx
@@ -49,6 +50,7 @@ func (u update) Insert(t *rows.Table, all rows.Reader) error {
 	return u.copyRows(t, oids, all)
 }
 
+// copyRows inserts rows by COPY.
 func (u update) copyRows(t *rows.Table, oids []uint32, all rows.Reader) error {
 	for _, c := range t.Columns {
 		if c.Kind == rows.Map {
@@ -60,6 +62,7 @@ func (u update) copyRows(t *rows.Table, oids []uint32, all rows.Reader) error {
 	return u.copyFrom(t, &copyReader{columns: t.Columns, oids: oids, types: u.tx.Conn().TypeMap(), rows: all})
 }
 
+// copyFrom sends COPY's binary format.
 func (u update) copyFrom(t *rows.Table, from io.Reader) error {
 	r := failing{Reader: from}
 	_, err := u.tx.Conn().PgConn().CopyFrom(u.ctx, &r, `COPY `+relation(t)+` (`+t.Names()+`) FROM STDIN (FORMAT binary)`)
@@ -80,6 +83,7 @@ func (r *failing) Read(into []byte) (int, error) {
 	return n, err
 }
 
+// types returns the table's column types, which are read once.
 func (u update) types(t *rows.Table) ([]uint32, error) {
 	if known, ok := u.known.Load(t); ok {
 		return known.([]uint32), nil
@@ -103,6 +107,7 @@ func (u update) typesOf(t *rows.Table) ([]uint32, error) {
 	return oids, nil
 }
 
+// registerHstore makes the driver know hstore, whose OID differs between databases.
 func (u update) registerHstore() error {
 	types := u.tx.Conn().TypeMap()
 	if _, ok := types.TypeForName("hstore"); ok {
@@ -116,6 +121,7 @@ func (u update) registerHstore() error {
 	return nil
 }
 
+// arguments returns a row's values as the driver takes them, for a statement or (isCopy) for COPY.
 func arguments(columns []rows.Column, row rows.Row, isCopy bool) ([]any, error) {
 	args := make([]any, len(row))
 	for i, v := range row {
@@ -130,6 +136,7 @@ func arguments(columns []rows.Column, row rows.Row, isCopy bool) ([]any, error) 
 	return args, nil
 }
 
+// argument converts a row value for the driver.
 func argument(kind rows.Kind, v any, isCopy bool) (any, error) {
 	switch kind {
 	case rows.Millis, rows.MillisUTC:
@@ -177,11 +184,13 @@ func parseUUID(text string) (id pgtype.UUID, err error) {
 }
 
 const (
-	rowsOfStatement    = 50 // rows that Put writes without a temporary table
-	statementsOfRepeat = 500
-	bytesOfRepeat      = 1 << 20
+	rowsOfStatement    = 50      // rows that Put writes without a temporary table
+	statementsOfRepeat = 500     // statements in a message of repeat
+	bytesOfRepeat      = 1 << 20 // bytes in a message of repeat, about
 )
 
+// withTemporary copies rows into a temporary table with these columns, runs the statement, which gets the table's
+// name, and drops the table.
 func (u update) withTemporary(t *rows.Table, columns []rows.Column, all *rows.Batch, statement func(name string) string) error {
 	part := rows.Table{Name: t.Name, PostgresName: t.PostgresName, Columns: columns}
 	temporary := rows.Table{Name: "copied_" + t.Name, Columns: columns}
@@ -201,6 +210,7 @@ func (u update) withTemporary(t *rows.Table, columns []rows.Column, all *rows.Ba
 	return u.exec(`DROP TABLE ` + temporary.Name)
 }
 
+// deleteAmong deletes the rows of many owners.
 func (u update) deleteAmong(t *rows.Table, owner int, among []rows.Row) error {
 	var all rows.Batch
 	for _, one := range among {
@@ -256,6 +266,7 @@ func (u update) Remove(t *rows.Table, keys []rows.Row) error {
 	return u.tx.SendBatch(u.ctx, batch).Close()
 }
 
+// repeat runs a statement for each row, several in each message.
 func (u update) repeat(t *rows.Table, sql string, all rows.Reader) error {
 	batch, size := &pgx.Batch{}, 0
 	send := func() error {

@@ -24,6 +24,8 @@ var (
 		WHERE service = $1::text AND setting = $2::text AND hashed = $4::text`}
 )
 
+// SecretHashes returns the hashes by setting that SetSecretHash stored, or nil before the first migration. Package
+// secrets compares them.
 func (db *DB) SecretHashes(ctx context.Context, service string) (hashes map[string]string, err error) {
 	var setting, hash string
 	err = db.ForEach(ctx, readSecretHashes, []any{service}, func() { hashes = map[string]string{} }, func() error {
@@ -36,6 +38,7 @@ func (db *DB) SecretHashes(ctx context.Context, service string) (hashes map[stri
 	return hashes, err
 }
 
+// SetSecretHash stores a setting's hash if the stored one is still old ("": none), and reports whether it did.
 func (db *DB) SetSecretHash(ctx context.Context, service, setting, old, hash string) (changed bool, err error) {
 	var n int64
 	if old == "" {

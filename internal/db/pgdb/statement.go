@@ -28,14 +28,16 @@ type Statement struct {
 // on.
 func Unprepared(args ...any) []any { return append([]any{pgx.QueryExecModeExec}, args...) }
 
+// QueryRow scans the first row into dest, as pgx does, and reports whether there was one.
 func (db *DB) QueryRow(ctx context.Context, s Statement, args []any, dest ...any) (found bool, err error) {
 	err = db.alone(ctx, s.Name, db.nodeOf(&s, args), func(ctx context.Context, c *pgx.Conn) error {
-		found, err = one(ctx, c, s, args, dest)
+		found, err = queryOne(ctx, c, s, args, dest)
 		return err
 	})
 	return found, err
 }
 
+// Exec runs a statement and returns the number of rows that it changed.
 func (db *DB) Exec(ctx context.Context, s Statement, args ...any) (changed int64, err error) {
 	err = db.alone(ctx, s.Name, db.nodeOf(&s, args), func(ctx context.Context, c *pgx.Conn) error {
 		changed, err = exec(ctx, c, s, args)
@@ -49,14 +51,17 @@ func (db *DB) Exec(ctx context.Context, s Statement, args ...any) (changed int64
 func (db *DB) ForEach(ctx context.Context, s Statement, args []any, begin func(), fn func() error, dest ...any) error {
 	return db.alone(ctx, s.Name, db.nodeOf(&s, args), func(ctx context.Context, c *pgx.Conn) error {
 		begin()
-		return each(ctx, c, s, args, fn, dest...)
+		return queryEach(ctx, c, s, args, fn, dest...)
 	})
 }
 
+// querier is a connection or a transaction.
 type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
+// alone runs a statement outside Tx: a transaction by itself. With Options.Fault it uses an explicit transaction, so
+// that a test can fail between the statement and the commit.
 func (db *DB) alone(ctx context.Context, name string, on *node, fn func(context.Context, *pgx.Conn) error) error {
 	return db.run(ctx, name, on, func(ctx context.Context, s *session) error {
 		if db.opts.Fault == nil {
@@ -71,7 +76,8 @@ func (db *DB) alone(ctx context.Context, name string, on *node, fn func(context.
 	})
 }
 
-func one(ctx context.Context, q querier, s Statement, args, dest []any) (bool, error) {
+// queryOne scans the first row into dest.
+func queryOne(ctx context.Context, q querier, s Statement, args, dest []any) (bool, error) {
 	rows, err := q.Query(ctx, s.SQL, args...)
 	if err != nil {
 		return false, err
@@ -87,6 +93,7 @@ func one(ctx context.Context, q querier, s Statement, args, dest []any) (bool, e
 	return found, rows.Err()
 }
 
+// exec returns the number of changed rows.
 func exec(ctx context.Context, q querier, s Statement, args []any) (int64, error) {
 	rows, err := q.Query(ctx, s.SQL, args...)
 	if err != nil {
@@ -96,7 +103,8 @@ func exec(ctx context.Context, q querier, s Statement, args []any) (int64, error
 	return rows.CommandTag().RowsAffected(), rows.Err()
 }
 
-func each(ctx context.Context, q querier, s Statement, args []any, fn func() error, dest ...any) error {
+// queryEach scans each row and calls fn.
+func queryEach(ctx context.Context, q querier, s Statement, args []any, fn func() error, dest ...any) error {
 	rows, err := q.Query(ctx, s.SQL, args...)
 	if err != nil {
 		return err
@@ -116,10 +124,10 @@ func each(ctx context.Context, q querier, s Statement, args []any, fn func() err
 }
 
 // Tx runs fn in a transaction and commits if fn returns nil. If the server asks for a retry, Tx calls fn again, which
-// must start from scratch.
+// must start from scratch. The transaction reads committed rows unless fn sets another level. name is for metrics.
 func (db *DB) Tx(ctx context.Context, name string, fn func(tx *Tx) error) error {
 	return db.run(ctx, name, nil, func(ctx context.Context, s *session) error {
-		t := &Tx{db: db, ctx: ctx, place: &s.place}
+		t := &Tx{db: db, ctx: ctx, slot: &s.slot}
 		err := db.transaction(ctx, s.Conn, func(tx pgx.Tx) error { t.tx = tx; return fn(t) }, t.commit)
 		if t.full != nil {
 			return t.full
@@ -128,6 +136,7 @@ func (db *DB) Tx(ctx context.Context, name string, fn func(tx *Tx) error) error 
 	})
 }
 
+// transaction runs fn and commit, or rolls back.
 func (db *DB) transaction(ctx context.Context, c *pgx.Conn, fn func(pgx.Tx) error, commit func(pgx.Tx) error) error {
 	tx, err := c.Begin(ctx)
 	if err != nil {
@@ -150,14 +159,16 @@ func (db *DB) transaction(ctx context.Context, c *pgx.Conn, fn func(pgx.Tx) erro
 	return err
 }
 
+// Tx is a transaction; see DB.Tx. Its methods are like those of DB, without retries. It is not safe for concurrent
+// use.
 type Tx struct {
 	db  *DB
 	ctx context.Context
 	tx  pgx.Tx
 
-	queued pgx.Batch
-	place  *place
-	full   *fullError
+	queued pgx.Batch  // see Queue
+	slot   *nodeSlot  // on the first node that a statement names
+	full   *fullError // the node is full: DB.retry starts again with its slot
 }
 
 // Queue adds a statement whose result does not matter. It saves a round trip: the next statement or the commit sends
@@ -170,6 +181,7 @@ func (tx *Tx) Queue(s Statement, args ...any) error {
 	return nil
 }
 
+// flush sends the queued statements.
 func (tx *Tx) flush() error {
 	if tx.queued.Len() == 0 {
 		return nil
@@ -179,6 +191,7 @@ func (tx *Tx) flush() error {
 	return tx.tx.SendBatch(tx.ctx, &batch).Close()
 }
 
+// commit sends the queued statements and the commit in one message.
 func (tx *Tx) commit(t pgx.Tx) error {
 	if tx.queued.Len() == 0 {
 		return t.Commit(tx.ctx)
@@ -192,14 +205,16 @@ func (tx *Tx) commit(t pgx.Tx) error {
 	return tx.flush()
 }
 
+// enter takes a slot on the statement's node, unless the transaction has one.
 func (tx *Tx) enter(s *Statement, on *node) error {
-	if err := tx.place.take(on); err != nil {
+	if err := tx.slot.take(on); err != nil {
 		tx.full, _ = errors.AsType[*fullError](err)
 		return err
 	}
 	return tx.db.fault(s.Name)
 }
 
+// ready prepares for a statement with a result: the queued ones must have succeeded before.
 func (tx *Tx) ready(s *Statement, on *node) error {
 	if err := tx.flush(); err != nil {
 		return err
@@ -211,7 +226,7 @@ func (tx *Tx) QueryRow(s Statement, args []any, dest ...any) (found bool, err er
 	if err := tx.ready(&s, tx.db.nodeOf(&s, args)); err != nil {
 		return false, err
 	}
-	return one(tx.ctx, tx.tx, s, args, dest)
+	return queryOne(tx.ctx, tx.tx, s, args, dest)
 }
 
 func (tx *Tx) Exec(s Statement, args ...any) (changed int64, err error) {
@@ -228,9 +243,10 @@ func (tx *Tx) Call(s Statement, a *Args) (result []int64, err error) {
 	return call(tx.ctx, tx.tx.Conn(), s, a, tx.db.prepares)
 }
 
+// ForEach scans every row into dest and calls fn, which may not run other statements.
 func (tx *Tx) ForEach(s Statement, args []any, fn func() error, dest ...any) error {
 	if err := tx.ready(&s, tx.db.nodeOf(&s, args)); err != nil {
 		return err
 	}
-	return each(tx.ctx, tx.tx, s, args, fn, dest...)
+	return queryEach(tx.ctx, tx.tx, s, args, fn, dest...)
 }

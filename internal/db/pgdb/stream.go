@@ -16,12 +16,13 @@ type Rows struct {
 	conn     *pgxpool.Conn
 	patience *patience
 	timeout  time.Duration
-	ahead    bool
-	ended    bool
+	ahead    bool // the row that Stream read
+	ended    bool // no more rows, or an error
 	closed   bool
 }
 
-// Stream runs a query whose result may not fit in memory, and returns at the first row.
+// Stream runs a query whose result may not fit in memory, and returns at the first row. The caller calls Next and
+// Scan, then Err, and always Close.
 func (db *DB) Stream(ctx context.Context, s Statement, args ...any) (*Rows, error) {
 	start := time.Now()
 	r, err := db.stream(ctx, &s, args)
@@ -33,6 +34,7 @@ func (db *DB) Stream(ctx context.Context, s Statement, args ...any) (*Rows, erro
 	return r, nil
 }
 
+// stream is Stream without metrics and error codes.
 func (db *DB) stream(ctx context.Context, s *Statement, args []any) (*Rows, error) {
 	meter := work.Of(ctx)
 	meter.Wait()
@@ -41,7 +43,7 @@ func (db *DB) stream(ctx context.Context, s *Statement, args []any) (*Rows, erro
 		return nil, err
 	}
 	p := newPatience(ctx, db.opts.ConnectTimeout)
-	at := place{patience: p, meter: meter}
+	at := nodeSlot{patience: p, meter: meter}
 	if err := at.wait(db.nodeOf(s, args)); err != nil {
 		p.end()
 		return nil, err
@@ -71,6 +73,7 @@ func (db *DB) stream(ctx context.Context, s *Statement, args []any) (*Rows, erro
 	return r, nil
 }
 
+// Next reports whether there is another row. The server gets StatementTimeout for each.
 func (r *Rows) Next() bool {
 	if r.ahead {
 		r.ahead = false
@@ -87,8 +90,11 @@ func (r *Rows) Next() bool {
 // Scan reads the row. A *pgtype.DriverBytes is valid until Next.
 func (r *Rows) Scan(dest ...any) error { return classify(r.rows.Scan(dest...)) }
 
+// Err returns the error that ended the rows, or nil.
 func (r *Rows) Err() error { return classify(r.patience.explain(r.rows.Err())) }
 
+// Close gives the connection back. If rows are left, it does so in the background, because cancelling the query takes
+// time.
 func (r *Rows) Close() {
 	if r.closed {
 		return
@@ -102,6 +108,7 @@ func (r *Rows) Close() {
 	go r.release()
 }
 
+// release reads or cancels the rest.
 func (r *Rows) release() {
 	spoiled := !r.ended
 	if r.rows != nil {

@@ -21,6 +21,7 @@ func (db *DB) BeginRound(ctx context.Context, job string, every time.Duration) (
 	return n > 0, err
 }
 
+// AbortRound makes the next BeginRound succeed, after a round that failed.
 func (db *DB) AbortRound(ctx context.Context, job string) error {
 	_, err := db.Exec(ctx, abortRound, job)
 	return err

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
+// maxProblems is how many problems Verify reports.
 const maxProblems = 20
 
 const (
@@ -25,7 +26,9 @@ const (
 	amcheckSchema = `SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'amcheck'`
 )
 
-// Verify reads every row, and with the extension amcheck checks tables and indexes.
+// Verify reads every row, and with the extension amcheck checks tables and indexes. It returns up to 20 problems,
+// each with the table or index, and how describes the check and its extension. It may take hours, and writes
+// nothing.
 func (db *DB) Verify(ctx context.Context) (problems []string, how string, err error) {
 	err = db.Patient(longestCopy).run(ctx, "server.verify", nil, func(ctx context.Context, s *session) error {
 		v := &verification{ctx: ctx, conn: s.Conn}
@@ -38,6 +41,7 @@ func (db *DB) Verify(ctx context.Context) (problems []string, how string, err er
 	return problems, how, err
 }
 
+// verification collects the problems.
 type verification struct {
 	ctx      context.Context
 	conn     *pgx.Conn
@@ -45,6 +49,7 @@ type verification struct {
 	how      string
 }
 
+// verified is a table or index.
 type verified struct {
 	id   int64
 	name string
@@ -55,6 +60,7 @@ type verifiedIndex struct {
 	table int64
 }
 
+// all checks everything.
 func (v *verification) all() error {
 	tables, err := v.list(verifiedTables)
 	if err != nil {
@@ -90,6 +96,7 @@ func (v *verification) all() error {
 	return v.amcheckShards(placed)
 }
 
+// amcheck checks the tables on this server and their indexes; schema contains the extension.
 func (v *verification) amcheck(schema string, tables []verified) error {
 	here := map[int64]bool{}
 	for _, t := range tables {
@@ -128,6 +135,7 @@ func (v *verification) amcheck(schema string, tables []verified) error {
 	return nil
 }
 
+// list returns OIDs with names.
 func (v *verification) list(sql string) ([]verified, error) {
 	rows, err := v.conn.Query(v.ctx, sql)
 	if err != nil {
@@ -138,6 +146,8 @@ func (v *verification) list(sql string) ([]verified, error) {
 	})
 }
 
+// note records an error that says that data is damaged (SQLSTATE class XX, or 58030: I/O error), and returns any
+// other error.
 func (v *verification) note(name string, err error) error {
 	damage, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok || nodeFailed(damage) || !strings.HasPrefix(damage.Code, "XX") && damage.Code != "58030" {
@@ -147,6 +157,7 @@ func (v *verification) note(name string, err error) error {
 	return nil
 }
 
+// add records a problem.
 func (v *verification) add(name, says string) {
 	if len(v.problems) < maxProblems {
 		v.problems = append(v.problems, fmt.Sprintf("%s: %s", name, says))

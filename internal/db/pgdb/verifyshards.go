@@ -56,6 +56,7 @@ const (
 		END $check$`
 )
 
+// placed returns the tables that Citus distributes: their rows are on workers.
 func (v *verification) placed() ([]verified, error) {
 	var citus bool
 	if err := v.conn.QueryRow(v.ctx, hasCitus.SQL).Scan(&citus); err != nil || !citus {
@@ -64,6 +65,7 @@ func (v *verification) placed() ([]verified, error) {
 	return v.list(placedTables)
 }
 
+// amcheckShards runs amcheck on each shard's server, and says on which servers it could not.
 func (v *verification) amcheckShards(tables []verified) error {
 	var absent, refused []string
 	for _, t := range tables {
@@ -106,6 +108,7 @@ func (v *verification) amcheckShards(tables []verified) error {
 	return nil
 }
 
+// addFound records the problems that a server found, a JSON array of lines.
 func (v *verification) addFound(node, found string) error {
 	var lines []string
 	if err := json.Unmarshal([]byte(found), &lines); err != nil {
@@ -117,6 +120,7 @@ func (v *verification) addFound(node, found string) error {
 	return nil
 }
 
+// distinct returns the names in order, without repetitions.
 func distinct(nodes []string) string {
 	slices.Sort(nodes)
 	return strings.Join(slices.Compact(nodes), ", ")

@@ -5,6 +5,7 @@ import (
 	"iter"
 )
 
+// Reader returns rows one by one, e.g. for Update.Insert.
 type Reader interface {
 	// Next returns a row, valid until the next call, or io.EOF.
 	Next() (Packed, error)
@@ -26,6 +27,7 @@ const (
 // spare contains buffers for reuse: without garbage the collector does not run.
 var spare = make(chan []byte, spareBuffers)
 
+// newBuffer returns a buffer for a row with n bytes, a spare one if possible.
 func newBuffer(n int) []byte {
 	if n <= bufferSize {
 		select {
@@ -68,8 +70,10 @@ func (b *Batch) Add(p Packed) {
 	b.bytes += len(p)
 }
 
+// Len returns the number of rows.
 func (b *Batch) Len() int { return b.rows }
 
+// Bytes returns the rows' size in memory.
 func (b *Batch) Bytes() int { return b.bytes }
 
 // Reader reads the rows in insertion order. They share the batch's memory.
@@ -94,6 +98,7 @@ func (r *batchReader) Next() (Packed, error) {
 	return row, nil
 }
 
+// All returns the rows unpacked, in insertion order.
 func (b *Batch) All() iter.Seq[Row] {
 	return func(yield func(Row) bool) {
 		for r := b.Reader(); ; {

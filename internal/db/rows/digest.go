@@ -16,6 +16,7 @@ type Digest struct {
 	Hi, Lo uint64
 }
 
+// Add adds a row's hash. The order of rows does not matter, so engines with different orders compare.
 func (d *Digest) Add(p Packed) {
 	sum := sha256.Sum256(p)
 	var carry uint64
@@ -36,6 +37,7 @@ func (r Row) Clone() Row {
 	return c
 }
 
+// Text returns the row as a JSON array, for logs and the change log's keys. ParseKey reverses it.
 func (r Row) Text() string {
 	text, err := json.Marshal([]any(r))
 	if err != nil {
@@ -68,6 +70,7 @@ func (t *Table) ParseKey(text string) (Row, error) {
 	return key, nil
 }
 
+// Compare orders rows of integers and texts; other values panic. Texts compare by bytes.
 func (r Row) Compare(o Row) int {
 	return slices.CompareFunc(r, o, func(a, b any) int {
 		if n, ok := a.(int64); ok {

@@ -42,6 +42,7 @@ func (p Packed) AppendSpace(isText bool, n int) (all Packed, space []byte) {
 	return all, all[len(p):]
 }
 
+// AppendTextBy appends a text that appendTo appends to its argument.
 func (p Packed) AppendTextBy(appendTo func([]byte) ([]byte, error)) (Packed, error) {
 	p = p.length(ofText, 0)
 	all, err := appendTo(p)
@@ -52,10 +53,12 @@ func (p Packed) AppendTextBy(appendTo func([]byte) ([]byte, error)) (Packed, err
 	return all, nil
 }
 
+// length appends a text's or bytes' kind and length.
 func (p Packed) length(kind byte, n int) Packed {
 	return binary.BigEndian.AppendUint64(append(p, kind), uint64(n))
 }
 
+// Append appends a value; it panics on a type that a Row may not contain.
 func (p Packed) Append(v any) Packed {
 	switch v := v.(type) {
 	case nil:
@@ -71,6 +74,7 @@ func (p Packed) Append(v any) Packed {
 	}
 }
 
+// Pack appends the row's values to p.
 func (r Row) Pack(p Packed) Packed {
 	for _, v := range r {
 		p = p.Append(v)
@@ -82,7 +86,7 @@ func (r Row) Pack(p Packed) Packed {
 type Value struct {
 	kind    byte
 	Integer int64
-	Data    []byte
+	Data    []byte // text or bytes, shared with the packed row
 }
 
 func (v Value) IsNull() bool { return v.kind == ofNull }
@@ -91,6 +95,7 @@ func (v Value) IsInteger() bool { return v.kind == ofInteger }
 
 func (v Value) IsText() bool { return v.kind == ofText }
 
+// Cut returns the first value and the rest. p must not be empty.
 func (p Packed) Cut() (v Value, rest Packed) {
 	v.kind, p = p[0], p[1:]
 	if v.kind == ofNull {
@@ -106,6 +111,7 @@ func (p Packed) Cut() (v Value, rest Packed) {
 	return v, p[n:]
 }
 
+// First returns the first n values, without copying.
 func (p Packed) First(n int) Packed {
 	rest := p
 	for range n {

@@ -66,12 +66,12 @@ func Columns(list string) (all []Column) {
 type Table struct {
 	Name    string
 	Columns []Column // key first, beginning with the owner
-	Key     int
-	Seeded  bool   // migrations insert rows into the table
-	First   bool   // the first server start inserts a row into the table
-	Process bool   // rows belong to server processes; no request inserts them
-	Numbers bool   // the database assigns a column, and never reuses a number
-	Number  string // that column; "" means the first
+	Key     int      // number of columns in the primary key, which come first
+	Seeded  bool     // migrations insert rows into the table
+	First   bool     // the first server start inserts a row into the table
+	Process bool     // rows belong to server processes; no request inserts them
+	Numbers bool     // the database assigns a column, and never reuses a number
+	Number  string   // that column; "" means the first
 
 	// Unindexed means that no index begins with the owner columns.
 	Unindexed bool
@@ -108,10 +108,13 @@ type Table struct {
 	Spanner *Spanner
 }
 
+// Names returns all columns, separated by commas, for SQL.
 func (t *Table) Names() string { return names(t.Columns) }
 
+// NumberName returns the column that the database assigns; see Numbers.
 func (t *Table) NumberName() string { return cmp.Or(t.Number, t.Columns[0].Name) }
 
+// KeyNames returns the key's columns, separated by commas, for SQL.
 func (t *Table) KeyNames() string { return names(t.Columns[:t.Key]) }
 
 func names(columns []Column) string {
@@ -139,7 +142,7 @@ type Span struct {
 	After, Until Row
 }
 
-var All Span
+var All Span // selects all rows
 
 // Change is a logged key, whose row was inserted, updated or deleted. A Key with fewer columns covers all rows with
 // that prefix.
@@ -148,12 +151,16 @@ type Change struct {
 	Key   Row
 }
 
+// LogLimit limits how much View.Changes returns.
 type LogLimit struct {
-	Keys    int
-	Entries int
+	Keys    int // returned keys
+	Entries int // read entries
 }
 
+// Database is an engine's interface for copies, imports and read-only mode. SQLite, PostgreSQL and Spanner implement
+// it.
 type Database interface {
+	// View passes fn a snapshot, in which several calls see the same rows.
 	View(ctx context.Context, fn func(View) error) error
 	// Update passes fn a transaction. fn may run twice and must be idempotent.
 	Update(ctx context.Context, fn func(Update) error) error
@@ -166,6 +173,7 @@ type Database interface {
 	Log(ctx context.Context, service string, groups []Group) error
 	// KeepLog prolongs the log, or returns ErrLapsed if it has ended.
 	KeepLog(ctx context.Context, service string) error
+	// Unlog ends the log and deletes its entries.
 	Unlog(ctx context.Context, service string, groups []Group) error
 
 	// Slow refuses writes with ErrReadOnly for this part of each SlowPeriod until SlowLease after the last call; 0
@@ -177,11 +185,13 @@ type Database interface {
 	Close(ctx context.Context, service, holder string, lease time.Duration, groups []Group) error
 	// Prolong prolongs a lease; 0 makes it permanent. It returns ErrLapsed if writes may have occurred since.
 	Prolong(ctx context.Context, service, holder string, lease time.Duration) error
+	// Reopen allows writes again, whoever holds the lease.
 	Reopen(ctx context.Context, service string, groups []Group) error
 	// ReadOnly returns the holder ("" if writable) and the end of the lease, which is zero if there is no end.
 	ReadOnly(ctx context.Context, service string) (holder string, until time.Time, err error)
 }
 
+// View is a snapshot. owner is Group.Owner: how many leading columns name a row's owner.
 type View interface {
 	// Each calls fn for a span's rows in key order; if the span lists owners, for one owner after the other. fn must
 	// not keep the row.
@@ -198,9 +208,11 @@ type View interface {
 	Last(t *Table) (int64, error)
 	// Changes returns the oldest log entries and their keys, each once.
 	Changes(service string, tables map[string]*Table, limit LogLimit) (changes []Change, entries []int64, err error)
+	// Logged returns the number of log entries.
 	Logged(service string) (int64, error)
 	// Duplicates returns up to limit entries (on Citus, per node) that have a newer entry with the same key.
 	Duplicates(service string, limit int) (entries []int64, err error)
+	// State returns the text stored by SetState, or "".
 	State(service string) (string, error)
 }
 
@@ -210,6 +222,7 @@ type Total struct {
 	Where string // SQL condition valid on the table's engines
 }
 
+// Query returns the SELECT; from is the table as the engine names it.
 func (t Total) Query(from string) string {
 	what, where := "count(*)", ""
 	if t.Sum != "" {
@@ -221,17 +234,25 @@ func (t Total) Query(from string) string {
 	return "SELECT " + what + " FROM " + from + where
 }
 
+// Update is a transaction that writes.
 type Update interface {
 	// State returns the text stored by SetState, and locks it for the transaction.
 	State(service string) (string, error)
+	// Delete deletes a span's rows.
 	Delete(t *Table, owner int, span Span) error
 	// Insert inserts rows with new keys. It returns the reader's error unchanged.
 	Insert(t *Table, all Reader) error
+	// Put inserts rows, or replaces those with the same key.
 	Put(t *Table, all *Batch) error
+	// Remove deletes the rows with these keys; missing ones do not matter.
 	Remove(t *Table, keys []Row) error
+	// Recount runs Table.Recount for a span's owners.
 	Recount(t *Table, owner int, span Span) error
+	// SetLast sets the last assigned number; see Table.Numbers.
 	SetLast(t *Table, n int64) error
+	// Forget deletes log entries that View.Changes returned, after their rows were copied.
 	Forget(entries []int64) error
+	// SetState stores a text for the service, e.g. how far a copy is.
 	SetState(service, state string) error
 }
 
@@ -253,6 +274,7 @@ type RawUpdate interface {
 	Load(r io.Reader, t *Table) error
 }
 
+// IsRaw reports whether RawView and RawUpdate can copy the table without decoding rows.
 func (t *Table) IsRaw() bool { return t.PostgresFrom == "" && t.PostgresInsert == "" }
 
 // ErrReadOnly means that the service is read-only; see Close.
@@ -326,6 +348,7 @@ func (t *Table) Where(owner int, span Span, parameter func(i int, c Column) stri
 	return sql, args
 }
 
+// WhereKey returns the condition for a single key.
 func (t *Table) WhereKey(parameter func(i int, c Column) string) string {
 	all := make([]string, t.Key)
 	for i, c := range t.Columns[:t.Key] {
@@ -350,6 +373,7 @@ func (t *Table) OnConflict() string {
 	return "ON CONFLICT (" + t.KeyNames() + ") DO UPDATE SET " + strings.Join(all, ", ")
 }
 
+// Parameters returns the parameters for all columns, separated by commas.
 func (t *Table) Parameters(parameter func(i int, c Column) string) string {
 	all := make([]string, len(t.Columns))
 	for i, c := range t.Columns {

@@ -32,6 +32,7 @@ func (t *Table) Common() func(r Row, now int64) bool {
 	return t.Spanner.Compare
 }
 
+// Elsewhere returns Spanner.Elsewhere, or nil.
 func (t *Table) Elsewhere() func(Row) {
 	if t.Spanner == nil {
 		return nil
@@ -48,6 +49,7 @@ type Owner struct {
 	Current int64
 }
 
+// Owners finds the owners of rows on Spanner, in the tokenserver's database.
 type Owners interface {
 	// After returns up to n owners after a number, in order; fewer than n means the end.
 	After(ctx context.Context, number int64, n int) ([]Owner, error)

@@ -428,7 +428,7 @@ func form(o *operate.Operation, at names, all []operate.Operation) *service.Form
 	return &f
 }
 
-// action returns what the page does when a form is sent. list is the noun's list, or nil.
+// action returns the page's action for a change's form. list is the noun's list, or nil.
 func action(o, list *operate.Operation) service.Action {
 	a := service.Action{Name: o.Verb(), Uploads: o.Kind == operate.Upload, Memory: o.Memory, Recorded: true}
 	a.Run = func(ctx context.Context, r *service.PageRequest) (service.Outcome, error) {

@@ -35,7 +35,7 @@ type Quota struct {
 	User    int64 `json:"user_size,omitempty"`
 }
 
-// Version is what Dockerflow requires in /__version__.
+// Version is the answer that Dockerflow requires for /__version__.
 type Version struct {
 	Source  string `json:"source"`  // URL of the source code
 	Version string `json:"version"` // of the release
