@@ -433,7 +433,7 @@ func TestDistributionProblems(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, p := range d.Problems {
-			says, fixes = append(says, p.Says), append(fixes, p.Fix)
+			says, fixes = append(says, p.Problem), append(fixes, p.Fix)
 		}
 		return says, fixes
 	}

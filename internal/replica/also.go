@@ -12,12 +12,14 @@ import (
 	"slices"
 )
 
+// alsoState is one of Options.Also as it was last sent.
 type alsoState struct {
 	sum    [sha256.Size]byte
 	object string // may be in the target before sent is true
 	sent   bool
 }
 
+// sendAlso sends the files in Options.Also that changed, and returns the objects by name for the next point.
 func (r *Replica) sendAlso(ctx context.Context) (objects map[string]string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(r.opts.Also)) {
 		content, err := os.ReadFile(r.opts.Also[name])
@@ -54,6 +56,7 @@ func (r *Replica) setAlso(name string, s alsoState) {
 	r.also[name] = s
 }
 
+// currentAlso returns the objects that the next point may contain.
 func (r *Replica) currentAlso() map[string]bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

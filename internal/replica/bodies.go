@@ -22,6 +22,7 @@ const (
 	// queued limits the queue. A reconciliation finds the bodies that do not fit.
 	queued = 10_000
 
+	// slack is how many finished entries may stay in bodies.entries before they are removed.
 	slack = 1000
 )
 
@@ -32,58 +33,61 @@ type bodies struct {
 	services map[string]Bodies
 	stop     context.CancelFunc
 	running  sync.WaitGroup
-	limit    int
-	parallel int
+	limit    int // queued, or another value in tests
+	parallel int // concurrent uploads
 
 	reconciling sync.Mutex
-	record      record
+	record      record // nil before it is read
 
 	mu      sync.Mutex
-	changed chan struct{}
-	isOpen  bool
-	closed  bool
-	last    uint64
-	entries []*entry
-	small   []*entry
-	large   []*entry
-	largeUp int
-	waiting map[string]*entry
-	sent    map[nameHash]bool
+	changed chan struct{}     // closed when anything changes; nil: nobody waits
+	isOpen  bool              // this process holds the target
+	closed  bool              // read no more bodies
+	last    uint64            // number of the last body
+	entries []*entry          // unfinished and some finished bodies, by number
+	small   []*entry          // queue of bodies up to largeBody
+	large   []*entry          // queue of larger bodies
+	largeUp int               // large uploads in progress
+	waiting map[string]*entry // unfinished bodies by object
+	sent    map[nameHash]bool // during a reconciliation: objects sent since it listed the target
 	status  BodyStatus
-	failed  error
-	stuck   error
+	failed  error // the last upload's error
+	stuck   error // the last reconciliation's error
 
 	// The next reconciliation handles the bodies in owed, the current reconciliation handles those in owing.
 	owed, owing debt
-	missing     debt
+	missing     debt // found by the current reconciliation
 	reconciled  time.Time
-	took        time.Duration
+	took        time.Duration // the last reconciliation's duration
 	noted       noted
 }
 
+// BodyStatus is the bodies' state, for metrics, the console and `holdfast check`.
 type BodyStatus struct {
 	Waiting, WaitingBytes int64
-	Unreadable            int64
-	Names                 []string
-	Omitted               []string
-	Error                 error
+	Unreadable            int64    // bodies that the service refers to and cannot read
+	Names                 []string // the first unreadable ones, with the reason
+	Omitted               []string // see Bodies.Each
+	Error                 error    // why bodies are late, or nil
 }
 
+// entry is a new body until it is uploaded.
 type entry struct {
 	number  uint64
 	body    Body
-	object  string
-	settled bool // the body's row is committed or never will be
-	done    bool
+	object  string // name without suffix
+	settled bool   // the body's row is committed or never will be
+	done    bool   // uploaded, or left to a reconciliation
 }
 
 // debt is work for a reconciliation. A point that needs bodies with this number or later waits for it.
 type debt struct {
 	isOpen       bool
-	from         uint64
+	from         uint64 // number
 	count, bytes int64
 }
 
+// add adds other work.
 func (d *debt) add(o debt) {
 	if !o.isOpen {
 		return
@@ -94,12 +98,14 @@ func (d *debt) add(o debt) {
 	d.isOpen, d.count, d.bytes = true, d.count+o.count, d.bytes+o.bytes
 }
 
+// newBodies returns the bodies of a replica that was not started.
 func newBodies(r *Replica) *bodies {
 	b := &bodies{r: r, services: r.opts.Bodies, limit: queued, parallel: uploads, stop: func() {}, waiting: map[string]*entry{}}
 	b.owed.isOpen = len(b.services) > 0 // the content of the target is unknown
 	return b
 }
 
+// start uploads bodies as they are written, and reconciles.
 func (b *bodies) start(ctx context.Context) {
 	if len(b.services) == 0 {
 		return
@@ -112,6 +118,7 @@ func (b *bodies) start(ctx context.Context) {
 	b.running.Go(func() { b.r.repeat(ctx, nil, b.reconcileIfDue) })
 }
 
+// close stops the workers, and uploads the rest until ctx is done.
 func (b *bodies) close(ctx context.Context) error {
 	b.stop()
 	b.running.Wait()
@@ -122,12 +129,14 @@ func (b *bodies) close(ctx context.Context) error {
 	return err
 }
 
+// watch asks each service to report new bodies.
 func (b *bodies) watch() {
 	for _, name := range slices.Sorted(maps.Keys(b.services)) {
 		b.services[name].Watch(func(body Body) func(bool) { return b.written(name, body) })
 	}
 }
 
+// written records a new body; the service calls settled later.
 func (b *bodies) written(service string, body Body) (settled func(kept bool)) {
 	e := &entry{body: body, object: bodyName(service, body.Name)}
 	b.mu.Lock()
@@ -172,11 +181,13 @@ func (b *bodies) push(e *entry, first bool) {
 	b.tell()
 }
 
+// owe leaves a body to the next reconciliation, which finds it through its row.
 func (b *bodies) owe(e *entry) {
 	b.owed.add(debt{isOpen: true, from: e.number, count: 1, bytes: e.body.Size})
 	b.end(e)
 }
 
+// end removes an entry, and the finished ones before it.
 func (b *bodies) end(e *entry) {
 	b.status.Waiting--
 	b.status.WaitingBytes -= e.body.Size
@@ -193,6 +204,7 @@ func (b *bodies) end(e *entry) {
 	b.tell()
 }
 
+// tell wakes all callers of await.
 func (b *bodies) tell() {
 	if b.changed != nil {
 		close(b.changed)
@@ -221,6 +233,7 @@ func (b *bodies) await(ctx context.Context, isReady func() bool) bool {
 	}
 }
 
+// open records whether this process holds the target: without it nothing is uploaded.
 func (b *bodies) open(ours bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -234,6 +247,7 @@ func (b *bodies) lastNumber() uint64 {
 	return b.last
 }
 
+// has reports whether the target contains all bodies up to a number.
 func (b *bodies) has(number uint64) bool {
 	for _, d := range []debt{b.owed, b.owing} {
 		if d.isOpen && d.from <= number {
@@ -243,18 +257,22 @@ func (b *bodies) has(number uint64) bool {
 	return len(b.entries) == 0 || b.entries[0].number > number
 }
 
+// isReady is has with the lock.
 func (b *bodies) isReady(number uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.has(number)
 }
 
+// wait waits an interval for all bodies up to a number.
 func (b *bodies) wait(ctx context.Context, number uint64) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.r.opts.Interval)
 	defer cancel()
 	return b.await(ctx, func() bool { return b.has(number) }), nil
 }
 
+// upload uploads all bodies up to a number, and reconciles if necessary. It returns false without an error if the
+// bodies are closed.
 func (b *bodies) upload(ctx context.Context, number uint64) (bool, error) {
 	b.mu.Lock()
 	done, closed := b.has(number), b.closed
@@ -285,6 +303,7 @@ func (b *bodies) upload(ctx context.Context, number uint64) (bool, error) {
 	}
 }
 
+// take returns the next body to upload, or nil. The older of the first small and the first large body goes first.
 func (b *bodies) take() (e *entry) {
 	isLarge := len(b.large) > 0 && b.largeUp < largeUploads && (len(b.small) == 0 || b.large[0].number < b.small[0].number)
 	switch {
@@ -319,6 +338,7 @@ func (b *bodies) work(ctx context.Context, forever bool) {
 	}
 }
 
+// uploadEntry uploads a body, or puts it back at the front of its queue.
 func (b *bodies) uploadEntry(ctx context.Context, e *entry) error {
 	source, err := b.r.putBody(ctx, e.object, e.body)
 	b.mu.Lock()
@@ -343,6 +363,7 @@ func (b *bodies) uploadEntry(ctx context.Context, e *entry) error {
 	return nil
 }
 
+// fail records an error, and logs the first.
 func (b *bodies) fail(ctx context.Context, err error) {
 	if b.failed == nil && ctx.Err() == nil {
 		b.r.opts.Log.Warn("replica is late: cannot upload", "error", err)
@@ -376,6 +397,7 @@ func (r *Replica) putBody(ctx context.Context, object string, body Body) (source
 	return nil, err
 }
 
+// state returns the status.
 func (b *bodies) state() BodyStatus {
 	b.mu.Lock()
 	defer b.mu.Unlock()

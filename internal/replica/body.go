@@ -26,6 +26,7 @@ type Bodies struct {
 	Watch func(written func(Body) (settled func(kept bool)))
 }
 
+// Body is an immutable file of a service.
 type Body struct {
 	Name string // may contain slashes; never reused for other content
 	Size int64
@@ -57,6 +58,7 @@ func bodyName(service, name string) string {
 }
 
 const (
+	// stored and deflated are the first byte of a body's object: the rest is the content, or compressed by zstd.
 	stored   = 0
 	deflated = 1
 )
@@ -64,9 +66,10 @@ const (
 const (
 	// sampleSize is how much is compressed first to see whether the body shrinks.
 	sampleSize = 64 << 10
-	window     = 512 << 10
+	window     = 512 << 10 // of zstd, bytes
 )
 
+// encoders keeps zstd encoders for reuse.
 var encoders = sync.Pool{New: func() any {
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
 		zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(window), zstd.WithEncoderCRC(false))
@@ -109,6 +112,7 @@ func pack(content io.Reader) (io.ReadCloser, error) {
 	return r, nil
 }
 
+// unpack reverses pack.
 func unpack(packed io.Reader) (io.ReadCloser, error) {
 	var method [1]byte
 	if _, err := io.ReadFull(packed, method[:]); err != nil {
@@ -201,15 +205,17 @@ func (r Restoring) refuseBody(ctx context.Context, object string) error {
 	return err
 }
 
+// openedBody reads a body and checks its size and signature.
 type openedBody struct {
 	keys
 	name    string
 	object  *guarded
-	plain   *io.PipeReader
+	plain   *io.PipeReader // decrypted and verified, but packed
 	content io.ReadCloser
 	left    int64 // bytes until the size in the database
 }
 
+// newOpened opens an object of a body with this size.
 func newOpened(k keys, name string, object io.ReadCloser, size int64) (*openedBody, error) {
 	plain, to := io.Pipe()
 	o := &openedBody{keys: k, name: name, object: &guarded{r: object}, plain: plain, left: size}
@@ -222,6 +228,7 @@ func newOpened(k keys, name string, object io.ReadCloser, size int64) (*openedBo
 	return o, nil
 }
 
+// Read returns io.EOF only after the signature and the size were verified. Use the content only then.
 func (o *openedBody) Read(p []byte) (int, error) {
 	if int64(len(p)) > o.left+1 { // one more byte shows that the body is too large
 		p = p[:o.left+1]
@@ -245,6 +252,7 @@ func (o *openedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// fail returns the error for the caller: Unavailable if the target failed, Internal if the object is damaged.
 func (o *openedBody) fail(err error) error {
 	switch {
 	case len(o.identities) == 0 && errcode.Is(err, errcode.Invalid):

@@ -20,59 +20,63 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// source captures a database into files for the target.
 type source struct {
-	name   string
+	name   string // in the target, e.g. "sync.db"
 	db     *sqlitedb.DB
-	spool  string
-	limit  int64
-	frames int   // WAL length in frames that triggers a checkpoint
-	least  int64 // snapshotLeast, or another value in tests
+	spool  string // folder for its files
+	limit  int64  // Options.SpoolBytes
+	frames int    // WAL length in frames that triggers a checkpoint
+	least  int64  // snapshotLeast, or another value in tests
 	clock  clock.Clock
 	fault  func(point string) error
-	space  func(folder string) (free, size float64, err error)
+	space  func(folder string) (free, size float64, err error) // see durable.Space
 	// written returns the number of the last body a row may refer to.
 	written func() uint64
-	round   uint64
-	once    bool // captured once, not followed
-	follow  *sqlitedb.Follower
-	at      position
+	round   uint64             // of the capture in progress
+	once    bool               // captured once, not followed
+	follow  *sqlitedb.Follower // nil: not following
+	at      position           // end of the WAL read so far
 	chain   chain
 
-	failures            int
+	failures            int // consecutive
 	compared, restarted int // counters: full comparisons, WAL restarts
 
 	mu       sync.Mutex
-	state    state
-	waiting  []ltxFile
-	kept     []ltxFile
-	snapshot ltxFile // file with all pages that waits for the target, or zero
-	last     snapshot
-	resumed  ltx.TXID // last TXID before the server stopped, until the target confirms it
-	bytes    int64
-	away     bool // the spool was full, so the source waits for the target
-	broken   bool // files were dropped, so the source must start over
+	state    state     // captured
+	waiting  []ltxFile // not sent yet, oldest first
+	kept     []ltxFile // sent, to be merged
+	snapshot ltxFile   // file with all pages that waits for the target, or zero
+	last     snapshot  // the last file with all pages
+	resumed  ltx.TXID  // last TXID before the server stopped, until the target confirms it
+	bytes    int64     // in waiting, see counted
+	away     bool      // the spool was full, so the source waits for the target
+	broken   bool      // files were dropped, so the source must start over
 }
 
+// snapshot is the last file with all pages: its size in bytes and time. since is the size of the files after it.
 type snapshot struct {
 	size  int64
 	at    time.Time
 	since int64
 }
 
+// state is how far a database is captured.
 type state struct {
 	Place // run "" if there is none
 
 	asOf time.Time // the file includes all writes acknowledged before this time
 
 	bodies uint64 // rows refer to bodies up to this number
-	round  uint64
+	round  uint64 // see Replica.rounds
 }
 
+// ltxFile is a file in the spool, later an object: the pages that transactions from up to to changed.
 type ltxFile struct {
 	run      string
 	from, to ltx.TXID
-	size     int64
-	asOf     time.Time
+	size     int64     // bytes
+	asOf     time.Time // when its transactions were read
 }
 
 // counted returns the size that counts towards the spool limit: 0 for a run's first file, which contains the whole
@@ -84,10 +88,13 @@ func (f ltxFile) counted() int64 {
 	return f.size
 }
 
+// path returns the file's path in the spool.
 func (f ltxFile) path(spool string) string {
 	return filepath.Join(spool, f.run+"-"+rangeName(f.from, f.to)+".ltx")
 }
 
+// capture writes the changes since the last call to the spool. It follows the WAL if possible, and otherwise compares
+// all pages.
 func (s *source) capture(ctx context.Context) error {
 	if s.once {
 		return s.captureOnce(ctx)
@@ -131,6 +138,7 @@ func (s *source) capture(ctx context.Context) error {
 }
 
 const (
+	// maxFailures is how many captures may fail before the source stops following.
 	maxFailures = 10
 	// reserve is the share of a disk that the spool leaves to the databases, up to maxReserve bytes.
 	reserve    = 0.05
@@ -149,6 +157,7 @@ func (s *source) checkSpace() error {
 	return errors.Join(err, errcode.New(errcode.Unavailable, "too little disk space in the data folder for a database copy waiting to be sent"))
 }
 
+// size returns the size of the database file.
 func (s *source) size() int64 {
 	info, err := os.Stat(s.db.Path())
 	if err != nil {
@@ -157,6 +166,8 @@ func (s *source) size() int64 {
 	return info.Size()
 }
 
+// hasSpace reports whether the spool's disk keeps its reserve after so many more bytes. An unknown amount counts as
+// enough.
 func (s *source) hasSpace(bytes int64) bool {
 	folder := filepath.Dir(s.spool)
 	if _, err := os.Stat(folder); err != nil {
@@ -178,6 +189,7 @@ func (s *source) release() error {
 	return s.stop()
 }
 
+// begin starts to follow. With a stored chain, the first file contains only pages that differ from it.
 func (s *source) begin(ctx context.Context, asOf time.Time) (err error) {
 	if err := durable.MakeFolder(s.spool); err != nil {
 		return err
@@ -220,6 +232,7 @@ func (s *source) clear(except string) error {
 	return err
 }
 
+// stop ends following: the writer may checkpoint.
 func (s *source) stop() error {
 	if s.follow == nil {
 		return nil
@@ -229,6 +242,7 @@ func (s *source) stop() error {
 	return err
 }
 
+// advance captures all committed frames.
 func (s *source) advance(asOf time.Time) error {
 	if err := s.follow.Hold(); err != nil {
 		return err
@@ -240,6 +254,7 @@ func (s *source) advance(asOf time.Time) error {
 	return s.read(l.Committed, asOf)
 }
 
+// read captures the frames up to number to. If the WAL does not prove that nothing is missing, it returns a gapError.
 func (s *source) read(to int, asOf time.Time) error {
 	wal, err := openWAL(s.follow.Path())
 	if err != nil {
@@ -276,6 +291,7 @@ func (s *source) read(to int, asOf time.Time) error {
 	return nil
 }
 
+// restart captures everything and makes SQLite begin the WAL again, so that it does not grow forever.
 func (s *source) restart(ctx context.Context) error {
 	if _, err := s.follow.Checkpoint(); err != nil { // does most of the work without blocking the writer
 		return err
@@ -305,6 +321,7 @@ func (s *source) restart(ctx context.Context) error {
 	return nil
 }
 
+// isIntact reports whether nobody restarted or overwrote the WAL.
 func (s *source) isIntact() bool {
 	wal, err := openWAL(s.follow.Path())
 	if err != nil {
@@ -316,6 +333,7 @@ func (s *source) isIntact() bool {
 
 const pinTries = 20
 
+// pin finds a position in the WAL at which the follower's snapshot is: both must show the same transactions.
 func (s *source) pin(ctx context.Context) (at position, err error) {
 	for range pinTries {
 		if err := s.follow.Touch(ctx); err != nil {
@@ -346,6 +364,7 @@ func (s *source) tryPin() (at position, pinned bool, err error) {
 	return at, err == nil && at == before, err
 }
 
+// position returns the end of the committed frames.
 func (s *source) position() (position, error) {
 	l, err := s.follow.Log()
 	if err != nil {
@@ -374,11 +393,13 @@ func (s *source) compare(ctx context.Context, asOf time.Time, full bool) error {
 	return nil
 }
 
+// pages reads all pages of a database: a follower's snapshot or a frozen file.
 type pages interface {
 	Pages(ctx context.Context, fn func(number uint32, data []byte) error) error
-	Size() (pages, bytes uint32, err error)
+	Size() (pages, bytes uint32, err error) // pages in the database, and bytes per page
 }
 
+// comparePages writes the pages in from that differ from the chain, and with full all pages into another file.
 func (s *source) comparePages(ctx context.Context, from pages, asOf time.Time, full bool) error {
 	size, pageSize, err := from.Size()
 	if err != nil {
@@ -438,6 +459,7 @@ func (n *next) scan(ctx context.Context, from pages, differ, all io.Writer, mill
 	return err
 }
 
+// scanPage writes a page. It skips the lock page, which contains no data.
 func (n *next) scanPage(to []*ltx.Encoder, page uint32, data []byte) error {
 	if page == ltx.LockPgno(n.of.pageSize) {
 		return nil
@@ -455,6 +477,7 @@ func (n *next) scanPage(to []*ltx.Encoder, page uint32, data []byte) error {
 	return to[1].EncodePage(h, data)
 }
 
+// nextFile returns the chain's next file.
 func (s *source) nextFile(n *next, asOf time.Time) ltxFile {
 	return ltxFile{run: s.chain.run, from: n.of.txid + 1, to: n.of.txid + 1, asOf: asOf}
 }

@@ -15,26 +15,30 @@ type chain struct {
 	txid     ltx.TXID
 	pageSize uint32
 	size     uint32
-	sum      ltx.Checksum
+	sum      ltx.Checksum   // of all pages; see ltx.Checksum
 	pages    []ltx.Checksum // by page number - 1
 }
 
+// place returns the chain's end as restore points name it.
 func (c *chain) place() Place {
 	return Place{Run: c.run, TXID: c.txid, Sum: c.sum, Size: int64(c.size) * int64(c.pageSize)}
 }
 
+// pageSum is the checksum of a page.
 type pageSum struct {
 	page uint32
 	sum  ltx.Checksum
 }
 
+// next is the chain's next transaction.
 type next struct {
-	of      chain
-	size    uint32
-	sum     ltx.Checksum
+	of      chain        // the chain before
+	size    uint32       // pages
+	sum     ltx.Checksum // without the flag
 	changed []pageSum
 }
 
+// begin starts a transaction after which the database has so many pages.
 func (c *chain) begin(size uint32) *next {
 	n := &next{of: *c, size: size, sum: c.sum}
 	for page := size; page < c.size; page++ {
@@ -43,6 +47,8 @@ func (c *chain) begin(size uint32) *next {
 	return n
 }
 
+// set records a changed page. The sum over all pages is an exclusive or, so it is updated without reading other
+// pages.
 func (n *next) set(page uint32, sum ltx.Checksum) {
 	if page <= n.of.size {
 		n.sum ^= n.of.pages[page-1]
@@ -51,8 +57,10 @@ func (n *next) set(page uint32, sum ltx.Checksum) {
 	n.changed = append(n.changed, pageSum{page, sum})
 }
 
+// checksum returns the sum as LTX files contain it.
 func (n *next) checksum() ltx.Checksum { return ltx.ChecksumFlag | n.sum }
 
+// apply makes the transaction part of the chain.
 func (n *next) apply(c *chain) {
 	if grow := int(n.size) - len(c.pages); grow > 0 {
 		c.pages = append(c.pages, make([]ltx.Checksum, grow)...)
@@ -65,6 +73,7 @@ func (n *next) apply(c *chain) {
 	c.txid, c.size, c.sum = n.of.txid+1, n.size, n.checksum()
 }
 
+// header returns the LTX file's header.
 func (n *next) header(milliseconds int64) ltx.Header {
 	return ltx.Header{
 		Version: ltx.Version, PageSize: n.of.pageSize, Commit: n.size,
@@ -73,6 +82,7 @@ func (n *next) header(milliseconds int64) ltx.Header {
 	}
 }
 
+// encode writes the changed pages from the WAL, in page order.
 func (n *next) encode(w io.Writer, wal io.ReaderAt, c changes, milliseconds int64) error {
 	enc, err := ltx.NewEncoder(w)
 	if err != nil {
@@ -112,4 +122,5 @@ func (n *next) missing(c changes) uint32 {
 	return 0
 }
 
+// rangeName returns the name of a file with these transactions, without ".ltx".
 func rangeName(from, to ltx.TXID) string { return fmt.Sprintf("%s-%s", from, to) }

@@ -120,6 +120,7 @@ func (p Point) invalid(name string) string {
 	return ""
 }
 
+// decodeMarker decodes and verifies the marker. Whether its key is trusted is another question: see Trust.
 func decodeMarker(text []byte) (m marker, err error) {
 	// A marker in another format may have other members.
 	var version struct {
@@ -147,7 +148,7 @@ func limited(name string, w io.Writer, most int64) io.Writer {
 type limitedWriter struct {
 	name string // of the object, for the error
 	w    io.Writer
-	left int64
+	left int64 // bytes
 }
 
 func (l *limitedWriter) Write(p []byte) (int, error) {

@@ -30,8 +30,9 @@ func ParseKeep(text string) (k Keep, err error) {
 	return k, nil
 }
 
+// period is a unit of Keep.
 type period struct {
-	count int
+	count int                 // how many non-empty periods keep a point
 	of    func(time.Time) int // increases with time
 }
 
@@ -69,12 +70,13 @@ func (k Keep) periods() []period {
 	}
 }
 
+// candidate is a point that may be kept.
 type candidate struct {
 	name   string
 	number uint64
-	at     time.Time
-	files  int
-	whole  bool
+	at     time.Time // time of the point
+	files  int       // files that a restore reads
+	whole  bool      // no file is missing
 }
 
 // choose takes a point that lacks a file only if no point in its period is complete.

@@ -11,8 +11,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// locationName is a file in the spool with Options.Location, written once the target is claimed.
 const locationName = "location"
 
+// claimed reports whether the spool's server claimed this location before.
 func claimed(spool, location string) (bool, error) {
 	text, err := os.ReadFile(filepath.Join(spool, locationName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -33,6 +35,7 @@ func CheckLost(ctx context.Context, t Target, spool, location string) error {
 	return err
 }
 
+// noteLocation records the claimed location.
 func (r *Replica) noteLocation() error {
 	if before, err := claimed(r.opts.Spool, r.opts.Location); err != nil || before || r.opts.Location == "" {
 		return err

@@ -15,6 +15,7 @@ import (
 // maxSeries limits a backup series, because a restore reads all of its files.
 const maxSeries = 500
 
+// listTimeout limits listing and tidying a target, which may take many requests.
 const listTimeout = 10 * time.Minute
 
 // continueSeries continues the previous backup's series for databases whose stored chain matches the newest point.
@@ -57,6 +58,7 @@ func (r *Replica) continueSeries(ctx context.Context) error {
 	return nil
 }
 
+// cutSeries deletes files after the chain's end, and reports whether no file before it is missing.
 func (r *Replica) cutSeries(ctx context.Context, database string, c chain) (whole bool, err error) {
 	names, err := r.opts.Target.List(ctx, filesPrefix(database, c.run))
 	if err != nil {
@@ -126,6 +128,7 @@ func (r *Replica) checkPoint(ctx context.Context, p Point) error {
 // single returns the files with one transaction. A backup sends no others, so somebody else added them.
 func (o objects) single() objects { return o.which(func(f object) bool { return f.from == f.to }) }
 
+// readBack compares an object with the sent data; sent is its SHA-256.
 func readBack(ctx context.Context, t Target, name string, sent []byte) error {
 	r, err := t.Get(ctx, name)
 	if errcode.Is(err, errcode.NotFound) {

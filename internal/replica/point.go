@@ -20,12 +20,13 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// Point is a restore point: one moment in all databases. It is the JSON of an object in points/.
 type Point struct {
-	Number uint64 `json:"number"`
+	Number uint64 `json:"number"` // 1 for the first, then increasing; never reused
 	// Time is when the databases were read. The point includes writes acknowledged before.
 	Time  time.Time         `json:"time"`
-	Files map[string]Place  `json:"files"`
-	Also  map[string]string `json:"also,omitempty"`
+	Files map[string]Place  `json:"files"`          // last transaction of each database, by file name
+	Also  map[string]string `json:"also,omitempty"` // objects of other files, by Options.Also's names
 
 	Backup *BackupSize `json:"backup,omitempty"` // nil for replicas and old backups
 
@@ -56,12 +57,14 @@ func (p Point) keys(identities []age.Identity) keys {
 	return keys{identities: identities, repository: p.Repository, signer: p.Key}
 }
 
+// BackupSize describes a backup, for lists of backups.
 type BackupSize struct {
-	Databases int64         `json:"databases"`
-	Sent      int64         `json:"sent"` // bytes added to the target, compressed and encrypted
-	Took      time.Duration `json:"took"` // from reading the databases until everything was sent
+	Databases int64         `json:"databases"` // bytes
+	Sent      int64         `json:"sent"`      // bytes added to the target, compressed and encrypted
+	Took      time.Duration `json:"took"`      // from reading the databases until everything was sent
 }
 
+// Duration returns Took, rounded for people.
 func (b *BackupSize) Duration() string {
 	if b.Took < time.Second {
 		return b.Took.Round(time.Millisecond).String()
@@ -69,8 +72,9 @@ func (b *BackupSize) Duration() string {
 	return b.Took.Round(time.Second).String()
 }
 
+// Place is a moment in a database: a transaction in a run.
 type Place struct {
-	Run  string   `json:"run"`
+	Run  string   `json:"run"` // see chain.run
 	TXID ltx.TXID `json:"txid"`
 
 	// Sum is the checksum of all pages. An interrupted backup may have signed other pages with the same run and
@@ -88,9 +92,10 @@ const (
 	alsoPrefix   = "also/"
 )
 
+// marker is the JSON of MarkerName.
 type marker struct {
 	Format int    `json:"format"`
-	Server string `json:"server"`
+	Server string `json:"server"` // ID of the data folder
 	// Holder identifies the process: another process with a copy of the data folder has the same Server.
 	Holder string `json:"holder"`
 	// Kind is "" for a replica and backupKind for backups.
@@ -112,8 +117,10 @@ const (
 	backupKind     = "backups"
 )
 
+// filesPrefix returns the prefix of a run's objects.
 func filesPrefix(database, run string) string { return filesAll + database + "/" + run + "/" }
 
+// objectName returns the object's name without the suffix.
 func (f ltxFile) objectName(database string) string {
 	return filesPrefix(database, f.run) + rangeName(f.from, f.to) + ".ltx"
 }
@@ -124,12 +131,14 @@ func pointName(p Point) string {
 	return fmt.Sprintf("%s%016x-%013d.json", pointsPrefix, p.Number, p.Time.UnixMilli())
 }
 
+// listedPoint is a point as its object's name describes it; nobody verified it.
 type listedPoint struct {
 	name   string
 	number uint64
 	time   time.Time
 }
 
+// parsePointName reverses pointName.
 func parsePointName(name string) (p listedPoint, ok bool) {
 	if !pointPattern.MatchString(name) {
 		return p, false
@@ -140,6 +149,7 @@ func parsePointName(name string) (p listedPoint, ok bool) {
 	return listedPoint{name, n, time.UnixMilli(ms)}, err == nil && timeErr == nil
 }
 
+// listPoints returns the target's points by number. Their names prove nothing.
 func listPoints(ctx context.Context, t Target) (points []listedPoint, err error) {
 	names, err := t.List(ctx, pointsPrefix)
 	for _, name := range names {
@@ -150,19 +160,22 @@ func listPoints(ctx context.Context, t Target) (points []listedPoint, err error)
 	return points, err
 }
 
+// Listed is a point that was not read.
 type Listed struct {
 	Number uint64
 	Time   time.Time
 }
 
+// Content is a target's content, not verified.
 type Content struct {
-	Server string
+	Server string    // ID of the data folder that wrote it
 	Key    PublicKey // zero: not signed
 	Points []Listed  // oldest first
 }
 
-// Points returns up to most points, newest first; 0 returns all. It returns errcode.NotFound if there is no replica or
-// backup.
+// Points returns up to most verified points, newest first; 0 returns all. known are the files that a point may
+// contain, and trust says whose signatures count. It returns errcode.NotFound if there is no replica or backup, and
+// Denied if trust does not accept the repository. With another error it returns the points before it.
 func Points(ctx context.Context, t Target, known Names, trust Trust, most int) (all []Point, err error) {
 	from, err := openReader(ctx, t, known, trust)
 	if err != nil {
@@ -206,6 +219,7 @@ type reader struct {
 	marker marker
 }
 
+// openReader reads the marker and checks whether it is trusted.
 func openReader(ctx context.Context, t Target, known Names, trust Trust) (r reader, err error) {
 	m, err := readMarker(ctx, t)
 	if err != nil {
@@ -230,6 +244,7 @@ func (r reader) point(ctx context.Context, name string) (p Point, err error) {
 	return p, r.known.check(name, p)
 }
 
+// get writes an object's verified content to w, which must not be used if get fails.
 func get(ctx context.Context, t Target, k keys, name string, w io.Writer) error {
 	r, err := t.Get(ctx, name)
 	if errcode.Is(err, errcode.NotFound) {
@@ -291,12 +306,14 @@ func checkHolder(ctx context.Context, t Target, mine marker) error {
 	return err
 }
 
+// checkEmpty fails if the target contains any object.
 func checkEmpty(ctx context.Context, t Target) error {
 	return t.Walk(ctx, "", func(string) error {
 		return errcode.Newf(errcode.Denied, "the target contains objects but no %s: expected an empty target", MarkerName)
 	})
 }
 
+// readMarker returns the marker, or errcode.NotFound.
 func readMarker(ctx context.Context, t Target) (m marker, err error) {
 	r, err := t.Get(ctx, MarkerName)
 	if err != nil {

@@ -25,13 +25,17 @@ const (
 	// bodies that it deletes in one step.
 	batch = 10_000
 
+	// tries is how often a reconciliation tries to upload a body.
 	tries = 3
 
+	// namesInStatus is the number of unreadable bodies in BodyStatus.Names.
 	namesInStatus = 20
 
+	// recordName is the object with the record.
 	recordName = "unreferenced-bodies"
 )
 
+// nameHash is half of the SHA-256 of an object's name: it takes less memory than the name.
 type nameHash [16]byte
 
 func hashOf(object string) nameHash {
@@ -49,10 +53,11 @@ type record map[nameHash]uint64
 // that may need them, or 0 until that point exists.
 type noted struct {
 	all    []nameHash
-	round  uint64
+	round  uint64 // see Replica.rounds
 	number uint64
 }
 
+// published is called after a point was published, with the round in which its databases were captured.
 func (b *bodies) published(number, round uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -61,6 +66,7 @@ func (b *bodies) published(number, round uint64) {
 	}
 }
 
+// reconcileIfDue reconciles if a body is owed or the last reconciliation is old.
 func (b *bodies) reconcileIfDue(ctx context.Context) error {
 	b.mu.Lock()
 	since := b.r.opts.Clock().Sub(b.reconciled)
@@ -73,6 +79,7 @@ func (b *bodies) reconcileIfDue(ctx context.Context) error {
 	return b.reconcile(ctx)
 }
 
+// reconcileIfOwed reconciles if a body is owed.
 func (b *bodies) reconcileIfOwed(ctx context.Context) error {
 	b.mu.Lock()
 	isOwed := b.owed.isOpen
@@ -83,12 +90,15 @@ func (b *bodies) reconcileIfOwed(ctx context.Context) error {
 	return b.reconcile(ctx)
 }
 
+// oweAll makes the next point wait for a reconciliation.
 func (b *bodies) oweAll() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.owed.add(debt{isOpen: len(b.services) > 0})
 }
 
+// reconcile compares the services' bodies with the target's, uploads the missing ones, and deletes those that no
+// point needs.
 func (b *bodies) reconcile(ctx context.Context) (err error) {
 	b.reconciling.Lock()
 	defer b.reconciling.Unlock()
@@ -114,13 +124,14 @@ func (b *bodies) reconcile(ctx context.Context) (err error) {
 // mostBodies limits the memory for the hashes in have.
 const mostBodies = 100_000_000
 
+// reconciliation is a run of reconcile.
 type reconciliation struct {
 	b       *bodies
 	have    []nameHash // sorted
 	seen    []bool     // parallel to have
 	failed  map[nameHash]failure
 	omitted []string
-	round   uint64
+	round   uint64 // rounds begun when the database was read
 }
 
 // failure is an unreadable body. It is confirmed if reading fails again after the database was reread.
@@ -130,6 +141,7 @@ type failure struct {
 	confirmed bool
 }
 
+// run repeats reading the database and uploading until nothing is missing.
 func (r *reconciliation) run(ctx context.Context) error {
 	if err := checkHolder(ctx, r.b.r.opts.Target, r.b.r.mine); err != nil {
 		return err
@@ -162,11 +174,13 @@ func (r *reconciliation) run(ctx context.Context) error {
 	return r.clean(ctx)
 }
 
+// missingBody is a body that the target lacks.
 type missingBody struct {
-	service, object string
+	service, object string // name without suffix
 	Body
 }
 
+// errBatch ends a walk when the batch is full.
 var errBatch = errors.New("enough for now")
 
 // missing returns the bodies that the target lacks, except queued bodies. all is false if the batch was full.
@@ -213,6 +227,7 @@ func (r *reconciliation) missing(ctx context.Context) (missing []missingBody, al
 	return missing, true, nil
 }
 
+// tell puts the missing bodies into the status.
 func (r *reconciliation) tell(missing []missingBody) {
 	r.b.mu.Lock()
 	defer r.b.mu.Unlock()
@@ -222,12 +237,14 @@ func (r *reconciliation) tell(missing []missingBody) {
 	}
 }
 
+// isSentOrWaits reports whether a worker uploaded or will upload the body.
 func (b *bodies) isSentOrWaits(object string, h nameHash) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.waiting[object] != nil || b.sent[h]
 }
 
+// upload uploads missing bodies, and records those that cannot be read.
 func (r *reconciliation) upload(ctx context.Context, missing []missingBody) error {
 	return each(ctx, r.b.parallel, missing, func(ctx context.Context, m missingBody) error {
 		source, err := r.tryUpload(ctx, m)
@@ -250,6 +267,7 @@ func (r *reconciliation) upload(ctx context.Context, missing []missingBody) erro
 	})
 }
 
+// tryUpload is putBody with retries.
 func (r *reconciliation) tryUpload(ctx context.Context, m missingBody) (source, err error) {
 	for try := range tries {
 		if source, err = r.b.r.putBody(ctx, m.object, m.Body); err == nil {
@@ -270,6 +288,7 @@ func (r *reconciliation) isUnconfirmed() bool {
 	return false
 }
 
+// report puts the unreadable bodies into the status, and logs when there are more. The caller holds the lock.
 func (r *reconciliation) report() {
 	s := &r.b.status
 	before := s.Unreadable
@@ -284,6 +303,7 @@ func (r *reconciliation) report() {
 	}
 }
 
+// each calls fn for all values, some in parallel, and returns the first error.
 func each[T any](ctx context.Context, parallel int, all []T, fn func(context.Context, T) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -305,6 +325,7 @@ func each[T any](ctx context.Context, parallel int, all []T, fn func(context.Con
 	return context.Cause(ctx)
 }
 
+// clean records newly unreferenced bodies, and deletes those recorded earlier that no remaining point needs.
 func (r *reconciliation) clean(ctx context.Context) error {
 	if r.b.record == nil {
 		record, err := r.b.r.readRecord(ctx)
@@ -334,6 +355,7 @@ func (r *reconciliation) clean(ctx context.Context) error {
 	}, next)
 }
 
+// note returns the record with bodies whose last point is now known, and the newly unreferenced ones.
 func (r *reconciliation) note() (next record, fresh []nameHash) {
 	r.b.mu.Lock()
 	defer r.b.mu.Unlock()
@@ -419,6 +441,7 @@ func (b *bodies) finish(ctx context.Context, number uint64) error {
 }
 
 const (
+	// entrySize is the size of an entry in the record's object: a hash and a number.
 	entrySize = len(nameHash{}) + 8
 	// maxRecord limits the memory for a record: 5 million bodies.
 	maxRecord = int64(5_000_000 * entrySize)
@@ -450,6 +473,7 @@ func (r *Replica) readRecord(ctx context.Context) (record, error) {
 	return all, nil
 }
 
+// writeRecord writes the record if it changed.
 func (r *Replica) writeRecord(ctx context.Context, former, next record) error {
 	if maps.Equal(former, next) {
 		return nil

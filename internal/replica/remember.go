@@ -36,6 +36,7 @@ func (p Point) newest() newestPoint { return newestPoint{p.Repository, p.Number,
 // rememberedName is beside the spool, because the spool is deleted after damage.
 func (r *Replica) rememberedName() string { return r.opts.Spool + ".newest" }
 
+// remembered returns the stored point, or a zero one.
 func (r *Replica) remembered() (n newestPoint, err error) {
 	text, err := os.ReadFile(r.rememberedName())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -57,6 +58,7 @@ func (r *Replica) remember(p Point) error {
 	return durable.Replace(r.rememberedName(), durable.Bytes(text))
 }
 
+// rememberIfDue stores a published point, a backup always and a replica once per rememberEvery.
 func (r *Replica) rememberIfDue(p Point) error {
 	if age := r.opts.Clock().Sub(r.rememberedAt); r.opts.Spool == "" || !r.opts.Once && 0 <= age && age < rememberEvery {
 		return nil
@@ -102,6 +104,7 @@ func (r *Replica) findNumber(ctx context.Context, listed []listedPoint) error {
 	return nil
 }
 
+// errRolledBack says that found is the newest point although want was published.
 func errRolledBack(found Point, want newestPoint) error {
 	has := "it has none"
 	if found.Number > 0 {
@@ -138,6 +141,7 @@ type Expected struct {
 	Time   time.Time
 }
 
+// check returns Denied if the newest point is older than expected.
 func (e Expected) check(newest Point) error {
 	if newest.Number >= e.Number && !newest.Time.Before(e.Time) {
 		return nil

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
 	"maps"
 	"math"
 	"os"
@@ -18,76 +17,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"filippo.io/age"
-
 	"holdfast/internal/clock"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/durable"
 	"holdfast/internal/errcode"
 )
-
-type Options struct {
-	Server string
-
-	Files map[string]*sqlitedb.DB
-
-	// Also contains the paths of small files that a restore needs, such as the secrets file, by name. Each is sent
-	// when it changes; missing files are skipped.
-	Also map[string]string
-
-	// Known are files that the target's restore points may contain besides the names in Files and Also, e.g. the
-	// databases of services that are off now.
-	Known Names
-
-	// Order lists the databases in capture order; nil sorts them.
-	Order []string
-
-	// Once makes a backup: Sync makes one restore point and checks all objects it sends. It does not checkpoint, so
-	// any process may replicate or serve the databases.
-	Once bool
-
-	Target Target
-
-	// Location, if set, names the target. A target that was claimed before and lost its marker is refused, because
-	// its disk may not be mounted.
-	Location string
-
-	// Key signs everything.
-	Key SigningKey
-
-	// Recipients can decrypt the replica. Without recipients, it is not encrypted.
-	Recipients []age.Recipient
-
-	// Spool is a folder for unsent files, limited to SpoolBytes per database; the default is 256 MiB. Beyond the
-	// limit they are dropped, and the whole database is sent when the target is available again.
-	Spool      string
-	SpoolBytes int64
-
-	// Keep limits the age of restore points. The default is a week.
-	Keep time.Duration
-
-	Rule Keep
-
-	// Dismissed, if set, returns the files whose points up to a time may all be deleted. The newest point with every
-	// other file is always kept.
-	Dismissed func() (map[string]time.Time, error)
-
-	// Interval defaults to one second.
-	Interval time.Duration
-
-	// Timeout limits an upload. The default is 30 seconds; for large objects, a second per 100 KB is added.
-	Timeout time.Duration
-
-	Bodies map[string]Bodies
-
-	Clock clock.Clock
-	Log   *slog.Logger
-
-	space func(folder string) (free, size float64, err error)
-
-	// Fault, for tests, is called between all steps.
-	Fault func(point string) error
-}
 
 // Replica copies databases to a target. Close it before the databases.
 type Replica struct {
@@ -98,42 +32,44 @@ type Replica struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
-	capturing          sync.Mutex
-	shipping           sync.Mutex
+	capturing          sync.Mutex // held while databases are captured
+	shipping           sync.Mutex // held while files are sent; guards the fields up to rememberedAt
 	claimed            bool
-	heldAt             time.Time
-	mine               marker
-	number             uint64
-	rememberedAt       time.Time
-	maintaining        sync.Mutex
+	heldAt             time.Time  // when the marker was last checked
+	mine               marker     // this process's marker
+	number             uint64     // of the last point
+	rememberedAt       time.Time  // see remember
+	maintaining        sync.Mutex // held while maintain runs; guards the times and points
 	mergedAt, tidiedAt time.Time
-	points             map[string]Point
+	points             map[string]Point // verified points by object
 	bodies             *bodies
-	sent               atomic.Int64
-	isWatching         bool
+	sent               atomic.Int64 // bytes
+	isWatching         bool         // Start was called
 
 	mergesMu sync.Mutex
 	merges   merges // nil before the record is read
 
 	mu        sync.Mutex
 	status    Status
-	published Point
-	proposed  *proposal
-	rounds    uint64
+	published Point     // newest point of this process
+	proposed  *proposal // complete except for bodies; nil: none
+	rounds    uint64    // number of captures begun
 	also      map[string]alsoState
 }
 
+// Status is the replica's state, for metrics, alerts and the console.
 type Status struct {
 	// Since is the time before which all acknowledged writes are in the last restore point; zero before the first
 	// point.
 	Since                   time.Time
-	WaitingBytes            int64
-	CaptureError, ShipError error
+	WaitingBytes            int64 // in the spool
+	CaptureError, ShipError error // of the last capture; nil: succeeded. ShipError likewise of the last attempt to send
 	// Noticed is a sign that somebody else changed the target since the last run: points are missing or forged.
 	Noticed error
 	Bodies  BodyStatus
 }
 
+// Lag returns how many of the latest writes a disaster would lose, as time.
 func (s Status) Lag(now time.Time) time.Duration { return max(0, now.Sub(s.Since)) }
 
 // New returns an idle replica; see Start and Sync.
@@ -180,6 +116,7 @@ func New(opts Options) *Replica {
 	return r
 }
 
+// Start captures, ships and maintains in the background until Close.
 func (r *Replica) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stop = cancel
@@ -277,12 +214,14 @@ func (r *Replica) Close(ctx context.Context) error {
 	return err
 }
 
+// newest returns the newest point that this process published, or a zero one.
 func (r *Replica) newest() Point {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.published
 }
 
+// capture captures all databases. One that fails does not stop the others.
 func (r *Replica) capture(ctx context.Context) (err error) {
 	r.capturing.Lock()
 	defer r.capturing.Unlock()
@@ -299,6 +238,7 @@ func (r *Replica) capture(ctx context.Context) (err error) {
 	return err
 }
 
+// beginRound numbers a capture.
 func (r *Replica) beginRound() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -306,12 +246,14 @@ func (r *Replica) beginRound() uint64 {
 	return r.rounds
 }
 
+// begunRounds returns the number of the latest capture. Later captures see everything that the database shows now.
 func (r *Replica) begunRounds() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.rounds
 }
 
+// Status returns the state now. It does not wait for the target.
 func (r *Replica) Status() Status {
 	bodies := r.bodies.state()
 	r.mu.Lock()
@@ -344,10 +286,11 @@ func (r *Replica) shipAfter(ctx context.Context, wait func(context.Context, uint
 	return err
 }
 
+// proposal is a point whose files are in the target, but perhaps not all bodies.
 type proposal struct {
 	Point
-	bodies uint64
-	round  uint64
+	bodies uint64 // it needs bodies up to this number
+	round  uint64 // oldest capture in it
 }
 
 // send returns since: all writes acknowledged before it are in the target. It is zero if the time is unknown.
@@ -407,6 +350,7 @@ func (r *Replica) sendFiles(ctx context.Context) (p *proposal, complete bool, er
 	return p, complete, nil
 }
 
+// proposedPoint returns the proposal, whose objects must not be deleted.
 func (r *Replica) proposedPoint() Point {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -427,8 +371,10 @@ func (r *Replica) propose(p *proposal) *proposal {
 	return r.proposed
 }
 
+// checkEvery is how often the marker is checked: another process may have taken the target.
 const checkEvery = time.Minute
 
+// prepare claims the target, or checks now and then that it is still ours.
 func (r *Replica) prepare(ctx context.Context) error {
 	away := false
 	for _, s := range r.sources {
@@ -454,6 +400,7 @@ func (r *Replica) prepare(ctx context.Context) error {
 	return nil
 }
 
+// claim claims the target and finds the number for the next point.
 func (r *Replica) claim(ctx context.Context) error {
 	if err := CheckLost(ctx, r.opts.Target, r.opts.Spool, r.opts.Location); err != nil {
 		return err
@@ -477,6 +424,7 @@ func (r *Replica) claim(ctx context.Context) error {
 	return nil
 }
 
+// sendFile sends a file from the spool.
 func (r *Replica) sendFile(ctx context.Context, s *source, f ltxFile) error {
 	content, err := os.Open(f.path(s.spool))
 	if errors.Is(err, os.ErrNotExist) {
@@ -520,6 +468,7 @@ func (r *Replica) put(ctx context.Context, name string, k keys, content io.Reade
 	return readBack(ctx, r.opts.Target, name, sum.Sum(nil))
 }
 
+// counter counts the bytes read.
 type counter struct {
 	io.Reader
 	n int64
@@ -531,6 +480,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// size describes a backup.
 func (r *Replica) size(p Point) *BackupSize {
 	b := &BackupSize{Sent: r.sent.Load(), Took: max(0, r.opts.Clock().Sub(p.Time))}
 	for _, s := range r.sources {
@@ -539,6 +489,7 @@ func (r *Replica) size(p Point) *BackupSize {
 	return b
 }
 
+// publish writes the point, which makes everything sent restorable.
 func (r *Replica) publish(ctx context.Context, p Point) error {
 	p.Number, p.Repository, p.Key, p.Encrypted = r.number+1, r.mine.Repository, r.mine.Key, len(r.keys.recipients) > 0
 	if p.Time.IsZero() {

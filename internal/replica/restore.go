@@ -24,6 +24,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// Restoring says which point to restore, from where, and whom to trust. Target, Known, Trust and Into are required;
+// Look and Choose do not need Into.
 type Restoring struct {
 	Target     Target
 	Known      Names // a restore point that contains other files is refused
@@ -42,13 +44,14 @@ type Restoring struct {
 	// Only selects databases; nil means all. Other files are always restored.
 	Only []string
 
-	Progress func(name string)
+	Progress func(name string) // called with each database before it is restored; may be nil
 
 	// Ignored, if set, is called with the damage of each file that the restore did without, because other files lead to
 	// the same place. Somebody else may have added such a file.
 	Ignored func(damage error)
 }
 
+// Found is a chosen restore point.
 type Found struct {
 	Point Point
 	Until time.Time // the source acknowledged writes at least until then; not before Point.Time
@@ -119,13 +122,17 @@ func (r Restoring) lastChange(ctx context.Context, k keys, files series, databas
 	return time.UnixMilli(h.Timestamp), nil
 }
 
+// Restored says which files were written.
 type Restored struct {
 	Point  Point
-	Newest Point
-	Files  []string
+	Newest Point    // newest point in the target
+	Files  []string // paths
 }
 
-// Restore writes and checks a replica's databases as of a restore point. If it fails, it leaves no unchecked database.
+// Restore writes and checks a replica's databases and other files as of a restore point. If it fails, it leaves no
+// unchecked database. It overwrites nothing: a database that exists is errcode.Conflict. NotFound means that there is
+// no such point; Denied, that trust or AtLeast refuses the target; Invalid, that the identities do not fit;
+// Unavailable, that an object is damaged or cannot be read.
 func Restore(ctx context.Context, r Restoring) (done Restored, err error) {
 	if done.Newest, done.Point, err = r.Choose(ctx); err != nil {
 		return done, err
@@ -179,6 +186,7 @@ func (r Restoring) fill(ctx context.Context, p Point, databases []string) (files
 	return files, nil
 }
 
+// Choose verifies and returns the target's newest point and the point that At selects. Its errors are like Restore's.
 func (r Restoring) Choose(ctx context.Context) (newest, chosen Point, err error) {
 	from, err := openReader(ctx, r.Target, r.Known, r.Trust)
 	if err != nil {
@@ -247,6 +255,7 @@ func (r Restoring) CheckIdentities(ctx context.Context, p Point) error {
 	return nil // damage is reported later, with the object's name
 }
 
+// head keeps an LTX header's bytes and discards the rest.
 type head []byte
 
 func (h *head) Write(p []byte) (int, error) {
@@ -256,6 +265,7 @@ func (h *head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// restore writes a database under a temporary name, checks it and renames it.
 func (r Restoring) restore(ctx context.Context, k keys, place Place, into *durable.Folder, database string) error {
 	if exists, err := into.Exists(database); err != nil || exists {
 		return cmp.Or(err, error(errcode.Newf(errcode.Conflict, "%s exists already", filepath.Join(r.Into, database))))
@@ -325,6 +335,7 @@ func (r Restoring) writeUnchecked(ctx context.Context, k keys, place Place, file
 	return nil
 }
 
+// write fetches the objects into scratch files, checks them, and writes the database that they lead to.
 func (r Restoring) write(ctx context.Context, k keys, to steps, folder *durable.Folder, w io.Writer) error {
 	var files []io.Reader
 	for i, object := range to.objects {

@@ -15,8 +15,10 @@ import (
 	"holdfast/internal/durable"
 )
 
+// chainName is the file in a source's spool with its chain.
 const chainName = "chain"
 
+// saved is the file's content: a chain and its last snapshot.
 type saved struct {
 	Run            string
 	TXID           ltx.TXID
@@ -108,12 +110,14 @@ func (r *Replica) confirm(ctx context.Context, s *source) error {
 	return nil
 }
 
+// unconfirmed returns the run and the last transaction from before the server stopped, or 0.
 func (s *source) unconfirmed() (run string, txid ltx.TXID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state.Run, s.resumed
 }
 
+// confirmed continues the stored chain, or starts over.
 func (s *source) confirmed(ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

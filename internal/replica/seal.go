@@ -16,6 +16,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// encrypted is the suffix of encrypted objects (age-encryption.org/v1).
 const encrypted = ".age"
 
 // keys seal and open a repository's objects. Their zero value uses checksums only, for local files.
@@ -35,6 +36,7 @@ func (k keys) unencrypted() keys {
 	return k
 }
 
+// suffix returns the end of new objects' names.
 func (k keys) suffix() string {
 	if len(k.recipients) > 0 {
 		return encrypted
@@ -75,6 +77,7 @@ func (k keys) seal(name string, content io.Reader) io.ReadCloser {
 	return r
 }
 
+// tail returns the signature or checksum when the content was read.
 type tail struct {
 	sum     hash.Hash
 	signing SigningKey
@@ -92,6 +95,7 @@ func (t *tail) Read(p []byte) (int, error) {
 	return t.r.Read(p)
 }
 
+// damagedError returns a damage; reason continues the sentence.
 func damagedError(name, reason string, cause error) error {
 	return damage{name, errcode.Wrap(errcode.Unavailable, fmt.Sprintf("the replica object %s %s", name, reason), cause)}
 }

@@ -31,6 +31,7 @@ type PublicKey struct{ bytes [ed25519.PublicKeySize]byte }
 // SigningKey is a server's private key. Its zero value signs nothing.
 type SigningKey struct{ private ed25519.PrivateKey }
 
+// NewSigningKey returns a random key. The data folder's first start makes one.
 func NewSigningKey() SigningKey {
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -84,6 +85,7 @@ func (k SigningKey) Text() string { return encodeKey(privatePrefix, k.private.Se
 
 func (k SigningKey) IsZero() bool { return k.private == nil }
 
+// Public returns the key that verifies signatures.
 func (k SigningKey) Public() (public PublicKey) {
 	if k.private != nil {
 		copy(public.bytes[:], k.private[ed25519.SeedSize:])
@@ -117,6 +119,7 @@ func (k *PublicKey) UnmarshalText(text []byte) (err error) {
 // sign signs a digest from the function digest.
 func (k SigningKey) sign(digest []byte) []byte { return ed25519.Sign(k.private, digest) }
 
+// verify reports whether signature is k's for the digest.
 func (k PublicKey) verify(digest, signature []byte) bool {
 	return ed25519.Verify(k.bytes[:], digest, signature)
 }
@@ -172,11 +175,13 @@ func (m marker) sign(k SigningKey) marker {
 	return m
 }
 
+// isIntact reports whether the marker's own key signed it.
 func (m marker) isIntact() bool {
 	signature, err := base64.StdEncoding.DecodeString(m.Signature)
 	return err == nil && m.Key.verify(m.digest(), signature)
 }
 
+// digest hashes all members but the signature.
 func (m marker) digest() []byte {
 	m.Signature = ""
 	text, err := json.Marshal(m)

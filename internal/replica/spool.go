@@ -38,6 +38,7 @@ func (s *source) drop() {
 	s.state.Run = ""
 }
 
+// replace starts a new series unless another run has begun.
 func (s *source) replace(run string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,6 +56,7 @@ func (s *source) forget(files []ltxFile) {
 	s.kept = s.kept[min(len(files), len(s.kept)):]
 }
 
+// pushSnapshot queues a file with all pages. It replaces an earlier one that was not sent.
 func (s *source) pushSnapshot(f ltxFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,6 +77,7 @@ const (
 	snapshotLeast = 16 << 20
 )
 
+// needsSnapshot reports whether a restore would read too many files since the last snapshot.
 func (s *source) needsSnapshot(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,12 +85,14 @@ func (s *source) needsSnapshot(now time.Time) bool {
 	return l.since > 0 && now.Sub(l.at) >= snapshotEvery || l.since > max(l.size, s.least)
 }
 
+// snapshotWaiting returns the snapshot to send, if any.
 func (s *source) snapshotWaiting() (ltxFile, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.snapshot, s.snapshot.run != ""
 }
 
+// snapshotShipped deletes a sent snapshot.
 func (s *source) snapshotShipped(f ltxFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,6 +119,7 @@ func (s *source) mergeable(place Place) (files []ltxFile, merged ltxFile) {
 	return files, merged
 }
 
+// merged deletes files that were sent merged.
 func (s *source) merged(files []ltxFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,6 +128,7 @@ func (s *source) merged(files []ltxFile) {
 	}
 }
 
+// captured records a capture without changes.
 func (s *source) captured(asOf time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,12 +147,14 @@ func (s *source) isBroken() bool {
 	return s.broken
 }
 
+// pending returns how far the database is captured, and the files to send.
 func (s *source) pending() (state, []ltxFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state, append([]ltxFile(nil), s.waiting...)
 }
 
+// shipped removes a sent file from the queue, and keeps it for merging.
 func (s *source) shipped(f ltxFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,6 +176,7 @@ func (s *source) shipped(f ltxFile) {
 	}
 }
 
+// reachable allows captures again after the target answered.
 func (s *source) reachable() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

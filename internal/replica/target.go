@@ -24,6 +24,7 @@ type Target interface {
 	// Get reads an object, or returns errcode.NotFound.
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
 
+	// List returns all names with a prefix, sorted. Implement it by ListOf.
 	List(ctx context.Context, prefix string) ([]string, error)
 
 	// Walk calls fn with names in any order.
@@ -146,6 +147,7 @@ func (f Folder) Delete(_ context.Context, name string) error {
 	return f.fail("delete", err)
 }
 
+// fail gives an error its code.
 func (Folder) fail(what string, err error) error {
 	switch {
 	case err == nil:

@@ -26,6 +26,7 @@ func isGap(err error) bool {
 	return ok
 }
 
+// walSum is the WAL's running checksum.
 type walSum [2]uint32
 
 // walHeader contains the salts: each restart of the WAL increments the first and randomizes the second.
@@ -39,15 +40,16 @@ type walHeader struct {
 // position is the end of the WAL read so far.
 type position struct {
 	header walHeader
-	frames int
+	frames int // number of frames
 	sum    walSum
 }
 
+// offset returns where a frame begins, counted from 0.
 func (h walHeader) offset(frame int) int64 {
 	return walHeaderSize + int64(frame)*(frameHeaderSize+int64(h.pageSize))
 }
 
-// add requires that len(b) is a multiple of 8.
+// add continues a checksum over b, whose length must be a multiple of 8.
 func (h walHeader) add(s walSum, b []byte) walSum {
 	if h.bigEndian {
 		for ; len(b) >= 8; b = b[8:] {
@@ -63,6 +65,7 @@ func (h walHeader) add(s walSum, b []byte) walSum {
 	return s
 }
 
+// readHeader reads and verifies the header.
 func readHeader(r io.ReaderAt) (h walHeader, err error) {
 	b := make([]byte, walHeaderSize)
 	if err := readAt(r, b, 0); err != nil {
@@ -88,6 +91,7 @@ func readAt(r io.ReaderAt, b []byte, offset int64) error {
 	return err
 }
 
+// frame is a frame's header.
 type frame struct {
 	page   uint32
 	commit uint32 // database size in pages in a transaction's last frame, otherwise 0
@@ -100,6 +104,7 @@ func parseFrame(b []byte) frame {
 	return frame{page: word(0), commit: word(1), salt: [2]uint32{word(2), word(3)}, sum: walSum{word(4), word(5)}}
 }
 
+// readFrame reads frame n, counted from 0.
 func (h walHeader) readFrame(r io.ReaderAt, n int) (frame, error) {
 	b := make([]byte, frameHeaderSize)
 	if err := readAt(r, b, h.offset(n)); err != nil {
@@ -108,6 +113,7 @@ func (h walHeader) readFrame(r io.ReaderAt, n int) (frame, error) {
 	return parseFrame(b), nil
 }
 
+// positionAt returns the position after so many frames, which must end a transaction.
 func positionAt(r io.ReaderAt, frames int) (position, error) {
 	h, err := readHeader(r)
 	if err != nil || frames == 0 {
@@ -120,11 +126,12 @@ func positionAt(r io.ReaderAt, frames int) (position, error) {
 	return position{header: h, frames: frames, sum: f.sum}, err
 }
 
+// changes are the pages that some transactions wrote.
 type changes struct {
 	pages map[uint32]int64 // offset of the last content by page number
-	size  uint32
-	least uint32 // smallest database size in these transactions
-	most  uint32
+	size  uint32           // of the database after them, in pages
+	least uint32           // smallest database size in these transactions
+	most  uint32           // largest page number
 	end   position
 }
 
@@ -176,6 +183,7 @@ func (p position) check(r io.ReaderAt, to int) error {
 	return err
 }
 
+// commit ends a transaction after which the database has so many pages.
 func (c *changes) commit(size uint32) {
 	if c.most > size { // the file was truncated, or the transaction needed fewer pages in the end
 		for page := range c.pages {
