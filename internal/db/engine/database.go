@@ -21,16 +21,18 @@ import (
 type Database struct {
 	Service string
 	Target  Target
-	Where   string // for messages, without secrets
-	Wait    time.Duration
+	Where   string        // for messages, without secrets
+	Wait    time.Duration // how long a request waits for its turn: the statement timeout
 
 	// Hung reports, without blocking, whether the server stopped answering; requests then wait only HungWait for
 	// their turn.
 	Hung     func() bool
 	HungWait time.Duration
 
+	// Pooler is pgdb.DB.Pooler.
 	Pooler func(context.Context) (pooled, prepares bool, err error)
 
+	// Size returns the bytes on disk.
 	Size func(context.Context) (int64, error)
 
 	// AfterMigrate does work that SQL migrations cannot, and returns its description, or "" if nothing was left to
@@ -41,16 +43,17 @@ type Database struct {
 	// MigrateAtStart is for database servers; SQLite files always migrate.
 	MigrateAtStart bool
 
-	sets []migrate.Set
+	sets []migrate.Set // the server's migrations, then the service's
 	conn connection
 	file *sqlitedb.DB // nil for a database server
 
 	rounds sweepRounds // nil if only a single process sweeps
 
 	verify func(context.Context) (problems []string, how string, err error)
-	advice string
+	advice string // for a database that cannot be reached, see Advice
 }
 
+// pool is the part that all engines' handles share.
 type pool interface {
 	Migrate(ctx context.Context, set migrate.Set) ([]migrate.Migration, error)
 	Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration, error)
@@ -65,11 +68,13 @@ type sweepRounds interface {
 	AbortRound(ctx context.Context, job string) error
 }
 
+// connection is a pool that Close ends.
 type connection interface {
 	pool
 	Close() error
 }
 
+// closing gives a pool without an error in Close the right form.
 type closing struct {
 	pool
 	close func()
@@ -77,6 +82,7 @@ type closing struct {
 
 func (c closing) Close() error { c.close(); return nil }
 
+// pool returns the engine's handle.
 func (d *Database) pool() any {
 	if c, ok := d.conn.(closing); ok {
 		return c.pool
@@ -84,6 +90,8 @@ func (d *Database) pool() any {
 	return d.conn
 }
 
+// Rows returns the database for copies. owners are needed on Spanner only, where the tokenserver's database knows the
+// owners.
 func (d *Database) Rows(owners rows.Owners) rows.Database {
 	switch c := d.pool().(type) {
 	case *sqlitedb.DB:
@@ -96,16 +104,21 @@ func (d *Database) Rows(owners rows.Owners) rows.Database {
 	return nil
 }
 
+// Traits returns the engine's properties for copies.
 func (d *Database) Traits() Traits { return d.Target.Kind.Traits() }
 
+// Embedded reports whether this is a SQLite file.
 func (d *Database) Embedded() bool { return d.file != nil }
 
+// Disk returns the free bytes and the size of a SQLite file's disk.
 func (d *Database) Disk() (free, size float64, err error) {
 	return durable.Space(filepath.Dir(d.Target.Path))
 }
 
+// File returns the handle of a SQLite file, or nil.
 func (d *Database) File() *sqlitedb.DB { return d.file }
 
+// Migrate applies the server's and the service's migrations, and returns those that it applied, also with an error.
 func (d *Database) Migrate(ctx context.Context) (applied []migrate.Migration, err error) {
 	applied, err = d.eachSet(ctx, d.conn.Migrate)
 	if d.file == nil {
@@ -116,16 +129,19 @@ func (d *Database) Migrate(ctx context.Context) (applied []migrate.Migration, er
 	return applied, err
 }
 
+// Pending returns the migrations that Migrate would apply.
 func (d *Database) Pending(ctx context.Context) ([]migrate.Migration, error) {
 	return d.eachSet(ctx, d.conn.Pending)
 }
 
+// Unmigrated reports whether no migration of the service was ever applied, so that the database is empty.
 func (d *Database) Unmigrated(ctx context.Context) (bool, error) {
 	own := d.sets[len(d.sets)-1]
 	pending, err := d.conn.Pending(ctx, own)
 	return len(pending) == len(own.Migrations), err
 }
 
+// Relations returns pgdb.DB.Relations, and an error for other engines.
 func (d *Database) Relations(ctx context.Context) (r pgdb.Relations, err error) {
 	pg, ok := d.pool().(*pgdb.DB)
 	if !ok {
@@ -134,6 +150,7 @@ func (d *Database) Relations(ctx context.Context) (r pgdb.Relations, err error) 
 	return pg.Relations(ctx)
 }
 
+// eachSet calls fn with each set, in order, until it fails.
 func (d *Database) eachSet(
 	ctx context.Context, fn func(context.Context, migrate.Set) ([]migrate.Migration, error),
 ) (all []migrate.Migration, err error) {
@@ -147,6 +164,7 @@ func (d *Database) eachSet(
 	return all, nil
 }
 
+// SecretHashes returns the hashes by setting, or nil before the first migration.
 func (d *Database) SecretHashes(ctx context.Context) (map[string]string, error) {
 	return d.conn.SecretHashes(ctx, d.Service)
 }
@@ -157,6 +175,8 @@ func (d *Database) SetSecretHash(ctx context.Context, setting, old, hash string)
 	return d.conn.SetSecretHash(ctx, d.Service, setting, old, hash)
 }
 
+// BeginRound reports whether this process should sweep now; see sweep.Job. Only database servers have several
+// processes.
 func (d *Database) BeginRound(ctx context.Context, job string, every time.Duration) (bool, error) {
 	if d.rounds == nil {
 		return true, nil
@@ -164,6 +184,7 @@ func (d *Database) BeginRound(ctx context.Context, job string, every time.Durati
 	return d.rounds.BeginRound(ctx, job, every)
 }
 
+// AbortRound allows another round at once, after a failure.
 func (d *Database) AbortRound(ctx context.Context, job string) error {
 	if d.rounds == nil {
 		return nil
@@ -171,12 +192,14 @@ func (d *Database) AbortRound(ctx context.Context, job string) error {
 	return d.rounds.AbortRound(ctx, job)
 }
 
+// Connections returns how many connections are used and idle, and how many there may be.
 func (d *Database) Connections() (active, idle, most int) { return d.conn.Connections() }
 
 // turns is the number of turns for a SQLite file, whose writer commits waiting writes as a group. Few reads run at
 // once.
 const turns = 32
 
+// Turns returns how many requests the database serves at once, for fairshare.NewTurns.
 func (d *Database) Turns() int {
 	_, _, most := d.conn.Connections()
 	if d.Embedded() {
@@ -185,8 +208,10 @@ func (d *Database) Turns() int {
 	return most
 }
 
+// Waits returns how many calls waited for a connection, and how long all together.
 func (d *Database) Waits() (n int64, total time.Duration) { return d.conn.Waits() }
 
+// Queued returns how many writes wait in a SQLite file's queue.
 func (d *Database) Queued() int {
 	if d.file == nil {
 		return 0
@@ -194,6 +219,7 @@ func (d *Database) Queued() int {
 	return d.file.Queued()
 }
 
+// connMemory is the memory for a connection's buffers and cached statements, in bytes.
 const connMemory = 256 << 10
 
 // Memory returns the connections' maximum memory, in bytes, in the Go heap and outside (SQLite).
@@ -205,6 +231,7 @@ func (d *Database) Memory() (heap, outside int64) {
 	return int64(most) * connMemory, 0
 }
 
+// Backup copies a SQLite file to a new path and completes the copy with AfterBackup.
 func (d *Database) Backup(ctx context.Context, path string) error {
 	if err := d.file.Backup(ctx, path); err != nil || d.AfterBackup == nil {
 		return err
@@ -216,6 +243,7 @@ func (d *Database) Backup(ctx context.Context, path string) error {
 	return errors.Join(d.AfterBackup(ctx, copied), copied.Close())
 }
 
+// fileSize returns the bytes of a SQLite file and its WAL.
 func fileSize(path string) (size int64, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -240,6 +268,7 @@ func (d *Database) Verify(ctx context.Context) (problems []string, how string, e
 	return nil, "not read: the engine verifies its data itself", nil
 }
 
+// Distribution returns pgdb.DB.Distribution, or nil for other engines.
 func (d *Database) Distribution(ctx context.Context) (*pgdb.Distribution, error) {
 	pg, ok := d.pool().(*pgdb.DB)
 	if !ok {
@@ -256,10 +285,12 @@ func (d *Database) Remedy(err error) string {
 	return sqlitedb.Remedy(err, d.Where)
 }
 
+// Advice returns what an operator can do about an error: never "".
 func (d *Database) Advice(err error) string {
 	return cmp.Or(d.Remedy(err), d.advice, "start the database, or correct "+d.Service+".database_url")
 }
 
+// Ready returns a readiness check that names the database in its error.
 func (d *Database) Ready(ping func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := ping(ctx); err != nil {

@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/db/redisdb"
 )
 
+// Kind is an engine, as the scheme of a database_url.
 type Kind string
 
 // Database engines. Citus is PostgreSQL: its migrations detect the extension.
@@ -22,6 +23,7 @@ const (
 	Redis    Kind = "redis" // not for a database_url
 )
 
+// Title returns the name for people.
 func (k Kind) Title() string {
 	switch k {
 	case SQLite:
@@ -62,6 +64,7 @@ func (k Kind) Traits() Traits {
 	return Traits{}
 }
 
+// example has a URL for each engine, for errors.
 var example = map[Kind]string{
 	SQLite:   "sqlite:PATH",
 	Postgres: "postgres://user@host/database",
@@ -69,6 +72,7 @@ var example = map[Kind]string{
 	Redis:    "redis://user:password@host:port/0",
 }
 
+// Target is a parsed database_url.
 type Target struct {
 	Kind Kind
 	Path string // SQLite only

@@ -26,14 +26,18 @@ type Backend[DB, S any] struct {
 	New        func(DB) S // nil if the service does not support the engine
 }
 
+// Backends lists the engines that a service supports. It is a package variable in the service's folder in
+// internal/app.
 type Backends[S any] struct {
 	SQLite   Backend[*sqlitedb.DB, S]
 	Postgres Backend[*pgdb.DB, S]
 	Spanner  Backend[*spannerdb.DB, S]
 
+	// SpannerOptions, if set, completes the options from the service's own settings.
 	SpannerOptions func(*spannerdb.Options)
 }
 
+// supported lists the engines with a backend.
 func (b Backends[S]) supported() (kinds []Kind) {
 	if b.SQLite.New != nil {
 		kinds = append(kinds, SQLite)
@@ -47,9 +51,10 @@ func (b Backends[S]) supported() (kinds []Kind) {
 	return kinds
 }
 
+// Opener opens the databases of a process. Close releases what it opened besides them.
 type Opener struct {
 	Data   string // for SQLite files without a database_url
-	Create bool
+	Create bool   // create a missing SQLite file and its folder
 	// Temporary replaces a missing SQLite file with an empty file in a temporary folder, which Close removes.
 	Temporary bool
 	Lock      bool // lock SQLite files against other servers
@@ -76,6 +81,7 @@ func (o *Opener) Close() (err error) {
 	return err
 }
 
+// lock locks a SQLite file once, although several services may use it.
 func (o *Opener) lock(ctx context.Context, service, path string) error {
 	held := func(l *sqlitedb.Lock) bool { return l.Locks(path) }
 	if !o.Lock || slices.ContainsFunc(o.locks, held) {
@@ -92,6 +98,7 @@ func (o *Opener) lock(ctx context.Context, service, path string) error {
 	return nil
 }
 
+// File returns the SQLite file that a service uses without a database_url.
 func (o *Opener) File(service string) string { return filepath.Join(o.Data, FileName(service)) }
 
 const fileSuffix = ".db"
@@ -104,7 +111,7 @@ func ServiceOf(file string) (service string, ok bool) { return strings.CutSuffix
 
 // URLError reports an invalid database_url.
 type URLError struct {
-	Setting string
+	Setting string // e.g. "sync.database_url"
 	err     error
 }
 
@@ -112,6 +119,9 @@ func (e *URLError) Error() string { return e.Setting + ": " + e.err.Error() }
 
 func (e *URLError) Unwrap() error { return e.err }
 
+// Open opens the database that s.DatabaseURL selects, and makes the service's store on it. It does not migrate.
+// Database servers may be down: they are connected on first use. The error is a *URLError, *FileError, *MissingError
+// or *ServerError if an operator can do something about it.
 func Open[S any](ctx context.Context, o *Opener, service string, s settings.Database, b Backends[S]) (store S, db *Database, err error) {
 	t, err := Parse(s.DatabaseURL, o.File(service), b.supported()...)
 	if err != nil {
@@ -128,6 +138,7 @@ func Open[S any](ctx context.Context, o *Opener, service string, s settings.Data
 	}
 }
 
+// openBackend loads the migrations, opens the database and makes the store.
 func openBackend[DB, S any](
 	db *Database, b Backend[DB, S], server func() (migrate.Set, error), open func() (DB, error),
 ) (store S, _ *Database, err error) {
@@ -170,6 +181,7 @@ func (o *Opener) openSQLite(ctx context.Context, d *Database) (*sqlitedb.DB, err
 	return db, nil
 }
 
+// prepare returns the path to open: path, or an empty file's if Temporary allows it.
 func (o *Opener) prepare(service, path string) (string, error) {
 	if o.Create {
 		return path, MakeFolder(filepath.Dir(path))
@@ -235,6 +247,7 @@ func (e *FileError) Error() string { return e.Path + ": " + e.err.Error() }
 
 func (e *FileError) Unwrap() error { return e.err }
 
+// Remedy returns advice for an operator.
 func (e *FileError) Remedy() string { return sqlitedb.Remedy(e.err, e.Path) }
 
 // ServerError means that a database client was not created.
@@ -247,6 +260,7 @@ func (e *ServerError) Error() string { return e.err.Error() }
 
 func (e *ServerError) Unwrap() error { return e.err }
 
+// Remedy returns advice for an operator.
 func (e *ServerError) Remedy() string { return e.advice }
 
 // MissingError means that a SQLite file is missing and must not be created.

@@ -6,6 +6,8 @@ import (
 	"holdfast/internal/db/redisdb"
 )
 
+// OpenRedis opens a Redis server or cluster, which Opener.Close closes. setting names the URL's setting within the
+// service. Redis may be down.
 func (o *Opener) OpenRedis(ctx context.Context, service, setting string, opts redisdb.Options) (*redisdb.DB, error) {
 	t, err := Parse(opts.URL, "", Redis)
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// Migration is an embedded file.
 type Migration struct {
 	Version  int // without gaps
 	Name     string
@@ -51,6 +52,7 @@ type Set struct {
 
 var needs = regexp.MustCompile(`_needs_(\d{4})$`)
 
+// needed returns the number after _needs_, or 0.
 func needed(name string) int {
 	m := needs.FindStringSubmatch(name)
 	if m == nil {
@@ -64,6 +66,7 @@ var formerly = regexp.MustCompile(`(?m)^-- formerly ([0-9a-f]{64})$`)
 
 var filename = regexp.MustCompile(`^(\d{4})_([a-z0-9_]+)\.sql$`)
 
+// Load reads the migrations NNNN_name.sql in a folder. It fails if a number is missing.
 func Load(service string, fsys fs.FS, dir string) (Set, error) {
 	entries, err := fs.ReadDir(fsys, dir)
 	if err != nil {
@@ -99,8 +102,9 @@ func Load(service string, fsys fs.FS, dir string) (Set, error) {
 	return set, nil
 }
 
-// Pending accepts rows newer than this binary's migrations, unless they removed something that the binary needs. A row
-// that matches neither its migration nor a former text is an error.
+// Pending returns the migrations that the ledger lacks, in order. It accepts rows newer than this binary's
+// migrations, unless they removed something that the binary needs. A row that matches neither its migration nor a
+// former text is an error.
 func (s Set) Pending(ledger []Applied) ([]Migration, error) {
 	have := make(map[int]Applied, len(ledger))
 	for _, a := range ledger {

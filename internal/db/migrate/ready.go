@@ -7,9 +7,9 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Ready returns errcode.Unavailable unless the database is available and fully migrated. says is the client's message,
-// with %d for the number of pending migrations.
-func Ready(ctx context.Context, set func() (Set, error), pending func(context.Context, Set) ([]Migration, error), says string) error {
+// Ready returns errcode.Unavailable unless the database is available and fully migrated. set loads the migrations,
+// and pending asks the database. message is for the client, with %d for the number of pending migrations.
+func Ready(ctx context.Context, set func() (Set, error), pending func(context.Context, Set) ([]Migration, error), message string) error {
 	wanted, err := set()
 	if err != nil {
 		return err
@@ -20,9 +20,9 @@ func Ready(ctx context.Context, set func() (Set, error), pending func(context.Co
 	}
 	if len(missing) > 0 {
 		if len(missing) == 1 {
-			says = strings.Replace(says, "migrations", "migration", 1)
+			message = strings.Replace(message, "migrations", "migration", 1)
 		}
-		return errcode.Newf(errcode.Unavailable, says, len(missing))
+		return errcode.Newf(errcode.Unavailable, message, len(missing))
 	}
 	return nil
 }

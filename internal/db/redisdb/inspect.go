@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
+// Server is a node, for `holdfast check`.
 type Server struct {
 	Address   string
 	Version   string
@@ -25,6 +26,7 @@ type Server struct {
 // first.
 const inspectTimeout = 5 * time.Second
 
+// Servers returns all nodes in the order of their addresses.
 func (db *DB) Servers(ctx context.Context) (all []Server, err error) {
 	err = db.run(ctx, "info", inspectTimeout, func(ctx context.Context, c rueidis.Client) error {
 		nodes := c.Nodes()
@@ -41,6 +43,7 @@ func (db *DB) Servers(ctx context.Context) (all []Server, err error) {
 	return all, err
 }
 
+// ask asks a node for its description.
 func ask(ctx context.Context, c rueidis.Client) (s Server, err error) {
 	text, err := c.Do(ctx, c.B().Info().Build()).ToString()
 	if err != nil {

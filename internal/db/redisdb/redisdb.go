@@ -20,6 +20,7 @@ import (
 	"holdfast/internal/work"
 )
 
+// Options configure Open. Only URL is required.
 type Options struct {
 	// URL is redis://user:password@host:port/db, or rediss:// for TLS.
 	URL string
@@ -30,6 +31,7 @@ type Options struct {
 	// Probe, if set, checks a new connection before use.
 	Probe func(ctx context.Context, c rueidis.Client) error
 
+	// Observe, if set, is called for every operation.
 	Observe func(name string, d time.Duration, err error)
 }
 
@@ -40,27 +42,27 @@ type DB struct {
 	where  string
 
 	mu       sync.Mutex
-	current  rueidis.Client
-	failures int
-	last     error
-	opened   atomic.Int64
+	current  rueidis.Client // nil while the server is unavailable
+	failures int            // consecutive
+	last     error          // why current is nil
+	opened   atomic.Int64   // abandoned connections
 
-	broken chan struct{}
-	first  chan struct{}
+	broken chan struct{} // wakes connect
+	first  chan struct{} // closed after the first attempt
 	stop   context.CancelFunc
-	done   chan struct{}
+	done   chan struct{} // closed when connect ended
 }
 
 const (
 	defaultTimeout = 100 * time.Millisecond
 
-	maxFailures = 5
+	maxFailures = 5 // consecutive failures after which the connection is abandoned
 
-	dialTimeout = time.Second
+	dialTimeout = time.Second // also limits writes and keep-alive probes
 
-	probeEvery = time.Second
+	probeEvery = time.Second // between attempts to connect
 
-	buffer = 64 << 10
+	buffer = 64 << 10 // per direction and connection
 )
 
 // Parse parses a Redis URL. It returns errcode.Invalid if the URL is malformed.
@@ -106,8 +108,10 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	return db, nil
 }
 
+// Where describes the servers without secrets.
 func (db *DB) Where() string { return db.where }
 
+// Close ends the connection. Operations in progress fail.
 func (db *DB) Close() {
 	db.stop()
 	<-db.done
@@ -120,13 +124,14 @@ func (db *DB) Close() {
 	}
 }
 
-// State also returns how many connections were abandoned.
+// State reports whether operations are tried at all, and how many connections were abandoned.
 func (db *DB) State() (up bool, opened int64) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	return db.current != nil, db.opened.Load()
 }
 
+// connect keeps a connection open until Close.
 func (db *DB) connect(ctx context.Context) {
 	defer close(db.done)
 	for first := true; ; first = false {
@@ -150,6 +155,7 @@ func (db *DB) connect(ctx context.Context) {
 	}
 }
 
+// dial connects and probes.
 func (db *DB) dial(ctx context.Context) (rueidis.Client, error) {
 	c, err := rueidis.NewClient(db.client)
 	if err != nil || db.opts.Probe == nil {
@@ -170,6 +176,7 @@ func (db *DB) Run(ctx context.Context, name string, fn func(context.Context, rue
 	return db.run(ctx, name, db.opts.Timeout, fn)
 }
 
+// RunWithin is like Run with a shorter timeout.
 func (db *DB) RunWithin(ctx context.Context, name string, timeout time.Duration, fn func(context.Context, rueidis.Client) error) error {
 	return db.run(ctx, name, min(timeout, db.opts.Timeout), fn)
 }
@@ -203,6 +210,7 @@ func (db *DB) observe(name string, start time.Time, err error) {
 	}
 }
 
+// judge counts failures and abandons the connection after too many.
 func (db *DB) judge(c rueidis.Client, err error) {
 	away := errcode.Is(err, errcode.Unavailable) && !outOfMemory(err)
 	db.mu.Lock()
@@ -227,6 +235,7 @@ func (db *DB) judge(c rueidis.Client, err error) {
 	}
 }
 
+// refusals are the codes of errors that pass without our doing (Redis: error replies begin with a code).
 var refusals = []string{"OOM ", "READONLY ", "LOADING ", "CLUSTERDOWN ", "MASTERDOWN ", "NOREPLICAS ", "BUSY ", "TRYAGAIN ", "NOAUTH ", "WRONGPASS ", "NOPERM ", "MISCONF "}
 
 func classify(err error) error {

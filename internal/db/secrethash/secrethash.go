@@ -65,6 +65,7 @@ func isGenerated(secret string) bool {
 	return len(secret) == 2*keySize && distinct > 8
 }
 
+// key derives the key from a secret.
 func (p params) key(secret string, salt []byte) []byte {
 	if p == (params{}) {
 		h := hmac.New(sha256.New, salt)
@@ -74,6 +75,7 @@ func (p params) key(secret string, salt []byte) []byte {
 	return argon2.IDKey([]byte(secret), salt, p.passes, p.memory, 1, keySize)
 }
 
+// Hash is a parsed hash; see Parse.
 type Hash struct {
 	params
 	salt, key []byte
@@ -108,6 +110,7 @@ func Parse(text string) (h Hash, err error) {
 	return h, nil
 }
 
+// Matches reports whether the hash was made from the secret, in time that does not depend on it.
 func (h Hash) Matches(secret string) bool {
 	return subtle.ConstantTimeCompare(h.params.key(secret, h.salt), h.key) == 1
 }

@@ -58,6 +58,8 @@ func orElse(s, otherwise string) string {
 	return s
 }
 
+// mysqlConn is a connection in a read-only transaction. It uses the driver without database/sql, which would copy
+// each row.
 type mysqlConn struct {
 	driver.Conn
 	query driver.QueryerContext
@@ -82,6 +84,7 @@ func (c *cause) Print(values ...any) {
 	}
 }
 
+// of returns the logged reason for an error that the server did not send.
 func (c *cause) of(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,6 +94,7 @@ func (c *cause) of(err error) error {
 	return c.err
 }
 
+// signIn connects and signs in within limit.
 func signIn(ctx context.Context, cfg *mysql.Config, limit time.Duration) (driver.Conn, error) {
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
@@ -101,6 +105,7 @@ func signIn(ctx context.Context, cfg *mysql.Config, limit time.Duration) (driver
 	return connector.Connect(limited)
 }
 
+// connectMySQL signs in and begins a consistent snapshot.
 func connectMySQL(ctx context.Context, cfg *mysql.Config, limit time.Duration) (_ connection, err error) {
 	why := &cause{}
 	cfg.Logger = why
@@ -141,6 +146,7 @@ func connectMySQL(ctx context.Context, cfg *mysql.Config, limit time.Duration) (
 
 func (c mysqlConn) close() { _ = c.Conn.Close() }
 
+// each runs a query; see connection.
 func (c mysqlConn) each(ctx context.Context, sql string, fn func([]any) error) (err error) {
 	found, err := c.query.QueryContext(ctx, sql, nil)
 	if err != nil {
@@ -173,6 +179,7 @@ func (c mysqlConn) each(ctx context.Context, sql string, fn func([]any) error) (
 	}
 }
 
+// value converts a driver's value to nil, int64 or []byte.
 func value(v driver.Value) (any, error) {
 	switch v := v.(type) {
 	case nil, int64:

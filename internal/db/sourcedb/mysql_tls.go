@@ -69,6 +69,7 @@ func connectTLS(cfg *mysql.Config, host string, query url.Values) error {
 	return nil
 }
 
+// verifyChain verifies the certificate without the host name.
 func verifyChain(s tls.ConnectionState, roots *x509.CertPool) error {
 	options := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool()}
 	for _, c := range s.PeerCertificates[1:] {

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// openPostgres accepts a URL as libpq does.
 func openPostgres(address string) (*DB, error) {
 	cfg, err := pgx.ParseConfig(address)
 	if err != nil {
@@ -58,11 +59,13 @@ func parseReason(address string, err error) error {
 	return errors.New("not a URL of a database: expected " + examples)
 }
 
+// pgConn is a connection in a read-only transaction.
 type pgConn struct {
 	conn *pgx.Conn
 	tx   pgx.Tx
 }
 
+// connectPostgres signs in and begins a snapshot.
 func connectPostgres(ctx context.Context, cfg *pgx.ConnConfig) (connection, error) {
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
@@ -80,12 +83,14 @@ func connectPostgres(ctx context.Context, cfg *pgx.ConnConfig) (connection, erro
 	return c, nil
 }
 
+// close does not wait for a silent server.
 func (c pgConn) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = c.conn.Close(ctx)
 }
 
+// each runs a query; see connection.
 func (c pgConn) each(ctx context.Context, sql string, fn func([]any) error) error {
 	found, err := c.tx.Query(ctx, sql)
 	if err != nil {

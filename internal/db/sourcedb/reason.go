@@ -16,6 +16,7 @@ import (
 )
 
 const (
+	// These are MySQL's error numbers (MySQL Server Error Message Reference).
 	errTooMany         = 1040
 	errDatabaseDenied  = 1044
 	errAccessDenied    = 1045
@@ -45,6 +46,7 @@ var (
 	errNoTLS     = errors.New("the database does not offer TLS: enable it there, or use ssl_mode=DISABLED")
 )
 
+// words are the names of the TLS parameters, as the user typed them in the URL.
 type words struct{ mode, ca, cert, key, verifyCA string }
 
 func (db *DB) words() words {
@@ -54,6 +56,7 @@ func (db *DB) words() words {
 	return words{"sslmode", "sslrootcert", "sslcert", "sslkey", "sslmode=verify-ca"}
 }
 
+// reason returns an error with advice for an operator, without the driver's text where possible.
 func (db *DB) reason(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
@@ -120,6 +123,7 @@ func (db *DB) postgresReason(e *pgconn.PgError) error {
 	return e
 }
 
+// denied explains why the server refused the user.
 func (db *DB) denied() error {
 	w := db.words()
 	if db.hasCertificate() {
@@ -130,6 +134,7 @@ func (db *DB) denied() error {
 
 func (db *DB) hasCertificate() bool { return db.tls != nil && len(db.tls.Certificates) > 0 }
 
+// connectReason is reason for an error while connecting.
 func (db *DB) connectReason(err error) error {
 	switch why := db.reason(err); {
 	case errors.Is(err, context.Canceled):
@@ -155,21 +160,25 @@ func (db *DB) connectReason(err error) error {
 	}
 }
 
+// isDial reports whether no connection was made.
 func isDial(err error) bool {
 	e, ok := errors.AsType[*net.OpError](err)
 	return ok && e.Op == "dial"
 }
 
+// isAlert reports whether the server sent a TLS alert.
 func isAlert(err error) bool {
 	e, ok := errors.AsType[*net.OpError](err)
 	return ok && e.Op == "remote error"
 }
 
+// isReset reports whether the connection broke.
 func isReset(err error) bool {
 	e, ok := errors.AsType[*net.OpError](err)
 	return ok && (e.Op == "read" || e.Op == "write") && !e.Timeout()
 }
 
+// otherServer explains a server that speaks another protocol.
 func (db *DB) otherServer() error {
 	if db.MySQL {
 		return errors.New("the server does not respond as MySQL or MariaDB: check the host and the port, and use postgres:// for PostgreSQL")
@@ -177,6 +186,7 @@ func (db *DB) otherServer() error {
 	return errors.New("the server does not respond as PostgreSQL: check the host and the port; use mysql:// for MySQL or MariaDB, and sslmode=disable if it does not offer TLS")
 }
 
+// certificateReason explains a rejected server certificate, or returns "".
 func (db *DB) certificateReason(err error) string {
 	w := db.words()
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {

@@ -20,7 +20,7 @@ type DB struct {
 	Where string // URL without the password
 	MySQL bool   // or MariaDB; otherwise PostgreSQL
 
-	tls     *tls.Config
+	tls     *tls.Config   // nil: a plain connection
 	limit   time.Duration // for connecting and signing in; MySQL only
 	connect func(context.Context) (connection, error)
 }
@@ -55,6 +55,8 @@ type Snapshot struct {
 	db   *DB
 }
 
+// Snapshot connects and runs fn in a read-only transaction with a consistent snapshot. Errors name the database and
+// contain advice.
 func (db *DB) Snapshot(ctx context.Context, fn func(*Snapshot) error) error {
 	// Canceling ends a query with unread rows.
 	ctx, cancel := context.WithCancel(ctx)
@@ -77,6 +79,7 @@ func (s *Snapshot) Each(sql string, fn func(values []any) error) error {
 	return s.each(s.db.Where, sql, fn)
 }
 
+// each is Each with another name in errors.
 func (s *Snapshot) each(what, sql string, fn func(values []any) error) error {
 	var stopped error
 	err := s.conn.each(s.ctx, sql, func(values []any) error {

@@ -6,6 +6,7 @@ import (
 	"holdfast/internal/db/rows"
 )
 
+// Changes may return fewer keys than the limit, if the entries repeat keys.
 func (v view) Changes(service string, of map[string]*rows.Table, limit rows.LogLimit) (all []rows.Change, entries []int64, err error) {
 	type key struct{ table, text string }
 	known := map[key]bool{}

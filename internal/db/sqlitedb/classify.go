@@ -11,6 +11,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// openError returns Open's error: for a file that is damaged or not a database without SQLite's text.
 func openError(path string, err error) error {
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultNotADB:
@@ -21,6 +22,7 @@ func openError(path string, err error) error {
 	return classify(fmt.Errorf("open %s: %w", filepath.Base(path), err))
 }
 
+// quiet prints only its message, and still unwraps to the cause.
 type quiet struct {
 	said  *errcode.Error
 	cause error
@@ -30,6 +32,7 @@ func (q quiet) Error() string { return q.said.Error() }
 
 func (q quiet) Unwrap() []error { return []error{q.said, q.cause} }
 
+// classify gives SQLite's errors their errcode. All exported methods return its result.
 func classify(err error) error {
 	if err == nil {
 		return nil

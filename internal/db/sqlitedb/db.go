@@ -18,6 +18,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// Options configure Open. Only Path is required.
 type Options struct {
 	// Path is the file. It is created with mode 0600 in an existing folder.
 	Path string
@@ -41,11 +42,11 @@ type Options struct {
 // DB is an open file, safe for concurrent use.
 type DB struct {
 	opts    Options
-	queue   chan *step
-	calls   chan func(*sqlite.Conn)
-	closing chan struct{}
+	queue   chan *pendingWrite      // writes for the writer
+	calls   chan func(*sqlite.Conn) // see between
+	closing chan struct{}           // closed by Close
 	once    sync.Once
-	stopped chan struct{}
+	stopped chan struct{} // closed when the writer ended
 	writer  *writer
 	readers readers
 }
@@ -69,7 +70,7 @@ func Open(_ context.Context, opts Options) (*DB, error) {
 	}
 	db := &DB{
 		opts:    opts,
-		queue:   make(chan *step, maxGroup),
+		queue:   make(chan *pendingWrite, maxGroup),
 		calls:   make(chan func(*sqlite.Conn)),
 		closing: make(chan struct{}),
 		stopped: make(chan struct{}),
@@ -97,6 +98,7 @@ func create(path string) error {
 	return durable.SyncFolder(filepath.Dir(path))
 }
 
+// openConn opens a connection with the settings that all connections share. mode says whether it may write.
 func openConn(path string, mode sqlite.OpenFlags) (*sqlite.Conn, error) {
 	if err := keepPlans(); err != nil {
 		return nil, err
@@ -142,17 +144,20 @@ var autoCheckpoint = fmt.Sprintf(`PRAGMA wal_autocheckpoint = %d`, CheckpointPag
 const (
 	readerCache = 128 << 10
 	writerCache = 4 << 20
-	perPage     = 2
-	perConn     = 128 << 10
+	perPage     = 2         // bytes of heap per byte of cache
+	perConn     = 128 << 10 // bytes beside the cache
 )
 
+// cacheSize returns the pragma for a cache of n bytes.
 func cacheSize(n int) string { return fmt.Sprintf(`cache_size = -%d`, n>>10) }
 
+// CacheBytes returns how much memory the connections use at most, outside the Go heap's limit.
 func (db *DB) CacheBytes() int64 {
 	readers := int64(cap(db.readers.free))
 	return writerCache*perPage + perConn + readers*(readerCache*perPage+perConn)
 }
 
+// patience is how long a connection waits for a lock that another process holds.
 const patience = 5 * time.Second
 
 // keepLog switches a file to WAL. When two processes do so to a new file concurrently, each waits for the other's
@@ -182,7 +187,8 @@ func (db *DB) observe(name string, start time.Time, err error) {
 
 var errClosed = errcode.New(errcode.Unavailable, "the database is closed")
 
-// Backup writes a consistent, compact copy to a new path while reads and writes continue.
+// Backup writes a consistent, compact copy to a new path while reads and writes continue. It fails if the file
+// exists. The copy is durable when Backup returns.
 func (db *DB) Backup(ctx context.Context, path string) error {
 	conn, err := db.readers.take(ctx)
 	if err != nil {

@@ -19,15 +19,15 @@ import (
 // WAL's salts: another process may checkpoint all frames just before the read transaction.
 type Follower struct {
 	db      *DB
-	held    *sqlite.Conn
-	next    *sqlite.Conn
+	held    *sqlite.Conn // its transaction protects unread frames
+	next    *sqlite.Conn // takes over in Hold
 	control *sqlite.Conn // checkpoints; has no transaction
 }
 
 // Log counts WAL frames.
 type Log struct {
-	Committed    int
-	Checkpointed int
+	Committed    int // frames that committed transactions wrote
+	Checkpointed int // frames that are in the database file, too
 }
 
 // Follow returns a follower. Close it before the DB.
@@ -72,10 +72,13 @@ func (f *Follower) closeConns() (err error) {
 	return classify(err)
 }
 
+// Path returns Options.Path.
 func (db *DB) Path() string { return db.opts.Path }
 
+// Path returns the file name of the WAL.
 func (f *Follower) Path() string { return f.db.opts.Path + "-wal" }
 
+// Name returns the database's file name without its folder.
 func (f *Follower) Name() string { return filepath.Base(f.db.opts.Path) }
 
 // Hold begins a new read transaction before it ends the previous one.
@@ -100,6 +103,7 @@ func begin(c *sqlite.Conn) error {
 	return classify(err)
 }
 
+// Release ends the read transaction, so that the WAL may be overwritten.
 func (f *Follower) Release() error {
 	if f.held.AutocommitEnabled() {
 		return nil
@@ -110,6 +114,8 @@ func (f *Follower) Release() error {
 // Log retries while a commit changes the WAL's index, which takes microseconds unless its thread loses the CPU.
 // After logSpins tries it waits a millisecond before each further try, up to logTries.
 const (
+	// Log retries while a commit changes the WAL's index, which takes microseconds unless its thread loses the CPU.
+	// After logSpins tries it waits a millisecond before each further try, up to logTries.
 	logSpins = 100
 	logTries = 5000
 )
@@ -136,6 +142,7 @@ func (f *Follower) Checkpoint() (Log, error) {
 	return l, err
 }
 
+// checkpoint runs a checkpoint pragma. counted is false if the WAL's index was changing.
 func (f *Follower) checkpoint(pragma string) (l Log, counted bool, err error) {
 	_, _, err = QueryRow(f.control, pragma, func(s *sqlite.Stmt) struct{} {
 		counted = s.ColumnInt(0) == 0 || s.ColumnInt(1) >= 0
@@ -145,10 +152,12 @@ func (f *Follower) checkpoint(pragma string) (l Log, counted bool, err error) {
 	return l, counted, classify(err)
 }
 
+// Pages calls fn with each page at the read transaction, numbered from 1. fn must not keep data.
 func (f *Follower) Pages(ctx context.Context, fn func(number uint32, data []byte) error) error {
 	return (&Frozen{f.held}).Pages(ctx, fn)
 }
 
+// Size returns the number of pages and the bytes per page.
 func (f *Follower) Size() (pages, bytes uint32, err error) { return (&Frozen{f.held}).Size() }
 
 // Paused runs fn while the writer pauses. Other processes can still write.
@@ -218,6 +227,7 @@ func (f *Follower) restart(w *sqlite.Conn) error {
 	return err
 }
 
+// touch commits a transaction that changes only page 1.
 func touch(w *sqlite.Conn) error {
 	version, _, err := QueryRow(w, `PRAGMA user_version`, func(s *sqlite.Stmt) int64 { return s.ColumnInt64(0) })
 	if err == nil {
@@ -232,6 +242,7 @@ func touch(w *sqlite.Conn) error {
 	return err
 }
 
+// between runs fn on the writer's connection between two groups, outside a transaction.
 func (db *DB) between(ctx context.Context, fn func(*sqlite.Conn) error) error {
 	done := make(chan error, 1)
 	call := func(w *sqlite.Conn) { done <- classify(fn(w)) }

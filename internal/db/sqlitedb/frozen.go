@@ -23,8 +23,10 @@ func (db *DB) Freeze() (*Frozen, error) {
 	return &Frozen{conn}, nil
 }
 
+// Close ends the snapshot.
 func (f *Frozen) Close() error { return classify(f.conn.Close()) }
 
+// Pages calls fn with each page, numbered from 1. fn must not keep data.
 func (f *Frozen) Pages(ctx context.Context, fn func(number uint32, data []byte) error) error {
 	f.conn.SetInterrupt(ctx.Done())
 	defer f.conn.SetInterrupt(nil)
@@ -38,6 +40,7 @@ func (f *Frozen) Pages(ctx context.Context, fn func(number uint32, data []byte) 
 	})
 }
 
+// Size returns the number of pages and the bytes per page.
 func (f *Frozen) Size() (pages, bytes uint32, err error) {
 	if pages, err = f.number(`PRAGMA page_count`); err != nil {
 		return 0, 0, err

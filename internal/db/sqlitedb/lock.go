@@ -19,6 +19,7 @@ import (
 // drops SQLite's locks. Release keeps the lock file; otherwise two servers could lock two files with the same name.
 type Lock struct{ f *os.File }
 
+// Locks reports whether l locks the SQLite file at path.
 func (l *Lock) Locks(path string) bool { return l.f.Name() == lockFile(path) }
 
 const lockSuffix = ".lock"
@@ -77,6 +78,7 @@ func InUse(path string) error {
 	return errors.Join(err, f.Close())
 }
 
+// Release unlocks the file; the lock file stays.
 func (l *Lock) Release() error { return l.f.Close() }
 
 // tryLock locks the file name. It fails if the file was removed or replaced before it was locked, because such a lock
@@ -103,8 +105,10 @@ func tryLock(name string) (*Lock, error) {
 	}
 }
 
+// lockFile returns the lock file's name. It is the same for all names of a SQLite file.
 func lockFile(path string) string { return CanonicalPath(path) + lockSuffix }
 
+// describe writes the process into the lock file, for InUseError. Errors do not matter.
 func (l *Lock) describe() {
 	host, err := os.Hostname()
 	if err != nil || l.f.Truncate(0) != nil {
@@ -113,6 +117,7 @@ func (l *Lock) describe() {
 	_, _ = fmt.Fprintf(l.f, "%d %s\n", os.Getpid(), host)
 }
 
+// holder returns who wrote the lock file, or "".
 func holder(name string) string {
 	f, err := os.Open(name)
 	if err != nil {

@@ -29,6 +29,7 @@ func flock(f *os.File, how int) error {
 	}
 }
 
+// access checks the rights without opening the file; see create.
 func access(path string) error {
 	if err := unix.Access(path, unix.R_OK|unix.W_OK); err != nil {
 		return &os.PathError{Op: "open", Path: path, Err: err}

@@ -21,6 +21,8 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
 	PRIMARY KEY (service, version)
 ) WITHOUT ROWID`
 
+// Migrate applies the pending migrations in a single transaction and returns them. A process that waits for another's
+// transaction finds nothing left to do.
 func (db *DB) Migrate(ctx context.Context, set migrate.Set) ([]migrate.Migration, error) {
 	var pending []migrate.Migration
 	err := db.WriteAlone(ctx, "migrate", func(conn *sqlite.Conn) error {
@@ -47,6 +49,7 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) ([]migrate.Migration
 	return pending, nil
 }
 
+// apply runs a migration and records it.
 func apply(conn *sqlite.Conn, service string, m migrate.Migration) error {
 	if err := sqlitex.ExecuteScript(conn, m.SQL, nil); err != nil {
 		return err
@@ -56,6 +59,7 @@ func apply(conn *sqlite.Conn, service string, m migrate.Migration) error {
 		&sqlitex.ExecOptions{Args: []any{service, m.Version, m.Name, m.Checksum, time.Now().UTC().Format(time.RFC3339)}})
 }
 
+// Pending returns the migrations that Migrate would apply. It changes nothing.
 func (db *DB) Pending(ctx context.Context, set migrate.Set) (pending []migrate.Migration, err error) {
 	err = db.Read(ctx, "pending migrations", func(conn *sqlite.Conn) error {
 		ledger, err := readLedger(conn, set.Service)
@@ -68,6 +72,7 @@ func (db *DB) Pending(ctx context.Context, set migrate.Set) (pending []migrate.M
 	return pending, err
 }
 
+// readLedger returns the service's applied migrations; nil if there is no ledger yet.
 func readLedger(conn *sqlite.Conn, service string) ([]migrate.Applied, error) {
 	columns := map[string]bool{}
 	err := ForEach(conn, `SELECT name FROM pragma_table_info('schema_migrations')`, func(s *sqlite.Stmt) error {

@@ -23,6 +23,7 @@ var keepPlans = sync.OnceValue(func() error {
 
 type extension = func(tls *libc.TLS, db, message, api uintptr) int32
 
+// keepPlansOf sets the option for one connection; SQLite calls it.
 func keepPlansOf(tls *libc.TLS, db, _, _ uintptr) int32 {
 	args := libc.NewVaList(int32(1), uintptr(0))
 	defer libc.Xfree(tls, args)

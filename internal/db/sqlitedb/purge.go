@@ -11,6 +11,7 @@ import (
 )
 
 const (
+	// purgeWait limits the wait for readers, once for rewriting and once for emptying the WAL.
 	purgeWait = 30 * time.Second
 
 	// purgePatience limits how long an attempt blocks writers; purgePause separates attempts.
@@ -54,6 +55,7 @@ func (db *DB) Purge(ctx context.Context) error {
 	})
 }
 
+// untilIdle calls fn until nobody else needs the file, or returns ErrPurge.
 func untilIdle(ctx context.Context, fn func() (isBusy bool, err error)) error {
 	for {
 		isBusy, err := fn()

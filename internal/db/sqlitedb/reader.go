@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/work"
 )
 
-// Read runs fn on a snapshot. fn must not write.
+// Read runs fn on a snapshot. fn must not write. It waits for a free reader until ctx is done. name is for metrics.
 func (db *DB) Read(ctx context.Context, name string, fn func(*sqlite.Conn) error) error {
 	return db.read(ctx, name, false, fn)
 }
@@ -25,6 +25,7 @@ func (db *DB) ReadOne(ctx context.Context, name string, fn func(*sqlite.Conn) er
 	return db.read(ctx, name, true, fn)
 }
 
+// read is Read, or with one ReadOne, which needs no transaction because a statement has its own snapshot.
 func (db *DB) read(ctx context.Context, name string, one bool, fn func(*sqlite.Conn) error) error {
 	start := time.Now()
 	err := db.readOn(ctx, one, fn)
@@ -48,8 +49,8 @@ func (db *DB) readOn(ctx context.Context, one bool, fn func(*sqlite.Conn) error)
 type Snapshot struct {
 	Conn    *sqlite.Conn
 	readers *readers
-	working bool
-	one     bool
+	working bool // counts as a read in progress, until Stream
+	one     bool // without BEGIN
 	broken  bool // fn did not return, e.g. after a panic, so a statement and its snapshot may be open
 }
 
@@ -68,6 +69,7 @@ func (db *DB) snapshot(ctx context.Context, one bool) (*Snapshot, error) {
 	return s, nil
 }
 
+// begin takes a connection and begins a transaction on it.
 func (s *Snapshot) begin(ctx context.Context) (err error) {
 	if s.Conn, err = s.readers.take(ctx); err != nil || s.one {
 		return err
@@ -87,6 +89,7 @@ func (s *Snapshot) Stream() {
 	}
 }
 
+// Release ends the transaction and gives the connection back.
 func (s *Snapshot) Release() {
 	if !s.one {
 		// The connection is checked before reuse.
@@ -100,6 +103,7 @@ func (s *Snapshot) Release() {
 	s.Stream()
 }
 
+// Connections returns how many readers are in use and idle, and how many there may be.
 func (db *DB) Connections() (active, idle, most int) {
 	r := &db.readers
 	r.mu.Lock()
@@ -107,17 +111,19 @@ func (db *DB) Connections() (active, idle, most int) {
 	return len(r.free), len(r.idle), cap(r.free)
 }
 
+// Waits returns how many reads waited for a reader, and how long all together.
 func (db *DB) Waits() (n int64, total time.Duration) {
 	return db.readers.waits.Load(), time.Duration(db.readers.waited.Load())
 }
 
+// Queued returns how many writes wait for the writer, without those in its group.
 func (db *DB) Queued() int { return len(db.queue) }
 
 // readers hands out the most recently used read-only connection first, so that few stay open under low load.
 type readers struct {
 	path    string
-	free    chan struct{}
-	working chan struct{}
+	free    chan struct{} // a token for each connection in use
+	working chan struct{} // a token for each read in progress that does not stream
 
 	waits, waited atomic.Int64
 
@@ -132,6 +138,7 @@ func newReaders(path string, most int) readers {
 	return readers{path: path, free: make(chan struct{}, most), working: make(chan struct{}, working)}
 }
 
+// take returns a connection, and waits for it.
 func (r *readers) take(ctx context.Context) (*sqlite.Conn, error) {
 	if err := r.wait(ctx, r.free); err != nil {
 		return nil, err
@@ -143,6 +150,7 @@ func (r *readers) take(ctx context.Context) (*sqlite.Conn, error) {
 	return conn, err
 }
 
+// wait puts a token into the channel. The wait does not count as the request's work.
 func (r *readers) wait(ctx context.Context, tokens chan struct{}) error {
 	select {
 	case tokens <- struct{}{}:
@@ -164,6 +172,7 @@ func (r *readers) wait(ctx context.Context, tokens chan struct{}) error {
 	}
 }
 
+// pop returns an idle connection, or opens one.
 func (r *readers) pop() (*sqlite.Conn, error) {
 	r.mu.Lock()
 	if r.closed {
@@ -181,6 +190,7 @@ func (r *readers) pop() (*sqlite.Conn, error) {
 	return conn, classify(err)
 }
 
+// giveBack keeps the connection, unless a transaction is still open.
 func (r *readers) giveBack(conn *sqlite.Conn) {
 	r.mu.Lock()
 	keep := !r.closed && conn.AutocommitEnabled()
@@ -194,11 +204,13 @@ func (r *readers) giveBack(conn *sqlite.Conn) {
 	<-r.free
 }
 
+// discard closes a connection whose state is unknown.
 func (r *readers) discard(conn *sqlite.Conn) {
 	_ = conn.Close()
 	<-r.free
 }
 
+// close closes idle connections; those in use are closed when they are given back.
 func (r *readers) close() error {
 	r.mu.Lock()
 	idle := r.idle

@@ -12,13 +12,17 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// now is the current time in SQL, in Unix milliseconds.
 const now = `CAST(unixepoch('subsec') * 1000 AS INTEGER)`
 
 var operations = []string{"INSERT", "UPDATE", "DELETE"}
 
+// readOnlyTrigger names the trigger that refuses an operation.
 func readOnlyTrigger(t *rows.Table, operation string) string {
 	return "read_only_" + operation + "_" + t.Name
 }
+
+// logTrigger names the trigger that logs an operation.
 func logTrigger(t *rows.Table, operation string) string {
 	return "copy_log_" + operation + "_" + t.Name
 }
@@ -34,6 +38,7 @@ func eachTable(groups []rows.Group, fn func(t *rows.Table) error) error {
 	return nil
 }
 
+// Log creates the triggers in the transaction that starts the log, so that they see every later change.
 func (d tables) Log(ctx context.Context, service string, groups []rows.Group) error {
 	return d.db.WriteAlone(ctx, "copy.log", func(c *sqlite.Conn) error {
 		if err := Exec(c, `DELETE FROM copy_log WHERE service = ?`, service); err != nil {
@@ -61,10 +66,13 @@ func (d tables) Log(ctx context.Context, service string, groups []rows.Group) er
 // lastEntry is the last number, even if its entry was deleted.
 const lastEntry = `coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'copy_log'), 0)`
 
+// logEnd selects the entry number at which the log ends.
 func logEnd(service string) string {
 	return `(SELECT CAST(state AS INTEGER) FROM copy_state WHERE service = '` + rows.EndOf(service) + `')`
 }
 
+// logging returns the statement that creates a table's trigger for an operation. An update that changes the key logs
+// both keys.
 func logging(service string, t *rows.Table, operation string) string {
 	add := func(of string) string {
 		return `INSERT INTO copy_log (service, table_name, key) SELECT '` + service + `', '` + t.Name + `', ` + key(t, of) +
@@ -89,6 +97,7 @@ func logging(service string, t *rows.Table, operation string) string {
 
 var slowPeriod = strconv.FormatInt(rows.SlowPeriod.Milliseconds(), 10)
 
+// Slow stores the refused part, which the log's triggers read.
 func (d tables) Slow(ctx context.Context, service string, refused time.Duration) error {
 	return d.db.Write(ctx, "copy.slow", func(c *sqlite.Conn) error {
 		return Exec(c, `INSERT INTO copy_state (service, state, log_until) VALUES (?1, ?2, `+now+` + ?3)
@@ -134,6 +143,7 @@ func (d tables) Unlog(ctx context.Context, service string, groups []rows.Group) 
 	})
 }
 
+// end returns the SQL for a lease's end and its argument.
 func end(lease time.Duration) (sql string, arg int64) {
 	if lease == 0 {
 		return `?`, rows.Forever.UnixMilli()
@@ -141,6 +151,7 @@ func end(lease time.Duration) (sql string, arg int64) {
 	return now + ` + ?`, lease.Milliseconds()
 }
 
+// Close needs no wait: its transaction runs alone, and later writes find the trigger.
 func (d tables) Close(ctx context.Context, service, holder string, lease time.Duration, groups []rows.Group) error {
 	return d.db.WriteAlone(ctx, "read_only.close", func(c *sqlite.Conn) error {
 		if err := Exec(c, `DELETE FROM read_only WHERE service = ?1 AND (holder = ?2 OR until <= `+now+`)`, service, holder); err != nil {

@@ -17,20 +17,26 @@ import (
 	"holdfast/internal/db/rows"
 )
 
+// Rows returns the database for copies, imports and read-only mode.
 func (db *DB) Rows() rows.Database { return tables{db} }
 
+// tables implements rows.Database, whose comments are the contract.
 type tables struct{ db *DB }
 
+// View runs fn on a snapshot.
 func (d tables) View(ctx context.Context, fn func(rows.View) error) error {
 	return d.db.Read(ctx, "copy.view", func(c *sqlite.Conn) error { return fn(view{ctx, c}) })
 }
 
+// Update runs fn in its own transaction, once.
 func (d tables) Update(ctx context.Context, fn func(rows.Update) error) error {
 	return d.db.WriteAlone(ctx, "copy.update", func(c *sqlite.Conn) error { return fn(update{c}) })
 }
 
+// Settle returns at once: a commit is complete when it is acknowledged.
 func (tables) Settle(context.Context) error { return nil }
 
+// view implements rows.View.
 type view struct {
 	ctx context.Context
 	c   *sqlite.Conn
@@ -65,6 +71,7 @@ func (v view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Packed) error) e
 	return nil
 }
 
+// each calls fn for a query's rows.
 func (v view) each(t *rows.Table, sql string, fn func(rows.Packed) error, args ...any) error {
 	var p rows.Packed
 	var scratch []byte
@@ -83,6 +90,7 @@ func (v view) each(t *rows.Table, sql string, fn func(rows.Packed) error, args .
 	}, args...)
 }
 
+// appendColumn appends column i, counted from 0. scratch is reused for values that are converted.
 func appendColumn(p rows.Packed, scratch []byte, s *sqlite.Stmt, i int, kind rows.Kind) (all rows.Packed, after []byte, err error) {
 	if s.ColumnIsNull(i) {
 		return p.AppendNull(), scratch, nil
@@ -141,6 +149,7 @@ func state(c *sqlite.Conn, service string) (string, error) {
 	return text, err
 }
 
+// update implements rows.Update.
 type update struct{ c *sqlite.Conn }
 
 func (u update) Delete(t *rows.Table, owner int, span rows.Span) error {
@@ -154,6 +163,7 @@ func (u update) Put(t *rows.Table, all *rows.Batch) error {
 	return u.insert(t, all.Reader(), t.OnConflict())
 }
 
+// insert inserts rows; end is the conflict clause. It fills the columns in Table.SQLite by their expressions.
 func (u update) insert(t *rows.Table, all rows.Reader, end string) error {
 	names, values := t.Names(), t.Parameters(parameter)
 	for _, name := range slices.Sorted(maps.Keys(t.SQLite)) {
@@ -187,6 +197,7 @@ func (u update) insert(t *rows.Table, all rows.Reader, end string) error {
 	}
 }
 
+// bindValue binds parameter i, counted from 1.
 func bindValue(stmt *sqlite.Stmt, i int, v rows.Value) {
 	switch {
 	case v.IsNull():
@@ -204,6 +215,7 @@ func (u update) Remove(t *rows.Table, keys []rows.Row) error {
 	return u.repeat(`DELETE FROM `+t.Name+` WHERE `+t.WhereKey(parameter), slices.Values(keys))
 }
 
+// repeat runs a statement with each row as its arguments.
 func (u update) repeat(sql string, all iter.Seq[rows.Row]) error {
 	for row := range all {
 		if err := Exec(u.c, sql, row...); err != nil {
@@ -230,6 +242,7 @@ func (u update) SetState(service, state string) error {
 	return Exec(u.c, `INSERT INTO copy_state (service, state, log_until) VALUES (?1, ?2, 0) ON CONFLICT (service) DO UPDATE SET state = ?2`, service, state)
 }
 
+// key returns the key as the log stores it; of is NEW or OLD.
 func key(t *rows.Table, of string) string {
 	var b bytes.Buffer
 	for i, c := range t.Columns[:t.Key] {

@@ -18,6 +18,8 @@ func ServerMigrations() (migrate.Set, error) {
 	return migrate.Load("server", migrations, "migrations")
 }
 
+// SecretHashes returns the hashes by setting that SetSecretHash stored, or nil before the first migration. Package
+// secrets compares them.
 func (db *DB) SecretHashes(ctx context.Context, service string) (hashes map[string]string, err error) {
 	err = db.Read(ctx, "secrets.read", func(c *sqlite.Conn) error {
 		_, found, err := QueryRow(c, `SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'secret_hashes'`,
@@ -34,6 +36,7 @@ func (db *DB) SecretHashes(ctx context.Context, service string) (hashes map[stri
 	return hashes, err
 }
 
+// SetSecretHash stores a setting's hash if the stored one is still old ("": none), and reports whether it did.
 func (db *DB) SetSecretHash(ctx context.Context, service, setting, old, hash string) (changed bool, err error) {
 	now := time.Now().UTC().Format(time.RFC3339)
 	err = db.Write(ctx, "secrets.set", func(c *sqlite.Conn) error {

@@ -10,6 +10,9 @@ import (
 // These functions use the connection's statement cache. Arguments are integers, bools, strings or []byte. nil is
 // NULL; empty strings and slices are not.
 
+// QueryRow scans the first row and reports whether there was one. QueryRow, Exec, ForEach and QueryAll use the
+// connection's statement cache, so sql should be constant. Arguments are integers, bools, strings or []byte. nil is
+// NULL; empty strings and slices are not. A wrong number of arguments is an error, another type a panic.
 func QueryRow[T any](c *sqlite.Conn, sql string, scan func(*sqlite.Stmt) T, args ...any) (v T, found bool, err error) {
 	stmt, err := bind(c, sql, args)
 	if err != nil {
@@ -31,6 +34,7 @@ func Exec(c *sqlite.Conn, sql string, args ...any) error {
 	return reset(stmt, err)
 }
 
+// ForEach calls fn for each row. fn must not keep the statement.
 func ForEach(c *sqlite.Conn, sql string, fn func(*sqlite.Stmt) error, args ...any) error {
 	stmt, err := bind(c, sql, args)
 	if err != nil {
@@ -47,6 +51,7 @@ func ForEach(c *sqlite.Conn, sql string, fn func(*sqlite.Stmt) error, args ...an
 	}
 }
 
+// QueryAll scans all rows.
 func QueryAll[T any](c *sqlite.Conn, sql string, scan func(*sqlite.Stmt) T, args ...any) (rows []T, err error) {
 	err = ForEach(c, sql, func(stmt *sqlite.Stmt) error {
 		rows = append(rows, scan(stmt))
@@ -55,6 +60,7 @@ func QueryAll[T any](c *sqlite.Conn, sql string, scan func(*sqlite.Stmt) T, args
 	return rows, err
 }
 
+// bind prepares a statement and binds its arguments.
 func bind(c *sqlite.Conn, sql string, args []any) (*sqlite.Stmt, error) {
 	stmt, err := c.Prepare(sql)
 	if err != nil {
@@ -100,6 +106,7 @@ func bind(c *sqlite.Conn, sql string, args []any) (*sqlite.Stmt, error) {
 // and at the end.
 func Bind(c *sqlite.Conn, sql string, args ...any) (*sqlite.Stmt, error) { return bind(c, sql, args) }
 
+// reset makes a statement ready for its next use, and returns err or its own error.
 func reset(stmt *sqlite.Stmt, err error) error {
 	if again := stmt.Reset(); err == nil {
 		err = again

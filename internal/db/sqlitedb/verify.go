@@ -14,8 +14,11 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
+// maxProblems is how many problems Verify reports.
 const maxProblems = 20
 
+// Verify reads the whole file with integrity_check, while it stays in use. It returns up to 20 problems; err means
+// that the check itself failed.
 func (db *DB) Verify(ctx context.Context) (problems []string, err error) {
 	conn, err := db.readers.take(ctx)
 	if err != nil {
@@ -68,6 +71,7 @@ func verify(ctx context.Context, conn *sqlite.Conn) (problems []string, err erro
 	return problems, classify(cmp.Or(ctx.Err(), err))
 }
 
+// damage describes an error that means a damaged file, or returns "".
 func damage(err error) string {
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultCorrupt:

@@ -22,21 +22,22 @@ const (
 
 // Group describes the writes that shared a commit.
 type Group struct {
-	Steps  int
+	Steps  int           // writes
 	Wait   time.Duration // wait of the first write, i.e. the longest
 	Commit time.Duration // 0 if nothing was committed
 }
 
-type step struct {
+// pendingWrite is a write in the queue.
+type pendingWrite struct {
 	ctx    context.Context
 	name   string
 	queued time.Time
-	alone  bool
+	alone  bool                     // in its own transaction
 	check  func(*sqlite.Conn) error // if nil, fn may fail
-	fn     func(*sqlite.Conn) error
+	fn     func(*sqlite.Conn) error // writes
 	err    error
-	took   time.Duration
-	done   chan struct{}
+	took   time.Duration // time in fn and check
+	done   chan struct{} // closed when err is set
 }
 
 // Write runs fn in the next group's transaction and returns when the commit is durable. An error from fn rolls back
@@ -45,23 +46,24 @@ type step struct {
 // If ctx is done before fn starts, the write is dropped. Once fn runs, it is not interrupted, because this would roll
 // back the group. So fn must be short and never block.
 func (db *DB) Write(ctx context.Context, name string, fn func(*sqlite.Conn) error) error {
-	return db.write(&step{ctx: ctx, name: name, fn: fn})
+	return db.write(&pendingWrite{ctx: ctx, name: name, fn: fn})
 }
 
 // WriteAlone is like Write, but in a separate transaction. It is for large changes: to roll back part of a
 // transaction, SQLite keeps each changed page's old contents in memory.
 func (db *DB) WriteAlone(ctx context.Context, name string, fn func(*sqlite.Conn) error) error {
-	return db.write(&step{ctx: ctx, name: name, alone: true, fn: fn})
+	return db.write(&pendingWrite{ctx: ctx, name: name, alone: true, fn: fn})
 }
 
 // WriteChecked is like Write, but split in two: check reads and may fail; write makes changes and fails only if
 // SQLite fails. It needs no savepoint, for which SQLite copies every changed page, half the work of a small write. If
 // write does fail, the whole group runs again with savepoints, so on such a file every function must be idempotent.
 func (db *DB) WriteChecked(ctx context.Context, name string, check, write func(*sqlite.Conn) error) error {
-	return db.write(&step{ctx: ctx, name: name, check: check, fn: write})
+	return db.write(&pendingWrite{ctx: ctx, name: name, check: check, fn: write})
 }
 
-func (db *DB) write(s *step) error {
+// write queues a write and waits for its commit.
+func (db *DB) write(s *pendingWrite) error {
 	s.queued, s.done = time.Now(), make(chan struct{})
 	meter := work.Of(s.ctx)
 	meter.Wait()
@@ -77,7 +79,7 @@ func (db *DB) write(s *step) error {
 
 // enqueue hands s to the writer and waits until it is done. Until then, the writer owns the caller's variables, so
 // ctx does not end the wait.
-func (db *DB) enqueue(s *step) error {
+func (db *DB) enqueue(s *pendingWrite) error {
 	select {
 	case <-db.closing:
 		return errClosed
@@ -104,13 +106,15 @@ func (db *DB) enqueue(s *step) error {
 	}
 }
 
+// writer is the goroutine that runs all writes.
 type writer struct {
 	db    *DB
 	conn  *sqlite.Conn
-	group []*step
-	next  *step
+	group []*pendingWrite
+	next  *pendingWrite // must run alone, after the group
 }
 
+// run serves the queue until Close.
 func (w *writer) run() {
 	defer close(w.db.stopped)
 	for {
@@ -126,6 +130,7 @@ func (w *writer) run() {
 	}
 }
 
+// finish serves the writes that were queued before Close.
 func (w *writer) finish() {
 	for {
 		select {
@@ -137,6 +142,7 @@ func (w *writer) finish() {
 	}
 }
 
+// close closes the connection after run ended.
 func (w *writer) close() error {
 	if w.conn == nil {
 		return nil
@@ -149,14 +155,17 @@ func (w *writer) close() error {
 	return conn.Close()
 }
 
-func (w *writer) serveAll(s *step) {
+// serveAll serves a write's group, and a write that must run alone after it.
+func (w *writer) serveAll(s *pendingWrite) {
 	for s != nil {
 		w.serve(s)
 		s, w.next = w.next, nil
 	}
 }
 
-func (w *writer) serve(first *step) {
+// serve runs a group: it begins with first, takes what waits, and commits. The first write needs no savepoint: if it
+// fails, the transaction begins again.
+func (w *writer) serve(first *pendingWrite) {
 	w.group = w.group[:0]
 	observed := Group{Wait: time.Since(first.queued)}
 	err := w.begin()
@@ -203,7 +212,8 @@ func (w *writer) serve(first *step) {
 	clear(w.group)
 }
 
-func (w *writer) another(deadline time.Time) *step {
+// another returns the next write for the group, or nil.
+func (w *writer) another(deadline time.Time) *pendingWrite {
 	if len(w.group) >= maxGroup || w.group[0].alone || time.Now().After(deadline) {
 		return nil
 	}
@@ -221,7 +231,8 @@ func (w *writer) another(deadline time.Time) *step {
 	return s
 }
 
-func (w *writer) waiting() *step {
+// waiting returns a queued write, or nil.
+func (w *writer) waiting() *pendingWrite {
 	select {
 	case s := <-w.db.queue:
 		return s
@@ -230,6 +241,7 @@ func (w *writer) waiting() *step {
 	}
 }
 
+// begin begins the group's transaction.
 func (w *writer) begin() error {
 	if err := w.fault("begin"); err != nil {
 		return err
@@ -241,6 +253,7 @@ func (w *writer) begin() error {
 // fraction of a millisecond between groups. SQLite tries only ten times a second.
 const turn = 200 * time.Microsecond
 
+// lock begins a transaction that may write. It waits for other processes' locks.
 func (w *writer) lock() error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(turn) {
 		err := sqlitex.Execute(w.conn, `BEGIN IMMEDIATE`, nil)
@@ -257,7 +270,8 @@ func (w *writer) commit() error {
 	return w.exec(`COMMIT`)
 }
 
-func (w *writer) runFirst(s *step) error {
+// runFirst runs a group's first write. If it fails, its transaction is replaced by another.
+func (w *writer) runFirst(s *pendingWrite) error {
 	err := w.whole(s)
 	if err == nil || w.conn.AutocommitEnabled() {
 		return err
@@ -271,7 +285,8 @@ func (w *writer) runFirst(s *step) error {
 	return err
 }
 
-func (w *writer) runChecked(s *step) error {
+// runChecked runs a write without a savepoint; see WriteChecked. Its error means that the group failed.
+func (w *writer) runChecked(s *pendingWrite) error {
 	if s.err = w.check(s); s.err != nil {
 		return nil //nolint:nilerr // the error is stored in the step, which has changed nothing
 	}
@@ -295,7 +310,8 @@ func (w *writer) runChecked(s *step) error {
 	return nil
 }
 
-func (w *writer) runStep(s *step) (err error) {
+// runStep runs a write in a savepoint.
+func (w *writer) runStep(s *pendingWrite) (err error) {
 	if err := w.exec(`SAVEPOINT step`); err != nil {
 		return err
 	}
@@ -317,6 +333,7 @@ func (w *writer) runStep(s *step) (err error) {
 	return err
 }
 
+// givenUp returns the error for a group that SQLite rolled back.
 func givenUp(err error) error {
 	if err == nil {
 		err = errcode.New(errcode.Unavailable, "SQLite rolled back the transaction")
@@ -324,14 +341,16 @@ func givenUp(err error) error {
 	return err
 }
 
-func (w *writer) whole(s *step) error {
+// whole runs a write's check and fn.
+func (w *writer) whole(s *pendingWrite) error {
 	if err := w.check(s); err != nil {
 		return err
 	}
 	return w.protect(s, s.fn)
 }
 
-func (w *writer) check(s *step) error {
+// check refuses a write whose caller gave up, and runs its check.
+func (w *writer) check(s *pendingWrite) error {
 	if err := s.ctx.Err(); err != nil {
 		return errcode.Wrap(errcode.Unavailable, "the request ended before its turn", err)
 	}
@@ -342,7 +361,7 @@ func (w *writer) check(s *step) error {
 }
 
 // protect runs fn and turns a panic into an error, because the writer must continue for others.
-func (w *writer) protect(s *step, fn func(*sqlite.Conn) error) (err error) {
+func (w *writer) protect(s *pendingWrite, fn func(*sqlite.Conn) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = errcode.Wrap(errcode.Internal, "internal error",
