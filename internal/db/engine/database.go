@@ -279,6 +279,9 @@ func (d *Database) Distribution(ctx context.Context) (*pgdb.Distribution, error)
 
 // Remedy returns a fix for a SQLite file or a rejected connection, and "" for other errors.
 func (d *Database) Remedy(err error) string {
+	if errors.Is(err, migrate.ErrDevelopment) {
+		return migrate.DevelopmentFix
+	}
 	if d.file == nil {
 		return pgdb.Remedy(err, d.Service+".database_url")
 	}

@@ -10,8 +10,6 @@
 package migrate
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io/fs"
 	"path"
@@ -27,7 +25,7 @@ type Migration struct {
 	Version  int // without gaps
 	Name     string
 	SQL      string
-	Checksum string // SHA-256 of SQL, hex
+	Checksum string // SHA-256 of SQL without comments and white space, hex
 
 	// Former lists checksums of earlier texts, from lines "-- formerly SHA-256". A database migrated with an earlier
 	// text is equivalent.
@@ -41,8 +39,11 @@ type Applied struct {
 	Checksum string
 }
 
-// ErrDevelopment means that an unreleased version wrote schema_migrations in another form.
-var ErrDevelopment = errcode.New(errcode.Unavailable, "the database was made by a development version before the first release: move it away and start with an empty database")
+// ErrDevelopment means that an unreleased version applied other migrations, or wrote schema_migrations in another form.
+var ErrDevelopment = errcode.New(errcode.Unavailable, "the database was made by a development build of Holdfast: "+DevelopmentFix)
+
+// DevelopmentFix is the advice for ErrDevelopment.
+const DevelopmentFix = "export its data with that build, or move the database away, keep it, and start with an empty one"
 
 // Set lists a service's migrations for an engine in order.
 type Set struct {
@@ -83,8 +84,8 @@ func Load(service string, fsys fs.FS, dir string) (Set, error) {
 			return Set{}, fmt.Errorf("migrations of %s: %w", service, err)
 		}
 		version, _ := strconv.Atoi(m[1])
-		sum := sha256.Sum256(text)
-		migration := Migration{Version: version, Name: m[2], SQL: string(text), Checksum: hex.EncodeToString(sum[:])}
+		migration := Migration{Version: version, Name: m[2], SQL: string(text), Checksum: checksum(string(text))}
+		migration.Former = []string{sumOf(migration.SQL)} // earlier builds recorded the checksum of the whole text
 		for _, line := range formerly.FindAllStringSubmatch(migration.SQL, -1) {
 			migration.Former = append(migration.Former, line[1])
 		}
@@ -121,9 +122,7 @@ func (s Set) Pending(ledger []Applied) ([]Migration, error) {
 		case !ok:
 			pending = append(pending, m)
 		case a.Checksum != m.Checksum && !slices.Contains(m.Former, a.Checksum):
-			return nil, fmt.Errorf("%s: migration %04d_%s in the database differs from this binary's (SHA-256 %.12s…, expected %.12s…): "+
-				"run the release that applied it; if that was a development version before the first release, move the database away and start with an empty one",
-				s.Service, a.Version, a.Name, a.Checksum, m.Checksum)
+			return nil, fmt.Errorf("%w (its migration %04d_%s of %s differs)", ErrDevelopment, a.Version, a.Name, s.Service)
 		case len(pending) > 0:
 			return nil, fmt.Errorf("%s: migration %04d_%s was applied but %04d_%s was not; the ledger was edited or restored in part",
 				s.Service, m.Version, m.Name, pending[0].Version, pending[0].Name)
