@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/db/engine"
 	"holdfast/internal/errcode"
 	"holdfast/internal/replica"
 	"holdfast/internal/replica/location"
@@ -16,7 +18,14 @@ type Listed struct {
 	At  time.Time
 	Has []string
 
+	Encrypted bool
+
 	Size *Size // nil if unknown
+}
+
+// HasDatabase reports whether the backup contains at least one database.
+func (l *Listed) HasDatabase() bool {
+	return slices.ContainsFunc(l.Has, func(file string) bool { _, is := engine.ServiceOf(file); return is })
 }
 
 type Size = replica.BackupSize
@@ -33,7 +42,7 @@ func List(ctx context.Context, address string, known replica.Names, trust replic
 		return nil, errcode.New(errcode.NotFound, location.Name(address)+" contains no backup: check the folder, or the bucket and its prefix")
 	}
 	for _, p := range points {
-		all = append(all, Listed{p.Time, p.Contents(), p.Backup})
+		all = append(all, Listed{p.Time, p.Contents(), p.Encrypted, p.Backup})
 	}
 	return all, err
 }
@@ -64,8 +73,27 @@ func Check(ctx context.Context, s *Settings, data string, now time.Time) []servi
 		f.Says, f.Fix = "by backup.schedule, the next backup is late: the newest is of "+service.FormatMoment(newest), "see the log of the server"
 		return []service.Finding{f}
 	}
-	says := fmt.Sprintf("%s: %s, the newest from %s, signed by %s", name, service.Count(int64(len(content.Points)), "backup"), service.FormatMoment(newest), content.Key)
+	verified, isDamaged := describeVerified(data, s.URL, newest)
+	says := fmt.Sprintf("%s: %s, the newest from %s, %s, signed by %s", name, service.Count(int64(len(content.Points)), "backup"), service.FormatMoment(newest), verified, content.Key)
+	if isDamaged {
+		f.Says, f.Fix = says, "make another backup, and verify it"
+		return []service.Finding{f}
+	}
 	return []service.Finding{{State: service.OK, What: "backup", Says: says}}
+}
+
+// describeVerified says whether this server verified a backup by a restore. Names of points have milliseconds.
+func describeVerified(data, address string, backup time.Time) (says string, isDamaged bool) {
+	for _, v := range Verified(data, address) {
+		switch {
+		case v.Backup.UnixMilli() != backup.UnixMilli():
+		case v.Damage != "":
+			return "damaged when it was verified at " + service.FormatMoment(v.At) + " (" + v.Damage + ")", true
+		default:
+			return "verified at " + service.FormatMoment(v.At), false
+		}
+	}
+	return "not restored to verify it", false
 }
 
 type Location struct {

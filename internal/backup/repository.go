@@ -33,7 +33,7 @@ type Sending struct {
 type Sent struct {
 	Name     string
 	Point    replica.Point
-	Restored bool
+	Restored bool // whether at least one database was restored and read to verify the backup
 }
 
 const (
@@ -107,12 +107,12 @@ func (b *Server) send(ctx context.Context, s *Sending) (point replica.Point, res
 			if err != nil {
 				damage = err.Error()
 			}
-			b.RecordVerified(s.URL, point.Time, damage)
+			b.RecordVerified(s.URL, point, damage)
 		}
 		if err != nil {
 			return point, false, err
 		}
-		restored = true
+		restored = len(point.Files) > 0
 	}
 	if err = r.Tidy(ctx); err != nil {
 		err = fmt.Errorf("the backup was made, but older ones could not be deleted: %w", err)

@@ -134,7 +134,7 @@ func (s *Scheduler) Verify(ctx context.Context, at time.Time, progress func(what
 			damages = append(damages, f.What+": "+f.Says)
 		}
 	}
-	server.RecordVerified(settings.URL, at, strings.Join(damages, "; "))
+	server.RecordVerified(settings.URL, v.point, strings.Join(damages, "; "))
 	return found, nil
 }
 

@@ -162,8 +162,8 @@ func TestMake(t *testing.T) {
 	var steps []string
 	go func() {
 		defer close(ended)
-		if sent, err := s.Make(t.Context(), func(what string) { steps = append(steps, what) }); err != nil || !sent.Restored {
-			t.Errorf("%+v, %v", sent, err)
+		if sent, err := s.Make(t.Context(), func(what string) { steps = append(steps, what) }); err != nil || sent.Restored {
+			t.Errorf("a backup without a database: %+v, %v", sent, err)
 		}
 	}()
 	<-began
@@ -188,8 +188,8 @@ func TestMake(t *testing.T) {
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%d backups, %v", len(all), err)
 	}
-	if v := Verified(server.Data, s.Settings().URL)[all[0].At.UnixNano()]; v.At.IsZero() || v.Damage != "" {
-		t.Errorf("%+v", Verified(server.Data, s.Settings().URL))
+	if v := Verified(server.Data, s.Settings().URL); len(v) > 0 {
+		t.Errorf("a backup without a database is verified: %+v", v)
 	}
 	edit(s, func(s *Settings) { s.URL, s.Schedule = "", "" })
 	if _, err := s.Make(t.Context(), nil); !errcode.Is(err, errcode.Invalid) {
@@ -202,11 +202,14 @@ func TestVerified(t *testing.T) {
 	const address = "s3://bucket?prefix=a/&region=x"
 	data, at := t.TempDir(), time.Date(2026, 1, 2, 3, 4, 5, 678_901_234, time.UTC)
 	b := &Server{Data: data, Clock: func() time.Time { return at }, Log: slog.New(slog.DiscardHandler)}
-	for i := range 3 * maxVerified {
-		b.RecordVerified(address, at.Add(time.Duration(i)), "")
+	whole := func(at time.Time) replica.Point {
+		return replica.Point{Time: at, Files: map[string]replica.Place{"sync.db": {}}}
 	}
-	b.RecordVerified(address, at, "sync database: it is damaged")
-	b.RecordVerified("s3://other", at, "")
+	for i := range 3 * maxVerified {
+		b.RecordVerified(address, whole(at.Add(time.Duration(i))), "")
+	}
+	b.RecordVerified(address, whole(at), "sync database: it is damaged")
+	b.RecordVerified("s3://other", whole(at), "")
 	all := Verified(data, address)
 	if len(all) > maxVerified || all[at.UnixNano()].Damage != "sync database: it is damaged" || all[at.UnixNano()].At != at {
 		t.Errorf("%d: %+v", len(all), all[at.UnixNano()])
@@ -224,7 +227,7 @@ func TestVerified(t *testing.T) {
 	if all := Verified(data, address); len(all) != 0 {
 		t.Errorf("a damaged file: %+v", all)
 	}
-	b.RecordVerified(address, at, "")
+	b.RecordVerified(address, whole(at), "")
 	if all := Verified(data, address); len(all) != 1 {
 		t.Errorf("after a damaged file: %+v", all)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"holdfast/internal/durable"
+	"holdfast/internal/replica"
 	"holdfast/internal/replica/location"
 )
 
@@ -28,7 +29,13 @@ type Verification struct {
 	Damage string    `json:"damage,omitempty"` // "" if intact
 }
 
-func (b *Server) RecordVerified(address string, backup time.Time, damage string) {
+// RecordVerified records the result of restoring a backup. A backup without databases is recorded only if it is damaged:
+// no database was read.
+func (b *Server) RecordVerified(address string, point replica.Point, damage string) {
+	if len(point.Files) == 0 && damage == "" {
+		return
+	}
+	backup := point.Time
 	name := location.Name(address)
 	all, err := readVerified(b.Data)
 	if err != nil {

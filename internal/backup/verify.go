@@ -34,6 +34,7 @@ type Verifying struct {
 	Progress  func(what string)
 
 	damaged bool
+	point   replica.Point // that was verified
 
 	// Bodies, if set, calls fn for each file that the databases in folder refer to.
 	Bodies func(ctx context.Context, folder string, services []string, fn func(service, name string, size int64) error) error
@@ -58,6 +59,7 @@ func (v *Verifying) verify(ctx context.Context) (found []service.Finding, err er
 	if err != nil {
 		return nil, err
 	}
+	v.point = point
 	if err := r.CheckIdentities(ctx, point); err != nil {
 		return nil, err
 	}
@@ -86,8 +88,16 @@ func (v *Verifying) verifyInto(ctx context.Context, r replica.Restoring, point r
 		}
 		found = append(found, f)
 	}
+	if len(point.Files) == 0 {
+		found = append(found, service.Finding{
+			State: service.Warning, What: "databases", Says: "the backup contains no SQLite database, so none was read",
+			Fix: "back up databases on servers with their own tools; holdfast backup list shows which backups have databases",
+		})
+	}
 	if len(point.Also) > 0 {
 		found = append(found, v.verifySecrets(ctx, r, into))
+	} else {
+		found = append(found, noSecrets(location.Name(v.URL)+" as of "+service.FormatMoment(point.Time)))
 	}
 	if v.Bodies != nil {
 		found = append(found, v.verifyBodies(ctx, r, point, into.Path(), restored)...)
@@ -136,13 +146,20 @@ func (v *Verifying) verifySecrets(ctx context.Context, r replica.Restoring, into
 	_, err := replica.Restore(ctx, r)
 	if err == nil {
 		if _, err = secrets.Read(filepath.Join(r.Into, secrets.File)); errors.Is(err, fs.ErrNotExist) {
-			err = nil
+			return noSecrets(location.Name(v.URL))
 		}
 	}
 	if err != nil {
 		f.State, f.Says, f.Fix = service.Wrong, err.Error(), damageFix
 	}
 	return f
+}
+
+func noSecrets(where string) service.Finding {
+	return service.Finding{
+		State: service.Warning, What: "secrets", Says: where + " does not contain " + secrets.File,
+		Fix: "if the configuration does not set all secrets, look for another backup with the file",
+	}
 }
 
 const (
@@ -180,6 +197,10 @@ func (v *Verifying) verifyBodies(ctx context.Context, r replica.Restoring, point
 		return append(found, service.Finding{State: service.Wrong, What: "files", Says: err.Error(), Fix: "restore the backup, which reads them, too"})
 	}
 	f := service.Finding{State: service.OK, What: "files", Says: service.Count(good, "file") + " of services can be read"}
+	if len(services) < len(point.Files) { // only an intact database says which files it needs
+		f.State, f.Fix = service.Warning, damageFix
+		f.Says += "; files of the databases that cannot be restored were not read"
+	}
 	if bad > 0 {
 		f.State, f.Says, f.Fix = service.Wrong, f.Says+fmt.Sprintf(", and %d cannot", bad), damageFix
 	}

@@ -108,9 +108,12 @@ func (c *command) backupURL(ctx context.Context, args []string, identity string)
 		if err != nil {
 			return err
 		}
-		verified := "sent data was read back"
-		if sent.Restored {
+		verified := "sent data was read back, but not restored"
+		switch {
+		case sent.Restored:
 			verified = "it was restored and read"
+		case len(sent.Point.Files) == 0:
+			verified = "sent data was read back; it contains no database"
 		}
 		_, err = c.shell().Printf("%s: backup %d from %s: %s\n", sent.Name, sent.Point.Number, sent.Point.Time.UTC().Format(time.RFC3339), verified)
 		fmt.Fprintln(c.env.Stderr, "# signed by:", sent.Point.Key)

@@ -111,12 +111,15 @@ type verification struct {
 	at          time.Time
 	damage      string
 	isEncrypted bool
+	isEmpty     bool // it has no database
 }
 
 func (v verification) String() string {
 	switch {
 	case v.damage != "":
 		return "damaged at " + service.FormatMoment(v.at) + ": " + v.damage
+	case v.isEmpty:
+		return "it has no database to read"
 	case !v.at.IsZero():
 		return "at " + service.FormatMoment(v.at)
 	case v.isEncrypted:
@@ -129,6 +132,8 @@ func (v verification) Cell() service.Cell {
 	switch {
 	case v.damage != "":
 		return service.Cell{State: service.Wrong, Text: v.String()}
+	case v.isEmpty:
+		return service.Cell{State: service.Warning, Text: v.String()}
 	case !v.at.IsZero():
 		return service.Cell{State: service.OK, Text: v.String()}
 	}
@@ -157,18 +162,17 @@ func (c *Copies) listBackups(ctx context.Context, _ operate.None) (rows []backup
 		has = append(has, one.Has...)
 	}
 	for _, one := range all {
-		row := c.row(&one, verified, len(settings.Recipients) > 0)
+		row := c.row(&one, verified)
 		row.Lacks = lacking(strings.Join(backup.Missing(one.Has, has), ", "))
 		rows = append(rows, row)
 	}
 	return rows, nil
 }
 
-// row may report an unencrypted backup as encrypted if it is older than the recipients setting.
-func (c *Copies) row(one *backup.Listed, verified map[int64]backup.Verification, isEncrypted bool) backupOutput {
+func (c *Copies) row(one *backup.Listed, verified map[int64]backup.Verification) backupOutput {
 	v := verified[one.At.UnixNano()]
 	o := backupOutput{
-		Backup: one.At.UTC().Format(time.RFC3339Nano), Age: age(max(0, c.Clock().Sub(one.At))), Shown: verification{v.At, v.Damage, isEncrypted},
+		Backup: one.At.UTC().Format(time.RFC3339Nano), Age: age(max(0, c.Clock().Sub(one.At))), Shown: verification{v.At, v.Damage, one.Encrypted, !one.HasDatabase()},
 		Verified: v.At, Damage: v.Damage, Has: strings.Join(one.Has, ", "),
 	}
 	if s := one.Size; s != nil {
