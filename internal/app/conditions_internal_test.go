@@ -66,6 +66,14 @@ func TestConditions(t *testing.T) {
 	write("last-backup.json", `{"at":"`+now.UTC().Format(time.RFC3339)+`","path":"file:///backups"}`)
 	write("backup-failed.json", `{"at":"`+now.UTC().Format(time.RFC3339)+`","url":"file:///backups","says":"no space left on device"}`)
 	want("a failed backup", overview.BackupFails)
+	settings.URL = "file:///new"
+	a.backups.Set(settings)
+	want("a failed backup to a former URL", overview.BackupFails)
+	settings.URL, settings.Schedule = "", ""
+	a.backups.Set(settings)
+	want("a failed backup that nothing repeats")
+	settings.URL, settings.Schedule = "file:///backups", "1h"
+	a.backups.Set(settings)
 	if err := os.Remove(filepath.Join(a.data, "backup-failed.json")); err != nil {
 		t.Fatal(err)
 	}

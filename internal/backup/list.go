@@ -57,7 +57,7 @@ func Check(ctx context.Context, s *Settings, data string, now time.Time) []servi
 	if wrong != nil {
 		f = *wrong
 	}
-	if failed := ReadFailure(data); failed != nil && failed.URL == name {
+	if failed := s.Failure(data); failed != nil {
 		f.Says = failed.Text()
 		return []service.Finding{f}
 	}

@@ -136,6 +136,15 @@ func (b *Server) recordFailure(name string, failed error) {
 	}
 }
 
+// Failure returns the failure of the latest backup to backup.url, also if the URL was changed since, or nil. Without a URL
+// the server makes no backups, so an old failure means nothing.
+func (s *Settings) Failure(data string) *Failure {
+	if s.URL == "" {
+		return nil
+	}
+	return ReadFailure(data)
+}
+
 // ReadFailure returns the latest backup's failure, or nil.
 func ReadFailure(data string) *Failure {
 	text, err := os.ReadFile(filepath.Join(data, failureFile))

@@ -65,6 +65,8 @@ type ACME struct {
 	mu      sync.Mutex
 	problem string
 	warned  error
+
+	isUnreadable bool // the stored certificate could not be read; only Run uses it
 }
 
 func OpenACME(o ACMEOptions) (*ACME, error) {
@@ -162,6 +164,8 @@ func (a *ACME) Run(ctx context.Context) {
 	defer func() { go a.cache.Stop() }()
 	tick := time.NewTicker(saveEvery)
 	defer tick.Stop()
+	// A failure of an earlier process, perhaps with another domain, is over: this process tries again at once.
+	_ = a.store.Delete(ctx, failureFile)
 	var managed time.Time
 	for ctx.Err() == nil {
 		if now := a.Clock(); now.Sub(managed) > manageEvery && a.begin(ctx) == nil {
@@ -180,8 +184,10 @@ func (a *ACME) begin(ctx context.Context) error {
 	_, isFile := errors.AsType[*fs.PathError](err)
 	switch {
 	case err == nil, errors.Is(err, fs.ErrNotExist):
+		a.readable()
 	case isFile: // the next start could not read another certificate, either
 		a.failed("stored certificate not loaded", err)
+		a.isUnreadable = true
 		return err
 	default:
 		a.Log.Warn("stored certificate is damaged: obtaining a new one", "domain", a.Domain, "error", err)
@@ -227,6 +233,18 @@ func (a *ACME) failed(what string, err error) {
 	a.Log.Warn(what, attrs...)
 	_ = a.store.Store(context.Background(), failureFile, []byte(err.Error()+" ("+a.Clock().UTC().Format(time.RFC3339)+")\n"))
 	a.observe(err)
+}
+
+// readable ends the failure to read the stored certificate.
+func (a *ACME) readable() {
+	if !a.isUnreadable {
+		return
+	}
+	a.isUnreadable = false
+	a.mu.Lock()
+	a.problem = ""
+	a.mu.Unlock()
+	_ = a.store.Delete(context.Background(), failureFile)
 }
 
 func (a *ACME) save(err error) {

@@ -163,12 +163,19 @@ func TestACMERestart(t *testing.T) {
 	await(t, "no certificate", func() bool { return w.isTrusted(w.served()) })
 	first := w.served()
 	stop()
+	// The failure of a process with another domain, which the configuration no longer names.
+	if err := newStorage(filepath.Join(w.options.Data, Folder)).Store(t.Context(), failureFile, []byte("refused")); err != nil {
+		t.Fatal(err)
+	}
 	before := w.authority.Requests.Load()
 	w.serve()
 	await(t, "the stored certificate is not served", func() bool { return w.served().SerialNumber.Cmp(first.SerialNumber) == 0 })
 	time.Sleep(300 * time.Millisecond) // several rounds of maintenance
 	if n := w.authority.Requests.Load() - before; n != 0 {
 		t.Errorf("%d requests to the CA", n)
+	}
+	if stored, err := Stored(t.Context(), w.options.Data, w.options.Directory, w.options.Domain); err != nil || stored.Problem != "" {
+		t.Errorf("a failure with another domain is still reported: %+v, %v", stored, err)
 	}
 }
 

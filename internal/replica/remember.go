@@ -25,13 +25,18 @@ type newestPoint struct {
 	Repository string    `json:"repository"`
 	Number     uint64    `json:"number"`
 	Time       time.Time `json:"time"`
+
+	// Location is Options.Location, "" if there was none. A point at another location says nothing about this one.
+	Location string `json:"location,omitempty"`
 }
 
 func (n newestPoint) String() string {
 	return fmt.Sprintf("number %d of %s", n.Number, n.Time.UTC().Format(time.RFC3339))
 }
 
-func (p Point) newest() newestPoint { return newestPoint{p.Repository, p.Number, p.Time} }
+func (p Point) newest() newestPoint {
+	return newestPoint{Repository: p.Repository, Number: p.Number, Time: p.Time}
+}
 
 // rememberedName is beside the spool, because the spool is deleted after damage.
 func (r *Replica) rememberedName() string { return r.opts.Spool + ".newest" }
@@ -45,12 +50,17 @@ func (r *Replica) remembered() (n newestPoint, err error) {
 	if err == nil {
 		err = json.Unmarshal(text, &n)
 	}
+	if n.Location != r.opts.Location {
+		return newestPoint{}, err
+	}
 	return n, err
 }
 
 // remember stores a published point.
 func (r *Replica) remember(p Point) error {
-	text, err := json.Marshal(p.newest())
+	n := p.newest()
+	n.Location = r.opts.Location
+	text, err := json.Marshal(n)
 	if err != nil {
 		return err
 	}

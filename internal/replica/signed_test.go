@@ -113,6 +113,26 @@ func TestRollback(t *testing.T) {
 	}
 }
 
+// TestNewLocation checks that a server whose replica.url was changed does not miss the points of the former location, and
+// that it notices an empty target at the same location.
+func TestNewLocation(t *testing.T) {
+	t.Parallel()
+	location := "s3://former"
+	w := twoPoints(t, func(o *Options) { o.Location = location })
+	for _, c := range []struct{ location, says string }{{"s3://new", ""}, {"s3://new", "another repository than before"}} {
+		w.must(w.r.Close(t.Context()))
+		location = c.location
+		w.target.Target = Folder(t.TempDir())
+		w.must(os.RemoveAll(filepath.Join(w.folder, "spool"))) // it would say that the marker is lost
+		w.reopen()
+		w.must(w.r.ship(t.Context()))
+		noticed := w.r.Status().Noticed
+		if c.says == "" && noticed != nil || c.says != "" && (noticed == nil || !strings.Contains(noticed.Error(), c.says)) {
+			t.Errorf("%+v: noticed %v", c, noticed)
+		}
+	}
+}
+
 // TestRunningRollback deletes the newest point of a running server, which deletes nothing then, and reports it.
 func TestRunningRollback(t *testing.T) {
 	t.Parallel()

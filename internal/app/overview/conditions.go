@@ -56,7 +56,8 @@ func (o *Overview) Conditions(ctx context.Context, s alerts.Settings) (all []ale
 	if c := o.backupCondition(s.BackupAge); c != nil {
 		all = append(all, *c)
 	}
-	if failed := backup.ReadFailure(o.Data); failed != nil {
+	settings := o.Backups.Settings()
+	if failed := settings.Failure(o.Data); failed != nil {
 		all = append(all, alerts.Condition{Name: BackupFails, State: service.Warning, Says: failed.Text(), Fix: "see the log, and run: holdfast backup"})
 	}
 	for _, one := range o.Sweeps.list() {

@@ -221,7 +221,8 @@ func (o *Overview) replicaStat() service.Stat {
 func (o *Overview) backupStat() service.Stat {
 	c := o.latestBackup()
 	c.Name, c.To = "Last backup", "backup"
-	if failed := backup.ReadFailure(o.Data); failed != nil {
+	settings := o.Backups.Settings()
+	if failed := settings.Failure(o.Data); failed != nil {
 		c.State, c.Note = service.Warning, failed.Text()
 	}
 	switch s := o.Backups.State(); {
