@@ -51,10 +51,8 @@ func (c *command) restore() *cobra.Command {
 			"  holdfast restore holdfast.dump",
 		Args: service.Args("FROM"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			for _, name := range f.services {
-				if !slices.ContainsFunc(c.services, func(s service.Service) bool { return s.Name == name }) {
-					return service.Usagef("--service: unknown service %q: expected %s", name, strings.Join(c.serviceNames(), ", "))
-				}
+			if err := c.checkServices(f.services); err != nil {
+				return err
 			}
 			cfg, err := c.load()
 			if err != nil { // fail before an hour of work
@@ -79,6 +77,16 @@ func (c *command) restore() *cobra.Command {
 	_ = cmd.MarkFlagFilename("identity")
 	f.add(cmd)
 	return cmd
+}
+
+// checkServices checks the values of --service.
+func (c *command) checkServices(names []string) error {
+	for _, name := range names {
+		if !slices.ContainsFunc(c.services, func(s service.Service) bool { return s.Name == name }) {
+			return service.Usagef("--service: unknown service %q: expected %s", name, strings.Join(c.serviceNames(), ", "))
+		}
+	}
+	return nil
 }
 
 func (c *command) serviceNames() (all []string) {

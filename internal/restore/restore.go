@@ -108,6 +108,9 @@ func Look(ctx context.Context, r *Request) (p *Plan, err error) {
 	return r.plan(ctx, s)
 }
 
+// clockTolerance is the expected difference between the clocks of two machines.
+const clockTolerance = 10 * time.Second
+
 func (r *Request) plan(ctx context.Context, s source) (*Plan, error) {
 	p, err := s.plan(ctx, r)
 	if err != nil {
@@ -117,6 +120,10 @@ func (r *Request) plan(ctx context.Context, s source) (*Plan, error) {
 		if !slices.Contains(p.Services, name) {
 			return nil, errcode.Newf(errcode.NotFound, "%s contains no database for %s", p.From, name)
 		}
+	}
+	if behind := p.Until.Sub(r.Clock()); behind > clockTolerance {
+		return nil, errcode.Newf(errcode.Invalid, "the clock of this machine is %s behind the newest write in %s: set the clock first, because clients take a write with an earlier time for an old write",
+			behind.Round(time.Second), p.From)
 	}
 	if len(p.Services) == 0 && !p.Secrets {
 		return nil, errcode.Newf(errcode.NotFound, "%s contains neither a database nor %s", p.From, secrets.File)

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/internal/app"
+	"holdfast/internal/app/service"
+)
+
+// finish runs the steps of a restore for clients on databases that another program restored, such as PostgreSQL's
+// point-in-time recovery, Spanner's backups, or a copy of files. All steps may be repeated.
+func (c *command) finish() *cobra.Command {
+	var at string
+	var services []string
+	cmd := &cobra.Command{
+		Use:   "finish-restore",
+		Short: "Prepare databases that another program restored to an older state",
+		Long: "Prepare the configured databases for clients that have seen later writes than the databases contain: skip numbers\n" +
+			"that the lost server may have assigned, void handoffs, end open batches, and check incomplete uploads. holdfast restore\n" +
+			"does the same. Run this command after another program restored a database to an older state, e.g. PostgreSQL to\n" +
+			"a point in time, while no server runs. If it is interrupted, run it again.",
+		Example: "  holdfast finish-restore --time 2026-11-21T15:04:05Z\n" +
+			"  holdfast finish-restore --time 2026-11-21T15:04:05Z --service extstorage --service tokenserver",
+		Args: service.Args(),
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if at == "" {
+				return service.Usagef("--time is required: the moment to which the databases were restored")
+			}
+			moment, err := parseMoment(at)
+			if err != nil {
+				return err
+			}
+			age := c.clock()().Sub(moment)
+			if age < -time.Second { // a time without a fraction includes that second
+				return service.Usagef("--time: %s is in the future: expected the moment to which the databases were restored", service.FormatMoment(moment))
+			}
+			if err := c.checkServices(services); err != nil {
+				return err
+			}
+			return c.finishServices(cmd, services, max(0, age))
+		},
+	}
+	cmd.Flags().StringVar(&at, "time", "", "the `TIME` to which the databases were restored, e.g. 2026-11-21T15:04:05Z; rather too early than too late")
+	cmd.Flags().StringArrayVar(&services, "service", nil, "only this `SERVICE`, e.g. extstorage; repeatable")
+	return cmd
+}
+
+func (c *command) finishServices(cmd *cobra.Command, names []string, age time.Duration) (err error) {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	if names == nil {
+		names = c.serviceNames()
+	}
+	a, err := app.OpenServices(cmd.Context(), names, app.Options{
+		Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Leave: true, Clock: c.env.Clock,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	var done []string
+	for _, s := range a.Services() {
+		for _, db := range s.Databases {
+			if pending, err := db.Pending(cmd.Context()); err != nil {
+				return err
+			} else if len(pending) > 0 {
+				return fmt.Errorf("%s: the tables in %s are not up to date: run holdfast migrate first", s.Name, db.Where)
+			}
+		}
+		done = append(done, s.Name)
+	}
+	if err := app.AfterRestore(cmd.Context(), a.Services(), service.Restored{Age: age}, c.step); err != nil {
+		return fmt.Errorf("%w; run the command again before a server starts", err)
+	}
+	_, err = c.shell().Printf("prepared %s\n", strings.Join(done, ", "))
+	return err
+}
