@@ -139,6 +139,7 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	opened.Settle = s.settle
 	opened.Inspect = s.inspect
 	opened.Files = s.files()
+	db.AfterBackup = func(ctx context.Context, copied *sqlitedb.DB) error { return sqlite.New(copied).MarkRestored(ctx) }
 	opened.AfterRestore = []service.RestoreStep{{
 		Doc: "marking incomplete uploads, because bodies of their parts may be missing",
 		Run: func(ctx context.Context, _ service.Restored) error { return st.MarkRestored(ctx) },

@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 	"holdfast/internal/syncstorage"
+	"holdfast/internal/syncstorage/sqlite"
 )
 
 // notes keeps a comparison beside the records. holdfast copy carries it to the next database.
@@ -40,12 +41,15 @@ func (n notes) Swap(ctx context.Context, was, next string) (ok bool, err error) 
 // copy lacks nothing: the server may have continued after a backup, or after it lost its replica.
 func (s *Storage) openComparer(opened *service.Opened, db *engine.Database) {
 	s.comparer = syncstorage.NewComparer(s.opened, notes{db.Rows(nil)}, s.deps.Clock, s.deps.Log.With("service", Name))
-	opened.AfterRestore = []service.RestoreStep{{
+	opened.AfterRestore = append(opened.AfterRestore, service.RestoreStep{
 		Doc: "recording that browsers must compare their data with the restored copy, when the server starts",
 		Run: func(ctx context.Context, _ service.Restored) error { return s.comparer.Begin(ctx) },
-	}}
+	})
 	// For a copy that an operator puts in place without holdfast restore.
 	db.AfterBackup = func(ctx context.Context, copied *sqlitedb.DB) error {
+		if err := sqlite.New(copied).EndBatches(ctx); err != nil {
+			return err
+		}
 		return syncstorage.NewComparer(s.opened, notes{copied.Rows()}, s.deps.Clock, s.deps.Log).Begin(ctx)
 	}
 	start := opened.Start
