@@ -23,7 +23,7 @@ func Backup(ctx context.Context, dir string, progress func(string)) (found []ser
 	}
 	if backup.IsPartial(dir) {
 		found = append(found, service.Finding{
-			State: service.Wrong, What: "backup", Says: dir + " is not complete: its backup was interrupted", Fix: "delete it, and make a new backup",
+			State: service.Wrong, What: "backup", Says: dir + " is not complete: its backup was interrupted", Fix: "move it away, e.g. with mv " + dir + " " + dir + ".old, and make a new backup",
 		})
 	}
 	databases := 0

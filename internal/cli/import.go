@@ -193,7 +193,7 @@ func (c *command) verifyImport(ctx context.Context, m *importing.Import, end fun
 	err = c.verified(n, differences, err)
 	if differences > 0 {
 		err = fmt.Errorf("%w: the import is not complete, or one of the databases changed since. If the other server wrote, "+
-			"delete the imported tables and import again", err)
+			"move the imported databases away (on PostgreSQL, rename the database) and import again", err)
 	}
 	return err
 }

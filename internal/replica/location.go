@@ -30,7 +30,7 @@ func CheckLost(ctx context.Context, t Target, spool, location string) error {
 		return err
 	}
 	if _, err = readMarker(ctx, t); errcode.Is(err, errcode.NotFound) {
-		return errcode.Newf(errcode.Unavailable, "%s is missing: is its disk mounted? To start a new replica there, delete %s", MarkerName, filepath.Join(spool, locationName))
+		return errcode.Newf(errcode.Unavailable, "%s is missing: is its disk mounted? To start a new replica there, run mv %s %[2]s.old", MarkerName, filepath.Join(spool, locationName))
 	}
 	return err
 }

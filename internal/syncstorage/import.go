@@ -33,7 +33,7 @@ type Imported struct {
 
 // Errors that end an import.
 var (
-	ErrNotEmpty error = errcode.New(errcode.Conflict, "the user has records here: delete them, or import with --merge")
+	ErrNotEmpty error = errcode.New(errcode.Conflict, "the user has records here: import with --merge, or export them first and then delete them")
 	// ErrImportRace means that another client wrote during the import.
 	ErrImportRace error = errcode.New(errcode.Conflict, "another client wrote during the import: keep the account's browsers away (holdfast tokenserver access deny), then import again with --merge")
 )

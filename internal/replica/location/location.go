@@ -181,7 +181,7 @@ func KnownServerID(data string) (string, error) {
 	}
 	id := strings.TrimSpace(string(text))
 	if id == "" {
-		return "", fmt.Errorf("%s is empty: delete it, and choose a new location for replica and backups", name)
+		return "", fmt.Errorf("%s is empty: move it away, e.g. with mv %[1]s %[1]s.old, and choose a new location for replica and backups", name)
 	}
 	return id, nil
 }
