@@ -106,6 +106,31 @@ func Advice(err error) string {
 	return ""
 }
 
+// Short describes an error that an operator can end, in a message that clients may read, or returns "" for other errors.
+func Short(err error) string {
+	errno, known := errors.AsType[syscall.Errno](err)
+	if !known {
+		return ""
+	}
+	switch errno {
+	case syscall.EMFILE, syscall.ENFILE:
+		return "the server has too many open files"
+	case syscall.ENOSPC, syscall.EDQUOT:
+		return "the disk is full"
+	case syscall.EROFS:
+		return "the disk is read-only"
+	case syscall.EIO:
+		return "the disk cannot be read or written"
+	case syscall.ENOMEM:
+		return "the server has no memory left"
+	case syscall.EFBIG:
+		return "a file of the server is too large"
+	case syscall.EACCES, syscall.EPERM, syscall.ENOENT, syscall.ENOTDIR, syscall.ELOOP, syscall.ENAMETOOLONG, syscall.ESTALE, syscall.ENOTCONN, syscall.ENODEV, syscall.ENXIO:
+		return "a file of the server cannot be used"
+	}
+	return ""
+}
+
 // path is the place where an operation failed.
 type path struct {
 	name string

@@ -14,6 +14,7 @@ import (
 
 	"holdfast/internal/db/rows"
 	"holdfast/internal/errcode"
+	"holdfast/internal/fserror"
 )
 
 // SQLSTATEs that callers act on (PostgreSQL manual, appendix A).
@@ -58,6 +59,9 @@ func classify(err error) error {
 		return errcode.Wrap(code, message, err)
 	case lost(err):
 		return errcode.Wrap(errcode.Unavailable, "the database cannot be reached", err)
+	}
+	if says := fserror.Short(err); says != "" {
+		return errcode.Wrap(errcode.Unavailable, says, err)
 	}
 	return errcode.Wrap(errcode.Internal, "internal error", err)
 }
@@ -142,12 +146,24 @@ func classifyState(state string) (errcode.Code, string) {
 		return errcode.Unavailable, "the database is read-only"
 	case "57014", "25P03": // 25P03: idle in transaction for too long
 		return errcode.Unavailable, "the database took too long"
+	case "XX001", "XX002":
+		return errcode.Unavailable, "the database is damaged: restore it, or follow its manual"
+	case "42704": // of a role, a type or an extension
+		return errcode.Unavailable, "an object is missing in the database: run holdfast migrate"
 	case "42501", "3D000":
 		return errcode.Unavailable, "the database does not exist, or access is denied"
 	case "40001", "40P01", "55P03":
 		return errcode.Unavailable, "lock conflict, retry"
 	}
 	switch class(state) {
+	case "0A": // e.g. a statement that Citus does not distribute, or an older server
+		return errcode.Unavailable, "the database server does not support a statement, or a plan has changed: retry, or see the guide for its version"
+	case "54":
+		return errcode.Unavailable, "a limit of the database server is exceeded"
+	case "55":
+		return errcode.Unavailable, "the database is in use by another operation"
+	case "F0":
+		return errcode.Unavailable, "the configuration of the database server is not valid"
 	case "08", "28", "53", "57", "58":
 		return errcode.Unavailable, "the database is unavailable"
 	}

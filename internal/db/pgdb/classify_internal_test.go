@@ -2,6 +2,10 @@ package pgdb
 
 import (
 	"context"
+	"io"
+	"io/fs"
+	"net"
+	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -55,6 +59,26 @@ func TestRemedy(t *testing.T) {
 	} {
 		if got := Remedy(errcode.Wrap(errcode.Unavailable, "no database connection", tc.err), "guest.database_url"); got != tc.want {
 			t.Errorf("%v: %q, want %q", tc.err, got, tc.want)
+		}
+	}
+}
+
+// TestFixableErrors checks that errors which an operator can end have a sentence of their own instead of "internal error".
+func TestFixableErrors(t *testing.T) {
+	t.Parallel()
+	all := []error{
+		&fs.PathError{Op: "open", Path: "ca.pem", Err: syscall.EMFILE}, &fs.PathError{Op: "open", Path: "ca.pem", Err: syscall.EACCES},
+		&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, &net.DNSError{Name: "db", IsNotFound: true}, &pgconn.ConnectError{Config: &pgconn.Config{}}, io.EOF,
+	}
+	for _, state := range []string{
+		"08006", "0A000", "25006", "28P01", "3D000", "42501", "42704", "42883", "42P01", "53100", "53200", "53300", "54000", "55006", "55P03", "57P03", "58030", "58P01",
+		"F0000", "XX001", "XX002",
+	} {
+		all = append(all, &pgconn.PgError{Code: state, Message: "something"})
+	}
+	for _, err := range all {
+		if got := classify(err); !errcode.Is(got, errcode.Unavailable) || errcode.Message(got) == "internal error" {
+			t.Errorf("%T: %s", err, errcode.Message(got))
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"holdfast/internal/errcode"
+	"holdfast/internal/fserror"
 )
 
 func classify(err error) error {
@@ -30,6 +31,9 @@ func classify(err error) error {
 	}
 	if tooLarge(err) {
 		return errcode.Wrap(errcode.TooLarge, "the request exceeds the limits of a database transaction", cause)
+	}
+	if says := fserror.Short(err); says != "" {
+		return errcode.Wrap(errcode.Unavailable, says, cause)
 	}
 	code, message := classifyStatus(spanner.ErrCode(err), spanner.ErrDesc(err))
 	return errcode.Wrap(code, message, cause)

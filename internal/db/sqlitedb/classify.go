@@ -9,6 +9,7 @@ import (
 
 	"holdfast/internal/db/rows"
 	"holdfast/internal/errcode"
+	"holdfast/internal/fserror"
 )
 
 // openError returns Open's error: for a file that is damaged or not a database without SQLite's text.
@@ -56,8 +57,11 @@ func classify(err error) error {
 		return errcode.Wrap(errcode.Internal, "the database file is damaged", err)
 	case sqlite.ResultInterrupt: // statements are interrupted when a context ends
 		return errcode.Wrap(errcode.Unavailable, "the request ended before the database had answered", err)
-	case sqlite.ResultIOErr, sqlite.ResultCantOpen, sqlite.ResultReadOnly, sqlite.ResultPerm, sqlite.ResultNoMem, sqlite.ResultAuth:
+	case sqlite.ResultIOErr, sqlite.ResultCantOpen, sqlite.ResultReadOnly, sqlite.ResultPerm, sqlite.ResultNoMem, sqlite.ResultAuth, sqlite.ResultNoLFS, sqlite.ResultProtocol:
 		return errcode.Wrap(errcode.Unavailable, "the database file cannot be used", err)
+	}
+	if says := fserror.Short(err); says != "" {
+		return errcode.Wrap(errcode.Unavailable, says, err)
 	}
 	return errcode.Wrap(errcode.Internal, "internal error", err)
 }
