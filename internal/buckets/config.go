@@ -116,29 +116,29 @@ func (c *Config) KeepsFiles() bool { return len(c.Nodes) == 0 }
 // Check returns all invalid settings, each with its key below [buckets].
 func (c *Config) Check() conf.Problems {
 	problems := append(c.Database.Check(), c.Sweep.Check()...)
-	wrong := func(key, what string) { problems.Addf(key, "%s", what) }
+	add := func(key, what string) { problems.Addf(key, "%s", what) }
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-		wrong("listen", "must be host:port, e.g. 127.0.0.1:9000")
+		add("listen", "must be host:port, e.g. 127.0.0.1:9000")
 	}
 	if c.Domain != "" && (strings.ContainsAny(c.Domain, "/:@ ") || strings.HasPrefix(c.Domain, ".")) {
-		wrong("domain", "must be a host name, e.g. s3.example.org")
+		add("domain", "must be a host name, e.g. s3.example.org")
 	}
 	if c.Region == "" || strings.ContainsAny(c.Region, "/ ") {
-		wrong("region", "must be a name, e.g. us-east-1")
+		add("region", "must be a name, e.g. us-east-1")
 	}
 	if n := len(c.KeySecret); n > 0 && n < minKeySecret {
-		wrong("key_secret", "must be at least 32 bytes")
+		add("key_secret", "must be at least 32 bytes")
 	}
 	if slices.ContainsFunc(c.OldKeySecrets, func(old string) bool { return len(old) < minKeySecret }) {
-		wrong("old_key_secrets", "must be at least 32 bytes each")
+		add("old_key_secrets", "must be at least 32 bytes each")
 	}
-	c.checkAccounts(wrong)
+	c.checkAccounts(add)
 	for _, id := range slices.Sorted(maps.Keys(c.Nodes)) {
 		if CheckNodeID(id) != nil {
-			wrong("nodes."+id, "must be named DATACENTER:NAME, e.g. home:disk1")
+			add("nodes."+id, "must be named DATACENTER:NAME, e.g. home:disk1")
 		}
 		if CheckNodeURL(c.Nodes[id].URL) != nil {
-			wrong("nodes."+id+".url", "must be file:///PATH, s3://BUCKET, gs://BUCKET or azblob://CONTAINER")
+			add("nodes."+id+".url", "must be file:///PATH, s3://BUCKET, gs://BUCKET or azblob://CONTAINER")
 		}
 	}
 	if c.Copies < 0 || c.Copies > maxCopies {
@@ -148,23 +148,23 @@ func (c *Config) Check() conf.Problems {
 		problems.Addf("inline", "must be from 0 to %d", maxInline)
 	}
 	if c.ScrubEvery != 0 && c.ScrubEvery < minScrub {
-		wrong("scrub_interval", "must be 0 or at least 1m")
+		add("scrub_interval", "must be 0 or at least 1m")
 	}
 	if c.ScrubRate < 0 {
-		wrong("scrub_rate", "must not be negative")
+		add("scrub_rate", "must not be negative")
 	}
-	c.checkDestinations(wrong)
+	c.checkDestinations(add)
 	if c.EventsAfter < minEventsAfter {
-		wrong("drop_events_after", "must be at least 1m")
+		add("drop_events_after", "must be at least 1m")
 	}
 	if c.MaxEvents < minEvents {
 		problems.Addf("max_events", "must be at least %d", minEvents)
 	}
 	if c.GarbageAfter < 0 {
-		wrong("garbage_after", "must not be negative")
+		add("garbage_after", "must not be negative")
 	}
 	if c.UploadsAfter < 0 {
-		wrong("abort_uploads_after", "must not be negative")
+		add("abort_uploads_after", "must not be negative")
 	}
 	return problems
 }
@@ -172,16 +172,16 @@ func (c *Config) Check() conf.Problems {
 // destinationName allows names that need no escapes in an ARN.
 var destinationName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
-func (c *Config) checkDestinations(wrong func(key, what string)) {
+func (c *Config) checkDestinations(add func(key, what string)) {
 	for _, name := range slices.Sorted(maps.Keys(c.Destinations)) {
 		d, at := c.Destinations[name], "destinations."+name
 		if !destinationName.MatchString(name) {
-			wrong(at, "the name must be 1 to 64 characters from A-Z, a-z, 0-9, '_', '.' and '-', starting with a letter or digit")
+			add(at, "the name must be 1 to 64 characters from A-Z, a-z, 0-9, '_', '.' and '-', starting with a letter or digit")
 		}
 		if kind := d.Kind(); settings.CheckSink(d.URL) != nil || kind != "webhook" && !settings.IsBroker(d.URL) {
-			wrong(at+".url", "must be https://…, http://…, nats://HOST:PORT/TOPIC or pubsub://PROJECT/TOPIC")
+			add(at+".url", "must be https://…, http://…, nats://HOST:PORT/TOPIC or pubsub://PROJECT/TOPIC")
 		} else if d.Secret != "" && kind != "webhook" {
-			wrong(at+".secret", "is for webhooks only")
+			add(at+".secret", "is for webhooks only")
 		}
 	}
 }
@@ -195,22 +195,22 @@ func (c *Config) EventDestinations() (all []Destination) {
 	return all
 }
 
-func (c *Config) checkAccounts(wrong func(key, what string)) {
+func (c *Config) checkAccounts(add func(key, what string)) {
 	used := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(c.Accounts)) {
 		if CheckAccountName(name) != nil {
-			wrong("accounts."+name, `the name must be 1 to 63 characters from a-z, 0-9 and "-", and must not start or end with "-"`)
+			add("accounts."+name, `the name must be 1 to 63 characters from a-z, 0-9 and "-", and must not start or end with "-"`)
 		}
 		for _, of := range slices.Sorted(maps.Keys(c.Accounts[name].Keys)) {
 			k, at := c.Accounts[name].Keys[of], "accounts."+name+".keys."+of
 			if !isAccessKey(k.AccessKey) {
-				wrong(at+".access_key", "must be 3 to 128 characters from A-Z, a-z, 0-9, '.', '_' and '-'")
+				add(at+".access_key", "must be 3 to 128 characters from A-Z, a-z, 0-9, '.', '_' and '-'")
 			} else if used[k.AccessKey] {
-				wrong(at+".access_key", "is used by another configured key")
+				add(at+".access_key", "is used by another configured key")
 			}
 			used[k.AccessKey] = true
 			if n := len(k.SecretKey); n < 16 || n > 128 || strings.ContainsFunc(k.SecretKey, func(r rune) bool { return r <= ' ' || r > '~' }) {
-				wrong(at+".secret_key", "must be 16 to 128 ASCII characters without spaces")
+				add(at+".secret_key", "must be 16 to 128 ASCII characters without spaces")
 			}
 		}
 	}

@@ -48,8 +48,8 @@ func (l *Lifecycle) Check() *LifecycleError {
 			return &LifecycleError{RuleInvalidArgument, "ID", "must be unique: two rules have the same ID"}
 		}
 		ids[r.ID] = true
-		if wrong := r.check(); wrong != nil {
-			return wrong
+		if invalid := r.check(); invalid != nil {
+			return invalid
 		}
 	}
 	return nil
@@ -66,8 +66,8 @@ func (r *LifecycleRule) check() *LifecycleError {
 		return &LifecycleError{RuleInvalidRequest, "Prefix", "must not exceed 1,024 bytes"}
 	}
 	if r.Filter != nil {
-		if wrong := r.Filter.check(); wrong != nil {
-			return wrong
+		if invalid := r.Filter.check(); invalid != nil {
+			return invalid
 		}
 	}
 	return r.checkActions()
@@ -81,8 +81,8 @@ func (r *LifecycleRule) checkActions() *LifecycleError {
 		return &LifecycleError{RuleInvalidRequest, "Rule", "must have at least one action"}
 	}
 	if e := r.Expiration; e != nil {
-		if wrong := e.check(); wrong != nil {
-			return wrong
+		if invalid := e.check(); invalid != nil {
+			return invalid
 		}
 		if e.removesMarkers() && r.filtersObjects() {
 			return &LifecycleError{RuleInvalidRequest, "ExpiredObjectDeleteMarker", filtered}

@@ -158,8 +158,8 @@ func (n *Notifications) Check(destinations []Destination) *NotificationError {
 			return &NotificationError{"Id", r.ID, "The IDs of notification configurations must be unique"}
 		}
 		ids[r.ID] = true
-		if wrong := cmp.Or(r.check(), r.checkDestination(destinations)); wrong != nil {
-			return wrong
+		if invalid := cmp.Or(r.check(), r.checkDestination(destinations)); invalid != nil {
+			return invalid
 		}
 		for j := range i {
 			if r.overlaps(&n.Rules[j]) {

@@ -113,8 +113,8 @@ func (s *Service) EditLifecycle(ctx context.Context, owner AccountID, bucket str
 		}
 		if len(l.Rules) == 0 {
 			l = Lifecycle{}
-		} else if wrong := l.Check(); wrong != nil {
-			return wrong
+		} else if invalid := l.Check(); invalid != nil {
+			return invalid
 		} else {
 			l.Changed, l.Bucket = max(s.now(), was+1), b.Name
 		}
@@ -129,8 +129,8 @@ func (s *Service) Destinations() []Destination { return s.destinations }
 
 // SetNotifications also sends test events.
 func (s *Service) SetNotifications(ctx context.Context, owner AccountID, b BucketRef, n Notifications) error {
-	if wrong := n.Check(s.destinations); wrong != nil {
-		return wrong
+	if invalid := n.Check(s.destinations); invalid != nil {
+		return invalid
 	}
 	c := SettingsChange{Notifications: &n}
 	if tests := testEvents(originOf(ctx), b, n, s.now()); len(tests) > 0 {

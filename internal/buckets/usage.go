@@ -65,7 +65,7 @@ type Miscount struct {
 }
 
 // Miscounts compares counters with rows. stored has no entry for the account.
-func Miscounts(counted, stored map[BucketID]Usage) (wrong []Miscount) {
+func Miscounts(counted, stored map[BucketID]Usage) (all []Miscount) {
 	var total Usage
 	for _, u := range stored {
 		total = total.Plus(u)
@@ -76,8 +76,8 @@ func Miscounts(counted, stored map[BucketID]Usage) (wrong []Miscount) {
 	maps.Copy(ids, counted)
 	for _, id := range slices.Sorted(maps.Keys(ids)) {
 		if counted[id] != stored[id] {
-			wrong = append(wrong, Miscount{Bucket: id, Counted: counted[id], Stored: stored[id]})
+			all = append(all, Miscount{Bucket: id, Counted: counted[id], Stored: stored[id]})
 		}
 	}
-	return wrong
+	return all
 }

@@ -5,22 +5,22 @@ import "holdfast/internal/buckets"
 // SetDamaged replaces the known bad copies, which are read last.
 func (c *Cluster) SetDamaged(all []buckets.Copy) {
 	marked := make(map[badCopy]struct{}, len(all))
-	for _, one := range all {
-		marked[badCopy{one.Node, one.Path}] = struct{}{}
+	for _, bad := range all {
+		marked[badCopy{bad.Node, bad.Path}] = struct{}{}
 	}
 	c.marked.Store(&marked)
 }
 
 // isBad reports whether a copy is known to be bad, by a read or by the database.
 func (c *Cluster) isBad(m *member, path string) bool {
-	one := badCopy{m.id, path}
-	if c.bad.Contains(one) {
+	key := badCopy{m.id, path}
+	if c.bad.Contains(key) {
 		return true
 	}
 	marked := c.marked.Load()
 	if marked == nil {
 		return false
 	}
-	_, bad := (*marked)[one]
+	_, bad := (*marked)[key]
 	return bad
 }

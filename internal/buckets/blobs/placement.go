@@ -134,13 +134,13 @@ func (p *placement) sameDatacenter(nodes []*member) []*member {
 
 // weighted counts unknown space as the largest known.
 func (p *placement) weighted(nodes []*member) *member {
-	most := 1.0
+	largest := 1.0
 	for _, m := range nodes {
-		most = max(most, float64(m.space.Free))
+		largest = max(largest, float64(m.space.Free))
 	}
 	weight := func(m *member) float64 {
 		if !m.hasSpace || m.space.Free < 0 {
-			return most
+			return largest
 		}
 		return max(1, float64(m.space.Free))
 	}

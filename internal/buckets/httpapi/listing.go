@@ -65,12 +65,12 @@ func (x *exchange) listObjects() error {
 		memory += metadataSlice * mostMetadata
 	}
 	d := x.newPage()
-	last, page, most := "", buckets.Page{}, buckets.FirstSlice
+	last, page, sliceSize := "", buckets.Page{}, buckets.FirstSlice
 	err = d.blocks.Slices(memory, func() (bool, error) {
 		if metadata {
-			most = metadataSlice
+			sliceSize = metadataSlice
 		}
-		q.Limit = min(limit-d.count, most)
+		q.Limit = min(limit-d.count, sliceSize)
 		if err := d.blocks.Read(func() (err error) {
 			page, err = x.Service.List(x.ctx(), x.owner, x.bucket.ID, q)
 			return err
@@ -87,7 +87,7 @@ func (x *exchange) listObjects() error {
 			}
 			last = e.Name()
 		}
-		q.Start, most = page.Next, page.PerSlice()
+		q.Start, sliceSize = page.Next, page.PerSlice()
 		page.Entries = nil
 		return page.More && d.count < limit, nil
 	})

@@ -64,8 +64,8 @@ func (i *imports) cors(ctx context.Context, p *pair, c *buckets.SettingsChange) 
 			ID: aws.ToString(r.ID), AllowedOrigins: r.AllowedOrigins, AllowedMethods: r.AllowedMethods, AllowedHeaders: r.AllowedHeaders,
 			ExposeHeaders: r.ExposeHeaders, MaxAgeSeconds: int(aws.ToInt32(r.MaxAgeSeconds)),
 		}
-		if wrong := rules[n].Check(); wrong != nil {
-			return "its CORS rules are not imported: " + wrong.Error(), nil
+		if invalid := rules[n].Check(); invalid != nil {
+			return "its CORS rules are not imported: " + invalid.Error(), nil
 		}
 	}
 	c.CORS = &rules
@@ -137,8 +137,8 @@ func (i *imports) lock(ctx context.Context, p *pair, _ *buckets.SettingsChange) 
 		l.Mode, l.Days, l.Years = buckets.LockMode(r.DefaultRetention.Mode), int(aws.ToInt32(r.DefaultRetention.Days)), int(aws.ToInt32(r.DefaultRetention.Years))
 	}
 	note := ""
-	if wrong := l.Check(); wrong != nil {
-		note, l = "its default retention is not imported: "+wrong.Error(), buckets.BucketLock{Enabled: true}
+	if invalid := l.Check(); invalid != nil {
+		note, l = "its default retention is not imported: "+invalid.Error(), buckets.BucketLock{Enabled: true}
 	}
 	p.lock = &l
 	return note, nil
@@ -186,8 +186,8 @@ func (i *imports) lifecycle(ctx context.Context, p *pair, c *buckets.SettingsCha
 		}
 		l.Rules = append(l.Rules, ruleOf(&r))
 	}
-	if wrong := l.Check(); wrong != nil {
-		return "its lifecycle rules are not imported: " + wrong.Error(), nil
+	if invalid := l.Check(); invalid != nil {
+		return "its lifecycle rules are not imported: " + invalid.Error(), nil
 	}
 	c.Lifecycle = &l
 	return "", nil

@@ -237,14 +237,14 @@ func (i *imports) takeVersion(ctx context.Context, p *pair, t *task, from Listed
 		return err
 	}
 	if !from.Marker {
-		one := task{action: Take, from: from, here: t.current}
+		single := task{action: Take, from: from, here: t.current}
 		var err error
 		for range tries {
-			if err = i.take(ctx, p, &one); !errors.Is(err, errDamaged) {
+			if err = i.take(ctx, p, &single); !errors.Is(err, errDamaged) {
 				break
 			}
 		}
-		t.current = one.here
+		t.current = single.here
 		return err
 	}
 	d := buckets.Delete{Name: from.Key, Imported: from.Modified, Condition: unchanged(t.current)}

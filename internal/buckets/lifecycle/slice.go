@@ -19,8 +19,8 @@ type slice struct {
 	anew  bool           // begin a run even if none is due
 }
 
-// step is a slice while it works on a bucket.
-type step struct {
+// sliceRun is a slice while it works on a bucket.
+type sliceRun struct {
 	*Runner
 	slice
 	bucket *buckets.Bucket
@@ -33,7 +33,7 @@ type step struct {
 func (r *Runner) slice(ctx context.Context, b *buckets.Bucket, of slice) (n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := &step{Runner: r, slice: of, bucket: b, rules: &b.Settings.Lifecycle}
+	s := &sliceRun{Runner: r, slice: of, bucket: b, rules: &b.Settings.Lifecycle}
 	if s.run, err = r.o.Store.LifecycleRun(ctx, b.Key()); err != nil {
 		return 0, err
 	}
@@ -49,7 +49,7 @@ func (r *Runner) slice(ctx context.Context, b *buckets.Bucket, of slice) (n int,
 }
 
 // begin continues the run, or begins another if the rules changed, it ended, or anew is set.
-func (s *step) begin() {
+func (s *sliceRun) begin() {
 	if s.run.Rules == s.rules.Changed && s.run.Began != 0 && s.run.Ended == 0 && !s.anew {
 		s.run.Error = ""
 		return
@@ -64,7 +64,7 @@ func (s *step) begin() {
 
 // end stores the progress. An error of the bucket postpones it by retryAfter; an error of the database only keeps the
 // position.
-func (s *step) end(ctx context.Context, err error) error {
+func (s *sliceRun) end(ctx context.Context, err error) error {
 	if errors.Is(err, buckets.ErrNoBucket) {
 		return err
 	}
@@ -86,7 +86,7 @@ func (s *step) end(ctx context.Context, err error) error {
 }
 
 // report logs and counts the slice.
-func (s *step) report() {
+func (s *sliceRun) report() {
 	s.o.Observe(s.done)
 	if s.done.Deleted.Objects+s.done.Aborted == 0 {
 		return
@@ -100,7 +100,7 @@ func (s *step) report() {
 }
 
 // page reads the next page of the current phase and prefix, or ends the run.
-func (s *step) page(ctx context.Context) error {
+func (s *sliceRun) page(ctx context.Context) error {
 	phases := []struct {
 		prefixes []string
 		page     func(ctx context.Context, prefix string) error
@@ -124,12 +124,12 @@ func (s *step) page(ctx context.Context) error {
 }
 
 // next continues with the next prefix.
-func (s *step) next() {
+func (s *sliceRun) next() {
 	s.run.LifecyclePosition = buckets.LifecyclePosition{Phase: s.run.Phase, Prefix: s.run.Prefix + 1}
 }
 
 // objects deletes expired current objects.
-func (s *step) objects(ctx context.Context, prefix string) error {
+func (s *sliceRun) objects(ctx context.Context, prefix string) error {
 	q := buckets.Query{Prefix: prefix, Start: buckets.Position{Name: s.run.After}, Limit: min(s.left(), buckets.MaxPage), Bytes: pageBytes}
 	page, err := s.o.Store.List(ctx, s.bucket.Owner, s.bucket.ID, q)
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *step) objects(ctx context.Context, prefix string) error {
 }
 
 // notice returns the Notice for deletes, nil if the bucket publishes no events.
-func (s *step) notice() *buckets.Notice {
+func (s *sliceRun) notice() *buckets.Notice {
 	if s.bucket.Settings.Notifications.IsZero() {
 		return nil
 	}
@@ -174,7 +174,7 @@ func (s *step) notice() *buckets.Notice {
 const pageBytes = 1 << 20 // memory per page
 
 // uploads aborts old uploads.
-func (s *step) uploads(ctx context.Context, prefix string) error {
+func (s *sliceRun) uploads(ctx context.Context, prefix string) error {
 	q := buckets.UploadQuery{Prefix: prefix, After: s.run.After, AfterID: s.run.AfterID, Limit: min(s.left(), buckets.MaxPage), Bytes: pageBytes}
 	page, err := s.o.Store.ListUploads(ctx, s.bucket.Owner, s.bucket.ID, q)
 	if err != nil {
@@ -204,16 +204,16 @@ func (s *step) uploads(ctx context.Context, prefix string) error {
 }
 
 // left returns how many deletes are allowed in this slice.
-func (s *step) left() int { return s.limit - int(s.done.Deleted.Objects+s.done.Aborted) }
+func (s *sliceRun) left() int { return s.limit - int(s.done.Deleted.Objects+s.done.Aborted) }
 
 // add counts a delete for its rule.
-func (s *step) add(rule string, c buckets.Counts) {
+func (s *sliceRun) add(rule string, c buckets.Counts) {
 	s.run.Add(rule, c)
 	s.done.Add(rule, c)
 }
 
 // read counts rows that were read.
-func (s *step) read(n int) {
+func (s *sliceRun) read(n int) {
 	s.run.Read += int64(n)
 	s.done.Read += int64(n)
 }

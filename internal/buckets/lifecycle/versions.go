@@ -10,7 +10,7 @@ import (
 const deleters = 8 // concurrent deletes
 
 // versions deletes noncurrent versions and lone delete markers. A bucket without versions skips the phase.
-func (s *step) versions(ctx context.Context, prefix string) error {
+func (s *sliceRun) versions(ctx context.Context, prefix string) error {
 	if s.run.After == "" && s.run.Prefix == 0 {
 		b, err := s.o.Store.Bucket(ctx, s.bucket.Owner, s.bucket.Name)
 		if err != nil && !errors.Is(err, buckets.ErrNoBucket) { // a deleted bucket has no versions
@@ -65,7 +65,7 @@ type judged struct {
 
 // expired returns a page's expired versions that were not locked when the run began. It stores the last name's number
 // of noncurrent versions in the run's position.
-func (s *step) expired(ctx context.Context, page *buckets.VersionPage) (all []buckets.Deletion, by map[buckets.Deletion]judged, err error) {
+func (s *sliceRun) expired(ctx context.Context, page *buckets.VersionPage) (all []buckets.Deletion, by map[buckets.Deletion]judged, err error) {
 	by = map[buckets.Deletion]judged{}
 	name, newer := s.run.After, s.run.Newer
 	for i := range page.Versions {
@@ -95,7 +95,7 @@ func (s *step) expired(ctx context.Context, page *buckets.VersionPage) (all []bu
 }
 
 // hasOlder reports whether the name has versions older than v.
-func (s *step) hasOlder(ctx context.Context, v *buckets.Version) (bool, error) {
+func (s *sliceRun) hasOlder(ctx context.Context, v *buckets.Version) (bool, error) {
 	q := buckets.VersionQuery{Prefix: v.Name, Noncurrent: true, After: v.Name, AfterVersion: v.VersionID(), Limit: 1}
 	page, err := s.o.Store.ListVersions(ctx, s.bucket.Owner, s.bucket.ID, q)
 	return err == nil && len(page.Versions) > 0 && page.Versions[0].Name == v.Name, err

@@ -275,11 +275,11 @@ func (a *audit) auditUsage(ctx context.Context) error {
 		}
 		for _, account := range page {
 			after = account.Name
-			wrong, err := a.Store.Audit(ctx, account.ID, a.Repair)
+			miscounts, err := a.Store.Audit(ctx, account.ID, a.Repair)
 			if err != nil {
 				return err
 			}
-			for _, m := range wrong {
+			for _, m := range miscounts {
 				if err := a.say(usageFinding(account.ID, m, a.Repair)); err != nil {
 					return err
 				}

@@ -204,20 +204,20 @@ func (c *comparison) flush(ctx context.Context) error {
 	batch := c.batch
 	c.batch = c.batch[:0]
 	for i := range batch {
-		one := &batch[i]
-		if one.failed != nil {
-			return one.failed
+		checked := &batch[i]
+		if checked.failed != nil {
+			return checked.failed
 		}
-		if one.found != nil {
-			if err := c.state.find(*one.found); err != nil {
+		if checked.found != nil {
+			if err := c.state.find(*checked.found); err != nil {
 				return err
 			}
 		}
-		c.at.After, c.at.Offset = one.path(), one.offset
-		if one.body != nil {
+		c.at.After, c.at.Offset = checked.path(), checked.offset
+		if checked.body != nil {
 			c.at.Compared++
 		}
-		if one.young {
+		if checked.young {
 			c.at.Young++
 		}
 	}

@@ -300,16 +300,16 @@ func (n *nearest) pop() {
 	n.all[0] = n.all[last]
 	n.all = n.all[:last]
 	for i := 0; ; {
-		most := i
+		latest := i
 		for _, down := range []int{2*i + 1, 2*i + 2} {
-			if down < len(n.all) && n.all[down].path > n.all[most].path {
-				most = down
+			if down < len(n.all) && n.all[down].path > n.all[latest].path {
+				latest = down
 			}
 		}
-		if most == i {
+		if latest == i {
 			return
 		}
-		n.all[i], n.all[most] = n.all[most], n.all[i]
-		i = most
+		n.all[i], n.all[latest] = n.all[latest], n.all[i]
+		i = latest
 	}
 }

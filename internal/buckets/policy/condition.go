@@ -195,8 +195,8 @@ func parseCondition(operatorName, keyName string, raw any, vars bool) (c conditi
 	if len(list) == 0 {
 		return c, "the condition key " + keyName + " has no value"
 	}
-	for _, one := range list {
-		s, ok := scalar(one)
+	for _, value := range list {
+		s, ok := scalar(value)
 		if !ok {
 			return c, "a value of the condition key " + keyName + " is neither a string, a number nor true or false"
 		}
@@ -272,8 +272,8 @@ func (c *condition) holds(have []string, vars func(variable) (string, bool)) boo
 	if len(have) == 0 {
 		return c.ifExists || c.set == forAll || c.negated && c.set == single
 	}
-	for _, one := range have {
-		switch matches := c.matches(one, vars); {
+	for _, value := range have {
+		switch matches := c.matches(value, vars); {
 		case matches && c.set != forAll:
 			return true
 		case !matches && c.set == forAll:

@@ -82,7 +82,7 @@ func (g *scanGarbage) add() error {
 }
 
 func deletedObject(columns []*string, g *buckets.Garbage) (*buckets.Object, error) {
-	r := row{columns: columns}
+	r := textRow{columns: columns}
 	o := &buckets.Object{
 		Name: g.Name, Created: buckets.Moment(r.number(deletedCreated)), Modified: buckets.Moment(r.number(deletedModified)),
 		Creator: buckets.AccountID(r.text(deletedCreator)), ContentType: r.text(deletedType),

@@ -12,7 +12,7 @@ import (
 )
 
 func scanObject(columns []*string) (buckets.Object, error) {
-	r := row{columns: columns}
+	r := textRow{columns: columns}
 	o := buckets.Object{
 		Name: r.text(objectName), Created: buckets.Moment(r.number(objectCreated)), Modified: buckets.Moment(r.number(objectModified)),
 		Creator: buckets.AccountID(r.text(objectCreator)), ContentType: r.text(objectType),

@@ -197,25 +197,25 @@ func textOrNull(text []byte) *string {
 }
 
 // row decodes a text array. It keeps the first error.
-type row struct {
+type textRow struct {
 	columns []*string
 	err     error
 }
 
-func (r *row) fail(err error) {
+func (r *textRow) fail(err error) {
 	if r.err == nil && err != nil {
 		r.err = errcode.Wrap(errcode.Internal, "decode a row of the buckets database", err)
 	}
 }
 
-func (r *row) text(i int) string {
+func (r *textRow) text(i int) string {
 	if r.columns[i] == nil {
 		return ""
 	}
 	return *r.columns[i]
 }
 
-func (r *row) number(i int) int64 {
+func (r *textRow) number(i int) int64 {
 	if r.columns[i] == nil {
 		return 0
 	}
@@ -225,7 +225,7 @@ func (r *row) number(i int) int64 {
 }
 
 // bytes decodes hexadecimal. It returns nil for NULL.
-func (r *row) bytes(i int) []byte {
+func (r *textRow) bytes(i int) []byte {
 	if r.columns[i] == nil {
 		return nil
 	}
@@ -235,13 +235,13 @@ func (r *row) bytes(i int) []byte {
 }
 
 // json decodes JSON into v. NULL does not change v.
-func (r *row) json(i int, v any) {
+func (r *textRow) json(i int, v any) {
 	if r.columns[i] != nil {
 		r.fail(json.Unmarshal([]byte(*r.columns[i]), v))
 	}
 }
 
-func (r *row) properties(i int) buckets.Properties {
+func (r *textRow) properties(i int) buckets.Properties {
 	p, err := buckets.DecodeProperties([]byte(r.text(i)))
 	r.fail(err)
 	return p

@@ -14,7 +14,7 @@ import (
 )
 
 func scanUpload(columns []*string) (buckets.Upload, error) {
-	r := row{columns: columns}
+	r := textRow{columns: columns}
 	u := buckets.Upload{
 		ID: buckets.UploadID(r.text(uploadID)), Name: r.text(uploadName), Created: buckets.Moment(r.number(uploadCreated)),
 		Creator: buckets.AccountID(r.text(uploadCreator)), ContentType: r.text(uploadType), Properties: r.properties(uploadProperties),
@@ -25,7 +25,7 @@ func scanUpload(columns []*string) (buckets.Upload, error) {
 }
 
 func scanPart(columns []*string) (p buckets.Part, start int64, err error) {
-	r := row{columns: columns}
+	r := textRow{columns: columns}
 	p = buckets.Part{
 		Number: int(r.number(partNumber)), Created: buckets.Moment(r.number(partCreated)),
 		Body: buckets.Body{ID: buckets.ObjectID(r.text(partID)), Length: r.number(partLength), MD5: r.bytes(partMD5)},
@@ -202,7 +202,7 @@ const groupBatch = 50
 
 // uploads reads a bucket's uploads after a name and ID, which need not exist. It returns cut if the remaining uploads
 // exceed most bytes.
-func (s *Store) uploads(ctx context.Context, k buckets.UploadKey, limit, most int) (all []buckets.Upload, cut bool, err error) {
+func (s *Store) uploads(ctx context.Context, k buckets.UploadKey, limit, maxBytes int) (all []buckets.Upload, cut bool, err error) {
 	after := string(k.ID)
 	switch {
 	case after == "":
@@ -213,7 +213,7 @@ func (s *Store) uploads(ctx context.Context, k buckets.UploadKey, limit, most in
 	var columns []*string
 	size := 0
 	err = s.db.ForEach(ctx, sqlListUploads, []any{string(k.Owner), string(k.Bucket.ID), k.Name, after, limit}, func() { all, size, cut = nil, 0, false }, func() error {
-		if cut = most > 0 && size > most; cut {
+		if cut = maxBytes > 0 && size > maxBytes; cut {
 			return nil
 		}
 		u, err := scanUpload(columns)

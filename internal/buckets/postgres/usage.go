@@ -104,7 +104,7 @@ func setAccountQuota(tx *pgdb.Tx, owner buckets.AccountID, q buckets.Quota) erro
 }
 
 // Audit implements buckets.Counters.
-func (s *Store) Audit(ctx context.Context, owner buckets.AccountID, repair bool) (wrong []buckets.Miscount, err error) {
+func (s *Store) Audit(ctx context.Context, owner buckets.AccountID, repair bool) (miscounts []buckets.Miscount, err error) {
 	if err := owner.Check(); err != nil {
 		return nil, err
 	}
@@ -119,8 +119,8 @@ func (s *Store) Audit(ctx context.Context, owner buckets.AccountID, repair bool)
 		if err := tx.ForEach(sqlCount, []any{string(owner)}, t.add, t.dest()...); err != nil {
 			return err
 		}
-		wrong = buckets.Miscounts(t.counted, t.stored)
-		for _, m := range wrong {
+		miscounts = buckets.Miscounts(t.counted, t.stored)
+		for _, m := range miscounts {
 			id := string(m.Bucket)
 			if id == "" {
 				id = nilUUID
@@ -131,7 +131,7 @@ func (s *Store) Audit(ctx context.Context, owner buckets.AccountID, repair bool)
 		}
 		return nil
 	})
-	return wrong, err
+	return miscounts, err
 }
 
 func (s *Store) compare(ctx context.Context, owner buckets.AccountID) ([]buckets.Miscount, error) {

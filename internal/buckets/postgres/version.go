@@ -177,7 +177,7 @@ func (d versionDeletion) args() []pgdb.Arg {
 func scanDeletedVersion(columns []*string) (done buckets.Deleted, err error) {
 	err = resultOf(columns)
 	if l, ok := errors.AsType[*buckets.LockedError](err); ok && len(columns) == 2 {
-		r := row{columns: columns}
+		r := textRow{columns: columns}
 		l.Lock, err = r.properties(1).Lock, cmp.Or(r.err, err)
 	}
 	if err != nil {

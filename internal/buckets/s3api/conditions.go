@@ -39,8 +39,8 @@ func (x *request) parseConditions() (err error) {
 		if copies {
 			applied.Applied = slices.Concat(x.op.conditions, sourceConditions)
 		}
-		if wrong, ok := errors.AsType[*web.ConditionError](applied.Check(x.in.Header)); ok {
-			return errNotImplemented(cmp.Or(strings.ToLower(wrong.Header), "a conditional header"))
+		if failed, ok := errors.AsType[*web.ConditionError](applied.Check(x.in.Header)); ok {
+			return errNotImplemented(cmp.Or(strings.ToLower(failed.Header), "a conditional header"))
 		}
 	}
 	if x.op.conditions != nil {

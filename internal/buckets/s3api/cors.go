@@ -73,10 +73,10 @@ func (x *request) putCORS() error {
 		rule := buckets.CORSRule{
 			ID: r.ID, AllowedOrigins: r.Origins, AllowedMethods: r.Methods, AllowedHeaders: r.Headers, ExposeHeaders: r.Expose, MaxAgeSeconds: r.MaxAge,
 		}
-		if wrong := rule.Check(); wrong != nil && wrong.Malformed {
+		if invalid := rule.Check(); invalid != nil && invalid.Malformed {
 			return errMalformedXML
-		} else if wrong != nil {
-			return invalidRequest(wrong.Error() + ".")
+		} else if invalid != nil {
+			return invalidRequest(invalid.Error() + ".")
 		}
 		rules = append(rules, rule)
 	}

@@ -143,8 +143,8 @@ func asError(err error) *Error {
 	if own, ok := errors.AsType[*Error](err); ok {
 		return own
 	}
-	if wrong, ok := errors.AsType[*policy.Error](err); ok {
-		return refuse(http.StatusBadRequest, "MalformedPolicy", wrong.Error())
+	if invalid, ok := errors.AsType[*policy.Error](err); ok {
+		return refuse(http.StatusBadRequest, "MalformedPolicy", invalid.Error())
 	}
 	if signature, ok := errors.AsType[*sigv4.Error](err); ok {
 		return ofSignature(signature)

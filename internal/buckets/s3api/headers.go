@@ -158,9 +158,9 @@ func errTags(message string) error {
 }
 
 // checkTags applies S3's rules for tags: the number, lengths and characters, and no "aws:" names.
-func checkTags(tags map[string]string, most int) error {
-	if len(tags) > most {
-		return refuse(http.StatusBadRequest, "BadRequest", "There cannot be more than "+itoa(most)+" tags")
+func checkTags(tags map[string]string, maxTags int) error {
+	if len(tags) > maxTags {
+		return refuse(http.StatusBadRequest, "BadRequest", "There cannot be more than "+itoa(maxTags)+" tags")
 	}
 	for k, v := range tags {
 		switch {
@@ -175,9 +175,9 @@ func checkTags(tags map[string]string, most int) error {
 	return nil
 }
 
-// isTag reports whether s has at most most characters, all letters, digits, spaces or _.:/=+-@.
-func isTag(s string, most int) bool {
-	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= most && !strings.ContainsFunc(s, func(r rune) bool {
+// isTag reports whether s has at most maxChars characters, all letters, digits, spaces or _.:/=+-@.
+func isTag(s string, maxChars int) bool {
+	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= maxChars && !strings.ContainsFunc(s, func(r rune) bool {
 		return !unicode.In(r, unicode.L, unicode.N, unicode.Z) && !strings.ContainsRune("_.:/=+-@", r)
 	})
 }

@@ -183,8 +183,8 @@ func (x *request) putLifecycle() error {
 		}
 		l.Rules = append(l.Rules, rule)
 	}
-	if wrong := l.Check(); wrong != nil {
-		return refusedRule(wrong)
+	if invalid := l.Check(); invalid != nil {
+		return refusedRule(invalid)
 	}
 	if err := x.setLifecycle(l); err != nil {
 		return err
@@ -211,14 +211,14 @@ func (x *request) setLifecycle(l buckets.Lifecycle) error {
 }
 
 // refusedRule returns the S3 error for an invalid rule.
-func refusedRule(wrong *buckets.LifecycleError) error {
-	switch wrong.Problem {
+func refusedRule(invalid *buckets.LifecycleError) error {
+	switch invalid.Problem {
 	case buckets.RuleMalformed:
 		return errMalformedXML
 	case buckets.RuleInvalidArgument:
-		return invalidArgument(wrong.Member, wrong.Error())
+		return invalidArgument(invalid.Member, invalid.Error())
 	}
-	return invalidRequest(wrong.Error() + ".")
+	return invalidRequest(invalid.Error() + ".")
 }
 
 // rule converts a rule and generates a missing ID, like S3.

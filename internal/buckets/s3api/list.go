@@ -13,20 +13,20 @@ import (
 const maxPage = 1000
 
 // count parses a page size, at most most; more is not an error in S3.
-func (x *request) count(name string, most int) (int, error) {
-	return countOf(name, x.query.Get(name), most)
+func (x *request) count(name string, largest int) (int, error) {
+	return countOf(name, x.query.Get(name), largest)
 }
 
 // countOf is count for a text that is no query parameter. "" means most.
-func countOf(name, text string, most int) (int, error) {
+func countOf(name, text string, largest int) (int, error) {
 	if text == "" {
-		return most, nil
+		return largest, nil
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
 		return 0, invalidArgument(name, "Provided "+name+" not an integer or within integer range")
 	}
-	return int(min(n, int64(most))), nil
+	return int(min(n, int64(largest))), nil
 }
 
 // encoder returns how keys are written: plain, or encoded with encoding-type=url.

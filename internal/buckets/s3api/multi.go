@@ -163,9 +163,9 @@ func (x *request) putPart() error {
 	if err == nil && !x.isCopy() {
 		err = x.allowLate()
 	}
-	number, wrong := x.partNumber()
-	if wrong != nil && (err == nil || errors.Is(err, buckets.ErrNoUpload)) {
-		return wrong // a wrong number is wrong for every upload, but who may not write learns nothing
+	number, invalid := x.partNumber()
+	if invalid != nil && (err == nil || errors.Is(err, buckets.ErrNoUpload)) {
+		return invalid // a wrong number is wrong for every upload, but who may not write learns nothing
 	}
 	if err != nil {
 		return err

@@ -146,9 +146,9 @@ func (x *request) putNotification() error {
 			n.Rules = append(n.Rules, r)
 		}
 	}
-	if wrong := n.Check(x.Service.Destinations()); wrong != nil {
-		return &Error{Status: http.StatusBadRequest, Code: "InvalidArgument", Message: wrong.Message, Fields: []Field{
-			{"ArgumentName", wrong.Argument}, {"ArgumentValue", wrong.Value},
+	if invalid := n.Check(x.Service.Destinations()); invalid != nil {
+		return &Error{Status: http.StatusBadRequest, Code: "InvalidArgument", Message: invalid.Message, Fields: []Field{
+			{"ArgumentName", invalid.Argument}, {"ArgumentValue", invalid.Value},
 		}}
 	}
 	if err := x.Service.SetNotifications(x.writing(), x.owner, x.bucket.BucketRef, n); err != nil {

@@ -169,16 +169,16 @@ type tagSet struct {
 }
 
 // readTags reads at most most tags from the body.
-func (x *request) readTags(most int) (map[string]string, error) {
+func (x *request) readTags(maxTags int) (map[string]string, error) {
 	var set tagSet
 	if err := x.readXML("Tagging", &set, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
 		return nil, err
 	}
-	return set.tags(most)
+	return set.tags(maxTags)
 }
 
 // tags converts the list and checks it.
-func (set *tagSet) tags(most int) (map[string]string, error) {
+func (set *tagSet) tags(maxTags int) (map[string]string, error) {
 	tags := map[string]string{}
 	for _, t := range set.Tags {
 		if _, ok := tags[t.Key]; ok {
@@ -186,7 +186,7 @@ func (set *tagSet) tags(most int) (map[string]string, error) {
 		}
 		tags[t.Key] = t.Value
 	}
-	return tags, checkTags(tags, most)
+	return tags, checkTags(tags, maxTags)
 }
 
 // sendTags writes the tags in a fixed order.

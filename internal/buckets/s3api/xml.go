@@ -108,14 +108,14 @@ func (d *document) closeAll() {
 }
 
 // cut shortens s to at most most bytes at a character boundary, and marks the cut with "...".
-func cut(s string, most int) string {
-	if len(s) <= most {
+func cut(s string, maxBytes int) string {
+	if len(s) <= maxBytes {
 		return s
 	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
+	for maxBytes > 0 && !utf8.RuneStart(s[maxBytes]) {
+		maxBytes--
 	}
-	return s[:most] + "..."
+	return s[:maxBytes] + "..."
 }
 
 // appendText escapes like S3: control characters become character references.
@@ -183,8 +183,8 @@ func urlEncoded(s string) string {
 func httpTime(m buckets.Moment) string { return m.Time().UTC().Format(http.TimeFormat) }
 
 // appendXML decodes the next list element, and refuses the list beyond most elements before memory is used.
-func appendXML[T any](list *[]T, most int, d *xml.Decoder, start xml.StartElement) error {
-	if len(*list) == most {
+func appendXML[T any](list *[]T, maxElements int, d *xml.Decoder, start xml.StartElement) error {
+	if len(*list) == maxElements {
 		return errMalformedXML
 	}
 	var one T

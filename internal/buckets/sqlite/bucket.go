@@ -218,19 +218,19 @@ func hasBucket(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketRef) err
 	return err
 }
 
-type kind struct {
+type bucketState struct {
 	bucket     buckets.BucketID
 	versioning buckets.Versioning
 	lock       buckets.BucketLock
 }
 
-func findBucket(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketRef) (k kind, err error) {
+func findBucket(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketRef) (k bucketState, err error) {
 	sql, args := sqlBucketID, []any{owner, b.Name}
 	if b.ID != "" {
 		sql, args = sqlHasBucket, append(args, b.ID)
 	}
 	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) (err error) {
-		k = kind{bucket: buckets.BucketID(r.ColumnText(0)), versioning: buckets.Versioning(r.ColumnInt(1))}
+		k = bucketState{bucket: buckets.BucketID(r.ColumnText(0)), versioning: buckets.Versioning(r.ColumnInt(1))}
 		k.lock, err = bucketLock(r, 2)
 		return err
 	}, args...)

@@ -82,7 +82,7 @@ func (s *Store) Expire(ctx context.Context, owner buckets.AccountID, b buckets.B
 			case k.versioning != buckets.VersioningOff:
 				events, err = expireVersions(c, write{owner: owner, ref: b, now: e.Now}, e.Slice(at, end), deleted[at:end])
 			default:
-				events, err = expire(c, write{owner: owner, kind: kind{bucket: b.ID}, now: e.Now}, e.Slice(at, end), deleted[at:end])
+				events, err = expire(c, write{owner: owner, bucketState: bucketState{bucket: b.ID}, now: e.Now}, e.Slice(at, end), deleted[at:end])
 			}
 			return errors.Join(err, s.append(c, owner, events))
 		})
@@ -168,6 +168,6 @@ func compare(c *sqlite.Conn, w write, o *buckets.Object) (now compared, err erro
 }
 
 // Clock implements buckets.Lifecycles.
-func (s *Store) Clock(context.Context) (buckets.Moment, error) { return clock(), nil }
+func (s *Store) Clock(context.Context) (buckets.Moment, error) { return systemTime(), nil }
 
-func clock() buckets.Moment { return buckets.At(time.Now()) }
+func systemTime() buckets.Moment { return buckets.At(time.Now()) }

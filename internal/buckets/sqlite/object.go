@@ -83,7 +83,7 @@ func values(headers map[string]string, roles, sharks []string, p buckets.Propert
 type write struct {
 	owner buckets.AccountID
 	ref   buckets.BucketRef
-	kind
+	bucketState
 	name string
 	now  buckets.Moment
 	past buckets.Moment // time at the source if imported, otherwise 0
@@ -97,7 +97,7 @@ type write struct {
 // check reads the object and performs the checks that all writes need. If condition is nil, the caller checks it.
 func (w *write) check(c *sqlite.Conn, condition *buckets.Condition) error {
 	var err error
-	if w.kind, err = findBucket(c, w.owner, w.ref); err != nil {
+	if w.bucketState, err = findBucket(c, w.owner, w.ref); err != nil {
 		return err
 	}
 	if w.old, w.found, err = object(c, sqlHead, w.owner, w.bucket, w.name); err != nil {
@@ -129,9 +129,9 @@ func (w *write) checkNull() error {
 	case !w.replacesNull():
 		return nil
 	case w.null != nil:
-		return w.null.Lock.Check(clock(), false)
+		return w.null.Lock.Check(systemTime(), false)
 	case w.found && w.old.Version == "":
-		return w.old.Lock.Check(clock(), false)
+		return w.old.Lock.Check(systemTime(), false)
 	}
 	return nil
 }
@@ -140,13 +140,13 @@ func (w *write) locks(o *buckets.Object) (err error) {
 	if err := w.checkNull(); err != nil {
 		return err
 	}
-	o.Lock, err = w.lock.Apply(o.Lock, clock())
+	o.Lock, err = w.lock.Apply(o.Lock, systemTime())
 	return err
 }
 
 func (w *write) adds(c *sqlite.Conn, u buckets.Usage) error {
 	w.delta = w.delta.Plus(u)
-	return count(c, w.owner, w.bucket, w.delta)
+	return checkQuota(c, w.owner, w.bucket, w.delta)
 }
 
 func (w *write) replace(c *sqlite.Conn, o *buckets.Object) error {
@@ -282,7 +282,7 @@ func (s *Store) Update(ctx context.Context, owner buckets.AccountID, b buckets.B
 		if err := u.Condition.CheckWrite(&w.old); err != nil {
 			return err
 		}
-		return u.ApplyLock(&w.old, w.lock, clock())
+		return u.ApplyLock(&w.old, w.lock, systemTime())
 	}, func(c *sqlite.Conn) error {
 		o = u.Apply(w.old)
 		headers, roles, _, properties, err := values(o.Headers, o.Roles, nil, o.Properties)
@@ -361,7 +361,7 @@ func (s *Store) List(ctx context.Context, owner buckets.AccountID, b buckets.Buc
 	err = s.db.Read(ctx, "list_objects", func(c *sqlite.Conn) error {
 		l := buckets.NewLister(q)
 		for from, more := l.From(), true; more; {
-			if from, more, err = listFrom(c, objects{owner, b, q}, l, from); err != nil {
+			if from, more, err = listFrom(c, objectQuery{owner, b, q}, l, from); err != nil {
 				return err
 			}
 			if more {
@@ -405,13 +405,13 @@ func listGroups(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, l *
 	}
 }
 
-type objects struct {
+type objectQuery struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketID
 	buckets.Query
 }
 
-func listFrom(c *sqlite.Conn, q objects, l *buckets.Lister, from buckets.Position) (next buckets.Position, more bool, err error) {
+func listFrom(c *sqlite.Conn, q objectQuery, l *buckets.Lister, from buckets.Position) (next buckets.Position, more bool, err error) {
 	after, inclusive, scan := sqlList, sqlListFrom, scanListed
 	if q.Metadata {
 		after, inclusive, scan = sqlListAll, sqlListAllFrom, scanObject

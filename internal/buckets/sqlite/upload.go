@@ -150,7 +150,7 @@ func (s *Store) PutPart(ctx context.Context, k buckets.UploadKey, p buckets.Part
 		for i := range old {
 			delta.Bytes -= old[i].Length
 		}
-		return count(c, k.Owner, k.Bucket.ID, delta)
+		return checkQuota(c, k.Owner, k.Bucket.ID, delta)
 	}, func(c *sqlite.Conn) error {
 		if len(old) > 0 {
 			if err := sqlitedb.Exec(c, sqlBuryPart, k.Owner, k.ID, p.Number, p.Created); err != nil {
@@ -235,7 +235,7 @@ func (s *Store) Complete(ctx context.Context, k buckets.UploadKey, done buckets.
 				return err
 			}
 			repeated = true
-			w.kind, err = findBucket(c, k.Owner, k.Bucket)
+			w.bucketState, err = findBucket(c, k.Owner, k.Bucket)
 			return err
 		}
 		if err != nil {

@@ -42,7 +42,7 @@ const (
 // account is the bucket_id in the row that counts the whole account.
 const account = buckets.BucketID("00000000-0000-0000-0000-000000000000")
 
-func count(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, delta buckets.Usage) error {
+func checkQuota(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, delta buckets.Usage) error {
 	if delta.Objects <= 0 && delta.Bytes <= 0 {
 		return nil
 	}
@@ -155,7 +155,7 @@ func (s *Store) SetQuota(ctx context.Context, owner buckets.AccountID, b buckets
 }
 
 // Audit implements buckets.Counters.
-func (s *Store) Audit(ctx context.Context, owner buckets.AccountID, repair bool) (wrong []buckets.Miscount, err error) {
+func (s *Store) Audit(ctx context.Context, owner buckets.AccountID, repair bool) (miscounts []buckets.Miscount, err error) {
 	if err := owner.Check(); err != nil {
 		return nil, err
 	}
@@ -168,25 +168,25 @@ func (s *Store) Audit(ctx context.Context, owner buckets.AccountID, repair bool)
 		if err != nil {
 			return err
 		}
-		wrong = buckets.Miscounts(counted, stored)
+		miscounts = buckets.Miscounts(counted, stored)
 		return nil
 	}
 	if !repair {
 		err = s.db.Read(ctx, "audit_usage", compare)
-		return wrong, err
+		return miscounts, err
 	}
 	err = s.db.WriteAlone(ctx, "repair_usage", func(c *sqlite.Conn) error {
 		if err := compare(c); err != nil {
 			return err
 		}
-		for _, m := range wrong {
+		for _, m := range miscounts {
 			if err := sqlitedb.Exec(c, sqlSetUsage, owner, cmp.Or(m.Bucket, account), m.Stored.Objects, m.Stored.Bytes); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	return wrong, err
+	return miscounts, err
 }
 
 func usages(c *sqlite.Conn, sql string, owner buckets.AccountID) (map[buckets.BucketID]buckets.Usage, error) {

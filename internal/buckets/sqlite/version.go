@@ -263,7 +263,7 @@ func checkDelete(d *buckets.Delete, o *buckets.Object) error {
 	if err := d.CheckUnchanged(o); err != nil {
 		return err
 	}
-	return o.Lock.Check(clock(), d.Bypass)
+	return o.Lock.Check(systemTime(), d.Bypass)
 }
 
 // Version implements buckets.Versions.
@@ -321,7 +321,7 @@ func (s *Store) ListVersions(ctx context.Context, owner buckets.AccountID, b buc
 			}
 		}
 		page, err = buckets.NewVersionLister(q, null).Fill(func(from buckets.VersionPosition, limit int, add func(buckets.Version, buckets.VersionID) bool) (int, error) {
-			rows, err := keptFrom(c, place{owner, b, q.Noncurrent}, from, limit)
+			rows, err := keptFrom(c, versionScope{owner, b, q.Noncurrent}, from, limit)
 			for i := range rows {
 				if !add(rows[i].Version, rows[i].key) {
 					break
@@ -334,14 +334,14 @@ func (s *Store) ListVersions(ctx context.Context, owner buckets.AccountID, b buc
 	return page, err
 }
 
-type place struct {
+type versionScope struct {
 	owner      buckets.AccountID
 	bucket     buckets.BucketID
 	noncurrent bool
 }
 
 // keptFrom reads versions from a position on. A name's current object comes before its noncurrent versions.
-func keptFrom(c *sqlite.Conn, p place, from buckets.VersionPosition, limit int) ([]kept, error) {
+func keptFrom(c *sqlite.Conn, p versionScope, from buckets.VersionPosition, limit int) ([]kept, error) {
 	sql := sqlListAll
 	if from.Inclusive {
 		sql = sqlListAllFrom
