@@ -123,7 +123,7 @@ func (c *Config) KeepsFiles() bool { return c.Audit == "" }
 // Check returns all invalid settings, each with its key below [extstorage].
 func (c *Config) Check() conf.Problems {
 	problems := append(c.Database.Check(), c.Sweep.Check()...)
-	wrong := func(key, what string) { problems.Addf(key, "%s", what) }
+	add := func(key, what string) { problems.Addf(key, "%s", what) }
 	for _, n := range []struct {
 		key   string
 		value int64
@@ -143,23 +143,23 @@ func (c *Config) Check() conf.Problems {
 		{"dry_run_time", int64(c.DryRunTime)},
 	} {
 		if n.value <= 0 {
-			wrong(n.key, "must be more than 0")
+			add(n.key, "must be more than 0")
 		}
 	}
 	if c.SchemaMemory < MinSchemaMemory {
 		problems.Addf("schema_memory", "must be at least %d", MinSchemaMemory)
 	}
 	if c.TokenLeeway < 0 {
-		wrong("token_leeway", "must not be negative")
+		add("token_leeway", "must not be negative")
 	}
 	if path, ok := strings.CutPrefix(c.Audit, "file:"); c.Audit != "" && c.Audit != "log" && !settings.IsBroker(c.Audit) && (!ok || path == "") {
-		wrong("audit", "must be empty, log, file:PATH, pubsub://PROJECT/TOPIC or nats://HOST:PORT/TOPIC")
+		add("audit", "must be empty, log, file:PATH, pubsub://PROJECT/TOPIC or nats://HOST:PORT/TOPIC")
 	}
 	if n := len(c.TokenSecret); n > 0 && n < minSecret {
-		wrong("token_secret", "must be at least 32 bytes")
+		add("token_secret", "must be at least 32 bytes")
 	}
 	if slices.ContainsFunc(c.OldTokenSecrets, func(old string) bool { return len(old) < minSecret }) {
-		wrong("old_token_secrets", "must be at least 32 bytes each")
+		add("old_token_secrets", "must be at least 32 bytes each")
 	}
 	ids := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(c.TokenKeys)) {
@@ -167,15 +167,15 @@ func (c *Config) Check() conf.Problems {
 		id := k.KeyID(name)
 		switch {
 		case ids[id]:
-			wrong("token_keys."+name, "repeats the id of another token key")
+			add("token_keys."+name, "repeats the id of another token key")
 		case strings.HasPrefix(id, ownTokenKey):
-			wrong("token_keys."+name, "id must not begin with "+ownTokenKey+", which is reserved for the server's own keys")
+			add("token_keys."+name, "id must not begin with "+ownTokenKey+", which is reserved for the server's own keys")
 		}
 		ids[id] = true
 	}
 	for name, q := range c.Tiers {
 		if name == "" || q.Bytes < 0 || q.Namespaces < 0 || q.Keys < 0 {
-			wrong("tiers."+name, "needs a name and no negative numbers")
+			add("tiers."+name, "needs a name and no negative numbers")
 		}
 	}
 	return problems

@@ -18,8 +18,8 @@ type sealer struct{ keys [][]byte }
 
 // seal returns a cursor for a position. question names the request that may use it: its kind, the owner and all
 // parameters that must stay equal on the next page.
-func (s sealer) seal(place string, question ...string) string {
-	return encoding.EncodeToString(append(sign(s.keys[0], place, question), place...))
+func (s sealer) seal(position string, question ...string) string {
+	return encoding.EncodeToString(append(sign(s.keys[0], position, question), position...))
 }
 
 // open returns the position, or errCursor if the cursor was made for another question or by another server.
@@ -31,19 +31,19 @@ func (s sealer) open(cursor string, question ...string) (string, error) {
 	if err != nil || len(raw) < sha256.Size {
 		return "", errCursor
 	}
-	place := string(raw[sha256.Size:])
+	position := string(raw[sha256.Size:])
 	for _, key := range s.keys {
-		if hmac.Equal(raw[:sha256.Size], sign(key, place, question)) {
-			return place, nil
+		if hmac.Equal(raw[:sha256.Size], sign(key, position, question)) {
+			return position, nil
 		}
 	}
 	return "", errCursor
 }
 
 // sign returns the MAC over the texts with their lengths, so that no two lists have the same input.
-func sign(key []byte, place string, question []string) []byte {
+func sign(key []byte, position string, question []string) []byte {
 	mac := hmac.New(sha256.New, key)
-	for _, text := range append([]string{place}, question...) {
+	for _, text := range append([]string{position}, question...) {
 		var size [8]byte
 		binary.BigEndian.PutUint64(size[:], uint64(len(text)))
 		mac.Write(size[:])

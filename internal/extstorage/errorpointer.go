@@ -8,22 +8,22 @@ import (
 func (t *Task) inRequest(err error) error {
 	switch e := err.(type) { //nolint:errorlint // wrapped errors have their pointer already
 	case *SchemaError:
-		return e.Moved(func(f *SchemaFailure) string { return t.source(f.Location) })
+		return e.Moved(func(f *SchemaFailure) string { return t.pointerInRequest(f.Location) })
 	case *ValidationError:
 		if e != errNotActive {
-			return &ValidationError{Pointer: t.source(e.Pointer), Reason: e.Reason}
+			return &ValidationError{Pointer: t.pointerInRequest(e.Pointer), Reason: e.Reason}
 		}
 	case *LimitError:
 		moved := *e
-		moved.Pointer = t.source(e.Pointer)
+		moved.Pointer = t.pointerInRequest(e.Pointer)
 		return &moved
 	}
 	return err
 }
 
-// source returns the pointer into the request that caused the failure at location in the value. For a patch it is the
+// pointerInRequest returns the pointer into the request that caused the failure at location in the value. For a patch it is the
 // longest part of the location that the patch contains.
-func (t *Task) source(location string) string {
+func (t *Task) pointerInRequest(location string) string {
 	switch t.Kind {
 	case PutTask:
 		return "/value" + location

@@ -147,11 +147,11 @@ func (s *Service) checkImported(p *Pass, im *Import, rec *Record, now Moment) er
 // checkMoments validates times for Preserve.
 func checkMoments(created, updated, now Moment) error {
 	const reason = "is required with --preserve, and must be at most one day in the future"
-	most := now + Moment(maxClockAhead.Milliseconds())
+	latest := now + Moment(maxClockAhead.Milliseconds())
 	switch {
-	case created < 1 || created > most:
+	case created < 1 || created > latest:
 		return &ValidationError{Pointer: "/createdAt", Reason: reason}
-	case updated < 1 || updated > most:
+	case updated < 1 || updated > latest:
 		return &ValidationError{Pointer: "/updatedAt", Reason: reason}
 	}
 	return nil

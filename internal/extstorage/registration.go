@@ -23,15 +23,15 @@ func (s *Service) checkRegistration(r *Registration, now Moment) error {
 	if _, known := s.config.Load().Tiers[r.Tier]; !known && r.Tier != "" {
 		return &ValidationError{Pointer: "/tier", Reason: "must be a tier from the setting extstorage.tiers, or empty"}
 	}
-	v, most := &r.Overrides, now+Moment(OverrideLifetime.Milliseconds())
+	v, latest := &r.Overrides, now+Moment(OverrideLifetime.Milliseconds())
 	switch {
 	case v.Until != 0 && v.Until <= now:
 		return &ValidationError{Pointer: "/overrides/until", Reason: "must be in the future"}
 	case v.Bytes < 0 || v.Namespaces < 0 || v.Keys < 0:
 		return &ValidationError{Pointer: "/overrides", Reason: "must not be negative"}
 	case v.Quota != Quota{} && v.Until == 0:
-		v.Until = most
-	case v.Until > most:
+		v.Until = latest
+	case v.Until > latest:
 		return &ValidationError{Pointer: "/overrides/until", Reason: "must be at most 14 days in the future"}
 	case v.Until != 0 && v.Quota == Quota{}:
 		return &ValidationError{Pointer: "/overrides", Reason: "must contain bytes, namespaces or keys in addition to until"}

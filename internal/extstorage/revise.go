@@ -59,7 +59,7 @@ type Optimistic struct {
 
 // Known holds record values after the writes so far. A missing entry is unknown; an entry with value "" means that
 // there is no record.
-type Known map[place]knownValue
+type Known map[recordKey]knownValue
 
 type knownValue struct {
 	value   canonjson.Value
@@ -75,7 +75,7 @@ func (w Write) Optimistic(known Known, get func(Namespace, Key) (Record, error))
 	maps.Copy(after, known)
 	for i := range w.Ops {
 		op := &w.Ops[i]
-		at := place{op.Namespace, op.Key}
+		at := recordKey{op.Namespace, op.Key}
 		before, isKnown := after[at]
 		if before.expires.Reached(w.Now) {
 			before = knownValue{}
@@ -130,7 +130,7 @@ func (a *Optimistic) fail(w Write, i int, err error) *Optimistic {
 
 // leave notes the record after the operation.
 func (op *Op) leave(known Known, before knownValue) {
-	at := place{op.Namespace, op.Key}
+	at := recordKey{op.Namespace, op.Key}
 	switch {
 	case op.Kind == Delete:
 		known[at] = knownValue{}

@@ -68,11 +68,11 @@ func (s *Service) checkTask(t *Task) error {
 	}
 	switch {
 	case (t.Kind == PutTask || t.Kind == PatchTask) && t.Value == "":
-		return &ValidationError{Pointer: t.source(""), Reason: "is required"}
+		return &ValidationError{Pointer: t.pointerInRequest(""), Reason: "is required"}
 	case t.Kind == IncrementTask && t.Increment.By == "":
 		return &ValidationError{Pointer: "/by", Reason: "is required"}
 	case len(t.Value) > s.limits.Value:
-		return tooMany(t.source(""), "bytes", s.limits.Value, len(t.Value))
+		return tooMany(t.pointerInRequest(""), "bytes", s.limits.Value, len(t.Value))
 	case len(t.Metadata) > s.limits.Metadata:
 		return tooMany("/metadata", "bytes", s.limits.Metadata, len(t.Metadata))
 	case t.Metadata != "" && t.Metadata[0] != '{':
@@ -123,9 +123,9 @@ func (s *Service) Batch(ctx context.Context, r Request, tasks []Task) ([]Result,
 
 // BulkPut is like Batch, but for puts with unique keys.
 func (s *Service) BulkPut(ctx context.Context, r Request, tasks []Task) ([]Result, error) {
-	seen := make(map[place]bool, len(tasks))
+	seen := make(map[recordKey]bool, len(tasks))
 	for i := range tasks {
-		at := place{tasks[i].Namespace, tasks[i].Key}
+		at := recordKey{tasks[i].Namespace, tasks[i].Key}
 		if seen[at] {
 			return nil, &ItemError{i, &ValidationError{Pointer: "/key", Reason: "is a duplicate: each key may occur once"}}
 		}
@@ -134,8 +134,8 @@ func (s *Service) BulkPut(ctx context.Context, r Request, tasks []Task) ([]Resul
 	return s.Batch(ctx, r, tasks)
 }
 
-// place is a record within an install.
-type place struct {
+// recordKey is a record within an install.
+type recordKey struct {
 	Namespace Namespace
 	Key       Key
 }

@@ -7,9 +7,9 @@ import (
 
 // ExpiresAt returns the expiry for a TTL in seconds, or a *ValidationError if it is outside the limits.
 func (l Limits) ExpiresAt(now Moment, seconds int64) (Moment, error) {
-	least, most := int64(l.MinTTL/time.Second), int64(l.MaxTTL/time.Second)
-	if seconds < least || seconds > most {
-		return 0, refuse("must be from " + strconv.FormatInt(least, 10) + " to " + strconv.FormatInt(most, 10) + " seconds")
+	least, longest := int64(l.MinTTL/time.Second), int64(l.MaxTTL/time.Second)
+	if seconds < least || seconds > longest {
+		return 0, refuse("must be from " + strconv.FormatInt(least, 10) + " to " + strconv.FormatInt(longest, 10) + " seconds")
 	}
 	return now + Moment(seconds)*1000, nil
 }

@@ -46,8 +46,8 @@ func withoutItem(err error) error {
 }
 
 func (x *exchange) items(f *fields, name string, read func([]byte) (ext.Task, error)) ([]ext.Task, error) {
-	most := x.service.Limits().Items
-	list := f.list(name, most)
+	maxItems := x.service.Limits().Items
+	list := f.list(name, maxItems)
 	switch {
 	case f.err != nil:
 		return nil, f.err

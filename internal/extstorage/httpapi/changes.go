@@ -28,16 +28,16 @@ func (x *exchange) changes(a arguments) error {
 	if err := a.fault(); err != nil {
 		return err
 	}
-	most := int(limit.Value)
+	maxChanges := int(limit.Value)
 	if err := web.AcquireSlot(x.in); err != nil {
 		return err
 	}
-	feed, err := x.look(ext.Seq(since.Value), most, 0)
+	feed, err := x.look(ext.Seq(since.Value), maxChanges, 0)
 	if err != nil {
 		return err
 	}
-	if len(feed.Changes) > 0 || most == 0 || wait.Value == 0 {
-		return x.sendFeed(feed, ext.Seq(since.Value), most)
+	if len(feed.Changes) > 0 || maxChanges == 0 || wait.Value == 0 {
+		return x.sendFeed(feed, ext.Seq(since.Value), maxChanges)
 	}
 	leave, ok := x.service.EnterWait(x.ask.Grant.Owner)
 	if !ok {
@@ -47,23 +47,23 @@ func (x *exchange) changes(a arguments) error {
 	web.ReleaseSlot(x.in)
 	from := feed.Last
 	ended, err := x.untilEnding(func() (err error) {
-		feed, err = x.look(from, most, time.Duration(wait.Value)*time.Second)
+		feed, err = x.look(from, maxChanges, time.Duration(wait.Value)*time.Second)
 		return err
 	})
 	if err != nil && !ended {
 		return err
 	}
-	return x.sendFeed(feed, from, most)
+	return x.sendFeed(feed, from, maxChanges)
 }
 
-func (x *exchange) sendFeed(feed ext.Feed, since ext.Seq, most int) (err error) {
+func (x *exchange) sendFeed(feed ext.Feed, since ext.Seq, maxChanges int) (err error) {
 	size := sizeOfFeed(&feed)
 	for !x.fits(2 * size) {
 		feed = ext.Feed{}
 		if err := x.await(2 * size); err != nil {
 			return err
 		}
-		if feed, err = x.look(since, most, 0); err != nil {
+		if feed, err = x.look(since, maxChanges, 0); err != nil {
 			return err
 		}
 		size = sizeOfFeed(&feed)
@@ -73,13 +73,13 @@ func (x *exchange) sendFeed(feed ext.Feed, since ext.Seq, most int) (err error) 
 	return x.answer(http.StatusOK, b)
 }
 
-func (x *exchange) look(since ext.Seq, most int, wait time.Duration) (feed ext.Feed, err error) {
+func (x *exchange) look(since ext.Seq, maxChanges int, wait time.Duration) (feed ext.Feed, err error) {
 	d := x.timeout
 	if d > 0 {
 		d += wait
 	}
 	err = x.within(d, func() (err error) {
-		feed, err = x.service.Changes(x.ctx(), x.ask, since, most, wait)
+		feed, err = x.service.Changes(x.ctx(), x.ask, since, maxChanges, wait)
 		return err
 	})
 	if err != nil {

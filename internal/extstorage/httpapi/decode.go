@@ -292,7 +292,7 @@ func (f *fields) value(name string, limit int) canonjson.Value {
 }
 
 // list returns a required list. Elements beyond most are only counted for the error: a body could contain a million.
-func (f *fields) list(name string, most int) (elements [][]byte) {
+func (f *fields) list(name string, maxElements int) (elements [][]byte) {
 	raw, ok := f.find(name)
 	s := scanner{text: raw}
 	switch {
@@ -310,15 +310,15 @@ func (f *fields) list(name string, most int) (elements [][]byte) {
 			return nil
 		}
 		raw := s.element()
-		if n++; n <= most {
+		if n++; n <= maxElements {
 			elements = append(elements, raw)
 		}
 	}
 	switch {
 	case !s.atEnd():
 		f.fail(name, notJSON)
-	case n > most:
-		f.note(&ext.LimitError{Pointer: pointerTo(name), Limit: int64(most), Size: int64(n), Unit: "items"})
+	case n > maxElements:
+		f.note(&ext.LimitError{Pointer: pointerTo(name), Limit: int64(maxElements), Size: int64(n), Unit: "items"})
 	}
 	return elements
 }

@@ -31,8 +31,8 @@ type Problem struct {
 	Fix  string
 }
 
-func (in *Inspection) problem(fix, says string, args ...any) {
-	in.Problems = append(in.Problems, Problem{fmt.Sprintf(says, args...), fix})
+func (in *Inspection) problem(fix, text string, args ...any) {
+	in.Problems = append(in.Problems, Problem{fmt.Sprintf(text, args...), fix})
 }
 
 var (

@@ -12,7 +12,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-type row struct {
+type recordRow struct {
 	ext.Record
 
 	created, updated, expires pgtype.Timestamptz
@@ -20,11 +20,11 @@ type row struct {
 }
 
 // columns returns scan destinations for header. The driver is slow with other types.
-func (r *row) columns() []any {
+func (r *recordRow) columns() []any {
 	return []any{(*int64)(&r.Revision), (*int64)(&r.Seq), &r.created, &r.updated, &r.expires, &r.ValueBytes, &r.MetadataBytes}
 }
 
-func (r *row) record() (ext.Record, error) {
+func (r *recordRow) record() (ext.Record, error) {
 	rec := r.Record
 	rec.CreatedAt, rec.UpdatedAt, rec.ExpiresAt = momentOf(r.created), momentOf(r.updated), momentOf(r.expires)
 	var err error
@@ -51,9 +51,9 @@ func (s *Store) Get(ctx context.Context, o ext.Owner, ns ext.Namespace, key ext.
 
 type query func(st pgdb.Statement, args []any, dest ...any) (found bool, err error)
 
-func get(one query, o ext.Owner, ns ext.Namespace, key ext.Key, at ext.Moment) (ext.Record, error) {
-	r := row{Record: ext.Record{Namespace: ns, Key: key}}
-	found, err := one(sqlGet, []any{string(o.Tenant), string(o.Install), string(ns), string(key), now(at)},
+func get(run query, o ext.Owner, ns ext.Namespace, key ext.Key, at ext.Moment) (ext.Record, error) {
+	r := recordRow{Record: ext.Record{Namespace: ns, Key: key}}
+	found, err := run(sqlGet, []any{string(o.Tenant), string(o.Install), string(ns), string(key), now(at)},
 		append(r.columns(), &r.value, &r.metadata)...)
 	if err != nil {
 		return ext.Record{}, err
@@ -83,8 +83,8 @@ func (s *Store) List(ctx context.Context, o ext.Owner, q ext.Query) (ext.Page, e
 	return s.page(ctx, &q, pages{
 		statement: statement.Statement,
 		args:      func(limit, sent int64) []any { return statement.Args(listPage{o, q, after, end, limit, sent}) },
-		row:       row{Record: ext.Record{Namespace: q.Namespace}},
-		dest: func(r *row) []any {
+		row:       recordRow{Record: ext.Record{Namespace: q.Namespace}},
+		dest: func(r *recordRow) []any {
 			return append(append([]any{(*string)(&r.Key)}, r.columns()...), &r.value, &r.metadata)
 		},
 	})
@@ -122,7 +122,7 @@ func (s *Store) Export(ctx context.Context, o ext.Owner, q ext.ExportQuery) (ext
 	return s.page(ctx, &whole, pages{
 		statement: sqlExport.Statement,
 		args:      func(limit, sent int64) []any { return sqlExport.Args(exportPage{o, q, limit, sent}) },
-		dest: func(r *row) []any {
+		dest: func(r *recordRow) []any {
 			return append(append([]any{(*string)(&r.Namespace), (*string)(&r.Key)}, r.columns()...), &r.value, &r.metadata)
 		},
 	})
@@ -149,8 +149,8 @@ func (p exportPage) args() []pgdb.Arg {
 type pages struct {
 	statement pgdb.Statement
 	args      func(limit, sent int64) []any
-	row       row
-	dest      func(*row) []any
+	row       recordRow
+	dest      func(*recordRow) []any
 }
 
 // page reads a page in one or two queries. The first query returns all values that are so small that any number of

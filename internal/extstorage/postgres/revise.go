@@ -169,14 +169,14 @@ func (s *Store) reviseTogether(ctx context.Context, o ext.Owner, all []*revision
 }
 
 // optimistic computes writes from unlocked reads.
-func optimistic(one query, o ext.Owner, all []*revision) (outcomes []outcome, _ error) {
+func optimistic(run query, o ext.Owner, all []*revision) (outcomes []outcome, _ error) {
 	var (
 		made  []*ext.Optimistic
 		known ext.Known
 		bytes int
 	)
 	for i, r := range all {
-		a, err := r.w.Optimistic(known, func(ns ext.Namespace, key ext.Key) (ext.Record, error) { return get(one, o, ns, key, r.w.Now) })
+		a, err := r.w.Optimistic(known, func(ns ext.Namespace, key ext.Key) (ext.Record, error) { return get(run, o, ns, key, r.w.Now) })
 		if i == 0 {
 			if err != nil {
 				return nil, err
@@ -198,7 +198,7 @@ func optimistic(one query, o ext.Owner, all []*revision) (outcomes []outcome, _ 
 			break
 		}
 	}
-	outcomes, err := applyAll(one, o, made)
+	outcomes, err := applyAll(run, o, made)
 	if err != nil {
 		return nil, err
 	}
@@ -212,16 +212,16 @@ func optimistic(one query, o ext.Owner, all []*revision) (outcomes []outcome, _ 
 	return outcomes, nil
 }
 
-func applyAll(one query, o ext.Owner, all []*ext.Optimistic) ([]outcome, error) {
+func applyAll(run query, o ext.Owner, all []*ext.Optimistic) ([]outcome, error) {
 	if len(all) == 1 {
-		applied, err := apply(one, o, &all[0].Write)
+		applied, err := apply(run, o, &all[0].Write)
 		if err != nil && !isRefusal(err) {
 			return nil, err
 		}
 		return []outcome{{applied, err}}, nil
 	}
 	var text []byte
-	if _, err := one(sqlApplyAll.Statement, sqlApplyAll.Args(applyingAll{o, all}), &text); err != nil {
+	if _, err := run(sqlApplyAll.Statement, sqlApplyAll.Args(applyingAll{o, all}), &text); err != nil {
 		return nil, err
 	}
 	var answers []answer

@@ -53,8 +53,8 @@ type Options struct {
 
 // New returns a store on a database with Migrations applied.
 func New(db *pgdb.DB, o Options) *Store {
-	_, _, most := db.Connections()
-	return &Store{db: db.Distributed("ext_storage_records"), set: sync.OnceValues(Migrations), waker: o.Waker, queue: ext.NewWriteQueue(min(writersOfOne, (most+1)/2))}
+	_, _, maxOpen := db.Connections()
+	return &Store{db: db.Distributed("ext_storage_records"), set: sync.OnceValues(Migrations), waker: o.Waker, queue: ext.NewWriteQueue(min(writersOfOne, (maxOpen+1)/2))}
 }
 
 // writersOfOne limits connections for an install's writes: one write holds the lock, and others wait for it while its

@@ -60,9 +60,9 @@ func (s *Store) alone(ctx context.Context) query {
 	}
 }
 
-func apply(one query, o ext.Owner, w *ext.Write) (ext.Applied, error) {
+func apply(run query, o ext.Owner, w *ext.Write) (ext.Applied, error) {
 	var text []byte
-	if _, err := one(sqlApply.Statement, sqlApply.Args(applying{o, *w}), &text); err != nil {
+	if _, err := run(sqlApply.Statement, sqlApply.Args(applying{o, *w}), &text); err != nil {
 		return ext.Applied{}, err
 	}
 	var a answer

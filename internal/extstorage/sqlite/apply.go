@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
-type step struct {
+type writeState struct {
 	c      *sqlite.Conn
 	o      ext.Owner
 	now    ext.Moment
@@ -26,7 +26,7 @@ type step struct {
 	last   ext.Seq
 	floor  ext.Seq // first number after the last restore of the database, less 1
 	keys   map[ext.Namespace]*space
-	head   *row
+	head   *storedRow
 	ns     ext.Namespace
 	ver    ext.SchemaVersion
 
@@ -38,29 +38,29 @@ type step struct {
 	moved int64
 }
 
-type row struct {
+type storedRow struct {
 	header *ext.Header
 	id     int64
 }
 
 type space struct{ found, keys int64 }
 
-func begin(c *sqlite.Conn, o ext.Owner, now ext.Moment) (*step, error) {
-	st := &step{c: c, o: o, now: now}
+func begin(c *sqlite.Conn, o ext.Owner, now ext.Moment) (*writeState, error) {
+	st := &writeState{c: c, o: o, now: now}
 	seq, known, err := sqlitedb.QueryRow(c, sqlInstallUsage, st.scanUsage, o.Tenant, o.Install)
 	st.found(seq, known)
 	return st, err
 }
 
 // beginWrite also reads the record and schema of the first operation, because most writes are a single put.
-func beginWrite(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, error) {
+func beginWrite(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*writeState, error) {
 	if len(w.Ops) == 0 {
 		return begin(c, o, w.Now)
 	}
-	st, op := &step{c: c, o: o, now: w.Now}, &w.Ops[0]
+	st, op := &writeState{c: c, o: o, now: w.Now}, &w.Ops[0]
 	seq, known, err := sqlitedb.QueryRow(c, sqlBeginWrite, func(r *sqlite.Stmt) ext.Seq {
 		st.ns, st.ver = op.Namespace, ext.SchemaVersion(r.ColumnInt64(7))
-		if st.head = new(row); !r.ColumnIsNull(8) {
+		if st.head = new(storedRow); !r.ColumnIsNull(8) {
 			h := scanHeader(r, 8)
 			st.head.header, st.head.id = &h, r.ColumnInt64(15)
 		}
@@ -70,20 +70,20 @@ func beginWrite(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, error) {
 	return st, err
 }
 
-func (st *step) scanUsage(r *sqlite.Stmt) ext.Seq {
+func (st *writeState) scanUsage(r *sqlite.Stmt) ext.Seq {
 	st.has = ext.Counters{Bytes: r.ColumnInt64(0), Keys: r.ColumnInt64(1), Namespaces: r.ColumnInt64(2)}
 	st.countedAt, st.closed = ext.Moment(r.ColumnInt64(4)), !r.ColumnIsNull(5)
 	st.floor = ext.Seq(r.ColumnInt64(6))
 	return ext.Seq(r.ColumnInt64(3))
 }
 
-func (st *step) found(last ext.Seq, known bool) {
+func (st *writeState) found(last ext.Seq, known bool) {
 	if st.known, st.first, st.last = known, last, last; !known {
 		st.countedAt = st.now
 	}
 }
 
-func (st *step) open() error {
+func (st *writeState) open() error {
 	switch {
 	case st.closed:
 		return ext.ErrInstallDeleted
@@ -98,7 +98,7 @@ func (st *step) open() error {
 	return nil
 }
 
-func (st *step) active(ns ext.Namespace) (ext.SchemaVersion, error) {
+func (st *writeState) active(ns ext.Namespace) (ext.SchemaVersion, error) {
 	if st.ns == ns {
 		return st.ver, nil
 	}
@@ -109,7 +109,7 @@ func (st *step) active(ns ext.Namespace) (ext.SchemaVersion, error) {
 	return st.ver, err
 }
 
-func (st *step) recount(at ext.Moment) error {
+func (st *writeState) recount(at ext.Moment) error {
 	if st.countedAt == at {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (st *step) recount(at ext.Moment) error {
 	return nil
 }
 
-func (st *step) finish() error {
+func (st *writeState) finish() error {
 	if st.last == st.first && !st.recounted {
 		return nil
 	}
@@ -154,7 +154,7 @@ func (st *step) finish() error {
 	return sqlitedb.Exec(st.c, sql, st.o.Tenant, st.o.Install, st.has.Bytes, st.has.Keys, st.has.Namespaces, st.last, st.countedAt, st.now)
 }
 
-func (st *step) count(ns ext.Namespace, d ext.Delta) (before, after int64, err error) {
+func (st *writeState) count(ns ext.Namespace, d ext.Delta) (before, after int64, err error) {
 	st.has.Bytes += d.Bytes
 	st.has.Keys += d.Keys
 	if d.Keys == 0 {
@@ -189,7 +189,7 @@ func (st *step) count(ns ext.Namespace, d ext.Delta) (before, after int64, err e
 	return before, sp.keys, err
 }
 
-func (st *step) spare() (int64, error) {
+func (st *writeState) spare() (int64, error) {
 	if !st.moves {
 		return 0, nil
 	}
@@ -214,7 +214,7 @@ func (st *step) spare() (int64, error) {
 	return n - st.moved, nil
 }
 
-func (st *step) change(seq ext.Seq, op ext.ChangeOp, ns ext.Namespace, key ext.Key, revision ext.Revision) error {
+func (st *writeState) change(seq ext.Seq, op ext.ChangeOp, ns ext.Namespace, key ext.Key, revision ext.Revision) error {
 	return sqlitedb.Exec(st.c, sqlAddChange, st.o.Tenant, st.o.Install, seq, op, ns, key, revision, st.now)
 }
 
@@ -263,7 +263,7 @@ func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ex
 
 func (s *Store) apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ext.Applied, err error) {
 	var (
-		st      *step
+		st      *writeState
 		effects []effect
 	)
 	err = s.db.WriteChecked(ctx, "ext.apply", func(c *sqlite.Conn) (err error) {
@@ -300,7 +300,7 @@ func (s *Store) apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ex
 	return applied, nil
 }
 
-func (s *Store) perform(c *sqlite.Conn, st *step, w *ext.Write, effects []effect) (applied ext.Applied, err error) {
+func (s *Store) perform(c *sqlite.Conn, st *writeState, w *ext.Write, effects []effect) (applied ext.Applied, err error) {
 	applied.Items = make([]ext.Item, len(w.Ops))
 	for i := range effects {
 		applied.Items[i] = effects[i].Item
@@ -324,7 +324,7 @@ type effect struct {
 }
 
 // decide returns the operations' effects. It writes nothing.
-func decide(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, []effect, error) {
+func decide(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*writeState, []effect, error) {
 	for exact := false; ; exact = true {
 		st, err := beginWrite(c, o, w)
 		if err == nil {
@@ -354,7 +354,7 @@ func decide(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, []effect, error) 
 	}
 }
 
-func (st *step) plan(w *ext.Write, ledger *ext.Ledger) (effects []effect, err error) {
+func (st *writeState) plan(w *ext.Write, ledger *ext.Ledger) (effects []effect, err error) {
 	effects = make([]effect, len(w.Ops))
 	for i := range w.Ops {
 		op, e := &w.Ops[i], &effects[i]
@@ -393,7 +393,7 @@ func (st *step) plan(w *ext.Write, ledger *ext.Ledger) (effects []effect, err er
 	return effects, nil
 }
 
-func (st *step) record(w *ext.Write, before []effect, op *ext.Op, e *effect) error {
+func (st *writeState) record(w *ext.Write, before []effect, op *ext.Op, e *effect) error {
 	for i := len(before) - 1; i >= 0; i-- {
 		if w.Ops[i].Key == op.Key && w.Ops[i].Namespace == op.Namespace {
 			e.before, e.old = &before[i], before[i].Next
@@ -414,7 +414,7 @@ func (st *step) record(w *ext.Write, before []effect, op *ext.Op, e *effect) err
 	return err
 }
 
-func (st *step) fill(w *ext.Write, i int, e *effect) error {
+func (st *writeState) fill(w *ext.Write, i int, e *effect) error {
 	op, value, read := &w.Ops[i], canonjson.Value(""), e.old != nil
 	for j := range i {
 		if before := &w.Ops[j]; before.Kind == ext.Put && before.Key == op.Key && before.Namespace == op.Namespace {
@@ -438,7 +438,7 @@ func (st *step) fill(w *ext.Write, i int, e *effect) error {
 	return nil
 }
 
-func (s *Store) do(st *step, w *ext.Write, i int, e *effect) error {
+func (s *Store) do(st *writeState, w *ext.Write, i int, e *effect) error {
 	op := &w.Ops[i]
 	if e.before != nil {
 		e.rowid = e.before.rowid
@@ -458,7 +458,7 @@ func (s *Store) do(st *step, w *ext.Write, i int, e *effect) error {
 	return st.put(op, e)
 }
 
-func (st *step) put(op *ext.Op, e *effect) error {
+func (st *writeState) put(op *ext.Op, e *effect) error {
 	h := e.Next
 	switch {
 	case e.old == nil:
@@ -474,7 +474,7 @@ func (st *step) put(op *ext.Op, e *effect) error {
 		h.Revision, h.Seq, h.CreatedAt, h.UpdatedAt, orNull(h.ExpiresAt), h.ValueBytes, h.MetadataBytes, op.Value, op.Metadata)
 }
 
-func (s *Store) appendAudit(st *step, w *ext.Write, i int, e *effect) error {
+func (s *Store) appendAudit(st *writeState, w *ext.Write, i int, e *effect) error {
 	var topic string
 	switch e.Change {
 	case ext.ChangePut:
