@@ -228,11 +228,11 @@ func (c *Comparer) compareNext(ctx context.Context, from Comparison, n int) (Com
 		return from, err
 	}
 	for _, o := range owners {
-		one, err := c.Service.Compare(ctx, o, c.Clock)
+		result, err := c.Service.Compare(ctx, o, c.Clock)
 		if err != nil {
 			return from, err
 		}
-		from.Compared, from.After = from.add(one), o
+		from.Compared, from.After = from.add(result), o
 	}
 	if len(owners) < n {
 		from.Ended = c.Clock().UTC()

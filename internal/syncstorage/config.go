@@ -81,7 +81,7 @@ func (c *Config) IsEnabled() bool { return c.Enabled }
 // Firefox works.
 func (c *Config) Check() conf.Problems {
 	problems := append(c.Database.Check(), c.Sweep.Check()...)
-	wrong := problems.Addf
+	add := problems.Addf
 	l := &c.Limits
 	for _, v := range []struct {
 		key   string
@@ -100,29 +100,29 @@ func (c *Config) Check() conf.Problems {
 		{"compare_rate", int64(c.CompareRate), 1, ""},
 	} {
 		if v.value < v.least {
-			wrong(v.key, "must be at least %d%s", v.least, v.why)
+			add(v.key, "must be at least %d%s", v.least, v.why)
 		}
 	}
 	if l.MaxRequestBytes < l.MaxPostBytes+requestOverhead {
-		wrong("limits.max_request_bytes", "must be at least %d, which is max_post_bytes + %d", l.MaxPostBytes+requestOverhead, requestOverhead)
+		add("limits.max_request_bytes", "must be at least %d, which is max_post_bytes + %d", l.MaxPostBytes+requestOverhead, requestOverhead)
 	}
 	for name := range l.Collections {
 		if !ValidCollection(name) {
-			wrong("limits.collections", "invalid collection name %q", name)
+			add("limits.collections", "invalid collection name %q", name)
 			continue
 		}
 		if of := l.For(name); of.MaxRequestBytes < of.MaxPostBytes+requestOverhead {
-			wrong("limits.collections."+name, "max_request_bytes must be at least %d, which is max_post_bytes + %d", of.MaxPostBytes+requestOverhead, requestOverhead)
+			add("limits.collections."+name, "max_request_bytes must be at least %d, which is max_post_bytes + %d", of.MaxPostBytes+requestOverhead, requestOverhead)
 		}
 	}
 	if c.HawkTimeSkew <= 0 {
-		wrong("hawk_time_skew", "must be more than 0")
+		add("hawk_time_skew", "must be more than 0")
 	}
 	if c.PoolSweeper < 0 {
-		wrong("database_pool_sweeper_task_interval", "must not be negative")
+		add("database_pool_sweeper_task_interval", "must not be negative")
 	}
 	if c.EmulatorHost != "" && !isAddress(c.EmulatorHost) {
-		wrong("spanner_emulator_host", "must be host:port")
+		add("spanner_emulator_host", "must be host:port")
 	}
 	return problems
 }

@@ -143,13 +143,13 @@ func (im *Import) wrong(format string, args ...any) error {
 // line returns the next line, which must not be longer than a record can be. The slice is valid until the next call.
 func (im *Import) line() ([]byte, error) {
 	im.at++
-	most := 6*im.service.conf.Load().Limits.largestPayload() + 4096 // up to six characters per byte
+	maxBytes := 6*im.service.conf.Load().Limits.largestPayload() + 4096 // up to six characters per byte
 	var whole []byte
 	for {
 		part, err := im.lines.ReadSlice('\n')
 		switch {
-		case int64(len(whole)+len(part)) > most:
-			return nil, im.wrong("is longer than %d bytes", most)
+		case int64(len(whole)+len(part)) > maxBytes:
+			return nil, im.wrong("is longer than %d bytes", maxBytes)
 		case errors.Is(err, bufio.ErrBufferFull):
 			whole = append(whole, part...)
 			continue
@@ -169,11 +169,11 @@ func (im *Import) line() ([]byte, error) {
 
 // largestPayload returns the greatest limit in any collection.
 func (l Limits) largestPayload() int64 {
-	most := l.MaxRecordPayloadBytes
+	maxBytes := l.MaxRecordPayloadBytes
 	for _, c := range l.Collections {
-		most = max(most, c.MaxRecordPayloadBytes)
+		maxBytes = max(maxBytes, c.MaxRecordPayloadBytes)
 	}
-	return most
+	return maxBytes
 }
 
 // decodeLine rejects unknown members, because they could be from a later format.
@@ -235,7 +235,7 @@ func (im *Import) record(ctx context.Context, l *exportLine) error {
 		b.Payload = []byte(*l.Payload)
 	}
 	now := At(im.clock())
-	most := im.service.Limits(l.Collection).MaxRecordPayloadBytes
+	maxBytes := im.service.Limits(l.Collection).MaxRecordPayloadBytes
 	switch err := b.CheckExported(now); {
 	case l.Collection != im.collection.Name:
 		return im.wrong("a record in %s must follow its collection's line", l.Collection)
@@ -247,8 +247,8 @@ func (im *Import) record(ctx context.Context, l *exportLine) error {
 		return im.wrong("modified is later than the collection's")
 	case (l.Payload == nil) == (l.Binary == nil):
 		return im.wrong("expected either payload or payloadBase64")
-	case int64(len(b.Payload)) > most:
-		return im.wrong("the payload is %d bytes; this server accepts %d (syncstorage.limits.max_record_payload_bytes)", len(b.Payload), most)
+	case int64(len(b.Payload)) > maxBytes:
+		return im.wrong("the payload is %d bytes; this server accepts %d (syncstorage.limits.max_record_payload_bytes)", len(b.Payload), maxBytes)
 	}
 	im.id = b.ID
 	im.done.Records++

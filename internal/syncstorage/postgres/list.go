@@ -132,19 +132,19 @@ type reader struct {
 
 	collection pgtype.Timestamp
 	records    pgtype.Int8
-	last       row
+	last       bsoRow
 
-	row     row
+	row     bsoRow
 	payload pgtype.DriverBytes
 }
 
-type row struct {
+type bsoRow struct {
 	id        pgtype.Text
 	sortindex pgtype.Int8
 	modified  pgtype.Timestamp
 }
 
-func (r *row) bso() ss.BSO {
+func (r *bsoRow) bso() ss.BSO {
 	return ss.BSO{ID: r.id.String, SortIndex: index(r.sortindex), Modified: stamp(r.modified)}
 }
 

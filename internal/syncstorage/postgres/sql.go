@@ -95,14 +95,14 @@ var (
 // An extra record detects a next page. The number of records and the last record are computed in advance only for
 // pages too large to gather, which is estimated from the average record.
 func listing(sort ss.Sort, byID bool) pgdb.Named[listed] {
-	order, from, most, args := listOrders[sort], `bsos`, `@limit`, listed.args
+	order, from, limited, args := listOrders[sort], `bsos`, `@limit`, listed.args
 	if byID {
 		// Use one lookup per ID. Otherwise the planner may scan the whole collection if it seems small.
 		from = `(SELECT DISTINCT unnest(@ids) AS id) u CROSS JOIN LATERAL (
 				SELECT user_id, collection_id, bso_id, sortindex, payload, modified, expiry FROM bsos
 				WHERE user_id = @user AND collection_id = @coll AND bso_id = u.id LIMIT 1
 			) AS bsos`
-		most = `least(@limit, cardinality(@ids))`
+		limited = `least(@limit, cardinality(@ids))`
 		args = listed.argsByID
 	}
 	where := `
@@ -117,7 +117,7 @@ func listing(sort ss.Sort, byID bool) pgdb.Named[listed] {
 	return pgdb.NewNamed(pgdb.Statement{Name: "sync.list", Key: 1, SQL: `
 		SELECT c.modified, l.records, l.bso_id, l.sortindex, l.modified, b.bso_id, b.sortindex, b.modified, b.payload
 		FROM (
-			SELECT modified, total_bytes::float8 * least(` + most + `, count) / greatest(count, 1) > @large AS large FROM user_collections
+			SELECT modified, total_bytes::float8 * least(` + limited + `, count) / greatest(count, 1) > @large AS large FROM user_collections
 			WHERE user_id = @user AND collection_id = @coll AND modified > 'epoch'
 		) c
 		LEFT JOIN LATERAL (

@@ -28,7 +28,7 @@ func (s *Store) export(ctx context.Context, o ss.Owner, now ss.Timestamp, yield 
 		coll      ss.CollectionStamp
 		name      string
 		collStamp pgtype.Timestamp
-		row       row
+		row       bsoRow
 		expiry    pgtype.Timestamp
 		payload   pgtype.DriverBytes
 	)

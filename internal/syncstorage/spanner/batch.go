@@ -25,7 +25,7 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPa
 	}
 	us := ss.Distinct(p.Updates)
 	params := spannerdb.Params{"batch": string(p.ID), "ids": ids(us)}
-	err = s.write(ctx, kind{name: "sync.append", reads: read, params: params}, o, w, func(st *step) error {
+	err = s.write(ctx, kind{name: "sync.append", reads: read, params: params}, o, w, func(st *writeState) error {
 		if err := w.If.Check(st.found.modified); err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPa
 	return written, err
 }
 
-func (st *step) openBatch(b ss.BatchID, create bool) error {
+func (st *writeState) openBatch(b ss.BatchID, create bool) error {
 	if !create {
 		if !st.batch.open || st.batch.expiry <= st.w.Now {
 			return ss.ErrNoBatch
@@ -61,7 +61,7 @@ func (st *step) openBatch(b ss.BatchID, create bool) error {
 	return nil
 }
 
-func (st *step) stage(b ss.BatchID, u *ss.Update) ss.Delta {
+func (st *writeState) stage(b ss.BatchID, u *ss.Update) ss.Delta {
 	var columns []string
 	values := append(st.key(), string(b), u.ID)
 	set := func(column string, value any) { columns, values = append(columns, column), append(values, value) }
@@ -81,7 +81,7 @@ func (st *step) stage(b ss.BatchID, u *ss.Update) ss.Delta {
 	return st.added(u)
 }
 
-func (st *step) added(u *ss.Update) (more ss.Delta) {
+func (st *writeState) added(u *ss.Update) (more ss.Delta) {
 	before, there := st.batch.staged[u.ID]
 	if !there {
 		more.Records = 1
@@ -92,7 +92,7 @@ func (st *step) added(u *ss.Update) (more ss.Delta) {
 	return more
 }
 
-func (st *step) stagedQuota(b ss.BatchID, us []ss.Update, total ss.Delta) (used ss.Used, err error) {
+func (st *writeState) stagedQuota(b ss.BatchID, us []ss.Update, total ss.Delta) (used ss.Used, err error) {
 	q := st.w.Quota
 	if !q.Limited() {
 		return ss.Used{}, nil
@@ -123,7 +123,7 @@ func (st *step) stagedQuota(b ss.BatchID, us []ss.Update, total ss.Delta) (used 
 	return after, q.Check(before, after)
 }
 
-func (st *step) pending(u *ss.Update) int64 {
+func (st *writeState) pending(u *ss.Update) int64 {
 	var stored int64
 	if had, there := st.records[u.ID]; there && had.Live(st.stamp) {
 		stored = had.bytes
@@ -160,7 +160,7 @@ func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPa
 	}
 	us := ss.Distinct(p.Updates)
 	params := spannerdb.Params{"batch": string(p.ID), "ids": ids(us)}
-	err = s.write(ctx, kind{name: "sync.commit", reads: read, params: params}, o, w, func(st *step) error {
+	err = s.write(ctx, kind{name: "sync.commit", reads: read, params: params}, o, w, func(st *writeState) error {
 		if err := w.If.Check(st.found.modified); err != nil {
 			return err
 		}
@@ -182,7 +182,7 @@ func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPa
 	return written, err
 }
 
-func (st *step) merge(u *ss.Update) {
+func (st *writeState) merge(u *ss.Update) {
 	was := st.batch.staged[u.ID]
 	had, there := st.records[u.ID]
 	alive := there && had.Live(st.stamp)
@@ -216,7 +216,7 @@ func (st *step) merge(u *ss.Update) {
 	}
 }
 
-func (st *step) drain(b ss.BatchID, us []ss.Update) (ss.Written, error) {
+func (st *writeState) drain(b ss.BatchID, us []ss.Update) (ss.Written, error) {
 	st.whole = []any{st.coll}
 	total, m, quota := st.batch.total, st.merged, st.w.Quota.Limited()
 	plan := st.s.schema.Commit(quota)

@@ -12,7 +12,7 @@ import (
 
 // DeleteBSO implements syncstorage.Store.
 func (s *Store) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string) (written ss.Written, err error) {
-	err = s.write(ctx, kind{name: "sync.delete_bso", reads: readRecords, params: spannerdb.Params{"ids": []string{id}}}, o, w, func(st *step) error {
+	err = s.write(ctx, kind{name: "sync.delete_bso", reads: readRecords, params: spannerdb.Params{"ids": []string{id}}}, o, w, func(st *writeState) error {
 		had, there := st.records[id]
 		if !there || !had.Live(st.stamp) {
 			return errNoRecord
@@ -29,7 +29,7 @@ func (s *Store) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string
 
 // DeleteBSOs implements syncstorage.Store.
 func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []string) (written ss.Written, err error) {
-	err = s.write(ctx, kind{name: "sync.delete_bsos", reads: readRecords, params: spannerdb.Params{"ids": ids}}, o, w, func(st *step) error {
+	err = s.write(ctx, kind{name: "sync.delete_bsos", reads: readRecords, params: spannerdb.Params{"ids": ids}}, o, w, func(st *writeState) error {
 		if err := w.If.Check(st.found.modified); err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []st
 	return written, err
 }
 
-func (st *step) take(had record) {
+func (st *writeState) take(had record) {
 	st.remove("bsos", append(st.key(), had.ID)...)
 	st.delta = st.delta.Add(ss.Delta{Records: -1, Bytes: -had.bytes})
 	if had.Live(st.stamp) {
@@ -56,7 +56,7 @@ func (st *step) take(had record) {
 
 // DeleteCollection implements syncstorage.Store.
 func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (written ss.Written, err error) {
-	err = s.write(ctx, kind{name: "sync.delete_collection", reads: readUser}, o, w, func(st *step) error {
+	err = s.write(ctx, kind{name: "sync.delete_collection", reads: readUser}, o, w, func(st *writeState) error {
 		if err := w.If.Check(st.found.modified); err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (w
 
 // DeleteAll implements syncstorage.Store.
 func (s *Store) DeleteAll(ctx context.Context, o ss.Owner, p ss.Precondition) error {
-	return s.write(ctx, kind{name: "sync.delete_all", reads: readUser}, o, ss.Write{}, func(st *step) error {
+	return s.write(ctx, kind{name: "sync.delete_all", reads: readUser}, o, ss.Write{}, func(st *writeState) error {
 		if err := p.Check(st.last); err != nil {
 			return err
 		}

@@ -74,7 +74,7 @@ func (s *Store) Restore(ctx context.Context, o ss.Owner, w ss.Write, r ss.Restor
 	if err := s.ensure(ctx, o, w); err != nil {
 		return ss.Restored{}, err
 	}
-	err = s.write(ctx, kind{name: "sync.restore", reads: readRecords, params: spannerdb.Params{"ids": ids}}, o, w, func(st *step) error {
+	err = s.write(ctx, kind{name: "sync.restore", reads: readRecords, params: spannerdb.Params{"ids": ids}}, o, w, func(st *writeState) error {
 		restored.Newer = 0
 		if err := w.If.Check(st.last); err != nil {
 			return err
@@ -105,7 +105,7 @@ func (s *Store) Restore(ctx context.Context, o ss.Owner, w ss.Write, r ss.Restor
 	return restored, nil
 }
 
-func (st *step) restore(b *ss.BSO) bool {
+func (st *writeState) restore(b *ss.BSO) bool {
 	had, there := st.records[b.ID]
 	if there && b.Keeps(&had.BSO, st.stamp) {
 		return false

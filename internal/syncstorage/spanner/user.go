@@ -66,7 +66,7 @@ func (s *Store) SetQuota(ctx context.Context, o ss.Owner, bytes ss.Optional[int6
 	if err := ss.CheckOwnQuota(bytes); err != nil {
 		return err
 	}
-	return s.write(ctx, kind{name: "sync.set_quota", reads: readUser}, o, ss.Write{}, func(st *step) error {
+	return s.write(ctx, kind{name: "sync.set_quota", reads: readUser}, o, ss.Write{}, func(st *writeState) error {
 		w, columns, values := spanner.Update, []string{"quota"}, append(keyOf(o, ss.TombstoneID), number(bytes))
 		if !st.rows[ss.TombstoneID].row {
 			if !bytes.Set {

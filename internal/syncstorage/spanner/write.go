@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/syncstorage/budget"
 )
 
-type step struct {
+type writeState struct {
 	s    *Store
 	tx   *spannerdb.Tx
 	o    ss.Owner
@@ -71,7 +71,7 @@ type merged struct {
 	newLive  int64
 }
 
-func (st *step) part(r *spanner.Row) error {
+func (st *writeState) part(r *spanner.Row) error {
 	var (
 		part             int64
 		id               spanner.NullString
@@ -116,12 +116,12 @@ type kind struct {
 	params spannerdb.Params
 }
 
-func (s *Store) write(ctx context.Context, k kind, o ss.Owner, w ss.Write, fn func(*step) error) error {
+func (s *Store) write(ctx context.Context, k kind, o ss.Owner, w ss.Write, fn func(*writeState) error) error {
 	if err := checkOwner(o); err != nil {
 		return err
 	}
 	return s.db.Write(ctx, k.name, func(tx *spannerdb.Tx) error {
-		st := &step{s: s, tx: tx, o: o, w: w, coll: unknown, rows: map[int64]collection{}, records: map[string]record{}}
+		st := &writeState{s: s, tx: tx, o: o, w: w, coll: unknown, rows: map[int64]collection{}, records: map[string]record{}}
 		st.batch.staged = map[string]staged{}
 		if w.Collection != "" {
 			// Look up the name in this transaction, so that a concurrent write that creates it is entirely before or
@@ -153,7 +153,7 @@ func (s *Store) write(ctx context.Context, k kind, o ss.Owner, w ss.Write, fn fu
 	})
 }
 
-func (st *step) log(p spannerdb.Params) error {
+func (st *writeState) log(p spannerdb.Params) error {
 	if st.tx.Predicted() == 0 {
 		return nil
 	}
@@ -197,7 +197,7 @@ func (st *step) log(p spannerdb.Params) error {
 // loggedRecords keeps log entries below 2,621,440 characters. If more records change, the whole collection is logged.
 const loggedRecords = 5000
 
-func (st *step) send() error {
+func (st *writeState) send() error {
 	if st.parent != nil {
 		st.changes = append([]*spanner.Mutation{st.parent}, st.changes...)
 	}
@@ -216,25 +216,25 @@ func (st *step) send() error {
 
 type mutate func(table string, columns []string, values []any) *spanner.Mutation
 
-func (st *step) change(w mutate, table string, key, columns []string, values ...any) {
+func (st *writeState) change(w mutate, table string, key, columns []string, values ...any) {
 	st.changes = append(st.changes, st.row(w, table, key, columns, values...))
 }
 
-func (st *step) row(w mutate, table string, key, columns []string, values ...any) *spanner.Mutation {
+func (st *writeState) row(w mutate, table string, key, columns []string, values ...any) *spanner.Mutation {
 	st.tx.Predict(st.s.schema.Write(table, columns...))
 	return w(table, append(key, columns...), values)
 }
 
-func (st *step) remove(table string, key ...any) {
+func (st *writeState) remove(table string, key ...any) {
 	st.tx.Predict(budget.Delete)
 	st.changes = append(st.changes, spanner.Delete(table, spanner.Key(key)))
 }
 
-func (st *step) key() []any { return keyOf(st.o, st.coll) }
+func (st *writeState) key() []any { return keyOf(st.o, st.coll) }
 
 func bsoKey() []string { return append(userKey(), "bso_id") }
 
-func (st *step) put(u *ss.Update) {
+func (st *writeState) put(u *ss.Update) {
 	var old *ss.BSO
 	had, there := st.records[u.ID]
 	if there {
@@ -266,7 +266,7 @@ func (st *step) put(u *ss.Update) {
 	st.records[u.ID] = record{BSO: b, bytes: size}
 }
 
-func (st *step) finish() (ss.Written, error) {
+func (st *writeState) finish() (ss.Written, error) {
 	count, err := st.quota()
 	if err != nil {
 		return ss.Written{}, err
@@ -286,7 +286,7 @@ type counters struct {
 }
 
 // quota checks the quota. If there is no quota, it sets the counters to NULL, because this write makes them wrong.
-func (st *step) quota() (counters, error) {
+func (st *writeState) quota() (counters, error) {
 	q := st.w.Quota
 	if !q.Limited() {
 		return counters{write: st.found.counted}, nil
@@ -303,7 +303,7 @@ func (st *step) quota() (counters, error) {
 	return st.sum(st.rows[st.coll], after), q.Check(live, after)
 }
 
-func (st *step) sum(before collection, used ss.Used) counters {
+func (st *writeState) sum(before collection, used ss.Used) counters {
 	return counters{
 		write: true,
 		count: spanner.NullInt64{Int64: before.count + st.delta.Records, Valid: true},
@@ -312,7 +312,7 @@ func (st *step) sum(before collection, used ss.Used) counters {
 	}
 }
 
-func (st *step) counted() (used ss.Used, counted bool) {
+func (st *writeState) counted() (used ss.Used, counted bool) {
 	used.Collection = st.found.bytes
 	for id, c := range st.rows {
 		if id == ss.TombstoneID {
@@ -326,7 +326,7 @@ func (st *step) counted() (used ss.Used, counted bool) {
 	return used, true
 }
 
-func (st *step) recount() (live ss.Used, err error) {
+func (st *writeState) recount() (live ss.Used, err error) {
 	p := of(st.o, spannerdb.Params{"coll": st.coll, "stamp": st.stamp.Time(), "now": st.w.Now.Time()})
 	err = st.tx.ForEach(sqlRecount, p, func(r *spanner.Row) error {
 		var id, count, bytes, alive int64
@@ -338,13 +338,13 @@ func (st *step) recount() (live ss.Used, err error) {
 			live.Collection = alive
 		}
 		c := st.rows[id]
-		wrong := !c.counted || c.count != count || c.bytes != bytes
+		differs := !c.counted || c.count != count || c.bytes != bytes
 		c.counted, c.count, c.bytes = true, count, bytes
 		if id == ss.TombstoneID {
 			return nil
 		}
 		st.rows[id] = c
-		if wrong && id != st.coll {
+		if differs && id != st.coll {
 			st.correct(id)
 		}
 		return nil
@@ -353,14 +353,14 @@ func (st *step) recount() (live ss.Used, err error) {
 }
 
 // correct writes recounted counters if the commit has mutations left. Otherwise a later write corrects them.
-func (st *step) correct(id int64) {
+func (st *writeState) correct(id int64) {
 	if c := st.rows[id]; c.row && st.tx.Predicted()+st.rest() < budget.Limit {
 		st.change(spanner.Update, "user_collections", userKey(), []string{"count", "total_bytes"}, append(keyOf(st.o, id), c.count, c.bytes)...)
 	}
 }
 
 // rest returns more mutations than any write predicts after a recount, including one correction.
-func (st *step) rest() int {
+func (st *writeState) rest() int {
 	return 3 * st.s.schema.Write("user_collections", "modified", "count", "total_bytes")
 }
 
@@ -369,7 +369,7 @@ func (s *Store) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Update) (w
 	if err := s.ensure(ctx, o, w); err != nil {
 		return ss.Written{}, err
 	}
-	err = s.write(ctx, kind{name: "sync.put", reads: readRecords, params: spannerdb.Params{"ids": []string{u.ID}}}, o, w, func(st *step) error {
+	err = s.write(ctx, kind{name: "sync.put", reads: readRecords, params: spannerdb.Params{"ids": []string{u.ID}}}, o, w, func(st *writeState) error {
 		var modified ss.Timestamp
 		if had, there := st.records[u.ID]; there && had.Live(st.stamp) {
 			modified = had.Modified
@@ -389,7 +389,7 @@ func (s *Store) Post(ctx context.Context, o ss.Owner, w ss.Write, us []ss.Update
 	if err := s.ensure(ctx, o, w); err != nil {
 		return ss.Written{}, err
 	}
-	err = s.write(ctx, kind{name: "sync.post", reads: readRecords, params: spannerdb.Params{"ids": ids(us)}}, o, w, func(st *step) error {
+	err = s.write(ctx, kind{name: "sync.post", reads: readRecords, params: spannerdb.Params{"ids": ids(us)}}, o, w, func(st *writeState) error {
 		if err := w.If.Check(st.found.modified); err != nil {
 			return err
 		}

@@ -14,7 +14,7 @@ import (
 func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPart) (written ss.Written, err error) {
 	us := ss.Distinct(p.Updates)
 	var totals ss.Delta
-	err = s.write(ctx, call{name: "sync.append", owner: o, creates: p.Opens}, w, func(st *step) error {
+	err = s.write(ctx, call{name: "sync.append", owner: o, creates: p.Opens}, w, func(st *writeState) error {
 		if err := w.If.Check(st.found.Modified); err != nil {
 			return err
 		}
@@ -42,7 +42,7 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPa
 		}
 		st.stage = old
 		return st.w.Quota.Check(used, st.after)
-	}, func(st *step) error {
+	}, func(st *writeState) error {
 		if p.Opens {
 			if err := st.open(0); err != nil {
 				return err
@@ -61,7 +61,7 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPa
 	return written, err
 }
 
-func (st *step) batch(b ss.BatchID) (ss.Delta, error) {
+func (st *writeState) batch(b ss.BatchID) (ss.Delta, error) {
 	totals, found, err := sqlitedb.QueryRow(st.c, sqlBatch, func(s *sqlite.Stmt) ss.Delta {
 		return ss.Delta{Records: s.ColumnInt64(0), Bytes: s.ColumnInt64(1)}
 	}, st.user, st.coll, b, st.w.Now)
@@ -88,7 +88,7 @@ func (old staged) delta(us []ss.Update) (d ss.Delta) {
 	return d
 }
 
-func (st *step) staged(b ss.BatchID, totals ss.Delta, us []ss.Update) (staged, error) {
+func (st *writeState) staged(b ss.BatchID, totals ss.Delta, us []ss.Update) (staged, error) {
 	old := make(staged, len(us))
 	if totals.Records == 0 || len(us) == 0 {
 		return old, nil
@@ -105,7 +105,7 @@ func (st *step) staged(b ss.BatchID, totals ss.Delta, us []ss.Update) (staged, e
 	return old, err
 }
 
-func (st *step) addToBatch(b ss.BatchID, us []ss.Update, old staged) error {
+func (st *writeState) addToBatch(b ss.BatchID, us []ss.Update, old staged) error {
 	for i := range us {
 		u, sql := &us[i], sqlStage
 		if old[i].exists {
@@ -121,7 +121,7 @@ func (st *step) addToBatch(b ss.BatchID, us []ss.Update, old staged) error {
 
 // stagedBytes returns the live bytes after the commit. totals already includes the updates. Expired records and
 // records to be replaced are subtracted only above the quota, where they matter.
-func (st *step) stagedBytes(b ss.BatchID, totals ss.Delta, us []ss.Update, old staged) (ss.Used, error) {
+func (st *writeState) stagedBytes(b ss.BatchID, totals ss.Delta, us []ss.Update, old staged) (ss.Used, error) {
 	q := st.w.Quota
 	if !q.Limited() {
 		return ss.Used{}, nil
@@ -156,7 +156,7 @@ func (st *step) stagedBytes(b ss.BatchID, totals ss.Delta, us []ss.Update, old s
 // Commit implements syncstorage.Store.
 func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPart) (written ss.Written, err error) {
 	us := ss.Distinct(p.Updates)
-	err = s.write(ctx, call{name: "sync.commit", owner: o, large: true}, w, func(st *step) error {
+	err = s.write(ctx, call{name: "sync.commit", owner: o, large: true}, w, func(st *writeState) error {
 		if err := w.If.Check(st.found.Modified); err != nil {
 			return err
 		}
@@ -168,7 +168,7 @@ func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPa
 			return err
 		}
 		return p.Limits.Check(totals.Add(st.stage.delta(us)))
-	}, func(st *step) error {
+	}, func(st *writeState) error {
 		if err := st.addToBatch(p.ID, us, st.stage); err != nil {
 			return err
 		}
@@ -190,7 +190,7 @@ func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPa
 }
 
 // drain writes staged records one at a time, because a batch may exceed memory.
-func (st *step) drain(b ss.BatchID) error {
+func (st *writeState) drain(b ss.BatchID) error {
 	var payload []byte
 	return sqlitedb.ForEach(st.c, sqlStaged, func(s *sqlite.Stmt) error {
 		u := ss.Update{ID: s.ColumnText(0), SortIndex: optional(s, 1), TTL: optional(s, 2)}

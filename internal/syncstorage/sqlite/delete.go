@@ -13,7 +13,7 @@ import (
 
 // DeleteBSO implements syncstorage.Store.
 func (s *Store) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string) (written ss.Written, err error) {
-	err = s.write(ctx, call{name: "sync.delete_bso", owner: o}, w, func(st *step) error {
+	err = s.write(ctx, call{name: "sync.delete_bso", owner: o}, w, func(st *writeState) error {
 		old, err := st.lookUp(id)
 		if err != nil {
 			return err
@@ -26,7 +26,7 @@ func (s *Store) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string
 		}
 		st.planRemoval(&old)
 		return st.quota()
-	}, func(st *step) error {
+	}, func(st *writeState) error {
 		if err := st.apply(); err != nil {
 			return err
 		}
@@ -40,7 +40,7 @@ func (s *Store) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string
 func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []string) (written ss.Written, err error) {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	slices.Reverse(ids)
-	err = s.write(ctx, call{name: "sync.delete_bsos", owner: o}, w, func(st *step) error {
+	err = s.write(ctx, call{name: "sync.delete_bsos", owner: o}, w, func(st *writeState) error {
 		if err := w.If.Check(st.found.Modified); err != nil || st.found.Modified == 0 {
 			return err
 		}
@@ -54,7 +54,7 @@ func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []st
 			}
 		}
 		return st.quota()
-	}, func(st *step) error {
+	}, func(st *writeState) error {
 		if st.found.Modified == 0 {
 			written = ss.Written{Modified: st.last}
 			return nil
@@ -70,9 +70,9 @@ func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []st
 
 // DeleteCollection implements syncstorage.Store.
 func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (written ss.Written, err error) {
-	err = s.write(ctx, call{name: "sync.delete_collection", owner: o, large: true}, w, func(st *step) error {
+	err = s.write(ctx, call{name: "sync.delete_collection", owner: o, large: true}, w, func(st *writeState) error {
 		return w.If.Check(st.found.Modified)
-	}, func(st *step) error {
+	}, func(st *writeState) error {
 		written = ss.Written{Modified: st.last}
 		if !st.found.Row {
 			return nil

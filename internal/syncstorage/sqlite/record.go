@@ -33,7 +33,7 @@ func (h *header) modified(horizon ss.Timestamp) ss.Timestamp {
 	return h.Modified
 }
 
-func (st *step) lookUp(id string) (header, error) {
+func (st *writeState) lookUp(id string) (header, error) {
 	h, _, err := sqlitedb.QueryRow(st.c, sqlHeader, func(s *sqlite.Stmt) header { return scanHeader(s, id) }, st.user, st.coll, id)
 	return h, err
 }
@@ -49,7 +49,7 @@ func descending(us []ss.Update) []ss.Update {
 
 // lookUpAll reads n records with descending IDs: 100 in one statement cost half as much as in separate statements. If
 // they are most of the collection, reading a range costs even less.
-func (st *step) lookUpAll(n int, id func(int) string) ([]header, error) {
+func (st *writeState) lookUpAll(n int, id func(int) string) ([]header, error) {
 	all := make([]header, n)
 	if st.found.Count == 0 || n == 0 {
 		return all, nil
@@ -69,7 +69,7 @@ func (st *step) lookUpAll(n int, id func(int) string) ([]header, error) {
 	return all, err
 }
 
-func (st *step) lookUpRange(all []header, id func(int) string) error {
+func (st *writeState) lookUpRange(all []header, id func(int) string) error {
 	var buf [ss.MaxIDLength]byte
 	next := 0
 	return sqlitedb.ForEach(st.c, sqlHeaderRange, func(s *sqlite.Stmt) error {
@@ -103,7 +103,7 @@ type changes struct {
 	remove         []int64
 }
 
-func (st *step) expect(n int) {
+func (st *writeState) expect(n int) {
 	if st.found.Count < int64(n) {
 		st.insert = make([]change, 0, n)
 	} else {
@@ -111,7 +111,7 @@ func (st *step) expect(n int) {
 	}
 }
 
-func (st *step) plan(old *header, u *ss.Update, mode ss.MergeMode) {
+func (st *writeState) plan(old *header, u *ss.Update, mode ss.MergeMode) {
 	stored := &old.BSO
 	if old.row == 0 {
 		stored = nil
@@ -138,7 +138,7 @@ func (st *step) plan(old *header, u *ss.Update, mode ss.MergeMode) {
 	st.delta = st.delta.Add(delta)
 }
 
-func (st *step) planRemoval(old *header) {
+func (st *writeState) planRemoval(old *header) {
 	st.delta = st.delta.Add(ss.Delta{Records: -1, Bytes: -old.bytes})
 	if !old.Live(st.stamp) {
 		st.expired += old.bytes
@@ -146,7 +146,7 @@ func (st *step) planRemoval(old *header) {
 	st.remove = append(st.remove, old.row)
 }
 
-func (st *step) apply() error {
+func (st *writeState) apply() error {
 	defer func() {
 		st.applied, st.changes = true, changes{st.insert[:0], st.update[:0], st.header[:0], st.remove[:0]}
 	}()

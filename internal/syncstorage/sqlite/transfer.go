@@ -73,7 +73,7 @@ func (s *Store) export(ctx context.Context, o ss.Owner, now ss.Timestamp, add fu
 func (s *Store) Restore(ctx context.Context, o ss.Owner, w ss.Write, r ss.Restore) (restored ss.Restored, err error) {
 	records := slices.Clone(r.Records)
 	slices.SortFunc(records, func(a, b ss.BSO) int { return strings.Compare(b.ID, a.ID) })
-	err = s.write(ctx, call{name: "sync.restore", owner: o, creates: true}, w, func(st *step) error {
+	err = s.write(ctx, call{name: "sync.restore", owner: o, creates: true}, w, func(st *writeState) error {
 		restored.Newer = 0
 		if err := w.If.Check(st.last); err != nil {
 			return err
@@ -90,7 +90,7 @@ func (s *Store) Restore(ctx context.Context, o ss.Owner, w ss.Write, r ss.Restor
 			st.planRestored(&old[i], &records[i])
 		}
 		return st.quota()
-	}, func(st *step) error {
+	}, func(st *writeState) error {
 		if err := st.open(r.Modified); err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (s *Store) Restore(ctx context.Context, o ss.Owner, w ss.Write, r ss.Restor
 	return restored, nil
 }
 
-func (st *step) planRestored(old *header, b *ss.BSO) {
+func (st *writeState) planRestored(old *header, b *ss.BSO) {
 	delta := ss.Delta{Records: 1, Bytes: int64(len(b.Payload))}
 	c := change{*b, old.row}
 	if old.row != 0 {

@@ -9,7 +9,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-type step struct {
+type writeState struct {
 	c     *sqlite.Conn
 	user  int64
 	w     ss.Write
@@ -50,14 +50,14 @@ type call struct {
 
 // write runs check, which reads and decides, and then change. Both may run twice and must be idempotent. A new name
 // is cached only after the commit.
-func (s *Store) write(ctx context.Context, m call, w ss.Write, check, change func(*step) error) error {
+func (s *Store) write(ctx context.Context, m call, w ss.Write, check, change func(*writeState) error) error {
 	if err := m.owner.CheckUID(); err != nil {
 		return err
 	}
-	var st *step
+	var st *writeState
 	coll := s.cached(w.Collection)
 	begin := func(c *sqlite.Conn) error {
-		st = &step{c: c, user: m.owner.UID, w: w, coll: coll}
+		st = &writeState{c: c, user: m.owner.UID, w: w, coll: coll}
 		if err := st.begin(m.creates); err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (s *Store) cached(name string) int64 {
 
 func scanInt64(s *sqlite.Stmt) int64 { return s.ColumnInt64(0) }
 
-func (st *step) begin(creates bool) error {
+func (st *writeState) begin(creates bool) error {
 	if st.coll == 0 {
 		id, found, err := sqlitedb.QueryRow(st.c, sqlCollectionID, scanInt64, st.w.Collection)
 		if err != nil {
@@ -129,7 +129,7 @@ func (st *step) begin(creates bool) error {
 	return nil
 }
 
-func (st *step) name() error {
+func (st *writeState) name() error {
 	if !st.named {
 		return nil
 	}
@@ -140,14 +140,14 @@ func (st *step) name() error {
 	return sqlitedb.Exec(st.c, sqlCountName, st.user)
 }
 
-func (st *step) open(modified ss.Timestamp) error {
+func (st *writeState) open(modified ss.Timestamp) error {
 	if st.found.Row {
 		return nil
 	}
 	return sqlitedb.Exec(st.c, sqlAddCollection, st.user, st.coll, modified)
 }
 
-func (st *step) finish() (ss.Written, error) {
+func (st *writeState) finish() (ss.Written, error) {
 	err := sqlitedb.Exec(st.c, sqlSetCollection, st.stamp, st.delta.Records, st.delta.Bytes, st.user, st.coll)
 	if err == nil {
 		err = st.setUser()
@@ -155,7 +155,7 @@ func (st *step) finish() (ss.Written, error) {
 	return ss.Written{Modified: st.stamp, Previous: st.found.Modified, Used: st.after, Quota: st.w.Quota}, err
 }
 
-func (st *step) setUser() error {
+func (st *writeState) setUser() error {
 	sql := sqlSetUser
 	if !st.known {
 		sql = sqlAddUser
@@ -164,7 +164,7 @@ func (st *step) setUser() error {
 }
 
 // quota checks the quota. It sums unswept expired records, which is expensive, only if the result depends on them.
-func (st *step) quota() error {
+func (st *writeState) quota() error {
 	q := st.w.Quota
 	if !q.Limited() {
 		return nil
@@ -185,7 +185,7 @@ func (st *step) quota() error {
 	return q.Check(st.after.Add(-grown), st.after)
 }
 
-func (st *step) expiredBytes() (ss.Used, error) {
+func (st *writeState) expiredBytes() (ss.Used, error) {
 	used, _, err := sqlitedb.QueryRow(st.c, sqlExpiredBytes, func(s *sqlite.Stmt) ss.Used {
 		return ss.Used{Collection: s.ColumnInt64(0), User: s.ColumnInt64(1)}
 	}, st.coll, st.stamp, st.user)
@@ -201,7 +201,7 @@ func optional(s *sqlite.Stmt, col int) ss.Optional[int64] {
 
 // Put implements syncstorage.Store.
 func (s *Store) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Update) (written ss.Written, err error) {
-	err = s.write(ctx, call{name: "sync.put", owner: o, creates: true}, w, func(st *step) error {
+	err = s.write(ctx, call{name: "sync.put", owner: o, creates: true}, w, func(st *writeState) error {
 		old, err := st.lookUp(u.ID)
 		if err != nil {
 			return err
@@ -211,7 +211,7 @@ func (s *Store) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Update) (w
 		}
 		st.plan(&old, &u, ss.Direct)
 		return st.quota()
-	}, func(st *step) error {
+	}, func(st *writeState) error {
 		written, err = st.store()
 		return err
 	})
@@ -221,7 +221,7 @@ func (s *Store) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Update) (w
 // Post implements syncstorage.Store.
 func (s *Store) Post(ctx context.Context, o ss.Owner, w ss.Write, us []ss.Update) (written ss.Written, err error) {
 	us = descending(ss.Distinct(us))
-	err = s.write(ctx, call{name: "sync.post", owner: o, creates: true}, w, func(st *step) error {
+	err = s.write(ctx, call{name: "sync.post", owner: o, creates: true}, w, func(st *writeState) error {
 		if err := w.If.Check(st.found.Modified); err != nil {
 			return err
 		}
@@ -234,14 +234,14 @@ func (s *Store) Post(ctx context.Context, o ss.Owner, w ss.Write, us []ss.Update
 			st.plan(&old[i], &us[i], ss.Direct)
 		}
 		return st.quota()
-	}, func(st *step) error {
+	}, func(st *writeState) error {
 		written, err = st.store()
 		return err
 	})
 	return written, err
 }
 
-func (st *step) store() (ss.Written, error) {
+func (st *writeState) store() (ss.Written, error) {
 	if err := st.open(st.stamp); err != nil {
 		return ss.Written{}, err
 	}
