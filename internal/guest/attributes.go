@@ -125,13 +125,13 @@ func (s *Service) PatchAttributes(ctx context.Context, id ID, p AttributesPatch)
 // patched returns the attributes after the patch, checked by the profile. Merge stops at twice the limit, so a patch
 // that shrinks the value may be large.
 func (s *Service) patched(ctx context.Context, before Attributes, patch canonjson.Value) (Attributes, error) {
-	most := s.opts.Profile.MaxAttributes()
+	maxBytes := s.opts.Profile.MaxAttributes()
 	value, err := before.Object().Merge(patch, 2*MaxAttributes)
 	if err != nil {
 		return Attributes{}, err
 	}
-	if len(value) > most {
-		return Attributes{}, &AttributesFullError{len(value), most}
+	if len(value) > maxBytes {
+		return Attributes{}, &AttributesFullError{len(value), maxBytes}
 	}
 	return NewAttributes(value), s.checkAttributes(ctx, value)
 }

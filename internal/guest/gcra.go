@@ -24,23 +24,23 @@ type Taken struct {
 }
 
 // Micros returns, in microseconds, the time to gain a token and the time to fill an empty bucket.
-func (l Limit) Micros() (interval, most int64) {
+func (l Limit) Micros() (interval, burst int64) {
 	interval = max(1, l.Per.Microseconds()/int64(max(1, l.Events)))
 	return interval, interval * int64(l.Burst)
 }
 
 // Life is how long to keep the bucket: until it is full, and at least a minute.
 func (l Limit) Life() time.Duration {
-	_, most := l.Micros()
-	return max(time.Minute, time.Duration(most)*time.Microsecond)
+	_, burst := l.Micros()
+	return max(time.Minute, time.Duration(burst)*time.Microsecond)
 }
 
 // Take applies the generic cell rate algorithm. full is when the bucket is full, in microseconds like now; 0 for a
 // new bucket. A Redis script implements the same steps.
 func (l Limit) Take(full, now int64) (int64, Taken) {
-	interval, most := l.Micros()
-	full = min(max(full, now), now+most) // limits the wait after the clock was set back
-	if next := full + interval; next-now <= most {
+	interval, burst := l.Micros()
+	full = min(max(full, now), now+burst) // limits the wait after the clock was set back
+	if next := full + interval; next-now <= burst {
 		return next, l.Taken(true, next-now)
 	}
 	return full, l.Taken(false, full-now)
@@ -48,10 +48,10 @@ func (l Limit) Take(full, now int64) (int64, Taken) {
 
 // Taken describes the bucket after Take. wait is the time, in microseconds, until the bucket is full.
 func (l Limit) Taken(allowed bool, wait int64) Taken {
-	interval, most := l.Micros()
-	t := Taken{Allowed: allowed, Remaining: int((most - wait) / interval), Reset: time.Duration(wait) * time.Microsecond}
+	interval, burst := l.Micros()
+	t := Taken{Allowed: allowed, Remaining: int((burst - wait) / interval), Reset: time.Duration(wait) * time.Microsecond}
 	if !allowed {
-		t.Retry = time.Duration(wait+interval-most) * time.Microsecond
+		t.Retry = time.Duration(wait+interval-burst) * time.Microsecond
 	}
 	return t
 }

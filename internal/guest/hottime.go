@@ -12,9 +12,9 @@ type hotTime struct{ left atomic.Int64 }
 type hotTimeKey struct{}
 
 // WithHotTime limits the total time of a request's hot state operations, in case the store does not respond.
-func WithHotTime(ctx context.Context, most time.Duration) context.Context {
+func WithHotTime(ctx context.Context, total time.Duration) context.Context {
 	t := &hotTime{}
-	t.left.Store(int64(most))
+	t.left.Store(int64(total))
 	return context.WithValue(ctx, hotTimeKey{}, t)
 }
 

@@ -46,11 +46,11 @@ func BadMember(detail string, names ...string) error {
 
 // Under prepends the member that contains the value to an error's pointers.
 func Under(member string, err error) error {
-	wrong, ok := errors.AsType[FieldErrors](err)
+	fields, ok := errors.AsType[FieldErrors](err)
 	if !ok {
 		return err
 	}
-	moved := slices.Clone(wrong)
+	moved := slices.Clone(fields)
 	for i := range moved {
 		moved[i].Pointer = "/" + member + moved[i].Pointer
 	}
@@ -69,9 +69,9 @@ func BadHeader(detail string, names ...string) error {
 
 // bad makes an error with an entry per name. Its code is errcode.Invalid.
 func bad(detail string, names []string, field func(name string) FieldError) error {
-	wrong := make(FieldErrors, len(names))
+	fields := make(FieldErrors, len(names))
 	for i, name := range names {
-		wrong[i] = field(name)
+		fields[i] = field(name)
 	}
-	return errcode.Wrap(errcode.Invalid, strings.Join(names, ", ")+": "+detail, wrong)
+	return errcode.Wrap(errcode.Invalid, strings.Join(names, ", ")+": "+detail, fields)
 }

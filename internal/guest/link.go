@@ -95,14 +95,14 @@ func (l *Link) Decide(list ID, kept, moved []Wish, now time.Time) (r Linked, put
 }
 
 // merge returns the merged entry, and whether to store it. user may be removed or lack an ID.
-func (m MergeRule) merge(user, session Wish, most int) (Wish, bool) {
+func (m MergeRule) merge(user, session Wish, maxQuantity int) (Wish, bool) {
 	switch {
 	case !user.isLive():
 		return session, true
 	case m == MergeNewest && session.Added.After(user.Added):
 		return session, true
-	case m == MergeSum && session.Quantity > 0 && user.Quantity < most:
-		user.Quantity = min(user.Quantity+session.Quantity, most)
+	case m == MergeSum && session.Quantity > 0 && user.Quantity < maxQuantity:
+		user.Quantity = min(user.Quantity+session.Quantity, maxQuantity)
 		return user, true
 	}
 	return user, false

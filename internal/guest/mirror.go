@@ -201,11 +201,11 @@ func (m *mirrors) trusts(id ID) bool {
 }
 
 // some returns at most most distrusted mirrors.
-func (m *mirrors) some(most int) (ids []ID) {
+func (m *mirrors) some(limit int) (ids []ID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id := range m.suspect {
-		if len(ids) == most {
+		if len(ids) == limit {
 			break
 		}
 		ids = append(ids, id)

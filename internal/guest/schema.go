@@ -31,9 +31,9 @@ func (s *schema) validate(ctx context.Context, value canonjson.Value) error {
 	if !ok {
 		return err
 	}
-	wrong := make(FieldErrors, len(refused.Failures))
+	fields := make(FieldErrors, len(refused.Failures))
 	for i, f := range refused.Failures {
-		wrong[i] = FieldError{Pointer: f.Pointer, Code: CodeInvalid, Detail: f.Reason}
+		fields[i] = FieldError{Pointer: f.Pointer, Code: CodeInvalid, Detail: f.Reason}
 	}
-	return errcode.Wrap(errcode.Invalid, wrong.Error(), wrong)
+	return errcode.Wrap(errcode.Invalid, fields.Error(), fields)
 }

@@ -153,9 +153,9 @@ func (c *Config) Judge(score float64, solved bool) (Verdict, Action) {
 }
 
 // over maps n to 0–1, linearly from a fifth of most to most.
-func over(n, most int) float64 {
-	free := float64(most) / 5
-	return min(1, max(0, (float64(n)-free)/(float64(most)-free)))
+func over(n, limit int) float64 {
+	free := float64(limit) / 5
+	return min(1, max(0, (float64(n)-free)/(float64(limit)-free)))
 }
 
 // tools are parts, in lower case, of User-Agents that are not browsers.

@@ -138,9 +138,9 @@ func (s *Service) refuse(ctx context.Context, n NewRefusal) error {
 	if !s.refusals.add(n) {
 		return nil
 	}
-	one := []NewRefusal{n}
-	err := s.opts.Store.AddRefusals(context.WithoutCancel(ctx), one)
-	s.refusals.settle(one, err != nil)
+	single := []NewRefusal{n}
+	err := s.opts.Store.AddRefusals(context.WithoutCancel(ctx), single)
+	s.refusals.settle(single, err != nil)
 	return err
 }
 

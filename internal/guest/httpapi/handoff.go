@@ -164,7 +164,7 @@ func (x *exchange) listHandoffs() error {
 	}{Items: []any{}}
 	if len(all) > limit {
 		all = all[:limit]
-		next := cursorOf(place{all[limit-1].Minted, all[limit-1].ID})
+		next := cursorOf(position{all[limit-1].Minted, all[limit-1].ID})
 		page.NextCursor = &next
 	}
 	for _, h := range all {

@@ -180,7 +180,7 @@ func (x *exchange) listWishes() error {
 	}{Items: []any{}}
 	if len(all) > limit {
 		all = all[:limit]
-		next := cursorOf(place{all[limit-1].Added, all[limit-1].ID})
+		next := cursorOf(position{all[limit-1].Added, all[limit-1].ID})
 		page.NextCursor = &next
 	}
 	for _, w := range all {
@@ -196,7 +196,7 @@ func (x *exchange) listWishes() error {
 
 var errQuery = web.Refuse(http.StatusBadRequest, "invalid", "query: expected limit (1 to 100) and cursor (nextCursor of the page before), each at most once")
 
-func parsePage(raw, prefix string) (limit int, after *place, err error) {
+func parsePage(raw, prefix string) (limit int, after *position, err error) {
 	query, err := url.ParseQuery(raw)
 	if err != nil {
 		return 0, nil, errQuery
@@ -221,16 +221,16 @@ func parsePage(raw, prefix string) (limit int, after *place, err error) {
 	return limit, after, nil
 }
 
-type place struct {
+type position struct {
 	At time.Time
 	ID guest.ID
 }
 
-func cursorOf(p place) string {
+func cursorOf(p position) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(p.At.UnixMicro(), 10) + "." + string(p.ID)))
 }
 
-func parseCursor(text, prefix string) (*place, error) {
+func parseCursor(text, prefix string) (*position, error) {
 	cursor, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	micros, id, _ := strings.Cut(string(cursor), ".")
 	at, err2 := strconv.ParseInt(micros, 10, 64)
@@ -238,7 +238,7 @@ func parseCursor(text, prefix string) (*place, error) {
 	if err != nil || err2 != nil || !ok || at < 0 || at > 1<<52 {
 		return nil, errQuery
 	}
-	return &place{time.UnixMicro(at).UTC(), last}, nil
+	return &position{time.UnixMicro(at).UTC(), last}, nil
 }
 
 func refuseMember(name, detail string) error {

@@ -100,12 +100,12 @@ func (s *Store) Drop(ctx context.Context, job retention.Job, before time.Time, l
 func dropSilent(t *pgdb.Tx, before time.Time, limit int) (n int, err error) {
 	for {
 		var rows, sessions int
-		most := limit - n
-		if _, err := t.QueryRow(sqlDropSilent, []any{before, most}, &rows, &sessions); err != nil {
+		left := limit - n
+		if _, err := t.QueryRow(sqlDropSilent, []any{before, left}, &rows, &sessions); err != nil {
 			return n, err
 		}
 		n += rows
-		if rows == 0 || n == limit || sessions < min(most, silentSessions) {
+		if rows == 0 || n == limit || sessions < min(left, silentSessions) {
 			return n, nil
 		}
 	}

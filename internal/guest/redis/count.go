@@ -41,8 +41,8 @@ func (h *Hot) Take(ctx context.Context, buckets []guest.Bucket) (all []guest.Tak
 		commands, again := make(rueidis.Commands, len(buckets)), make(rueidis.Commands, len(buckets))
 		for i, b := range buckets {
 			key := h.prefix + "rl:" + tag(b.Key)
-			interval, most := b.Micros()
-			args := []string{number(interval), number(most), millis(b.Life())}
+			interval, burst := b.Micros()
+			args := []string{number(interval), number(burst), millis(b.Life())}
 			commands[i] = c.B().Evalsha().Sha1(takeSHA).Numkeys(1).Key(key).Arg(args...).Build()
 			again[i] = c.B().Eval().Script(take).Numkeys(1).Key(key).Arg(args...).Build()
 		}

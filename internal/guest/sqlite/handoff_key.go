@@ -46,11 +46,11 @@ func (s *Store) HandoffKeys(ctx context.Context, tenant string) (all []handoffs.
 // HandoffKey implements handoffs.Store.
 func (s *Store) HandoffKey(ctx context.Context, id string) (key handoffs.Key, err error) {
 	err = s.db.Read(ctx, "handoff_key", func(c *sqlite.Conn) error {
-		one, found, err := sqlitedb.QueryRow(c, sqlKey, scanKey, id)
+		stored, found, err := sqlitedb.QueryRow(c, sqlKey, scanKey, id)
 		if err == nil && !found {
 			err = handoffs.ErrNoSuchKey
 		}
-		key = one
+		key = stored
 		return err
 	})
 	return key, err

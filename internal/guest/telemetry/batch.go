@@ -247,8 +247,8 @@ func decodeItem(text json.RawMessage, into any) error {
 // memberOf turns a decoding error into the invalid member's name, "" if it is unknown, and an explanation without the
 // decoder's words.
 func memberOf(err error) (member, detail string) {
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return wrong.Field, "unexpected " + strings.Fields(wrong.Value)[0]
+	if mistyped, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return mistyped.Field, "unexpected " + strings.Fields(mistyped.Value)[0]
 	}
 	if _, ok := errors.AsType[*time.ParseError](err); ok {
 		return "occurredAt", expectedTime
@@ -272,7 +272,7 @@ func checkPageView(p *guest.Profile, v *PageView, now time.Time, wrong func(memb
 	if v.DurationMS < 0 || v.DurationMS > maxDuration {
 		wrong("durationMs", fmt.Sprintf("expected 0 to %d", maxDuration))
 	}
-	checkPlace(place{p, &v.TenantID, &v.PropertyID, v.ItemID, v.SearchID, &v.OccurredAt}, now, wrong)
+	checkLocation(location{p, &v.TenantID, &v.PropertyID, v.ItemID, v.SearchID, &v.OccurredAt}, now, wrong)
 }
 
 // checkFunnelEvent works like checkPageView.
@@ -285,11 +285,11 @@ func checkFunnelEvent(p *guest.Profile, v *FunnelEvent, now time.Time, wrong fun
 		wrong("step", "expected "+strings.Join(Steps, ", "))
 	}
 	checkID("handoffId", guest.HandoffPrefix, v.HandoffID, wrong)
-	checkPlace(place{p, &v.TenantID, &v.PropertyID, v.ItemID, v.SearchID, &v.OccurredAt}, now, wrong)
+	checkLocation(location{p, &v.TenantID, &v.PropertyID, v.ItemID, v.SearchID, &v.OccurredAt}, now, wrong)
 }
 
-// place points to the members that page views and funnel events share.
-type place struct {
+// location points to the members that page views and funnel events share.
+type location struct {
 	// decides between property and item
 	profile          *guest.Profile
 	tenant, property *string
@@ -299,8 +299,8 @@ type place struct {
 	at *time.Time
 }
 
-// checkPlace checks the shared members and writes canonical values back.
-func checkPlace(p place, now time.Time, wrong func(member, detail string)) {
+// checkLocation checks the shared members and writes canonical values back.
+func checkLocation(p location, now time.Time, wrong func(member, detail string)) {
 	var ok bool
 	if *p.tenant != "" {
 		if *p.tenant, ok = guest.ParseTenant(*p.tenant); !ok {
@@ -328,7 +328,7 @@ func ofOtherProfile(p *guest.Profile, property string, item *string) bool {
 }
 
 // checkItem accepts a missing property or item: a page view of the home page has neither.
-func checkItem(p place, wrong func(member, detail string)) {
+func checkItem(p location, wrong func(member, detail string)) {
 	var ok bool
 	switch {
 	case *p.property != "":
