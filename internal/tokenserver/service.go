@@ -194,10 +194,10 @@ func (s *Service) signIn(ctx context.Context, a Account, in SignIn) (User, error
 
 // duration returns the requested lifetime, at most the setting. Anything that is not a number means the setting.
 func (s *Service) duration(asked string) time.Duration {
-	most := s.Config().TokenDuration.Truncate(time.Second)
+	longest := s.Config().TokenDuration.Truncate(time.Second)
 	n, err := strconv.ParseUint(asked, 10, 64)
-	if err != nil || n > uint64(most/time.Second) {
-		return most
+	if err != nil || n > uint64(longest/time.Second) {
+		return longest
 	}
 	return time.Duration(n) * time.Second
 }
