@@ -9,6 +9,7 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
+// accounts reads all accounts that a statement returns.
 func (s *Store) accounts(ctx context.Context, st pgdb.Statement, args ...any) (all []buckets.Account, err error) {
 	var id string
 	var a buckets.Account
@@ -21,6 +22,7 @@ func (s *Store) accounts(ctx context.Context, st pgdb.Statement, args ...any) (a
 	return all, err
 }
 
+// oneAccount returns ErrNoAccount if the statement returns nothing.
 func (s *Store) oneAccount(ctx context.Context, st pgdb.Statement, arg string) (buckets.Account, error) {
 	all, err := s.accounts(ctx, st, arg)
 	if err != nil {
@@ -97,6 +99,7 @@ func (s *Store) DeleteAccount(ctx context.Context, id buckets.AccountID) error {
 	})
 }
 
+// shareAccount locks the account against deletion until the commit, or returns ErrNoAccount.
 func shareAccount(tx *pgdb.Tx, id buckets.AccountID) error {
 	var found bool
 	_, err := tx.QueryRow(sqlShareAccount, []any{string(id)}, &found)
@@ -119,6 +122,7 @@ func (s *Store) CreateKey(ctx context.Context, k buckets.Key) error {
 	})
 }
 
+// createKey returns ErrKeyExists if the key ID is taken, also by a revoked key.
 func createKey(tx *pgdb.Tx, k buckets.Key) error {
 	n, err := tx.Exec(sqlCreateKey, k.ID, string(k.Account), k.Secret, at(k.Created), atOrNull(k.Revoked), k.Name, atOrNull(k.Expires), k.Limits.Text())
 	if err == nil && n == 0 {
@@ -127,6 +131,7 @@ func createKey(tx *pgdb.Tx, k buckets.Key) error {
 	return err
 }
 
+// keys reads all keys that a statement returns.
 func (s *Store) keys(ctx context.Context, st pgdb.Statement, args ...any) (all []buckets.Key, err error) {
 	var id, account, name, limits string
 	var secret []byte

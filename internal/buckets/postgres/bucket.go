@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// bucketRow holds the destinations for bucketColumns.
 type bucketRow struct {
 	id, name, owner string
 	created         pgtype.Timestamptz
@@ -20,10 +21,12 @@ type bucketRow struct {
 	lock            *string
 }
 
+// dest returns the destinations in the order of bucketColumns.
 func (r *bucketRow) dest() []any {
 	return []any{&r.id, &r.name, &r.owner, &r.created, &r.settings, &r.versioning, &r.lock}
 }
 
+// bucket decodes the last row read.
 func (r *bucketRow) bucket() (buckets.Bucket, error) {
 	b := buckets.Bucket{
 		BucketRef: buckets.BucketRef{Name: r.name, ID: buckets.BucketID(r.id)},
@@ -39,6 +42,7 @@ func (r *bucketRow) bucket() (buckets.Bucket, error) {
 	return b, err
 }
 
+// bucketLock decodes a bucket's object lock. NULL means off; an empty object, on without a default retention.
 func bucketLock(text *string) (l buckets.BucketLock, err error) {
 	if text == nil {
 		return l, nil
@@ -50,6 +54,7 @@ func bucketLock(text *string) (l buckets.BucketLock, err error) {
 	return l, nil
 }
 
+// readBuckets reads all buckets that a statement returns.
 func (s *Store) readBuckets(ctx context.Context, st pgdb.Statement, args ...any) (all []buckets.Bucket, err error) {
 	var r bucketRow
 	err = s.db.ForEach(ctx, st, args, func() { all = nil }, func() error {

@@ -64,6 +64,7 @@ func (s *Store) DueMarks(ctx context.Context, now buckets.Moment, limit int) ([]
 	return s.damages(ctx, sqlDueMarks, at(now), limit)
 }
 
+// damages reads marked copies with a statement.
 func (s *Store) damages(ctx context.Context, st pgdb.Statement, args ...any) (all []buckets.Damage, err error) {
 	var d buckets.Damage
 	var state, owner, bucket, id, upload string
@@ -83,6 +84,7 @@ func (s *Store) NoteAttempt(ctx context.Context, d buckets.Damage) error {
 	return err
 }
 
+// attemptArgs are the parameters that NoteAttempt and Mark share.
 func attemptArgs(d buckets.Damage) []pgdb.Arg {
 	return []pgdb.Arg{
 		{Param: "node text", Value: d.Node},
@@ -97,6 +99,7 @@ func attemptArgs(d buckets.Damage) []pgdb.Arg {
 	}
 }
 
+// markArgs are the parameters for Mark.
 func markArgs(d buckets.Damage) []pgdb.Arg {
 	return append(attemptArgs(d),
 		pgdb.Arg{Param: "problem text", Value: d.Problem},
@@ -151,6 +154,7 @@ func (s *Store) SetScrub(ctx context.Context, p buckets.Scrub) error {
 	return err
 }
 
+// scrubArgs are the parameters for SetScrub.
 func scrubArgs(p buckets.Scrub) []pgdb.Arg {
 	return []pgdb.Arg{
 		{Param: "node text", Value: p.Node},

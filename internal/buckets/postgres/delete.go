@@ -57,6 +57,7 @@ func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.B
 	return done, nil
 }
 
+// resultOf returns the error for a result code, the first column.
 func resultOf(columns []*string) error {
 	if len(columns) == 0 || columns[0] == nil {
 		return errcode.New(errcode.Internal, "the buckets database returned no result for a deletion")
@@ -68,6 +69,8 @@ func resultOf(columns []*string) error {
 	return failed(result)
 }
 
+// scanDeleted reads a result of bucket_delete_v2: the code, the deleted object if any, and the ID of a new delete
+// marker.
 func scanDeleted(columns []*string) (done buckets.Deleted, err error) {
 	if err := resultOf(columns); err != nil {
 		return done, err
@@ -82,6 +85,7 @@ func scanDeleted(columns []*string) (done buckets.Deleted, err error) {
 	return done, err
 }
 
+// deletion holds the parameters for bucket_delete_v2.
 type deletion struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketRef
@@ -90,6 +94,7 @@ type deletion struct {
 	all    bool
 }
 
+// args names and orders the parameters for pgdb.
 func (d deletion) args() []pgdb.Arg {
 	args := append([]pgdb.Arg{
 		{Param: "p_owner uuid", Value: string(d.owner)},
@@ -105,6 +110,7 @@ func (d deletion) args() []pgdb.Arg {
 	)
 }
 
+// conditionArgs are the parameters by which SQL functions check a Condition.
 func conditionArgs(c *buckets.Condition) []pgdb.Arg {
 	return []pgdb.Arg{
 		{Param: "p_flags integer", Value: flags(c)},
@@ -115,6 +121,7 @@ func conditionArgs(c *buckets.Condition) []pgdb.Arg {
 	}
 }
 
+// Concurrent transactions for a DeleteAll that names versions: each version needs a transaction.
 const deleters = 8
 
 // DeleteAll implements buckets.Store.
@@ -167,6 +174,7 @@ func (s *Store) DeleteAll(ctx context.Context, owner buckets.AccountID, b bucket
 	return done, nil
 }
 
+// batch is a call that deletes many objects.
 type batch struct {
 	pgdb.Statement
 	args   []any
@@ -198,6 +206,9 @@ func (s *Store) deleteBatch(ctx context.Context, owner buckets.AccountID, b batc
 	return results, err
 }
 
+// deletions holds the parameters for bucket_delete_objects_v2: an element per object, sorted by name, so that
+// concurrent calls lock
+// rows in the same order.
 type deletions struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketRef
@@ -206,6 +217,7 @@ type deletions struct {
 	tags   []*string
 }
 
+// args names and orders the parameters for pgdb.
 func (d deletions) args() []pgdb.Arg {
 	return []pgdb.Arg{
 		{Param: "p_owner uuid", Value: string(d.owner)},

@@ -28,12 +28,15 @@ var eventTable = outboxpg.New(outbox.Table{Name: "manta_bucket_event", Owner: "o
 // OnEvents sets the function called after each commit with events. Call it before the store is used.
 func (s *Store) OnEvents(wake func(destination, owner, stream string)) { s.wake = wake }
 
+// Outbox returns a destination's events for delivery. Times are the database's.
 func (s *Store) Outbox(destination string) outbox.Box {
 	return eventTable.OpenTopic(s.db, destination)
 }
 
+// DeadEvents returns the events that no destination accepted.
 func (s *Store) DeadEvents() outbox.Dead { return eventTable.Open(s.db) }
 
+// appending holds the parameters for bucket_append_events_v1: an element per event.
 type appending struct {
 	owner                           buckets.AccountID
 	streams, topics, keys, payloads []string
@@ -41,6 +44,7 @@ type appending struct {
 	at                              time.Time
 }
 
+// args names and orders the parameters for pgdb.
 func (a appending) args() []pgdb.Arg {
 	return []pgdb.Arg{
 		{Param: "p_owner uuid", Value: string(a.owner)},
@@ -68,12 +72,16 @@ func appendEvents(tx *pgdb.Tx, owner buckets.AccountID, all []buckets.Event) err
 	return err
 }
 
+// appended wakes the outbox after the commit. Another process finds the events by polling.
 func (s *Store) appended(owner buckets.AccountID, all []buckets.Event) {
 	for i := range all {
 		s.wake(all[i].Destination, string(owner), all[i].Stream)
 	}
 }
 
+// notifying runs write in a transaction that locks the object's name first, and appends the events that write returns.
+// So events of a
+// name have the order in which its writes commit.
 func (s *Store) notifying(ctx context.Context, name string, k objectKey, write func(tx *pgdb.Tx) ([]buckets.Event, error)) error {
 	var events []buckets.Event
 	err := s.db.Tx(ctx, name, func(tx *pgdb.Tx) error {
@@ -92,6 +100,7 @@ func (s *Store) notifying(ctx context.Context, name string, k objectKey, write f
 	return err
 }
 
+// objectKey names an object, existing or not.
 type objectKey struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketRef

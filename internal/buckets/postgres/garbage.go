@@ -52,6 +52,7 @@ func (s *Store) Claimed(ctx context.Context, claim string, now buckets.Moment, o
 	return all, err
 }
 
+// scanGarbage collects rows of garbage in all.
 type scanGarbage struct {
 	all *[]buckets.Garbage
 
@@ -62,10 +63,12 @@ type scanGarbage struct {
 	object                          []*string
 }
 
+// dest returns the destinations in the order of the statement's columns.
 func (g *scanGarbage) dest() []any {
 	return []any{&g.owner, &g.bucket, &g.name, &g.id, &g.length, &g.sharks, &g.upload, &g.deleted, &g.object}
 }
 
+// add decodes the last row read.
 func (g *scanGarbage) add() error {
 	made := buckets.Garbage{
 		Owner: buckets.AccountID(g.owner), Bucket: buckets.BucketID(g.bucket), Name: g.name, ID: buckets.ObjectID(g.id),
@@ -81,6 +84,7 @@ func (g *scanGarbage) add() error {
 	return err
 }
 
+// deletedObject decodes deletedColumns.
 func deletedObject(columns []*string, g *buckets.Garbage) (*buckets.Object, error) {
 	r := textRow{columns: columns}
 	o := &buckets.Object{
@@ -163,12 +167,14 @@ func (s *Store) Remove(ctx context.Context, claim string, garbage []buckets.Garb
 	return n, err
 }
 
+// removal holds the parameters for the removal of garbage rows: an element per row.
 type removal struct {
 	owner                        buckets.AccountID
 	claim                        string
 	buckets, ids, names, uploads []string
 }
 
+// args names and orders the parameters for pgdb.
 func (r removal) args() []pgdb.Arg {
 	return []pgdb.Arg{
 		{Param: "p_owner uuid", Value: string(r.owner)},
@@ -247,11 +253,13 @@ func (s *Store) SetSharks(ctx context.Context, r buckets.Reference, sharks []str
 	return n == 1, err
 }
 
+// placement holds the parameters that change a body's nodes, if they are still p.Sharks.
 type placement struct {
 	buckets.Reference
 	is []string
 }
 
+// args names and orders the parameters for pgdb.
 func (p placement) args() []pgdb.Arg {
 	return []pgdb.Arg{
 		{Param: "p_owner uuid", Value: string(p.Owner)},

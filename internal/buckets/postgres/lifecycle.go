@@ -142,6 +142,7 @@ func (s *Store) expireVersion(ctx context.Context, k objectKey, o *buckets.Objec
 	return done, err
 }
 
+// expiring holds the parameters that delete objects if they did not change: an element per object.
 type expiring struct {
 	owner      buckets.AccountID
 	bucket     buckets.BucketRef
@@ -151,6 +152,7 @@ type expiring struct {
 	now        buckets.Moment
 }
 
+// args names and orders the parameters for pgdb.
 func (e expiring) args() []pgdb.Arg {
 	return []pgdb.Arg{
 		{Param: "p_owner uuid", Value: string(e.owner)},

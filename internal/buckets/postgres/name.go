@@ -87,13 +87,16 @@ func claimOrFree(tx *pgdb.Tx, n buckets.NameClaim, shared bool) error {
 	return err
 }
 
+// nameRow holds the destinations for a name's columns.
 type nameRow struct {
 	name, owner    string
 	claimed, freed pgtype.Timestamptz
 }
 
+// dest returns the destinations in the order of the columns.
 func (r *nameRow) dest() []any { return []any{&r.name, &r.owner, &r.claimed, &r.freed} }
 
+// claim decodes the last row read.
 func (r *nameRow) claim() buckets.NameClaim {
 	return buckets.NameClaim{Name: r.name, Owner: buckets.AccountID(r.owner), Claimed: momentOf(r.claimed), Freed: momentOf(r.freed)}
 }
@@ -110,6 +113,7 @@ func (s *Store) NameClaim(ctx context.Context, name string) (buckets.NameClaim, 
 	return s.oneName(ctx, sqlName, name)
 }
 
+// oneName returns ErrNoName if the statement returns nothing.
 func (s *Store) oneName(ctx context.Context, st pgdb.Statement, name string) (buckets.NameClaim, error) {
 	var r nameRow
 	found, err := s.db.QueryRow(ctx, st, []any{name}, r.dest()...)

@@ -11,6 +11,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// scanObject decodes objectColumns, a text array: functions return objects together with a result code.
 func scanObject(columns []*string) (buckets.Object, error) {
 	r := textRow{columns: columns}
 	o := buckets.Object{
@@ -31,6 +32,7 @@ const (
 	noneMatchAny
 )
 
+// flags tells SQL functions which parts of a condition are set.
 func flags(c *buckets.Condition) (f int32) {
 	if c.IsSet() {
 		f |= conditionSet
@@ -44,6 +46,7 @@ func flags(c *buckets.Condition) (f int32) {
 	return f
 }
 
+// put holds the parameters for bucket_put_v3.
 type put struct {
 	owner      buckets.AccountID
 	bucket     buckets.BucketRef
@@ -55,11 +58,13 @@ type put struct {
 	all        bool
 }
 
+// encode fills properties; call it before write.
 func (p *put) encode() (err error) {
 	p.properties, err = p.object.Properties.Encode()
 	return err
 }
 
+// write encodes the parameters in binary, without reflection: this is the most frequent call.
 func (p put) write(a *pgdb.Args) {
 	o := &p.object
 	names, values := pairs(o.Headers)
@@ -90,6 +95,8 @@ func (p put) write(a *pgdb.Args) {
 	a.Boolean("p_all", p.all)
 }
 
+// written reads the result of bucket_put_v3 into w: the code and, in a bucket with versions, its versioning and the
+// version's time.
 func written(w *buckets.Written, result []int64) error {
 	if len(result) != 1 && len(result) != 3 {
 		return errcode.Newf(errcode.Internal, "the buckets database returned %v for an object that was stored", result)
@@ -146,6 +153,7 @@ func (s *Store) putInSteps(ctx context.Context, p *put, n *buckets.Notice, done 
 	})
 }
 
+// moved is an object whose time is changed to that at an import's source.
 type moved struct {
 	owner    buckets.AccountID
 	bucket   buckets.BucketID
@@ -154,6 +162,7 @@ type moved struct {
 	now      buckets.Moment
 }
 
+// setImported moves a new version to its time at the source, and the supersession of its predecessor with it.
 func setImported(tx *pgdb.Tx, st pgdb.Statement, m moved) error {
 	if _, err := tx.Exec(st, string(m.owner), string(m.bucket), m.name, at(m.imported)); err != nil {
 		return err
@@ -211,6 +220,9 @@ func (s *Store) Find(ctx context.Context, owner buckets.AccountID, bucket, name 
 	return b, o, err
 }
 
+// lock locks the object's name until the commit, and the bucket against deletion. It returns ErrNoBucket if the bucket
+// is missing or
+// has another ID. Object names need no row to be locked: these are advisory locks.
 func lock(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, name string) error {
 	var locked bool
 	if _, err := tx.QueryRow(sqlLock, []any{string(owner), b.Name, string(b.ID), name}, &locked); err != nil {
@@ -270,6 +282,7 @@ func (s *Store) Update(ctx context.Context, owner buckets.AccountID, b buckets.B
 	return o, err
 }
 
+// updated holds the parameters for an update of the metadata.
 type updated struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketID
@@ -277,6 +290,7 @@ type updated struct {
 	properties []byte
 }
 
+// args names and orders the parameters for pgdb.
 func (u updated) args() []pgdb.Arg {
 	names, values := pairs(u.Headers)
 	return []pgdb.Arg{
@@ -340,6 +354,9 @@ func (s *Store) withMetadata(ctx context.Context, owner buckets.AccountID, b buc
 	return kept, nil
 }
 
+// list reads a page without metadata. The database skips groups by itself, so that a list of folders does not read
+// their
+// contents.
 func (s *Store) list(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, q buckets.Query) (buckets.Page, error) {
 	l := buckets.NewLister(q)
 	var e entries
@@ -364,6 +381,7 @@ func (s *Store) list(ctx context.Context, owner buckets.AccountID, b buckets.Buc
 	return l.Page(), nil
 }
 
+// listing holds the parameters for bucket_list_v2.
 type listing struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketID
@@ -371,6 +389,7 @@ type listing struct {
 	from buckets.Position
 }
 
+// write encodes the parameters in binary.
 func (l listing) write(a *pgdb.Args) {
 	a.UUID("p_owner", string(l.owner))
 	a.UUID("p_bucket_id", string(l.bucket))
@@ -408,6 +427,7 @@ type entries struct {
 	sums        []byte
 }
 
+// object decodes the current row.
 func (e *entries) object(r *pgdb.Row) (o buckets.Object, err error) {
 	if id := r.Raw(entryCreator); !bytes.Equal(id, e.creatorID) {
 		e.creatorID, e.creator = bytes.Clone(id), buckets.AccountID(r.UUID(entryCreator))
@@ -427,6 +447,7 @@ func (e *entries) object(r *pgdb.Row) (o buckets.Object, err error) {
 	return o, err
 }
 
+// keep copies a sum into memory shared by many rows, to save allocations.
 func (e *entries) keep(sum []byte) []byte {
 	if len(sum) > cap(e.sums)-len(e.sums) {
 		e.sums = make([]byte, 0, max(64*md5.Size, len(sum)))

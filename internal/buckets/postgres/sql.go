@@ -6,6 +6,7 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
+// micros makes SQL return a time in microseconds since 1970, as text.
 func micros(column string) string {
 	return `(extract(epoch FROM ` + column + `) * 1000000)::bigint::text`
 }
@@ -34,8 +35,10 @@ var objectColumns = array([]string{
 	objectProperties: `o.properties::text`,
 })
 
+// array makes SQL return columns as a text array.
 func array(columns []string) string { return `ARRAY[` + strings.Join(columns, `, `) + `]` }
 
+// CRC-64/NVME and frames are set together: they describe the file format; CRC32C alone comes from an earlier release.
 const sumColumns = `content_crc32c, content_crc64nvme, content_frames`
 
 const (

@@ -28,8 +28,12 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
+// Migrations returns the schema's history.
 func Migrations() (migrate.Set, error) { return migrate.Load("buckets", migrations, "migrations") }
 
+// Store keeps the metadata in PostgreSQL or Citus, distributed by account: statements with Key run on the account's
+// node. It is
+// safe for concurrent use.
 type Store struct {
 	db   *pgdb.DB
 	set  func() (migrate.Set, error)
@@ -84,6 +88,7 @@ const (
 // errAll means that the function must be called again with p_all, which locks all usage slots.
 var errAll = errcode.New(errcode.Internal, "all slots must be locked")
 
+// failed turns a function's result code into an error, nil from 0 on.
 func failed(result int64) error {
 	switch result {
 	case noBucket:
@@ -119,6 +124,9 @@ func failed(result int64) error {
 	return nil
 }
 
+// twice calls fn again with all = true if the account's usage slot does not suffice to check a quota: almost all writes
+// need a
+// single slot, and do not wait for each other.
 func twice(fn func(all bool) error) error {
 	err := fn(false)
 	if err == errAll { //nolint:errorlint // never wrapped
@@ -127,6 +135,7 @@ func twice(fn func(all bool) error) error {
 	return err
 }
 
+// run calls a function that returns a result code.
 func (s *Store) run(ctx context.Context, st pgdb.Statement, args ...any) (result int64, err error) {
 	if _, err = s.db.QueryRow(ctx, st, args, &result); err != nil {
 		return 0, err
@@ -134,12 +143,15 @@ func (s *Store) run(ctx context.Context, st pgdb.Statement, args ...any) (result
 	return result, failed(result)
 }
 
+// at returns a parameter.
 func at(m buckets.Moment) time.Time { return m.Time() }
 
+// atOrNull stores 0 as NULL.
 func atOrNull(m buckets.Moment) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: m.Time(), Valid: m != 0}
 }
 
+// momentOf returns 0 for NULL.
 func momentOf(t pgtype.Timestamptz) buckets.Moment {
 	if !t.Valid {
 		return 0
@@ -147,6 +159,7 @@ func momentOf(t pgtype.Timestamptz) buckets.Moment {
 	return buckets.At(t.Time)
 }
 
+// orNull stores "" as NULL.
 func orNull[T ~string](v T) *string {
 	if v == "" {
 		return nil
@@ -155,12 +168,15 @@ func orNull[T ~string](v T) *string {
 	return &text
 }
 
+// orNulls returns NULLs if the body has no frames. PostgreSQL integers are signed: the bits are kept.
 func orNulls(f optional.Of[buckets.Frames]) (crc64, id pgtype.Int8) {
 	return pgtype.Int8{Int64: int64(f.Value.CRC64NVME), Valid: f.Set}, pgtype.Int8{Int64: int64(f.Value.ID), Valid: f.Set}
 }
 
+// sums holds the destinations for sumColumns.
 type sums struct{ crc32c, crc64, id *int64 }
 
+// dest appends the destinations to those before.
 func (s *sums) dest(before ...any) []any { return append(before, &s.crc32c, &s.crc64, &s.id) }
 
 // set sets the checksums to verify. If an earlier release replaced a body, the row has the old frames but also a
@@ -174,6 +190,7 @@ func (s *sums) set(b *buckets.Body) {
 	}
 }
 
+// listOrNil stores an empty list as NULL.
 func listOrNil(list []string) []string {
 	if len(list) == 0 {
 		return nil
@@ -181,6 +198,7 @@ func listOrNil(list []string) []string {
 	return list
 }
 
+// pairs splits headers into parallel arrays, in any order.
 func pairs(headers map[string]string) (names, values []string) {
 	for name, value := range headers {
 		names, values = append(names, name), append(values, value)
@@ -188,6 +206,7 @@ func pairs(headers map[string]string) (names, values []string) {
 	return names, values
 }
 
+// textOrNull stores nil as NULL.
 func textOrNull(text []byte) *string {
 	if text == nil {
 		return nil
@@ -202,12 +221,14 @@ type textRow struct {
 	err     error
 }
 
+// fail keeps the first error.
 func (r *textRow) fail(err error) {
 	if r.err == nil && err != nil {
 		r.err = errcode.Wrap(errcode.Internal, "decode a row of the buckets database", err)
 	}
 }
 
+// text returns "" for NULL.
 func (r *textRow) text(i int) string {
 	if r.columns[i] == nil {
 		return ""
@@ -215,6 +236,7 @@ func (r *textRow) text(i int) string {
 	return *r.columns[i]
 }
 
+// number returns 0 for NULL.
 func (r *textRow) number(i int) int64 {
 	if r.columns[i] == nil {
 		return 0
@@ -241,6 +263,7 @@ func (r *textRow) json(i int, v any) {
 	}
 }
 
+// properties decodes an object's properties.
 func (r *textRow) properties(i int) buckets.Properties {
 	p, err := buckets.DecodeProperties([]byte(r.text(i)))
 	r.fail(err)

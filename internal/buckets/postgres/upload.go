@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// scanUpload decodes uploadColumns.
 func scanUpload(columns []*string) (buckets.Upload, error) {
 	r := textRow{columns: columns}
 	u := buckets.Upload{
@@ -24,6 +25,7 @@ func scanUpload(columns []*string) (buckets.Upload, error) {
 	return u, r.err
 }
 
+// scanPart decodes partColumns. start is the part's offset in a completed object.
 func scanPart(columns []*string) (p buckets.Part, start int64, err error) {
 	r := textRow{columns: columns}
 	p = buckets.Part{
@@ -48,6 +50,7 @@ func (s *Store) CreateUpload(ctx context.Context, owner buckets.AccountID, b buc
 	return err
 }
 
+// newUpload holds the parameters for a new upload.
 type newUpload struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketRef
@@ -55,6 +58,7 @@ type newUpload struct {
 	properties []byte
 }
 
+// args names and orders the parameters for pgdb.
 func (u newUpload) args() []pgdb.Arg {
 	names, values := pairs(u.Headers)
 	return []pgdb.Arg{
@@ -73,6 +77,7 @@ func (u newUpload) args() []pgdb.Arg {
 	}
 }
 
+// readUpload returns ErrNoUpload if the upload ended or belongs to another bucket.
 func readUpload(query query, st pgdb.Statement, k buckets.UploadKey) (buckets.Upload, error) {
 	var columns []*string
 	found, err := query(st, []any{string(k.Owner), string(k.Bucket.ID), k.Name, string(k.ID)}, &columns)
@@ -85,6 +90,7 @@ func readUpload(query query, st pgdb.Statement, k buckets.UploadKey) (buckets.Up
 	return scanUpload(columns)
 }
 
+// query reads a row, within a transaction or outside.
 type query func(st pgdb.Statement, args []any, dest ...any) (bool, error)
 
 // Upload implements buckets.Uploads.
@@ -116,6 +122,7 @@ func (s *Store) PutPart(ctx context.Context, k buckets.UploadKey, p buckets.Part
 	})
 }
 
+// newPart holds the parameters for bucket_put_part_v2.
 type newPart struct {
 	upload buckets.UploadKey
 	buckets.Part
@@ -123,6 +130,7 @@ type newPart struct {
 	all bool
 }
 
+// args names and orders the parameters for pgdb.
 func (p newPart) args() []pgdb.Arg {
 	crc64, frames := orNulls(p.Frames)
 	return []pgdb.Arg{
@@ -201,7 +209,7 @@ func (s *Store) ListUploads(ctx context.Context, owner buckets.AccountID, b buck
 const groupBatch = 50
 
 // uploads reads a bucket's uploads after a name and ID, which need not exist. It returns cut if the remaining uploads
-// exceed most bytes.
+// exceed maxBytes.
 func (s *Store) uploads(ctx context.Context, k buckets.UploadKey, limit, maxBytes int) (all []buckets.Upload, cut bool, err error) {
 	after := string(k.ID)
 	switch {
@@ -278,6 +286,7 @@ func (s *Store) completeRead(ctx context.Context, k buckets.UploadKey, c buckets
 	return w, err == nil, err
 }
 
+// completion holds the parameters for bucket_complete_v2.
 type completion struct {
 	put
 	upload buckets.UploadID
@@ -285,6 +294,7 @@ type completion struct {
 	used   []buckets.Segment
 }
 
+// write encodes the parameters in binary.
 func (c completion) write(a *pgdb.Args) {
 	c.put.write(a)
 	a.UUID("p_upload", string(c.upload))
@@ -293,6 +303,7 @@ func (c completion) write(a *pgdb.Args) {
 	a.Bigints("p_starts", len(c.used), func(i int) (int64, bool) { return c.used[i].Start, true })
 }
 
+// uploadWithParts reads both in a snapshot. u is nil without the upload.
 func (s *Store) uploadWithParts(ctx context.Context, k buckets.UploadKey) (u *buckets.Upload, all []buckets.Part, err error) {
 	var (
 		kind    string
@@ -336,11 +347,13 @@ func hashOf(parts []buckets.Part) []byte {
 	return h.Sum(nil)
 }
 
+// made is an assembled object.
 type made struct {
 	buckets.Assembly
 	object buckets.Object
 }
 
+// assemble checks the client's list against the stored parts and builds the object.
 func assemble(u buckets.Upload, stored []buckets.Part, c buckets.Completion) (m made, err error) {
 	if m.Assembly, err = buckets.Assemble(stored, c.Parts, c.MinPart); err == nil {
 		m.object, err = m.Object(u, c)
@@ -402,12 +415,14 @@ func completeLocked(tx *pgdb.Tx, k buckets.UploadKey, c buckets.Completion, all 
 	return w, false, err
 }
 
+// assembling holds the parameters that finish an upload within a transaction.
 type assembling struct {
 	upload buckets.UploadKey
 	buckets.Assembly
 	now buckets.Moment
 }
 
+// args names and orders the parameters for pgdb.
 func (u assembling) args() []pgdb.Arg {
 	numbers, starts := offsets(&u.Assembly)
 	return []pgdb.Arg{
@@ -421,6 +436,7 @@ func (u assembling) args() []pgdb.Arg {
 	}
 }
 
+// parts reads all parts.
 func parts(tx *pgdb.Tx, owner buckets.AccountID, id buckets.UploadID) (all []buckets.Part, err error) {
 	var columns []*string
 	err = tx.ForEach(sqlParts, []any{string(owner), string(id), 0, buckets.MaxParts}, func() error {
@@ -431,6 +447,7 @@ func parts(tx *pgdb.Tx, owner buckets.AccountID, id buckets.UploadID) (all []buc
 	return all, err
 }
 
+// offsets returns parallel arrays.
 func offsets(a *buckets.Assembly) (numbers []int32, starts []int64) {
 	for i := range a.Used {
 		numbers, starts = append(numbers, int32(a.Used[i].Number)), append(starts, a.Used[i].Start)

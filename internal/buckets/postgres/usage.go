@@ -98,6 +98,7 @@ func (s *Store) SetQuota(ctx context.Context, owner buckets.AccountID, b buckets
 	})
 }
 
+// setAccountQuota writes the quota next to the account's counters.
 func setAccountQuota(tx *pgdb.Tx, owner buckets.AccountID, q buckets.Quota) error {
 	_, err := tx.QueryRow(sqlSetQuota, []any{string(owner), nil, nilUUID, q.Objects, q.Bytes}, new(int64))
 	return err
@@ -134,6 +135,7 @@ func (s *Store) Audit(ctx context.Context, owner buckets.AccountID, repair bool)
 	return miscounts, err
 }
 
+// compare counts an account's rows and compares them with its counters, in a snapshot.
 func (s *Store) compare(ctx context.Context, owner buckets.AccountID) ([]buckets.Miscount, error) {
 	var t tally
 	dest := t.dest()
@@ -143,6 +145,7 @@ func (s *Store) compare(ctx context.Context, owner buckets.AccountID) ([]buckets
 	return buckets.Miscounts(t.counted, t.stored), nil
 }
 
+// tally collects an account's counters (counted) and the sums over its rows (stored), by bucket; "" is the account.
 type tally struct {
 	counted, stored map[buckets.BucketID]buckets.Usage
 
@@ -151,15 +154,18 @@ type tally struct {
 	u         buckets.Usage
 }
 
+// reset forgets everything before a repeated statement.
 func (t *tally) reset() {
 	t.counted, t.stored = map[buckets.BucketID]buckets.Usage{}, map[buckets.BucketID]buckets.Usage{}
 }
 
+// dest returns the destinations and resets.
 func (t *tally) dest() []any {
 	t.reset()
 	return []any{&t.isCounter, &t.id, &t.u.Objects, &t.u.Bytes}
 }
 
+// add takes the last row read.
 func (t *tally) add() error {
 	switch {
 	case !t.isCounter:

@@ -36,6 +36,7 @@ func (s *Store) SetBucketLock(ctx context.Context, owner buckets.AccountID, b bu
 	return err
 }
 
+// applyLock applies an update to an object's lock, with the database's clock.
 func applyLock(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, u *buckets.Update, o *buckets.Object) error {
 	if !u.ChecksLock(o) {
 		return nil
@@ -52,6 +53,7 @@ func applyLock(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, u *buc
 	return u.ApplyLock(o, l, momentOf(now))
 }
 
+// versionRow holds the destinations for a version's columns.
 type versionRow struct {
 	columns    []*string
 	key        *string
@@ -59,6 +61,7 @@ type versionRow struct {
 	superseded pgtype.Timestamptz
 }
 
+// dest returns the destinations in the order of the columns.
 func (r *versionRow) dest() []any { return []any{&r.columns, &r.key, &r.marker, &r.superseded} }
 
 // version returns the version and its sort key, which is "" for the current object.
@@ -71,6 +74,7 @@ func (r *versionRow) version() (v buckets.Version, key buckets.VersionID, err er
 	return v, key, err
 }
 
+// nullOr names the null version by NULL.
 func nullOr(v buckets.VersionID) *string {
 	if v == buckets.NullVersion {
 		return nil
@@ -144,21 +148,25 @@ func updateVersion(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, u 
 	return o, err
 }
 
+// updatedVersion holds the parameters for an update of a version.
 type updatedVersion struct {
 	updated
 	key buckets.VersionID
 }
 
+// args names and orders the parameters for pgdb.
 func (u updatedVersion) args() []pgdb.Arg {
 	return append(u.updated.args(), pgdb.Arg{Param: "version uuid", Value: string(u.key)})
 }
 
+// versionDeletion holds the parameters for bucket_delete_version_v1.
 type versionDeletion struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketRef
 	buckets.Delete
 }
 
+// args names and orders the parameters for pgdb.
 func (d versionDeletion) args() []pgdb.Arg {
 	args := []pgdb.Arg{
 		{Param: "p_owner uuid", Value: string(d.owner)},
@@ -174,6 +182,9 @@ func (d versionDeletion) args() []pgdb.Arg {
 	)
 }
 
+// scanDeletedVersion reads the code, the deleted version, and whether it was a marker. If a lock prevents the deletion,
+// the second column
+// holds the properties with the lock.
 func scanDeletedVersion(columns []*string) (done buckets.Deleted, err error) {
 	err = resultOf(columns)
 	if l, ok := errors.AsType[*buckets.LockedError](err); ok && len(columns) == 2 {

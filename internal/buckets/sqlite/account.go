@@ -29,6 +29,7 @@ const (
 	sqlRevokeKey = `UPDATE manta_bucket_key SET revoked = ?2 WHERE id = ?1 AND revoked IS NULL`
 )
 
+// scanAccount reads the columns in sqlAccounts.
 func scanAccount(r *sqlite.Stmt) buckets.Account {
 	return buckets.Account{
 		ID: buckets.AccountID(r.ColumnText(0)), Name: r.ColumnText(1), Created: buckets.Moment(r.ColumnInt64(2)),
@@ -36,6 +37,7 @@ func scanAccount(r *sqlite.Stmt) buckets.Account {
 	}
 }
 
+// scanKey reads keyColumns.
 func scanKey(r *sqlite.Stmt) buckets.Key {
 	return buckets.Key{
 		ID: r.ColumnText(0), Account: buckets.AccountID(r.ColumnText(1)), Secret: blob(r, 2),
@@ -46,11 +48,13 @@ func scanKey(r *sqlite.Stmt) buckets.Key {
 	}
 }
 
+// exists reports whether a query returns a row.
 func exists(c *sqlite.Conn, sql string, args ...any) (bool, error) {
 	_, found, err := sqlitedb.QueryRow(c, sql, func(*sqlite.Stmt) bool { return true }, args...)
 	return found, err
 }
 
+// hasAccount returns ErrNoAccount, so that a key or bucket never belongs to a missing account.
 func hasAccount(c *sqlite.Conn, id buckets.AccountID) error {
 	found, err := exists(c, sqlAccountByID, id)
 	if err == nil && !found {
@@ -92,6 +96,7 @@ func (s *Store) CreateAccount(ctx context.Context, a buckets.Account, keys ...bu
 	})
 }
 
+// readAccount returns ErrNoAccount if the query finds nothing.
 func (s *Store) readAccount(ctx context.Context, sql, arg string) (a buckets.Account, err error) {
 	err = s.db.Read(ctx, "account", func(c *sqlite.Conn) error {
 		var found bool
@@ -158,6 +163,7 @@ func (s *Store) CreateKey(ctx context.Context, k buckets.Key) error {
 	}, func(c *sqlite.Conn) error { return addKey(c, k) })
 }
 
+// isNewKey returns ErrKeyExists if the key ID is taken, also by a revoked key.
 func isNewKey(c *sqlite.Conn, id string) error {
 	found, err := exists(c, sqlKey, id)
 	if err == nil && found {
@@ -166,6 +172,7 @@ func isNewKey(c *sqlite.Conn, id string) error {
 	return err
 }
 
+// addKey inserts a key that isNewKey accepted.
 func addKey(c *sqlite.Conn, k buckets.Key) error {
 	return sqlitedb.Exec(c, sqlAddKey, k.ID, k.Account, k.Secret, k.Created, orNull(k.Revoked), k.Name, orNull(k.Expires), k.Limits.Text())
 }

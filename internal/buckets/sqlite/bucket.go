@@ -31,6 +31,7 @@ const (
 	sqlDeleteBucket = `DELETE FROM manta_bucket WHERE owner = ? AND name = ?`
 )
 
+// scanBucket reads the columns in sqlBuckets.
 func scanBucket(r *sqlite.Stmt) (b buckets.Bucket, err error) {
 	b = buckets.Bucket{
 		BucketRef: buckets.BucketRef{ID: buckets.BucketID(r.ColumnText(0)), Name: r.ColumnText(1)},
@@ -41,6 +42,7 @@ func scanBucket(r *sqlite.Stmt) (b buckets.Bucket, err error) {
 	return b, errors.Join(err, column(r, 4, &b.Settings))
 }
 
+// bucketLock reads a bucket's object lock. NULL means off; an empty object, on without a default retention.
 func bucketLock(r *sqlite.Stmt, i int) (l buckets.BucketLock, err error) {
 	l.Enabled = !r.ColumnIsNull(i)
 	return l, column(r, i, &l)
@@ -112,6 +114,7 @@ func (c *bucketCache) changed(n bucketName) {
 	c.changes++
 }
 
+// forget requires the lock.
 func (c *bucketCache) forget(n bucketName) {
 	if b, ok := c.buckets[n]; ok {
 		c.bytes -= b.Memory()
@@ -119,6 +122,7 @@ func (c *bucketCache) forget(n bucketName) {
 	}
 }
 
+// readBuckets reads all buckets that a query returns.
 func readBuckets(c *sqlite.Conn, sql string, args ...any) (all []buckets.Bucket, err error) {
 	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
 		b, err := scanBucket(r)
@@ -210,6 +214,7 @@ func (s *Store) FindBuckets(ctx context.Context, prefix string, limit int) (all 
 
 const afterNames = "~"
 
+// hasBucket returns ErrNoBucket unless the account owns the bucket under both its name and its ID.
 func hasBucket(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketRef) error {
 	found, err := exists(c, sqlHasBucket, owner, b.Name, b.ID)
 	if err == nil && !found {
@@ -218,12 +223,14 @@ func hasBucket(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketRef) err
 	return err
 }
 
+// bucketState is the part of a bucket that decides how an object is written.
 type bucketState struct {
 	bucket     buckets.BucketID
 	versioning buckets.Versioning
 	lock       buckets.BucketLock
 }
 
+// findBucket returns ErrNoBucket if the name is unknown, or belongs to a newer bucket than b.ID names.
 func findBucket(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketRef) (k bucketState, err error) {
 	sql, args := sqlBucketID, []any{owner, b.Name}
 	if b.ID != "" {

@@ -29,6 +29,7 @@ const (
 	sqlSetScrub = `INSERT OR REPLACE INTO manta_bucket_scrub (node, began, position, done, copies, bytes, found, total, ended) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
+// scanDamage reads the columns in sqlMarks.
 func scanDamage(r *sqlite.Stmt) buckets.Damage {
 	return buckets.Damage{
 		Copy: buckets.Copy{Node: r.ColumnText(0), Path: r.ColumnText(1)}, Problem: r.ColumnText(2), State: buckets.DamageState(r.ColumnText(3)),
@@ -64,6 +65,7 @@ func (s *Store) DueMarks(ctx context.Context, now buckets.Moment, limit int) ([]
 	return s.damages(ctx, sqlDueMarks, now, limit)
 }
 
+// damages reads marked copies with a query.
 func (s *Store) damages(ctx context.Context, sql string, args ...any) (all []buckets.Damage, err error) {
 	err = s.db.Read(ctx, "damages", func(c *sqlite.Conn) error {
 		all, err = sqlitedb.QueryAll(c, sql, scanDamage, args...)

@@ -54,6 +54,7 @@ func (s *Store) append(c *sqlite.Conn, owner buckets.AccountID, all []buckets.Ev
 	return nil
 }
 
+// appended wakes the outbox after the commit. A process that stops in between delivers the events at its next start.
 func (s *Store) appended(owner buckets.AccountID, all []buckets.Event) {
 	for i := range all {
 		s.events.wake(all[i].Destination, string(owner), all[i].Stream)
@@ -63,10 +64,12 @@ func (s *Store) appended(owner buckets.AccountID, all []buckets.Event) {
 // OnEvents sets the function called after each commit with events. Call it before the store is used.
 func (s *Store) OnEvents(wake func(destination, owner, stream string)) { s.events.wake = wake }
 
+// Outbox returns a destination's events for delivery. Times are those of this process.
 func (s *Store) Outbox(destination string) outbox.Box {
 	return eventTable.OpenTopic(s.db, time.Now, destination)
 }
 
+// DeadEvents returns the events that no destination accepted.
 func (s *Store) DeadEvents() outbox.Dead { return eventTable.Open(s.db, time.Now) }
 
 // Backlogs implements buckets.Events.

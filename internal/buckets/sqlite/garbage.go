@@ -89,6 +89,7 @@ func (s *Store) Claimed(ctx context.Context, claim string, now buckets.Moment, o
 	return all, err
 }
 
+// readGarbage reads garbageColumns. With objects, each garbage carries the deleted object, for restoring it.
 func readGarbage(c *sqlite.Conn, objects bool, sql string, args ...any) (all []buckets.Garbage, err error) {
 	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
 		g := buckets.Garbage{
@@ -107,6 +108,7 @@ func readGarbage(c *sqlite.Conn, objects bool, sql string, args ...any) (all []b
 	return all, err
 }
 
+// deletedObject reads the object's remaining columns.
 func deletedObject(r *sqlite.Stmt, g *buckets.Garbage) (*buckets.Object, error) {
 	o := &buckets.Object{
 		Name: g.Name, Created: buckets.Moment(r.ColumnInt64(8)), Modified: buckets.Moment(r.ColumnInt64(9)),

@@ -94,6 +94,9 @@ func (s *Store) Expire(ctx context.Context, owner buckets.AccountID, b buckets.B
 	return deleted, nil
 }
 
+// expire deletes the objects that did not change since the lifecycle run listed them, and notes in deleted which. It
+// works on rows,
+// without write.check, because a run may delete millions of objects.
 func expire(c *sqlite.Conn, w write, e buckets.Expired, deleted []bool) (events []buckets.Event, err error) {
 	var delta buckets.Usage
 	for i, o := range e.Objects {
@@ -118,6 +121,9 @@ func expire(c *sqlite.Conn, w write, e buckets.Expired, deleted []bool) (events 
 	return events, addUsage(c, w.owner, w.bucket, delta)
 }
 
+// expireVersions replaces unchanged objects with delete markers. It skips an object if the marker exceeds a quota or
+// replaces a
+// locked null version: the next run tries again.
 func expireVersions(c *sqlite.Conn, w write, e buckets.Expired, deleted []bool) (events []buckets.Event, err error) {
 	for i, o := range e.Objects {
 		deleted[i] = false
@@ -148,12 +154,17 @@ func expireVersions(c *sqlite.Conn, w write, e buckets.Expired, deleted []bool) 
 	return events, nil
 }
 
+// compared is an object's row next to an expired object.
 type compared struct {
-	same     bool
+	// whether the row still is the listed object, with the same tags: lifecycle rules may depend on them
+	same bool
+	// false if the body is in the row, so that no garbage results
 	hasFiles bool
-	length   int64
+	// for the usage counters
+	length int64
 }
 
+// compare reads a row without its body. A missing row is not the same.
 func compare(c *sqlite.Conn, w write, o *buckets.Object) (now compared, err error) {
 	err = sqlitedb.ForEach(c, sqlCompared, func(r *sqlite.Stmt) error {
 		now.length, now.hasFiles = r.ColumnInt64(2), r.ColumnBool(4)
@@ -170,4 +181,5 @@ func compare(c *sqlite.Conn, w write, o *buckets.Object) (now compared, err erro
 // Clock implements buckets.Lifecycles.
 func (s *Store) Clock(context.Context) (buckets.Moment, error) { return systemTime(), nil }
 
+// systemTime is the database's clock: SQLite has none that all its processes share. Object locks end by it.
 func systemTime() buckets.Moment { return buckets.At(time.Now()) }

@@ -35,6 +35,7 @@ const (
 		ORDER BY b.name, b.owner LIMIT +?`
 )
 
+// scanName reads the columns in sqlNames.
 func scanName(r *sqlite.Stmt) buckets.NameClaim {
 	return buckets.NameClaim{
 		Name: r.ColumnText(0), Owner: buckets.AccountID(r.ColumnText(1)), Claimed: buckets.Moment(r.ColumnInt64(2)), Freed: buckets.Moment(r.ColumnInt64(3)),
@@ -70,6 +71,7 @@ func (s *Store) NameClaim(ctx context.Context, name string) (n buckets.NameClaim
 	return n, err
 }
 
+// nameClaim returns ErrNoName if nobody claims the name.
 func nameClaim(c *sqlite.Conn, name string) (buckets.NameClaim, error) {
 	n, found, err := sqlitedb.QueryRow(c, sqlName, scanName, name)
 	if err == nil && !found {

@@ -35,6 +35,7 @@ const (
 	sqlNextName = `SELECT name FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT 1`
 )
 
+// scanObject reads objectColumns.
 func scanObject(r *sqlite.Stmt) (o buckets.Object, err error) {
 	o = buckets.Object{
 		Name: r.ColumnText(1), Created: buckets.Moment(r.ColumnInt64(2)), Modified: buckets.Moment(r.ColumnInt64(3)),
@@ -45,6 +46,7 @@ func scanObject(r *sqlite.Stmt) (o buckets.Object, err error) {
 	return o, errors.Join(err, column(r, 8, &o.Headers), column(r, 9, &o.Roles), column(r, 10, &o.Sharks))
 }
 
+// scanListed reads the columns for lists, without metadata, roles and nodes: most pages do not need them.
 func scanListed(r *sqlite.Stmt) (o buckets.Object, err error) {
 	o = buckets.Object{
 		Name: r.ColumnText(1), Created: buckets.Moment(r.ColumnInt64(2)), Modified: buckets.Moment(r.ColumnInt64(3)),
@@ -57,6 +59,8 @@ func scanListed(r *sqlite.Stmt) (o buckets.Object, err error) {
 	return o, err
 }
 
+// object reads a row, if there is any. Queries with more columns than objectColumns also return the checksums and the
+// body in the row.
 func object(c *sqlite.Conn, sql string, owner buckets.AccountID, b buckets.BucketID, name string) (o buckets.Object, found bool, err error) {
 	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) (err error) {
 		found = true
@@ -69,6 +73,7 @@ func object(c *sqlite.Conn, sql string, owner buckets.AccountID, b buckets.Bucke
 	return o, found, err
 }
 
+// values encodes an object's members for the database, NULL if empty.
 func values(headers map[string]string, roles, sharks []string, p buckets.Properties) (h, r, s, properties any, err error) {
 	h, err1 := jsonOrNull(headers, len(headers))
 	r, err2 := jsonOrNull(roles, len(roles))
@@ -80,17 +85,22 @@ func values(headers map[string]string, roles, sharks []string, p buckets.Propert
 	return h, r, s, properties, errors.Join(err1, err2, err3, err4)
 }
 
+// write is a change to an object's name in a transaction: first check, then put, mark or a deletion.
 type write struct {
 	owner buckets.AccountID
-	ref   buckets.BucketRef
+	// the bucket as the caller knows it; check turns it into bucketState
+	ref buckets.BucketRef
 	bucketState
 	name string
+	// the service's time; sets modification, deletion and supersession times
 	now  buckets.Moment
 	past buckets.Moment // time at the source if imported, otherwise 0
 
+	// the current object, if found
 	old   buckets.Object
 	found bool
 	null  *kept // noncurrent null version or null delete marker that the write replaces
+	// the change to the bucket's and the account's usage so far
 	delta buckets.Usage
 }
 
@@ -124,6 +134,8 @@ func (w *write) check(c *sqlite.Conn, condition *buckets.Condition) error {
 	return condition.CheckWrite(nil)
 }
 
+// checkNull returns a *LockedError if the write would replace a locked null version. Versions with an ID only get
+// superseded.
 func (w *write) checkNull() error {
 	switch {
 	case !w.replacesNull():
@@ -136,6 +148,7 @@ func (w *write) checkNull() error {
 	return nil
 }
 
+// locks checks the lock of a version that o replaces, and gives o its own: as requested, or the bucket's default.
 func (w *write) locks(o *buckets.Object) (err error) {
 	if err := w.checkNull(); err != nil {
 		return err
@@ -144,11 +157,15 @@ func (w *write) locks(o *buckets.Object) (err error) {
 	return err
 }
 
+// adds counts u and returns a *QuotaError if the sum exceeds a quota. Call it before any change.
 func (w *write) adds(c *sqlite.Conn, u buckets.Usage) error {
 	w.delta = w.delta.Plus(u)
 	return checkQuota(c, w.owner, w.bucket, w.delta)
 }
 
+// replace removes or keeps the old object before o takes its place, gives o a version ID if the bucket has versions,
+// and
+// writes the usage counters.
 func (w *write) replace(c *sqlite.Conn, o *buckets.Object) error {
 	o.Version = ""
 	if w.versioning != buckets.VersioningOff {
@@ -164,6 +181,7 @@ func (w *write) replace(c *sqlite.Conn, o *buckets.Object) error {
 	return w.bury(c)
 }
 
+// bury makes the old object garbage, in a bucket without versions.
 func (w *write) bury(c *sqlite.Conn) error {
 	if w.found {
 		if err := sqlitedb.Exec(c, sqlBuryObject, w.owner, w.bucket, w.name, w.now); err != nil {
@@ -173,6 +191,7 @@ func (w *write) bury(c *sqlite.Conn) error {
 	return addUsage(c, w.owner, w.bucket, w.delta)
 }
 
+// written returns the result for the caller.
 func (w *write) written(o buckets.Object) buckets.Written {
 	r := buckets.Written{Object: o, Replaced: w.found}
 	if w.versioning != buckets.VersioningOff {
@@ -181,6 +200,7 @@ func (w *write) written(o buckets.Object) buckets.Written {
 	return r
 }
 
+// put writes the row for o, in place of any old row.
 func (w *write) put(c *sqlite.Conn, o *buckets.Object) error {
 	headers, roles, sharks, properties, err := values(o.Headers, o.Roles, o.Sharks, o.Properties)
 	if err != nil {
@@ -405,12 +425,15 @@ func listGroups(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, l *
 	}
 }
 
+// objectQuery selects objects for a list.
 type objectQuery struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketID
 	buckets.Query
 }
 
+// listFrom adds rows to a Lister from a position on, until the page is complete or a group begins that listGroups can
+// skip.
 func listFrom(c *sqlite.Conn, q objectQuery, l *buckets.Lister, from buckets.Position) (next buckets.Position, more bool, err error) {
 	after, inclusive, scan := sqlList, sqlListFrom, scanListed
 	if q.Metadata {

@@ -24,8 +24,12 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
+// Migrations returns the schema's history.
 func Migrations() (migrate.Set, error) { return migrate.Load("buckets", migrations, "migrations") }
 
+// Store keeps the metadata in an SQLite file. A single writer commits groups of writes; reads use snapshots. It is safe
+// for
+// concurrent use, and several processes may share the file.
 type Store struct {
 	db  *sqlitedb.DB
 	set func() (migrate.Set, error)
@@ -62,6 +66,7 @@ func (s *Store) Ping(ctx context.Context) error {
 
 var errStop = errcode.New(errcode.Internal, "the reader stopped")
 
+// orNull stores a zero value as NULL.
 func orNull[T comparable](v T) any {
 	var zero T
 	if v == zero {
@@ -70,6 +75,7 @@ func orNull[T comparable](v T) any {
 	return v
 }
 
+// bytesOrNull stores nil as NULL.
 func bytesOrNull(b []byte) any {
 	if b == nil {
 		return nil
@@ -77,6 +83,7 @@ func bytesOrNull(b []byte) any {
 	return b
 }
 
+// jsonOrNull encodes v, or returns NULL if n, its number of elements, is 0.
 func jsonOrNull(v any, n int) (any, error) {
 	if n == 0 {
 		return nil, nil //nolint:nilnil // NULL
@@ -85,6 +92,7 @@ func jsonOrNull(v any, n int) (any, error) {
 	return string(text), err
 }
 
+// column decodes a JSON column into v, and does not change v for NULL.
 func column(r *sqlite.Stmt, i int, v any) error {
 	if r.ColumnIsNull(i) {
 		return nil
@@ -95,8 +103,10 @@ func column(r *sqlite.Stmt, i int, v any) error {
 	return nil
 }
 
+// CRC-64/NVME and frames are set together: they describe the file format; CRC32C alone comes from an earlier release.
 const sumColumns = `content_crc32c, content_crc64nvme, content_frames`
 
+// sums reads sumColumns from column i on.
 func sums(r *sqlite.Stmt, i int, b *buckets.Body) {
 	if !r.ColumnIsNull(i) {
 		b.CRC32C = optional.Some(uint32(r.ColumnInt64(i)))
@@ -106,6 +116,9 @@ func sums(r *sqlite.Stmt, i int, b *buckets.Body) {
 	}
 }
 
+// orNulls returns NULLs if the body has no frames, because it is in the row or an earlier release wrote it. SQLite
+// integers are
+// signed: the bits are kept.
 func orNulls(f optional.Of[buckets.Frames]) (crc64, id any) {
 	if !f.Set {
 		return nil, nil
@@ -113,6 +126,7 @@ func orNulls(f optional.Of[buckets.Frames]) (crc64, id any) {
 	return int64(f.Value.CRC64NVME), int64(f.Value.ID)
 }
 
+// blob copies a column, since SQLite reuses its memory.
 func blob(r *sqlite.Stmt, i int) []byte {
 	if r.ColumnIsNull(i) {
 		return nil

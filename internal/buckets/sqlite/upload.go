@@ -44,6 +44,7 @@ const (
 	sqlUploadBytes = `SELECT coalesce(sum(content_length), 0) FROM manta_bucket_part WHERE owner = ? AND upload_id = ?`
 )
 
+// scanUpload reads uploadColumns.
 func scanUpload(r *sqlite.Stmt) (u buckets.Upload, err error) {
 	u = buckets.Upload{
 		ID: buckets.UploadID(r.ColumnText(0)), Name: r.ColumnText(1), Created: buckets.Moment(r.ColumnInt64(2)),
@@ -53,6 +54,7 @@ func scanUpload(r *sqlite.Stmt) (u buckets.Upload, err error) {
 	return u, errors.Join(err, column(r, 5, &u.Headers), column(r, 6, &u.Roles))
 }
 
+// scanPart reads partColumns.
 func scanPart(r *sqlite.Stmt) (p buckets.Part, err error) {
 	p = buckets.Part{
 		Number: r.ColumnInt(0), Created: buckets.Moment(r.ColumnInt64(2)),
@@ -61,6 +63,7 @@ func scanPart(r *sqlite.Stmt) (p buckets.Part, err error) {
 	return p, errors.Join(column(r, 5, &p.Checksum), column(r, 6, &p.Sharks))
 }
 
+// parts reads the parts that a query returns.
 func parts(c *sqlite.Conn, sql string, args ...any) (all []buckets.Part, err error) {
 	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
 		p, err := scanPart(r)
@@ -70,6 +73,7 @@ func parts(c *sqlite.Conn, sql string, args ...any) (all []buckets.Part, err err
 	return all, err
 }
 
+// segments reads parts with their position in the object, for reading and removing bodies.
 func segments(c *sqlite.Conn, sql string, args ...any) (all []buckets.Segment, err error) {
 	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
 		p, err := scanPart(r)
@@ -81,6 +85,7 @@ func segments(c *sqlite.Conn, sql string, args ...any) (all []buckets.Segment, e
 	return all, err
 }
 
+// upload returns ErrNoUpload if the upload ended or belongs to another bucket.
 func upload(c *sqlite.Conn, k buckets.UploadKey) (u buckets.Upload, err error) {
 	err = sqlitedb.ForEach(c, sqlUpload, func(r *sqlite.Stmt) error {
 		u, err = scanUpload(r)
@@ -276,6 +281,8 @@ func (s *Store) Complete(ctx context.Context, k buckets.UploadKey, done buckets.
 	return r, err
 }
 
+// completed returns the current object if this upload made it: a client that repeats CompleteMultipartUpload gets the
+// same answer. Otherwise it returns ErrNoUpload.
 func completed(c *sqlite.Conn, k buckets.UploadKey) (buckets.Object, error) {
 	o, found, err := object(c, sqlHead, k.Owner, k.Bucket.ID, k.Name)
 	if err == nil && (!found || o.Upload != k.ID) {
@@ -284,6 +291,8 @@ func completed(c *sqlite.Conn, k buckets.UploadKey) (buckets.Object, error) {
 	return o, err
 }
 
+// complete writes the object, keeps the parts in it with their offsets, and makes the unused ones garbage. The usage
+// counters already include the parts.
 func complete(c *sqlite.Conn, w *write, id buckets.UploadID, a *buckets.Assembly, o *buckets.Object) error {
 	if err := w.replace(c, o); err != nil {
 		return err
@@ -320,12 +329,14 @@ func (s *Store) Abort(ctx context.Context, k buckets.UploadKey, now buckets.Mome
 	})
 }
 
+// scanUploadKey leaves the bucket's name empty.
 func scanUploadKey(r *sqlite.Stmt) buckets.UploadKey {
 	return buckets.UploadKey{
 		Owner: buckets.AccountID(r.ColumnText(0)), Bucket: buckets.BucketRef{ID: buckets.BucketID(r.ColumnText(1))}, Name: r.ColumnText(2), ID: buckets.UploadID(r.ColumnText(3)),
 	}
 }
 
+// abort makes an upload garbage with all parts, and takes their bytes off the usage.
 func abort(c *sqlite.Conn, k buckets.UploadKey, now buckets.Moment) error {
 	n, _, err := sqlitedb.QueryRow(c, sqlUploadBytes, func(r *sqlite.Stmt) int64 { return r.ColumnInt64(0) }, k.Owner, k.ID)
 	if err != nil {
@@ -359,6 +370,7 @@ func (s *Store) AbortOld(ctx context.Context, before, now buckets.Moment, limit 
 	return n, err
 }
 
+// abortAll aborts the uploads that a query returns, and counts them.
 func abortAll(c *sqlite.Conn, now buckets.Moment, sql string, args ...any) (int, error) {
 	keys, err := sqlitedb.QueryAll(c, sql, scanUploadKey, args...)
 	if err != nil {

@@ -42,6 +42,9 @@ const (
 // account is the bucket_id in the row that counts the whole account.
 const account = buckets.BucketID("00000000-0000-0000-0000-000000000000")
 
+// checkQuota returns a *QuotaError if the bucket or the account would exceed its quota by delta. A write that adds
+// nothing is
+// always allowed, even beyond the quota.
 func checkQuota(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, delta buckets.Usage) error {
 	if delta.Objects <= 0 && delta.Bytes <= 0 {
 		return nil
@@ -58,6 +61,7 @@ func checkQuota(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, del
 	return cmp.Or(err, refused)
 }
 
+// addUsage changes the bucket's and the account's counters.
 func addUsage(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, delta buckets.Usage) error {
 	if delta == (buckets.Usage{}) {
 		return nil
@@ -122,12 +126,14 @@ func (s *Store) BucketTotals(ctx context.Context, owner buckets.AccountID, refs 
 	return all, err
 }
 
+// scanUsage reads the account's row.
 func scanUsage(r *sqlite.Stmt) buckets.AccountUsage {
 	return buckets.AccountUsage{
 		Total: buckets.Usage{Objects: r.ColumnInt64(0), Bytes: r.ColumnInt64(1)}, Quota: buckets.Quota{Objects: r.ColumnInt64(2), Bytes: r.ColumnInt64(3)},
 	}
 }
 
+// totals returns the account's usage and quota, zero if it has no row yet.
 func totals(c *sqlite.Conn, owner buckets.AccountID) (buckets.AccountUsage, error) {
 	a, _, err := sqlitedb.QueryRow(c, sqlUsage, scanUsage, owner, account)
 	return a, err
@@ -189,6 +195,7 @@ func (s *Store) Audit(ctx context.Context, owner buckets.AccountID, repair bool)
 	return miscounts, err
 }
 
+// usages returns counters or counts by bucket; "" is the account.
 func usages(c *sqlite.Conn, sql string, owner buckets.AccountID) (map[buckets.BucketID]buckets.Usage, error) {
 	all := map[buckets.BucketID]buckets.Usage{}
 	err := sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {

@@ -45,11 +45,13 @@ const (
 		WHERE owner = ?1 AND bucket_id = ?2 AND (name, version) > (?3, ?4) ORDER BY name, version LIMIT +?5`
 )
 
+// kept is a noncurrent version, or a delete marker, as a row in manta_bucket_version.
 type kept struct {
 	buckets.Version
 	key buckets.VersionID
 }
 
+// scanKept reads keptColumns.
 func scanKept(r *sqlite.Stmt) (k kept, err error) {
 	k.Object, err = scanObject(r)
 	k.key, k.Marker, k.Superseded = buckets.VersionID(r.ColumnText(12)), r.ColumnBool(14), buckets.Moment(r.ColumnInt64(15))
@@ -57,6 +59,7 @@ func scanKept(r *sqlite.Stmt) (k kept, err error) {
 	return k, err
 }
 
+// readKept returns nil without a row.
 func readKept(c *sqlite.Conn, sql string, args ...any) (found *kept, err error) {
 	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
 		k, err := scanKept(r)
@@ -113,10 +116,12 @@ func (s *Store) SetBucketLock(ctx context.Context, owner buckets.AccountID, b bu
 	})
 }
 
+// findVersion looks among the noncurrent versions of the write's name. It returns nil if there is none.
 func (w *write) findVersion(c *sqlite.Conn, id buckets.VersionID) (*kept, error) {
 	return findKept(c, w.owner, w.bucket, w.name, id)
 }
 
+// findKept returns nil if the version does not exist.
 func findKept(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, name string, id buckets.VersionID) (k *kept, err error) {
 	if id == buckets.NullVersion {
 		return readKept(c, sqlNull, owner, b, name)
@@ -157,10 +162,13 @@ func (w *write) keep(c *sqlite.Conn, id buckets.ObjectID) (key buckets.VersionID
 	return buckets.NewVersionID(w.now, last, id), err
 }
 
+// moment orders versions: by the time at an import's source, or else by now.
 func (w *write) moment() buckets.Moment { return cmp.Or(w.past, w.now) }
 
+// replacesNull reports whether new versions are null versions, as S3 defines for suspended versioning.
 func (w *write) replacesNull() bool { return w.versioning == buckets.VersioningSuspended }
 
+// drop removes a noncurrent version. Its body becomes garbage; markers have none.
 func (w *write) drop(c *sqlite.Conn, k *kept) error {
 	if !k.Marker {
 		if err := sqlitedb.Exec(c, sqlBuryVersion, w.owner, w.bucket, w.name, k.key, w.now); err != nil {
@@ -170,6 +178,7 @@ func (w *write) drop(c *sqlite.Conn, k *kept) error {
 	return sqlitedb.Exec(c, sqlDeleteVersion, w.owner, w.bucket, w.name, k.key)
 }
 
+// mark puts a delete marker in place of the current object.
 func (w *write) mark(c *sqlite.Conn) (buckets.Deleted, error) {
 	id := buckets.ObjectID(buckets.NewUUID())
 	key, err := w.keep(c, id)
@@ -195,6 +204,7 @@ func (w *write) mark(c *sqlite.Conn) (buckets.Deleted, error) {
 	)
 }
 
+// reveal makes the newest noncurrent version current, after the current one was deleted.
 func (w *write) reveal(c *sqlite.Conn) error {
 	newest, err := readKept(c, sqlNewest, w.owner, w.bucket, w.name)
 	switch {
@@ -208,6 +218,7 @@ func (w *write) reveal(c *sqlite.Conn) error {
 		sqlitedb.Exec(c, sqlDeleteVersion, w.owner, w.bucket, w.name, newest.key))
 }
 
+// deleteVersion implements Delete for a version ID. A missing version is no error: S3 answers 204.
 func (s *Store) deleteVersion(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, d buckets.Delete) (done buckets.Deleted, err error) {
 	w := &write{owner: owner, ref: b, name: d.Name, now: d.Now}
 	var k *kept
@@ -256,6 +267,7 @@ func (s *Store) deleteVersion(ctx context.Context, owner buckets.AccountID, b bu
 	return done, nil
 }
 
+// checkDelete checks conditions and the object lock for the version to delete.
 func checkDelete(d *buckets.Delete, o *buckets.Object) error {
 	if err := d.Condition.CheckWrite(o); err != nil {
 		return err
@@ -334,9 +346,11 @@ func (s *Store) ListVersions(ctx context.Context, owner buckets.AccountID, b buc
 	return page, err
 }
 
+// versionScope selects versions for a list.
 type versionScope struct {
-	owner      buckets.AccountID
-	bucket     buckets.BucketID
+	owner  buckets.AccountID
+	bucket buckets.BucketID
+	// leave out current objects
 	noncurrent bool
 }
 
