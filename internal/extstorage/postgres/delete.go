@@ -31,6 +31,7 @@ var (
 	sqlTenantHoldings = holdings(`tenant_id = $1::uuid AND $2::uuid IS NOT NULL`)
 )
 
+// eachTable repeats a query for each table with an owner.
 func eachTable(query func(table string) string) string {
 	var queries []string
 	for _, table := range ext.OwnedTables() {
@@ -39,6 +40,7 @@ func eachTable(query func(table string) string) string {
 	return strings.Join(queries, ` UNION ALL `)
 }
 
+// holdings counts an install's or a tenant's rows in each table, as whose selects.
 func holdings(whose string) pgdb.Statement {
 	count := func(columns, table string) string {
 		return ` UNION ALL SELECT ` + columns + ` FROM ` + table + ` WHERE ` + whose
@@ -58,6 +60,7 @@ func holdings(whose string) pgdb.Statement {
 		) i WHERE extension_install_id <> '00000000-0000-0000-0000-000000000000'`}
 }
 
+// refusedClosed recognizes the errors by which functions refuse a deleted install.
 func refusedClosed(err error) error {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	// On Citus the constraint name ends with the shard number.
@@ -67,6 +70,7 @@ func refusedClosed(err error) error {
 	return err
 }
 
+// deletion runs a statement that returns a deletion as JSON, or NULL.
 func (s *Store) deletion(ctx context.Context, st pgdb.Statement, args ...any) (d ext.Deletion, found bool, err error) {
 	var text []byte
 	if _, err := s.db.QueryRow(ctx, st, args, &text); err != nil || text == nil {
@@ -109,11 +113,13 @@ func (s *Store) DeleteSome(ctx context.Context, o ext.Owner, step ext.DeleteStep
 	return d, nil
 }
 
+// deletion holds the parameters for ext_delete_v1.
 type deletion struct {
 	owner ext.Owner
 	ext.DeleteStep
 }
 
+// args names and orders the parameters for pgdb.
 func (d deletion) args() []pgdb.Arg {
 	return []pgdb.Arg{
 		tenant(d.owner), install(d.owner),

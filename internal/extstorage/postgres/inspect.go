@@ -20,6 +20,7 @@ var tables = []string{
 	"ext_storage_changes", "ext_storage_answers", "ext_storage_installs", "ext_storage_outbox", "ext_storage_outbox_refused", "ext_storage_revoked_tokens",
 }
 
+// Inspection is the result of Inspect.
 type Inspection struct {
 	MetadataIndex bool
 	Problems      []Problem
@@ -31,6 +32,7 @@ type Problem struct {
 	Fix  string
 }
 
+// problem adds a finding and a way to fix it.
 func (in *Inspection) problem(fix, text string, args ...any) {
 	in.Problems = append(in.Problems, Problem{fmt.Sprintf(text, args...), fix})
 }
@@ -76,6 +78,7 @@ func Inspect(ctx context.Context, db *pgdb.DB) (in Inspection, err error) {
 	return in, nil
 }
 
+// shards looks for invalid indexes in every shard on Citus. It reports nodes that do not answer.
 func (in *Inspection) shards(ctx context.Context, db *pgdb.DB) error {
 	var (
 		node, said string

@@ -11,6 +11,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
+// overrides is a quota as stored.
 type overrides struct {
 	Bytes      int64 `json:"bytes,omitempty"`
 	Namespaces int64 `json:"namespaces,omitempty"`
@@ -33,6 +34,7 @@ func (s *Store) Install(ctx context.Context, o ext.Owner) (in ext.Install, err e
 	return row.install()
 }
 
+// installRow holds the destinations for an install's columns.
 type installRow struct {
 	tier                             string
 	granted                          []byte
@@ -43,11 +45,13 @@ type installRow struct {
 	deletion                         []byte
 }
 
+// columns returns the destinations in order.
 func (r *installRow) columns() []any {
 	return []any{&r.tier, &r.granted, &r.until, &r.namespaces, &r.revoked, &r.created, &r.updated,
 		&r.deleting, &r.deletedAt, &r.deletion, &r.tokensAfter}
 }
 
+// install decodes the last row read.
 func (r *installRow) install() (in ext.Install, err error) {
 	var quota overrides
 	if err := json.Unmarshal(r.granted, &quota); err != nil {
@@ -68,6 +72,7 @@ func (r *installRow) install() (in ext.Install, err error) {
 	return in, nil
 }
 
+// broken hides a decoding error's text from clients: it may contain data.
 func broken(err error) error {
 	return errcode.Wrap(errcode.Internal, "internal error", err)
 }
@@ -149,6 +154,7 @@ func (s *Store) SwapQuota(ctx context.Context, o ext.Owner, from, to ext.Registr
 	}, &n)
 }
 
+// registered holds the parameters for ext_set_install_v1.
 type registered struct {
 	owner ext.Owner
 	ext.Registration
@@ -157,6 +163,7 @@ type registered struct {
 	at                  ext.Moment
 }
 
+// args names and orders the parameters for pgdb.
 func (r registered) args() []pgdb.Arg {
 	return []pgdb.Arg{
 		tenant(r.owner), install(r.owner),

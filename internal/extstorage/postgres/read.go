@@ -12,6 +12,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
+// recordRow holds the destinations for a record.
 type recordRow struct {
 	ext.Record
 
@@ -24,6 +25,7 @@ func (r *recordRow) columns() []any {
 	return []any{(*int64)(&r.Revision), (*int64)(&r.Seq), &r.created, &r.updated, &r.expires, &r.ValueBytes, &r.MetadataBytes}
 }
 
+// record decodes the last row read.
 func (r *recordRow) record() (ext.Record, error) {
 	rec := r.Record
 	rec.CreatedAt, rec.UpdatedAt, rec.ExpiresAt = momentOf(r.created), momentOf(r.updated), momentOf(r.expires)
@@ -49,8 +51,10 @@ func (s *Store) Get(ctx context.Context, o ext.Owner, ns ext.Namespace, key ext.
 	}, o, ns, key, at)
 }
 
+// query reads a row, within a transaction or outside.
 type query func(st pgdb.Statement, args []any, dest ...any) (found bool, err error)
 
+// get returns ErrNoRecord for a missing record and for a record that has expired at a time.
 func get(run query, o ext.Owner, ns ext.Namespace, key ext.Key, at ext.Moment) (ext.Record, error) {
 	r := recordRow{Record: ext.Record{Namespace: ns, Key: key}}
 	found, err := run(sqlGet, []any{string(o.Tenant), string(o.Install), string(ns), string(key), now(at)},
@@ -90,13 +94,16 @@ func (s *Store) List(ctx context.Context, o ext.Owner, q ext.Query) (ext.Page, e
 	})
 }
 
+// listPage holds the parameters for listing.
 type listPage struct {
 	owner ext.Owner
 	ext.Query
 	after, before string
-	limit, sent   int64
+	// values above this number of bytes are left out
+	limit, sent int64
 }
 
+// args names and orders the parameters for pgdb.
 func (p listPage) args() []pgdb.Arg {
 	return []pgdb.Arg{
 		{Param: "tenant uuid", Value: string(p.owner.Tenant)},
@@ -128,12 +135,14 @@ func (s *Store) Export(ctx context.Context, o ext.Owner, q ext.ExportQuery) (ext
 	})
 }
 
+// exportPage holds the parameters for a page of an export.
 type exportPage struct {
 	owner ext.Owner
 	ext.ExportQuery
 	limit, sent int64
 }
 
+// args names and orders the parameters for pgdb.
 func (p exportPage) args() []pgdb.Arg {
 	return []pgdb.Arg{
 		{Param: "tenant uuid", Value: string(p.owner.Tenant)},
@@ -146,11 +155,13 @@ func (p exportPage) args() []pgdb.Arg {
 	}
 }
 
+// pages reads a kind of page: a list or an export.
 type pages struct {
 	statement pgdb.Statement
-	args      func(limit, sent int64) []any
-	row       recordRow
-	dest      func(*recordRow) []any
+	// for a number of records and the largest value to send
+	args func(limit, sent int64) []any
+	row  recordRow
+	dest func(*recordRow) []any
 }
 
 // page reads a page in one or two queries. The first query returns all values that are so small that any number of

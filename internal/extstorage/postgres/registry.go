@@ -32,12 +32,14 @@ func (s *Store) Register(ctx context.Context, o ext.Owner, schema ext.Schema, qu
 	return schema, nil
 }
 
+// newSchema holds the parameters for a new schema version.
 type newSchema struct {
 	owner ext.Owner
 	ext.Schema
 	quota ext.Quota
 }
 
+// args names and orders the parameters for pgdb.
 func (n newSchema) args() []pgdb.Arg {
 	return []pgdb.Arg{
 		tenant(n.owner), install(n.owner),
@@ -86,6 +88,7 @@ func (s *Store) SetStatus(ctx context.Context, o ext.Owner, id ext.SchemaID, sta
 	return schema, err
 }
 
+// newStatus holds the parameters that change a schema's status.
 type newStatus struct {
 	owner  ext.Owner
 	schema ext.SchemaID
@@ -93,6 +96,7 @@ type newStatus struct {
 	at     ext.Moment
 }
 
+// args names and orders the parameters for pgdb.
 func (n newStatus) args() []pgdb.Arg {
 	return []pgdb.Arg{
 		tenant(n.owner), install(n.owner),
@@ -103,6 +107,7 @@ func (n newStatus) args() []pgdb.Arg {
 	}
 }
 
+// schemaOf decodes a function's answer.
 func schemaOf(text []byte) (schema ext.Schema, err error) {
 	var answer struct {
 		Status    ext.SchemaStatus `json:"status"`
@@ -120,6 +125,7 @@ func schemaOf(text []byte) (schema ext.Schema, err error) {
 	}, err
 }
 
+// schemaRow holds the destinations for a schema version.
 type schemaRow struct {
 	ext.Schema
 
@@ -128,10 +134,12 @@ type schemaRow struct {
 	size             int64
 }
 
+// columns returns the destinations in order.
 func (r *schemaRow) columns() []any {
 	return []any{&r.Version, &r.Status, &r.created, &r.updated, &r.CreatedBy, &r.document}
 }
 
+// schema decodes the last row read.
 func (r *schemaRow) schema() (ext.Schema, error) {
 	sc := r.Schema
 	sc.CreatedAt, sc.UpdatedAt = momentOf(r.created), momentOf(r.updated)
@@ -192,6 +200,7 @@ func (s *Store) Active(ctx context.Context, o ext.Owner, ns ext.Namespace) (ext.
 	return sc, err
 }
 
+// schema runs a statement that returns at most a schema version.
 func (s *Store) schema(ctx context.Context, statement pgdb.Statement, o ext.Owner, ns ext.Namespace, args ...any) (sc ext.Schema, found bool, err error) {
 	if err := o.Check(); err != nil {
 		return ext.Schema{}, false, err

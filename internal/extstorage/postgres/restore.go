@@ -37,6 +37,7 @@ func (s *Store) restore(ctx context.Context, o ext.Owner, w *ext.Write) (applied
 	return applied, err
 }
 
+// correct gives imported records their revisions and times, after ext_apply_v1 gave them new ones.
 func correct(tx *pgdb.Tx, o ext.Owner, w *ext.Write, items []ext.Item) error {
 	all := restored{owner: o}
 	for i := range w.Ops {
@@ -60,11 +61,13 @@ func correct(tx *pgdb.Tx, o ext.Owner, w *ext.Write, items []ext.Item) error {
 	return err
 }
 
+// restored holds the parameters for correct: an element per record.
 type restored struct {
 	owner                                               ext.Owner
 	namespaces, keys, seqs, revisions, created, updated array
 }
 
+// args names and orders the parameters for pgdb.
 func (r restored) args() []pgdb.Arg {
 	return []pgdb.Arg{
 		tenant(r.owner), install(r.owner),
@@ -99,6 +102,7 @@ func (s *Store) Restore(ctx context.Context, o ext.Owner, sc ext.Schema, quota e
 	return result == "changed", nil
 }
 
+// restoredSchema holds the parameters for an imported schema version.
 type restoredSchema struct {
 	owner ext.Owner
 	ext.Schema
@@ -106,6 +110,7 @@ type restoredSchema struct {
 	at    ext.Moment
 }
 
+// args names and orders the parameters for pgdb.
 func (r restoredSchema) args() []pgdb.Arg {
 	return []pgdb.Arg{
 		tenant(r.owner), install(r.owner),
@@ -122,6 +127,7 @@ func (r restoredSchema) args() []pgdb.Arg {
 	}
 }
 
+// orNull stores "" as NULL.
 func orNull(s string) *string {
 	if s == "" {
 		return nil

@@ -22,27 +22,32 @@ import (
 // each computed from the result of the previous write.
 
 const (
-	togetherWrites = 32
-	togetherBytes  = 256 << 10
+	togetherWrites = 32        // maximum number of writes in a call
+	togetherBytes  = 256 << 10 // of values in a call, unless a single write is larger
 )
 
+// revision is a waiting patch or increment: its value depends on the value before.
 type revision struct {
 	w       *ext.Write
 	outcome outcome // valid once done is closed
 	done    chan struct{}
-	finish  func()
+	// ends the wait for a turn
+	finish func()
 }
 
+// outcome is a write's result.
 type outcome struct {
 	applied ext.Applied
 	err     error
 }
 
+// revisions collects revisions by install, so that whoever gets the turn runs all that wait.
 type revisions struct {
 	mu      sync.Mutex
 	waiting map[ext.Owner][]*revision
 }
 
+// add lets r wait.
 func (a *revisions) add(o ext.Owner, r *revision) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -52,6 +57,7 @@ func (a *revisions) add(o ext.Owner, r *revision) {
 	a.waiting[o] = append(a.waiting[o], r)
 }
 
+// take removes the oldest waiting revisions, up to togetherWrites.
 func (a *revisions) take(o ext.Owner) []*revision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -61,6 +67,7 @@ func (a *revisions) take(o ext.Owner) []*revision {
 	return all[:n]
 }
 
+// remove stops the wait, unless another request already took r.
 func (a *revisions) remove(o ext.Owner, r *revision) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -71,6 +78,7 @@ func (a *revisions) remove(o ext.Owner, r *revision) bool {
 	return i >= 0
 }
 
+// keep requires the lock.
 func (a *revisions) keep(o ext.Owner, all []*revision) {
 	if len(all) == 0 {
 		delete(a.waiting, o)
@@ -79,6 +87,7 @@ func (a *revisions) keep(o ext.Owner, all []*revision) {
 	}
 }
 
+// revise waits until the write is done, by this request or by another that has the install's turn.
 func (s *Store) revise(ctx context.Context, o ext.Owner, w *ext.Write) (ext.Applied, error) {
 	if err := ctx.Err(); err != nil {
 		return ext.Applied{}, errcode.Wrap(errcode.Unavailable, "the request timed out waiting for other writes to the install", err)
@@ -105,6 +114,7 @@ func (s *Store) revise(ctx context.Context, o ext.Owner, w *ext.Write) (ext.Appl
 	}
 }
 
+// isDone reports whether the outcome is set.
 func (r *revision) isDone() bool {
 	select {
 	case <-r.done:
@@ -114,6 +124,7 @@ func (r *revision) isDone() bool {
 	}
 }
 
+// end sets the outcome and wakes the request.
 func (r *revision) end(out outcome) {
 	r.outcome = out
 	close(r.done)
@@ -212,6 +223,7 @@ func optimistic(run query, o ext.Owner, all []*revision) (outcomes []outcome, _ 
 	return outcomes, nil
 }
 
+// applyAll writes what optimistic computed, in a call. A refusal concerns a single write; any other error, all.
 func applyAll(run query, o ext.Owner, all []*ext.Optimistic) ([]outcome, error) {
 	if len(all) == 1 {
 		applied, err := apply(run, o, &all[0].Write)
@@ -235,11 +247,13 @@ func applyAll(run query, o ext.Owner, all []*ext.Optimistic) ([]outcome, error) 
 	return outcomes, nil
 }
 
+// isRefusal reports whether an error is an answer for the client, after which the other writes go on.
 func isRefusal(err error) bool {
 	_, item := errors.AsType[*ext.ItemError](err)
 	return item || errors.Is(err, ext.ErrKeyReused) || errors.Is(err, ext.ErrInstallDeleted)
 }
 
+// applyingAll holds the parameters for ext_apply_all_v2: those for ext_apply_v2, in arrays of arrays.
 type applyingAll struct {
 	owner ext.Owner
 	all   []*ext.Optimistic
@@ -256,6 +270,7 @@ var applyAllParams = func() (params []string) {
 	return params
 }()
 
+// args names and orders the parameters for pgdb.
 func (w applyingAll) args() []pgdb.Arg {
 	args := []pgdb.Arg{tenant(w.owner), install(w.owner)}
 	ofOwner := len(args)
@@ -271,6 +286,7 @@ func (w applyingAll) args() []pgdb.Arg {
 	return args
 }
 
+// argument appends a parameter of applying.
 func (a *array) argument(arg any) {
 	switch v := arg.(type) {
 	case string:

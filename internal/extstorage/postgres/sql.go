@@ -124,11 +124,13 @@ const installColumns = `coalesce(i.tier, ''), coalesce(i.overrides::text, '{}'),
 // counted excludes tombstones, and rows inserted only to lock a rejected write.
 const counted = `(u.bytes_used, u.keys_count, u.namespaces_count, CASE WHEN u.closed_seq IS NULL THEN u.change_seq ELSE 0 END) <> (0, 0, 0, 0)`
 
+// within limits a query to a span of installs. The bounds on the tenant let Citus and the planner prune.
 func within(of string) string {
 	owner := `(` + of + `.tenant_id, ` + of + `.extension_install_id)`
 	return of + `.tenant_id BETWEEN $1::uuid AND $3::uuid AND ` + owner + ` > ($1::uuid, $2::uuid) AND ` + owner + ` <= ($3::uuid, $4::uuid)`
 }
 
+// uncounted finds installs with rows in a table but without counters, which only damage causes.
 func uncounted(table string) string {
 	return `
 		SELECT o.tenant_id, o.extension_install_id

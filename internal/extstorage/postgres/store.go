@@ -24,10 +24,14 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
+// Migrations returns the schema's history.
 func Migrations() (migrate.Set, error) {
 	return migrate.Load("extstorage", migrations, "migrations")
 }
 
+// Store keeps records in PostgreSQL or Citus, distributed by tenant: statements with Key run on the tenant's node. It
+// is safe for
+// concurrent use.
 type Store struct {
 	db    *pgdb.DB
 	set   func() (migrate.Set, error)
@@ -66,16 +70,20 @@ func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the extension storage's database needs %d migrations: run holdfast migrate")
 }
 
+// Outbox returns the audit events for delivery.
 func (s *Store) Outbox() outbox.Box { return auditTable().Open(s.db) }
 
+// auditTable describes the outbox table for audit events.
 func auditTable() *outboxpg.Outbox {
 	return outboxpg.New(outbox.Table{Name: ext.AuditTable, Owner: "tenant_id", Stream: "extension_install_id", Type: "uuid"})
 }
 
+// moment stores 0 as NULL.
 func moment(m ext.Moment) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: m.Time(), Valid: m != 0}
 }
 
+// momentOf returns 0 for NULL.
 func momentOf(t pgtype.Timestamptz) ext.Moment {
 	if !t.Valid {
 		return 0
@@ -83,16 +91,19 @@ func momentOf(t pgtype.Timestamptz) ext.Moment {
 	return ext.At(t.Time)
 }
 
+// now returns a parameter that is never NULL.
 func now(m ext.Moment) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: m.Time(), Valid: true}
 }
 
+// before returns the time before which rows are older than kept.
 func before(m ext.Moment, kept time.Duration) pgtype.Timestamptz {
 	return now(m - ext.Moment(kept.Milliseconds()))
 }
 
 func tenant(o ext.Owner) pgdb.Arg { return pgdb.Arg{Param: "p_tenant uuid", Value: string(o.Tenant)} }
 
+// install is the parameter for functions.
 func install(o ext.Owner) pgdb.Arg {
 	return pgdb.Arg{Param: "p_install uuid", Value: string(o.Install)}
 }

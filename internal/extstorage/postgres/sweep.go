@@ -7,18 +7,21 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
+// part is a share of a sweep for an install.
 type part struct {
 	expired int64
 	changes []int64
 	names   []string
 }
 
+// sweeping holds the parameters for a sweep of an install.
 type sweeping struct {
 	owner ext.Owner
 	part
 	at, due ext.Moment
 }
 
+// args names and orders the parameters for pgdb.
 func (s sweeping) args() []pgdb.Arg {
 	return []pgdb.Arg{
 		tenant(s.owner), install(s.owner),
@@ -31,6 +34,7 @@ func (s sweeping) args() []pgdb.Arg {
 	}
 }
 
+// sweep is a kind of old rows: find returns the installs that have some.
 type sweep struct {
 	find pgdb.Statement
 	due  func(ext.Moment) ext.Moment

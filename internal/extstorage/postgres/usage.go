@@ -93,6 +93,7 @@ func (s *Store) FindRecords(ctx context.Context, o ext.Owner, prefix string, lim
 	return all, nil
 }
 
+// usages reads installs with their counters.
 func (s *Store) usages(ctx context.Context, st pgdb.Statement, args []any) (all []inspection.InstallUsage, err error) {
 	var (
 		u          inspection.InstallUsage
@@ -127,6 +128,7 @@ func (s *Store) Uncounted(ctx context.Context, span inspection.Span, limit int) 
 	return all, nil
 }
 
+// bounds returns the parameters for within.
 func bounds(span inspection.Span, limit int) []any {
 	after, last := span.Bounds()
 	return []any{string(after.Tenant), string(after.Install), string(last.Tenant), string(last.Install), int64(limit)}

@@ -14,15 +14,21 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
+// answer is the result of ext_apply_v2.
 type answer struct {
-	Items    []ext.Item   `json:"items"`
-	Replayed bool         `json:"replayed"`
-	Error    string       `json:"error"`
-	Op       int          `json:"op"`
+	Items    []ext.Item `json:"items"`
+	Replayed bool       `json:"replayed"`
+	// "" or the reason for the refusal, see err
+	Error string `json:"error"`
+	// index of the refused operation
+	Op int `json:"op"`
+	// of the record that did not match
 	Revision ext.Revision `json:"revision"`
 	Seq      ext.Seq      `json:"seq"`
-	Quota    string       `json:"quota"`
-	Used     int64        `json:"used"`
+	// the exceeded limit
+	Quota string `json:"quota"`
+	// what the write would use
+	Used int64 `json:"used"`
 }
 
 // Apply implements extstorage.Store.
@@ -42,6 +48,7 @@ func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ex
 	return applied, err
 }
 
+// applyInTurn waits for the install's turn in this process. Other processes wait for the row lock.
 func (s *Store) applyInTurn(ctx context.Context, o ext.Owner, w *ext.Write) (ext.Applied, error) {
 	turn, err := s.queue.Enter(ctx, o, false)
 	if err != nil {
@@ -54,12 +61,14 @@ func (s *Store) applyInTurn(ctx context.Context, o ext.Owner, w *ext.Write) (ext
 	return apply(s.alone(ctx), o, w)
 }
 
+// alone runs each statement in its own transaction.
 func (s *Store) alone(ctx context.Context) query {
 	return func(st pgdb.Statement, args []any, dest ...any) (bool, error) {
 		return s.db.QueryRow(ctx, st, args, dest...)
 	}
 }
 
+// apply runs a write in a call: the function decides, checks the quota and writes.
 func apply(run query, o ext.Owner, w *ext.Write) (ext.Applied, error) {
 	var text []byte
 	if _, err := run(sqlApply.Statement, sqlApply.Args(applying{o, *w}), &text); err != nil {
@@ -72,6 +81,7 @@ func apply(run query, o ext.Owner, w *ext.Write) (ext.Applied, error) {
 	return a.applied(w, text)
 }
 
+// applied returns the result or the refusal.
 func (a *answer) applied(w *ext.Write, text []byte) (ext.Applied, error) {
 	if a.Error != "" {
 		return ext.Applied{}, a.err(w, text)
@@ -79,11 +89,13 @@ func (a *answer) applied(w *ext.Write, text []byte) (ext.Applied, error) {
 	return ext.Applied{Items: a.Items, Replayed: a.Replayed}, nil
 }
 
+// applying holds the parameters for ext_apply_v2: an element per operation.
 type applying struct {
 	owner ext.Owner
 	ext.Write
 }
 
+// args names and orders the parameters for pgdb.
 func (w applying) args() []pgdb.Arg {
 	c := columnsOf(&w.Write)
 	var (
@@ -119,10 +131,12 @@ func (w applying) args() []pgdb.Arg {
 	}
 }
 
+// unexpected reports an answer that this release does not know.
 func unexpected(answer []byte) error {
 	return errcode.Wrap(errcode.Internal, "internal error", fmt.Errorf("%s answered %s", sqlApply.Name, answer))
 }
 
+// err turns a refusal into the error that the service promises.
 func (a *answer) err(w *ext.Write, text []byte) error {
 	switch a.Error {
 	case "key_reused":
@@ -151,6 +165,7 @@ func (a *answer) err(w *ext.Write, text []byte) error {
 	return &ext.ItemError{Index: a.Op, Err: err}
 }
 
+// mismatch returns the precondition's error for the record that the function found.
 func mismatch(op *ext.Op, revision ext.Revision, seq ext.Seq) error {
 	if op.Kind == ext.Delete {
 		return op.Precondition.CheckDelete(revision, seq)
@@ -158,12 +173,14 @@ func mismatch(op *ext.Op, revision ext.Revision, seq ext.Seq) error {
 	return op.Precondition.Check(revision, seq)
 }
 
+// columns holds an array per member of an operation.
 type columns struct {
 	kinds, namespaces, keys, revisions, matches, noneMatches array
 	values, metadata, expiries, keeps, schemas               array
 	sums                                                     array
 }
 
+// columnsOf builds the arrays in a single pass.
 func columnsOf(w *ext.Write) *columns {
 	var c columns
 	summed := 0
@@ -203,6 +220,7 @@ func columnsOf(w *ext.Write) *columns {
 // reflection took a tenth of a put's time.
 type array []byte
 
+// whole returns the complete array.
 func (a array) whole() string {
 	if len(a) == 0 {
 		return "{}"
@@ -210,6 +228,7 @@ func (a array) whole() string {
 	return string(append(a, '}'))
 }
 
+// orNull returns NULL for an empty array.
 func (a array) orNull() *string {
 	if len(a) == 0 {
 		return nil
@@ -218,6 +237,7 @@ func (a array) orNull() *string {
 	return &text
 }
 
+// next begins an element.
 func (a *array) next() {
 	if len(*a) == 0 {
 		*a = append(*a, '{')
@@ -226,18 +246,22 @@ func (a *array) next() {
 	}
 }
 
+// word appends an element that needs no quotes.
 func (a *array) word(s string) {
 	a.next()
 	*a = append(*a, s...)
 }
 
+// null appends NULL.
 func (a *array) null() { a.word("NULL") }
 
+// number appends a number.
 func (a *array) number(n int64) {
 	a.next()
 	*a = strconv.AppendInt(*a, n, 10)
 }
 
+// text appends a quoted text.
 func (a *array) text(s string) {
 	a.next()
 	*a = append(slices.Grow(*a, len(s)+len(s)/4+3), '"')
@@ -250,8 +274,10 @@ func (a *array) text(s string) {
 	*a = append(*a, '"')
 }
 
+// moment appends a time.
 func (a *array) moment(m ext.Moment) { a.text(m.Time().Format(time.RFC3339Nano)) }
 
+// value appends JSON, or NULL for "".
 func (a *array) value(v canonjson.Value) {
 	if v == "" {
 		a.null()
@@ -260,6 +286,7 @@ func (a *array) value(v canonjson.Value) {
 	}
 }
 
+// tags appends the change numbers in a precondition: NULL if it is not set, * for any.
 func (a *array) tags(t ext.Tags) {
 	switch {
 	case !t.Set:

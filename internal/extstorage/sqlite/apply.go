@@ -15,36 +15,54 @@ import (
 	"holdfast/internal/outbox"
 )
 
+// writeState is a write to an install, in a transaction: first decide computes all effects and checks the quota, then
+// perform writes
+// them. The writer runs one transaction at a time, so the rows do not change in between.
 type writeState struct {
-	c      *sqlite.Conn
-	o      ext.Owner
-	now    ext.Moment
-	known  bool
+	c *sqlite.Conn
+	o ext.Owner
+	// the service's time
+	now ext.Moment
+	// whether the install has a row with counters
+	known bool
+	// whether the install was deleted
 	closed bool
-	has    ext.Counters
-	first  ext.Seq
-	last   ext.Seq
-	floor  ext.Seq // first number after the last restore of the database, less 1
-	keys   map[ext.Namespace]*space
-	head   *storedRow
-	ns     ext.Namespace
-	ver    ext.SchemaVersion
+	// counters at countedAt, changed by each operation
+	has ext.Counters
+	// last change number before the write
+	first ext.Seq
+	// last change number so far
+	last  ext.Seq
+	floor ext.Seq // first number after the last restore of the database, less 1
+	// namespaces whose number of keys changes
+	keys map[ext.Namespace]*space
+	// the first operation's record from beginWrite; nil: not read
+	head *storedRow
+	// the namespace whose active schema version is ver
+	ns  ext.Namespace
+	ver ext.SchemaVersion
 
 	countedAt ext.Moment // time of has
+	// whether recount changed the counters
 	recounted bool
 	hidesKey  bool // a put replaces an expired record that is still counted
 
+	// whether a namespace got its first key or lost its last
 	moves bool
+	// namespaces that only have a schema: more, or fewer, since the write began
 	moved int64
 }
 
+// storedRow is a record's row. header is nil if there is none.
 type storedRow struct {
 	header *ext.Header
 	id     int64
 }
 
+// space is a namespace's number of keys: found before the write, keys after the operations so far.
 type space struct{ found, keys int64 }
 
+// begin reads the install's counters.
 func begin(c *sqlite.Conn, o ext.Owner, now ext.Moment) (*writeState, error) {
 	st := &writeState{c: c, o: o, now: now}
 	seq, known, err := sqlitedb.QueryRow(c, sqlInstallUsage, st.scanUsage, o.Tenant, o.Install)
@@ -70,6 +88,7 @@ func beginWrite(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*writeState, error) 
 	return st, err
 }
 
+// scanUsage reads the columns of sqlInstallUsage and returns the last change number.
 func (st *writeState) scanUsage(r *sqlite.Stmt) ext.Seq {
 	st.has = ext.Counters{Bytes: r.ColumnInt64(0), Keys: r.ColumnInt64(1), Namespaces: r.ColumnInt64(2)}
 	st.countedAt, st.closed = ext.Moment(r.ColumnInt64(4)), !r.ColumnIsNull(5)
@@ -77,12 +96,15 @@ func (st *writeState) scanUsage(r *sqlite.Stmt) ext.Seq {
 	return ext.Seq(r.ColumnInt64(3))
 }
 
+// found sets the state from an install's row, or for an install without a row.
 func (st *writeState) found(last ext.Seq, known bool) {
 	if st.known, st.first, st.last = known, last, last; !known {
 		st.countedAt = st.now
 	}
 }
 
+// open returns ErrInstallDeleted for a deleted install. An install without a row starts at the number that a restored
+// database skipped to.
 func (st *writeState) open() error {
 	switch {
 	case st.closed:
@@ -98,6 +120,7 @@ func (st *writeState) open() error {
 	return nil
 }
 
+// active returns the namespace's active schema version, 0 without a schema.
 func (st *writeState) active(ns ext.Namespace) (ext.SchemaVersion, error) {
 	if st.ns == ns {
 		return st.ver, nil
@@ -109,6 +132,9 @@ func (st *writeState) active(ns ext.Namespace) (ext.SchemaVersion, error) {
 	return st.ver, err
 }
 
+// recount moves the counters to another time: records that expire in between count no longer, or again. It reads only
+// those
+// records.
 func (st *writeState) recount(at ext.Moment) error {
 	if st.countedAt == at {
 		return nil
@@ -130,6 +156,7 @@ func (st *writeState) recount(at ext.Moment) error {
 	return nil
 }
 
+// finish writes the counters, after all changes, and nothing if nothing changed.
 func (st *writeState) finish() error {
 	if st.last == st.first && !st.recounted {
 		return nil
@@ -154,6 +181,7 @@ func (st *writeState) finish() error {
 	return sqlitedb.Exec(st.c, sql, st.o.Tenant, st.o.Install, st.has.Bytes, st.has.Keys, st.has.Namespaces, st.last, st.countedAt, st.now)
 }
 
+// count changes the counters and returns the namespace's number of keys before and after. It writes nothing.
 func (st *writeState) count(ns ext.Namespace, d ext.Delta) (before, after int64, err error) {
 	st.has.Bytes += d.Bytes
 	st.has.Keys += d.Keys
@@ -189,6 +217,8 @@ func (st *writeState) count(ns ext.Namespace, d ext.Delta) (before, after int64,
 	return before, sp.keys, err
 }
 
+// spare returns how many namespaces had only a schema when the write began, for Ledger.Reserve: they count against the
+// quota, too.
 func (st *writeState) spare() (int64, error) {
 	if !st.moves {
 		return 0, nil
@@ -214,12 +244,14 @@ func (st *writeState) spare() (int64, error) {
 	return n - st.moved, nil
 }
 
+// change writes a row for the change feed.
 func (st *writeState) change(seq ext.Seq, op ext.ChangeOp, ns ext.Namespace, key ext.Key, revision ext.Revision) error {
 	return sqlitedb.Exec(st.c, sqlAddChange, st.o.Tenant, st.o.Install, seq, op, ns, key, revision, st.now)
 }
 
 func scanInt64(r *sqlite.Stmt) int64 { return r.ColumnInt64(0) }
 
+// scanHeader reads a record's header from column i on.
 func scanHeader(r *sqlite.Stmt, i int) ext.Header {
 	return ext.Header{
 		Revision: ext.Revision(r.ColumnInt64(i)), Seq: ext.Seq(r.ColumnInt64(i + 1)),
@@ -261,6 +293,7 @@ func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ex
 	return applied, nil
 }
 
+// apply runs a write in the install's turn.
 func (s *Store) apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ext.Applied, err error) {
 	var (
 		st      *writeState
@@ -300,6 +333,7 @@ func (s *Store) apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ex
 	return applied, nil
 }
 
+// perform writes the effects, in order, then the counters and the response for the idempotency key.
 func (s *Store) perform(c *sqlite.Conn, st *writeState, w *ext.Write, effects []effect) (applied ext.Applied, err error) {
 	applied.Items = make([]ext.Item, len(w.Ops))
 	for i := range effects {
@@ -314,9 +348,12 @@ func (s *Store) perform(c *sqlite.Conn, st *writeState, w *ext.Write, effects []
 	return applied, keep(c, st.o, w, &applied)
 }
 
+// effect is an operation's result before it is written.
 type effect struct {
 	ext.Effect
+	// the record before the operation, nil if it is missing; it may have expired
 	old *ext.Header
+	// change number, 0 without a change
 	seq ext.Seq
 
 	before *effect // the preceding operation on the record; nil if the row was read
@@ -354,6 +391,9 @@ func decide(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*writeState, []effect, e
 	}
 }
 
+// plan computes the effects of all operations. Later operations see the effects before them. It notes each step in
+// ledger, and returns
+// an ItemError for the first operation that is refused.
 func (st *writeState) plan(w *ext.Write, ledger *ext.Ledger) (effects []effect, err error) {
 	effects = make([]effect, len(w.Ops))
 	for i := range w.Ops {
@@ -393,6 +433,7 @@ func (st *writeState) plan(w *ext.Write, ledger *ext.Ledger) (effects []effect, 
 	return effects, nil
 }
 
+// record finds the record before an operation: after an earlier operation of this write, or in the database.
 func (st *writeState) record(w *ext.Write, before []effect, op *ext.Op, e *effect) error {
 	for i := len(before) - 1; i >= 0; i-- {
 		if w.Ops[i].Key == op.Key && w.Ops[i].Namespace == op.Namespace {
@@ -414,6 +455,7 @@ func (st *writeState) record(w *ext.Write, before []effect, op *ext.Op, e *effec
 	return err
 }
 
+// fill computes the value of a patch or increment from the current value.
 func (st *writeState) fill(w *ext.Write, i int, e *effect) error {
 	op, value, read := &w.Ops[i], canonjson.Value(""), e.old != nil
 	for j := range i {
@@ -438,6 +480,7 @@ func (st *writeState) fill(w *ext.Write, i int, e *effect) error {
 	return nil
 }
 
+// do writes an operation's effect, change and audit event.
 func (s *Store) do(st *writeState, w *ext.Write, i int, e *effect) error {
 	op := &w.Ops[i]
 	if e.before != nil {
@@ -458,6 +501,7 @@ func (s *Store) do(st *writeState, w *ext.Write, i int, e *effect) error {
 	return st.put(op, e)
 }
 
+// put writes a record's row. With Op.Keep, the metadata stays.
 func (st *writeState) put(op *ext.Op, e *effect) error {
 	h := e.Next
 	switch {
@@ -474,6 +518,7 @@ func (st *writeState) put(op *ext.Op, e *effect) error {
 		h.Revision, h.Seq, h.CreatedAt, h.UpdatedAt, orNull(h.ExpiresAt), h.ValueBytes, h.MetadataBytes, op.Value, op.Metadata)
 }
 
+// appendAudit appends an event for the audit log, if the operation changed anything.
 func (s *Store) appendAudit(st *writeState, w *ext.Write, i int, e *effect) error {
 	var topic string
 	switch e.Change {
@@ -490,6 +535,7 @@ func (s *Store) appendAudit(st *writeState, w *ext.Write, i int, e *effect) erro
 	})
 }
 
+// replay returns the stored response for the write's idempotency key, or ErrKeyReused if it belongs to another request.
 func replay(c *sqlite.Conn, o ext.Owner, w *ext.Write) (applied ext.Applied, err error) {
 	if w.IdempotencyKey == nil {
 		return applied, nil
@@ -512,6 +558,7 @@ func replay(c *sqlite.Conn, o ext.Owner, w *ext.Write) (applied ext.Applied, err
 	return applied, nil
 }
 
+// keep stores the response for the write's idempotency key.
 func keep(c *sqlite.Conn, o ext.Owner, w *ext.Write, applied *ext.Applied) error {
 	if w.IdempotencyKey == nil {
 		return nil

@@ -62,6 +62,7 @@ var sqlDeleteRest = []struct {
 	{deleteFirst("ext_storage_namespaces", "namespace"), func(*ext.Holdings) *int64 { return new(int64) }},
 }
 
+// deleteFirst deletes an install's first rows from a table, by a key.
 func deleteFirst(table, key string) string {
 	return `DELETE FROM ` + table + mine + `AND ` + key + ` IN (SELECT ` + key + ` FROM ` + table + mine + `ORDER BY ` + key + ` LIMIT ?3 + 0)`
 }
@@ -80,6 +81,7 @@ var (
 	sqlTenantHoldings = holdings(` WHERE tenant_id = ?1 AND ?2 <> '' `)
 )
 
+// holdings counts an install's or a tenant's rows in each table, as whose selects.
 func holdings(whose string) string {
 	return `SELECT
 		(SELECT count(*) FROM (
@@ -94,6 +96,7 @@ func holdings(whose string) string {
 		(SELECT count(*) FROM ext_storage_revoked_tokens` + whose + `)`
 }
 
+// refuseClosed returns ErrInstallDeleted if the install or its tenant is being deleted or was deleted.
 func refuseClosed(c *sqlite.Conn, o ext.Owner) error {
 	for _, of := range []ext.Owner{o, ext.Services(o.Tenant)} {
 		_, closed, err := sqlitedb.QueryRow(c, sqlClosed, scanInt64, of.Tenant, of.Install)
@@ -125,6 +128,7 @@ func (s *Store) Close(ctx context.Context, o ext.Owner, now ext.Moment) (d ext.D
 	return d, err
 }
 
+// deletionOf returns an install's deletion, if it was ever begun.
 func deletionOf(c *sqlite.Conn, o ext.Owner) (d ext.Deletion, found bool, err error) {
 	err = sqlitedb.ForEach(c, sqlInstall, func(r *sqlite.Stmt) error {
 		in, err := scanInstall(r)
@@ -172,6 +176,7 @@ func (s *Store) DeleteSome(ctx context.Context, o ext.Owner, step ext.DeleteStep
 	return d, nil
 }
 
+// setDeleted stores the numbers of rows deleted so far: they survive a restart and end in the audit event.
 func setDeleted(c *sqlite.Conn, o ext.Owner, h *ext.Holdings) error {
 	text, err := json.Marshal(h)
 	if err != nil {
@@ -180,6 +185,8 @@ func setDeleted(c *sqlite.Conn, o ext.Owner, h *ext.Holdings) error {
 	return sqlitedb.Exec(c, sqlSetDeleted, o.Tenant, o.Install, string(text))
 }
 
+// deleteSome deletes the next rows and adds them to done: records, then schemas, then the rest. It returns false if
+// nothing is left.
 func deleteSome(c *sqlite.Conn, o ext.Owner, step *ext.DeleteStep, done *ext.Holdings) (bool, error) {
 	if n, err := deleteRecords(c, o, sqlFirstRecords, step, done, o.Tenant, o.Install, step.Rows); err != nil || n > 0 {
 		return true, err
@@ -200,6 +207,8 @@ func deleteSome(c *sqlite.Conn, o ext.Owner, step *ext.DeleteStep, done *ext.Hol
 	return false, nil
 }
 
+// deleteRecords deletes the records that a query finds, up to step.Bytes and at least one, and takes them off the
+// counters.
 func deleteRecords(c *sqlite.Conn, o ext.Owner, find string, step *ext.DeleteStep, done *ext.Holdings, args ...any) (n int64, err error) {
 	type record struct {
 		ns    ext.Namespace
@@ -243,6 +252,7 @@ func deleteRecords(c *sqlite.Conn, o ext.Owner, find string, step *ext.DeleteSte
 	return n, nil
 }
 
+// uncount takes records off the counters of a namespace and its install.
 func uncount(c *sqlite.Conn, o ext.Owner, ns ext.Namespace, of ext.NamespaceUsage, now ext.Moment) error {
 	keys, _, err := sqlitedb.QueryRow(c, sqlNamespaceKeys, scanInt64, o.Tenant, o.Install, ns)
 	if err != nil {
@@ -260,6 +270,7 @@ func uncount(c *sqlite.Conn, o ext.Owner, ns ext.Namespace, of ext.NamespaceUsag
 	return sqlitedb.Exec(c, sqlUncount, o.Tenant, o.Install, of.Bytes, of.Keys, emptied, now)
 }
 
+// deleteSchemas deletes the first schema versions.
 func deleteSchemas(c *sqlite.Conn, o ext.Owner, limit int64) (n int64, err error) {
 	type version struct {
 		ns ext.Namespace
@@ -281,6 +292,8 @@ func deleteSchemas(c *sqlite.Conn, o ext.Owner, limit int64) (n int64, err error
 	return int64(len(all)), err
 }
 
+// finish closes the install for good: it leaves a tombstone, so that late writes are refused, and appends the audit
+// event.
 func (s *Store) finish(c *sqlite.Conn, o ext.Owner, step *ext.DeleteStep, d *ext.Deletion) error {
 	if err := sqlitedb.Exec(c, sqlTombstone, o.Tenant, o.Install, step.Now, step.KeptUntil); err != nil {
 		return err
@@ -359,6 +372,8 @@ func (s *Store) Reopen(ctx context.Context, o ext.Owner, now ext.Moment) (reopen
 	return reopened, err
 }
 
+// reopen makes a deleted install usable again, and reports whether it was deleted. While its deletion runs, it returns
+// ErrInstallDeleted.
 func reopen(c *sqlite.Conn, o ext.Owner, now ext.Moment) (bool, error) {
 	d, found, err := deletionOf(c, o)
 	switch {
@@ -373,6 +388,7 @@ func reopen(c *sqlite.Conn, o ext.Owner, now ext.Moment) (bool, error) {
 	return true, sqlitedb.Exec(c, sqlReopenInstall, o.Tenant, o.Install, now)
 }
 
+// sweepTombstones forgets deleted installs whose DeleteStep.KeptUntil is past.
 func sweepTombstones(c *sqlite.Conn, due ext.Moment, limit int) (int, error) {
 	all, err := sqlitedb.QueryAll(c, sqlSweepTombstones, func(r *sqlite.Stmt) ext.Owner {
 		return ext.Owner{Tenant: ext.TenantID(r.ColumnText(0)), Install: ext.InstallID(r.ColumnText(1))}

@@ -10,6 +10,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
+// remove deletes an install's expired records, as changes that clients see.
 func remove(c *sqlite.Conn, o ext.Owner, now, due ext.Moment, limit int) (n int, err error) {
 	st, err := begin(c, o, now)
 	if err != nil {
@@ -47,6 +48,7 @@ func remove(c *sqlite.Conn, o ext.Owner, now, due ext.Moment, limit int) (n int,
 	return len(all), st.finish()
 }
 
+// removeClosed deletes expired records of an install that is being deleted. Nobody reads its changes any more.
 func removeClosed(c *sqlite.Conn, o ext.Owner, now, due ext.Moment, limit int) (int, error) {
 	d, found, err := deletionOf(c, o)
 	if err != nil || !found {
@@ -83,6 +85,7 @@ func (s *Store) Sweep(ctx context.Context, kind ext.Swept, now, due ext.Moment, 
 	return n, nil
 }
 
+// sweepOld runs a statement that deletes up to limit rows older than before.
 func sweepOld(c *sqlite.Conn, sql string, before int64, limit int) (int, error) {
 	if err := sqlitedb.Exec(c, sql, before, limit); err != nil {
 		return 0, err
@@ -90,6 +93,7 @@ func sweepOld(c *sqlite.Conn, sql string, before int64, limit int) (int, error) 
 	return c.Changes(), nil
 }
 
+// sweepRecords removes expired records, install by install.
 func sweepRecords(c *sqlite.Conn, now, due ext.Moment, limit int) (total int, err error) {
 	type part struct {
 		o ext.Owner

@@ -30,6 +30,7 @@ func (s *Store) Install(ctx context.Context, o ext.Owner) (in ext.Install, err e
 	return in, err
 }
 
+// scanInstall reads a registration with its deletion.
 func scanInstall(r *sqlite.Stmt) (in ext.Install, err error) {
 	in = ext.Install{
 		Registration: ext.Registration{
@@ -97,6 +98,7 @@ func (s *Store) SetInstall(ctx context.Context, o ext.Owner, r ext.Registration,
 	return in, created, nil
 }
 
+// reopenInTenant refuses while the tenant is deleted.
 func reopenInTenant(c *sqlite.Conn, o ext.Owner, now ext.Moment) (reopened bool, err error) {
 	if err := refuseClosed(c, ext.Services(o.Tenant)); err != nil {
 		return false, err

@@ -16,6 +16,7 @@ import (
 
 const valueBytesColumn = 7
 
+// scanRecord reads a record. Value and metadata are "" if not selected.
 func scanRecord(r *sqlite.Stmt) ext.Record {
 	return ext.Record{
 		Namespace: ext.Namespace(r.ColumnText(0)), Key: ext.Key(r.ColumnText(1)), Header: scanHeader(r, 2),
@@ -65,6 +66,7 @@ func (s *Store) List(ctx context.Context, o ext.Owner, q ext.Query) (p ext.Page,
 	return p, err
 }
 
+// readPage reads records until the page is full, and then stops the query: the next value may be large.
 func readPage(c *sqlite.Conn, sql string, q *ext.Query, args ...any) (p ext.Page, err error) {
 	p.Records = make([]ext.Record, 0, min(q.Limit, ext.MaxPage))
 	end := ext.NewPageEnd(q.Limit, q.Bytes)
@@ -144,6 +146,7 @@ func (s *Store) Usage(ctx context.Context, o ext.Owner, now ext.Moment) (u ext.U
 	return u, err
 }
 
+// scanNamespaceUsage reads a namespace's keys and bytes.
 func scanNamespaceUsage(r *sqlite.Stmt) ext.NamespaceUsage {
 	return ext.NamespaceUsage{Namespace: ext.Namespace(r.ColumnText(0)), Keys: r.ColumnInt64(1), Bytes: r.ColumnInt64(2)}
 }
@@ -206,6 +209,7 @@ func (s *Store) FindRecords(ctx context.Context, o ext.Owner, prefix string, lim
 	return all, err
 }
 
+// usages reads installs with their counters.
 func (s *Store) usages(ctx context.Context, name, sql string, args ...any) (all []inspection.InstallUsage, err error) {
 	err = s.db.Read(ctx, name, func(c *sqlite.Conn) error {
 		return sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
@@ -294,6 +298,7 @@ func (s *Store) Audit(ctx context.Context, o ext.Owner) (a inspection.Audit, err
 	return a, err
 }
 
+// differ returns the namespaces whose counter differs from their number of keys.
 func differ(counters, counted map[ext.Namespace]int64) (wrong []inspection.NamespaceAudit) {
 	all := maps.Clone(counters)
 	maps.Copy(all, counted)

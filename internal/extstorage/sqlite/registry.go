@@ -16,6 +16,7 @@ import (
 
 const documentColumn = 5
 
+// scanSchema reads a schema version.
 func scanSchema(ns ext.Namespace) func(r *sqlite.Stmt) ext.Schema {
 	return func(r *sqlite.Stmt) ext.Schema {
 		return ext.Schema{

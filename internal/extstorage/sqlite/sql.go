@@ -128,6 +128,7 @@ const (
 var sqlUncounted = uncounted(`ext_storage_records`) + ` UNION ` + uncounted(`ext_storage_namespaces`) +
 	` ORDER BY tenant_id, extension_install_id LIMIT ?5 + 0`
 
+// uncounted finds installs with rows in a table but without counters, which only damage causes.
 func uncounted(table string) string {
 	return `SELECT tenant_id, extension_install_id FROM (
 			SELECT DISTINCT tenant_id, extension_install_id FROM ` + table + `

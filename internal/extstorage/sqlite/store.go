@@ -23,10 +23,13 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
+// Migrations returns the schema's history.
 func Migrations() (migrate.Set, error) {
 	return migrate.Load("extstorage", migrations, "migrations")
 }
 
+// Store keeps records in an SQLite file. Writes wait in a queue, so that installs take turns. It is safe for concurrent
+// use.
 type Store struct {
 	db    *sqlitedb.DB
 	set   func() (migrate.Set, error)
@@ -54,10 +57,12 @@ func New(db *sqlitedb.DB, o Options) *Store {
 	return &Store{db: db, set: sync.OnceValues(Migrations), audit: newOutbox(), waker: o.Waker, queue: ext.NewWriteQueue(math.MaxInt)}
 }
 
+// newOutbox describes the outbox table for audit events.
 func newOutbox() *outboxsqlite.Outbox {
 	return outboxsqlite.New(outbox.Table{Name: ext.AuditTable, Owner: "tenant_id", Stream: "extension_install_id", Type: "uuid"})
 }
 
+// Outbox returns the audit events for delivery.
 func (s *Store) Outbox(now clock.Clock) outbox.Box { return s.audit.Open(s.db, now) }
 
 // Ping implements extstorage.Store.
@@ -67,6 +72,7 @@ func (s *Store) Ping(ctx context.Context) error {
 
 var errStopped = errcode.New(errcode.Internal, "the reader stopped")
 
+// orNull stores a zero value as NULL.
 func orNull[T comparable](v T) any {
 	var zero T
 	if v == zero {
