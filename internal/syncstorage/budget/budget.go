@@ -38,10 +38,12 @@ type Index struct {
 	Columns []string
 }
 
+// Schema holds the tables whose mutations are predicted.
 type Schema []Table
 
 const ownQuota = "quota"
 
+// Current is the schema after all migrations.
 func Current() Schema {
 	return Schema{
 		{
@@ -71,6 +73,7 @@ func Current() Schema {
 	}
 }
 
+// table panics if there is no such table: a programming error.
 func (s Schema) table(name string) Table {
 	i := slices.IndexFunc(s, func(t Table) bool { return t.Name == name })
 	if i < 0 {
@@ -86,6 +89,7 @@ func (s Schema) Write(table string, columns ...string) int {
 	return len(t.Key) + len(columns) + 2*len(t.touched(columns))
 }
 
+// touched returns the indexes that a write to the columns changes.
 func (t Table) touched(columns []string) (touched []Index) {
 	for _, c := range columns {
 		if !slices.Contains(t.Columns, c) {
@@ -100,6 +104,7 @@ func (t Table) touched(columns []string) (touched []Index) {
 	return touched
 }
 
+// Step is a part of a commit.
 type Step struct {
 	Name      string
 	Mutations int
@@ -123,6 +128,7 @@ func (s Schema) Steps(quota bool) []Step {
 	return steps
 }
 
+// write describes a step.
 func (s Schema) write(name, table string, columns []string) Step {
 	t := s.table(table)
 	of := []string{fmt.Sprintf("%s: %d key columns", table, len(t.Key)), strings.Join(columns, ", ")}

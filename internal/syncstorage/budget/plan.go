@@ -9,11 +9,16 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// Plan is the cost of a batch request, in mutations.
 type Plan struct {
+	// mutations for the collection's row
 	Parent int
+	// mutations per record
 	Record int
-	Batch  int
-	Quota  int
+	// mutations for the batch's own row
+	Batch int
+	// mutations for the counters; 0 if bytes are not counted
+	Quota int
 }
 
 // Commit plans a batch commit. quota means that bytes are counted.
@@ -35,6 +40,7 @@ func (s Schema) Open() Plan {
 	}
 }
 
+// Mutations returns the sum for a number of records, or math.MaxInt if it overflows.
 func (p Plan) Mutations(records int) int {
 	once := p.Parent + p.Batch + p.Quota
 	if records > (math.MaxInt-once)/p.Record {
@@ -43,10 +49,12 @@ func (p Plan) Mutations(records int) int {
 	return once + p.Record*records
 }
 
+// MaxRecords returns how many records fit into limit mutations.
 func (p Plan) MaxRecords(limit int) int {
 	return max((limit-p.Mutations(0))/p.Record, 0)
 }
 
+// Explain shows the calculation to operators.
 func (p Plan) Explain(records, limit int) string {
 	sum := []string{strconv.Itoa(p.Parent), fmt.Sprintf("%d × %d", p.Record, records)}
 	for _, once := range []int{p.Batch, p.Quota} {
@@ -62,11 +70,15 @@ func (p Plan) Explain(records, limit int) string {
 	return fmt.Sprintf("%s = %d of %d mutations, %s; at most %d records fit", strings.Join(sum, " + "), total, limit, left, p.MaxRecords(limit))
 }
 
+// Load is the size of a commit.
 type Load struct {
 	Records int
+	// bytes
 	Payload int64
-	IDs     int64
-	User    int64
+	// bytes in all record IDs
+	IDs int64
+	// bytes in the user's key
+	User int64
 }
 
 // Column sizes: 8 bytes per number, 12 per timestamp, plus 8 per column of a row, including the key.
@@ -81,6 +93,7 @@ const (
 	recordBytes = numberBytes + numberBytes + 2*stampBytes + 8*cellBytes
 )
 
+// Bytes estimates the size as Spanner counts it.
 func (l Load) Bytes() int64 {
 	return l.Payload + l.IDs + int64(l.Records)*(l.User+recordBytes) + l.User + parentBytes
 }

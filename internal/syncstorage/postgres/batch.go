@@ -35,11 +35,13 @@ func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPa
 	return s.store(ctx, sqlCommit.Statement, &w, sqlCommit.Args(commit{target{o, coll, w}, p}))
 }
 
+// appending holds the parameters for a function that appends to a batch.
 type appending struct {
 	target
 	part ss.BatchPart
 }
 
+// write encodes the parameters in binary.
 func (p appending) write(a *pgdb.Args) {
 	p.collection(a)
 	a.Text("p_batch", string(p.part.ID))
@@ -50,11 +52,13 @@ func (p appending) write(a *pgdb.Args) {
 	p.limits(a)
 }
 
+// commit holds the parameters for a function that commits a batch.
 type commit struct {
 	target
 	part ss.BatchPart
 }
 
+// write encodes the parameters in binary.
 func (c commit) write(a *pgdb.Args) {
 	c.collection(a)
 	a.Text("p_batch", string(c.part.ID))
@@ -63,6 +67,7 @@ func (c commit) write(a *pgdb.Args) {
 	c.limits(a)
 }
 
+// staged encodes a request's updates and the limits for its batch.
 func staged(a *pgdb.Args, p *ss.BatchPart) {
 	updates(a, p.Updates)
 	a.Bigint("p_max_records", p.Limits.Records)

@@ -69,6 +69,7 @@ type deleteBSO struct {
 	id string
 }
 
+// write encodes the parameters in binary.
 func (d deleteBSO) write(a *pgdb.Args) {
 	d.collection(a)
 	a.Text("p_id", d.id)
@@ -80,6 +81,7 @@ type deleteBSOs struct {
 	ids []string
 }
 
+// write encodes the parameters in binary.
 func (d deleteBSOs) write(a *pgdb.Args) {
 	d.collection(a)
 	a.Texts("p_ids", len(d.ids), func(i int) string { return d.ids[i] })
@@ -91,6 +93,7 @@ type deleteAll struct {
 	when  ss.Precondition
 }
 
+// write encodes the parameters in binary.
 func (d deleteAll) write(a *pgdb.Args) {
 	a.Bigint("p_user", d.owner.UID)
 	precondition(a, d.when)

@@ -33,8 +33,10 @@ func (s *Store) List(ctx context.Context, o ss.Owner, q *ss.Query) (*ss.Listing,
 	return l, err
 }
 
+// errLarge makes List run again and stream: the estimate was too low.
 var errLarge = errcode.New(errcode.Internal, "the page is larger than expected")
 
+// list opens a page. large is the number of bytes from which it is streamed; -1: always.
 func (s *Store) list(ctx context.Context, o ss.Owner, coll int32, q *ss.Query, large int64) (*ss.Listing, error) {
 	statement, args := arguments(o, coll, q, large)
 	rows, err := s.db.Stream(ctx, statement, args...)
@@ -57,6 +59,7 @@ var (
 
 const noIndex = -10_000_000_000
 
+// arguments chooses the statement. Pages without payloads are never large.
 func arguments(o ss.Owner, coll int32, q *ss.Query, large int64) (pgdb.Statement, []any) {
 	if !q.Full && large >= 0 {
 		large = math.MaxInt64
@@ -68,13 +71,16 @@ func arguments(o ss.Owner, coll int32, q *ss.Query, large int64) (pgdb.Statement
 	return statement.Statement, statement.Args(listed{o, coll, *q, large})
 }
 
+// listed holds the parameters for a list.
 type listed struct {
 	owner ss.Owner
 	coll  int32
 	ss.Query
+	// bytes from which the page is streamed
 	large int64
 }
 
+// args names and orders the parameters for pgdb.
 func (l listed) args() []pgdb.Arg {
 	orElse := func(t ss.Optional[ss.Timestamp], otherwise pgtype.Timestamp) pgtype.Timestamp {
 		if t.Set {
@@ -103,10 +109,12 @@ func (l listed) args() []pgdb.Arg {
 	}
 }
 
+// argsByID adds the IDs.
 func (l listed) argsByID() []pgdb.Arg {
 	return append(l.args(), pgdb.Arg{Param: "ids text[]", Value: l.IDs})
 }
 
+// behind returns the value after which a page begins, or a value before all records for the first page.
 func behind(q *ss.Query) any {
 	at := q.Offset
 	switch {
@@ -125,29 +133,37 @@ func behind(q *ss.Query) any {
 	}
 }
 
+// reader reads a page's rows. Each row repeats the collection's stamp and, on large pages, the number of records and
+// the last
+// record.
 type reader struct {
 	q     *ss.Query
 	rows  *pgdb.Rows
 	pages *ss.Pages
 
 	collection pgtype.Timestamp
-	records    pgtype.Int8
-	last       bsoRow
+	// set only if the page is streamed
+	records pgtype.Int8
+	last    bsoRow
 
+	// the current record; no ID: the page is empty
 	row     bsoRow
 	payload pgtype.DriverBytes
 }
 
+// bsoRow holds the destinations for a record without its payload.
 type bsoRow struct {
 	id        pgtype.Text
 	sortindex pgtype.Int8
 	modified  pgtype.Timestamp
 }
 
+// bso decodes the last row read.
 func (r *bsoRow) bso() ss.BSO {
 	return ss.BSO{ID: r.id.String, SortIndex: index(r.sortindex), Modified: stamp(r.modified)}
 }
 
+// listing reads the first row, checks the precondition, and gathers or streams the page.
 func (r *reader) listing() (*ss.Listing, error) {
 	if !r.rows.Next() {
 		if err := r.rows.Err(); err != nil {
@@ -173,6 +189,7 @@ func (r *reader) listing() (*ss.Listing, error) {
 	return r.gather()
 }
 
+// next reads a row, and returns false after the last.
 func (r *reader) next() (bool, error) {
 	if !r.rows.Next() {
 		return false, r.rows.Err()
@@ -180,6 +197,7 @@ func (r *reader) next() (bool, error) {
 	return true, r.rows.Scan(nil, nil, nil, nil, nil, &r.row.id, &r.row.sortindex, &r.row.modified, &r.payload)
 }
 
+// must reads a row that was counted.
 func (r *reader) must() error {
 	found, err := r.next()
 	if err == nil && !found {
@@ -188,6 +206,7 @@ func (r *reader) must() error {
 	return err
 }
 
+// gather reads the page into memory, or returns errLarge.
 func (r *reader) gather() (*ss.Listing, error) {
 	g := r.pages.New()
 	for more := r.row.id.Valid; more; {
@@ -204,11 +223,13 @@ func (r *reader) gather() (*ss.Listing, error) {
 	return r.gathered(g), nil
 }
 
+// gathered closes the connection before the page is sent.
 func (r *reader) gathered(g *ss.Page) *ss.Listing {
 	r.rows.Close()
 	return g.Listing(stamp(r.collection), r.q)
 }
 
+// streamed returns a page that holds its connection until it is sent.
 func (r *reader) streamed() *ss.Listing {
 	n, more := r.q.Page(int(r.records.Int64))
 	l := ss.NewListing(stamp(r.collection), n, r.items(n), r.rows.Close)
@@ -223,6 +244,7 @@ func (r *reader) streamed() *ss.Listing {
 	return l
 }
 
+// items yields n records; the first row is already read.
 func (r *reader) items(n int) iter.Seq2[*ss.BSO, error] {
 	return func(yield func(*ss.BSO, error) bool) {
 		for i := range n {

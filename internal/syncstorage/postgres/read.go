@@ -85,6 +85,7 @@ func (s *Store) Get(ctx context.Context, o ss.Owner, q ss.Request, id string) (s
 	return b, nil
 }
 
+// index reads a sortindex.
 func index(n pgtype.Int8) ss.Optional[int64] {
 	return ss.Optional[int64]{Value: n.Int64, Set: n.Valid}
 }

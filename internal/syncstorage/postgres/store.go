@@ -20,10 +20,14 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
+// Migrations returns the schema's history.
 func Migrations() (migrate.Set, error) {
 	return migrate.Load("syncstorage", migrations, "migrations")
 }
 
+// Store keeps records in PostgreSQL or Citus, distributed by user: statements with Key run on the user's node. Writes
+// are function
+// calls. It is safe for concurrent use.
 type Store struct {
 	db    *pgdb.DB
 	set   func() (migrate.Set, error)
@@ -45,6 +49,7 @@ func (s *Store) Ping(ctx context.Context) error {
 
 const unknown int32 = -1
 
+// lookup returns unknown if nobody uses the name.
 func (s *Store) lookup(ctx context.Context, name string) (int32, error) {
 	if id, ok := s.names.Load(name); ok {
 		return id.(int32), nil
@@ -74,10 +79,12 @@ func (s *Store) resolve(ctx context.Context, o ss.Owner, w ss.Write) (int32, err
 	return id, nil
 }
 
+// moment returns a parameter that is never NULL.
 func moment(t ss.Timestamp) pgtype.Timestamp {
 	return pgtype.Timestamp{Time: t.Time(), Valid: true}
 }
 
+// stamp returns 0 for NULL.
 func stamp(t pgtype.Timestamp) ss.Timestamp {
 	if !t.Valid {
 		return 0

@@ -15,6 +15,7 @@ func (s *Store) Export(ctx context.Context, o ss.Owner, now ss.Timestamp) iter.S
 	return ss.ExportSequence(func(yield func(ss.Exported) bool) error { return s.export(ctx, o, now, yield) })
 }
 
+// export streams a user's records from a snapshot.
 func (s *Store) export(ctx context.Context, o ss.Owner, now ss.Timestamp, yield func(ss.Exported) bool) error {
 	if err := o.CheckUID(); err != nil {
 		return err
@@ -79,11 +80,13 @@ const (
 	restoredLength
 )
 
+// restore holds the parameters for an import.
 type restore struct {
 	target
 	ss.Restore
 }
 
+// write encodes the parameters in binary.
 func (r restore) write(a *pgdb.Args) {
 	r.collection(a)
 	a.Timestamp("p_modified", r.Modified.Time())

@@ -35,11 +35,13 @@ const (
 // quotaRefused is the SQLSTATE that rolls back a write over the quota.
 const quotaRefused = "HF001"
 
+// call runs a writing function. p is the precondition, for the error if the function refuses.
 func (s *Store) call(ctx context.Context, f pgdb.Statement, p ss.Precondition, a *pgdb.Args) (ss.Written, error) {
 	written, _, err := s.answer(ctx, f, p, a)
 	return written, err
 }
 
+// answer is call, and also returns what follows after writtenLength.
 func (s *Store) answer(ctx context.Context, f pgdb.Statement, p ss.Precondition, a *pgdb.Args) (w ss.Written, rest []int64, err error) {
 	result, err := s.db.Call(ctx, f, a)
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == quotaRefused {
@@ -74,10 +76,12 @@ func (s *Store) answer(ctx context.Context, f pgdb.Statement, p ss.Precondition,
 	return ss.Written{}, nil, err
 }
 
+// unexpected reports a result that this release does not know.
 func unexpected(f pgdb.Statement, result []int64) error {
 	return errcode.Wrap(errcode.Internal, "internal error", fmt.Errorf("%s answered %v", f.Name, result))
 }
 
+// store runs a function that stores records, and completes the quota in its result.
 func (s *Store) store(ctx context.Context, f pgdb.Statement, w *ss.Write, a *pgdb.Args) (ss.Written, error) {
 	written, err := s.call(ctx, f, w.If, a)
 	if err != nil {
@@ -86,6 +90,7 @@ func (s *Store) store(ctx context.Context, f pgdb.Statement, w *ss.Write, a *pgd
 	return withQuota(written, w), nil
 }
 
+// withQuota completes the quota: the function returns only the user's.
 func withQuota(written ss.Written, w *ss.Write) ss.Written {
 	held := written.Quota.User
 	written.Quota = w.Quota
@@ -119,27 +124,33 @@ func (s *Store) Post(ctx context.Context, o ss.Owner, w ss.Write, us []ss.Update
 	return s.store(ctx, sqlPost.Statement, &w, sqlPost.Args(post{target{o, coll, w}, us}))
 }
 
+// target holds the parameters that most functions share.
 type target struct {
 	owner ss.Owner
-	coll  int32
+	// unknown: the user does not have it
+	coll int32
 	ss.Write
 }
 
+// collection encodes user and collection.
 func (t *target) collection(a *pgdb.Args) {
 	a.Bigint("p_user", t.owner.UID)
 	a.Integer("p_coll", t.coll)
 }
 
+// condition encodes the service's time and the precondition.
 func (t *target) condition(a *pgdb.Args) {
 	a.Timestamp("p_now", t.Now.Time())
 	precondition(a, t.If)
 }
 
+// precondition encodes NULL for what is not set.
 func precondition(a *pgdb.Args, p ss.Precondition) {
 	a.TimestampOrNull("p_modified_since", p.ModifiedSince.Value.Time(), p.ModifiedSince.Set)
 	a.TimestampOrNull("p_unmodified_since", p.UnmodifiedSince.Value.Time(), p.UnmodifiedSince.Set)
 }
 
+// limits encodes the quotas.
 func (t *target) limits(a *pgdb.Args) {
 	a.Bigint("p_limit", t.Quota.Collection)
 	a.Bigint("p_user_limit", t.Quota.User)
@@ -147,6 +158,7 @@ func (t *target) limits(a *pgdb.Args) {
 	a.Boolean("p_own", t.Quota.Own)
 }
 
+// write encodes the parameters of functions without others.
 func (t target) write(a *pgdb.Args) {
 	t.collection(a)
 	t.condition(a)
@@ -157,6 +169,7 @@ type put struct {
 	update ss.Update
 }
 
+// write encodes the parameters in binary.
 func (p put) write(a *pgdb.Args) {
 	p.collection(a)
 	a.Text("p_id", p.update.ID)
@@ -172,6 +185,7 @@ type post struct {
 	updates []ss.Update
 }
 
+// write encodes the parameters in binary.
 func (p post) write(a *pgdb.Args) {
 	p.collection(a)
 	updates(a, p.updates)

@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/syncstorage/budget"
 )
 
+// batchKey names the key columns.
 func batchKey() []string { return append(userKey(), "batch_id") }
 
 // Append implements syncstorage.Store.
@@ -46,6 +47,7 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPa
 	return written, err
 }
 
+// openBatch creates a batch, or returns ErrNoBatch if it expired or never existed.
 func (st *writeState) openBatch(b ss.BatchID, create bool) error {
 	if !create {
 		if !st.batch.open || st.batch.expiry <= st.w.Now {
@@ -61,6 +63,7 @@ func (st *writeState) openBatch(b ss.BatchID, create bool) error {
 	return nil
 }
 
+// stage adds an update to the batch and returns the records and bytes it adds.
 func (st *writeState) stage(b ss.BatchID, u *ss.Update) ss.Delta {
 	var columns []string
 	values := append(st.key(), string(b), u.ID)
@@ -81,6 +84,7 @@ func (st *writeState) stage(b ss.BatchID, u *ss.Update) ss.Delta {
 	return st.added(u)
 }
 
+// added returns the records and bytes that an update adds to the batch.
 func (st *writeState) added(u *ss.Update) (more ss.Delta) {
 	before, there := st.batch.staged[u.ID]
 	if !there {
@@ -92,6 +96,9 @@ func (st *writeState) added(u *ss.Update) (more ss.Delta) {
 	return more
 }
 
+// stagedQuota returns the live bytes after the commit, or ErrQuota. It counts the user's records only if the counters
+// are unknown or
+// above the quota.
 func (st *writeState) stagedQuota(b ss.BatchID, us []ss.Update, total ss.Delta) (used ss.Used, err error) {
 	q := st.w.Quota
 	if !q.Limited() {
@@ -123,6 +130,7 @@ func (st *writeState) stagedQuota(b ss.BatchID, us []ss.Update, total ss.Delta) 
 	return after, q.Check(before, after)
 }
 
+// pending returns the live bytes that an update will add at the commit.
 func (st *writeState) pending(u *ss.Update) int64 {
 	var stored int64
 	if had, there := st.records[u.ID]; there && had.Live(st.stamp) {
@@ -182,6 +190,7 @@ func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPa
 	return written, err
 }
 
+// merge replaces a staged record's part in the totals by the update's.
 func (st *writeState) merge(u *ss.Update) {
 	was := st.batch.staged[u.ID]
 	had, there := st.records[u.ID]
@@ -216,6 +225,7 @@ func (st *writeState) merge(u *ss.Update) {
 	}
 }
 
+// drain commits a batch with statements, not mutations: the staged contents stay in the database.
 func (st *writeState) drain(b ss.BatchID, us []ss.Update) (ss.Written, error) {
 	st.whole = []any{st.coll}
 	total, m, quota := st.batch.total, st.merged, st.w.Quota.Limited()
@@ -281,6 +291,7 @@ func (st *writeState) drain(b ss.BatchID, us []ss.Update) (ss.Written, error) {
 	return ss.Written{Modified: st.stamp, Previous: st.found.modified, Used: count.used, Quota: st.w.Quota}, nil
 }
 
+// sent is an update as a parameter.
 type sent struct {
 	ID        string             `spanner:"id"`
 	SortIndex spanner.NullInt64  `spanner:"sortindex"`
@@ -291,6 +302,7 @@ type sent struct {
 // messageBytes limits payloads per message. Spanner accepts 10 MB, and more with a commit.
 const messageBytes = 8_000_000
 
+// messages splits updates into statements below messageBytes.
 func messages(us []ss.Update) (all [][]sent) {
 	size := 0
 	for i := range us {

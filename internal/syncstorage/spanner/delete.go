@@ -46,6 +46,7 @@ func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []st
 	return written, err
 }
 
+// take deletes a record and takes it off the counters.
 func (st *writeState) take(had record) {
 	st.remove("bsos", append(st.key(), had.ID)...)
 	st.delta = st.delta.Add(ss.Delta{Records: -1, Bytes: -had.bytes})

@@ -17,6 +17,7 @@ type Inspection struct {
 	Unswept []string
 }
 
+// Inspect reads the schema that is in use.
 func (s *Store) Inspect(ctx context.Context) (in Inspection, err error) {
 	for _, query := range []struct {
 		names *[]string

@@ -43,6 +43,7 @@ func (s *Store) List(ctx context.Context, o ss.Owner, q *ss.Query) (*ss.Listing,
 	return l, nil
 }
 
+// listing returns the statement for a query, without conditions that the query does not set.
 func listing(o ss.Owner, coll int64, q *ss.Query) (spannerdb.Statement, spannerdb.Params) {
 	p := of(o, spannerdb.Params{"coll": coll, "now": q.Now.Time(), "full": q.Full})
 	order := listOrders[q.Sort]
@@ -97,6 +98,7 @@ func listing(o ss.Owner, coll int64, q *ss.Query) (spannerdb.Statement, spannerd
 		ORDER BY part, ` + order.by}, p
 }
 
+// reader reads a page's rows: first the collection's, then the records.
 type reader struct {
 	q         *ss.Query
 	rows      *spannerdb.Rows
@@ -108,6 +110,7 @@ type reader struct {
 	page       *ss.Page
 }
 
+// scan reads a row. record is false in the collection's row.
 func scan(row *spanner.Row) (b ss.BSO, payload string, record bool, err error) {
 	var (
 		part      int64
@@ -120,6 +123,7 @@ func scan(row *spanner.Row) (b ss.BSO, payload string, record bool, err error) {
 	return b, text.StringVal, part == 1, err
 }
 
+// next reads a record, and returns false after the last.
 func (r *reader) next() (b ss.BSO, payload string, found bool, err error) {
 	row, err := r.rows.Next()
 	if err != nil || row == nil {
@@ -129,6 +133,7 @@ func (r *reader) next() (b ss.BSO, payload string, found bool, err error) {
 	return b, payload, err == nil, err
 }
 
+// listing gathers the page, or counts the rest and streams it if the page is large.
 func (r *reader) listing() (_ *ss.Listing, err error) {
 	r.page = r.pages.New()
 	defer func() {
@@ -163,6 +168,9 @@ func (r *reader) listing() (_ *ss.Listing, err error) {
 	return r.page.Listing(r.collection, r.q), nil
 }
 
+// streamed counts the page's records with a second query in the same snapshot, since the header X-Weave-Records
+// precedes
+// them.
 func (r *reader) streamed() (*ss.Listing, error) {
 	var (
 		found int
@@ -196,6 +204,7 @@ func (r *reader) streamed() (*ss.Listing, error) {
 	return l, nil
 }
 
+// items yields the gathered records and then reads the others.
 func (r *reader) items(n int) iter.Seq2[*ss.BSO, error] {
 	return func(yield func(*ss.BSO, error) bool) {
 		for i := range r.page.Records() {

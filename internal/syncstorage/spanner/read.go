@@ -45,6 +45,7 @@ func (s *Store) Collections(ctx context.Context, o ss.Owner) (cs ss.Collections,
 	return cs, nil
 }
 
+// nameAll passes the names of collections to set, from the cache if known.
 func (s *Store) nameAll(ctx context.Context, ids []int64, set func(i int, name string)) error {
 	var strange []int64
 	for _, id := range ids {

@@ -55,6 +55,7 @@ const (
 
 const partControl = `SELECT 6, NULL, IF(read_only_until > CURRENT_TIMESTAMP(), 1, 0), NULL, IF(log_until > CURRENT_TIMESTAMP(), 1, 0), NULL, 0, 0, 0 FROM write_control WHERE service = 'syncstorage' AND shard = @shard`
 
+// read returns a statement that reads all that a write needs in a message.
 func read(name string, parts ...string) spannerdb.Statement {
 	return spannerdb.Statement{Name: name, SQL: exclusive + strings.Join(append(parts, partControl), "\n\t\tUNION ALL ")}
 }
@@ -115,6 +116,7 @@ var (
 		WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll`}
 )
 
+// committedExpiry computes a record's expiry at a commit, in SQL, as ss.Merge does for other writes.
 func committedExpiry(ttl string) string {
 	return `CASE
 				WHEN ` + ttl + ` > @longest THEN @end

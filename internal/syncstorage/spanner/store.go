@@ -30,17 +30,22 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
+// Migrations returns the schema's history.
 func Migrations() (migrate.Set, error) {
 	return migrate.Load("syncstorage", migrations, "migrations")
 }
 
+// Store keeps records in Spanner, in the tables of Mozilla's server. It is safe for concurrent use.
 type Store struct {
-	db     *spannerdb.DB
-	set    func() (migrate.Set, error)
+	db  *spannerdb.DB
+	set func() (migrate.Set, error)
+	// for predicting mutations
 	schema budget.Schema
-	ids    sync.Map
-	names  sync.Map
-	pages  ss.Pages
+	// collection IDs by name
+	ids sync.Map
+	// names by collection ID
+	names sync.Map
+	pages ss.Pages
 }
 
 var _ ss.Store = (*Store)(nil)
@@ -54,6 +59,7 @@ func New(db *spannerdb.DB) *Store {
 	return s
 }
 
+// know caches a collection, both ways. IDs never change.
 func (s *Store) know(id int64, name string) {
 	s.ids.Store(name, id)
 	s.names.Store(id, name)
@@ -72,6 +78,7 @@ func (s *Store) EndBatches(ctx context.Context) error {
 	return s.db.UpdateAll(ctx, "sync.end_batches", `UPDATE batches SET expiry = TIMESTAMP_MILLIS(0) WHERE true`, nil)
 }
 
+// checkOwner returns errcode.Denied without the parts of the key, which come from the token.
 func checkOwner(o ss.Owner) error {
 	if o.FxAUID == "" || o.FxAKID == "" {
 		return errcode.New(errcode.Denied, "the token has no fxa_uid or fxa_kid, which Spanner storage needs")
@@ -79,20 +86,24 @@ func checkOwner(o ss.Owner) error {
 	return nil
 }
 
+// of adds the user's key to parameters.
 func of(o ss.Owner, more spannerdb.Params) spannerdb.Params {
 	p := spannerdb.Params{"uid": o.FxAUID, "kid": o.FxAKID}
 	maps.Copy(p, more)
 	return p
 }
 
+// The ID of a collection whose name nobody uses.
 const unknown int64 = -1
 
+// lookup returns unknown if nobody uses the name.
 func (s *Store) lookup(ctx context.Context, name string) (int64, error) {
 	return s.find(name, func(st spannerdb.Statement, p spannerdb.Params, fn func(*spanner.Row) error) error {
 		return s.db.ForEach(ctx, st, p, fn)
 	})
 }
 
+// find looks in the cache, and then runs a query with each, inside or outside a transaction.
 func (s *Store) find(name string, each func(spannerdb.Statement, spannerdb.Params, func(*spanner.Row) error) error) (int64, error) {
 	if id, ok := s.ids.Load(name); ok {
 		return id.(int64), nil
@@ -170,8 +181,10 @@ func (s *Store) ensure(ctx context.Context, o ss.Owner, w ss.Write) error {
 	return nil
 }
 
+// userKey names the key columns of user_collections.
 func userKey() []string { return []string{"fxa_uid", "fxa_kid", "collection_id"} }
 
+// keyOf returns the values for userKey.
 func keyOf(o ss.Owner, coll int64) []any { return []any{o.FxAUID, o.FxAKID, coll} }
 
 // forever is the TTL, in seconds, of records without a TTL: the reference server's DEFAULT_BSO_TTL, about 66 years.
@@ -179,6 +192,7 @@ func keyOf(o ss.Owner, coll int64) []any { return []any{o.FxAUID, o.FxAKID, coll
 // time. Clients cannot set even half of it.
 const forever = 2_100_000_000
 
+// expiresAt encodes an expiry; 0 (never) becomes forever after modified.
 func expiresAt(modified, expiry ss.Timestamp) time.Time {
 	if expiry == 0 {
 		expiry = ss.ExpiresAt(modified, forever)
@@ -186,6 +200,7 @@ func expiresAt(modified, expiry ss.Timestamp) time.Time {
 	return expiry.Time()
 }
 
+// expiryOf decodes an expiry.
 func expiryOf(modified ss.Timestamp, stored time.Time) ss.Timestamp {
 	expiry := stamp(stored)
 	if expiry-modified == forever*1000 || expiry == ss.MaxTimestamp {
@@ -194,12 +209,15 @@ func expiryOf(modified ss.Timestamp, stored time.Time) ss.Timestamp {
 	return expiry
 }
 
+// stamp cuts a time to milliseconds.
 func stamp(t time.Time) ss.Timestamp { return ss.Timestamp(t.UnixMilli()) }
 
+// optional reads a column that may be NULL.
 func optional(n spanner.NullInt64) ss.Optional[int64] {
 	return ss.Optional[int64]{Value: n.Int64, Set: n.Valid}
 }
 
+// number encodes an unset value as NULL.
 func number(n ss.Optional[int64]) spanner.NullInt64 {
 	return spanner.NullInt64{Int64: n.Value, Valid: n.Set}
 }

@@ -18,6 +18,7 @@ func (s *Store) Export(ctx context.Context, o ss.Owner, now ss.Timestamp) iter.S
 	return ss.ExportSequence(func(yield func(ss.Exported) bool) error { return s.export(ctx, o, now, yield) })
 }
 
+// export streams a user's records from a snapshot.
 func (s *Store) export(ctx context.Context, o ss.Owner, now ss.Timestamp, yield func(ss.Exported) bool) error {
 	if err := checkOwner(o); err != nil {
 		return err
@@ -105,6 +106,7 @@ func (s *Store) Restore(ctx context.Context, o ss.Owner, w ss.Write, r ss.Restor
 	return restored, nil
 }
 
+// restore writes an imported record, and returns false if a newer one is stored.
 func (st *writeState) restore(b *ss.BSO) bool {
 	had, there := st.records[b.ID]
 	if there && b.Keeps(&had.BSO, st.stamp) {

@@ -11,11 +11,15 @@ import (
 	"holdfast/internal/syncstorage/budget"
 )
 
+// writeState is a write in a transaction: it collects mutations, which Spanner applies at the commit. The transaction
+// may run
+// again, with a new state.
 type writeState struct {
-	s    *Store
-	tx   *spannerdb.Tx
-	o    ss.Owner
-	w    ss.Write
+	s  *Store
+	tx *spannerdb.Tx
+	o  ss.Owner
+	w  ss.Write
+	// the collection's ID, or unknown
 	coll int64
 
 	rows    map[int64]collection
@@ -71,6 +75,7 @@ type merged struct {
 	newLive  int64
 }
 
+// part reads a row that read returned.
 func (st *writeState) part(r *spanner.Row) error {
 	var (
 		part             int64
@@ -110,12 +115,14 @@ func (st *writeState) part(r *spanner.Row) error {
 	return nil
 }
 
+// kind describes a write: its name for metrics and its reads.
 type kind struct {
 	name   string
 	reads  spannerdb.Statement
 	params spannerdb.Params
 }
 
+// write runs fn in a transaction, after reading. Errors from fn roll back. fn may run several times.
 func (s *Store) write(ctx context.Context, k kind, o ss.Owner, w ss.Write, fn func(*writeState) error) error {
 	if err := checkOwner(o); err != nil {
 		return err
@@ -153,6 +160,7 @@ func (s *Store) write(ctx context.Context, k kind, o ss.Owner, w ss.Write, fn fu
 	})
 }
 
+// log writes the keys that changed, while holdfast copy needs them.
 func (st *writeState) log(p spannerdb.Params) error {
 	if st.tx.Predicted() == 0 {
 		return nil
@@ -197,6 +205,7 @@ func (st *writeState) log(p spannerdb.Params) error {
 // loggedRecords keeps log entries below 2,621,440 characters. If more records change, the whole collection is logged.
 const loggedRecords = 5000
 
+// send hands the mutations to the transaction. The collection's row comes first, because interleaved rows need it.
 func (st *writeState) send() error {
 	if st.parent != nil {
 		st.changes = append([]*spanner.Mutation{st.parent}, st.changes...)
@@ -214,26 +223,33 @@ func (st *writeState) send() error {
 	return st.tx.Buffer(st.changes...)
 }
 
+// mutate is spanner.Insert, spanner.Update or spanner.InsertOrUpdate.
 type mutate func(table string, columns []string, values []any) *spanner.Mutation
 
+// change adds a mutation.
 func (st *writeState) change(w mutate, table string, key, columns []string, values ...any) {
 	st.changes = append(st.changes, st.row(w, table, key, columns, values...))
 }
 
+// row returns a mutation and counts it against the budget.
 func (st *writeState) row(w mutate, table string, key, columns []string, values ...any) *spanner.Mutation {
 	st.tx.Predict(st.s.schema.Write(table, columns...))
 	return w(table, append(key, columns...), values)
 }
 
+// remove adds a deletion of a row.
 func (st *writeState) remove(table string, key ...any) {
 	st.tx.Predict(budget.Delete)
 	st.changes = append(st.changes, spanner.Delete(table, spanner.Key(key)))
 }
 
+// key returns the values for userKey.
 func (st *writeState) key() []any { return keyOf(st.o, st.coll) }
 
+// bsoKey names the key columns of bsos.
 func bsoKey() []string { return append(userKey(), "bso_id") }
 
+// put merges an update with the stored record and writes it.
 func (st *writeState) put(u *ss.Update) {
 	var old *ss.BSO
 	had, there := st.records[u.ID]
@@ -266,6 +282,7 @@ func (st *writeState) put(u *ss.Update) {
 	st.records[u.ID] = record{BSO: b, bytes: size}
 }
 
+// finish checks the quota and writes the collection's row.
 func (st *writeState) finish() (ss.Written, error) {
 	count, err := st.quota()
 	if err != nil {
@@ -303,6 +320,7 @@ func (st *writeState) quota() (counters, error) {
 	return st.sum(st.rows[st.coll], after), q.Check(live, after)
 }
 
+// sum returns the counters after the write.
 func (st *writeState) sum(before collection, used ss.Used) counters {
 	return counters{
 		write: true,
@@ -312,6 +330,7 @@ func (st *writeState) sum(before collection, used ss.Used) counters {
 	}
 }
 
+// counted returns the user's bytes according to the counters, or false if a counter is unknown.
 func (st *writeState) counted() (used ss.Used, counted bool) {
 	used.Collection = st.found.bytes
 	for id, c := range st.rows {
@@ -326,6 +345,7 @@ func (st *writeState) counted() (used ss.Used, counted bool) {
 	return used, true
 }
 
+// recount counts the user's live bytes, and corrects the counters on the way.
 func (st *writeState) recount() (live ss.Used, err error) {
 	p := of(st.o, spannerdb.Params{"coll": st.coll, "stamp": st.stamp.Time(), "now": st.w.Now.Time()})
 	err = st.tx.ForEach(sqlRecount, p, func(r *spanner.Row) error {
@@ -402,6 +422,7 @@ func (s *Store) Post(ctx context.Context, o ss.Owner, w ss.Write, us []ss.Update
 	return written, err
 }
 
+// ids returns the updates' IDs.
 func ids(us []ss.Update) []string {
 	all := make([]string, len(us))
 	for i := range us {

@@ -61,6 +61,7 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPa
 	return written, err
 }
 
+// batch returns a batch's totals, or ErrNoBatch if it expired or never existed.
 func (st *writeState) batch(b ss.BatchID) (ss.Delta, error) {
 	totals, found, err := sqlitedb.QueryRow(st.c, sqlBatch, func(s *sqlite.Stmt) ss.Delta {
 		return ss.Delta{Records: s.ColumnInt64(0), Bytes: s.ColumnInt64(1)}
@@ -71,11 +72,13 @@ func (st *writeState) batch(b ss.BatchID) (ss.Delta, error) {
 	return totals, err
 }
 
+// staged describes the staged records that have the IDs in a request, in its order.
 type staged []struct {
 	exists  bool
 	payload ss.Optional[int64]
 }
 
+// delta returns the staged records and bytes that a request adds to its batch.
 func (old staged) delta(us []ss.Update) (d ss.Delta) {
 	for i := range us {
 		if !old[i].exists {
@@ -88,6 +91,7 @@ func (old staged) delta(us []ss.Update) (d ss.Delta) {
 	return d
 }
 
+// staged reads the staged records with the IDs in a request.
 func (st *writeState) staged(b ss.BatchID, totals ss.Delta, us []ss.Update) (staged, error) {
 	old := make(staged, len(us))
 	if totals.Records == 0 || len(us) == 0 {
@@ -105,6 +109,7 @@ func (st *writeState) staged(b ss.BatchID, totals ss.Delta, us []ss.Update) (sta
 	return old, err
 }
 
+// addToBatch stages updates. Fields that a client does not send keep their staged values.
 func (st *writeState) addToBatch(b ss.BatchID, us []ss.Update, old staged) error {
 	for i := range us {
 		u, sql := &us[i], sqlStage

@@ -34,6 +34,7 @@ func (s *Store) List(ctx context.Context, o ss.Owner, q *ss.Query) (*ss.Listing,
 	return l, nil
 }
 
+// list opens a page in a snapshot, which the Listing closes.
 func (s *Store) list(snapshot *sqlitedb.Snapshot, user int64, q *ss.Query) (*ss.Listing, error) {
 	c := snapshot.Conn
 	id, err := s.lookup(c, q.Collection)
@@ -68,13 +69,17 @@ func (s *Store) list(snapshot *sqlitedb.Snapshot, user int64, q *ss.Query) (*ss.
 	return g.Listing(coll.Modified, q), nil
 }
 
+// page is a query for a page.
 type page struct {
-	q     *ss.Query
+	q *ss.Query
+	// the statement from FROM on
 	where string
 	args  []any
+	// records per page; -1: no limit
 	limit int
 }
 
+// newPage builds the conditions. It leaves out expired records.
 func newPage(user, coll int64, q *ss.Query, horizon ss.Timestamp) *page {
 	p := &page{q: q, limit: -1}
 	if q.Limit.Set {
@@ -122,6 +127,7 @@ func newPage(user, coll int64, q *ss.Query, horizon ss.Timestamp) *page {
 	return p
 }
 
+// rows returns a statement for n records after the first skip; n = -1: all.
 func (p *page) rows(columns string, n, skip int) (string, []any) {
 	// With a bare parameter SQLite would compile the statement again for each value.
 	bounds := ` LIMIT ? + 0 OFFSET ? + 0`
@@ -138,6 +144,7 @@ const (
 	fullColumns = idColumns + `, payload`
 )
 
+// columns depends on whether the client wants payloads.
 func (p *page) columns() string {
 	if p.q.Full {
 		return fullColumns
@@ -145,10 +152,12 @@ func (p *page) columns() string {
 	return idColumns
 }
 
+// scanRow reads idColumns.
 func scanRow(r *sqlite.Stmt) ss.BSO {
 	return ss.BSO{ID: r.ColumnText(0), Modified: ss.Timestamp(r.ColumnInt64(1)), SortIndex: optional(r, 2)}
 }
 
+// most returns the largest possible number of records, -1 if unknown.
 func (p *page) most() int {
 	if p.q.IDs != nil && (p.limit < 0 || len(p.q.IDs) < p.limit) {
 		return len(p.q.IDs)
@@ -156,6 +165,8 @@ func (p *page) most() int {
 	return p.limit
 }
 
+// gather reads the page into memory, with an additional record to detect a next page. It returns false if the page is
+// too large.
 func (p *page) gather(c *sqlite.Conn, g *ss.Page) (whole bool, err error) {
 	n := p.limit
 	if n >= 0 {
@@ -183,6 +194,7 @@ func (p *page) gather(c *sqlite.Conn, g *ss.Page) (whole bool, err error) {
 	return whole, err
 }
 
+// share estimates the bytes of n records from the average.
 func (c collection) share(n int) int64 {
 	if n < 0 || int64(n) >= c.Count {
 		return c.Bytes
@@ -190,6 +202,7 @@ func (c collection) share(n int) int64 {
 	return c.Bytes * int64(n) / c.Count
 }
 
+// stream counts the page's records first, since the header X-Weave-Records precedes them.
 func (p *page) stream(snapshot *sqlitedb.Snapshot, modified ss.Timestamp) (*ss.Listing, error) {
 	c := snapshot.Conn
 	n := p.limit
@@ -219,6 +232,7 @@ func (p *page) stream(snapshot *sqlitedb.Snapshot, modified ss.Timestamp) (*ss.L
 	return l, nil
 }
 
+// items reads the records again, in the same snapshot, while they are sent.
 func (p *page) items(c *sqlite.Conn, count int) iter.Seq2[*ss.BSO, error] {
 	return func(yield func(*ss.BSO, error) bool) {
 		var payload []byte

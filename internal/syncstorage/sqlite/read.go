@@ -79,6 +79,7 @@ func (s *Store) Get(ctx context.Context, o ss.Owner, q ss.Request, id string) (b
 	return b, nil
 }
 
+// lookup returns a collection's ID, 0 if the name is unknown. IDs never change, so they are cached for good.
 func (s *Store) lookup(c *sqlite.Conn, name string) (int64, error) {
 	if id := s.cached(name); id != 0 {
 		return id, nil

@@ -13,10 +13,13 @@ import (
 
 type header struct {
 	ss.BSO
-	row   int64
+	// row ID; 0: there is no record
+	row int64
+	// payload length
 	bytes int64
 }
 
+// scanHeader reads the columns of sqlHeader.
 func scanHeader(s *sqlite.Stmt, id string) header {
 	return header{
 		BSO: ss.BSO{ID: id, SortIndex: optional(s, 1), Modified: ss.Timestamp(s.ColumnInt64(2)), Expiry: ss.Timestamp(s.ColumnInt64(3))},
@@ -24,8 +27,10 @@ func scanHeader(s *sqlite.Stmt, id string) header {
 	}
 }
 
+// live reports whether the record exists and has not expired.
 func (h *header) live(horizon ss.Timestamp) bool { return h.row != 0 && h.Live(horizon) }
 
+// modified returns 0 for a record that is missing or expired.
 func (h *header) modified(horizon ss.Timestamp) ss.Timestamp {
 	if !h.live(horizon) {
 		return 0
@@ -33,6 +38,7 @@ func (h *header) modified(horizon ss.Timestamp) ss.Timestamp {
 	return h.Modified
 }
 
+// lookUp reads a record without its payload.
 func (st *writeState) lookUp(id string) (header, error) {
 	h, _, err := sqlitedb.QueryRow(st.c, sqlHeader, func(s *sqlite.Stmt) header { return scanHeader(s, id) }, st.user, st.coll, id)
 	return h, err
@@ -69,6 +75,7 @@ func (st *writeState) lookUpAll(n int, id func(int) string) ([]header, error) {
 	return all, err
 }
 
+// lookUpRange reads all headers between the first and last ID, and picks those asked for.
 func (st *writeState) lookUpRange(all []header, id func(int) string) error {
 	var buf [ss.MaxIDLength]byte
 	next := 0
@@ -83,6 +90,7 @@ func (st *writeState) lookUpRange(all []header, id func(int) string) error {
 	}, st.user, st.coll, id(len(all)-1), id(0))
 }
 
+// jsonList returns IDs as JSON, for json_each.
 func jsonList(n int, id func(int) string) (string, error) {
 	ids := make([]string, n)
 	for i := range ids {
@@ -92,6 +100,7 @@ func jsonList(n int, id func(int) string) (string, error) {
 	return string(text), err
 }
 
+// change is a record to write. row is 0 for a new record.
 type change struct {
 	ss.BSO
 	row int64
@@ -99,10 +108,13 @@ type change struct {
 
 type changes struct {
 	insert, update []change
-	header         []change
-	remove         []int64
+	// updates that keep the payload
+	header []change
+	// row IDs
+	remove []int64
 }
 
+// expect allocates space for n changes.
 func (st *writeState) expect(n int) {
 	if st.found.Count < int64(n) {
 		st.insert = make([]change, 0, n)
@@ -111,6 +123,8 @@ func (st *writeState) expect(n int) {
 	}
 }
 
+// plan merges an update with the stored record and notes the change. It keeps account of bytes that expired records
+// occupy.
 func (st *writeState) plan(old *header, u *ss.Update, mode ss.MergeMode) {
 	stored := &old.BSO
 	if old.row == 0 {
@@ -138,6 +152,7 @@ func (st *writeState) plan(old *header, u *ss.Update, mode ss.MergeMode) {
 	st.delta = st.delta.Add(delta)
 }
 
+// planRemoval notes a deletion.
 func (st *writeState) planRemoval(old *header) {
 	st.delta = st.delta.Add(ss.Delta{Records: -1, Bytes: -old.bytes})
 	if !old.Live(st.stamp) {
@@ -146,6 +161,7 @@ func (st *writeState) planRemoval(old *header) {
 	st.remove = append(st.remove, old.row)
 }
 
+// apply writes the planned changes and forgets them.
 func (st *writeState) apply() error {
 	defer func() {
 		st.applied, st.changes = true, changes{st.insert[:0], st.update[:0], st.header[:0], st.remove[:0]}
@@ -178,6 +194,7 @@ func (st *writeState) apply() error {
 	return sqlitedb.Repeat(st.c, sqlDeleteRow, len(st.remove), func(i int, s *sqlite.Stmt) { s.BindInt64(1, st.remove[i]) })
 }
 
+// bindRecord binds the parameters that inserts and updates share.
 func bindRecord(s *sqlite.Stmt, c *change) {
 	if c.SortIndex.Set {
 		s.BindInt64(1, c.SortIndex.Value)

@@ -17,14 +17,16 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
+// Migrations returns the schema's history.
 func Migrations() (migrate.Set, error) {
 	return migrate.Load("syncstorage", migrations, "migrations")
 }
 
 // Store implements syncstorage.Store, keyed by Owner.UID.
 type Store struct {
-	db    *sqlitedb.DB
-	set   func() (migrate.Set, error)
+	db  *sqlitedb.DB
+	set func() (migrate.Set, error)
+	// collection IDs by name
 	names sync.Map
 	pages syncstorage.Pages
 }
@@ -39,6 +41,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the sync database needs %d migrations")
 }
 
+// orNull stores an unset value as NULL.
 func orNull[T any](o syncstorage.Optional[T]) any {
 	if !o.Set {
 		return nil

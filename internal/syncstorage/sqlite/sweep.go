@@ -36,6 +36,7 @@ func (s *Store) Sweep(ctx context.Context, now ss.Timestamp, limit int) (n int, 
 	return n, nil
 }
 
+// sweepRecords deletes expired records and takes them off the counters. It deletes no collection.
 func sweepRecords(c *sqlite.Conn, now ss.Timestamp, limit int) (int, error) {
 	type record struct {
 		user, coll int64

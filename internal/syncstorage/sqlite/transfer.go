@@ -28,6 +28,7 @@ func (s *Store) Export(ctx context.Context, o ss.Owner, now ss.Timestamp) iter.S
 	})
 }
 
+// export streams a user's records in a snapshot.
 func (s *Store) export(ctx context.Context, o ss.Owner, now ss.Timestamp, add func(ss.Exported) error) error {
 	if err := o.CheckUID(); err != nil {
 		return err
@@ -113,6 +114,7 @@ func (s *Store) Restore(ctx context.Context, o ss.Owner, w ss.Write, r ss.Restor
 	return restored, nil
 }
 
+// planRestored notes an imported record, which keeps its stamp.
 func (st *writeState) planRestored(old *header, b *ss.BSO) {
 	delta := ss.Delta{Records: 1, Bytes: int64(len(b.Payload))}
 	c := change{*b, old.row}

@@ -9,43 +9,65 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
+// writeState is a write to a user's collection, in a transaction: check reads and decides, then change writes. The
+// writer runs one
+// transaction at a time, so the rows do not change in between.
 type writeState struct {
-	c     *sqlite.Conn
-	user  int64
-	w     ss.Write
-	coll  int64
+	c    *sqlite.Conn
+	user int64
+	w    ss.Write
+	// the collection's ID, 0 while its name is unknown
+	coll int64
+	// whether the write gives the collection an ID
 	named bool
+	// whether the user has a row of counters
 	known bool
-	last  ss.Timestamp
+	// the user's last stamp
+	last ss.Timestamp
+	// the collection before the write
 	found collection
-	used  ss.Used
+	// stored bytes before the write, expired ones included
+	used ss.Used
+	// the write's time: now, but later than last
 	stamp ss.Timestamp
 
 	changes
+	// records and stored bytes that the write adds
 	delta   ss.Delta
 	expired int64 // bytes of expired records replaced or deleted
 	expires int64 // bytes written that are already expired
+	// whether the changes were written: expiredBytes then includes them
 	applied bool
-	stage   staged
-	after   ss.Used
+	// the batch's staged records that the request replaces
+	stage staged
+	// bytes after the write; expired ones excluded if the quota depends on them
+	after ss.Used
 }
 
 type collection struct {
 	Modified ss.Timestamp
-	Count    int64
-	Bytes    int64
-	Row      bool
+	// stored records, expired ones included
+	Count int64
+	// stored payload bytes, expired ones included
+	Bytes int64
+	// whether the user has the collection at all
+	Row bool
 }
 
+// scanCollection reads a collection's stamp and counters.
 func scanCollection(s *sqlite.Stmt) collection {
 	return collection{ss.Timestamp(s.ColumnInt64(0)), s.ColumnInt64(1), s.ColumnInt64(2), true}
 }
 
+// call describes a write.
 type call struct {
-	name    string
-	owner   ss.Owner
+	// for metrics
+	name  string
+	owner ss.Owner
+	// whether the write makes the collection if it is missing
 	creates bool
-	large   bool
+	// whether the write may take long, so that no other write shares its commit
+	large bool
 }
 
 // write runs check, which reads and decides, and then change. Both may run twice and must be idempotent. A new name
@@ -86,6 +108,7 @@ func (s *Store) write(ctx context.Context, m call, w ss.Write, check, change fun
 	return err
 }
 
+// cached returns 0 for an unknown name.
 func (s *Store) cached(name string) int64 {
 	if id, ok := s.names.Load(name); ok {
 		return id.(int64)
@@ -95,6 +118,9 @@ func (s *Store) cached(name string) int64 {
 
 func scanInt64(s *sqlite.Stmt) int64 { return s.ColumnInt64(0) }
 
+// begin reads the collection's and the user's counters and chooses the stamp. With creates, it returns ErrTooManyNames
+// if the user
+// may not add a name.
 func (st *writeState) begin(creates bool) error {
 	if st.coll == 0 {
 		id, found, err := sqlitedb.QueryRow(st.c, sqlCollectionID, scanInt64, st.w.Collection)
@@ -129,6 +155,7 @@ func (st *writeState) begin(creates bool) error {
 	return nil
 }
 
+// name gives a new collection name an ID.
 func (st *writeState) name() error {
 	if !st.named {
 		return nil
@@ -140,6 +167,7 @@ func (st *writeState) name() error {
 	return sqlitedb.Exec(st.c, sqlCountName, st.user)
 }
 
+// open adds the collection's row if it is missing.
 func (st *writeState) open(modified ss.Timestamp) error {
 	if st.found.Row {
 		return nil
@@ -147,6 +175,7 @@ func (st *writeState) open(modified ss.Timestamp) error {
 	return sqlitedb.Exec(st.c, sqlAddCollection, st.user, st.coll, modified)
 }
 
+// finish writes the counters and stamps of the collection and the user.
 func (st *writeState) finish() (ss.Written, error) {
 	err := sqlitedb.Exec(st.c, sqlSetCollection, st.stamp, st.delta.Records, st.delta.Bytes, st.user, st.coll)
 	if err == nil {
@@ -155,6 +184,7 @@ func (st *writeState) finish() (ss.Written, error) {
 	return ss.Written{Modified: st.stamp, Previous: st.found.Modified, Used: st.after, Quota: st.w.Quota}, err
 }
 
+// setUser writes the user's stamp.
 func (st *writeState) setUser() error {
 	sql := sqlSetUser
 	if !st.known {
@@ -185,6 +215,7 @@ func (st *writeState) quota() error {
 	return q.Check(st.after.Add(-grown), st.after)
 }
 
+// expiredBytes sums the payloads that count no more but are still stored.
 func (st *writeState) expiredBytes() (ss.Used, error) {
 	used, _, err := sqlitedb.QueryRow(st.c, sqlExpiredBytes, func(s *sqlite.Stmt) ss.Used {
 		return ss.Used{Collection: s.ColumnInt64(0), User: s.ColumnInt64(1)}
@@ -192,6 +223,7 @@ func (st *writeState) expiredBytes() (ss.Used, error) {
 	return used, err
 }
 
+// optional reads a column that may be NULL.
 func optional(s *sqlite.Stmt, col int) ss.Optional[int64] {
 	if s.ColumnIsNull(col) {
 		return ss.Optional[int64]{}
@@ -241,6 +273,7 @@ func (s *Store) Post(ctx context.Context, o ss.Owner, w ss.Write, us []ss.Update
 	return written, err
 }
 
+// store writes the collection, the changes and the counters.
 func (st *writeState) store() (ss.Written, error) {
 	if err := st.open(st.stamp); err != nil {
 		return ss.Written{}, err
