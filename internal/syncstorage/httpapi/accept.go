@@ -6,16 +6,20 @@ import (
 	"strings"
 )
 
+// layout is the format of a list.
 type layout struct {
 	media                     string
 	open, between, after, end string
 }
 
 var (
-	asJSON  = layout{media: typeJSON, open: "[", between: ",", end: "]"}
+	// a JSON array
+	asJSON = layout{media: typeJSON, open: "[", between: ",", end: "]"}
+	// a record per line, each ended by a newline
 	asLines = layout{media: typeNewlines, after: "\n"}
 )
 
+// negotiate chooses the list's format from Accept. ok is false if the client accepts neither.
 func negotiate(h http.Header) (l layout, ok bool) {
 	accept := strings.Join(h.Values("Accept"), ",")
 	if strings.TrimSpace(accept) == "" {
@@ -28,6 +32,7 @@ func negotiate(h http.Header) (l layout, ok bool) {
 	return asJSON, json > 0
 }
 
+// quality returns the client's preference for a media type: that of the most specific range (RFC 9110, section 12.5.1).
 func quality(accept, media string) float64 {
 	q, best := 0.0, 0
 	for part := range strings.SplitSeq(accept, ",") {
@@ -48,6 +53,7 @@ func quality(accept, media string) float64 {
 	return q
 }
 
+// qvalue returns 1 if the parameter q is missing or malformed.
 func qvalue(params string) float64 {
 	for p := range strings.SplitSeq(params, ";") {
 		name, value, _ := strings.Cut(p, "=")

@@ -47,6 +47,7 @@ func (h *Handler) authenticate(x *exchange, at web.Address, now time.Time) error
 // ErrRevoked means that an unexpired token was revoked.
 var ErrRevoked error = errcode.New(errcode.Denied, "the token is revoked because its account was denied or deleted")
 
+// checkRevoked lets a purge pass: the token server, not the user, sends it.
 func (h *Handler) checkRevoked(x *exchange) error {
 	if h.Revoked != nil && !x.purge && h.Revoked(x.owner) {
 		return ErrRevoked

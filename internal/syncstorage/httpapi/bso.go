@@ -8,6 +8,7 @@ import (
 	"holdfast/internal/web"
 )
 
+// get answers GET for a record.
 func (h *Handler) get(x *exchange) error {
 	b, err := h.Service.Get(x.in.Context(), x.owner, x.ask, x.route.id)
 	if err != nil {
@@ -24,6 +25,9 @@ func (h *Handler) get(x *exchange) error {
 // smallPayload is the size up to which a response is free: it takes less memory than its connection.
 const smallPayload = 2 << 10
 
+// getLarge charges the request for the record's memory before encoding it. If memory is short, it drops the record,
+// waits
+// and reads it again.
 func (h *Handler) getLarge(x *exchange, b ss.BSO) error {
 	e := newEncoder(x.out, bufferFor(len(b.Payload)))
 	for charged := 0; ; {
@@ -57,6 +61,7 @@ func (h *Handler) getLarge(x *exchange, b ss.BSO) error {
 	return nil
 }
 
+// put answers PUT for a record.
 func (h *Handler) put(x *exchange) error {
 	if t := mediaType(x.in.Header); t != typeJSON && t != typeText {
 		return errMedia

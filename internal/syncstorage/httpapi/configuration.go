@@ -9,6 +9,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
+// configuration answers GET info/configuration: the limits that clients obey.
 func (h *Handler) configuration(x *exchange) error {
 	l := h.Service.Limits("")
 	b := appendLimits([]byte{'{'}, []limit{
@@ -29,6 +30,7 @@ func (h *Handler) configuration(x *exchange) error {
 	return x.answer(http.StatusOK, append(b, '}'))
 }
 
+// appendOverrides appends the limits of collections that differ.
 func appendOverrides(b []byte, l ss.Limits) []byte {
 	for i, name := range slices.Sorted(maps.Keys(l.Collections)) {
 		of := l.For(name)
@@ -48,6 +50,7 @@ type limit struct {
 	value int64
 }
 
+// appendLimits appends members of a JSON object, without braces.
 func appendLimits(b []byte, limits []limit) []byte {
 	for i, l := range limits {
 		b = strconv.AppendInt(appendKey(b, i, l.name), l.value, 10)

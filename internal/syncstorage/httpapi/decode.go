@@ -33,6 +33,7 @@ func (d *decoder) record(id string) (ss.Item, error) {
 	return it, nil
 }
 
+// list parses a JSON array with records.
 func (d *decoder) list() ([]ss.Item, error) {
 	if !isRoundTripSafe(d.body) {
 		return nil, errBody
@@ -59,6 +60,7 @@ func (d *decoder) list() ([]ss.Item, error) {
 	return items, nil
 }
 
+// lines parses a record per line. Empty lines are malformed, as are records without an ID.
 func (d *decoder) lines() ([]ss.Item, error) {
 	var items []ss.Item
 	seen := ids{}
@@ -90,6 +92,7 @@ const (
 	listedPerWritten = 100
 )
 
+// append adds a record and charges its memory, in steps.
 func (d *decoder) append(items []ss.Item, it ss.Item) ([]ss.Item, error) {
 	if int64(len(items)) == d.most {
 		return nil, errManyRecords
@@ -105,12 +108,14 @@ func (d *decoder) append(items []ss.Item, it ss.Item) ([]ss.Item, error) {
 // ids detects duplicate ids, which the failed list cannot distinguish.
 type ids map[string]struct{}
 
+// add returns false for a duplicate.
 func (s ids) add(id string) bool {
 	n := len(s)
 	s[id] = struct{}{}
 	return len(s) > n
 }
 
+// document parses a JSON text with a single record.
 func (d *decoder) document(text []byte) (it ss.Item, named bool, err error) {
 	if !isRoundTripSafe(text) {
 		return it, false, errBody
@@ -123,6 +128,7 @@ func (d *decoder) document(text []byte) (it ss.Item, named bool, err error) {
 	return it, named, nil
 }
 
+// atEnd reports whether only white space is left.
 func (d *decoder) atEnd() bool {
 	return d.json.Next() == jx.Invalid && errors.Is(d.json.Skip(), io.EOF)
 }

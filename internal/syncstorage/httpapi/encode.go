@@ -11,16 +11,19 @@ import (
 // JSON is appended by hand: encoding dominates large downloads, and for 1,000 records this takes a third of
 // encoding/json's time and allocates nothing.
 
+// appendBSO appends a record with its payload.
 func appendBSO(b []byte, r *ss.BSO) []byte {
 	return appendTail(appendString(appendHead(b, r), r.Payload), r)
 }
 
 const hexDigits = "0123456789abcdef"
 
+// appendString appends a JSON string.
 func appendString[T string | []byte](b []byte, s T) []byte {
 	return append(appendEscaped(append(b, '"'), s), '"')
 }
 
+// appendEscaped appends a JSON string's contents. Invalid UTF-8 becomes U+FFFD.
 func appendEscaped[T string | []byte](b []byte, s T) []byte {
 	from := 0
 	for i := plain(s, 0); i < len(s); i = plain(s, i) {
@@ -77,6 +80,7 @@ func plain[T string | []byte](s T, i int) int {
 	return i
 }
 
+// appendStrings appends a JSON array.
 func appendStrings(b []byte, list []string) []byte {
 	b = append(b, '[')
 	for i, s := range list {
@@ -88,6 +92,7 @@ func appendStrings(b []byte, list []string) []byte {
 	return append(b, ']')
 }
 
+// appendKey appends an object's member i up to the colon.
 func appendKey(b []byte, i int, key string) []byte {
 	if i > 0 {
 		b = append(b, ',')
@@ -95,6 +100,7 @@ func appendKey(b []byte, i int, key string) []byte {
 	return append(appendString(b, key), ':')
 }
 
+// appendPosted appends the answer to a POST, as Mozilla's server sends it.
 func appendPosted(b []byte, p *ss.Posted) []byte {
 	b = append(b, '{')
 	if p.Staged {
@@ -113,6 +119,7 @@ func appendPosted(b []byte, p *ss.Posted) []byte {
 	return append(b, "}}"...)
 }
 
+// appendKB appends bytes in units of 1,024, as the info paths and quota headers use.
 func appendKB(b []byte, bytes int64) []byte {
 	return strconv.AppendFloat(b, float64(bytes)/1024, 'f', -1, 64)
 }

@@ -29,6 +29,7 @@ func bufferFor(n int) int { return n + n/8 + 4*pieceBytes }
 
 var encoders = sync.Pool{New: func() any { return new(encoder) }}
 
+// newEncoder returns an encoder with a buffer of at least n bytes. The caller charges the memory.
 func newEncoder(w http.ResponseWriter, n int) *encoder {
 	e := encoders.Get().(*encoder)
 	e.w = w
@@ -38,6 +39,7 @@ func newEncoder(w http.ResponseWriter, n int) *encoder {
 	return e
 }
 
+// close returns the buffer to the pool. The caller flushes first.
 func (e *encoder) close() {
 	if cap(e.b) > 4*streamBytes {
 		return
@@ -46,6 +48,7 @@ func (e *encoder) close() {
 	encoders.Put(e)
 }
 
+// flush sends the buffer. After an error, it sends nothing more.
 func (e *encoder) flush() {
 	if e.err == nil {
 		_, e.err = e.w.Write(e.b)
@@ -53,22 +56,26 @@ func (e *encoder) flush() {
 	e.b, e.sent = e.b[:0], true
 }
 
+// need makes room for n bytes. n must fit into the buffer.
 func (e *encoder) need(n int) {
 	if cap(e.b)-len(e.b) < n {
 		e.flush()
 	}
 }
 
+// literal appends text as it is.
 func (e *encoder) literal(text string) {
 	e.need(len(text))
 	e.b = append(e.b, text...)
 }
 
+// id appends an ID as a JSON string.
 func (e *encoder) id(id string) {
 	e.need(pieceBytes)
 	e.b = appendString(e.b, id)
 }
 
+// record appends a record. It escapes a large payload in pieces.
 func (e *encoder) record(r *ss.BSO) {
 	if pieceBytes+escaped*len(r.Payload) <= cap(e.b)-len(e.b) {
 		e.b = appendBSO(e.b, r)
@@ -88,6 +95,7 @@ func (e *encoder) record(r *ss.BSO) {
 	e.b = appendTail(e.b, r)
 }
 
+// pieceOf returns the length of a piece with at most n bytes that does not split a character.
 func pieceOf(s []byte, n int) int {
 	if len(s) <= n {
 		return len(s)
@@ -100,6 +108,7 @@ func pieceOf(s []byte, n int) int {
 	return n
 }
 
+// appendHead appends a record up to its payload.
 func appendHead(b []byte, r *ss.BSO) []byte {
 	b = append(b, `{"id":`...)
 	b = appendString(b, r.ID)
@@ -108,6 +117,7 @@ func appendHead(b []byte, r *ss.BSO) []byte {
 	return append(b, `,"payload":`...)
 }
 
+// appendTail appends what follows the payload.
 func appendTail(b []byte, r *ss.BSO) []byte {
 	if r.SortIndex.Set {
 		b = append(b, `,"sortindex":`...)

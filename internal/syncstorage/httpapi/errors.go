@@ -19,6 +19,7 @@ const (
 	codeSize       = 17
 )
 
+// refusal is an error that this package finds itself. code is the number in the body that old clients read.
 type refusal struct {
 	status int
 	code   int
@@ -42,6 +43,7 @@ var (
 	errQuery       = &refusal{http.StatusBadRequest, codeUnknown, "malformed query string"}
 )
 
+// statusOf returns the HTTP status, and the number for the body.
 func statusOf(err error) (status, code int) {
 	if own, ok := errors.AsType[*refusal](err); ok {
 		return own.status, own.code

@@ -53,6 +53,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return err
 }
 
+// WriteError writes an error response with the service's headers, which clients need to correct their clocks.
 func (h *Handler) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	if w.Header().Get("X-Weave-Timestamp") == "" && !errors.Is(err, errOldClient) {
 		h.greet(w, h.Clock())
@@ -60,6 +61,7 @@ func (h *Handler) WriteError(w http.ResponseWriter, r *http.Request, err error) 
 	WriteError(w, r, err)
 }
 
+// greet sets the headers that every response carries. Backoff is rounded up to seconds.
 func (h *Handler) greet(w http.ResponseWriter, now time.Time) {
 	w.Header().Set("X-Weave-Timestamp", ss.At(now).String())
 	if h.Backoff == nil {
@@ -70,6 +72,7 @@ func (h *Handler) greet(w http.ResponseWriter, now time.Time) {
 	}
 }
 
+// serve authenticates a request before it reads the body.
 func (h *Handler) serve(x *exchange, at web.Address, now time.Time) error {
 	if at.Err != nil {
 		return at.Err
@@ -101,6 +104,7 @@ func (h *Handler) serve(x *exchange, at web.Address, now time.Time) error {
 	return act(h, x)
 }
 
+// acquireSlot waits for a slot. The token may be revoked during the wait, so it is checked again.
 func (h *Handler) acquireSlot(x *exchange) error {
 	if err := web.AcquireSlot(x.in); err != nil {
 		return err
@@ -108,6 +112,7 @@ func (h *Handler) acquireSlot(x *exchange) error {
 	return h.checkRevoked(x)
 }
 
+// modified sets X-Last-Modified.
 func (x *exchange) modified(ts ss.Timestamp) {
 	x.out.Header().Set("X-Last-Modified", ts.String())
 	x.notBefore(ts)
@@ -120,16 +125,19 @@ func (x *exchange) notBefore(ts ss.Timestamp) {
 	}
 }
 
+// records sets X-Weave-Records.
 func (x *exchange) records(n int) {
 	x.out.Header().Set("X-Weave-Records", strconv.Itoa(n))
 }
 
+// stored sets X-Weave-Quota-Remaining, in KB, if the user has a quota.
 func (h *Handler) stored(x *exchange, w ss.Written) {
 	if left := w.Quota.Remaining(w.Used); left.Set {
 		x.out.Header().Set("X-Weave-Quota-Remaining", string(appendKB(nil, left.Value)))
 	}
 }
 
+// answer sends a JSON body.
 func (x *exchange) answer(status int, body []byte) error {
 	web.SendJSON(x.out, status, body)
 	return nil

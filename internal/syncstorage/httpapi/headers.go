@@ -18,6 +18,7 @@ func Conditions(_ *http.Request, at web.Address) web.Conditions {
 	return web.Conditions{Applied: []string{"X-If-Modified-Since", "X-If-Unmodified-Since"}}
 }
 
+// precondition reads the condition headers. At most one may be set.
 func precondition(h http.Header) (p ss.Precondition, err error) {
 	if p.ModifiedSince, err = moment(h, "X-If-Modified-Since"); err != nil {
 		return p, err
@@ -31,6 +32,7 @@ func precondition(h http.Header) (p ss.Precondition, err error) {
 	return p, nil
 }
 
+// moment reads a header in seconds, with two decimals.
 func moment(h http.Header, name string) (ts ss.Optional[ss.Timestamp], err error) {
 	values := h.Values(name)
 	if len(values) == 0 {
@@ -43,6 +45,7 @@ func moment(h http.Header, name string) (ts ss.Optional[ss.Timestamp], err error
 	return ss.Some(v), nil
 }
 
+// declared reads the sizes that a client announces before it sends a batch.
 func declared(h http.Header) (d ss.Declared, err error) {
 	for _, f := range [...]struct {
 		name string
@@ -72,6 +75,7 @@ const (
 	typeText     = "text/plain" // sent by old clients with JSON
 )
 
+// mediaType ignores parameters such as charset.
 func mediaType(h http.Header) string {
 	t, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	return strings.ToLower(strings.TrimSpace(t))

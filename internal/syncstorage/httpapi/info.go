@@ -7,6 +7,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
+// collections answers GET info/collections: the stamps.
 func (h *Handler) collections(x *exchange) error {
 	cs, err := h.Service.Collections(x.in.Context(), x.owner, x.ask.If)
 	if err != nil {
@@ -21,18 +22,21 @@ func (h *Handler) collections(x *exchange) error {
 	return x.answer(http.StatusOK, append(b, '}'))
 }
 
+// counts answers GET info/collection_counts: the numbers of records.
 func (h *Handler) counts(x *exchange) error {
 	return h.perCollection(x, func(b []byte, c ss.CollectionUsage) []byte {
 		return strconv.AppendInt(b, c.Records, 10)
 	})
 }
 
+// usage answers GET info/collection_usage: KB.
 func (h *Handler) usage(x *exchange) error {
 	return h.perCollection(x, func(b []byte, c ss.CollectionUsage) []byte {
 		return appendKB(b, c.Bytes)
 	})
 }
 
+// perCollection leaves out empty collections.
 func (h *Handler) perCollection(x *exchange, number func([]byte, ss.CollectionUsage) []byte) error {
 	u, err := h.Service.Usage(x.in.Context(), x.owner, x.ask.If, x.ask.Now)
 	if err != nil {
@@ -50,6 +54,7 @@ func (h *Handler) perCollection(x *exchange, number func([]byte, ss.CollectionUs
 	return x.answer(http.StatusOK, append(b, '}'))
 }
 
+// quota answers GET info/quota: used KB and the quota, null unless a quota is enforced.
 func (h *Handler) quota(x *exchange) error {
 	u, err := h.Service.Usage(x.in.Context(), x.owner, x.ask.If, x.ask.Now)
 	if err != nil {

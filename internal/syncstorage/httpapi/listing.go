@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/web"
 )
 
+// list answers GET for a collection.
 func (h *Handler) list(x *exchange) error {
 	form, ok := negotiate(x.in.Header)
 	if !ok {
@@ -35,6 +36,7 @@ func (h *Handler) list(x *exchange) error {
 	return form.send(x, l, e, q.Full)
 }
 
+// open charges the request for the page's memory. While it waits for memory, it gives up its slot.
 func (h *Handler) open(x *exchange, q *ss.Query) (*ss.Listing, *encoder, error) {
 	var charged int64
 	idle := func(wait func() error) error {
@@ -64,6 +66,7 @@ func (h *Handler) open(x *exchange, q *ss.Query) (*ss.Listing, *encoder, error) 
 	}
 }
 
+// bufferOf returns the encoder's buffer for a page.
 func bufferOf(l *ss.Listing, full bool) int {
 	switch {
 	case !l.Gathered:
@@ -75,6 +78,7 @@ func bufferOf(l *ss.Listing, full bool) int {
 	}
 }
 
+// listing reads the query's parameters.
 func (x *exchange) listing() (*ss.Query, error) {
 	v := x.query
 	q := &ss.Query{Collection: x.ask.Collection, If: x.ask.If, Now: x.ask.Now, Full: v.Has("full")}
@@ -109,6 +113,7 @@ func (x *exchange) listing() (*ss.Query, error) {
 	return q, nil
 }
 
+// bound reads a parameter in seconds.
 func bound(v url.Values, name string) (ts ss.Optional[ss.Timestamp], err error) {
 	if !v.Has(name) {
 		return ts, nil
@@ -120,6 +125,7 @@ func bound(v url.Values, name string) (ts ss.Optional[ss.Timestamp], err error) 
 	return ss.Some(t), nil
 }
 
+// splitIDs ignores empty elements. The result is never nil, since nil means all records.
 func splitIDs(s string) []string {
 	list := []string{}
 	for id := range strings.SplitSeq(s, ",") {
@@ -130,6 +136,7 @@ func splitIDs(s string) []string {
 	return list
 }
 
+// send encodes and sends the page.
 func (f layout) send(x *exchange, l *ss.Listing, e *encoder, full bool) error {
 	x.out.Header().Set("Content-Type", f.media)
 	e.literal(f.open)

@@ -77,6 +77,7 @@ const (
 	fieldUnknown field = 0
 )
 
+// fieldOf recognizes a record's member.
 func fieldOf(key []byte) field {
 	switch string(key) {
 	case "id":
@@ -95,10 +96,12 @@ func fieldOf(key []byte) field {
 	return fieldUnknown
 }
 
+// clip shortens an unknown member's name for an error.
 func clip(key []byte) string {
 	return strings.ToValidUTF8(string(key[:min(len(key), 64)]), "")
 }
 
+// id reads an ID; named is false for null.
 func (d *decoder) id() (id string, named bool, err error) {
 	switch d.json.Next() {
 	case jx.Null:
@@ -110,6 +113,7 @@ func (d *decoder) id() (id string, named bool, err error) {
 	return "", false, errBody
 }
 
+// payload reads a string; ok is false for other types. null means that it is not set.
 func (d *decoder) payload() (v ss.Optional[[]byte], ok bool, err error) {
 	switch d.json.Next() {
 	case jx.Null:
@@ -128,6 +132,7 @@ func (d *decoder) payload() (v ss.Optional[[]byte], ok bool, err error) {
 	return ss.Some(d.payloads[from:len(d.payloads):len(d.payloads)]), true, nil
 }
 
+// integer reads a whole number; ok is false for other values. null means that it is not set.
 func (d *decoder) integer() (v ss.Optional[int64], ok bool, err error) {
 	switch d.json.Next() {
 	case jx.Null:

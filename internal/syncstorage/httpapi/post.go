@@ -9,6 +9,7 @@ import (
 	"holdfast/internal/web"
 )
 
+// post answers POST: a list of records, alone or as a part of a batch.
 func (h *Handler) post(x *exchange) error {
 	d, err := declared(x.in.Header)
 	if err != nil {
@@ -38,6 +39,7 @@ func (h *Handler) post(x *exchange) error {
 	return x.answer(status, appendPosted(nil, &p))
 }
 
+// batch reads the parameters batch and commit. batch=true opens a batch.
 func (x *exchange) batch() (b ss.BatchQuery, err error) {
 	v := x.query
 	if b.Batch = v.Has("batch"); b.Batch && !strings.EqualFold(v.Get("batch"), "true") {
@@ -49,6 +51,7 @@ func (x *exchange) batch() (b ss.BatchQuery, err error) {
 	return b, nil
 }
 
+// items parses the body in the format that Content-Type says.
 func (h *Handler) items(x *exchange) ([]ss.Item, error) {
 	var read func(*decoder) ([]ss.Item, error)
 	switch mediaType(x.in.Header) {

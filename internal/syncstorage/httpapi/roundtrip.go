@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 )
 
+// isRoundTripSafe rejects texts that would change when they are decoded and encoded: invalid UTF-8 and lone surrogates.
 func isRoundTripSafe(text []byte) bool {
 	if !utf8.Valid(text) {
 		return false
@@ -27,6 +28,7 @@ func isRoundTripSafe(text []byte) bool {
 	}
 }
 
+// surrogate returns the surrogate that an escape \uXXXX at the start of text stands for, or 0.
 func surrogate(text []byte) uint64 {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return 0

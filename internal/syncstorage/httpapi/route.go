@@ -11,6 +11,7 @@ import (
 	"holdfast/internal/web"
 )
 
+// resource is a kind of path.
 type resource uint8
 
 const (
@@ -47,6 +48,7 @@ var actions = [...]map[string]action{
 	},
 }
 
+// action returns the handler for the path and method, or an error that names the allowed methods.
 func (x *exchange) action() (action, error) {
 	methods := actions[x.route.resource]
 	if len(methods) == 0 {
@@ -104,11 +106,13 @@ func parseRoute(path string) (rt route) {
 	return rt
 }
 
+// parseUID accepts up to ten digits, as Mozilla's server does.
 func parseUID(s string) (int64, bool) {
 	n, err := strconv.ParseUint(s, 10, 63)
 	return int64(n), err == nil && len(s) <= 10
 }
 
+// info returns the resource for a path below info/.
 func info(name string) resource {
 	switch name {
 	case "collections":
@@ -125,6 +129,7 @@ func info(name string) resource {
 	return nothing
 }
 
+// Routes returns all paths with their methods, for the API description and its tests.
 func Routes() []web.Route { return web.RoutesOf(resource.String, actions[:]) }
 
 // Label returns the route for metrics and logs, without client-chosen parts.
@@ -135,6 +140,7 @@ func Label(path string) string {
 	return parseRoute(path).resource.String()
 }
 
+// String names a resource in metrics and logs.
 func (r resource) String() string {
 	return [...]string{
 		nothing: "unknown", user: "storage", infoCollections: "info/collections", infoCounts: "info/collection_counts",

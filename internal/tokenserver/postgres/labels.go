@@ -25,8 +25,10 @@ func (s *Store) SetLabel(ctx context.Context, a tokenserver.Account, l tokenserv
 	return changed > 0, err
 }
 
+// labelRow holds the destinations for a label.
 type labelRow struct{ tokenserver.Label }
 
+// dest returns the destinations in order.
 func (r *labelRow) dest() []any { return []any{&r.FxAUID, &r.Text, &r.FromProfile, &r.SetAt} }
 
 // LabelsOf implements tokenserver.Labels.

@@ -8,20 +8,24 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
+// nodeRow holds the destinations for a node. Mozilla's tables store flags as numbers.
 type nodeRow struct {
 	n               tokenserver.Node
 	downed, backoff int64
 }
 
+// dest returns the destinations in order.
 func (r *nodeRow) dest() []any {
 	return []any{&r.n.ID, &r.n.URL, &r.n.Available, &r.n.Load, &r.n.Capacity, &r.downed, &r.backoff}
 }
 
+// node decodes the last row read.
 func (r *nodeRow) node() tokenserver.Node {
 	r.n.Downed, r.n.Backoff = r.downed != 0, r.backoff != 0
 	return r.n
 }
 
+// flag stores nil as NULL.
 func flag(b *bool) *int64 {
 	if b == nil {
 		return nil
@@ -39,6 +43,7 @@ func (s *Store) ListNodes(ctx context.Context) ([]tokenserver.Node, error) {
 	return collect(ctx, s.db, sqlNodes, nil, r.node, r.dest()...)
 }
 
+// nodeArgs are the parameters for a node's row.
 func nodeArgs(n tokenserver.Node) []pgdb.Arg {
 	return []pgdb.Arg{
 		{Param: "node text", Value: n.URL},

@@ -41,6 +41,7 @@ func (s *Store) SignIn(ctx context.Context, a tokenserver.Account, in tokenserve
 	return u, err
 }
 
+// apply carries out a sign-in's plan: it adds or changes the user and, for a new user, allocates a node.
 func apply(tx *pgdb.Tx, a tokenserver.Account, in tokenserver.SignIn, p tokenserver.Plan) (tokenserver.User, error) {
 	u := p.User
 	if p.Allocate {
@@ -69,6 +70,7 @@ func apply(tx *pgdb.Tx, a tokenserver.Account, in tokenserver.SignIn, p tokenser
 	return u, nil
 }
 
+// userArgs are the parameters for a user's row.
 func userArgs(u tokenserver.User) []pgdb.Arg {
 	return []pgdb.Arg{
 		{Param: "email text", Value: u.Email},
@@ -80,6 +82,7 @@ func userArgs(u tokenserver.User) []pgdb.Arg {
 	}
 }
 
+// allocate takes a slot on a node, and releases slots if all are taken. It locks all nodes until the commit.
 func allocate(tx *pgdb.Tx, in tokenserver.SignIn) (tokenserver.Node, error) {
 	var r nodeRow
 	nodes, err := collectTx(tx, sqlLockNodes, nil, r.node, r.dest()...)
@@ -98,6 +101,7 @@ func allocate(tx *pgdb.Tx, in tokenserver.SignIn) (tokenserver.Node, error) {
 	return taken, nil
 }
 
+// recordRefusal remembers a refused account for the operator, and forgets the oldest.
 func recordRefusal(tx *pgdb.Tx, a tokenserver.Account, now time.Time) error {
 	if _, err := tx.Exec(sqlRefuse, a.FxAUID, now.UnixMilli()); err != nil {
 		return err

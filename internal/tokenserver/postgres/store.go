@@ -17,6 +17,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
+// Migrations returns the schema's history.
 func Migrations() (migrate.Set, error) {
 	return migrate.Load("tokenserver", migrations, "migrations")
 }
@@ -48,6 +49,7 @@ func (s *Store) locked(ctx context.Context, name string, a tokenserver.Account, 
 	})
 }
 
+// collect reads all rows. value decodes the last row read into the destinations row.
 func collect[T any](
 	ctx context.Context, db *pgdb.DB, s pgdb.Statement, args []any, value func() T, row ...any,
 ) (rows []T, err error) {
@@ -58,6 +60,7 @@ func collect[T any](
 	return rows, err
 }
 
+// collectTx is collect within a transaction.
 func collectTx[T any](tx *pgdb.Tx, s pgdb.Statement, args []any, value func() T, row ...any) (rows []T, err error) {
 	err = tx.ForEach(s, args, func() error {
 		rows = append(rows, value())

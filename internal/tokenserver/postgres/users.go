@@ -8,16 +8,19 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
+// userRow holds the destinations for a user. All are nil if the account has no user.
 type userRow struct {
 	uid, generation, createdAt, nodeID *int64
 	email, clientState, nodeURL        *string
 	replacedAt, keysChangedAt          *int64
 }
 
+// dest returns the destinations in order.
 func (r *userRow) dest() []any {
 	return []any{&r.uid, &r.email, &r.generation, &r.clientState, &r.createdAt, &r.replacedAt, &r.nodeID, &r.keysChangedAt, &r.nodeURL}
 }
 
+// user decodes the last row read.
 func (r *userRow) user() tokenserver.User {
 	u := tokenserver.User{
 		UID: orZero(r.uid), Email: orZero(r.email), Generation: orZero(r.generation), ClientState: orZero(r.clientState),
@@ -30,6 +33,7 @@ func (r *userRow) user() tokenserver.User {
 	return u
 }
 
+// orZero reads NULL as the zero value.
 func orZero[T any](v *T) (zero T) {
 	if v == nil {
 		return zero
@@ -37,6 +41,7 @@ func orZero[T any](v *T) (zero T) {
 	return *v
 }
 
+// nullable stores an unknown mark as NULL.
 func nullable(m tokenserver.Mark) *int64 {
 	if !m.Known {
 		return nil
@@ -44,18 +49,22 @@ func nullable(m tokenserver.Mark) *int64 {
 	return &m.Value
 }
 
+// stateRow collects an account's state from rows with the access and a user.
 type stateRow struct {
 	access *string
 	userRow
 	state tokenserver.AccountState
 }
 
+// stateArgs are the parameters for reading an account's state.
 func stateArgs(a tokenserver.Account) []any {
 	return []any{a.Email(), a.FxAUID, tokenserver.MaxUsers}
 }
 
+// dest returns the destinations in order.
 func (r *stateRow) dest() []any { return append([]any{&r.access}, r.userRow.dest()...) }
 
+// add takes the last row read.
 func (r *stateRow) add() error {
 	if r.access != nil {
 		r.state.Access = tokenserver.ParseAccess(*r.access)
@@ -149,10 +158,12 @@ func (s *Store) ChangePassword(ctx context.Context, a tokenserver.Account, gener
 	return s.change(ctx, a, sqlChangePassword, generation, a.Email())
 }
 
+// change runs a statement on an account, under its lock, and returns the number of changed rows.
 func (s *Store) change(ctx context.Context, a tokenserver.Account, statement pgdb.Statement, args ...any) (int, error) {
 	return s.changed(ctx, statement.Name+"_tx", a, func(tx *pgdb.Tx) (int64, error) { return tx.Exec(statement, args...) })
 }
 
+// changed is change for several statements.
 func (s *Store) changed(ctx context.Context, name string, a tokenserver.Account, fn func(*pgdb.Tx) (int64, error)) (int, error) {
 	if err := a.Check(); err != nil {
 		return 0, err

@@ -45,6 +45,7 @@ func (s *Store) LabelsOf(ctx context.Context, fxaUIDs []string) (labels map[stri
 	return labels, err
 }
 
+// scanLabel reads a label from column at on.
 func scanLabel(stmt *sqlite.Stmt, at int) tokenserver.Label {
 	return tokenserver.Label{
 		FxAUID: stmt.ColumnText(at), Text: stmt.ColumnText(at + 1), FromProfile: stmt.ColumnBool(at + 2), SetAt: stmt.ColumnInt64(at + 3),

@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
+// scanNode reads the columns of sqlNodes.
 func scanNode(stmt *sqlite.Stmt) tokenserver.Node {
 	return tokenserver.Node{
 		ID:        stmt.ColumnInt64(0),
@@ -47,6 +48,7 @@ func (s *Store) AddNode(ctx context.Context, n tokenserver.Node) (tokenserver.No
 	return added[0], nil
 }
 
+// addNode returns the new node, or nothing if the URL is taken.
 func addNode(c *sqlite.Conn, n tokenserver.Node) ([]tokenserver.Node, error) {
 	return sqlitedb.QueryAll(c, sqlAddNode, scanNode, n.URL, n.Available, n.Load, n.Capacity, n.Downed, n.Backoff)
 }

@@ -42,6 +42,7 @@ func (s *Store) SignIn(ctx context.Context, a tokenserver.Account, in tokenserve
 	return u, err
 }
 
+// apply carries out a sign-in's plan: it adds or changes the user and, for a new user, allocates a node.
 func apply(c *sqlite.Conn, a tokenserver.Account, in tokenserver.SignIn, p tokenserver.Plan) (tokenserver.User, error) {
 	u := p.User
 	if p.Allocate {
@@ -70,6 +71,7 @@ func apply(c *sqlite.Conn, a tokenserver.Account, in tokenserver.SignIn, p token
 	return u, nil
 }
 
+// allocate takes a slot on a node, and releases slots if all are taken.
 func allocate(c *sqlite.Conn, in tokenserver.SignIn) (tokenserver.Node, error) {
 	nodes, err := sqlitedb.QueryAll(c, sqlNodes, scanNode)
 	if err != nil {
@@ -87,6 +89,7 @@ func allocate(c *sqlite.Conn, in tokenserver.SignIn) (tokenserver.Node, error) {
 	return taken, nil
 }
 
+// recordRefusal remembers a refused account for the operator, and forgets the oldest.
 func recordRefusal(c *sqlite.Conn, a tokenserver.Account, now time.Time) error {
 	if err := sqlitedb.Exec(c, sqlRefuse, a.FxAUID, now.UnixMilli()); err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
+// Migrations returns the schema's history.
 func Migrations() (migrate.Set, error) {
 	return migrate.Load("tokenserver", migrations, "migrations")
 }
@@ -34,6 +35,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the token database needs %d migrations")
 }
 
+// nullable stores an unknown mark as NULL.
 func nullable(m tokenserver.Mark) any {
 	if !m.Known {
 		return nil
@@ -41,6 +43,7 @@ func nullable(m tokenserver.Mark) any {
 	return m.Value
 }
 
+// optional stores nil as NULL.
 func optional[T any](v *T) any {
 	if v == nil {
 		return nil

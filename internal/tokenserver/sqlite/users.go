@@ -22,6 +22,7 @@ func (s *Store) AccountState(ctx context.Context, a tokenserver.Account) (st tok
 	return st, err
 }
 
+// stateOf reads the account's access and users, newest first.
 func stateOf(c *sqlite.Conn, a tokenserver.Account) (st tokenserver.AccountState, err error) {
 	listed, err := sqlitedb.QueryAll(c, sqlAccess, func(stmt *sqlite.Stmt) string { return stmt.ColumnText(0) }, a.FxAUID)
 	if err != nil {
@@ -34,6 +35,7 @@ func stateOf(c *sqlite.Conn, a tokenserver.Account) (st tokenserver.AccountState
 	return st, err
 }
 
+// scanUser reads userColumns.
 func scanUser(stmt *sqlite.Stmt) tokenserver.User {
 	u := tokenserver.User{
 		UID:         stmt.ColumnInt64(0),
@@ -132,6 +134,7 @@ func (s *Store) ChangePassword(ctx context.Context, a tokenserver.Account, gener
 	return s.change(ctx, "token.change_password", a, sqlChangePassword, generation, a.Email())
 }
 
+// change runs a statement on an account and returns the number of changed rows.
 func (s *Store) change(ctx context.Context, name string, a tokenserver.Account, sql string, args ...any) (int, error) {
 	return s.changed(ctx, name, a, func(c *sqlite.Conn) (int, error) {
 		err := sqlitedb.Exec(c, sql, args...)
@@ -139,6 +142,7 @@ func (s *Store) change(ctx context.Context, name string, a tokenserver.Account, 
 	})
 }
 
+// changed is change for several statements.
 func (s *Store) changed(ctx context.Context, name string, a tokenserver.Account, fn func(*sqlite.Conn) (int, error)) (changed int, err error) {
 	if err := a.Check(); err != nil {
 		return 0, err
