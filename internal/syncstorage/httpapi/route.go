@@ -106,7 +106,7 @@ func parseRoute(path string) (rt route) {
 	return rt
 }
 
-// parseUID accepts up to ten digits, as Mozilla's server does.
+// parseUID accepts up to ten digits.
 func parseUID(s string) (int64, bool) {
 	n, err := strconv.ParseUint(s, 10, 63)
 	return int64(n), err == nil && len(s) <= 10
@@ -129,7 +129,7 @@ func info(name string) resource {
 	return nothing
 }
 
-// Routes returns all paths with their methods, for the API description and its tests.
+// Routes returns all paths with their methods.
 func Routes() []web.Route { return web.RoutesOf(resource.String, actions[:]) }
 
 // Label returns the route for metrics and logs, without client-chosen parts.
