@@ -15,10 +15,12 @@ import (
 	"holdfast/internal/web"
 )
 
+// unauthenticated answers 401 with the cause's text.
 func unauthenticated(cause error) error {
 	return &authError{refusal{http.StatusUnauthorized, codeUnauthenticated, "", cause.Error(), errcode.Denied}, cause}
 }
 
+// authError keeps the cause, so that callers can tell an expired token from a wrong one.
 type authError struct {
 	refusal
 	cause error
@@ -26,6 +28,7 @@ type authError struct {
 
 func (s *authError) Unwrap() []error { return []error{&s.refusal, s.cause} }
 
+// claims verifies the client token in Authorization.
 func claims(r *http.Request, tokens *bearer.Keyring, now time.Time) (bearer.Claims, error) {
 	values := r.Header.Values("Authorization")
 	if len(values) != 1 {
@@ -38,6 +41,7 @@ func claims(r *http.Request, tokens *bearer.Keyring, now time.Time) (bearer.Clai
 	return c, nil
 }
 
+// errAuthorization says whether the header is missing or repeated.
 func errAuthorization(headers int) error {
 	if headers == 0 {
 		return bearer.ErrMissing
@@ -47,6 +51,7 @@ func errAuthorization(headers int) error {
 
 var errManyTokens = fmt.Errorf("%w, once", bearer.ErrMissing)
 
+// authenticate reads the client token's grant into x.ask.
 func (x *exchange) authenticate(tokens *bearer.Keyring, now time.Time) error {
 	c, err := claims(x.in, tokens, now)
 	if err != nil {
@@ -62,12 +67,15 @@ func (x *exchange) authenticate(tokens *bearer.Keyring, now time.Time) error {
 	return nil
 }
 
+// issued returns when the token was issued or, without iat, became valid.
 func issued(c *bearer.Claims) time.Time { return cmp.Or(c.IssuedAt, c.From) }
 
+// client names the tenant in logs and limits.
 func client(t ext.TenantID) string { return "ext " + string(t) }
 
 var errClaims = errcode.New(errcode.Denied, "the token's claims are not valid")
 
+// claimError explains why a token's claims are refused.
 func claimError(raw json.RawMessage, err error) error {
 	var service struct {
 		Service any `json:"service"`
@@ -112,6 +120,7 @@ func ParseServiceClaims(raw json.RawMessage) (tenant ext.TenantID, service strin
 	return tenant, service, nil
 }
 
+// mayWriteSchemas reports whether the claim schemas is true.
 func mayWriteSchemas(raw json.RawMessage) bool {
 	var members map[string]json.RawMessage
 	return json.Unmarshal(raw, &members) == nil && string(members["schemas"]) == "true"

@@ -17,6 +17,7 @@ const (
 	typeLines      = "application/x-ndjson"
 )
 
+// hasMedia checks Content-Type. want is the media type without parameters.
 func (x *exchange) hasMedia(want string) error {
 	media, params, err := mime.ParseMediaType(x.in.Header.Get("Content-Type"))
 	charset := params["charset"] // JSON defines no charset, but many clients send utf-8
@@ -35,6 +36,7 @@ func (x *exchange) hasMedia(want string) error {
 	return &refusal{http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "", reason, errcode.Invalid}
 }
 
+// readBody reads at most limit bytes and charges memory for processing them.
 func (x *exchange) readBody(limit int64) ([]byte, error) {
 	body, err := web.ReadBody(x.out, x.in, limit, &bodyErrors)
 	switch {

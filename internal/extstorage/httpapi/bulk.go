@@ -11,8 +11,10 @@ import (
 
 var itemNames = append([]string{"key", "ifMatch"}, putNames...)
 
+// postBulk answers a public bulk put.
 func (x *exchange) postBulk() error { return x.bulk(parseFields(x.body, "items")) }
 
+// bulk puts many records in a namespace. f is the object with the list, from a body or an envelope.
 func (x *exchange) bulk(f *fields) error {
 	tasks, err := x.items(f, "items", func(raw []byte) (ext.Task, error) {
 		item := parseFields(raw, itemNames...)
@@ -37,6 +39,7 @@ func (x *exchange) bulk(f *fields) error {
 	return x.answer(http.StatusOK, append(b, '}'))
 }
 
+// withoutItem drops the item's index from an error that concerns the whole request.
 func withoutItem(err error) error {
 	_, denied := errors.AsType[*ext.NamespaceDeniedError](err)
 	if item, ok := errors.AsType[*ext.ItemError](err); ok && (denied || errors.Is(err, ext.ErrAccess)) {
@@ -45,6 +48,7 @@ func withoutItem(err error) error {
 	return err
 }
 
+// items reads a required list with read. Errors point into the list.
 func (x *exchange) items(f *fields, name string, read func([]byte) (ext.Task, error)) ([]ext.Task, error) {
 	maxItems := x.service.Limits().Items
 	list := f.list(name, maxItems)
@@ -64,6 +68,7 @@ func (x *exchange) items(f *fields, name string, read func([]byte) (ext.Task, er
 	return tasks, nil
 }
 
+// readPrecondition reads an item's ifRevision and ifMatch.
 func readPrecondition(f *fields, g *ext.Precondition) {
 	revision := f.integer("ifRevision", 0, math.MaxInt64)
 	g.Revision = ext.Optional[ext.Revision]{Value: ext.Revision(revision.Value), Set: revision.Set}
@@ -76,6 +81,7 @@ func readPrecondition(f *fields, g *ext.Precondition) {
 	}
 }
 
+// appendPut appends the result for a put.
 func appendPut(b []byte, r *ext.Result) []byte {
 	b = appendInt(key(b, "revision"), r.Revision)
 	b = appendString(key(b, "etag"), r.Seq.ETag())
@@ -92,8 +98,10 @@ var opNames = map[string][]string{
 
 var anyOp = slices.Concat(opNames["put"], opNames["increment"])
 
+// postBatch answers a public batch.
 func (x *exchange) postBatch() error { return x.batch(parseFields(x.body, "ops")) }
 
+// batch runs operations of several kinds in a transaction.
 func (x *exchange) batch(f *fields) error {
 	var words []string
 	tasks, err := x.items(f, "ops", func(raw []byte) (ext.Task, error) {
@@ -122,6 +130,7 @@ func (x *exchange) batch(f *fields) error {
 	return x.answer(http.StatusOK, append(b, "]}"...))
 }
 
+// readOp reads an operation; word is its kind as the client wrote it.
 func (x *exchange) readOp(raw []byte) (word string, t ext.Task, err error) {
 	f := parseFields(raw, anyOp...)
 	word = f.text("op")
@@ -148,6 +157,7 @@ func (x *exchange) readOp(raw []byte) (word string, t ext.Task, err error) {
 	return word, t, f.err
 }
 
+// appendOp appends the result for an operation.
 func appendOp(b []byte, word string, r *ext.Result) []byte {
 	b = appendString(append(b, `{"op":`...), word)
 	b = appendPlace(b, r.Namespace, r.Key)

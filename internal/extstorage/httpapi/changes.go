@@ -16,6 +16,7 @@ var changesNames = []string{"since", "wait", "limit"}
 
 const defaultChanges = 100
 
+// getChanges answers a public read of the change feed.
 func (x *exchange) getChanges() error { return x.changes(x.query) }
 
 // changes waits for changes without occupying its slot. If too many requests wait, it answers immediately without
@@ -56,6 +57,7 @@ func (x *exchange) changes(a arguments) error {
 	return x.sendFeed(feed, from, maxChanges)
 }
 
+// sendFeed answers with changes. While it waits for memory, it drops them, and reads again.
 func (x *exchange) sendFeed(feed ext.Feed, since ext.Seq, maxChanges int) (err error) {
 	size := sizeOfFeed(&feed)
 	for !x.fits(2 * size) {
@@ -73,6 +75,7 @@ func (x *exchange) sendFeed(feed ext.Feed, since ext.Seq, maxChanges int) (err e
 	return x.answer(http.StatusOK, b)
 }
 
+// look reads changes, and waits for the first for up to wait. The time limit starts after the wait.
 func (x *exchange) look(since ext.Seq, maxChanges int, wait time.Duration) (feed ext.Feed, err error) {
 	d := x.timeout
 	if d > 0 {
@@ -102,6 +105,7 @@ func (x *exchange) untilEnding(fn func() error) (ended bool, err error) {
 	return err != nil && errors.Is(context.Cause(ctx), errEnding), err
 }
 
+// appendFeed appends the answer with changes.
 func appendFeed(feed *ext.Feed) []byte {
 	b := append(make([]byte, 0, 64+192*len(feed.Changes)), '{')
 	b = appendList(append(b, `"changes":`...), feed.Changes, func(b []byte, c *ext.Change) []byte {

@@ -12,11 +12,14 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
+// scanner splits JSON into parts without decoding them. It checks the structure only as far as it needs to find the
+// ends.
 type scanner struct {
 	text []byte
 	at   int
 }
 
+// next skips white space and returns the next byte, 0 at the end.
 func (s *scanner) next() byte {
 	for ; s.at < len(s.text); s.at++ {
 		switch c := s.text[s.at]; c {
@@ -28,6 +31,7 @@ func (s *scanner) next() byte {
 	return 0
 }
 
+// skip consumes c if it is next.
 func (s *scanner) skip(c byte) bool {
 	if s.next() != c {
 		return false
@@ -36,6 +40,7 @@ func (s *scanner) skip(c byte) bool {
 	return true
 }
 
+// str returns a string with its quotes, or nil.
 func (s *scanner) str() []byte {
 	if s.next() != '"' {
 		return nil
@@ -54,6 +59,7 @@ func (s *scanner) str() []byte {
 	return nil
 }
 
+// element returns the next value as it is written.
 func (s *scanner) element() []byte {
 	s.next()
 	start := s.at
@@ -61,6 +67,7 @@ func (s *scanner) element() []byte {
 	return bytes.TrimRight(s.text[start:s.at], " \n\t\r")
 }
 
+// toEnd moves to the end of a value.
 func (s *scanner) toEnd() {
 	for depth := 0; s.at < len(s.text); s.at++ {
 		switch s.text[s.at] {
@@ -84,18 +91,22 @@ func (s *scanner) toEnd() {
 	}
 }
 
+// atEnd reports whether only white space is left.
 func (s *scanner) atEnd() bool { return s.next() == 0 && s.at == len(s.text) }
 
+// member is a member of an object, not yet decoded.
 type member struct {
 	name string
 	raw  []byte
 }
 
+// fields reads an object's members. The first error is kept, so that callers check it once.
 type fields struct {
 	members []member
 	err     error
 }
 
+// parseFields reads an object. Members other than known are errors.
 func parseFields(text []byte, known ...string) *fields {
 	f := &fields{}
 	s := scanner{text: text}
@@ -118,6 +129,7 @@ func parseFields(text []byte, known ...string) *fields {
 
 const notJSON = "is not valid JSON"
 
+// notObject explains why a text is not an object.
 func notObject(s *scanner) string {
 	switch c := s.next(); {
 	case c == 0 && s.at == len(s.text):
@@ -128,6 +140,7 @@ func notObject(s *scanner) string {
 	return notJSON + ": expected a JSON object"
 }
 
+// member reads a member, and refuses a repeated name.
 func (f *fields) member(s *scanner, known []string) {
 	quoted := s.str()
 	name, err := unquote(quoted)
@@ -150,6 +163,7 @@ func (f *fields) member(s *scanner, known []string) {
 	}
 }
 
+// unknown notes an unknown member. A long name is not repeated in the error.
 func (f *fields) unknown(name string, known []string) {
 	const notMember = "is not a member of this object"
 	reason := notMember
@@ -165,6 +179,7 @@ func (f *fields) unknown(name string, known []string) {
 
 const maxListed = 10
 
+// unquote decodes a JSON string of at most maxText bytes.
 func unquote(raw []byte) (string, error) {
 	v, err := canonjson.Parse(raw, maxText)
 	if err != nil {
@@ -185,6 +200,7 @@ func unquote(raw []byte) (string, error) {
 
 var errNotString = &ext.ValidationError{Reason: "must be a string"}
 
+// reasonOf words an error for clients.
 func reasonOf(err error) string {
 	if errcode.Is(err, errcode.TooLarge) {
 		return "must be at most " + strconv.Itoa(maxText) + " bytes long"
@@ -192,6 +208,7 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
+// only notes members that are not known; nil allows all.
 func (f *fields) only(known []string) {
 	for _, m := range f.members {
 		if known != nil && !slices.Contains(known, m.name) {
@@ -200,16 +217,20 @@ func (f *fields) only(known []string) {
 	}
 }
 
+// fault returns the first error.
 func (f *fields) fault() error { return f.err }
 
+// note keeps the first error.
 func (f *fields) note(err error) {
 	if f.err == nil {
 		f.err = err
 	}
 }
 
+// fail notes an error for a member.
 func (f *fields) fail(name, reason string) { f.note(invalid(pointerTo(name), reason)) }
 
+// find returns a member as it is written.
 func (f *fields) find(name string) ([]byte, bool) {
 	for i := range f.members {
 		if f.members[i].name == name {
@@ -224,8 +245,10 @@ func (f *fields) has(name string) bool {
 	return ok
 }
 
+// Longest string in a request, in bytes, other than in values.
 const maxText = 8 << 10
 
+// text returns "" for a missing member.
 func (f *fields) text(name string) string {
 	raw, ok := f.find(name)
 	if !ok {
@@ -238,6 +261,7 @@ func (f *fields) text(name string) string {
 	return s
 }
 
+// number returns "" for a missing member.
 func (f *fields) number(name string) canonjson.Number {
 	raw, ok := f.find(name)
 	if !ok {
@@ -267,6 +291,7 @@ func (f *fields) integer(name string, least, most int64) (n ext.Optional[int64])
 	return ext.Some(i)
 }
 
+// flag returns false for a missing member.
 func (f *fields) flag(name string) bool {
 	raw, ok := f.find(name)
 	switch v := string(raw); {
@@ -279,6 +304,7 @@ func (f *fields) flag(name string) bool {
 	return false
 }
 
+// value returns a member in canonical form, at most limit bytes long, or "" if it is missing.
 func (f *fields) value(name string, limit int) canonjson.Value {
 	raw, ok := f.find(name)
 	if !ok {

@@ -10,6 +10,7 @@ import (
 
 // JSON is appended by hand: values are already canonical, and encoding/json would read each of them again.
 
+// key appends a member's name, after a comma unless it is the first.
 func key(b []byte, name string) []byte {
 	if last := b[len(b)-1]; last != '{' {
 		b = append(b, ',')
@@ -58,6 +59,7 @@ func appendString[T ~string](b []byte, text T) []byte {
 	return append(append(b, s[from:]...), '"')
 }
 
+// appendMoment appends a time in RFC 3339 with milliseconds, null for 0.
 func appendMoment(b []byte, m ext.Moment) []byte {
 	if m == 0 {
 		return append(b, "null"...)
@@ -68,6 +70,7 @@ func appendMoment(b []byte, m ext.Moment) []byte {
 	return append(b[:len(b)-1], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z', '"')
 }
 
+// appendList appends an array; one appends an element.
 func appendList[T any](b []byte, list []T, one func([]byte, *T) []byte) []byte {
 	b = append(b, '[')
 	for i := range list {
@@ -79,25 +82,30 @@ func appendList[T any](b []byte, list []T, one func([]byte, *T) []byte) []byte {
 	return append(b, ']')
 }
 
+// appendVersion appends revision and ETag.
 func appendVersion(b []byte, revision ext.Revision, seq ext.Seq) []byte {
 	b = appendInt(key(b, "revision"), revision)
 	return appendString(key(b, "etag"), seq.ETag())
 }
 
+// appendTimes appends a record's times.
 func appendTimes(b []byte, expires, created, updated ext.Moment) []byte {
 	b = appendMoment(key(b, "ttlExpiresAt"), expires)
 	b = appendMoment(key(b, "createdAt"), created)
 	return appendMoment(key(b, "updatedAt"), updated)
 }
 
+// appendPlace appends namespace and key.
 func appendPlace(b []byte, ns ext.Namespace, k ext.Key) []byte {
 	return appendString(key(appendString(key(b, "namespace"), ns), "key"), k)
 }
 
+// appendMeta appends everything but value and metadata.
 func appendMeta(b []byte, r *ext.Result) []byte {
 	return appendTimes(appendVersion(appendPlace(b, r.Namespace, r.Key), r.Revision, r.Seq), r.ExpiresAt, r.CreatedAt, r.UpdatedAt)
 }
 
+// appendRecord appends a whole record, as in exports.
 func appendRecord(b []byte, rec *ext.Record) []byte {
 	b = appendPlace(append(b, '{'), rec.Namespace, rec.Key)
 	b = appendTimes(appendVersion(b, rec.Revision, rec.Seq), rec.ExpiresAt, rec.CreatedAt, rec.UpdatedAt)

@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/web"
 )
 
+// refusal is an error that this package finds itself.
 type refusal struct {
 	status  int
 	code    string
@@ -47,6 +48,7 @@ var (
 	errRate     = &refusal{http.StatusTooManyRequests, codeRate, "", "rate limit exceeded: retry after the seconds in Retry-After", errcode.Quota}
 )
 
+// methodNotAllowed answers 405 with the header Allow.
 func methodNotAllowed(w http.ResponseWriter, methods ...string) error {
 	slices.Sort(methods)
 	allowed := strings.Join(methods, ", ")
@@ -74,12 +76,15 @@ func CodeOf(err error) string {
 	return p.code
 }
 
+// invalid is an error in the request. reason completes a sentence that begins with the pointer.
 func invalid(pointer, reason string) error {
 	return &ext.ValidationError{Pointer: pointer, Reason: reason}
 }
 
+// under moves an error's pointer below pointer.
 func under(pointer string, err error) error { return ext.Under(pointer, err) }
 
+// inList moves an item's error below list.
 func inList(list string, err error) error {
 	if large, ok := err.(*ext.LimitError); ok { //nolint:errorlint // as in ext.Under
 		return large.Under(list)
@@ -90,25 +95,30 @@ func inList(list string, err error) error {
 	return err
 }
 
+// isOurs reports whether the server, not the client, caused the error.
 func isOurs(err error) bool {
 	return errcode.Is(err, errcode.Internal) || errcode.Is(err, errcode.Unavailable)
 }
 
+// problem is an error as clients see it.
 type problem struct {
 	status  int
 	code    string
 	message string
 	pointer *string
+	// the record's revision after a mismatch
 	current *ext.Revision
-	limit   int64
-	size    int64
-	why     []ext.SchemaFailure
-	index   int
-	cause   string
+	// the exceeded limit
+	limit int64
+	size  int64
+	why   []ext.SchemaFailure
+	index int
+	cause string
 
 	imported *Imported
 }
 
+// retryable reports whether the same request may succeed later.
 func (p *problem) retryable() bool {
 	return p.status == http.StatusServiceUnavailable || p.status == http.StatusRequestTimeout || p.code == codeRate
 }
@@ -148,6 +158,7 @@ func problemOf(err error) problem {
 	return p
 }
 
+// place sets the pointer to the wrong part of the request.
 func (p *problem) place(err error) {
 	if c, ok := errors.AsType[*web.ConditionError](err); ok && c.Header != "" {
 		pointer := "/" + strings.ToLower(c.Header)
@@ -173,6 +184,7 @@ func (p *problem) place(err error) {
 	}
 }
 
+// isHalfSentence reports whether the error's text needs a subject.
 func isHalfSentence(err error) bool {
 	_, invalid := errors.AsType[*ext.ValidationError](err)
 	_, limit := errors.AsType[*ext.LimitError](err)
@@ -180,10 +192,12 @@ func isHalfSentence(err error) bool {
 	return invalid || limit || schema
 }
 
+// Longest pointer to repeat in a message, in bytes.
 const maxSubject = 200
 
 const wholeBody = "the body"
 
+// subject names the wrong part at the beginning of a message.
 func subject(pointer string) string {
 	switch {
 	case pointer == "":
@@ -194,6 +208,7 @@ func subject(pointer string) string {
 	return pointer
 }
 
+// inLine names the line in an import.
 func (p *problem) inLine() {
 	if p.cause == "" {
 		return
@@ -206,6 +221,7 @@ func (p *problem) inLine() {
 	p.message = line + ": " + p.message
 }
 
+// place returns the pointer, nil if the error concerns no part of the request.
 func (r *refusal) place() *string {
 	if r.pointer == "" && r.code != codeInvalid {
 		return nil
@@ -213,6 +229,7 @@ func (r *refusal) place() *string {
 	return &r.pointer
 }
 
+// statusOf returns the HTTP status and the code for clients.
 func statusOf(err error, code errcode.Code) (int, string) {
 	_, denied := errors.AsType[*ext.NamespaceDeniedError](err)
 	_, mismatch := errors.AsType[*ext.MismatchError](err)
@@ -252,6 +269,7 @@ func statusOf(err error, code errcode.Code) (int, string) {
 	return http.StatusServiceUnavailable, "UNAVAILABLE" // a conflict or precondition without a more specific error
 }
 
+// messageOf returns "" if the error has no text for clients.
 func messageOf(err error) string {
 	if shown := errcode.Message(err); shown != "" {
 		return shown
@@ -285,6 +303,7 @@ func WriteInnerError(w http.ResponseWriter, _ *http.Request, err error) {
 	web.SendJSONLine(w, p.status, p.appendTo(nil, h.Get("X-Request-Id")))
 }
 
+// appendTo appends the body.
 func (p *problem) appendTo(b []byte, requestID string) []byte {
 	b = appendString(append(b, `{"error":{"code":`...), p.code)
 	b = appendString(key(b, "message"), p.message)
@@ -314,6 +333,7 @@ func (p *problem) appendTo(b []byte, requestID string) []byte {
 	return append(appendString(key(b, "requestId"), requestID), "}}"...)
 }
 
+// appendFailure appends a schema's failure.
 func appendFailure(b []byte, f *ext.SchemaFailure) []byte {
 	b = appendString(key(append(b, '{'), "pointer"), f.Pointer)
 	b = appendString(key(b, "location"), f.Location)

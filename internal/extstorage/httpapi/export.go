@@ -32,6 +32,7 @@ func (x *exchange) export() error {
 	}
 }
 
+// exportPage reads a page. It holds a slot only while it reads, not while the client receives.
 func (x *exchange) exportPage(cursor string) (page ext.ExportPage, err error) {
 	if err := x.await(exportBytes); err != nil {
 		return page, err
@@ -51,20 +52,25 @@ func (x *exchange) exportPage(cursor string) (page ext.ExportPage, err error) {
 
 const flushAt = 256 << 10
 
+// AppendHeader appends an export's first line.
 func AppendHeader(b []byte, h *ext.ExportHeader) []byte {
 	b = appendInt(key(append(b, `{"export":1`...), "records"), h.Records)
 	return append(appendInt(key(b, "lastChange"), h.LastChange), "}\n"...)
 }
 
+// AppendSchema appends a schema's line.
 func AppendSchema(b []byte, sc *ext.Schema) []byte { return append(appendSchema(b, sc), '\n') }
 
+// AppendLine appends a record's line.
 func AppendLine(b []byte, rec *ext.Record) []byte { return append(appendRecord(b, rec), '\n') }
 
+// AppendComplete appends the last line, which says how many records and schemas came before.
 func AppendComplete(b []byte, last *ext.ExportPage) []byte {
 	b = appendInt(append(b, `{"complete":true,"records":`...), last.Total)
 	return append(appendInt(key(b, "schemas"), last.TotalSchemas), "}\n"...)
 }
 
+// sendPage sends a page's lines in pieces.
 func (x *exchange) sendPage(page *ext.ExportPage) error {
 	var b []byte
 	if page.Header != nil {

@@ -74,6 +74,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return x.serve(act)
 }
 
+// serve reads, authenticates and limits a request before act runs.
 func (x *exchange) serve(act *action) (err error) {
 	if x.query, err = parseQuery(x.in.URL.RawQuery, act.params); err != nil {
 		return err
@@ -107,8 +108,10 @@ func (x *exchange) serve(act *action) (err error) {
 	return x.within(time.Duration(max(act.times, 1))*x.timeout, func() error { return act.serve(x) })
 }
 
+// Without implements ext.Slot.
 func (x *exchange) Without(wait func() error) error { return web.WithoutSlot(x.in, wait) }
 
+// parsePath checks names in the path.
 func (x *exchange) parsePath() error {
 	rt := &x.route
 	if rt.hasNamespace {
@@ -124,6 +127,7 @@ func (x *exchange) parsePath() error {
 	return nil
 }
 
+// within runs fn with a time limit; 0: none. A late answer is errcode.Unavailable.
 func (x *exchange) within(d time.Duration, fn func() error) error {
 	if d <= 0 {
 		return fn()
@@ -142,11 +146,13 @@ func (x *exchange) within(d time.Duration, fn func() error) error {
 
 func (x *exchange) ctx() context.Context { return x.in.Context() }
 
+// answer sends a JSON body.
 func (x *exchange) answer(status int, body []byte) error {
 	web.SendJSONLine(x.out, status, body)
 	return nil
 }
 
+// nothing answers 204.
 func (x *exchange) nothing() error {
 	x.out.WriteHeader(http.StatusNoContent)
 	return nil

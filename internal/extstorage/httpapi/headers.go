@@ -10,6 +10,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
+// precondition reads the condition headers. revision comes from the body, query or header.
 func (x *exchange) precondition(revision ext.Optional[int64]) (g ext.Precondition, err error) {
 	g.Revision = ext.Optional[ext.Revision]{Value: ext.Revision(revision.Value), Set: revision.Set}
 	if values := x.in.Header.Values("If-Match"); len(values) > 0 {
@@ -25,6 +26,7 @@ func (x *exchange) precondition(revision ext.Optional[int64]) (g ext.Preconditio
 	return g, nil
 }
 
+// revisionHeader reads If-Revision-Match.
 func revisionHeader(h http.Header) (n ext.Optional[int64], err error) {
 	values := h.Values("If-Revision-Match")
 	if len(values) == 0 {
@@ -39,6 +41,7 @@ func revisionHeader(h http.Header) (n ext.Optional[int64], err error) {
 
 const maxIdempotencyKey = 255
 
+// idempotencyKey returns nil without the header. The hash over the request lets a store detect a reused key.
 func (x *exchange) idempotencyKey() (*ext.IdempotencyKey, error) {
 	values := x.in.Header.Values("Idempotency-Key")
 	if len(values) == 0 {

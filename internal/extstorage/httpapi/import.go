@@ -40,6 +40,7 @@ type Imported struct {
 	ext.Imported
 }
 
+// importFailure is an error with the counts so far, which the answer contains.
 type importFailure struct {
 	err  error
 	done Imported
@@ -48,6 +49,7 @@ type importFailure struct {
 func (e *importFailure) Error() string { return e.err.Error() }
 func (e *importFailure) Unwrap() error { return e.err }
 
+// importer reads an export's lines and imports records in steps.
 type importer struct {
 	x     *exchange
 	as    ext.Import
@@ -56,9 +58,12 @@ type importer struct {
 
 	header   *ext.ExportHeader
 	complete bool
-	counted  [2]int64
+	// records and schemas according to the last line
+	counted [2]int64
 
+	// collected for the next step
 	records []ext.Record
+	// their lines
 	at      []int
 	bytes   int
 	charged int64
@@ -66,6 +71,7 @@ type importer struct {
 	keys    map[ext.Position]bool
 }
 
+// imports answers a public import. Few imports may run at a time.
 func (x *exchange) imports() error {
 	im := newImporter(x)
 	leave, ok := x.service.EnterWait(x.ask.Grant.Owner)
@@ -80,6 +86,7 @@ func (x *exchange) imports() error {
 	return x.answer(http.StatusOK, im.done.appendTo(nil))
 }
 
+// appendTo appends the counts.
 func (d *Imported) appendTo(b []byte) []byte {
 	b = appendInt(append(b, `{"lines":`...), d.Lines)
 	b = appendInt(key(b, "records"), d.Records)
@@ -128,6 +135,7 @@ func (im *importer) read(lines io.Reader) error {
 	return im.checkComplete()
 }
 
+// checkComplete returns an error unless all lines came.
 func (im *importer) checkComplete() error {
 	came := "incomplete import: received " + count(int64(im.done.Records), "record", "records")
 	const hint = ": send every line of the export"
@@ -143,6 +151,7 @@ func (im *importer) checkComplete() error {
 	return nil
 }
 
+// count words a number.
 func count(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -150,10 +159,12 @@ func count(n int64, one, many string) string {
 	return strconv.FormatInt(n, 10) + " " + many
 }
 
+// incomplete answers 400 with a code of its own: the client may send the whole export again.
 func incomplete(reason string) error {
 	return &refusal{http.StatusBadRequest, "IMPORT_INCOMPLETE", "", reason, errcode.Invalid}
 }
 
+// readLine reads a line, charging memory for a long one.
 func (im *importer) readLine(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
@@ -181,6 +192,7 @@ func (im *importer) readLine(r *bufio.Reader) ([]byte, error) {
 	return line, err
 }
 
+// add imports a line. Empty lines are allowed.
 func (im *importer) add(line []byte) error {
 	if line = bytes.TrimSpace(line); len(line) == 0 {
 		return nil
@@ -202,6 +214,7 @@ func (im *importer) add(line []byte) error {
 	return im.inLine(f.err)
 }
 
+// inLine adds the line to a client's error.
 func (im *importer) inLine(err error) error {
 	if err == nil || isOurs(err) {
 		return err
@@ -209,6 +222,7 @@ func (im *importer) inLine(err error) error {
 	return &ext.ItemError{Index: im.done.Lines, Err: err}
 }
 
+// begin reads the first line.
 func (im *importer) begin(f *fields) {
 	f.only(headerNames)
 	h := ext.ExportHeader{Records: f.integer("records", 0, math.MaxInt64).Value, LastChange: ext.Seq(f.integer("lastChange", 0, math.MaxInt64).Value)}
@@ -223,6 +237,7 @@ func (im *importer) begin(f *fields) {
 	}
 }
 
+// schema imports a schema version, after the records collected so far.
 func (im *importer) schema(f *fields) error {
 	f.only(schemaNames)
 	raw, _ := f.find("schema")
@@ -256,6 +271,7 @@ func (im *importer) schema(f *fields) error {
 	}))
 }
 
+// record collects a record, after a step if the step is full or already has the key.
 func (im *importer) record(f *fields) error {
 	rec, err := im.readRecord(f)
 	if err != nil {
@@ -294,6 +310,7 @@ func (im *importer) charge(n int64) error {
 	return web.ChargeMemory(im.x.in, n)
 }
 
+// readRecord reads a record's line. In place of a TTL, it takes the time of expiry.
 func (im *importer) readRecord(f *fields) (rec ext.Record, err error) {
 	f.only(lineNames)
 	limits := im.x.service.Limits()
@@ -318,6 +335,7 @@ func (im *importer) readRecord(f *fields) (rec ext.Record, err error) {
 	return rec, f.err
 }
 
+// skip reads a cursor's line or the last line.
 func (im *importer) skip(f *fields) {
 	if f.has("cursor") {
 		if f.only(cursorNames); f.text("cursor") == "" {
@@ -349,11 +367,13 @@ func (f *fields) moment(name string) ext.Moment {
 
 const notMoment = "must be an RFC 3339 time, e.g. 2026-11-21T15:04:05.123Z"
 
+// parseMoment returns at least 1, since 0 means never.
 func parseMoment(text string) (ext.Moment, bool) {
 	t, err := time.Parse(time.RFC3339, text)
 	return max(ext.At(t), 1), err == nil
 }
 
+// step imports the collected records.
 func (im *importer) step() error {
 	if len(im.records) == 0 && im.steps > 0 {
 		return nil
@@ -378,6 +398,7 @@ func (im *importer) step() error {
 	return nil
 }
 
+// do runs a step in a slot of its own, within the rate limit.
 func (im *importer) do(fn func(*exchange) error) error {
 	x := im.x
 	if err := x.wait(write); err != nil {

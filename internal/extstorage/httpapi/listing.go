@@ -10,8 +10,10 @@ const defaultLimit = 25
 
 var listingNames = []string{"prefix", "cursor", "limit", "reverse", "values", "metadata"}
 
+// getList answers a public list.
 func (x *exchange) getList() error { return x.list(x.query) }
 
+// list lists a namespace. a holds the query's or an envelope's parameters.
 func (x *exchange) list(a arguments) error {
 	l := ext.Listing{
 		Namespace: x.route.namespace, Prefix: a.text("prefix"), Cursor: a.text("cursor"), Limit: pageLimit(a),
@@ -51,6 +53,7 @@ func (x *exchange) list(a arguments) error {
 	return x.answer(http.StatusOK, b)
 }
 
+// pageLimit reads the parameter limit.
 func pageLimit(a arguments) int {
 	if limit := a.integer("limit", 1, ext.MaxPage); limit.Set {
 		return int(limit.Value)
@@ -58,6 +61,7 @@ func pageLimit(a arguments) int {
 	return defaultLimit
 }
 
+// appendNext appends the next page's cursor, null after the last page.
 func appendNext(b []byte, next string) []byte {
 	if b = key(b, "nextCursor"); next == "" {
 		return append(b, "null"...)

@@ -45,6 +45,7 @@ func (x *exchange) fits(n int) bool {
 	return true
 }
 
+// await waits until n bytes are charged in total.
 func (x *exchange) await(n int) error {
 	if err := web.ChargeMemory(x.in, int64(n)-x.charged); err != nil {
 		return err
@@ -53,6 +54,7 @@ func (x *exchange) await(n int) error {
 	return nil
 }
 
+// keep releases what was charged above n bytes.
 func (x *exchange) keep(n int) {
 	if more := x.charged - int64(n); more > 0 {
 		web.ReleaseMemory(x.in, more)
@@ -60,6 +62,7 @@ func (x *exchange) keep(n int) {
 	}
 }
 
+// sizeOf estimates the records' memory.
 func sizeOf(records []ext.Record) int {
 	n := 2 * rowBytes
 	for i := range records {
@@ -82,6 +85,7 @@ func sizeOfSchemas(all []ext.Schema) int {
 	return n
 }
 
+// sizeOfFeed estimates the changes' memory.
 func sizeOfFeed(f *ext.Feed) int {
 	n := rowBytes
 	for i := range f.Changes {
@@ -90,6 +94,7 @@ func sizeOfFeed(f *ext.Feed) int {
 	return n
 }
 
+// answerRead sends a body, after charging its memory.
 func (x *exchange) answerRead(body []byte) error {
 	if !x.fits(cap(body)) {
 		if err := x.await(cap(body)); err != nil {

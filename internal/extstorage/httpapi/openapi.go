@@ -10,6 +10,7 @@ import (
 //go:embed openapi.json
 var openAPI []byte
 
+// document answers with the API description, without a token.
 func (x *exchange) document() error {
 	web.StaticBody(x.in)
 	return x.answer(http.StatusOK, openAPI)

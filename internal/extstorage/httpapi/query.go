@@ -13,6 +13,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
+// arguments are a request's parameters: a query, or members of an envelope.
 type arguments interface {
 	has(name string) bool
 	text(name string) string // "" if absent
@@ -21,11 +22,13 @@ type arguments interface {
 	fault() error
 }
 
+// query holds a URL query and its first error.
 type query struct {
 	values url.Values
 	err    error
 }
 
+// parseQuery refuses unknown and repeated parameters.
 func parseQuery(raw string, known []string) (*query, error) {
 	if raw == "" {
 		return &query{}, nil
@@ -47,6 +50,7 @@ func parseQuery(raw string, known []string) (*query, error) {
 
 var errQuery = &refusal{http.StatusBadRequest, codeInvalid, "", "the query string is malformed: percent-encode special characters and separate parameters by &", errcode.Invalid}
 
+// errParameter names the parameters that the request takes.
 func errParameter(name string, known []string) error {
 	expected := ": this request takes none"
 	if len(known) > 0 {
@@ -58,8 +62,10 @@ func errParameter(name string, known []string) error {
 	return invalid(pointerTo(name), "is not a query parameter of this request"+expected)
 }
 
+// Longest name to repeat in an error, in bytes.
 const maxEcho = 128
 
+// pointerTo returns "" for a name that is too long to repeat.
 func pointerTo(name string) string {
 	if len(name) > maxEcho {
 		return ""
@@ -67,8 +73,10 @@ func pointerTo(name string) string {
 	return canonjson.Pointer{name}.String()
 }
 
+// fault returns the first error.
 func (q *query) fault() error { return q.err }
 
+// fail notes an error for a parameter.
 func (q *query) fail(name, reason string) {
 	if q.err == nil {
 		q.err = invalid(pointerTo(name), reason)
@@ -79,6 +87,7 @@ func (q *query) has(name string) bool { return q.values.Has(name) }
 
 func (q *query) text(name string) string { return q.values.Get(name) }
 
+// integer accepts digits only, without leading zeros.
 func (q *query) integer(name string, least, most int64) (n ext.Optional[int64]) {
 	if !q.has(name) {
 		return n
@@ -91,6 +100,7 @@ func (q *query) integer(name string, least, most int64) (n ext.Optional[int64]) 
 	return ext.Some(i)
 }
 
+// notInteger words the allowed range.
 func notInteger(least, most int64) string {
 	if most == math.MaxInt64 {
 		return "must be a whole number of at least " + strconv.FormatInt(least, 10)
@@ -98,6 +108,7 @@ func notInteger(least, most int64) string {
 	return "must be a whole number from " + strconv.FormatInt(least, 10) + " to " + strconv.FormatInt(most, 10)
 }
 
+// flag returns false for a missing parameter.
 func (q *query) flag(name string) bool {
 	text := q.text(name)
 	if q.has(name) && text != "true" && text != "false" {

@@ -13,10 +13,11 @@ import (
 	"holdfast/internal/web/rate"
 )
 
+// cost says which rate limit a request counts against.
 type cost uint8
 
 const (
-	free cost = iota
+	free cost = iota // checked, but not counted
 	read
 	write
 )
@@ -41,8 +42,10 @@ func NewRates(of ext.Rates, now clock.Clock) (*Rates, error) {
 	return r, r.Set(of)
 }
 
+// Clear removes all limits.
 func (r *Rates) Clear() { r.rates.Store(nil) }
 
+// Limits returns the limits, and false if there are none.
 func (r *Rates) Limits() (of ext.Rates, limited bool) {
 	if r := r.rates.Load(); r != nil {
 		return r.of, true
@@ -89,6 +92,7 @@ func (r *Rates) take(w http.ResponseWriter, o ext.Owner, c cost) error {
 	return nil
 }
 
+// allow counts a request for install and tenant if both have room, and returns the tighter state.
 func (r *rates) allow(o ext.Owner, c cost) (rate.State, bool) {
 	bucket, n := r.writes, 1
 	switch c {
@@ -112,6 +116,7 @@ func (r *rates) allow(o ext.Owner, c cost) (rate.State, bool) {
 	return own.Tighter(all), ok
 }
 
+// wait waits until the rate limits allow a further step of an import.
 func (x *exchange) wait(c cost) error {
 	if x.rates == nil {
 		return nil

@@ -12,11 +12,13 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
+// place returns a task for the record in the path, with its preconditions.
 func (x *exchange) place(kind ext.TaskKind, revision ext.Optional[int64]) (ext.Task, error) {
 	g, err := x.precondition(revision)
 	return ext.Task{Kind: kind, Namespace: x.route.namespace, Key: x.route.key, Precondition: g}, err
 }
 
+// get answers a read of a record.
 func (x *exchange) get() error {
 	revision, err := revisionHeader(x.in.Header)
 	if err != nil {
@@ -55,6 +57,7 @@ func (x *exchange) get() error {
 
 var putNames = []string{"value", "metadata", "ttlSeconds", "ifRevision", "schemaVersion"}
 
+// readPut reads a put's members into t.
 func (x *exchange) readPut(f *fields, t *ext.Task) {
 	limits := x.service.Limits()
 	t.Kind = ext.PutTask
@@ -65,10 +68,13 @@ func (x *exchange) readPut(f *fields, t *ext.Task) {
 	t.Schema = ext.Optional[ext.SchemaVersion]{Value: ext.SchemaVersion(version.Value), Set: version.Set}
 }
 
+// Greatest schema version.
 const maxVersion = 1<<31 - 1
 
+// putRecord answers a public put.
 func (x *exchange) putRecord() error { return x.put(parseFields(x.body, putNames...)) }
 
+// put stores the record in the path. f is the body or an envelope.
 func (x *exchange) put(f *fields) error {
 	t, err := x.place(ext.PutTask, f.integer("ifRevision", 0, math.MaxInt64))
 	if x.readPut(f, &t); f.err != nil {
@@ -80,8 +86,10 @@ func (x *exchange) put(f *fields) error {
 	return x.do(&t)
 }
 
+// deleteRecord answers a public deletion.
 func (x *exchange) deleteRecord() error { return x.delete(x.query) }
 
+// delete deletes the record in the path.
 func (x *exchange) delete(a arguments) error {
 	t, err := x.place(ext.DeleteTask, a.integer("ifRevision", 0, math.MaxInt64))
 	if err = cmp.Or(a.fault(), err); err != nil {
@@ -93,6 +101,7 @@ func (x *exchange) delete(a arguments) error {
 	return x.nothing()
 }
 
+// patchRecord answers a public patch.
 func (x *exchange) patchRecord() error {
 	if len(bytes.TrimSpace(x.body)) == 0 {
 		return invalid("", "is empty: expected a JSON merge patch")
@@ -104,6 +113,7 @@ func (x *exchange) patchRecord() error {
 	return x.patch(x.query, patch, "")
 }
 
+// patch applies a JSON merge patch (RFC 7396). at points to the patch in the request.
 func (x *exchange) patch(a arguments, patch canonjson.Value, at string) error {
 	t, err := x.place(ext.PatchTask, a.integer("ifRevision", 0, math.MaxInt64))
 	if err = cmp.Or(a.fault(), err); err != nil {
@@ -115,6 +125,7 @@ func (x *exchange) patch(a arguments, patch canonjson.Value, at string) error {
 
 var incrementNames = []string{"pointer", "by", "min", "max", "create", "ifRevision"}
 
+// readIncrement reads an increment's members into t.
 func readIncrement(f *fields, t *ext.Task) {
 	t.Kind = ext.IncrementTask
 	if !f.has("pointer") {
@@ -127,10 +138,12 @@ func readIncrement(f *fields, t *ext.Task) {
 	t.Increment = canonjson.Increment{Pointer: pointer, By: f.number("by"), Min: f.number("min"), Max: f.number("max"), Create: f.flag("create")}
 }
 
+// postIncrement answers a public increment.
 func (x *exchange) postIncrement() error {
 	return x.increment(parseFields(x.body, incrementNames...))
 }
 
+// increment adds to a number in the record's value.
 func (x *exchange) increment(f *fields) error {
 	t, err := x.place(ext.IncrementTask, f.integer("ifRevision", 0, math.MaxInt64))
 	if readIncrement(f, &t); f.err != nil {
@@ -145,6 +158,7 @@ func (x *exchange) increment(f *fields) error {
 	return x.do(&t)
 }
 
+// do runs a task and answers with the record's new revision: 201 for a new record.
 func (x *exchange) do(t *ext.Task) error {
 	r, err := x.service.Do(x.ctx(), x.ask, *t)
 	if err != nil {
@@ -167,6 +181,7 @@ func (x *exchange) do(t *ext.Task) error {
 	return x.answer(status, append(b, '}'))
 }
 
+// recordPath returns the record's path for Location.
 func (x *exchange) recordPath() string {
 	if x.route.resource == increment {
 		return strings.TrimSuffix(x.target, "/increment")
@@ -174,6 +189,7 @@ func (x *exchange) recordPath() string {
 	return x.target
 }
 
+// replayed tells the client that this is the answer to its earlier request.
 func (x *exchange) replayed(yes bool) {
 	if yes {
 		x.out.Header().Set("Idempotency-Replayed", "true")

@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/web"
 )
 
+// resource is a kind of path.
 type resource uint8
 
 const (
@@ -101,6 +102,7 @@ var actions = [...]map[string]*action{
 	imports:     {http.MethodPost: {serve: (*exchange).imports, cost: free, media: typeLines, conditions: importConditions, stream: true}},
 }
 
+// action returns the handler for path and method.
 func (x *exchange) action() (*action, error) {
 	methods := actions[x.route.resource]
 	if len(methods) == 0 {
@@ -140,6 +142,7 @@ func parseRoute(path string) (rt route) {
 	return rt
 }
 
+// inInstall parses the path's segments after the install's ID.
 func inInstall(s []string) (rt route) {
 	if len(s) == 1 {
 		rt.resource = map[string]resource{
@@ -171,6 +174,7 @@ func inInstall(s []string) (rt route) {
 	return rt
 }
 
+// Routes returns all paths with their methods.
 func Routes() []web.Route { return web.RoutesOf(resource.String, actions[:]) }
 
 // Label returns the route for metrics and logs, without client-chosen parts.
@@ -181,6 +185,7 @@ func Label(path string) string {
 	return parseRoute(path).resource.String()
 }
 
+// String names a resource in metrics and logs.
 func (r resource) String() string {
 	return [...]string{
 		nothing: "unknown", document: "openapi", namespaces: "namespaces", records: "records", record: "record",

@@ -39,6 +39,7 @@ func LabelRunner(path string) string {
 // RunnerRoutes is like Routes, but for the internal listener.
 func RunnerRoutes() []web.Route { return []web.Route{{Label: "runner", Method: http.MethodPost}} }
 
+// runnerInstall returns the install's ID in an internal path.
 func runnerInstall(path string) (string, bool) {
 	s, err := web.Segments(path)
 	if err != nil || len(s) != 4 || s[0] != "internal" || s[1] != "ext-storage" || s[2] != "install" {
@@ -47,6 +48,7 @@ func runnerInstall(path string) (string, bool) {
 	return s[3], true
 }
 
+// operation is a kind of request in an envelope.
 type operation struct {
 	names      []string
 	noKey      bool // takes no key, and at most a namespace
@@ -85,6 +87,7 @@ var anyOperation = func() []string {
 	return names
 }()
 
+// patchOf answers a patch in an envelope.
 func (x *exchange) patchOf(f *fields) error {
 	patch := f.value("patch", x.service.Limits().Value)
 	if patch == "" && f.err == nil {
@@ -93,6 +96,7 @@ func (x *exchange) patchOf(f *fields) error {
 	return x.patch(f, patch, "/patch")
 }
 
+// Serve implements web.Handler.
 func (h *Runner) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	w.Header().Set("Cache-Control", private)
 	install, ok := runnerInstall(at.Path)
@@ -115,6 +119,7 @@ func (h *Runner) Serve(w http.ResponseWriter, r *http.Request, at web.Address) e
 	return x.envelope()
 }
 
+// authenticateService accepts a service token in X-Runner-Auth or Authorization.
 func (x *exchange) authenticateService(tokens *bearer.Keyring, now time.Time) error {
 	var c bearer.Claims
 	var err error
@@ -197,6 +202,7 @@ func (x *exchange) envelope() error {
 	return x.within(x.timeout, func() error { return op.serve(x, f) })
 }
 
+// readPlace reads namespace and key, as far as the operation takes them.
 func (x *exchange) readPlace(f *fields, op *operation) {
 	names := slices.Concat([]string{"operation"}, op.names)
 	rt := &x.route

@@ -10,8 +10,10 @@ import (
 
 var schemasNames = []string{"cursor", "limit"}
 
+// getSchemas answers a public list.
 func (x *exchange) getSchemas() error { return x.listSchemas(x.query) }
 
+// listSchemas lists a namespace's schema versions.
 func (x *exchange) listSchemas(a arguments) error {
 	cursor, limit := a.text("cursor"), pageLimit(a)
 	if err := a.fault(); err != nil {
@@ -37,6 +39,7 @@ func (x *exchange) listSchemas(a arguments) error {
 	return x.answer(http.StatusOK, b)
 }
 
+// version reads the version in the path.
 func (x *exchange) version() (ext.SchemaVersion, error) {
 	n, err := strconv.ParseInt(x.route.version, 10, 32)
 	if err != nil || n < 1 || strconv.FormatInt(n, 10) != x.route.version {
@@ -45,6 +48,7 @@ func (x *exchange) version() (ext.SchemaVersion, error) {
 	return ext.SchemaVersion(n), nil
 }
 
+// getSchema answers a public read.
 func (x *exchange) getSchema() error {
 	version, err := x.version()
 	if err != nil {
@@ -70,8 +74,10 @@ func (x *exchange) getSchema() error {
 	return x.answer(http.StatusOK, b)
 }
 
+// postSchema answers a public registration.
 func (x *exchange) postSchema() error { return x.registerSchema(parseFields(x.body, "schema")) }
 
+// registerSchema adds a version.
 func (x *exchange) registerSchema(f *fields) error {
 	raw, ok := f.find("schema")
 	if !ok {
@@ -90,6 +96,7 @@ func (x *exchange) registerSchema(f *fields) error {
 	return x.answer(http.StatusCreated, appendSchema(nil, &sc))
 }
 
+// setSchema answers a public change of status.
 func (x *exchange) setSchema() error {
 	version, err := x.version()
 	if err != nil {
@@ -99,6 +106,7 @@ func (x *exchange) setSchema() error {
 	return x.setStatus(version, f.text("status"), f.err)
 }
 
+// setSchemaOf answers a change of status in an envelope.
 func (x *exchange) setSchemaOf(f *fields) error {
 	version := f.integer("version", 1, maxVersion)
 	if !version.Set {
@@ -107,6 +115,7 @@ func (x *exchange) setSchemaOf(f *fields) error {
 	return x.setStatus(ext.SchemaVersion(version.Value), f.text("status"), f.err)
 }
 
+// setStatus changes a version's status. err is an error in the request.
 func (x *exchange) setStatus(version ext.SchemaVersion, status string, err error) error {
 	if err != nil {
 		return err
@@ -121,6 +130,7 @@ func (x *exchange) setStatus(version ext.SchemaVersion, status string, err error
 	return x.answer(http.StatusOK, appendSchema(nil, &sc))
 }
 
+// appendSchema appends a version, without a line end.
 func appendSchema(b []byte, sc *ext.Schema) []byte {
 	b = appendString(key(append(b, '{'), "namespace"), sc.Namespace)
 	b = appendInt(key(b, "version"), sc.Version)
@@ -134,6 +144,7 @@ func appendSchema(b []byte, sc *ext.Schema) []byte {
 	return append(appendString(b, sc.CreatedBy), '}')
 }
 
+// checkSchema tries a schema on the stored records, without registering it.
 func (x *exchange) checkSchema() (err error) {
 	f := parseFields(x.body, "schema", "version", "cursor")
 	raw, isDocument := f.find("schema")
@@ -165,6 +176,7 @@ func (x *exchange) checkSchema() (err error) {
 	return x.answerRead(appendReport(nil, &report))
 }
 
+// appendReport appends the result of a check.
 func appendReport(b []byte, r *ext.SchemaReport) []byte {
 	b = append(b, `{"activeVersion":`...)
 	if r.Active == 0 {

@@ -2,6 +2,7 @@ package httpapi
 
 import ext "holdfast/internal/extstorage"
 
+// usage answers with used and allowed amounts.
 func (x *exchange) usage() error {
 	u, err := x.service.Usage(x.ctx(), x.ask)
 	if err != nil {
@@ -28,12 +29,14 @@ func (x *exchange) usage() error {
 	return x.answerRead(append(b, '}'))
 }
 
+// appendNamespace appends a namespace's usage.
 func appendNamespace(b []byte, n *ext.NamespaceUsage) []byte {
 	b = appendString(key(append(b, '{'), "namespace"), n.Namespace)
 	b = appendInt(key(b, "keys"), n.Keys)
 	return append(appendInt(key(b, "bytes"), n.Bytes), '}')
 }
 
+// namespaces answers with all namespaces that the client may read.
 func (x *exchange) namespaces() error {
 	list, err := x.service.Namespaces(x.ctx(), x.ask)
 	if err != nil {

@@ -19,18 +19,22 @@ type Service struct {
 	now    clock.Clock
 }
 
+// New returns a service that uses cfg until Reload.
 func New(st Store, cfg extstorage.Config, now clock.Clock) *Service {
 	s := &Service{store: st, now: now}
 	s.Reload(cfg)
 	return s
 }
 
+// Reload replaces the configuration, which decides quotas.
 func (s *Service) Reload(c extstorage.Config) { s.config.Store(&c) }
 
+// Totals sums all installs, for metrics.
 func (s *Service) Totals(ctx context.Context) (Totals, error) {
 	return s.store.Totals(ctx, extstorage.SoftTenantBytes, extstorage.At(s.now()))
 }
 
+// PageUsage returns at most limit installs with records in the span.
 func (s *Service) PageUsage(ctx context.Context, span Span, limit int) ([]InstallUsage, error) {
 	return s.store.ListUsage(ctx, span, limit)
 }
@@ -54,10 +58,12 @@ func (s *Service) PageInstalls(ctx context.Context, span Span, revoked bool, lim
 	return all[:min(len(all), limit)], nil
 }
 
+// FindInstalls returns at most limit installs with IDs from first to last, in any tenant.
 func (s *Service) FindInstalls(ctx context.Context, first, last extstorage.InstallID, limit int) ([]extstorage.Owner, error) {
 	return s.store.FindInstalls(ctx, first, last, limit)
 }
 
+// FindRecords returns at most limit keys that begin with prefix, in the first SearchedNamespaces namespaces.
 func (s *Service) FindRecords(ctx context.Context, o extstorage.Owner, prefix string, limit int) ([]extstorage.Position, error) {
 	return s.store.FindRecords(ctx, o, prefix, limit, extstorage.At(s.now()))
 }
@@ -94,6 +100,7 @@ func (s *Service) AuditAll(ctx context.Context, span Span, fn func(extstorage.Ow
 	}
 }
 
+// auditUncounted audits installs that Store.Uncounted finds.
 func (s *Service) auditUncounted(ctx context.Context, span Span, fn func(extstorage.Owner, *Audit) error) error {
 	for {
 		lost, err := s.store.Uncounted(ctx, span, extstorage.MaxPage)
@@ -109,6 +116,7 @@ func (s *Service) auditUncounted(ctx context.Context, span Span, fn func(extstor
 	}
 }
 
+// audit adds the install to an error.
 func (s *Service) audit(ctx context.Context, o extstorage.Owner, fn func(extstorage.Owner, *Audit) error) error {
 	a, err := s.store.Audit(ctx, o)
 	if err != nil {
@@ -117,6 +125,7 @@ func (s *Service) audit(ctx context.Context, o extstorage.Owner, fn func(extstor
 	return fn(o, &a)
 }
 
+// AuditInstall compares an install's counters with its rows.
 func (s *Service) AuditInstall(ctx context.Context, o extstorage.Owner) (Audit, error) {
 	return s.store.Audit(ctx, o)
 }

@@ -37,6 +37,7 @@ type NearQuota struct{ Bytes, Namespaces, Keys [len(NearPercents)]int64 }
 // NearPercents are NearQuota's thresholds.
 var NearPercents = [...]int64{extstorage.NoticePercent, 95}
 
+// add counts an install at every threshold that it reaches.
 func (n *NearQuota) add(f *Filling, q extstorage.Quota) {
 	for i, percent := range NearPercents {
 		for _, c := range []struct {
@@ -50,6 +51,8 @@ func (n *NearQuota) add(f *Filling, q extstorage.Quota) {
 	}
 }
 
+// NearQuota counts installs near their quotas. It reads only installs that exceed the lowest threshold of the smallest
+// quota.
 func (s *Service) NearQuota(ctx context.Context) (near NearQuota, err error) {
 	config, now := s.config.Load(), extstorage.At(s.now())
 	least := config.Quota
@@ -72,9 +75,11 @@ type Audit struct {
 	Namespaces        []NamespaceAudit // only those with differences
 }
 
+// NamespaceAudit is a namespace whose counter is wrong.
 type NamespaceAudit struct {
 	Namespace     extstorage.Namespace
 	Keys, Counted int64
 }
 
+// Right reports whether all counters are right.
 func (a *Audit) Right() bool { return a.Counters == a.Counted && len(a.Namespaces) == 0 }
