@@ -9,13 +9,16 @@ import (
 	"holdfast/internal/guest"
 )
 
+// answer is a response, complete in memory: a repeated request gets the same bytes.
 type answer struct {
 	Status      int
 	ContentType string // "" without a body
-	Location    string
-	Body        []byte
+	// "" without the header
+	Location string
+	Body     []byte
 }
 
+// jsonAnswer encodes a body.
 func jsonAnswer(status int, body any) (answer, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -43,6 +46,7 @@ func reply[R any](x *exchange, o guest.Once[R], err error, render func(R) (answe
 	return nil
 }
 
+// noContent renders a result that clients need not see.
 func noContent[R any](R) (answer, error) { return answer{Status: http.StatusNoContent}, nil }
 
 // send ignores write errors: the request was processed even if the client disconnected.

@@ -48,8 +48,10 @@ func (x *exchange) patchAttributes() error {
 	return nil
 }
 
+// entityTag returns the attributes' ETag, with quotes.
 func entityTag(a guest.Attributes) string { return `"` + a.Tag() + `"` }
 
+// sendAttributes answers with all attributes and their ETag.
 func (x *exchange) sendAttributes(a guest.Attributes) {
 	x.out.Header().Set("Etag", entityTag(a))
 	send(x.out, answer{Status: http.StatusOK, ContentType: "application/json", Body: append([]byte(a.Object()), '\n')})

@@ -15,6 +15,7 @@ type challengeView struct {
 	Bits int    `json:"bits"`
 }
 
+// evaluate scores the request. It returns bots' errors: a challenge, or a refusal.
 func (x *exchange) evaluate() error {
 	if x.Bots == nil {
 		return nil
@@ -27,12 +28,14 @@ func (x *exchange) evaluate() error {
 	})
 }
 
+// see counts a change that is not scored: the cadence covers all changes.
 func (x *exchange) see() {
 	if x.Bots != nil && !x.action.scored && x.in.Method != http.MethodGet && x.in.Method != http.MethodHead {
 		x.Bots.See(x.ctx(), x.visitor(), x.session)
 	}
 }
 
+// trap counts a visit to the honeypot, which is a path like any other unknown path.
 func (x *exchange) trap() {
 	if x.Bots != nil && x.Bots.IsHoneypot(strings.TrimPrefix(x.at.Path, prefix)) {
 		x.Bots.Trap(x.ctx(), x.visitor())

@@ -24,6 +24,7 @@ const (
 	defaultCurrency = "EUR"
 )
 
+// searchView is a page of a stored search.
 type searchView struct {
 	SearchID  guest.ID        `json:"searchId"`
 	Query     json.RawMessage `json:"query"`
@@ -33,6 +34,7 @@ type searchView struct {
 	NextPage *int `json:"nextPage"` // null on the last page
 }
 
+// search answers POST /search: it runs a new search and stores it in the session.
 func (x *exchange) search() error {
 	q, begun, err := x.query()
 	if err != nil {
@@ -69,6 +71,7 @@ func (x *exchange) search() error {
 	return x.sendSearch(s, results, page, q.PageSize)
 }
 
+// sendSearch answers with a page. size is the page size.
 func (x *exchange) sendSearch(s guest.Search, r catalogue.Results, page, size int) error {
 	body := searchView{SearchID: s.ID, Query: s.Query, CreatedAt: s.Created, Results: r, Page: page}
 	if page*size < r.Total {
@@ -78,6 +81,7 @@ func (x *exchange) sendSearch(s guest.Search, r catalogue.Results, page, size in
 	return x.sendJSON(http.StatusOK, body)
 }
 
+// searchMap answers POST /search/map. The search is not stored.
 func (x *exchange) searchMap() error {
 	q, begun, err := x.query()
 	if err != nil {
@@ -115,6 +119,7 @@ func (x *exchange) query() (q catalogue.SearchQuery, begun guest.Session, err er
 	return q, begun, x.Catalogue.CheckArrival(&q)
 }
 
+// searcher returns the request's session, or a new one, which a search needs.
 func (x *exchange) searcher() (session, begun guest.Session, err error) {
 	if x.session != "" {
 		session, err = x.Guests.Session(x.ctx(), x.session, x.campaign())
@@ -125,10 +130,12 @@ func (x *exchange) searcher() (session, begun guest.Session, err error) {
 	return begun, begun, err
 }
 
+// preferred chooses locale and currency: from the request, else the session, else the headers, else a default.
 func (x *exchange) preferred(session guest.Session, locale, currency string) (string, string) {
 	return first(locale, session.Locale, acceptLanguage(x.in.Header), defaultLocale), first(currency, session.Currency, x.currency(), defaultCurrency)
 }
 
+// first returns the first text that is not empty.
 func first(texts ...string) string {
 	for _, t := range texts {
 		if t != "" {
@@ -138,6 +145,7 @@ func first(texts ...string) string {
 	return ""
 }
 
+// currency ignores a malformed X-Currency.
 func (x *exchange) currency() string {
 	if c := x.in.Header.Get("X-Currency"); guest.IsCurrency(c) {
 		return c
@@ -145,6 +153,7 @@ func (x *exchange) currency() string {
 	return ""
 }
 
+// acceptLanguage returns the language that the browser prefers, "" if unknown.
 func acceptLanguage(h http.Header) (best string) {
 	most := 0.0
 	for part := range strings.SplitSeq(strings.Join(h.Values("Accept-Language"), ","), ",") {
@@ -163,6 +172,7 @@ func acceptLanguage(h http.Header) (best string) {
 	return best
 }
 
+// searched reads a stored search into query, and the page from the URL.
 func (x *exchange) searched(query any) (s guest.Search, page int, err error) {
 	id, ok := guest.ParseID(guest.SearchPrefix, x.route.search)
 	if !ok {
@@ -190,6 +200,7 @@ func (x *exchange) searched(query any) (s guest.Search, page int, err error) {
 	return s, page, err
 }
 
+// getSearch answers GET /search/{id}: it runs a stored search again, for another page.
 func (x *exchange) getSearch() error {
 	var q catalogue.SearchQuery
 	s, page, err := x.searched(&q)
@@ -206,12 +217,14 @@ func (x *exchange) getSearch() error {
 	return x.sendSearch(s, results, page, q.PageSize)
 }
 
+// executed publishes a search, without the text that the guest typed.
 func (x *exchange) executed(q catalogue.SearchQuery, e telemetry.Executed) {
 	e.HasText, q.Text = q.Text != "", ""
 	e.Query = q
 	x.Telemetry.Executed(x.traced(), x.session, e)
 }
 
+// parameters parses the URL query, and refuses other names and repeated ones.
 func (x *exchange) parameters(names ...string) (url.Values, error) {
 	values, err := url.ParseQuery(x.in.URL.RawQuery)
 	if err != nil {
@@ -231,6 +244,7 @@ func (x *exchange) parameters(names ...string) (url.Values, error) {
 	return values, nil
 }
 
+// number returns absent for a missing parameter.
 func number(values url.Values, name string, absent int) (int, error) {
 	if !values.Has(name) {
 		return absent, nil
@@ -242,6 +256,7 @@ func number(values url.Values, name string, absent int) (int, error) {
 	return n, nil
 }
 
+// getHotel answers GET /hotels/{id}. Without a session, the view is not published.
 func (x *exchange) getHotel() error {
 	values, err := x.parameters("locale", "currency")
 	if err != nil {
@@ -256,6 +271,7 @@ func (x *exchange) getHotel() error {
 	return x.sendView(v, err)
 }
 
+// getAvailability answers GET /hotels/{id}/availability.
 func (x *exchange) getAvailability() error {
 	values, err := x.parameters("from", "to", "adults", "children", "rooms")
 	if err != nil {
@@ -275,6 +291,7 @@ func (x *exchange) getAvailability() error {
 	return x.sendView(v, err)
 }
 
+// getFacets answers GET /facets/{country}/{region}.
 func (x *exchange) getFacets() error {
 	if _, err := x.parameters(); err != nil {
 		return err
@@ -283,6 +300,7 @@ func (x *exchange) getFacets() error {
 	return x.sendView(v, err)
 }
 
+// getBrand answers GET for a tenant's profile, with the ID as the client spelled it.
 func (x *exchange) getBrand() error {
 	if _, err := x.parameters(); err != nil {
 		return err
@@ -295,6 +313,7 @@ func (x *exchange) getBrand() error {
 	return x.sendView(v, err)
 }
 
+// traced passes the request's trace to upstreams and events.
 func (x *exchange) traced() context.Context { return guest.WithTrace(x.ctx(), traceOf(x.in)) }
 
 // sendView sends an answer that contains no guest data and is equal for all guests, because shared caches may
@@ -309,6 +328,7 @@ func (x *exchange) sendView(v catalogue.View, err error) error {
 	return x.sendPublic(answer{Status: http.StatusOK, ContentType: "application/json", Body: v.Body})
 }
 
+// sendPublic sends an answer that shared caches may store. Its ETag is a hash over the body.
 func (x *exchange) sendPublic(a answer) error {
 	known, err := web.ParseEntityTags(x.in.Header, "If-None-Match")
 	if err != nil {

@@ -18,14 +18,16 @@ import (
 	"holdfast/internal/guest/telemetry"
 )
 
+// upstreamOf finds the upstream for a path with as many names as the upstream takes.
 func upstreamOf(r route, p *guest.Profile) (u guest.Upstream, found bool) {
 	u, found = p.Upstream(r.upstream)
 	return u, found && u.Name != guest.SearchUpstream && len(u.Path) == len(r.names)
 }
 
-// maxValue is in bytes.
+// maxValue is the longest parameter for an upstream, in bytes.
 const maxValue = 200
 
+// getAnswer answers GET /catalogue/… from a profile's upstream.
 func (x *exchange) getAnswer() error {
 	u, _ := upstreamOf(x.route, x.Guests.Profile())
 	values, err := x.values(u)
@@ -39,6 +41,7 @@ func (x *exchange) getAnswer() error {
 	return x.sendView(v, err)
 }
 
+// values collects path and query parameters for an upstream, with defaults.
 func (x *exchange) values(u guest.Upstream) (url.Values, error) {
 	values, err := x.parameters(u.Parameters...)
 	if err != nil {
@@ -79,6 +82,7 @@ func isValue(s string) bool {
 	return s != "." && s != ".." && len(s) <= maxValue && utf8.ValidString(s)
 }
 
+// itemsView is a page of a stored search, in profiles other than hotel.
 type itemsView struct {
 	SearchID  guest.ID        `json:"searchId"`
 	Query     json.RawMessage `json:"query"` // a catalogue.CriteriaQuery
@@ -88,6 +92,7 @@ type itemsView struct {
 	NextPage *int `json:"nextPage"`
 }
 
+// searchItems answers POST /search in profiles with criteria.
 func (x *exchange) searchItems() error {
 	q, begun, err := x.criteria()
 	if err != nil {
@@ -115,6 +120,7 @@ func (x *exchange) searchItems() error {
 	return x.sendItems(s, q, found, v)
 }
 
+// criteria reads and checks a search. begun is as for query.
 func (x *exchange) criteria() (q catalogue.CriteriaQuery, begun guest.Session, err error) {
 	if err := decode(x.body, &q); err != nil {
 		return q, begun, err
@@ -135,6 +141,7 @@ func (x *exchange) criteria() (q catalogue.CriteriaQuery, begun guest.Session, e
 	return q, begun, q.Normalize()
 }
 
+// getItems answers GET /search/{id} in profiles with criteria.
 func (x *exchange) getItems() error {
 	var q catalogue.CriteriaQuery
 	s, page, err := x.searched(&q)
@@ -150,6 +157,7 @@ func (x *exchange) getItems() error {
 	return x.sendItems(s, q, found, v)
 }
 
+// sendItems answers with a page, and publishes the search without the criterion text.
 func (x *exchange) sendItems(s guest.Search, q catalogue.CriteriaQuery, found catalogue.Items, v catalogue.View) error {
 	body := itemsView{SearchID: s.ID, Query: s.Query, CreatedAt: s.Created, Items: found, Page: q.Page}
 	if q.Page*q.PageSize < found.Total {

@@ -54,6 +54,7 @@ const receiverPrefix = "/internal/handoff/"
 // OwnsReceiver reports whether Receiver serves a raw path on the internal listener.
 func OwnsReceiver(path string) bool { return strings.HasPrefix(path, receiverPrefix) }
 
+// LabelReceiver returns the route for metrics and logs.
 func LabelReceiver(path string) string {
 	if _, operation, ok := parseReceiver(path); ok {
 		return receiverPrefix + "{id}/" + operation
@@ -61,16 +62,19 @@ func LabelReceiver(path string) string {
 	return "unknown"
 }
 
+// ReceiverRoutes returns all paths with their methods.
 func ReceiverRoutes() []web.Route {
 	return []web.Route{{Label: receiverPrefix + "{id}/consume", Method: http.MethodPost}, {Label: receiverPrefix + "{id}/verify", Method: http.MethodPost}}
 }
 
+// parseReceiver parses a raw path.
 func parseReceiver(path string) (id, operation string, ok bool) {
 	id, operation, _ = strings.Cut(strings.TrimPrefix(path, receiverPrefix), "/")
 	id, err := url.PathUnescape(id)
 	return id, operation, err == nil && (operation == "consume" || operation == "verify")
 }
 
+// The metric label for a handoff that was consumed or verified.
 const consumed = "consumed"
 
 // ConsumeResults are all arguments of Receiver.Count.
@@ -78,6 +82,7 @@ var ConsumeResults = []string{
 	consumed, "handoff-consumed", "handoff-expired", "not-found", "token-invalid", "other-browser", "tenant-suspended", "unauthenticated", "invalid", "unavailable",
 }
 
+// Serve implements web.Handler. It counts each request by its result.
 func (h *Receiver) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	w.Header().Set("Cache-Control", "private, no-store")
 	id, operation, ok := parseReceiver(at.Path)
@@ -95,6 +100,7 @@ func (h *Receiver) Serve(w http.ResponseWriter, r *http.Request, at web.Address)
 	return err
 }
 
+// resultOf returns the metric label for an error.
 func resultOf(err error) string {
 	if err == nil {
 		return consumed
@@ -108,6 +114,7 @@ func resultOf(err error) string {
 	return "invalid"
 }
 
+// serve verifies a handoff and, with consume, uses it up.
 func (h *Receiver) serve(w http.ResponseWriter, r *http.Request, id string, consume bool) error {
 	request, err := h.authenticate(r)
 	if err != nil {
@@ -140,6 +147,7 @@ func (h *Receiver) serve(w http.ResponseWriter, r *http.Request, id string, cons
 	return nil
 }
 
+// receivedView is a consumed handoff in profile hotel.
 type receivedView struct {
 	HandoffID  guest.ID `json:"handoffId"`
 	SessionID  guest.ID `json:"sessionId"`
@@ -149,6 +157,7 @@ type receivedView struct {
 	receivedState
 }
 
+// receivedItem is a consumed handoff in other profiles.
 type receivedItem struct {
 	HandoffID guest.ID        `json:"handoffId"`
 	SessionID guest.ID        `json:"sessionId"`
@@ -160,6 +169,7 @@ type receivedItem struct {
 	receivedState
 }
 
+// receivedState holds the members that both views share.
 type receivedState struct {
 	Campaign   json.RawMessage `json:"campaign,omitempty"`
 	MintedAt   time.Time       `json:"mintedAt"`
@@ -168,6 +178,7 @@ type receivedState struct {
 	Suspect    bool            `json:"suspect"`
 }
 
+// receivedOf chooses the view.
 func receivedOf(r handoffs.Received) any {
 	state := receivedState{r.Campaign, r.Minted, r.Expires, timeOrNil(r.Consumed), r.Suspect}
 	if r.Payload != nil {
@@ -176,6 +187,7 @@ func receivedOf(r handoffs.Received) any {
 	return receivedView{r.ID, r.Session, r.Tenant, r.Item, stayView(r.Stay), state}
 }
 
+// timeOrNil makes JSON contain null for the zero time.
 func timeOrNil(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -183,6 +195,7 @@ func timeOrNil(t time.Time) *time.Time {
 	return &t
 }
 
+// authenticate reads the service token: who consumes, and for which tenant.
 func (h *Receiver) authenticate(r *http.Request) (request handoffs.ConsumeRequest, err error) {
 	service, members, err := authenticateService(h.Tokens, h.Clock, r)
 	if err != nil {
@@ -204,10 +217,12 @@ func (h *Receiver) authenticate(r *http.Request) (request handoffs.ConsumeReques
 	return request, nil
 }
 
+// unauthenticated answers 401 with the cause's text.
 func unauthenticated(cause error) error {
 	return web.RefuseFor(cause, http.StatusUnauthorized, "unauthenticated", cause.Error())
 }
 
+// readReceiver reads the body into the request.
 func readReceiver(w http.ResponseWriter, r *http.Request, into *handoffs.ConsumeRequest) error {
 	body, err := readJSON(w, r, maxBody, false)
 	if err != nil {

@@ -24,6 +24,7 @@ func (h *Handler) share(w http.ResponseWriter, r *http.Request) {
 	header.Set("Access-Control-Expose-Headers", exposedHeaders)
 }
 
+// preflight answers a CORS preflight, and returns false for other requests. methods are the path's.
 func (x *exchange) preflight(methods map[string]*action) bool {
 	if x.in.Method != http.MethodOptions || x.in.Header.Get("Access-Control-Request-Method") == "" || len(x.Guests.Profile().AllowedOrigins()) == 0 {
 		return false

@@ -44,6 +44,7 @@ var demoKinds = map[string]string{
 	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
 }
 
+// demoAction is an action on the demo's pages.
 type demoAction struct {
 	serve func(*Demo, *exchange) error
 	class guest.Class
@@ -64,6 +65,7 @@ var demoActions = map[string]map[string]*demoAction{
 	},
 }
 
+// DemoRoutes returns all paths with their methods.
 func DemoRoutes() (all []web.Route) {
 	for path, methods := range demoActions {
 		for method := range methods {
@@ -81,6 +83,7 @@ const demoPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img
 // OwnsDemo reports whether Demo serves a raw path on the main listener.
 func OwnsDemo(path string) bool { return path == demoPrefix || strings.HasPrefix(path, demoPrefix+"/") }
 
+// LabelDemo returns the route for metrics and logs.
 func LabelDemo(at string) string {
 	switch name := demoFile(at); {
 	case demoActions[at] != nil, name != "" && path.Ext(name) != ".svg":
@@ -91,6 +94,7 @@ func LabelDemo(at string) string {
 	return "unknown"
 }
 
+// demoFile returns the file for a path, "" if there is none.
 func demoFile(at string) string {
 	if name := demoPages[at]; name != "" {
 		return "demo/" + name
@@ -105,6 +109,7 @@ func demoFile(at string) string {
 	return "demo/" + name
 }
 
+// Serve implements web.Handler.
 func (d *Demo) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	h := w.Header()
 	h.Set("Cache-Control", "private, no-store")
@@ -145,6 +150,7 @@ func (d *Demo) Serve(w http.ResponseWriter, r *http.Request, at web.Address) err
 	return nil
 }
 
+// act runs an action, with the guest's session if the action wants it.
 func (d *Demo) act(one *demoAction, x *exchange) error {
 	if err := x.sameSite(); err != nil {
 		return err

@@ -25,6 +25,7 @@ const (
 	mostShown    = 30      // events per answer
 )
 
+// demoEvent is an event as the demo shows it.
 type demoEvent struct {
 	session     guest.ID
 	ID          string          `json:"id"`
@@ -34,6 +35,7 @@ type demoEvent struct {
 	Data        json.RawMessage `json:"data,omitempty"` // with the short session ID
 }
 
+// Published adds an event. session may be any ordering key: only sessions are kept. A large payload is left out.
 func (f *DemoFeed) Published(session string, e guest.Event, at time.Time) {
 	id, ok := guest.ParseID(guest.SessionPrefix, session)
 	if !ok {
@@ -51,6 +53,7 @@ func (f *DemoFeed) Published(session string, e guest.Event, at time.Time) {
 	f.events = append(f.events, added)
 }
 
+// Forget drops an erased session's events.
 func (f *DemoFeed) Forget(session guest.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -64,6 +67,7 @@ func (f *DemoFeed) Forget(session guest.ID) {
 	f.events = kept
 }
 
+// of returns a session's events after the event with an ID, or all if that event is gone.
 func (f *DemoFeed) of(session guest.ID, after string) []demoEvent {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,6 +87,7 @@ func (f *DemoFeed) of(session guest.ID, after string) []demoEvent {
 // shortID identifies a session to its own guest only.
 func shortID(id guest.ID) string { return guest.SessionPrefix + "…" + string(id[max(0, len(id)-6):]) }
 
+// liveView is the demo's side panel.
 type liveView struct {
 	Session     *liveSession         `json:"session"` // null without a session cookie
 	HotState    string               `json:"hotState"`
@@ -90,6 +95,7 @@ type liveView struct {
 	Events      []demoEvent          `json:"events"`
 }
 
+// liveSession is the session in the side panel.
 type liveSession struct {
 	ID          string          `json:"id"`
 	CreatedAt   time.Time       `json:"createdAt"`
@@ -97,6 +103,7 @@ type liveSession struct {
 	Preferences preferencesView `json:"preferences"`
 }
 
+// live answers with the side panel, for polling.
 func (d *Demo) live(x *exchange) error {
 	values, err := x.parameters("after")
 	if err != nil {
@@ -129,6 +136,7 @@ func (d *Demo) loseHotState(x *exchange) error {
 	return nil
 }
 
+// tenant reads the tenant from the body.
 func (d *Demo) tenant(x *exchange) (id string, err error) {
 	var in struct {
 		TenantID string `json:"tenantId"`
@@ -145,6 +153,7 @@ func (d *Demo) tenant(x *exchange) (id string, err error) {
 	return "", refuseMember("tenantId", "expected a tenant from the built-in catalogue")
 }
 
+// suspend suspends a tenant for a moment, so that visitors see the effect.
 func (d *Demo) suspend(x *exchange) error {
 	id, err := d.tenant(x)
 	if err != nil {
@@ -157,6 +166,7 @@ func (d *Demo) suspend(x *exchange) error {
 	return x.sendJSON(http.StatusOK, state)
 }
 
+// reinstate ends the suspension.
 func (d *Demo) reinstate(x *exchange) error {
 	id, err := d.tenant(x)
 	if err != nil {

@@ -11,8 +11,10 @@ import (
 	"holdfast/internal/guest"
 )
 
+// object is a JSON object.
 type object = map[string]any
 
+// Describe returns the API description for a profile: without paths and members that it does not use.
 func Describe(p *guest.Profile) ([]byte, error) {
 	if p.IsHotel() {
 		return openAPI, nil
@@ -48,6 +50,7 @@ func Describe(p *guest.Profile) ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
+// dropExamples removes examples, which show a hotel.
 func dropExamples(of any) {
 	switch v := of.(type) {
 	case object:
@@ -63,19 +66,23 @@ func dropExamples(of any) {
 	}
 }
 
+// describer adapts the hotel's description to another profile.
 type describer struct {
 	profile *guest.Profile
 	schemas object
 }
 
+// members returns a schema's properties.
 func (d *describer) members(name string) object {
 	return d.schemas[name].(object)["properties"].(object)
 }
 
+// require sets a schema's required members.
 func (d *describer) require(name string, members ...string) {
 	d.schemas[name].(object)["required"] = members
 }
 
+// items replaces the property's ID by the item's.
 func (d *describer) items() {
 	form := object{"type": "string", "description": "A UUID.", "pattern": uuidPattern}
 	if d.profile.Texts {
@@ -96,6 +103,7 @@ func (d *describer) items() {
 
 const uuidPattern = "^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$"
 
+// wishes adapts the wishlist.
 func (d *describer) wishes() {
 	for _, name := range []string{"WishRequest", "ViewedRequest"} {
 		if d.profile.Tenant == "" {
@@ -119,6 +127,7 @@ func (d *describer) wishes() {
 	d.schemas["NoteRequest"] = object{"type": "object", "additionalProperties": false, "properties": note, "minProperties": 1}
 }
 
+// handoffs replaces the stay by the profile's payload.
 func (d *describer) handoffs() {
 	d.schemas["Payload"] = embedded("payload", d.profile.Payload)
 	for _, name := range []string{"MintRequest", "Handoff", "Received"} {
@@ -140,6 +149,7 @@ func (d *describer) handoffs() {
 	}
 }
 
+// catalogue replaces the hotel's paths by the profile's search and upstreams.
 func (d *describer) catalogue(paths object) {
 	base := strings.TrimSuffix(prefix, "/")
 	answer, _ := paths[base+"/hotels/{itemId}"].(object)["get"].(object)
@@ -170,6 +180,7 @@ func (d *describer) catalogue(paths object) {
 	}
 }
 
+// upstream adds an upstream's path.
 func (d *describer) upstream(u guest.Upstream, paths, like object) {
 	path, parameters := []string{prefix + "catalogue", u.Name}, []any{}
 	parameter := func(name, in string) {
@@ -199,6 +210,7 @@ func (d *describer) upstream(u guest.Upstream, paths, like object) {
 	paths[strings.Join(path, "/")] = object{"get": get}
 }
 
+// embedded returns an operator's schema with an $id: relative references must not resolve against the document.
 func embedded(name string, text json.RawMessage) any {
 	var schema any
 	if json.Unmarshal(text, &schema) != nil {

@@ -48,6 +48,7 @@ var known = []struct {
 	{handoffs.ErrBinding, http.StatusForbidden, "other-browser"},
 }
 
+// asRefusal returns the answer for any error.
 func asRefusal(err error) *web.Refusal {
 	if own, ok := errors.AsType[*web.Refusal](err); ok {
 		return own
@@ -73,6 +74,7 @@ func asRefusal(err error) *web.Refusal {
 	return problem.Refusal(err)
 }
 
+// problemDocument is a body as in RFC 9457.
 type problemDocument struct {
 	problem.Document
 
@@ -81,6 +83,7 @@ type problemDocument struct {
 	Errors guest.FieldErrors `json:"errors,omitempty"` // by field; set for every 422
 }
 
+// encodeProblem adds field errors and a challenge.
 func encodeProblem(e *web.Refusal, in problem.Occurrence) []byte {
 	fields, _ := errors.AsType[guest.FieldErrors](e)
 	if c, ok := errors.AsType[*web.ConditionError](e); ok {
@@ -101,11 +104,13 @@ func encodeProblem(e *web.Refusal, in problem.Occurrence) []byte {
 // WriteError is a web.ErrorWriter. It also writes listener errors, such as panics and load shedding.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) { writeError(w, r, err, false) }
 
+// WriteError implements web.ErrorWriter with CORS headers, so that front ends can read errors.
 func (h *Handler) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	h.share(w, r)
 	writeError(w, r, err, h.NestErrors)
 }
 
+// writeError also says when to retry.
 func writeError(w http.ResponseWriter, r *http.Request, err error, nest bool) {
 	e := asRefusal(err)
 	if h := w.Header(); e.Code == "in-flight" && h.Get("Retry-After") == "" {

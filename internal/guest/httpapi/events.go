@@ -33,8 +33,10 @@ const eventsPath = "/internal/events"
 // OwnsEvents reports whether EventReceiver serves a raw path on the internal listener.
 func OwnsEvents(path string) bool { return path == eventsPath }
 
+// EventRoutes returns the path with its method.
 func EventRoutes() []web.Route { return []web.Route{{Label: eventsPath, Method: http.MethodPost}} }
 
+// LabelEvents returns the route for metrics and logs.
 func LabelEvents(string) string { return eventsPath }
 
 // EventClaims returns a service token's claims for pushing events only. Such a service can suspend tenants.
@@ -46,8 +48,10 @@ func EventClaims(service string) (map[string]any, error) {
 	return c, err
 }
 
+// In bytes.
 const maxEvent = inbox.MaxBody
 
+// Content-Type for a whole event in the body (CloudEvents HTTP binding, section 3.2).
 const structuredType = "application/cloudevents+json"
 
 var (
@@ -55,6 +59,7 @@ var (
 	errEventType  = web.Refuse(http.StatusUnsupportedMediaType, "media-type", "expected Content-Type "+structuredType+", or the header ce-specversion")
 )
 
+// Serve implements web.Handler.
 func (h *EventReceiver) Serve(w http.ResponseWriter, r *http.Request, _ web.Address) error {
 	w.Header().Set("Cache-Control", "private, no-store")
 	if r.Method != http.MethodPost {
@@ -89,6 +94,7 @@ func (h *EventReceiver) Serve(w http.ResponseWriter, r *http.Request, _ web.Addr
 	return err
 }
 
+// refuseAttribute points to a wrong attribute: in a header if binary, else in the body.
 func refuseAttribute(err error, name string, binary bool) error {
 	message := errcode.Message(err)
 	field := guest.FieldError{Pointer: "/" + name, Code: "invalid", Detail: message}
@@ -98,6 +104,7 @@ func refuseAttribute(err error, name string, binary bool) error {
 	return web.RefuseFor(guest.FieldErrors{field}, http.StatusUnprocessableEntity, "invalid", message)
 }
 
+// read accepts an event in structured or binary mode.
 func (h *EventReceiver) read(w http.ResponseWriter, r *http.Request) (e inbox.Event, err error) {
 	body, err := web.ReadBody(w, r, maxEvent, problem.BodyErrors(maxEvent))
 	if err != nil {
@@ -119,6 +126,7 @@ func (h *EventReceiver) read(w http.ResponseWriter, r *http.Request) (e inbox.Ev
 	return e, nil
 }
 
+// authenticateService verifies a service token and returns the service's name and the claims.
 func authenticateService(tokens *bearer.Keyring, now clock.Clock, r *http.Request) (service string, members map[string]json.RawMessage, err error) {
 	values := r.Header.Values("Authorization")
 	if len(values) != 1 {
@@ -138,6 +146,7 @@ func authenticateService(tokens *bearer.Keyring, now clock.Clock, r *http.Reques
 // ReceivedResults are the metric labels for received events.
 var ReceivedResults = []string{string(inbox.Applied), string(inbox.Stale), string(inbox.Duplicate), string(inbox.Quarantined), "rejected", "failed"}
 
+// ReceivedResult returns the metric label for an event.
 func ReceivedResult(result inbox.Result, err error) string {
 	switch {
 	case err == nil:

@@ -59,8 +59,10 @@ const maxBody = 16 << 10
 // maxAttributesPatch leaves space for white space and removed members.
 const maxAttributesPatch = 2 * guest.MaxAttributes
 
+// hotTime returns the default if it is not configured.
 func (h *Handler) hotTime() time.Duration { return cmp.Or(h.HotTime, 250*time.Millisecond) }
 
+// Serve implements web.Handler.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	w.Header().Set("Cache-Control", "private, no-store")
 	h.share(w, r)
@@ -100,6 +102,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return x.action.serve(x)
 }
 
+// allowedMethods adds HEAD to GET, and sorts.
 func allowedMethods(methods map[string]*action) []string {
 	names := slices.Collect(maps.Keys(methods))
 	if methods[http.MethodGet] != nil {
@@ -109,6 +112,7 @@ func allowedMethods(methods map[string]*action) []string {
 	return names
 }
 
+// admit authenticates and limits a request, unless the path is open to all.
 func (x *exchange) admit() error {
 	if x.action.open {
 		return nil
@@ -154,6 +158,7 @@ func (x *exchange) sameSite() error {
 	return nil
 }
 
+// authenticate finds the session. An old cookie is replaced by the answer.
 func (x *exchange) authenticate() error {
 	for _, c := range x.proofs() {
 		session, old, ok := x.Guests.VerifyCookie(c.Value)
@@ -218,6 +223,7 @@ const (
 	plainCookie = "gms"
 )
 
+// cookieName depends on scheme and profile: browsers accept the prefix __Host- only without a domain, and over HTTPS.
 func (x *exchange) cookieName() string {
 	switch {
 	case x.at.Scheme != "https":
@@ -228,6 +234,7 @@ func (x *exchange) cookieName() string {
 	return hostCookie
 }
 
+// start sends a new session's cookie and publishes the start.
 func (x *exchange) start(s guest.Session) {
 	x.setCookie(s.ID)
 	x.Telemetry.Started(x.traced(), s)
@@ -247,6 +254,7 @@ func (x *exchange) setCookie(session guest.ID) {
 	x.out.Header().Set("Set-Cookie", cookie.String())
 }
 
+// read reads the body, if the action takes any.
 func (x *exchange) read() (err error) {
 	most := cmp.Or(x.action.most, maxBody)
 	if x.action.body {
@@ -272,6 +280,7 @@ func (x *exchange) read() (err error) {
 	return nil
 }
 
+// readJSON reads a body of at most most bytes. With patch, the type must be that of a merge patch.
 func readJSON(w http.ResponseWriter, r *http.Request, most int, patch bool) (canonjson.Value, error) {
 	text, err := web.ReadBody(w, r, int64(most), problem.BodyErrors(most))
 	if err != nil {
@@ -333,6 +342,7 @@ func unquote(s string) (text string, ok bool) {
 	return b.String(), in == `"`
 }
 
+// mediaType ignores parameters such as charset.
 func mediaType(header string) string {
 	kind, _, _ := strings.Cut(header, ";")
 	return strings.ToLower(strings.TrimSpace(kind))
@@ -340,6 +350,7 @@ func mediaType(header string) string {
 
 func (x *exchange) ctx() context.Context { return x.in.Context() }
 
+// traceOf returns the trace context that the request brought or the server began.
 func traceOf(r *http.Request) guest.Trace {
 	parent, state := obs.TraceContext(r)
 	return guest.Trace{Parent: parent, State: state}

@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/web"
 )
 
+// stayView is a stay as clients send it. Dates are YYYY-MM-DD; CheckOut is the day of departure.
 type stayView struct {
 	CheckIn  string `json:"checkIn"`
 	CheckOut string `json:"checkOut"`
@@ -23,6 +24,7 @@ type stayView struct {
 	Locale   string `json:"locale"`
 }
 
+// parseHandoff parses the tenant and item in a path.
 func parseHandoff(names string) route {
 	tenant, property, found := strings.Cut(names, "/")
 	if !found || tenant == "" || property == "" || strings.Contains(property, "/") {
@@ -36,6 +38,7 @@ func parseHandoff(names string) route {
 	return route{template: "/handoff/{tenantId}/{propertyId}", tenant: tenant, item: property}
 }
 
+// visitor returns the features by which a browser is recognized.
 func (x *exchange) visitor() guest.Visitor {
 	v := guest.Visitor{UserAgent: x.in.Header.Get("User-Agent"), AcceptLanguage: strings.Join(x.in.Header.Values("Accept-Language"), ", ")}
 	if ip, ok := web.ClientIP(x.in); ok {
@@ -44,6 +47,7 @@ func (x *exchange) visitor() guest.Visitor {
 	return v
 }
 
+// mintBody reads a handoff's contents: a stay, or the profile's payload.
 func (x *exchange) mintBody() (r handoffs.MintRequest, err error) {
 	if x.Guests.Profile().IsHotel() {
 		in := struct {
@@ -68,6 +72,7 @@ func (x *exchange) mintBody() (r handoffs.MintRequest, err error) {
 	return r, err
 }
 
+// mint mints a handoff and answers with its URL. The answer to a repeated request is the same.
 func (x *exchange) mint() error {
 	r, err := x.mintBody()
 	if err != nil {
@@ -91,6 +96,7 @@ func (x *exchange) mint() error {
 	})
 }
 
+// getKeySet answers with the public keys (RFC 7517), which booking sites may cache.
 func (x *exchange) getKeySet() error {
 	if _, err := x.parameters(); err != nil {
 		return err
@@ -114,6 +120,7 @@ type handoffView struct {
 	handoffState
 }
 
+// itemHandoffView is handoffView in profiles other than hotel.
 type itemHandoffView struct {
 	HandoffID guest.ID        `json:"handoffId"`
 	TenantID  string          `json:"tenantId"`
@@ -124,6 +131,7 @@ type itemHandoffView struct {
 	handoffState
 }
 
+// handoffState holds the members that both views share.
 type handoffState struct {
 	Status     string     `json:"status"` // open, consumed or expired
 	MintedAt   time.Time  `json:"mintedAt"`
@@ -131,6 +139,7 @@ type handoffState struct {
 	ConsumedAt *time.Time `json:"consumedAt,omitempty"`
 }
 
+// handoffOf chooses the view.
 func handoffOf(h handoffs.Handoff, now time.Time) any {
 	v := handoffState{Status: "open", MintedAt: h.Minted, ExpiresAt: h.Expires}
 	switch {
@@ -145,6 +154,7 @@ func handoffOf(h handoffs.Handoff, now time.Time) any {
 	return handoffView{h.ID, h.Tenant, h.Item, stayView(h.Stay), v}
 }
 
+// listHandoffs lists the session's handoffs, newest first.
 func (x *exchange) listHandoffs() error {
 	limit, after, err := parsePage(x.in.URL.RawQuery, guest.HandoffPrefix)
 	if err != nil {

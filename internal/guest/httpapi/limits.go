@@ -28,6 +28,7 @@ var classes = map[string]guest.Class{
 	"/telemetry/funnel":                 guest.ClassTelemetry,
 }
 
+// limit counts the request against the limit for its path.
 func (x *exchange) limit() error {
 	class, ok := classes[x.route.template]
 	if !ok {
@@ -39,6 +40,7 @@ func (x *exchange) limit() error {
 	return x.take(class)
 }
 
+// take counts a request, and sets RateLimit headers (draft-ietf-httpapi-ratelimit-headers).
 func (x *exchange) take(class guest.Class) error {
 	r, limited, err := x.Guests.Limit(x.ctx(), class, x.session, x.address())
 	if err != nil || !limited {
@@ -54,9 +56,11 @@ func (x *exchange) take(class guest.Class) error {
 	return web.Refuse(http.StatusTooManyRequests, "rate-limited", "too many requests of this kind: retry after the time in Retry-After")
 }
 
+// address returns the client's IP address, for limits without a session.
 func (x *exchange) address() string {
 	ip, _ := web.ClientIP(x.in)
 	return ip.String()
 }
 
+// wholeSeconds rounds up: a client that waits so long is not refused again.
 func wholeSeconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }

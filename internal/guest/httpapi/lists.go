@@ -5,10 +5,12 @@ import (
 	"time"
 )
 
+// list is a JSON object with items, so that members can be added later.
 type list[T any] struct {
 	Items []T `json:"items"`
 }
 
+// sendList answers with a list, or passes err on.
 func sendList[T any](x *exchange, items []T, err error) error {
 	if err != nil {
 		return err
@@ -19,6 +21,7 @@ func sendList[T any](x *exchange, items []T, err error) error {
 	return x.sendJSON(http.StatusOK, list[T]{items})
 }
 
+// sendJSON answers with a JSON body.
 func (x *exchange) sendJSON(status int, body any) error {
 	a, err := jsonAnswer(status, body)
 	if err == nil {
@@ -27,6 +30,7 @@ func (x *exchange) sendJSON(status int, body any) error {
 	return err
 }
 
+// listViewed lists recently viewed items, newest first.
 func (x *exchange) listViewed() error {
 	items, err := x.Guests.Viewed(x.ctx(), x.session)
 	if x.Guests.Profile().IsHotel() {
@@ -39,6 +43,7 @@ func (x *exchange) listViewed() error {
 	return sendList(x, views, err)
 }
 
+// viewedItem is a viewed item in profiles other than hotel.
 type viewedItem struct {
 	TenantID string    `json:"tenantId"`
 	ItemID   string    `json:"itemId"`
@@ -79,6 +84,7 @@ func (x *exchange) addViewed() error {
 	return x.sendJSON(http.StatusCreated, viewedItem(v))
 }
 
+// listHistory lists the session's searches, newest first.
 func (x *exchange) listHistory() error {
 	items, err := x.Guests.History(x.ctx(), x.session)
 	return sendList(x, items, err)

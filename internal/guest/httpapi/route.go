@@ -15,6 +15,7 @@ const prefix = "/bff/consumer/v1/"
 // Owns reports whether this service serves a raw path on the main listener.
 func Owns(path string) bool { return strings.HasPrefix(path+"/", prefix) }
 
+// route is a parsed path. An empty template: there is no such path.
 type route struct {
 	template string // "" if unknown
 	search   string // /search/{srsId}; path values are unescaped but not validated
@@ -35,6 +36,7 @@ func Label(path string) string {
 	return "unknown"
 }
 
+// parseRoute parses the raw path, not cleaned or decoded.
 func parseRoute(path string) (rt route) {
 	rest := strings.TrimPrefix(path, prefix)
 	switch rest {
@@ -57,6 +59,7 @@ func parseRoute(path string) (rt route) {
 	return parseBrowse(strings.Split(rest, "/"))
 }
 
+// parseBrowse parses paths that name items, searches or places.
 func parseBrowse(parts []string) route {
 	for i, p := range parts {
 		var err error
@@ -93,6 +96,7 @@ var hotelTemplates = []string{
 // upstreamRoute is followed by segments for the upstream.
 const upstreamRoute = "/catalogue/{upstream}"
 
+// Routes returns a profile's paths with their methods.
 func Routes(p *guest.Profile) (all []web.Route) {
 	for label := range actions {
 		for method := range methodsOf(route{template: label}, p) {
@@ -113,6 +117,7 @@ func (h *Handler) Conditions(r *http.Request, at web.Address) (c web.Conditions)
 	return c
 }
 
+// methodsOf returns the path's actions in a profile, nil if the profile lacks the path.
 func methodsOf(r route, p *guest.Profile) map[string]*action {
 	if p.IsHotel() {
 		return actions[r.template]

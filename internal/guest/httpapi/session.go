@@ -20,11 +20,13 @@ type sessionView struct {
 	Preferences preferencesView `json:"preferences"`
 }
 
+// preferencesView holds the session's locale and currency, "" if unset.
 type preferencesView struct {
 	Locale   string `json:"locale,omitempty"`
 	Currency string `json:"currency,omitempty"`
 }
 
+// sendSession answers with a session, and its attributes if they were read.
 func (x *exchange) sendSession(status int, s guest.Session) error {
 	a, err := jsonAnswer(status, sessionView{s.Created, x.user.User, preferencesView{s.Locale, s.Currency}})
 	if v := s.Attributes.Value; err == nil && v != "" { // large and already canonical: encoding it again would dominate the request
@@ -37,6 +39,8 @@ func (x *exchange) sendSession(status int, s guest.Session) error {
 	return err
 }
 
+// beginSession starts a session, or renews the cookie if there is one. A suspect gets a session too: only bots are
+// refused.
 func (x *exchange) beginSession() error {
 	if err := x.evaluate(); errors.Is(err, bots.ErrHardBlock) {
 		return err
@@ -53,6 +57,7 @@ func (x *exchange) beginSession() error {
 	return x.sendSession(http.StatusCreated, s)
 }
 
+// getSession answers with the session.
 func (x *exchange) getSession() error {
 	change := x.campaign()
 	change.ReadAttributes = true
@@ -66,6 +71,7 @@ func (x *exchange) getSession() error {
 // maxCampaign is in characters; longer campaign headers are cut.
 const maxCampaign = 100
 
+// campaign reads the X-Campaign headers. Too long ones are cut.
 func (x *exchange) campaign() (c guest.Change) {
 	all := map[string]string{}
 	for _, part := range []string{"Source", "Medium", "Name"} {
@@ -79,6 +85,7 @@ func (x *exchange) campaign() (c guest.Change) {
 	return c
 }
 
+// setPreferences changes locale and currency; missing members stay.
 func (x *exchange) setPreferences() error {
 	var patch guest.Change
 	if err := decode(x.body, &patch); err != nil {

@@ -10,6 +10,7 @@ import (
 
 const maxTelemetry = 64 << 10
 
+// items reads a batch, without decoding the items.
 func (x *exchange) items() ([]json.RawMessage, error) {
 	var in struct {
 		Items []json.RawMessage `json:"items"`
@@ -18,12 +19,14 @@ func (x *exchange) items() ([]json.RawMessage, error) {
 	return in.Items, err
 }
 
+// accepted answers 202: events are published later.
 func accepted(r telemetry.Recorded) (answer, error) {
 	return jsonAnswer(http.StatusAccepted, struct {
 		IDs []guest.ID `json:"ids"`
 	}{r.IDs})
 }
 
+// recordPageViews accepts a batch with page views.
 func (x *exchange) recordPageViews() error {
 	items, err := x.items()
 	if err != nil {
@@ -33,6 +36,7 @@ func (x *exchange) recordPageViews() error {
 	return reply(x, o, err, accepted)
 }
 
+// recordFunnelEvents accepts a batch with funnel events.
 func (x *exchange) recordFunnelEvents() error {
 	items, err := x.items()
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"holdfast/internal/guest"
 )
 
+// linkView says how the lists were merged.
 type linkView struct {
 	Added   int `json:"added"`
 	Changed int `json:"changed"`
@@ -33,6 +34,7 @@ func (x *exchange) linkSession() error {
 	})
 }
 
+// linkAgain answers a repeated request from a session that is already linked.
 func (x *exchange) linkAgain(token string) error {
 	user, err := x.Guests.User(token)
 	if err == nil && user != x.user.User {
@@ -44,6 +46,7 @@ func (x *exchange) linkAgain(token string) error {
 	return x.sendJSON(http.StatusOK, linkView{})
 }
 
+// unlinkSession signs the user out and starts a new session: the list stays with the user.
 func (x *exchange) unlinkSession() error {
 	if x.user.ID != "" {
 		if _, err := x.Guests.EndUserSessions(x.ctx(), guest.EndUserSessions{User: x.user.User, Session: x.user.ID}); err != nil {
@@ -61,6 +64,7 @@ func (x *exchange) unlinkSession() error {
 	return nil
 }
 
+// userSessionView is a device on which the user signed in.
 type userSessionView struct {
 	SessionID  guest.ID  `json:"sessionId"`
 	LinkedAt   time.Time `json:"linkedAt"`
@@ -70,6 +74,7 @@ type userSessionView struct {
 
 const maxUserSessions = 100
 
+// listUserSessions lists the user's devices.
 func (x *exchange) listUserSessions() error {
 	if x.user.ID == "" {
 		return guest.ErrNotLinked
@@ -82,6 +87,7 @@ func (x *exchange) listUserSessions() error {
 	return sendList(x, views, err)
 }
 
+// endUserSessions signs the user out on all other devices.
 func (x *exchange) endUserSessions() error {
 	return x.endSessions(guest.EndUserSessions{Except: x.user.ID})
 }
@@ -95,6 +101,7 @@ func (x *exchange) endUserSession() error {
 	return x.endSessions(guest.EndUserSessions{Session: id})
 }
 
+// endSessions ends the user's sessions that e selects.
 func (x *exchange) endSessions(e guest.EndUserSessions) error {
 	if x.user.ID == "" {
 		return guest.ErrNotLinked

@@ -36,6 +36,7 @@ func NewUserKeys(texts []string) (*UserKeys, error) {
 	return u, nil
 }
 
+// userKey chooses the algorithm by the key's form.
 func userKey(text string) (k *bearer.Keyring, err error) {
 	algorithms := []string{bearer.HS256}
 	if strings.Contains(text, "-----BEGIN") {
@@ -52,6 +53,7 @@ func userKey(text string) (k *bearer.Keyring, err error) {
 	return nil, err
 }
 
+// User returns the user's ID in a token, or guest.ErrUserToken. Any key may have signed.
 func (u *UserKeys) User(token string, now time.Time) (string, error) {
 	for _, k := range u.keys {
 		c, err := k.Verify(token, now)

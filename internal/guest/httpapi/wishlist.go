@@ -29,6 +29,7 @@ type wishView struct {
 	AddedAt    time.Time `json:"addedAt"`
 }
 
+// itemView is a wish in profiles other than hotel.
 type itemView struct {
 	ID       guest.ID  `json:"id"`
 	TenantID string    `json:"tenantId"`
@@ -39,6 +40,7 @@ type itemView struct {
 	AddedAt  time.Time `json:"addedAt"`
 }
 
+// viewOf chooses the view.
 func (x *exchange) viewOf(w guest.Wish) any {
 	if x.Guests.Profile().IsHotel() {
 		return wishView{w.ID, w.Tenant, w.Item, w.Source, w.Note, w.Added}
@@ -54,6 +56,7 @@ func spelled(tenant, asked string) string {
 	return tenant
 }
 
+// newWish reads an item to add.
 func (x *exchange) newWish() (guest.Wish, error) {
 	if x.Guests.Profile().IsHotel() {
 		var in struct {
@@ -81,6 +84,7 @@ func (x *exchange) newWish() (guest.Wish, error) {
 
 const defaultSource = "detail"
 
+// addWish adds an item to the wishlist.
 func (x *exchange) addWish() error {
 	w, err := x.newWish()
 	if err != nil {
@@ -106,6 +110,7 @@ func (x *exchange) addWish() error {
 	})
 }
 
+// changeWish changes an item's note or quantity.
 func (x *exchange) changeWish() error {
 	c, err := x.wishChange()
 	if err != nil {
@@ -115,6 +120,7 @@ func (x *exchange) changeWish() error {
 	return reply(x, o, err, func(r guest.ChangedWish) (answer, error) { return jsonAnswer(http.StatusOK, x.viewOf(r.Wish)) })
 }
 
+// wishChange reads a change; missing members stay.
 func (x *exchange) wishChange() (c guest.ChangeWish, err error) {
 	c.Item = x.route.item
 	var note struct {
@@ -149,6 +155,7 @@ func (x *exchange) wishChange() (c guest.ChangeWish, err error) {
 	return c, nil
 }
 
+// removeWish removes an item. A missing item is no error.
 func (x *exchange) removeWish() error {
 	o, err := x.Guests.RemoveWish(x.ctx(), x.mutation, x.route.item)
 	return reply(x, o, err, noContent)
@@ -159,6 +166,7 @@ const (
 	maxLimit     = 100
 )
 
+// listWishes lists the wishlist, newest first.
 func (x *exchange) listWishes() error {
 	limit, after, err := parsePage(x.in.URL.RawQuery, guest.WishPrefix)
 	if err != nil {
@@ -196,6 +204,8 @@ func (x *exchange) listWishes() error {
 
 var errQuery = web.Refuse(http.StatusBadRequest, "invalid", "query: expected limit (1 to 100) and cursor (nextCursor of the page before), each at most once")
 
+// parsePage reads the parameters limit and cursor. prefix is that of the IDs in the list; after is nil on the first
+// page.
 func parsePage(raw, prefix string) (limit int, after *position, err error) {
 	query, err := url.ParseQuery(raw)
 	if err != nil {
@@ -221,15 +231,18 @@ func parsePage(raw, prefix string) (limit int, after *position, err error) {
 	return limit, after, nil
 }
 
+// position is the last entry on a page, in a cursor.
 type position struct {
 	At time.Time
 	ID guest.ID
 }
 
+// cursorOf encodes a position. Cursors are not signed: a made-up one only shows another part of the client's own list.
 func cursorOf(p position) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(p.At.UnixMicro(), 10) + "." + string(p.ID)))
 }
 
+// parseCursor refuses malformed cursors and IDs with another prefix.
 func parseCursor(text, prefix string) (*position, error) {
 	cursor, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	micros, id, _ := strings.Cut(string(cursor), ".")
@@ -241,6 +254,7 @@ func parseCursor(text, prefix string) (*position, error) {
 	return &position{time.UnixMicro(at).UTC(), last}, nil
 }
 
+// refuseMember answers 422 for a wrong member.
 func refuseMember(name, detail string) error {
 	cause := guest.FieldErrors{{Pointer: "/" + strings.ReplaceAll(name, ".", "/"), Code: "invalid", Detail: detail}}
 	return web.RefuseFor(cause, http.StatusUnprocessableEntity, "invalid", name+": "+detail)
