@@ -11,6 +11,7 @@ import (
 
 // browser holds a browser's counts. It is evicted like a cache, because bots can make up browsers.
 type browser struct {
+	// request times in microseconds, oldest first
 	events   []int64
 	sessions map[string]int64 // last seen
 	offences map[string]int
@@ -18,6 +19,7 @@ type browser struct {
 	solved   map[guest.ID]int64 // expiry by session
 }
 
+// changeBrowser runs fn on the browser's counts, new ones if there are none. It forgets offences that expired.
 func (h *Hot) changeBrowser(id string, fn func(b *browser, now int64)) {
 	key := "bot:" + id
 	s, now := h.lock(key)
@@ -56,6 +58,7 @@ func (h *Hot) SeeBrowser(_ context.Context, s bots.Sighting) (seen bots.Sighted,
 	return seen, nil
 }
 
+// dropOldest removes the member that was seen longest ago, other than but.
 func dropOldest(members map[string]int64, but string) {
 	oldest := ""
 	for name, at := range members {

@@ -26,6 +26,7 @@ var _ backend.Hot = (*Hot)(nil)
 
 const shards = 64
 
+// class says in which order entries are evicted.
 type class uint8
 
 const (
@@ -36,6 +37,7 @@ const (
 	classes
 )
 
+// shard holds a part of the entries, with its own lock.
 type shard struct {
 	mu    sync.Mutex
 	byKey map[string]*entry
@@ -45,6 +47,7 @@ type shard struct {
 	bytes int64
 }
 
+// entry is a key with its value.
 type entry struct {
 	key        string
 	value      any
@@ -84,6 +87,7 @@ type watch struct {
 	total int64 // microseconds
 }
 
+// read returns microseconds.
 func (w *watch) read() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -103,6 +107,7 @@ func (h *Hot) lock(key string) (s *shard, now int64) {
 	return s, h.watch.read()
 }
 
+// get returns nil for a missing or expired key.
 func (s *shard) get(key string, now int64) *entry {
 	e := s.byKey[key]
 	if e == nil {
@@ -117,6 +122,7 @@ func (s *shard) get(key string, now int64) *entry {
 	return e
 }
 
+// item is an entry to store.
 type item struct {
 	key   string
 	class class
@@ -125,6 +131,7 @@ type item struct {
 	life  time.Duration
 }
 
+// put stores an item and evicts others if the shard is full. The caller holds the lock.
 func (h *Hot) put(s *shard, now int64, i item) {
 	e := s.byKey[i.key]
 	if e == nil {

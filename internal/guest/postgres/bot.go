@@ -47,11 +47,13 @@ func (s *Store) LogBotScore(ctx context.Context, score bots.Evaluation, key stri
 	return err
 }
 
+// evaluation holds the parameters for LogBotScore.
 type evaluation struct {
 	bots.Evaluation
 	signals string
 }
 
+// args names and orders the parameters for pgdb.
 func (e evaluation) args() []pgdb.Arg {
 	return []pgdb.Arg{
 		{Param: "id", Value: string(e.ID)},

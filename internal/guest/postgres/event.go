@@ -23,6 +23,7 @@ var (
 		SELECT coalesce(array_agg(s) FILTER (WHERE pg_try_advisory_xact_lock(hashtextextended(s, 4715332))), '{}') FROM unnest($1::text[]) s`}
 )
 
+// append adds events to the outbox, in the mutation's transaction. The session is their ordering key.
 func (t *tx) append(events ...guest.Event) error {
 	if len(events) == 0 {
 		return nil
@@ -37,18 +38,21 @@ func (t *tx) append(events ...guest.Event) error {
 
 // Record implements telemetry.Store.
 func (s *Store) Record(ctx context.Context, of telemetry.Record) (guest.Once[telemetry.Recorded], error) {
-	return step(ctx, s, "guest.record", of.Mutation, func(t *tx) (telemetry.Recorded, error) {
+	return mutate(ctx, s, "guest.record", of.Mutation, func(t *tx) (telemetry.Recorded, error) {
 		r, events := of.Decide(t.now)
 		return r, t.append(events...)
 	})
 }
 
+// appendEvents queues a statement with all events. The caller locked their sessions.
 func appendEvents(t *pgdb.Tx, s pgdb.Statement, all []telemetry.SessionEvent) error {
 	return t.Queue(s, sqlAppend.Args(appending{all})...)
 }
 
+// appending holds the parameters for new events: an element per event.
 type appending struct{ all []telemetry.SessionEvent }
 
+// args names and orders the parameters for pgdb.
 func (a appending) args() []pgdb.Arg {
 	var ids, topics, keys, subjects, payloads, headers, classes []string
 	var times []time.Time

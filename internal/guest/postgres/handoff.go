@@ -45,6 +45,7 @@ var (
 		WHERE guest_session_id = $1 AND erased_at IS NULL`}
 )
 
+// scanHandoff holds the destinations for a handoff.
 type scanHandoff struct {
 	handoffs.Handoff
 	id, session string
@@ -53,6 +54,7 @@ type scanHandoff struct {
 	consumed    pgtype.Timestamptz
 }
 
+// dest returns the destinations in order.
 func (s *scanHandoff) dest() []any {
 	return []any{
 		&s.id, &s.session, &s.Tenant, &s.Item, &s.CheckIn, &s.CheckOut, &s.Adults, &s.Children, &s.Rooms, &s.payload, &s.Currency, &s.Locale, &s.campaign,
@@ -60,6 +62,7 @@ func (s *scanHandoff) dest() []any {
 	}
 }
 
+// handoff decodes the last row read.
 func (s *scanHandoff) handoff() handoffs.Handoff {
 	h := s.Handoff
 	h.ID, h.Session, h.Minted, h.Expires = guest.ID(s.id), guest.ID(s.session), h.Minted.UTC(), h.Expires.UTC()
@@ -128,6 +131,7 @@ func (s *Store) Consume(ctx context.Context, a handoffs.Consumption) (handoffs.H
 	return handoffs.Handoff{}, false, errcode.New(errcode.Unavailable, "the state of the handoff changes all the time: retry")
 }
 
+// takeTurn locks the session, as a mutation does, and returns the database's time.
 func takeTurn(t *pgdb.Tx, session guest.ID) (now time.Time, err error) {
 	b, err := begin(t, session, "", []byte{})
 	return b.now, err
@@ -135,7 +139,7 @@ func takeTurn(t *pgdb.Tx, session guest.ID) (now time.Time, err error) {
 
 // Mint implements handoffs.Store.
 func (s *Store) Mint(ctx context.Context, m handoffs.Mint) (guest.Once[handoffs.Minted], error) {
-	return step(ctx, s, "guest.mint", m.Sealed(), func(t *tx) (r handoffs.Minted, err error) {
+	return mutate(ctx, s, "guest.mint", m.Sealed(), func(t *tx) (r handoffs.Minted, err error) {
 		isSuspended := false
 		if _, err := t.t.QueryRow(sqlSuspended, []any{m.Handoff.Tenant}, &isSuspended); err != nil {
 			return r, err
@@ -160,8 +164,10 @@ func (s *Store) Mint(ctx context.Context, m handoffs.Mint) (guest.Once[handoffs.
 	})
 }
 
+// minted holds the parameters for a new handoff.
 type minted struct{ handoffs.Handoff }
 
+// stay stores NULL in profiles without a stay.
 func (m minted) stay(n int) *int {
 	if m.Payload != nil {
 		return nil
@@ -169,6 +175,7 @@ func (m minted) stay(n int) *int {
 	return &n
 }
 
+// args names and orders the parameters for pgdb.
 func (m minted) args() []pgdb.Arg {
 	return []pgdb.Arg{
 		{Param: "id", Value: string(m.ID)},

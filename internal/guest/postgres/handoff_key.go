@@ -41,16 +41,19 @@ var (
 	sqlPutEpoch = pgdb.Statement{Name: "guest.put_handoff_epoch", SQL: `UPDATE bff_consumer.handoff_epoch SET epoch = $1, incarnation = $2`}
 )
 
+// scanKey holds the destinations for a key.
 type scanKey struct {
 	handoffs.Key
 	state             string
 	notAfter, retired pgtype.Timestamptz
 }
 
+// dest returns the destinations in order.
 func (s *scanKey) dest() []any {
 	return []any{&s.ID, &s.Tenant, &s.Secret, &s.state, &s.NotBefore, &s.notAfter, &s.retired}
 }
 
+// key decodes the last row read.
 func (s *scanKey) key() handoffs.Key {
 	k := s.Key
 	k.State, k.NotBefore = handoffs.KeyState(s.state), k.NotBefore.UTC()
@@ -63,6 +66,7 @@ func (s *scanKey) key() handoffs.Key {
 	return k
 }
 
+// orNull stores the zero time as NULL.
 func orNull(t time.Time) pgtype.Timestamptz { return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()} }
 
 // HandoffKeys implements handoffs.Store.
@@ -85,6 +89,7 @@ func (s *Store) TenantKeys(ctx context.Context, after handoffs.Key, limit int) (
 	return s.keys(ctx, sqlTenantKeys, after.Tenant, after.ID, limit)
 }
 
+// keys reads all keys that a statement returns.
 func (s *Store) keys(ctx context.Context, statement pgdb.Statement, args ...any) (all []handoffs.Key, err error) {
 	var row scanKey
 	err = s.db.ForEach(ctx, statement, args, func() { all = nil }, func() error {
@@ -166,6 +171,7 @@ func readKeyRing(t *pgdb.Tx, c *handoffs.ChangeKeys) (r handoffs.KeyRing, err er
 	return r, err
 }
 
+// keysOf returns the statement for the keys that a change concerns.
 func keysOf(c *handoffs.ChangeKeys) (statement pgdb.Statement, args []any) {
 	switch every, key, tenant := c.Scope(); {
 	case every:
@@ -177,10 +183,12 @@ func keysOf(c *handoffs.ChangeKeys) (statement pgdb.Statement, args []any) {
 	}
 }
 
+// putKey inserts or replaces a key.
 func putKey(t *pgdb.Tx, k handoffs.Key) error {
 	return t.Queue(sqlPutKey.Statement, sqlPutKey.Args(k)...)
 }
 
+// keyArgs are the parameters for putKey.
 func keyArgs(k handoffs.Key) []pgdb.Arg {
 	secret := k.Secret
 	if secret == nil {

@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/inbox"
 )
 
+// old deletes and counts a job's old rows.
 type old struct{ drop, count pgdb.Statement }
 
 // newOld selects a job's rows. Parameter 1 in where is the time.
@@ -53,6 +54,7 @@ var (
 
 const silentSessions = 500
 
+// day returns the UTC day, since session_seen stores days.
 func day(at time.Time) time.Time { return at.UTC().Truncate(24 * time.Hour) }
 
 // sqlLead makes the transaction a job's leader.
@@ -97,6 +99,7 @@ func (s *Store) Drop(ctx context.Context, job retention.Job, before time.Time, l
 	return n, err
 }
 
+// dropSilent deletes wishlists of silent sessions, in small groups, up to limit rows.
 func dropSilent(t *pgdb.Tx, before time.Time, limit int) (n int, err error) {
 	for {
 		var rows, sessions int

@@ -21,8 +21,10 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
+// Migrations returns the schema's history.
 func Migrations() (migrate.Set, error) { return migrate.Load("guest", migrations, "migrations") }
 
+// Store keeps guests' data in PostgreSQL. Mutations lock their session. It is safe for concurrent use.
 type Store struct {
 	db  *pgdb.DB
 	set func() (migrate.Set, error)
@@ -38,6 +40,7 @@ func New(db *pgdb.DB, waker *outbox.Waker) *Store {
 	return &Store{db: db, set: sync.OnceValues(Migrations), waker: waker}
 }
 
+// Outbox returns the events for delivery.
 func (s *Store) Outbox() outbox.Retaining {
 	return outbox.Waking(outboxpg.OpenRetaining(s.db, "bff_consumer.outbox"), s.waker)
 }
@@ -50,6 +53,7 @@ func (s *Store) Ping(ctx context.Context) error {
 // mostWait is how long a mutation waits for other mutations of its session.
 const mostWait = 5 * time.Second
 
+// mostWait in milliseconds, for lock_timeout.
 var wait = strconv.FormatInt(mostWait.Milliseconds(), 10)
 
 // The column response_status holds guest.StoredAnswer.Version.
@@ -66,12 +70,14 @@ var (
 			created_at = excluded.created_at, expires_at = excluded.expires_at`}, keptAnswer.args)
 )
 
+// keptAnswer holds the parameters for a stored answer.
 type keptAnswer struct {
 	guest.StoredAnswer
 	of  guest.Mutation
 	now time.Time
 }
 
+// args names and orders the parameters for pgdb.
 func (k keptAnswer) args() []pgdb.Arg {
 	return []pgdb.Arg{
 		{Param: "key", Value: k.of.CompositeKey()},
@@ -87,6 +93,7 @@ func (k keptAnswer) args() []pgdb.Arg {
 	}
 }
 
+// tx is a mutation's transaction, which holds the session's lock.
 type tx struct {
 	t       *pgdb.Tx
 	session guest.ID
@@ -96,6 +103,7 @@ type tx struct {
 	appended bool
 }
 
+// begun is what begin reads.
 type begun struct {
 	now  time.Time
 	same bool
@@ -113,7 +121,9 @@ func begin(t *pgdb.Tx, session guest.ID, key string, digest []byte) (b begun, er
 	return b, err
 }
 
-func step[R any](ctx context.Context, s *Store, name string, m guest.Mutation, do func(*tx) (R, error)) (guest.Once[R], error) {
+// mutate runs do in a mutation transaction and stores its result as the answer, or returns the stored answer. It wakes
+// the relay after the commit. do may run again.
+func mutate[R any](ctx context.Context, s *Store, name string, m guest.Mutation, do func(*tx) (R, error)) (guest.Once[R], error) {
 	key := m.CompositeKey()
 	var o guest.Once[R]
 	var x *tx

@@ -47,11 +47,13 @@ func (s *Store) Receive(ctx context.Context, e inbox.Event, state tenants.Suspen
 	return result, err
 }
 
+// suspension holds the parameters for a suspension.
 type suspension struct {
 	tenants.Suspension
 	now time.Time
 }
 
+// args names and orders the parameters for pgdb.
 func (s suspension) args() []pgdb.Arg {
 	return []pgdb.Arg{
 		{Param: "tenant", Value: s.Tenant},
@@ -95,6 +97,7 @@ func (s *Store) TenantStates(ctx context.Context) ([]tenants.Suspension, error) 
 	return s.suspensions(ctx, true, "", 0)
 }
 
+// suspensions reads tenants after a tenant, with reinstated ones if wanted.
 func (s *Store) suspensions(ctx context.Context, reinstated bool, after string, limit int) (all []tenants.Suspension, err error) {
 	var row tenants.Suspension
 	err = s.db.ForEach(ctx, sqlSuspensions, []any{reinstated, after, limit}, func() { all = nil }, func() error {

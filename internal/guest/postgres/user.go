@@ -39,7 +39,7 @@ var (
 // LinkUser locks the session, the user and the user's list, in this order. No cookie names a list, so no other
 // mutation that locks a list waits for another lock.
 func (s *Store) LinkUser(ctx context.Context, l guest.Link) (guest.Once[guest.Linked], error) {
-	o, err := step(ctx, s, "guest.link", l.Mutation, func(t *tx) (r guest.Linked, err error) {
+	o, err := mutate(ctx, s, "guest.link", l.Mutation, func(t *tx) (r guest.Linked, err error) {
 		list, err := t.userList(l)
 		if err != nil {
 			return r, err
@@ -79,6 +79,7 @@ func (s *Store) LinkUser(ctx context.Context, l guest.Link) (guest.Once[guest.Li
 	return o, err
 }
 
+// userList locks the user and returns the user's list, which is l.List if the user has none yet.
 func (t *tx) userList(l guest.Link) (guest.ID, error) {
 	none := make([]byte, 32) // matches no answer
 	if _, err := begin(t.t, "user:"+guest.ID(l.User), "", none); err != nil {
@@ -93,6 +94,7 @@ func (t *tx) userList(l guest.Link) (guest.ID, error) {
 	return guest.ID(list), err
 }
 
+// wishes reads all entries that a statement returns.
 func (t *tx) wishes(s pgdb.Statement, args ...any) (all []guest.Wish, err error) {
 	var row scanWish
 	err = t.t.ForEach(s, args, func() error {
@@ -109,13 +111,16 @@ func (s *Store) UserList(ctx context.Context, user string) (list guest.ID, found
 	return guest.ID(id), found, err
 }
 
+// scanUserSession holds the destinations for a user's session.
 type scanUserSession struct {
 	guest.UserSession
 	id, list string
 }
 
+// dest returns the destinations in order.
 func (s *scanUserSession) dest() []any { return []any{&s.id, &s.User, &s.list, &s.Linked, &s.Seen} }
 
+// session decodes the last row read.
 func (s *scanUserSession) session() guest.UserSession {
 	u := s.UserSession
 	u.ID, u.List, u.Linked, u.Seen = guest.ID(s.id), guest.ID(s.list), u.Linked.UTC(), u.Seen.UTC()
@@ -156,6 +161,7 @@ func (s *Store) EndUserSessions(ctx context.Context, e guest.EndUserSessions) (i
 	return int(n), err
 }
 
+// markUsersSeen notes the day on which sessions were used.
 func (s *Store) markUsersSeen(ctx context.Context, sessions []string, at time.Time) error {
 	if len(sessions) == 0 {
 		return nil

@@ -9,6 +9,7 @@ import (
 	"holdfast/internal/guest"
 )
 
+// The columns for scanWish, of both kinds of profiles.
 const columns = `id, tenant_id::text, coalesce(item_id, property_id::text), coalesce(quantity, 0), source, coalesce(note, ''), added_at, removed_at`
 
 var (
@@ -44,16 +45,19 @@ var (
 		DELETE FROM bff_consumer.idempotency_keys WHERE guest_session_id = $1 RETURNING composite_key`}
 )
 
+// scanWish holds the destinations for a wish.
 type scanWish struct {
 	guest.Wish
 	id      string
 	removed pgtype.Timestamptz
 }
 
+// dest returns the destinations in order.
 func (s *scanWish) dest() []any {
 	return []any{&s.id, &s.Tenant, &s.Item, &s.Quantity, &s.Source, &s.Note, &s.Added, &s.removed}
 }
 
+// wish decodes the last row read.
 func (s *scanWish) wish() guest.Wish {
 	w := s.Wish
 	w.ID, w.Added = guest.ID(s.id), w.Added.UTC()
@@ -101,7 +105,7 @@ func (t *tx) wish(item string) (guest.Wish, error) {
 
 // AddWish implements guest.Store.
 func (s *Store) AddWish(ctx context.Context, a guest.AddWish) (guest.Once[guest.AddedWish], error) {
-	return step(ctx, s, "guest.add_wish", a.Mutation, func(t *tx) (r guest.AddedWish, err error) {
+	return mutate(ctx, s, "guest.add_wish", a.Mutation, func(t *tx) (r guest.AddedWish, err error) {
 		var row scanWish
 		var live int
 		if _, err := t.t.QueryRow(sqlWishAndLive, []any{string(t.session), guest.ItemKey(a.Wish.Item)}, append(row.dest(), &live)...); err != nil {
@@ -118,11 +122,13 @@ func (s *Store) AddWish(ctx context.Context, a guest.AddWish) (guest.Once[guest.
 	})
 }
 
+// addedWish holds the parameters for a new wish.
 type addedWish struct {
 	session guest.ID
 	guest.Wish
 }
 
+// args names and orders the parameters for pgdb.
 func (w addedWish) args() []pgdb.Arg {
 	return []pgdb.Arg{
 		{Param: "session", Value: string(w.session)},
@@ -139,7 +145,7 @@ func (w addedWish) args() []pgdb.Arg {
 
 // ChangeWish implements guest.Store.
 func (s *Store) ChangeWish(ctx context.Context, c guest.ChangeWish) (guest.Once[guest.ChangedWish], error) {
-	return step(ctx, s, "guest.change_wish", c.Mutation, func(t *tx) (r guest.ChangedWish, err error) {
+	return mutate(ctx, s, "guest.change_wish", c.Mutation, func(t *tx) (r guest.ChangedWish, err error) {
 		existing, err := t.wish(c.Item)
 		if err != nil {
 			return r, err
@@ -157,7 +163,7 @@ func (s *Store) ChangeWish(ctx context.Context, c guest.ChangeWish) (guest.Once[
 
 // RemoveWish implements guest.Store.
 func (s *Store) RemoveWish(ctx context.Context, w guest.RemoveWish) (guest.Once[guest.RemovedWish], error) {
-	return step(ctx, s, "guest.remove_wish", w.Mutation, func(t *tx) (r guest.RemovedWish, err error) {
+	return mutate(ctx, s, "guest.remove_wish", w.Mutation, func(t *tx) (r guest.RemovedWish, err error) {
 		existing, err := t.wish(w.Item)
 		if err != nil {
 			return r, err
@@ -175,7 +181,7 @@ func (s *Store) RemoveWish(ctx context.Context, w guest.RemoveWish) (guest.Once[
 
 // Clear implements guest.Store.
 func (s *Store) Clear(ctx context.Context, of guest.Clear) (guest.Once[guest.Cleared], error) {
-	return step(ctx, s, "guest.clear", of.Mutation, func(t *tx) (r guest.Cleared, err error) {
+	return mutate(ctx, s, "guest.clear", of.Mutation, func(t *tx) (r guest.Cleared, err error) {
 		if err := t.t.Queue(sqlEraseHandoffs, string(t.session), t.now); err != nil {
 			return r, err
 		}
@@ -184,6 +190,7 @@ func (s *Store) Clear(ctx context.Context, of guest.Clear) (guest.Once[guest.Cle
 	})
 }
 
+// clearLists deletes the session's wishes and answers, and returns the answers' keys in hot state.
 func (t *tx) clearLists() (answers []string, err error) {
 	for _, s := range []pgdb.Statement{sqlClearWishes, sqlForget} {
 		if err := t.t.Queue(s, string(t.session)); err != nil {

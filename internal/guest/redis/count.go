@@ -68,6 +68,7 @@ const (
 	fieldVersion  = "version"
 )
 
+// suspended returns the key of the hash with all suspensions.
 func (h *Hot) suspended() string { return h.prefix + "tenant-suspended" }
 
 // Suspended implements tenants.Hot.

@@ -33,6 +33,7 @@ func New(db *redisdb.DB, environment string, now clock.Clock) *Hot {
 	return &Hot{db: db, prefix: prefixOf(environment), clock: now}
 }
 
+// prefixOf returns the beginning of all keys, so that several environments may share a server.
 func prefixOf(environment string) string { return environment + ":bff-consumer:" }
 
 // Probe returns a connection check for redisdb.Options: it writes a key, which a replica refuses.
@@ -42,12 +43,14 @@ func Probe(environment string) func(context.Context, rueidis.Client) error {
 	}
 }
 
+// Ping writes a key, which a replica refuses.
 func (h *Hot) Ping(ctx context.Context) error {
 	return h.run(ctx, "ping", func(ctx context.Context, c rueidis.Client) error {
 		return c.Do(ctx, c.B().Set().Key(h.prefix+"probe").Value("1").ExSeconds(60).Build()).Error()
 	})
 }
 
+// run runs commands within the time that the request has left for hot state (guest.HotTime), and takes the time off.
 func (h *Hot) run(ctx context.Context, name string, fn func(context.Context, rueidis.Client) error) error {
 	left, spend := guest.HotTime(ctx)
 	if left <= 0 {
@@ -59,29 +62,38 @@ func (h *Hot) run(ctx context.Context, name string, fn func(context.Context, rue
 	return err
 }
 
+// command is a script with its keys and arguments. name is for metrics.
 type command struct {
 	name       string
 	script     *rueidis.Lua
 	keys, args []string
 }
 
+// script runs a script, which Redis runs at once: no other command in between.
 func (h *Hot) script(ctx context.Context, cmd command, read func(rueidis.RedisResult) error) error {
 	return h.run(ctx, cmd.name, func(ctx context.Context, c rueidis.Client) error {
 		return read(cmd.script.Exec(ctx, c, cmd.keys, cmd.args))
 	})
 }
 
+// ignore reads a reply that only matters if it is an error.
 func ignore(r rueidis.RedisResult) error { return r.Error() }
 
+// tag makes Redis Cluster keep keys with the same name on the same node: scripts need that.
 func tag(name string) string {
 	return "{" + strings.NewReplacer("{", "%7B", "}", "%7D").Replace(name) + "}"
 }
 
+// number encodes an argument.
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
+// seconds encodes a whole number of seconds.
 func seconds(d time.Duration) string { return number(int64(d / time.Second)) }
-func millis(d time.Duration) string  { return number(max(1, d.Milliseconds())) }
 
+// millis encodes at least 1, since Redis refuses an expiry of 0.
+func millis(d time.Duration) string { return number(max(1, d.Milliseconds())) }
+
+// moment decodes milliseconds.
 func moment(text string) (time.Time, error) {
 	ms, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {

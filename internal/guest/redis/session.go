@@ -75,6 +75,7 @@ for i = 1, 4 do redis.call('EXPIRE', KEYS[i], ARGV[1]) end
 return redis.call('LRANGE', KEYS[tonumber(ARGV[2])], 0, -1)`)
 )
 
+// hexSum names a script for EVALSHA.
 func hexSum(script string) string {
 	sum := sha1.Sum([]byte(script)) //nolint:gosec // likewise
 	return hex.EncodeToString(sum[:])
@@ -110,6 +111,7 @@ func (h *Hot) Session(ctx context.Context, id guest.ID, change guest.Change) (s 
 	return s, err
 }
 
+// readSession decodes a session's fields.
 func readSession(id guest.ID, s *guest.Session) func(rueidis.RedisResult) error {
 	return func(r rueidis.RedisResult) error {
 		fields, err := r.AsStrSlice()
@@ -166,6 +168,7 @@ func (h *Hot) PutAttributes(ctx context.Context, id guest.ID, was string, next g
 	return stored, err
 }
 
+// index returns the list's position in sessionKeys.
 func index(list guest.List) int {
 	if list == guest.SearchHistory {
 		return 3
@@ -193,6 +196,7 @@ func (h *Hot) Items(ctx context.Context, id guest.ID, list guest.List) (items []
 	return items, err
 }
 
+// search returns the key of a stored search.
 func (h *Hot) search(id guest.ID) string { return h.prefix + "srs:" + tag(string(id)) }
 
 var scriptPutSearch = rueidis.NewLuaScript(`
@@ -271,6 +275,7 @@ end
 return 1`)
 )
 
+// mirrorKeys returns the keys of the mirror and its lease.
 func (h *Hot) mirrorKeys(id guest.ID) []string {
 	keys := h.sessionKeys(id)
 	return []string{keys[1], keys[4]}

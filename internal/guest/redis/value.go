@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/guest/catalogue"
 )
 
+// record is a claim (Owner) or a stored answer (the rest), as JSON.
 type record struct {
 	Owner       string `json:"owner,omitempty"`
 	Digest      []byte `json:"digest,omitempty"`
@@ -21,6 +22,7 @@ type record struct {
 	Body        []byte `json:"body,omitempty"`
 }
 
+// text encodes the record.
 func (r record) text() (string, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -29,6 +31,7 @@ func (r record) text() (string, error) {
 	return string(text), nil
 }
 
+// answer returns the key of an answer.
 func (h *Hot) answer(key string) string { return h.prefix + "idem:" + tag(key) }
 
 // ClaimAnswer implements guest.HotAnswers.
@@ -101,10 +104,12 @@ func (h *Hot) DropAnswers(ctx context.Context, keys []string) error {
 	})
 }
 
+// cacheKeys returns the keys of a cached answer and its lock.
 func (h *Hot) cacheKeys(key string) []string {
 	return []string{h.prefix + tag(key), h.prefix + "lock:" + tag(key)}
 }
 
+// The owner of a lock that FailCached set.
 const failed = "failed"
 
 var scriptCached = rueidis.NewLuaScript(`
@@ -160,6 +165,7 @@ redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 return 1`)
 )
 
+// yes stores whether a script returned 1.
 func yes(into *bool) func(rueidis.RedisResult) error {
 	return func(r rueidis.RedisResult) error {
 		n, err := r.AsInt64()

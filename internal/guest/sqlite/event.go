@@ -16,6 +16,7 @@ const sqlAppend = `INSERT INTO bff_consumer_outbox (id, topic, ordering_key, sub
 // sqlAppendOnce ignores an event that was appended before, when the commit's result was lost.
 const sqlAppendOnce = sqlAppend + ` ON CONFLICT (id) DO NOTHING`
 
+// append adds events to the outbox, in the mutation's transaction. The session is their ordering key.
 func (t *tx) append(events ...guest.Event) error {
 	for i := range events {
 		if err := appendEvent(t.c, sqlAppend, &telemetry.SessionEvent{Session: t.session, Trace: t.trace, Event: events[i]}); err != nil {
@@ -28,12 +29,13 @@ func (t *tx) append(events ...guest.Event) error {
 
 // Record implements telemetry.Store.
 func (s *Store) Record(ctx context.Context, of telemetry.Record) (guest.Once[telemetry.Recorded], error) {
-	return step(ctx, s, "record", of.Mutation, func(t *tx) (telemetry.Recorded, error) {
+	return mutate(ctx, s, "record", of.Mutation, func(t *tx) (telemetry.Recorded, error) {
 		r, events := of.Decide(t.now)
 		return r, t.append(events...)
 	})
 }
 
+// appendEvent adds an event with an INSERT statement.
 func appendEvent(c *sqlite.Conn, sql string, e *telemetry.SessionEvent) error {
 	return sqlitedb.Exec(c, sql, string(e.ID), e.Type, string(e.Session), e.Subject, string(e.Payload), e.Headers(e.Trace), e.Retention, e.At.UnixMicro())
 }

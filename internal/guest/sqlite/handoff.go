@@ -34,6 +34,7 @@ const (
 		WHERE guest_session_id = ? AND erased_at IS NULL`
 )
 
+// orZero reads NULL as the zero time.
 func orZero(r *sqlite.Stmt, column int) time.Time {
 	if r.ColumnIsNull(column) {
 		return time.Time{}
@@ -41,6 +42,7 @@ func orZero(r *sqlite.Stmt, column int) time.Time {
 	return time.UnixMicro(r.ColumnInt64(column)).UTC()
 }
 
+// orNullTime stores the zero time as NULL.
 func orNullTime(t time.Time) any {
 	if t.IsZero() {
 		return nil
@@ -48,6 +50,7 @@ func orNullTime(t time.Time) any {
 	return t.UnixMicro()
 }
 
+// scanHandoff reads handoffColumns.
 func scanHandoff(r *sqlite.Stmt) handoffs.Handoff {
 	h := handoffs.Handoff{
 		ID: guest.ID(r.ColumnText(0)), Session: guest.ID(r.ColumnText(1)), Tenant: r.ColumnText(2), Item: r.ColumnText(3),
@@ -70,11 +73,13 @@ func scanHandoff(r *sqlite.Stmt) handoffs.Handoff {
 	return h
 }
 
+// stated is a handoff with what decides about consuming it.
 type stated struct {
 	handoffs.Handoff
 	handoffs.State
 }
 
+// scanStated reads a stated handoff.
 func scanStated(r *sqlite.Stmt) stated {
 	return stated{scanHandoff(r), handoffs.State{KeyValid: r.ColumnBool(22), Suspended: r.ColumnBool(23)}}
 }
@@ -93,6 +98,7 @@ func (s *Store) Handoff(ctx context.Context, id guest.ID) (h handoffs.Handoff, s
 	return h, state, err
 }
 
+// time returns the time in the precision of the file: microseconds.
 func (s *Store) time() time.Time { return s.now().Truncate(time.Microsecond).UTC() }
 
 // Handoffs implements handoffs.Store.
@@ -136,6 +142,7 @@ func (s *Store) Consume(ctx context.Context, a handoffs.Consumption) (h handoffs
 	return consumption(h, repeated, err)
 }
 
+// consumption returns the zero handoff after an error.
 func consumption(h handoffs.Handoff, repeated bool, err error) (handoffs.Handoff, bool, error) {
 	if err != nil {
 		return handoffs.Handoff{}, false, err
@@ -145,7 +152,7 @@ func consumption(h handoffs.Handoff, repeated bool, err error) (handoffs.Handoff
 
 // Mint needs no check for a restored file, which is detected before it is served.
 func (s *Store) Mint(ctx context.Context, m handoffs.Mint) (guest.Once[handoffs.Minted], error) {
-	return step(ctx, s, "mint", m.Sealed(), func(t *tx) (r handoffs.Minted, err error) {
+	return mutate(ctx, s, "mint", m.Sealed(), func(t *tx) (r handoffs.Minted, err error) {
 		isSuspended, err := suspended(t.c, m.Handoff.Tenant)
 		if err == nil {
 			err = m.Check(isSuspended, t.now)

@@ -27,6 +27,7 @@ const (
 	sqlEraseKeys  = `UPDATE bff_consumer_handoff_keys SET secret = x'', state = 'retired', retired_at = ? WHERE state <> 'retired'`
 )
 
+// scanKey reads a key.
 func scanKey(r *sqlite.Stmt) handoffs.Key {
 	return handoffs.Key{
 		ID: r.ColumnText(0), Tenant: r.ColumnText(1), Secret: blob(r, 2), State: handoffs.KeyState(r.ColumnText(3)),
@@ -88,6 +89,7 @@ func (s *Store) ChangeHandoffKeys(ctx context.Context, change handoffs.ChangeKey
 	return r, err
 }
 
+// readKeyRing reads the keys that a change concerns.
 func readKeyRing(c *sqlite.Conn, change *handoffs.ChangeKeys, now time.Time) (r handoffs.KeyRing, err error) {
 	r.Now = now
 	switch every, key, tenant := change.Scope(); {
@@ -113,6 +115,7 @@ func readKeyRing(c *sqlite.Conn, change *handoffs.ChangeKeys, now time.Time) (r 
 	return r, err
 }
 
+// putKey inserts or replaces a key.
 func putKey(c *sqlite.Conn, k handoffs.Key) error {
 	secret := k.Secret
 	if secret == nil {

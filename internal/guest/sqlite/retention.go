@@ -29,11 +29,13 @@ var olds = map[retention.Job]old{
 	retention.JobAuditEvents: {"outbox", "position", "retention_class = 'audit' AND published_at < ?1", "published_at"},
 }
 
+// drop returns the statement that deletes the oldest rows.
 func (o old) drop() string {
 	return `DELETE FROM bff_consumer_` + o.table + ` WHERE ` + o.key + ` IN (SELECT ` + strings.Trim(o.key, "()") + ` FROM bff_consumer_` + o.table +
 		` WHERE ` + o.where + ` ORDER BY ` + o.order + ` LIMIT ?2)`
 }
 
+// count returns the statement that counts.
 func (o old) count() string {
 	return `SELECT count(*) FROM (SELECT 1 FROM bff_consumer_` + o.table + ` WHERE ` + o.where + ` LIMIT ?2)`
 }
@@ -52,6 +54,7 @@ const (
 	sqlSeen = `UPDATE bff_consumer_session_seen SET seen_on = ?2 WHERE guest_session_id = ?1 AND seen_on < ?2`
 )
 
+// day returns the UTC day as text, since session_seen stores days.
 func day(at time.Time) string { return at.UTC().Format(time.DateOnly) }
 
 // Drop implements retention.Store.
@@ -77,6 +80,7 @@ func (s *Store) Drop(ctx context.Context, job retention.Job, before time.Time, l
 	return n, err
 }
 
+// dropSilent deletes wishlists of silent sessions, up to limit rows.
 func dropSilent(c *sqlite.Conn, before string, limit int) (n int, err error) {
 	sessions, err := sqlitedb.QueryAll(c, sqlSilent, func(r *sqlite.Stmt) string { return r.ColumnText(0) }, before, limit)
 	for _, session := range sessions {
@@ -177,6 +181,7 @@ func (s *Store) Erase(ctx context.Context, session guest.ID) (e guest.Erased, an
 	return e, answers, err
 }
 
+// eraseEvents spares audited and waiting events. It pages through all events since the session began.
 func (s *Store) eraseEvents(ctx context.Context, session guest.ID) (erased, kept int, err error) {
 	for after := guest.FirstEvent(session); after != ""; {
 		var ids []string

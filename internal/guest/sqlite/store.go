@@ -23,8 +23,12 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
+// Migrations returns the schema's history.
 func Migrations() (migrate.Set, error) { return migrate.Load("guest", migrations, "migrations") }
 
+// Store keeps guests' data in an SQLite file. A single writer runs mutations one by one, so they need no locks. It is
+// safe for
+// concurrent use.
 type Store struct {
 	db  *sqlitedb.DB
 	now clock.Clock // also the database clock
@@ -41,10 +45,12 @@ func New(db *sqlitedb.DB, now clock.Clock, waker *outbox.Waker) *Store {
 	return &Store{db: db, now: now, set: sync.OnceValues(Migrations), waker: waker}
 }
 
+// Outbox returns the events for delivery.
 func (s *Store) Outbox() outbox.Retaining {
 	return outbox.Waking(outboxsqlite.OpenRetaining(s.db, "bff_consumer_outbox", s.now), s.waker)
 }
 
+// Ping returns an error if the file is unreadable or its schema too old or too new.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the guest database needs %d migrations")
 }
@@ -63,6 +69,7 @@ type kept struct {
 	same bool
 }
 
+// tx is a mutation's transaction.
 type tx struct {
 	c       *sqlite.Conn
 	session guest.ID
@@ -72,7 +79,9 @@ type tx struct {
 	appended bool
 }
 
-func step[R any](ctx context.Context, s *Store, name string, m guest.Mutation, do func(*tx) (R, error)) (guest.Once[R], error) {
+// mutate runs do in a mutation transaction and stores its result as the answer, or returns the stored answer. It wakes
+// the relay after the commit.
+func mutate[R any](ctx context.Context, s *Store, name string, m guest.Mutation, do func(*tx) (R, error)) (guest.Once[R], error) {
 	key := m.CompositeKey()
 	var o guest.Once[R]
 	var t *tx
@@ -136,6 +145,7 @@ func (s *Store) ReplaceBodies(ctx context.Context, all []handoffs.NewBody) error
 	})
 }
 
+// blob copies a column, since SQLite reuses its memory.
 func blob(r *sqlite.Stmt, column int) []byte {
 	b := make([]byte, r.ColumnLen(column))
 	r.ColumnBytes(column, b)

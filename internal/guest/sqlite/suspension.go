@@ -54,6 +54,7 @@ func (s *Store) Quarantined(ctx context.Context, limit int) (all []inbox.Quarant
 	return all, err
 }
 
+// suspended returns false for an unknown tenant.
 func suspended(c *sqlite.Conn, tenant string) (bool, error) {
 	yes, _, err := sqlitedb.QueryRow(c, sqlSuspended, func(r *sqlite.Stmt) bool { return r.ColumnBool(0) }, tenant)
 	return yes, err
@@ -78,6 +79,7 @@ func (s *Store) TenantStates(ctx context.Context) ([]tenants.Suspension, error) 
 	return s.suspensions(ctx, true, "", 0)
 }
 
+// suspensions reads tenants after a tenant, with reinstated ones if wanted.
 func (s *Store) suspensions(ctx context.Context, reinstated bool, after string, limit int) (all []tenants.Suspension, err error) {
 	err = s.db.Read(ctx, "suspended_tenants", func(c *sqlite.Conn) error {
 		all, err = sqlitedb.QueryAll(c, sqlSuspensions, func(r *sqlite.Stmt) tenants.Suspension {

@@ -31,7 +31,7 @@ const (
 
 // LinkUser implements guest.UserStore.
 func (s *Store) LinkUser(ctx context.Context, l guest.Link) (guest.Once[guest.Linked], error) {
-	o, err := step(ctx, s, "link", l.Mutation, func(t *tx) (r guest.Linked, err error) {
+	o, err := mutate(ctx, s, "link", l.Mutation, func(t *tx) (r guest.Linked, err error) {
 		list, found, err := sqlitedb.QueryRow(t.c, sqlUserList, scanID, l.User)
 		if err != nil {
 			return r, err
@@ -73,6 +73,7 @@ func (s *Store) LinkUser(ctx context.Context, l guest.Link) (guest.Once[guest.Li
 
 func scanID(r *sqlite.Stmt) guest.ID { return guest.ID(r.ColumnText(0)) }
 
+// scanUserSession reads a user's session.
 func scanUserSession(r *sqlite.Stmt) guest.UserSession {
 	return guest.UserSession{
 		ID: scanID(r), User: r.ColumnText(1), List: guest.ID(r.ColumnText(2)),

@@ -29,6 +29,7 @@ const (
 	sqlClearAnswers = `DELETE FROM bff_consumer_idempotency_keys WHERE guest_session_id = ? RETURNING composite_key`
 )
 
+// scanWish reads a wish.
 func scanWish(r *sqlite.Stmt) guest.Wish {
 	w := guest.Wish{
 		ID: guest.ID(r.ColumnText(0)), Tenant: r.ColumnText(1), Item: r.ColumnText(2), Quantity: r.ColumnInt(8), Source: r.ColumnText(3), Note: r.ColumnText(4),
@@ -69,6 +70,7 @@ func (s *Store) FindSessions(ctx context.Context, prefix string, limit int) (all
 	return all, err
 }
 
+// wish returns the entry for an item. A missing entry has no ID.
 func (t *tx) wish(item string) (guest.Wish, error) {
 	w, _, err := sqlitedb.QueryRow(t.c, sqlWish, scanWish, string(t.session), guest.ItemKey(item))
 	return w, err
@@ -76,7 +78,7 @@ func (t *tx) wish(item string) (guest.Wish, error) {
 
 // AddWish implements guest.Store.
 func (s *Store) AddWish(ctx context.Context, a guest.AddWish) (guest.Once[guest.AddedWish], error) {
-	return step(ctx, s, "add_wish", a.Mutation, func(t *tx) (r guest.AddedWish, err error) {
+	return mutate(ctx, s, "add_wish", a.Mutation, func(t *tx) (r guest.AddedWish, err error) {
 		existing, err := t.wish(a.Wish.Item)
 		if err != nil {
 			return r, err
@@ -96,6 +98,7 @@ func (s *Store) AddWish(ctx context.Context, a guest.AddWish) (guest.Once[guest.
 	})
 }
 
+// putWish inserts or replaces an entry, and notes that the session was seen: a wishlist without this is never deleted.
 func (t *tx) putWish(w guest.Wish) error {
 	if err := sqlitedb.Exec(t.c, sqlAddSeen, string(t.session), day(t.now)); err != nil {
 		return err
@@ -104,6 +107,7 @@ func (t *tx) putWish(w guest.Wish) error {
 		orNull(guest.ItemText(w.Item)), orNullNumber(w.Quantity))
 }
 
+// orNull stores "" as NULL.
 func orNull(text string) any {
 	if text == "" {
 		return nil
@@ -111,6 +115,7 @@ func orNull(text string) any {
 	return text
 }
 
+// orNullNumber stores 0 as NULL.
 func orNullNumber(n int) any {
 	if n == 0 {
 		return nil
@@ -120,7 +125,7 @@ func orNullNumber(n int) any {
 
 // ChangeWish implements guest.Store.
 func (s *Store) ChangeWish(ctx context.Context, c guest.ChangeWish) (guest.Once[guest.ChangedWish], error) {
-	return step(ctx, s, "change_wish", c.Mutation, func(t *tx) (r guest.ChangedWish, err error) {
+	return mutate(ctx, s, "change_wish", c.Mutation, func(t *tx) (r guest.ChangedWish, err error) {
 		existing, err := t.wish(c.Item)
 		if err != nil {
 			return r, err
@@ -139,7 +144,7 @@ func (s *Store) ChangeWish(ctx context.Context, c guest.ChangeWish) (guest.Once[
 
 // RemoveWish implements guest.Store.
 func (s *Store) RemoveWish(ctx context.Context, w guest.RemoveWish) (guest.Once[guest.RemovedWish], error) {
-	return step(ctx, s, "remove_wish", w.Mutation, func(t *tx) (r guest.RemovedWish, err error) {
+	return mutate(ctx, s, "remove_wish", w.Mutation, func(t *tx) (r guest.RemovedWish, err error) {
 		existing, err := t.wish(w.Item)
 		if err != nil {
 			return r, err
@@ -157,7 +162,7 @@ func (s *Store) RemoveWish(ctx context.Context, w guest.RemoveWish) (guest.Once[
 
 // Clear implements guest.Store.
 func (s *Store) Clear(ctx context.Context, of guest.Clear) (guest.Once[guest.Cleared], error) {
-	return step(ctx, s, "clear", of.Mutation, func(t *tx) (r guest.Cleared, err error) {
+	return mutate(ctx, s, "clear", of.Mutation, func(t *tx) (r guest.Cleared, err error) {
 		if err := sqlitedb.Exec(t.c, sqlEraseHandoffs, t.now.UnixMicro(), string(t.session)); err != nil {
 			return r, err
 		}
@@ -166,6 +171,7 @@ func (s *Store) Clear(ctx context.Context, of guest.Clear) (guest.Once[guest.Cle
 	})
 }
 
+// clearLists deletes the session's wishes and answers, and returns the answers' keys in hot state.
 func (t *tx) clearLists() ([]string, error) {
 	for _, sql := range []string{sqlClearWishes, sqlForget} {
 		if err := sqlitedb.Exec(t.c, sql, string(t.session)); err != nil {
