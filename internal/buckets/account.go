@@ -10,6 +10,7 @@ import (
 
 // Account owns buckets. Its name is the first part in ACCOUNT:BUCKET.
 type Account struct {
+	// a random UUID (NewUUID); the caller chooses it
 	ID      AccountID
 	Name    string
 	Created Moment

@@ -31,10 +31,13 @@ type Object struct {
 // Body locates the bytes of an object or part. If both Inline and Sharks are empty, the body is empty or consists of
 // the parts of Properties.Upload.
 type Body struct {
-	ID     ObjectID
+	// a random UUID (NewUUID); the caller chooses it before it stores the body
+	ID ObjectID
+	// bytes
 	Length int64
 	MD5    []byte // nil for a multipart body
 	Inline []byte // the body, if stored in the row
+	// IDs of the storage nodes with a copy
 	Sharks []string
 
 	// Frames are missing for old bodies. Readers then compare CRC32C or MD5. Only Get, Segments and References read

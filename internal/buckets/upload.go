@@ -17,15 +17,17 @@ type Upload struct {
 	Created     Moment
 	Creator     AccountID // the initiator in S3
 	ContentType string
-	Headers     map[string]string
-	Roles       []string
-	Properties  // the client's choice is a Checksum without Value
+	// as in Object
+	Headers    map[string]string
+	Roles      []string
+	Properties // the client's choice is a Checksum without Value
 }
 
 // Part is an uploaded part that no object uses yet.
 type Part struct {
 	Number int // 1 to MaxParts
 	Body
+	// zero unless the client asked for it
 	Checksum Checksum
 	Created  Moment
 }
@@ -33,7 +35,7 @@ type Part struct {
 // PartRef names a part in a completion.
 type PartRef struct {
 	Number   int
-	ETag     string // MD5 in hex, as PutPart returned it
+	ETag     string // Part.MD5 in hex, as UploadPart returned it
 	Checksum string // base64; may be empty
 }
 

@@ -99,11 +99,13 @@ func (d Declared) check(l Limits) error {
 	return nil
 }
 
-// Request holds parameters common to writes.
+// Request holds what all requests to a collection share. Reads pass it on; writes become a Write.
 type Request struct {
 	Collection string
-	If         Precondition
-	Now        Timestamp
+	// see the method for the resource to which it applies
+	If Precondition
+	// decides which records have expired
+	Now Timestamp
 }
 
 // write returns the Store's parameters.

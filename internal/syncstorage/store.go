@@ -10,7 +10,8 @@ import (
 // The row in user_collections with TombstoneID serializes a user's writes, so everything is checked against the
 // current state. A waiting writer eventually succeeds; the only conflicts are those of the protocol.
 //
-// A write checks, at its own stamp and in this order: too many names, precondition, batch, batch limits, quota.
+// A write checks, at its own stamp and in this order: too many names (ErrTooManyNames), precondition
+// (*PreconditionError), batch (ErrNoBatch), batch limits (ErrBatchTooLarge), quota (ErrQuota).
 //
 // Methods return errcode.Unavailable if the engine is unavailable, or out of connections or disk space. They then had
 // no effect, but after a lost connection the result of a write may be unknown.

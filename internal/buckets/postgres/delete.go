@@ -207,8 +207,7 @@ func (s *Store) deleteBatch(ctx context.Context, owner buckets.AccountID, b batc
 }
 
 // deletions holds the parameters for bucket_delete_objects_v2: an element per object, sorted by name, so that
-// concurrent calls lock
-// rows in the same order.
+// concurrent calls lock rows in the same order.
 type deletions struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketRef

@@ -80,8 +80,7 @@ func (s *Store) appended(owner buckets.AccountID, all []buckets.Event) {
 }
 
 // notifying runs write in a transaction that locks the object's name first, and appends the events that write returns.
-// So events of a
-// name have the order in which its writes commit.
+// So events of a name have the order in which its writes commit.
 func (s *Store) notifying(ctx context.Context, name string, k objectKey, write func(tx *pgdb.Tx) ([]buckets.Event, error)) error {
 	var events []buckets.Event
 	err := s.db.Tx(ctx, name, func(tx *pgdb.Tx) error {

@@ -221,8 +221,7 @@ func (s *Store) Find(ctx context.Context, owner buckets.AccountID, bucket, name 
 }
 
 // lock locks the object's name until the commit, and the bucket against deletion. It returns ErrNoBucket if the bucket
-// is missing or
-// has another ID. Object names need no row to be locked: these are advisory locks.
+// is missing or has another ID. Object names need no row to be locked: these are advisory locks.
 func lock(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, name string) error {
 	var locked bool
 	if _, err := tx.QueryRow(sqlLock, []any{string(owner), b.Name, string(b.ID), name}, &locked); err != nil {
@@ -355,8 +354,7 @@ func (s *Store) withMetadata(ctx context.Context, owner buckets.AccountID, b buc
 }
 
 // list reads a page without metadata. The database skips groups by itself, so that a list of folders does not read
-// their
-// contents.
+// their contents.
 func (s *Store) list(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, q buckets.Query) (buckets.Page, error) {
 	l := buckets.NewLister(q)
 	var e entries

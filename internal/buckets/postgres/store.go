@@ -32,8 +32,7 @@ var migrations embed.FS
 func Migrations() (migrate.Set, error) { return migrate.Load("buckets", migrations, "migrations") }
 
 // Store keeps the metadata in PostgreSQL or Citus, distributed by account: statements with Key run on the account's
-// node. It is
-// safe for concurrent use.
+// node. It is safe for concurrent use.
 type Store struct {
 	db   *pgdb.DB
 	set  func() (migrate.Set, error)
@@ -125,8 +124,7 @@ func failed(result int64) error {
 }
 
 // twice calls fn again with all = true if the account's usage slot does not suffice to check a quota: almost all writes
-// need a
-// single slot, and do not wait for each other.
+// need a single slot, and do not wait for each other.
 func twice(fn func(all bool) error) error {
 	err := fn(false)
 	if err == errAll { //nolint:errorlint // never wrapped

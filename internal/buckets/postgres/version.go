@@ -183,8 +183,7 @@ func (d versionDeletion) args() []pgdb.Arg {
 }
 
 // scanDeletedVersion reads the code, the deleted version, and whether it was a marker. If a lock prevents the deletion,
-// the second column
-// holds the properties with the lock.
+// the second column holds the properties with the lock.
 func scanDeletedVersion(columns []*string) (done buckets.Deleted, err error) {
 	err = resultOf(columns)
 	if l, ok := errors.AsType[*buckets.LockedError](err); ok && len(columns) == 2 {

@@ -113,9 +113,9 @@ func (c *counted) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// serve runs the steps. Their order is deliberate: headers are parsed before access is checked, because policies decide on the parsed values; a read acquires its
-// slot before the database is used; and a write that needs no settings
-// skips the bucket (serveByName).
+// serve runs the steps. Their order is deliberate: headers are parsed before access is checked, because policies decide
+// on the parsed values; a read acquires its slot before the database is used; and a write that needs no settings skips
+// the bucket (serveByName).
 func (x *request) serve(w http.ResponseWriter, r *http.Request, at web.Address) (err error) {
 	w.Header().Set("Server", "Holdfast")
 	setRequestID(w.Header())

@@ -95,8 +95,7 @@ func (s *Store) Expire(ctx context.Context, owner buckets.AccountID, b buckets.B
 }
 
 // expire deletes the objects that did not change since the lifecycle run listed them, and notes in deleted which. It
-// works on rows,
-// without write.check, because a run may delete millions of objects.
+// works on rows, without write.check, because a run may delete millions of objects.
 func expire(c *sqlite.Conn, w write, e buckets.Expired, deleted []bool) (events []buckets.Event, err error) {
 	var delta buckets.Usage
 	for i, o := range e.Objects {
@@ -122,8 +121,7 @@ func expire(c *sqlite.Conn, w write, e buckets.Expired, deleted []bool) (events 
 }
 
 // expireVersions replaces unchanged objects with delete markers. It skips an object if the marker exceeds a quota or
-// replaces a
-// locked null version: the next run tries again.
+// replaces a locked null version: the next run tries again.
 func expireVersions(c *sqlite.Conn, w write, e buckets.Expired, deleted []bool) (events []buckets.Event, err error) {
 	for i, o := range e.Objects {
 		deleted[i] = false

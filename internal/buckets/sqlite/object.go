@@ -164,8 +164,7 @@ func (w *write) adds(c *sqlite.Conn, u buckets.Usage) error {
 }
 
 // replace removes or keeps the old object before o takes its place, gives o a version ID if the bucket has versions,
-// and
-// writes the usage counters.
+// and writes the usage counters.
 func (w *write) replace(c *sqlite.Conn, o *buckets.Object) error {
 	o.Version = ""
 	if w.versioning != buckets.VersioningOff {

@@ -28,8 +28,7 @@ var migrations embed.FS
 func Migrations() (migrate.Set, error) { return migrate.Load("buckets", migrations, "migrations") }
 
 // Store keeps the metadata in an SQLite file. A single writer commits groups of writes; reads use snapshots. It is safe
-// for
-// concurrent use, and several processes may share the file.
+// for concurrent use, and several processes may share the file.
 type Store struct {
 	db  *sqlitedb.DB
 	set func() (migrate.Set, error)
@@ -117,8 +116,7 @@ func sums(r *sqlite.Stmt, i int, b *buckets.Body) {
 }
 
 // orNulls returns NULLs if the body has no frames, because it is in the row or an earlier release wrote it. SQLite
-// integers are
-// signed: the bits are kept.
+// integers are signed: the bits are kept.
 func orNulls(f optional.Of[buckets.Frames]) (crc64, id any) {
 	if !f.Set {
 		return nil, nil

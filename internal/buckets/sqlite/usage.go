@@ -43,8 +43,7 @@ const (
 const account = buckets.BucketID("00000000-0000-0000-0000-000000000000")
 
 // checkQuota returns a *QuotaError if the bucket or the account would exceed its quota by delta. A write that adds
-// nothing is
-// always allowed, even beyond the quota.
+// nothing is always allowed, even beyond the quota.
 func checkQuota(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, delta buckets.Usage) error {
 	if delta.Objects <= 0 && delta.Bytes <= 0 {
 		return nil

@@ -30,8 +30,7 @@ func Migrations() (migrate.Set, error) {
 }
 
 // Store keeps records in PostgreSQL or Citus, distributed by tenant: statements with Key run on the tenant's node. It
-// is safe for
-// concurrent use.
+// is safe for concurrent use.
 type Store struct {
 	db    *pgdb.DB
 	set   func() (migrate.Set, error)

@@ -32,8 +32,7 @@ func (v *Validator) MemoryBytes() int64 {
 }
 
 // Validate checks a value against a registered schema, which it compiles if it is not cached. The error is
-// errcode.Invalid if the
-// schema itself breaks today's limits.
+// errcode.Invalid if the schema itself breaks today's limits.
 func (v *Validator) Validate(ctx context.Context, tenant ext.TenantID, document []byte, value canonjson.Value) error {
 	e, err := v.cache.Acquire(ctx, string(tenant), document)
 	if e, ok := errors.AsType[*jsonschema.Error](err); ok {

@@ -16,8 +16,7 @@ import (
 )
 
 // writeState is a write to an install, in a transaction: first decide computes all effects and checks the quota, then
-// perform writes
-// them. The writer runs one transaction at a time, so the rows do not change in between.
+// perform writes them. The writer runs one transaction at a time, so the rows do not change in between.
 type writeState struct {
 	c *sqlite.Conn
 	o ext.Owner
@@ -133,8 +132,7 @@ func (st *writeState) active(ns ext.Namespace) (ext.SchemaVersion, error) {
 }
 
 // recount moves the counters to another time: records that expire in between count no longer, or again. It reads only
-// those
-// records.
+// those records.
 func (st *writeState) recount(at ext.Moment) error {
 	if st.countedAt == at {
 		return nil
@@ -392,8 +390,7 @@ func decide(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*writeState, []effect, e
 }
 
 // plan computes the effects of all operations. Later operations see the effects before them. It notes each step in
-// ledger, and returns
-// an ItemError for the first operation that is refused.
+// ledger, and returns an ItemError for the first operation that is refused.
 func (st *writeState) plan(w *ext.Write, ledger *ext.Ledger) (effects []effect, err error) {
 	effects = make([]effect, len(w.Ops))
 	for i := range w.Ops {

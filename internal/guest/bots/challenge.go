@@ -44,17 +44,15 @@ func NewChallenges(secret string, old []string, bits int) (*Challenges, error) {
 }
 
 // New returns a challenge for a session in a browser, as "hc1.<expiry, Unix seconds>.<bits>.<signature>". Nothing is
-// stored: Solved
-// verifies the signature. Until it expires, the same solution may be sent again; the service remembers solutions for
-// SolvedLife anyway.
+// stored: Solved verifies the signature. Until it expires, the same solution may be sent again; the service remembers
+// solutions for SolvedLife anyway.
 func (c *Challenges) New(browser string, session guest.ID, now time.Time) string {
 	text := "hc1." + strconv.FormatInt(now.Add(challengeLife).Unix(), 10) + "." + strconv.Itoa(c.bits)
 	return text + "." + signChallenge(c.keys[0], text, browser, session)
 }
 
 // signChallenge returns the signature over the challenge's text, the browser (see browserOf) and its session, in
-// unpadded
-// base64url: a solution for another browser or session fails.
+// unpadded base64url: a solution for another browser or session fails.
 func signChallenge(key []byte, text, browser string, session guest.ID) string {
 	return base64.RawURLEncoding.EncodeToString(guest.SumOf(key, text, browser, string(session)))
 }

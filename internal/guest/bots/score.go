@@ -79,8 +79,7 @@ type Config struct {
 }
 
 // The weights are chosen so that no signal alone blocks: the honeypot or a replay (0.6) brings a challenge, and only
-// two signals together
-// reach block_at (0.8).
+// two signals together reach block_at (0.8).
 func DefaultConfig() Config {
 	return Config{
 		Enabled: true, ChallengeAt: 0.5, BlockAt: 0.8, Cadence: 300, Sessions: 50,

@@ -92,8 +92,8 @@ func browserOf(fingerprint, ip []byte) string {
 }
 
 // sighting takes the limit for requests from the configuration, since a browser above it gains nothing from a longer
-// list. The limit for sessions is
-// constant, and upper limit for the setting: a reload that raises the setting finds the older sessions.
+// list. The limit for sessions is constant, and upper limit for the setting: a reload that raises the setting finds the
+// older sessions.
 func (b *Service) sighting(browser string, session guest.ID) Sighting {
 	return Sighting{browser, session, Window{CadenceWindow, b.Config().Cadence}, Window{SessionsWindow, MaxSessions}}
 }

@@ -149,9 +149,8 @@ func orEmpty[T any](all []T) []T {
 }
 
 // Hotel returns a property page in the language closest to locale (BCP 47), with prices in currency (ISO 4217) if the
-// source
-// can. It returns ErrNoProperty for unknown and suspended ones, errcode.Invalid for a bad locale or currency, and
-// otherwise ErrUpstream.
+// source can. It returns ErrNoProperty for unknown and suspended ones, errcode.Invalid for a bad locale or currency,
+// and otherwise ErrUpstream.
 func (s *Service) Hotel(ctx context.Context, property, locale, currency string) (Hotel, View, error) {
 	property, ok := ident.ParseUUID(property)
 	switch {
@@ -208,8 +207,7 @@ func (s *Service) PropertyOf(ctx context.Context, tenant, property string) (Prop
 }
 
 // Availability returns the offers for a stay as JSON. It asks for the property first: the arrival date must not be past
-// in the
-// property's time zone. Errors are as for Hotel.
+// in the property's time zone. Errors are as for Hotel.
 func (s *Service) Availability(ctx context.Context, q AvailabilityQuery) (View, error) {
 	if err := q.check(); err != nil {
 		return View{}, err
@@ -239,8 +237,7 @@ func (s *Service) Availability(ctx context.Context, q AvailabilityQuery) (View, 
 }
 
 // FacetsOf returns a region's Facets as JSON, or ErrNoRegion. country and region may have any case. Counts include
-// suspended tenants'
-// properties.
+// suspended tenants' properties.
 func (s *Service) FacetsOf(ctx context.Context, country, region string) (View, error) {
 	country, region, ok := normalizeRegion(country, region)
 	if !ok {

@@ -196,8 +196,7 @@ func (s *Service) near(ctx context.Context, u *guest.Upstream, key string) (View
 }
 
 // putNear keeps a copy in this process until the answer is stale, and at most for nearLife: other processes may store a
-// newer answer.
-// An error does not matter, since it only costs a call to the cache.
+// newer answer. An error does not matter, since it only costs a call to the cache.
 func (s *Service) putNear(ctx context.Context, key string, stored []byte, fresh time.Duration) {
 	if s.opts.Local == nil || fresh <= 0 {
 		return
@@ -268,10 +267,9 @@ func (l *loader) load(ctx context.Context, hot Hot, near bool) (View, error) {
 }
 
 // fill calls the upstream while this loader holds the key's lock, and unlocks. It looks at the cache again first, since
-// another
-// loader may have filled the key just before. After an upstream's error, a stale answer is used and the key is blocked
-// for a moment. A loader
-// that lost its lock in the meantime does not store its answer: a newer answer may be there.
+// another loader may have filled the key just before. After an upstream's error, a stale answer is used and the key is
+// blocked for a moment. A loader that lost its lock in the meantime does not store its answer: a newer answer may be
+// there.
 func (l *loader) fill(ctx context.Context, hot Hot, near bool) (View, error) {
 	c, err := hot.Cached(ctx, l.key)
 	if err != nil {
@@ -316,8 +314,7 @@ func jitter(d time.Duration) time.Duration { return d - d/10 + rand.N(max(d/5, 1
 func longest(d time.Duration) time.Duration { return d + d/10 }
 
 // askFor calls the upstream unless its circuit breaker is open. "Not found" counts as a success for the breaker, and
-// returns a
-// View without a body.
+// returns a View without a body.
 func (l *loader) askFor(ctx context.Context, state CacheState) (View, error) {
 	stored, _ := l.breakers.LoadOrStore(l.from.Name, &breaker{})
 	b := stored.(*breaker)

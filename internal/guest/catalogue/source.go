@@ -24,8 +24,7 @@ type Source interface {
 	Hotel(ctx context.Context, property, locale, currency string) (Hotel, error)
 
 	// Availability returns the offers for a stay; without any, Available is false and the error nil. Prices are in the
-	// property's
-	// currency.
+	// property's currency.
 	Availability(ctx context.Context, q AvailabilityQuery) (Availability, error)
 
 	// Facets counts a region's properties by filter value.

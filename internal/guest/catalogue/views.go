@@ -80,8 +80,7 @@ func NormalizeValues(values url.Values) error {
 }
 
 // FindItems searches a profile's items. q is normalized. It hides items with a suspended tenant, both in the result and
-// in the
-// view's body, and returns ErrUpstream if the profile has no search.
+// in the view's body, and returns ErrUpstream if the profile has no search.
 func (s *Service) FindItems(ctx context.Context, q CriteriaQuery) (found Items, v View, err error) {
 	u, ok := s.opts.Profile.Upstream(guest.SearchUpstream)
 	if !ok || s.opts.Fetcher == nil {

@@ -27,8 +27,7 @@ var migrations embed.FS
 func Migrations() (migrate.Set, error) { return migrate.Load("guest", migrations, "migrations") }
 
 // Store keeps guests' data in an SQLite file. A single writer runs mutations one by one, so they need no locks. It is
-// safe for
-// concurrent use.
+// safe for concurrent use.
 type Store struct {
 	db  *sqlitedb.DB
 	now clock.Clock // also the database clock

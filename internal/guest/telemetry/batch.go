@@ -149,9 +149,7 @@ func (s *Service) RecordFunnelEvents(ctx context.Context, m guest.Mutation, item
 // batch is a request with items of a kind, before they are read.
 type batch[T any] struct {
 	profile *guest.Profile
-	// event type without the profile's prefix
-	// prefix for generated ids
-	// for metrics: PageViews or FunnelEvents
+	// event type without the profile's prefix prefix for generated ids for metrics: PageViews or FunnelEvents
 	kind, prefix, topic string
 	// publish for 1 in rate sessions
 	rate int
@@ -163,8 +161,7 @@ type batch[T any] struct {
 }
 
 // record checks a batch, and then stores its events once per idempotency key. A batch is stored whole or not at all.
-// Without
-// sampling, too, the request is remembered, so that a repeated request gets the same ids.
+// Without sampling, too, the request is remembered, so that a repeated request gets the same ids.
 func record[T any](ctx context.Context, s *Service, m guest.Mutation, b batch[T]) (o guest.Once[Recorded], err error) {
 	r := Record{Mutation: m}
 	r.IDs, r.Events, err = b.read(m.Session, s.opts.Clock().UTC().Truncate(time.Millisecond))
@@ -183,8 +180,7 @@ func record[T any](ctx context.Context, s *Service, m guest.Mutation, b batch[T]
 }
 
 // read decodes and checks every item, and returns the ids and events. now fills in missing times; it is the service's
-// clock, in milliseconds.
-// It collects the errors of all items, up to guest.MaxFieldErrors.
+// clock, in milliseconds. It collects the errors of all items, up to guest.MaxFieldErrors.
 func (b *batch[T]) read(session guest.ID, now time.Time) ([]guest.ID, []guest.Event, error) {
 	switch {
 	case len(b.items) == 0:

@@ -185,8 +185,7 @@ func (o *observation) event(session guest.ID, now time.Time) (guest.Event, error
 }
 
 // Flush writes buffered events until none is left, or until only events remain whose sessions have a mutation in
-// progress. After
-// an error, the events stay in the buffer. Servers call it when they stop.
+// progress. After an error, the events stay in the buffer. Servers call it when they stop.
 func (s *Service) Flush(ctx context.Context) error {
 	s.observed.flushing.Lock()
 	defer s.observed.flushing.Unlock()

@@ -11,8 +11,7 @@ import (
 )
 
 // Service publishes telemetry as events: batches that front ends send, in a transaction, and observations of the
-// server,
-// through a buffer. It is safe for concurrent use.
+// server, through a buffer. It is safe for concurrent use.
 type Service struct {
 	opts     Options
 	samples  atomic.Pointer[SampleRates]
@@ -52,8 +51,7 @@ func (s *Service) Samples() SampleRates { return *s.samples.Load() }
 // Store is the part of the guest database that appends telemetry to the outbox.
 type Store interface {
 	// Record calls r.Decide and appends the events in the mutation's transaction, or returns the stored answer to an
-	// earlier request
-	// with the same idempotency key (Once.Replayed). Errors are as for guest.Store's mutations.
+	// earlier request with the same idempotency key (Once.Replayed). Errors are as for guest.Store's mutations.
 	Record(ctx context.Context, r Record) (guest.Once[Recorded], error)
 
 	// AppendEvents appends events in order, in a transaction. It does not wait for mutations: rest holds the events

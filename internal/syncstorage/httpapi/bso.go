@@ -26,8 +26,7 @@ func (h *Handler) get(x *exchange) error {
 const smallPayload = 2 << 10
 
 // getLarge charges the request for the record's memory before encoding it. If memory is short, it drops the record,
-// waits
-// and reads it again.
+// waits and reads it again.
 func (h *Handler) getLarge(x *exchange, b ss.BSO) error {
 	e := newEncoder(x.out, bufferFor(len(b.Payload)))
 	for charged := 0; ; {

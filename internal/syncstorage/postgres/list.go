@@ -134,8 +134,7 @@ func behind(q *ss.Query) any {
 }
 
 // reader reads a page's rows. Each row repeats the collection's stamp and, on large pages, the number of records and
-// the last
-// record.
+// the last record.
 type reader struct {
 	q     *ss.Query
 	rows  *pgdb.Rows

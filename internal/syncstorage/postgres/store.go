@@ -26,8 +26,7 @@ func Migrations() (migrate.Set, error) {
 }
 
 // Store keeps records in PostgreSQL or Citus, distributed by user: statements with Key run on the user's node. Writes
-// are function
-// calls. It is safe for concurrent use.
+// are function calls. It is safe for concurrent use.
 type Store struct {
 	db    *pgdb.DB
 	set   func() (migrate.Set, error)

@@ -97,8 +97,7 @@ func (st *writeState) added(u *ss.Update) (more ss.Delta) {
 }
 
 // stagedQuota returns the live bytes after the commit, or ErrQuota. It counts the user's records only if the counters
-// are unknown or
-// above the quota.
+// are unknown or above the quota.
 func (st *writeState) stagedQuota(b ss.BatchID, us []ss.Update, total ss.Delta) (used ss.Used, err error) {
 	q := st.w.Quota
 	if !q.Limited() {

@@ -169,8 +169,7 @@ func (r *reader) listing() (_ *ss.Listing, err error) {
 }
 
 // streamed counts the page's records with a second query in the same snapshot, since the header X-Weave-Records
-// precedes
-// them.
+// precedes them.
 func (r *reader) streamed() (*ss.Listing, error) {
 	var (
 		found int

@@ -12,8 +12,7 @@ import (
 )
 
 // writeState is a write in a transaction: it collects mutations, which Spanner applies at the commit. The transaction
-// may run
-// again, with a new state.
+// may run again, with a new state.
 type writeState struct {
 	s  *Store
 	tx *spannerdb.Tx

@@ -10,8 +10,7 @@ import (
 )
 
 // writeState is a write to a user's collection, in a transaction: check reads and decides, then change writes. The
-// writer runs one
-// transaction at a time, so the rows do not change in between.
+// writer runs one transaction at a time, so the rows do not change in between.
 type writeState struct {
 	c    *sqlite.Conn
 	user int64
@@ -119,8 +118,7 @@ func (s *Store) cached(name string) int64 {
 func scanInt64(s *sqlite.Stmt) int64 { return s.ColumnInt64(0) }
 
 // begin reads the collection's and the user's counters and chooses the stamp. With creates, it returns ErrTooManyNames
-// if the user
-// may not add a name.
+// if the user may not add a name.
 func (st *writeState) begin(creates bool) error {
 	if st.coll == 0 {
 		id, found, err := sqlitedb.QueryRow(st.c, sqlCollectionID, scanInt64, st.w.Collection)

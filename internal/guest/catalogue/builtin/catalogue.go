@@ -87,8 +87,7 @@ const (
 func New() *Catalogue { return &Catalogue{sync.OnceValue(newContents)} }
 
 // newContents generates all brands and hotels. The first brand and its first hotel get fixed ids, so that documentation
-// can
-// name them.
+// can name them.
 func newContents() *contents {
 	c := &contents{byID: map[string]*hotel{}, brands: map[string]*brand{}, byRegion: map[string][]*hotel{}}
 	var brands []*brand
