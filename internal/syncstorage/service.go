@@ -99,7 +99,7 @@ func (d Declared) check(l Limits) error {
 	return nil
 }
 
-// Request holds what all requests to a collection share. Reads pass it on; writes become a Write.
+// Request holds the parameters that all requests to a collection share. Reads pass it on; writes become a Write.
 type Request struct {
 	Collection string
 	// see the method for the resource to which it applies

@@ -54,7 +54,7 @@ func (x *exchange) await(n int) error {
 	return nil
 }
 
-// keep releases what was charged above n bytes.
+// keep releases the charged memory above n bytes.
 func (x *exchange) keep(n int) {
 	if more := x.charged - int64(n); more > 0 {
 		web.ReleaseMemory(x.in, more)

@@ -223,7 +223,7 @@ func optimistic(run query, o ext.Owner, all []*revision) (outcomes []outcome, _ 
 	return outcomes, nil
 }
 
-// applyAll writes what optimistic computed, in a call. A refusal concerns a single write; any other error, all.
+// applyAll writes the results from optimistic, in a call. A refusal concerns a single write; any other error, all.
 func applyAll(run query, o ext.Owner, all []*ext.Optimistic) ([]outcome, error) {
 	if len(all) == 1 {
 		applied, err := apply(run, o, &all[0].Write)

@@ -27,7 +27,7 @@ type answer struct {
 	Seq      ext.Seq      `json:"seq"`
 	// the exceeded limit
 	Quota string `json:"quota"`
-	// what the write would use
+	// usage after the write
 	Used int64 `json:"used"`
 }
 

@@ -58,7 +58,7 @@ func (b *Service) Config() *Config { return b.config.Load() }
 // prefix.
 func (b *Service) IsHoneypot(path string) bool { return b.Config().IsHoneypot(path) }
 
-// Request is what Evaluate scores.
+// Request is a request to score.
 type Request struct {
 	// address, User-Agent and fingerprint headers
 	Visitor guest.Visitor

@@ -103,7 +103,7 @@ type tx struct {
 	appended bool
 }
 
-// begun is what begin reads.
+// begun is the result from begin.
 type begun struct {
 	now  time.Time
 	same bool

@@ -73,7 +73,7 @@ func scanHandoff(r *sqlite.Stmt) handoffs.Handoff {
 	return h
 }
 
-// stated is a handoff with what decides about consuming it.
+// stated is a handoff with the state for CheckConsume.
 type stated struct {
 	handoffs.Handoff
 	handoffs.State

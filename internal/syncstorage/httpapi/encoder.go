@@ -117,7 +117,7 @@ func appendHead(b []byte, r *ss.BSO) []byte {
 	return append(b, `,"payload":`...)
 }
 
-// appendTail appends what follows the payload.
+// appendTail appends the members after the payload.
 func appendTail(b []byte, r *ss.BSO) []byte {
 	if r.SortIndex.Set {
 		b = append(b, `,"sortindex":`...)

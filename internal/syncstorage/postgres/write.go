@@ -41,7 +41,7 @@ func (s *Store) call(ctx context.Context, f pgdb.Statement, p ss.Precondition, a
 	return written, err
 }
 
-// answer is call, and also returns what follows after writtenLength.
+// answer is call, and also returns the numbers after writtenLength.
 func (s *Store) answer(ctx context.Context, f pgdb.Statement, p ss.Precondition, a *pgdb.Args) (w ss.Written, rest []int64, err error) {
 	result, err := s.db.Call(ctx, f, a)
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == quotaRefused {
@@ -144,7 +144,7 @@ func (t *target) condition(a *pgdb.Args) {
 	precondition(a, t.If)
 }
 
-// precondition encodes NULL for what is not set.
+// precondition encodes NULL for times that are not set.
 func precondition(a *pgdb.Args, p ss.Precondition) {
 	a.TimestampOrNull("p_modified_since", p.ModifiedSince.Value.Time(), p.ModifiedSince.Set)
 	a.TimestampOrNull("p_unmodified_since", p.UnmodifiedSince.Value.Time(), p.UnmodifiedSince.Set)
