@@ -38,7 +38,7 @@ func (f *flaky) change(t testing.TB, change func([]byte) []byte) {
 	must(t, os.WriteFile(name, change(b), 0o600))
 }
 
-// legacy replaces a body's copies by copies without frames, and returns the row of an earlier release, with or without
+// legacy replaces a body's copies by copies without frames, and returns an earlier release's row, with or without
 // a CRC32C.
 func (c *cluster) legacy(b []byte, body buckets.Reference, crc bool) buckets.Reference {
 	for _, id := range body.Sharks {
@@ -51,7 +51,7 @@ func (c *cluster) legacy(b []byte, body buckets.Reference, crc bool) buckets.Ref
 	return body
 }
 
-// damages change a copy of at least two chunks so that some chunks are bad.
+// damages change a copy with at least two chunks so that some chunks are bad.
 var damages = map[string]func(b []byte, at int) []byte{
 	"flip":     func(b []byte, at int) []byte { b[at%len(b)] ^= 4; return b },
 	"truncate": func(b []byte, at int) []byte { return b[:at%len(b)] },
@@ -428,7 +428,7 @@ func badChunks(before, after [][]byte) (bad []bool) {
 	return bad
 }
 
-// summed is a source that returns the CRC64NVME of its bytes plus an error.
+// summed is a source that returns its bytes' CRC64NVME plus an error.
 type summed struct {
 	io.Reader
 	sum   uint64

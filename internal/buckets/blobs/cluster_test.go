@@ -41,7 +41,7 @@ type flaky struct {
 	deaf     bool          // waiting operations ignore their context
 	late     chan struct{} // Put stores the body, then waits until it is closed
 	space    *blobs.Space
-	asked    chan struct{} // receives a value per call of Space
+	asked    chan struct{} // receives a value per call to Space
 	puts     int
 	gets     int
 }
@@ -275,7 +275,7 @@ func content(size int) []byte {
 
 const path = "v2/owner/bucket/ab/abc,def"
 
-// bodySizes are the sizes of a body in memory and a streamed body.
+// bodySizes has a body that fits into memory and a streamed body.
 var bodySizes = []int{5000, 1<<20 + 17}
 
 func (c *cluster) write(b []byte, copies int) (buckets.Stored, error) {
@@ -500,7 +500,7 @@ func TestFreeSpace(t *testing.T) {
 	}
 }
 
-// TestPending checks that Copies counts a pending node. A write that needs it fails, but not for lack of space.
+// TestPending checks that Copies counts a pending node. A write that needs it fails, but not because space is short.
 func TestPending(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Minute, "a:1")

@@ -432,7 +432,7 @@ func TestReplicate(t *testing.T) {
 	})
 }
 
-// TestRestoreGivenUp checks that a late copy of a canceled restore is kept, because it may be the only copy.
+// TestRestoreGivenUp checks that a canceled restore's late copy is kept, because it may be the only copy.
 func TestRestoreGivenUp(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b []byte) {

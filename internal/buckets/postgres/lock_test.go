@@ -126,13 +126,13 @@ func (a *lockTest) holdAccount() string {
 	return fmt.Sprintf(`SELECT pg_advisory_xact_lock(uuid_hash_extended('%s', 2))`, a.owners[0])
 }
 
-// Only one of the two writes may succeed.
+// A single write may succeed.
 func TestTwoWaiters(t *testing.T) {
 	t.Parallel()
 	type race struct {
 		hold func(*lockTest) string
 		step func(a *lockTest) func(i int) error
-		lost []errcode.Code // codes of the failing write
+		lost []errcode.Code // the failing write's codes
 	}
 	name := func(a *lockTest) string { return a.holdName("new") }
 	quota := func(q buckets.Quota) func(a *lockTest) func(i int) error {
@@ -273,7 +273,7 @@ func TestWaiterIsEnded(t *testing.T) {
 	a.wantRight()
 }
 
-// TestOthersDoNotWait holds every lock and row of an account: other accounts can write, and all can read. Then it holds
+// TestOthersDoNotWait holds an account's locks and rows: other accounts can write, and all can read. Then it holds
 // one name: other names in the bucket can be written.
 func TestOthersDoNotWait(t *testing.T) {
 	t.Parallel()

@@ -46,7 +46,7 @@ func (s *server) account(name string) sigv4test.Signer {
 	return sigv4test.Signer{AccessKeyID: id, Secret: secret, Region: region}
 }
 
-// by sends a request as one of the accounts, or anonymously.
+// by sends a request as an account, or anonymously.
 func (n *names) by(who, method, target string, headers ...string) answer {
 	n.t.Helper()
 	if signer, ok := n.accounts[who]; ok {
@@ -206,7 +206,7 @@ var access = map[string]struct {
 	"deleted":           {claims: true, freed: true},
 }
 
-// nameHolder returns the account that holds the name of main's bucket and of other's later one, or "".
+// nameHolder returns the account that holds the name that main's bucket and other's later bucket share, or "".
 func nameHolder(first, second string) string {
 	switch {
 	case access[first].claims && !access[first].freed:
@@ -217,7 +217,7 @@ func nameHolder(first, second string) string {
 	return ""
 }
 
-// mayRead returns the account whose object a client reads by the name of main's bucket and of other's later one, or "".
+// mayRead returns the account whose object a client reads by the name that main's bucket and other's later bucket share, or "".
 // Its own bucket comes first.
 func mayRead(who, first, second string) string {
 	states := map[string]string{"main": first, "other": second}
@@ -235,7 +235,7 @@ func mayRead(who, first, second string) string {
 }
 
 // TestNamesakes walks all states that two buckets with the same name may be in, all clients, and all ways to name a bucket.
-// The second bucket never answers in place of the first.
+// The second bucket never answers for the first.
 func TestNamesakes(t *testing.T) {
 	t.Parallel()
 	n := newNames(t)
@@ -259,7 +259,7 @@ func TestNamesakes(t *testing.T) {
 	}
 }
 
-// TestNamesakesCannotHide is the attack: B makes a bucket with the name of A's public bucket.
+// TestNamesakesCannotHide is the attack: B makes a bucket that is named like A's public bucket.
 func TestNamesakesCannotHide(t *testing.T) {
 	t.Parallel()
 	n := newNames(t)

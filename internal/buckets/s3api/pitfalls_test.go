@@ -26,7 +26,7 @@ func md5Of(s string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-const hello = "hello, storage nodes" // above the maximum size of an inline body
+const hello = "hello, storage nodes" // larger than any inline body
 
 // New SDKs frame bodies. The frames must not be stored.
 func TestFramesAreNotStored(t *testing.T) {
@@ -127,7 +127,7 @@ func TestDeleteObjectsNeedsNoContentMD5(t *testing.T) {
 	s.do("POST", "/photos?delete", list, "Content-MD5: "+md5Of("other")).fails(400, "BadDigest")
 }
 
-// The JavaScript SDK puts the checksum of an empty body into presigned URLs.
+// The JavaScript SDK puts an empty body's checksum into presigned URLs.
 func TestPresignedPutOfJavaScriptSDK(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -169,7 +169,7 @@ func TestHeadersInPresignedURL(t *testing.T) {
 	presigned("PUT", "/photos/none", "x-amz-user-agent=aws-sdk-js&x-amz-trailer=x-amz-checksum-crc32&x-amz-decoded-content-length=7&X-Amz-Content-Sha256=UNSIGNED-PAYLOAD").want(200)
 }
 
-// Clients may send the "?" of a key unescaped in x-amz-copy-source.
+// Clients may send a key's "?" unescaped in x-amz-copy-source.
 func TestCopySourceWithQuestionMark(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -368,7 +368,7 @@ func TestExpectContinue(t *testing.T) {
 }
 
 // botocore also sends Expect without a body, and gets no 100 Continue. It then parses the next response on the
-// connection as part of this response.
+// connection as if it belonged to this response.
 func TestExpectContinueWithoutBody(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -386,7 +386,7 @@ func TestExpectContinueWithoutBody(t *testing.T) {
 	}
 }
 
-// SDKs use the names of user metadata as the response spells them.
+// SDKs use names in user metadata as the response spells them.
 func TestUserMetadataInLowerCase(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)

@@ -35,23 +35,23 @@ var walkUntil = time.Now().Add(100 * 24 * time.Hour).UTC().Truncate(time.Second)
 
 // walkKey says how a client can state a condition key, and which effect an allowed write may have.
 type walkKey struct {
-	operator  string // of a condition that holds unless the key has the expected value
+	operator  string // in a condition that holds unless the key has the expected value
 	expected  string
 	malformed string
 	headers   []string // that state the key; with %s for the value
 	query     string   // that states the key; with %s for the value
 
-	// value returns the key's value according to the effect of a write. It is nil if no write that changes the store can
+	// value returns the key's value according to a write's effect. It is nil if no write that changes the store can
 	// have the expected value, either because no operation applies the key or because the condition does not hold.
 	value func(effect) string
 
 	stated bool // the value has no effect on the store, so it must be as stated
-	common bool // a property of the client, so it is always present
+	common bool // a client's property, so it is always present
 }
 
-// effect is the result of a write in the store.
+// effect is a write's result in the store.
 type effect struct {
-	content string // entity tag of the stored body; "" without a body
+	content string // the stored body's entity tag; "" without a body
 	object  buckets.Object
 	public  bool // the bucket
 	creates bool
@@ -240,7 +240,7 @@ func TestPolicyWalk(t *testing.T) {
 	}
 }
 
-// checkWrites compares the walk with the operations of the listener.
+// checkWrites compares the walk with the listener's operations.
 func checkWrites(t *testing.T, writes []walkWrite) {
 	t.Helper()
 	walked := map[string]map[policy.Key]bool{}
@@ -417,7 +417,7 @@ func (w *walk) target(one *walkWrite) *walkTarget {
 	return t
 }
 
-// write sends a write that states the key by every header and parameter, and by every field of a form.
+// write sends a write that states the key by every header and parameter, and by every field in a form.
 func (w *walk) write(one *walkWrite, t *walkTarget, k walkKey, value string) answer {
 	target, body := one.target(t), ""
 	if one.body != nil {
@@ -479,7 +479,7 @@ func formFields(t *walkTarget, headers []string) map[string]string {
 	return fields
 }
 
-// state describes the bucket's settings, and the versions and uploads of a key.
+// state describes the bucket's settings, and a key's versions and uploads.
 func (w *walk) state(key string) string {
 	b := w.bucket("photos")
 	ctx := w.t.Context()
