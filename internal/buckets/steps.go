@@ -10,18 +10,23 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// Account returns an account by name, or ErrNoAccount.
 func (s *Service) Account(ctx context.Context, name string) (Account, error) {
 	return s.store.Account(ctx, name)
 }
 
+// AccountByID returns ErrNoAccount for an unknown ID.
 func (s *Service) AccountByID(ctx context.Context, id AccountID) (Account, error) {
 	return s.store.AccountByID(ctx, id)
 }
 
+// ListAccounts returns at most limit accounts with names above after, by name.
 func (s *Service) ListAccounts(ctx context.Context, after string, limit int) ([]Account, error) {
 	return s.store.ListAccounts(ctx, after, limit)
 }
 
+// CreateAccount stores an account from NewAccount, with its first keys. It returns the errors of
+// Accounts.CreateAccount.
 func (s *Service) CreateAccount(ctx context.Context, a Account, keys ...Key) error {
 	return s.store.CreateAccount(ctx, a, keys...)
 }
@@ -31,44 +36,56 @@ func (s *Service) NewAccount(name string) Account {
 	return Account{ID: AccountID(NewUUID()), Name: name, Created: s.now()}
 }
 
+// DeleteAccount deletes an account without buckets, and its keys; see Accounts.DeleteAccount.
 func (s *Service) DeleteAccount(ctx context.Context, id AccountID) error {
 	return s.store.DeleteAccount(ctx, id)
 }
 
+// Key returns an access key, revoked or not, with its encrypted secret.
 func (s *Service) Key(ctx context.Context, id string) (Key, error) { return s.store.Key(ctx, id) }
 
+// Keys returns at most limit keys of an account with IDs above after, by ID.
 func (s *Service) Keys(ctx context.Context, id AccountID, after string, limit int) ([]Key, error) {
 	return s.store.Keys(ctx, id, after, limit)
 }
 
+// ListKeys returns at most limit keys in all accounts with IDs above after, by ID.
 func (s *Service) ListKeys(ctx context.Context, after string, limit int) ([]Key, error) {
 	return s.store.ListKeys(ctx, after, limit)
 }
 
+// Usage returns an account's totals and all its buckets. An unknown account counts 0.
 func (s *Service) Usage(ctx context.Context, owner AccountID) (AccountUsage, error) {
 	return s.store.Usage(ctx, owner)
 }
 
+// Totals returns the accounts' totals in the given order, without their buckets; at most MaxPage.
 func (s *Service) Totals(ctx context.Context, owners []AccountID) ([]AccountUsage, error) {
 	return s.store.Totals(ctx, owners)
 }
 
+// BucketTotals returns the buckets' usage in the given order; at most MaxPage.
 func (s *Service) BucketTotals(ctx context.Context, owner AccountID, b ...BucketRef) ([]BucketUsage, error) {
 	return s.store.BucketTotals(ctx, owner, b)
 }
 
+// SetQuota sets a bucket's quota, or the account's if b is zero. It returns ErrNoBucket or ErrNoAccount.
 func (s *Service) SetQuota(ctx context.Context, owner AccountID, b BucketRef, q Quota) error {
 	return s.store.SetQuota(ctx, owner, b, q)
 }
 
+// Buckets lists an account's buckets by name. more means that buckets follow the page.
 func (s *Service) Buckets(ctx context.Context, owner AccountID, q BucketQuery) (page []Bucket, more bool, err error) {
 	return s.store.Buckets(ctx, owner, q)
 }
 
+// Bucket returns ErrNoBucket if the account lacks the bucket. On SQLite, changes by other processes show after
+// KeyDelay.
 func (s *Service) Bucket(ctx context.Context, owner AccountID, name string) (Bucket, error) {
 	return s.store.Bucket(ctx, owner, name)
 }
 
+// FindBuckets returns at most limit buckets in all accounts whose name begins with prefix.
 func (s *Service) FindBuckets(ctx context.Context, prefix string, limit int) ([]Bucket, error) {
 	return s.store.FindBuckets(ctx, prefix, limit)
 }
@@ -125,6 +142,7 @@ func (s *Service) EditLifecycle(ctx context.Context, owner AccountID, bucket str
 	}
 }
 
+// Destinations returns the configured destinations for events. Callers must not change the slice.
 func (s *Service) Destinations() []Destination { return s.destinations }
 
 // SetNotifications also sends test events.
@@ -145,22 +163,27 @@ func (s *Service) DeleteBucket(ctx context.Context, owner AccountID, b BucketRef
 	return s.store.DeleteBucket(ctx, owner, b, s.now())
 }
 
+// Object returns the current object, or ErrNoObject.
 func (s *Service) Object(ctx context.Context, owner AccountID, b BucketID, name string) (Object, error) {
 	return s.store.Get(ctx, owner, b, name)
 }
 
+// Version returns a version or delete marker, or ErrNoVersion.
 func (s *Service) Version(ctx context.Context, owner AccountID, b BucketID, name string, id VersionID) (Version, error) {
 	return s.store.Version(ctx, owner, b, name, id)
 }
 
+// ListVersions returns a page with versions and delete markers, by name, newest first.
 func (s *Service) ListVersions(ctx context.Context, owner AccountID, b BucketID, q VersionQuery) (VersionPage, error) {
 	return s.store.ListVersions(ctx, owner, b, q)
 }
 
+// SetVersioning enables or suspends versions; see Versions.SetVersioning.
 func (s *Service) SetVersioning(ctx context.Context, owner AccountID, b BucketRef, v Versioning) error {
 	return s.store.SetVersioning(ctx, owner, b, v)
 }
 
+// SetBucketLock sets a bucket's default retention; see Versions.SetBucketLock.
 func (s *Service) SetBucketLock(ctx context.Context, owner AccountID, b BucketRef, l BucketLock) error {
 	return s.store.SetBucketLock(ctx, owner, b, l)
 }
@@ -173,10 +196,12 @@ func (s *Service) LockNewBucket(ctx context.Context, owner AccountID, b BucketRe
 	return s.store.SetBucketLock(ctx, owner, b, BucketLock{Enabled: true})
 }
 
+// Find returns a bucket with a current object. If only the object is missing, it returns the bucket with ErrNoObject.
 func (s *Service) Find(ctx context.Context, owner AccountID, bucket, name string) (Bucket, Object, error) {
 	return s.store.Find(ctx, owner, bucket, name)
 }
 
+// List returns a page with current objects. A missing bucket is an empty page.
 func (s *Service) List(ctx context.Context, owner AccountID, b BucketID, q Query) (Page, error) {
 	return s.store.List(ctx, owner, b, q)
 }
@@ -241,14 +266,17 @@ func (s *Service) CreateUpload(ctx context.Context, owner AccountID, b BucketRef
 	return u.ID, s.store.CreateUpload(ctx, owner, b, u)
 }
 
+// Upload returns ErrNoUpload for an upload that ended.
 func (s *Service) Upload(ctx context.Context, u UploadKey) (Upload, error) {
 	return s.store.Upload(ctx, u)
 }
 
+// ListUploads returns a page with incomplete uploads.
 func (s *Service) ListUploads(ctx context.Context, owner AccountID, b BucketID, q UploadQuery) (UploadPage, error) {
 	return s.store.ListUploads(ctx, owner, b, q)
 }
 
+// Parts returns at most limit parts with numbers above after. more means that parts follow the page.
 func (s *Service) Parts(ctx context.Context, u UploadKey, after, limit int) (page []Part, more bool, err error) {
 	return s.store.Parts(ctx, u, after, limit)
 }
@@ -309,6 +337,8 @@ func (s *Service) verifyParts(ctx context.Context, u UploadKey, list []PartRef) 
 	}
 }
 
+// verifyPart returns ErrPart if no storage node has a part's body. It reads the first chunk only: a restored database
+// may name bodies that are gone.
 func (s *Service) verifyPart(ctx context.Context, u UploadKey, p *Segment) error {
 	path := BodyPath(u.Owner, u.Bucket.ID, p.ID, u.Name)
 	ref := Reference{Owner: u.Owner, Bucket: u.Bucket.ID, Name: u.Name, Upload: u.ID, Number: p.Number, Body: p.Body}
@@ -327,4 +357,5 @@ func (s *Service) AbortUpload(ctx context.Context, u UploadKey) error {
 	return s.store.Abort(ctx, u, s.now())
 }
 
+// now returns the time for a request's writes.
 func (s *Service) now() Moment { return At(s.clock()) }

@@ -24,8 +24,10 @@ type Compared struct {
 	Bare      int64 `json:"bare"`      // no engine in it has an ID: left alone
 }
 
+// Users returns the number of users that were looked at.
 func (c Compared) Users() int64 { return c.Changed + c.Missing + c.Malformed + c.Bare }
 
+// add adds counts.
 func (c Compared) add(d Compared) Compared {
 	return Compared{c.Changed + d.Changed, c.Missing + d.Missing, c.Malformed + d.Malformed, c.Bare + d.Bare}
 }
@@ -51,6 +53,7 @@ func (s *Service) Compare(ctx context.Context, o Owner, now clock.Clock) (c Comp
 	return Compared{}, errcode.New(errcode.Conflict, "browsers changed the user's meta/global record at the same time: try again")
 }
 
+// compare is an attempt at Compare. It returns errcode.Precondition if a client changed the record meanwhile.
 func (s *Service) compare(ctx context.Context, o Owner, now Timestamp) (Compared, error) {
 	b, err := s.store.Get(ctx, o, Request{Collection: metaCollection, Now: now}, metaGlobal)
 	if errcode.Is(err, errcode.NotFound) {
@@ -118,6 +121,7 @@ func (c *Comparer) Latest(ctx context.Context) (Comparison, error) {
 	return latest, err
 }
 
+// load also returns the text, for swap. After an error about its contents, text is set.
 func (c *Comparer) load(ctx context.Context) (latest Comparison, text string, err error) {
 	if text, err = c.Notes.Load(ctx); err != nil || text == "" {
 		return latest, text, err
@@ -163,6 +167,8 @@ func (c *Comparer) Stop(ctx context.Context) (stopped Comparison, err error) {
 	return stopped, err
 }
 
+// change replaces the comparison by next's result, again and again until no other process changed it meanwhile. It
+// wakes Run.
 func (c *Comparer) change(ctx context.Context, next func(Comparison) (Comparison, error)) error {
 	for {
 		latest, was, err := c.load(ctx)
@@ -222,6 +228,7 @@ func (c *Comparer) Step(ctx context.Context) (latest Comparison, wait time.Durat
 // stepLease is how long a process may take for a step before another process takes it.
 const stepLease = 10 * time.Second
 
+// compareNext compares at most n users. After an error, it returns the unchanged state: these users are compared again.
 func (c *Comparer) compareNext(ctx context.Context, from Comparison, n int) (Comparison, error) {
 	owners, err := c.Service.store.Owners(ctx, from.After, n)
 	if err != nil {

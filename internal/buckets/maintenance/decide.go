@@ -19,6 +19,7 @@ type group struct {
 	findings []Finding
 }
 
+// decideAll looks at each finding again, with its row as it is now: most findings come from writes during the audit.
 func (a *audit) decideAll(ctx context.Context) error {
 	found, err := openLines(filepath.Join(a.Folder, sortedFile), 0)
 	if err != nil {
@@ -62,6 +63,7 @@ func (a *audit) decideAll(ctx context.Context) error {
 	return nil
 }
 
+// nextGroup reads the findings for the next path.
 func nextGroup(found *lines) (*group, error) {
 	g := &group{}
 	for !found.ended {
@@ -84,6 +86,7 @@ func nextGroup(found *lines) (*group, error) {
 	return g, nil
 }
 
+// settle drops the findings that hold no longer, repairs the others if the audit repairs, and reports them.
 func (a *audit) settle(ctx context.Context, g *group) error {
 	var left []Finding
 	for _, f := range g.findings {
@@ -136,6 +139,7 @@ func (a *audit) unmark(ctx context.Context, g *group, began buckets.Moment) erro
 	return a.Store.Unmark(ctx, good)
 }
 
+// sayAll reports findings.
 func (a *audit) sayAll(all []Finding) error {
 	for i := range all {
 		if err := a.say(all[i]); err != nil {
@@ -145,8 +149,10 @@ func (a *audit) sayAll(all []Finding) error {
 	return nil
 }
 
+// isDamage reports whether a copy is missing or bad.
 func isDamage(f Finding) bool { return f.Problem == Missing || f.Problem == Corrupt }
 
+// holds reports whether a finding is still true. It may turn Corrupt into Missing.
 func (a *audit) holds(ctx context.Context, g *group, f *Finding) (bool, error) {
 	row := g.body
 	live := row != nil && !row.ref.Garbage
