@@ -1,5 +1,6 @@
 import type { components } from "./schema.js";
 
+/** The code in an error. Servers may add codes; treat an unknown code by its HTTP status. */
 export type ErrorCode = components["schemas"]["ErrorCode"];
 /** A part of a value that violates its schema. */
 export type SchemaFailure = components["schemas"]["SchemaFailure"];

@@ -9,6 +9,7 @@ import type { components } from "./guest-schema.js";
 
 type Schemas = components["schemas"];
 
+/** How to reach the server. */
 export interface GuestOptions {
   /** The server's origin. In a browser it must be the page's origin, for the session cookie. */
   baseUrl: string;
@@ -31,6 +32,7 @@ export interface GuestOptions {
   fetch?: (request: Request) => Promise<Response>;
 }
 
+/** Options for each call. */
 export interface CallOptions {
   /** Aborts the request, and the waiting before a retry. The call then throws the signal's reason. */
   signal?: AbortSignal;

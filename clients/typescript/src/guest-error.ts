@@ -1,6 +1,7 @@
 import type { components } from "./guest-schema.js";
 
 type Schemas = components["schemas"];
+/** The code in an error. Servers may add codes; treat an unknown code by its HTTP status. */
 export type ErrorCode = Schemas["ErrorCode"];
 
 /** The server refused a request. */

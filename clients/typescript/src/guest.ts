@@ -23,25 +23,45 @@ export {
 export type { components, operations, paths } from "./guest-schema.js";
 
 type Schemas = components["schemas"];
+/** The session: creation, signed-in user, preferences and attributes. */
 export type Session = Schemas["Session"];
+/** How the lists were merged when the guest signed in. */
 export type Linked = Schemas["Linked"];
+/** A device on which the user signed in. */
 export type UserSession = Schemas["UserSession"];
+/** A recently viewed item. */
 export type Viewed = Schemas["Viewed"];
+/** A search in the history. */
 export type Searched = Schemas["Searched"];
+/** A hotel search. Missing members get defaults. */
 export type SearchQuery = Schemas["SearchQuery"];
+/** A page of a search. `searchId` names the stored search. */
 export type SearchResults = Schemas["SearchResults"];
+/** A hotel search for a map section. */
 export type MapQuery = Schemas["MapQuery"];
+/** The hotels on a map section; `total` may exceed their number. */
 export type Pins = Schemas["Pins"];
+/** A hotel's page. Prices are decimal text in the currency's smallest unit. */
 export type Hotel = Schemas["Hotel"];
+/** The offers for a stay. Prices are decimal text in the smallest unit of the hotel's currency. */
 export type Availability = Schemas["Availability"];
+/** Numbers of hotels in a region, for filters. */
 export type Facets = Schemas["Facets"];
+/** A tenant's public profile. */
 export type Brand = Schemas["Brand"];
+/** An entry of the wishlist. */
 export type Wish = Schemas["Wish"];
+/** An entry to add. */
 export type WishRequest = Schemas["WishRequest"];
+/** A stay to hand off. Dates are YYYY-MM-DD. */
 export type MintRequest = Schemas["MintRequest"];
+/** A new handoff with the URL of the booking site. */
 export type Minted = Schemas["Minted"];
+/** A handoff that the session minted, without its token. */
 export type Handoff = Schemas["Handoff"];
+/** A page view to record. Times are in RFC 3339; durations in milliseconds. */
 export type PageView = Schemas["PageView"];
+/** A step towards a booking, to record. */
 export type FunnelEvent = Schemas["FunnelEvent"];
 
 /** Locale and currency of an answer; default from the browser's language. */

@@ -55,6 +55,7 @@ export interface HandoffItemClaims extends CommonClaims {
   rooms?: undefined;
 }
 
+/** A verified token's contents: a stay in profile hotel, otherwise an item with a payload. */
 export type HandoffClaims = HandoffStayClaims | HandoffItemClaims;
 
 /**
@@ -83,6 +84,7 @@ export class HandoffTokenError extends Error {
   }
 }
 
+/** Where the keys are, and which tokens to accept. */
 export interface HandoffVerifierOptions {
   /** URL of the tenant's JWK Set: https, or http on localhost. */
   keySet: string;

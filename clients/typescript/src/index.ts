@@ -17,6 +17,7 @@ export type ListItem<T = unknown> = Omit<Schemas["ListItem"], "value"> & { value
 export type IncrementResult = Schemas["IncrementResult"];
 /** A record for `bulkPut`, with its own precondition. */
 export type PutItem = Schemas["PutItem"];
+/** A result for each record, in the order of the request. */
 export type BulkPutResult = Schemas["BulkPutResult"];
 /** An operation for `batch`: put, delete, check or increment, in any namespace. */
 export type BatchOp = Schemas["BatchOp"];
@@ -24,13 +25,16 @@ export type BatchOp = Schemas["BatchOp"];
 export type BatchOpResult = Schemas["BatchOpResult"];
 /** A change of a record, without its value. */
 export type Change = Schemas["Change"];
+/** Changes in order, and the number to continue from. */
 export type ChangeList = Schemas["ChangeList"];
 /** Keys, bytes and quotas, with warnings from 80 % on. */
 export type Usage = Schemas["Usage"];
+/** A version of a schema, with its status. */
 export type Schema = Schemas["Schema"];
 /** How a schema differs from the active schema, and which records it would refuse. */
 export type SchemaReport = Schemas["SchemaReport"];
 
+/** How to reach the server, and for which install. */
 export interface ClientOptions {
   /** The server's address, e.g. https://holdfast.example.org, including its path prefix but not /ext/v1. */
   baseUrl: string;
@@ -50,6 +54,7 @@ export interface ClientOptions {
   fetch?: (request: Request) => Promise<Response>;
 }
 
+/** Options for each call. */
 export interface CallOptions {
   /** Aborts the request, and the waiting before a retry. The call then throws the signal's reason. */
   signal?: AbortSignal;
@@ -63,6 +68,7 @@ export interface Precondition extends CallOptions {
   ifMatch?: string;
 }
 
+/** Options for a put. */
 export interface PutOptions extends Precondition {
   /** Stored beside the value; default {}. At most 4,096 bytes of JSON. */
   metadata?: { [name: string]: unknown };
@@ -72,6 +78,7 @@ export interface PutOptions extends Precondition {
   schemaVersion?: number;
 }
 
+/** Options for an increment. */
 export interface IncrementOptions extends Precondition {
   /** Smallest allowed sum. */
   min?: number;
@@ -86,6 +93,7 @@ export interface IncrementOptions extends Precondition {
 /** Which records to list: key prefix, order, records per request (`limit`), and whether with `values` and `metadata`. */
 export interface ListOptions extends CallOptions, NonNullable<operations["listRecords"]["parameters"]["query"]> {}
 
+/** Versions per request (`limit`). */
 export interface SchemaListOptions extends CallOptions, NonNullable<operations["listSchemas"]["parameters"]["query"]> {}
 
 /** Returns a client for an install. Throws a TypeError if an option is missing or invalid. */

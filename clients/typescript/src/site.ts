@@ -6,12 +6,14 @@ type Schemas = components["schemas"];
 /** A hotel type without the members that only hotels use. */
 type OfItem<T> = Omit<T, "propertyId" | "checkIn" | "checkOut" | "adults" | "children" | "rooms">;
 
+/** An entry of the wishlist. */
 export interface ItemWish extends OfItem<Schemas["Wish"]> {
   itemId: string;
   /** Only in profiles with quantities. */
   quantity?: number;
 }
 
+/** An entry to add. */
 export interface ItemWishRequest {
   itemId: string;
   /** Required unless the profile defines a tenant. */
@@ -23,10 +25,12 @@ export interface ItemWishRequest {
   note?: string;
 }
 
+/** A recently viewed item. */
 export interface ViewedItem extends OfItem<Schemas["Viewed"]> {
   itemId: string;
 }
 
+/** A handoff that the session minted, without its token. */
 export interface ItemHandoff<Payload> extends OfItem<Schemas["Handoff"]> {
   itemId: string;
   payload: Payload;
@@ -54,6 +58,7 @@ export interface AnyCatalogue {
   answers: Record<string, Record<string, unknown>>;
 }
 
+/** A search by the profile's criteria. */
 export interface CriteriaQuery<Criteria> {
   criteria: Criteria;
   /** Default 1. */
@@ -65,10 +70,12 @@ export interface CriteriaQuery<Criteria> {
   currency?: string;
 }
 
+/** A search in the history. */
 export interface SearchedItems<Criteria> extends Omit<Schemas["Searched"], "query"> {
   query: Required<CriteriaQuery<Criteria>>;
 }
 
+/** A page of a search. `searchId` names the stored search. */
 export interface ItemResults<C extends Catalogue> extends Omit<Schemas["SearchResults"], "query" | "items"> {
   query: Required<CriteriaQuery<C["criteria"]>>;
   items: C["item"][];
