@@ -28,6 +28,7 @@ func batchChecks() []check {
 	}
 }
 
+// batchLife checks that staged records stay invisible until the commit, which writes them with a single stamp.
 func batchLife(t *testing.T, u *user) {
 	u.post("bookmarks", bso("a", "old"), bso("b", "old"))
 	before := u.state()
@@ -52,6 +53,7 @@ func batchLife(t *testing.T, u *user) {
 	u.state()
 }
 
+// emptyBatch checks that a commit without records creates or stamps the collection.
 func emptyBatch(t *testing.T, u *user) {
 	first := u.commit("bookmarks", u.stage("bookmarks"))
 	equal(t, "Previous", first.Previous, 0)
@@ -114,6 +116,7 @@ func batchHolds(t *testing.T, u *user) {
 	equal(t, "b", u.get("bookmarks", "b").payload, "12345678")
 }
 
+// tooLargeAtCommit checks that a commit's own records count against the batch's limits.
 func tooLargeAtCommit(t *testing.T, u *user) {
 	l := ss.BatchLimits{Records: 2, Bytes: 10}
 	b := u.stage("bookmarks", bso("a", "x"), bso("b", "x"))
@@ -128,6 +131,7 @@ func tooLargeAtCommit(t *testing.T, u *user) {
 	equalIDs(t, "records", u.list("bookmarks"), "a", "b")
 }
 
+// tooLargeAtCreation checks that a refused first append opens no batch.
 func tooLargeAtCreation(t *testing.T, u *user) {
 	b := newBatch()
 	_, err := u.store.Append(t.Context(), u.owner, u.write("bookmarks"), ss.BatchPart{ID: b, Opens: true, Updates: []ss.Update{bso("a", "x"), bso("b", "x")}, Limits: ss.BatchLimits{Records: 1, Bytes: 10}})
@@ -137,6 +141,7 @@ func tooLargeAtCreation(t *testing.T, u *user) {
 	u.wantState("a refused batch", state{})
 }
 
+// batchTTL checks that TTLs start at the commit.
 func batchTTL(t *testing.T, u *user) {
 	b := u.stage("bookmarks", expiring("a", "x", 60), expiring("zero", "x", 0))
 	u.wait(3600e9)
@@ -146,6 +151,7 @@ func batchTTL(t *testing.T, u *user) {
 	equalIDs(t, "records", u.list("bookmarks"), "a", "b")
 }
 
+// batchLifetime checks that a batch ends BatchLifetime after it was opened, however late its last append was.
 func batchLifetime(t *testing.T, u *user) {
 	for _, tc := range []struct {
 		age  ss.Timestamp
@@ -213,6 +219,7 @@ func refusedCommit(t *testing.T, u *user) {
 	}
 }
 
+// committedTwice checks that a commit ends the batch.
 func committedTwice(t *testing.T, u *user) {
 	b := u.stage("bookmarks", bso("a", "x"))
 	u.commit("bookmarks", b)
@@ -223,6 +230,7 @@ func committedTwice(t *testing.T, u *user) {
 	u.wantState("a second commit", before)
 }
 
+// sideBySide checks that batches do not see each other's records.
 func sideBySide(t *testing.T, u *user) {
 	one := u.stage("bookmarks", bso("a", "one"), bso("one", "x"))
 	two := u.stage("bookmarks", bso("a", "two"), bso("two", "x"))
@@ -238,6 +246,7 @@ func sideBySide(t *testing.T, u *user) {
 	equal(t, "the other collection", u.get("tabs", "a").payload, "elsewhere")
 }
 
+// writeMeanwhile checks that a commit merges with records that were written after they were staged.
 func writeMeanwhile(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "old"))
 	b := u.stage("bookmarks", ss.Update{ID: "a", SortIndex: ss.Some[int64](7)}, ss.Update{ID: "b", SortIndex: ss.Some[int64](7)})
@@ -251,6 +260,7 @@ func writeMeanwhile(t *testing.T, u *user) {
 	equal(t, "c", u.get("bookmarks", "c").payload, "meanwhile")
 }
 
+// endsWithCollection checks that deleting a collection ends its batches.
 func endsWithCollection(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "x"))
 	old := u.stage("bookmarks", bso("b", "x"))
@@ -271,6 +281,7 @@ func endsWithCollection(t *testing.T, u *user) {
 	equalIDs(t, "records of the new collection", u.list("bookmarks"), "a")
 }
 
+// endsWithUser checks that deleting everything ends all batches.
 func endsWithUser(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "x"))
 	b, hidden := u.stage("bookmarks", bso("b", "x")), u.stage("tabs", bso("b", "x"))

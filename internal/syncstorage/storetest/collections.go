@@ -23,6 +23,7 @@ func collectionChecks() []check {
 	}
 }
 
+// standardNames checks that standard names do not count against MaxNames.
 func standardNames(t *testing.T, u *user) {
 	w := u.write("")
 	w.MaxNames = 0
@@ -92,6 +93,7 @@ func namesOfOthers(t *testing.T, u *user) {
 	must(t, "Put under an own name", err)
 }
 
+// namesSurvive checks that deletions do not free names.
 func namesSurvive(t *testing.T, u *user) {
 	w := u.write(newName())
 	w.MaxNames = 1
@@ -118,6 +120,7 @@ func refusedName(t *testing.T, u *user) {
 	must(t, "Put", err)
 }
 
+// concurrentFirstUse checks that users who add a name at the same time all get their own data under it.
 func concurrentFirstUse(t *testing.T, u *user) {
 	for range 3 {
 		name := newName()
@@ -155,6 +158,7 @@ func concurrentNames(t *testing.T, u *user) {
 	equal(t, "collections", len(u.state().collections), 3)
 }
 
+// hiddenCollection checks that a collection that exists only for a batch is invisible.
 func hiddenCollection(t *testing.T, u *user) {
 	for _, name := range []string{"tabs", newName()} {
 		b := u.stage(name, bso("a", "x"))
@@ -174,6 +178,7 @@ func hiddenCollection(t *testing.T, u *user) {
 	equalIDs(t, "records", u.list("forms"), "b", "a")
 }
 
+// emptyCollection checks that a collection exists without records.
 func emptyCollection(t *testing.T, u *user) {
 	u.post("bookmarks")
 	u.put("tabs", bso("a", "x"))

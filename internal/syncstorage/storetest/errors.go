@@ -7,6 +7,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
+// sameError compares errors by the sentinel or type that the contract names.
 func sameError(got, want error) bool {
 	if got == nil || want == nil {
 		return got == want

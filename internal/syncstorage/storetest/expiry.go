@@ -19,6 +19,7 @@ func expiryChecks() []check {
 	}
 }
 
+// wantVisible checks the visible records in all reads: list, get and counts.
 func (u *user) wantVisible(when, collection string, want ...string) {
 	u.t.Helper()
 	equalIDs(u.t, when, u.list(collection), want...)
