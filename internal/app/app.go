@@ -255,13 +255,21 @@ func (a *App) open(ctx context.Context, s service.Service, o Options) error {
 }
 
 func (a *App) retained(services ...string) (service.Copies, error) {
+	c, moved := a.current(), []string(nil)
 	for _, s := range a.opened {
-		if slices.Contains(services, s.Name) && len(s.Databases) > 0 && s.Embedded() {
-			c := a.current()
+		if !slices.Contains(services, s.Name) || len(s.Databases) == 0 {
+			continue
+		}
+		if s.Embedded() {
 			return replication.Retained(a.data, &c.Backup, &c.Replica, a.now())
 		}
+		moved = append(moved, engine.FileName(s.Name))
 	}
-	return nil, nil // database servers
+	if len(moved) == 0 {
+		return nil, nil
+	}
+	// Backups may still have the databases from before they moved to a database server.
+	return replication.Retained(a.data, &c.Backup, &c.Replica, a.now(), moved...)
 }
 
 func (a *App) mountOf(name string, all []operate.Operation) service.Mount {

@@ -60,6 +60,31 @@ func TestRetained(t *testing.T) {
 	if text := all.String(); text != want {
 		t.Errorf("%s, want %s", text, want)
 	}
+	moved, err := json.Marshal(map[string]any{"at": now, "path": "s3://here", "has": []string{"secrets.toml"}, "earlier": []map[string]any{
+		{"at": now.Add(-time.Hour), "path": folder, "has": []string{"sync.db"}}, {"at": now.Add(-2 * time.Hour), "path": "s3://here", "has": []string{"toys.db", "secrets.toml"}},
+	}})
+	if err == nil {
+		err = os.WriteFile(filepath.Join(data, backup.RecordFile), moved, 0o600)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(data, spoolFolder+".lacking"), []byte(`{"toys.db":"2026-11-26T10:00:00Z"}`), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	heldHere, heldThere := service.Retained{Kind: service.InBackup, Where: "s3://here", Held: "toys"}, service.Retained{Kind: service.InReplica, Where: "azblob://replica", Held: "toys"}
+	retained("after a database moved away", heldHere, inFolder, heldThere)
+	for file, want := range map[string]int{"toys.db": 2, "sync.db": 1, "other.db": 0} {
+		if got, err := Retained(data, &b, &r, now, file); err != nil || len(got) != want || want == 2 && got.String() != "the backups at s3://here until you run holdfast databases dismiss for toys; the replica azblob://replica until you run holdfast databases dismiss for toys" {
+			t.Errorf("data of %s: %v, %v", file, got, err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(data, backup.RecordFile), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(data, spoolFolder+".lacking")); err != nil {
+		t.Fatal(err)
+	}
 	b.Keep, r.Keep, r.Retention = "", "", 100*24*time.Hour
 	here.Until, there.Until = time.Time{}, now.AddDate(0, 0, 101)
 	retained("no rules", here, inFolder, former, there)

@@ -5767,6 +5767,11 @@ export interface operations {
                              * @description When the server will have deleted these copies, if backups continue as configured; missing: delete them yourself.
                              */
                             until?: string;
+                            /**
+                             * @description Databases whose newest copy is there, so that no rule deletes it before holdfast databases dismiss.
+                             * @example secrets.toml
+                             */
+                            held?: string;
                         }[];
                     };
                 };

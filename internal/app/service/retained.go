@@ -20,6 +20,7 @@ type Retained struct {
 	Where string    `json:"where" doc:"a folder, or a URL without parameters" example:"/var/backups/holdfast/2026-11-26"`
 	At    time.Time `json:"at,omitzero" doc:"backup time; missing for a URL, which holds several"`
 	Until time.Time `json:"until,omitzero" doc:"when the server will have deleted these copies, if backups continue as configured; missing: delete them yourself"`
+	Held  string    `json:"held,omitempty" doc:"databases whose newest copy is there, so that no rule deletes it before holdfast databases dismiss" example:"secrets.toml"`
 }
 
 // Copies are places that still contain deleted data.
@@ -44,9 +45,12 @@ func (c Copies) String() string {
 		case r.Kind == InBackup:
 			in = "the backups at " + r.Where
 		}
-		if r.Until.IsZero() {
+		switch {
+		case r.Held != "":
+			in += " until you run holdfast databases dismiss for " + r.Held
+		case r.Until.IsZero():
 			in += " until you delete it"
-		} else {
+		default:
 			in += " until " + r.Until.UTC().Format(time.DateOnly)
 		}
 		all = append(all, in)
