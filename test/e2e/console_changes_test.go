@@ -26,7 +26,7 @@ func changesOf(folder, key string) []step {
 	return slices.Concat([]step{
 		{"read-only", "Stop writes: service extstorage", nil, "Extstorage is read-only."},
 		{"", "Accept writes: service extstorage", nil, "Extstorage accepts writes again."},
-		{"databases", "Dismiss: database former", nil, "Dismissed former"},
+		{"databases", "Dismiss database former", nil, "Dismissed former"},
 		{"alerts", "Send a test", nil, "The test alert was sent."},
 		{"sweeps", "Sweep now: sweep deleted buckets", nil, "Sweep started."},
 		{"settings", "Reload", nil, "The configuration has not changed."},
