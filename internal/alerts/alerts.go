@@ -42,6 +42,7 @@ const (
 	Slack = "slack"
 )
 
+// Defaults returns the settings without a URL: no alerts.
 func Defaults() Settings {
 	return Settings{Format: JSON, BackupAge: 48 * time.Hour, ReplicaLag: 5 * time.Minute, DiskDays: 7}
 }
@@ -65,12 +66,13 @@ func (s *Settings) Check() (problems conf.Problems) {
 	return problems
 }
 
+// Condition is a problem that lasts, in an alert's JSON.
 type Condition struct {
-	Name    string        `json:"name"`
-	Subject string        `json:"subject"`
-	State   service.State `json:"-"` // Warning or Wrong
-	Says    string        `json:"says"`
-	Fix     string        `json:"fix,omitempty"`
+	Name    string        `json:"name"`          // the kind, e.g. "disk"
+	Subject string        `json:"subject"`       // the thing, e.g. a path; "": the server
+	State   service.State `json:"-"`             // Warning or Wrong
+	Says    string        `json:"says"`          // the problem, without a full stop
+	Fix     string        `json:"fix,omitempty"` // advice, or ""
 }
 
 type key struct{ Name, Subject string }
@@ -85,14 +87,15 @@ type Told struct {
 	Since    time.Time `json:"since"`
 }
 
+// Message is an alert as it is sent.
 type Message struct {
 	Told
 
-	Status string    `json:"status"`
+	Status string    `json:"status"` // Begun, Ended or Test
 	At     time.Time `json:"at"`
-	Server string    `json:"server"`
-	Title  string    `json:"title"`
-	Text   string    `json:"text"`
+	Server string    `json:"server"` // name of the server
+	Title  string    `json:"title"`  // for a notification's head
+	Text   string    `json:"text"`   // problem and advice
 }
 
 // These are the alert states.
@@ -102,25 +105,28 @@ const (
 	Test  = "test"
 )
 
+// Alerts sends conditions as they begin and end. Set the exported fields and call Set before Run.
 type Alerts struct {
-	Server string
+	Server string // name in messages
 	File   string // stores sent conditions across restarts
 	Clock  clock.Clock
 	Log    *slog.Logger
 
 	Client *http.Client // default: no redirects
 
+	// Conditions returns the problems that exist now. It must not block for long.
 	Conditions func(context.Context, Settings) []Condition
 
 	settings atomic.Pointer[Settings]
 
 	mu    sync.Mutex
-	known map[key]Told
+	known map[key]Told // sent conditions, by key
 }
 
 // Set may be called during Run.
 func (a *Alerts) Set(s Settings) { a.settings.Store(&s) }
 
+// Settings returns the settings of the last Set.
 func (a *Alerts) Settings() Settings {
 	if s := a.settings.Load(); s != nil {
 		return *s
@@ -129,7 +135,7 @@ func (a *Alerts) Settings() Settings {
 }
 
 const (
-	interval    = 30 * time.Second
+	interval    = 30 * time.Second // between looks at the conditions
 	sendTimeout = 10 * time.Second
 )
 
@@ -166,6 +172,7 @@ func (a *Alerts) Run(ctx context.Context) {
 	}
 }
 
+// update sends the conditions that began or ended between two looks. It reports whether the known ones changed.
 func (a *Alerts) update(ctx context.Context, before, now map[key]Condition) (changed bool) {
 	known := a.copy()
 	at := a.Clock().UTC()
@@ -201,6 +208,7 @@ func (a *Alerts) copy() map[key]Told {
 	return maps.Clone(a.known)
 }
 
+// set stores a sent condition; nil removes it.
 func (a *Alerts) set(k key, one *Told) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -227,6 +235,7 @@ func severity(s service.State) string {
 	return "warning"
 }
 
+// message makes an alert.
 func (a *Alerts) message(status string, one *Told) Message {
 	m := Message{Told: *one, Status: status, At: a.Clock().UTC(), Server: a.Server}
 	m.Title = one.Name
@@ -245,6 +254,7 @@ func (a *Alerts) message(status string, one *Told) Message {
 	return m
 }
 
+// SendTest sends a test alert now. It returns an error if alerts.url is not set or the webhook refuses it.
 func (a *Alerts) SendTest(ctx context.Context) error {
 	if a.Settings().URL == "" {
 		return errors.New("alerts.url is not set")
@@ -256,6 +266,7 @@ func (a *Alerts) SendTest(ctx context.Context) error {
 // noRedirects treats a redirect as a failure to accept the alert.
 var noRedirects = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
+// send sends an alert once, and logs it.
 func (a *Alerts) send(ctx context.Context, m Message) error {
 	err := a.post(ctx, m)
 	log := a.Log.With("alert", m.Name, "subject", m.Subject, "status", m.Status)
@@ -267,6 +278,7 @@ func (a *Alerts) send(ctx context.Context, m Message) error {
 	return nil
 }
 
+// post sends the request; any status but 2xx is an error.
 func (a *Alerts) post(ctx context.Context, m Message) error {
 	var body any = m
 	settings := a.Settings()

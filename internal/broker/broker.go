@@ -28,6 +28,7 @@ type Broker interface {
 	Close() error
 }
 
+// Message is an event with its ordering key; "" means no order.
 type Message struct {
 	Key string
 	Event
@@ -37,8 +38,8 @@ type Message struct {
 type Delivery struct {
 	Message
 
-	Ack    func()
-	Nack   func()
+	Ack    func() // the message was processed
+	Nack   func() // deliver the message again
 	Extend func() // delays redelivery while processing takes longer
 }
 

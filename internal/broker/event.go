@@ -44,12 +44,14 @@ func (e *Event) contentType() string {
 	return e.ContentType
 }
 
+// isJSON reports whether Data is JSON by its content type.
 func (e *Event) isJSON() bool {
 	media, _, _ := strings.Cut(e.contentType(), ";")
 	media = strings.ToLower(strings.TrimSpace(media))
 	return media == jsonType || strings.HasSuffix(media, "+json")
 }
 
+// attributes returns all attributes but the content type, as texts.
 func (e *Event) attributes() map[string]string {
 	all := make(map[string]string, len(e.Extensions)+6)
 	maps.Copy(all, e.Extensions)
@@ -63,6 +65,7 @@ func (e *Event) attributes() map[string]string {
 	return all
 }
 
+// set parses an attribute.
 func (e *Event) set(name, value string) (err error) {
 	switch name {
 	case "specversion":
@@ -95,6 +98,7 @@ func (e *Event) set(name, value string) (err error) {
 	return err
 }
 
+// isExtension reports whether a name is allowed for an extension (CloudEvents 1.0, naming conventions).
 func isExtension(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') {
@@ -104,6 +108,7 @@ func isExtension(name string) bool {
 	return name != "" && len(name) <= 64 && name != "data"
 }
 
+// check returns an error if a required attribute is missing.
 func (e *Event) check() error {
 	if e.ID == "" || e.Source == "" || e.Type == "" {
 		return errors.New("expected a CloudEvents event with id, source and type")
@@ -113,6 +118,7 @@ func (e *Event) check() error {
 
 const prefix = "ce-"
 
+// Headers returns the headers of the binary mode, to send with Data as the body. Values are not escaped.
 func (e *Event) Headers() map[string]string {
 	all := map[string]string{"content-type": e.contentType()}
 	for name, value := range e.attributes() {
@@ -142,6 +148,7 @@ func FromHeaders(headers map[string]string, data []byte) (e Event, err error) {
 	return e, e.check()
 }
 
+// MarshalJSON writes the JSON event format.
 func (e *Event) MarshalJSON() ([]byte, error) {
 	all := map[string]any{"datacontenttype": e.contentType()}
 	for name, value := range e.attributes() {
@@ -159,6 +166,7 @@ func (e *Event) MarshalJSON() ([]byte, error) {
 	return json.Marshal(all)
 }
 
+// UnmarshalJSON reads the JSON event format. It refuses an event without the required attributes.
 func (e *Event) UnmarshalJSON(text []byte) error {
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(text, &all); err != nil {
@@ -205,6 +213,7 @@ func (e *Event) UnmarshalJSON(text []byte) error {
 	return e.check()
 }
 
+// attribute converts a JSON value to text; nil means null.
 func attribute(raw json.RawMessage) (*string, error) {
 	var value any
 	if err := json.Unmarshal(raw, &value); err != nil {

@@ -10,10 +10,11 @@ import (
 	"holdfast/internal/outbox"
 )
 
+// Sink publishes an outbox's events to a topic.
 type Sink struct {
 	Broker Broker
 	Topic  string
-	Source string
+	Source string // CloudEvents source
 
 	ensured bool // only Publish uses it, which is not called concurrently
 }

@@ -23,7 +23,7 @@ import (
 // all events are stored.
 type Webhook struct {
 	URL    string
-	Secret string
+	Secret string // signs requests; "": unsigned
 	Source string
 	Clock  clock.Clock
 	Client *http.Client // nil means a client that does not follow redirects
@@ -43,6 +43,7 @@ const (
 
 var noRedirects = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
+// Publish sends a batch as one request. After any status but 2xx, the relay tries it again.
 func (w *Webhook) Publish(ctx context.Context, events []outbox.Event) error {
 	encode := w.Encode
 	if encode == nil {
@@ -89,6 +90,7 @@ func (w *Webhook) batch(events []outbox.Event) (body []byte, contentType string,
 	return body, batchType, err
 }
 
+// Signature returns the value of webhook-signature (Standard Webhooks, symmetric signatures).
 func Signature(secret, id, timestamp string, body []byte) string {
 	h := hmac.New(sha256.New, []byte(secret))
 	fmt.Fprintf(h, "%s.%s.%s", id, timestamp, body)

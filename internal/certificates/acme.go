@@ -28,29 +28,32 @@ import (
 // LetsEncrypt is the default certificate authority's (CA's) directory URL.
 const LetsEncrypt = certmagic.LetsEncryptProductionCA
 
-const Folder = "certificates"
+const Folder = "certificates" // below the data folder
 
+// failureFile keeps the last failure's text for `holdfast check`, which runs in another process.
 const failureFile = "last_failure"
 
+// saveEvery is how often the server tries to save a certificate that is only in memory.
 const saveEvery = time.Minute
 
 // manageEvery is longer than certmagic tries to obtain a first certificate.
 const manageEvery = 31 * 24 * time.Hour
 
+// ACMEOptions configure OpenACME. Domain, Data, Directory and Listen are required.
 type ACMEOptions struct {
 	Options
 
-	Domain    string
-	Data      string
-	Directory string
-	RootFile  string
-	Email     string
+	Domain    string // name in the certificate
+	Data      string // data folder
+	Directory string // URL of the CA, e.g. LetsEncrypt
+	RootFile  string // PEM file with a private CA's root; "": the system's
+	Email     string // for the CA's messages; may be ""
 
 	// Listen and HTTPListen are the listeners that answer the CA: with TLS, and without, serving Handler. Without
 	// HTTPListen, only TLS-ALPN-01 is used.
 	Listen, HTTPListen string
 
-	renewEvery time.Duration
+	renewEvery time.Duration // between checks; 0: certmagic's default
 }
 
 // ACME is a Source that obtains and renews a certificate with ACME, stored in the data folder.
@@ -60,15 +63,16 @@ type ACME struct {
 	cache     *certmagic.Cache
 	config    *certmagic.Config
 	issuer    *certmagic.ACMEIssuer
-	temporary *tls.Certificate
+	temporary *tls.Certificate // served until there is a certificate
 
 	mu      sync.Mutex
-	problem string
-	warned  error
+	problem string // the last failure since the last success
+	warned  error  // the last reported reason why it cannot be saved
 
 	isUnreadable bool // the stored certificate could not be read; only Run uses it
 }
 
+// OpenACME prepares everything without asking the CA; Run obtains the certificate.
 func OpenACME(o ACMEOptions) (*ACME, error) {
 	a := &ACME{ACMEOptions: o, store: newStorage(filepath.Join(o.Data, Folder))}
 	issuer, err := a.template()
@@ -124,6 +128,7 @@ func split(address string) (host string, port int, err error) {
 	return host, port, err
 }
 
+// TLS serves the certificate, answers the CA, and serves a temporary certificate meanwhile.
 func (a *ACME) TLS() *tls.Config {
 	c := serve(func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		cert, err := a.config.GetCertificate(hello)
@@ -136,8 +141,10 @@ func (a *ACME) TLS() *tls.Config {
 	return c
 }
 
+// Handler answers the CA's requests on an HTTP listener, and passes others to next.
 func (a *ACME) Handler(next http.Handler) http.Handler { return a.issuer.HTTPChallengeHandler(next) }
 
+// Reload does nothing: settings about the certificate need a restart.
 func (*ACME) Reload() error { return nil }
 
 func (a *ACME) State() State {
@@ -159,6 +166,7 @@ func (a *ACME) until() (until time.Time) {
 	return until
 }
 
+// Run obtains and renews the certificate until ctx ends.
 func (a *ACME) Run(ctx context.Context) {
 	// Maintenance may be waiting for the CA, which must not delay shutdown.
 	defer func() { go a.cache.Stop() }()
@@ -179,6 +187,7 @@ func (a *ACME) Run(ctx context.Context) {
 	}
 }
 
+// begin makes certmagic manage the certificate. A damaged stored one is replaced.
 func (a *ACME) begin(ctx context.Context) error {
 	_, err := readStored(ctx, a.store, a.Directory, a.Domain)
 	_, isFile := errors.AsType[*fs.PathError](err)
@@ -199,6 +208,7 @@ func (a *ACME) begin(ctx context.Context) error {
 	return a.config.ManageAsync(ctx, []string{a.Domain})
 }
 
+// event is certmagic's callback.
 func (a *ACME) event(ctx context.Context, event string, data map[string]any) error {
 	switch event {
 	case "cert_obtained":
@@ -221,6 +231,7 @@ func (a *ACME) event(ctx context.Context, event string, data map[string]any) err
 	return nil
 }
 
+// failed records a failure.
 func (a *ACME) failed(what string, err error) {
 	a.mu.Lock()
 	a.problem = err.Error()
@@ -247,6 +258,7 @@ func (a *ACME) readable() {
 	_ = a.store.Delete(context.Background(), failureFile)
 }
 
+// save logs once when a certificate cannot be saved.
 func (a *ACME) save(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -256,6 +268,7 @@ func (a *ACME) save(err error) {
 	a.warned = err
 }
 
+// reason returns a failure's text for operators.
 func reason(err error) string {
 	if problem, ok := errors.AsType[acme.Problem](err); ok && problem.Detail != "" {
 		return "the certificate authority refuses: " + problem.Detail

@@ -11,18 +11,22 @@ import (
 
 // Source provides the listeners' certificate and replaces it before it expires.
 type Source interface {
+	// TLS returns the listeners' configuration.
 	TLS() *tls.Config
 
+	// Run replaces the certificate when necessary, until ctx ends.
 	Run(ctx context.Context)
 
+	// Reload looks for a new certificate at once, and returns why it cannot be used.
 	Reload() error
 
 	State() State
 }
 
+// State describes the current certificate.
 type State struct {
 	Until   time.Time // expiry; zero without a certificate
-	Problem string
+	Problem string    // why it was not replaced, or ""
 }
 
 type Options struct {

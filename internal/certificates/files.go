@@ -21,12 +21,13 @@ type Files struct {
 
 	mu      sync.Mutex
 	current *tls.Certificate
-	used    pair
-	refused pair
-	failure error
-	warned  bool
+	used    pair  // content in use
+	refused pair  // content that cannot be used
+	failure error // why
+	warned  bool  // reported
 }
 
+// pair is the files' content.
 type pair struct{ cert, key []byte }
 
 func (p pair) equal(other pair) bool {
@@ -74,6 +75,7 @@ func (f *Files) State() State {
 	return s
 }
 
+// Run looks for changed files until ctx ends.
 func (f *Files) Run(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -97,6 +99,7 @@ func (f *Files) look() {
 	}
 }
 
+// Reload reads the files at once; an error leaves the certificate in use.
 func (f *Files) Reload() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -104,6 +107,7 @@ func (f *Files) Reload() error {
 	return err
 }
 
+// replace uses the files' content if it changed.
 func (f *Files) replace() (content pair, err error) {
 	if content, err = f.read(); err != nil {
 		return content, err
@@ -126,8 +130,10 @@ func (f *Files) replace() (content pair, err error) {
 	return content, nil
 }
 
+// settle forgets a refusal.
 func (f *Files) settle() { f.refused, f.failure, f.warned = pair{}, nil, false }
 
+// refuse records unusable files; the second time in a row it warns.
 func (f *Files) refuse(content pair, err error) {
 	again := f.failure != nil && f.refused.equal(content) && f.failure.Error() == err.Error()
 	if f.warned = f.warned && again; again && !f.warned {

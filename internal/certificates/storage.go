@@ -26,8 +26,8 @@ type storage struct {
 	put    func(name string, value []byte) error
 
 	mu      sync.Mutex
-	unsaved map[string][]byte
-	failure error
+	unsaved map[string][]byte // by key
+	failure error             // why something is unsaved
 	locks   map[string]chan struct{}
 }
 
@@ -35,6 +35,7 @@ func newStorage(folder string) *storage {
 	return &storage{folder: folder, put: put, unsaved: map[string][]byte{}, locks: map[string]chan struct{}{}}
 }
 
+// file returns the file for a key.
 func (s *storage) file(key string) (string, error) {
 	local := filepath.FromSlash(key)
 	if err := durable.CheckName(local); err != nil {
@@ -46,6 +47,7 @@ func (s *storage) file(key string) (string, error) {
 // isChallenge matches keys whose values end with the process.
 func isChallenge(key string) bool { return strings.Contains(key, "/challenge_tokens/") }
 
+// Store never fails: a certificate that cannot be saved is still used.
 func (s *storage) Store(_ context.Context, key string, value []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,6 +78,7 @@ func put(name string, value []byte) error {
 	return durable.Replace(name, durable.Bytes(value))
 }
 
+// save writes values that are only in memory.
 func (s *storage) save() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

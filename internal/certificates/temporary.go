@@ -14,6 +14,7 @@ import (
 // temporaryName is printed by clients.
 const temporaryName = "Holdfast has no certificate yet: see its log"
 
+// temporary returns a self-signed certificate, which no client trusts.
 func temporary() (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

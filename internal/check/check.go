@@ -55,12 +55,15 @@ func problem(state service.State, p conf.Problem) service.Finding {
 }
 
 const (
+	// serviceTimeout limits the checks of a service or of another machine.
 	serviceTimeout = 10 * time.Second
-	patience       = 10 * time.Second
+	// patience limits the wait for a database that is locked.
+	patience = 10 * time.Second
 )
 
+// Server describes the server to check: its settings and, in a running server, its parts.
 type Server struct {
-	Data      string
+	Data      string // data folder
 	PublicURL string
 	Listen    string
 	TLSCert   string
@@ -77,7 +80,7 @@ type Server struct {
 
 	Backup backup.Settings
 
-	Master     string
+	Master     string // master secret as configured; "": in the secrets file
 	OldMasters []string
 
 	AdminListen string // "": no admin listener
@@ -92,37 +95,40 @@ type Server struct {
 	Writable func(ctx context.Context, s *service.Running, patience time.Duration) error
 }
 
+// Opened are services opened for a check.
 type Opened struct {
 	Services []*service.Running
-	Guard    *secrets.Guard
+	Guard    *secrets.Guard // compares secrets with the databases
 	Close    func() error
 }
 
+// Options say how thoroughly Run checks.
 type Options struct {
-	Deep  bool
+	Deep  bool // read all databases and files
 	Start bool // check only for reasons not to start: no addresses, database servers or other machines
 
-	Progress func(what string)
+	Progress func(what string) // called before slow steps; may be nil
 
 	// Open opens a service without changing anything.
 	Open func(ctx context.Context, name string, noSecrets bool) (*Opened, error)
 }
 
+// check is a run.
 type check struct {
 	*Server
 	Options
 
 	secretsBroken bool // the file is unusable, so secrets are not compared
 	secretsLost   bool
-	usesFolder    bool
-	folders       []folder
+	usesFolder    bool     // the data folder is needed
+	folders       []folder // other folders with databases
 
 	own service.Finding // about the data folder
 
 	databases []*engine.Database // of all services that were opened
 
-	held    *sqlitedb.InUseError
-	running bool
+	held    *sqlitedb.InUseError // a server uses a SQLite file
+	running bool                 // a server answers on one of the addresses
 
 	distributed []distributed
 }
@@ -175,6 +181,7 @@ func Running(ctx context.Context, s *Server, open *Opened, report conf.Report) (
 	return append(found, c.outside(ctx)...)
 }
 
+// concerning names the service of findings.
 func concerning(name string, found []service.Finding) []service.Finding {
 	for i := range found {
 		found[i].Service = name
@@ -182,6 +189,7 @@ func concerning(name string, found []service.Finding) []service.Finding {
 	return found
 }
 
+// outside checks everything beyond this machine's files: replica, backups and other machines.
 func (c *check) outside(ctx context.Context) (found []service.Finding) {
 	if s := c.Replication.State(); s != nil {
 		found = append(found, s.Finding())
@@ -210,6 +218,7 @@ type remediable interface {
 	Remedy() string
 }
 
+// service opens and checks an enabled service.
 func (c *check) service(ctx context.Context, s service.Service) []service.Finding {
 	what := s.Name + " database"
 	if !s.Config.IsEnabled() {
@@ -269,6 +278,7 @@ func (c *check) service(ctx context.Context, s service.Service) []service.Findin
 	return found
 }
 
+// verify reads databases completely.
 func (c *check) verify(ctx context.Context, what string, all []*engine.Database) (found []service.Finding) {
 	for _, d := range all {
 		if c.Progress != nil {
@@ -297,6 +307,7 @@ const (
 	maxDamageLen = 160
 )
 
+// damaged returns a text with the first problems.
 func damaged(where string, problems []string) string {
 	var lines []string
 	for _, p := range problems[:min(len(problems), maxDamages)] {
@@ -312,6 +323,7 @@ func damaged(where string, problems []string) string {
 	return where + " is damaged: " + strings.Join(lines, "; ")
 }
 
+// opened checks a service's databases, tables and dependencies.
 func (c *check) opened(ctx context.Context, open *Opened, s *service.Running) (found []service.Finding) {
 	what := s.Name + " database"
 	c.databases = append(c.databases, s.Databases...)
@@ -345,6 +357,7 @@ func (c *check) opened(ctx context.Context, open *Opened, s *service.Running) (f
 	return append(found, more...)
 }
 
+// writable reports partial copies and services that are read-only for good.
 func (c *check) writable(ctx context.Context, s *service.Running) []service.Finding {
 	what := s.Name + " database"
 	if err := c.Writable(ctx, s, patience); err != nil {
@@ -417,6 +430,7 @@ func checkDatabase(ctx context.Context, d *engine.Database, what string) []servi
 	return []service.Finding{found}
 }
 
+// checkPublicURL asks the server through its public URL.
 func checkPublicURL(ctx context.Context, public string) service.Finding {
 	const what = "server.public_url"
 	address := strings.TrimRight(public, "/") + "/__heartbeat__"

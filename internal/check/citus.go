@@ -11,6 +11,7 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
+// distributed is a database on Citus.
 type distributed struct {
 	service string
 	where   string
@@ -58,6 +59,7 @@ func (c *check) distributions() (found []service.Finding) {
 	return found
 }
 
+// keeps reports whether a service may keep its colocation group, because it is the last of those that share it.
 func (c *check) keeps(i int) bool {
 	rest := slices.Clone(c.distributed[i].Others)
 	for _, later := range c.distributed[i+1:] {
@@ -68,6 +70,7 @@ func (c *check) keeps(i int) bool {
 	return len(rest) == 0
 }
 
+// owners returns the services of tables.
 func (c *check) owners(tables []string) (names []string) {
 	services := map[string]string{}
 	for _, s := range c.Services {

@@ -20,6 +20,7 @@ const (
 	reachable     = "the name must point to this machine, and the certificate authority must reach its port 443 or 80"
 )
 
+// obtained checks the certificate from ACME.
 func (c *check) obtained(ctx context.Context) service.Finding {
 	f := service.Finding{State: service.OK, What: domainSetting}
 	var state certificates.State
@@ -51,6 +52,7 @@ func (c *check) obtained(ctx context.Context) service.Finding {
 	return f
 }
 
+// domain checks that the CA can reach this server.
 func (c *check) domain(ctx context.Context) (found []service.Finding) {
 	if listen.PortOf(c.Listen) != "443" && listen.PortOf(c.HTTPListen) != "80" {
 		found = append(found, service.Finding{

@@ -18,6 +18,7 @@ import (
 
 const chooseFolder = "choose another folder with --data"
 
+// keptIn notes a folder with a database.
 func (c *check) keptIn(what, path string) {
 	dir := filepath.Dir(path)
 	if dir == filepath.Clean(c.Data) {
@@ -54,6 +55,7 @@ func (c *check) isFolderError(err error) bool {
 	return strings.HasPrefix(service.Absolute(failed.Path), service.Absolute(c.Data))
 }
 
+// secrets checks the secrets file.
 func (c *check) secrets() (found []service.Finding) {
 	const what = "secrets"
 	path := filepath.Join(c.Data, secrets.File)

@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/secrets"
 )
 
+// listeners tries to listen on each address, or finds out who does.
 func (c *check) listeners(ctx context.Context) (found []service.Finding) {
 	own := c.instance()
 	// All stay open until the end, as in a server, because two may be equal.
@@ -65,6 +66,7 @@ func (c *check) holder() []service.Finding {
 	}}
 }
 
+// instance returns this server's identity, to ask who listens on an address.
 func (c *check) instance() *listen.Instance {
 	masters := c.OldMasters
 	if c.Master != "" {
@@ -79,6 +81,7 @@ func (c *check) instance() *listen.Instance {
 	return i
 }
 
+// sharedWith returns the setting that already uses an address.
 func sharedWith(ctx context.Context, address string, by map[string]string) string {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -102,6 +105,7 @@ func sharedWith(ctx context.Context, address string, by map[string]string) strin
 	return ""
 }
 
+// inUse explains an address in use.
 func inUse(ctx context.Context, l service.Listener, own *listen.Instance, tls bool) service.Finding {
 	f := listen.Refused(l, syscall.EADDRINUSE)
 	id, err := own.Ask(ctx, l.Address, tls && l.Name != service.Admin)

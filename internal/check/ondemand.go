@@ -24,6 +24,7 @@ func NewOnDemand() *OnDemand {
 	return &OnDemand{asked: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
+// Run checks when Latest asks for it, until ctx ends.
 func (i *OnDemand) Run(ctx context.Context, now clock.Clock, check func(context.Context) []service.Finding) {
 	for {
 		select {

@@ -6,6 +6,7 @@ import (
 	"time"
 )
 
+// Clock returns the current time. Pass it to code that needs the time, so that tests can replace it.
 type Clock func() time.Time
 
 // System reads the machine's clock.
@@ -17,6 +18,7 @@ type Manual struct {
 	now time.Time
 }
 
+// NewManual returns a clock that shows t. Pass its method Now as a Clock.
 func NewManual(t time.Time) *Manual { return &Manual{now: t} }
 
 func (m *Manual) Now() time.Time {
@@ -25,12 +27,14 @@ func (m *Manual) Now() time.Time {
 	return m.now
 }
 
+// Set makes the clock show t, which may be earlier.
 func (m *Manual) Set(t time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.now = t
 }
 
+// Advance moves the clock forward.
 func (m *Manual) Advance(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,17 +19,19 @@ type Alias struct {
 	// Path is the setting (e.g. "server.listen") or, if Env contains "*", the section ("syncstorage.limits.*"). ""
 	// ignores the variable.
 	Path string
-	Note string
+	Note string // shown to an operator who sets the variable
 	// Transform, if set, converts the variable's value. current is the setting's text so far ("" for other types):
 	// host and port variables each change part of an address. The operator sees the error, so it must not contain a
 	// secret.
 	Transform func(current, value string) (string, error)
 }
 
+// path returns the path of the setting or section.
 func (a Alias) path() []string {
 	return strings.Split(strings.TrimSuffix(a.Path, ".*"), ".")
 }
 
+// begins returns the name before "*", and whether there is one.
 func (a Alias) begins() (string, bool) { return strings.CutSuffix(a.Env, "*") }
 
 // readAliases reads full names first, in alias order, because a transform may build on another.
@@ -70,6 +72,8 @@ func (l *loader) checkAlias(a Alias) {
 	}
 }
 
+// alias reads a variable into the alias's setting; rest is the part that "*" matched. It returns false if no such
+// setting exists.
 func (l *loader) alias(a Alias, name string, rest []string, env map[string]string) bool {
 	at := place{name: name}
 	if a.Path == "" {
@@ -101,6 +105,7 @@ func (l *loader) alias(a Alias, name string, rest []string, env map[string]strin
 	return true
 }
 
+// overriding returns the HOLDFAST_ variable that overrides an alias for this setting, if it is set.
 func overriding(path []string, n *node, env map[string]string) (string, bool) {
 	name := envName(path)
 	if n.kind == secretFile {
@@ -117,6 +122,7 @@ func overriding(path []string, n *node, env map[string]string) (string, bool) {
 	return "", false
 }
 
+// aliasNames returns all names that aliases know, for suggestions.
 func (l *loader) aliasNames() []string {
 	var all []string
 	for _, a := range l.Aliases {

@@ -33,10 +33,12 @@ var (
 	serviceLinkPort = regexp.MustCompile(`^HOLDFAST_([A-Z0-9_]+_)?PORT=(tcp|udp|sctp)://`)
 )
 
+// isServiceLink reports whether Kubernetes set the variable.
 func isServiceLink(name, value string) bool {
 	return !strings.Contains(name, "__") && (serviceLink.MatchString(name) || serviceLinkPort.MatchString(name+"="+value))
 }
 
+// readEnvironment reads the HOLDFAST_ variables in alphabetical order.
 func (l *loader) readEnvironment(env map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		rest, ours := strings.CutPrefix(name, prefix)
@@ -75,6 +77,7 @@ func (l *loader) envPath(start, parts []string) ([]string, *node) {
 	return path, n
 }
 
+// knownName returns the existing named section that the part of a variable names, or the part in lower case.
 func knownName(m reflect.Value, part string) string {
 	var names []string
 	for _, key := range m.MapKeys() {
@@ -88,6 +91,7 @@ func knownName(m reflect.Value, part string) string {
 	return slices.Min(names)
 }
 
+// nearestVariable returns advice for an unknown variable.
 func (l *loader) nearestVariable(name string, parts []string) string {
 	candidates := []string{configVariable, dataVariable}
 	for _, p := range l.schema.paths(nil, parts) {
@@ -96,6 +100,7 @@ func (l *loader) nearestVariable(name string, parts []string) string {
 	return cmp.Or(didYouMean(name, candidates, dottedVariable), "unset it; holdfast config reference lists the variables")
 }
 
+// dottedVariable returns a variable's name as a path, for comparisons.
 func dottedVariable(name string) string {
 	name = strings.TrimPrefix(strings.TrimPrefix(name, prefix), aliasPrefix)
 	return strings.ReplaceAll(name, "__", ".")

@@ -38,6 +38,7 @@ func (l *loader) readTOML(name string, data []byte) {
 	slices.SortStableFunc(l.report.Warnings, byLine)
 }
 
+// reason returns an error's text without the path.
 func reason(err error) string {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		err = p.Err
@@ -56,16 +57,18 @@ func syntaxError(name string, err error) (at place, what string) {
 	return at, what
 }
 
+// file is a TOML file while it is read.
 type file struct {
 	*loader
 	name  string
-	lines map[string]int
+	lines map[string]int // line of each key, by joined path
 }
 
 func (f *file) place(path []string) place {
 	return place{f.name, f.lines[joined(path)]}
 }
 
+// table reads a table in the order of its lines, so that problems are reported in this order.
 func (f *file) table(at []string, n *node, t map[string]any) {
 	below := func(key string) []string { return append(slices.Clip(at), key) }
 	keys := make([]string, 0, len(t))
@@ -81,6 +84,7 @@ func (f *file) table(at []string, n *node, t map[string]any) {
 	}
 }
 
+// value reads a setting or a section; n is nil for an unknown key.
 func (f *file) value(path []string, n *node, value any) {
 	at, dotted := f.place(path), strings.Join(path, ".")
 	inner, isTable := value.(map[string]any)
@@ -99,6 +103,7 @@ func (f *file) value(path []string, n *node, value any) {
 	}
 }
 
+// nearestPath returns advice for an unknown setting.
 func (f *file) nearestPath(path []string) string {
 	var candidates []string
 	for _, p := range f.schema.paths(nil, path) {
@@ -108,6 +113,7 @@ func (f *file) nearestPath(path []string) string {
 	return cmp.Or(didYouMean(strings.Join(path, "."), candidates, asIs), "remove it; holdfast config reference lists the settings")
 }
 
+// joined returns a path as a map key.
 func joined(path []string) string { return strings.Join(path, "\x00") }
 
 // linesOf returns each key's line. The decoder reports positions only for errors, so this uses its parser.
@@ -127,6 +133,7 @@ func linesOf(data []byte) map[string]int {
 	return lines
 }
 
+// noteValue notes the lines of a key and of those in its inline table.
 func noteValue(lines map[string]int, p *unstable.Parser, at []string, e *unstable.Node) {
 	path := note(lines, p, at, e.Key())
 	if e.Value().Kind != unstable.InlineTable {
@@ -137,6 +144,7 @@ func noteValue(lines map[string]int, p *unstable.Parser, at []string, e *unstabl
 	}
 }
 
+// note notes a key's line, and those of the tables that it implies.
 func note(lines map[string]int, p *unstable.Parser, at []string, key unstable.Iterator) []string {
 	path := slices.Clone(at)
 	for key.Next() {

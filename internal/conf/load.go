@@ -6,14 +6,16 @@ import (
 	"strings"
 )
 
+// Options say where settings come from. The zero value loads only defaults.
 type Options struct {
-	File string
+	File string // path of the TOML file; "": none
 	// Environ is from os.Environ. HOLDFAST_CONFIG and HOLDFAST_DATA belong to the command line and are skipped.
 	Environ []string
-	Flags   []Flag
+	Flags   []Flag // override everything else
 	Aliases []Alias
 }
 
+// Flag is a command-line flag that sets a setting.
 type Flag struct {
 	Name  string // as typed: "--listen"
 	Path  string // setting: "server.listen"
@@ -51,18 +53,21 @@ func Load(dst any, o Options) (Report, error) {
 	return l.report, nil
 }
 
+// loader fills the settings and collects problems.
 type loader struct {
 	Options
 	schema   *node
-	root     reflect.Value
+	root     reflect.Value // the settings
 	report   Report
 	problems []Problem
 
-	layer map[string]*node
+	layer map[string]*node // settings that the current source has set: a source may set a secret only once
 }
 
+// newLayer begins the next source.
 func (l *loader) newLayer() { l.layer = map[string]*node{} }
 
+// problem records an error; key is the setting, or "".
 func (l *loader) problem(at place, key, what, fix string) {
 	l.problems = append(l.problems, Problem{Where: at.String(), Key: key, What: what, Fix: fix, line: at.line})
 }
@@ -71,10 +76,12 @@ func (l *loader) warn(at place, what, fix string) {
 	l.report.Warnings = append(l.report.Warnings, Problem{Where: at.String(), What: what, Fix: fix, line: at.line})
 }
 
+// note records a known name without effect.
 func (l *loader) note(at place, what string) {
 	l.report.Notes = append(l.report.Notes, Problem{Where: at.String(), What: what})
 }
 
+// set stores a value. ok is false if the source's text or type did not fit.
 func (l *loader) set(at place, path []string, n *node, value any, ok bool) {
 	dotted := strings.Join(path, ".")
 	if !ok {

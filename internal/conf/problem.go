@@ -11,16 +11,17 @@ import (
 // Problem is an error, warning or note about the configuration.
 type Problem struct {
 	Where string // "holdfast.toml:12", a variable, or "default"
-	Key   string
+	Key   string // the setting, e.g. "server.listen"; may be ""
 	What  string // e.g. "must be at least 1"
 	Fix   string // advice; may be ""
 
-	line int
+	line int // for sorting
 }
 
+// place is a line in a file, or a variable or flag.
 type place struct {
 	name string
-	line int
+	line int // 0: none
 }
 
 func (p place) String() string {
@@ -39,6 +40,7 @@ func (p Problem) Message() string {
 	return p.Key + ": " + p.What
 }
 
+// String returns the problem with its place and advice, in one line.
 func (p Problem) String() string {
 	s := p.Message()
 	if p.Where != fromDefault {
@@ -53,6 +55,7 @@ func (p Problem) String() string {
 // Error lists all problems, with code errcode.Invalid. Callers may add their own.
 type Error struct{ Problems []Problem }
 
+// Error returns one line for each problem.
 func (e *Error) Error() string {
 	if len(e.Problems) == 1 {
 		return "configuration: " + e.Problems[0].String()
@@ -72,7 +75,7 @@ type Report struct {
 	Warnings []Problem // unknown names, probably mistakes, and broken rules with which a server starts
 	Notes    []Problem // known names without effect
 
-	origins map[string]string
+	origins map[string]string // by setting
 }
 
 const fromDefault = "default"
@@ -124,6 +127,7 @@ func Nearest(name string, candidates []string) string {
 	return best
 }
 
+// editDistance returns the Levenshtein distance.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -147,6 +151,8 @@ func editDistance(a, b string) int {
 // Problems belong to a section; their keys are relative to it.
 type Problems []Problem
 
+// Addf adds a problem with a setting of the section. The text continues the setting's name, e.g. "must be at least
+// 1".
 func (p *Problems) Addf(key, format string, args ...any) {
 	*p = append(*p, Problem{Key: key, What: fmt.Sprintf(format, args...)})
 }

@@ -29,12 +29,13 @@ func Example(dst any) string {
 	return strings.TrimLeft(b.String(), "\n")
 }
 
+// Setting is a loaded setting, for people.
 type Setting struct {
 	Path  string
 	Value string // as in the file; for secrets, only whether set
-	Where string
+	Where string // its origin
 
-	Reloads bool
+	Reloads bool // a running server applies a new value
 }
 
 // Settings returns a loaded configuration's settings, without secret values.
@@ -47,6 +48,7 @@ func Settings(dst any, r Report) (all []Setting) {
 	return all
 }
 
+// eachSetting visits all settings below a section, in order.
 func (n *node) eachSetting(v reflect.Value, path []string, visit func(*node, reflect.Value, []string)) {
 	for _, c := range n.children {
 		below, in := append(slices.Clip(path), c.key), c.in(v)
@@ -81,6 +83,7 @@ func eachSection(n *node, v reflect.Value, path []string, visit func(*node, refl
 	}
 }
 
+// writeTable writes a section's table in Markdown.
 func writeTable(b *strings.Builder, s *node, v reflect.Value, path []string) {
 	heading := "[" + strings.Join(path, ".") + "]"
 	var rows strings.Builder
@@ -117,6 +120,7 @@ func writeAliases(b *strings.Builder, aliases []Alias) {
 	}
 }
 
+// writeExample writes a section as TOML comments.
 func writeExample(b *strings.Builder, s *node, v reflect.Value, path []string) {
 	if len(path) > 0 {
 		fmt.Fprintln(b)
@@ -147,6 +151,7 @@ func writeExample(b *strings.Builder, s *node, v reflect.Value, path []string) {
 	}
 }
 
+// meaning returns the description for the reference.
 func (n *node) meaning() string {
 	if !n.reloads {
 		return n.doc
@@ -160,6 +165,7 @@ func comment(b *strings.Builder, doc string) {
 	}
 }
 
+// typeName returns the type for the reference.
 func (n *node) typeName() string {
 	name := [...]string{text: "string", boolean: "boolean", integer: "integer", number: "number", duration: "duration", list: "list of strings"}[n.kind]
 	if n.secret {
@@ -178,4 +184,5 @@ func code(s string) string {
 	return "`" + cell(s) + "`"
 }
 
+// cell escapes a text for a Markdown table.
 func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }

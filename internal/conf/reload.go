@@ -31,6 +31,7 @@ func Changes(before, after any) (all []Change) {
 	return all
 }
 
+// values returns all settings by path.
 func values(of any) map[string]reflect.Value {
 	all := map[string]reflect.Value{}
 	schema, root := schemaOf(of)
@@ -53,6 +54,7 @@ func Keep(next, running any) {
 	schema.keep(to, same, from)
 }
 
+// keep copies settings that need a restart; same is the schema of from.
 func (n *node) keep(to reflect.Value, same *node, from reflect.Value) {
 	for i, c := range n.children {
 		switch {
@@ -65,6 +67,7 @@ func (n *node) keep(to reflect.Value, same *node, from reflect.Value) {
 	}
 }
 
+// Reloadable returns the settings that a running server can change.
 func Reloadable(dst any) (paths []string) {
 	schema, root := schemaOf(dst)
 	schema.eachSetting(root, nil, func(n *node, _ reflect.Value, path []string) {

@@ -15,7 +15,7 @@ type Rule struct {
 	// another problem.
 	Says func() string
 
-	Fix string
+	Fix string // advice
 }
 
 // Problem returns the rule's problem, if the loaded settings break it.

@@ -8,6 +8,7 @@ import (
 	"time"
 )
 
+// kind is a setting's type, or a section's.
 type kind uint8
 
 const (
@@ -22,12 +23,13 @@ const (
 	secretFile // key x_file of secret x
 )
 
+// node describes a setting or a section.
 type node struct {
 	kind      kind
-	key       string
+	key       string // in its section
 	doc, unit string
-	secret    bool
-	reloads   bool
+	secret    bool // never shown
+	reloads   bool // see the tag reload
 	typ       reflect.Type
 	index     []int         // through embedded structs
 	value     reflect.Value // a Section's struct, which has no parent
@@ -60,6 +62,7 @@ func schemaOf(dst any) (*node, reflect.Value) {
 	return newNode(v.Elem().Type()), v.Elem()
 }
 
+// newNode describes a type. It panics on an unsupported one.
 func newNode(t reflect.Type) *node {
 	n := &node{typ: t}
 	switch {
@@ -87,6 +90,7 @@ func newNode(t reflect.Type) *node {
 	return n
 }
 
+// addFields adds the fields of a struct, and those of embedded structs without a tag.
 func (n *node) addFields(t reflect.Type, outer []int) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -120,6 +124,7 @@ func (n *node) addFields(t reflect.Type, outer []int) {
 	}
 }
 
+// reload marks a section's settings as reloadable.
 func (n *node) reload() {
 	n.reloads = true
 	for _, c := range n.children {
@@ -127,6 +132,7 @@ func (n *node) reload() {
 	}
 }
 
+// child returns the node below with this key, or nil; in a named section any key exists.
 func (n *node) child(key string) *node {
 	switch n.kind {
 	case section:
@@ -143,6 +149,7 @@ func (n *node) child(key string) *node {
 	return nil
 }
 
+// find returns the node at a path, or nil.
 func (n *node) find(path []string) *node {
 	for _, key := range path {
 		if n = n.child(key); n == nil {
@@ -152,6 +159,7 @@ func (n *node) find(path []string) *node {
 	return n
 }
 
+// in returns the node's value in its section's value.
 func (n *node) in(v reflect.Value) reflect.Value {
 	if n.value.IsValid() {
 		return n.value
@@ -159,8 +167,10 @@ func (n *node) in(v reflect.Value) reflect.Value {
 	return v.FieldByIndex(n.index)
 }
 
+// isLeaf reports whether the node is a setting.
 func (n *node) isLeaf() bool { return n.kind > named }
 
+// edit changes the value at a path, and creates named sections on the way.
 func (n *node) edit(v reflect.Value, path []string, change func(reflect.Value)) {
 	switch n.kind {
 	case section:
@@ -218,8 +228,10 @@ func (n *node) paths(at, like []string) [][]string {
 	return all
 }
 
+// prefix begins all variables.
 const prefix = "HOLDFAST_"
 
+// envName returns a setting's variable.
 func envName(path []string) string {
 	parts := make([]string, len(path))
 	for i, key := range path {

@@ -8,6 +8,7 @@ import (
 	"time"
 )
 
+// expected describes valid values, for errors.
 func (n *node) expected() string {
 	var s string
 	switch n.kind {
@@ -32,6 +33,7 @@ func (n *node) expected() string {
 	return s
 }
 
+// fromText parses a variable or a flag. ok is false if the text is not valid.
 func (n *node) fromText(s string) (any, bool) {
 	switch n.kind {
 	case text, secretFile:
@@ -54,6 +56,7 @@ func (n *node) fromText(s string) (any, bool) {
 	return nil, false
 }
 
+// fromAlias parses a variable of Mozilla's server, which has durations in seconds.
 func (n *node) fromAlias(s string) (any, bool) {
 	if n.kind == duration {
 		if seconds, err := strconv.ParseInt(s, 10, 64); err == nil {
@@ -99,6 +102,7 @@ func (n *node) fromTOML(value any) (any, bool) {
 	return nil, false
 }
 
+// store sets a field to a value from fromText or fromTOML.
 func store(field reflect.Value, value any) {
 	switch v := value.(type) {
 	case string:
@@ -149,6 +153,7 @@ func (n *node) literal(field reflect.Value) string {
 	return ""
 }
 
+// standard returns the default for the reference, also for a secret.
 func (n *node) standard(field reflect.Value) string {
 	if n.secret && field.Len() == 0 {
 		return ""
@@ -179,6 +184,7 @@ func FormatDuration(d time.Duration) string {
 	return s
 }
 
+// secondsOf returns a duration; ok is false if it overflows.
 func secondsOf(n int64) (any, bool) {
 	const most = math.MaxInt64 / int64(time.Second)
 	return time.Duration(n) * time.Second, -most <= n && n <= most
@@ -186,6 +192,7 @@ func secondsOf(n int64) (any, bool) {
 
 func isFinite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
 
+// fields splits a list and drops empty parts.
 func fields(s, separator string) []string {
 	all := []string{}
 	for part := range strings.SplitSeq(s, separator) {

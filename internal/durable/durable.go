@@ -18,8 +18,9 @@ import (
 	"syscall"
 )
 
+// File is a file to write with other settings than Replace and Create.
 type File struct {
-	Name string
+	Name string      // path
 	Mode fs.FileMode // default 0600
 
 	// Temporary starts the incomplete file's name. Default: the name, hidden and without extension, e.g. ".secrets-"
@@ -29,6 +30,7 @@ type File struct {
 	shown string // the path in errors; default: Name
 }
 
+// Replace writes a file, and replaces one that exists. write may fail; then nothing changed.
 func Replace(name string, write func(io.Writer) error) error {
 	return File{Name: name}.Replace(write)
 }
@@ -38,6 +40,7 @@ func Create(name string, write func(io.Writer) error) error {
 	return File{Name: name}.Create(write)
 }
 
+// Bytes returns a function for Replace or Create that writes text.
 func Bytes(text []byte) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := w.Write(text)
@@ -45,8 +48,10 @@ func Bytes(text []byte) func(io.Writer) error {
 	}
 }
 
+// Replace is the function Replace with f's settings.
 func (f File) Replace(write func(io.Writer) error) error { return f.write(system{}, false, write) }
 
+// Create is the function Create with f's settings.
 func (f File) Create(write func(io.Writer) error) error { return f.write(system{}, true, write) }
 
 // Rename durably renames a file or folder, whose content must be durable already.
@@ -75,6 +80,7 @@ type disk interface {
 	rename(from, to string) error
 }
 
+// folder is an open folder.
 type folder interface {
 	create(name string, mode fs.FileMode) (file, error)
 	link(from, to string) error
@@ -84,12 +90,14 @@ type folder interface {
 	Close() error
 }
 
+// file is an open file.
 type file interface {
 	io.Writer
 	Sync() error
 	Close() error
 }
 
+// write writes a temporary file and then gives it its name; fresh fails if the name exists.
 func (f File) write(on disk, fresh bool, write func(io.Writer) error) (err error) {
 	dir, base := filepath.Split(filepath.Clean(f.Name))
 	opened, err := on.open(filepath.Clean(dir))
@@ -130,6 +138,7 @@ func (f File) write(on disk, fresh bool, write func(io.Writer) error) (err error
 	return f.named(opened.sync())
 }
 
+// temporary returns the name of the incomplete file: random, so that two processes do not meet.
 func (f File) temporary(base string) string {
 	prefix := f.Temporary
 	if prefix == "" {
@@ -138,6 +147,7 @@ func (f File) temporary(base string) string {
 	return fmt.Sprintf("%s%016x", prefix, rand.Uint64())
 }
 
+// named replaces the temporary name in an error, which the user does not know.
 func (f File) named(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return &fs.PathError{Op: e.Op, Path: cmp.Or(f.shown, f.Name), Err: e.Err}

@@ -13,15 +13,15 @@ type Code uint8
 
 // The codes.
 const (
-	Internal Code = iota
-	NotFound
-	Conflict // a concurrent change won; retry
-	Precondition
-	Invalid
-	TooLarge
-	Quota
-	Denied
-	Unavailable
+	Internal     Code = iota // a bug, or an unexpected failure
+	NotFound                 // the named thing does not exist
+	Conflict                 // a concurrent change won; retry
+	Precondition             // the caller's condition does not hold
+	Invalid                  // the request is wrong; repeating it does not help
+	TooLarge                 // a size is above its limit
+	Quota                    // the account's quota would be exceeded
+	Denied                   // credentials are missing, wrong or insufficient
+	Unavailable              // something that the service needs fails; retry later
 )
 
 var names = [...]string{
@@ -39,7 +39,7 @@ func (c Code) String() string {
 // Error is an error with a code. Message may be shown to the client; Cause is only for the log.
 type Error struct {
 	Code    Code
-	Message string
+	Message string // never quotes the client's input
 	Cause   error
 }
 
@@ -53,6 +53,7 @@ func Newf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
+// Wrap returns an error with a cause, which Unwrap and the log show, and the client does not see.
 func Wrap(code Code, message string, cause error) *Error {
 	return &Error{Code: code, Message: message, Cause: cause}
 }
@@ -68,6 +69,7 @@ func (e *Error) Unwrap() error { return e.Cause }
 
 func (e *Error) ErrorCode() Code { return e.Code }
 
+// Coder is an error with a code, such as *Error or a protocol's own error.
 type Coder interface {
 	error
 	ErrorCode() Code
@@ -81,6 +83,7 @@ func Of(err error) Code {
 	return Internal
 }
 
+// Is reports whether err has the code; nil has none.
 func Is(err error, code Code) bool {
 	return err != nil && Of(err) == code
 }

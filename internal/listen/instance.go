@@ -29,15 +29,17 @@ const (
 	instanceProof = "X-Holdfast-Proof" // "refused" in a response
 )
 
+// Instance proves that this process belongs to a data folder's server.
 type Instance struct {
 	keys [][]byte
-	Data string
+	Data string // data folder
 }
 
+// Identity is a server's answer. Proof covers the other members and the request's nonce.
 type Identity struct {
-	Data     string `json:"data"`
-	Listener string `json:"listener"`
-	Port     string `json:"port"` // actual port, which differs behind a proxy
+	Data     string `json:"data"`     // the server's data folder
+	Listener string `json:"listener"` // name of the listener
+	Port     string `json:"port"`     // actual port, which differs behind a proxy
 	Proof    string `json:"proof"`
 }
 
@@ -54,6 +56,7 @@ func NewInstance(masters []string, data string) (*Instance, error) {
 	return i, nil
 }
 
+// prove returns an HMAC over the parts, which contain no NUL.
 func prove(key []byte, parts ...string) string {
 	mac := hmac.New(sha256.New, key)
 	for _, p := range parts {
@@ -66,6 +69,7 @@ func proves(key []byte, proof string, parts ...string) bool {
 	return hmac.Equal([]byte(proof), []byte(prove(key, parts...)))
 }
 
+// instanceHandler answers requests for the identity and passes all others on.
 type instanceHandler struct {
 	http.Handler
 	instance *Instance
@@ -96,6 +100,7 @@ func (h *instanceHandler) ServeMalformed(w http.ResponseWriter, r *http.Request,
 	h.Handler.(web.MalformedHandler).ServeMalformed(w, r, status, err)
 }
 
+// Handler returns h with the answer to Ask for the named listener.
 func (i *Instance) Handler(listener string, h http.Handler) http.Handler {
 	if _, ok := h.(web.MalformedHandler); !ok {
 		return h

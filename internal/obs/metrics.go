@@ -16,11 +16,11 @@ import (
 // Metrics are the server's metrics. Labels have small fixed sets of values, without users, paths or IDs. Prometheus
 // reserves the names job and instance.
 type Metrics struct {
-	Registry *prometheus.Registry
+	Registry *prometheus.Registry // for metrics that other packages register
 
 	requests    *prometheus.HistogramVec
 	statements  *prometheus.HistogramVec
-	ran         atomic.Int64
+	ran         atomic.Int64 // statements since the start
 	onStatement atomic.Pointer[func(service, statement string)]
 	swept       *prometheus.CounterVec
 	sweeps      *prometheus.CounterVec
@@ -33,6 +33,7 @@ type Metrics struct {
 	traffic     traffic
 }
 
+// These are histogram buckets in seconds: for requests, for statements, and for waits within the process.
 var requestBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60}
 
 var statementBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .5, 1, 5, 30}
@@ -82,6 +83,7 @@ func NewMetrics(version, commit string) *Metrics {
 	return m
 }
 
+// Request observes a client's request. It is a web.Options.Observe.
 func (m *Metrics) Request(service, route, method string, status int, d time.Duration) {
 	m.OperatorRequest(service, route, method, status, d)
 	m.traffic.add(status, d)
@@ -92,10 +94,13 @@ func (m *Metrics) OperatorRequest(service, route, method string, status int, d t
 	m.requests.WithLabelValues(service, route, method, strconv.Itoa(status)).Observe(d.Seconds())
 }
 
+// Statements returns how many statements all databases ran since the start.
 func (m *Metrics) Statements() int64 { return m.ran.Load() }
 
+// OnStatement lets fn see each statement. For tests.
 func (m *Metrics) OnStatement(fn func(service, statement string)) { m.onStatement.Store(&fn) }
 
+// Database returns a function that observes a service's statements, for an engine's Options.Observe.
 func (m *Metrics) Database(service, engine string) func(statement string, d time.Duration, err error) {
 	mine := m.statements.MustCurryWith(prometheus.Labels{"service": service, "engine": engine})
 	return func(statement string, d time.Duration, err error) {
@@ -120,11 +125,13 @@ func (m *Metrics) Groups(service string) func(steps int, wait, commit time.Durat
 	}
 }
 
+// WillSweep announces a job, so that its metrics exist before the first round.
 func (m *Metrics) WillSweep(job string, every time.Duration, now time.Time) {
 	m.sweepEvery.WithLabelValues(job).Set(every.Seconds())
 	m.sweptAt.WithLabelValues(job).Set(seconds(now))
 }
 
+// Sweep observes a round; see sweep.Options.Observe.
 func (m *Metrics) Sweep(job string, rows int, err error, now time.Time) {
 	m.swept.WithLabelValues(job).Add(float64(rows))
 	m.sweeps.WithLabelValues(job, outcome(err)).Inc()
@@ -133,10 +140,12 @@ func (m *Metrics) Sweep(job string, rows int, err error, now time.Time) {
 	}
 }
 
+// SweepElsewhere observes another process's round.
 func (m *Metrics) SweepElsewhere(job string, now time.Time) {
 	m.sweptAt.WithLabelValues(job).Set(seconds(now))
 }
 
+// seconds returns a time as Prometheus stores it.
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
 // Counter registers a service's counter. Create its series at 0: Prometheus misses the increase in a series that
@@ -160,18 +169,24 @@ func (m *Metrics) Histogram(name, help string, labels ...string) *prometheus.His
 	return h
 }
 
+// Gauge registers a value that read returns when metrics are collected. read must be fast and safe for concurrent
+// use.
 func (m *Metrics) Gauge(name, help string, read Reading, labels ...string) {
 	m.Registry.MustRegister(&asked{prometheus.NewDesc(name, help, labels, nil), prometheus.GaugeValue, read})
 }
 
+// Total is like Gauge, for values that only grow.
 func (m *Metrics) Total(name, help string, read Reading, labels ...string) {
 	m.Registry.MustRegister(&asked{prometheus.NewDesc(name, help, labels, nil), prometheus.CounterValue, read})
 }
 
+// Reading calls its argument for each series, with the value and the labels.
 type Reading func(Set)
 
+// Set adds a series; labels are in the order of the names at registration.
 type Set = func(value float64, labels ...string)
 
+// asked is a collector that asks a Reading.
 type asked struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
@@ -186,10 +201,12 @@ func (a *asked) Collect(ch chan<- prometheus.Metric) {
 	})
 }
 
+// Handler serves the metrics in Prometheus's format.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{Registry: m.Registry})
 }
 
+// outcome is the label for an error: "ok" or its errcode.
 func outcome(err error) string {
 	if err == nil {
 		return "ok"

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
+// outboxes are the metrics of all relays.
 type outboxes struct {
 	events, failures      *prometheus.CounterVec
 	delay                 *prometheus.HistogramVec
@@ -30,11 +31,13 @@ func (o *outboxes) register(r *prometheus.Registry) {
 	r.MustRegister(o.events, o.failures, o.delay, o.dead, o.backlog, o.oldest)
 }
 
+// Outbox observes a service's relay; see outbox.Options.
 type Outbox struct {
 	all     *outboxes
 	service string
 }
 
+// Outbox returns the observer for a service's relay, whose series begin at 0.
 func (m *Metrics) Outbox(service string) *Outbox {
 	m.outboxes.events.WithLabelValues(service)
 	m.outboxes.failures.WithLabelValues(service)
@@ -52,8 +55,10 @@ func (o *Outbox) Pass(published int, late time.Duration, err error) {
 	o.all.delay.WithLabelValues(o.service).Observe(late.Seconds())
 }
 
+// Dead observes the number of dead letters.
 func (o *Outbox) Dead(n int) { o.all.dead.WithLabelValues(o.service).Set(float64(n)) }
 
+// Backlog observes the number of unpublished events, and how old the oldest is.
 func (o *Outbox) Backlog(n int, age time.Duration) {
 	o.all.backlog.WithLabelValues(o.service).Set(float64(n))
 	o.all.oldest.WithLabelValues(o.service).Set(max(age, 0).Seconds())

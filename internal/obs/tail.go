@@ -27,13 +27,15 @@ type Tail struct {
 	to io.Writer
 
 	mu    sync.Mutex
-	lines []string
+	lines []string // a ring, oldest at first
 	first int
-	bytes int
+	bytes int // in lines
 }
 
+// NewTail returns a log output that also writes to another.
 func NewTail(to io.Writer) *Tail { return &Tail{to: to} }
 
+// Write takes one line per call, as slog writes.
 func (t *Tail) Write(line []byte) (int, error) {
 	n, err := t.to.Write(line) // without the lock: the output may be slow
 	if t.Skip != nil && t.Skip(line) {
@@ -43,6 +45,7 @@ func (t *Tail) Write(line []byte) (int, error) {
 	return n, err
 }
 
+// keep stores a line and drops the oldest above the limits.
 func (t *Tail) keep(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -60,12 +63,13 @@ func (t *Tail) keep(line string) {
 	}
 }
 
+// Line is a parsed log line.
 type Line struct {
 	At         time.Time
 	Level      slog.Level
 	Service    string // "" means the server itself
 	Message    string
-	Attributes string
+	Attributes string // name=value, separated by spaces
 }
 
 // Lines returns the lines in memory, newest first, and their size in bytes.
@@ -85,6 +89,7 @@ func (t *Tail) Lines() (all []Line, size int) {
 	return all, size
 }
 
+// parseLine parses a line in either format.
 func parseLine(text string) (l Line) {
 	each := eachText
 	if strings.HasPrefix(text, "{") {
@@ -134,6 +139,7 @@ func eachText(text string, fn func(name, value, raw string)) {
 	}
 }
 
+// eachJSON is eachText for a JSON line.
 func eachJSON(text string, fn func(name, value, raw string)) {
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
 	if _, err := d.Token(); err != nil {

@@ -28,6 +28,7 @@ func TraceID(r *http.Request) string {
 	return ""
 }
 
+// traceOf returns a context with the server's span, or else with the client's.
 func traceOf(r *http.Request) context.Context {
 	ctx := r.Context()
 	if !trace.SpanContextFromContext(ctx).IsValid() {

@@ -7,6 +7,7 @@ import (
 	"time"
 )
 
+// traffic counts clients' requests.
 type traffic struct {
 	errors  atomic.Int64
 	buckets [15]atomic.Int64 // for requestBuckets, and one above
@@ -20,12 +21,14 @@ func (t *traffic) add(status int, d time.Duration) {
 	t.buckets[at].Add(1)
 }
 
+// Traffic is the number of clients' requests since the start, or between two points.
 type Traffic struct {
 	Requests int64
-	Errors   int64
+	Errors   int64 // with a status of 500 or more
 	buckets  [15]int64
 }
 
+// Traffic returns the count since the start.
 func (m *Metrics) Traffic() (t Traffic) {
 	t.Errors = m.traffic.errors.Load()
 	for i := range t.buckets {
@@ -35,6 +38,7 @@ func (m *Metrics) Traffic() (t Traffic) {
 	return t
 }
 
+// Since returns the requests after an earlier point.
 func (t Traffic) Since(before Traffic) Traffic {
 	t.Requests -= before.Requests
 	t.Errors -= before.Errors

@@ -11,6 +11,7 @@ import (
 	"time"
 )
 
+// Event is a change of a service's data for other systems. It is stored in the transaction of the change.
 type Event struct {
 	// Owner is the distribution column on Citus, e.g. a tenant.
 	Owner string
@@ -19,10 +20,10 @@ type Event struct {
 	// Seq numbers the stream's events from 1. The service assigns it under a stream lock held until commit, so that
 	// numbers become visible in order. Gaps are allowed, duplicates are not.
 	Seq     int64
-	Topic   string
+	Topic   string          // kind of event
 	Key     string          // subject; its form depends on the topic
 	Payload json.RawMessage // any JSON; small, because batches are in memory
-	At      time.Time
+	At      time.Time       // time of the change
 
 	// Position is set by Next for Done and Refuse, if the box needs it.
 	Position int64
@@ -30,12 +31,13 @@ type Event struct {
 	// Name and Headers are only set by boxes that keep published events.
 	Name    string
 	Headers json.RawMessage // object of strings
-	Class   string
+	Class   string          // retention class
 }
 
 // ClassAudit is the retention class of events that never become dead letters.
 const ClassAudit = "audit"
 
+// ID identifies an event.
 type ID struct {
 	Owner, Stream string
 	Seq           int64
@@ -61,6 +63,7 @@ type Box interface {
 	// Claim renews the holder's leases, takes free or expired leases, and returns all.
 	Claim(ctx context.Context, holder string, lease time.Duration, parts Parts) (Parts, error)
 
+	// Release gives up the holder's leases.
 	Release(ctx context.Context, holder string, parts Parts) error
 
 	// Next returns each stream's first events in order, except streams waiting for a refused event. more are the
@@ -84,9 +87,11 @@ type Box interface {
 type Distributed interface {
 	Box
 
+	// Distributed reports whether the database is distributed now.
 	Distributed(ctx context.Context) (bool, error)
 }
 
+// Counted is a Box that counts its backlog.
 type Counted interface {
 	Box
 
@@ -99,39 +104,50 @@ type Counted interface {
 type Retaining interface {
 	Counted
 
+	// ListWaiting returns unpublished events after a position, in order.
 	ListWaiting(ctx context.Context, after int64, limit int) ([]WaitingEvent, error)
 
+	// FindWaiting returns an unpublished event's position by its Name.
 	FindWaiting(ctx context.Context, name string) (position int64, found bool, err error)
 
+	// FindDead returns a dead letter's ID by its Name.
 	FindDead(ctx context.Context, name string) (id ID, found bool, err error)
 
+	// ListPublished returns kept events after a Name, in the order of names.
 	ListPublished(ctx context.Context, after string, limit int) ([]PublishedEvent, error)
 
+	// Republish makes kept events unpublished again, and returns how many exist.
 	Republish(ctx context.Context, names []string) (int, error)
 
+	// DropPublished deletes up to limit kept events in a class that were published before a time, and returns their
+	// number.
 	DropPublished(ctx context.Context, class string, before time.Time, limit int) (int, error)
 }
 
+// MaxBacklog is the largest backlog that is counted.
 const MaxBacklog = 1_000_000
 
+// MaxDead is the largest number of dead letters that is counted.
 const MaxDead = 100_000
 
 // WaitingEvent is an event that is not published yet.
 type WaitingEvent struct {
 	Event
-	Attempts int
-	Reason   string
-	Next     time.Time
+	Attempts int       // refusals so far
+	Reason   string    // of the last refusal
+	Next     time.Time // when it is tried again; zero: at once
 }
 
+// PublishedEvent is an event that a Retaining box keeps.
 type PublishedEvent struct {
 	Event
 	Published time.Time // database clock, at least to the second
 }
 
+// Query selects events for Box.Next.
 type Query struct {
 	Parts Parts
-	Limit int
+	Limit int       // events
 	Now   time.Time // decides which streams still wait for a refused event
 
 	// Owners are the only owners with new events; nil means unknown. A box may ignore it.
@@ -140,26 +156,31 @@ type Query struct {
 
 // Decision determines a refused event's fate.
 type Decision struct {
-	SetAside bool
-	At       time.Time
-	Next     time.Time
+	SetAside bool      // the event becomes a dead letter
+	At       time.Time // time of the decision
+	Next     time.Time // when a waiting event is tried again
 }
 
+// Dead is the part of a Box for dead letters: events that were set aside.
 type Dead interface {
+	// CountDead returns their number, at most MaxDead.
 	CountDead(ctx context.Context) (int, error)
 
+	// ListDead returns those after an ID, in the order of IDs.
 	ListDead(ctx context.Context, after ID, limit int) ([]DeadEvent, error)
 
 	// RetryDead requeues an event behind later events. It returns false if the event does not exist, like DropDead.
 	RetryDead(ctx context.Context, id ID) (bool, error)
 
+	// DropDead deletes a dead letter for good.
 	DropDead(ctx context.Context, id ID) (bool, error)
 }
 
+// DeadEvent is a dead letter.
 type DeadEvent struct {
 	Event
-	Attempts int
-	Reason   string
+	Attempts int       // refusals
+	Reason   string    // of the last refusal
 	DiedAt   time.Time // to the microsecond
 }
 

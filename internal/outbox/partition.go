@@ -21,6 +21,7 @@ func Partition(owner, stream string) int {
 	return (digit(owner) + digit(stream)) % Partitions
 }
 
+// digit returns the value of a text's last hexadecimal digit.
 func digit(s string) int {
 	if s == "" {
 		return 0
@@ -29,6 +30,7 @@ func digit(s string) int {
 	return int(c&15 + 9*(c>>6))
 }
 
+// Parts is a set of partitions.
 type Parts uint32
 
 const allParts Parts = 1<<Partitions - 1
@@ -44,6 +46,7 @@ func (s Parts) Has(p int) bool { return s&(1<<p) != 0 }
 
 func (s Parts) Len() int { return bits.OnesCount32(uint32(s)) }
 
+// All returns the partitions in order.
 func (s Parts) All() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for ; s != 0; s &= s - 1 {

@@ -27,8 +27,9 @@ type RefusedError struct {
 	Refusals []Refusal
 }
 
+// Refusal is a rejected event.
 type Refusal struct {
-	Index     int
+	Index     int // in the batch
 	Err       error
 	Permanent bool // retrying is useless, so the event becomes a dead letter at once
 }
@@ -40,6 +41,7 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("the sink refused %d events: %v", len(e.Refusals), e.Refusals[0].Err)
 }
 
+// result lists a batch's accepted and refused events.
 type result struct {
 	taken   []Event
 	refused []refused
@@ -51,6 +53,7 @@ type refused struct {
 	permanent bool
 }
 
+// publish sends a batch, and finds out which events the sink rejects. Its error means that the sink is unavailable.
 func (r *Relay) publish(ctx context.Context, events []Event) (result, error) {
 	err := r.call(ctx, events)
 	if err == nil {
@@ -75,6 +78,7 @@ func (r *Relay) publish(ctx context.Context, events []Event) (result, error) {
 	return res, nil
 }
 
+// sinkError is an error from the sink, not from the box.
 type sinkError struct{ error }
 
 func (e *sinkError) Unwrap() error { return e.error }
@@ -117,10 +121,12 @@ func split(events []Event, no *RefusedError) (res result, valid bool) {
 type stream struct{ owner, name string }
 
 const (
+	// maxAlone is how many events are sent alone to find those that the sink rejects.
 	maxAlone       = 16
 	maxAloneFailed = 4 // failures without a success before the sink counts as unavailable
 )
 
+// isolate sends events one by one after a batch failed. It takes one for each stream, because later ones must wait.
 func (r *Relay) isolate(ctx context.Context, events []Event, cause error) (res result) {
 	if len(events) == 1 {
 		res.refused = []refused{{event: events[0], reason: reasonOf(cause)}}
@@ -149,6 +155,7 @@ func (r *Relay) isolate(ctx context.Context, events []Event, cause error) (res r
 	return res
 }
 
+// maxReason is how many bytes of a refusal's reason are stored.
 const maxReason = 1024
 
 func reasonOf(err error) string {

@@ -60,15 +60,16 @@ type Options struct {
 // Relay publishes a table's events. Database leases let only one process publish a partition.
 type Relay struct {
 	o      Options
-	holder string
+	holder string // random ID for the leases
 
 	// Only Run and Pass use these, never concurrently.
 	held    [Partitions]retry
 	refused [Partitions]time.Time // zero if no event was refused
-	polls   bool
-	works   bool // the sink accepted an event since it was last unavailable
+	polls   bool                  // holds the polling lease
+	works   bool                  // the sink accepted an event since it was last unavailable
 }
 
+// retry says when to try a lease again.
 type retry struct {
 	at    time.Time
 	tries int
@@ -127,6 +128,7 @@ func pause(least, most time.Duration, failures int) time.Duration {
 	return p + rand.N(p/4+1)
 }
 
+// Run publishes events until ctx ends, and then gives up the polling lease. Errors are logged and retried.
 func (r *Relay) Run(ctx context.Context) {
 	defer func() {
 		if err := r.release(ctx, PartsOf(watch)); err != nil {
@@ -168,6 +170,7 @@ func (r *Relay) Run(ctx context.Context) {
 	}
 }
 
+// await waits until next, an earlier retry, or new events. It returns false when ctx ends.
 func (r *Relay) await(ctx context.Context, next time.Time) bool {
 	for p := range Partitions {
 		if t := r.refused[p]; !t.IsZero() && t.Before(next) {
@@ -207,6 +210,7 @@ func (r *Relay) due(now time.Time) (due Parts) {
 	return due
 }
 
+// wakeRefused makes partitions due whose refused events may be tried again.
 func (r *Relay) wakeRefused(parts Parts, now time.Time) {
 	for p := range parts.All() {
 		if t := r.refused[p]; !t.IsZero() && !now.Before(t) {
@@ -255,6 +259,7 @@ func (r *Relay) poll(ctx context.Context, first bool, next *time.Time) error {
 	return nil
 }
 
+// pollEvery returns the poll interval for this box.
 func (r *Relay) pollEvery(ctx context.Context) (time.Duration, error) {
 	box, ok := r.o.Box.(Distributed)
 	if !ok {
@@ -282,6 +287,7 @@ func (r *Relay) look(ctx context.Context, next *time.Time) error {
 	return err
 }
 
+// find returns the partitions with events.
 func (r *Relay) find(ctx context.Context) (Parts, error) {
 	events, found, err := r.o.Box.Next(ctx, Query{Parts: allParts, Limit: Partitions, Now: time.Now()})
 	for _, e := range events {
@@ -388,6 +394,7 @@ func (r *Relay) release(ctx context.Context, parts Parts) error {
 	return r.o.Box.Release(ctx, r.holder, parts)
 }
 
+// batch publishes a batch and deletes it. released reports whether the leases were given up with it.
 func (r *Relay) batch(ctx context.Context, held Parts, owners []string, now time.Time) (published int, more Parts, released bool, err error) {
 	events, more, err := r.o.Box.Next(ctx, Query{Parts: held, Limit: r.o.Batch, Now: now, Owners: owners})
 	if err != nil || len(events) == 0 {
@@ -427,10 +434,12 @@ func (r *Relay) batch(ctx context.Context, held Parts, owners []string, now time
 }
 
 const (
+	// minRefused and maxRefused limit the wait after a refusal, which doubles each time.
 	minRefused = 200 * time.Millisecond
 	maxRefused = 5 * time.Minute
 )
 
+// refuse records a rejected event, and logs it when it becomes a dead letter.
 func (r *Relay) refuse(ctx context.Context, no refused) error {
 	var (
 		d        Decision

@@ -16,6 +16,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// Log is a sink that writes events to the log.
 type Log struct{ Logger *slog.Logger }
 
 func (l Log) Publish(ctx context.Context, events []Event) error {
@@ -48,6 +49,7 @@ func OpenLines(path string) (*Lines, error) {
 	return l, l.open()
 }
 
+// Close closes the file.
 func (l *Lines) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,6 +65,7 @@ func (l *Lines) close() error {
 	return f.Close()
 }
 
+// line is an event in the file.
 type line struct {
 	ID      string          `json:"id,omitempty"` // only from boxes that keep published events
 	Owner   string          `json:"owner"`
@@ -93,6 +96,7 @@ func (l *Lines) Publish(_ context.Context, events []Event) error {
 	return nil
 }
 
+// append writes and syncs text, on a new line.
 func (l *Lines) append(text []byte) error {
 	if !l.current() {
 		if err := errors.Join(l.close(), l.open()); err != nil {
@@ -118,6 +122,7 @@ func (l *Lines) append(text []byte) error {
 	return l.file.Sync()
 }
 
+// current reports whether the open file is still the one at the path.
 func (l *Lines) current() bool {
 	if l.file == nil {
 		return false

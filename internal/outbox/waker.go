@@ -9,13 +9,13 @@ import (
 // Waker notifies the relay about its process's new events.
 type Waker struct {
 	mu      sync.Mutex
-	pending [Partitions]pending
-	parts   Parts
-	signal  chan struct{} // capacity 1; has a value after events were reported
+	pending [Partitions]pending // by partition
+	parts   Parts               // partitions with pending events
+	signal  chan struct{}       // capacity 1; has a value after events were reported
 }
 
 type pending struct {
-	all    bool
+	all    bool // owners are unknown
 	owners []string
 }
 
@@ -56,6 +56,7 @@ func (b *waking) RetryDead(ctx context.Context, id ID) (bool, error) {
 	return found, err
 }
 
+// wakeAll reports events of unknown owners.
 func (w *Waker) wakeAll(parts Parts) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,14 +84,17 @@ func (w *Waker) addAll(part int) {
 	w.pending[part] = pending{all: true}
 }
 
+// waiting returns the partitions with pending events.
 func (w *Waker) waiting() Parts {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.parts
 }
 
+// taken holds pending events that a relay took from the Waker, by partition.
 type taken map[int]pending
 
+// take removes and returns the pending events of some partitions.
 func (w *Waker) take(parts Parts) taken {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,6 +106,7 @@ func (w *Waker) take(parts Parts) taken {
 	return t
 }
 
+// putBack restores taken events, after a failure.
 func (w *Waker) putBack(t taken, parts Parts) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

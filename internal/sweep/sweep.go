@@ -19,6 +19,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// Job is a periodic deletion.
 type Job struct {
 	Name  string
 	Every time.Duration // pause between rounds; 0 means that only RunOnce runs the job
@@ -47,6 +48,7 @@ type Rounds interface {
 	AbortRound(ctx context.Context, job string) error
 }
 
+// Options configure a Sweeper. Clock is required.
 type Options struct {
 	Clock clock.Clock
 	Log   *slog.Logger
@@ -71,6 +73,7 @@ type job struct {
 	turn chan struct{} // full while a round runs
 }
 
+// New returns an idle Sweeper for these jobs.
 func New(jobs []Job, o Options) *Sweeper {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -88,6 +91,7 @@ func New(jobs []Job, o Options) *Sweeper {
 	return s
 }
 
+// Run runs all jobs with an interval until ctx ends.
 func (s *Sweeper) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, j := range s.jobs {
@@ -131,6 +135,7 @@ func (s *Sweeper) RunNow(ctx context.Context, name string, progress func(rows in
 	return rows, left, err
 }
 
+// maxBackoff limits the pause after failures.
 const maxBackoff = 10 * time.Minute
 
 // repeat starts after a random part of the pause, so that processes that start together do not sweep together.
@@ -164,6 +169,7 @@ func (s *Sweeper) repeat(ctx context.Context, j *job) {
 	}
 }
 
+// round runs steps until nothing is left. begun is false if another process began a round within the interval.
 func (s *Sweeper) round(ctx context.Context, j *job, within time.Duration, progress func(rows int)) (begun bool, rows int, err error) {
 	if j.Rounds != nil {
 		if begun, err = j.Rounds.BeginRound(ctx, j.Name, within); err != nil || !begun {

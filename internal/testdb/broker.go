@@ -42,6 +42,7 @@ func PubSub(t testing.TB) string {
 	return sharedBroker(t, EnginePubSub, "TEST_PUBSUB_EMULATOR", remedyPubSub, processPubSub)
 }
 
+// OwnPubSub starts an emulator for a test.
 func OwnPubSub(t testing.TB) *BrokerServer {
 	t.Helper()
 	return ownBroker(t, EnginePubSub, remedyPubSub, StartPubSub)
@@ -59,6 +60,7 @@ func OwnNATS(t testing.TB) *BrokerServer {
 	return ownBroker(t, EngineNATS, remedyNATS, StartNATS)
 }
 
+// sharedBroker returns the server in a variable, or starts one for this process.
 func sharedBroker(t testing.TB, engine, variable, remedy string, start func() (*BrokerServer, error)) string {
 	t.Helper()
 	needsServer(t, engine)
@@ -82,6 +84,7 @@ func ownBroker(t testing.TB, engine, remedy string, start func() (*BrokerServer,
 	return s
 }
 
+// haveBroker skips the test if the broker is not installed.
 func haveBroker(t testing.TB, engine, remedy string, err error) {
 	t.Helper()
 	if errors.Is(err, ErrNoPubSub) || errors.Is(err, ErrNoNATS) {
@@ -92,6 +95,7 @@ func haveBroker(t testing.TB, engine, remedy string, err error) {
 	}
 }
 
+// StartPubSub starts an emulator, or returns ErrNoPubSub.
 func StartPubSub() (*BrokerServer, error) {
 	java, err := exec.LookPath("java")
 	if err != nil {
@@ -109,6 +113,7 @@ func StartPubSub() (*BrokerServer, error) {
 	return nil, ErrNoPubSub
 }
 
+// StartNATS starts a server with JetStream, or returns ErrNoNATS.
 func StartNATS() (*BrokerServer, error) {
 	program, err := exec.LookPath("nats-server")
 	if err != nil {
@@ -121,6 +126,7 @@ func StartNATS() (*BrokerServer, error) {
 	})
 }
 
+// startBroker runs a program with the arguments for its address and its folder.
 func startBroker(name, program string, args func(host, port, dir string) []string) (*BrokerServer, error) {
 	address, err := FreePort()
 	if err != nil {
@@ -146,6 +152,7 @@ func startBroker(name, program string, args func(host, port, dir string) []strin
 	return s, nil
 }
 
+// Start starts a stopped server at the same address.
 func (s *BrokerServer) Start() error {
 	if err := s.run(s.program, s.args...); err != nil {
 		return err

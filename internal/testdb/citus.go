@@ -26,6 +26,7 @@ func CitusDatabase(t testing.TB) string {
 	return citusDatabase(t, base)
 }
 
+// citusDatabase creates a database on all nodes and makes them a cluster.
 func citusDatabase(t testing.TB, base string) string {
 	t.Helper()
 	ran(t, EngineCitus)
@@ -75,6 +76,7 @@ func OwnCitus(t testing.TB) CitusCluster {
 	return c
 }
 
+// Database returns a new database's URL, dropped when the test ends.
 func (c CitusCluster) Database(t testing.TB) string {
 	t.Helper()
 	return citusDatabase(t, c[0].URL())
@@ -102,6 +104,7 @@ type citusNode struct {
 	coordinates bool
 }
 
+// citusNodes returns the active nodes, the coordinator first.
 func citusNodes(t testing.TB, base string) []citusNode {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

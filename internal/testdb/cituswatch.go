@@ -23,6 +23,7 @@ type CitusWatch struct {
 	sent []CitusMessage
 }
 
+// CitusMessage is a statement that a server sent to another.
 type CitusMessage struct {
 	To   string
 	Text string
@@ -61,6 +62,7 @@ func WatchCitus(t testing.TB, url string) *CitusWatch {
 	return w
 }
 
+// Sent returns the texts of Messages.
 func (w *CitusWatch) Sent() (texts []string) {
 	for _, m := range w.Messages() {
 		texts = append(texts, m.Text)
@@ -68,6 +70,7 @@ func (w *CitusWatch) Sent() (texts []string) {
 	return texts
 }
 
+// Messages returns the messages since the last call.
 func (w *CitusWatch) Messages() []CitusMessage {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -53,6 +53,7 @@ func (d *daemon) guard() (err error) {
 	return d.watch.Start()
 }
 
+// run starts the program with its output in a file.
 func (d *daemon) run(program string, args ...string) error {
 	log, err := os.OpenFile(d.log(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -79,6 +80,7 @@ func (d *daemon) run(program string, args ...string) error {
 
 func (d *daemon) log() string { return filepath.Join(d.dir, "log") }
 
+// await calls answers until it succeeds or the program ends.
 func (d *daemon) await(answers func() error) error {
 	deadline := time.NewTimer(startTimeout)
 	defer deadline.Stop()
@@ -100,6 +102,7 @@ func (d *daemon) await(answers func() error) error {
 	}
 }
 
+// PID returns the process, or 0 if it does not run.
 func (d *daemon) PID() int {
 	if d.server == nil {
 		return 0
@@ -107,10 +110,13 @@ func (d *daemon) PID() int {
 	return d.server.Process.Pid
 }
 
+// Ended is closed when the program ended.
 func (d *daemon) Ended() <-chan struct{} { return d.exited }
 
+// Stop ends the server as its service manager would.
 func (d *daemon) Stop() error { return d.end(d.stop) }
 
+// Kill ends the server at once, as a crash would.
 func (d *daemon) Kill() error { return d.end(d.kill) }
 
 func (d *daemon) end(sig os.Signal) error {
@@ -126,6 +132,7 @@ func (d *daemon) end(sig os.Signal) error {
 	return err
 }
 
+// Remove kills the server and removes its folder.
 func (d *daemon) Remove() {
 	// If this fails, the watching process cleans up.
 	_ = d.Kill()

@@ -59,6 +59,7 @@ func ran(t testing.TB, engine string) {
 	record(t, engine, Ran, t.Name())
 }
 
+// absent skips the test, or fails it if TEST_REQUIRE names the engine.
 func absent(t testing.TB, engine, remedy string) {
 	t.Helper()
 	record(t, engine, Absent, remedy)
@@ -68,6 +69,7 @@ func absent(t testing.TB, engine, remedy string) {
 	t.Skipf("no %s: %s", engine, remedy)
 }
 
+// needsServer skips the test with -short.
 func needsServer(t testing.TB, engine string) {
 	t.Helper()
 	if testing.Short() {
@@ -82,6 +84,7 @@ const (
 	Absent = "absent"
 )
 
+// record appends a line to the engine log.
 func record(t testing.TB, engine, kind, text string) {
 	t.Helper()
 	path := os.Getenv("TEST_ENGINE_LOG")

@@ -55,6 +55,7 @@ func (s *PostgresServer) Freeze(t testing.TB) (thaw func()) {
 	return thaw
 }
 
+// Worker returns the worker with this folder.
 func (c CitusCluster) Worker(t testing.TB, name string) *PostgresServer {
 	t.Helper()
 	for _, s := range c[1:] {

@@ -15,6 +15,7 @@ type Locks struct {
 	watch *pgx.Conn
 }
 
+// NewLocks connects to a database.
 func NewLocks(t *testing.T, url string) *Locks {
 	t.Helper()
 	l := &Locks{}
@@ -30,6 +31,7 @@ func NewLocks(t *testing.T, url string) *Locks {
 	return l
 }
 
+// Exec runs a statement on the connection that holds the lock.
 func (l *Locks) Exec(t *testing.T, sql string, args ...any) {
 	t.Helper()
 	if _, err := l.conn.Exec(t.Context(), sql, args...); err != nil {
@@ -37,6 +39,7 @@ func (l *Locks) Exec(t *testing.T, sql string, args ...any) {
 	}
 }
 
+// Waiting waits until n sessions of the database wait for a lock.
 func (l *Locks) Waiting(t *testing.T, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

@@ -160,6 +160,7 @@ func ownedByMySQL(dir string, attr *syscall.SysProcAttr) error {
 	return os.Chown(dir, int(uid), int(gid))
 }
 
+// Start starts a stopped server on its data.
 func (s *MariaDBServer) Start() error {
 	if err := s.run(s.program, "--no-defaults", "--datadir="+filepath.Join(s.dir, "data"), "--tmpdir="+s.dir,
 		"--socket="+s.socket(), "--pid-file="+filepath.Join(s.dir, "pid"), "--skip-networking",

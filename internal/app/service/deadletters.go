@@ -10,16 +10,20 @@ import (
 
 // DeadLetters shows, retries and drops a service's dead letters. In identifies a dead letter.
 type DeadLetters[In any] struct {
-	Box     func(context.Context, operate.None) (outbox.Dead, error)
+	// Box returns the box with the dead letters, or why it cannot be used now.
+	Box func(context.Context, operate.None) (outbox.Dead, error)
+	// Find returns the dead letter that an input names. Whether it exists is found out later.
 	Find    func(ctx context.Context, in In) (outbox.ID, error)
 	Missing error // error for an event that is not a dead letter
 
-	Event  string
+	Event  string                      // noun for an event in texts, e.g. "audit event"
 	Key    string                      // ordering key of events, e.g. "install"
 	Delay  string                      // when a running server publishes requeued events, e.g. "at once"
 	Former map[string][]operate.Former // command names of earlier releases, by verb; "" for list
 }
 
+// DeadLetterOperations returns the operations that list, show, retry and drop dead letters, one or all. list and show
+// are the service's own, because their rows differ.
 func DeadLetterOperations[In, Page, Row, Detail any](d DeadLetters[In], list func(context.Context, Page) ([]Row, error), show func(context.Context, In) (Detail, error)) []operate.Operation {
 	const (
 		noun    = "dead-letters"
@@ -50,6 +54,7 @@ func DeadLetterOperations[In, Page, Row, Detail any](d DeadLetters[In], list fun
 	}
 }
 
+// Read returns the dead letter that an input names, or Missing.
 func (d DeadLetters[In]) Read(ctx context.Context, in In) (e outbox.DeadEvent, err error) {
 	box, id, err := d.find(ctx, in)
 	if err != nil {
@@ -72,6 +77,7 @@ func (d DeadLetters[In]) find(ctx context.Context, in In) (box outbox.Dead, id o
 	return box, id, err
 }
 
+// DeadChanged is the result of retrying or dropping dead letters.
 type DeadChanged struct {
 	Events int `json:"events" least:"0"`
 	done   string
@@ -86,6 +92,7 @@ func (c DeadChanged) Notice() string {
 
 type deadChange func(box outbox.Dead, ctx context.Context, id outbox.ID) (bool, error)
 
+// one changes a single dead letter.
 func (d DeadLetters[In]) one(done string, do deadChange) func(context.Context, In) (DeadChanged, error) {
 	return func(ctx context.Context, in In) (DeadChanged, error) {
 		box, id, err := d.find(ctx, in)

@@ -34,6 +34,7 @@ func CheckFolder(what, dir, otherwise string) Finding {
 	return Finding{State: OK, What: what, Says: dir + " is writable"}
 }
 
+// checkNewFolder checks the nearest existing folder above one that does not exist yet.
 func checkNewFolder(what, dir, otherwise string) Finding {
 	parent := dir
 	for {
@@ -75,6 +76,7 @@ func CheckLines(what, path string) Finding {
 	return Finding{State: OK, What: what, Says: path}
 }
 
+// tryWrite writes and syncs a file as large as spare, and removes it.
 func tryWrite(dir string) error {
 	f, err := os.CreateTemp(dir, ".holdfast-check-*")
 	if err != nil {
@@ -87,6 +89,7 @@ func tryWrite(dir string) error {
 	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
+// folderFinding explains an error with a folder.
 func folderFinding(what, dir string, err error, otherwise string) Finding {
 	f := Finding{State: Wrong, What: what, Says: dir + ": " + Reason(err), Fix: fix(err, otherwise)}
 	switch {

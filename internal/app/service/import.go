@@ -9,8 +9,8 @@ import (
 // Import describes another server's database, which `holdfast import` copies to a service's tables.
 type Import struct {
 	Of   string // service whose import includes this one
-	Flag string
-	Doc  string
+	Flag string // of the command, with the database's URL
+	Doc  string // help for the flag
 
 	// Open parses the URL without connecting.
 	Open func(url string, s Server) (Source, error)
@@ -24,6 +24,7 @@ type Source interface {
 	// Where returns the URL without secrets.
 	Where() string
 
+	// Check returns why the database cannot be imported, before anything is written.
 	Check(ctx context.Context) error
 
 	// View calls fn with a snapshot whose rows match Service.Tables. Its Find, Changes and State must not be called.
@@ -48,6 +49,6 @@ type Stamper interface {
 type Problem struct {
 	Left bool   // the row is skipped
 	What string // the same words for all such rows
-	Row  string
+	Row  string // names the row
 	Fix  string // remedy before the first start, or ""; the same for all such rows
 }

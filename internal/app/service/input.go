@@ -41,6 +41,7 @@ func inputError(name string, err error) error {
 	return fmt.Errorf("%s cannot be read: %s", name, Reason(err))
 }
 
+// Confirm asks on standard error and reports whether the answer is y or yes. No answer means no.
 func (s *Shell) Confirm(question string) bool {
 	fmt.Fprint(s.Stderr, question+" [y/N] ")
 	line, err := bufio.NewReader(s.Stdin).ReadString('\n')
@@ -51,8 +52,10 @@ func (s *Shell) Confirm(question string) bool {
 	return answer == "y" || answer == "yes"
 }
 
+// CanAsk reports whether a person can answer: standard input is a terminal.
 func (s *Shell) CanAsk() bool { return IsTerminal(s.Stdin) }
 
+// OnTerminal reports whether a person reads the output.
 func (s *Shell) OnTerminal() bool { return IsTerminal(s.Stdout) }
 
 // IsTerminal returns false for /dev/null, a character device that system services have as standard input.

@@ -13,21 +13,22 @@ import (
 	"holdfast/internal/operate"
 )
 
+// Console describes a service's section in the console, besides the pages for its operations.
 type Console struct {
 	Title string
 	Icon  string // as in package console; "": a box
-	Pages []Page
+	Pages []Page // written by hand; package operate/console adds those for operations
 
 	// Paths of the most used pages; the navigation shows the others after a click. Empty: all.
 	Everyday []string
 
 	// Search, if set, finds things by name prefix: at most MaxHits per index, with a single lookup each.
 	Search func(ctx context.Context, prefix string) ([]Hit, error)
-	Finds  []Query
+	Finds  []Query // hints for the page with the search results
 
-	Counts []Counted
+	Counts []Counted // shown on the service's card
 
-	Choose Chooser
+	Choose Chooser // completes names in forms, if a list of the service does not; may be nil
 
 	// Backlogs, if set, returns pending work for the overview. It must be fast. Links are relative to the service.
 	Backlogs func(context.Context) ([]Fact, error)
@@ -41,11 +42,13 @@ type Counted struct {
 	Where string
 }
 
+// MaxHits is how many things Search may return for each index.
 const MaxHits = 10
 
+// Query describes a search that Console.Search understands.
 type Query struct {
 	What    string // e.g. "Objects as BUCKET/NAME"
-	Example string
+	Example string // a text to type
 }
 
 // HasWords reports whether each query word is a prefix of a word in name.
@@ -55,6 +58,7 @@ func HasWords(name, query string) bool {
 	return len(words) > 0 && !slices.ContainsFunc(words, func(w string) bool { return !beginsWord(name, w) })
 }
 
+// beginsWord reports whether a word in name begins with text.
 func beginsWord(name, text string) bool {
 	before := ' '
 	for at, r := range name {
@@ -66,6 +70,7 @@ func beginsWord(name, text string) bool {
 	return false
 }
 
+// MaxChoices is how many things a field shows to choose from.
 const MaxChoices = 50
 
 // Chooser returns things of a kind, e.g. "account", by name prefix, using an index. at holds the other form values,
@@ -75,13 +80,14 @@ type Chooser func(ctx context.Context, kind, prefix string, at url.Values) (*Cho
 // Choices are things that a field offers.
 type Choices struct {
 	All   []Option // at most MaxChoices+1, which means too many to choose from
-	First *Link
+	First *Link    // where the first thing is created; shown if there is none
 }
 
+// Hit is a found thing.
 type Hit struct {
-	Kind string
-	Text string
-	To   string
+	Kind string // e.g. "Bucket"
+	Text string // its name
+	To   string // link within the service
 }
 
 // Page is a console page, served at /console/SERVICE/PATH to signed-in operators. Pages consist of values, so user
@@ -96,16 +102,17 @@ type Page struct {
 
 	// Send, if set, returns a file instead. The file's operation records downloads of secrets.
 	Send   func(context.Context, *PageRequest) (*File, error)
-	Memory int64
+	Memory int64 // bytes that Show or Send uses at most, charged meanwhile
 
 	Access operate.Access // with GET; an action of a viewer also needs Action.Reads
 
 	// replaces the list operation's page at the same path
 	Instead bool
 
-	Actions []Action
+	Actions []Action // for forms that post to this page
 }
 
+// Action is run when a form is sent.
 type Action struct {
 	Name  string // as in Form.Action; logged
 	Reads bool   // changes nothing: open to read-only operators and not logged
@@ -119,9 +126,11 @@ type Action struct {
 	Logged   []string
 	Recorded bool
 
+	// Run does the action. An error is shown above the form, with the typed values.
 	Run func(context.Context, *PageRequest) (Outcome, error)
 }
 
+// Outcome says how the console continues after an action.
 type Outcome struct {
 	Notice string // a sentence without full stop
 	Next   string // link within the service; "": the form's page, with the typed values if the action only reads
@@ -133,13 +142,14 @@ type Outcome struct {
 
 // PageRequest is a request for a page or an action.
 type PageRequest struct {
-	Values url.Values
+	Values url.Values // query, or form values
 	Typed  url.Values // for a form that is shown again
 
 	// NextFile returns the form's next file, or io.EOF, and invalidates the previous file's body. nil: not an upload.
 	NextFile func() (*Upload, error)
 }
 
+// Upload is an uploaded file.
 type Upload struct {
 	Name string // without folders
 	Type string // as the browser reports; "": unknown
@@ -167,10 +177,12 @@ func OperatorAddress(ctx context.Context) string {
 	return o.address
 }
 
+// Value returns the first value with this name, or "".
 func (r *PageRequest) Value(name string) string { return r.Values.Get(name) }
 
+// File is a file that a page sends.
 type File struct {
-	Name  string
+	Name  string                // for the browser, without a folder
 	Size  int64                 // 0: unknown
 	Write func(io.Writer) error // after an error the browser drops the file
 	Image string                // one of Images, to show the file as an image
@@ -193,12 +205,14 @@ func PageLink(path string, values ...string) string {
 	return path + "?" + query.Encode()
 }
 
+// View is a page's content.
 type View struct {
 	Title   string // "": the page's title
-	Parents []Link
+	Parents []Link // breadcrumbs, outermost first
 	Blocks  []Block
 }
 
+// Link is a link within the service; To is from PageLink.
 type Link struct{ Text, To string }
 
 // Block is a part of a page: *Table, *Facts, *Form, *Search, *Text, *Notice, *Links, *Stats, *Cards, *Charts, *Chart,
@@ -210,31 +224,32 @@ type Table struct {
 	Title   string
 	Columns []Column
 	Rows    [][]Cell
-	Empty   string
-	First   *Link   // first steps; shown without rows
-	Search  []Field // submitted to the page's address
-	Sort    string
-	Keep    []string
-	Next    string // next page's "after" value; "": last page
-	More    string // link text; "": Next page
-	Bulk    *Bulk
-	Partial bool // rows may be missing from all pages
-	Views   Views
-	Grid    bool // rows are tiles with large pictures
+	Empty   string   // sentence for a table without rows
+	First   *Link    // first steps; shown without rows
+	Search  []Field  // submitted to the page's address
+	Sort    string   // "sort" value of the current order
+	Keep    []string // names of parameters that links and the search keep
+	Next    string   // next page's "after" value; "": last page
+	More    string   // link text; "": Next page
+	Bulk    *Bulk    // nil: rows cannot be selected
+	Partial bool     // rows may be missing from all pages
+	Views   Views    // other presentations of the same page
+	Grid    bool     // rows are tiles with large pictures
 }
 
 // Bulk adds row selection. Its forms submit the selected keys as "key", plus Keep; the browser treats fields as
 // optional.
 type Bulk struct {
-	Keys  []string
-	Names []string
-	Keep  map[string]string
+	Keys  []string          // value for each row
+	Names []string          // label for each row
+	Keep  map[string]string // hidden values of the forms
 	Forms []Form
 }
 
+// Search is a search form above content that refreshes itself.
 type Search struct {
 	Fields []Field
-	Keep   []string
+	Keep   []string // names of parameters that the form keeps
 }
 
 type Column struct {
@@ -247,12 +262,12 @@ type Column struct {
 // Cell is a value in a table or in Facts.
 type Cell struct {
 	Text  string
-	To    string
-	State State
+	To    string  // link within the service, or ""
+	State State   // color; "": none
 	Most  float64 // if set, Share/Most is shown as a bar
 	Share float64
-	Whole bool // Most is a sum, not a limit: a full bar is no warning
-	Forms []Form
+	Whole bool   // Most is a sum, not a limit: a full bar is no warning
+	Forms []Form // buttons
 	Icon  string // before Text, as Console.Icon
 	Thumb string // thumbnail link; covers Icon if the browser can show it
 
@@ -262,6 +277,7 @@ type Cell struct {
 
 func TextCell(s string) Cell { return Cell{Text: s} }
 
+// IDCell shows an ID. Long ones are shortened and can be copied.
 func IDCell(id string) Cell { return Cell{Text: id, ID: IsLongID(id)} }
 
 // IsLongID accepts UUIDs and long hexadecimal numbers.
@@ -278,13 +294,13 @@ type Stat struct {
 	Name  string
 	Value string
 	Unit  string // after Value, e.g. "/s"
-	Note  string
+	Note  string // second line
 	Where string // folder or address, may be truncated; the title has the full text
-	To    string
-	State State // shown unless OK
+	To    string // link within the service, or ""
+	State State  // shown unless OK
 
 	Line  []float64 // latest values, without times
-	Most  float64
+	Most  float64   // if set, Share/Most is shown as a bar
 	Share float64
 }
 
@@ -303,6 +319,7 @@ type Card struct {
 	Lines   []string // most important first
 }
 
+// Facts are names with values, e.g. the facts of a read.
 type Facts struct {
 	Title  string
 	Rows   []Fact
@@ -318,22 +335,23 @@ type Fact struct {
 // read.
 type Form struct {
 	Title   string
-	Text    string
-	Action  string
+	Text    string // paragraph above the fields
+	Action  string // name of the Action
 	Page    string // with the action; "": this page
 	Fields  []Field
-	Keep    map[string]string
+	Keep    map[string]string // hidden values
 	At      map[string]string // page parameters that scope the field choices
-	Submit  string
-	Label   string
-	Trial   *Trial
-	Switch  *Trial // changes the form's presentation, keeping typed values
-	Check   string // read action that validates during typing; its notice or error appears below the text area
-	Danger  bool
-	Ask     string // confirms a button without fields that cannot be undone
-	Confirm string // text to type as confirmation, e.g. the deleted thing's name
+	Submit  string            // text of the button
+	Label   string            // for screen readers; "": Submit
+	Trial   *Trial            // nil: none
+	Switch  *Trial            // changes the form's presentation, keeping typed values
+	Check   string            // read action that validates during typing; its notice or error appears below the text area
+	Danger  bool              // colors the button
+	Ask     string            // confirms a button without fields that cannot be undone
+	Confirm string            // text to type as confirmation, e.g. the deleted thing's name
 }
 
+// Has reports whether one of the form's buttons runs the action.
 func (f *Form) Has(action string) bool {
 	return f.Action == action || f.Trial != nil && f.Trial.Action == action || f.Switch != nil && f.Switch.Action == action
 }
@@ -346,39 +364,41 @@ func FormAnchor(page, action string) string {
 // Trial is a second button; its action changes nothing.
 type Trial struct{ Action, Submit string }
 
+// Field is an input in a form.
 type Field struct {
-	Name     string
-	Label    string
-	Value    string
-	Help     string
-	Lines    int    // text area lines; 0: an input
-	Input    string // input type ("date", "datetime-local", "email") or mode ("decimal", "numeric"); "": text
-	Options  []Option
-	Checkbox bool // checked if Value is "yes"
-	Secret   bool
-	Optional bool
-	File     bool // one or more files; the last field
-	One      bool
+	Name     string   // name of the value
+	Label    string   // text beside the input
+	Value    string   // initial value
+	Help     string   // sentence below the input
+	Lines    int      // text area lines; 0: an input
+	Input    string   // input type ("date", "datetime-local", "email") or mode ("decimal", "numeric"); "": text
+	Options  []Option // a select; empty: a text
+	Checkbox bool     // checked if Value is "yes"
+	Secret   bool     // hidden while typing
+	Optional bool     // may be empty
+	File     bool     // one or more files; the last field
+	One      bool     // with File: a single file
 
 	// Kind makes the field choose from Console.Choose: a select, or an input with suggestions. Also adds values;
 	// Typed forces an input.
 	Kind  string
 	Also  []string
 	Typed bool
-	Many  bool // several names: check boxes, or words in an input
-	First *Link
+	Many  bool  // several names: check boxes, or words in an input
+	First *Link // where the first thing to choose is created
 }
 
 // FieldErrors are shown beside their fields.
 type FieldErrors struct {
-	By   map[string]string
-	Text string
+	By   map[string]string // message by field name
+	Text string            // message above the form
 }
 
 func (e *FieldErrors) Error() string { return e.Text }
 
 func (*FieldErrors) ErrorCode() errcode.Code { return errcode.Invalid }
 
+// Option is a value to choose, with its text.
 type Option struct{ Value, Text string }
 
 // NamedOption is for things with a technical name and an optional display name.
@@ -397,9 +417,10 @@ func NamedOption(name, called string) Option {
 type Text struct {
 	Title string
 	Body  string
-	Copy  bool
+	Copy  bool // with a button that copies the text
 }
 
+// Notice is a sentence in a colored box.
 type Notice struct {
 	State State
 	Text  string
@@ -411,41 +432,44 @@ type Links struct {
 	Primary bool // the first is the main action
 }
 
+// Views switches between presentations, e.g. periods.
 type Views struct {
-	Label   string
+	Label   string // for screen readers
 	All     []Link
-	Current string
+	Current string // Text of the current link
 }
 
+// Image shows a picture.
 type Image struct {
-	To  string
-	Alt string
+	To  string // link to a page with Send
+	Alt string // for screen readers
 }
 
 // QR shows a QR code, or nothing if the text is too long.
 type QR struct {
 	Text  string
-	Label string
+	Label string // text below the code
 }
 
 // Live holds blocks without forms that the browser refreshes; without JavaScript, a reload link. A page has at most
 // one.
 type Live struct {
-	Every  time.Duration
+	Every  time.Duration // time between refreshes
 	Blocks []Block
 }
 
 // Charts are side-by-side charts with the same period.
 type Charts struct {
 	All   []*Chart
-	Spans Views
+	Spans Views // periods to choose from
 }
 
+// Chart has a common time axis for its series.
 type Chart struct {
 	Title  string
 	Unit   string // "s", "/s", "B" for bytes, or ""
 	Times  []time.Time
-	Series []Series
+	Series []Series // each has a value for each time
 }
 
 // Series is a chart line. NaN marks a missing value.

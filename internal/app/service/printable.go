@@ -20,6 +20,7 @@ func Printable(s string) string { return escape(s, "") }
 // PrintableLines keeps line breaks and tabs.
 func PrintableLines(s string) string { return escape(s, "\n\t") }
 
+// escape escapes characters that are neither shown nor in keep.
 func escape(s, keep string) string {
 	isFine := func(r rune) bool { return isShown(r) || strings.ContainsRune(keep, r) }
 	if utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !isFine(r) }) < 0 {
@@ -61,6 +62,7 @@ func isShown(r rune) bool { return unicode.IsGraphic(r) || r == nonJoiner || r =
 // Columns is tab-separated text that a Printer does not escape.
 type Columns string
 
+// printable escapes texts in Printf's arguments; numbers pass unchanged.
 func printable(args []any) []any {
 	all := make([]any, len(args))
 	for i, a := range args {
@@ -95,6 +97,7 @@ func (t *Printer) Printf(format string, args ...any) (int, error) {
 	return fmt.Fprintf(t.w, format, printable(args)...)
 }
 
+// Row prints cells as a row of the table.
 func (t *Printer) Row(cells ...any) error {
 	for i, cell := range cells {
 		separator := Columns("\t")
@@ -108,6 +111,7 @@ func (t *Printer) Row(cells ...any) error {
 	return nil
 }
 
+// Flush aligns and prints the rows since the last Flush.
 func (t *Printer) Flush() error { return t.w.Flush() }
 
 // Table prints to standard output; the caller must flush it.
@@ -115,6 +119,7 @@ func (s *Shell) Table() *Printer { return NewPrinter(s.Stdout) }
 
 func NewPrinter(w io.Writer) *Printer { return &Printer{tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)} }
 
+// Printf prints to standard output and escapes the texts in args, which may come from users.
 func (s *Shell) Printf(format string, args ...any) (int, error) {
 	return fmt.Fprintf(s.Stdout, format, printable(args)...)
 }

@@ -5,11 +5,13 @@ import "errors"
 // Refusals map errors to reasons for operators, where the status alone is ambiguous. The first match counts.
 type Refusals []Refusal
 
+// Refusal pairs an error with its reason
 type Refusal struct {
 	Err    error
 	Reason string
 }
 
+// Reason returns the reason for an error, or "". It is a web.Service.Reason.
 func (r Refusals) Reason(err error) string {
 	for _, one := range r {
 		if errors.Is(err, one.Err) {

@@ -12,9 +12,9 @@ import (
 // Relay publishes a service's events in the background.
 type Relay struct {
 	Service string
-	Options outbox.Options // without Clock, Log and observers
-	Ping    func(context.Context) error
-	Close   func() error
+	Options outbox.Options              // without Clock, Log and observers
+	Ping    func(context.Context) error // returns an error until the database is reachable and migrated
+	Close   func() error                // closes the sink
 }
 
 // Start starts the relay when the database is reachable and migrated. end publishes the remaining events, with a
@@ -59,6 +59,7 @@ func (r Relay) Start(ctx context.Context, d *Deps) (end func() error) {
 	}
 }
 
+// await waits until Ping succeeds.
 func (r Relay) await(ctx context.Context) bool {
 	for r.Ping(ctx) != nil {
 		if !clock.Sleep(ctx, time.Second) {

@@ -26,6 +26,7 @@ type Retained struct {
 // Copies are places that still contain deleted data.
 type Copies []Retained
 
+// listedCopies is how many backup folders a notice names.
 const listedCopies = 5
 
 func (c Copies) String() string {
@@ -61,6 +62,7 @@ func (c Copies) String() string {
 	return strings.Join(all, "; ")
 }
 
+// Notice continues a sentence about a deletion.
 func (c Copies) Notice() string {
 	if len(c) == 0 {
 		return ""

@@ -130,14 +130,15 @@ type Settings struct {
 	Note     func(key, what string)  // notes a setting without effect
 }
 
+// Deps are the server's parts that Service.Open gets.
 type Deps struct {
-	Server  Server
-	Engines *engine.Opener
-	Log     *slog.Logger
+	Server  Server         // addresses and secrets
+	Engines *engine.Opener // opens databases
+	Log     *slog.Logger   // the server's log
 	Metrics *obs.Metrics
 	Clock   clock.Clock
-	Data    string
-	Create  bool
+	Data    string          // data folder
+	Create  bool            // missing files and folders may be created
 	Unsaved map[string]bool // generated for this process only, e.g. "extstorage.token_secret"
 
 	// Backups and the replica that contain any of these services' databases; see Deleted. nil: none known.
@@ -147,21 +148,24 @@ type Deps struct {
 	Whole func(ctx context.Context) error
 }
 
+// Backup is a known backup.
 type Backup struct {
 	Path string // a folder, or a URL without parameters
 	At   time.Time
 	Has  []string // databases and other files, e.g. buckets.db; nil: not recorded
 }
 
+// Server describes the server to its services.
 type Server struct {
-	PublicURL      string // without a trailing slash; "" if unset
-	Listen         string
-	InternalListen string // "" if unset
-	Scheme         string // main and internal listener
-	MasterSecrets  []string
+	PublicURL      string               // without a trailing slash; "" if unset
+	Listen         string               // host:port of the main listener
+	InternalListen string               // "" if unset
+	Scheme         string               // main and internal listener
+	MasterSecrets  []string             // the current one first, then former ones that still verify
 	QueueWait      time.Duration        // maximum queue time of a request
 	Backoff        func() time.Duration // client backoff before the next request; 0 without load
 
+	// Address returns the URL for a listen address.
 	Address func(listen string) string
 
 	// Address of an open listener, for hints and clients, with the actual port instead of 0. "" if not serving.
@@ -182,6 +186,7 @@ type Mount struct {
 	web.Mount
 }
 
+// Listener is a service's own listener.
 type Listener struct {
 	Name    string
 	Setting string // holds the address, e.g. "buckets.listen"
@@ -190,9 +195,9 @@ type Listener struct {
 
 // Opened is an open service. Every field is optional.
 type Opened struct {
-	Mounts    []Mount
-	Databases []*engine.Database
-	Jobs      []sweep.Job
+	Mounts    []Mount            // handlers with their paths and listeners
+	Databases []*engine.Database // migrated by the server, and closed by it last
+	Jobs      []sweep.Job        // deletions of expired data
 
 	// Ready returns an error that names the unusable dependency, e.g. Database.Ready.
 	Ready func(context.Context) error
@@ -212,14 +217,15 @@ type Opened struct {
 	// queueWait is Server.QueueWait.
 	Reload func(next Config, queueWait time.Duration)
 
+	// Caches returns how many bytes caches use, and at most.
 	Caches func() (bytes, most int64)
 
-	Files *Files
+	Files *Files // nil: everything is in the databases
 
 	// AfterRestore prepares restored data for clients that know more than it. holdfast restore runs these steps.
 	AfterRestore []RestoreStep
 
-	Refusals Refusals
+	Refusals Refusals // reasons for operators
 
 	// Quota is reported by /__heartbeat__. /__lbheartbeat__ reports the same service's database connections.
 	Quota func() dockerflow.Quota
@@ -227,7 +233,7 @@ type Opened struct {
 	Hint   func(base string) Hint   // printed at the start for new users
 	Client func(base string) Client // on the status page
 
-	Console *Console
+	Console *Console // nil: only the pages for operations
 }
 
 // Running is an opened service with the parts of its Service that others need.
@@ -246,6 +252,7 @@ func (r *Running) Rows() rows.Database {
 	return r.Databases[0].Rows(nil)
 }
 
+// Table returns the service's table with this name, or nil.
 func (r *Running) Table(name string) *rows.Table {
 	for _, g := range r.Tables {
 		for _, t := range g.Tables {
@@ -268,6 +275,7 @@ type Files struct {
 	// reference. held ends if the service can no longer guarantee that.
 	Hold func(ctx context.Context) (held context.Context, release func(), err error)
 
+	// Copy writes the files into an empty folder dir, while held.
 	Copy func(ctx context.Context, dir string, progress func(done, total int64)) (Copied, error)
 
 	// Omitted describes everything that a backup without Copy lacks, a line each.
@@ -286,7 +294,7 @@ type FileSource func(ctx context.Context, name string, size int64) (io.ReadClose
 
 // Copied is the result of Files.Copy and Files.Restore.
 type Copied struct {
-	Names   []string
+	Names   []string // files
 	Missing []string // not copied, a line each
 	Lost    []string // unreadable, a line each
 }
@@ -309,6 +317,7 @@ type Client struct {
 	Guide   string // file name, shipped with the server
 }
 
+// State is how good a Finding is
 type State string
 
 const (
@@ -320,8 +329,8 @@ const (
 // Finding is a line of `holdfast check` output.
 type Finding struct {
 	State State
-	What  string
-	Says  string
+	What  string // the checked thing, e.g. "database"
+	Says  string // result, without a full stop
 	Fix   string // remedy, or ""
 
 	Service string // "": the server

@@ -19,19 +19,23 @@ type Shell struct {
 	Stderr io.Writer
 	Clock  clock.Clock
 
+	// Load loads the configuration without opening services.
 	Load func() error
 	// Open loads the configuration and calls fn while all services are open.
 	Open func(ctx context.Context, fn func(context.Context) error) error
 }
 
+// Run returns a cobra.Command.RunE that calls fn while all services are open.
 func (s *Shell) Run(fn func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		return s.Open(cmd.Context(), func(ctx context.Context) error { return fn(ctx, args) })
 	}
 }
 
+// PrintJSON prints a value as JSON, indented for people.
 func (s *Shell) PrintJSON(v any) error { return s.encode(v, "  ") }
 
+// PrintLine prints a value as a JSON line.
 func (s *Shell) PrintLine(v any) error { return s.encode(v, "") }
 
 // Count formats a number with a noun: "1 record", "2 records".
@@ -52,6 +56,7 @@ func FirstNames(names []string) string {
 	return text
 }
 
+// ParseTime parses a flag's time in RFC 3339. The error is a *UsageError.
 func ParseTime(flag, value string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, value)
 	if err != nil {

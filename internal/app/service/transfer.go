@@ -16,6 +16,7 @@ func WriteWhole(name string, write func(io.Writer) error) error {
 	return durable.File{Name: name, Temporary: filepath.Base(name) + ".partial-"}.Replace(write)
 }
 
+// Bar is a progress bar on standard error; without a terminal it shows nothing.
 type Bar struct {
 	to    io.Writer // nil: hidden
 	what  string
@@ -28,6 +29,7 @@ type Bar struct {
 	Bytes int64 // bytes moved, shown with the rate; 0: hidden
 }
 
+// Bar returns a bar; what is the unit in plural, e.g. "rows", and total 0 means unknown.
 func (s *Shell) Bar(what string, total int64) *Bar {
 	b := &Bar{what: what, total: total, begun: time.Now()}
 	if IsTerminal(s.Stderr) {
@@ -44,6 +46,7 @@ func (b *Bar) Show(n int64) {
 	}
 }
 
+// ShowOf is Show with another total.
 func (b *Bar) ShowOf(n, total int64) {
 	b.total = total
 	b.Show(n)
@@ -69,6 +72,7 @@ func (b *Bar) draw() {
 	fmt.Fprintf(b.to, "\r[%s%s] %d of %d %s%s\x1b[K", strings.Repeat("#", filled), strings.Repeat(".", barWidth-filled), b.n, b.total, b.what, b.moved()+b.rate())
 }
 
+// moved returns the transferred bytes and their rate.
 func (b *Bar) moved() string {
 	passed := b.drawn.Sub(b.begun)
 	if b.Bytes == 0 || passed < time.Second {
@@ -77,6 +81,7 @@ func (b *Bar) moved() string {
 	return fmt.Sprintf(", %s, %s/s", FormatBytes(b.Bytes), FormatBytes(int64(float64(b.Bytes)/passed.Seconds())))
 }
 
+// rate returns the rate and the estimated time left.
 func (b *Bar) rate() string {
 	passed := b.drawn.Sub(b.begun)
 	if passed < time.Second || b.n == 0 {
@@ -89,6 +94,7 @@ func (b *Bar) rate() string {
 	return text
 }
 
+// End draws the last state and ends the line.
 func (b *Bar) End() {
 	switch {
 	case b.to == nil:

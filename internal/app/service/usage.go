@@ -15,6 +15,7 @@ type UsageError struct {
 
 func (e *UsageError) Error() string { return e.Message }
 
+// Usagef returns a *UsageError.
 func Usagef(format string, args ...any) error {
 	return &UsageError{Message: fmt.Sprintf(format, args...)}
 }
@@ -50,6 +51,7 @@ func FirstCommand(below *cobra.Command, matches func(*cobra.Command) bool) strin
 	return ""
 }
 
+// UnknownCommand returns the error for an unknown command, with a similar one and the existing ones.
 func UnknownCommand(parent *cobra.Command, name string) error {
 	text := fmt.Sprintf("unknown command %q", name)
 	parent.SuggestionsMinimumDistance = 2

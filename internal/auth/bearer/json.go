@@ -20,6 +20,7 @@ func parseClaims(raw []byte) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
+// stringClaim returns a claim, or "" if it is absent.
 func stringClaim(members map[string]json.RawMessage, name string) (string, error) {
 	raw, ok := members[name]
 	if !ok {
@@ -32,6 +33,7 @@ func stringClaim(members map[string]json.RawMessage, name string) (string, error
 	return *s, nil
 }
 
+// stringsClaim returns a claim that may be a string or an array.
 func stringsClaim(members map[string]json.RawMessage, name string) ([]string, error) {
 	if raw, ok := members[name]; !ok || raw[0] != '[' {
 		one, err := stringClaim(members, name)

@@ -30,9 +30,10 @@ var algorithms = []jose.SignatureAlgorithm{EdDSA, ES256, HS256}
 // minSecret is the length of an HS256 hash in bytes (RFC 7518, section 3.2).
 const minSecret = 32
 
+// Key is a configured key.
 type Key struct {
 	ID  string // tokens' kid; may be empty if there is a single key
-	Alg string
+	Alg string // EdDSA, ES256 or HS256
 
 	// Text is the HS256 secret, at least 32 bytes, not decoded. Other algorithms use PEM: PUBLIC KEY only verifies;
 	// PRIVATE KEY and EC PRIVATE KEY also sign.
@@ -89,6 +90,7 @@ func (k Key) read() (key, error) {
 	return out.withSigner(private)
 }
 
+// withSigner lets the key sign, too.
 func (k key) withSigner(private any) (key, error) {
 	header := new(jose.SignerOptions).WithType("JWT")
 	if k.id != "" {
@@ -109,6 +111,7 @@ func algorithmOf(c elliptic.Curve) jose.SignatureAlgorithm {
 	return ES256
 }
 
+// parse reads a PEM block.
 func parse(block *pem.Block) (any, error) {
 	switch block.Type {
 	case "PUBLIC KEY":

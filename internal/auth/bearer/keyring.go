@@ -17,6 +17,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// maxToken is the longest token in bytes.
 const maxToken = 8 << 10
 
 // maxVerified limits the cached tokens. Most are below a kilobyte; at maximum length they would take 60 MB.
@@ -25,6 +26,7 @@ const maxVerified = 4096
 // encoding is strict, so that a token has only one spelling.
 var encoding = base64.RawURLEncoding.Strict()
 
+// Options configure a Keyring. Only Keys are required.
 type Options struct {
 	// Keys verify tokens. The first key also signs, if it can. To rotate it without 401s, add the new key last on
 	// every server, then move it first on every server, then remove the old key when its last token has expired.
@@ -56,8 +58,9 @@ type verified struct {
 	hasFrom, hasIssuedAt bool
 }
 
+// Claims are a verified token's claims.
 type Claims struct {
-	KeyID    string
+	KeyID    string // of the key that signed
 	Issuer   string
 	Subject  string
 	ID       string // jti
@@ -99,6 +102,7 @@ func (k *Keyring) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "bearer.Keyring(%d keys)", len(k.keys))
 }
 
+// find returns the key with this kid.
 func (k *Keyring) find(id string) (key, bool) {
 	i := slices.IndexFunc(k.keys, func(have key) bool { return have.id == id })
 	if i < 0 {
@@ -137,6 +141,7 @@ func (k *Keyring) Verify(token string, now time.Time) (Claims, error) {
 	return v.Claims, nil
 }
 
+// verify checks everything that does not depend on the time.
 func (k *Keyring) verify(token string) (verified, error) {
 	if err := checkEncoding(token); err != nil {
 		return verified{}, err
@@ -183,6 +188,7 @@ func checkEncoding(token string) error {
 
 var errNoKey = fmt.Errorf("%w: no key with this kid and alg", ErrSignature)
 
+// signer returns the key that a token's header names.
 func (k *Keyring) signer(h jose.Header) (key, error) {
 	for _, name := range []jose.HeaderKey{"crit", "b64"} {
 		if _, ok := h.ExtraHeaders[name]; ok {
@@ -206,6 +212,7 @@ func (k *Keyring) signer(h jose.Header) (key, error) {
 	return by, nil
 }
 
+// decode reads the claims.
 func decode(raw []byte, keyID string) (verified, error) {
 	members, err := parseClaims(raw)
 	if err != nil {
@@ -246,6 +253,7 @@ func (k *Keyring) valid(v *verified, now time.Time) error {
 	return nil
 }
 
+// start returns the time from which the lifetime counts.
 func (v *verified) start(now time.Time) time.Time {
 	switch {
 	case v.hasIssuedAt:

@@ -23,11 +23,12 @@ type Header struct {
 	ID    string // identifies the key; here a tokenlib token
 	TS    int64  // client clock, Unix seconds
 	Nonce string
-	Hash  string
-	Ext   string
+	Hash  string // of the payload; "": not signed
+	Ext   string // signed, without a meaning here
 	MAC   string
 }
 
+// String returns the header's value.
 func (h Header) String() string {
 	b := make([]byte, 0, 160+len(h.ID)+len(h.Ext))
 	b = append(b, scheme...)
@@ -91,6 +92,7 @@ func ParseHeader(value string) (Header, error) {
 	return h, nil
 }
 
+// nextField parses name="value" and returns the rest.
 func nextField(s string) (name, text, rest string, err error) {
 	name, rest, ok := strings.Cut(s, `="`)
 	if !ok {
@@ -108,6 +110,7 @@ func nextField(s string) (name, text, rest string, err error) {
 	return name, text, rest, nil
 }
 
+// fields is a set of header fields.
 type fields uint8
 
 const (
@@ -121,6 +124,7 @@ const (
 	required = fieldID | fieldTS | fieldNonce | fieldMAC
 )
 
+// set parses a field; seen are the fields so far.
 func (h *Header) set(seen *fields, name, text string) error {
 	var f fields
 	ok := text != ""
@@ -167,6 +171,7 @@ func parseTS(text string) (int64, bool) {
 
 var digestEncoding = base64.StdEncoding.Strict()
 
+// isDigest reports whether text is the base64 of 32 bytes.
 func isDigest(text string) bool {
 	var sum [33]byte
 	if len(text) != 44 {

@@ -20,6 +20,7 @@ type Request struct {
 	Port uint16
 }
 
+// Sign returns h with its MAC. key is the text that tokenlib derives.
 func (h Header) Sign(key string, r Request) Header {
 	mac := h.mac(key, r)
 	h.MAC = string(mac[:])
@@ -40,6 +41,7 @@ func (h Header) Verify(key string, r Request, now time.Time, skew time.Duration)
 	return nil
 }
 
+// mac returns the base64 MAC over the normalized request (Hawk, "Generating the normalized request string").
 func (h Header) mac(key string, r Request) [44]byte {
 	text := make([]byte, 0, 64+len(h.Nonce)+len(r.Method)+len(r.Target)+len(r.Host)+len(h.Hash)+len(h.Ext))
 	text = append(text, "hawk.1.header\n"...)

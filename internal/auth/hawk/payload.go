@@ -48,6 +48,7 @@ func (b *verifiedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// payload hashes a body as Hawk does ("Payload Validation").
 type payload struct{ hash.Hash }
 
 func newPayload(contentType string) payload {

@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/checksum"
 )
 
+// BodyOptions say how large a body may be and which digests its reader computes.
 type BodyOptions struct {
 	// MinSize and MaxSize limit the object size. A larger declared size is refused before reading.
 	MinSize, MaxSize int64
@@ -38,6 +39,7 @@ type Body struct {
 	verified bool
 }
 
+// Result describes a verified body.
 type Result struct {
 	Size   int64
 	MD5    [16]byte
@@ -46,6 +48,7 @@ type Result struct {
 	Checksums []checksum.Checksum
 }
 
+// Body returns a reader for the signed request's body. The error is an *Error.
 func (s *Signed) Body(body io.Reader, o BodyOptions) (*Body, error) {
 	d, err := s.request.parseDeclared(s.payload, o.IgnoreChecksums)
 	if err != nil {
@@ -109,6 +112,7 @@ func newBody(d declared, contentLength int64, source io.Reader, o BodyOptions, c
 // Size returns the declared object size, or -1.
 func (b *Body) Size() int64 { return b.declared.size }
 
+// Declared returns the algorithms of the checksums that the client declared.
 func (b *Body) Declared() []checksum.Algorithm {
 	list := slices.Clone(b.declared.trailers)
 	for _, c := range b.declared.sums {
@@ -168,6 +172,8 @@ func (b *Body) fill(p []byte) (n int, ended bool, err error) {
 	return n, ended, err
 }
 
+// next reads up to len(p) bytes from the source. It reads one byte more than allowed, to find a body that is too
+// large.
 func (b *Body) next(p []byte) (n int, ended bool, err error) {
 	size := b.declared.size
 	most := size - b.read
@@ -191,6 +197,7 @@ func (b *Body) next(p []byte) (n int, ended bool, err error) {
 	return n, err == io.EOF, nil
 }
 
+// drain checks that nothing follows the declared size.
 func (b *Body) drain() error {
 	var more [1]byte
 	switch _, err := io.ReadFull(b.source, more[:]); err {
@@ -203,6 +210,7 @@ func (b *Body) drain() error {
 	}
 }
 
+// readError returns the error for a body that cannot be read.
 func readError(err error) error {
 	if e, ok := err.(*Error); ok { //nolint:errorlint // ours is never wrapped
 		return e
@@ -218,6 +226,7 @@ func tooLarge(o BodyOptions) error {
 	return refuse(TooLarge, "the object is larger than %s", bytesOf(int(o.MaxSize)))
 }
 
+// verify compares the digests after the last byte.
 func (b *Body) verify() error {
 	if b.read < b.options.MinSize {
 		return refuse(TooSmall, "the object is smaller than %s", bytesOf(int(b.options.MinSize)))

@@ -100,6 +100,7 @@ func (r Request) canonicalHeaders(c claim) (string, error) {
 	return string(text), nil
 }
 
+// unescape decodes percent encoding; ok is false if it is malformed.
 func unescape(s string, plusIsSpace bool) (string, bool) {
 	if !strings.Contains(s, "%") && !(plusIsSpace && strings.Contains(s, "+")) {
 		return s, true
@@ -126,6 +127,7 @@ func unescape(s string, plusIsSpace bool) (string, bool) {
 	return string(b), true
 }
 
+// unhex returns a digit's value, or 255.
 func unhex(c byte) byte {
 	switch {
 	case '0' <= c && c <= '9':

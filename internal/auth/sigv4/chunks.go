@@ -31,9 +31,9 @@ type chunkReader struct {
 	declared declared
 	chain    *chain    // nil if chunks are unsigned
 	hash     hash.Hash // of the current chunk; nil if chunks are unsigned
-	provided string
-	left     int64
-	budget   int64 // object bytes that further chunks may announce
+	provided string    // signature of the current chunk
+	left     int64     // bytes left in the chunk
+	budget   int64     // object bytes that further chunks may announce
 	sums     []checksum.Checksum
 	err      error
 }
@@ -62,6 +62,7 @@ func (c *chunkReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// next returns bytes of the current chunk, or begins the next.
 func (c *chunkReader) next(p []byte) (n int, err error) {
 	if c.left == 0 {
 		if err := c.begin(); err != nil {
@@ -82,6 +83,7 @@ func (c *chunkReader) next(p []byte) (n int, err error) {
 	return n, endedEarly(err)
 }
 
+// begin reads a chunk's first line.
 func (c *chunkReader) begin() error {
 	line, err := c.line()
 	if err != nil {
@@ -124,6 +126,7 @@ func (c *chunkReader) crlf() error {
 	return nil
 }
 
+// verifyChunk verifies the signature over the chunk's data.
 func (c *chunkReader) verifyChunk() error {
 	if c.chain == nil {
 		return nil

@@ -48,7 +48,7 @@ type pipeline struct {
 	mu      sync.Mutex
 	queue   [][]byte
 	running bool
-	stopped sync.Cond
+	stopped sync.Cond // signals the end of the goroutine
 }
 
 func newPipeline(h hash.Hash, cores *Cores) *pipeline {
@@ -96,6 +96,7 @@ func (p *pipeline) run() {
 	p.stopped.Signal()
 }
 
+// wait waits until everything was hashed.
 func (p *pipeline) wait() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

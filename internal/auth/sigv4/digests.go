@@ -7,6 +7,7 @@ import (
 	"holdfast/internal/checksum"
 )
 
+// digests computes several digests of the same bytes.
 type digests struct {
 	md5 *pipeline
 	by  [checksum.NumAlgorithms]hash.Hash

@@ -7,6 +7,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// Kind is the problem with a request. Package s3api makes S3's errors from it.
 type Kind uint8
 
 // These are the kinds of errors. A comment in parentheses names the Error fields that a kind sets.
@@ -46,6 +47,7 @@ const (
 	numKinds               = iota + 1
 )
 
+// kindOf is a kind's name, its S3 code and its errcode.
 type kindOf struct {
 	name, code string
 	kind       errcode.Code
@@ -89,6 +91,7 @@ var kinds = [numKinds]kindOf{
 
 func (k Kind) String() string { return kinds[k.index()].name }
 
+// Code returns the code in S3's errors.
 func (k Kind) Code() string { return kinds[k.index()].code }
 
 func (k Kind) index() Kind {
@@ -102,7 +105,7 @@ func (k Kind) index() Kind {
 // return them to the client.
 type Error struct {
 	Kind    Kind
-	Message string
+	Message string // for the client
 	Cause   error
 
 	Region                           string // the required region, if that is the problem
@@ -113,7 +116,7 @@ type Error struct {
 	RequestTime, ServerTime, Expires time.Time
 	Headers                          []string
 	Expected, Computed               string
-	Field                            string
+	Field                            string // of a form
 }
 
 func (e *Error) Error() string {

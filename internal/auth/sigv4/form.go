@@ -47,6 +47,7 @@ func (v *Verifier) VerifyForm(ctx context.Context, fields map[string]string, loo
 	return &Form{AccessKeyID: c.keyID, Region: c.region, Time: c.time, Policy: policy}, nil
 }
 
+// parseForm reads the fields with credentials.
 func parseForm(fields map[string]string) (c claim, err error) {
 	_, old := fields["awsaccesskeyid"]
 	_, token := fields["x-amz-security-token"]
@@ -101,6 +102,7 @@ func (p Policy) Check(fields map[string]string) error {
 	return nil
 }
 
+// Policy is a form's policy document: when it expires, and conditions for the form's fields.
 type Policy struct {
 	Expiration time.Time
 	// MinSize and MaxSize are from content-length-range. The default of MaxSize is math.MaxInt64.

@@ -7,19 +7,21 @@ import (
 	"time"
 )
 
+// claim is a request's signature and everything that it claims to cover.
 type claim struct {
 	credential
-	signed    []string
-	list      string
-	provided  string // hexadecimal signature
+	signed    []string // names of signed headers
+	list      string   // the same, as sent
+	provided  string   // hexadecimal signature
 	signature [32]byte
-	stamp     string
+	stamp     string // time, as sent
 	time      time.Time
 	expires   time.Duration // presigned URL only
 	payload   string        // x-amz-content-sha256 as signed
 	presigned bool
 }
 
+// parseHeader reads the Authorization header.
 func (r Request) parseHeader() (c claim, err error) {
 	value, _, ok := single(r.Header, "Authorization")
 	switch {

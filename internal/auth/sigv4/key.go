@@ -16,6 +16,7 @@ const (
 	dateFormat  = "20060102"
 )
 
+// credential is the scope of a signing key.
 type credential struct {
 	keyID, date, region string
 }
@@ -64,6 +65,7 @@ func isDate(text string) bool {
 	return err == nil && len(text) == len(dateFormat)
 }
 
+// parseStamp parses x-amz-date.
 func parseStamp(text string) (time.Time, bool) {
 	if len(text) != len(stampFormat) {
 		return time.Time{}, false
@@ -72,6 +74,7 @@ func parseStamp(text string) (time.Time, bool) {
 	return t, err == nil
 }
 
+// signingKey derives the key for a day and a region.
 func signingKey(secret string, c credential) (key [32]byte) {
 	key = mac([]byte("AWS4"+secret), c.date)
 	key = mac(key[:], c.region)

@@ -17,6 +17,7 @@ const (
 	unsignedChunksTrailer = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
 )
 
+// mode says how the signature protects the body.
 type mode uint8
 
 const (
@@ -31,6 +32,7 @@ func (m mode) hasSignatures() bool { return m == modeChunks || m == modeChunksTr
 func (m mode) isChunked() bool     { return m >= modeChunks }
 func (m mode) hasTrailer() bool    { return m >= modeChunksTrailer }
 
+// payload is x-amz-content-sha256.
 type payload struct {
 	mode mode
 	hash string // modeHash only, hexadecimal
@@ -56,11 +58,12 @@ func parsePayload(value string) (payload, error) {
 	return payload{mode: modeHash, hash: value}, nil
 }
 
+// declared is everything that a request declares about its body.
 type declared struct {
 	payload
-	size     int64  // object size, or -1
-	md5      string // 16 bytes, or ""
-	sums     []checksum.Checksum
+	size     int64                // object size, or -1
+	md5      string               // 16 bytes, or ""
+	sums     []checksum.Checksum  // checksums in the header
 	trailers []checksum.Algorithm // announced in x-amz-trailer; the values follow the body
 }
 

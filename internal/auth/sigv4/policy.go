@@ -86,6 +86,7 @@ func (p *Policy) add(text json.RawMessage) error {
 	return nil
 }
 
+// limit adds a content-length-range; several are intersected.
 func (p *Policy) limit(low, high json.RawMessage) error {
 	smallest, ok1 := number(low)
 	largest, ok2 := number(high)

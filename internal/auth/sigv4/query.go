@@ -17,6 +17,7 @@ func isVersion2(query string) bool {
 	return hasParameter(query, "AWSAccessKeyId") && hasParameter(query, "Signature")
 }
 
+// hasParameter reports whether a query names a parameter, without decoding it.
 func hasParameter(query, name string) bool {
 	for query != "" {
 		var part string
@@ -28,6 +29,7 @@ func hasParameter(query, name string) bool {
 	return false
 }
 
+// presigned are a presigned URL's parameters.
 type presigned struct {
 	algorithm, credential, date, expires, signed, signature, payload string
 }
@@ -52,6 +54,7 @@ func (p *presigned) field(name string) *string {
 	return nil
 }
 
+// readPresigned returns the parameters, each of which may occur once.
 func readPresigned(params []parameter) (p presigned, err error) {
 	for _, param := range params {
 		if param.name == "X-Amz-Security-Token" {

@@ -21,13 +21,14 @@ const (
 // Request is the part of an HTTP request that a signature covers.
 type Request struct {
 	Method string
-	Target string
-	Host   string
+	Target string // raw path and query
+	Host   string // as the client sent it
 	Header http.Header
 	// ContentLength is the length of the framed body, or -1 (Transfer-Encoding: chunked).
 	ContentLength int64
 }
 
+// FromHTTP returns the request as net/http read it. Call it before anything changes the request.
 func FromHTTP(r *http.Request) Request {
 	target := r.RequestURI
 	// The target may include the host: http://host/path.
@@ -75,6 +76,7 @@ func (r Request) header(name string) (string, bool) {
 	return "", false
 }
 
+// collapse trims a header and joins its spaces, as the specification's Trimall does.
 func collapse(value string) string {
 	value = strings.Trim(value, " \t")
 	if !strings.Contains(value, "  ") {
@@ -83,6 +85,7 @@ func collapse(value string) string {
 	return string(slices.CompactFunc([]byte(value), func(a, b byte) bool { return a == ' ' && b == ' ' }))
 }
 
+// single returns a header's only value; ok is false if it occurs several times.
 func single(h http.Header, name string) (value string, present, ok bool) {
 	values := h[http.CanonicalHeaderKey(name)]
 	switch len(values) {

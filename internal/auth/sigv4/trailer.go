@@ -54,6 +54,7 @@ func (c *chunkReader) readTrailer() error {
 	}
 }
 
+// addTrailer records an announced checksum.
 func (c *chunkReader) addTrailer(name, value string) error {
 	suffix, ok := strings.CutPrefix(name, checksumPrefix)
 	a, known := checksum.ParseAlgorithm(suffix)

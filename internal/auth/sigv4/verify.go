@@ -23,7 +23,7 @@ type Verifier struct {
 	now    clock.Clock
 
 	mu   sync.Mutex
-	keys map[derived][32]byte
+	keys map[derived][32]byte // signing keys by their inputs
 }
 
 type derived struct{ secret, date, region string }
@@ -36,6 +36,7 @@ func New(region string, now clock.Clock) *Verifier {
 	return &Verifier{region: region, now: now, keys: map[derived][32]byte{}}
 }
 
+// Signed is a request with a valid signature.
 type Signed struct {
 	AccessKeyID string
 	Region      string
@@ -96,6 +97,7 @@ func (v *Verifier) Verify(ctx context.Context, r Request, lookup Lookup) (*Signe
 	}, nil
 }
 
+// parse reads the request's credentials, and its path and query.
 func (r Request) parse() (path string, params []parameter, c claim, err error) {
 	if len(r.Target) > maxTarget {
 		return "", nil, c, refuse(MalformedURI, "the request target is longer than %d bytes", maxTarget)
@@ -125,6 +127,7 @@ func (r Request) parse() (path string, params []parameter, c claim, err error) {
 	return path, params, c, err
 }
 
+// checkScope refuses another region.
 func (v *Verifier) checkScope(c claim) error {
 	if v.region == "" || c.region == v.region {
 		return nil
@@ -136,6 +139,7 @@ func (v *Verifier) checkScope(c claim) error {
 	return &Error{Kind: kind, Message: "the region of the credential is wrong: expected " + v.region, Region: v.region}
 }
 
+// checkTime refuses a wrong clock and an expired URL.
 func (v *Verifier) checkTime(c claim) error {
 	now := v.now().UTC()
 	switch ahead := c.time.Sub(now); {
@@ -152,6 +156,7 @@ func (v *Verifier) checkTime(c claim) error {
 	return nil
 }
 
+// findKey returns the signing key.
 func (v *Verifier) findKey(ctx context.Context, c credential, lookup Lookup) (key [32]byte, err error) {
 	secret, ok, err := lookup(ctx, c.keyID)
 	if err != nil {
@@ -207,6 +212,7 @@ type chain struct {
 	previous string // hexadecimal
 }
 
+// verify verifies the next signature, over hashes of the data.
 func (c *chain) verify(label, hashes, provided string) error {
 	want, ok := parseSignature(provided)
 	text := label + "\n" + c.claim.stamp + "\n" + c.claim.scope() + "\n" + c.previous + "\n" + hashes

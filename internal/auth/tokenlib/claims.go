@@ -70,6 +70,7 @@ func decodeClaims(payload []byte) (Claims, error) {
 	}, nil
 }
 
+// check returns an error unless the required claims are present.
 func (w *wire) check() error {
 	switch {
 	case w.UID <= 0:

@@ -17,6 +17,7 @@ import (
 )
 
 const (
+	// These are the HKDF contexts of Mozilla's tokenlib.
 	infoSigning = "services.mozilla.com/tokenlib/v1/signing"
 	infoDerive  = "services.mozilla.com/tokenlib/v1/derive/"
 
@@ -41,6 +42,7 @@ type opened struct {
 	key    string
 }
 
+// maxOpened is the number of cached tokens.
 const maxOpened = 4096
 
 type secret struct {
@@ -116,6 +118,7 @@ func (k *Keyring) Open(token string, now time.Time) (c Claims, key string, err e
 	return o.claims, o.key, nil
 }
 
+// open verifies a token without regard to the time.
 func (k *Keyring) open(token string) (o opened, err error) {
 	payload, by, err := k.verify(token)
 	if err != nil {
@@ -128,6 +131,7 @@ func (k *Keyring) open(token string) (o opened, err error) {
 	return o, err
 }
 
+// verify returns the claims, and the master secret that signed them.
 func (k *Keyring) verify(token string) ([]byte, secret, error) {
 	// The decoder skips line breaks, which would give a token a second spelling.
 	if len(token) > maxToken || strings.ContainsAny(token, "\r\n") {

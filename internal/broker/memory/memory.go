@@ -18,14 +18,17 @@ type Broker struct {
 // New returns a broker without topics.
 func New() *Broker { return &Broker{topics: map[string]map[string]*queue{}} }
 
+// maxQueue is how many messages a subscription keeps.
 const maxQueue = 100_000
 
+// workers is how many messages of a subscription are handled at once.
 const workers = 16
 
+// queue is a subscription.
 type queue struct {
 	items   []*item
-	busy    map[string]bool
-	changed chan struct{}
+	busy    map[string]bool // keys whose message is being handled
+	changed chan struct{}   // closed when a message may be ready
 }
 
 type item struct {
@@ -75,6 +78,7 @@ func (q *queue) wake() {
 	q.changed = make(chan struct{})
 }
 
+// take returns a message to handle, or nil and when to look again.
 func (q *queue) take(now time.Time) (next *item, again time.Time) {
 	again = now.Add(broker.AckWait)
 	waits := map[string]bool{}
@@ -126,6 +130,7 @@ func (m *Broker) Subscribe(ctx context.Context, topic, subscription string, hand
 	}
 }
 
+// await returns the next message, or nil when ctx ends.
 func (m *Broker) await(ctx context.Context, q *queue) *item {
 	for ctx.Err() == nil {
 		m.mu.Lock()
@@ -146,6 +151,7 @@ func (m *Broker) await(ctx context.Context, q *queue) *item {
 	return nil
 }
 
+// delivery makes a delivery whose functions do nothing after a redelivery.
 func (m *Broker) delivery(q *queue, i *item) *broker.Delivery {
 	try := i.try
 	current := func(fn func()) func() {

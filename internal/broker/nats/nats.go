@@ -18,6 +18,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// Options configure Open. Only URL is required.
 type Options struct {
 	URL         string // nats://user:password@host:port or tls://…, more hosts separated by commas
 	Credentials string // file with a JWT and a key; may be ""
@@ -25,6 +26,7 @@ type Options struct {
 	Replicas    int    // for streams created by Ensure; 0 means 1
 }
 
+// Broker implements broker.Broker with JetStream.
 type Broker struct {
 	conn     *nats.Conn
 	js       jetstream.JetStream
@@ -56,10 +58,10 @@ func Open(o Options) (*Broker, error) {
 }
 
 const (
-	retention      = 7 * 24 * time.Hour
-	window         = 10 * time.Minute
-	timeout        = 5 * time.Second
-	maxOutstanding = 64
+	retention      = 7 * 24 * time.Hour // of messages in streams that Ensure creates
+	window         = 10 * time.Minute   // for duplicates with the same ID
+	timeout        = 5 * time.Second    // of a request to the server
+	maxOutstanding = 64                 // messages of a subscription that are handled at once
 )
 
 // streamName replaces dots and wildcards, which stream names do not allow.
@@ -67,6 +69,7 @@ func streamName(topic string) string {
 	return strings.NewReplacer(".", "_", "*", "_", ">", "_", " ", "_").Replace(topic)
 }
 
+// stream returns the name of the stream with a topic, or NotFound.
 func (b *Broker) stream(ctx context.Context, topic string) (string, error) {
 	name, err := b.js.StreamNameBySubject(ctx, topic)
 	return name, classify(err)
@@ -99,6 +102,7 @@ func (b *Broker) Ensure(ctx context.Context, topic, subscription string) error {
 	return classify(err)
 }
 
+// Exists reports whether a topic, and a subscription unless "", exists, without creating it.
 func (b *Broker) Exists(ctx context.Context, topic, subscription string) (bool, error) {
 	stream, err := b.stream(ctx, topic)
 	if err == nil && subscription != "" {
@@ -111,6 +115,7 @@ func (b *Broker) Exists(ctx context.Context, topic, subscription string) (bool, 
 	return err == nil, err
 }
 
+// jetStream returns an error if the server has no JetStream.
 func (b *Broker) jetStream(ctx context.Context) error {
 	if _, err := b.js.AccountInfo(ctx); err != nil {
 		return errcode.Wrap(errcode.Unavailable, "NATS is unavailable", err)
@@ -133,6 +138,7 @@ func classify(err error) error {
 	return errcode.Wrap(errcode.Unavailable, "NATS is unavailable", err)
 }
 
+// keysAtOnce is how many keys' messages are published at the same time.
 const keysAtOnce = 64
 
 // Publish publishes a key's messages one at a time, because JetStream could store the second message without the
@@ -219,6 +225,7 @@ func (b *Broker) Subscribe(ctx context.Context, topic, subscription string, hand
 	}
 }
 
+// delivery converts a message; one that is no event becomes broker.Foreign.
 func delivery(m jetstream.Msg, subscription string) *broker.Delivery {
 	headers := map[string]string{}
 	for name := range m.Headers() {

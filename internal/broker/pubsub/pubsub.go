@@ -28,6 +28,7 @@ type Options struct {
 	Emulator string // host:port, used in plain text and without credentials; "" means Google Cloud
 }
 
+// Broker implements broker.Broker.
 type Broker struct {
 	project string
 	client  *pubsub.Client
@@ -62,6 +63,7 @@ const (
 	shutdownTimeout = 10 * time.Second
 )
 
+// Ensure ignores missing rights: an administrator may have created topic and subscription.
 func (b *Broker) Ensure(ctx context.Context, topic, subscription string) error {
 	name := "projects/" + b.project + "/topics/" + topic
 	_, err := b.client.TopicAdminClient.CreateTopic(ctx, &pubsubpb.Topic{Name: name})
@@ -96,6 +98,7 @@ func (b *Broker) Exists(ctx context.Context, topic, subscription string) (bool, 
 	return false, errcode.Wrap(errcode.Unavailable, "Pub/Sub is unavailable", errors.New(status.Convert(err).Message()))
 }
 
+// created ignores that something exists already or that the account may not create it.
 func created(err error) error {
 	switch status.Code(err) {
 	case codes.AlreadyExists, codes.PermissionDenied:
@@ -123,6 +126,7 @@ func classify(err error) error {
 	return errcode.Wrap(errcode.Unavailable, "Pub/Sub is unavailable", err)
 }
 
+// publisher returns a topic's publisher, which batches messages.
 func (b *Broker) publisher(topic string) *pubsub.Publisher {
 	b.mu.Lock()
 	defer b.mu.Unlock()

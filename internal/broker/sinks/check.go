@@ -48,6 +48,7 @@ func Check(ctx context.Context, setting string) (says string, err error) {
 	return where, nil
 }
 
+// prober is a broker that can look for topics without creating them.
 type prober interface {
 	Exists(ctx context.Context, topic, subscription string) (bool, error)
 }

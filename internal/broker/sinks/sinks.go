@@ -13,17 +13,20 @@ import (
 	"holdfast/internal/outbox"
 )
 
+// Options configure Open.
 type Options struct {
-	Setting string
-	Source  string
+	Setting string // as settings.CheckSink accepts it
+	Source  string // CloudEvents source
 	Secret  string // webhook signing key; "" means unsigned
 	Log     *slog.Logger
 	Clock   clock.Clock
-	Memory  broker.Broker
+	Memory  broker.Broker // broker for the setting "memory"
 
+	// Encode is Webhook.Encode.
 	Encode func(events []outbox.Event) (body []byte, contentType string, err error)
 }
 
+// MemoryTopic is the topic on Options.Memory.
 const MemoryTopic = "events"
 
 func nothing() error { return nil }

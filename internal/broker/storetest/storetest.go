@@ -17,11 +17,13 @@ import (
 	"holdfast/internal/ident"
 )
 
+// Harness opens the broker under test.
 type Harness struct {
 	Open     func(t testing.TB) broker.Broker
 	MaxBytes int // larger messages are permanently refused; 0 means no limit
 }
 
+// Run runs the suite.
 func Run(t *testing.T, h Harness) {
 	for name, check := range map[string]func(*testing.T, broker.Broker){
 		"Values": values, "Order": order, "Nack": nack, "Subscriptions": subscriptions, "Unknown": unknown, "Resume": resume,
@@ -40,6 +42,7 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
+// Topic returns a new name, so that tests share a broker.
 func Topic() string { return "t" + ident.New() }
 
 func Message(key string, n int) broker.Message {
@@ -104,6 +107,7 @@ func Receive(t testing.TB, b broker.Broker, topic, subscription string, accept f
 	return got
 }
 
+// Count accepts n distinct messages.
 func Count(n int) func([]broker.Message) bool {
 	return func(got []broker.Message) bool {
 		ids := map[string]bool{}

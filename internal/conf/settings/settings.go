@@ -7,6 +7,7 @@ import (
 	"holdfast/internal/conf"
 )
 
+// Database says which database a service uses, and how. Package engine opens it.
 type Database struct {
 	DatabaseURL           string        `toml:"database_url" secret:"true" doc:"Database URL: sqlite:PATH, postgres://user@host/database (also a Citus cluster) or, for syncstorage only, spanner://projects/P/instances/I/databases/D. Empty: a SQLite file in the data folder, named after the service."`
 	PoolMaxSize           int           `toml:"database_pool_max_size" doc:"Maximum number of PostgreSQL connections, or concurrent Spanner transactions."`
@@ -16,10 +17,12 @@ type Database struct {
 	PoolMaxIdle           time.Duration `toml:"database_pool_connection_max_idle" doc:"Close PostgreSQL connections that are idle this long. 0: 30 minutes."`
 }
 
+// DefaultDatabase selects a SQLite file.
 func DefaultDatabase() Database {
 	return Database{PoolMaxSize: 10, PoolConnectionTimeout: 3 * time.Second, StatementTimeout: 30 * time.Second}
 }
 
+// Check returns problems with keys relative to the service's section.
 func (d *Database) Check() (problems conf.Problems) {
 	if d.PoolMaxSize < 1 {
 		problems.Addf("database_pool_max_size", "must be at least 1")
@@ -44,6 +47,7 @@ func DefaultSweep() Sweep {
 	return Sweep{SweepEvery: 5 * time.Minute, SweepAfter: 24 * time.Hour, SweepLimit: 500}
 }
 
+// Check returns problems with keys relative to the service's section.
 func (s *Sweep) Check() (problems conf.Problems) {
 	notNegative(&problems, "sweep_interval", s.SweepEvery)
 	notNegative(&problems, "sweep_after", s.SweepAfter)

@@ -40,8 +40,10 @@ func CheckSubscription(setting string) error {
 // IsBroker reports whether a setting names a message broker's topic.
 func IsBroker(setting string) bool { return isBroker(setting, 1) }
 
+// brokerName matches names that both brokers allow (Pub/Sub: 3 to 255 characters, beginning with a letter).
 var brokerName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9._~+%-]{2,254}$`)
 
+// isBroker reports whether a URL has so many names in its path.
 func isBroker(setting string, names int) bool {
 	u, err := url.Parse(setting)
 	if err != nil || u.Host == "" || u.Scheme != "pubsub" && u.Scheme != "nats" && u.Scheme != "tls" {

@@ -39,6 +39,7 @@ func (v view) Changes(service string, of map[string]*rows.Table, limit rows.LogL
 	return all, entries, v.renumber(all, of)
 }
 
+// changes adds an entry's keys that are not known yet.
 func changes(all []rows.Change, text string, known map[string]bool, of map[string]*rows.Table) ([]rows.Change, error) {
 	var entry map[string][]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &entry); err != nil {
@@ -65,6 +66,7 @@ func changes(all []rows.Change, text string, known map[string]bool, of map[strin
 	return all, nil
 }
 
+// renumber replaces the numbers of replaced owners, which the writer knew, by their current numbers.
 func (v view) renumber(all []rows.Change, tables map[string]*rows.Table) error {
 	var numbers []int64
 	for _, c := range all {

@@ -15,6 +15,7 @@ import (
 	"holdfast/internal/fserror"
 )
 
+// classify gives Spanner's errors their errcode. All exported methods return its result.
 func classify(err error) error {
 	if err == nil {
 		return nil
@@ -39,6 +40,7 @@ func classify(err error) error {
 	return errcode.Wrap(code, message, cause)
 }
 
+// statusError prints a gRPC status in one line.
 type statusError struct{ err error }
 
 func (e *statusError) Unwrap() error { return e.err }
@@ -87,6 +89,7 @@ func isLinkToLimits(detail any) bool {
 	})
 }
 
+// classifyStatus returns the errcode and the message for a gRPC status.
 func classifyStatus(status codes.Code, text string) (errcode.Code, string) {
 	switch status {
 	case codes.Canceled:

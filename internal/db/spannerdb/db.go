@@ -16,6 +16,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// Options configure Open. Only Database is required.
 type Options struct {
 	// Database is projects/P/instances/I/databases/D.
 	Database string
@@ -40,6 +41,7 @@ type Options struct {
 	// Observe, if set, is called for every read and write. The duration includes the wait for a slot.
 	Observe func(name string, d time.Duration, err error)
 
+	// Mutations, if set, gets each commit's predicted and counted mutations. For tests.
 	Mutations func(name string, predicted, counted int)
 
 	// Fault is like pgdb.Options.Fault.
@@ -52,13 +54,13 @@ type Options struct {
 // DB is an open database, safe for concurrent use.
 type DB struct {
 	client   atomic.Pointer[spanner.Client]
-	renewing sync.Mutex
+	renewing sync.Mutex // held while a client is replaced
 	opts     Options
 	slots    chan struct{} // one per open transaction
 	alone    chan struct{} // the emulator's only transaction, see enterAlone; otherwise nil
 
-	waits   atomic.Int64
-	waiting atomic.Int64
+	waits   atomic.Int64 // calls that waited for a slot
+	waiting atomic.Int64 // their time, nanoseconds
 }
 
 // Open creates the client, which connects on first use: Spanner may be down.
@@ -85,6 +87,7 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	return db, nil
 }
 
+// Advice returns what an operator can do if the database cannot be reached. setting names the database's URL.
 func (o *Options) Advice(setting string) string {
 	if o.EmulatorHost != "" {
 		return "start the emulator on " + o.EmulatorHost + " and run: holdfast migrate"
@@ -120,6 +123,7 @@ func (db *DB) renew(old *spanner.Client, err error) {
 	time.AfterFunc(db.opts.Timeout, old.Close) // other requests may still use it
 }
 
+// client returns the driver's options.
 func (o *Options) client() []option.ClientOption {
 	if o.EmulatorHost == "" {
 		return o.Client
@@ -131,16 +135,20 @@ func (o *Options) client() []option.ClientOption {
 	}, o.Client...)
 }
 
+// Close closes the client.
 func (db *DB) Close() { db.client.Load().Close() }
 
+// Connections returns how many transactions are open, and how many there may be. Spanner has no idle ones.
 func (db *DB) Connections() (active, idle, most int) { return len(db.slots), 0, cap(db.slots) }
 
+// Waits returns how many calls waited for a transaction, and how long all together.
 func (db *DB) Waits() (n int64, total time.Duration) {
 	return db.waits.Load(), time.Duration(db.waiting.Load())
 }
 
 var errBusy = errcode.New(errcode.Unavailable, "too many open transactions")
 
+// enter takes a slot, and waits for it up to Options.Wait.
 func (db *DB) enter(ctx context.Context, slots chan struct{}) error {
 	select {
 	case slots <- struct{}{}:
@@ -166,6 +174,7 @@ func (db *DB) enter(ctx context.Context, slots chan struct{}) error {
 
 func leave(slots chan struct{}) { <-slots }
 
+// observe classifies the error, reports it to Options.Observe and returns it.
 func (db *DB) observe(name string, start time.Time, err error) error {
 	err = classify(err)
 	if db.opts.Observe != nil {
@@ -174,6 +183,7 @@ func (db *DB) observe(name string, start time.Time, err error) error {
 	return err
 }
 
+// fault asks Options.Fault.
 func (db *DB) fault(point string) error {
 	if db.opts.Fault == nil {
 		return nil

@@ -39,6 +39,7 @@ const createLedger = `CREATE TABLE IF NOT EXISTS schema_migrations (
 var readLedger = Statement{"migrate.ledger", `
 	SELECT version, name, checksum FROM schema_migrations WHERE service = @service ORDER BY version`}
 
+// Pending returns the migrations that Migrate would apply. It changes nothing.
 func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration, error) {
 	var ledger []migrate.Applied
 	err := db.ForEach(ctx, readLedger, Params{"service": set.Service}, func(r *spanner.Row) error {
@@ -55,6 +56,7 @@ func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration
 	return set.Pending(ledger)
 }
 
+// line scans a row of the ledger.
 func line(r *spanner.Row) (a migrate.Applied, err error) {
 	var version int64
 	err = r.Columns(&version, &a.Name, &a.Checksum)
@@ -102,6 +104,8 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.M
 	return applied, nil
 }
 
+// apply runs a migration: schema changes first, then data changes with the row in the ledger. fresh is false if
+// another process was faster.
 func (db *DB) apply(ctx context.Context, admin *database.DatabaseAdminClient, set migrate.Set, m migrate.Migration) (fresh bool, err error) {
 	ddl, dml := split(m.SQL)
 	if len(ddl) > 0 {
@@ -141,6 +145,7 @@ func (db *DB) apply(ctx context.Context, admin *database.DatabaseAdminClient, se
 	return fresh, err
 }
 
+// alter changes the schema and waits until Spanner is done.
 func (db *DB) alter(ctx context.Context, admin *database.DatabaseAdminClient, ddl ...string) error {
 	for tries := 1; ; tries++ {
 		op, err := admin.UpdateDatabaseDdl(ctx, &databasepb.UpdateDatabaseDdlRequest{Database: db.opts.Database, Statements: ddl})
@@ -163,6 +168,7 @@ func (db *DB) alter(ctx context.Context, admin *database.DatabaseAdminClient, dd
 	}
 }
 
+// create creates the instance and the database on an emulator.
 func (db *DB) create(ctx context.Context, admin *database.DatabaseAdminClient) (err error) {
 	parts := strings.Split(db.opts.Database, "/")
 	if len(parts) != 6 {

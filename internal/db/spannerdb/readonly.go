@@ -36,6 +36,8 @@ var ErrReadOnly = errcode.New(errcode.Unavailable, "the service is read-only")
 // LogMutations is the number of mutations in a LogChanges call.
 const LogMutations = 3
 
+// LogChanges logs the keys that a write changed, by table, for a copy. Call it if the write's row in write_control
+// says so.
 func (tx *Tx) LogChanges(service string, changes map[string][][]any) error {
 	text, err := json.Marshal(changes)
 	if err != nil {
@@ -45,6 +47,7 @@ func (tx *Tx) LogChanges(service string, changes map[string][][]any) error {
 	return tx.Buffer(spanner.Insert("copy_log", []string{"id", "service", "changes"}, []any{rand.Int64(), service, string(text)}))
 }
 
+// setControl sets columns in all of a service's rows in write_control.
 func setControl(tx *Tx, service string, columns []string, values ...any) error {
 	all := make([]*spanner.Mutation, writeShards)
 	for i := range all {
@@ -54,15 +57,18 @@ func setControl(tx *Tx, service string, columns []string, values ...any) error {
 	return tx.Buffer(all...)
 }
 
+// controlled is a row of write_control.
 type controlled struct {
-	holder     string
-	until, log time.Time
-	now        time.Time
+	holder string    // "": the service is writable
+	until  time.Time // end of the lease
+	log    time.Time // end of the log
+	now    time.Time // time at the server
 }
 
 var readControl = Statement{"read_only.get", `
 	SELECT holder, read_only_until, log_until, CURRENT_TIMESTAMP() FROM write_control WHERE service = @service AND shard = 0`}
 
+// getControl reads a service's row through each, which runs the query.
 func getControl(each func(Statement, Params, func(*spanner.Row) error) error, service string) (c controlled, err error) {
 	err = each(readControl, Params{"service": service}, func(r *spanner.Row) error {
 		var holder spanner.NullString
@@ -77,6 +83,7 @@ func getControl(each func(Statement, Params, func(*spanner.Row) error) error, se
 	return c, err
 }
 
+// end returns the end of a lease.
 func end(now time.Time, lease time.Duration) time.Time {
 	if lease == 0 {
 		return rows.Forever
@@ -84,6 +91,7 @@ func end(now time.Time, lease time.Duration) time.Time {
 	return now.Add(lease)
 }
 
+// Log clears the log before it starts, in other transactions, because it may be large.
 func (d tables) Log(ctx context.Context, service string, _ []rows.Group) error {
 	if err := d.clearLog(ctx, service); err != nil {
 		return err
@@ -97,6 +105,7 @@ func (d tables) Log(ctx context.Context, service string, _ []rows.Group) error {
 	})
 }
 
+// currentTime returns the time at the server.
 func currentTime(tx *Tx) (now time.Time, err error) {
 	err = tx.ForEach(Statement{"copy.time", `SELECT CURRENT_TIMESTAMP()`}, nil, func(r *spanner.Row) error { return r.Columns(&now) })
 	return now, err
@@ -116,6 +125,7 @@ func (d tables) deleteAll(ctx context.Context, from string, p Params) error {
 	return d.db.UpdateAll(ctx, "copy.delete", `DELETE FROM `+from, p)
 }
 
+// KeepLog writes at most once a minute, because the write conflicts with all others.
 func (d tables) KeepLog(ctx context.Context, service string) error {
 	return d.db.Write(ctx, "copy.keep_log", func(tx *Tx) error {
 		c, err := getControl(tx.ForEach, service)
@@ -144,6 +154,7 @@ func (d tables) Unlog(ctx context.Context, service string, _ []rows.Group) error
 // Slow is unsupported: a write checks permission with a query, not in a trigger.
 func (tables) Slow(context.Context, string, time.Duration) error { return errors.ErrUnsupported }
 
+// Close waits for no transaction: those in progress conflict with the new rows and run again.
 func (d tables) Close(ctx context.Context, service, holder string, lease time.Duration, _ []rows.Group) error {
 	return d.db.Write(ctx, "read_only.close", func(tx *Tx) error {
 		c, err := getControl(tx.ForEach, service)
@@ -161,6 +172,7 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 	})
 }
 
+// leaseMargin is the minimum time left on a lease that is prolonged. Otherwise the commit could come after its end.
 const leaseMargin = 5 * time.Second
 
 func (d tables) Prolong(ctx context.Context, service, holder string, lease time.Duration) error {

@@ -13,15 +13,19 @@ import (
 	"holdfast/internal/db/rows"
 )
 
+// Rows returns the database for copies; owners finds the owners of rows.
 func (db *DB) Rows(owners rows.Owners) rows.Database { return tables{db, owners} }
 
+// tables implements rows.Database, whose comments are the contract.
 type tables struct {
 	db     *DB
 	owners rows.Owners
 }
 
+// ownersOfQuery is how many owners a query reads.
 const ownersOfQuery = 100
 
+// Settle returns at once: Spanner hides no acknowledged transaction.
 func (tables) Settle(context.Context) error { return nil }
 
 func (d tables) View(ctx context.Context, fn func(rows.View) error) error {
@@ -50,12 +54,14 @@ func (d tables) Update(ctx context.Context, fn func(rows.Update) error) error {
 	return d.db.Write(ctx, "copy.update", func(tx *Tx) error { return fn(update{ctx, d, tx}) })
 }
 
+// view implements rows.View.
 type view struct {
 	ctx context.Context
 	d   tables
 	tx  *spanner.ReadOnlyTransaction
 }
 
+// wanted is a row of the query parameter @wanted: an owner's number and texts, and up to three other key columns.
 type wanted struct {
 	N   int64  `spanner:"n"`
 	UID string `spanner:"uid"`
@@ -65,6 +71,7 @@ type wanted struct {
 	B   string `spanner:"b"`
 }
 
+// fields returns the fields of wanted that hold these columns.
 func fields(columns []rows.Column) []string {
 	names, texts := make([]string, len(columns)), []string{"a", "b"}
 	for i, c := range columns {
@@ -98,6 +105,7 @@ func of(t *rows.Table) (keys []string, replaced int) {
 	return t.Spanner.Keys, 1
 }
 
+// query returns the SELECT for the rows whose first n columns are in @wanted, in key order; 0 selects all rows.
 func query(t *rows.Table, n int) string {
 	keys, replaced := of(t)
 	columns := make([]string, 0, len(t.Columns))
@@ -132,6 +140,7 @@ func query(t *rows.Table, n int) string {
 		strings.Join(on, " AND ") + ` ORDER BY ` + strings.Join(order, ", ")
 }
 
+// each calls fn for a query's rows.
 func (v view) each(t *rows.Table, sql string, all []wanted, fn func(rows.Packed) error) error {
 	p := Params{}
 	if all != nil {
@@ -149,6 +158,7 @@ func (v view) each(t *rows.Table, sql string, all []wanted, fn func(rows.Packed)
 	})
 }
 
+// column returns column i, counted from 0, as a row value.
 func column(r *spanner.Row, i int, kind rows.Kind) (any, error) {
 	switch kind {
 	case rows.Integer:
@@ -202,11 +212,13 @@ func (v view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Packed
 
 func wantedOf(o rows.Owner) wanted { return wanted{N: o.Number, UID: o.Keys[0], KID: o.Keys[1]} }
 
+// current returns the owners with these numbers that were not replaced.
 func (d tables) current(ctx context.Context, numbers []int64) ([]rows.Owner, error) {
 	found, err := d.owners.Find(ctx, numbers)
 	return slices.DeleteFunc(found, func(o rows.Owner) bool { return o.Current != o.Number }), err
 }
 
+// ownersOf returns the owners of the rows by number.
 func (d tables) ownersOf(ctx context.Context, all iter.Seq[rows.Row]) (map[int64]rows.Owner, error) {
 	var numbers []int64
 	for row := range all {
@@ -220,6 +232,7 @@ func (d tables) ownersOf(ctx context.Context, all iter.Seq[rows.Row]) (map[int64
 	return byNumber, err
 }
 
+// pages calls fn with the current owners in a span, some at a time.
 func (d tables) pages(ctx context.Context, span rows.Span, fn func([]wanted) error) error {
 	after, until := int64(0), int64(-1)
 	if span.After != nil {
@@ -279,11 +292,13 @@ func (v view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Packed) error) e
 	return v.each(t, query(t, t.Key), all, fn)
 }
 
+// distinct sorts the numbers and removes repetitions.
 func distinct(numbers []int64) []int64 {
 	slices.Sort(numbers)
 	return slices.Compact(numbers)
 }
 
+// number returns a query's only value.
 func (v view) number(sql string, p Params) (n int64, err error) {
 	err = v.tx.Query(v.ctx, spanner.Statement{SQL: sql, Params: p}).Do(func(r *spanner.Row) error { return r.Columns(&n) })
 	return n, err

@@ -16,12 +16,14 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// update implements rows.Update.
 type update struct {
 	ctx context.Context
 	d   tables
 	tx  *Tx
 }
 
+// buffer adds mutations that nobody predicted.
 func (u update) buffer(all ...*spanner.Mutation) error {
 	u.tx.unpredicted = true
 	return u.tx.Buffer(all...)
@@ -99,6 +101,7 @@ func (u update) Put(t *rows.Table, all *rows.Batch) error {
 
 var errNotUTF8 = errcode.New(errcode.Invalid, "a value is not UTF-8: Spanner stores only UTF-8")
 
+// value converts a row value for Spanner.
 func value(v any, kind rows.Kind) (any, error) {
 	switch v := v.(type) {
 	case int64:
@@ -122,6 +125,8 @@ func value(v any, kind rows.Kind) (any, error) {
 	return v, nil
 }
 
+// eachCurrent calls fn with each row whose owner was not replaced, and the owner's texts. mustExist makes an unknown
+// owner an error.
 func (u update) eachCurrent(t *rows.Table, all iter.Seq[rows.Row], mustExist bool, fn func(row rows.Row, owner []any) error) error {
 	if _, replaced := of(t); replaced == 0 {
 		for row := range all {

@@ -25,6 +25,8 @@ var (
 	readSecretHash   = Statement{"secrets.read_one", `SELECT setting, hashed FROM secret_hashes WHERE service = @service AND setting = @setting`}
 )
 
+// SecretHashes returns the hashes by setting that SetSecretHash stored, or nil before the first migration. Package
+// secrets compares them.
 func (db *DB) SecretHashes(ctx context.Context, service string) (map[string]string, error) {
 	hashes := map[string]string{}
 	err := db.ForEach(ctx, readSecretHashes, Params{"service": service}, func(r *spanner.Row) error {
@@ -39,6 +41,7 @@ func (db *DB) SecretHashes(ctx context.Context, service string) (map[string]stri
 	return hashes, err
 }
 
+// SetSecretHash stores a setting's hash if the stored one is still old ("": none), and reports whether it did.
 func (db *DB) SetSecretHash(ctx context.Context, service, setting, old, hash string) (changed bool, err error) {
 	err = db.Write(ctx, "secrets.set", func(tx *Tx) error {
 		var have, name string

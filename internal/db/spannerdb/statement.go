@@ -19,10 +19,12 @@ type Statement struct {
 	SQL  string
 }
 
+// Params are a statement's parameters by name, without "@".
 type Params = map[string]any
 
 func (s Statement) with(p Params) spanner.Statement { return spanner.Statement{SQL: s.SQL, Params: p} }
 
+// ForEach calls fn for each row that a query returns on a snapshot.
 func (db *DB) ForEach(ctx context.Context, s Statement, p Params, fn func(*spanner.Row) error) error {
 	start := time.Now()
 	return db.observe(s.Name, start, db.each(ctx, s, p, fn))
@@ -47,14 +49,15 @@ func (db *DB) each(ctx context.Context, s Statement, p Params, fn func(*spanner.
 	return err
 }
 
+// Tx is a read-write transaction; see DB.Write.
 type Tx struct {
 	db        *DB
 	name      string
 	ctx       context.Context
 	tx        *spanner.ReadWriteTransaction
-	predicted int
+	predicted int // mutations
 
-	unpredicted bool
+	unpredicted bool // some were not predicted
 }
 
 // Write runs fn in a read-write transaction and commits if fn returns nil. If Spanner aborts it, Write calls fn
@@ -109,6 +112,7 @@ func (db *DB) leaveAlone() {
 	}
 }
 
+// repeatLost runs fn again while an emulator lost its transaction.
 func (db *DB) repeatLost(fn func() error) error {
 	err := fn()
 	for db.alone != nil && isLostByEmulator(err) {
@@ -164,19 +168,23 @@ func (tx *Tx) ForEach(s Statement, p Params, fn func(*spanner.Row) error) error 
 	return tx.tx.Query(tx.ctx, s.with(p)).Do(fn)
 }
 
+// Predict adds mutations that the commit will have, by Spanner's rules for counting; see syncstorage/budget.
 func (tx *Tx) Predict(mutations int) { tx.predicted += mutations }
 
+// Predicted returns the sum so far.
 func (tx *Tx) Predicted() int { return tx.predicted }
 
 // Buffer adds mutations, sent with the commit in a single message. The transaction's own statements do not see them.
 func (tx *Tx) Buffer(ms ...*spanner.Mutation) error { return tx.tx.BufferWrite(ms) }
 
+// Change is a DML statement.
 type Change struct {
 	Statement
 	Params Params
 	Rows   int // number of rows that must change; -1 means any number
 }
 
+// Exec runs DML statements in one message. It fails if a statement changes another number of rows than expected.
 func (tx *Tx) Exec(changes ...Change) error {
 	statements := make([]spanner.Statement, len(changes))
 	for i, c := range changes {

@@ -17,15 +17,16 @@ type Rows struct {
 	db       *DB
 	ctx      context.Context
 	cancel   context.CancelFunc
-	patience *time.Timer
+	patience *time.Timer // cancels the query if a row takes too long
 	tx       *spanner.ReadOnlyTransaction
 	rows     *spanner.RowIterator
 	first    *spanner.Row
-	ahead    bool
-	late     bool
+	ahead    bool // Stream read the first row
+	late     bool // patience fired
 	closed   bool
 }
 
+// Stream runs a query whose result may not fit in memory, and returns at the first row. Always close the result.
 func (db *DB) Stream(ctx context.Context, s Statement, p Params) (*Rows, error) {
 	start := time.Now()
 	r, err := db.stream(ctx, s, p)
@@ -77,6 +78,7 @@ func (r *Rows) next() (*spanner.Row, error) {
 	return row, err
 }
 
+// Next returns the next row, or nil at the end.
 func (r *Rows) Next() (*spanner.Row, error) {
 	if r.ahead {
 		r.ahead = false
@@ -86,6 +88,7 @@ func (r *Rows) Next() (*spanner.Row, error) {
 	return row, classify(err)
 }
 
+// Beside runs another query on the same snapshot.
 func (r *Rows) Beside(s Statement, p Params, fn func(*spanner.Row) error) error {
 	start := time.Now()
 	return r.db.observe(s.Name, start, r.beside(s, p, fn))
@@ -107,6 +110,7 @@ func (r *Rows) beside(s Statement, p Params, fn func(*spanner.Row) error) error 
 	return r.db.client.Load().Single().WithTimestampBound(spanner.ReadTimestamp(at)).Query(ctx, s.with(p)).Do(fn)
 }
 
+// Close ends the query and frees its slot.
 func (r *Rows) Close() {
 	if r.closed {
 		return

@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
+// Traces sends spans until Close. Nil sends none.
 type Traces struct {
 	provider *sdktrace.TracerProvider
 }
@@ -56,6 +57,7 @@ func (t *Traces) Trace(w http.ResponseWriter, r *http.Request, route string, nex
 	}
 }
 
+// statusWriter remembers the status for the span.
 type statusWriter struct {
 	http.ResponseWriter
 	status int
@@ -68,6 +70,7 @@ func (w *statusWriter) WriteHeader(status int) {
 
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// Close sends the remaining spans.
 func (t *Traces) Close(ctx context.Context) error {
 	if t == nil {
 		return nil

@@ -24,10 +24,12 @@ func (o *Outbox) DDL() string { return o.ddl }
 // connections.
 func (o *Outbox) Open(db *pgdb.DB) outbox.Box { return &box{sql: o, db: db} }
 
+// OpenTopic returns a box for the events with one topic, if Table.ByTopic is set.
 func (o *Outbox) OpenTopic(db *pgdb.DB, topic string) outbox.Counted {
 	return &topicBox{box{sql: o, db: db, topic: topic}}
 }
 
+// topicBox counts only its topic's events.
 type topicBox struct{ box }
 
 func (b *topicBox) Backlog(ctx context.Context) (n int, oldest time.Time, err error) {
@@ -43,13 +45,15 @@ func (b *topicBox) CountDead(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
+// box implements outbox.Box.
 type box struct {
 	sql   *Outbox
 	db    *pgdb.DB
-	topic string
-	citus atomic.Pointer[bool]
+	topic string               // "" unless Table.ByTopic is set
+	citus atomic.Pointer[bool] // nil: unknown
 }
 
+// with adds the topic to the arguments.
 func (b *box) with(args ...any) []any {
 	if b.sql.byTopic {
 		args = append(args, b.topic)
@@ -57,6 +61,7 @@ func (b *box) with(args ...any) []any {
 	return args
 }
 
+// array returns the partitions as a smallint[].
 func array(parts outbox.Parts) []int16 {
 	all := make([]int16, 0, parts.Len())
 	for p := range parts.All() {
@@ -113,6 +118,7 @@ func (b *box) Next(ctx context.Context, q outbox.Query) (events []outbox.Event, 
 	return events, more, nil
 }
 
+// read returns events, and the partitions with limit events, which may have more.
 func (b *box) read(ctx context.Context, s pgdb.Statement, limit int, args ...any) (events []outbox.Event, full outbox.Parts, err error) {
 	var (
 		e       outbox.Event
@@ -154,8 +160,10 @@ func (b *box) Done(ctx context.Context, holder string, parts outbox.Parts, event
 
 func partition(e outbox.Event) int16 { return int16(outbox.Partition(e.Owner, e.Stream)) }
 
+// atOnce is how many streams' statements run at once on Citus.
 const atOnce = 4
 
+// doneStreams deletes published events stream by stream.
 func (b *box) doneStreams(ctx context.Context, events []outbox.Event) error {
 	type stream struct{ owner, name string }
 	numbers := map[stream][]int64{}
@@ -174,6 +182,7 @@ func (b *box) doneStreams(ctx context.Context, events []outbox.Event) error {
 	return work.Wait()
 }
 
+// Distributed asks once: a database does not become a cluster while a server runs.
 func (b *box) Distributed(ctx context.Context) (bool, error) {
 	if known := b.citus.Load(); known != nil {
 		return *known, nil

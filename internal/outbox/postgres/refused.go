@@ -48,6 +48,7 @@ func (b *box) ListDead(ctx context.Context, after outbox.ID, limit int) (dead []
 	return dead, err
 }
 
+// nullable returns nil for "", which is no UUID.
 func nullable(s string) *string {
 	if s == "" {
 		return nil
@@ -66,6 +67,7 @@ func (b *box) DropDead(ctx context.Context, id outbox.ID) (bool, error) {
 	return b.dead(ctx, "outbox.drop_dead", id, func(*pgdb.Tx, outbox.Event) error { return nil })
 }
 
+// dead takes a dead letter out of its table and calls to in the same transaction.
 func (b *box) dead(ctx context.Context, name string, id outbox.ID, to func(*pgdb.Tx, outbox.Event) error) (found bool, err error) {
 	err = b.db.Tx(ctx, name, func(tx *pgdb.Tx) error {
 		e := outbox.Event{Owner: id.Owner, Stream: id.Stream, Seq: id.Seq}

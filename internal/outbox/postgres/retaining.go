@@ -113,6 +113,7 @@ func OpenRetaining(db *pgdb.DB, name string) outbox.Retaining {
 	}
 }
 
+// row is an event while it is scanned.
 type row struct {
 	outbox.Event
 	part                      int
@@ -121,10 +122,12 @@ type row struct {
 	at                        pgtype.Timestamptz
 }
 
+// dest returns the columns that all statements select.
 func (r *row) dest() []any {
 	return []any{&r.Owner, &r.Seq, &r.Topic, &r.Key, &r.payload, &r.At, &r.part, &r.Name, &r.headers, &r.Class}
 }
 
+// failedDest adds the columns about failures.
 func (r *row) failedDest() []any { return append(r.dest(), &r.attempts, &r.problem, &r.at) }
 
 func (r *row) event() outbox.Event {

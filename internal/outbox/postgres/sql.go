@@ -7,6 +7,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
+// Outbox holds a table's statements; see New.
 type Outbox struct {
 	ddl     string
 	byTopic bool
@@ -20,6 +21,7 @@ type Outbox struct {
 	countDead, listDead, takeDead, putEvent pgdb.Statement
 }
 
+// New returns the statements for a table. Make it once, as a package variable.
 func New(t outbox.Table) *Outbox {
 	id := t.Owner + `, ` + t.Stream + `, seq`
 	event := id + `, topic, key, payload, created_at`
@@ -82,6 +84,7 @@ func New(t outbox.Table) *Outbox {
 	}
 }
 
+// byTopic are the parts of statements that depend on Table.ByTopic.
 type byTopic struct{ next, nextOfOwner, done, release, claim string }
 
 func topicSQL(t outbox.Table) byTopic {
@@ -154,6 +157,7 @@ CREATE INDEX ` + t.Name + `_refused_next_idx ON ` + t.Name + `_refused (` + id +
 `
 }
 
+// digit is outbox.Partition's digit in SQL.
 func digit(column string) string {
 	last := `ascii(right(` + column + `::text, 1))`
 	return `(` + last + ` & 15) + 9 * (` + last + ` >> 6)`

@@ -160,6 +160,7 @@ func (b *retaining) DropDead(ctx context.Context, id outbox.ID) (bool, error) {
 	return b.dead(ctx, "outbox.drop_dead", b.dropDead, id)
 }
 
+// dead runs a statement for a dead letter and reports whether it changed a row.
 func (b *retaining) dead(ctx context.Context, name, sql string, id outbox.ID) (found bool, err error) {
 	err = b.db.Write(ctx, name, func(c *sqlite.Conn) error {
 		err := sqlitedb.Exec(c, sql, id.Seq)

@@ -16,6 +16,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
+// Outbox holds a table's statements; see New.
 type Outbox struct {
 	ddl, add, next, done, claim, release     string
 	backlog, countDeadOf                     string
@@ -116,14 +117,17 @@ func (o *Outbox) Append(c *sqlite.Conn, e outbox.Event) error {
 		outbox.Partition(e.Owner, e.Stream))
 }
 
+// Open returns a relay's box. Leases use the clock now, because all processes are on this machine.
 func (o *Outbox) Open(db *sqlitedb.DB, now clock.Clock) outbox.Box {
 	return &box{sql: o, db: db, now: now}
 }
 
+// OpenTopic returns a box for the events with one topic, if Table.ByTopic is set.
 func (o *Outbox) OpenTopic(db *sqlitedb.DB, now clock.Clock, topic string) outbox.Counted {
 	return &topicBox{box{o, db, now, topic}}
 }
 
+// topicBox counts only its topic's events.
 type topicBox struct{ box }
 
 func (b *topicBox) Backlog(ctx context.Context) (n int, oldest time.Time, err error) {
@@ -146,6 +150,7 @@ func (b *topicBox) CountDead(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
+// box implements outbox.Box.
 type box struct {
 	sql   *Outbox
 	db    *sqlitedb.DB
@@ -153,6 +158,7 @@ type box struct {
 	topic string
 }
 
+// with adds the topic to the arguments.
 func (b *box) with(args ...any) []any {
 	if b.sql.byTopic {
 		args = append(args, b.topic)
@@ -184,6 +190,7 @@ func (b *box) Release(ctx context.Context, holder string, parts outbox.Parts) er
 	return b.db.Write(ctx, "outbox.release", func(c *sqlite.Conn) error { return b.letGo(c, holder, parts) })
 }
 
+// letGo gives up leases in a write.
 func (b *box) letGo(c *sqlite.Conn, holder string, parts outbox.Parts) error {
 	for p := range parts.All() {
 		if err := sqlitedb.Exec(c, b.sql.release, b.with(holder, p)...); err != nil {
@@ -226,6 +233,7 @@ func (b *box) Done(ctx context.Context, holder string, parts outbox.Parts, event
 	})
 }
 
+// remove deletes a published event.
 func (b *box) remove(c *sqlite.Conn, e outbox.Event) error {
 	return sqlitedb.Exec(c, b.sql.done, e.Owner, e.Stream, e.Seq, e.Position)
 }
@@ -278,6 +286,7 @@ func (b *box) DropDead(ctx context.Context, id outbox.ID) (bool, error) {
 
 func (b *box) Append(c *sqlite.Conn, e outbox.Event) error { return b.sql.Append(c, e) }
 
+// dead takes a dead letter out of its table and calls to in the same transaction.
 func (b *box) dead(ctx context.Context, name string, id outbox.ID, to func(*sqlite.Conn, outbox.Event) error) (found bool, err error) {
 	err = b.db.Write(ctx, name, func(c *sqlite.Conn) error {
 		var e outbox.Event

@@ -40,8 +40,10 @@ func NewOperator(t testing.TB, s service.Service, description string) *Operator 
 	}
 }
 
+// Answer is a response: its body and the header Location.
 type Answer struct{ Text, Location string }
 
+// Send sends a request, fails the test unless the response has this status and contains all parts, and returns it.
 func (o *Operator) Send(status int, method, path, body string, parts ...string) Answer {
 	o.t.Helper()
 	r := webtest.Request(o.t, o.Base, method, path, strings.NewReader(body))
@@ -51,6 +53,7 @@ func (o *Operator) Send(status int, method, path, body string, parts ...string) 
 	return o.do(status, r, parts...)
 }
 
+// Upload sends a file, and fails the test unless the response has this status.
 func (o *Operator) Upload(status int, path, contentType, file string) Answer {
 	o.t.Helper()
 	r := webtest.Request(o.t, o.Base, http.MethodPost, path, strings.NewReader(file))

@@ -11,7 +11,7 @@ import (
 // Effect is a setting's new value, as on the command line.
 type Effect struct {
 	Text string
-	See  func() string
+	See  func() string // returns the value in use
 }
 
 // Reloads changes every reloadable setting in turn and checks that the open service uses the new value, then the

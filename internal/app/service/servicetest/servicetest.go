@@ -20,6 +20,7 @@ import (
 	"holdfast/internal/web"
 )
 
+// Load loads a service's settings from variables, e.g. "HOLDFAST_EXTSTORAGE__ENABLED=true", and runs all its checks.
 func Load(s service.Service, environ ...string) (conf.Report, error) {
 	report, err := conf.Load([]conf.Section{{Key: s.Name, Doc: s.Doc, Value: s.Config}}, conf.Options{Environ: environ, Aliases: s.Aliases})
 	var problems []conf.Problem
@@ -35,6 +36,7 @@ func Load(s service.Service, environ ...string) (conf.Report, error) {
 	return report, err
 }
 
+// Server is an open service.
 type Server struct {
 	*service.Opened
 	Deps *service.Deps
@@ -80,6 +82,7 @@ func Open(t testing.TB, s service.Service, change func(*service.Deps), environ .
 	return &Server{opened, d, s.Name}
 }
 
+// Handler returns the service's handlers on a listener, with 404 for other paths.
 func (s *Server) Handler(listener string) http.Handler {
 	m := &web.Mux{Resolver: &web.Resolver{}, Options: web.Options{Log: s.Deps.Log}, Default: web.Service{
 		Route: func(string) string { return "other" },
@@ -94,6 +97,7 @@ func (s *Server) Handler(listener string) http.Handler {
 	return m
 }
 
+// WantMetric fails the test unless the metrics contain this line.
 func (s *Server) WantMetric(t testing.TB, line string) {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -103,6 +107,7 @@ func (s *Server) WantMetric(t testing.TB, line string) {
 	}
 }
 
+// Deps returns a server's parts for a service, with a temporary data folder.
 func Deps(t testing.TB) *service.Deps {
 	t.Helper()
 	metrics, data := obs.NewMetrics("test", ""), t.TempDir()
