@@ -47,6 +47,7 @@ func (*LimitError) ErrorCode() errcode.Code { return errcode.TooLarge }
 
 func (*LimitError) Is(target error) bool { return target == ErrTooLarge }
 
+// Under prepends an enclosing location to the pointer.
 func (e *LimitError) Under(pointer string) *LimitError {
 	under := *e
 	under.Pointer = pointer + e.Pointer

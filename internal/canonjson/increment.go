@@ -6,11 +6,12 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// Increment adds a number to a number in a value.
 type Increment struct {
-	Pointer  Pointer
-	By       Number
-	Min, Max Number // inclusive bounds for the sum; "" is unbounded
-	Create   bool   // create missing objects on the path, and the number, starting at 0
+	Pointer  Pointer // location of the number
+	By       Number  // may be negative
+	Min, Max Number  // inclusive bounds for the sum; "" is unbounded
+	Create   bool    // create missing objects on the path, and the number, starting at 0
 }
 
 // Apply returns the value with the number replaced by the sum, and the sum. An empty v means no value. It never
@@ -61,6 +62,7 @@ func (e *BoundError) Error() string { return e.Reason }
 
 func (*BoundError) ErrorCode() errcode.Code { return errcode.Invalid }
 
+// Under prepends an enclosing location to the pointer.
 func (e *BoundError) Under(pointer string) *BoundError {
 	return &BoundError{pointer + e.Pointer, e.Reason}
 }
@@ -94,6 +96,7 @@ func (in *Increment) find(text []byte) (place span, missing Pointer, err error) 
 	return place, nil, nil
 }
 
+// sum adds By and checks the bounds.
 func (in *Increment) sum(number Number) (Number, error) {
 	sum, err := number.Add(in.By)
 	switch {
@@ -107,6 +110,7 @@ func (in *Increment) sum(number Number) (Number, error) {
 	return sum, nil
 }
 
+// nest returns number inside an object for each name.
 func nest(names Pointer, number Number) (out []byte) {
 	for _, name := range names {
 		out = append(appendString(append(out, '{'), name), ':')

@@ -29,6 +29,7 @@ const (
 	maxNumber = 1_024 // canonical numbers are shorter, in bytes
 )
 
+// zerosAllowed returns how many zeros exponents may expand to in a value with this limit.
 func zerosAllowed(limit int) int {
 	if limit > math.MaxInt/ZerosPerByte {
 		return math.MaxInt
@@ -56,12 +57,13 @@ type decimal struct {
 	point    int
 }
 
+// literal is a number as it is written.
 type literal struct {
 	negative        bool
 	whole, fraction []byte
 	exponent        int
-	length          int
-	simple          bool
+	length          int  // bytes
+	simple          bool // see readLiteral
 }
 
 // readLiteral reads a number. The length is 0 if the number is not valid. A simple literal is short and without
@@ -99,6 +101,7 @@ func readLiteral(text []byte) (l literal) {
 	return l
 }
 
+// canonical reports whether a simple literal is in canonical spelling.
 func (l *literal) canonical() bool {
 	if l.fraction != nil {
 		return l.fraction[len(l.fraction)-1] != '0'
@@ -106,6 +109,7 @@ func (l *literal) canonical() bool {
 	return l.whole[0] != '0' || !l.negative
 }
 
+// decimal returns the value; its digits are in scratch.
 func (l *literal) decimal(scratch []byte) decimal {
 	digits := append(append(scratch[:0], l.whole...), l.fraction...)
 	d := decimal{negative: l.negative, digits: digits, point: len(l.whole) + l.exponent}
@@ -113,6 +117,7 @@ func (l *literal) decimal(scratch []byte) decimal {
 	return d
 }
 
+// number reads a number and writes it in canonical spelling.
 func (p *parser) number() bool {
 	text := p.text[p.at:]
 	l := readLiteral(text)
@@ -163,6 +168,7 @@ func readExponent(text []byte) (exponent, n int) {
 	return exponent, start + digits
 }
 
+// trim removes zeros at either end.
 func (d *decimal) trim() {
 	for len(d.digits) > 0 && d.digits[0] == '0' {
 		d.digits = d.digits[1:]
@@ -176,6 +182,7 @@ func (d *decimal) trim() {
 	}
 }
 
+// outOfBounds returns the reason why the number is refused, or "".
 func (d *decimal) outOfBounds() string {
 	switch exponent := d.point - 1; {
 	case len(d.digits) > MaxDigits:
@@ -186,10 +193,12 @@ func (d *decimal) outOfBounds() string {
 	return ""
 }
 
+// short reports whether an exponent makes the spelling shorter.
 func (d *decimal) short() bool {
 	return d.point > len(d.digits)+maxZeros || d.point < -maxZeros
 }
 
+// written returns the length without an exponent, which sizes are about.
 func (d *decimal) written() int {
 	n := len(d.digits)
 	switch {
@@ -208,6 +217,7 @@ func (d *decimal) written() int {
 	return n
 }
 
+// appendTo appends the canonical spelling.
 func (d *decimal) appendTo(out []byte) []byte {
 	n := len(d.digits)
 	if n == 0 {
@@ -246,6 +256,7 @@ func (n Number) Add(m Number) (Number, error) {
 	return Number(d.appendTo(nil)), nil
 }
 
+// Compare returns -1, 0 or 1, comparing exactly.
 func (n Number) Compare(m Number) int {
 	a, b, _ := align(n, m)
 	return a.Cmp(b)
@@ -263,8 +274,10 @@ func (n Number) decimal() decimal {
 	return l.decimal(nil)
 }
 
+// unit returns the exponent of the last digit.
 func (d *decimal) unit() int { return d.point - len(d.digits) }
 
+// scaled returns the number divided by 10^exponent, which must not be above unit.
 func (d *decimal) scaled(exponent int) *big.Int {
 	i := new(big.Int)
 	if len(d.digits) == 0 {

@@ -18,14 +18,14 @@ type parser struct {
 	out    []byte
 	limit  int // maximum bytes in out; longer texts are read for their size
 	zeros  int // maximum zeros from exponents in out
-	spared int
+	spared int // zeros that exponents have saved so far
 
-	members []member
-	moved   []byte
-	digits  []byte
+	members []member // of the objects that are open
+	moved   []byte   // scratch for sort
+	digits  []byte   // scratch for number
 
-	reason string
-	path   []string
+	reason string   // of the first error
+	path   []string // of the first error, innermost first
 }
 
 // member is an object member, as offsets into parser.out.
@@ -33,9 +33,10 @@ type member struct {
 	start int
 	colon int
 	end   int
-	name  int
+	name  int // length of the unescaped name
 }
 
+// refuse records the reason and returns false.
 func (p *parser) refuse(reason string) bool {
 	p.reason = reason
 	return false
@@ -67,6 +68,7 @@ func (p *parser) next() byte {
 	return 0
 }
 
+// end refuses data after the value.
 func (p *parser) end() bool {
 	if p.next(); p.at < len(p.text) {
 		return p.refuse("is followed by extra data after the JSON value")
@@ -74,6 +76,7 @@ func (p *parser) end() bool {
 	return true
 }
 
+// value reads a value inside so many arrays and objects.
 func (p *parser) value(depth int) bool {
 	var ok bool
 	switch c := p.next(); c {
@@ -106,6 +109,7 @@ func (p *parser) word(word string) bool {
 	return true
 }
 
+// open reads a bracket; more is false for an empty array or object.
 func (p *parser) open(depth int, bracket, closing byte) (more, ok bool) {
 	if depth == MaxDepth {
 		return false, p.refuse("is nested too deeply: the limit is " + strconv.Itoa(MaxDepth) + " levels")
@@ -120,6 +124,7 @@ func (p *parser) open(depth int, bracket, closing byte) (more, ok bool) {
 	return false, true
 }
 
+// following reads a comma or the closing bracket.
 func (p *parser) following(closing byte) (more, ok bool) {
 	c := p.next()
 	if c != ',' && c != closing {
@@ -142,6 +147,7 @@ func (p *parser) array(depth int) bool {
 	return ok
 }
 
+// object reads an object and sorts its members if necessary.
 func (p *parser) object(depth int) bool {
 	first, sorted := len(p.members), true
 	more, ok := p.open(depth, '{', '}')
@@ -164,6 +170,7 @@ func (p *parser) object(depth int) bool {
 	return ok
 }
 
+// name reads a name and its colon.
 func (p *parser) name(m *member) bool {
 	if p.next() != '"' {
 		return p.refuse(notJSON)
@@ -184,6 +191,7 @@ func (p *parser) name(m *member) bool {
 
 func (p *parser) nameOf(m member) string { return string(unescape(p.out[m.start+1 : m.colon-1])) }
 
+// order compares two members by canonical order.
 func (p *parser) order(a, b member) int {
 	if c := cmp.Compare(a.name, b.name); c != 0 {
 		return c
@@ -191,11 +199,13 @@ func (p *parser) order(a, b member) int {
 	return compareNames(p.out[a.start+1:a.colon-1], p.out[b.start+1:b.colon-1])
 }
 
+// compareNames is order for names as they are written.
 func compareNames(a, b []byte) int {
 	a, b = unescape(a), unescape(b)
 	return cmp.Or(cmp.Compare(len(a), len(b)), bytes.Compare(a, b))
 }
 
+// sort sorts the members of the current object and refuses duplicate names.
 func (p *parser) sort(members []member) bool {
 	from := members[0].start
 	slices.SortFunc(members, p.order)
@@ -211,6 +221,7 @@ func (p *parser) sort(members []member) bool {
 	return true
 }
 
+// plain are the bytes that a string contains unescaped.
 var plain = func() (table [256]bool) {
 	for c := ' '; c < utf8.RuneSelf; c++ {
 		table[c] = c != '"' && c != '\\'
@@ -255,6 +266,8 @@ func (p *parser) str() (escapes int, ok bool) {
 	return 0, p.refuse(notJSON)
 }
 
+// escape reads an escape and writes the character in canonical spelling; more is the number of bytes that escaping
+// adds.
 func (p *parser) escape() (more int, ok bool) {
 	if p.at+1 >= len(p.text) {
 		return 0, p.refuse(notJSON)
@@ -285,6 +298,7 @@ func (p *parser) escape() (more int, ok bool) {
 	return len(p.out) - before - utf8.RuneLen(r), true
 }
 
+// hex reads the digits after \u, and the second half of a surrogate pair.
 func (p *parser) hex() (rune, bool) {
 	r, ok := hex4(p.text[p.at:])
 	if !ok {
@@ -347,6 +361,7 @@ func appendString(out []byte, s string) []byte {
 	return append(out, '"')
 }
 
+// unescape returns a string's content; it copies only if something is escaped.
 func unescape(s []byte) []byte {
 	if bytes.IndexByte(s, '\\') < 0 {
 		return s

@@ -34,6 +34,7 @@ func ParsePointer(s string) (Pointer, error) {
 	return tokens, nil
 }
 
+// String returns the pointer in RFC 6901's form.
 func (p Pointer) String() string {
 	var b strings.Builder
 	for _, token := range p {
@@ -57,6 +58,7 @@ func (v Value) Lookup(p Pointer) (Value, bool) {
 	return Value(place.of(text)), true
 }
 
+// element finds the member or item that a token names, in the array or object at from.
 func element(text []byte, from int, token string) (span, bool) {
 	switch text[from] {
 	case '{':
@@ -76,6 +78,7 @@ func element(text []byte, from int, token string) (span, bool) {
 	return span{}, false
 }
 
+// index parses an array index without leading zeros (RFC 6901, section 4).
 func index(token string) (int, bool) {
 	if token == "" || token[0] == '0' && token != "0" || strings.Trim(token, "0123456789") != "" {
 		return 0, false

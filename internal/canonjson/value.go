@@ -68,6 +68,7 @@ func AppendRestored(to, text []byte) ([]byte, error) {
 
 var parsers = sync.Pool{New: func() any { return new(parser) }}
 
+// parserOf returns a parser with reused memory.
 func parserOf(text []byte, limit int) *parser {
 	p := parsers.Get().(*parser)
 	*p = parser{text: text, limit: limit, zeros: zerosAllowed(limit), out: p.out[:0], members: p.members[:0], moved: p.moved, digits: p.digits}

@@ -4,8 +4,8 @@ package canonjson
 type walker struct {
 	text  []byte
 	ok    bool
-	start int
-	name  []byte
+	start int    // of the element, with its name
+	name  []byte // still escaped; nil in an array
 	value span
 }
 
@@ -13,6 +13,7 @@ type span struct{ from, to int }
 
 func (s span) of(text []byte) []byte { return text[s.from:s.to] }
 
+// walk returns a walker on the first element of the array or object at from.
 func walk(text []byte, from int) walker {
 	w := walker{text: text}
 	w.stand(from + 1)
@@ -25,6 +26,7 @@ func (w *walker) next() {
 	}
 }
 
+// stand moves to the element at a position.
 func (w *walker) stand(at int) {
 	c := w.text[at]
 	if w.ok = c != '}' && c != ']'; !w.ok {
@@ -45,6 +47,7 @@ func (w *walker) member() []byte { return w.text[w.start:w.value.to] }
 
 func (w *walker) isNull() bool { return w.text[w.value.from] == 'n' }
 
+// skip returns the end of the value at a position.
 func skip(text []byte, at int) int {
 	switch text[at] {
 	case '"':

@@ -172,9 +172,9 @@ func Running(ctx context.Context, s *Server, open *Opened, report conf.Report) (
 		found = append(found, f)
 	}
 	var databases []service.Finding
-	for _, one := range open.Services {
+	for _, running := range open.Services {
 		limited, cancel := context.WithTimeout(ctx, serviceTimeout)
-		databases = append(databases, concerning(one.Name, c.opened(limited, open, one))...)
+		databases = append(databases, concerning(running.Name, c.opened(limited, open, running))...)
 		cancel()
 	}
 	found = slices.Concat(found, c.checkFolders(), own, databases, c.distributions(), c.certificate(ctx))
@@ -333,8 +333,8 @@ func (c *check) opened(ctx context.Context, open *Opened, s *service.Running) (f
 		}
 		found = append(found, checkDatabase(ctx, d, what)...)
 	}
-	wrong := func(f service.Finding) bool { return f.State == service.Wrong }
-	if slices.ContainsFunc(found, wrong) {
+	isWrong := func(f service.Finding) bool { return f.State == service.Wrong }
+	if slices.ContainsFunc(found, isWrong) {
 		return found
 	}
 	if !c.secretsBroken {
@@ -384,20 +384,20 @@ func (c *check) bound(ctx context.Context, guard *secrets.Guard, name string) (f
 	if err != nil {
 		return []service.Finding{{State: service.Wrong, What: what, Says: err.Error()}}, false
 	}
-	for _, one := range all {
+	for _, secret := range all {
 		f := service.Finding{State: service.OK, What: what}
-		switch one.Like {
+		switch secret.Like {
 		case secrets.Same:
-			f.Says = one.Setting + " is the secret that the data was written with"
+			f.Says = secret.Setting + " is the secret that the data was written with"
 		case secrets.SameAsOld:
-			f.Says = one.Setting + " is new; the data was written with an old secret, which is still accepted"
+			f.Says = secret.Setting + " is new; the data was written with an old secret, which is still accepted"
 		case secrets.Unrecorded:
-			f.Says = one.Setting + " will be recorded at the next start"
+			f.Says = secret.Setting + " will be recorded at the next start"
 		case secrets.Different:
 			f.State = service.Wrong
-			f.Says, f.Fix = secrets.Describe([]secrets.Comparison{one}, c.Data)
+			f.Says, f.Fix = secrets.Describe([]secrets.Comparison{secret}, c.Data)
 		}
-		found, lost = append(found, f), lost || one.Like == secrets.Different && one.Made
+		found, lost = append(found, f), lost || secret.Like == secrets.Different && secret.Made
 	}
 	return found, lost
 }

@@ -37,9 +37,9 @@ func (c *check) checkFolders() []service.Finding {
 	}
 	found := []service.Finding{own}
 	for _, f := range c.folders {
-		one := service.CheckFolder(f.what, f.dir, "choose another file in database_url")
-		if one.State == service.Wrong {
-			found = append(found, one)
+		finding := service.CheckFolder(f.what, f.dir, "choose another file in database_url")
+		if finding.State == service.Wrong {
+			found = append(found, finding)
 		}
 	}
 	return found
@@ -131,7 +131,7 @@ func (c *check) certificate(ctx context.Context) []service.Finding {
 	if c.TLSCert == "" {
 		return nil
 	}
-	wrong := func(says, fix string) []service.Finding {
+	finding := func(says, fix string) []service.Finding {
 		if c.Certificates != nil { // it serves the certificate it has read
 			says += "; until it is corrected, the server uses the certificate that is valid until " + date(c.Certificates.State().Until)
 		}
@@ -140,9 +140,9 @@ func (c *check) certificate(ctx context.Context) []service.Finding {
 	cert, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
 	switch {
 	case err != nil:
-		return wrong(service.Reason(err), "name a certificate chain and its private key, both in PEM")
+		return finding(service.Reason(err), "name a certificate chain and its private key, both in PEM")
 	case time.Now().After(cert.Leaf.NotAfter):
-		found := wrong(c.TLSCert+" expired on "+date(cert.Leaf.NotAfter), "renew it; a running server reads the new file by itself")
+		found := finding(c.TLSCert+" expired on "+date(cert.Leaf.NotAfter), "renew it; a running server reads the new file by itself")
 		if c.Start { // the server starts, and clients report the problem
 			found[0].State = service.Warning
 		}

@@ -56,7 +56,7 @@ func (l *loader) readAliases(env map[string]string) {
 	}
 	for _, name := range names {
 		if strings.HasPrefix(name, aliasPrefix) && !taken[name] {
-			l.warn(place{name: name}, "unknown variable, ignored", didYouMean(name, l.aliasNames(), dottedVariable))
+			l.warn(origin{name: name}, "unknown variable, ignored", didYouMean(name, l.aliasNames(), dottedVariable))
 		}
 	}
 }
@@ -75,7 +75,7 @@ func (l *loader) checkAlias(a Alias) {
 // alias reads a variable into the alias's setting; rest is the part that "*" matched. It returns false if no such
 // setting exists.
 func (l *loader) alias(a Alias, name string, rest []string, env map[string]string) bool {
-	at := place{name: name}
+	at := origin{name: name}
 	if a.Path == "" {
 		l.note(at, strings.TrimSuffix("ignored: "+a.Note, ": "))
 		return true

@@ -17,6 +17,6 @@
 //
 // Every secret x has a key x_file naming a file that contains it.
 //
-// All problems are reported together, each with its place and the expected value. A report never quotes a value,
+// All problems are reported together, each with its origin and the expected value. A report never quotes a value,
 // because it may be a misplaced secret.
 package conf

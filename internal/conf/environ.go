@@ -46,7 +46,7 @@ func (l *loader) readEnvironment(env map[string]string) {
 		case !ours, name == configVariable, name == dataVariable, isServiceLink(name, env[name]):
 			continue
 		}
-		at, parts := place{name: name}, strings.Split(rest, "__")
+		at, parts := origin{name: name}, strings.Split(rest, "__")
 		path, n := l.envPath(nil, parts)
 		switch {
 		case n == nil:

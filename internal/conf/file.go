@@ -16,7 +16,7 @@ import (
 func (l *loader) readFile(name string) {
 	data, err := os.ReadFile(name)
 	if err != nil {
-		l.problem(place{name: name}, "", "cannot read the file: "+reason(err), "check its path and permissions")
+		l.problem(origin{name: name}, "", "cannot read the file: "+reason(err), "check its path and permissions")
 		return
 	}
 	l.readTOML(name, data)
@@ -47,8 +47,8 @@ func reason(err error) string {
 }
 
 // syntaxError omits the decoder's text, which describes the parser's state.
-func syntaxError(name string, err error) (at place, what string) {
-	at, what = place{name: name}, "not valid TOML"
+func syntaxError(name string, err error) (at origin, what string) {
+	at, what = origin{name: name}, "not valid TOML"
 	if d, ok := errors.AsType[*toml.DecodeError](err); ok {
 		line, column := d.Position()
 		at.line = line
@@ -64,8 +64,8 @@ type file struct {
 	lines map[string]int // line of each key, by joined path
 }
 
-func (f *file) place(path []string) place {
-	return place{f.name, f.lines[joined(path)]}
+func (f *file) origin(path []string) origin {
+	return origin{f.name, f.lines[joined(path)]}
 }
 
 // table reads a table in the order of its lines, so that problems are reported in this order.
@@ -86,7 +86,7 @@ func (f *file) table(at []string, n *node, t map[string]any) {
 
 // value reads a setting or a section; n is nil for an unknown key.
 func (f *file) value(path []string, n *node, value any) {
-	at, dotted := f.place(path), strings.Join(path, ".")
+	at, dotted := f.origin(path), strings.Join(path, ".")
 	inner, isTable := value.(map[string]any)
 	switch {
 	case n == nil:

@@ -44,7 +44,7 @@ func Load(dst any, o Options) (Report, error) {
 		path := strings.Split(f.Path, ".")
 		n := schema.find(path)
 		value, ok := n.fromText(f.Value)
-		l.set(place{name: f.Name}, path, n, value, ok)
+		l.set(origin{name: f.Name}, path, n, value, ok)
 	}
 
 	if len(l.problems) > 0 {
@@ -68,21 +68,21 @@ type loader struct {
 func (l *loader) newLayer() { l.layer = map[string]*node{} }
 
 // problem records an error; key is the setting, or "".
-func (l *loader) problem(at place, key, what, fix string) {
+func (l *loader) problem(at origin, key, what, fix string) {
 	l.problems = append(l.problems, Problem{Where: at.String(), Key: key, What: what, Fix: fix, line: at.line})
 }
 
-func (l *loader) warn(at place, what, fix string) {
+func (l *loader) warn(at origin, what, fix string) {
 	l.report.Warnings = append(l.report.Warnings, Problem{Where: at.String(), What: what, Fix: fix, line: at.line})
 }
 
 // note records a known name without effect.
-func (l *loader) note(at place, what string) {
+func (l *loader) note(at origin, what string) {
 	l.report.Notes = append(l.report.Notes, Problem{Where: at.String(), What: what})
 }
 
 // set stores a value. ok is false if the source's text or type did not fit.
-func (l *loader) set(at place, path []string, n *node, value any, ok bool) {
+func (l *loader) set(at origin, path []string, n *node, value any, ok bool) {
 	dotted := strings.Join(path, ".")
 	if !ok {
 		l.problem(at, dotted, "invalid value: expected "+n.expected(), "")
@@ -108,7 +108,7 @@ func (l *loader) set(at place, path []string, n *node, value any, ok bool) {
 }
 
 // readSecret reads a secret's file, which may end with a newline. For a list, each line is a secret.
-func (l *loader) readSecret(at place, key string, n *node, name string) (any, bool) {
+func (l *loader) readSecret(at origin, key string, n *node, name string) (any, bool) {
 	data, err := os.ReadFile(name)
 	if err != nil {
 		l.problem(at, key, "cannot read file "+name+": "+reason(err), "check its path and permissions")

@@ -18,20 +18,20 @@ type Problem struct {
 	line int // for sorting
 }
 
-// place is a line in a file, or a variable or flag.
-type place struct {
+// origin is a line in a file, or a variable or flag.
+type origin struct {
 	name string
 	line int // 0: none
 }
 
-func (p place) String() string {
+func (p origin) String() string {
 	if p.line == 0 {
 		return p.name
 	}
 	return fmt.Sprintf("%s:%d", p.name, p.line)
 }
 
-// Message returns the problem without its place. It begins with the setting, unless Where already names it.
+// Message returns the problem without its origin. It begins with the setting, unless Where already names it.
 func (p Problem) Message() string {
 	variable := envName(strings.Split(p.Key, "."))
 	if p.Key == "" || p.Where == variable || p.Where == variable+"_FILE" || strings.HasPrefix(p.Where, "--") {
@@ -40,7 +40,7 @@ func (p Problem) Message() string {
 	return p.Key + ": " + p.What
 }
 
-// String returns the problem with its place and advice, in one line.
+// String returns the problem with its origin and advice, in one line.
 func (p Problem) String() string {
 	s := p.Message()
 	if p.Where != fromDefault {
@@ -166,10 +166,10 @@ func IsURL(text string) bool {
 // In adds the section's path to each key, and the settings' origins.
 func (p Problems) In(section string, r Report) []Problem {
 	moved := make([]Problem, len(p))
-	for i, one := range p {
-		one.Key = section + "." + one.Key
-		one.Where = r.Where(one.Key)
-		moved[i] = one
+	for i, problem := range p {
+		problem.Key = section + "." + problem.Key
+		problem.Where = r.Where(problem.Key)
+		moved[i] = problem
 	}
 	return moved
 }

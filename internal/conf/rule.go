@@ -20,12 +20,12 @@ type Rule struct {
 
 // Problem returns the rule's problem, if the loaded settings break it.
 func (r *Rule) Problem(report Report) (p Problem, broken bool) {
-	says := r.Says()
-	if says == "" {
+	consequence := r.Says()
+	if consequence == "" {
 		return p, false
 	}
 	key := r.Settings[0]
-	return Problem{Where: report.Where(key), Key: key, What: says, Fix: r.Fix}, true
+	return Problem{Where: report.Where(key), Key: key, What: consequence, Fix: r.Fix}, true
 }
 
 // Apply adds broken rules to the report's warnings, and returns those with which the server does not start.

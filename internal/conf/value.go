@@ -186,8 +186,8 @@ func FormatDuration(d time.Duration) string {
 
 // secondsOf returns a duration; ok is false if it overflows.
 func secondsOf(n int64) (any, bool) {
-	const most = math.MaxInt64 / int64(time.Second)
-	return time.Duration(n) * time.Second, -most <= n && n <= most
+	const limit = math.MaxInt64 / int64(time.Second)
+	return time.Duration(n) * time.Second, -limit <= n && n <= limit
 }
 
 func isFinite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }

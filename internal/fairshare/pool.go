@@ -296,14 +296,14 @@ func (p *Pool) leave(name string, w *waiter) (granted bool) {
 
 // refuseOne rejects the newest waiter of the client with the most waiters, so that one client cannot fill the queue.
 func (p *Pool) refuseOne() {
-	most := p.queued[0]
+	busiest := p.queued[0]
 	for _, c := range p.queued[1:] {
-		if len(c.queue) > len(most.queue) || len(c.queue) == len(most.queue) && last(c).arrived > last(most).arrived {
-			most = c
+		if len(c.queue) > len(busiest.queue) || len(c.queue) == len(busiest.queue) && last(c).arrived > last(busiest).arrived {
+			busiest = c
 		}
 	}
-	w := last(most)
-	p.dequeue(most, len(most.queue)-1)
+	w := last(busiest)
+	p.dequeue(busiest, len(busiest.queue)-1)
 	p.refuse(w)
 }
 

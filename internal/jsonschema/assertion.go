@@ -16,7 +16,7 @@ import (
 // compares every array item with an `enum` of 16,000 numbers one by one, as fractions. An assertion rejects such values
 // immediately.
 type assertion struct {
-	node     *node
+	node     *node               // subschema
 	types    []string            // nil allows all
 	values   map[string]struct{} // members of `enum`, or nil
 	constant *string             // value of `const`, or nil
@@ -33,6 +33,7 @@ type tag struct {
 	assert *assertion
 }
 
+// asserts returns the assertions of all subschemas that need one.
 func (d *document) asserts() map[*node]*assertion {
 	all, alternatives := map[*node]*assertion{}, d.alternatives()
 	for _, n := range d.nodes {
@@ -56,6 +57,7 @@ func (d *document) asserts() map[*node]*assertion {
 	return all
 }
 
+// alternatives returns the subschemas that are alternatives, with everything that they apply to the same value.
 func (d *document) alternatives() map[*node]bool {
 	all := map[*node]bool{}
 	var add func(n *node)
@@ -132,6 +134,7 @@ func (a *assertion) cost(v any) int {
 	return steps
 }
 
+// size counts a value and everything in it.
 func size(v any) int {
 	sum := 1
 	switch v := v.(type) {
@@ -153,7 +156,7 @@ type refusal struct {
 	reason     string
 	keyword    string
 	node       *node
-	mismatched bool
+	mismatched bool // see failure
 }
 
 func (r *refusal) Error() string { return r.reason }
@@ -161,6 +164,7 @@ func (r *refusal) Error() string { return r.reason }
 // errNoSteps fails every further subschema, to end a validation quickly.
 var errNoSteps = errors.New("no steps are left")
 
+// check returns a *refusal if the value cannot match.
 func (a *assertion) check(v any) error {
 	if a.types != nil && !slices.ContainsFunc(a.types, func(name string) bool { return is(v, name) }) {
 		return &refusal{reason: "must be of type " + strings.Join(a.types, " or "), keyword: "type", node: a.node, mismatched: true}
@@ -192,6 +196,7 @@ func (a *assertion) check(v any) error {
 
 var reasonOf = map[string]string{"const": "must equal the const value", "enum": "must be one of the enum values"}
 
+// differs returns the keyword enum or const if the value is another one.
 func (a *assertion) differs(v any) string {
 	if a.values == nil && a.constant == nil {
 		return ""
@@ -230,6 +235,7 @@ func is(v any, name string) bool {
 
 func plain(n json.Number) bool { return !strings.ContainsAny(string(n), ".eE") }
 
+// identity returns a text that is equal for equal values: 1 and 1.0 are equal.
 func identity(v any) string { return string(identify(nil, v)) }
 
 func identify(b []byte, v any) []byte {

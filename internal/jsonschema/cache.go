@@ -20,22 +20,23 @@ type Cache struct {
 
 	mu        sync.Mutex
 	schemas   map[documentHash]*Entry
-	recent    *linked.List
-	tenants   map[string]int
+	recent    *linked.List   // entries, the latest use first
+	tenants   map[string]int // bytes by tenant
 	evictions int64
 	waiting   int // uses waiting for bytes
 }
 
 type documentHash = [sha256.Size]byte
 
+// Entry is a cached schema, from Cache.Acquire until Cache.Release.
 type Entry struct {
 	Schema *Schema
 
-	hash   documentHash
-	tenant string
-	users  int
-	bytes  int
-	place  *linked.Element
+	hash    documentHash
+	tenant  string // charged for it
+	users   int    // unreleased uses
+	bytes   int
+	element *linked.Element // in Cache.recent
 
 	done chan struct{} // closed when Schema and err are set
 	err  error
@@ -62,6 +63,7 @@ func NewCache(bytes int) *Cache {
 	}
 }
 
+// CacheStats are a cache's figures for metrics.
 type CacheStats struct {
 	Schemas   int
 	Bytes     int
@@ -114,20 +116,22 @@ func (c *Cache) fill(ctx context.Context, e *Entry, text []byte) {
 	e.Schema, e.err = c.compile(ctx, e, text)
 }
 
+// errLeft means that the request that compiled for all ended; another compiles again.
 var errLeft = errors.New("the request has ended")
 
+// enter begins a use. mine means that the caller compiles the schema.
 func (c *Cache) enter(hash documentHash, tenant string) (e *Entry, mine bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e = c.schemas[hash]
 	if e == nil {
 		e = &Entry{hash: hash, tenant: tenant, done: make(chan struct{})}
-		e.place = c.recent.PushFront(e)
+		e.element = c.recent.PushFront(e)
 		c.schemas[hash] = e
 		mine = true
 	}
 	e.users++
-	c.recent.MoveToFront(e.place)
+	c.recent.MoveToFront(e.element)
 	return e, mine
 }
 
@@ -140,15 +144,17 @@ func (c *Cache) Release(e *Entry) {
 	}
 }
 
+// forget removes an entry whose compilation failed.
 func (c *Cache) forget(e *Entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.recent.Remove(e.place)
+	c.recent.Remove(e.element)
 	delete(c.schemas, e.hash)
 }
 
+// drop evicts an unused entry. The caller holds the lock.
 func (c *Cache) drop(e *Entry) {
-	c.recent.Remove(e.place)
+	c.recent.Remove(e.element)
 	delete(c.schemas, e.hash)
 	if c.tenants[e.tenant] -= e.bytes; c.tenants[e.tenant] == 0 {
 		delete(c.tenants, e.tenant)
@@ -157,6 +163,7 @@ func (c *Cache) drop(e *Entry) {
 	c.evictions++
 }
 
+// compile compiles and charges a schema.
 func (c *Cache) compile(ctx context.Context, e *Entry, text []byte) (s *Schema, err error) {
 	err = c.compilers.Do(ctx, e.tenant, func() error {
 		if s, err = Compile(text); err != nil {
@@ -174,6 +181,7 @@ func (c *Cache) compile(ctx context.Context, e *Entry, text []byte) (s *Schema, 
 	return s, nil
 }
 
+// charge charges bytes to the entry's tenant, and waits if they are in use.
 func (c *Cache) charge(ctx context.Context, e *Entry, bytes int) error {
 	if c.take(e, bytes) {
 		return nil
@@ -198,6 +206,7 @@ func (c *Cache) charge(ctx context.Context, e *Entry, bytes int) error {
 	return nil
 }
 
+// take charges bytes if unused entries can make space.
 func (c *Cache) take(e *Entry, bytes int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

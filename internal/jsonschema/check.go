@@ -41,6 +41,7 @@ func parse(text []byte) (*document, error) {
 	return d, nil
 }
 
+// metaschema validates schemas; it is compiled at the first use.
 var metaschema = sync.OnceValue(func() *santhosh.Schema {
 	c := santhosh.NewCompiler()
 	c.UseLoader(refusing{})

@@ -30,6 +30,7 @@ type Change struct {
 // Report lists differences in document order.
 type Report []Change
 
+// Effect returns the worst effect.
 func (r Report) Effect() (worst Effect) {
 	for _, c := range r {
 		worst = max(worst, c.Effect)
@@ -68,10 +69,11 @@ type comparison struct {
 	seen          map[[2]*node]bool // for recursive schemas
 	report        Report
 
-	cut    bool
+	cut    bool   // changes are missing from the report
 	untold Effect // worst effect of changes beyond the limit
 }
 
+// add reports a change.
 func (c *comparison) add(at pointer, effect Effect, change string) {
 	if len(c.report) == maxChanges {
 		c.leave(effect)
@@ -80,6 +82,7 @@ func (c *comparison) add(at pointer, effect Effect, change string) {
 	c.report = append(c.report, Change{at.String(), change, effect})
 }
 
+// leave counts a change that does not fit into the report.
 func (c *comparison) leave(effect Effect) { c.cut, c.untold = true, max(c.untold, effect) }
 
 // anything is the schema implied by an absent keyword.
@@ -142,9 +145,10 @@ func (n *node) target() *node {
 	return n
 }
 
+// assertions are the keywords that may reject a value.
 var assertions = func() map[string]bool {
 	all := map[string]bool{}
-	for _, p := range places {
+	for _, p := range schemaKeywords {
 		all[p.keyword] = p.reach != onNothing
 	}
 	for _, keyword := range slices.Concat(counts, []string{
@@ -156,6 +160,7 @@ var assertions = func() map[string]bool {
 	return all
 }()
 
+// open reports whether the subschema accepts everything.
 func (n *node) open() bool {
 	if n.keywords == nil {
 		return n.flat
@@ -168,8 +173,10 @@ func (n *node) open() bool {
 	return true
 }
 
+// closed reports whether the subschema is false.
 func (n *node) closed() bool { return n.keywords == nil && !n.flat }
 
+// unchanged reports whether two subschemas are the same, with everything that they refer to.
 func unchanged(o, n *node, seen map[[2]*node]bool) bool {
 	if o == nil || n == nil {
 		return o == n
@@ -190,6 +197,7 @@ func unchanged(o, n *node, seen map[[2]*node]bool) bool {
 
 func alike(o, n *node) bool { return unchanged(o, n, map[[2]*node]bool{}) }
 
+// members compares the keywords about objects.
 func (c *comparison) members(o, n *node, at pointer) {
 	c.names(o.strings("required"), n.strings("required"), at.add("required"))
 	was, is := o.object("dependentRequired"), n.object("dependentRequired")
@@ -233,6 +241,7 @@ func (c *comparison) members(o, n *node, at pointer) {
 	c.compare(orAnything(c.before.child(o, "propertyNames")), orAnything(c.after.child(n, "propertyNames")), at.add("propertyNames"))
 }
 
+// rest compares the schemas of members without their own.
 func (c *comparison) rest(o, n *node, at pointer) {
 	if n.closed() {
 		c.add(at, Breaking, "additional members are no longer allowed")
@@ -241,6 +250,7 @@ func (c *comparison) rest(o, n *node, at pointer) {
 	c.compare(o, n, at)
 }
 
+// memberAdded reports a member that got its own schema; rest is the schema that applied to it before.
 func (c *comparison) memberAdded(o, is, rest *node, at pointer) {
 	switch {
 	case len(o.object("patternProperties")) > 0:
@@ -257,6 +267,7 @@ func (c *comparison) memberAdded(o, is, rest *node, at pointer) {
 	}
 }
 
+// memberRemoved reports a member that lost its own schema; rest is the schema that applies to it now.
 func (c *comparison) memberRemoved(n, was, rest *node, at pointer) {
 	switch {
 	case was.closed():
@@ -271,6 +282,7 @@ func (c *comparison) memberRemoved(n, was, rest *node, at pointer) {
 	}
 }
 
+// names compares lists of required members.
 func (c *comparison) names(was, is []string, at pointer) {
 	if lacks(was, is) {
 		c.add(at, Breaking, "a required member was added")
@@ -280,6 +292,7 @@ func (c *comparison) names(was, is []string, at pointer) {
 	}
 }
 
+// lacks reports whether a text is missing from there.
 func lacks(there, texts []string) bool {
 	known := make(map[string]bool, len(there))
 	for _, text := range there {
@@ -288,6 +301,7 @@ func lacks(there, texts []string) bool {
 	return slices.ContainsFunc(texts, func(text string) bool { return !known[text] })
 }
 
+// items compares the keywords about arrays.
 func (c *comparison) items(o, n *node, at pointer) {
 	was, _ := o.keywords["prefixItems"].([]any)
 	is, _ := n.keywords["prefixItems"].([]any)

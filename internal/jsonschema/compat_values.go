@@ -7,6 +7,7 @@ import (
 	"strconv"
 )
 
+// values compares the keywords about all values.
 func (c *comparison) values(o, n *node, at pointer) {
 	was, is := typesOf(o), typesOf(n)
 	for _, name := range was {
@@ -53,6 +54,7 @@ func typesOf(n *node) []string {
 	return types
 }
 
+// listed compares enum or const.
 func (c *comparison) listed(o, n *node, keyword string, at pointer) {
 	if _, ok := n.keywords[keyword]; !ok {
 		if _, was := o.keywords[keyword]; was && n.keywords["enum"] == nil && !has(n, "const") {
@@ -82,6 +84,7 @@ func has(n *node, keyword string) bool {
 	return ok
 }
 
+// valuesOf returns the identities in a keyword, or nil if it is absent.
 func valuesOf(n *node, keyword string) []string {
 	value, ok := n.keywords[keyword]
 	if !ok {
@@ -98,6 +101,7 @@ func valuesOf(n *node, keyword string) []string {
 	return all
 }
 
+// numbers compares the bounds.
 func (c *comparison) numbers(o, n *node, at pointer) {
 	c.bound(lowest(o), lowest(n), at.add("minimum"), 1)
 	c.bound(highest(o), highest(n), at.add("maximum"), -1)
@@ -119,6 +123,7 @@ func (c *comparison) numbers(o, n *node, at pointer) {
 	}
 }
 
+// limit is a bound; a nil value is none.
 type limit struct {
 	value     *big.Rat
 	exclusive bool
@@ -138,14 +143,17 @@ func count(n *node, keyword string, none limit) limit {
 	return none
 }
 
+// lowest returns the lower bound of numbers.
 func lowest(n *node) limit {
 	return tighter(limit{value: number(n, "minimum")}, limit{number(n, "exclusiveMinimum"), true}, 1)
 }
 
+// highest returns the upper bound of numbers.
 func highest(n *node) limit {
 	return tighter(limit{value: number(n, "maximum")}, limit{number(n, "exclusiveMaximum"), true}, -1)
 }
 
+// tighter returns the bound that rejects more; sign is 1 for lower bounds and -1 for upper bounds.
 func tighter(a, b limit, sign int) limit {
 	if compareLimits(a, b, sign) >= 0 {
 		return a
@@ -153,6 +161,7 @@ func tighter(a, b limit, sign int) limit {
 	return b
 }
 
+// compareLimits returns 1 if a is tighter than b.
 func compareLimits(a, b limit, sign int) int {
 	switch {
 	case a.value == nil && b.value == nil:
@@ -183,6 +192,7 @@ func (c *comparison) bound(was, is limit, at pointer, sign int) {
 	}
 }
 
+// combinations compares references and the keywords that combine schemas.
 func (c *comparison) combinations(o, n *node, at pointer) {
 	switch {
 	case n.ref != nil && o.ref != nil:
@@ -222,6 +232,7 @@ func (c *comparison) combinations(o, n *node, at pointer) {
 	}
 }
 
+// list compares allOf or anyOf item by item.
 func (c *comparison) list(o, n *node, keyword string, at pointer) {
 	was, _ := o.keywords[keyword].([]any)
 	is, _ := n.keywords[keyword].([]any)
@@ -245,6 +256,7 @@ func (c *comparison) list(o, n *node, keyword string, at pointer) {
 	}
 }
 
+// whole reports keywords that are only compared for equality.
 func (c *comparison) whole(o, n *node, at pointer, keywords ...string) {
 	was, is := sub(o, keywords), sub(n, keywords)
 	first := at.add(keywords[0])
@@ -259,6 +271,7 @@ func (c *comparison) whole(o, n *node, at pointer, keywords ...string) {
 	}
 }
 
+// sub returns some keywords.
 func sub(n *node, keywords []string) map[string]any {
 	some := map[string]any{}
 	for _, keyword := range keywords {

@@ -22,6 +22,7 @@ func decode(text []byte) (any, error) {
 	return decodeValue(v)
 }
 
+// decodeValue parses a stored value.
 func decodeValue(value canonjson.Value) (v any, err error) {
 	d := json.NewDecoder(strings.NewReader(string(value)))
 	d.UseNumber()

@@ -7,6 +7,7 @@ import (
 	"strings"
 )
 
+// form says where a keyword contains schemas: in its value, in a list, or in an object's members.
 type form uint8
 
 const (
@@ -15,6 +16,7 @@ const (
 	dict
 )
 
+// reach says which value a keyword's schemas apply to.
 type reach uint8
 
 const (
@@ -23,14 +25,15 @@ const (
 	onInside        // applies to parts of that value
 )
 
-type place struct {
+// schemaKeyword is a keyword that contains schemas.
+type schemaKeyword struct {
 	keyword string
 	form    form
 	reach   reach
 }
 
-// places lists keywords that contain schemas, in walking order, even from older drafts if the library reads them.
-var places = []place{
+// schemaKeywords lists keywords that contain schemas, in walking order, even from older drafts if the library reads them.
+var schemaKeywords = []schemaKeyword{
 	{"$defs", dict, onNothing},
 	{"definitions", dict, onNothing},
 	{"contentSchema", one, onNothing},
@@ -55,41 +58,45 @@ var places = []place{
 	{"unevaluatedItems", one, onInside},
 }
 
+// document is a checked schema document.
 type document struct {
 	nodes     []*node // root first
 	byPointer map[string]*node
 	resources map[string]*resource // by absolute URL
 	dynamic   map[string][]*node   // by $dynamicAnchor
-	pointers  int
-	patterns  int
-	ranges    int // in character classes
-	longest   int // maximum number of subschemas for a value
+	pointers  int                  // bytes of all pointers
+	patterns  int                  // instructions
+	ranges    int                  // in character classes
+	longest   int                  // maximum number of subschemas for a value
 
 	expressions map[string]*pattern
 }
 
+// node is a subschema.
 type node struct {
 	at       pointer
 	flat     bool           // a boolean schema's value
 	keywords map[string]any // nil for a boolean schema
 	resource *resource
 
-	same, inside []*node
-	ref          *node
+	same, inside []*node // children that apply to the same value
+	ref          *node   // target of $ref
 	dynamic      []*node // possible $dynamicRef targets
 
-	pattern int
-	names   int
+	pattern int // instructions of the pattern
+	names   int // instructions of patternProperties
 
 	inPlace, writtenOut int // see fanout.go; 0 means not counted yet
 }
 
+// resource is a subschema with its own URL.
 type resource struct {
 	url     string
 	node    *node
 	anchors map[string]*node
 }
 
+// walk adds a subschema and everything below it.
 func (d *document) walk(schema any, at pointer, in *resource) (*node, error) {
 	if len(d.nodes) == MaxSubschemas {
 		return nil, at.refuse("exceeds the limit of " + strconv.Itoa(MaxSubschemas) + " subschemas")
@@ -112,7 +119,7 @@ func (d *document) walk(schema any, at pointer, in *resource) (*node, error) {
 	if err := d.name(n); err != nil {
 		return nil, err
 	}
-	for _, p := range places {
+	for _, p := range schemaKeywords {
 		value, ok := n.keywords[p.keyword]
 		if !ok {
 			continue
@@ -167,6 +174,7 @@ func (d *document) children(value any, f form, at pointer, in *resource) (nodes 
 	return nodes, err
 }
 
+// child returns the subschema at tokens below n, or nil.
 func (d *document) child(n *node, tokens ...string) *node {
 	if n.keywords == nil {
 		return nil
@@ -174,16 +182,19 @@ func (d *document) child(n *node, tokens ...string) *node {
 	return d.byPointer[n.at.add(tokens...).String()]
 }
 
+// text returns a keyword's string, or "".
 func (n *node) text(keyword string) string {
 	s, _ := n.keywords[keyword].(string)
 	return s
 }
 
+// object returns a keyword's object, or nil.
 func (n *node) object(keyword string) map[string]any {
 	m, _ := n.keywords[keyword].(map[string]any)
 	return m
 }
 
+// strings returns the strings in a keyword's array.
 func (n *node) strings(keyword string) (all []string) {
 	array, _ := n.keywords[keyword].([]any)
 	for _, v := range array {
@@ -194,6 +205,7 @@ func (n *node) strings(keyword string) (all []string) {
 	return all
 }
 
+// isDialect reports whether $schema names Draft 2020-12.
 func isDialect(schema string) bool {
 	_, rest, _ := strings.Cut(schema, "://")
 	return strings.TrimSuffix(rest, "#") == "json-schema.org/draft/2020-12/schema" &&

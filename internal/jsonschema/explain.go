@@ -20,7 +20,7 @@ type failure struct {
 	keyword    string
 	node       *node // nil for the metaschema
 	mismatched bool
-	level      int
+	level      int // length of the location of the whole value
 	left       bool
 }
 
@@ -55,6 +55,7 @@ var expectedOf = func() map[string]string {
 	return m
 }()
 
+// failures returns the reasons in the library's error.
 func (d *document) failures(err error) []failure {
 	if tree, ok := errors.AsType[*santhosh.ValidationError](err); ok {
 		return sorted(d.leaves(tree))
@@ -64,6 +65,7 @@ func (d *document) failures(err error) []failure {
 
 const noReason = "does not match the schema"
 
+// sorted orders failures and removes repetitions.
 func sorted(all []failure) []failure {
 	slices.SortFunc(all, compareFailures)
 	all = slices.CompactFunc(all, func(a, b failure) bool { return compareFailures(a, b) == 0 })
@@ -73,6 +75,7 @@ func sorted(all []failure) []failure {
 	return all[:min(len(all), MaxSchemaFailures)]
 }
 
+// leaves returns the failures that explain an error: for alternatives, those of the intended one.
 func (d *document) leaves(e *santhosh.ValidationError) (all []failure) {
 	switch e.ErrorKind.(type) {
 	case *kind.AnyOf, *kind.OneOf:
@@ -118,6 +121,7 @@ func compareFailures(a, b failure) int {
 	return strings.Compare(a.reason, b.reason)
 }
 
+// compareTokens compares indexes as numbers.
 func compareTokens(a, b string) int {
 	if len(a) != len(b) && isIndex(a) && isIndex(b) {
 		return len(a) - len(b)
@@ -130,6 +134,7 @@ func isIndex(token string) bool {
 	return err == nil
 }
 
+// leaf converts an error without causes.
 func (d *document) leaf(e *santhosh.ValidationError) []failure {
 	f := failure{at: slices.Clone(e.InstanceLocation), node: d.nodeAt(e.SchemaURL)}
 	switch k := e.ErrorKind.(type) {
@@ -164,6 +169,7 @@ func (d *document) leaf(e *santhosh.ValidationError) []failure {
 	return []failure{f}
 }
 
+// each returns the failure for each member.
 func (f *failure) each(names []string) []failure {
 	all := make([]failure, len(names))
 	for i, name := range names {
@@ -173,6 +179,7 @@ func (f *failure) each(names []string) []failure {
 	return all
 }
 
+// nodeAt returns the subschema with this URL.
 func (d *document) nodeAt(url string) *node {
 	if d == nil {
 		return nil
@@ -181,15 +188,17 @@ func (d *document) nodeAt(url string) *node {
 	return n
 }
 
+// under returns the keyword that contains the subschema.
 func (n *node) under() string {
 	for i := len(n.at) - 1; i >= max(len(n.at)-2, 0); i-- {
-		if slices.ContainsFunc(places, func(p place) bool { return p.keyword == n.at[i] }) {
+		if slices.ContainsFunc(schemaKeywords, func(p schemaKeyword) bool { return p.keyword == n.at[i] }) {
 			return n.at[i]
 		}
 	}
 	return ""
 }
 
+// keywordOf returns the keyword that failed, or "".
 func keywordOf(k santhosh.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.Not:
@@ -213,8 +222,9 @@ const (
 	maxInText = 32
 )
 
+// bound returns the keyword's value as JSON, if it is short.
 func (f *failure) bound() string {
-	if f.node == nil || slices.ContainsFunc(places, func(p place) bool { return p.keyword == f.keyword }) {
+	if f.node == nil || slices.ContainsFunc(schemaKeywords, func(p schemaKeyword) bool { return p.keyword == f.keyword }) {
 		return ""
 	}
 	value, ok := f.node.keywords[f.keyword]
@@ -228,6 +238,7 @@ func (f *failure) bound() string {
 	return string(text)
 }
 
+// number returns the keyword's number for a sentence, if it is short.
 func (f *failure) number() string {
 	if f.node == nil {
 		return ""
@@ -239,6 +250,7 @@ func (f *failure) number() string {
 	return string(n)
 }
 
+// reason returns the reason for an error of the library.
 func reason(k santhosh.ErrorKind, bound string) string {
 	if bound != "" {
 		switch k.(type) {

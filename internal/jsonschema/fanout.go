@@ -27,6 +27,7 @@ func (d *document) fanout() error {
 	return nil
 }
 
+// onTheWay marks a node that is being counted, to find recursion.
 const onTheWay = -1
 
 // countInPlace counts the subschemas for n's value, at most MaxInPlace+1. It returns -1 for endless recursion.
@@ -67,6 +68,7 @@ func (n *node) countWrittenOut() int {
 	return sum
 }
 
+// here returns the subschemas that apply to the same value as n.
 func (n *node) here() []*node {
 	all := slices.Clip(n.same)
 	if n.ref != nil {

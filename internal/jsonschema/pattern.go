@@ -34,6 +34,7 @@ func (d *document) compilePatterns() error {
 	return nil
 }
 
+// patternAt checks an expression and returns its instructions.
 func (d *document) patternAt(expression string, at pointer) (int, error) {
 	tooWide := at.refuse("is too large: the character classes of all patterns together are limited to " +
 		strconv.Itoa(MaxRanges) + " ranges, with repetitions expanded (\\p{L} has about 700)")
@@ -70,6 +71,7 @@ func instructions(re *syntax.Regexp) int {
 	return min(sum*times(re), MaxPattern+1)
 }
 
+// times returns how often a repetition is expanded.
 func times(re *syntax.Regexp) int {
 	switch {
 	case re.Op != syntax.OpRepeat:
@@ -130,6 +132,7 @@ type pattern struct {
 // range and instruction.
 const maxOnePass = 10_000
 
+// compile compiles an expression so that its programs stay small.
 func (p *pattern) compile(expression string) (*regexp.Regexp, error) {
 	if p.instructions*p.ranges > maxOnePass {
 		// regexp uses onepass only for expressions beginning with ^.
@@ -138,6 +141,7 @@ func (p *pattern) compile(expression string) (*regexp.Regexp, error) {
 	return regexp.Compile(expression)
 }
 
+// counts are the keywords with whole numbers.
 var counts = []string{
 	"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains",
 }
@@ -158,6 +162,7 @@ func (d *document) checkCounts() error {
 	return nil
 }
 
+// fraction returns the exact number.
 func fraction(n json.Number) *big.Rat {
 	r, ok := new(big.Rat).SetString(string(n))
 	if !ok {

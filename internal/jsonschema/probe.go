@@ -66,6 +66,7 @@ func (p *prober) value(nodes []*node, depth, most int) any {
 	return object
 }
 
+// share returns how many nested values a member or item may have.
 func (p *prober) share(most, among int) int {
 	if p.narrow {
 		return most - 1
@@ -73,6 +74,7 @@ func (p *prober) share(most, among int) int {
 	return (most - 1) / among
 }
 
+// closure returns the nodes with all that apply to the same values.
 func closure(nodes []*node) (all []*node) {
 	seen := map[*node]bool{}
 	for queue := slices.Clone(nodes); len(queue) > 0; {
@@ -87,6 +89,7 @@ func closure(nodes []*node) (all []*node) {
 	return all
 }
 
+// given returns a value from enum or const, if any.
 func (p *prober) given(nodes []*node) (any, bool) {
 	var values []any
 	for _, n := range nodes {
@@ -102,6 +105,7 @@ func (p *prober) given(nodes []*node) (any, bool) {
 	return values[p.turn%len(values)], true
 }
 
+// members returns the subschemas of each member.
 func (p *prober) members(nodes []*node) map[string][]*node {
 	members := map[string][]*node{}
 	var rest []*node
@@ -129,6 +133,7 @@ func (p *prober) members(nodes []*node) map[string][]*node {
 	return members
 }
 
+// itemsOf returns the subschemas of items.
 func itemsOf(nodes []*node) (items []*node) {
 	for _, n := range nodes {
 		for _, child := range n.inside {
@@ -141,6 +146,7 @@ func itemsOf(nodes []*node) (items []*node) {
 	return items
 }
 
+// further chooses the members of a narrow probe.
 func (p *prober) further(members map[string][]*node, names []string) (kept []string) {
 	var ways []string
 	for _, name := range names {
@@ -157,6 +163,7 @@ func (p *prober) further(members map[string][]*node, names []string) (kept []str
 	return kept
 }
 
+// end returns a leaf.
 func (p *prober) end(nodes []*node) any {
 	types, pattern := map[string]bool{}, 0
 	for _, n := range nodes {

@@ -8,6 +8,7 @@ import (
 // baseURL is the base URL of documents without an $id. Nothing is ever fetched.
 const baseURL = "holdfast://schema/document"
 
+// name registers a subschema's $id and anchors.
 func (d *document) name(n *node) error {
 	if _, ok := n.keywords["$schema"]; ok && !isDialect(n.text("$schema")) {
 		return n.at.add("$schema").refuse("must be https://json-schema.org/draft/2020-12/schema or absent: only Draft 2020-12 is supported")
@@ -50,6 +51,7 @@ func (d *document) name(n *node) error {
 	return nil
 }
 
+// resolve finds the targets of all references.
 func (d *document) resolve() error {
 	for _, n := range d.nodes {
 		for _, keyword := range []string{"$ref", "$dynamicRef"} {
@@ -74,6 +76,7 @@ func (d *document) resolve() error {
 	return nil
 }
 
+// target finds a reference's target, or returns a reason.
 func (d *document) target(from *resource, ref string) (*node, string) {
 	address, fragment, err := join(from.url, ref)
 	if err != nil {
@@ -100,6 +103,7 @@ func (d *document) target(from *resource, ref string) (*node, string) {
 	return n, ""
 }
 
+// join resolves a reference and splits off its fragment.
 func join(base, ref string) (address, fragment string, err error) {
 	ref, fragment, _ = strings.Cut(ref, "#")
 	if fragment, err = url.PathUnescape(fragment); err != nil {

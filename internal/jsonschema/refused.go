@@ -9,6 +9,7 @@ import (
 // MaxSchemaFailures limits a SchemaError.
 const MaxSchemaFailures = 20
 
+// SchemaFailure is a location in a value and why it does not match.
 type SchemaFailure struct {
 	Pointer  string // in the request
 	Location string // in the stored value (RFC 6901)

@@ -22,7 +22,7 @@ const maxExplain = MaxSteps / 20
 type Schema struct {
 	document *document
 	asserts  map[*node]*assertion
-	keywords any
+	keywords any // the document for the library
 	patterns map[string]*regexp.Regexp
 
 	fixed int            // bytes without instances
@@ -30,8 +30,8 @@ type Schema struct {
 	idle  chan *instance // the capacity is the maximum number of instances
 
 	mu   sync.Mutex
-	made int
-	grow func(bytes int) bool
+	made int                  // instances
+	grow func(bytes int) bool // asks the cache for an instance's memory; nil: always allowed
 }
 
 // instance runs one validation at a time, because the library's callbacks cannot identify the validation otherwise.
@@ -73,6 +73,7 @@ func Compile(text []byte) (*Schema, error) {
 	return s, nil
 }
 
+// matching returns the memory that regexp needs to run a program with so many instructions.
 func matching(instructions int) int {
 	if instructions == 0 {
 		return 0
@@ -85,6 +86,7 @@ func matching(instructions int) int {
 	return 40 << 14
 }
 
+// bytes returns the memory that the schema uses.
 func (s *Schema) bytes() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,6 +105,7 @@ func (s *Schema) Validate(ctx context.Context, value canonjson.Value) error {
 
 var errTooManySteps = &SchemaError{Failures: []SchemaFailure{{Reason: "takes too many steps to validate: simplify the value or the schema"}}}
 
+// hold validates a decoded value. It first uses the negated document, for which the library collects no reasons.
 func (s *Schema) hold(ctx context.Context, v any) error {
 	i, err := s.take(ctx)
 	if err != nil {
@@ -152,6 +155,7 @@ func (s *Schema) take(ctx context.Context) (*instance, error) {
 	}
 }
 
+// mayMake reports whether another instance may be made.
 func (s *Schema) mayMake() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,6 +205,7 @@ func (s *Schema) instance() (*instance, error) {
 	return i, nil
 }
 
+// pattern returns an expression that compilePatterns checked.
 func (s *Schema) pattern(expression string) (santhosh.Regexp, error) {
 	if re := s.patterns[expression]; re != nil {
 		return re, nil
@@ -208,6 +213,7 @@ func (s *Schema) pattern(expression string) (santhosh.Regexp, error) {
 	return nil, errors.New("the pattern is not in the document")
 }
 
+// formatOf names the format that runs a subschema's assertion.
 func formatOf(n *node) string { return "holdfast " + n.at.String() }
 
 // forLibrary returns n's schema for the library, with formats instead of keywords checked by assertions. The schema's
@@ -225,7 +231,7 @@ func (s *Schema) forLibrary(n *node) any {
 		delete(keywords, "required")
 	}
 	keywords["format"] = formatOf(n)
-	for _, p := range places {
+	for _, p := range schemaKeywords {
 		switch value := keywords[p.keyword].(type) {
 		case []any:
 			schemas := make([]any, len(value))

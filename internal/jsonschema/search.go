@@ -14,10 +14,11 @@ type search struct {
 	schema   *Schema
 	instance *instance
 	opposite santhosh.Schema
-	left     int
+	left     int // steps
 	found    []failure
 }
 
+// search explains why a large value does not match.
 func (s *Schema) search(i *instance, v any) []failure {
 	e := &search{schema: s, instance: i, opposite: *i.opposite, left: MaxSteps}
 	e.opposite.Ref = nil
@@ -27,6 +28,7 @@ func (s *Schema) search(i *instance, v any) []failure {
 
 func (e *search) done() bool { return e.left < 0 || len(e.found) >= MaxSchemaFailures }
 
+// within runs fn with at most so many steps, and reports whether they sufficed.
 func (e *search) within(most int, fn func()) bool {
 	last := most >= e.left
 	most = min(most, e.left)
@@ -46,6 +48,7 @@ func (e *search) refuses(sub *santhosh.Schema, v any) bool {
 	return e.within(e.left, func() { err = e.opposite.Validate(v) }) && err == nil
 }
 
+// enter explains a part, or searches in it if that takes too long.
 func (e *search) enter(sub *santhosh.Schema, v any, at pointer) {
 	var err error
 	if e.within(maxExplain, func() { err = sub.Validate(v) }) && err != nil {
@@ -62,6 +65,7 @@ func (e *search) add(at pointer, err error) {
 	}
 }
 
+// descend explains a value by its own keywords, its alternatives and its parts.
 func (e *search) descend(sub *santhosh.Schema, v any, at pointer) {
 	before := len(e.found)
 	e.own(sub, v, at)
@@ -72,6 +76,7 @@ func (e *search) descend(sub *santhosh.Schema, v any, at pointer) {
 	}
 }
 
+// own checks the keywords about the value itself.
 func (e *search) own(sub *santhosh.Schema, v any, at pointer) {
 	if e.done() {
 		return
@@ -99,6 +104,7 @@ func (e *search) keyword(name string, under, only *santhosh.Schema, v any, at po
 	}
 }
 
+// inPlace checks the subschemas that apply to the same value.
 func (e *search) inPlace(sub *santhosh.Schema, v any, at pointer) {
 	same := slices.Clone(sub.AllOf)
 	if sub.Ref != nil {
@@ -132,6 +138,7 @@ func (e *search) inPlace(sub *santhosh.Schema, v any, at pointer) {
 	e.alternatives(sub.OneOf, "oneOf", v, at)
 }
 
+// alternatives explains a failed anyOf or oneOf by the intended alternative.
 func (e *search) alternatives(all []*santhosh.Schema, keyword string, v any, at pointer) {
 	if len(all) == 0 || e.done() {
 		return
@@ -166,6 +173,7 @@ func noAlternative(keyword string) string {
 	return "must match at least one schema in " + keyword
 }
 
+// mismatched reports whether a subschema was not meant for the value; see failure.
 func (e *search) mismatched(sub *santhosh.Schema, v any) bool {
 	for ; sub != nil; sub = sub.Ref {
 		if sub.Format == nil {
@@ -178,6 +186,7 @@ func (e *search) mismatched(sub *santhosh.Schema, v any) bool {
 	return false
 }
 
+// parts checks members and items.
 func (e *search) parts(sub *santhosh.Schema, v any, at pointer) {
 	part := func(by *santhosh.Schema, v any, token string) {
 		if by != nil && !e.done() && e.refuses(by, v) {
@@ -202,6 +211,7 @@ func (e *search) parts(sub *santhosh.Schema, v any, at pointer) {
 	}
 }
 
+// meantFor returns the subschemas for a member.
 func (e *search) meantFor(sub *santhosh.Schema, name string, at pointer) (all []*santhosh.Schema) {
 	if by, ok := sub.Properties[name]; ok {
 		all = append(all, by)

@@ -18,6 +18,7 @@ type block struct {
 
 func newMeter() *meter { return &meter{seen: map[block]bool{}} }
 
+// add counts a value and everything that it points to.
 func (m *meter) add(v any) {
 	m.todo = append(m.todo, reflect.ValueOf(v))
 	for len(m.todo) > 0 {
@@ -102,6 +103,7 @@ func (m *meter) mapped(v reflect.Value) {
 	}
 }
 
+// first reports whether a block was not counted yet.
 func (m *meter) first(at uintptr, of reflect.Type) bool {
 	b := block{at, of}
 	if m.seen[b] {

@@ -33,16 +33,18 @@ func NewSandbox(command func(context.Context) *exec.Cmd) *Sandbox {
 	return &Sandbox{command: command}
 }
 
+// trial is the input of the trial process.
 type trial struct {
 	Document []byte   `json:"document"`
-	Samples  [][]byte `json:"samples"`
+	Samples  [][]byte `json:"samples"` // stored values
 }
 
+// verdict is the output of the trial process.
 type verdict struct {
 	Passed  bool   `json:"passed"`
 	Pointer string `json:"pointer"`
 	Reason  string `json:"reason"`
-	Broken  string `json:"broken"`
+	Broken  string `json:"broken"` // the process failed for another reason
 }
 
 // Trial compiles a checked document, and validates generated values and the samples. It returns nil if that is cheap,
@@ -75,6 +77,7 @@ func (s *Sandbox) Trial(ctx context.Context, document []byte, samples [][]byte) 
 	return trialResult(err, output.Bytes(), complaint.String())
 }
 
+// trialResult returns Trial's error from the process's end, output and standard error.
 func trialResult(ended error, output []byte, complaint string) error {
 	if exit, ok := errors.AsType[*exec.ExitError](ended); ok && exit.ExitCode() != 1 {
 		// The timeout or the kernel killed the process, or it ran out of memory.
@@ -118,6 +121,7 @@ func Main(in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(v)
 }
 
+// try compiles and runs the schema.
 func try(document []byte, samples [][]byte) error {
 	s, err := Compile(document)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 )
 
+// isolate lets the parent kill the process with all its children.
 func isolate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -141,14 +141,14 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, e *BodyErrors
 	if r.ContentLength > limit {
 		return nil, e.Announced
 	}
-	most := limit
+	expected := limit
 	if r.ContentLength >= 0 {
-		most = r.ContentLength
+		expected = r.ContentLength
 	}
-	most += bytes.MinRead // space for the read that returns EOF
-	size := min(most, unchargedBytes)
+	expected += bytes.MinRead // space for the read that returns EOF
+	size := min(expected, unchargedBytes)
 	if r.ContentLength > unchargedBytes-bytes.MinRead {
-		size = min(most, firstBytes)
+		size = min(expected, firstBytes)
 		if err := ChargeMemory(r, size); err != nil {
 			return nil, err
 		}
@@ -167,7 +167,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, e *BodyErrors
 		if len(b) < cap(b) {
 			continue
 		}
-		size = min(most, max(int64(cap(b))*bodyGrowth, firstBytes))
+		size = min(expected, max(int64(cap(b))*bodyGrowth, firstBytes))
 		if err := ChargeMemory(r, size-int64(cap(b))); err != nil {
 			return nil, err
 		}

@@ -176,12 +176,12 @@ func (b *Body) fill(p []byte) (n int, ended bool, err error) {
 // large.
 func (b *Body) next(p []byte) (n int, ended bool, err error) {
 	size := b.declared.size
-	most := size - b.read
+	left := size - b.read
 	if size < 0 {
-		most = b.options.MaxSize - b.read + 1
+		left = b.options.MaxSize - b.read + 1
 	}
-	if most > 0 {
-		n, err = b.source.Read(p[:min(int64(len(p)), most)])
+	if left > 0 {
+		n, err = b.source.Read(p[:min(int64(len(p)), left)])
 		b.read += int64(n)
 	}
 	switch {

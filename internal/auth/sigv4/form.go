@@ -65,10 +65,10 @@ func parseForm(fields map[string]string) (c claim, err error) {
 	case fields["x-amz-algorithm"] != algorithm:
 		return c, refuse(Unsupported, "the form must have the field x-amz-algorithm with the value %s", algorithm)
 	}
-	var wrong string
+	var problem string
 	var ok bool
-	if c.credential, wrong = parseCredential(fields["x-amz-credential"]); wrong != "" {
-		return c, refuse(MalformedHeader, "x-amz-credential: %s", wrong)
+	if c.credential, problem = parseCredential(fields["x-amz-credential"]); problem != "" {
+		return c, refuse(MalformedHeader, "x-amz-credential: %s", problem)
 	}
 	c.provided = fields["x-amz-signature"]
 	if c.signature, ok = parseSignature(c.provided); !ok {

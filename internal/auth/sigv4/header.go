@@ -38,12 +38,12 @@ func (r Request) parseHeader() (c claim, err error) {
 	if err != nil {
 		return c, err
 	}
-	var wrong string
-	if c.credential, wrong = parseCredential(fields.credential); wrong != "" {
-		return c, refuse(MalformedHeader, "%s", wrong)
+	var problem string
+	if c.credential, problem = parseCredential(fields.credential); problem != "" {
+		return c, refuse(MalformedHeader, "%s", problem)
 	}
-	if c.signed, wrong = parseSignedHeaders(fields.signed); wrong != "" {
-		return c, refuse(MalformedHeader, "%s", wrong)
+	if c.signed, problem = parseSignedHeaders(fields.signed); problem != "" {
+		return c, refuse(MalformedHeader, "%s", problem)
 	}
 	c.list, c.provided = fields.signed, fields.signature
 	if c.signature, ok = parseSignature(c.provided); !ok {

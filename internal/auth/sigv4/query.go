@@ -86,13 +86,13 @@ func (r Request) parsePresigned(params []parameter) (c claim, err error) {
 		return c, refuse(Unsupported, "X-Amz-Algorithm must be %s", algorithm)
 	}
 	c.presigned = true
-	var wrong string
+	var problem string
 	var ok bool
-	if c.credential, wrong = parseCredential(p.credential); wrong != "" {
-		return c, refuse(MalformedQuery, "X-Amz-Credential: %s", wrong)
+	if c.credential, problem = parseCredential(p.credential); problem != "" {
+		return c, refuse(MalformedQuery, "X-Amz-Credential: %s", problem)
 	}
-	if c.signed, wrong = parseSignedHeaders(p.signed); wrong != "" {
-		return c, refuse(MalformedQuery, "X-Amz-SignedHeaders: %s", wrong)
+	if c.signed, problem = parseSignedHeaders(p.signed); problem != "" {
+		return c, refuse(MalformedQuery, "X-Amz-SignedHeaders: %s", problem)
 	}
 	c.list, c.provided = p.signed, p.signature
 	if c.signature, ok = parseSignature(p.signature); !ok {

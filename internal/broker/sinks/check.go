@@ -17,8 +17,8 @@ import (
 
 const checkTime = 5 * time.Second
 
-// Check connects to a configured webhook or broker without changing anything. says contains no secrets.
-func Check(ctx context.Context, setting string) (says string, err error) {
+// Check connects to a configured webhook or broker without changing anything. result contains no secrets.
+func Check(ctx context.Context, setting string) (result string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	u, err := url.Parse(setting)

@@ -201,11 +201,11 @@ const turns = 32
 
 // Turns returns how many requests the database serves at once, for fairshare.NewTurns.
 func (d *Database) Turns() int {
-	_, _, most := d.conn.Connections()
+	_, _, limit := d.conn.Connections()
 	if d.Embedded() {
-		return min(most, turns)
+		return min(limit, turns)
 	}
-	return most
+	return limit
 }
 
 // Waits returns how many calls waited for a connection, and how long all together.
@@ -227,8 +227,8 @@ func (d *Database) Memory() (heap, outside int64) {
 	if d.file != nil {
 		return 0, d.file.CacheBytes()
 	}
-	_, _, most := d.Connections()
-	return int64(most) * connMemory, 0
+	_, _, limit := d.Connections()
+	return int64(limit) * connMemory, 0
 }
 
 // Backup copies a SQLite file to a new path and completes the copy with AfterBackup.

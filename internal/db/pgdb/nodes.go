@@ -224,11 +224,11 @@ func (db *DB) readShards(ctx context.Context, table string) (shards []shard, cit
 	if bigint != ours || uuid != oursOfUUID {
 		return nil, false, nil // e.g. another byte order
 	}
-	var one shard
+	var row shard
 	err = db.ForEach(ctx, sqlShards, []any{table}, func() { shards = nil }, func() error {
-		shards = append(shards, one)
+		shards = append(shards, row)
 		return nil
-	}, &one.from, &one.to, &one.on.host, &one.on.port)
+	}, &row.from, &row.to, &row.on.host, &row.on.port)
 	return shards, true, err
 }
 

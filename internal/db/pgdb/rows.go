@@ -224,8 +224,8 @@ func (v *view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Packe
 	}
 	// One query per owner, sent together, reads rows in index order. A single query would sort them.
 	batch := &pgx.Batch{}
-	for _, one := range span.Among {
-		sql, args := query(rows.Span{Only: one})
+	for _, ownerKey := range span.Among {
+		sql, args := query(rows.Span{Only: ownerKey})
 		batch.Queue(sql, args...)
 	}
 	return v.batch(t, batch, fn)

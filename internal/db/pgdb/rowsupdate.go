@@ -213,8 +213,8 @@ func (u update) withTemporary(t *rows.Table, columns []rows.Column, all *rows.Ba
 // deleteAmong deletes the rows of many owners.
 func (u update) deleteAmong(t *rows.Table, owner int, among []rows.Row) error {
 	var all rows.Batch
-	for _, one := range among {
-		all.Add(one.Pack(nil))
+	for _, ownerKey := range among {
+		all.Add(ownerKey.Pack(nil))
 	}
 	columns := t.Columns[:owner]
 	return u.withTemporary(t, columns, &all, func(name string) string {

@@ -158,8 +158,8 @@ func (v *verification) note(name string, err error) error {
 }
 
 // add records a problem.
-func (v *verification) add(name, says string) {
+func (v *verification) add(name, problem string) {
 	if len(v.problems) < maxProblems {
-		v.problems = append(v.problems, fmt.Sprintf("%s: %s", name, says))
+		v.problems = append(v.problems, fmt.Sprintf("%s: %s", name, problem))
 	}
 }

@@ -334,8 +334,8 @@ func (t *Table) Where(owner int, span Span, parameter func(i int, c Column) stri
 	}
 	if len(span.Among) > 0 {
 		alternatives := make([]string, len(span.Among))
-		for i, one := range span.Among {
-			alternatives[i] = columns + " = " + list(one)
+		for i, ownerKey := range span.Among {
+			alternatives[i] = columns + " = " + list(ownerKey)
 		}
 		sql += " AND (" + strings.Join(alternatives, " OR ") + ")"
 	}

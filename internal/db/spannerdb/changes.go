@@ -51,11 +51,11 @@ func changes(all []rows.Change, text string, known map[string]bool, of map[strin
 			return nil, fmt.Errorf("the log of the copy names a table %s", name)
 		}
 		for _, key := range keys {
-			one := name + string(key)
-			if known[one] {
+			id := name + string(key)
+			if known[id] {
 				continue
 			}
-			known[one] = true
+			known[id] = true
 			parsed, err := t.ParseKey(string(key))
 			if err != nil {
 				return nil, err

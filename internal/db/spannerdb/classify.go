@@ -57,17 +57,17 @@ func (e *statusError) Error() string {
 // batch results and gRPC errors; therefore the text is checked, too.
 func tooLarge(err error) bool {
 	text := spanner.ErrDesc(err)
-	says := func(phrases ...string) bool {
+	contains := func(phrases ...string) bool {
 		return slices.ContainsFunc(phrases, func(s string) bool { return strings.Contains(text, s) })
 	}
 	switch spanner.ErrCode(err) {
 	case codes.InvalidArgument:
 		return linksToLimits(err) ||
-			says("too many mutations", "exceeds the maximum total bytes-size", "Transaction resource limits exceeded")
+			contains("too many mutations", "exceeds the maximum total bytes-size", "Transaction resource limits exceeded")
 	case codes.ResourceExhausted:
 		// In lower case, "received message larger than max" comes from gRPC for Go and means that a response was too
 		// large.
-		return says("send message larger than max", "Received message larger than max")
+		return contains("send message larger than max", "Received message larger than max")
 	}
 	return false
 }

@@ -46,10 +46,10 @@ func parameter(i int, _ rows.Column) string { return "?" + strconv.Itoa(i) }
 
 func (v view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Packed) error) error {
 	spans := []rows.Span{span}
-	if len(span.Among) > 0 && !t.Unindexed { // one query per owner, in index order: with a single query, SQLite would sort in memory
+	if len(span.Among) > 0 && !t.Unindexed { // ownerKey query per owner, in index order: with a single query, SQLite would sort in memory
 		spans = nil
-		for _, one := range span.Among {
-			spans = append(spans, rows.Span{Only: one})
+		for _, ownerKey := range span.Among {
+			spans = append(spans, rows.Span{Only: ownerKey})
 		}
 	}
 	for _, span := range spans {

@@ -17,18 +17,18 @@ const pageRows = 500
 
 // list prints rows, reading a paged list page by page until the end or the limit.
 func (c *command) list(ctx context.Context, values map[string]string) error {
-	most := c.limit
+	limit := c.limit
 	if c.all {
-		most = 0
-	} else if c.cmd.Flags().Changed("limit") && most < 1 {
+		limit = 0
+	} else if c.cmd.Flags().Changed("limit") && limit < 1 {
 		return service.Usagef("--limit: must be at least 1")
 	}
 	var p *printer
 	for n := 0; ; {
 		if c.IsPaged() {
 			page := cmp.Or(c.PageRows, pageRows)
-			if most > 0 {
-				page = min(page, most-n)
+			if limit > 0 {
+				page = min(page, limit-n)
 			}
 			values["limit"] = strconv.Itoa(page)
 		}
@@ -44,7 +44,7 @@ func (c *command) list(ctx context.Context, values map[string]string) error {
 		if err := p.addAll(r.Rows); err != nil {
 			return err
 		}
-		if n += len(r.Rows); r.Next == nil || n == most {
+		if n += len(r.Rows); r.Next == nil || n == limit {
 			return c.end(p, r)
 		}
 		if ctx.Err() != nil {

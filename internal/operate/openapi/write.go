@@ -32,9 +32,9 @@ func write(b *bytes.Buffer, v any, indent string) {
 		b.WriteString(opening("{", i) + below + quoted(m.name) + ": ")
 		write(b, m.value, indent+"  ")
 	}
-	for i, one := range list {
+	for i, item := range list {
 		b.WriteString(opening("[", i) + below)
-		write(b, one, indent+"  ")
+		write(b, item, indent+"  ")
 	}
 	if isObject {
 		b.WriteString("\n" + indent + "}")
@@ -55,9 +55,9 @@ func writeLine(b *bytes.Buffer, v any) {
 		b.WriteString("}")
 	case []any:
 		b.WriteString("[")
-		for i, one := range v {
+		for i, item := range v {
 			b.WriteString(separator(i))
-			writeLine(b, one)
+			writeLine(b, item)
 		}
 		b.WriteString("]")
 	default:
