@@ -322,7 +322,7 @@ func (o *Operation) RowsMember() string {
 // Besides an *InputError it may be an error from the input's own Check method.
 func (o *Operation) Check(values map[string]string) error { return o.check(values) }
 
-// Run takes input values by name. It returns an *InputError for an invalid value. A job may return a partial result
+// Run takes input values by name; nil means none. It returns an *InputError for an invalid value. A job may return a partial result
 // with an error.
 func (o *Operation) Run(ctx context.Context, values map[string]string, progress Progress) (*Result, error) {
 	return o.call(ctx, values, call{progress: progress})

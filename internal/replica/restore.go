@@ -32,7 +32,7 @@ type Restoring struct {
 	Trust      Trust
 	Identities []age.Identity // if there are any, objects that are not encrypted are refused
 
-	// Into is a folder that only this process writes. Names from the target are resolved below it.
+	// Into is an existing folder that only this process writes. Names from the target are resolved below it.
 	Into string
 
 	// At selects the newest point at or before a time; zero selects the newest.

@@ -19,7 +19,7 @@ import (
 
 // Handler answers a request, or returns an error for the service's ErrorWriter. An error after the response began
 // closes the connection, so that a part is not mistaken for the whole. Errors are logged, so they must not quote
-// client input.
+// client input. A handler refuses a request whose Address has an Err.
 type Handler func(http.ResponseWriter, *http.Request, Address) error
 
 // Answered is an error that the handler wrote into its response.

@@ -108,8 +108,8 @@ func (e *connectError) Error() string {
 	return e.err.Error()
 }
 
-// Remedy returns a fix for a refused connection or statement, for `holdfast check`, or "". setting names the URL's
-// setting, e.g. "sync.database_url".
+// Remedy returns a fix for an error that the server itself sent, e.g. for a missing database, for `holdfast check`, and
+// "" for other errors, such as a server that is down. setting names the URL's setting, e.g. "sync.database_url".
 func Remedy(err error, setting string) string {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {

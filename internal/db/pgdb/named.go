@@ -15,7 +15,8 @@ type Arg struct {
 }
 
 // Named is a statement with named parameters. In its SQL, f(...) passes f all arguments by name, and @name is a
-// single argument. Declare it as a package variable with NewNamed, and pass its Args to the DB's methods.
+// single argument. Declare it as a package variable with NewNamed, and pass the statement and its arguments to a method
+// of DB or Tx: db.QueryRow(ctx, putToy.Statement, putToy.Args(toy), &size).
 type Named[A any] struct {
 	Statement
 	args   func(A) []Arg // the function given to NewNamed
