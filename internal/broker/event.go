@@ -14,11 +14,11 @@ import (
 
 // Event is an event with CloudEvents 1.0 attributes.
 type Event struct {
-	ID          string
-	Source      string // URI reference
-	Type        string
-	Subject     string
-	Time        time.Time
+	ID          string            // unique for Source
+	Source      string            // URI reference
+	Type        string            // e.g. "com.example.put.v1"
+	Subject     string            // the thing that the event is about; may be ""
+	Time        time.Time         // of the change
 	ContentType string            // of Data; "" means JSON
 	Extensions  map[string]string // names are lower-case letters and digits
 	Data        []byte

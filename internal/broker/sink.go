@@ -13,7 +13,7 @@ import (
 // Sink publishes an outbox's events to a topic.
 type Sink struct {
 	Broker Broker
-	Topic  string
+	Topic  string // created if missing
 	Source string // CloudEvents source
 
 	ensured bool // only Publish uses it, which is not called concurrently

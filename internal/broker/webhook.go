@@ -22,9 +22,9 @@ import (
 // Webhook is a sink that POSTs CloudEvents batches in JSON, signed as in Standard Webhooks. A 2xx status means that
 // all events are stored.
 type Webhook struct {
-	URL    string
+	URL    string // may contain credentials
 	Secret string // signs requests; "": unsigned
-	Source string
+	Source string // CloudEvents source
 	Clock  clock.Clock
 	Client *http.Client // nil means a client that does not follow redirects
 

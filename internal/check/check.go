@@ -65,8 +65,8 @@ const (
 type Server struct {
 	Data      string // data folder
 	PublicURL string
-	Listen    string
-	TLSCert   string
+	Listen    string // host:port of the main listener
+	TLSCert   string // file; "": no TLS or ACME
 	TLSKey    string
 
 	Domain        string // ACME domain, or ""
@@ -80,16 +80,16 @@ type Server struct {
 
 	Backup backup.Settings
 
-	Master     string // master secret as configured; "": in the secrets file
-	OldMasters []string
+	Master     string   // master secret as configured; "": in the secrets file
+	OldMasters []string // former master secrets that are still accepted
 
 	AdminListen string // "": no admin listener
 	AdminToken  string // as configured; "": in the secrets file
 	ViewerToken string // "": none
 
-	Services  []service.Service
-	Listeners []service.Listener
-	Secrets   []secrets.Secret
+	Services  []service.Service  // all, also those that are off
+	Listeners []service.Listener // all, with their settings
+	Secrets   []secrets.Secret   // of all services
 
 	// Writable returns an error if a service's database must not be written.
 	Writable func(ctx context.Context, s *service.Running, patience time.Duration) error
@@ -99,7 +99,7 @@ type Server struct {
 type Opened struct {
 	Services []*service.Running
 	Guard    *secrets.Guard // compares secrets with the databases
-	Close    func() error
+	Close    func() error   // closes the services
 }
 
 // Options say how thoroughly Run checks.

@@ -224,9 +224,9 @@ type Operation struct {
 
 // Member is a list's additional JSON member.
 type Member struct {
-	Name string       // in the API's answer
-	Type reflect.Type // result type of Get, for the API description
-	Get  func(context.Context) (any, error)
+	Name string                             // in the API's answer
+	Type reflect.Type                       // result type of Get, for the API description
+	Get  func(context.Context) (any, error) // called for each request
 }
 
 // Noun returns the part before the slash. It names the page and the command group.

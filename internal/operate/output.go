@@ -83,8 +83,9 @@ type Column struct {
 
 // Share is a part with a nonzero whole, shown as a bar in the console.
 type Share struct {
-	Value       any
-	Part, Whole int64
+	Value any
+	Part  int64 // e.g. used bytes
+	Whole int64 // e.g. the quota
 }
 
 // String returns the part alone, as commands print it.

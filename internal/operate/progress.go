@@ -53,9 +53,9 @@ func (p Progress) send(u Update) {
 
 // Found describes the rows that a running job reports.
 type Found struct {
-	Title   string // the table's, in the console
-	Empty   string // sentence for a table without rows
-	Columns []Column
+	Title   string   // the table's, in the console
+	Empty   string   // sentence for a table without rows
+	Columns []Column // of Row's cells
 	fields  outputs
 }
 

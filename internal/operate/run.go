@@ -33,12 +33,12 @@ type Partial interface{ IsPartial() bool }
 // Run is a background job's execution in this process. Functions return copies, which do not change when the job
 // goes on.
 type Run struct {
-	ID        string // random, unique across restarts
-	Operation *Operation
+	ID        string            // random, unique across restarts
+	Operation *Operation        // the job
 	Inputs    map[string]string // values by input name, as given
 	State     RunState
-	Latest    Update // the last progress
-	Began     time.Time
+	Latest    Update    // the last progress
+	Began     time.Time // by the server's clock
 	Ended     time.Time // zero while the job runs
 	Found     []Row     // at most MaxFound rows
 	Result    *Result   // nil until the end, and usually nil if Err is set

@@ -146,7 +146,7 @@ type PublishedEvent struct {
 
 // Query selects events for Box.Next.
 type Query struct {
-	Parts Parts
+	Parts Parts     // partitions, leased to the caller
 	Limit int       // events
 	Now   time.Time // decides which streams still wait for a refused event
 

@@ -15,7 +15,7 @@ import (
 // Options configure a Relay. Poll, Lease and Attempts must be equal in all processes.
 type Options struct {
 	Box   Box
-	Sink  Sink
+	Sink  Sink // receives the events
 	Clock clock.Clock
 	Log   *slog.Logger
 

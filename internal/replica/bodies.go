@@ -64,11 +64,12 @@ type bodies struct {
 
 // BodyStatus is the bodies' state, for metrics, the console and `holdfast check`.
 type BodyStatus struct {
-	Waiting, WaitingBytes int64
-	Unreadable            int64    // bodies that the service refers to and cannot read
-	Names                 []string // the first unreadable ones, with the reason
-	Omitted               []string // see Bodies.Each
-	Error                 error    // why bodies are late, or nil
+	Waiting      int64    // bodies that are not in the target yet
+	WaitingBytes int64    // their size
+	Unreadable   int64    // bodies that the service refers to and cannot read
+	Names        []string // the first unreadable ones, with the reason
+	Omitted      []string // see Bodies.Each
+	Error        error    // why bodies are late, or nil
 }
 
 // entry is a new body until it is uploaded.

@@ -147,8 +147,8 @@ func checkNewest(points map[string]Point, newest Point) error {
 
 // Expected is a point that a repository must have, or a later one. A zero member expects nothing.
 type Expected struct {
-	Number uint64
-	Time   time.Time
+	Number uint64    // at least
+	Time   time.Time // at least
 }
 
 // check returns Denied if the newest point is older than expected.

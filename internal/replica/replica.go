@@ -66,7 +66,7 @@ type Status struct {
 	CaptureError, ShipError error // of the last capture; nil: succeeded. ShipError likewise of the last attempt to send
 	// Noticed is a sign that somebody else changed the target since the last run: points are missing or forged.
 	Noticed error
-	Bodies  BodyStatus
+	Bodies  BodyStatus // zero without bodies
 }
 
 // Lag returns how many of the latest writes a disaster would lose, as time.

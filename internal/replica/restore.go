@@ -28,8 +28,8 @@ import (
 // Look and Choose do not need Into.
 type Restoring struct {
 	Target     Target
-	Known      Names // a restore point that contains other files is refused
-	Trust      Trust
+	Known      Names          // a restore point that contains other files is refused
+	Trust      Trust          // whose signatures count
 	Identities []age.Identity // if there are any, objects that are not encrypted are refused
 
 	// Into is an existing folder that only this process writes. Names from the target are resolved below it.
@@ -124,7 +124,7 @@ func (r Restoring) lastChange(ctx context.Context, k keys, files series, databas
 
 // Restored says which files were written.
 type Restored struct {
-	Point  Point
+	Point  Point    // the restored point
 	Newest Point    // newest point in the target
 	Files  []string // paths
 }

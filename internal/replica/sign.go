@@ -135,7 +135,7 @@ type Trust struct {
 
 // Signer is a trusted key.
 type Signer struct {
-	Key PublicKey
+	Key PublicKey // of the server that wrote the repository
 	// Repository is the ID of the only repository for which the key is trusted, or "" for all.
 	Repository string
 }

@@ -21,7 +21,7 @@ import (
 
 // Job is a periodic deletion.
 type Job struct {
-	Name  string
+	Name  string        // unique in the database; label of metrics
 	Every time.Duration // pause between rounds; 0 means that only RunOnce runs the job
 	Limit int           // rows per step, at least 1
 

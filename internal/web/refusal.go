@@ -10,7 +10,7 @@ import (
 // Refusal is an error with its HTTP status and the protocol's code and message. An ErrorWriter finds it by
 // errors.AsType and sends its fields.
 type Refusal struct {
-	Status  int
+	Status  int    // HTTP status
 	Code    string // in the protocol's spelling, e.g. "not-found"
 	Message string // for the client; must not quote its input
 	Cause   error  // for the log, or nil

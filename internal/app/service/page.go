@@ -37,9 +37,9 @@ type Console struct {
 // Counted is a count of table rows, or a column sum, read in the background.
 type Counted struct {
 	Of    string // singular noun
-	Table string
+	Table string // name in Service.Tables
 	Sum   string // column; "": count rows
-	Where string
+	Where string // SQL condition; "": all rows
 }
 
 // MaxHits is how many things Search may return for each index.
@@ -243,7 +243,7 @@ type Bulk struct {
 	Keys  []string          // value for each row
 	Names []string          // label for each row
 	Keep  map[string]string // hidden values of the forms
-	Forms []Form
+	Forms []Form            // buttons for the selected rows
 }
 
 // Search is a search form above content that refreshes itself.
@@ -265,11 +265,11 @@ type Cell struct {
 	To    string  // link within the service, or ""
 	State State   // color; "": none
 	Most  float64 // if set, Share/Most is shown as a bar
-	Share float64
-	Whole bool   // Most is a sum, not a limit: a full bar is no warning
-	Forms []Form // buttons
-	Icon  string // before Text, as Console.Icon
-	Thumb string // thumbnail link; covers Icon if the browser can show it
+	Share float64 // see Most
+	Whole bool    // Most is a sum, not a limit: a full bar is no warning
+	Forms []Form  // buttons
+	Icon  string  // before Text, as Console.Icon
+	Thumb string  // thumbnail link; covers Icon if the browser can show it
 
 	Time time.Time // shown in the browser's time zone, by a script
 	ID   bool      // tables shorten it and add a copy button
@@ -313,8 +313,8 @@ type Cards struct {
 type Card struct {
 	Title   string
 	Icon    string
-	To      string // page link within the service, or ""
-	State   State
+	To      string   // page link within the service, or ""
+	State   State    // OK shows no problem
 	Problem *Link    // why State is not OK, and where to read more
 	Lines   []string // most important first
 }
@@ -327,7 +327,7 @@ type Facts struct {
 }
 
 type Fact struct {
-	Name string
+	Name string // label
 	Cell
 }
 
@@ -467,15 +467,15 @@ type Charts struct {
 // Chart has a common time axis for its series.
 type Chart struct {
 	Title  string
-	Unit   string // "s", "/s", "B" for bytes, or ""
-	Times  []time.Time
-	Series []Series // each has a value for each time
+	Unit   string      // "s", "/s", "B" for bytes, or ""
+	Times  []time.Time // common to all series
+	Series []Series    // each has a value for each time
 }
 
 // Series is a chart line. NaN marks a missing value.
 type Series struct {
 	Name   string
-	Values []float64
+	Values []float64 // one for each of Chart.Times
 }
 
 // MillisCell shows Unix milliseconds; "-" for 0.

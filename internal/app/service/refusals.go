@@ -8,7 +8,7 @@ type Refusals []Refusal
 // Refusal pairs an error with its reason
 type Refusal struct {
 	Err    error
-	Reason string
+	Reason string // from a small fixed set, for metrics
 }
 
 // Reason returns the reason for an error, or "". It is a web.Service.Reason.

@@ -132,11 +132,11 @@ type Settings struct {
 
 // Deps are the server's parts that Service.Open gets.
 type Deps struct {
-	Server  Server         // addresses and secrets
-	Engines *engine.Opener // opens databases
-	Log     *slog.Logger   // the server's log
-	Metrics *obs.Metrics
-	Clock   clock.Clock
+	Server  Server          // addresses and secrets
+	Engines *engine.Opener  // opens databases
+	Log     *slog.Logger    // the server's log
+	Metrics *obs.Metrics    // the server's, to register the service's
+	Clock   clock.Clock     // use it instead of time.Now
 	Data    string          // data folder
 	Create  bool            // missing files and folders may be created
 	Unsaved map[string]bool // generated for this process only, e.g. "extstorage.token_secret"
@@ -188,7 +188,7 @@ type Mount struct {
 
 // Listener is a service's own listener.
 type Listener struct {
-	Name    string
+	Name    string // unique in the server, e.g. "s3"
 	Setting string // holds the address, e.g. "buckets.listen"
 	Address string // host:port; "" if disabled
 }
@@ -301,8 +301,8 @@ type Copied struct {
 
 // Hint tells new users how to continue. Its addresses begin with the main listener's URL.
 type Hint struct {
-	Text  string // a sentence up to its colon
-	Lines []string
+	Text  string   // a sentence up to its colon
+	Lines []string // e.g. commands to type
 
 	// Private replaces Text and Lines on a terminal, whose output is not stored. It may contain secrets.
 	Private *Hint

@@ -14,7 +14,7 @@ import (
 
 // Shell is the command line as seen by service commands.
 type Shell struct {
-	Stdin  io.Reader
+	Stdin  io.Reader // interactive if CanAsk
 	Stdout io.Writer
 	Stderr io.Writer
 	Clock  clock.Clock

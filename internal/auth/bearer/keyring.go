@@ -60,15 +60,15 @@ type verified struct {
 
 // Claims are a verified token's claims.
 type Claims struct {
-	KeyID    string // of the key that signed
-	Issuer   string
-	Subject  string
-	ID       string // jti
-	Audience []string
-	Expires  time.Time // always set; other absent times are zero
-	Ends     time.Time // Expires plus Leeway
-	IssuedAt time.Time
-	From     time.Time
+	KeyID    string          // of the key that signed
+	Issuer   string          // iss
+	Subject  string          // sub
+	ID       string          // jti
+	Audience []string        // aud
+	Expires  time.Time       // always set; other absent times are zero
+	Ends     time.Time       // Expires plus Leeway
+	IssuedAt time.Time       // iat
+	From     time.Time       // nbf
 	Raw      json.RawMessage // the whole object; read-only
 }
 

@@ -27,7 +27,7 @@ type Database struct {
 	// Hung reports, without blocking, whether the server stopped answering; requests then wait only HungWait for
 	// their turn.
 	Hung     func() bool
-	HungWait time.Duration
+	HungWait time.Duration // the pool's connection timeout
 
 	// Pooler is pgdb.DB.Pooler.
 	Pooler func(context.Context) (pooled, prepares bool, err error)

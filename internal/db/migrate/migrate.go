@@ -22,8 +22,8 @@ import (
 
 // Migration is an embedded file.
 type Migration struct {
-	Version  int // without gaps
-	Name     string
+	Version  int    // without gaps
+	Name     string // without number and suffix
 	SQL      string
 	Checksum string // SHA-256 of SQL without comments and white space, hex
 
@@ -47,7 +47,7 @@ const DevelopmentFix = "export its data with that build, or move the database aw
 
 // Set lists a service's migrations for an engine in order.
 type Set struct {
-	Service    string
+	Service    string // "server" for the server's own tables
 	Migrations []Migration
 }
 

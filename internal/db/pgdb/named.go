@@ -11,7 +11,7 @@ import (
 // Arg is an argument for a Named.
 type Arg struct {
 	Param string // e.g. "p_tenant uuid"; without a type, the statement casts it
-	Value any
+	Value any    // as pgx takes it
 }
 
 // Named is a statement with named parameters. In its SQL, f(...) passes f all arguments by name, and @name is a

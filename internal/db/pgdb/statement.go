@@ -13,8 +13,8 @@ import (
 // Statement is SQL with a name for metrics, e.g. "sync.put". It casts its parameters, because not every driver mode
 // asks the server for types.
 type Statement struct {
-	Name string
-	SQL  string
+	Name string // for metrics: a constant
+	SQL  string // with $1, $2, … and their types, e.g. $1::bigint
 
 	// Key is the number of the parameter with the distribution column, a bigint or UUID: on Citus it selects the node
 	// that runs the statement.

@@ -127,8 +127,8 @@ func names(columns []Column) string {
 
 // Group lists tables with the same owners, parents first.
 type Group struct {
-	Owner  int // number of leading owner columns; 0 if there are no owners
-	Tables []*Table
+	Owner  int      // number of leading owner columns; 0 if there are no owners
+	Tables []*Table // parents first
 }
 
 // Row contains the values of all columns or of the first columns.
@@ -137,9 +137,10 @@ type Row []any
 // Span selects an owner, some owners (not on Spanner), or a range of owners without its start. A nil bound means that
 // the range is unbounded.
 type Span struct {
-	Only         Row
-	Among        []Row
-	After, Until Row
+	Only  Row
+	Among []Row
+	After Row // exclusive
+	Until Row // inclusive
 }
 
 var All Span // selects all rows
@@ -148,7 +149,7 @@ var All Span // selects all rows
 // that prefix.
 type Change struct {
 	Table string
-	Key   Row
+	Key   Row // all columns of the key, or a prefix
 }
 
 // LogLimit limits how much View.Changes returns.

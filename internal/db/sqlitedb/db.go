@@ -32,7 +32,7 @@ type Options struct {
 	// Observe, if set, is called for every read and write. The duration includes the wait for the group.
 	Observe func(step string, d time.Duration, err error)
 
-	ObserveGroup func(Group)
+	ObserveGroup func(Group) // called for every commit, if set
 
 	// Fault, for tests, is called wherever a write can fail: "begin", "step NAME" after a write's statements, and
 	// "commit".

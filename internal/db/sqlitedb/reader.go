@@ -47,7 +47,7 @@ func (db *DB) readOn(ctx context.Context, one bool, fn func(*sqlite.Conn) error)
 
 // Snapshot is a connection with an open read transaction.
 type Snapshot struct {
-	Conn    *sqlite.Conn
+	Conn    *sqlite.Conn // for reads only, until Release
 	readers *readers
 	working bool // counts as a read in progress, until Stream
 	one     bool // without BEGIN

@@ -21,9 +21,9 @@ import (
 
 // Limit allows a client Events in each Per, and Burst events at the same time.
 type Limit struct {
-	Events int // tokens gained in Per
-	Per    time.Duration
-	Burst  int // capacity: tokens that an unused bucket holds
+	Events int           // tokens gained in Per
+	Per    time.Duration // interval in which Events tokens are gained
+	Burst  int           // capacity: tokens that an unused bucket holds
 }
 
 // check refuses numbers that are not positive.
