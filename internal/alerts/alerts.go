@@ -114,7 +114,7 @@ type Alerts struct {
 
 	Client *http.Client // default: no redirects
 
-	// Conditions returns the problems that exist now. It must not block for long.
+	// Conditions returns the problems that exist now.
 	Conditions func(context.Context, Settings) []Condition
 
 	settings atomic.Pointer[Settings]

@@ -12,7 +12,7 @@ import (
 type DeadLetters[In any] struct {
 	// Box returns the box with the dead letters, or why it cannot be used now.
 	Box func(context.Context, operate.None) (outbox.Dead, error)
-	// Find returns the dead letter that an input names. Whether it exists is found out later.
+	// Find returns the ID of the dead letter that an input names.
 	Find    func(ctx context.Context, in In) (outbox.ID, error)
 	Missing error // error for an event that is not a dead letter
 

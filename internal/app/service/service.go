@@ -275,7 +275,7 @@ type Files struct {
 	// reference. held ends if the service can no longer guarantee that.
 	Hold func(ctx context.Context) (held context.Context, release func(), err error)
 
-	// Copy writes the files into an empty folder dir, while held.
+	// Copy writes the files below the folder dir, while held.
 	Copy func(ctx context.Context, dir string, progress func(done, total int64)) (Copied, error)
 
 	// Omitted describes everything that a backup without Copy lacks, a line each.
