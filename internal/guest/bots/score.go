@@ -78,8 +78,8 @@ type Config struct {
 	SampleHumans  int    `toml:"sample_humans" reload:"true" doc:"Log the score for 1 in this many unsuspicious requests. 0: never."`
 }
 
-// The weights are chosen so that no signal alone blocks: the honeypot or a replay (0.6) brings a challenge, and only
-// two signals together reach block_at (0.8).
+// DefaultConfig returns weights with which no signal alone blocks: the honeypot, a full cadence or replays bring a
+// challenge, and only two signals together reach block_at.
 func DefaultConfig() Config {
 	return Config{
 		Enabled: true, ChallengeAt: 0.5, BlockAt: 0.8, Cadence: 300, Sessions: 50,

@@ -218,7 +218,7 @@ type loader struct {
 }
 
 const (
-	firstPause = 5 * time.Millisecond   // pause before the second look at a key that another loader fills; doubles each time
+	firstPause = 5 * time.Millisecond   // pause before the second look at a key that another loader fills; grows by half each time
 	lastPause  = 100 * time.Millisecond // longest pause
 )
 

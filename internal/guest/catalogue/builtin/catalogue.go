@@ -151,7 +151,7 @@ var perEuro = map[string]int64{
 }
 
 // convert returns the price in a currency's smallest unit, or in euro cents if the currency is unknown. The rates are
-// invented.
+// fixed.
 func convert(cents int64, currency string) (minor, used string) {
 	rate, ok := perEuro[currency]
 	if !ok {

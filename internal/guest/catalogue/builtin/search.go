@@ -16,7 +16,7 @@ type match struct {
 	price stay
 }
 
-// More pins than this hide a map.
+// Maximum number of pins in an answer.
 const maxPins = 200
 
 // find returns all matches in the query's order.
