@@ -40,7 +40,7 @@ const (
 )
 
 const (
-	// For JobRemoved and JobSilent. Not configurable; docs/guest-operate.md states the 30 days.
+	// For JobRemoved, JobSilent and JobUsers. Not configurable; docs/guest-operate.md states the 30 days.
 	keepWishes = 30 * 24 * time.Hour
 	// For JobBotScores.
 	keepBotScores = 7 * 24 * time.Hour
