@@ -22,7 +22,11 @@ import (
 func TestClientsOfARestoredServer(t *testing.T) {
 	t.Parallel()
 	vars := guestVars("HOLDFAST_BUCKETS__LISTEN="+binary.FreePort(t), "HOLDFAST_BUCKETS__INLINE=0", "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false", "HOLDFAST_GUEST__RATE_LIMITS=false")
+	hook := newRestoredHook(t)
+	vars = append(vars, hook.vars()...)
 	s := binary.Start(t, filepath.Join(t.TempDir(), "data"), vars...)
+	hook.begin(s)
+	hook.write(s, 1)
 	backup := filepath.Join(t.TempDir(), "backup")
 	feed, uploads, handoffs, batch := newRestoredFeed(t, s), newRestoredUploads(t, s), newRestoredHandoffs(t, s), newRestoredBatch(t, s)
 	s.Verb("backup", backup)
@@ -30,6 +34,7 @@ func TestClientsOfARestoredServer(t *testing.T) {
 	uploads.lose()
 	handoffs.lose(s)
 	batch.lose()
+	hook.write(s, 2)
 	s.Kill()
 
 	data := filepath.Join(t.TempDir(), "restored")
@@ -46,6 +51,7 @@ func TestClientsOfARestoredServer(t *testing.T) {
 	uploads.check()
 	handoffs.check(again)
 	batch.check(again)
+	hook.check(again)
 }
 
 // restoredFeed has an install that the backup contains, and one that it lacks.
