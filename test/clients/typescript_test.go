@@ -10,10 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"holdfast/client/ext"
 	"holdfast/test/binary"
 )
 
@@ -150,12 +152,54 @@ func TestTypeScript(t *testing.T) {
 	}
 	t.Run("express", func(t *testing.T) { express(t, c) })
 	t.Run("token", func(t *testing.T) { tokenInPage(t, c.dir) })
+	t.Run("restored", func(t *testing.T) { restored(t, c) })
 	c.serve(t)
 	for _, file := range []string{"test/client.test.js", "test/guest.test.js", "test/handoff.test.js", "test/runtime.test.js"} {
 		// This does not use npm, which would leave its child processes running.
 		if out := c.must(t, node, file); !strings.Contains(out, "# fail 0\n") || strings.Contains(out, "# pass 0\n") {
 			t.Fatalf("no tests were run:\n%s", out)
 		}
+	}
+}
+
+// restored writes after a backup, restores it, and continues with a client of the lost server.
+func restored(t *testing.T, c *typescript) {
+	const on = "HOLDFAST_EXTSTORAGE__ENABLED=true"
+	s := binary.Start(t, filepath.Join(t.TempDir(), "data"), on)
+	bearer := ext.StaticToken(token(s))
+	records := func() ext.Install {
+		client, err := ext.New(s.URL, bearer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return client.Install(install)
+	}
+	put := func(value string) ext.RecordMeta {
+		meta, err := records().Records("life").Put(t.Context(), "a", ext.Put{Value: value})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return meta
+	}
+	put("first")
+	backup := filepath.Join(t.TempDir(), "backup")
+	s.Verb("backup", backup)
+	lost := put("lost")
+	last, err := records().Latest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Kill()
+	data := filepath.Join(t.TempDir(), "restored")
+	if r := binary.Run(t, binary.Environ("HOLDFAST_DATA="+data, on), "restore", backup); r.Status != 0 {
+		t.Fatalf("restore: %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+	s = binary.Start(t, data, on)
+	script := *c
+	script.env = append(slices.Clone(c.env), "BASE_URL="+s.URL, "INSTALL="+install, "TOKEN="+token(s),
+		fmt.Sprint("SINCE=", last), "ETAG="+lost.Etag, fmt.Sprint("REVISION=", lost.Revision))
+	if out := script.must(t, binary.Program(t, "node"), "test/restored.js"); out != "restored\n" {
+		t.Errorf("it said %q", out)
 	}
 }
 
