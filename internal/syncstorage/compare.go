@@ -22,14 +22,15 @@ type Compared struct {
 	Missing   int64 `json:"missing"`   // they have no such record, so their browsers start over anyway
 	Malformed int64 `json:"malformed"` // not JSON as browsers write it: left alone
 	Bare      int64 `json:"bare"`      // no engine in it has an ID: left alone
+	Failed    int64 `json:"failed"`    // reading or writing it failed, although the database is available; the log says why
 }
 
 // Users returns the number of users that were looked at.
-func (c Compared) Users() int64 { return c.Changed + c.Missing + c.Malformed + c.Bare }
+func (c Compared) Users() int64 { return c.Changed + c.Missing + c.Malformed + c.Bare + c.Failed }
 
 // add adds counts.
 func (c Compared) add(d Compared) Compared {
-	return Compared{c.Changed + d.Changed, c.Missing + d.Missing, c.Malformed + d.Malformed, c.Bare + d.Bare}
+	return Compared{c.Changed + d.Changed, c.Missing + d.Missing, c.Malformed + d.Malformed, c.Bare + d.Bare, c.Failed + d.Failed}
 }
 
 const (
@@ -220,7 +221,7 @@ func (c *Comparer) Step(ctx context.Context) (latest Comparison, wait time.Durat
 		return claimed, period, err
 	}
 	if !done.IsRunning() {
-		c.Log.Info("the browsers of all users were told to compare their data", "changed", done.Changed, "missing", done.Missing, "malformed", done.Malformed, "bare", done.Bare)
+		c.Log.Info("the browsers of all users were told to compare their data", "changed", done.Changed, "missing", done.Missing, "malformed", done.Malformed, "bare", done.Bare, "failed", done.Failed)
 	}
 	return done, period, nil
 }
@@ -236,8 +237,12 @@ func (c *Comparer) compareNext(ctx context.Context, from Comparison, n int) (Com
 	}
 	for _, o := range owners {
 		result, err := c.Service.Compare(ctx, o, c.Clock)
-		if err != nil {
-			return from, err
+		if ctx.Err() != nil || errcode.Is(err, errcode.Unavailable) {
+			return from, err // nobody can be compared now
+		}
+		if err != nil { // the users after this one do not wait for it
+			c.Log.Error("a user's browsers cannot be told to compare their data: run holdfast sync compare UID", "uid", o.UID, "error", err)
+			result = Compared{Failed: 1}
 		}
 		from.Compared, from.After = from.add(result), o
 	}

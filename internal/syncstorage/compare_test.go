@@ -197,6 +197,19 @@ func TestCompareWaits(t *testing.T) {
 		if synctest.Wait(); !slices.Equal(m.changed, everyone(30)) {
 			t.Fatalf("changed %v after the service accepted writes", m.changed)
 		}
+		m.fault = func(step string) error {
+			if step == "put" && len(m.changed)%30 == 5 {
+				return errcode.New(errcode.Conflict, "the record changes all the time")
+			}
+			return nil
+		}
+		begin()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if latest, err := c.Latest(ctx); latest.Changed+latest.Failed != 30 || latest.Failed == 0 || latest.IsRunning() || err != nil {
+			t.Fatalf("after failures for some users: %+v %v", latest, err)
+		}
+		m.fault, m.changed = func(string) error { return nil }, everyone(30)
 		begin()
 		synctest.Wait() // a step of ten
 		if _, err := c.Stop(ctx); err != nil {

@@ -126,6 +126,7 @@ type comparison struct {
 	Missing   int64     `json:"missing" title:"No record" least:"0" doc:"users without the record meta/global, whose browsers start over anyway"`
 	Malformed int64     `json:"malformed" title:"Malformed" least:"0" doc:"users whose record is not as browsers write it, and was left alone"`
 	Bare      int64     `json:"bare" title:"No engine" least:"0" doc:"users whose record names no engine with an ID, and was left alone"`
+	Failed    int64     `json:"failed" title:"Failed" least:"0" doc:"users whose record cannot be read or written; the log names them"`
 
 	isOne bool
 }
@@ -143,6 +144,7 @@ func (c comparison) Notice() string {
 		{c.Missing, "without meta/global, so browsers start over anyway"},
 		{c.Malformed, "left alone, because meta/global is malformed"},
 		{c.Bare, "left alone, because meta/global names no engine"},
+		{c.Failed, "failed: the log names them"},
 	} {
 		if other.n > 0 {
 			text += fmt.Sprintf("; %s %s", service.Count(other.n, "user"), other.why)
@@ -156,7 +158,7 @@ func comparisonOf(c syncstorage.Comparison) comparison {
 	if c.IsRunning() {
 		state = "running"
 	}
-	return comparison{State: state, Begun: c.Begun, Ended: c.Ended, Changed: c.Changed, Missing: c.Missing, Malformed: c.Malformed, Bare: c.Bare}
+	return comparison{State: state, Begun: c.Begun, Ended: c.Ended, Changed: c.Changed, Missing: c.Missing, Malformed: c.Malformed, Bare: c.Bare, Failed: c.Failed}
 }
 
 func (s *Storage) listComparisons(ctx context.Context, _ operate.None) (all []comparison, err error) {
