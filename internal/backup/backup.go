@@ -21,9 +21,10 @@ import (
 	"holdfast/internal/secrets"
 )
 
+// Server makes backups from open services, and knows the data folder's records about them.
 type Server struct {
-	Services []*service.Running
-	Data     string
+	Services []*service.Running // open, with their databases
+	Data     string             // data folder
 	// Known are the files that this release may have written to a repository, also for services that are off now.
 	Known replica.Names
 	Log   *slog.Logger
@@ -40,8 +41,9 @@ func NamesOf(services []service.Service) replica.Names {
 	return known
 }
 
+// Options say how Make copies.
 type Options struct {
-	WithoutFiles bool
+	WithoutFiles bool // copy only databases and secrets
 
 	// Progress, if set, receives the number of service files copied.
 	Progress func(done, total int64)
@@ -54,6 +56,7 @@ func (e *IncompleteError) Error() string {
 	return fmt.Sprintf("the backup was made without %s that could not be read: see the lines above", service.Count(e.Lost, "file"))
 }
 
+// partialName is in the name of a folder whose backup is not complete.
 const partialName = ".partial-"
 
 // IsPartial reports whether a folder is an interrupted backup.
@@ -132,6 +135,7 @@ func (b *Server) hold(ctx context.Context, o Options) (held context.Context, rel
 	return ctx, release, nil
 }
 
+// copyFiles copies the services' files, or without them logs the omissions. lost counts files that could not be read.
 func (b *Server) copyFiles(ctx context.Context, dir string, o Options) (names []string, lost int64, err error) {
 	progress := o.Progress
 	if progress == nil {
@@ -161,6 +165,7 @@ func (b *Server) copyFiles(ctx context.Context, dir string, o Options) (names []
 	return names, lost, nil
 }
 
+// copyTo copies the SQLite databases and the secrets file.
 func (b *Server) copyTo(ctx context.Context, dir string) (names []string, err error) {
 	for _, d := range b.databases() {
 		if !d.Embedded() {
@@ -183,6 +188,7 @@ func (b *Server) copyTo(ctx context.Context, dir string) (names []string, err er
 	return append(names, secrets.File), durable.Create(filepath.Join(dir, secrets.File), durable.Bytes(text))
 }
 
+// publish gives a complete backup its name.
 func publish(partial, dir string) error {
 	if err := durable.SyncFolder(partial); err != nil {
 		return err
@@ -211,6 +217,7 @@ func (b *Server) has() (files []string) {
 	return files
 }
 
+// databases returns the databases of all services.
 func (b *Server) databases() (all []*engine.Database) {
 	for _, s := range b.Services {
 		all = append(all, s.Databases...)

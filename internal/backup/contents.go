@@ -119,6 +119,7 @@ func CheckDatabases(data string, server []*engine.Database) (found []service.Fin
 	return found
 }
 
+// finding reports a database without a new backup.
 func (d *Database) finding() service.Finding {
 	f := service.Finding{State: service.Warning, What: d.Name + " backup", Service: d.Name, Says: d.Where + " is in no backup", Fix: "run holdfast backup, or set backup.schedule"}
 	if !d.IsElsewhere {

@@ -14,9 +14,10 @@ import (
 	"holdfast/internal/replica/location"
 )
 
+// Listed is a backup in a list.
 type Listed struct {
-	At  time.Time
-	Has []string
+	At  time.Time // when the databases were read
+	Has []string  // databases and other files
 
 	Encrypted bool
 
@@ -47,6 +48,7 @@ func List(ctx context.Context, address string, known replica.Names, trust replic
 	return all, err
 }
 
+// Check checks backup.url and its backups, for `holdfast check`. Without a URL it returns nothing.
 func Check(ctx context.Context, s *Settings, data string, now time.Time) []service.Finding {
 	if s.URL == "" {
 		return nil
@@ -96,14 +98,16 @@ func describeVerified(data, address string, backup time.Time) (says string, isDa
 	return "not restored to verify it", false
 }
 
+// Location is the URL of backups or of a replica, to check whether it can be used.
 type Location struct {
-	What  string
-	Holds string
+	What  string // "backup" or "replica": the setting's section
+	Holds string // noun for texts, e.g. "backups"
 	URL   string
-	Data  string
-	Spool string
+	Data  string // data folder
+	Spool string // folder that records whether the server claimed the URL before
 }
 
+// Inspect returns the content, or why the URL cannot be used.
 func (l Location) Inspect(ctx context.Context) (c replica.Content, wrong *service.Finding) {
 	name := location.Name(l.URL)
 	f := &service.Finding{State: service.Warning, What: l.What, Fix: "see whether " + name + " can be reached and written; " + l.What + ".url names it"}
@@ -137,6 +141,7 @@ func (l Location) Inspect(ctx context.Context) (c replica.Content, wrong *servic
 	return c, f
 }
 
+// read reads the content.
 func (l Location) read(ctx context.Context, name string) (c replica.Content, err error) {
 	target, closeIt, err := location.Open(ctx, l.URL)
 	if err != nil {
@@ -155,6 +160,7 @@ func (l Location) read(ctx context.Context, name string) (c replica.Content, err
 	return c, err
 }
 
+// Text is a sentence for operators, without a full stop.
 func (f *Failure) Text() string {
 	return "the latest backup to " + f.URL + " failed at " + service.FormatMoment(f.At) + ": " + f.Says
 }

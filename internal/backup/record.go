@@ -23,10 +23,11 @@ const (
 	failureFile = "backup-failed.json"
 )
 
+// Record is the JSON of RecordFile: the latest backup.
 type Record struct {
-	At      time.Time `json:"at"`
-	Path    string    `json:"path"` // or a URL without parameters
-	Lost    int64     `json:"lost"`
+	At      time.Time `json:"at"`      // when it was made
+	Path    string    `json:"path"`    // or a URL without parameters
+	Lost    int64     `json:"lost"`    // number of files that could not be read
 	Without []string  `json:"without"` // services whose databases are on database servers
 
 	// Has are the databases and other files in the backup. Earlier releases did not record them.
@@ -49,6 +50,7 @@ func (r *Record) all() []earlier {
 	return append([]earlier{{r.At, r.Path, r.Has}}, r.Earlier...)
 }
 
+// maxEarlier is how many earlier backups are recorded.
 const maxEarlier = 1000
 
 // Record records a backup in a folder, which contains the files has.
@@ -89,6 +91,7 @@ func (b *Server) recordSent(ctx context.Context, address string, t replica.Targe
 	return b.record(&Record{At: all[0].At, Path: name, Lost: lost, Has: all[0].Has}, all[1:])
 }
 
+// record adds the services without a copy and the earlier backups, and writes the record.
 func (b *Server) record(r *Record, older []earlier) error {
 	for _, d := range b.databases() {
 		if !d.Embedded() {
@@ -113,10 +116,11 @@ func (b *Server) record(r *Record, older []earlier) error {
 // Failure is the latest backup to a URL, if it failed.
 type Failure struct {
 	At   time.Time `json:"at"`
-	URL  string    `json:"url"`
-	Says string    `json:"says"`
+	URL  string    `json:"url"`  // without parameters
+	Says string    `json:"says"` // the error
 }
 
+// recordFailure records why a backup failed; nil removes the record.
 func (b *Server) recordFailure(name string, failed error) {
 	path := filepath.Join(b.Data, failureFile)
 	var err error
@@ -155,6 +159,7 @@ func ReadFailure(data string) *Failure {
 	return f
 }
 
+// exists reports whether a recorded backup is still there; of a URL it is not known.
 func exists(path string) bool {
 	if location.IsURL(path) {
 		return true
@@ -177,6 +182,7 @@ func Known(data string) (all []service.Backup, err error) {
 	return all, nil
 }
 
+// last returns the time of the latest recorded backup at a URL.
 func last(data, address string) (at time.Time, err error) {
 	known, err := Known(data)
 	name := location.Name(address)

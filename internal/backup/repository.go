@@ -17,6 +17,7 @@ import (
 	"holdfast/internal/secrets"
 )
 
+// Sending says where Send makes a backup, and how it verifies it.
 type Sending struct {
 	Settings
 
@@ -26,19 +27,21 @@ type Sending struct {
 	// Identity is the private key file for verifying an encrypted backup by a restore, or "".
 	Identity string
 
-	Progress func(what string)
+	Progress func(what string) // called before each step; required
 }
 
 // Sent is a backup in a folder or bucket.
 type Sent struct {
-	Name     string
-	Point    replica.Point
-	Restored bool // whether at least one database was restored and read to verify the backup
+	Name     string        // URL without parameters
+	Point    replica.Point // the new restore point
+	Restored bool          // whether at least one database was restored and read to verify the backup
 }
 
 const (
+	// spoolFolder is below the data folder; it holds a folder for each URL.
 	spoolFolder = "backup-spool"
-	lockName    = "backup"
+	// lockName is the file in the data folder that a process locks while it makes a backup.
+	lockName = "backup"
 )
 
 // Send backs up a server's data to a URL. It only sends changes since the previous backup, verifies the backup, and
@@ -71,6 +74,7 @@ func (b *Server) Send(ctx context.Context, s *Sending) (sent Sent, err error) {
 	return sent, err
 }
 
+// lock keeps other processes from making a backup of this data folder.
 func (b *Server) lock(ctx context.Context) (*sqlitedb.Lock, error) {
 	lock, err := sqlitedb.AcquireLock(ctx, filepath.Join(b.Data, lockName))
 	if inUse, ok := errors.AsType[*sqlitedb.InUseError](err); ok {
@@ -83,6 +87,7 @@ func (b *Server) lock(ctx context.Context) (*sqlitedb.Lock, error) {
 	return lock, err
 }
 
+// send makes and verifies a backup. restored reports whether a database was restored for that.
 func (b *Server) send(ctx context.Context, s *Sending) (point replica.Point, restored bool, err error) {
 	o, closeIt, err := b.open(ctx, s)
 	if err != nil {
@@ -127,6 +132,7 @@ func (b *Server) send(ctx context.Context, s *Sending) (point replica.Point, res
 	return point, restored, errors.Join(err, b.recordSent(ctx, s.URL, o.Target, lost))
 }
 
+// logBodies logs files that are not in the backup, and returns how many could not be read.
 func (b *Server) logBodies(s replica.BodyStatus) (lost int64) {
 	for _, what := range s.Omitted {
 		b.Log.Warn("not in the backup", "what", what)
@@ -137,6 +143,7 @@ func (b *Server) logBodies(s replica.BodyStatus) (lost int64) {
 	return s.Unreadable
 }
 
+// sync makes the restore point while the services hold their files.
 func (b *Server) sync(ctx context.Context, r *replica.Replica) error {
 	held, release, err := b.hold(ctx, Options{})
 	if err != nil {
@@ -146,6 +153,7 @@ func (b *Server) sync(ctx context.Context, r *replica.Replica) error {
 	return r.Sync(held)
 }
 
+// open opens the target, and returns the options for a replica that runs once.
 func (b *Server) open(ctx context.Context, s *Sending) (o replica.Options, closeIt func() error, err error) {
 	recipients, err := s.Keys()
 	if err != nil {
@@ -188,6 +196,7 @@ func (b *Server) open(ctx context.Context, s *Sending) (o replica.Options, close
 	return o, closeIt, err
 }
 
+// spool returns the spool for a URL. It depends on the whole URL, so a changed prefix begins a new series.
 func spool(data, address string) string {
 	sum := sha256.Sum256([]byte(address))
 	return filepath.Join(data, spoolFolder, hex.EncodeToString(sum[:8]))

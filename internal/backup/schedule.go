@@ -14,6 +14,7 @@ type Schedule struct {
 	every time.Duration
 }
 
+// leastEvery is the shortest interval of a schedule.
 const leastEvery = time.Minute
 
 // ParseSchedule parses times of day ("03:30 15:30") or an interval ("6h").
@@ -36,6 +37,7 @@ func ParseSchedule(text string) (s Schedule, err error) {
 	return s, nil
 }
 
+// IsZero reports whether there are no backups.
 func (s Schedule) IsZero() bool { return s.every == 0 && len(s.times) == 0 }
 
 // Next uses the time zone of after.

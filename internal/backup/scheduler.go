@@ -14,6 +14,7 @@ import (
 
 // Scheduler backs up a running server to backup.url. Set Server and call Set first.
 type Scheduler struct {
+	// Server returns the current server, whose services may have changed.
 	Server func() *Server
 
 	mu       sync.Mutex
@@ -21,9 +22,10 @@ type Scheduler struct {
 	state    SchedulerState
 	wake     chan struct{}
 	retry    time.Time // earliest next attempt after a failure
-	fails    int
+	fails    int       // consecutive failures
 }
 
+// Set changes the settings; Run then looks at once whether a backup is due.
 func (s *Scheduler) Set(settings Settings) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,6 +33,7 @@ func (s *Scheduler) Set(settings Settings) {
 	s.wakeUp()
 }
 
+// Settings returns the settings of the last Set.
 func (s *Scheduler) Settings() Settings {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,9 +51,10 @@ func (s *Scheduler) wakeUp() {
 	}
 }
 
+// SchedulerState is shown in the console.
 type SchedulerState struct {
 	Since time.Time // start of the running backup, or zero
-	Next  time.Time
+	Next  time.Time // zero: none is scheduled
 }
 
 const (
@@ -62,6 +66,7 @@ const (
 	mostRetry  = time.Hour
 )
 
+// Run makes the scheduled backups until ctx ends.
 func (s *Scheduler) Run(ctx context.Context) {
 	wake := make(chan struct{}, 1)
 	s.mu.Lock()
@@ -80,6 +85,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 	}
 }
 
+// CanMake returns why Make would refuse now, or nil: Invalid without a URL, Conflict during a backup.
 func (s *Scheduler) CanMake() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,6 +98,7 @@ func (s *Scheduler) CanMake() error {
 	return nil
 }
 
+// Make makes a backup now. progress is called before each step.
 func (s *Scheduler) Make(ctx context.Context, progress func(what string)) (Sent, error) {
 	server := s.Server()
 	if err := s.CanMake(); err != nil {
@@ -103,6 +110,7 @@ func (s *Scheduler) Make(ctx context.Context, progress func(what string)) (Sent,
 	return s.send(ctx, server, progress)
 }
 
+// begin reports whether no other backup is being made, and marks this one.
 func (s *Scheduler) begin(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,6 +121,7 @@ func (s *Scheduler) begin(now time.Time) bool {
 	return true
 }
 
+// Verify verifies the newest backup at or before a time; zero selects the newest.
 func (s *Scheduler) Verify(ctx context.Context, at time.Time, progress func(what string)) ([]service.Finding, error) {
 	server, settings := s.Server(), s.Settings()
 	into := spool(server.Data, settings.URL)
@@ -138,12 +147,14 @@ func (s *Scheduler) Verify(ctx context.Context, at time.Time, progress func(what
 	return found, nil
 }
 
+// State returns the state now.
 func (s *Scheduler) State() SchedulerState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state
 }
 
+// runDue makes a backup if one is due.
 func (s *Scheduler) runDue(ctx context.Context) {
 	server := s.Server()
 	settings, now := s.Settings(), server.Clock()
@@ -161,6 +172,7 @@ func (s *Scheduler) runDue(ctx context.Context) {
 	}
 }
 
+// send makes a backup and logs its end.
 func (s *Scheduler) send(ctx context.Context, server *Server, progress func(what string)) (Sent, error) {
 	settings := s.Settings()
 	server.Log.Info("making a backup", "url", location.Name(settings.URL))
@@ -175,6 +187,7 @@ func (s *Scheduler) send(ctx context.Context, server *Server, progress func(what
 	return sent, err
 }
 
+// ended schedules the next backup, or the next attempt after a failure.
 func (s *Scheduler) ended(server *Server, err error, wasStopped bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,6 +18,7 @@ type Settings struct {
 	Verify   bool   `toml:"verify" reload:"true" doc:"After each backup, also restore its databases temporarily into the data folder and read them; needs as much disk space. For encrypted backups this requires holdfast backup --identity. Uploaded data is always read back."`
 }
 
+// Defaults returns the settings without a URL: no backups.
 func Defaults() Settings { return Settings{Keep: "7d 4w 6m", Verify: true} }
 
 // NewKey returns a private key in age-keygen's format, and its public key. The file also names the signer, unless it is
@@ -26,6 +27,7 @@ func NewKey(now time.Time, signer Signer) (file, public string, err error) {
 	return location.NewKey(now, signer)
 }
 
+// Check returns problems with keys relative to the section.
 func (s *Settings) Check() (problems conf.Problems) {
 	problems = s.Settings.Check()
 	if _, err := replica.ParseKeep(s.Keep); err != nil {

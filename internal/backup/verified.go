@@ -23,9 +23,9 @@ const (
 
 // Verification is a server's latest verification of a backup by a restore.
 type Verification struct {
-	Backup time.Time `json:"backup"`
+	Backup time.Time `json:"backup"` // time of the verified backup
 	URL    string    `json:"url"`
-	At     time.Time `json:"at"`
+	At     time.Time `json:"at"`               // when it was verified
 	Damage string    `json:"damage,omitempty"` // "" if intact
 }
 
@@ -52,6 +52,7 @@ func (b *Server) RecordVerified(address string, point replica.Point, damage stri
 	}
 }
 
+// readVerified returns the recorded verifications, or nil if there is no record.
 func readVerified(data string) (all []Verification, err error) {
 	text, err := os.ReadFile(filepath.Join(data, verifiedFile))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -23,15 +23,16 @@ import (
 	"holdfast/internal/secrets"
 )
 
+// Verifying says which backup Verify reads, and whom to trust.
 type Verifying struct {
 	URL       string
 	Known     replica.Names // as in Server
 	Trust     replica.Trust
 	AtLeast   replica.Expected
-	Identity  string    // private key file, or ""
-	At        time.Time // selects the newest backup at or before this time; zero selects the newest
-	Temporary string
-	Progress  func(what string)
+	Identity  string            // private key file, or ""
+	At        time.Time         // selects the newest backup at or before this time; zero selects the newest
+	Temporary string            // folder for restored databases
+	Progress  func(what string) // called before each step; required
 
 	damaged bool
 	point   replica.Point // that was verified
@@ -43,6 +44,7 @@ type Verifying struct {
 // Verify restores a backup at a URL into a temporary folder, and so reads all of it.
 func Verify(ctx context.Context, v Verifying) ([]service.Finding, error) { return v.verify(ctx) }
 
+// verify reads a backup completely and returns a finding for each of its files.
 func (v *Verifying) verify(ctx context.Context) (found []service.Finding, err error) {
 	target, closeIt, err := location.Open(ctx, v.URL)
 	if err != nil {
@@ -113,6 +115,7 @@ const ignoredFix = "somebody else may have added the file: see who may write to 
 // databaseFolder holds the database that is being verified. No file of a server has such a name.
 const databaseFolder = "database.folder"
 
+// verifyDatabase restores a database temporarily and reads it.
 func (v *Verifying) verifyDatabase(ctx context.Context, r replica.Restoring, into *durable.Folder, name string) service.Finding {
 	v.Progress("reading " + name)
 	of, _ := engine.ServiceOf(name)
@@ -140,6 +143,7 @@ func restoreDatabase(ctx context.Context, r replica.Restoring, into *durable.Fol
 	return errors.Join(err, own.Close(), into.RemoveAll(databaseFolder))
 }
 
+// verifySecrets restores and parses the secrets file.
 func (v *Verifying) verifySecrets(ctx context.Context, r replica.Restoring, into *durable.Folder) service.Finding {
 	f := service.Finding{State: service.OK, What: "secrets", Says: secrets.File + " can be read"}
 	r.Into, r.Only = into.Path(), []string{}
@@ -163,10 +167,13 @@ func noSecrets(where string) service.Finding {
 }
 
 const (
+	// bodyReaders is how many files are read at the same time.
 	bodyReaders = 8
+	// mostDamages is how many damaged files are named.
 	mostDamages = 20
 )
 
+// verifyBodies reads each file that the restored databases refer to.
 func (v *Verifying) verifyBodies(ctx context.Context, r replica.Restoring, point replica.Point, folder string, services []string) (found []service.Finding) {
 	v.Progress("reading service files")
 	var mu sync.Mutex
