@@ -7,7 +7,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// TestCopyCarriesUnfinishedWork checks that work which a service has begun, such as telling browsers about a restore, goes
+// TestCopyCarriesUnfinishedWork checks that work which a service began, such as telling browsers about a restore, goes
 // on in the target of a copy.
 func TestCopyCarriesUnfinishedWork(t *testing.T) {
 	t.Parallel()

@@ -36,8 +36,8 @@ var numbers = map[string]string{
 		manta_bucket_part.content_frames manta_bucket_version.content_frames`,
 }
 
-// TestNumbersOfRestoredDatabases finds whole-number columns, and numbers that a database assigns, for which nobody has
-// said what a restore does.
+// TestNumbersOfRestoredDatabases finds whole-number columns, and numbers that a database assigns, for which nobody
+// said how a restore treats them.
 func TestNumbersOfRestoredDatabases(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/failures.md")

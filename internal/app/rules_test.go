@@ -16,7 +16,7 @@ const (
 	someHex = "0123456789abcdef0123456789abcdef"
 )
 
-// brokenRules has settings that break each rule, in the form of variables without HOLDFAST_, by what the rule says about
+// brokenRules are settings that break each rule, in the form of variables without HOLDFAST_, by the rule's text about
 // itself.
 var brokenRules = map[string]string{
 	"server.tls_key_file without server.tls_cert_file":                             "SERVER__TLS_KEY_FILE=/dev/null",
@@ -117,7 +117,7 @@ func everyRule(t *testing.T) map[string]conf.Rule {
 }
 
 // TestRules breaks each rule about settings that do not work together. The server then does not start or prints a
-// warning, and check has the same finding. The default settings break no rule.
+// warning, and check reports the same finding. The default settings break no rule.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	examples, rules := rateRules(), everyRule(t)

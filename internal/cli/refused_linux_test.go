@@ -241,7 +241,7 @@ func (l *locked) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
-// mountReadOnly makes a folder read-only for this process, which has mounts of its own.
+// mountReadOnly makes a folder read-only for this process, with mounts of its own.
 func mountReadOnly(t *testing.T, dir string) {
 	t.Helper()
 	for _, step := range []func() error{
@@ -295,7 +295,7 @@ func fillIn(usage string) (line []string) {
 	return line
 }
 
-// otherLines has the arguments of commands whose example or synopsis does not reach the data folder.
+// otherLines are the arguments of commands whose example or synopsis does not reach the data folder.
 var otherLines = map[string]string{
 	"backup": "/none", "backup list": "file://DATA", "backup verify": "file://DATA", "restore": "/",
 	"buckets versions hold":   uid + " photos a.jpg 1 --hold on",

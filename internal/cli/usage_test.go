@@ -24,7 +24,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"bogus", `holdfast: unknown command "bogus"`, "holdfast"},
 		{"bogus --foo", `holdfast: unknown command "bogus"`, "holdfast"},
 		{"srve", `unknown command "srve"; did you mean "serve"?`, "holdfast"},
-		{"sync bogus", "holdfast sync: unknown command \"bogus\"\nCommands: budget tokens\n", "holdfast sync"},
+		{"sync bogus", "holdfast sync: unknown command \"bogus\"\nCommands: budget compare comparisons tokens\n", "holdfast sync"},
 		{"sync user lst", `holdfast tokenserver accounts: unknown command "lst"; did you mean "list"?`, "holdfast tokenserver accounts"},
 		{"sync user lst --limit 1", `holdfast tokenserver accounts: unknown command "lst"; did you mean "list"?`, "holdfast tokenserver accounts"},
 		{"sync node remove", `unknown command "remove"`, "holdfast tokenserver nodes"},
@@ -219,7 +219,7 @@ func testExample(t *testing.T, of, line string) {
 	}
 }
 
-// exampleArgs returns an example's environment and words, and replaces what only a shell understands.
+// exampleArgs returns an example's environment and words, and replaces the words that only a shell understands.
 func exampleArgs(t *testing.T, line string) (environ, args []string) {
 	t.Helper()
 	typed, _, _ := strings.Cut(strings.TrimSpace(line), " #")

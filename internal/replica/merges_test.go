@@ -21,7 +21,7 @@ func (w *world) forge(database, run string, from, to ltx.TXID) {
 }
 
 // TestForgedRanges adds all ranges of transactions that the server did not send. Tidying keeps the good files, also after
-// a restart and without its record, and deletes the forged ones if it has the record. A restore uses the good files, and
+// a restart and without its record, and deletes the forged files if the record is there. A restore uses the good files, and
 // reports the others.
 func TestForgedRanges(t *testing.T) {
 	t.Parallel()

@@ -31,7 +31,7 @@ func newHistory(now time.Time) *history {
 	return &history{points: map[string]Point{}, runs: map[string]string{}, txid: map[string]ltx.TXID{}, merged: map[string]ltx.TXID{}, now: now, record: merges{}, forged: map[string]bool{}}
 }
 
-// files returns what a server knows about the files in the target.
+// files returns the files in the target, and those that the server knows.
 func (h *history) files() listed {
 	all := filesOf(h.names)
 	return listed{all, h.record.of(all)}
@@ -54,7 +54,7 @@ func (h *history) addRange(database string, from, to ltx.TXID, isRecorded bool) 
 	}
 }
 
-// forge adds an object that the target does not have.
+// forge adds an object, unless the target contains its name already.
 func (h *history) forge(database string, from, to ltx.TXID) {
 	name := ltxFile{run: h.runs[database], from: from, to: to}.objectName(database)
 	if !slices.Contains(h.names, name) {

@@ -66,7 +66,7 @@ func (m *metas) Swap(_ context.Context, was, next string) (bool, error) {
 	return true, m.fault("swapped")
 }
 
-// process returns a comparer with a rate, as another process on the same database has it.
+// process returns a comparer with a rate, like another process on the same database.
 func (m *metas) process(t *testing.T, rate int) *ss.Comparer {
 	t.Helper()
 	c := ss.DefaultConfig()
@@ -124,7 +124,7 @@ func TestCompareRate(t *testing.T) {
 	}
 }
 
-// TestCompareContinues kills a process at each of its calls to the database, before and after the call has its effect.
+// TestCompareContinues kills a process at each of its calls to the database, before and after the call takes effect.
 // Another process then finishes the comparison: each user is changed, and at most the users of a step twice.
 func TestCompareContinues(t *testing.T) {
 	t.Parallel()

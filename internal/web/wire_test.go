@@ -113,7 +113,7 @@ func TestTLSHandshake(t *testing.T) {
 	}
 }
 
-// TestTLSOnPlainListener sends the start of a TLS handshake, which has no end of a line. The client gets an answer at
+// TestTLSOnPlainListener sends the start of a TLS handshake, without an end of a line. The client gets an answer at
 // once, and an earlier request on the connection makes the bytes a malformed request.
 func TestTLSOnPlainListener(t *testing.T) {
 	t.Parallel()

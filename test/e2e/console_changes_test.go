@@ -314,7 +314,7 @@ func (c *consolePages) submit(s step) string {
 func (c *consolePages) makeChanges() {
 	c.t.Helper()
 	consoleCookie(c.t, c.s)
-	// The only backup has the database of a service that the server does not have.
+	// The only backup contains the database of a service that the server lacks.
 	record := filepath.Join(c.s.Data, "last-backup.json")
 	if err := os.WriteFile(record, []byte(`{"at": "2026-01-01T00:00:00Z", "path": "`+c.s.Data+`", "has": ["former.db"]}`), 0o600); err != nil {
 		c.t.Fatal(err)

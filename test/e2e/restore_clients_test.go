@@ -17,7 +17,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestClientsOfARestoredServer restores a backup, and continues with clients that have seen later writes: none may take
+// TestClientsOfARestoredServer restores a backup, and continues with clients that saw later writes: none may take
 // something else for what it knew, miss a change, or make an object from a half upload.
 func TestClientsOfARestoredServer(t *testing.T) {
 	t.Parallel()
@@ -54,7 +54,7 @@ func TestClientsOfARestoredServer(t *testing.T) {
 	hook.check(again)
 }
 
-// restoredFeed has an install that the backup contains, and one that it lacks.
+// restoredFeed is an install that the backup contains, and one that it lacks.
 type restoredFeed struct {
 	t       *testing.T
 	of      map[string]extension

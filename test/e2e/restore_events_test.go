@@ -14,7 +14,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// restoredHook is a receiver of guest and bucket events. As such receivers do, it drops an event whose ID it has, and
+// restoredHook is a receiver of guest and bucket events. As such receivers do, it drops an event whose ID it knows, and
 // drops a bucket event unless its sequencer follows the last one of the key.
 type restoredHook struct {
 	*httptest.Server
@@ -25,7 +25,7 @@ type restoredHook struct {
 	mu       sync.Mutex
 	contents map[string]string // guest events by ID, and bucket events by key and sequencer
 	last     map[string]string // sequencer by key
-	accepted map[string]bool   // what the receiver took as new: property IDs and ETags
+	accepted map[string]bool   // by the receiver as new: property IDs and ETags
 	arrived  chan struct{}     // receives after each delivery
 }
 

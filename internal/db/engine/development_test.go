@@ -20,7 +20,7 @@ import (
 )
 
 // TestDevelopmentBuild opens databases that another build migrated. Only a build with another statement is refused, on
-// each engine with the same sentence, which says what to do and nothing about damage.
+// each engine with the same sentence, which names the way out and nothing about damage.
 func TestDevelopmentBuild(t *testing.T) {
 	t.Parallel()
 	for name, create := range map[string]func(t *testing.T) (url, emulator string){

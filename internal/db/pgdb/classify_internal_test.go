@@ -63,7 +63,7 @@ func TestRemedy(t *testing.T) {
 	}
 }
 
-// TestFixableErrors checks that errors which an operator can end have a sentence of their own instead of "internal error".
+// TestFixableErrors checks that errors which an operator can end get their own sentence instead of "internal error".
 func TestFixableErrors(t *testing.T) {
 	t.Parallel()
 	all := []error{

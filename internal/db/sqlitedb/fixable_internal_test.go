@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// TestFixableErrors checks that errors which an operator can end have a sentence of their own instead of "internal error".
+// TestFixableErrors checks that errors which an operator can end get their own sentence instead of "internal error".
 func TestFixableErrors(t *testing.T) {
 	t.Parallel()
 	all := []error{&fs.PathError{Op: "open", Path: "a.db", Err: syscall.EACCES}, &fs.PathError{Op: "open", Path: "a.db", Err: syscall.EMFILE}, &fs.PathError{Op: "open", Path: "a.db", Err: syscall.EROFS}}
