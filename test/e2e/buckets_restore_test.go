@@ -55,7 +55,7 @@ func TestRestoreObjects(t *testing.T) {
 			args = append(args, "--identity", identity, "--signed-by", signer)
 		}
 		r := binary.Run(t, binary.Environ(append([]string{"HOLDFAST_DATA=" + into}, vars...)...), args...)
-		if r.Status != 0 || strings.Contains(r.Stderr, "lost") {
+		if r.Status != 0 || strings.Contains(r.Stderr, "lost: ") {
 			t.Fatalf("restore from %s: %d\n%s%s", from, r.Status, r.Stdout, r.Stderr)
 		}
 		again := binary.Start(t, into, vars...)

@@ -65,9 +65,13 @@ func TestMigrate(t *testing.T) {
 		t.Error(err)
 	}
 
-	first["0001_a.sql"] += " "
+	first["0001_a.sql"] += " -- a comment changes nothing"
+	if pending, err := db.Pending(ctx, load(t, first)); err != nil || len(pending) != 0 {
+		t.Errorf("after another comment: pending %v, %v", versions(pending), err)
+	}
+	first["0001_a.sql"] += "\nCREATE TABLE e ();"
 	_, err = db.Pending(ctx, load(t, first))
-	wantCode(t, err, errcode.Internal)
+	wantCode(t, err, errcode.Unavailable)
 }
 
 func TestMigrationExplains(t *testing.T) {
