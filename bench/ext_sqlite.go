@@ -18,7 +18,7 @@ import (
 const (
 	extOf     = ` WHERE tenant_id = ?1 AND extension_install_id = ?2 `
 	extHeader = `revision, change_seq, created_at, updated_at, ttl_expires_at, value_bytes, metadata_bytes`
-	extBegin  = `SELECT bytes_used, keys_count, namespaces_count, u.change_seq, counted_at, closed_seq,
+	extBegin  = `SELECT bytes_used, keys_count, namespaces_count, u.change_seq, counted_at, closed_seq, floor_seq,
 			(SELECT schema_version FROM ext_storage_schemas` + extOf + `AND namespace = ?3 AND status = 'active'),
 			revision, r.change_seq, created_at, r.updated_at, ttl_expires_at, value_bytes, metadata_bytes, r.rowid
 		FROM ext_storage_usage u LEFT JOIN ext_storage_records r
@@ -35,7 +35,8 @@ const (
 	extSetUsage = `UPDATE ext_storage_usage SET bytes_used = ?3, keys_count = ?4, namespaces_count = ?5, change_seq = ?6, counted_at = ?7,
 		updated_at = ?8` + extOf
 	extAddUsage = `INSERT INTO ext_storage_usage
-		(tenant_id, extension_install_id, bytes_used, keys_count, namespaces_count, change_seq, counted_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+		(tenant_id, extension_install_id, bytes_used, keys_count, namespaces_count, change_seq, counted_at, updated_at, floor_seq)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, (SELECT seq FROM ext_storage_floor))`
 	extExpiring = `SELECT namespace, count(*), sum(value_bytes + metadata_bytes) FROM ext_storage_records` + extOf +
 		`AND ttl_expires_at > ?3 AND ttl_expires_at <= ?4 GROUP BY namespace`
 
@@ -127,8 +128,8 @@ type extWrite struct {
 func (w *extWrite) judge(c *sqlite.Conn) error {
 	if err := lite(c, extBegin, func(s *sqlite.Stmt) {
 		w.bytes, w.keys, w.namespaces, w.seq, w.counted = s.ColumnInt64(0), s.ColumnInt64(1), s.ColumnInt64(2), s.ColumnInt64(3), s.ColumnInt64(4)
-		if w.revisions[0] = s.ColumnInt64(7); w.revisions[0] != 0 {
-			w.created, w.rows[0] = s.ColumnInt64(9), s.ColumnInt64(14)
+		if w.revisions[0] = s.ColumnInt64(8); w.revisions[0] != 0 {
+			w.created, w.rows[0] = s.ColumnInt64(10), s.ColumnInt64(15)
 		}
 	}, w.tenant, w.install, w.ops[0].ns, w.ops[0].key); err != nil {
 		return err

@@ -80,8 +80,9 @@ func TestReferenceServersNames(t *testing.T) {
 			t.Errorf("%s is not taken over", name)
 		}
 	}
-	if len(report.Warnings) != 1 || report.Warnings[0].Where != "SYNC_SOMETHING_ELSE" {
-		t.Errorf("warnings %v", report.Warnings)
+	// The second is about the small quota.
+	if w := report.Warnings; len(w) != 2 || w[0].Where != "SYNC_SOMETHING_ELSE" || w[1].Where != "SYNC_SYNCSTORAGE__LIMITS__MAX_QUOTA_LIMIT" {
+		t.Errorf("warnings %v", w)
 	}
 	if len(report.Notes) != 7 {
 		t.Errorf("notes %v", report.Notes)

@@ -124,6 +124,7 @@ func damages(whole []byte) map[string][]byte {
 }
 
 func TestSwappedObjects(t *testing.T) {
+	testdb.Sequential(t)
 	t.Parallel()
 	w := twoPoints(t, nil)
 	var files []string

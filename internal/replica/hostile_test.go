@@ -148,6 +148,7 @@ func (e endless) Walk(_ context.Context, _ string, fn func(string) error) error 
 
 // TestEndlessTarget checks that a listing without an end fails before the names fill the memory.
 func TestEndlessTarget(t *testing.T) {
+	testdb.Sequential(t)
 	t.Parallel()
 	names, err := ListOf(t.Context(), endless{}, pointsPrefix)
 	if !errcode.Is(err, errcode.Unavailable) || !strings.Contains(err.Error(), "too many objects") {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/superfly/ltx"
+
+	"holdfast/internal/testdb"
 )
 
 // forge adds an object whose name claims to replace the files with a range of transactions.
@@ -24,6 +26,7 @@ func (w *world) forge(database, run string, from, to ltx.TXID) {
 // a restart and without its record, and deletes the forged files if the record is there. A restore uses the good files, and
 // reports the others.
 func TestForgedRanges(t *testing.T) {
+	testdb.Sequential(t)
 	t.Parallel()
 	for name, c := range map[string]struct {
 		before   func(w *world)

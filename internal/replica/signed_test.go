@@ -65,6 +65,7 @@ func (w *world) reopen() {
 // TestRollback deletes the newest point, brings back an older state, or adds a forged point. The next start and the
 // running server notice it and go on, and a restore that expects the point refuses.
 func TestRollback(t *testing.T) {
+	testdb.Sequential(t)
 	t.Parallel()
 	for what, c := range map[string]struct {
 		change func(w *world, points []listedPoint)
@@ -135,6 +136,7 @@ func TestNewLocation(t *testing.T) {
 
 // TestRunningRollback deletes the newest point of a running server, which deletes nothing then, and reports it.
 func TestRunningRollback(t *testing.T) {
+	testdb.Sequential(t)
 	t.Parallel()
 	w := twoPoints(t, nil)
 	w.must(w.target.Delete(t.Context(), pointName(w.r.newest())))
@@ -187,6 +189,7 @@ func TestEncryptionBegins(t *testing.T) {
 
 // TestBomb checks that a body and a point state how much is decompressed.
 func TestBomb(t *testing.T) {
+	testdb.Sequential(t)
 	t.Parallel()
 	packed, err := pack(bytes.NewReader(make([]byte, 64<<20)))
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"holdfast/internal/app/service"
@@ -208,6 +209,8 @@ func publish(work, data *durable.Folder) error {
 func CheckFinished(data string) error {
 	interrupted, err := fserror.Exists(filepath.Join(data, unfinished))
 	switch {
+	case errors.Is(err, syscall.ENOTDIR):
+		return nil // a file: no restore began there, and a server with all data elsewhere does not need the folder
 	case err != nil:
 		return fserror.Named(err, "the data folder %s cannot be read: %s", data, service.Reason(err))
 	case interrupted:

@@ -33,11 +33,35 @@ func (m *metas) Owners(_ context.Context, after ss.Owner, n int) (all []ss.Owner
 	for uid := after.UID + 1; uid <= m.n && len(all) < n; uid++ {
 		all = append(all, ss.Owner{UID: uid})
 	}
-	return all, m.fault("owners")
+	return all, m.failure("owners")
 }
 
 func (m *metas) Get(context.Context, ss.Owner, ss.Request, string) (ss.BSO, error) {
-	return ss.BSO{Payload: []byte(`{"engines":{"tabs":{"syncID":"AAAAAAAAAAAA"}}}`), Modified: 10}, m.fault("get")
+	return ss.BSO{Payload: []byte(`{"engines":{"tabs":{"syncID":"AAAAAAAAAAAA"}}}`), Modified: 10}, m.failure("get")
+}
+
+// failure locks, because a test changes fault while a server runs.
+func (m *metas) failure(step string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.fault(step)
+}
+
+// failIf replaces fault.
+func (m *metas) failIf(fault func(step string) error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fault = fault
+}
+
+// never is a fault that does not happen.
+func never(string) error { return nil }
+
+// uids returns the users that were changed.
+func (m *metas) uids() []int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.changed)
 }
 
 func (m *metas) Put(_ context.Context, o ss.Owner, _ ss.Write, _ ss.Update) (ss.Written, error) {
@@ -98,8 +122,8 @@ func TestCompareRate(t *testing.T) {
 				all.Go(func() { m.process(t, rate).Run(ctx) })
 			}
 			synctest.Wait()
-			if len(m.changed) != 0 {
-				t.Errorf("changed %v before a comparison began", m.changed)
+			if len(m.uids()) != 0 {
+				t.Errorf("changed %v before a comparison began", m.uids())
 			}
 			begun := time.Now()
 			if err := m.process(t, rate).Begin(ctx); err != nil {
@@ -108,8 +132,8 @@ func TestCompareRate(t *testing.T) {
 			time.Sleep(10 * time.Minute)
 			end()
 			all.Wait()
-			if !slices.Equal(m.changed, everyone(m.n)) {
-				t.Fatalf("changed %d of %d users: %v", len(m.changed), m.n, m.changed)
+			if !slices.Equal(m.uids(), everyone(m.n)) {
+				t.Fatalf("changed %d of %d users: %v", len(m.uids()), m.n, m.uids())
 			}
 			// The servers notice the comparison within a minute. In no minute more users than the rate and one step.
 			if took := m.at[len(m.at)-1].Sub(begun); took > 5*time.Minute {
@@ -137,15 +161,15 @@ func TestCompareContinues(t *testing.T) {
 				t.Fatal(err)
 			}
 			calls := 0
-			m.fault = func(string) error {
+			m.failIf(func(string) error {
 				if calls++; calls >= kill {
 					return killed
 				}
 				return nil
-			}
+			})
 			_, err := m.process(t, rate).RunOnce(t.Context(), func(ss.Comparison) {})
 			isOver = err == nil
-			m.fault = func(string) error { return nil }
+			m.failIf(never)
 			latest, err := m.process(t, rate).RunOnce(t.Context(), func(ss.Comparison) {})
 			if err != nil || latest.IsRunning() || latest.Changed != users {
 				t.Errorf("killed at call %d: the comparison is %+v, %v", kill, latest, err)
@@ -180,60 +204,63 @@ func TestCompareWaits(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		m.fault = func(step string) error {
+		m.failIf(func(step string) error {
 			if step == "put" {
 				return errcode.New(errcode.Unavailable, "the service is read-only")
 			}
 			return nil
-		}
+		})
 		begin()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if len(m.changed) != 0 {
-			t.Fatalf("changed %v in a read-only service", m.changed)
+		if len(m.uids()) != 0 {
+			t.Fatalf("changed %v in a read-only service", m.uids())
 		}
-		m.fault = func(string) error { return nil }
+		m.failIf(never)
 		time.Sleep(time.Minute)
-		if synctest.Wait(); !slices.Equal(m.changed, everyone(30)) {
-			t.Fatalf("changed %v after the service accepted writes", m.changed)
+		if synctest.Wait(); !slices.Equal(m.uids(), everyone(30)) {
+			t.Fatalf("changed %v after the service accepted writes", m.uids())
 		}
-		m.fault = func(step string) error {
+		m.failIf(func(step string) error {
 			if step == "put" && len(m.changed)%30 == 5 {
 				return errcode.New(errcode.Conflict, "the record changes all the time")
 			}
 			return nil
-		}
+		})
 		begin()
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if latest, err := c.Latest(ctx); latest.Changed+latest.Failed != 30 || latest.Failed == 0 || latest.IsRunning() || err != nil {
 			t.Fatalf("after failures for some users: %+v %v", latest, err)
 		}
-		m.fault, m.changed = func(string) error { return nil }, everyone(30)
+		m.failIf(never)
+		m.mu.Lock()
+		m.changed = everyone(30)
+		m.mu.Unlock()
 		begin()
 		synctest.Wait() // a step of ten
 		if _, err := c.Stop(ctx); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(time.Hour)
-		if synctest.Wait(); len(m.changed) != 40 {
-			t.Errorf("%d users were changed, want 30 and 10 before the stop", len(m.changed))
+		if synctest.Wait(); len(m.uids()) != 40 {
+			t.Errorf("%d users were changed, want 30 and 10 before the stop", len(m.uids()))
 		}
 		// As a process with a clock that is ahead by a year left it.
 		m.mu.Lock()
 		m.note = `{"begun":"2030-01-01T00:00:00Z","next":"2031-01-01T00:00:00Z","after":{"UID":20}}`
 		m.mu.Unlock()
 		time.Sleep(2 * time.Minute)
-		if synctest.Wait(); !slices.Equal(m.changed[40:], everyone(30)[20:]) {
-			t.Errorf("after the clock was set back: %v", m.changed[40:])
+		if synctest.Wait(); !slices.Equal(m.uids()[40:], everyone(30)[20:]) {
+			t.Errorf("after the clock was set back: %v", m.uids()[40:])
 		}
 		m.mu.Lock()
 		m.note = "not a note"
 		m.mu.Unlock()
 		begin()
 		time.Sleep(time.Minute)
-		if synctest.Wait(); len(m.changed) != 80 {
-			t.Errorf("an invalid note was not replaced: %d users were changed", len(m.changed))
+		if synctest.Wait(); len(m.uids()) != 80 {
+			t.Errorf("an invalid note was not replaced: %d users were changed", len(m.uids()))
 		}
 		end()
 		<-ended

@@ -12,6 +12,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"holdfast/internal/testdb"
 )
 
 // TestSourceMistakes checks that errors that no retry fixes end the import at once.
@@ -67,6 +69,7 @@ func (e *endless) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // TestEndlessAnswers calls each operation of a source that sends endless answers. Each call ends after maxAnswer.
 func TestEndlessAnswers(t *testing.T) {
+	testdb.Sequential(t)
 	t.Parallel()
 	one := &Listed{Key: "k", ETag: "e-2", Size: 1}
 	for name, call := range map[string]func(ctx context.Context, s *Source) error{
