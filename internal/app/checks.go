@@ -71,7 +71,7 @@ func (a *App) checkRunning(ctx context.Context) []service.Finding {
 }
 
 // rules returns the rules about the settings that belong to no service. Services add their own: service.Service.Rules.
-func (c *Config) rules(report conf.Report) (all []conf.Rule) {
+func (c *Config) rules(report conf.Report) (all []conf.Rule) { //nolint:funlen // a table
 	s := &c.Server
 	isSet := func(setting string) bool { return report.Where(setting) != "default" }
 	never := func(setting, needs string, without bool) conf.Rule {

@@ -129,7 +129,7 @@ func TestRules(t *testing.T) {
 	for _, when := range slices.Sorted(maps.Keys(rules)) {
 		r := rules[when]
 		var environ []string
-		for _, variable := range strings.Fields(examples[when]) {
+		for variable := range strings.FieldsSeq(examples[when]) {
 			environ = append(environ, "HOLDFAST_"+variable)
 		}
 		if len(environ) == 0 {

@@ -65,9 +65,8 @@ var errLate = errcode.New(errcode.Unavailable, "the body was not stored in time;
 
 // Bodies are processed in chunks.
 const (
-	ChunkSize = 128 << 10
-	// per write: one chunk being filled, four queued, one being written
-	WriteChunks = 6
+	ChunkSize   = 128 << 10
+	WriteChunks = 6 // per write: one being filled, four queued, one being written
 	ReadChunks  = 2 // per read: one being returned, one read ahead
 )
 

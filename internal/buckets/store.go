@@ -426,8 +426,8 @@ type Nodes interface {
 	// SetNode adds a node or replaces all its fields.
 	SetNode(ctx context.Context, n Node) error
 
-	// ChangeNode sets the state to to if it is in from; otherwise nothing changes. It returns the previous state, or ""
-	// for an unknown node. Writes to a node in NodeRemoving or NodeRemoved return ErrNodeRemoved.
+	// ChangeNode changes the state if from contains it; otherwise nothing changes. It returns the previous state, or "" for
+	// an unknown node. Writes to a node in NodeRemoving or NodeRemoved return ErrNodeRemoved.
 	ChangeNode(ctx context.Context, id string, from []NodeState, to NodeState) (was NodeState, err error)
 
 	// CheckUnused returns ErrNodeInUse if a row names a node in NodeRemoving. It considers every write that began before

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -227,7 +226,7 @@ func runRefused(t *testing.T, data string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Println("RESULTS " + string(text))
+	_, _ = os.Stdout.WriteString("RESULTS " + string(text) + "\n")
 }
 
 type locked struct {
@@ -287,7 +286,7 @@ func fillIn(usage string) (line []string) {
 		"OBJECT": "a.jpg", "VERSION": "1", "UPLOAD": "1", "EVENT": tenant, "SERVICE": "guest", "TENANT": tenant, "JOB": "sweep", "RULE": "old",
 		"NAME": "photos", "USER": "u",
 	}
-	for _, word := range strings.Fields(usage) {
+	for word := range strings.FieldsSeq(usage) {
 		if !strings.HasPrefix(word, "[") {
 			line = append(line, cmp.Or(values[word], word))
 		}

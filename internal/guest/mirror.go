@@ -200,7 +200,7 @@ func (m *mirrors) trusts(id ID) bool {
 	return !m.many && !m.suspect[id]
 }
 
-// some returns at most most distrusted mirrors.
+// some returns distrusted mirrors, up to a limit.
 func (m *mirrors) some(limit int) (ids []ID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

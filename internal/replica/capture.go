@@ -71,7 +71,7 @@ type state struct {
 	round  uint64 // see Replica.rounds
 }
 
-// ltxFile is a file in the spool, later an object: the pages that transactions from up to to changed.
+// ltxFile is a file in the spool, later an object: the pages that a range of transactions changed.
 type ltxFile struct {
 	run      string
 	from, to ltx.TXID

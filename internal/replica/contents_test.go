@@ -14,7 +14,7 @@ import (
 // TestContents adds and removes databases between points, waits, changes the rule and dismisses databases. After each
 // deletion, the newest point with each database that was not dismissed is there and can be restored, and each database
 // has the points that it would have if the others did not exist.
-func TestContents(t *testing.T) {
+func TestContents(t *testing.T) { //nolint:gocognit // a model: its steps are short
 	testdb.Sequential(t)
 	t.Parallel()
 	databases := []string{"one.db", "two.db", "three.db"}

@@ -69,7 +69,7 @@ func (b rtb) Fatal(args ...any)         { b.rt.Fatal(args...) }
 func (b rtb) Fatalf(f string, a ...any) { b.rt.Fatalf(f, a...) }
 func (b rtb) Errorf(f string, a ...any) { b.rt.Errorf(f, a...) }
 
-func (w *world) actions() map[string]func(*rapid.T) {
+func (w *world) actions() map[string]func(*rapid.T) { //nolint:funlen // a table
 	file := func(rt *rapid.T) string { return rapid.SampledFrom(names).Draw(rt, "file") }
 	other := func(rt *rapid.T, sql ...string) {
 		_ = w.other(file(rt), func(c *sqlite.Conn) error { // the database may be busy

@@ -3,11 +3,11 @@ package replica
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"time"
 
 	"holdfast/internal/durable"
@@ -31,7 +31,7 @@ func Replaced(before []PointContent, next PointContent, rule Keep, dismissed map
 		for _, file := range c.Has {
 			p.Files[file] = Place{}
 		}
-		names = append(names, fmt.Sprint(i))
+		names = append(names, strconv.Itoa(i))
 		points[names[i]] = p
 	}
 	kept, _ := retention{now: next.Time, rule: rule, dismissed: dismissed}.choose(points, listed{})

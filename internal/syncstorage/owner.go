@@ -5,9 +5,9 @@ import "holdfast/internal/errcode"
 // Owner is a request's user. It comes from the verified token, never from the path. SQLite and PostgreSQL use UID as
 // the key. Spanner uses (FxAUID, FxAKID), which distinguishes accounts with the same UID.
 type Owner struct {
-	UID    int64  // tokenserver's number for user and key ID
-	FxAUID string // account ID; may be empty
-	FxAKID string // key ID, "<time>-<client state>"; may be empty
+	UID    int64  `json:"UID"`    // tokenserver's number for user and key ID
+	FxAUID string `json:"FxAUID"` // account ID; may be empty
+	FxAKID string `json:"FxAKID"` // key ID, "<time>-<client state>"; may be empty
 }
 
 // CheckUID rejects an owner without a valid UID, because such users would share data.

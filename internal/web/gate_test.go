@@ -395,7 +395,7 @@ func TestWrappedWriter(t *testing.T) {
 	gate, memory := web.NewGate(2, time.Second), web.NewMemory(1<<20, 1, time.Second)
 	const size = 300 << 10
 	h := service(func(w http.ResponseWriter, req *http.Request, _ web.Address) error {
-		w, req = wrapping{w}, req.WithContext(context.WithValue(req.Context(), wrapping{}, 1))
+		req = req.WithContext(context.WithValue(req.Context(), wrapping{}, 1))
 		web.Identify(req, "somebody")
 		if err := errors.Join(web.AcquireSlot(req), web.ChargeMemory(req, 1000)); err != nil {
 			return err
@@ -424,6 +424,7 @@ func TestWrappedWriter(t *testing.T) {
 		if s := gate.Stats(); s.Active != 0 {
 			t.Errorf("after the slot's release: %+v", s)
 		}
+		wrapping{w}.WriteHeader(http.StatusOK)
 		return err
 	}).Handler(web.Options{
 		Log: slog.New(slog.DiscardHandler), Gate: gate, Memory: memory,

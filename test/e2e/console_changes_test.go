@@ -310,6 +310,32 @@ func (c *consolePages) submit(s step) string {
 	return chromium.Run[string](c.t, c.p, `return $('main').textContent`)
 }
 
+// prepare makes the state for a step that no earlier step makes, and goes to the step's page. holds is the database of
+// buckets.
+func (c *consolePages) prepare(s step, holds string) {
+	c.t.Helper()
+	if s.page == bucketLetters {
+		alter(c.t, holds, `INSERT INTO manta_bucket_event_refused (owner, stream, seq, topic, key, payload, created_at, attempts, reason, refused_at)
+			VALUES ('`+consoleTenant+`', '`+consoleInstall+`', 1, 'hook', 'extra/page.html',
+			'{"event":"ObjectCreated:Put","rule":"1","owner":"`+consoleTenant+`","bucket":"extra","key":"page.html"}', 1, 1, 'the webhook answered with status 400', 1)`)
+	}
+	if s.page != "" {
+		c.p.Go(c.t, c.base+s.page)
+	}
+	if s.page == "guest/dead-letters" {
+		if s.button == "Drop" { // first step on this page
+			c.refuseEvents()
+		}
+		c.awaitDeadLetter(s.page, s.button)
+	}
+	switch s.button {
+	case drainLocal:
+		c.awaitNode()
+	case stopDrain:
+		chromium.Run[bool](c.t, c.p, `return !!await until(() => $('.live').textContent.includes('waiting for a backup to end'))`)
+	}
+}
+
 // makeChanges clicks the buttons for every form action that a page offers.
 func (c *consolePages) makeChanges() {
 	c.t.Helper()
@@ -327,26 +353,7 @@ func (c *consolePages) makeChanges() {
 				c.t.Fatal(err)
 			}
 		}
-		if s.page == bucketLetters {
-			alter(c.t, holds, `INSERT INTO manta_bucket_event_refused (owner, stream, seq, topic, key, payload, created_at, attempts, reason, refused_at)
-				VALUES ('`+consoleTenant+`', '`+consoleInstall+`', 1, 'hook', 'extra/page.html',
-				'{"event":"ObjectCreated:Put","rule":"1","owner":"`+consoleTenant+`","bucket":"extra","key":"page.html"}', 1, 1, 'the webhook answered with status 400', 1)`)
-		}
-		if s.page != "" {
-			c.p.Go(c.t, c.base+s.page)
-		}
-		if s.page == "guest/dead-letters" {
-			if s.button == "Drop" { // first step on this page
-				c.refuseEvents()
-			}
-			c.awaitDeadLetter(s.page, s.button)
-		}
-		switch s.button {
-		case drainLocal:
-			c.awaitNode()
-		case stopDrain:
-			chromium.Run[bool](c.t, c.p, `return !!await until(() => $('.live').textContent.includes('waiting for a backup to end'))`)
-		}
+		c.prepare(s, holds)
 		text := c.submit(s)
 		for i := 0; i < 20 && strings.Contains(text, "retry later"); i++ { // schema trials can time out
 			text = c.submit(s)

@@ -41,7 +41,8 @@ type syncUser struct {
 }
 
 func (u syncUser) on(s *binary.Server) binary.Credentials {
-	u.c.Endpoint = s.URL + u.c.Endpoint[strings.Index(u.c.Endpoint, "/1.5/"):]
+	_, path, _ := strings.Cut(u.c.Endpoint, "/1.5/")
+	u.c.Endpoint = s.URL + "/1.5/" + path
 	return u.c
 }
 

@@ -5,7 +5,7 @@ import "errors"
 // Refusals map errors to reasons for operators, where the status alone is ambiguous. The first match counts.
 type Refusals []Refusal
 
-// Refusal pairs an error with its reason
+// Refusal pairs an error with its reason.
 type Refusal struct {
 	Err    error
 	Reason string // from a small fixed set, for metrics

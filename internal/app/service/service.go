@@ -317,7 +317,7 @@ type Client struct {
 	Guide   string // file name, shipped with the server
 }
 
-// State is how good a Finding is
+// State says how good a Finding is.
 type State string
 
 const (

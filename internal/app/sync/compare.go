@@ -3,6 +3,7 @@ package sync
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"holdfast/internal/app/service"
@@ -136,7 +137,8 @@ func (c comparison) Offers(string) bool { return c.Ended.IsZero() }
 func (c comparison) IsPartial() bool { return !c.isOne && c.Ended.IsZero() }
 
 func (c comparison) Notice() string {
-	text := fmt.Sprintf("the browsers of %s compare all their data at their next sync", service.Count(c.Changed, "user"))
+	var text strings.Builder
+	fmt.Fprintf(&text, "the browsers of %s compare all their data at their next sync", service.Count(c.Changed, "user"))
 	for _, other := range []struct {
 		n   int64
 		why string
@@ -147,10 +149,10 @@ func (c comparison) Notice() string {
 		{c.Failed, "failed: the log names them"},
 	} {
 		if other.n > 0 {
-			text += fmt.Sprintf("; %s %s", service.Count(other.n, "user"), other.why)
+			fmt.Fprintf(&text, "; %s %s", service.Count(other.n, "user"), other.why)
 		}
 	}
-	return text
+	return text.String()
 }
 
 func comparisonOf(c syncstorage.Comparison) comparison {

@@ -157,7 +157,7 @@ func (s *Service) exclusively(ctx context.Context, fn func(context.Context) erro
 	}
 }
 
-// repairs repairs due marks, batch by batch, until ctx ends.
+// repairs handles due marks, batch by batch, until ctx ends.
 func (s *Service) repairs(ctx context.Context) error {
 	for {
 		again, err := s.RepairDue(ctx)

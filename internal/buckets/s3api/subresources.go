@@ -168,7 +168,7 @@ type tagSet struct {
 	} `xml:"TagSet>Tag"`
 }
 
-// readTags reads at most most tags from the body.
+// readTags reads the tags in the body, at most maxTags.
 func (x *request) readTags(maxTags int) (map[string]string, error) {
 	var set tagSet
 	if err := x.readXML("Tagging", &set, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {

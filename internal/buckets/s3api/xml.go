@@ -107,7 +107,7 @@ func (d *document) closeAll() {
 	}
 }
 
-// cut shortens s to at most most bytes at a character boundary, and marks the cut with "...".
+// cut shortens s to at most maxBytes bytes at a character boundary, and marks the cut with "...".
 func cut(s string, maxBytes int) string {
 	if len(s) <= maxBytes {
 		return s

@@ -280,7 +280,7 @@ func (x *exchange) read() (err error) {
 	return nil
 }
 
-// readJSON reads a body of at most most bytes. With patch, the type must be that of a merge patch.
+// readJSON reads a body with a limit in bytes. With patch, the type must be that of a merge patch.
 func readJSON(w http.ResponseWriter, r *http.Request, most int, patch bool) (canonjson.Value, error) {
 	text, err := web.ReadBody(w, r, int64(most), problem.BodyErrors(most))
 	if err != nil {

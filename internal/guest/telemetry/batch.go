@@ -149,8 +149,9 @@ func (s *Service) RecordFunnelEvents(ctx context.Context, m guest.Mutation, item
 // batch is a request with items of a kind, before they are read.
 type batch[T any] struct {
 	profile *guest.Profile
-	// event type without the profile's prefix prefix for generated ids for metrics: PageViews or FunnelEvents
-	kind, prefix, topic string
+	kind    string // event type without the profile's prefix
+	prefix  string // for generated IDs
+	topic   string // for metrics: PageViews or FunnelEvents
 	// publish for 1 in rate sessions
 	rate int
 	// JSON, as received

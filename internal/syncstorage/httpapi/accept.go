@@ -13,9 +13,9 @@ type layout struct {
 }
 
 var (
-	// a JSON array
+	// asJSON is a JSON array.
 	asJSON = layout{media: typeJSON, open: "[", between: ",", end: "]"}
-	// a record per line, each ended by a newline
+	// asLines is a record per line, each ended by a newline.
 	asLines = layout{media: typeNewlines, after: "\n"}
 )
 

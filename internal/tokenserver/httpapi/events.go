@@ -20,7 +20,7 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) error {
 		return &tokenserver.Refusal{Reason: tokenserver.BadCredentials, Cause: err}
 	}
 	var events []tokenserver.Event
-	err = h.verify(w, r, func() (err error) {
+	err = h.verify(r, func() (err error) {
 		events, err = h.Service.Events(r.Context(), token)
 		return err
 	})

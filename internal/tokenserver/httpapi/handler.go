@@ -36,7 +36,7 @@ func (h *Handler) SetVerificationWait(wait time.Duration) {
 }
 
 // verify runs fn with a place among the verifications, and then acquires a slot for the database.
-func (h *Handler) verify(w http.ResponseWriter, r *http.Request, fn func() error) error {
+func (h *Handler) verify(r *http.Request, fn func() error) error {
 	if err := h.Verifications.Do(r.Context(), web.Client(r), fn); err != nil {
 		return err
 	}

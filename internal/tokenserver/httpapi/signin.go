@@ -33,7 +33,7 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, rt route, at we
 		return err
 	}
 	var identity tokenserver.Identity
-	err = h.verify(w, r, func() (err error) {
+	err = h.verify(r, func() (err error) {
 		identity, err = h.Service.AccessToken(r.Context(), token)
 		if err == nil {
 			web.Identify(r, "accounts "+identity.FxAUID)
