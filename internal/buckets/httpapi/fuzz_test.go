@@ -31,6 +31,7 @@ func FuzzHandler(f *testing.F) {
 	f.Add("PUT", objects+"k", "If-Match: *, W/\"a\"\nm-a: b\nExpires: 0\nContent-Type: ;", "x")
 	f.Add("PUT", objects+"a/../b", "Object-Roles: "+role+"\nObject-Properties: {\"a\":[1e9]}\nDurability-Level: 2\nContent-MD5: x\nObject-Checksum: CRC32 AAAAAA==", hello)
 	f.Add("POST", batches+"?limit=1", "", "")
+	f.Add("A", "/buckets/", "If-:", "0")
 	document := description(f)
 	f.Fuzz(func(t *testing.T, method, target, header, body string) {
 		u, err := url.ParseRequestURI(target)
