@@ -60,11 +60,12 @@ var (
 )
 
 // Conditions declares the condition headers of clients' requests.
-func Conditions(r *http.Request, at web.Address) (c web.Conditions) {
-	if act := actions[parseRoute(at.Path).resource][r.Method]; act != nil {
-		c = act.conditions
+func Conditions(r *http.Request, at web.Address) web.Conditions {
+	act := actions[parseRoute(at.Path).resource][r.Method]
+	if act == nil {
+		return web.CheckedByHandler(r, at) // it answers 404 or 405
 	}
-	return c
+	return act.conditions
 }
 
 var actions = [...]map[string]*action{
