@@ -91,7 +91,7 @@ func TestContents(t *testing.T) { //nolint:gocognit // a model: its steps are sh
 			},
 		})
 	})
-	if kept == 0 {
+	if kept == 0 && !testing.Short() { // then rapid makes only a few short walks
 		t.Error("no walk kept a point")
 	}
 }
