@@ -21,7 +21,7 @@ func (b *browser) Begin(ctx context.Context) (s Session, err error) {
 	})
 }
 
-// Session returns the session with its preferences, and starts a session if there is none.
+// Session returns the session with its preferences. Without a session it starts one.
 func (b *browser) Session(ctx context.Context) (s Session, err error) {
 	return s, b.do(ctx, call{method: http.MethodGet, path: "/session", idempotent: true}, &s)
 }

@@ -313,7 +313,7 @@ type Holds interface {
 	// Release ignores an unknown ID.
 	Release(ctx context.Context, id string) error
 
-	// Held returns when the last hold expires, or 0 if there is none.
+	// Held returns when the last hold expires, or 0 without holds.
 	Held(ctx context.Context, now Moment) (Moment, error)
 }
 

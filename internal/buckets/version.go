@@ -43,7 +43,7 @@ func VersionOf(number int64, id ObjectID) VersionID {
 	return VersionID(digits[:8] + "-" + digits[8:12] + "-" + digits[12:] + string(id[len(id)-18:]))
 }
 
-// moment returns the time in the ID, or 0 if there is none.
+// moment returns the time in the ID, or 0 if the ID contains no time.
 func (v VersionID) moment() Moment {
 	n, err := strconv.ParseInt(strings.ReplaceAll(string(v[:18]), "-", ""), 16, 64)
 	if err != nil {

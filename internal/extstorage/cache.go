@@ -147,7 +147,7 @@ func (s *seenSchemas) get(at namespaceOf) (Schema, bool) {
 	return Schema{}, ok
 }
 
-// add notes the active schema, or that there is none (version 0).
+// add notes the active schema; version 0 means that the namespace is not validated.
 func (s *seenSchemas) add(at namespaceOf, sc Schema) {
 	s.remove(at)
 	if sc.Version == 0 {

@@ -2,7 +2,7 @@ package extstorage
 
 import "context"
 
-// ActiveSchema returns the schema that validates puts, with version 0 if there is none. The token needs Read.
+// ActiveSchema returns the schema that validates puts; version 0 means that puts are not validated. The token needs Read.
 func (s *Service) ActiveSchema(ctx context.Context, r Request, ns Namespace) (Schema, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read)
 	if err != nil {

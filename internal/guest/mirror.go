@@ -175,7 +175,7 @@ func (m *mirrors) clear(id ID, answers []string) {
 	}
 }
 
-// takeCleared takes any noted session; "" if there is none.
+// takeCleared takes any noted session; "" if no session is noted.
 func (m *mirrors) takeCleared() (id ID, answers []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

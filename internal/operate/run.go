@@ -211,7 +211,7 @@ func (r *Runs) latest(o *Operation) *Run {
 	return nil
 }
 
-// Latest returns the operation's last run in this process. ok is false if there is none, or if the operation does not
+// Latest returns the operation's last run in this process. ok is false if it never ran, or if the operation does not
 // run in the background.
 func (o *Operation) Latest() (run Run, ok bool) {
 	if o.runs == nil {

@@ -155,7 +155,7 @@ func (c *Comparer) Begin(ctx context.Context) error {
 // errNoComparison is the error of Stop.
 var errNoComparison = errcode.New(errcode.Conflict, "no comparison is running")
 
-// Stop ends the comparison that runs. It returns errcode.Conflict if there is none.
+// Stop ends the comparison that runs. It returns errcode.Conflict if no comparison runs.
 func (c *Comparer) Stop(ctx context.Context) (stopped Comparison, err error) {
 	err = c.change(ctx, func(latest Comparison) (Comparison, error) {
 		if !latest.IsRunning() {

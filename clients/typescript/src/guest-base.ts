@@ -124,7 +124,7 @@ export class GuestBase<K extends Kinds> {
     return this.send("POST", "/session", { ...withSignal(signal) });
   }
 
-  /** Returns the session with its preferences, and starts a session if there is none. */
+  /** Returns the session with its preferences. Without a session it starts one. */
   session({ signal }: CallOptions = {}): Promise<Schemas["Session"]> {
     return this.send("GET", "/session", { ...withSignal(signal) });
   }

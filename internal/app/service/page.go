@@ -80,7 +80,7 @@ type Chooser func(ctx context.Context, kind, prefix string, at url.Values) (*Cho
 // Choices are things that a field offers.
 type Choices struct {
 	All   []Option // at most MaxChoices+1, which means too many to choose from
-	First *Link    // where the first thing is created; shown if there is none
+	First *Link    // where the first thing is created; shown while the list is empty
 }
 
 // Hit is a found thing.

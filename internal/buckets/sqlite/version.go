@@ -116,7 +116,7 @@ func (s *Store) SetBucketLock(ctx context.Context, owner buckets.AccountID, b bu
 	})
 }
 
-// findVersion looks among the noncurrent versions of the write's name. It returns nil if there is none.
+// findVersion looks among the noncurrent versions of the write's name. It returns nil if none matches.
 func (w *write) findVersion(c *sqlite.Conn, id buckets.VersionID) (*kept, error) {
 	return findKept(c, w.owner, w.bucket, w.name, id)
 }

@@ -186,7 +186,7 @@ type Database interface {
 	Close(ctx context.Context, service, holder string, lease time.Duration, groups []Group) error
 	// Prolong prolongs a lease; 0 makes it permanent. It returns ErrLapsed if writes may have occurred since.
 	Prolong(ctx context.Context, service, holder string, lease time.Duration) error
-	// Reopen allows writes again, whoever holds the lease.
+	// Reopen allows writes again, even if another process holds the lease.
 	Reopen(ctx context.Context, service string, groups []Group) error
 	// ReadOnly returns the holder ("" if writable) and the end of the lease, which is zero if there is no end.
 	ReadOnly(ctx context.Context, service string) (holder string, until time.Time, err error)

@@ -41,7 +41,7 @@ type outcome struct {
 	err     error
 }
 
-// revisions collects revisions by install, so that whoever gets the turn runs all that wait.
+// revisions collects revisions by install, so that the caller that gets the turn runs all that wait.
 type revisions struct {
 	mu      sync.Mutex
 	waiting map[ext.Owner][]*revision

@@ -52,7 +52,7 @@ type writeState struct {
 	moved int64
 }
 
-// storedRow is a record's row. header is nil if there is none.
+// storedRow is a record's row. header is nil if the record does not exist.
 type storedRow struct {
 	header *ext.Header
 	id     int64

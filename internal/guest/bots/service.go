@@ -22,9 +22,10 @@ type Service struct {
 
 // Options are a Service's dependencies, all required but Evaluated and Degraded.
 type Options struct {
-	Store   Store
-	Hot     Hot
-	Clock   clock.Clock
+	Store Store // the log of scores, and the outbox for their events
+	Hot   Hot   // counts of browser activity; expendable
+	Clock clock.Clock
+	// the prefix of event types
 	Profile *guest.Profile
 	// the initial configuration; see Reload
 	Config Config

@@ -66,7 +66,7 @@ type Hot interface {
 	// Cached returns an answer with its key's lock. A missing key is no error.
 	Cached(ctx context.Context, key string) (CachedValue, error)
 
-	// PutCached stores a value for life, whoever holds the lock.
+	// PutCached stores a value for life, even if another caller holds the lock.
 	PutCached(ctx context.Context, key string, value []byte, life time.Duration) error
 
 	// Lock locks a key or extends the owner's lock, unless another owner holds it.
@@ -159,7 +159,7 @@ func (v *View) missing() error {
 	return nil
 }
 
-// decode reads a stored answer, or returns false if there is none or an unknown version wrote it.
+// decode reads a stored answer, or returns false if it is missing or an unknown version wrote it.
 func decode(u *guest.Upstream, c CachedValue) (v View, ok bool) {
 	if !c.Found || len(c.Value) == 0 {
 		return v, false

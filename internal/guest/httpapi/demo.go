@@ -94,7 +94,7 @@ func LabelDemo(at string) string {
 	return "unknown"
 }
 
-// demoFile returns the file for a path, "" if there is none.
+// demoFile returns the file for a path, "" for an unknown path.
 func demoFile(at string) string {
 	if name := demoPages[at]; name != "" {
 		return "demo/" + name

@@ -150,7 +150,7 @@ func (c *Client) Email(ctx context.Context, token string) (string, error) {
 
 var errNoProfile = errors.New("no address from the profile server")
 
-// call sends a request and reads the answer, whatever its status. It returns ErrAccountsUnavailable if there is none.
+// call sends a request and reads the answer, whatever its status. Without an answer it returns ErrAccountsUnavailable.
 func (c *Client) call(ctx context.Context, method, url string, body []byte, bearer string) (status int, answer []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
