@@ -14,7 +14,6 @@ import (
 	"holdfast/internal/errcode"
 	"holdfast/internal/fairshare"
 	"holdfast/internal/ident"
-	"holdfast/internal/work"
 )
 
 // Handler answers a request, or returns an error for the service's ErrorWriter. An error after the response began
@@ -186,7 +185,6 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 	}
 	if rec.turns = service.Turns; rec.turns != nil {
 		rec.kind = fairshare.Kind{Method: method(r.Method), Route: route}
-		r = r.WithContext(work.With(r.Context(), &rec.meter))
 	}
 	rec.resolver, rec.memory = m.Resolver, o.Memory
 	r = rec.of(r)

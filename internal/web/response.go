@@ -45,7 +45,11 @@ type responseKey struct{}
 // of returns the request for the handler. Its context leads to the response and so to slot, memory and client, whichever
 // ResponseWriter a handler, tracing or a middleware puts around this one.
 func (r *response) of(req *http.Request) *http.Request {
-	r.request = req.WithContext(context.WithValue(req.Context(), responseKey{}, r))
+	ctx := context.WithValue(req.Context(), responseKey{}, r)
+	if r.turns != nil {
+		ctx = work.With(ctx, &r.meter)
+	}
+	r.request = req.WithContext(ctx)
 	return r.request
 }
 
