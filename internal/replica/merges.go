@@ -1,15 +1,9 @@
 package replica
 
 import (
-	"encoding/json"
-	"errors"
-	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"strings"
-
-	"holdfast/internal/durable"
 )
 
 // Tidying deletes the files that a larger file replaces. The larger file's name alone proves nothing: somebody who may
@@ -20,21 +14,12 @@ import (
 // was published; files with a single transaction are not listed, because each run contains one of each number.
 type merges map[string]map[string]bool
 
-// mergesName is beside the spool, because the spool is deleted after damage.
-func (r *Replica) mergesName() string { return r.opts.Spool + ".merged" }
-
 // readMerges treats an unreadable record as empty. Then files stay until no point needs their run.
 func (r *Replica) readMerges() merges {
 	m := merges{}
-	text, err := os.ReadFile(r.mergesName())
 	var of map[string][]string
-	if err == nil {
-		err = json.Unmarshal(text, &of)
-	}
-	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			r.opts.Log.Warn("the record of merged files cannot be read, so files in the replica stay longer", "error", err)
-		}
+	if err := readNote(r.opts.Spool, mergedNote, &of); err != nil {
+		r.opts.Log.Warn("the record of merged files cannot be read, so files in the replica stay longer", "error", err)
 		return m
 	}
 	for run, ranges := range of {
@@ -80,11 +65,7 @@ func (r *Replica) writeMerges() error {
 	for run, ranges := range r.merges {
 		of[run] = slices.Sorted(maps.Keys(ranges))
 	}
-	text, err := json.Marshal(of)
-	if err != nil {
-		return err
-	}
-	return durable.Replace(r.mergesName(), durable.Bytes(text))
+	return writeNote(r.opts.Spool, mergedNote, of)
 }
 
 // ownFiles returns the files in the target that this data folder sent, as far as it knows, and forgets runs that are

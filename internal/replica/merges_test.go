@@ -38,7 +38,7 @@ func TestForgedRanges(t *testing.T) {
 		"after a restart":    {before: func(w *world) { w.reopen(); w.must(w.ship()) }, isMerged: true},
 		"without the record": {before: func(w *world) { w.r.merges = merges{} }, stay: true, isMerged: true},
 		"with a damaged record": {before: func(w *world) {
-			w.must(os.WriteFile(w.r.mergesName(), []byte(`{"one.db/`), 0o600))
+			w.must(os.WriteFile(w.r.opts.Spool+mergedNote, []byte(`{"one.db/`), 0o600))
 			w.r.merges = nil
 		}, stay: true, isMerged: true},
 	} {

@@ -2,15 +2,11 @@ package replica
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"time"
 
-	"holdfast/internal/durable"
 	"holdfast/internal/errcode"
 )
 
@@ -38,18 +34,9 @@ func (p Point) newest() newestPoint {
 	return newestPoint{Repository: p.Repository, Number: p.Number, Time: p.Time}
 }
 
-// rememberedName is beside the spool, because the spool is deleted after damage.
-func (r *Replica) rememberedName() string { return r.opts.Spool + ".newest" }
-
 // remembered returns the stored point, or a zero one.
 func (r *Replica) remembered() (n newestPoint, err error) {
-	text, err := os.ReadFile(r.rememberedName())
-	if errors.Is(err, fs.ErrNotExist) {
-		return n, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &n)
-	}
+	err = readNote(r.opts.Spool, newestNote, &n)
 	if n.Location != r.opts.Location {
 		return newestPoint{}, err
 	}
@@ -60,12 +47,8 @@ func (r *Replica) remembered() (n newestPoint, err error) {
 func (r *Replica) remember(p Point) error {
 	n := p.newest()
 	n.Location = r.opts.Location
-	text, err := json.Marshal(n)
-	if err != nil {
-		return err
-	}
 	r.rememberedAt = r.opts.Clock()
-	return durable.Replace(r.rememberedName(), durable.Bytes(text))
+	return writeNote(r.opts.Spool, newestNote, n)
 }
 
 // rememberIfDue stores a published point, a backup always and a replica once per rememberEvery.

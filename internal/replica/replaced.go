@@ -1,16 +1,10 @@
 package replica
 
 import (
-	"encoding/json"
-	"errors"
-	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"time"
-
-	"holdfast/internal/durable"
 )
 
 // PointContent is a point's time and the files in it.
@@ -57,9 +51,6 @@ func Lacking(all []PointContent, dismissed map[string]time.Time) (files map[stri
 	return files
 }
 
-// lackingName is beside the spool, because the spool is deleted after damage.
-func lackingName(spool string) string { return spool + ".lacking" }
-
 // rememberLacking stores the result of Lacking for the points that were kept, for deletions of data, which say how long
 // the replica still has it.
 func (r *Replica) rememberLacking(dismissed map[string]time.Time) error {
@@ -74,22 +65,12 @@ func (r *Replica) rememberLacking(dismissed map[string]time.Time) error {
 	if before, err := ReadLacking(r.opts.Spool); err == nil && maps.EqualFunc(before, lacking, time.Time.Equal) {
 		return nil
 	}
-	text, err := json.Marshal(lacking)
-	if err != nil {
-		return err
-	}
-	return durable.Replace(lackingName(r.opts.Spool), durable.Bytes(text))
+	return writeNote(r.opts.Spool, lackingNote, lacking)
 }
 
 // ReadLacking returns the files of which the replica with this spool keeps older points only, as of its last
 // maintenance.
 func ReadLacking(spool string) (files map[string]time.Time, err error) {
-	text, err := os.ReadFile(lackingName(spool))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &files)
-	}
+	err = readNote(spool, lackingNote, &files)
 	return files, err
 }
