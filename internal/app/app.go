@@ -338,13 +338,20 @@ func (a *App) whole(ctx context.Context, name string) error {
 	return nil
 }
 
+// checkWhole returns an error if a service's database is an incomplete copy, or is restored and not prepared for
+// clients. It ignores read errors, because other calls return them.
 func checkWhole(ctx context.Context, s *service.Running, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for _, d := range s.Databases {
+		if err := d.CheckRestored(ctx); errors.Is(err, engine.ErrUnfinishedRestore) {
+			return err
+		}
+	}
 	db := s.Rows()
 	if db == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	return copying.CheckWhole(ctx, db, s.Name)
 }
 

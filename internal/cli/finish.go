@@ -79,6 +79,13 @@ func (c *command) finishServices(cmd *cobra.Command, names []string, age time.Du
 	if err := app.AfterRestore(cmd.Context(), a.Services(), service.Restored{Age: age}, c.step); err != nil {
 		return fmt.Errorf("%w; run the command again before a server starts", err)
 	}
+	for _, s := range a.Services() {
+		for _, db := range s.Databases {
+			if err := db.EndRestore(cmd.Context()); err != nil {
+				return fmt.Errorf("%s: %w; run the command again before a server starts", s.Name, err)
+			}
+		}
+	}
 	_, err = c.shell().Printf("prepared %s\n", strings.Join(done, ", "))
 	return err
 }

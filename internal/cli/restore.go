@@ -240,7 +240,7 @@ func (c *command) restoreDump(ctx context.Context, cfg *app.Config, file string,
 		return err
 	}
 	defer func() { _ = a.Close() }()
-	dump := &restore.Dump{File: file, Trusted: f.trustDump, Services: a.Services(), Progress: c.step}
+	dump := &restore.Dump{File: file, Trusted: f.trustDump, Moment: info.ModTime(), Services: a.Services(), Progress: c.step}
 	where, err := dump.Check(ctx)
 	if err != nil {
 		return err
@@ -254,7 +254,11 @@ func (c *command) restoreDump(ctx context.Context, cfg *app.Config, file string,
 		return err
 	}
 	if err := app.AfterRestore(ctx, restored, service.Restored{Age: max(0, c.clock()().Sub(info.ModTime()))}, c.step); err != nil {
-		return fmt.Errorf("the dump is restored, but its databases must not be used: %w; drop the database and restore again", err)
+		return fmt.Errorf("the dump is restored, but no server uses the database before it is prepared: %w; run holdfast finish-restore --time %s, or drop the database and restore again",
+			err, info.ModTime().UTC().Format(time.RFC3339))
+	}
+	if err := dump.Finish(ctx); err != nil {
+		return err
 	}
 	var done []string
 	for _, s := range restored {

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/db/engine"
@@ -50,6 +51,7 @@ type Dump struct {
 	// Trusted allows a role whose SQL can run programs on the database server. A dump is a program: pg_restore runs its
 	// statements as the role of database_url.
 	Trusted  bool
+	Moment   time.Time // the dump has this state
 	Services []*service.Running
 	Progress func(step string)
 }
@@ -92,7 +94,7 @@ func (d *Dump) Check(ctx context.Context) (where string, err error) {
 	return t.Where, nil
 }
 
-// Run restores the dump with pg_restore, all or nothing.
+// Run restores the dump with pg_restore, all or nothing. No server uses the database before Finish.
 func (d *Dump) Run(ctx context.Context) (restored []*service.Running, err error) {
 	if _, err := d.Check(ctx); err != nil {
 		return nil, err
@@ -101,9 +103,12 @@ func (d *Dump) Run(ctx context.Context) (restored []*service.Running, err error)
 	if err != nil {
 		return nil, err
 	}
+	if err := t.BeginRestore(ctx, d.Moment); err != nil {
+		return nil, err
+	}
 	d.Progress("running pg_restore")
 	if err := pgRestore(ctx, t.Target.URL, d.File); err != nil {
-		return nil, err
+		return nil, errors.Join(err, t.AbandonRestore(context.WithoutCancel(ctx)))
 	}
 	for _, s := range d.Services {
 		for _, db := range s.Databases {
@@ -131,6 +136,18 @@ func (d *Dump) Run(ctx context.Context) (restored []*service.Running, err error)
 		return nil, errcode.Newf(errcode.NotFound, "%s contains no tables for %s", d.File, strings.Join(names(d.Services), ", "))
 	}
 	return restored, nil
+}
+
+// Finish lets servers use the databases of all services in d.Services. Call it after the steps of the restored services.
+func (d *Dump) Finish(ctx context.Context) error {
+	for _, s := range d.Services {
+		for _, db := range s.Databases {
+			if err := db.EndRestore(ctx); err != nil {
+				return fmt.Errorf("%s: %w", s.Name, err)
+			}
+		}
+	}
+	return nil
 }
 
 func names(all []*service.Running) (list []string) {

@@ -9,9 +9,9 @@ import (
 // that the data lacks.
 //
 // holdfast restore runs the steps of all restored services after it has opened their databases and restored their
-// files. No server can use a data folder before all steps have ended, so after an error or a kill a step need not
-// continue where it stopped. A dump's database has no such lock: after a kill between pg_restore and the last step, the
-// operator must drop it. A step must be short. Work that takes longer, or that must not reach all clients at once, is
+// files. No server can use a data folder or a dump's database before all steps have ended. After an error or a kill a
+// data folder is restored anew, and holdfast finish-restore runs all steps again on a database, so a step need not
+// continue where it stopped, but may run twice. A step must be short. Work that takes longer, or that must not reach all clients at once, is
 // only recorded in the database (rows.WorkOf); the server does it later.
 type RestoreStep struct {
 	Doc string // what the step does, as a line of the progress, e.g. "revoking handoff keys"

@@ -119,7 +119,11 @@ func (d *Database) Disk() (free, size float64, err error) {
 func (d *Database) File() *sqlitedb.DB { return d.file }
 
 // Migrate applies the server's and the service's migrations, and returns those that it applied, also with an error.
+// It refuses to make new tables where a dump's restore was interrupted.
 func (d *Database) Migrate(ctx context.Context) (applied []migrate.Migration, err error) {
+	if err := d.CheckRestored(ctx); errors.Is(err, errNotRestored) {
+		return nil, err
+	}
 	applied, err = d.eachSet(ctx, d.conn.Migrate)
 	if d.file == nil {
 		if fix := d.Remedy(err); fix != "" {
@@ -129,8 +133,11 @@ func (d *Database) Migrate(ctx context.Context) (applied []migrate.Migration, er
 	return applied, err
 }
 
-// Pending returns the migrations that Migrate would apply.
+// Pending returns the migrations that Migrate would apply, or the reason why it would refuse.
 func (d *Database) Pending(ctx context.Context) ([]migrate.Migration, error) {
+	if err := d.CheckRestored(ctx); errors.Is(err, errNotRestored) {
+		return nil, err
+	}
 	return d.eachSet(ctx, d.conn.Pending)
 }
 
@@ -148,6 +155,50 @@ func (d *Database) Relations(ctx context.Context) (r pgdb.Relations, err error) 
 		return r, fmt.Errorf("%s is no PostgreSQL database", d.Where)
 	}
 	return pg.Relations(ctx)
+}
+
+// BeginRestore is pgdb.DB.BeginRestore.
+func (d *Database) BeginRestore(ctx context.Context, moment time.Time) error {
+	return d.postgres(func(pg *pgdb.DB) error { return pg.BeginRestore(ctx, moment) })
+}
+
+// EndRestore is pgdb.DB.EndRestore for the service.
+func (d *Database) EndRestore(ctx context.Context) error {
+	return d.postgres(func(pg *pgdb.DB) error { return pg.EndRestore(ctx, d.Service) })
+}
+
+// AbandonRestore is pgdb.DB.AbandonRestore.
+func (d *Database) AbandonRestore(ctx context.Context) error {
+	return d.postgres(func(pg *pgdb.DB) error { return pg.AbandonRestore(ctx) })
+}
+
+// postgres calls fn if this is a PostgreSQL database: only dumps are restored in a place where a server finds them
+// before they are prepared.
+func (d *Database) postgres(fn func(*pgdb.DB) error) error {
+	if pg, ok := d.pool().(*pgdb.DB); ok {
+		return fn(pg)
+	}
+	return nil
+}
+
+// ErrUnfinishedRestore means that a dump was restored, and not prepared for clients that have seen later writes.
+var ErrUnfinishedRestore = errors.New("the restore of its database was interrupted")
+
+// errNotRestored is an ErrUnfinishedRestore of a restore that wrote nothing.
+var errNotRestored = fmt.Errorf("%w before it wrote anything: run holdfast restore again", ErrUnfinishedRestore)
+
+// CheckRestored returns an ErrUnfinishedRestore, with what to do, for a service that must not use its database yet.
+func (d *Database) CheckRestored(ctx context.Context) error {
+	return d.postgres(func(pg *pgdb.DB) error {
+		u, err := pg.UnfinishedRestore(ctx, d.Service)
+		switch {
+		case err != nil || u == nil:
+			return err
+		case u.IsEmpty:
+			return errNotRestored
+		}
+		return fmt.Errorf("%w: run holdfast finish-restore --time %s --service %s", ErrUnfinishedRestore, u.Moment.UTC().Format(time.RFC3339), d.Service)
+	})
 }
 
 // eachSet calls fn with each set, in order, until it fails.

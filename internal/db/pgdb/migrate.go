@@ -265,7 +265,7 @@ func (db *DB) IsCitus(ctx context.Context) (citus bool, err error) {
 
 // Relations counts relations outside PostgreSQL and its extensions.
 type Relations struct {
-	Tables int  // also views and sequences
+	Tables int  // also views and sequences, without the mark of BeginRestore
 	Citus  bool // the extension is installed
 
 	// Powerful means that SQL of the role can run programs or open files on the database server, at once or after
@@ -275,7 +275,7 @@ type Relations struct {
 
 var relations = Statement{Name: "migrate.relations", SQL: `
 	SELECT (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-		WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+		WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND c.relname <> 'unfinished_restore' AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
 			AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')),
 		EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus'),
 		EXISTS (SELECT 1 FROM pg_roles WHERE pg_has_role(current_user, oid, 'MEMBER') AND (rolsuper OR rolcreaterole
