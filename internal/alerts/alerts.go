@@ -119,12 +119,48 @@ type Alerts struct {
 
 	settings atomic.Pointer[Settings]
 
-	mu    sync.Mutex
-	known map[key]Told // sent conditions, by key
+	mu      sync.Mutex
+	known   map[key]Told // sent conditions, by key
+	failure *Failure     // of the latest attempt to send; nil: it succeeded, or there was none
 }
 
-// Set may be called during Run.
-func (a *Alerts) Set(s Settings) { a.settings.Store(&s) }
+// Failure says why the latest alert could not be sent.
+type Failure struct {
+	At   time.Time
+	Says string
+}
+
+// Set may be called during Run. Another receiver ends a failure of the former one.
+func (a *Alerts) Set(s Settings) {
+	if was := a.settings.Swap(&s); was == nil || was.URL != s.URL {
+		a.fail(nil)
+	}
+}
+
+// Failure returns why the latest attempt to send an alert to alerts.url failed, or nil.
+func (a *Alerts) Failure() *Failure {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.failure
+}
+
+func (a *Alerts) fail(f *Failure) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.failure = f
+}
+
+// Findings reports a receiver that does not accept alerts: nobody is notified of problems.
+func (a *Alerts) Findings() []service.Finding {
+	f := a.Failure()
+	if f == nil {
+		return nil
+	}
+	return []service.Finding{{
+		State: service.Warning, What: "alerts", Says: "the latest alert could not be sent at " + service.FormatMoment(f.At) + ": " + f.Says,
+		Fix: "correct alerts.url or its receiver, and run: holdfast alerts test",
+	}}
+}
 
 // Settings returns the settings of the last Set.
 func (a *Alerts) Settings() Settings {
@@ -151,6 +187,7 @@ func (a *Alerts) Run(ctx context.Context) {
 	for {
 		if s := a.Settings(); s.URL == "" {
 			before = nil
+			a.forget()
 		} else {
 			now := map[key]Condition{}
 			for _, c := range a.Conditions(ctx, s) {
@@ -169,6 +206,18 @@ func (a *Alerts) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// forget drops the sent conditions when alerts are off: nobody would be told of their end, and a later receiver must be
+// told of those that still last.
+func (a *Alerts) forget() {
+	a.mu.Lock()
+	n := len(a.known)
+	clear(a.known)
+	a.mu.Unlock()
+	if n > 0 {
+		a.write()
 	}
 }
 
@@ -272,8 +321,12 @@ func (a *Alerts) send(ctx context.Context, m Message) error {
 	log := a.Log.With("alert", m.Name, "subject", m.Subject, "status", m.Status)
 	if err != nil {
 		log.Warn("could not send an alert", "error", err)
+		if ctx.Err() == nil { // otherwise the caller left, or the server stops
+			a.fail(&Failure{a.Clock().UTC(), err.Error()})
+		}
 		return err
 	}
+	a.fail(nil)
 	log.Info("alert", "says", m.Says)
 	return nil
 }

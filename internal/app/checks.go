@@ -62,12 +62,15 @@ func openForCheck(ctx context.Context, one *Config, data string, noSecrets bool)
 	}}, nil
 }
 
-// checkRunning skips the addresses, because this server itself listens on them.
+// checkRunning skips the addresses, because this server itself listens on them. It checks the settings in use, also after
+// a reload: a problem that a reload solved has ended. The services are the opened ones, because their checks use what they
+// opened.
 func (a *App) checkRunning(ctx context.Context) []service.Finding {
-	s := a.cfg.checked(a.data)
-	s.Certificates, s.Replication = a.certificates, a.replication
-	found := check.Running(ctx, s, &check.Opened{Services: a.running(), Guard: a.guard}, a.cfg.report)
-	return append(found, a.reloadFindings()...)
+	now := a.current()
+	s := now.checked(a.data)
+	s.Certificates, s.Replication, s.Services, s.Secrets = a.certificates, a.replication, a.cfg.Services, a.cfg.generated()
+	found := check.Running(ctx, s, &check.Opened{Services: a.running(), Guard: a.guard}, now.report)
+	return append(append(found, a.alerts.Findings()...), a.reloadFindings()...)
 }
 
 // rules returns the rules about the settings that belong to no service. Services add their own: service.Service.Rules.

@@ -134,7 +134,11 @@ type State struct {
 	Since   time.Time     // the newest restore point contains all writes acknowledged before; zero before the first point
 	Lag     time.Duration // age of the oldest write that may be missing
 	Waiting int64
-	Problem string
+	Problem string // why the last attempt failed, or ""
+
+	// Noticed is a sign that somebody else changed the target, or "". A later success does not end it, because points may be
+	// missing for good; the next start does, which compares with the points of this process.
+	Noticed string
 
 	Unreadable int64    // service files without a good copy, missing from the replica
 	Examples   []string // with the reason
@@ -155,8 +159,11 @@ func (r *Replication) State() *State {
 	if !s.Since.IsZero() {
 		s.Lag = status.Lag(r.clock())
 	}
-	if err := errors.Join(status.CaptureError, status.ShipError, status.Noticed, files.Error); err != nil {
+	if err := errors.Join(status.CaptureError, status.ShipError, files.Error); err != nil {
 		s.Problem = service.Reason(err)
+	}
+	if status.Noticed != nil {
+		s.Noticed = service.Reason(status.Noticed)
 	}
 	return s
 }
@@ -172,6 +179,11 @@ func (s *State) Finding() service.Finding {
 	}
 	if s.Problem != "" {
 		f.Says += "; the last attempt failed: " + s.Problem
+	}
+	if s.Noticed != "" {
+		f.State = service.Warning
+		f.Says += "; " + s.Noticed
+		f.Fix = cmp.Or(f.Fix, "see who may write to "+s.URL+"; a restart of the server ends this finding")
 	}
 	if s.Unreadable > 0 {
 		f.State = service.Warning

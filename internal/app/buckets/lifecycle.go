@@ -69,9 +69,10 @@ func (s *Buckets) lifecycleOperations() []operate.Operation {
 type lifecycleState string
 
 const (
-	lifecycleNone  lifecycleState = "no run yet"
-	lifecycleRuns  lifecycleState = "running"
-	lifecycleEnded lifecycleState = "complete"
+	lifecycleNone    lifecycleState = "no run yet"
+	lifecycleRuns    lifecycleState = "running"
+	lifecycleEnded   lifecycleState = "complete"
+	lifecycleStopped lifecycleState = "stopped" // the rules were removed before the end
 )
 
 func (l lifecycleState) Cell() service.Cell {
@@ -79,7 +80,7 @@ func (l lifecycleState) Cell() service.Cell {
 	switch l {
 	case lifecycleEnded:
 		c.State = service.OK
-	case lifecycleNone, lifecycleRuns:
+	case lifecycleNone, lifecycleRuns, lifecycleStopped:
 	default:
 		c.State = service.Wrong
 	}
@@ -89,7 +90,7 @@ func (l lifecycleState) Cell() service.Cell {
 type lifecycleOutput struct {
 	Account string         `json:"account" title:"Account" subject:"account" example:"main"`
 	Bucket  string         `json:"bucket" title:"Bucket" subject:"bucket" example:"photos"`
-	State   lifecycleState `json:"state" title:"Last run" doc:"no run yet, running, complete, or the error"`
+	State   lifecycleState `json:"state" title:"Last run" doc:"no run yet, running, complete, stopped because the rules were removed, or the error"`
 	Next    *time.Time     `json:"next,omitempty" title:"Next run" zero:"-" doc:"missing: no enabled rule deletes anything"`
 	Began   *time.Time     `json:"began,omitempty" title:"Began" zero:"-"`
 	Ended   *time.Time     `json:"ended,omitempty" title:"Ended" zero:"-" doc:"missing: still running"`
@@ -153,16 +154,19 @@ func outputOfLifecycle(account string, b *buckets.Bucket, run *buckets.Lifecycle
 		Account: account, Bucket: b.Name, State: lifecycleNone, Began: timeOrNone(run.Began), Ended: timeOrNone(run.Ended),
 		Read: run.Read, Objects: run.Deleted.Objects, Bytes: service.Bytes(run.Deleted.Bytes), Uploads: run.Aborted, Rules: []lifecycleRule{},
 	}
+	runs := len(l.Rules) > 0 && l.NextRun(now) <= now.Add(48*time.Hour) // an enabled rule deletes something soon
 	switch {
-	case run.Error != "":
-		o.State = lifecycleState("failed: " + run.Error)
 	case run.Ended != 0:
 		o.State = lifecycleEnded
+	case run.Began != 0 && !runs: // no later run ends a failure
+		o.State = lifecycleStopped
+	case run.Error != "":
+		o.State = lifecycleState("failed: " + run.Error)
 	case run.Began != 0:
 		o.State = lifecycleRuns
 	}
 	switch {
-	case len(l.Rules) == 0 || l.NextRun(now) > now.Add(48*time.Hour):
+	case !runs:
 	case run.IsDue(l, now):
 		o.Next = timeOrNone(now)
 	default:

@@ -62,7 +62,7 @@ func (o *Overview) Conditions(ctx context.Context, s alerts.Settings) (all []ale
 	}
 	for _, one := range o.Sweeps.list() {
 		switch {
-		case one.err != nil:
+		case one.fails():
 			all = append(all, alerts.Condition{Name: SweepLate, Subject: one.job, State: service.Warning, Says: "the sweep fails: " + failureText(one.err)})
 		case one.late(o.Clock()):
 			all = append(all, alerts.Condition{Name: SweepLate, Subject: one.job, State: service.Warning, Says: "the sweep is late"})

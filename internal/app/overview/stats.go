@@ -50,7 +50,7 @@ func (o *Overview) findings(found []service.Finding, at time.Time) (blocks []ser
 
 func lateSweeps(all []swept, now time.Time) (failed, late int) {
 	for i := range all {
-		if all[i].err != nil {
+		if all[i].fails() {
 			failed++
 		} else if all[i].late(now) {
 			late++

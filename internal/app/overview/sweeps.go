@@ -72,6 +72,10 @@ func (s *Sweeps) list() []swept {
 	return all
 }
 
+// fails reports whether the job's latest round failed and another will follow. A round by hand of a job without an interval
+// told its error to the operator who began it, and nothing would end the failure.
+func (s *swept) fails() bool { return s.err != nil && s.every > 0 }
+
 // late reports whether the latest success is older than three intervals plus ten minutes, like the alert
 // HoldfastSweepLate.
 func (s *swept) late(now time.Time) bool {
