@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"math"
 	"os"
 
 	"holdfast/internal/backup"
@@ -47,10 +48,36 @@ func (a *App) observe() {
 			set(max(0, a.now().Sub(b.At)).Seconds())
 		}
 	})
+	m.Gauge("holdfast_backup_database_age_seconds", "Age of the newest backup that contains the SQLite database; +Inf: no backup does.", a.readDatabaseAges, "service")
+	m.Gauge("holdfast_backup_verified_age_seconds", "Age of the newest backup at backup.url that was restored to verify it, without damage.", func(set obs.Set) {
+		if at := backup.NewestVerified(a.data, a.backups.Settings().URL); !at.IsZero() {
+			set(max(0, a.now().Sub(at)).Seconds())
+		}
+	})
 	a.observeFiles()
 	a.observeGate(a.gate)
 	a.observeMemory(a.memory)
 	a.refused = m.Counter("holdfast_refusals_total", "Rejected credentials and sign-ins, by reason.", "service", "reason")
+}
+
+// readDatabaseAges sets nothing before the first backup, or if a release that recorded no contents made the latest.
+func (a *App) readDatabaseAges(set obs.Set) {
+	if last, err := backup.Read(a.data); err != nil || last == nil || last.Has == nil {
+		return
+	}
+	all, err := a.backupServer().Databases()
+	if err != nil {
+		return // holdfast check reports it
+	}
+	for i := range all {
+		switch d := &all[i]; {
+		case d.Where == "" || d.IsElsewhere: // the server has no such file
+		case d.Newest.IsZero():
+			set(math.Inf(1), d.Name)
+		default:
+			set(max(0, a.now().Sub(d.Newest)).Seconds(), d.Name)
+		}
+	}
 }
 
 func (a *App) observeFiles() {

@@ -2,6 +2,7 @@ package backup
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,6 +70,11 @@ func Databases(data string, server []*engine.Database) (all []Database, err erro
 	if err != nil {
 		return nil, err
 	}
+	return databasesIn(known, data, server)
+}
+
+// databasesIn is Databases for other backups than the recorded ones.
+func databasesIn(known []service.Backup, data string, server []*engine.Database) (all []Database, err error) {
 	dismissed, err := Dismissed(data)
 	if err != nil {
 		return nil, err
@@ -102,14 +108,92 @@ func Databases(data string, server []*engine.Database) (all []Database, err erro
 // Databases returns the server's databases and those in its recorded backups, by name.
 func (b *Server) Databases() ([]Database, error) { return Databases(b.Data, b.databases()) }
 
-// CheckDatabases finds databases of the server that are in no backup. It returns nothing before the first backup.
-func CheckDatabases(data string, server []*engine.Database) (found []service.Finding) {
+// CheckDatabases finds databases of the server that are in no recorded backup. It returns nothing before the first
+// backup. It reads only the data folder, so it is fast; see CheckContents.
+func CheckDatabases(data string, server []*engine.Database) []service.Finding {
 	if last, err := Read(data); err != nil || last == nil || last.Has == nil {
 		return nil // other findings, or the record of an earlier release
 	}
-	all, err := Databases(data, server)
+	known, err := Known(data)
 	if err != nil {
-		return []service.Finding{{State: service.Warning, What: "backup", Says: err.Error(), Fix: "make a backup, which writes the record again; if the file with dismissed databases is damaged, move it away"}}
+		return nil // another finding
+	}
+	return missingIn(known, data, server)
+}
+
+// mostRead limits how many backups CheckContents reads, the newest ones. Each takes a request.
+const mostRead = 30
+
+// CheckContents is like CheckDatabases, but it does not rely on the record in the data folder. The record is missing or
+// old if the data folder is, e.g. after a disk snapshot was restored. CheckContents then reads the newer backups at
+// backup.url until ctx ends, and says if it could not. known is as in Server.
+func CheckContents(ctx context.Context, s *Settings, data string, known replica.Names, server []*engine.Database) []service.Finding {
+	f := service.Finding{State: service.Warning, What: "backup contents", Fix: "make a backup, which writes " + RecordFile + " again"}
+	recorded, broken := Known(data)
+	newer, err := readNewer(ctx, s, data, known, recorded)
+	switch {
+	case err != nil:
+		f.Says = "it is not known which databases the newest backups contain: " + service.Reason(err)
+		return []service.Finding{f}
+	case broken != nil && len(newer) == 0:
+		f.Says = broken.Error()
+		return []service.Finding{f}
+	}
+	if len(newer) == 0 {
+		return CheckDatabases(data, server)
+	}
+	return missingIn(append(newer, recorded...), data, server)
+}
+
+// readNewer returns the backups at backup.url that are newer than the recorded ones there, newest first. A target that
+// cannot be listed is another finding.
+func readNewer(ctx context.Context, s *Settings, data string, known replica.Names, recorded []service.Backup) (newer []service.Backup, err error) {
+	if s.URL == "" {
+		return nil, nil
+	}
+	target, closeIt, err := location.Open(ctx, s.URL)
+	if err != nil {
+		return nil, nil //nolint:nilerr // another finding
+	}
+	defer func() { err = errors.Join(err, closeIt()) }()
+	listed, err := replica.Inspect(ctx, target)
+	if err != nil {
+		return nil, nil //nolint:nilerr // another finding
+	}
+	name, newest := location.Name(s.URL), int64(0)
+	for _, b := range recorded {
+		if b.Path == name && b.Has != nil {
+			newest = max(newest, b.At.UnixMilli()) // names of points have milliseconds
+		}
+	}
+	n := 0
+	for _, p := range listed.Points {
+		if p.Time.UnixMilli() > newest {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	trust, err := location.Own(data)
+	if err != nil {
+		return nil, err
+	}
+	points, err := replica.Points(ctx, target, known, trust, min(n, mostRead))
+	if err != nil {
+		return nil, fmt.Errorf("%s is older than the newest backup at %s, which cannot be read: %s", RecordFile, name, service.Reason(err))
+	}
+	for _, p := range points {
+		newer = append(newer, service.Backup{Path: name, At: p.Time, Has: p.Contents()})
+	}
+	return newer, nil
+}
+
+// missingIn finds databases of the server that are in none of these backups.
+func missingIn(known []service.Backup, data string, server []*engine.Database) (found []service.Finding) {
+	all, err := databasesIn(known, data, server)
+	if err != nil {
+		return []service.Finding{{State: service.Warning, What: "backup", Says: err.Error(), Fix: "move the file away; databases that were dismissed must be dismissed again"}}
 	}
 	for _, d := range all {
 		if d.NeedsBackup() {

@@ -46,8 +46,10 @@ func TestSkippedVerification(t *testing.T) {
 			_, isRecorded := Verified(m.server.Data, m.s.URL)[sent.Point.Time.UnixNano()]
 			found := Check(t.Context(), &m.s, m.server.Data, m.now.Now())
 			isFound := len(found) == 1 && strings.Contains(found[0].Says, ", verified at ")
-			if sent.Restored != tc.isVerified || isRecorded != tc.isVerified || isFound != tc.isVerified {
-				t.Errorf("restored %v, recorded %v, found %+v", sent.Restored, isRecorded, found)
+			measured := NewestVerified(m.server.Data, m.s.URL) // for the metric
+			isMeasured := !measured.IsZero()
+			if sent.Restored != tc.isVerified || isRecorded != tc.isVerified || isFound != tc.isVerified || isMeasured != tc.isVerified {
+				t.Errorf("restored %v, recorded %v, measured %v, found %+v", sent.Restored, isRecorded, measured, found)
 			}
 		})
 	}

@@ -67,6 +67,25 @@ func readVerified(data string) (all []Verification, err error) {
 	return all, nil
 }
 
+// NewestVerified returns the time of the newest recorded backup at a URL that was restored and found intact; zero: none.
+// A backup that retention deleted since does not count.
+func NewestVerified(data, address string) (newest time.Time) {
+	if address == "" {
+		return newest
+	}
+	known, _ := Known(data) // another finding
+	name, verified := location.Name(address), map[int64]bool{}
+	for _, v := range Verified(data, address) {
+		verified[v.Backup.UnixMilli()] = v.Damage == "" // names of points have milliseconds
+	}
+	for _, b := range known {
+		if b.Path == name && verified[b.At.UnixMilli()] && b.At.After(newest) {
+			newest = b.At
+		}
+	}
+	return newest
+}
+
 // Verified returns the verifications of backups at a URL, by backup time in Unix nanoseconds.
 func Verified(data, address string) map[int64]Verification {
 	name, found := location.Name(address), map[int64]Verification{}

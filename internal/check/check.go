@@ -200,8 +200,8 @@ func (c *check) outside(ctx context.Context) (found []service.Finding) {
 	}
 	limited, cancel := context.WithTimeout(ctx, serviceTimeout)
 	found = append(found, backup.Check(limited, &c.Backup, c.Data, time.Now())...)
+	found = append(found, backup.CheckContents(limited, &c.Backup, c.Data, backup.NamesOf(c.Services), c.databases)...)
 	cancel()
-	found = append(found, backup.CheckDatabases(c.Data, c.databases)...)
 	if c.PublicURL != "" {
 		found = append(found, checkPublicURL(ctx, c.PublicURL))
 	}

@@ -89,7 +89,8 @@ func TestMetricsOnSpanner(t *testing.T) {
 func scrape(t *testing.T) string {
 	t.Helper()
 	cert, key, client := binary.Certificate(t)
-	s := binary.Start(t, t.TempDir(), "HOLDFAST_REPLICA__URL=file://"+t.TempDir(), "HOLDFAST_SERVER__TLS_CERT_FILE="+cert, "HOLDFAST_SERVER__TLS_KEY_FILE="+key,
+	s := binary.Start(t, t.TempDir(), "HOLDFAST_REPLICA__URL=file://"+t.TempDir(),
+		"HOLDFAST_BACKUP__URL=file://"+t.TempDir()+"/backups", "HOLDFAST_BACKUP__SCHEDULE=24h", "HOLDFAST_SERVER__TLS_CERT_FILE="+cert, "HOLDFAST_SERVER__TLS_KEY_FILE="+key,
 		"HOLDFAST_SYNCSTORAGE__SWEEP_INTERVAL=10ms", "HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN="+binary.FreePort(t),
 		"HOLDFAST_BUCKETS__DESTINATIONS__HOOK__URL=http://127.0.0.1:1/")
 	s.Verb("backup", t.TempDir()+"/backup")
@@ -100,7 +101,7 @@ func scrape(t *testing.T) string {
 	}
 	useExtension(t, s, client)
 	return s.AwaitAnswer("/metrics", func(_ int, body string) bool {
-		for _, some := range []string{`holdfast_sweep_rounds_total{outcome="ok"`, `holdfast_buckets_node_bodies_total{`, `holdfast_outbox_delay_seconds_count{`, `holdfast_outbox_oldest_event_seconds{`} {
+		for _, some := range []string{`holdfast_sweep_rounds_total{outcome="ok"`, `holdfast_buckets_node_bodies_total{`, `holdfast_outbox_delay_seconds_count{`, `holdfast_outbox_oldest_event_seconds{`, "\nholdfast_backup_verified_age_seconds "} {
 			if !strings.Contains(body, some) {
 				return false
 			}
