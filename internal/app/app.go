@@ -275,7 +275,7 @@ func (a *App) retained(services ...string) (service.Copies, error) {
 func (a *App) mountOf(name string, all []operate.Operation) service.Mount {
 	api := adminapi.New(name, all)
 	return service.Mount{Listener: service.Admin, Paths: api.Paths(), Mount: web.Mount{
-		Owns: api.Owns, Service: web.Service{Serve: a.asOperator(api.Serve), Error: adminapi.WriteError, Route: api.Label},
+		Owns: api.Owns, Service: web.Service{Serve: a.asOperator(api.Serve), Error: adminapi.WriteError, Route: api.Label, Routes: api.Labelled()},
 	}}
 }
 

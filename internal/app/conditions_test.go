@@ -2,6 +2,7 @@ package app
 
 import (
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"maps"
 	"net/http"
@@ -264,7 +265,7 @@ func (w *conditionWalk) refuses(r *route, name string, values [][]string) {
 	w.t.Helper()
 	for _, lines := range values {
 		status, body := w.do(r, http.Header{name: lines})
-		isOwn := w.mount(r) == nil && (status == http.StatusNotFound || status == http.StatusMethodNotAllowed) || r.path == errorPath
+		isOwn := w.lacks(r) && status >= http.StatusMultipleChoices || r.path == errorPath // the service's own error, or a redirect
 		isS3 := r.listener == buckets.Listener && status == http.StatusNotImplemented
 		// A sync error is a number, and an answer to HEAD has no body. An S3 form needs another content type.
 		isSilent := strings.HasPrefix(r.path, "/1.5/") || r.method == http.MethodHead
@@ -279,6 +280,86 @@ func (w *conditionWalk) refuses(r *route, name string, values [][]string) {
 			w.t.Errorf("%s with %s %q: the error does not name the header: %.200s", r, name, lines, body)
 		}
 	}
+}
+
+// lacks reports whether no service has a route for the path and method.
+func (w *conditionWalk) lacks(r *route) bool {
+	m := w.mount(r)
+	path, _, _ := strings.Cut(r.path, "?")
+	return m == nil || !slices.Contains(m.Routes, web.Route{Label: m.Route(path), Method: r.method})
+}
+
+// unknownRoutes returns, once for each label of every service, an unknown path and the methods that the path does not
+// support.
+func (w *conditionWalk) unknownRoutes() (all []route) {
+	known := w.routes()
+	has := func(r *route) bool {
+		return slices.ContainsFunc(known, func(k route) bool { return k.String() == r.String() })
+	}
+	seen := map[string]bool{}
+	for i := range known {
+		path, _, _ := strings.Cut(known[i].path, "?")
+		for _, path := range []string{path, strings.TrimSuffix(path, "/") + "/no/such/path", "/no/such/path"} {
+			for _, method := range []string{"POST", "DELETE", "MERGE"} {
+				r := route{listener: known[i].listener, method: method, path: path}
+				isS3 := r.listener == buckets.Listener && method != "MERGE" // any path is a bucket or an object
+				if isS3 || has(&r) || !w.lacks(&r) || path == errorPath {
+					continue
+				}
+				label := fmt.Sprint(r.listener, method, strings.Contains(path, "/no/such/path"))
+				if m := w.mount(&r); m != nil {
+					label += m.Name + m.Route(path)
+				} else if owner, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/"); owner != "" {
+					label += owner
+				}
+				if !seen[label] {
+					seen[label] = true
+					all = append(all, r)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// TestConditionsOfUnknownRoutes checks for every service and every listener that a path that does not exist and a method
+// that is not supported are answered with the service's own 404 or 405, whatever condition the request has.
+func TestConditionsOfUnknownRoutes(t *testing.T) {
+	t.Parallel()
+	w := openConditions(t)
+	all, before, mounts := w.unknownRoutes(), w.version(), map[*service.Mount]map[int]bool{}
+	for i := range all {
+		r := &all[i]
+		plain, own := w.do(r, nil)
+		if plain != http.StatusNotFound && plain != http.StatusMethodNotAllowed {
+			t.Errorf("%s: status %d, want 404 or 405: %.200s", r, plain, own)
+		}
+		if m := w.mount(r); m != nil && mounts[m] == nil {
+			mounts[m] = map[int]bool{plain: true}
+		} else if m != nil {
+			mounts[m][plain] = true
+		}
+		var wrong []string
+		for _, name := range web.ConditionHeaders {
+			if status, _ := w.do(r, http.Header{name: {conditionValues[name].valid}}); status != plain {
+				wrong = append(wrong, fmt.Sprintf("%s: %d", name, status))
+			}
+		}
+		if len(wrong) > 0 {
+			t.Errorf("%s: want %d as without a condition, got %s", r, plain, strings.Join(wrong[:min(len(wrong), 3)], ", "))
+		}
+	}
+	if now := w.version(); now != before {
+		t.Error("a request to an unknown route changed a database")
+	}
+	for _, s := range w.app.opened {
+		for i := range s.Mounts {
+			if m := &s.Mounts[i]; len(mounts[m]) == 0 {
+				t.Errorf("%s on the listener %s: no unknown path or method was walked", s.Name, m.Listener)
+			}
+		}
+	}
+	t.Logf("%d routes, %d requests", len(all), w.sent)
 }
 
 func (w *conditionWalk) checkRead(r *route) {

@@ -68,8 +68,7 @@ func (a *App) mainHandler() http.Handler {
 		return root.Serve(w, r, at)
 	}
 	return a.mux(service.Main, a.resolver, a.options(), web.Service{
-		Name: "server", Serve: serve, Error: writeRootError, Route: dockerflow.Label,
-		Conditions: web.CheckedByHandler,
+		Name: "server", Serve: serve, Error: writeRootError, Route: dockerflow.Label, Routes: dockerflow.Routes(),
 	})
 }
 
@@ -123,8 +122,7 @@ func (a *App) notFound(listener string, paths ...string) web.Service {
 		message = "no such path: expected " + strings.Join(paths, ", ")
 	}
 	return web.Service{
-		Name: "server", Route: func(string) string { return "other" },
-		Conditions: web.CheckedByHandler,
+		Name: "server", Route: func(string) string { return "other" }, Routes: web.NoRoutes,
 		Serve: func(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
 			sendError(w, http.StatusNotFound, message)
 			return nil
@@ -266,7 +264,7 @@ const errorPath = "/__error__"
 
 func failing() web.Service {
 	return web.Service{
-		Name: "server", Route: func(string) string { return errorPath }, Conditions: web.CheckedByHandler,
+		Name: "server", Route: func(string) string { return errorPath }, Routes: web.NoRoutes,
 		Serve: func(http.ResponseWriter, *http.Request, web.Address) error {
 			return errcode.New(errcode.Internal, "test error requested by "+errorPath)
 		},

@@ -14,6 +14,9 @@ import (
 // refuses a write with a condition header that the route does not declare (Service.Conditions). A service that declares
 // nothing gets this refusal for all its writes.
 //
+// A path that does not exist, or that does not support the method, gets the service's own 404 or 405, whatever conditions
+// the request has. The mux knows the paths and methods from Service.Routes, so services need no code for this.
+//
 // The handler reads the declared headers, and answers 400 if their value is empty or malformed. Reads follow RFC 9110:
 // they ignore the conditions that they do not apply, because nothing is lost by that.
 
@@ -51,8 +54,8 @@ type Conditions struct {
 	Checked bool
 }
 
-// CheckedByHandler is a Service.Conditions for handlers that check the conditions of all their operations, or answer every
-// write with an error or a redirect.
+// CheckedByHandler is a Service.Conditions for handlers whose operation does not follow from path and method: they check the
+// conditions of all their operations themselves.
 func CheckedByHandler(*http.Request, Address) Conditions {
 	return Conditions{Checked: true}
 }
@@ -116,7 +119,13 @@ func (service *Service) checkConditions(r *http.Request, at Address) error {
 	}
 	var declared Conditions
 	err := declared.Check(r.Header)
-	if err != nil && service.Conditions != nil { // few requests have conditions
+	if err == nil { // few requests have conditions
+		return nil
+	}
+	if service.lacks(at.Path, r.Method) {
+		return nil // the handler answers 404 or 405
+	}
+	if service.Conditions != nil {
 		declared = service.Conditions(r, at)
 		err = declared.Check(r.Header)
 	}
@@ -124,4 +133,10 @@ func (service *Service) checkConditions(r *http.Request, at Address) error {
 		return nil
 	}
 	return err
+}
+
+// lacks reports whether the service's Routes do not contain the method for the path. It is false if Routes is nil, because
+// nothing is known then.
+func (service *Service) lacks(path, method string) bool {
+	return service.Routes != nil && !slices.Contains(service.Routes, Route{service.Route(path), method})
 }

@@ -87,6 +87,29 @@ func TestDeclaredConditionsAreServed(t *testing.T) {
 	}
 }
 
+// TestConditionsOfMissingRoutes checks that the handler answers paths and methods that are not in Routes, whatever
+// condition they have.
+func TestConditionsOfMissingRoutes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		routes []web.Route
+		status int
+	}{
+		"unknown":      {nil, http.StatusBadRequest},
+		"none":         {web.NoRoutes, http.StatusOK},
+		"other path":   {[]web.Route{{Label: "other", Method: "PUT"}}, http.StatusOK},
+		"other method": {[]web.Route{{Label: "route", Method: "POST"}}, http.StatusOK},
+		"this route":   {[]web.Route{{Label: "route", Method: "PUT"}}, http.StatusBadRequest},
+	} {
+		s := service(func(http.ResponseWriter, *http.Request, web.Address) error { return nil })
+		s.Route, s.Routes = func(string) string { return "route" }, c.routes
+		s.Error = func(w http.ResponseWriter, _ *http.Request, err error) { http.Error(w, err.Error(), http.StatusBadRequest) }
+		if got := ask(s.Handler(web.Options{Log: slog.New(slog.DiscardHandler)}), "PUT", "/", map[string]string{"If-Match": "*"}); got.Code != c.status {
+			t.Errorf("%s: status %d, want %d", name, got.Code, c.status)
+		}
+	}
+}
+
 func TestParseEntityTags(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -43,7 +43,8 @@ type Service struct {
 	// Route returns a raw path's route for logs and metrics, from a small fixed set.
 	Route func(path string) string
 
-	// Routes lists all labels with their methods, so that tests can send a request to each route; see RoutesOf.
+	// Routes lists all labels with their methods; see RoutesOf. The handler answers other paths and methods with 404 or
+	// 405. If Routes is nil, the mux does not know them. NoRoutes means that there are none.
 	Routes []Route
 
 	// Conditions, if set, returns the condition headers that the request's route applies. The mux refuses others on
@@ -60,6 +61,9 @@ type Service struct {
 
 // Route is a label returned by Service.Route, and a method.
 type Route struct{ Label, Method string }
+
+// NoRoutes is a Service.Routes for handlers that answer all requests with an error or a redirect.
+var NoRoutes = []Route{}
 
 // RoutesOf returns the routes in a table of methods by resource. label returns a resource's route label; table is
 // indexed by the resource.

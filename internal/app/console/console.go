@@ -76,7 +76,29 @@ func (c *Console) NewLink() string { return Prefix + "sign-in?link=" + c.session
 func Owns(path string) bool { return path == "/console" || strings.HasPrefix(path, Prefix) }
 
 func (c *Console) Service() web.Service {
-	return web.Service{Name: "console", Serve: c.serve, Error: c.writeError, Route: c.route}
+	return web.Service{Name: "console", Serve: c.serve, Error: c.writeError, Route: c.route, Routes: c.routes()}
+}
+
+// routes lists all pages and forms. Only pages with actions take a POST.
+func (c *Console) routes() (all []web.Route) {
+	add := func(path string, isForm bool) {
+		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+			if method != http.MethodPost || isForm {
+				all = append(all, web.Route{Label: Prefix + path, Method: method})
+			}
+		}
+	}
+	for i := range c.Sections {
+		for j := range c.Sections[i].Pages {
+			page := &c.Sections[i].Pages[j]
+			add(strings.TrimPrefix(c.link(&c.Sections[i], page.Path), Prefix), len(page.Actions) > 0)
+		}
+	}
+	add("sign-in", true)
+	add("sign-out", true)
+	add(choicesPath, false)
+	add("static/", false)
+	return all
 }
 
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"

@@ -10,11 +10,7 @@ import (
 // Conditions declares the conditional headers of a route. The mux refuses others on writes.
 func Conditions(r *http.Request, at web.Address) (c web.Conditions) {
 	rt, err := parseRoute(at.Path)
-	act := actions[rt.resource][r.Method]
-	if err != nil || act == nil {
-		return web.CheckedByHandler(r, at) // it answers 404 or 405
-	}
-	if act.conditions {
+	if act := actions[rt.resource][r.Method]; err == nil && act != nil && act.conditions {
 		c.Applied = []string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"}
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
 			c.Applied = append(c.Applied, "If-Range")

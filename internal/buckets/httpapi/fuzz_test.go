@@ -20,7 +20,7 @@ func FuzzHandler(f *testing.F) {
 	s := withBucket(f)
 	s.put("k", hello)
 	token := s.sign(httpapi.Claims(s.main, true), 100*time.Hour)
-	handler := web.Service{Name: "buckets", Serve: (&httpapi.Handler{Service: s.service, Tokens: s.tokens, Clock: s.clock.Now}).Serve, Error: httpapi.WriteError, Route: httpapi.Label, Conditions: httpapi.Conditions}.Handler(quiet)
+	handler := web.Service{Name: "buckets", Serve: (&httpapi.Handler{Service: s.service, Tokens: s.tokens, Clock: s.clock.Now}).Serve, Error: httpapi.WriteError, Route: httpapi.Label, Routes: httpapi.Routes(), Conditions: httpapi.Conditions}.Handler(quiet)
 	for _, route := range description(f).Routes() {
 		path := strings.NewReplacer("{account}", "main", "{bucket}", "photos", "{object}", "k", "{batch}", buckets.NewUUID()).Replace(route.Path)
 		f.Add(route.Method, path, "", `{"headers":{"m-a":"1"},"roles":["`+role+`"],"properties":{"a":1},"content_type":"a/b"}`)

@@ -141,7 +141,7 @@ func serveOn(t testing.TB, st backend, o web.Options) *server {
 	}
 	s.token = s.sign(httpapi.Claims(s.main, false), time.Hour)
 	h := &httpapi.Handler{Service: s.service, Tokens: s.tokens, Clock: s.clock.Now}
-	s.url = webtest.Serve(t, web.Service{Name: "buckets", Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label, Conditions: httpapi.Conditions}, o).URL
+	s.url = webtest.Serve(t, web.Service{Name: "buckets", Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label, Routes: httpapi.Routes(), Conditions: httpapi.Conditions}, o).URL
 	s3 := &s3api.Handler{Service: s.service, Verifier: sigv4.New("us-east-1", s.clock.Now), Keys: keys, Region: "us-east-1"}
 	s.s3 = webtest.Serve(t, web.Service{Name: "buckets", Serve: s3.Serve, Error: s3api.WriteError, Route: s3api.Label, Conditions: web.CheckedByHandler}, web.Options{}).URL
 	s.client = &http.Client{Transport: &openapitest.Transport{

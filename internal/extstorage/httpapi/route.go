@@ -61,11 +61,10 @@ var (
 
 // Conditions declares the condition headers of clients' requests.
 func Conditions(r *http.Request, at web.Address) web.Conditions {
-	act := actions[parseRoute(at.Path).resource][r.Method]
-	if act == nil {
-		return web.CheckedByHandler(r, at) // it answers 404 or 405
+	if act := actions[parseRoute(at.Path).resource][r.Method]; act != nil {
+		return act.conditions
 	}
-	return act.conditions
+	return web.Conditions{}
 }
 
 var actions = [...]map[string]*action{

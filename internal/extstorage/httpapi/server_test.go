@@ -156,8 +156,8 @@ func start(t testing.TB, with setup) *server {
 	}
 	h := &httpapi.Handler{Service: s.service, Tokens: s.tokens, Clock: s.clock.Now, Rates: rates, Timeout: with.timeout}
 	r := &httpapi.Runner{Service: s.service, Tokens: s.tokens, Clock: s.clock.Now, Rates: rates, Timeout: with.timeout}
-	s.Server = listen(t, web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label, Conditions: httpapi.Conditions}, with)
-	s.internal = listen(t, web.Service{Serve: r.Serve, Error: httpapi.WriteInnerError, Route: httpapi.LabelRunner, Conditions: web.CheckedByHandler}, with)
+	s.Server = listen(t, web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label, Routes: httpapi.Routes(), Conditions: httpapi.Conditions}, with)
+	s.internal = listen(t, web.Service{Serve: r.Serve, Error: httpapi.WriteInnerError, Route: httpapi.LabelRunner, Routes: httpapi.RunnerRoutes(), Conditions: web.CheckedByHandler}, with)
 	s.client = s.Client()
 	if !with.alone {
 		s.client = &http.Client{Transport: &openapitest.Transport{

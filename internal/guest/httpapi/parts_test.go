@@ -90,7 +90,7 @@ func serve(t testing.TB, p parts) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := web.Service{Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label, Conditions: h.Conditions}
+	service := web.Service{Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label, Routes: httpapi.Routes(h.Guests.Profile()), Conditions: h.Conditions}
 	s.base = webtest.Listen(t, &web.Mux{Resolver: resolver, Options: web.Options{Log: slog.New(slog.DiscardHandler)}, Default: service}).URL
 	return s
 }

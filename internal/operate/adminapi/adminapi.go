@@ -78,6 +78,19 @@ func (a *API) Routes() (all []Route) {
 	return all
 }
 
+// Labelled returns the labels with their methods, for web.Service.Routes. A label has the methods of all routes that match
+// it, because a path's label does not depend on the method.
+func (a *API) Labelled() (all []web.Route) {
+	for _, label := range a.routes {
+		for _, r := range a.find(label.Path) {
+			if one := (web.Route{Label: a.Label(label.Path), Method: r.Method}); !slices.Contains(all, one) {
+				all = append(all, one)
+			}
+		}
+	}
+	return all
+}
+
 // Status returns the status of a success: 202 for a background job, 201 for a change named add or create, and else
 // 200.
 func Status(o *operate.Operation) int {

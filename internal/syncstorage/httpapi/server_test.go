@@ -91,7 +91,7 @@ func start(t testing.TB, with setup) *server {
 	}
 	s.Server = webtest.Listen(t, &web.Mux{
 		Resolver: addresses, Options: web.Options{Log: with.log, Pace: with.pace, Gate: with.gate, Memory: with.memory},
-		Default: web.Service{Name: "syncstorage", Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label, Conditions: httpapi.Conditions},
+		Default: web.Service{Name: "syncstorage", Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label, Routes: httpapi.Routes(), Conditions: httpapi.Conditions},
 	})
 	s.Client().Transport.(*http.Transport).ExpectContinueTimeout = time.Minute // a client with Expect must wait for the response
 	return s

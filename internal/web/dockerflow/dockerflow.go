@@ -150,6 +150,14 @@ func Label(path string) string {
 	return "other"
 }
 
+// Routes lists the paths with their methods.
+func Routes() (all []web.Route) {
+	for _, path := range []string{"/", "/__heartbeat__", "/__lbheartbeat__", "/__version__"} {
+		all = append(all, web.Route{Label: path, Method: http.MethodGet}, web.Route{Label: path, Method: http.MethodHead})
+	}
+	return all
+}
+
 // WriteError writes an error as the sync protocol does: as an integer.
 func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	const codeMethod = 1
