@@ -72,7 +72,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 func (s *site) install(t *testing.T) (ext.Install, *wire) {
 	t.Helper()
 	id := uuid()
-	token := s.Verb("ext", "token", "--tenant", tenant, "--install", id, "--namespace", "settings=rw", "--namespace", "log=rw")
+	token := s.Verb("ext", "tokens", "create", "--tenant", tenant, "--install", id, "--namespace", "settings=rw", "--namespace", "log=rw")
 	return s.client(t, ext.StaticToken(strings.TrimSpace(token)), id)
 }
 
@@ -528,7 +528,7 @@ func TestExample(t *testing.T) {
 	s, id := start(t), uuid()
 	t.Setenv("STORAGE_URL", s.URL)
 	t.Setenv("STORAGE_INSTALL", id)
-	t.Setenv("STORAGE_TOKEN", strings.TrimSpace(s.Verb("ext", "token", "--tenant", tenant, "--install", id, "--namespace", "settings=rw")))
+	t.Setenv("STORAGE_TOKEN", strings.TrimSpace(s.Verb("ext", "tokens", "create", "--tenant", tenant, "--install", id, "--namespace", "settings=rw")))
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -550,7 +550,7 @@ func TestRates(t *testing.T) {
 	t.Parallel()
 	s := start(t, "HOLDFAST_EXTSTORAGE__RATES__WRITE_BURST=1", "HOLDFAST_EXTSTORAGE__RATES__WRITES_PER_MINUTE=60")
 	id := uuid()
-	token := s.Verb("ext", "token", "--tenant", tenant, "--install", id, "--namespace", "settings=rw")
+	token := s.Verb("ext", "tokens", "create", "--tenant", tenant, "--install", id, "--namespace", "settings=rw")
 	in, w := s.client(t, ext.StaticToken(strings.TrimSpace(token)), id)
 	settings := in.Records("settings")
 	// Only a rate limit makes the client retry these writes. The second or, on a slow machine, a later write exceeds it.

@@ -18,7 +18,6 @@ import (
 	"holdfast/internal/openapitest"
 	"holdfast/internal/operate"
 	"holdfast/internal/operate/adminapi"
-	commands "holdfast/internal/operate/cli"
 	pages "holdfast/internal/operate/console"
 	"holdfast/internal/operate/openapi"
 )
@@ -57,9 +56,6 @@ func TestOperations(t *testing.T) {
 			wantBytes(t, s.folder+" "+o.Path, o.Output())
 			if !o.ServerOnly {
 				wantCommand(t, o, strings.Fields(s.command+" "+o.Noun()+" "+o.Verb())...)
-			}
-			for _, former := range o.Former {
-				wantFormer(t, &s, &o, former)
 			}
 			if !slices.Contains(buttons, o.Path) {
 				t.Errorf("%s: no page or button of %s", s.folder, o.Path)
@@ -204,20 +200,6 @@ func wantCommand(t *testing.T, o operate.Operation, words ...string) {
 	status := cli.Run(t.Context(), cli.Env{Args: append(words, "--help"), Stdout: &out, Stderr: &out})
 	if status != 0 || !strings.HasPrefix(out.String(), o.Doc) || strings.Contains(out.String(), "--json") == (o.Kind == operate.Download) {
 		t.Errorf("holdfast %s --help: %d %s", strings.Join(words, " "), status, out.String())
-	}
-}
-
-func wantFormer(t *testing.T, s *declared, o *operate.Operation, former operate.Former) {
-	t.Helper()
-	typed, want := former.Words, s.command+" "+o.Noun()
-	if former.Noun {
-		typed += " " + o.Verb()
-	}
-	if former.Flag != "" {
-		typed += " --" + former.Flag
-	}
-	if got := strings.Join(commands.Rename(strings.Fields(typed), app.Services()), " "); !strings.HasPrefix(got, want+" "+o.Verb()) {
-		t.Errorf("holdfast %s is holdfast %s, want holdfast %s", typed, got, want)
 	}
 }
 

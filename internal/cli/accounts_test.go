@@ -30,20 +30,20 @@ func TestAccountCommands(t *testing.T) {
 		status     int
 		says, errs string
 	}{
-		{"sync user show abc", 2, "", "ACCOUNT: expected 32 hexadecimal digits"},
-		{"sync user delete abc --yes", 2, "", "ACCOUNT: expected 32 hexadecimal digits"},
-		{"sync user quota abc 5", 2, "", "ACCOUNT: expected 32 hexadecimal digits"},
-		{"sync user export abc", 2, "", "ACCOUNT: expected 32 hexadecimal digits"},
+		{"tokenserver accounts show abc", 2, "", "ACCOUNT: expected 32 hexadecimal digits"},
+		{"tokenserver accounts delete abc --yes", 2, "", "ACCOUNT: expected 32 hexadecimal digits"},
+		{"tokenserver accounts quota abc 5", 2, "", "ACCOUNT: expected 32 hexadecimal digits"},
+		{"tokenserver accounts export abc", 2, "", "ACCOUNT: expected 32 hexadecimal digits"},
 		{"tokenserver accounts show " + uid, 1, "", "account " + uid + " is unknown: it never signed in here"},
 		{"tokenserver accounts delete " + uid + " --yes", 1, "", "account " + uid + " has no storage here"},
 		{"tokenserver access deny " + uid, 0, "account " + uid + " may not sign in\n", ""},
-		{"sync user show " + uid, 0, "ACCESS   deny\n", ""},
-		{"sync user allow " + uid, 0, "account " + uid + " may sign in\n", ""},
-		{"sync user show " + uid, 0, "The account has never signed in here, so it has no storage.", ""},
-		{"sync user allow " + uid + " --remove", 0, "removed account " + uid + " from the lists\n", ""},
-		{"sync user show " + uid, 1, "", "is unknown"},
-		{"sync user import " + uid + " " + data, 1, "", data + " is a folder: expected a file, or - for standard input"},
-		{"sync user import " + uid + " " + data + "/none", 1, "", data + "/none does not exist: expected a file, or - for standard input"},
+		{"tokenserver accounts show " + uid, 0, "ACCESS   deny\n", ""},
+		{"tokenserver access allow " + uid, 0, "account " + uid + " may sign in\n", ""},
+		{"tokenserver accounts show " + uid, 0, "The account has never signed in here, so it has no storage.", ""},
+		{"tokenserver access remove " + uid, 0, "removed account " + uid + " from the lists\n", ""},
+		{"tokenserver accounts show " + uid, 1, "", "is unknown"},
+		{"tokenserver accounts import " + uid + " " + data, 1, "", data + " is a folder: expected a file, or - for standard input"},
+		{"tokenserver accounts import " + uid + " " + data + "/none", 1, "", data + "/none does not exist: expected a file, or - for standard input"},
 	} {
 		status, out, errs := run(t, []string{"HOLDFAST_DATA=" + data}, strings.Fields(tc.typed)...)
 		if status != tc.status || !strings.Contains(out, tc.says) || !strings.Contains(errs, tc.errs) || (tc.says == "") != (out == "") || (tc.errs == "") != (errs == "") {

@@ -67,7 +67,7 @@ func Run(ctx context.Context, env Env) int {
 		c.services = app.Services()
 	}
 	root := c.root()
-	root.SetArgs(operations.Rename(env.Args, c.services))
+	root.SetArgs(env.Args)
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)

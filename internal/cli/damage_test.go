@@ -214,20 +214,10 @@ func TestCommandsOfOneService(t *testing.T) {
 			t.Errorf("%s: exit status %d\n%s%s", typed, status, out, errs)
 		}
 	}
-	for former, now := range map[string]string{
-		"buckets account list": "buckets accounts list", "buckets key list photos": "buckets keys list photos", "buckets key list photos --secrets": "buckets keys list photos --secrets",
-		"buckets node list": "buckets nodes list", "buckets list photos": "buckets " + "buckets list photos", "buckets quota photos": "buckets quotas show photos",
-		"buckets quota photos --objects 3": "buckets quotas set photos --objects 3", "buckets quota": "buckets quotas show",
-	} {
-		status, out, _ := run(t, env, strings.Fields(former)...)
-		if want, wanted, _ := run(t, env, strings.Fields(now)...); status != want || out != wanted || (status == 0) != (former != "buckets quota") {
-			t.Errorf("%s: exit status %d, %s, want %d, %s", former, status, out, want, wanted)
-		}
-	}
-	if status, out, errs := run(t, env, "buckets", "token", "photos", "--ttl", "1m"); status != 0 || strings.Count(out, ".") != 2 || strings.Count(out, "\n") != 1 {
+	if status, out, errs := run(t, env, "buckets", "tokens", "create", "photos", "--ttl", "1m"); status != 0 || strings.Count(out, ".") != 2 || strings.Count(out, "\n") != 1 {
 		t.Errorf("buckets token: exit status %d, %s%s", status, out, errs)
 	}
-	if status, _, errs := run(t, env, "sync", "user", "list"); status != 1 || !strings.Contains(errs, "does not exist") {
+	if status, _, errs := run(t, env, "tokenserver", "accounts", "list"); status != 1 || !strings.Contains(errs, "does not exist") {
 		t.Errorf("sync user list: exit status %d, %s", status, errs)
 	}
 }
@@ -260,7 +250,7 @@ func TestNodeAddAsks(t *testing.T) {
 			t.Errorf("%s: exit status %d\n%s%s", tc.typed, status, out, errs)
 		}
 	}
-	_, out, _ := run(t, env, "sync", "node", "list")
+	_, out, _ := run(t, env, "tokenserver", "nodes", "list")
 	if n := strings.Count(out, "\n"); n < 3 || strings.Contains(out, s.URL+"\n") {
 		t.Errorf("the list is\n%s", out)
 	}
@@ -295,11 +285,11 @@ func TestCommandsShowDisguisedNames(t *testing.T) {
 	const name, shown = "photo\u202egpj\a\x1b[31m", `photo\u202egpj\u0007\u001b[31m`
 	_, env := migrated(t)
 	env = append(secrets(), env...)
-	if status, out, errs := run(t, env, "sync", "user", "allow", uid, "--note", name); status != 0 {
+	if status, out, errs := run(t, env, "tokenserver", "access", "allow", uid, "--note", name); status != 0 {
 		t.Fatalf("exit status %d\n%s%s", status, out, errs)
 	}
 	for _, args := range [][]string{
-		{"sync", "user", "list", "--access"},
+		{"tokenserver", "access", "list"},
 		{"tokenserver", "nodes", "add", "https://" + name}, {"buckets", "keys", "list", name}, {"buckets", "quota", name}, {"backup", "verify", name}, {"check"}, {"migrate"},
 	} {
 		env := env

@@ -32,7 +32,7 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 	// Completion scripts run this command while the user types.
-	if _, out, _ := run(t, nil, "__complete", "sync", "user", "li"); !strings.HasPrefix(out, "list\t") {
+	if _, out, _ := run(t, nil, "__complete", "tokenserver", "accounts", "li"); !strings.HasPrefix(out, "list\t") {
 		t.Errorf("completing `sync user li` gives %q", out)
 	}
 }

@@ -10,29 +10,16 @@ import (
 type Once[R any] struct {
 	Result   R
 	Replayed bool
-	Former   *FormerAnswer // from an earlier release; Result is then empty
-}
-
-// FormerAnswer is an HTTP response that an earlier release stored instead of the result.
-type FormerAnswer struct {
-	Status      int
-	ContentType string // "" if there is no body
-	Location    string
-	Body        []byte
 }
 
 // StoredAnswer is an encoded result, kept for repeated requests.
 type StoredAnswer struct {
-	// result encoding; from 100: HTTP status of a FormerAnswer
-	Version               int
-	ContentType, Location string // FormerAnswer only
-	Body                  []byte // sealed if the mutation has a Sealer
+	Version int    // of the encoding
+	Body    []byte // sealed if the mutation has a Sealer
 }
 
-const (
-	answerVersion = 1
-	firstStatus   = 100
-)
+// answerVersion is the version of the encoding that Encode writes.
+const answerVersion = 1
 
 // Encode returns the result as backends store it.
 func (m *Mutation) Encode(result any) (StoredAnswer, error) {
@@ -59,27 +46,16 @@ func Begin[R any](m *Mutation, a StoredAnswer, found, same bool) (o Once[R], don
 // decodeAnswer reverses Encode. A result from a later release is errcode.Unavailable: a retry may reach a process that
 // knows it.
 func decodeAnswer[R any](m *Mutation, a StoredAnswer) (o Once[R], err error) {
+	if a.Version != answerVersion {
+		return o, errcode.Newf(errcode.Unavailable, "a later release handled this request: its response has the unknown version %d", a.Version)
+	}
 	body, err := m.unseal(a.Body)
 	if err != nil {
 		return o, err
 	}
-	switch {
-	case a.Version >= firstStatus:
-		o.Former = &FormerAnswer{a.Version, a.ContentType, a.Location, body}
-	case a.Version != answerVersion:
-		return o, errcode.Newf(errcode.Unavailable, "a later release handled this request: its response has the unknown version %d", a.Version)
-	default:
-		if err := json.Unmarshal(body, &o.Result); err != nil {
-			return o, errcode.Wrap(errcode.Internal, "decode the stored result of a mutation", err)
-		}
+	if err := json.Unmarshal(body, &o.Result); err != nil {
+		return o, errcode.Wrap(errcode.Internal, "decode the stored result of a mutation", err)
 	}
 	o.Replayed = true
 	return o, nil
-}
-
-func (o *Once[R]) stored(m *Mutation) (StoredAnswer, error) {
-	if f := o.Former; f != nil {
-		return StoredAnswer{Version: f.Status, ContentType: f.ContentType, Location: f.Location, Body: m.seal(f.Body)}, nil
-	}
-	return m.Encode(o.Result)
 }

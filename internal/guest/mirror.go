@@ -29,7 +29,7 @@ func DoOnce[R any](ctx context.Context, s *Service, m Mutation, step func() (Onc
 	o, err = step()
 	after := context.WithoutCancel(ctx) // the client may be gone
 	if err == nil {
-		if a, err := o.stored(&m); err == nil && s.opts.Hot.PutAnswer(after, key, m.Digest, a) == nil {
+		if a, err := m.Encode(o.Result); err == nil && s.opts.Hot.PutAnswer(after, key, m.Digest, a) == nil {
 			return o, nil
 		}
 	}

@@ -27,7 +27,7 @@ type Sealer interface {
 	// Seal encrypts a body. key is the composite key.
 	Seal(body []byte, key string) []byte
 
-	// Unseal returns unencrypted bodies from earlier releases unchanged.
+	// Unseal reverses Seal. A body that was sealed with another key or for another composite key is an error.
 	Unseal(body []byte, key string) ([]byte, error)
 }
 

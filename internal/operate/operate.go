@@ -163,8 +163,6 @@ type About struct {
 
 	// ServerOnly says that there is no command, because the operation works on a running server's memory.
 	ServerOnly bool
-
-	Former []Former // earlier releases' command spellings, hidden
 }
 
 // Setup tells an operator how to turn an operation on. The console shows it and not a button that would fail.
@@ -189,16 +187,6 @@ func (o *Operation) Missing() *Setup {
 		return nil
 	}
 	return o.Setup()
-}
-
-// Former is an earlier release's command spelling.
-type Former struct {
-	Words string // after holdfast, e.g. "sync node drain"
-	Noun  bool   // stands for the noun, before all its verbs
-	JSON  bool
-	Flag  string // removed flag that selected this command, e.g. "undo"
-	Keeps bool
-	Value bool
 }
 
 // Operation is a declared operation, made by NewList, NewRead, NewChange or NewJob.

@@ -7,7 +7,7 @@ import (
 	"holdfast/internal/workload/sync"
 )
 
-// Credentials are the output of `holdfast sync token`.
+// Credentials are the output of `holdfast sync tokens create --json`.
 type Credentials struct{ sync.Credentials }
 
 type Answer = workload.Answer

@@ -219,7 +219,7 @@ func (s *Server) Verb(args ...string) string {
 
 func (s *Server) Token(uid int64, flags ...string) Credentials {
 	s.t.Helper()
-	out := s.Verb(append([]string{"sync", "token", "--uid", fmt.Sprint(uid)}, flags...)...)
+	out := s.Verb(append([]string{"sync", "tokens", "create", "--json", "--uid", fmt.Sprint(uid)}, flags...)...)
 	var c Credentials
 	if err := json.Unmarshal([]byte(out), &c); err != nil {
 		s.t.Fatalf("sync token: %v\n%s", err, out)

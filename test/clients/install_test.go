@@ -60,7 +60,7 @@ func TestGoInstall(t *testing.T) {
 		t.Parallel()
 		server := binary.Start(t, t.TempDir(), "HOLDFAST_EXTSTORAGE__ENABLED=true")
 		out := runExample(t, "../../client/ext/README.md", "STORAGE_URL="+server.URL, "STORAGE_INSTALL="+install,
-			"STORAGE_TOKEN="+strings.TrimSpace(server.Verb("ext", "token", "--tenant", tenant, "--install", install, "--namespace", "settings=rw")))
+			"STORAGE_TOKEN="+strings.TrimSpace(server.Verb("ext", "tokens", "create", "--tenant", tenant, "--install", install, "--namespace", "settings=rw")))
 		if out != "revision 1\n" {
 			t.Errorf("the example printed %q", out)
 		}
@@ -151,7 +151,7 @@ console.log("revision", revision, theme?.value.dark);
 		t.Fatal(err)
 	}
 	out = shell(ctx, t, project, "node main.mjs", "STORAGE_TOKEN="+
-		strings.TrimSpace(server.Verb("ext", "token", "--tenant", tenant, "--install", install, "--namespace", "settings=rw")))
+		strings.TrimSpace(server.Verb("ext", "tokens", "create", "--tenant", tenant, "--install", install, "--namespace", "settings=rw")))
 	if out != "revision 2 { dark: true, accent: '#0a84ff' }\nstats { visits: 1 }\n" {
 		t.Errorf("the example of the README printed %q", out)
 	}

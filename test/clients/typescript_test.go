@@ -229,7 +229,7 @@ func take(t *testing.T, root, part string) {
 }
 
 func token(s *binary.Server) string {
-	args := []string{"ext", "token", "--tenant", tenant, "--install", install}
+	args := []string{"ext", "tokens", "create", "--tenant", tenant, "--install", install}
 	for _, ns := range []string{"life", "keys", "errors", "lists", "batches", "feed", "usage", "schemas", "numbers", "digits", "again", "once"} {
 		args = append(args, "--namespace", ns+"=rw")
 	}

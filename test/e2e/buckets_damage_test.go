@@ -80,7 +80,7 @@ func newDamaged(t *testing.T) *damaged {
 	d.server = binary.Start(t, t.TempDir(), append(d.vars, "HOLDFAST_BUCKETS__SCRUB_INTERVAL=0")...)
 	d.s3 = newS3(t, d.server, "http://"+listen)
 	d.s3.want(http.StatusOK, http.MethodPut, "/box", nil)
-	d.server.Verb("buckets", "node", "add", "east:1", "file://"+d.disk)
+	d.server.Verb("buckets", "nodes", "add", "east:1", "file://"+d.disk)
 	d.server.AwaitMetric(`holdfast_buckets_node_active{node="east:1"} 1`)
 	random := rand.NewChaCha8([32]byte{7})
 	for _, key := range []string{"ranges", "native", "download"} {

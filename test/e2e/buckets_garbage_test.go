@@ -42,7 +42,7 @@ func TestSweepSaysWhy(t *testing.T) {
 	if err := os.WriteFile(files[0]+"0", []byte("of a write that was killed"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want(s.Verb("buckets", "audit"), `findings +none\nskipped +1 file without a row, younger than 24h0m0s`)
+	want(s.Verb("buckets", "audits", "run"), `findings +none\nskipped +1 file without a row, younger than 24h0m0s`)
 }
 
 // endless is a request body that blocks after its beginning.

@@ -53,7 +53,7 @@ func holdfastSource(t *testing.T) s3 {
 
 func (i *importTest) run(status int, text string, args ...string) string {
 	i.Helper()
-	r := binary.Run(i.T, i.vars, append([]string{"buckets", "import", "main", "--endpoint", i.endpoint}, args...)...)
+	r := binary.Run(i.T, i.vars, append([]string{"buckets", "imports", "run", "main", "--endpoint", i.endpoint}, args...)...)
 	if r.Status != status || !strings.Contains(r.Stdout+r.Stderr, text) {
 		i.Fatalf("import %v: status %d, want %d and %q\n%s%s", args, r.Status, status, text, r.Stdout, r.Stderr)
 	}
@@ -143,7 +143,7 @@ func stored(h http.Header) map[string]string {
 
 func (i *importTest) killAt(reached <-chan struct{}, args ...string) {
 	i.Helper()
-	cmd := exec.CommandContext(i.Context(), binary.Path(), append([]string{"buckets", "import", "main", "--endpoint", i.endpoint, "--parallel", "3"}, args...)...)
+	cmd := exec.CommandContext(i.Context(), binary.Path(), append([]string{"buckets", "imports", "run", "main", "--endpoint", i.endpoint, "--parallel", "3"}, args...)...)
 	cmd.Env = i.vars
 	if err := cmd.Start(); err != nil {
 		i.Fatal(err)

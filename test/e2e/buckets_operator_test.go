@@ -33,24 +33,23 @@ func TestBucketsQuota(t *testing.T) {
 	const ofMain, ofPhotos = "ACCOUNT main BUCKET - ", "ACCOUNT main BUCKET photos "
 	verb(ofMain+"OBJECTS 1 OBJECT QUOTA - BYTES 1024 BYTE QUOTA -", "quotas", "show", "main")
 	verb(ofMain+"OBJECTS 1 OBJECT QUOTA 2 BYTES 1024 BYTE QUOTA 1073741824", "quotas", "set", "main", "--bytes", "1GiB", "--objects", "2")
-	verb(ofPhotos+"OBJECTS 1 OBJECT QUOTA - BYTES 1024 BYTE QUOTA 1536", "quota", "main", "photos", "--bytes", "1536") // former spelling
-	verb(" photos 1 - 1024 1536 ", "buckets", "list", "main")
-	verb(" photos 1 - 1024 1536 ", "list", "main") // former spelling
+	verb(ofPhotos+"OBJECTS 1 OBJECT QUOTA - BYTES 1024 BYTE QUOTA 1536", "quotas", "set", "main", "photos", "--bytes", "1536")
+	verb(" photos 1 - 1024 1536 ", "buckets", "buckets", "list", "main")
 	c.want(http.StatusForbidden, http.MethodPut, "/photos/b", make([]byte, 1024))
 	verb(ofPhotos+"OBJECTS 1 OBJECT QUOTA - BYTES 1024 BYTE QUOTA -", "quotas", "set", "main", "photos", "--bytes", "none")
 	c.want(http.StatusOK, http.MethodPut, "/photos/b", make([]byte, 1024))
 	c.want(http.StatusForbidden, http.MethodPut, "/photos/c", nil)
-	verb(ofMain+"OBJECTS 2 OBJECT QUOTA 2 BYTES 2048 BYTE QUOTA -", "quota", "main", "--bytes", "none")
-	verb(ofPhotos+"OBJECTS 2 ", "quota", "main", "photos")
+	verb(ofMain+"OBJECTS 2 OBJECT QUOTA 2 BYTES 2048 BYTE QUOTA -", "quotas", "set", "main", "--bytes", "none")
+	verb(ofPhotos+"OBJECTS 2 ", "quotas", "show", "main", "photos")
 	if out := s.Verb("buckets", "accounts", "list"); !regexp.MustCompile(`main +\S+ +\S+ \S+ +2 +2 +2048 +-`).MatchString(out) {
 		t.Errorf("accounts: %s", out)
 	}
-	for _, args := range [][]string{{"quota"}, {"quota", "main", "photos", "x"}, {"quota", "main", "--bytes", "many"}, {"quota", "main", "--objects", "0"}} {
-		if r := binary.Run(t, s.Env, append([]string{"buckets"}, args...)...); r.Status != 2 {
+	for _, args := range [][]string{{"show"}, {"show", "main", "photos", "x"}, {"set", "main", "--bytes", "many"}, {"set", "main", "--objects", "0"}} {
+		if r := binary.Run(t, s.Env, append([]string{"buckets", "quotas"}, args...)...); r.Status != 2 {
 			t.Errorf("%v: status %d %s", args, r.Status, r.Stderr)
 		}
 	}
-	if r := binary.Run(t, s.Env, "buckets", "quota", "main", "none"); r.Status != 1 || !strings.Contains(r.Stderr, "the bucket does not exist") {
+	if r := binary.Run(t, s.Env, "buckets", "quotas", "show", "main", "none"); r.Status != 1 || !strings.Contains(r.Stderr, "the bucket does not exist") {
 		t.Errorf("status %d %s", r.Status, r.Stderr)
 	}
 }
@@ -83,11 +82,11 @@ func TestBucketsConfiguredKeys(t *testing.T) {
 			t.Errorf("keys: %s", out)
 		}
 		for args, want := range map[string]string{
-			"key revoke laptop-1":            "laptop-1: the access key is in the configuration",
-			"account delete family":          "family: the account is in the configuration",
-			"account create family":          "family: an account with this name exists",
-			"key list nobody":                "nobody: the account does not exist",
-			"quota family nothing --bytes 1": "nothing: the bucket does not exist",
+			"keys revoke laptop-1":                "laptop-1: the access key is in the configuration",
+			"accounts delete family":              "family: the account is in the configuration",
+			"accounts create family":              "family: an account with this name exists",
+			"keys list nobody":                    "nobody: the account does not exist",
+			"quotas set family nothing --bytes 1": "nothing: the bucket does not exist",
 		} {
 			if r := binary.Run(t, s.Env, append([]string{"buckets"}, strings.Fields(args)...)...); r.Status != 1 || !strings.Contains(r.Stderr, want) {
 				t.Errorf("%v: %d %s, want %s", args, r.Status, r.Stderr, want)

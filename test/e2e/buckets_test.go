@@ -111,7 +111,7 @@ func TestBucketsNative(t *testing.T) {
 	do(strings.TrimSpace(s.Verb("buckets", "tokens", "create", "other")), http.StatusForbidden, http.MethodGet, bucket, "")
 	for _, args := range [][]string{{"absent"}, {"main", "--ttl", "0s"}, {"main", "--ttl", "2161h"}, {}} {
 		if r := binary.Run(t, s.Env, append([]string{"buckets", "tokens", "create"}, args...)...); r.Status == 0 {
-			t.Errorf("buckets token %v: %s", args, r.Stdout)
+			t.Errorf("buckets tokens create %v: %s", args, r.Stdout)
 		}
 	}
 }

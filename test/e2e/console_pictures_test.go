@@ -160,7 +160,7 @@ func pictureAccounts(t *testing.T, s *binary.Server) {
 		if err := os.WriteFile(file, []byte(export.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s.Verb("sync", "user", "import", account, file)
+		s.Verb("tokenserver", "accounts", "import", account, file)
 		s.Verb("tokenserver", "accounts", "label", account, name+"@example.org")
 	}
 }

@@ -65,14 +65,14 @@ func openConsole(t *testing.T, settings ...string) *consolePages {
 	if _, a := fxa.signIn(t, s, consoleStranger, 1); a.Status != http.StatusForbidden {
 		t.Fatalf("unknown account: %d %s", a.Status, a.Body)
 	}
-	c.token = strings.TrimSpace(s.Verb("ext", "token", "--tenant", consoleTenant, "--install", consoleInstall, "--namespace", "settings=rw"))
+	c.token = strings.TrimSpace(s.Verb("ext", "tokens", "create", "--tenant", consoleTenant, "--install", consoleInstall, "--namespace", "settings=rw"))
 	c.put(hostileText, `{"value":"</script><b>"}`)
-	s.Verb("sync", "user", "deny", consoleAccount, "--note", hostileText)
+	s.Verb("tokenserver", "access", "deny", consoleAccount, "--note", hostileText)
 	export := filepath.Join(t.TempDir(), "export")
 	if err := os.WriteFile(export, []byte(consoleExport), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.Verb("sync", "user", "import", consoleUser, export)
+	s.Verb("tokenserver", "accounts", "import", consoleUser, export)
 	alter(t, filepath.Join(s.Data, "guest.db"), `INSERT INTO bff_consumer_user_sessions (session_id, user_id, list_id, linked_at, seen_at)
 		VALUES ('gus_01J8ZQ4Y7N5M3K2H1G0F9E8D7B', '`+hostileText+`', 'gms_01J8ZQ4Y7N5M3K2H1G0F9E8D7B', unixepoch() * 1000000, unixepoch() * 1000000)`) // sweeps delete older rows
 	c.p = b.Open(t, c.base)

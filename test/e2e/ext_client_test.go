@@ -22,7 +22,7 @@ type extension struct {
 
 func newExtension(t *testing.T, s *binary.Server, install string, namespaces ...string) extension {
 	t.Helper()
-	args := []string{"ext", "token", "--tenant", tenant, "--install", install}
+	args := []string{"ext", "tokens", "create", "--tenant", tenant, "--install", install}
 	for _, ns := range namespaces {
 		args = append(args, "--namespace", ns)
 	}

@@ -47,7 +47,7 @@ func moveInstall(t *testing.T, from, to *binary.Server) {
 	live(source)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "install.ndjson")
-	source.verb("ext", "export", "-o", file)
+	source.verb("ext", "installs", "export", "-o", file)
 	whole := readFile(t, file)
 	if a := source.want(http.StatusOK, "GET", "/export", ""); withoutCursors(a.Body) != whole {
 		t.Errorf("export by the API:\n%s\nby the command:\n%s", a.Body, whole)
@@ -59,7 +59,7 @@ func moveInstall(t *testing.T, from, to *binary.Server) {
 	if err := os.WriteFile(cut, []byte(strings.Join(lines[:len(lines)*3/4], "")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := slices.Concat([]string{"ext", "import", "--preserve"}, target.flags())
+	args := slices.Concat([]string{"ext", "installs", "import", "--preserve"}, target.flags())
 	if r := binary.Run(t, to.Env, append(args, cut)...); r.Status != 1 || !strings.Contains(r.Stderr, "no last line with complete") {
 		t.Errorf("truncated file: %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
@@ -71,7 +71,7 @@ func moveInstall(t *testing.T, from, to *binary.Server) {
 	if want := fmt.Sprintf("records: %d, written: 0, unchanged: %d, expired: 0, newer here: 0; schemas: 3\n", records, records); to.Verb(append(args, file)...) != want {
 		t.Errorf("import again, want %s", want)
 	}
-	if got, want := withoutNumbers(target.verb("ext", "export")), withoutNumbers(whole); got != want {
+	if got, want := withoutNumbers(target.verb("ext", "installs", "export")), withoutNumbers(whole); got != want {
 		t.Errorf("source:\n%s\ntarget:\n%s", got, want)
 	}
 	for _, path := range []string{"/usage", "/namespaces/schemas/schemas", "/namespaces/schemas/schemas/2"} {
@@ -81,7 +81,7 @@ func moveInstall(t *testing.T, from, to *binary.Server) {
 	}
 	target.want(http.StatusBadRequest, "PUT", "/namespaces/schemas/records/new", `{"value":"text"}`)
 	target.want(http.StatusGone, "GET", "/changes?since=1", "") // change numbers differ between servers
-	target.verb("ext", "usage", "--audit")
+	target.verb("ext", "usage", "audit")
 }
 
 // live writes all kinds of records: expiring, large, with unusual names, deleted, written often, and older than the
@@ -123,7 +123,7 @@ func live(e extension) {
 func killImport(t *testing.T, e extension, lines string) {
 	t.Helper()
 	polled := e.poll("0")
-	cmd := exec.CommandContext(t.Context(), binary.Path(), slices.Concat([]string{"ext", "import", "--preserve", "-"}, e.flags())...)
+	cmd := exec.CommandContext(t.Context(), binary.Path(), slices.Concat([]string{"ext", "installs", "import", "--preserve", "-"}, e.flags())...)
 	cmd.Env = e.server.Env
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

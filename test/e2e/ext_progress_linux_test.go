@@ -27,7 +27,7 @@ func TestProgress(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "install.ndjson")
 	command := func(args ...string) []string { return slices.Concat([]string{"ext"}, args, e.flags()) }
-	export, imported := command("export", "-o", file), command("import", file)
+	export, imported := command("installs", "export", "-o", file), command("installs", "import", file)
 
 	s.Verb(export...)
 	size := len(readFile(t, file))
@@ -41,13 +41,13 @@ func TestProgress(t *testing.T) {
 	}{
 		{export, os.DevNull, fmt.Sprintf("%s%d of %d records%s", whole, records, records, end)},
 		{imported, os.DevNull, fmt.Sprintf("%s%d of %d bytes%s", whole, size, size, end)},
-		{command("import", "-"), file, fmt.Sprintf(`\r%d bytes\r\n$`, size)}, // the total is unknown
+		{command("installs", "import", "-"), file, fmt.Sprintf(`\r%d bytes\r\n$`, size)}, // the total is unknown
 	} {
 		if shown := onTerminal(t, script, s, tc.from, tc.args); !regexp.MustCompile(tc.end).MatchString(shown) {
 			t.Errorf("%v shows %q, want %q at the end", tc.args, shown, tc.end)
 		}
 	}
-	for _, args := range [][]string{export, imported, command("export")} {
+	for _, args := range [][]string{export, imported, command("installs", "export")} {
 		if r := binary.Run(t, s.Env, args...); r.Status != 0 || r.Stderr != "" || strings.Contains(r.Stdout, "\r") {
 			t.Errorf("%v without a terminal: %d\n%s%s", args, r.Status, r.Stdout, r.Stderr)
 		}

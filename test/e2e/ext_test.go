@@ -70,7 +70,7 @@ func schemaLife(t *testing.T, e extension) {
 func services(t *testing.T, e extension) {
 	e.t = t
 	url := e.server.Internal() + "/internal/ext-storage/install/" + e.install
-	service := strings.TrimSpace(e.server.Verb("ext", "token", "--tenant", tenant, "--service", "runner", "--ttl", "1m"))
+	service := strings.TrimSpace(e.server.Verb("ext", "service-tokens", "create", "--tenant", tenant, "--service", "runner", "--ttl", "1m"))
 	get := `{"operation":"get","namespace":"settings","key":"theme"}`
 	if a := wantAsked(t, http.StatusOK, "POST", url, service, get); !strings.Contains(a.Body, `"dark":true`) {
 		t.Errorf("got %s", a.Body)
@@ -106,44 +106,44 @@ func beside(t *testing.T, e extension) {
 	for i := range 30 {
 		e.want(http.StatusCreated, "PUT", fmt.Sprintf("/namespaces/a/records/k%02d", i), fmt.Sprintf(`{"value":%d,"metadata":{"n":1}}`, i))
 	}
-	if out := e.verb("ext", "usage"); !regexp.MustCompile(`\na  +30  `).MatchString(out) {
+	if out := e.verb("ext", "usage", "list"); !regexp.MustCompile(`\na  +30  `).MatchString(out) {
 		t.Errorf("usage:\n%s", out)
 	}
-	e.verb("ext", "usage", "--audit")
-	if out := s.Verb("ext", "usage", "--tenant", tenant); !strings.Contains(out, "\n"+tenant+"  "+e.install+"  ") {
+	e.verb("ext", "usage", "audit")
+	if out := s.Verb("ext", "usage", "list", "--tenant", tenant); !strings.Contains(out, "\n"+tenant+"  "+e.install+"  ") {
 		t.Errorf("usage of all:\n%s", out)
 	}
-	if out := s.Verb("ext", "usage", "--audit"); !strings.HasSuffix(out, ", with differences: 0\n") {
+	if out := s.Verb("ext", "usage", "audit"); !strings.HasSuffix(out, ", with differences: 0\n") {
 		t.Errorf("audit of all:\n%s", out)
 	}
 
 	// The command and the API import the same export: the records must be equal.
 	file := filepath.Join(t.TempDir(), "install.ndjson")
-	e.verb("ext", "export", "-o", file)
+	e.verb("ext", "installs", "export", "-o", file)
 	if a := e.want(http.StatusOK, "GET", "/export", ""); a.Body != readFile(t, file) {
 		t.Errorf("export by the API:\n%s\nby the command:\n%s", a.Body, readFile(t, file))
 	}
 	other := newExtension(t, s, "7e000000-0000-4000-8000-000000000014", "a=rw")
 	polled := other.poll("0")
-	if out := other.verb("ext", "import", file); out != "records: 30, written: 30, unchanged: 0, expired: 0; schemas: 0\n" {
+	if out := other.verb("ext", "installs", "import", file); out != "records: 30, written: 30, unchanged: 0, expired: 0; schemas: 0\n" {
 		t.Errorf("import: %s", out)
 	}
 	other.wantChange(polled, "k00")
-	if out := other.verb("ext", "import", file); out != "records: 30, written: 0, unchanged: 30, expired: 0; schemas: 0\n" {
+	if out := other.verb("ext", "installs", "import", file); out != "records: 30, written: 0, unchanged: 30, expired: 0; schemas: 0\n" {
 		t.Errorf("import again: %s", out)
 	}
 	bad := filepath.Join(t.TempDir(), "bad.ndjson")
 	if err := os.WriteFile(bad, []byte(`{"namespace":"a","key":"new","value":1}`+"\n"+`{"namespace":"a","key":"x/y","value":1}`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r := binary.Run(t, s.Env, append([]string{"ext", "import", bad}, other.flags()...)...); r.Status != 1 || !strings.Contains(r.Stderr, "line 2: /key") {
+	if r := binary.Run(t, s.Env, append([]string{"ext", "installs", "import", bad}, other.flags()...)...); r.Status != 1 || !strings.Contains(r.Stderr, "line 2: /key") {
 		t.Errorf("invalid line: %d %s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	cut := filepath.Join(t.TempDir(), "cut.ndjson")
 	if err := os.WriteFile(cut, []byte(strings.Join(strings.SplitAfter(readFile(t, file), "\n")[:10], "")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r := binary.Run(t, s.Env, append([]string{"ext", "import", cut}, other.flags()...)...); r.Status != 1 ||
+	if r := binary.Run(t, s.Env, append([]string{"ext", "installs", "import", cut}, other.flags()...)...); r.Status != 1 ||
 		r.Stdout != "records: 9, written: 0, unchanged: 9, expired: 0; schemas: 0\n" || !strings.Contains(r.Stderr, "received 9 records of 30 and no last line with complete") {
 		t.Errorf("truncated file: %d %s%s", r.Status, r.Stdout, r.Stderr)
 	}
@@ -152,11 +152,11 @@ func beside(t *testing.T, e extension) {
 	}
 	other.verb("ext", "installs", "revoke", "--yes")
 	other.wantRefused(time.Now())
-	if r := binary.Run(t, s.Env, append([]string{"ext", "import", file}, other.flags()...)...); r.Status != 1 || !strings.Contains(r.Stderr, "revoked") {
+	if r := binary.Run(t, s.Env, append([]string{"ext", "installs", "import", file}, other.flags()...)...); r.Status != 1 || !strings.Contains(r.Stderr, "revoked") {
 		t.Errorf("import into a revoked install: %d %s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	other.verb("ext", "installs", "set", "--restore")
-	if out := other.verb("ext", "export"); strings.Count(out, "\n") != 32 {
+	if out := other.verb("ext", "installs", "export"); strings.Count(out, "\n") != 32 {
 		t.Errorf("export:\n%s", out)
 	}
 }
@@ -186,7 +186,7 @@ func extensionsAtTwo(t *testing.T, s, other *binary.Server) {
 	if a := e.want(http.StatusOK, "GET", "/namespaces/a/records/first", ""); !strings.Contains(a.Body, `"value":{"n":41}`) || !strings.Contains(a.Body, `"revision":41`) {
 		t.Errorf("after %d increments: %s", writers*writes, a.Body)
 	}
-	e.verb("ext", "usage", "--audit")
+	e.verb("ext", "usage", "audit")
 	// Both servers run a relay, but each event is published once.
 	s.AwaitAnswer("/livez", func(int, string) bool { return len(e.audited()) >= 1+writers*writes })
 	if n := len(e.audited()); n != 1+writers*writes {

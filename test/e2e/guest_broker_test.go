@@ -55,7 +55,7 @@ func TestGuestBrokers(t *testing.T) {
 			send("tenant.suspended.v1", "first", `{"tenantId":"11111111-2222-4333-8444-555555555555","reason":"unpaid"}`)
 			for deadline := time.Now().Add(time.Minute); ; {
 				send("tenant.suspended.v1", "first", `{"tenantId":"11111111-2222-4333-8444-555555555556","reason":"forged"}`)
-				r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "guest", "quarantine")
+				r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "guest", "quarantine", "list", "--json")
 				if r.Status == 0 && strings.Contains(r.Stdout, "first") {
 					break
 				}

@@ -84,10 +84,10 @@ func TestGuestTenants(t *testing.T) {
 	if list := s.Verb("guest", "tenants", "list", "--json"); !strings.Contains(list, `{"tenantId":"`+guest.Tenant+`","reason":"by hand","suspendedAt":"`) {
 		t.Errorf("list --json: %s", list)
 	}
-	s.Verb("guest", "tenant", "reinstate", guest.Tenant)
+	s.Verb("guest", "tenants", "reinstate", guest.Tenant)
 	wantMint("reinstated by hand", http.StatusCreated)
 	want("a later event", pusher, 200, `{"result":"applied"}`, event("3", "tenant.suspended.v1", at(-time.Hour), ""), structured)
-	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "guest", "tenant", "reinstate", guest.Tenant); r.Status == 0 || !strings.Contains(r.Stderr, "an event with a later time says otherwise") {
+	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "guest", "tenants", "reinstate", guest.Tenant); r.Status == 0 || !strings.Contains(r.Stderr, "an event with a later time says otherwise") {
 		t.Errorf("reinstate before a later event: %+v", r)
 	}
 	wantMint("suspended for an hour", http.StatusForbidden)
@@ -100,12 +100,12 @@ func TestGuestTenants(t *testing.T) {
 func guestCommandsRefuse(t *testing.T, data string, vars []string) {
 	t.Helper()
 	for command, wanted := range map[string]string{
-		"quarantine --limit 0":         "holdfast guest quarantine list: --limit: must be at least 1",
-		"outbox list --limit -1":       "holdfast guest outbox list: --limit: must be at least 1",
-		"tokens create --service A":    "holdfast guest tokens create: --service: must be 1 to 64 characters",
-		"token --service a --tenant x": "holdfast guest tokens create: --tenant: must be a UUID",
-		"session erase gms_x":          "holdfast guest sessions erase: SESSION: expected gms_ and a ULID\n",
-		"tenants suspend x":            "holdfast guest tenants suspend: TENANT: expected a UUID, or tnt_ and a ULID\n",
+		"quarantine list --limit 0":            "holdfast guest quarantine list: --limit: must be at least 1",
+		"outbox list --limit -1":               "holdfast guest outbox list: --limit: must be at least 1",
+		"tokens create --service A":            "holdfast guest tokens create: --service: must be 1 to 64 characters",
+		"tokens create --service a --tenant x": "holdfast guest tokens create: --tenant: must be a UUID",
+		"sessions erase gms_x":                 "holdfast guest sessions erase: SESSION: expected gms_ and a ULID\n",
+		"tenants suspend x":                    "holdfast guest tenants suspend: TENANT: expected a UUID, or tnt_ and a ULID\n",
 	} {
 		r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), append([]string{"guest"}, strings.Fields(command)...)...)
 		if r.Status == 0 || !strings.HasPrefix(r.Stderr, wanted) {

@@ -33,7 +33,7 @@ func TestSecondServer(t *testing.T) {
 
 	c := s.Token(1)
 	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/1", `{"payload":"x"}`)
-	for _, command := range [][]string{{"check"}, {"sync", "user", "list"}, {"sweep"}, {"backup", filepath.Join(t.TempDir(), "backup")}, {"migrate"}} {
+	for _, command := range [][]string{{"check"}, {"tokenserver", "accounts", "list"}, {"sweep"}, {"backup", filepath.Join(t.TempDir(), "backup")}, {"migrate"}} {
 		if r := binary.Run(t, s.Env, command...); strings.Contains(r.Stdout+r.Stderr, "in use by another server") || command[0] != "check" && r.Status != 0 {
 			t.Errorf("%s beside the server: status %d\n%s%s", command, r.Status, r.Stdout, r.Stderr)
 		}
@@ -60,7 +60,7 @@ func TestServicesShareFile(t *testing.T) {
 	s := binary.Start(t, data, vars...)
 	c := s.Token(1)
 	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/1", `{"payload":"x"}`)
-	s.Verb("sync", "user", "list")
+	s.Verb("tokenserver", "accounts", "list")
 	if _, err := os.Stat(file + "-wal"); err != nil {
 		t.Errorf("after a command: %v", err)
 	}

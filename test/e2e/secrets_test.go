@@ -134,7 +134,7 @@ func (w *written) left(t *testing.T) {
 	r := w.check(t)
 	wrong(t, r, "syncstorage secrets", lostMaster, move)
 	wrong(t, r, "secrets ", w.path+" does not exist", empty+", which an interrupted start left, cannot be used: it is empty", move)
-	if r := binary.Run(t, w.env, "sync", "user", "list"); r.Status != 1 || !strings.Contains(r.Stderr, move) {
+	if r := binary.Run(t, w.env, "tokenserver", "accounts", "list"); r.Status != 1 || !strings.Contains(r.Stderr, move) {
 		t.Errorf("sync user list: %d\n%s", r.Status, r.Stderr)
 	}
 	for _, file := range []string{empty, other} {

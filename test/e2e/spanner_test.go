@@ -67,7 +67,7 @@ func TestSpanner(t *testing.T) {
 		t.Fatalf("sign in: %d %s", a.Status, a.Body)
 	}
 	signedIn.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"hello"}`)
-	if out := s.Verb("sync", "user", "show", "bob"); !strings.Contains(out, "1        5 bytes") {
+	if out := s.Verb("tokenserver", "accounts", "show", "bob"); !strings.Contains(out, "1        5 bytes") {
 		t.Errorf("show:\n%s", out)
 	}
 
@@ -82,7 +82,7 @@ func TestSpanner(t *testing.T) {
 	if r := binary.Run(t, s.Env, "sweep"); r.Status != 0 || r.Stdout != "expired records and batches: Spanner removes them by itself\nreplaced users' storage: 0\nexpired extension records: 0\nold extension changes: 0\nold extension responses: 0\nrevocations of expired extension tokens: 0\nentries for deleted extension installs: 0\nexpired bucket objects: 0\nbucket events: 0\nincomplete uploads to buckets: 0\ndeleted bucket objects: 0\nplain names of buckets: 0\ndeleted buckets: 0\n" {
 		t.Errorf("sweep: %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
-	s.Verb("sync", "user", "delete", "bob", "--yes")
+	s.Verb("tokenserver", "accounts", "delete", "bob", "--yes")
 	await(t, signedIn, http.StatusUnauthorized)
 	s.Signal(syscall.SIGTERM)
 	<-s.Ended

@@ -37,7 +37,7 @@ func TestDeleteDuringWrites(t *testing.T) {
 			if away {
 				node.Kill()
 			}
-			r := binary.Run(t, accounts.Env, "sync", "user", "delete", "alice", "--yes")
+			r := binary.Run(t, accounts.Env, "tokenserver", "accounts", "delete", "alice", "--yes")
 			if (r.Status != 0) != away {
 				t.Errorf("delete: %d %s", r.Status, r.Stderr)
 			}
@@ -55,7 +55,7 @@ func TestDeleteDuringWrites(t *testing.T) {
 			if a := alice.Want(t, http.StatusOK, "GET", "/info/collection_counts", ""); a.Body != "{}" {
 				t.Errorf("after the cleanup: %s", a.Body)
 			}
-			if out := accounts.Verb("sync", "user", "list", "--replaced"); strings.Contains(out, "alice") {
+			if out := accounts.Verb("tokenserver", "accounts", "list", "--replaced"); strings.Contains(out, "alice") {
 				t.Errorf("the storage user is still there:\n%s", out)
 			}
 		})

@@ -44,16 +44,16 @@ func TestMoveUser(t *testing.T) {
 	c.Want(t, http.StatusOK, "PUT", "/storage/meta/global", `{"payload":"{\"syncID\":\"A\"}"}`)
 	c.Want(t, http.StatusOK, "PUT", "/storage/clients/me", `{"payload":"żółć","ttl":1000000}`)
 	file := filepath.Join(t.TempDir(), "user.ndjson")
-	from.Verb("sync", "user", "export", account, "-o", file)
+	from.Verb("tokenserver", "accounts", "export", account, "-o", file)
 	whole := readFile(t, file)
-	if text := from.Verb("sync", "user", "export", account); len(text) != len(whole) { // equal except exportedAt
+	if text := from.Verb("tokenserver", "accounts", "export", account); len(text) != len(whole) { // equal except exportedAt
 		t.Errorf("the file has %d bytes, the standard output %d", len(whole), len(text))
 	}
 
 	killUserImport(t, to, account, whole)
 	run := func(status int, want string, args ...string) {
 		t.Helper()
-		r := binary.Run(t, to.Env, append([]string{"sync", "user", "import"}, args...)...)
+		r := binary.Run(t, to.Env, append([]string{"tokenserver", "accounts", "import"}, args...)...)
 		if r.Status != status || !strings.Contains(r.Stdout+r.Stderr, want) {
 			t.Errorf("%q: %d %s%s, want %d %q", args, r.Status, r.Stdout, r.Stderr, status, want)
 		}
@@ -88,8 +88,10 @@ func TestMoveUser(t *testing.T) {
 		t.Fatalf("new keys: %d %s", a.Status, a.Body)
 	}
 	run(1, "the account's keys differ", account, file)
-	run(0, "written: 3002", "--uid", "4711", file)
-	if n := strings.Count(to.Verb("sync", "user", "export", "--uid", "4711"), "\n"); n != strings.Count(whole, "\n") {
+	if out := to.Verb("tokenserver", "users", "import", "4711", file); !strings.Contains(out, "written: 3002") {
+		t.Errorf("the import of a storage user: %s", out)
+	}
+	if n := strings.Count(to.Verb("tokenserver", "users", "export", "4711"), "\n"); n != strings.Count(whole, "\n") {
 		t.Errorf("the export of a storage user has %d lines", n)
 	}
 	run(2, "FILE is required", account)
@@ -100,7 +102,7 @@ func TestMoveUser(t *testing.T) {
 // killUserImport kills an import that has written some records and waits for more lines.
 func killUserImport(t *testing.T, s *binary.Server, account, whole string) {
 	t.Helper()
-	cmd := exec.Command(binary.Path(), "sync", "user", "import", account, "-", "--preserve")
+	cmd := exec.Command(binary.Path(), "tokenserver", "accounts", "import", account, "-", "--preserve")
 	cmd.Env = s.Env
 	var said bytes.Buffer
 	cmd.Stderr = &said
@@ -117,7 +119,7 @@ func killUserImport(t *testing.T, s *binary.Server, account, whole string) {
 	// The import has read every line beyond the pipe and the buffer, so it will write them.
 	stored := false
 	for deadline := time.Now().Add(time.Minute); !stored && time.Now().Before(deadline); {
-		stored = !strings.Contains(s.Verb("sync", "user", "quota", account), "STORED  0\n")
+		stored = !strings.Contains(s.Verb("tokenserver", "accounts", "quota", account), "STORED  0\n")
 	}
 	if !stored {
 		t.Error("nothing was imported before the kill")

@@ -19,10 +19,10 @@ func TestAllowAndDeny(t *testing.T) {
 	if _, a := fxa.signIn(t, s, friend, 1); a.Status != http.StatusForbidden || !strings.Contains(a.Body, "new-users-disabled") {
 		t.Fatalf("unknown account: %d %s", a.Status, a.Body)
 	}
-	if out := s.Verb("sync", "user", "list", "--refused"); !strings.Contains(out, friend) {
+	if out := s.Verb("tokenserver", "refused", "list"); !strings.Contains(out, friend) {
 		t.Errorf("the refused account is not listed:\n%s", out)
 	}
-	s.Verb("sync", "user", "allow", friend, "--note", "from school")
+	s.Verb("tokenserver", "access", "allow", friend, "--note", "from school")
 	c, a := fxa.signIn(t, s, friend, 1)
 	if a.Status != http.StatusOK {
 		t.Fatalf("allowed account: %d %s", a.Status, a.Body)
@@ -31,27 +31,27 @@ func TestAllowAndDeny(t *testing.T) {
 		t.Errorf("endpoint %s", c.Endpoint)
 	}
 	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"hello"}`)
-	if out := s.Verb("sync", "user", "list", "--access"); !strings.Contains(out, "from school") {
+	if out := s.Verb("tokenserver", "access", "list"); !strings.Contains(out, "from school") {
 		t.Errorf("access list:\n%s", out)
 	}
-	if out := s.Verb("sync", "user", "show", friend); !strings.Contains(out, "1        5 bytes") {
+	if out := s.Verb("tokenserver", "accounts", "show", friend); !strings.Contains(out, "1        5 bytes") {
 		t.Errorf("show:\n%s", out)
 	}
-	if out := s.Verb("sync", "user", "list"); !strings.Contains(out, friend) {
+	if out := s.Verb("tokenserver", "accounts", "list"); !strings.Contains(out, friend) {
 		t.Errorf("list:\n%s", out)
 	}
 
-	s.Verb("sync", "user", "deny", friend)
+	s.Verb("tokenserver", "access", "deny", friend)
 	if _, a := fxa.signIn(t, s, friend, 1); a.Status != http.StatusForbidden {
 		t.Errorf("denied account: %d %s", a.Status, a.Body)
 	}
-	s.Verb("sync", "user", "allow", friend)
-	s.Verb("sync", "user", "delete", friend, "--yes")
+	s.Verb("tokenserver", "access", "allow", friend)
+	s.Verb("tokenserver", "accounts", "delete", friend, "--yes")
 	c2, a := fxa.signIn(t, s, friend, 1)
 	if a.Status != http.StatusOK || c2.UID == c.UID {
 		t.Errorf("after the deletion: %d, uid %d again", a.Status, c2.UID)
 	}
-	if out := s.Verb("sync", "user", "show", friend); strings.Contains(out, "tabs") {
+	if out := s.Verb("tokenserver", "accounts", "show", friend); strings.Contains(out, "tabs") {
 		t.Errorf("the deleted user still has data:\n%s", out)
 	}
 
@@ -73,7 +73,7 @@ func TestAllowAndDeny(t *testing.T) {
 	if _, a := fxa.signIn(t, s, stranger, 1); a.Status != http.StatusOK {
 		t.Errorf("account allowed in the console: %d %s", a.Status, a.Body)
 	}
-	if r := binary.Run(t, s.Env, "sync", "user", "delete", strings.Repeat("0", 32), "--yes"); r.Status != 1 || !strings.Contains(r.Stderr, "no storage here") {
+	if r := binary.Run(t, s.Env, "tokenserver", "accounts", "delete", strings.Repeat("0", 32), "--yes"); r.Status != 1 || !strings.Contains(r.Stderr, "no storage here") {
 		t.Errorf("delete of an unknown account: %d %s", r.Status, r.Stderr)
 	}
 }
@@ -100,11 +100,11 @@ func TestNodes(t *testing.T) {
 		t.Errorf("second account assigned to %q: %s", c.Endpoint, a.Body)
 	}
 	const two = "https://two.example.org"
-	s.Verb("sync", "node", "drain", two) // former spellings
-	if out := s.Verb("sync", "node", "list"); strings.Count(out, "drained") != 2 {
+	s.Verb("tokenserver", "nodes", "drain", two)
+	if out := s.Verb("tokenserver", "nodes", "list"); strings.Count(out, "drained") != 2 {
 		t.Errorf("drained:\n%s", out)
 	}
-	s.Verb("sync", "node", "drain", two, "--undo")
+	s.Verb("tokenserver", "nodes", "undo", two)
 	if out := s.Verb("tokenserver", "nodes", "list"); strings.Count(out, "drained") != 1 {
 		t.Errorf("undone:\n%s", out)
 	}
@@ -132,20 +132,20 @@ func TestNonsenseNumbers(t *testing.T) {
 		says string
 		args []string
 	}{
-		{"--capacity: must be at least 1", []string{"node", "add", "https://a.example", "--capacity", "-5"}},
-		{"--capacity: must be at least 1", []string{"node", "add", "https://a.example", "--capacity", "0"}},
-		{"a node's capacity must be from 1 to 2147483647 accounts", []string{"node", "add", "https://a.example", "--capacity", "2147483648"}},
-		{"account " + strings.Repeat("0", 32) + " has no storage here", []string{"user", "delete", strings.Repeat("0", 32), "--yes"}},
-		{"--limit: must be at least 1", []string{"user", "list", "--limit", "0"}},
-		{"--limit: must be at least 1", []string{"user", "list", "--access", "--limit", "-1"}},
-		{"--after: expected a uid", []string{"user", "list", "--after", "5a"}},
-		{"--after: expected a uid", []string{"user", "list", "--after", "-5"}},
-		{"--uid: must be at least 1", []string{"token", "--uid", "-1"}},
-		{"--ttl: must be from 1s to 87600h", []string{"token", "--uid", "1", "--ttl", "0"}},
-		{"--ttl: must be from 1s to 87600h", []string{"token", "--uid", "1", "--ttl", "87601h"}},
-		{"--records: must be from 1 to", []string{"budget", "--records", "-1"}},
+		{"--capacity: must be at least 1", []string{"tokenserver", "nodes", "add", "https://a.example", "--capacity", "-5"}},
+		{"--capacity: must be at least 1", []string{"tokenserver", "nodes", "add", "https://a.example", "--capacity", "0"}},
+		{"a node's capacity must be from 1 to 2147483647 accounts", []string{"tokenserver", "nodes", "add", "https://a.example", "--capacity", "2147483648"}},
+		{"account " + strings.Repeat("0", 32) + " has no storage here", []string{"tokenserver", "accounts", "delete", strings.Repeat("0", 32), "--yes"}},
+		{"--limit: must be at least 1", []string{"tokenserver", "accounts", "list", "--limit", "0"}},
+		{"--limit: must be at least 1", []string{"tokenserver", "access", "list", "--limit", "-1"}},
+		{"--after: expected a uid", []string{"tokenserver", "accounts", "list", "--after", "5a"}},
+		{"--after: expected a uid", []string{"tokenserver", "accounts", "list", "--after", "-5"}},
+		{"--uid: must be at least 1", []string{"sync", "tokens", "create", "--uid", "-1"}},
+		{"--ttl: must be from 1s to 87600h", []string{"sync", "tokens", "create", "--uid", "1", "--ttl", "0"}},
+		{"--ttl: must be from 1s to 87600h", []string{"sync", "tokens", "create", "--uid", "1", "--ttl", "87601h"}},
+		{"--records: must be from 1 to", []string{"sync", "budget", "--records", "-1"}},
 	} {
-		r := binary.Run(t, s.Env, append([]string{"sync"}, tc.args...)...)
+		r := binary.Run(t, s.Env, tc.args...)
 		status := 1
 		if strings.HasPrefix(tc.says, "--") {
 			status = 2

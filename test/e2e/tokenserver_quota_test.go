@@ -31,7 +31,7 @@ func TestOwnQuota(t *testing.T) {
 		return c.Want(t, status, "PUT", "/storage/tabs/x", fmt.Sprintf(`{"payload":%q}`, strings.Repeat("x", bytes)))
 	}
 	put(&c, http.StatusForbidden, 101)
-	if out := s.Verb("sync", "user", "quota", account, "2KiB"); !strings.Contains(out, "2048, the account's own") {
+	if out := s.Verb("tokenserver", "accounts", "quota", account, "2KiB"); !strings.Contains(out, "2048, the account's own") {
 		t.Errorf("quota:\n%s", out)
 	}
 	put(&c, http.StatusForbidden, 2049)
@@ -51,36 +51,36 @@ func TestOwnQuota(t *testing.T) {
 	put(&renewed, http.StatusForbidden, 2049)
 	put(&renewed, http.StatusOK, 2048)
 
-	s.Verb("sync", "user", "quota", account, "none")
+	s.Verb("tokenserver", "accounts", "quota", account, "none")
 	if _, a := fxa.signIn(t, s, account, 2); a.Status != http.StatusOK { // the quota stays removed
 		t.Fatalf("sign in again: %d %s", a.Status, a.Body)
 	}
-	if out := s.Verb("sync", "user", "quota", account); !strings.Contains(out, "STORED  2048") || !strings.Contains(out, "100, the setting syncstorage.limits.max_user_quota") {
+	if out := s.Verb("tokenserver", "accounts", "quota", account); !strings.Contains(out, "STORED  2048") || !strings.Contains(out, "100, the setting syncstorage.limits.max_user_quota") {
 		t.Errorf("quota:\n%s", out)
 	}
-	s.Verb("sync", "user", "quota", account, "unlimited")
+	s.Verb("tokenserver", "accounts", "quota", account, "unlimited")
 	put(&renewed, http.StatusOK, 5000)
 	if a := renewed.Want(t, http.StatusOK, "GET", "/info/quota", ""); !strings.HasSuffix(a.Body, ",null]") {
 		t.Errorf("info/quota: %s", a.Body)
 	}
 
 	// The command accepts a storage user's number, even without data.
-	if out := s.Verb("sync", "user", "quota", "--uid", "77", "5"); !strings.Contains(out, "5, the account's own") {
+	if out := s.Verb("tokenserver", "users", "quota", "77", "5"); !strings.Contains(out, "5, the account's own") {
 		t.Errorf("quota of a storage user:\n%s", out)
 	}
 	for _, tc := range []struct {
 		args []string
 		want string
 	}{
-		{[]string{account, "1.5GiB"}, "QUOTA: expected a number of bytes"},
-		{[]string{account, "0"}, "QUOTA: expected a number of bytes"},
-		{[]string{strings.Repeat("0", 32), "5"}, "account " + strings.Repeat("0", 32) + " has no storage here"},
-		{[]string{"nobody", "lots"}, "QUOTA: expected a number of bytes"},
-		{[]string{"--uid", "77", "lots"}, "QUOTA: expected a number of bytes"},
-		{[]string{"--uid", "0", "5"}, "UID: must be at least 1"},
-		{[]string{account, "--fxa-uid", "x"}, "unknown flag --fxa-uid"},
+		{[]string{"accounts", account, "1.5GiB"}, "QUOTA: expected a number of bytes"},
+		{[]string{"accounts", account, "0"}, "QUOTA: expected a number of bytes"},
+		{[]string{"accounts", strings.Repeat("0", 32), "5"}, "account " + strings.Repeat("0", 32) + " has no storage here"},
+		{[]string{"accounts", "nobody", "lots"}, "QUOTA: expected a number of bytes"},
+		{[]string{"users", "77", "lots"}, "QUOTA: expected a number of bytes"},
+		{[]string{"users", "0", "5"}, "UID: must be at least 1"},
+		{[]string{"accounts", account, "--fxa-uid", "x"}, "unknown flag --fxa-uid"},
 	} {
-		r := binary.Run(t, s.Env, append([]string{"sync", "user", "quota"}, tc.args...)...)
+		r := binary.Run(t, s.Env, append([]string{"tokenserver", tc.args[0], "quota"}, tc.args[1:]...)...)
 		if r.Status == 0 || !strings.Contains(r.Stderr, tc.want) {
 			t.Errorf("%q: %d %s, want %q", tc.args, r.Status, r.Stderr, tc.want)
 		}
@@ -125,7 +125,7 @@ func TestUserList(t *testing.T) {
 	s.Verb("tokenserver", "nodes", "drain", "self")
 	s.Verb("tokenserver", "nodes", "add", "https://two.example.org", "--capacity", "5", "--no-check")
 	fxa.signIn(t, s, "far", 1)
-	s.Verb("sync", "user", "quota", "account3", "1MiB")
+	s.Verb("tokenserver", "accounts", "quota", "account3", "1MiB")
 
 	lines, _ := listUsers(t, s)
 	for order, want := range map[string][]string{
@@ -156,7 +156,7 @@ func TestUserList(t *testing.T) {
 	if far.Here || far.Bytes != nil || far.Records != nil || !far.LastWrite.IsZero() {
 		t.Errorf("account on another node: %+v", far)
 	}
-	r := binary.Run(t, s.Env, "sync", "user", "list", "--limit", "2")
+	r := binary.Run(t, s.Env, "tokenserver", "accounts", "list", "--limit", "2")
 	if r.Status != 0 || !strings.Contains(r.Stdout, "account1") || !strings.Contains(r.Stderr, "continue with --after 2\n") {
 		t.Errorf("a page as a table: %s%s", r.Stdout, r.Stderr)
 	}
@@ -171,11 +171,11 @@ func TestUserListFlags(t *testing.T) {
 		{"--after=1:2", "--after: expected a uid"},
 		{"--limit=0", "--limit: must be at least 1"},
 	} {
-		if r := binary.Run(t, s.Env, "sync", "user", "list", tc[0]); r.Status == 0 || !strings.Contains(r.Stderr, tc[1]) {
+		if r := binary.Run(t, s.Env, "tokenserver", "accounts", "list", tc[0]); r.Status == 0 || !strings.Contains(r.Stderr, tc[1]) {
 			t.Errorf("%s: %d %s", tc[0], r.Status, r.Stderr)
 		}
 	}
-	if out := s.Verb("sync", "user", "list", "--sort", "bytes", "--limit", "100001"); !strings.HasPrefix(out, "LABEL ") {
+	if out := s.Verb("tokenserver", "accounts", "list", "--sort", "bytes", "--limit", "100001"); !strings.HasPrefix(out, "LABEL ") {
 		t.Errorf("a long page: %s", out)
 	}
 }

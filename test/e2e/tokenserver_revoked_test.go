@@ -27,14 +27,14 @@ func TestRevokedTokens(t *testing.T) {
 	const path, body = "/storage/tabs/x", `{"payload":"hello"}`
 	alice.Want(t, http.StatusOK, "PUT", path, body)
 
-	s.Verb("sync", "user", "deny", aliceID)
+	s.Verb("tokenserver", "access", "deny", aliceID)
 	await(t, alice, http.StatusUnauthorized)
 	alice.Want(t, http.StatusUnauthorized, "GET", "/info/collections", "")
 	bob.Want(t, http.StatusOK, "PUT", path, body)
-	s.Verb("sync", "user", "deny", aliceID, "--remove")
+	s.Verb("tokenserver", "access", "remove", aliceID)
 	await(t, alice, http.StatusOK)
 
-	s.Verb("sync", "user", "delete", aliceID, "--yes")
+	s.Verb("tokenserver", "accounts", "delete", aliceID, "--yes")
 	await(t, alice, http.StatusUnauthorized)
 	bob.Want(t, http.StatusOK, "PUT", path, body)
 	back, a := fxa.signIn(t, s, aliceID, 1)
@@ -45,10 +45,10 @@ func TestRevokedTokens(t *testing.T) {
 	alice.Want(t, http.StatusUnauthorized, "PUT", path, body)
 
 	// The deleted storage user remains until its tokens expire.
-	if out := s.Verb("sync", "user", "list", "--replaced"); !strings.Contains(out, fmt.Sprintf(" %s  %-3d  ", aliceID, alice.UID)) {
+	if out := s.Verb("tokenserver", "accounts", "list", "--replaced"); !strings.Contains(out, fmt.Sprintf(" %s  %-3d  ", aliceID, alice.UID)) {
 		t.Errorf("the deleted storage user %d is not listed:\n%s", alice.UID, out)
 	}
-	if out := s.Verb("sync", "user", "show", aliceID); !strings.Contains(out, "deleted") {
+	if out := s.Verb("tokenserver", "accounts", "show", aliceID); !strings.Contains(out, "deleted") {
 		t.Errorf("show:\n%s", out)
 	}
 }
@@ -75,12 +75,12 @@ func TestRevokedTokensOfAnotherServer(t *testing.T) {
 	for _, c := range []binary.Credentials{alice, bob} {
 		c.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"hello"}`)
 	}
-	accounts.Verb("sync", "user", "deny", aliceID)
+	accounts.Verb("tokenserver", "access", "deny", aliceID)
 	await(t, alice, http.StatusUnauthorized)
-	accounts.Verb("sync", "user", "delete", "bob", "--yes")
+	accounts.Verb("tokenserver", "accounts", "delete", "bob", "--yes")
 	await(t, bob, http.StatusUnauthorized)
-	accounts.Verb("sync", "user", "delete", "bob", "--yes")
-	accounts.Verb("sync", "user", "allow", aliceID)
+	accounts.Verb("tokenserver", "accounts", "delete", "bob", "--yes")
+	accounts.Verb("tokenserver", "access", "allow", aliceID)
 	await(t, alice, http.StatusOK)
 }
 

@@ -113,7 +113,7 @@ func scrape(t *testing.T) string {
 func useExtension(t *testing.T, s *binary.Server, client *http.Client) {
 	t.Helper()
 	const install = "7e000000-0000-4000-8000-000000000011"
-	token := strings.TrimSpace(s.Verb("ext", "token", "--tenant", "7e000000-0000-4000-8000-000000000001", "--install", install, "--namespace", "a=rw"))
+	token := strings.TrimSpace(s.Verb("ext", "tokens", "create", "--tenant", "7e000000-0000-4000-8000-000000000001", "--install", install, "--namespace", "a=rw"))
 	for key, status := range map[string]int{"k": http.StatusCreated, "k%2F": http.StatusBadRequest} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, s.URL+"/ext/v1/installs/"+install+"/namespaces/a/records/"+key, strings.NewReader(`{"value":1}`))
 		if err != nil {

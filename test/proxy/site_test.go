@@ -304,8 +304,7 @@ func TestLongPoll(t *testing.T) {
 	const install = "7e000000-0000-4000-8000-000000000001"
 	each(t, func(t *testing.T, p proxy) {
 		s := p.build(t, "https://example.org/sync", nil, "HOLDFAST_SERVER__PUBLIC_URL=https://example.org/sync")
-		token := strings.TrimSpace(s.server.Verb("ext", "token", "--tenant", "7e000000-0000-4000-8000-000000000002",
-			"--install", install, "--namespace", "a=rw"))
+		token := strings.TrimSpace(s.server.Verb("ext", "tokens", "create", "--tenant", "7e000000-0000-4000-8000-000000000002", "--install", install, "--namespace", "a=rw"))
 		call := func(method, path, body string) (status int, text string) {
 			req, err := http.NewRequestWithContext(t.Context(), method, s.public+"/ext/v1/installs/"+install+path, strings.NewReader(body))
 			if err != nil {

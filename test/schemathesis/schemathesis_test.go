@@ -41,7 +41,7 @@ func TestDescription(t *testing.T) {
 	t.Parallel()
 	st := program(t)
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_EXTSTORAGE__ENABLED=true", "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false")
-	token := binary.Run(t, s.Env, "ext", "token", "--tenant", tenant, "--install", install, "--namespace", "records=rw", "--namespace", "schemas=rw")
+	token := binary.Run(t, s.Env, "ext", "tokens", "create", "--tenant", tenant, "--install", install, "--namespace", "records=rw", "--namespace", "schemas=rw")
 	if token.Status != 0 {
 		t.Fatalf("no token: %s", token.Stderr)
 	}

@@ -12,7 +12,7 @@ import (
 func (s *Buckets) accountOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Access: operate.ForViewers, Path: "accounts", Doc: "List accounts", Title: "Accounts", Empty: "There are no accounts.", Former: []operate.Former{{Words: "buckets account", Noun: true}},
+			Access: operate.ForViewers, Path: "accounts", Doc: "List accounts", Title: "Accounts", Empty: "There are no accounts.",
 			Group: "Manage accounts, which own buckets",
 		}, on(s, s.listAccounts)),
 		operate.NewRead(operate.About{Access: operate.ForViewers, Path: "accounts/show", Doc: "Show an account's usage and quotas", Title: "Account"}, on(s, s.showAccount)),

@@ -21,7 +21,7 @@ const shown = 20
 
 func (s *Buckets) auditOperations() []operate.Operation {
 	job := operate.NewJob(operate.About{
-		Path: "audits/run", Doc: "Compare storage nodes and usage counters with the database, and repair them", Former: []operate.Former{{Words: "buckets audit"}},
+		Path: "audits/run", Doc: "Compare storage nodes and usage counters with the database, and repair them",
 		Group: "Compare storage nodes with the database", Title: "Audits", Button: "Start",
 		Background: true, Begun: "audit started", Stop: "Stop the audit",
 		Text: "An audit compares all storage nodes and usage counters with the database while servers run.",

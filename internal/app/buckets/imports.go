@@ -15,7 +15,7 @@ import (
 
 func (s *Buckets) importOperations() []operate.Operation {
 	job := operate.NewJob(operate.About{
-		Path: "imports/run", Doc: "Import buckets from another S3 endpoint, while clients use both", Former: []operate.Former{{Words: "buckets import"}},
+		Path: "imports/run", Doc: "Import buckets from another S3 endpoint, while clients use both",
 		Group: "Import buckets from another S3 endpoint", Title: "Import buckets", Button: "Import", Counts: "objects",
 		Background: true, Begun: "import started", Stop: "Stop the import",
 		Text: "An import copies objects with their versions, entity tags, times, metadata and tags. Repeated imports into the same account copy only changes.",

@@ -16,7 +16,7 @@ import (
 func (s *Buckets) keyOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Access: operate.ForViewers, Path: "keys", Doc: "List an account's access keys", Title: "Access keys", Empty: "There are no access keys.", Former: []operate.Former{{Words: "buckets key", Noun: true}},
+			Access: operate.ForViewers, Path: "keys", Doc: "List an account's access keys", Title: "Access keys", Empty: "There are no access keys.",
 			Group: "Manage an account's access keys",
 		}, on(s, s.listKeys)),
 		operate.NewRead(operate.About{Access: operate.ForViewers, Path: "keys/show", Doc: "Show an access key and its limits", Title: "Access key"}, on(s, s.showKey)),

@@ -22,7 +22,7 @@ func showAuditLink(context.Context, *service.PageRequest) (*service.View, error)
 func (s *Buckets) nodeOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Access: operate.ForViewers, Path: "nodes", Doc: "List the storage nodes with their state and free space", Title: "Storage nodes", Empty: "There are no storage nodes.", Former: []operate.Former{{Words: "buckets node", Noun: true}},
+			Access: operate.ForViewers, Path: "nodes", Doc: "List the storage nodes with their state and free space", Title: "Storage nodes", Empty: "There are no storage nodes.",
 			Group: "Manage the storage nodes, which hold object bodies",
 		}, on(s, s.listNodes)),
 		operate.NewChange(operate.About{

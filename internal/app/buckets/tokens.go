@@ -27,7 +27,7 @@ func tokenKeys(secrets []string) (*bearer.Keyring, error) {
 
 func (s *Buckets) tokenOperations() []operate.Operation {
 	return []operate.Operation{operate.NewChange(operate.About{
-		Path: "tokens/create", Doc: "Create an account token for the native API", Former: []operate.Former{{Words: "buckets token"}},
+		Path: "tokens/create", Doc: "Create an account token for the native API",
 		More: "It grants full access to the account's buckets. With --gc it can also claim and free deleted objects in all\n" +
 			"accounts. A token cannot be revoked: it is valid until it expires or the account is deleted.",
 		Example: "main --ttl 24h",

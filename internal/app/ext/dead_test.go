@@ -30,7 +30,7 @@ func TestDeadEvents(t *testing.T) {
 			Seq            int64
 			Payload        map[string]int
 		}
-		if err := json.Unmarshal([]byte(p.prints("ext", "audit", "dead", "--json")[1]), &event); err != nil ||
+		if err := json.Unmarshal([]byte(p.prints("ext", "dead-letters", "list", "--json")[1]), &event); err != nil ||
 			event.Install != string(o.Install) || event.Seq != 2 || event.Payload["n"] != 2 || event.Error != "too large" {
 			t.Errorf("%+v, %v", event, err)
 		}
@@ -42,22 +42,22 @@ func TestDeadEvents(t *testing.T) {
 			errs   string
 		}{
 			{append([]string{"ext", "dead-letters", "retry"}, append(one, "2")...), 0, ""},
-			{append([]string{"ext", "audit", "retry"}, append(one, "2")...), 1, "no such set-aside event"},
+			{append([]string{"ext", "dead-letters", "retry"}, append(one, "2")...), 1, "no such set-aside event"},
 			{append([]string{"ext", "dead-letters", "drop"}, append(one, "3")...), 0, ""},
-			{append([]string{"ext", "audit", "drop"}, append(one, "9")...), 1, "no such set-aside event"},
-			{[]string{"ext", "audit", "drop", "--seq", "1"}, 2, "tenant"},
+			{append([]string{"ext", "dead-letters", "drop"}, append(one, "9")...), 1, "no such set-aside event"},
+			{[]string{"ext", "dead-letters", "drop", "--seq", "1"}, 2, "tenant"},
 			{[]string{"ext", "dead-letters", "drop"}, 2, "--tenant, --install and --seq are required"},
-			{append([]string{"ext", "audit", "drop", "--all"}, append(one, "1")...), 2, "tenant"},
+			{append([]string{"ext", "dead-letters", "drop-all"}, append(one, "1")...), 2, "tenant"},
 		} {
 			status, _, errs := p.types(c.args...)
 			if (status != 0) != (c.status != 0) || !strings.Contains(errs, c.errs) {
 				t.Errorf("%v: %d, %q", c.args, status, errs)
 			}
 		}
-		if lines := p.prints("ext", "audit", "retry", "--all"); len(lines) != 1 || lines[0] != "2 events queued again" {
+		if lines := p.prints("ext", "dead-letters", "retry-all"); len(lines) != 1 || lines[0] != "2 events queued again" {
 			t.Errorf("printed %q", lines)
 		}
-		if lines := p.prints("ext", "audit", "dead"); len(lines) != 1 {
+		if lines := p.prints("ext", "dead-letters", "list"); len(lines) != 1 {
 			t.Errorf("left are\n%s", strings.Join(lines, "\n"))
 		}
 	})

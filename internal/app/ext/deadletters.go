@@ -94,9 +94,6 @@ func (s *Extensions) deadLetters() service.DeadLetters[deadInput] {
 	find := func(_ context.Context, in deadInput) (outbox.ID, error) { return in.id(), nil }
 	return service.DeadLetters[deadInput]{
 		Box: s.auditBox, Find: find, Missing: errNoEvent, Event: "audit event", Key: "install", Delay: "within half a minute",
-		Former: map[string][]operate.Former{
-			"": {{Words: "ext audit", Noun: true}, {Words: "ext audit dead"}}, "retry-all": {{Words: "ext audit retry", Flag: "all"}}, "drop-all": {{Words: "ext audit drop", Flag: "all"}},
-		},
 	}
 }
 

@@ -39,7 +39,7 @@ func TestDeleteCommands(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, of := range [][]string{command(o, "installs"), command(tenant, "tenants"), command(o, "install"), command(tenant, "tenant")} {
+		for _, of := range [][]string{command(o, "installs"), command(tenant, "tenants")} {
 			of = append(slices.Insert(of, 2, "delete"), "--dry-run")
 			fails(" is unknown, without data or registration", of...)
 			fails(" is unknown, without data or registration", append(of[:len(of)-1], "--yes")...)
@@ -47,9 +47,9 @@ func TestDeleteCommands(t *testing.T) {
 		fails("the tenant has no installs", command(tenant, "tenants", "show")...)
 		put()
 		prints("STATE not registered", command(o, "installs", "show")...)
-		prints("settings 1", command(o, "usage")...)
-		prints("access to the install is revoked", command(o, "install", "revoke")...)
-		if status, out, errs := p.types("ext", "install", "list", "--revoked"); status != 0 || !strings.Contains(out, "  revoked  ") || strings.Count(out, "\n") != 2 ||
+		prints("settings 1", command(o, "installs", "show")...)
+		prints("access to the install is revoked", command(o, "installs", "revoke")...)
+		if status, out, errs := p.types("ext", "installs", "list", "--revoked"); status != 0 || !strings.Contains(out, "  revoked  ") || strings.Count(out, "\n") != 2 ||
 			!strings.HasSuffix(errs, "holdfast ext installs delete --tenant TENANT --install INSTALL\n") {
 			t.Errorf("revoked installs: %d\n%s%s", status, out, errs)
 		}
@@ -72,14 +72,14 @@ func TestDeleteCommands(t *testing.T) {
 		fails("nothing was changed; confirm with --yes", command(tenant, "tenants", "delete")...)
 		prints("would be deleted", command(o, "installs", "delete", "--dry-run")...)
 		prints(`"state":"active","records":1,"bytes":5,"schemas":0,"changes":1,"answers":0,"tokens":0,"retained":[]}`, command(o, "installs", "delete", "--dry-run", "--json")...)
-		prints("1 record, 5 bytes, 0 schemas, 1 change, 0 kept answers, 0 revoked tokens", command(o, "install", "delete", "--yes")...)
-		prints("STATE deleted", command(o, "install", "show")...)
+		prints("1 record, 5 bytes, 0 schemas, 1 change, 0 kept answers, 0 revoked tokens", command(o, "installs", "delete", "--yes")...)
+		prints("STATE deleted", command(o, "installs", "show")...)
 		prints(`"records":1,"bytes":5,"schemas":0,"changes":1,"answers":0,"tokens":0,"retained":[]}`, command(o, "installs", "delete", "--yes", "--json")...)
-		fails("--restore allows its ID again", command(o, "install", "set")...)
+		fails("--restore allows its ID again", command(o, "installs", "set")...)
 		// The guide deletes a tenant after its only install, with the same command with or without --yes.
 		prints("would be deleted from tenant", command(tenant, "tenants", "delete", "--dry-run")...)
 		p.prints(command(o, "installs", "restore")...)
-		prints("BYTES 0", command(o, "usage")...)
+		prints("BYTES 0", command(o, "installs", "show")...)
 		prints("STATE active", command(tenant, "tenants", "show")...)
 		prints(string(at.Tenant), "ext", "tenants", "list")
 
@@ -87,7 +87,7 @@ func TestDeleteCommands(t *testing.T) {
 		prints("STATE deleted", command(tenant, "tenants", "show")...)
 		fails("restore a tenant with ext tenants restore", command(o, "installs", "set", "--restore")...)
 		fails("restore a tenant with ext tenants restore", command(o, "installs", "restore")...)
-		prints("can be used again", command(tenant, "tenant", "restore")...)
+		prints("can be used again", command(tenant, "tenants", "restore")...)
 		fails("was not deleted", command(tenant, "tenants", "restore")...)
 		p.prints(command(o, "installs", "set", "--restore")...)
 
@@ -109,7 +109,7 @@ func TestSchemaFile(t *testing.T) {
 			dir:                               " is a folder: expected a file, or - for standard input",
 			filepath.Join(dir, "schema.json"): " does not exist: expected a file, or - for standard input",
 		} {
-			status, _, errs := p.types("ext", "schema", "put", name, "--tenant", string(at.Tenant), "--install", string(at.Install), "--namespace", "settings")
+			status, _, errs := p.types("ext", "schemas", "put", name, "--tenant", string(at.Tenant), "--install", string(at.Install), "--namespace", "settings")
 			if status != 1 || !strings.Contains(errs, name+says) {
 				t.Errorf("put %s: %d %q", name, status, errs)
 			}
@@ -132,7 +132,7 @@ func TestSchemaCommands(t *testing.T) {
 			return file
 		}
 		put := func(text string, more ...string) (int, string, string) {
-			return p.types(append(append([]string{"ext", "schema", "put", document(text)}, o...), more...)...)
+			return p.types(append(append([]string{"ext", "schemas", "put", document(text)}, o...), more...)...)
 		}
 		if status, out, errs := put(`{"type":"object"}`, "--activate"); status != 0 || out != "registered schema version 1 for settings: active\n" {
 			t.Errorf("put: %d %q %q", status, out, errs)
@@ -152,12 +152,12 @@ func TestSchemaCommands(t *testing.T) {
 		if shown := strings.Join(p.prints(append([]string{"ext", "schemas", "show", "--version", "1"}, o...)...), "\n"); !strings.Contains(shown, `"type": "object"`) {
 			t.Errorf("version 1 is %s", shown)
 		}
-		for _, words := range [][]string{{"ext", "schema", "list", "--documents"}, {"ext", "schemas", "export"}} {
+		for _, words := range [][]string{{"ext", "schemas", "export"}, {"ext", "schemas", "export"}} {
 			if documents := p.prints(append(words, o...)...); !slices.Equal(documents, []string{`{"type":"string"}`, `{"type":"object"}`}) {
 				t.Errorf("%v: %q", words, documents)
 			}
 		}
-		list := p.prints(append([]string{"ext", "schema", "list"}, o...)...)
+		list := p.prints(append([]string{"ext", "schemas", "list"}, o...)...)
 		if len(list) < 3 || !strings.HasPrefix(list[1], "2        draft") || !strings.HasPrefix(list[2], "1        active") {
 			t.Errorf("list: %q", list)
 		}
@@ -184,13 +184,13 @@ func deleteSchemas(t *testing.T, p operator, namespace []string) {
 		{[]string{"--version", "0"}, 2, "--version: must be at least 1"},
 		{[]string{"--version", "4294967297"}, 1, "has no schema version 4294967297"},
 		{[]string{}, 2, "--version is required"},
-		{[]string{"--all"}, 0, ""},
 	} {
-		args := append(append([]string{"ext", "schema", "delete"}, namespace...), tc.args...)
+		args := append(append([]string{"ext", "schemas", "delete"}, namespace...), tc.args...)
 		if status, out, errs := p.types(args...); status != tc.status || !strings.Contains(errs, tc.says) {
 			t.Errorf("%v: %d %q %q", args, status, out, errs)
 		}
 	}
+	p.prints(append([]string{"ext", "schemas", "delete-all"}, namespace...)...)
 	for _, verb := range []string{"activate", "deprecate"} {
 		if status, _, errs := p.types(append([]string{"ext", "schemas", verb, "--version", "2"}, namespace...)...); status != 1 || !strings.Contains(errs, "schema") {
 			t.Errorf("%s what is deleted: %d %q", verb, status, errs)

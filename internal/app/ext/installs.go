@@ -21,14 +21,13 @@ func (s *Extensions) installOperations() []operate.Operation {
 	return append(slices.Concat([]operate.Operation{
 		operate.NewList(operate.About{
 			Access: operate.ForViewers, Path: "installs", Doc: "List installs with the data that they hold", Title: "Installs", Empty: "There are no installs.",
-			Group: "Manage installs: tier, quotas and access", Former: []operate.Former{{Words: "ext install", Noun: true}}, PageRows: ext.MaxPage,
+			Group: "Manage installs: tier, quotas and access", PageRows: ext.MaxPage,
 			More: "Lists installs that are registered, revoked or recently deleted, or that ever stored a record.\n" +
 				"With --revoked, lists only installs without access, and how to delete them.",
 			Example: "\n--revoked\n",
 		}, on(s, s.listInstalls)),
 		operate.NewRead(operate.About{
 			Access: operate.ForViewers, Path: "installs/show", Doc: "Show an install's registration and usage", Title: "Install", Opens: "records",
-			Former: []operate.Former{{Words: "ext usage", Flag: "install", Keeps: true}},
 		}, on(s, s.showInstall)),
 		operate.NewChange(operate.About{
 			Path: "installs/set", Doc: "Register an install, or replace its registration", NewRow: true, Title: "Register an install", Button: "Register",

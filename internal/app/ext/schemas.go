@@ -18,7 +18,7 @@ func (s *Extensions) schemaOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
 			Access: operate.ForViewers, Path: "schemas", Doc: "List a namespace's schemas, newest first", Title: "Schemas", Empty: "There are no schemas: every JSON value is valid.",
-			Group: "Manage the JSON Schemas of an install's namespaces", Former: []operate.Former{{Words: "ext schema", Noun: true}},
+			Group: "Manage the JSON Schemas of an install's namespaces",
 		}, on(s, s.listSchemas)),
 		operate.NewRead(operate.About{Access: operate.ForViewers, Path: "schemas/show", Doc: "Show a schema version", Title: "Schema version"}, on(s, s.showSchema)),
 		operate.NewRead(operate.About{
@@ -27,7 +27,7 @@ func (s *Extensions) schemaOperations() []operate.Operation {
 			Opens: "record", Resumes: true,
 		}, on(s, s.checkSchema)),
 		operate.NewDownload(operate.About{
-			Access: operate.ForViewers, Path: "schemas/export", Doc: "Print all versions' documents, one per line, newest first", Former: []operate.Former{{Words: "ext schema list", Flag: "documents"}},
+			Access: operate.ForViewers, Path: "schemas/export", Doc: "Print all versions' documents, one per line, newest first",
 			Media: operate.Lines, Memory: transferSize,
 		}, s.exportSchemas),
 		operate.NewUpload(operate.About{
@@ -52,7 +52,7 @@ func (s *Extensions) schemaOperations() []operate.Operation {
 			More: "Version numbers are not used again.",
 		}, on(s, s.deleteSchema)),
 		operate.NewChange(operate.About{
-			Path: "schemas/delete-all", Doc: "Delete all schema versions in a namespace", Former: []operate.Former{{Words: "ext schema delete", Flag: "all"}},
+			Path: "schemas/delete-all", Doc: "Delete all schema versions in a namespace",
 			Title: "Delete all versions", Text: "After that, every JSON value is valid.", Button: "Delete all versions", Ask: "This cannot be undone.", Danger: true, Retypes: true,
 			More: "Afterwards the namespace accepts any JSON, and counts toward the namespace quota only while it contains keys.\n" +
 				"Version numbers are not reused.",

@@ -16,7 +16,7 @@ func (s *Extensions) tenantOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
 			Access: operate.ForViewers, Path: "tenants", Doc: "List tenants with installs", Title: "Tenants", Empty: "There are no tenants.", PageRows: ext.MaxPage,
-			Group: "Show, delete and restore tenants with all their installs", Former: []operate.Former{{Words: "ext tenant", Noun: true}},
+			Group: "Show, delete and restore tenants with all their installs",
 		}, on(s, s.listTenants)),
 		operate.NewRead(operate.About{Access: operate.ForViewers, Path: "tenants/show", Doc: "Show whether a tenant is deleted", Title: "Tenant"}, on(s, s.showTenant)),
 		operate.NewChange(operate.About{

@@ -15,9 +15,10 @@ type minted struct {
 	Expires   time.Time
 }
 
-func mint(t *testing.T, p operator, args ...string) (m minted) {
+// mint creates a token; noun is tokens or service-tokens.
+func mint(t *testing.T, p operator, noun string, args ...string) (m minted) {
 	t.Helper()
-	out := p.prints(append([]string{"ext", "token", "--json"}, args...)...)
+	out := p.prints(append([]string{"ext", noun, "create", "--json"}, args...)...)
 	if err := json.Unmarshal([]byte(strings.Join(out, "\n")), &m); err != nil {
 		t.Fatal(err)
 	}
@@ -38,15 +39,15 @@ func TestRevokeTokenCommand(t *testing.T) {
 				t.Errorf("%v: status %d, %s%s, want %s", args, status, out, errs, says)
 			}
 		}
-		one := mint(t, p, with(flags, "--namespace", "a=rw")...)
-		service := mint(t, p, "--tenant", string(o.Tenant), "--service", "runner")
+		one := mint(t, p, "tokens", with(flags, "--namespace", "a=rw")...)
+		service := mint(t, p, "service-tokens", "--tenant", string(o.Tenant), "--service", "runner")
 		if one.ID == "" || one.ID == service.ID {
 			t.Fatalf("tokens with the IDs %q and %q", one.ID, service.ID)
 		}
 		if out := p.prints("ext", "tokens", "revoke", one.Token); !strings.Contains(out[0], "revoked token "+one.ID+"; it expires at ") {
 			t.Errorf("revoked: %v", out)
 		}
-		p.prints("ext", "token", "revoke", service.Token)
+		p.prints("ext", "tokens", "revoke", service.Token)
 		p.prints(with(flags, "ext", "tokens", "revoke-id", "--id", "lost")...)
 		p.prints(with(services, "ext", "service-tokens", "revoke-id", "--id", "other", "--expires", time.Now().Add(time.Hour).Format(time.RFC3339))...)
 
@@ -66,10 +67,10 @@ func TestRevokeTokenCommand(t *testing.T) {
 		list(with(services, "ext", "service-tokens", "list"), service.ID, "other")
 		list([]string{"ext", "tokens", "list", "--tenant", string(o.Tenant), "--install", string(owned(1, 2).Install)})
 
-		p.prints(with(flags, "ext", "token", "revoke", "--id", "former")...)
-		p.prints(with(services, "ext", "token", "revoke", "--services", "--id", "former")...)
-		list(with(flags, "ext", "token", "revoked"), one.ID, "lost", "former")
-		list(with(services, "ext", "token", "revoked", "--services"), service.ID, "other", "former")
+		p.prints(with(flags, "ext", "tokens", "revoke-id", "--id", "former")...)
+		p.prints(with(services, "ext", "service-tokens", "revoke-id", "--id", "former")...)
+		list(with(flags, "ext", "tokens", "list"), one.ID, "lost", "former")
+		list(with(services, "ext", "service-tokens", "list"), service.ID, "other", "former")
 		all, err := p.records.RevokedTokens(t.Context(), o)
 		if err != nil || len(all) != 3 {
 			t.Fatalf("%+v, %v", all, err)
@@ -80,14 +81,14 @@ func TestRevokeTokenCommand(t *testing.T) {
 			}
 		}
 
-		fails("TOKEN: must not be empty", "ext", "token", "revoke")
-		fails("unknown flag --tenant", with(flags, "ext", "token", "revoke", one.Token)...)
-		fails("need not be revoked", "ext", "token", "revoke", one.Token+"x")
-		fails("--install is required", "ext", "token", "revoke", "--tenant", string(o.Tenant), "--id", "a")
+		fails("TOKEN: must not be empty", "ext", "tokens", "revoke")
+		fails("unknown flag --tenant", with(flags, "ext", "tokens", "revoke", one.Token)...)
+		fails("need not be revoked", "ext", "tokens", "revoke", one.Token+"x")
+		fails("--install is required", "ext", "tokens", "revoke-id", "--tenant", string(o.Tenant), "--id", "a")
 		fails("must be in the future", with(flags, "ext", "tokens", "revoke-id", "--id", "a", "--expires", "2020-01-01T00:00:00Z")...)
 		fails("--expires: expected a time, e.g.", with(flags, "ext", "tokens", "revoke-id", "--id", "a", "--expires", "soon")...)
 		fails("--ttl: must be from 1s to 2160h, the setting extstorage.token_max_lifetime",
-			with(flags, "ext", "token", "--namespace", "a=rw", "--ttl", "2160h1s")...)
-		mint(t, p, with(flags, "--namespace", "a=rw", "--ttl", "2160h")...)
+			with(flags, "ext", "tokens", "create", "--namespace", "a=rw", "--ttl", "2160h1s")...)
+		mint(t, p, "tokens", with(flags, "--namespace", "a=rw", "--ttl", "2160h")...)
 	})
 }

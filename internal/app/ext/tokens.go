@@ -18,20 +18,20 @@ func (s *Extensions) tokenOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
 			Access: operate.ForViewers, Path: "tokens", Rows: "revoked", Doc: "List an install's revoked tokens that have not expired", Title: "Tokens", Empty: "No token is revoked.",
-			Group: "Create and revoke install tokens", Text: "Revoked tokens that have not expired.", Former: []operate.Former{{Words: "ext token revoked"}},
+			Group: "Create and revoke install tokens", Text: "Revoked tokens that have not expired.",
 		}, s.listTokens),
 		operate.NewChange(operate.About{
-			Path: "tokens/create", Doc: "Create a token for an install", Former: []operate.Former{{Words: "ext token"}}, Title: "Create a token", Button: "Create token",
+			Path: "tokens/create", Doc: "Create a token for an install", Title: "Create a token", Button: "Create token",
 			More: "The token is signed with the server's own key. It is valid for a single install and the named namespaces, with\n" +
 				"access r (read), w (write) or rw.",
 			Example: "--tenant $TENANT --install $INSTALL --namespace settings=rw --namespace log=r\n",
 		}, s.createToken),
 		operate.NewChange(operate.About{
-			Path: "tokens/revoke", Doc: "Revoke a token", More: revokeHelp, Former: []operate.Former{{Words: "ext token revoke"}}, Title: "Revoke a token", Button: "Revoke token", Danger: true,
+			Path: "tokens/revoke", Doc: "Revoke a token", More: revokeHelp, Title: "Revoke a token", Button: "Revoke token", Danger: true,
 			Text: "The token may belong to any install or to a service.", Example: "$TOKEN\n",
 		}, s.revokeToken),
 		operate.NewChange(operate.About{
-			Path: "tokens/revoke-id", Doc: "Revoke an install token by its ID", Former: []operate.Former{{Words: "ext token revoke", Flag: "id", Keeps: true}},
+			Path: "tokens/revoke-id", Doc: "Revoke an install token by its ID",
 			Title: "Revoke a token by its ID", Button: "Revoke", Danger: true,
 			More: "ID is the ID (jti) that an audit event or ext tokens create --json shows.\n" + revokeHelp, Example: "--tenant $TENANT --install $INSTALL --id $ID\n",
 		}, s.revokeTokenID),
@@ -43,17 +43,17 @@ func (s *Extensions) serviceTokenOperations() []operate.Operation {
 		operate.NewList(operate.About{
 			Access: operate.ForViewers, Path: "service-tokens", Rows: "revoked", Doc: "List a tenant's revoked service tokens that have not expired", Title: "Service tokens",
 			Empty: "No token is revoked.", Group: "Create and revoke tokens for services that act for a tenant's installs",
-			Text: "Revoked tokens that have not expired.", Former: []operate.Former{{Words: "ext token revoked", Flag: "services"}},
+			Text: "Revoked tokens that have not expired.",
 		}, s.listServiceTokens),
 		operate.NewChange(operate.About{
-			Path: "service-tokens/create", Doc: "Create a token for a service that acts for installs", Former: []operate.Former{{Words: "ext token", Flag: "service", Keeps: true}},
+			Path: "service-tokens/create", Doc: "Create a token for a service that acts for installs",
 			Title: "Create a token for a service", Text: "It is valid on the internal listener, for all the tenant's installs.", Button: "Create token",
 			More: "The token is signed with the server's own key. It is valid on the internal listener only, for all the tenant's\n" +
 				"installs; with --schemas it may also write schemas.",
 			Example: "--tenant $TENANT --service runner --ttl 720h\n",
 		}, s.createServiceToken),
 		operate.NewChange(operate.About{
-			Path: "service-tokens/revoke-id", Doc: "Revoke a service token by its ID", Former: []operate.Former{{Words: "ext token revoke", Flag: "services"}},
+			Path: "service-tokens/revoke-id", Doc: "Revoke a service token by its ID",
 			Title: "Revoke a token by its ID", Button: "Revoke", Danger: true,
 			More: "ID is the ID (jti) that an audit event or ext service-tokens create --json shows.\n" + revokeHelp, Example: "--tenant $TENANT --id $ID\n",
 		}, s.revokeServiceTokenID),

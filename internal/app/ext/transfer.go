@@ -19,7 +19,7 @@ const transferSize = 8 << 20 // bytes, with copies: an export page or an import 
 func (s *Extensions) transferOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewDownload(operate.About{
-			Access: operate.ForAdmins, Path: "installs/export", Doc: "Export an install's records and schemas as JSON lines", Former: []operate.Former{{Words: "ext export"}},
+			Access: operate.ForAdmins, Path: "installs/export", Doc: "Export an install's records and schemas as JSON lines",
 			Media: operate.Lines, Memory: transferSize, Counts: "records",
 			More: "The format is the API's: a JSON line per record or schema, and a last line that marks the export as complete. Data\n" +
 				"is read from the database page by page while servers run. If nothing may change meanwhile, revoke the install first:\n" +
@@ -27,7 +27,7 @@ func (s *Extensions) transferOperations() []operate.Operation {
 			Example: "--tenant $TENANT --install $INSTALL -o install.ndjson\n",
 		}, s.exportInstall),
 		operate.NewUpload(operate.About{
-			Path: "installs/import", Doc: "Import an export into an install", Former: []operate.Former{{Words: "ext import"}},
+			Path: "installs/import", Doc: "Import an export into an install",
 			Media: operate.Lines, Memory: transferSize, Largest: operate.LargestLines, Stays: true,
 			Title: "Import an export", Text: "Limits and quotas apply. If a line is wrong, the records before it stay.", Button: "Import",
 			More: "Records and schemas are imported while servers run. FILE may be -, for standard input. Limits and quotas apply, and\n" +

@@ -15,7 +15,7 @@ import (
 
 func (s *Extensions) usageOperations() []operate.Operation {
 	audit := operate.NewJob(operate.About{
-		Path: "usage/audit", Doc: "Count all rows and compare them with the counters", Former: []operate.Former{{Words: "ext usage", Flag: "audit"}}, Counts: "installs",
+		Path: "usage/audit", Doc: "Count all rows and compare them with the counters", Counts: "installs",
 		More: "For several installs, it prints only differing installs, including installs with rows but no counters. The exit\n" +
 			"status is 1 when something differs. Servers can keep running.",
 		Example: "\n--tenant $TENANT --install $INSTALL\n",
@@ -25,7 +25,7 @@ func (s *Extensions) usageOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
 			Access: operate.ForViewers, Path: "usage", Doc: "List how much installs store", Title: "Usage", Empty: "No install stores a record.", PageRows: ext.MaxPage,
-			Group: "Show how much installs store, and verify the counters", Former: []operate.Former{{Words: "ext usage"}}, Rows: "installs",
+			Group: "Show how much installs store, and verify the counters", Rows: "installs",
 			More:    "Shows usage and quotas, with a line for every install that ever stored a record.",
 			Example: "\n--tenant $TENANT\n",
 		}, on(s, s.listUsage)),

@@ -132,7 +132,7 @@ func where(o ext.Owner) string {
 func TestUsageOfAll(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, p operator) {
-		if out := p.prints("ext", "usage"); len(out) != 1 || !strings.HasPrefix(out[0], "TENANT ") {
+		if out := p.prints("ext", "usage", "list"); len(out) != 1 || !strings.HasPrefix(out[0], "TENANT ") {
 			t.Errorf("of none: %q", out)
 		}
 		const many = ext.MaxPage + 3
@@ -153,17 +153,14 @@ func TestUsageOfAll(t *testing.T) {
 		if installs := p.prints("ext", "installs", "list"); len(installs) != 1+many+3 || !slices.IsSorted(installs[1:]) {
 			t.Errorf("%d installs\n%s", len(installs), strings.Join(installs, "\n"))
 		}
-		lines := p.prints("ext", "usage")
-		if now := p.prints("ext", "usage", "list"); !slices.Equal(lines, now) {
-			t.Errorf("ext usage prints\n%s\nand ext usage list\n%s", strings.Join(lines, "\n"), strings.Join(now, "\n"))
-		}
+		lines := p.prints("ext", "usage", "list")
 		if len(lines) != 1+many+2 || !slices.IsSorted(lines[1:]) {
 			t.Errorf("%d lines\n%s", len(lines), strings.Join(lines, "\n"))
 		}
 		if got := strings.Fields(lines[many+1]); !slices.Equal(got, []string{string(big.Tenant), string(big.Install), "registered", "gold", "6", "0.6%", "2", "2"}) {
 			t.Errorf("the line of an install is %q", got)
 		}
-		lines = p.prints("ext", "usage", "--tenant", string(big.Tenant), "--json")
+		lines = p.prints("ext", "usage", "list", "--tenant", string(big.Tenant), "--json")
 		want := []string{
 			`{"tenant":"00000002-0000-4000-8000-000000000000","install":"00000001-1111-4000-8000-000000000000","state":"registered","tier":"gold","revokedAt":null,` +
 				`"bytes":{"limit":1000,"used":6},"keys":{"limitPerNamespace":7,"used":2},"namespaces":{"limit":32,"used":2}}`,
@@ -173,11 +170,11 @@ func TestUsageOfAll(t *testing.T) {
 		if len(lines) != 2 || lines[0] != want[0] || !alike(lines[1], want[1]) {
 			t.Errorf("as JSON\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 		}
-		one := p.prints("ext", "usage", "--tenant", string(big.Tenant), "--install", string(big.Install), "--json")
+		one := p.prints("ext", "installs", "show", "--tenant", string(big.Tenant), "--install", string(big.Install), "--json")
 		if with := strings.TrimSuffix(want[0], "}") + `,"byNamespace":[{"namespace":"a","keys":1,"bytes":3},{"namespace":"b","keys":1,"bytes":3}],"overrides":{"bytes":1000,"until":"`; !strings.HasPrefix(one[0], with) {
 			t.Errorf("of one as JSON: %s\nwant %s", one[0], with)
 		}
-		if out := p.prints("ext", "usage", "--audit"); !slices.Equal(out, []string{fmt.Sprintf("installs audited: %d, with differences: 0", many+2)}) {
+		if out := p.prints("ext", "usage", "audit"); !slices.Equal(out, []string{fmt.Sprintf("installs audited: %d, with differences: 0", many+2)}) {
 			t.Errorf("audit: %q", out)
 		}
 		if out := p.prints("ext", "usage", "audit", "--tenant", string(nobody.Tenant)); !slices.Equal(out, []string{"installs audited: 2, with differences: 0"}) {
@@ -205,7 +202,7 @@ func TestAuditFindsDamage(t *testing.T) {
 		p.damage(t, `UPDATE ext_storage_namespaces SET keys_count = 2`+where(nsOff)+` AND namespace = 'b'`)
 		p.damage(t, `DELETE FROM ext_storage_usage`+where(lost))
 
-		status, out, errs := p.types("ext", "usage", "--audit")
+		status, out, errs := p.types("ext", "usage", "audit")
 		want := []string{"the counters differ from the rows for 3 of 9 installs"}
 		for _, o := range []ext.Owner{bytesOff, nsOff, lost} {
 			want = append(want, fmt.Sprintf("install %s of tenant %s", o.Install, o.Tenant))
@@ -226,10 +223,10 @@ func TestAuditFindsDamage(t *testing.T) {
 				t.Errorf("no %q in\n%s", w, out)
 			}
 		}
-		if out := p.prints("ext", "usage", "--audit", "--tenant", string(owned(2, 0).Tenant)); out[0] != "installs audited: 3, with differences: 0" {
+		if out := p.prints("ext", "usage", "audit", "--tenant", string(owned(2, 0).Tenant)); out[0] != "installs audited: 3, with differences: 0" {
 			t.Errorf("of a tenant that is right: %q", out)
 		}
-		if status, _, errs := p.types("ext", "usage", "--audit", "--tenant", string(lost.Tenant), "--install", string(lost.Install)); status != 1 || !strings.Contains(errs, "differ") {
+		if status, _, errs := p.types("ext", "usage", "audit", "--tenant", string(lost.Tenant), "--install", string(lost.Install)); status != 1 || !strings.Contains(errs, "differ") {
 			t.Errorf("of one that is wrong: %d %s", status, errs)
 		}
 		p.auditAsJSON(bytesOff, nsOff, lost)
@@ -238,7 +235,7 @@ func TestAuditFindsDamage(t *testing.T) {
 
 func (p *operator) auditAsJSON(wrong ...ext.Owner) {
 	p.t.Helper()
-	status, out, errs := p.types("ext", "usage", "--audit", "--json", "--all")
+	status, out, errs := p.types("ext", "usage", "audit", "--json", "--all")
 	out, summary, _ := strings.Cut(strings.TrimSuffix(out, "\n"), `{"audited":`)
 	if summary != fmt.Sprintf(`9,"different":%d}`, len(wrong)) {
 		p.t.Errorf("the result is %q", summary)
@@ -277,7 +274,7 @@ func TestAuditNamesSome(t *testing.T) {
 		p.put(owned(1, install), "a")
 	}
 	p.damage(t, `DELETE FROM ext_storage_usage`)
-	status, out, errs := p.types("ext", "usage", "--audit")
+	status, out, errs := p.types("ext", "usage", "audit")
 	if status != 1 || strings.Count(out, "ITEM") != many || strings.Count(errs, "  install ") != extapp.NamedMost || !strings.Contains(errs, "and 101 more") {
 		t.Errorf("status %d\n%s%s", status, out, errs)
 	}
@@ -295,7 +292,7 @@ func TestUsageIsStopped(t *testing.T) {
 		for install := range ext.MaxPage + 1 {
 			p.put(owned(1, install), "a")
 		}
-		for _, args := range [][]string{{"ext", "usage"}, {"ext", "usage", "--json"}, {"ext", "usage", "--audit", "--json", "--all"}} {
+		for _, args := range [][]string{{"ext", "usage", "list"}, {"ext", "usage", "list", "--json"}, {"ext", "usage", "audit", "--json", "--all"}} {
 			ctx, stop := context.WithCancel(t.Context())
 			var stderr bytes.Buffer
 			status := cli.Run(ctx, cli.Env{Args: args, Environ: append(p.environ, othersOff...), Stdout: hook(func() error { stop(); return nil }), Stderr: &stderr})
@@ -328,7 +325,7 @@ func TestUsageOfNobody(t *testing.T) {
 		{[]string{"--tenant", some, "--install", "x"}, 2, "--install: must be a UUID"},
 		{[]string{some}, 2, `"` + some + `"`},
 	} {
-		for _, command := range [][]string{{"ext", "usage"}, {"ext", "usage", "--audit"}, {"ext", "usage", "audit"}} {
+		for _, command := range [][]string{{"ext", "installs", "show"}, {"ext", "usage", "audit"}} {
 			status, out, errs := p.types(append(command, tc.args...)...)
 			if status != tc.status || !strings.Contains(errs, tc.says) || out != "" {
 				t.Errorf("%q: status %d\n%s%s", tc.args, status, out, errs)

@@ -53,14 +53,8 @@ func (s *Guest) showDead(ctx context.Context, in eventInput) (d deadDetail, err 
 }
 
 func (s *Guest) deadLetters() service.DeadLetters[eventInput] {
-	former := func(flag string, value bool, verb string) []operate.Former {
-		return []operate.Former{{Words: "guest dead-letters " + verb, Flag: flag, Value: value}}
-	}
 	return service.DeadLetters[eventInput]{
 		Box: s.outboxOfDead, Find: s.findDead, Missing: errNoEvent, Event: "event", Key: "session", Delay: "at once",
-		Former: map[string][]operate.Former{
-			"retry": former("event", true, "retry"), "drop": former("event", true, "drop"), "retry-all": former("all", false, "retry"), "drop-all": former("all", false, "drop"),
-		},
 	}
 }
 

@@ -114,14 +114,8 @@ func (h *handoffParts) settle(ctx context.Context) error {
 	return err
 }
 
-// start encrypts answers from earlier releases. If the witness file reveals that the SQLite file was restored, start
-// replaces all keys.
+// start replaces all keys if the witness file reveals that the SQLite file was restored.
 func (h *handoffParts) start(ctx context.Context) error {
-	if n, err := h.SealAnswers(ctx); err != nil { // they expire within a day
-		h.deps.Log.Warn("could not encrypt stored answers with tokens", "service", Name, "error", err)
-	} else if n > 0 {
-		h.deps.Log.Info("encrypted stored answers with tokens", "service", Name, "answers", n)
-	}
 	if !h.embedded {
 		return nil
 	}

@@ -23,7 +23,7 @@ func (s *Guest) jobOperations() []operate.Operation {
 		}, s.listJobs),
 		operate.NewJob(operate.About{Path: "jobs/run", Doc: "Run a deletion job", Counts: "rows", Ask: "Deleted rows cannot be restored."}, s.runJob),
 		operate.NewJob(operate.About{
-			Path: "jobs/run-all", Doc: "Run all deletion jobs", Counts: "rows", Former: []operate.Former{{Words: "guest jobs run", Flag: "all"}},
+			Path: "jobs/run-all", Doc: "Run all deletion jobs", Counts: "rows",
 			Title: "Run all jobs", Ask: "Deleted rows cannot be restored.",
 		}, s.runAllJobs),
 	}

@@ -10,7 +10,7 @@ import (
 
 func (s *Guest) quarantineOperations() []operate.Operation {
 	return []operate.Operation{operate.NewList(operate.About{
-		Access: operate.ForViewers, Path: "quarantine", Rows: "events", Limit: 100, Former: []operate.Former{{Words: "guest quarantine", JSON: true}},
+		Access: operate.ForViewers, Path: "quarantine", Rows: "events", Limit: 100,
 		Doc:   "List received events without effect: not understood, or with a repeated ID",
 		Group: "Show received events without effect", Title: "Quarantine", Empty: "All received events took effect.",
 		Text: "Received events without effect: not understood, or with a repeated ID. Newest first.",
@@ -42,7 +42,7 @@ func (s *Guest) listQuarantine(ctx context.Context, in operate.Latest) (all []qu
 
 func (s *Guest) refusalOperations() []operate.Operation {
 	return []operate.Operation{operate.NewList(operate.About{
-		Access: operate.ForViewers, Path: "refusals", Limit: 100, Former: []operate.Former{{Words: "guest refusals"}},
+		Access: operate.ForViewers, Path: "refusals", Limit: 100,
 		Doc:   "List repeatedly consumed handoffs, with the number of refused attempts",
 		Group: "Show refused attempts to consume handoffs", Title: "Refused handoffs", Empty: "No handoff was consumed twice.",
 		Text: "Handoffs with refused attempts to consume them. Latest attempt first.",

@@ -11,7 +11,7 @@ import (
 
 func (s *Guest) sessionOperations() []operate.Operation {
 	return []operate.Operation{operate.NewChange(operate.About{
-		Path: "sessions/erase", Former: []operate.Former{{Words: "guest session", Noun: true}}, Group: "Manage guest sessions", Doc: "Delete everything that is stored about a session",
+		Path: "sessions/erase", Group: "Manage guest sessions", Doc: "Delete everything that is stored about a session",
 		More: "Erases its wishlist, handoffs, stored responses, bot scores, published events, preferences and lists. Open\n" +
 			"handoffs become void. Audit events stay until they are old, and unpublished events until they are published;\n" +
 			"they contain the session ID, which is random. If the command fails, run it again. It lists the backups and\n" +

@@ -11,7 +11,7 @@ import (
 func (s *Guest) tenantOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Access: operate.ForViewers, Path: "tenants", Former: []operate.Former{{Words: "guest tenant", Noun: true}}, Doc: "List the suspended tenants", Title: "Suspended tenants", Empty: "No tenant is suspended.",
+			Access: operate.ForViewers, Path: "tenants", Doc: "List the suspended tenants", Title: "Suspended tenants", Empty: "No tenant is suspended.",
 			Group: "Suspend and reinstate tenants",
 			Long: "Suspend and reinstate tenants, as received events do: the latest change counts. Handoffs to a suspended tenant\n" +
 				"are neither minted nor consumed. Running servers leave its properties out of searches within a minute.",

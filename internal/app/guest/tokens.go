@@ -11,7 +11,7 @@ import (
 
 func (s *Guest) tokenOperations() []operate.Operation {
 	return []operate.Operation{operate.NewChange(operate.About{
-		Path: "tokens/create", Doc: "Create a service token for the internal listener", Former: []operate.Former{{Words: "guest token"}},
+		Path: "tokens/create", Doc: "Create a service token for the internal listener",
 		Group: "Create service tokens for the internal listener", Title: "Service tokens", Button: "Create token",
 		More: "With the token a booking site verifies and consumes handoffs on the internal listener. With --tenant it is\n" +
 			"limited to the handoffs to this tenant. With --events it allows only to push events, which suspend and\n" +

@@ -16,10 +16,9 @@ type DeadLetters[In any] struct {
 	Find    func(ctx context.Context, in In) (outbox.ID, error)
 	Missing error // error for an event that is not a dead letter
 
-	Event  string                      // noun for an event in texts, e.g. "audit event"
-	Key    string                      // ordering key of events, e.g. "install"
-	Delay  string                      // when a running server publishes requeued events, e.g. "at once"
-	Former map[string][]operate.Former // command names of earlier releases, by verb; "" for list
+	Event string // noun for an event in texts, e.g. "audit event"
+	Key   string // ordering key of events, e.g. "install"
+	Delay string // when a running server publishes requeued events, e.g. "at once"
 }
 
 // DeadLetterOperations returns the operations that list, show, retry and drop dead letters, one or all. list and show
@@ -32,23 +31,23 @@ func DeadLetterOperations[In, Page, Row, Detail any](d DeadLetters[In], list fun
 	retried := "A running server does it " + d.Delay + ". Republished events come after newer events of their\n" + d.Key + "s."
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Access: operate.ForViewers, Path: noun, Rows: "events", Doc: "List set-aside " + d.Event + "s", Title: "Dead letters", Empty: "No event was set aside.", Former: d.Former[""],
+			Access: operate.ForViewers, Path: noun, Rows: "events", Doc: "List set-aside " + d.Event + "s", Title: "Dead letters", Empty: "No event was set aside.",
 			Group: "Manage " + d.Event + "s that were set aside because they could not be published",
 			Text:  "These " + d.Event + "s that could not be published were set aside. A republished event comes after newer events of its " + d.Key + ".",
 		}, list),
 		operate.NewRead(operate.About{Access: operate.ForViewers, Path: noun + "/show", Doc: "Show a set-aside " + d.Event, Title: "Dead letter"}, show),
 		operate.NewChange(operate.About{
-			Path: noun + "/retry", Doc: "Publish a set-aside " + d.Event + " again", More: retried, Former: d.Former["retry"],
+			Path: noun + "/retry", Doc: "Publish a set-aside " + d.Event + " again", More: retried,
 		}, d.one("queued again", outbox.Dead.RetryDead)),
 		operate.NewChange(operate.About{
-			Path: noun + "/drop", Doc: "Delete a set-aside " + d.Event, More: dropped, Former: d.Former["drop"], Danger: true,
+			Path: noun + "/drop", Doc: "Delete a set-aside " + d.Event, More: dropped, Danger: true,
 			Ask: "The event is never published. This cannot be undone.",
 		}, d.one("deleted", outbox.Dead.DropDead)),
 		operate.NewJob(operate.About{
-			Path: noun + "/retry-all", Doc: "Publish all set-aside " + d.Event + "s again", More: retried, Former: d.Former["retry-all"],
+			Path: noun + "/retry-all", Doc: "Publish all set-aside " + d.Event + "s again", More: retried,
 		}, d.all("queued again", outbox.Dead.RetryDead)),
 		operate.NewJob(operate.About{
-			Path: noun + "/drop-all", Doc: "Delete all set-aside " + d.Event + "s", More: dropped, Former: d.Former["drop-all"], Danger: true, Confirm: "drop all",
+			Path: noun + "/drop-all", Doc: "Delete all set-aside " + d.Event + "s", More: dropped, Danger: true, Confirm: "drop all",
 			Title: "Drop all", Text: "The events are never published. This cannot be undone.",
 		}, d.all("deleted", outbox.Dead.DropDead)),
 	}

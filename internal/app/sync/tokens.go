@@ -16,7 +16,6 @@ func (s *Storage) tokenOperations() []operate.Operation {
 		More: "The token is signed with the server's master secret: id and key sign requests with Hawk, api_endpoint is\n" +
 			"the user's storage URL. No account is needed or created.",
 		Example: "--uid 1\n--uid 1 --fxa-uid 0123abcd --fxa-kid 0000000001234-qqo --ttl 5m\n",
-		Former:  []operate.Former{{Words: "sync token", JSON: true}},
 	}, s.createToken)}
 }
 

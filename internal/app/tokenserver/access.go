@@ -15,26 +15,25 @@ func (s *Accounts) accessOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
 			Access: operate.ForViewers, Path: "access", Rows: "accounts", Limit: 1000, Resumes: true, Doc: "List the allow and deny lists", Title: "Allow and deny lists", Empty: "The lists are empty.",
-			Group: "Manage who may sign in", Former: []operate.Former{{Words: "sync user list", Flag: "access"}},
+			Group: "Manage who may sign in",
 		}, s.listAccess),
 		operate.NewChange(operate.About{
 			Path: "access/allow", Doc: "Allow an account to sign in, even when new accounts are refused", More: ids, NewRow: true, Stays: true, Title: "Allow an account",
 			Text:    "The account may sign in, even when new accounts are refused.",
-			Example: "0123456789abcdef0123456789abcdef --note 'my sister'\n", Former: []operate.Former{{Words: "sync user allow"}},
+			Example: "0123456789abcdef0123456789abcdef --note 'my sister'\n",
 		}, s.setAccess(tokenserver.Allowed)),
 		operate.NewChange(operate.About{
 			Path: "access/deny", Doc: "Deny an account: refuse its sign-ins and tokens, and keep its data", More: ids, NewRow: true, Stays: true, Title: "Deny an account", Danger: true,
 			Text:    "The account's sign-ins and tokens are refused. Its data is kept.",
-			Example: "0123456789abcdef0123456789abcdef --note 'left in May'\n", Former: []operate.Former{{Words: "sync user deny"}},
+			Example: "0123456789abcdef0123456789abcdef --note 'left in May'\n",
 		}, s.setAccess(tokenserver.Denied)),
 		operate.NewChange(operate.About{
 			Path: "access/remove", Doc: "Remove an account from the allow and deny lists", Button: "Remove from the lists", Stays: true,
-			Former: []operate.Former{{Words: "sync user allow", Flag: "remove"}, {Words: "sync user deny", Flag: "remove"}},
 		}, s.removeAccess),
 		operate.NewList(operate.About{
 			Access: operate.ForViewers, Path: "refused", Rows: "accounts", Limit: 1000, Doc: "List refused sign-ins, the latest first", Title: "Refused sign-ins", Empty: "No sign-in was refused.",
 			Text:  fmt.Sprintf("The accounts that were refused last. To list up to %d: holdfast tokenserver refused list --limit %d.", tokenserver.MaxRefused, tokenserver.MaxRefused),
-			Group: "Show refused sign-ins", Former: []operate.Former{{Words: "sync user list", Flag: "refused"}}, Offers: []string{"access/allow"},
+			Group: "Show refused sign-ins", Offers: []string{"access/allow"},
 		}, s.listRefused),
 	}
 }

@@ -16,7 +16,7 @@ func (s *Accounts) accountOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
 			Access: operate.ForViewers, Path: "accounts", Limit: 1000, Resumes: true, PageRows: mostSorted, Title: "Accounts", Empty: "No matching account has storage.",
-			Doc: "List accounts with their usage", Group: "Manage accounts", Former: []operate.Former{{Words: "sync user", Noun: true}},
+			Doc: "List accounts with their usage", Group: "Manage accounts",
 			More: "Lists accounts with storage: their usage, own quota, and last write, which counts as their last use because\n" +
 				"sign-ins are not recorded. Expired records count until they are swept. A dash means unknown: the storage is\n" +
 				"on another node, or is not counted (on Spanner it is only with syncstorage.enable_quota).\n\n" +

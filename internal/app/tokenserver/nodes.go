@@ -15,7 +15,7 @@ func (s *Accounts) nodeOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
 			Access: operate.ForViewers, Path: "nodes", Doc: "List the storage nodes", Title: "Storage nodes", Empty: "There are no nodes.",
-			Group: "Manage the storage nodes that accounts are assigned to", Former: []operate.Former{{Words: "sync node", Noun: true}},
+			Group: "Manage the storage nodes that accounts are assigned to",
 		}, s.listNodes),
 		operate.NewChange(operate.About{
 			Path: "nodes/add", Doc: "Add a storage node for new accounts", NewRow: true, Title: "Add a storage node", Text: "New accounts use the node at once.",
@@ -27,7 +27,7 @@ func (s *Accounts) nodeOperations() []operate.Operation {
 			Path: "nodes/drain", Doc: "Assign no new accounts to a storage node; its accounts stay", Example: "https://sync2.example.org\n",
 		}, s.drainNode(true)),
 		operate.NewChange(operate.About{
-			Path: "nodes/undo", Doc: "Assign new accounts to a drained storage node again", Former: []operate.Former{{Words: "sync node drain", Flag: "undo"}},
+			Path: "nodes/undo", Doc: "Assign new accounts to a drained storage node again",
 		}, s.drainNode(false)),
 	}
 }

@@ -54,8 +54,6 @@ func (s *Accounts) accountTransfers() []operate.Operation {
 func (s *Accounts) userTransfers() []operate.Operation {
 	export, imports := exportAbout("users/export", "a storage user", byUser), importAbout("users/import", "a storage user", byUser)
 	export.Example, imports.Example = "17 -o user.ndjson\n", "17 user.ndjson --preserve\n"
-	export.Former = []operate.Former{{Words: "sync user export", Flag: "uid", Value: true}, {Words: "tokenserver accounts export", Flag: "uid", Value: true}}
-	imports.Former = []operate.Former{{Words: "sync user import", Flag: "uid", Value: true}, {Words: "tokenserver accounts import", Flag: "uid", Value: true}}
 	return []operate.Operation{
 		operate.NewDownload(export, func(ctx context.Context, in userInput, progress operate.Progress) (f operate.File, err error) {
 			if !s.storage.IsOpen() {

@@ -12,8 +12,8 @@ import (
 func (s *Accounts) userOperations() []operate.Operation {
 	return []operate.Operation{operate.NewChange(operate.About{
 		Path: "users/quota", Doc: "Show or set a storage user's quota", Title: "Storage user quota", Button: "Set quota",
-		Group: "Manage storage users by their UID", Former: []operate.Former{{Words: "sync user quota", Flag: "uid", Value: true}},
-		Text: "A server with storage but without accounts knows only storage users' UIDs.",
+		Group: "Manage storage users by their UID",
+		Text:  "A server with storage but without accounts knows only storage users' UIDs.",
 		More: "It is as accounts quota, for a server with storage but without accounts. On Spanner it needs --fxa-uid and\n" +
 			"--fxa-kid, which accounts show prints on the server with the accounts.",
 		Example: "17 2GiB\n",

@@ -142,7 +142,6 @@ func (h *Handoff) Consume(c Consumption, now time.Time) {
 // Store stores handoffs, their signing keys, and refused attempts to consume them.
 type Store interface {
 	RefusalStore
-	AnswerStore
 
 	// Mint stores a handoff and its event and returns its token. The active key of Mint.KeyTenant signs, and cannot
 	// change until the transaction ends. Mint returns the errors of Mint.Check, ErrNoKey if no key is active, or

@@ -33,10 +33,8 @@ func reply[R any](x *exchange, o guest.Once[R], err error, render func(R) (answe
 	if err != nil {
 		return err
 	}
-	var a answer
-	if o.Former != nil {
-		a = answer(*o.Former)
-	} else if a, err = render(o.Result); err != nil {
+	a, err := render(o.Result)
+	if err != nil {
 		return err
 	}
 	if o.Replayed {

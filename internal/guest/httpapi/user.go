@@ -26,7 +26,7 @@ func (x *exchange) linkSession() error {
 		return x.linkAgain(in.Token)
 	}
 	o, err := x.Guests.LinkUser(x.ctx(), x.mutation, in.Token)
-	if err == nil && o.Former == nil {
+	if err == nil {
 		x.setCookie(o.Result.Session)
 	}
 	return reply(x, o, err, func(r guest.Linked) (answer, error) {

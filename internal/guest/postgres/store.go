@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/backend"
-	"holdfast/internal/guest/handoffs"
 	"holdfast/internal/outbox"
 	outboxpg "holdfast/internal/outbox/postgres"
 )
@@ -56,17 +55,17 @@ const mostWait = 5 * time.Second
 // mostWait in milliseconds, for lock_timeout.
 var wait = strconv.FormatInt(mostWait.Milliseconds(), 10)
 
-// The column response_status holds guest.StoredAnswer.Version.
+// The column response_status holds guest.StoredAnswer.Version. The columns content_type and location are unused.
 var (
 	sqlBegin = pgdb.Statement{Name: "guest.begin_mutation", SQL: `
-		SELECT at, coalesce(same, false), coalesce(status, 0), coalesce(content_type, ''), coalesce(location, ''), body
+		SELECT at, coalesce(same, false), coalesce(status, 0), body
 		FROM bff_consumer.begin_mutation(in_session => $1, in_key => $2, in_digest => $3, in_wait => $4)`}
 	sqlKeepAnswer = pgdb.NewNamed(pgdb.Statement{Name: "guest.keep_answer", SQL: `
 		INSERT INTO bff_consumer.idempotency_keys
 			(composite_key, guest_session_id, route, request_digest, response_status, content_type, location, response_body, created_at, expires_at)
-		VALUES (@key, @session, @route, @digest, @version, @content_type, @location, @body, @now, @expires)
+		VALUES (@key, @session, @route, @digest, @version, '', '', @body, @now, @expires)
 		ON CONFLICT (composite_key) DO UPDATE SET request_digest = excluded.request_digest, response_status = excluded.response_status,
-			content_type = excluded.content_type, location = excluded.location, response_body = excluded.response_body,
+			response_body = excluded.response_body,
 			created_at = excluded.created_at, expires_at = excluded.expires_at`}, keptAnswer.args)
 )
 
@@ -85,8 +84,6 @@ func (k keptAnswer) args() []pgdb.Arg {
 		{Param: "route", Value: k.of.Route},
 		{Param: "digest", Value: k.of.Digest[:]},
 		{Param: "version", Value: k.Version},
-		{Param: "content_type", Value: k.ContentType},
-		{Param: "location", Value: k.Location},
 		{Param: "body", Value: k.Body},
 		{Param: "now", Value: k.now},
 		{Param: "expires", Value: k.now.Add(guest.MutationLife)},
@@ -113,7 +110,7 @@ type begun struct {
 // begin locks the session against other mutations until the transaction ends, and reads the answer for key.
 // Version 0 means that the key has no answer.
 func begin(t *pgdb.Tx, session guest.ID, key string, digest []byte) (b begun, err error) {
-	_, err = t.QueryRow(sqlBegin, []any{string(session), key, digest, wait}, &b.now, &b.same, &b.Version, &b.ContentType, &b.Location, &b.Body)
+	_, err = t.QueryRow(sqlBegin, []any{string(session), key, digest, wait}, &b.now, &b.same, &b.Version, &b.Body)
 	if pgdb.IsState(err, pgdb.LockNotAvailable) {
 		err = guest.ErrInFlight
 	}
@@ -154,35 +151,4 @@ func mutate[R any](ctx context.Context, s *Store, name string, m guest.Mutation,
 		s.waker.Wake(string(m.Session), "")
 	}
 	return o, nil
-}
-
-var (
-	sqlAnswers = pgdb.Statement{Name: "guest.answers", SQL: `
-		SELECT composite_key, response_body FROM bff_consumer.idempotency_keys
-		WHERE composite_key > $1 AND route = $2 AND substr(response_body, 1, 1) = $3 ORDER BY composite_key LIMIT $4`}
-	sqlReplaceBody = pgdb.Statement{Name: "guest.replace_body", SQL: `
-		UPDATE bff_consumer.idempotency_keys SET response_body = $3 WHERE composite_key = $1 AND response_body = $2`}
-)
-
-// Answers implements handoffs.AnswerStore.
-func (s *Store) Answers(ctx context.Context, route string, begins byte, after string, limit int) (all []handoffs.KeyedAnswer, err error) {
-	var row handoffs.KeyedAnswer
-	err = s.db.ForEach(ctx, sqlAnswers, []any{after, route, []byte{begins}, limit}, func() { all = nil }, func() error {
-		all = append(all, row)
-		row.Body = nil
-		return nil
-	}, &row.Key, &row.Body)
-	return all, err
-}
-
-// ReplaceBodies implements handoffs.AnswerStore.
-func (s *Store) ReplaceBodies(ctx context.Context, all []handoffs.NewBody) error {
-	return s.db.Tx(ctx, "guest.replace_bodies", func(t *pgdb.Tx) error {
-		for _, b := range all {
-			if err := t.Queue(sqlReplaceBody, b.Key, b.Old, b.New); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 }

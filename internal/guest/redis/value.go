@@ -14,12 +14,10 @@ import (
 
 // record is a claim (Owner) or a stored answer (the rest), as JSON.
 type record struct {
-	Owner       string `json:"owner,omitempty"`
-	Digest      []byte `json:"digest,omitempty"`
-	Version     int    `json:"status,omitempty"`
-	ContentType string `json:"contentType,omitempty"`
-	Location    string `json:"location,omitempty"`
-	Body        []byte `json:"body,omitempty"`
+	Owner   string `json:"owner,omitempty"`
+	Digest  []byte `json:"digest,omitempty"`
+	Version int    `json:"status,omitempty"`
+	Body    []byte `json:"body,omitempty"`
 }
 
 // text encodes the record.
@@ -54,7 +52,7 @@ func (h *Hot) ClaimAnswer(ctx context.Context, key, owner string) (a guest.Answe
 			return errcode.Wrap(errcode.Internal, "an answer in Redis is malformed", err)
 		}
 		if r.Owner == "" {
-			a = guest.AnswerClaim{Done: true, Digest: [32]byte(r.Digest), Answer: guest.StoredAnswer{Version: r.Version, ContentType: r.ContentType, Location: r.Location, Body: r.Body}}
+			a = guest.AnswerClaim{Done: true, Digest: [32]byte(r.Digest), Answer: guest.StoredAnswer{Version: r.Version, Body: r.Body}}
 		}
 		return nil
 	})
@@ -63,7 +61,7 @@ func (h *Hot) ClaimAnswer(ctx context.Context, key, owner string) (a guest.Answe
 
 // PutAnswer implements guest.HotAnswers.
 func (h *Hot) PutAnswer(ctx context.Context, key string, digest [32]byte, a guest.StoredAnswer) error {
-	text, err := record{Digest: digest[:], Version: a.Version, ContentType: a.ContentType, Location: a.Location, Body: a.Body}.text()
+	text, err := record{Digest: digest[:], Version: a.Version, Body: a.Body}.text()
 	if err != nil {
 		return err
 	}

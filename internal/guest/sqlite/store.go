@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/backend"
-	"holdfast/internal/guest/handoffs"
 	"holdfast/internal/outbox"
 	outboxsqlite "holdfast/internal/outbox/sqlite"
 )
@@ -54,13 +53,13 @@ func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the guest database needs %d migrations")
 }
 
-// The column response_status holds guest.StoredAnswer.Version.
+// The column response_status holds guest.StoredAnswer.Version. The columns content_type and location are unused.
 const (
-	sqlAnswer = `SELECT request_digest = ?, response_status, content_type, location, response_body
+	sqlAnswer = `SELECT request_digest = ?, response_status, response_body
 		FROM bff_consumer_idempotency_keys WHERE composite_key = ? AND expires_at > ?`
 	sqlKeepAnswer = `INSERT OR REPLACE INTO bff_consumer_idempotency_keys
 		(composite_key, guest_session_id, route, request_digest, response_status, content_type, location, response_body, created_at, expires_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		VALUES (?, ?, ?, ?, ?, '', '', ?, ?, ?)`
 )
 
 type kept struct {
@@ -87,7 +86,7 @@ func mutate[R any](ctx context.Context, s *Store, name string, m guest.Mutation,
 	err := s.db.Write(ctx, name, func(c *sqlite.Conn) error {
 		t = &tx{c: c, session: m.Session, now: s.time(), trace: m.Trace}
 		before, found, err := sqlitedb.QueryRow(c, sqlAnswer, func(r *sqlite.Stmt) kept {
-			return kept{guest.StoredAnswer{Version: r.ColumnInt(1), ContentType: r.ColumnText(2), Location: r.ColumnText(3), Body: blob(r, 4)}, r.ColumnBool(0)}
+			return kept{guest.StoredAnswer{Version: r.ColumnInt(1), Body: blob(r, 2)}, r.ColumnBool(0)}
 		}, m.Digest[:], key, t.now.UnixMicro())
 		if err != nil {
 			return err
@@ -103,7 +102,7 @@ func mutate[R any](ctx context.Context, s *Store, name string, m guest.Mutation,
 		if err != nil {
 			return err
 		}
-		return sqlitedb.Exec(c, sqlKeepAnswer, key, string(m.Session), m.Route, m.Digest[:], a.Version, a.ContentType, a.Location, a.Body,
+		return sqlitedb.Exec(c, sqlKeepAnswer, key, string(m.Session), m.Route, m.Digest[:], a.Version, a.Body,
 			t.now.UnixMicro(), t.now.Add(guest.MutationLife).UnixMicro())
 	})
 	if err != nil {
@@ -113,35 +112,6 @@ func mutate[R any](ctx context.Context, s *Store, name string, m guest.Mutation,
 		s.waker.Wake(string(m.Session), "")
 	}
 	return o, nil
-}
-
-const (
-	sqlAnswers = `SELECT composite_key, response_body FROM bff_consumer_idempotency_keys
-		WHERE composite_key > ?1 AND route = ?2 AND substr(response_body, 1, 1) = ?3 ORDER BY composite_key LIMIT ?4`
-	sqlReplaceBody = `UPDATE bff_consumer_idempotency_keys SET response_body = ?3 WHERE composite_key = ?1 AND response_body = ?2`
-)
-
-// Answers implements handoffs.AnswerStore.
-func (s *Store) Answers(ctx context.Context, route string, begins byte, after string, limit int) (all []handoffs.KeyedAnswer, err error) {
-	err = s.db.Read(ctx, "answers", func(c *sqlite.Conn) error {
-		all, err = sqlitedb.QueryAll(c, sqlAnswers, func(r *sqlite.Stmt) handoffs.KeyedAnswer {
-			return handoffs.KeyedAnswer{Key: r.ColumnText(0), Body: blob(r, 1)}
-		}, after, route, []byte{begins}, limit)
-		return err
-	})
-	return all, err
-}
-
-// ReplaceBodies implements handoffs.AnswerStore.
-func (s *Store) ReplaceBodies(ctx context.Context, all []handoffs.NewBody) error {
-	return s.db.Write(ctx, "replace_bodies", func(c *sqlite.Conn) error {
-		for _, b := range all {
-			if err := sqlitedb.Exec(c, sqlReplaceBody, b.Key, b.Old, b.New); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 }
 
 // blob copies a column, since SQLite reuses its memory.

@@ -57,7 +57,7 @@ func addAnswer(db *sqlitedb.DB) func(suite.TB, guest.Mutation, guest.StoredAnswe
 		suite.Must(t, "add an answer", db.Write(t.Context(), "test", func(c *zombiezen.Conn) error {
 			return sqlitedb.Exec(c, `INSERT INTO bff_consumer_idempotency_keys (composite_key, guest_session_id, route, request_digest, response_status,
 				content_type, location, response_body, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, m.CompositeKey(), string(m.Session),
-				m.Route, m.Digest[:], a.Version, a.ContentType, a.Location, append([]byte{}, a.Body...), now.UnixMicro(), now.Add(time.Hour).UnixMicro())
+				m.Route, m.Digest[:], a.Version, "", "", append([]byte{}, a.Body...), now.UnixMicro(), now.Add(time.Hour).UnixMicro())
 		}))
 	}
 }

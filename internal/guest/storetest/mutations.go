@@ -22,7 +22,6 @@ func mutationChecks() []check {
 		{"KeyReused", keyReused},
 		{"OtherKeys", otherKeys},
 		{"Denied", denied},
-		{"FormerAnswers", formerAnswers},
 		{"LaterAnswers", laterAnswers},
 		{"ErrorsAreNotStored", errorsAreNotStored},
 		{"EverythingOrNothing", everythingOrNothing},
@@ -110,34 +109,6 @@ func denied(_ *testing.T, u *user) {
 			suite.Must(u.t, s.name, err)
 			suite.Equal(u.t, s.name+": replayed", got.replayed, i == 1)
 		}
-	})
-}
-
-func formerAnswers(_ *testing.T, u *user) {
-	u.eachStep(func(u *user, s step) {
-		before := u.see()
-		for _, want := range []guest.FormerAnswer{
-			{Status: 201, ContentType: "application/json", Location: "/x", Body: []byte(`{"b": 1.0,  "a":"\u00e9"}`)},
-			{Status: 204},
-			{Status: 409, ContentType: "application/problem+json", Body: []byte{0, 255, 10}},
-		} {
-			m := u.mutation()
-			u.h.AddAnswer(u.t, m, guest.StoredAnswer{Version: want.Status, ContentType: want.ContentType, Location: want.Location, Body: want.Body})
-			got, err := s.do(u, m, newEvent())
-			suite.Must(u.t, s.name, err)
-			if got.former == nil || !got.replayed {
-				u.t.Fatalf("%s: %+v", s.name, got)
-			}
-			if len(got.former.Body) == 0 {
-				got.former.Body = nil
-			}
-			suite.Equal(u.t, s.name, *got.former, want)
-			m.Digest[0]++
-			if _, err := s.do(u, m, newEvent()); !errors.Is(err, guest.ErrKeyReused) {
-				u.t.Errorf("%s: another request: %v", s.name, err)
-			}
-		}
-		suite.Equal(u.t, s.name+": the session", u.see(), before)
 	})
 }
 

@@ -123,12 +123,11 @@ func (u *user) newHandoff(life time.Duration) handoffs.Handoff {
 type done struct {
 	result   string
 	replayed bool
-	former   *guest.FormerAnswer
 }
 
 func doneOf[R any](o guest.Once[R], err error) (done, error) {
 	text, _ := json.Marshal(o.Result)
-	return done{string(text), o.Replayed, o.Former}, err
+	return done{string(text), o.Replayed}, err
 }
 
 type step struct {

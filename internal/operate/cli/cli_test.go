@@ -82,20 +82,20 @@ type everyNail struct {
 func operations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "walls", Doc: "List the walls", Group: "Manage walls", Former: []operate.Former{{Words: "house side", Noun: true}, {Words: "house walls"}},
+			Path: "walls", Doc: "List the walls", Group: "Manage walls",
 		}, func(context.Context, operate.None) ([]wall, error) {
 			return []wall{{"north\x1b", 1, time.Date(2026, 11, 26, 4, 0, 0, 0, time.FixedZone("", 3600)), time.Time{}}, {"a", 10, time.Time{}, time.Unix(0, 0)}}, nil
 		}),
 		operate.NewRead(operate.About{Path: "walls/show", Doc: "Show a wall"}, func(_ context.Context, in one) (detail, error) {
 			return detail{wall{Name: in.Wall, Coats: 2}, json.RawMessage(`{"a":"\u202e"}`)}, nil
 		}),
-		operate.NewChange(operate.About{Path: "walls/paint", Doc: "Paint a wall", More: "It takes a day.", Example: "north --color red\nsouth    # white\n", Former: []operate.Former{{Words: "house walls paint", Flag: "wall", Value: true}}}, func(_ context.Context, in paint) (wall, error) {
+		operate.NewChange(operate.About{Path: "walls/paint", Doc: "Paint a wall", More: "It takes a day.", Example: "north --color red\nsouth    # white\n"}, func(_ context.Context, in paint) (wall, error) {
 			if in.Wall == "none" {
 				return wall{}, errors.New("there is no such wall")
 			}
 			return wall{Name: in.Wall + " " + in.Color, Coats: in.Coats}, nil
 		}),
-		operate.NewJob(operate.About{Path: "walls/paint-all", Doc: "Paint all walls", Former: []operate.Former{{Words: "house walls paint", Flag: "all"}}}, func(_ context.Context, in dry, progress operate.Progress) (painted, error) {
+		operate.NewJob(operate.About{Path: "walls/paint-all", Doc: "Paint all walls"}, func(_ context.Context, in dry, progress operate.Progress) (painted, error) {
 			progress.Report(1, 2)
 			if in.Dry {
 				return painted{1}, errors.New("no paint is left")
@@ -113,10 +113,10 @@ func operations() []operate.Operation {
 			}
 			return razed{in.Brick, in.Wall + " " + in.Nail}, nil
 		}),
-		operate.NewChange(operate.About{Path: "nails/pull-all", Doc: "Pull all nails", Former: []operate.Former{{Words: "house nails pull", Flag: "all"}}}, func(context.Context, operate.None) (razed, error) {
+		operate.NewChange(operate.About{Path: "nails/pull-all", Doc: "Pull all nails"}, func(context.Context, operate.None) (razed, error) {
 			return razed{1, "everywhere"}, nil
 		}),
-		operate.NewList(operate.About{Path: "bricks", Doc: "List the bricks", Limit: 3, Former: []operate.Former{{Words: "house bricks", JSON: true}}}, bricks),
+		operate.NewList(operate.About{Path: "bricks", Doc: "List the bricks", Limit: 3}, bricks),
 		operate.NewList(operate.About{Path: "stones", Doc: "List the stones"}, bricks),
 		operate.NewList(operate.About{Path: "pebbles", Doc: "List the pebbles", Limit: 2}, func(_ context.Context, in operate.Latest) ([]wall, error) {
 			return make([]wall, in.Limit), nil
@@ -143,7 +143,7 @@ func run(t *testing.T, typed, answer string) (out, questions string, err error) 
 	}
 	root := &cobra.Command{Use: "holdfast", SilenceErrors: true, SilenceUsage: true}
 	root.AddCommand(cli.Commands("house", operations(), sh))
-	root.SetArgs(cli.Rename(strings.Fields(typed), []service.Service{{Name: "house", Operations: operations()}}))
+	root.SetArgs(strings.Fields(typed))
 	root.SetOut(&stdout)
 	root.SetErr(&stdout)
 	err = root.ExecuteContext(t.Context())
@@ -160,7 +160,6 @@ func TestCommands(t *testing.T) {
 	)
 	for typed, want := range map[string]string{
 		"house walls list":                                 table,
-		"house side list":                                  table,
 		"house walls list --json":                          lines,
 		"house walls paint north":                          "wall north white is painted\n",
 		"house walls paint north --color red --dry --json": `{"name":"north red","coats":2}` + "\n",
@@ -194,101 +193,6 @@ func TestCommands(t *testing.T) {
 	} {
 		if _, _, err := run(t, typed, ""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", typed, err, want)
-		}
-	}
-}
-
-func TestFormerSpellings(t *testing.T) {
-	t.Parallel()
-	for former, now := range map[string]string{
-		"house walls":                          "house walls list",
-		"house bricks":                         "house bricks list --json",
-		"house bricks --limit 2":               "house bricks list --json --limit 2",
-		"house walls paint --wall a":           "house walls paint a",
-		"house walls paint --wall a --coats 1": "house walls paint a --coats 1",
-		"house walls paint --all":              "house walls paint-all",
-		"house side paint a":                   "house walls paint a",
-		"house walls paint --all --dry":        "house walls paint-all --dry",
-		"house nails pull --all":               "house nails pull-all",
-	} {
-		out, _, err := run(t, former, "")
-		if want, _, wantErr := run(t, now, ""); out != want || out == "" || fmt.Sprint(err) != fmt.Sprint(wantErr) {
-			t.Errorf("%s: %q, %v, want %q, %v", former, out, err, want, wantErr)
-		}
-	}
-	for typed, want := range map[string]string{
-		"house walls paint --wall=":        "WALL: must not be empty",
-		"house walls paint --all a":        `unexpected argument "a"`,
-		"house walls paint --wall a b":     `unexpected argument "b"`,
-		"house walls paint --wall a --all": "unknown flag: --all",
-		"house bricks --limit 0":           "--limit: must be at least 1",
-	} {
-		if _, _, err := run(t, typed, ""); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", typed, err, want)
-		}
-	}
-	for _, typed := range []string{"house --help", "house walls --help", "house walls paint --help", "house bricks --help"} {
-		out, _, err := run(t, typed, "")
-		for _, former := range []string{"--wall", "--all", "--limit"} {
-			if err != nil || strings.Contains(out, former) {
-				t.Errorf("%s shows %s: %s, %v", typed, former, out, err)
-			}
-		}
-		if typed == "house --help" && strings.Contains(out, "side") { // for nouns, only cobra's own template shows aliases
-			t.Errorf("%s: %s", typed, out)
-		}
-	}
-}
-
-// TestRename checks that former words are replaced, wherever the global flags are.
-func TestRename(t *testing.T) {
-	t.Parallel()
-	list := func(former ...operate.Former) operate.Operation {
-		return operate.NewList(operate.About{Path: "walls", Doc: "List", Former: former}, func(context.Context, operate.None) ([]wall, error) { return nil, nil })
-	}
-	change := func(path string, former ...operate.Former) operate.Operation {
-		return operate.NewChange(operate.About{Path: path, Doc: "Change", Former: former}, func(context.Context, one) (wall, error) { return wall{}, nil })
-	}
-	services := []service.Service{
-		{Name: "house", Operations: []operate.Operation{
-			list(operate.Former{Words: "home wall", Noun: true}, operate.Former{Words: "home wall list", Flag: "all"}),
-			change("walls/clean", operate.Former{Words: "home wall paint", Flag: "undo"}),
-		}},
-		{Name: "garden", Operations: []operate.Operation{
-			change("sheds/paint", operate.Former{Words: "home wall paint", Flag: "shed", Value: true}),
-			change("sheds/burn", operate.Former{Words: "fire"}, operate.Former{Words: "smoke", JSON: true}),
-			change("tools/count", operate.Former{Words: "garden tools", Flag: "count"}), change("sheds/show-tools", operate.Former{Words: "garden tools", Flag: "shed", Keeps: true}),
-		}},
-	}
-	for typed, want := range map[string]string{
-		"home wall":                          "house walls",
-		"home wall list --json":              "house walls list --json",
-		"home wall list --json --all":        "house walls list --json",
-		"home wall --help":                   "house walls --help",
-		"help home wall paint":               "help house walls paint",
-		"__complete home wall pa":            "__complete house walls pa",
-		"--data dir --config=x home wall a":  "--data dir --config=x house walls a",
-		"home wall paint north --undo":       "house walls clean north",
-		"home wall paint --undo=true north":  "house walls clean north",
-		"home wall paint --undo=false north": "house walls paint --undo=false north",
-		"home wall paint --shed 7 --color x": "garden sheds paint 7 --color x",
-		"home wall paint --color x --shed=7": "garden sheds paint 7 --color x",
-		"home wall paint 5 --shed":           "garden sheds paint  5",
-		"fire 7":                             "garden sheds burn 7",
-		"smoke 7":                            "garden sheds burn --json 7",
-		"garden tools --shed 7":              "garden sheds show-tools --shed 7",
-		"garden tools --shed 7 --count":      "garden tools count --shed 7",
-		"garden tools count --shed 7":        "garden tools count --shed 7",
-		"garden tools":                       "garden tools",
-		"home":                               "home",
-		"home walls":                         "home walls",
-		"side":                               "side",
-		"house walls list":                   "house walls list",
-		"--data":                             "--data",
-		"":                                   "",
-	} {
-		if got := strings.Join(cli.Rename(strings.Fields(typed), services), " "); got != want {
-			t.Errorf("%s: %q, want %q", typed, got, want)
 		}
 	}
 }

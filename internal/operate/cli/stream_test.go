@@ -39,7 +39,7 @@ func streams() []operate.Operation {
 		return drawn{in.Wall + in.Color + ": " + string(text)}, nil
 	}
 	return []operate.Operation{
-		operate.NewDownload(operate.About{Path: "walls/plan", Doc: "Get the plan", Media: "text/plain", Former: []operate.Former{{Words: "house plan"}}}, func(_ context.Context, in one, p operate.Progress) (operate.File, error) {
+		operate.NewDownload(operate.About{Path: "walls/plan", Doc: "Get the plan", Media: "text/plain"}, func(_ context.Context, in one, p operate.Progress) (operate.File, error) {
 			if in.Wall == "none" {
 				return operate.File{}, errcode.New(errcode.NotFound, "there is no such wall")
 			}
@@ -105,8 +105,5 @@ func TestStreams(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
 		t.Errorf("a broken download leaves %v, %v", left, err)
-	}
-	if got := strings.Join(cli.Rename([]string{"house", "plan", "a"}, []service.Service{{Name: "house", Operations: streams()}}), " "); got != "house walls plan a" {
-		t.Errorf("the former spelling is %s", got)
 	}
 }

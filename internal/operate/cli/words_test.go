@@ -28,38 +28,30 @@ func mints() []operate.Operation {
 		return mintedToken{strings.Join(in.Access, ",") + in.Service, "7"}, nil
 	}
 	return []operate.Operation{
-		operate.NewList(operate.About{Path: "tokens", Doc: "List", Former: []operate.Former{{Words: "house token", Noun: true}, {Words: "house token old"}}}, func(context.Context, operate.None) ([]wall, error) {
+		operate.NewList(operate.About{Path: "tokens", Doc: "List"}, func(context.Context, operate.None) ([]wall, error) {
 			return []wall{{Name: "listed"}}, nil
 		}),
-		operate.NewChange(operate.About{Path: "tokens/mint", Doc: "Mint", Former: []operate.Former{{Words: "house token new"}}}, mint),
-		operate.NewChange(operate.About{Path: "service-tokens/mint", Doc: "Mint", Former: []operate.Former{{Words: "house token new", Flag: "service", Keeps: true}}}, mint),
+		operate.NewChange(operate.About{Path: "tokens/mint", Doc: "Mint"}, mint),
+		operate.NewChange(operate.About{Path: "service-tokens/mint", Doc: "Mint"}, mint),
 	}
 }
 
-// TestWords checks repeated flags for words, values only in JSON, and a former flag that selects an operation.
+// TestWords checks repeated flags for words and values only in JSON.
 func TestWords(t *testing.T) {
 	t.Parallel()
-	services := []service.Service{{Name: "house", Operations: mints()}}
 	for typed, want := range map[string]string{
-		"house tokens mint --access a=r --access b=": "a=r,b=\n",
-		"house tokens mint --access a=r --json":      `{"token":"a=r","id":"7"}` + "\n",
-		"house token new --access a=r":               "a=r\n",
-		"house token new --access a=r --service x":   "a=rx\n",
-		"house token new --service=x --access a=r":   "a=rx\n",
-		"house token old --json":                     `{"name":"listed","coats":0}` + "\n",
-		"house token list --json":                    `{"name":"listed","coats":0}` + "\n",
+		"house tokens mint --access a=r --access b=":         "a=r,b=\n",
+		"house tokens mint --access a=r --json":              `{"token":"a=r","id":"7"}` + "\n",
+		"house service-tokens mint --access a=r --service x": "a=rx\n",
+		"house service-tokens mint --service=x --access a=r": "a=rx\n",
+		"house tokens list --json":                           `{"name":"listed","coats":0}` + "\n",
 	} {
 		var out bytes.Buffer
 		root := cli.Commands("holdfast", nil, nil)
 		root.AddCommand(cli.Commands("house", mints(), &service.Shell{Stdout: &out, Stderr: &out, Open: func(ctx context.Context, fn func(context.Context) error) error { return fn(ctx) }}))
-		root.SetArgs(cli.Rename(strings.Fields(typed), services))
+		root.SetArgs(strings.Fields(typed))
 		if err := root.ExecuteContext(t.Context()); err != nil || out.String() != want {
 			t.Errorf("%s: %q, %v, want %q", typed, out.String(), err, want)
-		}
-	}
-	for typed, want := range map[string]string{"house token new --service=x": "house service-tokens mint --service=x", "house token new": "house tokens mint"} {
-		if got := strings.Join(cli.Rename(strings.Fields(typed), services), " "); got != want {
-			t.Errorf("%s: %s, want %s", typed, got, want)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/workload"
 )
 
-// Credentials are the JSON from a tokenserver and from `holdfast sync token`.
+// Credentials are the JSON from a tokenserver and from `holdfast sync tokens create --json`.
 type Credentials struct {
 	ID       string `json:"id"`
 	Key      string `json:"key"`

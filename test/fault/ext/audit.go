@@ -50,7 +50,7 @@ func checkAudit(h *harness.Harness, installs []*ext.Install) {
 			h.T.Fatal(why)
 		}
 	}
-	h.Server.Verb("ext", "usage", "--audit")
+	h.Server.Verb("ext", "usage", "audit")
 }
 
 func auditLines(t *testing.T, path string) map[string][]auditLine {

@@ -116,7 +116,7 @@ func fillForDeletion(t *testing.T, s *binary.Server, in *ext.Install) {
 		})
 	}
 	want(http.StatusCreated, ext.Call{Method: http.MethodPost, Path: "/namespaces/b/schemas", Body: `{"schema":{"type":"object"}}`})
-	s.Verb("ext", "token", "revoke", "--tenant", victim, "--install", in.ID, "--id", "one")
+	s.Verb("ext", "tokens", "revoke-id", "--tenant", victim, "--install", in.ID, "--id", "one")
 	s.Verb("ext", "installs", "set", "--tenant", victim, "--install", in.ID, "--namespace", "a=rw", "--namespace", "b=rw")
 }
 

@@ -193,7 +193,7 @@ func TestGuestRefusedEvent(t *testing.T) {
 		t.Errorf("set aside:\n%s", dead)
 	}
 	hook.refuses(func(*guestEvent) bool { return false })
-	s.Verb("guest", "dead-letters", "retry", "--all")
+	s.Verb("guest", "dead-letters", "retry-all")
 	want[poisoned.Session()] = append(want[poisoned.Session()], late, poisoned.add(3)) // wakes the relay
 	hook.await(t, "after a retry", want)
 }
