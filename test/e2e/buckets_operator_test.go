@@ -34,7 +34,7 @@ func TestBucketsQuota(t *testing.T) {
 	verb(ofMain+"OBJECTS 1 OBJECT QUOTA - BYTES 1024 BYTE QUOTA -", "quotas", "show", "main")
 	verb(ofMain+"OBJECTS 1 OBJECT QUOTA 2 BYTES 1024 BYTE QUOTA 1073741824", "quotas", "set", "main", "--bytes", "1GiB", "--objects", "2")
 	verb(ofPhotos+"OBJECTS 1 OBJECT QUOTA - BYTES 1024 BYTE QUOTA 1536", "quotas", "set", "main", "photos", "--bytes", "1536")
-	verb(" photos 1 - 1024 1536 ", "buckets", "buckets", "list", "main")
+	verb(" photos 1 - 1024 1536 ", "buckets", "list", "main")
 	c.want(http.StatusForbidden, http.MethodPut, "/photos/b", make([]byte, 1024))
 	verb(ofPhotos+"OBJECTS 1 OBJECT QUOTA - BYTES 1024 BYTE QUOTA -", "quotas", "set", "main", "photos", "--bytes", "none")
 	c.want(http.StatusOK, http.MethodPut, "/photos/b", make([]byte, 1024))

@@ -106,7 +106,7 @@ func beside(t *testing.T, e extension) {
 	for i := range 30 {
 		e.want(http.StatusCreated, "PUT", fmt.Sprintf("/namespaces/a/records/k%02d", i), fmt.Sprintf(`{"value":%d,"metadata":{"n":1}}`, i))
 	}
-	if out := e.verb("ext", "usage", "list"); !regexp.MustCompile(`\na  +30  `).MatchString(out) {
+	if out := e.verb("ext", "installs", "show"); !regexp.MustCompile(`\na  +30  `).MatchString(out) {
 		t.Errorf("usage:\n%s", out)
 	}
 	e.verb("ext", "usage", "audit")

@@ -320,7 +320,7 @@ func TestUsageOfNobody(t *testing.T) {
 		says   string
 	}{
 		{[]string{"--install", some}, 2, "tenant"},
-		{[]string{"--tenant", ""}, 2, "--tenant: must not be empty"},
+		{[]string{"--tenant", "", "--install", some}, 2, "--tenant: must not be empty"},
 		{[]string{"--tenant", some, "--install", ""}, 2, "--install: must not be empty"},
 		{[]string{"--tenant", some, "--install", "x"}, 2, "--install: must be a UUID"},
 		{[]string{some}, 2, `"` + some + `"`},

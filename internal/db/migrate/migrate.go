@@ -26,10 +26,6 @@ type Migration struct {
 	Name     string // without number and suffix
 	SQL      string
 	Checksum string // SHA-256 of SQL without comments and white space, hex
-
-	// Former lists checksums of earlier texts, from lines "-- formerly SHA-256". A database migrated with an earlier
-	// text is equivalent.
-	Former []string
 }
 
 // Applied is a row of the table schema_migrations.
@@ -63,8 +59,6 @@ func needed(name string) int {
 	return n
 }
 
-var formerly = regexp.MustCompile(`(?m)^-- formerly ([0-9a-f]{64})$`)
-
 var filename = regexp.MustCompile(`^(\d{4})_([a-z0-9_]+)\.sql$`)
 
 // Load reads the migrations NNNN_name.sql in a folder. It fails if a number is missing.
@@ -84,12 +78,7 @@ func Load(service string, fsys fs.FS, dir string) (Set, error) {
 			return Set{}, fmt.Errorf("migrations of %s: %w", service, err)
 		}
 		version, _ := strconv.Atoi(m[1])
-		migration := Migration{Version: version, Name: m[2], SQL: string(text), Checksum: checksum(string(text))}
-		migration.Former = []string{sumOf(migration.SQL)} // earlier builds recorded the checksum of the whole text
-		for _, line := range formerly.FindAllStringSubmatch(migration.SQL, -1) {
-			migration.Former = append(migration.Former, line[1])
-		}
-		set.Migrations = append(set.Migrations, migration)
+		set.Migrations = append(set.Migrations, Migration{Version: version, Name: m[2], SQL: string(text), Checksum: checksum(string(text))})
 	}
 	slices.SortFunc(set.Migrations, func(a, b Migration) int { return a.Version - b.Version })
 	for i, m := range set.Migrations {
@@ -104,8 +93,8 @@ func Load(service string, fsys fs.FS, dir string) (Set, error) {
 }
 
 // Pending returns the migrations that the ledger lacks, in order. It accepts rows newer than this binary's
-// migrations, unless they removed something that the binary needs. A row that matches neither its migration nor a
-// former text is an error.
+// migrations, unless they removed something that the binary needs. A row that does not match its migration
+// is ErrDevelopment.
 func (s Set) Pending(ledger []Applied) ([]Migration, error) {
 	have := make(map[int]Applied, len(ledger))
 	for _, a := range ledger {
@@ -121,7 +110,7 @@ func (s Set) Pending(ledger []Applied) ([]Migration, error) {
 		switch {
 		case !ok:
 			pending = append(pending, m)
-		case a.Checksum != m.Checksum && !slices.Contains(m.Former, a.Checksum):
+		case a.Checksum != m.Checksum:
 			return nil, fmt.Errorf("%w (its migration %04d_%s of %s differs)", ErrDevelopment, a.Version, a.Name, s.Service)
 		case len(pending) > 0:
 			return nil, fmt.Errorf("%s: migration %04d_%s was applied but %04d_%s was not; the ledger was edited or restored in part",

@@ -3,7 +3,6 @@
 package migrate_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -66,7 +65,6 @@ func TestPending(t *testing.T) {
 		{"a newer release removed what older ones needed", []migrate.Applied{line(1), line(2), line(3), kind}, 0, ""},
 		{"a newer release removed what this one needs", []migrate.Applied{line(1), line(2), line(3), cruel}, 0, "too old for the database"},
 		{"another text", []migrate.Applied{line(1), edited}, 0, "(its migration 0002_b of service differs)"},
-		{"the whole text, as earlier builds recorded it", []migrate.Applied{{Version: 1, Name: "a", Checksum: set.Migrations[0].Former[0]}}, 2, ""},
 		{"a hole", []migrate.Applied{line(1), line(3)}, 0, "was not"},
 	} {
 		pending, err := set.Pending(tc.ledger)
@@ -79,21 +77,5 @@ func TestPending(t *testing.T) {
 		if err != nil || len(pending) != tc.pending {
 			t.Errorf("%s: %d pending, error %v", tc.name, len(pending), err)
 		}
-	}
-}
-
-// TestFormer checks that a database migrated with an earlier text is up to date, but not with any other text.
-func TestFormer(t *testing.T) {
-	t.Parallel()
-	const former, other = "45bb257f918a2ada0e487ed2bf8868b1b4ecc61ff47ea8bb6ac115d9e54579c5", "7f92a304629ed5ceb1b552348200e0ddc7417f27f7e1eba618b185d2b3923b4c"
-	set, err := migrate.Load("service", fstest.MapFS{"m/0001_a.sql": {Data: []byte("CREATE TABLE a ();\n-- formerly " + former + "\n")}}, "m")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if pending, err := set.Pending([]migrate.Applied{{Version: 1, Name: "a", Checksum: former}}); err != nil || len(pending) > 0 {
-		t.Errorf("the former text: %d pending, %v", len(pending), err)
-	}
-	if _, err := set.Pending([]migrate.Applied{{Version: 1, Name: "a", Checksum: other}}); err == nil || !errors.Is(err, migrate.ErrDevelopment) {
-		t.Errorf("another text: %v", err)
 	}
 }

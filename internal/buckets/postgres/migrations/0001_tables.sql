@@ -792,7 +792,6 @@ END $$;
 -- citus
 
 -- By default Citus would colocate the tables with those of another service.
--- formerly a78bc208e9dc67c269ebaf180fc39e16c83cb48273188565d6c372df4188734c
 SELECT create_distributed_table('manta_bucket', 'owner', colocate_with => 'none');
 SELECT create_distributed_table('manta_bucket_object', 'owner', colocate_with => 'manta_bucket');
 SELECT create_distributed_table('manta_bucket_deleted_bucket', 'owner', colocate_with => 'manta_bucket');

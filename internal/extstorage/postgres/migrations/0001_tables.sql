@@ -171,7 +171,6 @@ INSERT INTO ext_storage_outbox_relay SELECT n, '', '-infinity' FROM generate_ser
 -- citus
 
 -- By default Citus would colocate the tables with those of another service.
--- formerly 3f469f58e59de86dd6375d0f94bbd7843f37dd54af59f8015145c075cc3fa432
 SELECT create_distributed_table('ext_storage_records', 'tenant_id', colocate_with => 'none');
 SELECT create_distributed_table('ext_storage_schemas', 'tenant_id', colocate_with => 'ext_storage_records');
 SELECT create_distributed_table('ext_storage_usage', 'tenant_id', colocate_with => 'ext_storage_records');

@@ -94,7 +94,6 @@ ALTER TABLE collections ALTER COLUMN collection_id SET DEFAULT nextval('collecti
 
 SELECT create_reference_table('collections');
 -- By default Citus would colocate the tables with those of another service.
--- formerly 7894bc2d695a7af8a6690a9afaea44cac0a99b8d4890c6d69e00d83a42e27e03
 SELECT create_distributed_table('user_collections', 'user_id', colocate_with => 'none');
 SELECT create_distributed_table('bsos', 'user_id', colocate_with => 'user_collections');
 SELECT create_distributed_table('batches', 'user_id', colocate_with => 'user_collections');
