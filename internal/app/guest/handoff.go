@@ -70,7 +70,9 @@ func (s *Guest) openHandoffs(d *service.Deps, p *parts, st backend.Store, db *en
 		},
 	}
 	if h.embedded {
-		db.AfterBackup = func(ctx context.Context, copied *sqlitedb.DB) error { return sqlite.EraseKeys(ctx, copied, d.Clock()) }
+		db.AfterBackup = func(ctx context.Context, copied *sqlitedb.DB) error {
+			return errors.Join(sqlite.EraseKeys(ctx, copied, d.Clock()), newEpoch(ctx, copied.Rows()))
+		}
 	}
 	return h, nil
 }

@@ -6,9 +6,11 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/db/redisdb"
+	"holdfast/internal/db/rows"
 	"holdfast/internal/guest/backend"
 	"holdfast/internal/guest/memory"
 	"holdfast/internal/guest/redis"
+	"holdfast/internal/ident"
 )
 
 type hot struct {
@@ -16,6 +18,7 @@ type hot struct {
 	memory *memory.Hot // nil: in Redis
 	local  *memory.Hot // fallback while Redis is unavailable
 	redis  *redisdb.DB
+	shared *redis.Hot // in Redis; nil: in memory
 }
 
 const localMemory = 16 << 20
@@ -29,7 +32,29 @@ func (s *Guest) openHot(ctx context.Context, d *service.Deps) (*hot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &hot{Hot: redis.New(db, s.cfg.HotPrefix, d.Clock), redis: db, local: memory.New(d.Clock, localMemory)}, nil
+	shared := redis.New(db, s.cfg.HotPrefix, d.Clock)
+	shared.Hold()
+	return &hot{Hot: shared, shared: shared, redis: db, local: memory.New(d.Clock, localMemory)}, nil
+}
+
+// newEpoch gives a restored database another hot state. Redis may be newer than the database: it may contain responses
+// to requests whose effects are lost, and wishes that the database lacks.
+func newEpoch(ctx context.Context, db rows.Database) error {
+	return db.Update(ctx, func(u rows.Update) error { return u.SetState(rows.WorkOf(Name), ident.New()) })
+}
+
+// settle reads the database's epoch. Once is enough, because nobody restores a database while a server uses it.
+func (h *hot) settle(ctx context.Context, db rows.Database) error {
+	if h.shared == nil {
+		return nil
+	}
+	return db.View(ctx, func(v rows.View) error {
+		epoch, err := v.State(rows.WorkOf(Name))
+		if err == nil {
+			h.shared.SetEpoch(epoch)
+		}
+		return err
+	})
 }
 
 func (h *hot) name() string {

@@ -92,7 +92,10 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 	if p.handoffs, err = s.openHandoffs(d, p, st, db); err != nil {
 		return opened, err
 	}
-	opened.AfterRestore = []service.RestoreStep{p.handoffs.afterRestore}
+	opened.AfterRestore = []service.RestoreStep{p.handoffs.afterRestore, {
+		Doc: "separating the hot state in Redis, because it may be newer than the database",
+		Run: func(ctx context.Context, _ service.Restored) error { return newEpoch(ctx, db.Rows(nil)) },
+	}}
 	h := &httpapi.Handler{
 		Guests: p.guests, Catalogue: p.catalogue, Telemetry: p.telemetry, Handoffs: p.handoffs.Service, Bots: p.handoffs.bots, NestErrors: s.cfg.NestErrors,
 	}
@@ -103,7 +106,10 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 		p.handoffs.mount(d.Metrics),
 		mountEvents(&httpapi.EventReceiver{Parse: parseEvent, Receive: receive, Tokens: p.handoffs.tokens, Clock: d.Clock}),
 	}
-	opened.Settle, opened.Reload = p.handoffs.settle, p.reload
+	opened.Settle = func(ctx context.Context) error {
+		return errors.Join(hot.settle(ctx, db.Rows(nil)), p.handoffs.settle(ctx))
+	}
+	opened.Reload = p.reload
 	s.mountDemo(opened, h)
 	opened.Console = s.console()
 	return opened, nil

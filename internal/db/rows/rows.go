@@ -305,8 +305,8 @@ const (
 	LogMargin = 100_000
 )
 
-// WorkOf is the copy_state key for work that a service has begun in its database and must finish, such as telling
-// clients about a restore. A copy carries it to its target.
+// WorkOf is the copy_state key for what a service must know after a restore, such as work that it has begun and must
+// finish. A copy carries it to its target.
 func WorkOf(service string) string { return "work of " + service }
 
 // EndOf is the copy_state key for the entry number at which a log ends.

@@ -13,7 +13,7 @@ import (
 // challenge.
 func (h *Hot) browserKeys(browser string, session guest.ID) []string {
 	b := tag(browser)
-	return []string{h.prefix + "bot:cadence:" + b, h.prefix + "bot:fp-collisions:" + b, h.prefix + "bot:offences:" + b, h.prefix + "bot:solved:" + b + ":" + string(session)}
+	return []string{h.prefix() + "bot:cadence:" + b, h.prefix() + "bot:fp-collisions:" + b, h.prefix() + "bot:offences:" + b, h.prefix() + "bot:solved:" + b + ":" + string(session)}
 }
 
 var (

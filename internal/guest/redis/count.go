@@ -40,7 +40,7 @@ func (h *Hot) Take(ctx context.Context, buckets []guest.Bucket) (all []guest.Tak
 	err = h.run(ctx, "take", func(ctx context.Context, c rueidis.Client) error {
 		commands, again := make(rueidis.Commands, len(buckets)), make(rueidis.Commands, len(buckets))
 		for i, b := range buckets {
-			key := h.prefix + "rl:" + tag(b.Key)
+			key := h.prefix() + "rl:" + tag(b.Key)
 			interval, burst := b.Micros()
 			args := []string{number(interval), number(burst), millis(b.Life())}
 			commands[i] = c.B().Evalsha().Sha1(takeSHA).Numkeys(1).Key(key).Arg(args...).Build()
@@ -69,7 +69,7 @@ const (
 )
 
 // suspended returns the key of the hash with all suspensions.
-func (h *Hot) suspended() string { return h.prefix + "tenant-suspended" }
+func (h *Hot) suspended() string { return h.prefix() + "tenant-suspended" }
 
 // Suspended implements tenants.Hot.
 func (h *Hot) Suspended(ctx context.Context, tenants []string) (suspended []string, known bool, err error) {

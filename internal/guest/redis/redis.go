@@ -8,6 +8,7 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -21,16 +22,35 @@ import (
 
 // Hot implements backend.Hot. It is safe for concurrent use.
 type Hot struct {
-	db     *redisdb.DB
-	prefix string
-	clock  clock.Clock // for sessions and mirrors; limits use the Redis clock
+	db          *redisdb.DB
+	environment string
+	clock       clock.Clock // for sessions and mirrors; limits use the Redis clock
+
+	epoch atomic.Pointer[string] // nil while held
 }
 
 var _ backend.Hot = (*Hot)(nil)
 
 // New returns a Hot whose keys start with environment.
 func New(db *redisdb.DB, environment string, now clock.Clock) *Hot {
-	return &Hot{db: db, prefix: prefixOf(environment), clock: now}
+	h := &Hot{db: db, environment: environment, clock: now}
+	h.SetEpoch("")
+	return h
+}
+
+// Hold makes every operation fail as if Redis were unavailable, until SetEpoch.
+func (h *Hot) Hold() { h.epoch.Store(nil) }
+
+// SetEpoch sets the epoch of the database to which the hot state belongs. Keys of another epoch are
+// not used, and expire. "" is the epoch of a database that was never restored.
+func (h *Hot) SetEpoch(epoch string) { h.epoch.Store(&epoch) }
+
+// prefix returns the beginning of all keys. run fails while the epoch is unknown, so keys made then are not used.
+func (h *Hot) prefix() string {
+	if epoch := h.epoch.Load(); epoch != nil && *epoch != "" {
+		return prefixOf(h.environment) + *epoch + ":"
+	}
+	return prefixOf(h.environment)
 }
 
 // prefixOf returns the beginning of all keys, so that several environments may share a server.
@@ -46,12 +66,15 @@ func Probe(environment string) func(context.Context, rueidis.Client) error {
 // Ping writes a key, which a replica refuses.
 func (h *Hot) Ping(ctx context.Context) error {
 	return h.run(ctx, "ping", func(ctx context.Context, c rueidis.Client) error {
-		return c.Do(ctx, c.B().Set().Key(h.prefix+"probe").Value("1").ExSeconds(60).Build()).Error()
+		return c.Do(ctx, c.B().Set().Key(h.prefix()+"probe").Value("1").ExSeconds(60).Build()).Error()
 	})
 }
 
 // run runs commands within the time that the request has left for hot state (guest.HotTime), and takes the time off.
 func (h *Hot) run(ctx context.Context, name string, fn func(context.Context, rueidis.Client) error) error {
+	if h.epoch.Load() == nil {
+		return errcode.New(errcode.Unavailable, "Redis is not used before the database is reached, which may have been restored")
+	}
 	left, spend := guest.HotTime(ctx)
 	if left <= 0 {
 		return errcode.New(errcode.Unavailable, "Redis did not respond to this request in time")

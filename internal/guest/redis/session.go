@@ -20,7 +20,7 @@ import (
 // sessionKeys returns the keys of the session, its mirror, its lists and the mirror's lease. All but the lease
 // live as long as the session.
 func (h *Hot) sessionKeys(id guest.ID) []string {
-	key := h.prefix + "session:" + tag(string(id))
+	key := h.prefix() + "session:" + tag(string(id))
 	return []string{key, key + ":wishlist", key + ":recent", key + ":history", key + ":wishlist-lease"}
 }
 
@@ -197,7 +197,7 @@ func (h *Hot) Items(ctx context.Context, id guest.ID, list guest.List) (items []
 }
 
 // search returns the key of a stored search.
-func (h *Hot) search(id guest.ID) string { return h.prefix + "srs:" + tag(string(id)) }
+func (h *Hot) search(id guest.ID) string { return h.prefix() + "srs:" + tag(string(id)) }
 
 var scriptPutSearch = rueidis.NewLuaScript(`
 redis.call('HSET', KEYS[1], 'guestSessionId', ARGV[2], 'createdAt', ARGV[3], 'query', ARGV[4])

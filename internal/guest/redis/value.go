@@ -30,7 +30,7 @@ func (r record) text() (string, error) {
 }
 
 // answer returns the key of an answer.
-func (h *Hot) answer(key string) string { return h.prefix + "idem:" + tag(key) }
+func (h *Hot) answer(key string) string { return h.prefix() + "idem:" + tag(key) }
 
 // ClaimAnswer implements guest.HotAnswers.
 func (h *Hot) ClaimAnswer(ctx context.Context, key, owner string) (a guest.AnswerClaim, err error) {
@@ -104,7 +104,7 @@ func (h *Hot) DropAnswers(ctx context.Context, keys []string) error {
 
 // cacheKeys returns the keys of a cached answer and its lock.
 func (h *Hot) cacheKeys(key string) []string {
-	return []string{h.prefix + tag(key), h.prefix + "lock:" + tag(key)}
+	return []string{h.prefix() + tag(key), h.prefix() + "lock:" + tag(key)}
 }
 
 // The owner of a lock that FailCached set.
