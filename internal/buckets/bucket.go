@@ -39,6 +39,9 @@ type BucketSettings struct {
 
 	// OwnerEnforced rejects ACLs. Objects always belong to the bucket owner.
 	OwnerEnforced bool `json:"owner_enforced,omitempty"`
+
+	// ImportNotes is set by imports, not by clients. See OpenImportNotes.
+	ImportNotes []ImportNote `json:"import_notes,omitempty"`
 }
 
 // PublicAccessBlock restricts public access, with S3's four switches.
@@ -91,6 +94,7 @@ type SettingsChange struct {
 
 	PublicAccessBlock *PublicAccessBlock `json:"public_access_block,omitempty"`
 	OwnerEnforced     *bool              `json:"owner_enforced,omitempty"`
+	ImportNotes       *[]ImportNote      `json:"import_notes,omitempty"`
 
 	Now Moment `json:"-"` // when a name is claimed or freed; only used if ChangesAccess
 }
@@ -120,6 +124,9 @@ func (c *SettingsChange) Apply(s BucketSettings) BucketSettings {
 	}
 	if c.OwnerEnforced != nil {
 		s.OwnerEnforced = *c.OwnerEnforced
+	}
+	if c.ImportNotes != nil {
+		s.ImportNotes = *c.ImportNotes
 	}
 	return s
 }
@@ -174,6 +181,9 @@ func (b *Bucket) Memory() int {
 	}
 	for k, v := range b.Settings.Tags {
 		n += tagMemory + len(k) + len(v)
+	}
+	for _, note := range b.Settings.ImportNotes {
+		n += entryMemory + len(note.Reason)
 	}
 	for i := range b.Settings.CORS {
 		rule := &b.Settings.CORS[i]

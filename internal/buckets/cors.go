@@ -16,6 +16,37 @@ type CORSRule struct {
 	MaxAgeSeconds  int      `json:"max_age_seconds,omitempty"` // how long browsers cache a preflight; 0: not sent
 }
 
+// MaxCORSRules is S3's limit per bucket.
+const MaxCORSRules = 100
+
+// MaxSettingBytes limits the document for a bucket setting, as in S3. Lifecycle rules, notifications and policies have
+// limits of their own.
+const MaxSettingBytes = 64 << 10
+
+// CheckCORS validates all rules of a bucket. No rules are malformed: DeleteBucketCors removes them.
+func CheckCORS(rules []CORSRule) *CORSError {
+	if len(rules) == 0 || len(rules) > MaxCORSRules {
+		return &CORSError{"CORSRule", "must occur 1 to 100 times", true}
+	}
+	size := 0
+	for i := range rules {
+		r := &rules[i]
+		if invalid := r.Check(); invalid != nil {
+			return invalid
+		}
+		size += len(r.ID)
+		for _, list := range [][]string{r.AllowedOrigins, r.AllowedMethods, r.AllowedHeaders, r.ExposeHeaders} {
+			for _, text := range list {
+				size += len(text)
+			}
+		}
+	}
+	if size > MaxSettingBytes {
+		return &CORSError{"CORSRule", "must have at most 64 KiB together", true}
+	}
+	return nil
+}
+
 // maxRuleID is S3's limit for rule IDs.
 const maxRuleID = 255
 

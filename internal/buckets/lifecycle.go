@@ -78,6 +78,20 @@ func (r *LifecycleRule) Expires() bool {
 // Aborts reports whether the rule is active and aborts incomplete uploads.
 func (r *LifecycleRule) Aborts() bool { return !r.Disabled && r.AbortDays > 0 }
 
+// text returns the bytes of the rules' texts, which is less than the document that a client sends for them.
+func (l *Lifecycle) text() (n int) {
+	for i := range l.Rules {
+		r := &l.Rules[i]
+		n += len(r.ID) + len(r.Begins())
+		if r.Filter != nil {
+			for _, t := range r.Filter.Tags {
+				n += len(t.Key) + len(t.Value)
+			}
+		}
+	}
+	return n
+}
+
 // memory estimates the size in bytes, for caches and pages.
 func (l *Lifecycle) memory() (n int) {
 	for i := range l.Rules {

@@ -10,11 +10,23 @@ import (
 // MaxLifecycleRules is S3's maximum per bucket.
 const MaxLifecycleRules = 1000
 
+// MaxLifecycleBytes limits the document with the rules. It suffices for 1,000 typical rules.
+const MaxLifecycleBytes = 512 << 10
+
+// MinimumSizeAll is S3's default for Lifecycle.MinimumSize.
+const MinimumSizeAll = "all_storage_classes_128K"
+
+// CheckMinimumSize validates Lifecycle.MinimumSize.
+func (l *Lifecycle) CheckMinimumSize() *LifecycleError {
+	if l.MinimumSize != "" && l.MinimumSize != MinimumSizeAll && l.MinimumSize != "varies_by_storage_class" {
+		return &LifecycleError{RuleInvalidArgument, "x-amz-transition-default-minimum-object-size", "is not valid"}
+	}
+	return nil
+}
+
 // Limits documented by S3.
 const (
 	maxRuleTags = 10  // in a filter
-	maxTagKey   = 128 // characters
-	maxTagText  = 256 // characters in a value
 	maxKept     = 100 // NewerNoncurrentVersions
 )
 
@@ -40,6 +52,12 @@ func (e *LifecycleError) Error() string { return fmt.Sprintf("'%s' %s", e.Member
 func (l *Lifecycle) Check() *LifecycleError {
 	if len(l.Rules) == 0 || len(l.Rules) > MaxLifecycleRules {
 		return &LifecycleError{RuleMalformed, "Rule", "must occur 1 to 1,000 times"}
+	}
+	if l.text() > MaxLifecycleBytes {
+		return &LifecycleError{RuleMalformed, "Rule", "must have at most 512 KiB together"}
+	}
+	if invalid := l.CheckMinimumSize(); invalid != nil {
+		return invalid
 	}
 	ids := map[string]bool{}
 	for i := range l.Rules {

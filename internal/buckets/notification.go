@@ -134,6 +134,10 @@ const (
 	MaxNotificationRules = 100  // S3's limit
 	maxNotificationID    = 255  // bytes, from S3
 	maxFilter            = 1024 // bytes, from S3
+
+	MaxRuleEvents = 32 // in a rule
+	// MaxNotificationBytes limits the document. It suffices for 100 rules with long filters.
+	MaxNotificationBytes = 512 << 10
 )
 
 // NotificationError is reported as InvalidArgument with S3's names.
@@ -177,6 +181,9 @@ func (r *NotificationRule) check() *NotificationError {
 	}
 	if len(r.Events) == 0 {
 		return &NotificationError{"Event", "", "A notification configuration needs at least one event"}
+	}
+	if len(r.Events) > MaxRuleEvents {
+		return &NotificationError{"Event", "", "A notification configuration has at most " + strconv.Itoa(MaxRuleEvents) + " events"}
 	}
 	for _, e := range r.Events {
 		if eventsOf(e) == nil {

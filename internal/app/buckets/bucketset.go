@@ -10,7 +10,6 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
-	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 )
 
@@ -82,8 +81,8 @@ func (in accessInput) Check() error {
 func (s *Buckets) setAccess(ctx context.Context, in accessInput) (bucketChange, error) {
 	a, b, err := s.bucketOf(ctx, in.bucketInput)
 	isPublic := in.Access == accessPublic
-	if err == nil && isPublic && (b.Settings.PublicAccessBlock.BlockACLs || b.Settings.OwnerEnforced) {
-		err = about(in.Bucket, errcode.New(errcode.Conflict, "the bucket refuses public-read: a client has set its public access block (BlockPublicAcls) or object ownership (BucketOwnerEnforced)"))
+	if err == nil && isPublic {
+		err = about(in.Bucket, b.Settings.CheckPublicRead())
 	}
 	if err == nil {
 		err = s.opened.SetBucket(ctx, a.ID, b.BucketRef, buckets.SettingsChange{PublicRead: &isPublic})
@@ -192,7 +191,11 @@ type bucketSettings struct {
 	ObjectLock string `json:"objectLock" title:"Object lock" example:"enabled, new objects governance for 30 days"`
 	SharedAs   string `json:"sharedAs,omitempty" title:"Name for others" zero:"-" example:"photos" doc:"plain name, or ACCOUNT:BUCKET if the bucket does not claim its plain name; missing: not public or shared"`
 	CORS       string `json:"cors,omitempty" text:"CORS rules" doc:"as JSON; missing: none"`
+	LeftOut    string `json:"leftOut,omitempty" text:"Left out by the last import" doc:"a line for each setting; missing: nothing"`
 }
+
+// Offers reports whether there is something to accept.
+func (o bucketSettings) Offers(verb string) bool { return verb != "accept-import" || o.LeftOut != "" }
 
 func (s *Buckets) showBucket(ctx context.Context, in bucketInput) (o bucketSettings, err error) {
 	a, b, err := s.bucketOf(ctx, in)
@@ -204,6 +207,9 @@ func (s *Buckets) showBucket(ctx context.Context, in bucketInput) (o bucketSetti
 		return o, err
 	}
 	o = bucketSettings{Account: a.Name, bucketOutput: outputOfBucket(&b, u), Versioning: versioningWords[b.Versioning], ObjectLock: lockText(b.Lock)}
+	for _, n := range b.OpenImportNotes() {
+		o.LeftOut += n.Setting.Words() + ": " + n.Reason + "\n"
+	}
 	o.SharedAs, err = s.nameForOthers(ctx, a, &b)
 	if err == nil && len(b.Settings.CORS) > 0 {
 		var text []byte

@@ -8,7 +8,6 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/policy"
-	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 )
 
@@ -90,8 +89,8 @@ func (s *Buckets) setPolicy(ctx context.Context, in policyInput) (c bucketChange
 	if wrong, ok := errors.AsType[*policy.Error](err); ok {
 		return c, &operate.InputError{Input: "policy", Reason: "is not valid: " + wrong.Reason}
 	}
-	if err == nil && p.IsPublic() && b.Settings.PublicAccessBlock.BlockPolicy {
-		err = about(in.Bucket, errcode.New(errcode.Conflict, "the policy is public, which the bucket's public access block refuses (BlockPublicPolicy)"))
+	if err == nil {
+		err = about(in.Bucket, b.Settings.CheckPolicy(p.IsPublic()))
 	}
 	if err == nil {
 		err = s.opened.SetBucket(ctx, a.ID, b.BucketRef, buckets.SettingsChange{Policy: &stored})

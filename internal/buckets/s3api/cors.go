@@ -26,8 +26,6 @@ type corsConfiguration struct {
 // varyCORS names the request headers that CORS headers depend on.
 const varyCORS = "Origin, Access-Control-Request-Headers, Access-Control-Request-Method"
 
-const maxRules = 100 // S3's limit per bucket
-
 // getCORS serves GetBucketCors.
 func (x *request) getCORS() error {
 	rules := x.bucket.Settings.CORS
@@ -65,20 +63,16 @@ func (x *request) putCORS() error {
 	if err := x.readXML("CORSConfiguration", &c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
 		return err
 	}
-	if len(c.Rules) == 0 || len(c.Rules) > maxRules {
-		return errMalformedXML
-	}
-	var rules []buckets.CORSRule
-	for _, r := range c.Rules {
-		rule := buckets.CORSRule{
+	rules := make([]buckets.CORSRule, len(c.Rules))
+	for i, r := range c.Rules {
+		rules[i] = buckets.CORSRule{
 			ID: r.ID, AllowedOrigins: r.Origins, AllowedMethods: r.Methods, AllowedHeaders: r.Headers, ExposeHeaders: r.Expose, MaxAgeSeconds: r.MaxAge,
 		}
-		if invalid := rule.Check(); invalid != nil && invalid.Malformed {
-			return errMalformedXML
-		} else if invalid != nil {
-			return invalidRequest(invalid.Error() + ".")
-		}
-		rules = append(rules, rule)
+	}
+	if invalid := buckets.CheckCORS(rules); invalid != nil && invalid.Malformed {
+		return errMalformedXML
+	} else if invalid != nil {
+		return invalidRequest(invalid.Error() + ".")
 	}
 	return x.set(buckets.SettingsChange{CORS: &rules}, http.StatusOK)
 }

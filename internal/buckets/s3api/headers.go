@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"holdfast/internal/buckets"
@@ -18,9 +17,7 @@ var systemHeaders = []string{
 
 const (
 	userHeader = "X-Amz-Meta-" // begins user metadata in requests
-	userPrefix = "m-"          // begins it in Object.Headers
-	maxUser    = 2048          // bytes of user metadata (S3's limit)
-	maxHeaders = 8192          // bytes in all headers (S3's limit)
+	userPrefix = buckets.UserPrefix
 
 	defaultType = "binary/octet-stream" // S3's default Content-Type
 )
@@ -37,14 +34,14 @@ func checkHeaders(h http.Header) error {
 			return invalidArgument(strings.ToLower(name), "The header occurs more than once")
 		}
 	}
-	if size > maxHeaders {
+	if size > buckets.MaxHeaders {
 		return errHeadersTooLarge
 	}
 	return nil
 }
 
 // metadata returns the content type and the headers to store. Names are in lower case; user metadata begins with
-// userPrefix. S3 counts names and values towards maxUser.
+// userPrefix. S3 counts names and values towards buckets.MaxUserMetadata.
 func (x *request) metadata() (contentType string, headers map[string]string, err error) {
 	contentType = x.in.Header.Get("Content-Type")
 	if contentType == "" {
@@ -64,7 +61,7 @@ func (x *request) metadata() (contentType string, headers map[string]string, err
 			headers[strings.ToLower(name)] = text(strings.Join(values, ","))
 		}
 	}
-	if size > maxUser {
+	if size > buckets.MaxUserMetadata {
 		return "", nil, errMetadataTooLarge
 	}
 	if encoding := withoutFraming(headers["content-encoding"]); encoding == "" {
@@ -130,7 +127,7 @@ func (x *request) checkGrants() error {
 	return nil
 }
 
-// tagsHeader parses X-Amz-Tagging, at most 10 tags as in S3.
+// tagsHeader parses X-Amz-Tagging.
 func (x *request) tagsHeader() (map[string]string, error) {
 	header := x.in.Header.Get("X-Amz-Tagging")
 	if header == "" {
@@ -140,46 +137,37 @@ func (x *request) tagsHeader() (map[string]string, error) {
 	if err != nil {
 		return nil, errTags("The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query parameters without tag name duplicates.")
 	}
-	tags := map[string]string{}
-	for name, v := range values {
-		if len(v) != 1 {
-			return nil, errTagTwice
+	var list []buckets.Tag
+	for name, all := range values {
+		for _, v := range all {
+			list = append(list, buckets.Tag{Key: name, Value: v})
 		}
-		tags[name] = v[0]
 	}
-	return tags, checkTags(tags, 10)
+	tags, invalid := buckets.TagsOf(list, buckets.MaxObjectTags)
+	if invalid != nil {
+		return nil, refusedTags(invalid)
+	}
+	return tags, nil
 }
-
-var errTagTwice = errTags("Cannot provide multiple Tags with the same key")
 
 // errTags is S3's error for invalid tags.
 func errTags(message string) error {
 	return refuse(http.StatusBadRequest, "InvalidTag", message)
 }
 
-// checkTags applies S3's rules for tags: the number, lengths and characters, and no "aws:" names.
-func checkTags(tags map[string]string, maxTags int) error {
-	if len(tags) > maxTags {
-		return refuse(http.StatusBadRequest, "BadRequest", "There cannot be more than "+itoa(maxTags)+" tags")
+// refusedTags returns the S3 error for invalid tags.
+func refusedTags(invalid *buckets.TagError) error {
+	switch invalid.Problem {
+	case buckets.TagsTooMany:
+		return refuse(http.StatusBadRequest, "BadRequest", "There cannot be more than "+itoa(invalid.Most)+" tags")
+	case buckets.TagTwice:
+		return errTags("Cannot provide multiple Tags with the same key")
+	case buckets.TagSystem:
+		return errTags("System tags cannot be added or updated by requester")
+	case buckets.TagKey:
+		return errTags("The TagKey you have provided is invalid")
 	}
-	for k, v := range tags {
-		switch {
-		case k == "" || !isTag(k, 128):
-			return errTags("The TagKey you have provided is invalid")
-		case strings.HasPrefix(strings.ToLower(k), "aws:"):
-			return errTags("System tags cannot be added or updated by requester")
-		case !isTag(v, 256):
-			return errTags("The TagValue you have provided is invalid")
-		}
-	}
-	return nil
-}
-
-// isTag reports whether s has at most maxChars characters, all letters, digits, spaces or _.:/=+-@.
-func isTag(s string, maxChars int) bool {
-	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= maxChars && !strings.ContainsFunc(s, func(r rune) bool {
-		return !unicode.In(r, unicode.L, unicode.N, unicode.Z) && !strings.ContainsRune("_.:/=+-@", r)
-	})
+	return errTags("The TagValue you have provided is invalid")
 }
 
 // writeMetadata sets the headers that describe an object, except for length and checksum.

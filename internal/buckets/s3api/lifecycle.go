@@ -67,14 +67,8 @@ func (l *lifecycleRules) UnmarshalXML(d *xml.Decoder, start xml.StartElement) er
 	return appendXML((*[]lifecycleRule)(l), buckets.MaxLifecycleRules, d, start)
 }
 
-// maxLifecycle suffices for 1,000 typical rules.
-const maxLifecycle = 512 << 10
-
-const (
-	// minimumSize is S3's header for transitions. It is stored and returned, but nothing transitions.
-	minimumSize    = "X-Amz-Transition-Default-Minimum-Object-Size"
-	allClasses128K = "all_storage_classes_128K"
-)
+// minimumSize is S3's header for transitions. It is stored and returned, but nothing transitions.
+const minimumSize = "X-Amz-Transition-Default-Minimum-Object-Size"
 
 // getLifecycle serves GetBucketLifecycleConfiguration.
 func (x *request) getLifecycle() error {
@@ -86,7 +80,7 @@ func (x *request) getLifecycle() error {
 	for i := range l.Rules {
 		writeRule(d, &l.Rules[i])
 	}
-	x.out.Header().Set(minimumSize, cmp.Or(l.MinimumSize, allClasses128K))
+	x.out.Header().Set(minimumSize, cmp.Or(l.MinimumSize, buckets.MinimumSizeAll))
 	sendXML(x.out, http.StatusOK, d)
 	return nil
 }
@@ -164,18 +158,17 @@ func writeConditions(d *document, f *buckets.LifecycleFilter) {
 
 // putLifecycle serves PutBucketLifecycleConfiguration, which replaces all rules.
 func (x *request) putLifecycle() error {
-	size := x.in.Header.Get(minimumSize)
-	if size != "" && size != allClasses128K && size != "varies_by_storage_class" {
+	l := buckets.Lifecycle{MinimumSize: x.in.Header.Get(minimumSize)}
+	if l.CheckMinimumSize() != nil {
 		return invalidArgument(strings.ToLower(minimumSize), "The default minimum object size is not valid")
 	}
 	var c lifecycleConfiguration
-	if err := x.readXML("LifecycleConfiguration", &c, sigv4.BodyOptions{MaxSize: maxLifecycle}); err != nil {
+	if err := x.readXML("LifecycleConfiguration", &c, sigv4.BodyOptions{MaxSize: buckets.MaxLifecycleBytes}); err != nil {
 		return err
 	}
 	if len(c.Unknown) > 0 {
 		return errMalformedXML
 	}
-	l := buckets.Lifecycle{MinimumSize: size}
 	for i := range c.Rules {
 		rule, err := c.Rules[i].rule()
 		if err != nil {
@@ -189,7 +182,7 @@ func (x *request) putLifecycle() error {
 	if err := x.setLifecycle(l); err != nil {
 		return err
 	}
-	x.out.Header().Set(minimumSize, cmp.Or(size, allClasses128K))
+	x.out.Header().Set(minimumSize, cmp.Or(l.MinimumSize, buckets.MinimumSizeAll))
 	return x.send(http.StatusOK)
 }
 

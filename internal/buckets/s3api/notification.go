@@ -42,10 +42,8 @@ type filterRule struct {
 	Value string `xml:"Value"`
 }
 
-const (
-	maxEvents      = 32 // per rule
-	maxFilterRules = 3  // S3 allows 2; with the third, Check reports which name repeats
-)
+// maxFilterRules is more than the 2 that S3 allows: with the third, Check reports which name repeats.
+const maxFilterRules = 3
 
 type (
 	notificationRules []notificationRule
@@ -55,7 +53,7 @@ type (
 
 // UnmarshalXML limits the list.
 func (l *eventList) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
-	return appendXML((*[]string)(l), maxEvents, d, start)
+	return appendXML((*[]string)(l), buckets.MaxRuleEvents, d, start)
 }
 
 // UnmarshalXML limits the list.
@@ -67,9 +65,6 @@ func (l *filterRules) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error
 func (l *notificationRules) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
 	return appendXML((*[]notificationRule)(l), buckets.MaxNotificationRules, d, start)
 }
-
-// maxNotification suffices, in bytes, for 100 rules with long filters.
-const maxNotification = 512 << 10
 
 // notificationElements are in S3's order.
 var notificationElements = []struct {
@@ -124,7 +119,7 @@ var errEventBridge = errNotImplemented("EventBridgeConfiguration; use a TopicCon
 // putNotification serves PutBucketNotificationConfiguration, which replaces all rules. An empty document removes them.
 func (x *request) putNotification() error {
 	var c notificationConfiguration
-	if err := x.readXML("NotificationConfiguration", &c, sigv4.BodyOptions{MaxSize: maxNotification}); err != nil {
+	if err := x.readXML("NotificationConfiguration", &c, sigv4.BodyOptions{MaxSize: buckets.MaxNotificationBytes}); err != nil {
 		return err
 	}
 	if len(c.Unknown) > 0 {

@@ -279,8 +279,8 @@ func (x *request) putPolicy() error {
 	if err != nil {
 		return err
 	}
-	if x.bucket.Settings.PublicAccessBlock.BlockPolicy && p.IsPublic() {
-		return errPublicPolicy
+	if err := x.bucket.Settings.CheckPolicy(p.IsPublic()); err != nil {
+		return err
 	}
 	return x.set(buckets.SettingsChange{Policy: &stored}, http.StatusNoContent)
 }

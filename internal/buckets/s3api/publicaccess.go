@@ -15,13 +15,7 @@ var (
 
 // checkPublicACL refuses to make the bucket public if its settings forbid that.
 func (x *request) checkPublicACL() error {
-	switch s := &x.bucket.Settings; {
-	case s.PublicAccessBlock.BlockACLs:
-		return errPublicACL
-	case s.OwnerEnforced:
-		return errNoACL
-	}
-	return nil
+	return x.bucket.Settings.CheckPublicRead()
 }
 
 type publicAccess struct {
@@ -114,8 +108,9 @@ func (x *request) putOwnership() error {
 		return err
 	case !enforced:
 		return errMalformedXML
-	case x.bucket.Settings.PublicRead:
-		return errOwnerEnforced
+	}
+	if err := x.bucket.Settings.CheckOwnerEnforced(); err != nil {
+		return err
 	}
 	return x.set(buckets.SettingsChange{OwnerEnforced: &enforced}, http.StatusOK)
 }

@@ -25,7 +25,7 @@ func cannedACL(name string) (public bool, err error) {
 }
 
 // maxSettings limits, in bytes, the documents for bucket settings, as in S3.
-const maxSettings = 64 << 10
+const maxSettings = buckets.MaxSettingBytes
 
 const (
 	allUsers  = "http://acs.amazonaws.com/groups/global/AllUsers" // S3's group for anyone
@@ -162,10 +162,7 @@ func (x *request) set(c buckets.SettingsChange, status int) error {
 
 // tagSet is the XML for tags.
 type tagSet struct {
-	Tags []struct {
-		Key   string `xml:"Key"`
-		Value string `xml:"Value"`
-	} `xml:"TagSet>Tag"`
+	Tags []buckets.Tag `xml:"TagSet>Tag"`
 }
 
 // readTags reads the tags in the body, at most maxTags.
@@ -179,14 +176,11 @@ func (x *request) readTags(maxTags int) (map[string]string, error) {
 
 // tags converts the list and checks it.
 func (set *tagSet) tags(maxTags int) (map[string]string, error) {
-	tags := map[string]string{}
-	for _, t := range set.Tags {
-		if _, ok := tags[t.Key]; ok {
-			return nil, errTagTwice
-		}
-		tags[t.Key] = t.Value
+	tags, invalid := buckets.TagsOf(set.Tags, maxTags)
+	if invalid != nil {
+		return nil, refusedTags(invalid)
 	}
-	return tags, checkTags(tags, maxTags)
+	return tags, nil
 }
 
 // sendTags writes the tags in a fixed order.
@@ -214,7 +208,7 @@ func (x *request) getTags() error {
 
 // putTags serves PutObjectTagging. Policies see the new tags, so access is decided after the body.
 func (x *request) putTags() error {
-	tags, err := x.readTags(10)
+	tags, err := x.readTags(buckets.MaxObjectTags)
 	if err != nil {
 		return err
 	}
@@ -257,9 +251,9 @@ func (x *request) getBucketTags() error {
 	return x.sendTags(x.bucket.Settings.Tags)
 }
 
-// putBucketTags serves PutBucketTagging, at most 50 tags as in S3.
+// putBucketTags serves PutBucketTagging.
 func (x *request) putBucketTags() error {
-	tags, err := x.readTags(50)
+	tags, err := x.readTags(buckets.MaxBucketTags)
 	if err != nil {
 		return err
 	}
