@@ -86,6 +86,7 @@ func changesOfABucket(object string) []step {
 		{"buckets/buckets", "Create bucket", []string{"account", "main", "bucket", "extra"}, "Created bucket extra of account main."},
 		{"buckets/buckets/show?account=main&bucket=extra", "Set access", []string{"access", "public-read"}, "Bucket extra is public-read."},
 		{"", "Set CORS rule", []string{"origins", "*"}, "Set the CORS rule for bucket extra."},
+		{"buckets/buckets/show?account=main&bucket=extra", acceptImport, nil, "Accepted what the last import left out of bucket extra."},
 		{"buckets/names", "Free", nil, "Freed the name extra: bucket extra of account main is reached as main:extra."},
 		{"buckets/lifecycle", "Show rules", []string{"account", "main", "bucket", "extra"}, "Lifecycle rules for bucket extra"},
 		{"", "Set rule", []string{"rule", "logs", "prefix", "logs/", "expire-days", "30"}, "Rule logs in bucket extra deletes objects after 30 days."},
@@ -164,10 +165,12 @@ func changesOfExtensions() []step {
 	}
 }
 
-// Drain buttons. A backup that blocks garbage collection makes the drain wait. After a stop, the drain starts again.
+// Buttons for which the test prepares the server. A backup that blocks garbage collection makes the drain wait. After a stop, the drain starts again.
 const (
 	drainLocal = "Drain node local:1"
 	stopDrain  = "Stop the drain"
+
+	acceptImport = "Accept what is missing"
 )
 
 // bucketLetters is the page with set-aside bucket notifications. Each step handles a notification.
@@ -329,6 +332,12 @@ func (c *consolePages) prepare(s step, holds string) {
 		c.awaitDeadLetter(s.page, s.button)
 	}
 	switch s.button {
+	case acceptImport:
+		alter(c.t, holds, `UPDATE manta_bucket_settings SET settings = json_set(settings, '$.import_notes', json('[{"setting":"tags","reason":"a test"}]'))
+			WHERE bucket_id = (SELECT id FROM manta_bucket WHERE name = 'extra')`)
+		for !strings.Contains(chromium.Run[string](c.t, c.p, `return document.body.textContent`), "tags: a test") { // cached for a second
+			c.p.Go(c.t, c.base+s.page)
+		}
 	case drainLocal:
 		c.awaitNode()
 	case stopDrain:

@@ -30,6 +30,7 @@ func (s *Buckets) bucketOperations() []operate.Operation {
 			Example: "main photos --versioning enabled",
 		}, on(s, s.setVersioning)),
 		s.lockOperation(),
+		s.acceptOperation(),
 		operate.NewChange(operate.About{
 			Path: "buckets/set-cors", Doc: "Set a bucket's CORS rule, for pages from other origins", Title: "CORS", Button: "Set CORS rule", Stays: true,
 			Text:    "Replaces all CORS rules of the bucket. Separate list items by commas. Set origins to none to remove all rules.",

@@ -95,7 +95,11 @@ func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err err
 		return nil, err
 	}
 	names, err := s.inspectNames(ctx)
-	return append(append(append(append(found, damages...), f), keys), names...), err
+	if err != nil {
+		return nil, err
+	}
+	settings, err := s.inspectSettings(ctx)
+	return slices.Concat(found, damages, []service.Finding{f, keys}, names, settings), err
 }
 
 func copiesOf(n int) string {

@@ -20,7 +20,8 @@ func (s *Buckets) importOperations() []operate.Operation {
 		Background: true, Begun: "import started", Stop: "Stop the import",
 		Text: "An import copies objects with their versions, entity tags, times, metadata and tags. Repeated imports into the same account copy only changes.",
 		More: "The source is s3://BUCKET or s3://BUCKET/PREFIX; without it all buckets are imported. Objects keep their ETag,\n" +
-			"Last-Modified, Content-Type, metadata, tags and versions, and buckets their tags, CORS rules, policy and lifecycle rules.\n\n" +
+			"Last-Modified, Content-Type, metadata, tags and versions, and buckets their settings, if a client could set them\n" +
+			"here. Other settings are listed, and holdfast check repeats them.\n\n" +
 			"Run the command again to continue after an interruption, or to import later changes: it compares both\n" +
 			"listings and deletes objects here that were deleted at the source. Objects changed here by a client stay,\n" +
 			"unless the source changed them later. At the end, stop all writes to the source and run the command with\n" +

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
@@ -80,6 +81,10 @@ type pair struct {
 	versioning types.BucketVersioningStatus // "" if only current objects are imported
 	lock       *buckets.BucketLock          // nil if version locks are not imported
 
+	notes   []buckets.ImportNote // settings that this import leaves out
+	missing *buckets.ImportNote  // about objects; nil if none failed
+	noted   []buckets.ImportNote // all notes as stored
+
 	keepsVersions func(context.Context) error // enables versioning and object lock, once
 }
 
@@ -151,6 +156,10 @@ func (i *imports) addPair(ctx context.Context, name string) error {
 		return nil
 	default:
 		return fmt.Errorf("bucket %s: %w", found.to, err)
+	}
+	found.noted = found.bucket.Settings.ImportNotes
+	if at := slices.IndexFunc(found.noted, func(n buckets.ImportNote) bool { return n.Setting == buckets.SettingObjects }); at >= 0 {
+		found.missing = &found.noted[at]
 	}
 	i.pairs = append(i.pairs, found)
 	p := &i.pairs[len(i.pairs)-1]

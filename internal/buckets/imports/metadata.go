@@ -2,6 +2,7 @@ package imports
 
 import (
 	"context"
+	"errors"
 	"mime"
 	"slices"
 	"strings"
@@ -15,20 +16,17 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Metadata limits. S3 allows less, other servers more.
 const (
-	maxHeaders = 8 << 10
-	maxTags    = 10
-	maxTagText = 1 << 10
 	maxETag    = 256
+	maxTagText = 1 << 10 // bytes in a key with its value
 
 	defaultType = "binary/octet-stream"
 )
 
 var (
 	errMetadata = errcode.New(errcode.Invalid, "the object has more than 8 KiB of metadata")
-	errTags     = errcode.New(errcode.Invalid, "the object has more than 10 tags, or a tag over 1 KiB")
-	errLock     = errcode.New(errcode.Invalid, "the object has a retention that this server cannot keep")
+	errTags     = errcode.New(errcode.Invalid, "the object has more than 10 tags, two tags with the same key, or a tag over 1 KiB")
+	errLock     = errcode.New(errcode.Invalid, "the object has a retention or legal hold that this server cannot keep")
 	errETag     = errcode.New(errcode.Invalid, "the source sent no entity tag, or a tag over 256 bytes")
 )
 
@@ -50,16 +48,31 @@ func objectOf(from *Listed, out *s3.GetObjectOutput) (buckets.Object, error) {
 		o.Headers["content-encoding"] = v
 	}
 	for name, value := range out.Metadata {
-		o.Headers["m-"+strings.ToLower(name)] = userText(value)
+		o.Headers[buckets.UserPrefix+strings.ToLower(name)] = userText(value)
 	}
-	size := len(o.ContentType)
-	for name, value := range o.Headers {
-		size += len(name) + len(value)
-	}
-	if size > maxHeaders {
+	switch err := buckets.CheckMetadata(o.ContentType, o.Headers); {
+	case errors.Is(err, buckets.ErrHeadersSize):
 		return o, errMetadata
+	case errors.Is(err, buckets.ErrMetadataSize):
+		// See unlikeClients: such an object is imported all the same.
+		return o, nil
+	default:
+		return o, err
 	}
-	return o, nil
+}
+
+// unlikeClients returns why a client could not write the object like this, or "". Other servers allow more user
+// metadata than S3, and more characters in tags. Refusing such an object would leave data behind, and only a new upload
+// meets the rule, so the import takes the object and names it.
+func unlikeClients(o *buckets.Object) string {
+	err := buckets.CheckMetadata(o.ContentType, o.Headers)
+	if invalid := buckets.CheckTags(o.Tags, buckets.MaxObjectTags); err == nil && invalid != nil {
+		err = invalid
+	}
+	if err == nil {
+		return ""
+	}
+	return "imported, but a client could not write it like this: " + reason(err)
 }
 
 // lockOf converts the lock of a version.
@@ -67,6 +80,11 @@ func lockOf(out *s3.GetObjectOutput) (l buckets.Lock, err error) {
 	l = buckets.Lock{Mode: buckets.LockMode(out.ObjectLockMode), Hold: buckets.HoldStatus(out.ObjectLockLegalHoldStatus)}
 	if out.ObjectLockRetainUntilDate != nil {
 		l.Until = buckets.At(*out.ObjectLockRetainUntilDate)
+	}
+	switch l.Hold {
+	case "", buckets.HoldOn, buckets.HoldOff:
+	default:
+		err = errLock
 	}
 	if l.Retention().Check() != nil {
 		err = errLock

@@ -23,6 +23,7 @@ type task struct {
 
 // pass imports a bucket. A fatal error in a worker stops the list.
 func (i *imports) pass(ctx context.Context, p *pair) error {
+	failed := i.result.Failed // of the buckets before; no worker runs
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	tasks := make(chan task)
@@ -59,7 +60,10 @@ func (i *imports) pass(ctx context.Context, p *pair) error {
 	if err != nil || i.DryRun {
 		return err
 	}
-	return i.setVersions(ctx, p)
+	if err := i.setVersions(ctx, p); err != nil {
+		return err
+	}
+	return i.noteFailed(ctx, p, i.result.Failed-failed)
 }
 
 // do runs a task, and retries it if the object changed on either side meanwhile.
@@ -199,6 +203,9 @@ func (i *imports) take(ctx context.Context, p *pair, t *task) error {
 		err = buckets.ErrPrecondition
 	}
 	if err == nil {
+		if why := unlikeClients(&o); why != "" {
+			i.problem(Problem{Bucket: p.from, Key: t.from.Key, Reason: why})
+		}
 		t.here = &w.Object
 		t.here.Inline = nil
 		i.change(func(r *Result) {

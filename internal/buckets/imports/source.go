@@ -251,23 +251,25 @@ func (s *Source) tags(ctx context.Context, bucket string, from *Listed) (map[str
 	if err != nil {
 		return nil, readable("read the tags", err)
 	}
-	tags := tagsOf(out.TagSet)
-	if len(tags) > maxTags {
-		return nil, errTags
-	}
-	for k, v := range tags {
-		if len(k)+len(v) > maxTagText {
+	list := tagsOf(out.TagSet)
+	tags := make(map[string]string, len(list))
+	for _, t := range list {
+		if len(t.Key)+len(t.Value) > maxTagText {
 			return nil, errTags
 		}
+		tags[t.Key] = t.Value
+	}
+	if len(tags) < len(list) || len(tags) > buckets.MaxObjectTags {
+		return nil, errTags
 	}
 	return tags, nil
 }
 
 // tagsOf converts a list of tags.
-func tagsOf(set []types.Tag) map[string]string {
-	all := map[string]string{}
-	for _, t := range set {
-		all[aws.ToString(t.Key)] = aws.ToString(t.Value)
+func tagsOf(set []types.Tag) []buckets.Tag {
+	all := make([]buckets.Tag, len(set))
+	for i, t := range set {
+		all[i] = buckets.Tag{Key: aws.ToString(t.Key), Value: aws.ToString(t.Value)}
 	}
 	return all
 }
@@ -315,6 +317,8 @@ func readable(what string, err error) error {
 		return errcode.New(errcode.Invalid, text+mistake)
 	case status == 0:
 		return errcode.Wrap(kind, text+"no answer from the source ("+errcode.NetworkReason(err)+")", err)
+	case status < http.StatusBadRequest:
+		text += "the answer of the source is not valid"
 	case code == "" || code == "UnknownError":
 		text += "the source answered " + http.StatusText(status)
 	default:

@@ -44,6 +44,9 @@ func (i *imports) retag(ctx context.Context, p *pair, t task) error {
 		}
 	}
 	if err == nil {
+		if why := unlikeClients(&buckets.Object{Properties: buckets.Properties{Tags: tags}}); why != "" && !i.DryRun {
+			i.problem(Problem{Bucket: p.from, Key: t.from.Key, Reason: why})
+		}
 		i.change(func(r *Result) { r.Retagged++ })
 	}
 	return err
