@@ -16,7 +16,22 @@ func Reference() string {
 		"* **Variables**: separate list items by commas. `NAME` is read in lower case; put names with a dash or dot into the file.\n" +
 		"* **Unknown settings** and `HOLDFAST_…` variables are errors, except the variables that Kubernetes sets for a service named holdfast.\n" +
 		"* **Changes** need a restart, or a [reload](operations.md#change-settings) for settings marked *Reloadable*.\n\n" +
-		conf.Reference(d.sections(), d.aliases()...)
+		conf.Reference(d.sections(), d.aliases()...) + conf.RuleReference(everyRule())
+}
+
+// everyRule returns the rules about settings that do not work together, also for listeners and services that the default
+// settings disable. They are for their texts, and do not describe the default settings.
+func everyRule() []conf.Rule {
+	c := NewConfig(Services())
+	c.Server.Domain = "sync.example.org" // with a domain, server.http_listen is a listener
+	all, in := c.rules(conf.Report{}), c.settings()
+	in.Origin = func(string) string { return "default" }
+	for _, s := range c.Services {
+		if s.Rules != nil {
+			all = append(all, s.Rules(in)...)
+		}
+	}
+	return all
 }
 
 // Example returns a configuration file with all settings and defaults.

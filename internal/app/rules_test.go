@@ -51,6 +51,10 @@ var brokenRules = map[string]string{
 	"server.admin_listen is server.listen":                                         "SERVER__ADMIN_LISTEN=127.0.0.1:8000",
 	"server.internal_listen is server.listen":                                      "SERVER__INTERNAL_LISTEN=127.0.0.1:8000",
 	"server.internal_listen is server.admin_listen":                                "SERVER__INTERNAL_LISTEN=127.0.0.1:8001",
+	"server.http_listen is server.listen":                                          "SERVER__DOMAIN=sync.example.org SERVER__HTTP_LISTEN=127.0.0.1:443 SERVER__LISTEN=127.0.0.1:443",
+	"server.http_listen is server.admin_listen":                                    "SERVER__DOMAIN=sync.example.org SERVER__HTTP_LISTEN=127.0.0.1:8001",
+	"server.http_listen is server.internal_listen":                                 "SERVER__DOMAIN=sync.example.org SERVER__HTTP_LISTEN=127.0.0.1:9 SERVER__INTERNAL_LISTEN=127.0.0.1:9",
+	"buckets.listen is server.http_listen":                                         "SERVER__DOMAIN=sync.example.org SERVER__HTTP_LISTEN=127.0.0.1:9 BUCKETS__LISTEN=127.0.0.1:9",
 	"buckets.listen is server.listen":                                              "BUCKETS__LISTEN=127.0.0.1:8000",
 	"buckets.listen is server.admin_listen":                                        "BUCKETS__LISTEN=127.0.0.1:8001",
 	"buckets.listen is server.internal_listen":                                     "BUCKETS__LISTEN=127.0.0.1:9 SERVER__INTERNAL_LISTEN=127.0.0.1:9",
@@ -93,25 +97,17 @@ func rateRules() map[string]string {
 	return all
 }
 
-// everyRule returns all rules for the default settings.
-func everyRule(t *testing.T) map[string]conf.Rule {
+// rulesByName returns all rules for the default settings, by their texts about themselves. The reference lists each.
+func rulesByName(t *testing.T) map[string]conf.Rule {
 	t.Helper()
-	c, report, err := Load(Services(), "", []string{"HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0"})
-	if err != nil || len(report.Warnings) > 0 {
-		t.Fatalf("the defaults: %v, %v", err, report.Warnings)
-	}
-	rules := c.rules(report)
-	for _, s := range c.Services {
-		in := c.settings()
-		in.Origin = func(string) string { return "default" }
-		rules = append(rules, s.Rules(in)...)
-	}
-	all := map[string]conf.Rule{}
-	for _, r := range rules {
+	all, reference := map[string]conf.Rule{}, Reference()
+	for _, r := range everyRule() {
 		if _, twice := all[r.When]; twice {
 			t.Errorf("two rules %q", r.When)
 		}
-		all[r.When] = r
+		if all[r.When] = r; !strings.Contains(reference, "| "+r.When+" | `"+r.Settings[0]+"`") {
+			t.Errorf("the reference does not list the rule %q", r.When)
+		}
 	}
 	return all
 }
@@ -120,7 +116,10 @@ func everyRule(t *testing.T) map[string]conf.Rule {
 // warning, and check reports the same finding. The default settings break no rule.
 func TestRules(t *testing.T) {
 	t.Parallel()
-	examples, rules := rateRules(), everyRule(t)
+	if _, report, err := Load(Services(), "", nil); err != nil || len(report.Warnings) > 0 {
+		t.Errorf("the defaults: %v, %v", err, report.Warnings)
+	}
+	examples, rules := rateRules(), rulesByName(t)
 	for when := range examples {
 		if _, ok := rules[when]; !ok {
 			t.Errorf("no rule %q: remove it from this test", when)

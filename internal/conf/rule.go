@@ -1,5 +1,10 @@
 package conf
 
+import (
+	"fmt"
+	"strings"
+)
+
 // Rule describes settings that are valid alone and do not work together.
 type Rule struct {
 	// Settings are full names, such as server.public_url. A problem is reported at the first.
@@ -50,4 +55,21 @@ func Says(broken bool, text string) func() string {
 		}
 		return ""
 	}
+}
+
+// RuleReference returns a Markdown table of the rules, in their order.
+func RuleReference(rules []Rule) string {
+	var b strings.Builder
+	b.WriteString("\n## Settings that do not work together\n\n" +
+		"Each of these settings is valid alone. The server does not start with a combination marked *refused*. For the others it logs a\n" +
+		"warning, and `holdfast check` reports a finding.\n\n" +
+		"| Combination | Settings | Result | Fix |\n|---|---|---|---|\n")
+	for i := range rules {
+		r, result := &rules[i], "warning"
+		if r.Refuses {
+			result = "refused"
+		}
+		fmt.Fprintf(&b, "| %s | `%s` | %s | %s |\n", cell(r.When), strings.Join(r.Settings, "`, `"), result, cell(r.Fix))
+	}
+	return b.String()
 }

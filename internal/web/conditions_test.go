@@ -103,7 +103,9 @@ func TestConditionsOfMissingRoutes(t *testing.T) {
 	} {
 		s := service(func(http.ResponseWriter, *http.Request, web.Address) error { return nil })
 		s.Route, s.Routes = func(string) string { return "route" }, c.routes
-		s.Error = func(w http.ResponseWriter, _ *http.Request, err error) { http.Error(w, err.Error(), http.StatusBadRequest) }
+		s.Error = func(w http.ResponseWriter, _ *http.Request, err error) {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+		}
 		if got := ask(s.Handler(web.Options{Log: slog.New(slog.DiscardHandler)}), "PUT", "/", map[string]string{"If-Match": "*"}); got.Code != c.status {
 			t.Errorf("%s: status %d, want %d", name, got.Code, c.status)
 		}
