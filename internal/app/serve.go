@@ -108,24 +108,31 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	clients.Go(func() error { return a.guard.Await(ctx) })
 	for _, l := range listeners {
 		drain := drain
-		h := a.listenerHandler(l.name, &draining)
+		server := a.newServer(l.name, &draining)
 		switch l.name {
 		case service.Admin:
-			server := web.NewServer(a.instance.Handler(l.name, h), web.DefaultLimits(), a.log)
-			server.TLSConfig = a.tlsConfig(l.name)
 			rest.Go(func() error { return web.Serve(background, server, l.Listener, web.Drain{Grace: time.Second}) })
 			continue
 		case service.Main:
 			drain.NotReady = func() { draining.Store(true); a.log.Info("shutting down"); a.notify("STOPPING=1") }
 		}
-		server := web.NewServer(a.instance.Handler(l.name, h), a.cfg.Server.limits(), a.log)
-		server.TLSConfig = a.tlsConfig(l.name)
 		clients.Go(func() error { return web.Serve(ctx, server, l.Listener, drain) })
 	}
 	rest.Go(func() error { a.awaitReloads(background); return nil })
 	err = clients.Wait()
 	end()
 	return errors.Join(err, rest.Wait(), stopServices()) // services publish last, after all writes
+}
+
+// newServer returns the HTTP server of a listener. The settings of limits do not concern operators.
+func (a *App) newServer(listener string, draining *atomic.Bool) *web.Server {
+	limits := a.cfg.Server.limits()
+	if listener == service.Admin {
+		limits = web.DefaultLimits()
+	}
+	server := web.NewServer(a.instance.Handler(listener, a.listenerHandler(listener, draining)), limits, a.log)
+	server.TLSConfig = a.tlsConfig(listener)
+	return server
 }
 
 func (a *App) drainTimes() (delay, grace time.Duration) {
