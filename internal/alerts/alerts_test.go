@@ -1,5 +1,3 @@
-//test:unraced compiling gRPC for the race detector takes a minute
-
 package alerts
 
 import (
@@ -12,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,13 +19,17 @@ import (
 	"holdfast/internal/conf"
 )
 
+// receiver is a webhook. A test that called run holds mu, except during rounds.
 type receiver struct {
+	mu     sync.Mutex
 	status int   // 0 means 200
 	err    error // sent instead of a response
 	got    []string
 }
 
 func (r *receiver) RoundTrip(q *http.Request) (*http.Response, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -55,23 +58,31 @@ func (r *receiver) take(t *testing.T) (all []string) {
 	return all
 }
 
+// run starts alerts about conditions, which the test may change between rounds.
 func run(t *testing.T, file string, r *receiver, conditions *[]Condition, log io.Writer) (stop func()) {
 	t.Helper()
 	a := &Alerts{
 		Server: "https://sync.example", File: file, Clock: time.Now,
 		Log: slog.New(slog.NewTextHandler(log, nil)), Client: &http.Client{Transport: r},
-		Conditions: func(context.Context, Settings) []Condition { return *conditions },
+		Conditions: func(context.Context, Settings) []Condition {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return *conditions
+		},
 	}
 	a.Set(Settings{URL: "https://alerts.example/secret", Format: JSON})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
+	r.mu.Lock()
 	go func() { defer close(done); a.Run(ctx) }()
-	return func() { cancel(); <-done }
+	return func() { cancel(); r.mu.Unlock(); <-done }
 }
 
-func rounds(n int) {
+func (r *receiver) rounds(n int) {
+	r.mu.Unlock()
 	time.Sleep(time.Duration(n) * interval)
 	synctest.Wait()
+	r.mu.Lock()
 }
 
 func same(t *testing.T, when string, got []string, want ...string) {
@@ -91,36 +102,36 @@ func TestAlerts(t *testing.T) {
 		late := Condition{Name: "backup-late", State: service.Warning, Says: "the latest backup is 3 days old", Fix: "run: holdfast backup DIR"}
 		ready := Condition{Name: "not-ready", Subject: "guest", State: service.Wrong, Says: "no database"}
 		stop := run(t, file, &r, &wrong, io.Discard)
-		rounds(3)
+		r.rounds(3)
 		same(t, "nothing is wrong", r.take(t))
 		wrong = []Condition{late}
-		rounds(1)
+		r.rounds(1)
 		same(t, "first round", r.take(t))
-		rounds(1)
+		r.rounds(1)
 		same(t, "second round", r.take(t), "begun backup-late")
 		late.Says = "the latest backup is 4 days old"
 		wrong = []Condition{late, ready}
-		rounds(1)
+		r.rounds(1)
 		wrong = []Condition{late} // ready lasted one round
-		rounds(3)
+		r.rounds(3)
 		same(t, "a moment", r.take(t))
 		wrong = nil
-		rounds(1)
+		r.rounds(1)
 		wrong = []Condition{late} // late was missing for one round
-		rounds(3)
+		r.rounds(3)
 		same(t, "absent for a moment", r.take(t))
 		stop()
 
 		stop = run(t, file, &r, &wrong, io.Discard)
-		rounds(5)
+		r.rounds(5)
 		same(t, "after a restart", r.take(t))
 		wrong = []Condition{ready}
-		rounds(2)
+		r.rounds(2)
 		same(t, "one has ended, one has begun", r.take(t), "begun not-ready guest", "ended backup-late")
 		stop()
 		wrong = nil
 		stop = run(t, file, &r, &wrong, io.Discard)
-		rounds(2)
+		r.rounds(2)
 		same(t, "ended while the server was down", r.take(t), "ended not-ready guest")
 		stop()
 	})
@@ -135,16 +146,16 @@ func TestWebhookAway(t *testing.T) {
 		r := receiver{err: errors.New("connection refused")}
 		wrong := []Condition{{Name: "a", State: service.Wrong}, {Name: "b", State: service.Wrong}}
 		stop := run(t, file, &r, &wrong, &log)
-		rounds(3)
+		r.rounds(3)
 		r.err, r.status = nil, http.StatusFound // a redirect is a failure
-		rounds(1)
+		r.rounds(1)
 		same(t, "away", r.take(t))
 		r.status = 0
-		rounds(1)
+		r.rounds(1)
 		if got := r.take(t); len(got) != 2 {
 			t.Errorf("sent %q", got)
 		}
-		rounds(3)
+		r.rounds(3)
 		same(t, "sent", r.take(t))
 		stop()
 		for _, want := range []string{"the webhook does not answer: connection refused", "the webhook answers with status 302"} {
@@ -165,7 +176,7 @@ func TestBrokenFile(t *testing.T) {
 		var r receiver
 		wrong := []Condition{{Name: "a", State: service.Wrong}}
 		stop := run(t, file, &r, &wrong, io.Discard)
-		rounds(4)
+		r.rounds(4)
 		same(t, "no folder", r.take(t), "begun a")
 		stop()
 		if err := os.Mkdir(filepath.Dir(file), 0o700); err != nil {
@@ -175,7 +186,7 @@ func TestBrokenFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		stop = run(t, file, &r, &wrong, io.Discard)
-		rounds(4)
+		r.rounds(4)
 		same(t, "a broken file", r.take(t), "begun a")
 		stop()
 	})
