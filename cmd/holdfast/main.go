@@ -10,6 +10,7 @@ import (
 
 	"holdfast/internal/app"
 	"holdfast/internal/cli"
+	"holdfast/internal/engines/all"
 )
 
 // Set by the linker.
@@ -22,6 +23,7 @@ func main() {
 	floor := make([]byte, app.HeapFloor) // allocated first, because reused memory would be cleared and so touched
 	code := cli.Main(cli.Env{
 		Args:    os.Args[1:],
+		Engines: all.Engines(),
 		Environ: os.Environ(),
 		Stdin:   os.Stdin,
 		Stdout:  os.Stdout,

@@ -53,7 +53,7 @@ func placements(t testing.TB, db *pgdb.DB, pattern string) []string {
 
 func onCitus(t testing.TB, url string) {
 	t.Helper()
-	for _, s := range app.Services() {
+	for _, s := range onAllEngines() {
 		openOne(t, s.Name, url)
 	}
 }
@@ -74,7 +74,7 @@ func TestColocation(t *testing.T) {
 		owners[group] = table
 	}
 	distributed := 0
-	for _, s := range app.Services() {
+	for _, s := range onAllEngines() {
 		one := openOne(t, s.Name, url)
 		now := groups(t, db)
 		var tables []string
@@ -292,12 +292,12 @@ func wantDelegated(t *testing.T, watch *testdb.CitusWatch, all []*writer) {
 func checkTables(t *testing.T, url string) (all map[string]service.Finding) {
 	t.Helper()
 	var env []string
-	for _, s := range app.Services() {
+	for _, s := range onAllEngines() {
 		env = append(env, databaseEnv(t, s.Name, url)...)
 	}
 	const tries = 10
 	for try, late := 1, true; late; try++ {
-		cfg, _, err := app.Load(app.Services(), "", env)
+		cfg, _, err := app.Load(onAllEngines(), "", env)
 		if err != nil {
 			t.Fatal(err)
 		}

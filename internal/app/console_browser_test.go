@@ -430,7 +430,7 @@ func serveConsole(t *testing.T, settings ...string) (b *browser, text string, en
 		"HOLDFAST_DATA=" + data, "HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0", "HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0",
 		"HOLDFAST_LOG__LEVEL=error", "HOLDFAST_SERVER__VIEWER_TOKEN=" + viewer, "HOLDFAST_GUEST__ENABLED=true",
 	}, settings...)
-	cfg, _, err := app.Load(app.Services(), "", environ)
+	cfg, _, err := app.Load(onAllEngines(), "", environ)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 func runCommand(t *testing.T, environ []string, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer
-	if status := cli.Run(t.Context(), cli.Env{Args: args, Environ: environ, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out}); status != 0 {
+	if status := cli.Run(t.Context(), cli.Env{Args: args, Environ: environ, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Services: onAllEngines()}); status != 0 {
 		t.Fatalf("%q: %d\n%s", args, status, &out)
 	}
 	return out.String()

@@ -170,7 +170,7 @@ func TestCheckOfCopies(t *testing.T) {
 	source, target := sqliteURL(t), sqliteURL(t)
 	want := func(url string, state service.State, text string) {
 		t.Helper()
-		cfg, _, err := app.Load(app.Services(), "", append(databaseEnv(t, "extstorage", url), "HOLDFAST_SYNCSTORAGE__ENABLED=false",
+		cfg, _, err := app.Load(onAllEngines(), "", append(databaseEnv(t, "extstorage", url), "HOLDFAST_SYNCSTORAGE__ENABLED=false",
 			"HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_BUCKETS__ENABLED=false", "HOLDFAST_GUEST__ENABLED=false"))
 		if err != nil {
 			t.Fatal(err)

@@ -69,7 +69,7 @@ func openMoving(t *testing.T, rt *rapid.T, name string, from, to func(testing.TB
 	source, target = from(w), to(w)
 	var ones []*app.One
 	for _, url := range []string{source, target} {
-		cfg, _, err := app.Load(app.Services(), "", databaseEnv(t, name, url))
+		cfg, _, err := app.Load(onAllEngines(), "", databaseEnv(t, name, url))
 		if err != nil {
 			rt.Fatal(err)
 		}

@@ -39,7 +39,7 @@ import (
 
 func openOne(t testing.TB, name, url string) *app.One {
 	t.Helper()
-	cfg, _, err := app.Load(app.Services(), "", databaseEnv(t, name, url))
+	cfg, _, err := app.Load(onAllEngines(), "", databaseEnv(t, name, url))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -381,7 +381,7 @@ func TestHalfACopy(t *testing.T) {
 	if err := c.Run(t.Context()); !errors.Is(err, errCrash) {
 		t.Fatal(err)
 	}
-	cfg, _, err := app.Load(app.Services(), "", []string{"HOLDFAST_EXTSTORAGE__DATABASE_URL=" + target, "HOLDFAST_BUCKETS__ENABLED=false"})
+	cfg, _, err := app.Load(onAllEngines(), "", []string{"HOLDFAST_EXTSTORAGE__DATABASE_URL=" + target, "HOLDFAST_BUCKETS__ENABLED=false"})
 	if err != nil {
 		t.Fatal(err)
 	}

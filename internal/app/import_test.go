@@ -217,7 +217,7 @@ func (s oldServer) wantRows() []string {
 // newImport considers the other server stopped.
 func newImport(t testing.TB, from oldServer, storage, accounts string) *importing.Import {
 	t.Helper()
-	cfg, _, err := app.Load(app.Services(), "", []string{"HOLDFAST_SYNCSTORAGE__DATABASE_URL=" + storage, "HOLDFAST_TOKENSERVER__DATABASE_URL=" + accounts})
+	cfg, _, err := app.Load(onAllEngines(), "", []string{"HOLDFAST_SYNCSTORAGE__DATABASE_URL=" + storage, "HOLDFAST_TOKENSERVER__DATABASE_URL=" + accounts})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -630,7 +630,7 @@ func TestImportRefusesOtherData(t *testing.T) {
 func TestImportSources(t *testing.T) {
 	t.Parallel()
 	from := newOldServer(t, true)
-	cfg, _, err := app.Load(app.Services(), "", nil)
+	cfg, _, err := app.Load(onAllEngines(), "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

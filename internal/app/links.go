@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/app/sync"
 	accounts "holdfast/internal/app/tokenserver"
 	"holdfast/internal/db/engine"
-	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/rows"
 	"holdfast/internal/optional"
 	"holdfast/internal/syncstorage"
@@ -109,7 +108,7 @@ type revokedLink struct{ accounts *accounts.Accounts }
 
 func (l revokedLink) Has(o syncstorage.Owner) bool { return l.accounts.IsRevoked(o.FxAUID, o.UID) }
 
-func (l revokedLink) Watch(ctx context.Context, db *pgdb.DB, d *service.Deps) (stop func() error) {
+func (l revokedLink) Watch(ctx context.Context, db *engine.Database, d *service.Deps) (stop func() error) {
 	return l.accounts.WatchBeside(ctx, db, d)
 }
 

@@ -49,7 +49,7 @@ func serveOnce(t *testing.T, data, url string, readOnly string, fn func(ask func
 // started starts a server in this process on free ports.
 func started(t *testing.T, data string, environ ...string) (cfg *app.Config, announced string, stop func()) {
 	t.Helper()
-	cfg, _, err := app.Load(app.Services(), "", append(environ,
+	cfg, _, err := app.Load(onAllEngines(), "", append(environ,
 		"HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0", "HOLDFAST_LOG__LEVEL=error"))
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func readOnlyCommand(t *testing.T, environ []string) func(status int, says strin
 	return func(status int, says string, args ...string) {
 		t.Helper()
 		var out bytes.Buffer
-		got := cli.Run(t.Context(), cli.Env{Args: append([]string{"read-only"}, args...), Environ: environ, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out})
+		got := cli.Run(t.Context(), cli.Env{Args: append([]string{"read-only"}, args...), Environ: environ, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Services: onAllEngines()})
 		if got != status || !strings.Contains(out.String(), says) {
 			t.Errorf("holdfast read-only %q: %d %s", args, got, &out)
 		}

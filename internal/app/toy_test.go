@@ -51,10 +51,10 @@ func (t *toy) Check() conf.Problems {
 }
 
 func (t *toy) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
-	_, db, err := engine.Open(ctx, d.Engines, "toy", t.Database, engine.Backends[*sqlitedb.DB]{SQLite: engine.Backend[*sqlitedb.DB, *sqlitedb.DB]{
-		Migrations: func() (migrate.Set, error) { return migrate.Load("toy", toyTables, "m") },
-		New:        func(db *sqlitedb.DB) *sqlitedb.DB { t.db = db; return db },
-	}})
+	_, db, err := engine.Open(ctx, d.Engines, "toy", engine.Settings{Database: t.Database}, engine.OnSQLite(
+		func() (migrate.Set, error) { return migrate.Load("toy", toyTables, "m") },
+		func(db *sqlitedb.DB, _ engine.StoreOptions) *sqlitedb.DB { t.db = db; return db },
+	))
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +223,7 @@ func TestListenersConflict(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	cfg, _, err := app.Load(app.Services(), "", []string{"HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=" + l.Addr().String(), "HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0"})
+	cfg, _, err := app.Load(onAllEngines(), "", []string{"HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=" + l.Addr().String(), "HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package archtest
 import (
 	"path"
 	"slices"
+	"strings"
 )
 
 type service struct {
@@ -42,12 +43,12 @@ var services = []service{
 	},
 	{
 		name: "extstorage", wiring: "ext", backends: []string{"sqlite", "postgres"},
-		parts: []string{"inspection"},
+		parts: []string{"inspection", "backend"},
 		helpers: []helper{{
 			name: "schemas",
 		}},
 		libs:  []string{"github.com/hashicorp/golang-lru/v2"},
-		below: []string{"internal/canonjson", "internal/jsonschema"},
+		below: []string{"internal/canonjson", "internal/jsonschema", "internal/outbox"},
 	},
 	{
 		name: "buckets", wiring: "buckets", backends: []string{"sqlite", "postgres"}, apis: []string{"s3api", "httpapi"}, answers: []string{"download", "policy"},
@@ -59,6 +60,7 @@ var services = []service{
 			{name: "blobs/filedriver", ours: []string{"internal/buckets/blobs"}, libs: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/sys/unix"}},
 			{name: "blobs/clouddriver", ours: []string{"internal/buckets/blobs", "internal/cloudbucket"}, libs: []string{"gocloud.dev", "cloud.google.com/go/storage", "github.com/aws/aws-sdk-go-v2"}},
 			{name: "maintenance", ours: []string{"internal/buckets/blobs", "internal/buckets/blobs/filedriver"}},
+			{name: "backend", ours: []string{"internal/buckets/maintenance", "internal/outbox"}},
 			{name: "imports", ours: []string{"internal/buckets/policy"}, libs: []string{"github.com/aws/aws-sdk-go-v2", "github.com/aws/smithy-go"}},
 			{name: "blobs/drivertest", ours: []string{"internal/buckets/blobs"}, libs: []string{"pgregory.net/rapid"}},
 		},
@@ -106,8 +108,8 @@ var shared = []helper{
 	{name: "internal/db/spannerdb", libs: []string{"cloud.google.com/go/spanner", "google.golang.org/api", "google.golang.org/genproto", "google.golang.org/grpc"}},
 	{name: "internal/db/redisdb", libs: []string{"github.com/redis/rueidis"}},
 	{name: "internal/db/sourcedb", libs: []string{"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"}},
-	{name: "internal/db/engine"},
 	{name: "internal/outbox"},
+	{name: "internal/db/engine"},
 	{name: "internal/suite", ours: []string{"internal/testdb"}, libs: []string{"pgregory.net/rapid"}},
 	{name: "internal/outbox/storetest"},
 	{name: "internal/outbox/sqlite", libs: []string{"zombiezen.com/go/sqlite"}},
@@ -194,12 +196,12 @@ func rules() []rule {
 	}
 	return append(all,
 		rule{
-			who: []string{"internal/app"}, ours: slices.Concat(leaves, sharedPackages(), besidePackages(), []string{"internal/app/service", "internal/app/console", "internal/operate/console"}, wirings(), serviceRoots()),
+			who: []string{"internal/app"}, ours: slices.Concat(leaves, sharedPackages(), besidePackages(), []string{"internal/app/service", "internal/app/console", "internal/operate/console"}, wirings(), serviceRoots(), []string{"internal/engines"}),
 			libs: []string{"*"}, tests: []string{"internal/**", "test/**"},
 			reason: "app composes the server; packages for tests would become part of the binary",
 		},
 		rule{
-			who: []string{"internal/cli"}, ours: slices.Concat(leaves, besidePackages(), []string{"internal/app", "internal/app/service", "internal/conf", "internal/operate/cli"}),
+			who: []string{"internal/cli"}, ours: slices.Concat(leaves, besidePackages(), []string{"internal/app", "internal/app/service", "internal/conf", "internal/engines", "internal/operate/cli"}),
 			libs:   []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 			reason: "cli contains the server's commands; each service adds its own",
 		},
@@ -223,7 +225,20 @@ func rules() []rule {
 			reason: "it opens any service for its tests, so it depends on no service",
 		},
 		rule{
-			who: []string{"cmd/holdfast"}, ours: []string{"internal/app", "internal/cli"}, libs: []string{"golang.org/x/crypto/x509roots/fallback"},
+			who: []string{"internal/engines"}, ours: slices.Concat([]string{"internal/db/engine"}, serviceRoots(), []string{"internal/*/backend"}),
+			reason: "it has only types: a package that knows engines links a driver only if it names its folder",
+		},
+		rule{
+			who: []string{"internal/engines/postgres", "internal/engines/spanner"}, ours: slices.Concat([]string{"internal/engines", "internal/db/*"}, serviceRoots(), []string{"internal/*/backend", "internal/*/postgres", "internal/*/spanner"}),
+			tests:  []string{"internal/**"},
+			reason: "each folder names one engine, and the services' backends on it",
+		},
+		rule{
+			who: []string{"internal/engines/all"}, ours: []string{"internal/engines", "internal/engines/*"}, tests: []string{"internal/**"},
+			reason: "it only lists the engines",
+		},
+		rule{
+			who: []string{"cmd/holdfast"}, ours: []string{"internal/app", "internal/cli", "internal/engines/all"}, libs: []string{"golang.org/x/crypto/x509roots/fallback"},
 			reason: "main only calls cli, because code in main cannot be tested",
 		},
 	)
@@ -288,7 +303,7 @@ func aside() []rule {
 			reason: "other programs import it, and must not depend on packages of the server",
 		},
 		{
-			who: []string{"test/fault/clocked"}, ours: []string{"internal/app", "internal/cli"},
+			who: []string{"test/fault/clocked"}, ours: []string{"internal/app", "internal/cli", "internal/engines/all"},
 			reason: "it is main with a clock that tests control, which must not be in the binary",
 		},
 		{
@@ -369,7 +384,7 @@ func (r service) rules() []rule {
 	}
 	if r.wiring != "" {
 		all = append(all, rule{
-			who: []string{"internal/app/" + r.wiring}, ours: slices.Concat(leaves, sharedPackages(), []string{"internal/app/service"}, r.folders()),
+			who: []string{"internal/app/" + r.wiring}, ours: slices.Concat(leaves, sharedPackages(), []string{"internal/app/service"}, r.wiredFolders()),
 			libs:   []string{"github.com/spf13/cobra", "github.com/prometheus/client_golang"},
 			tests:  []string{"internal/**"},
 			reason: "it wires one service; it uses another service only through an interface (internal/app/links.go)",
@@ -420,6 +435,15 @@ func (r service) protocols() []string {
 		return []string{"httpapi"}
 	}
 	return r.apis
+}
+
+// wiredFolders returns the folders that internal/app may link: all but the backends on database servers, which
+// internal/engines hands over.
+func (r service) wiredFolders() []string {
+	return slices.DeleteFunc(r.folders(), func(folder string) bool {
+		name, ok := strings.CutPrefix(folder, "internal/"+r.name+"/")
+		return ok && name != "sqlite" && slices.Contains(r.backends, name)
+	})
 }
 
 func (r service) folders() []string {

@@ -16,7 +16,6 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/clock"
-	"holdfast/internal/conf/settings"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/sqlitedb"
@@ -44,10 +43,10 @@ func newMoving(t testing.TB, root string, names ...string) *moving {
 	m.must(os.WriteFile(filepath.Join(m.server.Data, secrets.File), []byte(testSecrets), 0o600))
 	tables := fstest.MapFS{"m/0001_toys.sql": {Data: []byte("CREATE TABLE toys (body TEXT NOT NULL) STRICT;")}}
 	for _, name := range names {
-		_, db, err := engine.Open(t.Context(), &engine.Opener{Data: m.server.Data, Create: true, Metrics: obs.NewMetrics("test", "")}, name, settings.Database{}, engine.Backends[*sqlitedb.DB]{SQLite: engine.Backend[*sqlitedb.DB, *sqlitedb.DB]{
-			Migrations: func() (migrate.Set, error) { return migrate.Load(name, tables, "m") },
-			New:        func(db *sqlitedb.DB) *sqlitedb.DB { return db },
-		}})
+		_, db, err := engine.Open(t.Context(), &engine.Opener{Data: m.server.Data, Create: true, Metrics: obs.NewMetrics("test", "")}, name, engine.Settings{}, engine.OnSQLite(
+			func() (migrate.Set, error) { return migrate.Load(name, tables, "m") },
+			func(db *sqlitedb.DB, _ engine.StoreOptions) *sqlitedb.DB { return db },
+		))
 		m.must(err)
 		if _, err := db.Migrate(t.Context()); err != nil {
 			t.Fatal(err)
@@ -80,7 +79,7 @@ func (m *moving) place(inFiles ...string) {
 	m.server.Services = nil
 	for name, db := range m.files {
 		if !slices.Contains(inFiles, name) {
-			db = &engine.Database{Service: name, Where: "postgres://db/" + name}
+			db = &engine.Database{Service: name, Connection: engine.Connection{Where: "postgres://db/" + name}}
 		}
 		m.server.Services = append(m.server.Services, &service.Running{Name: name, Opened: &service.Opened{Databases: []*engine.Database{db}}})
 	}

@@ -8,18 +8,21 @@ import (
 	"strings"
 
 	"holdfast/internal/app/service"
-	"holdfast/internal/db/pgdb"
+	"holdfast/internal/db/engine"
 )
 
 // distributed is a database on Citus.
 type distributed struct {
 	service string
 	where   string
-	*pgdb.Distribution
+	*engine.Distribution
 }
 
 func (c *check) distribution(ctx context.Context, s *service.Running) (found []service.Finding) {
 	for _, d := range s.Databases {
+		if d.Distribution == nil {
+			continue
+		}
 		by, err := d.Distribution(ctx)
 		switch {
 		case err != nil:

@@ -21,6 +21,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/clock"
 	"holdfast/internal/conf"
+	"holdfast/internal/engines"
 	"holdfast/internal/fserror"
 	operations "holdfast/internal/operate/cli"
 )
@@ -34,7 +35,8 @@ type Env struct {
 	Version app.Version
 	Clock   clock.Clock // nil: the system clock
 
-	Services []service.Service // nil: this release's services
+	Engines  []engines.Engine  // database servers that services may use; SQLite is built in
+	Services []service.Service // nil: this release's services, on Engines
 }
 
 // Main runs a command and returns the exit status: 0, 1 on failure, 2 on wrong usage or invalid configuration.
@@ -64,7 +66,7 @@ func untilSignal() (context.Context, context.CancelFunc) {
 func Run(ctx context.Context, env Env) int {
 	c := &command{env: env, services: env.Services, operated: &overview.Operated{}}
 	if c.services == nil {
-		c.services = app.Services()
+		c.services = app.Services(env.Engines...)
 	}
 	root := c.root()
 	root.SetArgs(env.Args)

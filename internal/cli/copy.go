@@ -103,7 +103,7 @@ func (c *command) openOwners(ctx context.Context, source *app.One, copied *copyi
 	if !copied.NeedsOwners() {
 		return func() error { return nil }, nil
 	}
-	cfg, _, err := app.Load(app.Services(), c.file, c.env.Environ, c.flags...)
+	cfg, _, err := app.Load(app.Services(c.env.Engines...), c.file, c.env.Environ, c.flags...)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (c *command) openOwners(ctx context.Context, source *app.One, copied *copyi
 }
 
 func (c *command) openOne(ctx context.Context, name, url string, o app.Options) (*app.One, error) {
-	services, flags := app.Services(), c.flags
+	services, flags := app.Services(c.env.Engines...), c.flags
 	i := slices.IndexFunc(services, func(s service.Service) bool { return s.Name == name })
 	if i < 0 {
 		var names []string

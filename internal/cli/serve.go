@@ -70,7 +70,7 @@ func (c *command) reload(ctx context.Context) app.Reload {
 		return app.Reload{Signals: signals}
 	}
 	return app.Reload{Signals: signals, Read: func() (*app.Config, error) {
-		cfg, _, err := app.Load(app.Services(), c.file, c.env.Environ, c.flags...)
+		cfg, _, err := app.Load(app.Services(c.env.Engines...), c.file, c.env.Environ, c.flags...)
 		return cfg, err
 	}}
 }

@@ -43,7 +43,7 @@ func (readSource) KeepLog(context.Context, string) error { return nil }
 
 func NewFill(o FillOptions) *Fill {
 	return &Fill{copy: Copy{
-		Service: o.Service, Groups: o.Groups, Source: &engine.Database{Where: o.Source.Where()}, Target: o.Target, BeforeStep: o.BeforeStep, Progress: o.Progress,
+		Service: o.Service, Groups: o.Groups, Source: &engine.Database{Connection: engine.Connection{Where: o.Source.Where()}}, Target: o.Target, BeforeStep: o.BeforeStep, Progress: o.Progress,
 		source: readSource{source: o.Source}, target: namedDatabase{o.Target.Rows(nil), o.Target.Where}, to: o.Target.Traits(),
 	}}
 }

@@ -8,12 +8,13 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/backend"
 	"holdfast/internal/buckets/lifecycle"
 	"holdfast/internal/operate"
 	"holdfast/internal/sweep"
 )
 
-func (s *Buckets) openLifecycle(st store) *lifecycle.Runner {
+func (s *Buckets) openLifecycle(st backend.Store) *lifecycle.Runner {
 	return lifecycle.New(lifecycle.Options{
 		Store: st, Clock: s.deps.Clock, Monotonic: time.Now, Log: s.deps.Log,
 		Observe: func(r buckets.LifecycleResult) {

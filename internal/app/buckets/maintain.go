@@ -6,6 +6,7 @@ import (
 	"errors"
 	"path/filepath"
 
+	"holdfast/internal/buckets/backend"
 	"holdfast/internal/buckets/maintenance"
 	"holdfast/internal/db/rows"
 	"holdfast/internal/db/sqlitedb"
@@ -16,7 +17,7 @@ import (
 
 func (s *Buckets) maintenanceFolder() string { return filepath.Join(s.deps.Data, Name+"-maintenance") }
 
-func (s *Buckets) openMaintenance(st store) *maintenance.Service {
+func (s *Buckets) openMaintenance(st backend.Store) *maintenance.Service {
 	return maintenance.NewService(maintenance.ServiceOptions{
 		Options: maintenance.Options{Store: st, Nodes: s.nodes.service, Cluster: s.cluster, Clock: s.deps.Clock, Folder: s.maintenanceFolder()},
 		Log:     s.deps.Log, Whole: s.deps.Whole, ReadOnly: rows.ErrReadOnly,

@@ -22,18 +22,16 @@ import (
 	"holdfast/internal/auth/bearer"
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/backend"
 	"holdfast/internal/buckets/blobs"
 	"holdfast/internal/buckets/httpapi"
 	"holdfast/internal/buckets/lifecycle"
 	"holdfast/internal/buckets/maintenance"
-	"holdfast/internal/buckets/postgres"
 	"holdfast/internal/buckets/s3api"
 	"holdfast/internal/buckets/sqlite"
 	"holdfast/internal/db/engine"
-	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/errcode"
-	"holdfast/internal/outbox"
 	"holdfast/internal/replica"
 	"holdfast/internal/sweep"
 	"holdfast/internal/web"
@@ -47,6 +45,7 @@ const Listener = "s3"
 // Buckets is the service, open or not.
 type Buckets struct {
 	cfg         buckets.Config
+	backends    []engine.Backend[backend.Store]
 	live        atomic.Pointer[buckets.Config]
 	deps        *service.Deps
 	opened      *buckets.Service
@@ -67,7 +66,11 @@ type Buckets struct {
 
 type newKey struct{ id, secret string }
 
-func New() *Buckets { return &Buckets{cfg: buckets.DefaultConfig()} }
+// New returns the service. backends are those on database servers; SQLite is built in.
+func New(backends ...engine.Backend[backend.Store]) *Buckets {
+	onSQLite := engine.OnSQLite(sqlite.Migrations, func(db *sqlitedb.DB, _ engine.StoreOptions) backend.Store { return sqlite.New(db) })
+	return &Buckets{cfg: buckets.DefaultConfig(), backends: append([]engine.Backend[backend.Store]{onSQLite}, backends...)}
+}
 
 func (s *Buckets) Service() service.Service {
 	return service.Service{
@@ -82,24 +85,10 @@ func (s *Buckets) Service() service.Service {
 	}
 }
 
-type store interface {
-	buckets.Backend
-	buckets.Nodes
-	buckets.Lifecycles
-	maintenance.Store
-
-	Outbox(destination string) outbox.Box
-	DeadEvents() outbox.Dead
-	OnEvents(wake func(destination, owner, stream string))
-}
-
 func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
 	s.deps = d
 	s.live.Store(&s.cfg)
-	st, db, err := engine.Open(ctx, d.Engines, Name, s.cfg.Database, engine.Backends[store]{
-		SQLite:   engine.Backend[*sqlitedb.DB, store]{Migrations: sqlite.Migrations, New: func(db *sqlitedb.DB) store { return sqlite.New(db) }},
-		Postgres: engine.Backend[*pgdb.DB, store]{Migrations: postgres.Migrations, New: func(db *pgdb.DB) store { return postgres.New(db) }},
-	})
+	st, db, err := engine.Open(ctx, d.Engines, Name, engine.Settings{Database: s.cfg.Database}, s.backends...)
 	if err != nil {
 		return nil, err
 	}

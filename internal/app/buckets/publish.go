@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/broker/sinks"
 	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/backend"
 	"holdfast/internal/outbox"
 )
 
@@ -26,7 +27,7 @@ type publisher struct {
 	dead   outbox.Dead
 }
 
-func newPublisher(s *Buckets, st store) *publisher {
+func newPublisher(s *Buckets, st backend.Store) *publisher {
 	p := &publisher{s: s, ping: st.Ping, boxes: map[string]outbox.Box{}, wakers: map[string]*outbox.Waker{}}
 	p.dead = dead{st.DeadEvents(), p}
 	for name := range s.cfg.Destinations {

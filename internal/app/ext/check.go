@@ -7,13 +7,13 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/broker/sinks"
 	"holdfast/internal/conf/settings"
-	"holdfast/internal/db/pgdb"
-	"holdfast/internal/extstorage/postgres"
+	"holdfast/internal/extstorage/backend"
 )
 
-func inspect(ctx context.Context, db *pgdb.DB, indexed bool) ([]service.Finding, error) {
+// inspect checks the indexes of st. wanted says whether the metadata index should exist.
+func inspect(ctx context.Context, st backend.Indexed, wanted bool) ([]service.Finding, error) {
 	const what = "extstorage tables"
-	in, err := postgres.Inspect(ctx, db)
+	in, err := st.Inspect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -22,9 +22,9 @@ func inspect(ctx context.Context, db *pgdb.DB, indexed bool) ([]service.Finding,
 		found = append(found, service.Finding{State: service.Wrong, What: what, Says: p.Says, Fix: p.Fix})
 	}
 	switch {
-	case indexed && !in.MetadataIndex:
+	case wanted && !in.MetadataIndex:
 		found = append(found, service.Finding{State: service.Warning, What: what, Says: "the metadata index is missing", Fix: "run: holdfast migrate"})
-	case !indexed && in.MetadataIndex:
+	case !wanted && in.MetadataIndex:
 		found = append(found, service.Finding{
 			State: service.Warning, What: what, Says: "the metadata index exists and slows down every write, but extstorage.metadata_index is off",
 			Fix: "set it, or run: DROP INDEX CONCURRENTLY ext_storage_metadata_gin",

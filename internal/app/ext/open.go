@@ -14,12 +14,11 @@ import (
 	"holdfast/internal/auth/bearer"
 	"holdfast/internal/conf"
 	"holdfast/internal/db/engine"
-	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/sqlitedb"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/extstorage/backend"
 	"holdfast/internal/extstorage/httpapi"
 	"holdfast/internal/extstorage/inspection"
-	"holdfast/internal/extstorage/postgres"
 	"holdfast/internal/extstorage/schemas"
 	"holdfast/internal/extstorage/sqlite"
 	"holdfast/internal/outbox"
@@ -32,6 +31,7 @@ const Name = "extstorage"
 // Extensions is the service before and after it is opened.
 type Extensions struct {
 	cfg        ext.Config
+	backends   []engine.Backend[backend.Store]
 	deps       *service.Deps
 	opened     *ext.Service
 	inspection *inspection.Service
@@ -43,7 +43,13 @@ type Extensions struct {
 	rates      *httpapi.Rates
 }
 
-func New() *Extensions { return &Extensions{cfg: ext.DefaultConfig()} }
+// New returns the service. backends are those on database servers; SQLite is built in.
+func New(backends ...engine.Backend[backend.Store]) *Extensions {
+	onSQLite := engine.OnSQLite(sqlite.Migrations, func(db *sqlitedb.DB, o engine.StoreOptions) backend.Store {
+		return sqlite.New(db, sqlite.Options{Waker: o.Waker, Clock: o.Clock})
+	})
+	return &Extensions{cfg: ext.DefaultConfig(), backends: append([]engine.Backend[backend.Store]{onSQLite}, backends...)}
+}
 
 func (s *Extensions) Opened() *ext.Service { return s.opened }
 
@@ -58,15 +64,6 @@ func (s *Extensions) Service() service.Service {
 }
 
 const tokenSecret = Name + ".token_secret"
-
-type store interface {
-	ext.Store
-	inspection.Store
-	ext.Registry
-	ext.Installs
-	ext.Tokens
-	ext.Deletions
-}
 
 func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
 	s.deps = d
@@ -153,23 +150,17 @@ var sweepNames = [ext.SweptKinds]string{
 	ext.SweptTombstones: "entries for deleted extension installs",
 }
 
-func (s *Extensions) openStore(ctx context.Context, opened *service.Opened) (store, error) {
-	var pg *pgdb.DB
+func (s *Extensions) openStore(ctx context.Context, opened *service.Opened) (backend.Store, error) {
 	s.waker = outbox.NewWaker()
-	st, db, err := engine.Open(ctx, s.deps.Engines, Name, s.cfg.Database, engine.Backends[store]{
-		SQLite: engine.Backend[*sqlitedb.DB, store]{Migrations: sqlite.Migrations, New: func(db *sqlitedb.DB) store {
-			st := sqlite.New(db, sqlite.Options{Waker: s.waker})
-			s.audit, s.relayShare = st.Outbox(s.deps.Clock), outbox.Partitions // no other process publishes a file's events
-			return st
-		}},
-		Postgres: engine.Backend[*pgdb.DB, store]{Migrations: postgres.Migrations, New: func(db *pgdb.DB) store {
-			st := postgres.New(db, postgres.Options{Waker: s.waker})
-			pg, s.audit = db, st.Outbox()
-			return st
-		}},
-	})
+	st, db, err := engine.Open(ctx, s.deps.Engines, Name, engine.Settings{
+		Database: s.cfg.Database, Store: engine.StoreOptions{Clock: s.deps.Clock, Waker: s.waker},
+	}, s.backends...)
 	if err != nil {
 		return nil, err
+	}
+	s.audit = st.Outbox()
+	if db.Embedded() {
+		s.relayShare = outbox.Partitions // no other process publishes a file's events
 	}
 	opened.Databases = []*engine.Database{db}
 	db.AfterBackup = func(ctx context.Context, copied *sqlitedb.DB) error {
@@ -181,13 +172,16 @@ func (s *Extensions) openStore(ctx context.Context, opened *service.Opened) (sto
 			return st.SkipChanges(ctx, ext.SkippedChanges(r.Age))
 		},
 	}}
-	if pg == nil {
+	indexed, ok := st.(backend.Indexed)
+	if !ok {
 		return st, nil
 	}
-	opened.Inspect = func(ctx context.Context) ([]service.Finding, error) { return inspect(ctx, pg, s.cfg.MetadataIndex) }
+	opened.Inspect = func(ctx context.Context) ([]service.Finding, error) {
+		return inspect(ctx, indexed, s.cfg.MetadataIndex)
+	}
 	if s.cfg.MetadataIndex {
 		db.AfterMigrate = func(ctx context.Context) (string, error) {
-			made, err := postgres.EnsureMetadataIndex(ctx, pg)
+			made, err := indexed.EnsureMetadataIndex(ctx)
 			if !made {
 				return "", err
 			}

@@ -19,6 +19,8 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/cli"
 	"holdfast/internal/db/pgdb"
+	"holdfast/internal/engines"
+	"holdfast/internal/engines/postgres"
 	ext "holdfast/internal/extstorage"
 	extpostgres "holdfast/internal/extstorage/postgres"
 	"holdfast/internal/testdb"
@@ -69,7 +71,7 @@ func onSQLite(t *testing.T) operator {
 func newOperator(t *testing.T, data string, environ ...string) operator {
 	t.Helper()
 	environ = append(environ, "HOLDFAST_EXTSTORAGE__TIERS__GOLD__KEYS=7")
-	x := extapp.New()
+	x := extapp.New(postgres.Engine().Extensions)
 	cfg, _, err := app.Load([]service.Service{x.Service()}, "", environ)
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +92,7 @@ var othersOff = []string{"HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENS
 
 func (p *operator) types(args ...string) (status int, out, errs string) {
 	var stdout, stderr bytes.Buffer
-	status = cli.Run(p.t.Context(), cli.Env{Args: args, Environ: append(p.environ, othersOff...), Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr})
+	status = cli.Run(p.t.Context(), cli.Env{Engines: []engines.Engine{postgres.Engine()}, Args: args, Environ: append(p.environ, othersOff...), Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr})
 	return status, stdout.String(), stderr.String()
 }
 
@@ -295,12 +297,12 @@ func TestUsageIsStopped(t *testing.T) {
 		for _, args := range [][]string{{"ext", "usage", "list"}, {"ext", "usage", "list", "--json"}, {"ext", "usage", "audit", "--json", "--all"}} {
 			ctx, stop := context.WithCancel(t.Context())
 			var stderr bytes.Buffer
-			status := cli.Run(ctx, cli.Env{Args: args, Environ: append(p.environ, othersOff...), Stdout: hook(func() error { stop(); return nil }), Stderr: &stderr})
+			status := cli.Run(ctx, cli.Env{Engines: []engines.Engine{postgres.Engine()}, Args: args, Environ: append(p.environ, othersOff...), Stdout: hook(func() error { stop(); return nil }), Stderr: &stderr})
 			if status != 1 || stderr.String() != "holdfast: stopped before the end\n" {
 				t.Errorf("%v that is interrupted: status %d, %s", args, status, &stderr)
 			}
 			stderr.Reset()
-			status = cli.Run(t.Context(), cli.Env{Args: args, Environ: append(p.environ, othersOff...), Stdout: hook(func() error { return errors.New("full") }), Stderr: &stderr})
+			status = cli.Run(t.Context(), cli.Env{Engines: []engines.Engine{postgres.Engine()}, Args: args, Environ: append(p.environ, othersOff...), Stdout: hook(func() error { return errors.New("full") }), Stderr: &stderr})
 			if status != 1 || stderr.String() != "holdfast: full\n" {
 				t.Errorf("%v without space: status %d, %s", args, status, &stderr)
 			}

@@ -8,14 +8,12 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/conf"
 	"holdfast/internal/db/engine"
-	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/backend"
 	"holdfast/internal/guest/bots"
 	"holdfast/internal/guest/handoffs"
 	"holdfast/internal/guest/httpapi"
-	"holdfast/internal/guest/postgres"
 	"holdfast/internal/guest/sqlite"
 	"holdfast/internal/guest/tenants"
 	"holdfast/internal/outbox"
@@ -26,11 +24,18 @@ const Name = "guest"
 
 // Guest is the service, opened or not.
 type Guest struct {
-	cfg    Config
-	opened *parts
+	cfg      Config
+	backends []engine.Backend[backend.Store]
+	opened   *parts
 }
 
-func New() *Guest { return &Guest{cfg: defaultConfig()} }
+// New returns the service. backends are those on database servers; SQLite is built in.
+func New(backends ...engine.Backend[backend.Store]) *Guest {
+	onSQLite := engine.OnSQLite(sqlite.Migrations, func(db *sqlitedb.DB, o engine.StoreOptions) backend.Store {
+		return sqlite.New(db, o.Clock, o.Waker)
+	})
+	return &Guest{cfg: defaultConfig(), backends: append([]engine.Backend[backend.Store]{onSQLite}, backends...)}
+}
 
 func (s *Guest) Service() service.Service {
 	return service.Service{
@@ -54,15 +59,14 @@ func (s *Guest) check(settings service.Settings) conf.Problems {
 
 func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
 	events := newEvents(s.cfg.Events, s.cfg.source(s.cfg.Events.Source))
-	st, db, err := engine.Open(ctx, d.Engines, Name, s.cfg.Database, engine.Backends[backend.Store]{
-		SQLite: engine.Backend[*sqlitedb.DB, backend.Store]{Migrations: sqlite.Migrations, New: func(db *sqlitedb.DB) backend.Store {
-			events.share = outbox.Partitions // only this process publishes events from a SQLite file
-			return sqlite.New(db, d.Clock, events.waker)
-		}},
-		Postgres: engine.Backend[*pgdb.DB, backend.Store]{Migrations: postgres.Migrations, New: func(db *pgdb.DB) backend.Store { return postgres.New(db, events.waker) }},
-	})
+	st, db, err := engine.Open(ctx, d.Engines, Name, engine.Settings{
+		Database: s.cfg.Database, Store: engine.StoreOptions{Clock: d.Clock, Waker: events.waker},
+	}, s.backends...)
 	if err != nil {
 		return nil, err
+	}
+	if db.Embedded() {
+		events.share = outbox.Partitions // only this process publishes events from a SQLite file
 	}
 	hot, err := s.openHot(ctx, d)
 	if err != nil {

@@ -24,13 +24,13 @@ func TestHistoryMeasuresServersRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var measured []time.Duration
 		start := time.Now()
-		server := &engine.Database{Where: "server", Size: func(context.Context) (int64, error) {
+		server := &engine.Database{Connection: engine.Connection{Where: "server", Size: func(context.Context) (int64, error) {
 			measured = append(measured, time.Since(start))
 			if time.Since(start) < 2*time.Minute {
 				return 0, errcode.New(errcode.Unavailable, "it starts")
 			}
 			return int64(time.Since(start)), nil
-		}}
+		}}}
 		o := &Overview{
 			Clock: clock.System, Traffic: obs.NewMetrics("", "").Traffic, Gate: web.NewGate(1, 0),
 			Services: []*service.Running{{Opened: &service.Opened{Databases: []*engine.Database{server}}}},

@@ -11,14 +11,10 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/conf"
 	"holdfast/internal/db/engine"
-	"holdfast/internal/db/pgdb"
-	"holdfast/internal/db/spannerdb"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/sweep"
 	"holdfast/internal/syncstorage"
 	"holdfast/internal/syncstorage/httpapi"
-	"holdfast/internal/syncstorage/postgres"
-	"holdfast/internal/syncstorage/spanner"
 	"holdfast/internal/syncstorage/sqlite"
 	"holdfast/internal/web"
 	"holdfast/internal/web/dockerflow"
@@ -35,6 +31,7 @@ type Storage struct {
 
 	comparer *syncstorage.Comparer
 	revoked  Revocations // nil: no tokens are revoked
+	backends []engine.Backend[syncstorage.Store]
 }
 
 // Revocations knows the owners with revoked, unexpired tokens.
@@ -43,10 +40,14 @@ type Revocations interface {
 
 	// Watch gets the storage database, which may also contain another server's accounts. stop is called when the storage
 	// is closed.
-	Watch(ctx context.Context, db *pgdb.DB, d *service.Deps) (stop func() error)
+	Watch(ctx context.Context, db *engine.Database, d *service.Deps) (stop func() error)
 }
 
-func New() *Storage { return &Storage{cfg: syncstorage.DefaultConfig()} }
+// New returns the service. backends are those on database servers; SQLite is built in.
+func New(backends ...engine.Backend[syncstorage.Store]) *Storage {
+	onSQLite := engine.OnSQLite(sqlite.Migrations, func(db *sqlitedb.DB, _ engine.StoreOptions) syncstorage.Store { return sqlite.New(db) })
+	return &Storage{cfg: syncstorage.DefaultConfig(), backends: append([]engine.Backend[syncstorage.Store]{onSQLite}, backends...)}
+}
 
 // RefuseRevoked must be called before the service is opened.
 func (s *Storage) RefuseRevoked(r Revocations) { s.revoked = r }
@@ -95,26 +96,17 @@ func (s *Storage) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	if s.keyring, err = tokenlib.NewKeyring(d.Server.MasterSecrets...); err != nil {
 		return nil, err
 	}
-	opened := &service.Opened{}
-	store, db, err := engine.Open(ctx, d.Engines, Name, s.cfg.Database, engine.Backends[syncstorage.Store]{
-		SQLite: engine.Backend[*sqlitedb.DB, syncstorage.Store]{
-			Migrations: sqlite.Migrations, New: func(db *sqlitedb.DB) syncstorage.Store { return sqlite.New(db) },
-		},
-		Postgres: engine.Backend[*pgdb.DB, syncstorage.Store]{
-			Migrations: postgres.Migrations, New: func(db *pgdb.DB) syncstorage.Store {
-				if s.revoked != nil {
-					opened.Start = func(ctx context.Context) (func() error, error) { return s.revoked.Watch(ctx, db, d), nil }
-				}
-				return postgres.New(db)
-			},
-		},
-		Spanner: engine.Backend[*spannerdb.DB, syncstorage.Store]{
-			Migrations: spanner.Migrations, New: func(db *spannerdb.DB) syncstorage.Store { return spanner.New(db) },
-		},
-		SpannerOptions: s.spannerOptions,
-	})
+	open := engine.Settings{Database: s.cfg.Database}
+	if s.onSpanner() {
+		open.Spanner = s.spannerSettings()
+	}
+	store, db, err := engine.Open(ctx, d.Engines, Name, open, s.backends...)
 	if err != nil {
 		return nil, err
+	}
+	opened := &service.Opened{}
+	if s.revoked != nil {
+		opened.Start = func(ctx context.Context) (func() error, error) { return s.revoked.Watch(ctx, db, d), nil }
 	}
 	opened.Databases = []*engine.Database{db}
 	opened.AfterRestore = append(opened.AfterRestore, service.RestoreStep{
@@ -150,10 +142,10 @@ func (s *Storage) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 		return service.Client{Title: "Firefox Sync storage", Text: "Stores encrypted browser records. Firefox gets its address at sign-in"}
 	}
 	const sweeping = "expired records and batches"
-	if onSpanner, ok := store.(*spanner.Store); ok {
+	if s.onSpanner() {
 		opened.Jobs = []sweep.Job{{Name: sweeping, By: "Spanner"}}
 		opened.Start = s.warnOfEmulator
-		opened.Inspect = func(ctx context.Context) ([]service.Finding, error) { return s.inspectSpanner(ctx, onSpanner) }
+		opened.Inspect = func(ctx context.Context) ([]service.Finding, error) { return s.inspectSpanner(ctx, store) }
 		s.openComparer(opened, db)
 		return opened, nil
 	}

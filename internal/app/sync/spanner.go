@@ -9,10 +9,9 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/conf"
-	"holdfast/internal/db/spannerdb"
+	"holdfast/internal/db/engine"
 	"holdfast/internal/syncstorage"
 	"holdfast/internal/syncstorage/budget"
-	"holdfast/internal/syncstorage/spanner"
 )
 
 // fitSpanner adjusts default limits to the mutation limit of a Spanner commit, and reports configured limits that
@@ -41,15 +40,16 @@ func (s *Storage) fitSpanner(settings service.Settings) (problems conf.Problems)
 	return problems
 }
 
-func (s *Storage) spannerOptions(o *spannerdb.Options) {
-	o.EmulatorHost, o.RouteToLeader = s.cfg.EmulatorHost, s.cfg.RouteToLeader
+// spannerSettings returns the service's own settings of Spanner, and counts the mutations of its commits.
+func (s *Storage) spannerSettings() engine.SpannerSettings {
 	count := countMutations(s.deps)
-	o.Mutations = func(step string, foretold, counted int) {
+	mutations := func(step string, foretold, counted int) {
 		count(step, foretold, counted)
 		if counted != 0 && counted != foretold {
 			s.deps.Log.Warn("the mutation count of a Spanner commit differs from the prediction", "statement", step, "predicted", foretold, "counted", counted)
 		}
 	}
+	return engine.SpannerSettings{EmulatorHost: s.cfg.EmulatorHost, RouteToLeader: s.cfg.RouteToLeader, Mutations: mutations}
 }
 
 func (s *Storage) warnOfEmulator(context.Context) (stop func() error, err error) {
@@ -60,14 +60,20 @@ func (s *Storage) warnOfEmulator(context.Context) (stop func() error, err error)
 }
 
 // inspectSpanner reports an emulator, and tables from older Mozilla server releases that differ from Holdfast's.
-func (s *Storage) inspectSpanner(ctx context.Context, store *spanner.Store) (found []service.Finding, err error) {
+func (s *Storage) inspectSpanner(ctx context.Context, store syncstorage.Store) (found []service.Finding, err error) {
 	warn := func(says, fix string) {
 		found = append(found, service.Finding{State: service.Warning, What: Name + " database", Says: says, Fix: fix})
 	}
 	if s.cfg.EmulatorHost != "" {
 		warn("in the Spanner emulator on "+s.cfg.EmulatorHost+", which keeps data in memory only", "for anything but tests, unset syncstorage.spanner_emulator_host")
 	}
-	in, err := store.Inspect(ctx)
+	inspector, ok := store.(interface {
+		Inspect(ctx context.Context) (syncstorage.Inspection, error)
+	})
+	if !ok {
+		return found, nil
+	}
+	in, err := inspector.Inspect(ctx)
 	if err != nil {
 		return found, err
 	}

@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/auth/tokenlib"
 	"holdfast/internal/conf"
 	"holdfast/internal/db/engine"
-	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/optional"
 	"holdfast/internal/sweep"
@@ -19,7 +18,6 @@ import (
 	"holdfast/internal/tokenserver/fxa"
 	"holdfast/internal/tokenserver/httpapi"
 	"holdfast/internal/tokenserver/nodeclient"
-	"holdfast/internal/tokenserver/postgres"
 	"holdfast/internal/tokenserver/sqlite"
 	"holdfast/internal/web"
 )
@@ -91,20 +89,26 @@ type Collection struct {
 
 // Accounts is the service before and after it is opened.
 type Accounts struct {
-	cfg     tokenserver.Config
-	storage Storage
-	opened  *tokenserver.Service
-	revoked atomic.Pointer[tokenserver.Revoked] // nil: unknown, or not watched
-	used    atomic.Bool
-	serves  atomic.Bool // operations are server requests, not commands
+	cfg      tokenserver.Config
+	storage  Storage
+	backends []engine.Backend[tokenserver.Store]
+	opened   *tokenserver.Service
+	revoked  atomic.Pointer[tokenserver.Revoked] // nil: unknown, or not watched
+	used     atomic.Bool
+	serves   atomic.Bool // operations are server requests, not commands
 
 	deps *service.Deps
 
 	mostServed int64
 }
 
-func New(storage Storage) *Accounts {
-	return &Accounts{cfg: tokenserver.DefaultConfig(), storage: storage, mostServed: mostServed}
+// New returns the service. backends are those on database servers; SQLite is built in.
+func New(storage Storage, backends ...engine.Backend[tokenserver.Store]) *Accounts {
+	onSQLite := engine.OnSQLite(sqlite.Migrations, func(db *sqlitedb.DB, _ engine.StoreOptions) tokenserver.Store { return sqlite.New(db) })
+	return &Accounts{
+		cfg: tokenserver.DefaultConfig(), storage: storage, mostServed: mostServed,
+		backends: append([]engine.Backend[tokenserver.Store]{onSQLite}, backends...),
+	}
 }
 
 func (s *Accounts) Opened() *tokenserver.Service { return s.opened }
@@ -135,14 +139,7 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 	if err != nil {
 		return nil, err
 	}
-	store, db, err := engine.Open(ctx, d.Engines, Name, s.cfg.Database, engine.Backends[tokenserver.Store]{
-		SQLite: engine.Backend[*sqlitedb.DB, tokenserver.Store]{
-			Migrations: sqlite.Migrations, New: func(db *sqlitedb.DB) tokenserver.Store { return sqlite.New(db) },
-		},
-		Postgres: engine.Backend[*pgdb.DB, tokenserver.Store]{
-			Migrations: postgres.Migrations, New: func(db *pgdb.DB) tokenserver.Store { return postgres.New(db) },
-		},
-	})
+	store, db, err := engine.Open(ctx, d.Engines, Name, engine.Settings{Database: s.cfg.Database}, s.backends...)
 	if err != nil {
 		return nil, err
 	}

@@ -1,5 +1,3 @@
-//test:unraced compiling gRPC for the race detector takes a minute
-
 package tokenserver
 
 import (
@@ -12,6 +10,7 @@ import (
 
 	"holdfast/internal/app/service/servicetest"
 	"holdfast/internal/db/engine"
+	"holdfast/internal/engines/postgres"
 	"holdfast/internal/errcode"
 	"holdfast/internal/optional"
 	"holdfast/internal/tokenserver"
@@ -49,7 +48,7 @@ func (noStorage) Quotas() (counted, enforced bool) { return false, false }
 
 func TestNotInSpanner(t *testing.T) {
 	t.Parallel()
-	s := New(noStorage{})
+	s := New(noStorage{}, postgres.Engine().Accounts)
 	if _, err := servicetest.Load(s.Service(), "HOLDFAST_TOKENSERVER__DATABASE_URL=spanner://projects/pp/instances/ii/databases/dd"); err != nil {
 		t.Fatal(err)
 	}

@@ -8,9 +8,8 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/clock"
-	"holdfast/internal/db/pgdb"
+	"holdfast/internal/db/engine"
 	"holdfast/internal/tokenserver"
-	"holdfast/internal/tokenserver/postgres"
 )
 
 // revokedEvery is the interval between reads of the revoked users. A denied account must not write for more than a
@@ -32,12 +31,13 @@ func (s *Accounts) IsRevoked(fxaUID string, uid int64) bool {
 }
 
 // WatchBeside makes IsRevoked use another server's accounts in the storage database db, unless this server serves
-// accounts itself.
-func (s *Accounts) WatchBeside(ctx context.Context, db *pgdb.DB, d *service.Deps) (stop func() error) {
-	if s.cfg.Enabled {
+// accounts itself. A SQLite file has no other server.
+func (s *Accounts) WatchBeside(ctx context.Context, db *engine.Database, d *service.Deps) (stop func() error) {
+	store, ok := engine.Beside(db, s.backends, engine.StoreOptions{})
+	if !ok || s.cfg.Enabled || db.Embedded() {
 		return func() error { return nil }
 	}
-	store, found := postgres.New(db), false
+	found := false
 	return s.watchRevoked(ctx, func(ctx context.Context) (tokenserver.Revoked, error) {
 		if !found {
 			if err := store.Ping(ctx); err != nil {

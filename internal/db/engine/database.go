@@ -10,30 +10,18 @@ import (
 	"time"
 
 	"holdfast/internal/db/migrate"
-	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/rows"
-	"holdfast/internal/db/spannerdb"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/durable"
 )
 
-// Database is a service's open database. Functions that the engine does not support are nil.
+// Database is a service's open database.
 type Database struct {
 	Service string
 	Target  Target
-	Where   string        // for messages, without secrets
 	Wait    time.Duration // how long a request waits for its turn: the statement timeout
 
-	// Hung reports, without blocking, whether the server stopped answering; requests then wait only HungWait for
-	// their turn.
-	Hung     func() bool
-	HungWait time.Duration // the pool's connection timeout
-
-	// Pooler is pgdb.DB.Pooler.
-	Pooler func(context.Context) (pooled, prepares bool, err error)
-
-	// Size returns the bytes on disk.
-	Size func(context.Context) (int64, error)
+	Connection
 
 	// AfterMigrate does work that SQL migrations cannot, and returns its description, or "" if nothing was left to
 	// do. It must be idempotent.
@@ -44,17 +32,58 @@ type Database struct {
 	MigrateAtStart bool
 
 	sets []migrate.Set // the server's migrations, then the service's
-	conn connection
-	file *sqlitedb.DB // nil for a database server
-
-	rounds sweepRounds // nil if only a single process sweeps
-
-	verify func(context.Context) (problems []string, how string, err error)
-	advice string // for a database that cannot be reached, see Advice
+	file *sqlitedb.DB  // nil for a database server
 }
 
-// pool is the part that all engines' handles share.
-type pool interface {
+// Connection is an open database as its driver offers it. Handle, Pool, Where, Rows, Verify, Recognize and Close are
+// required; other functions are nil if the engine does not support them.
+type Connection struct {
+	// Handle is the driver's own type, e.g. *pgdb.DB. Only Backend.New knows it.
+	Handle any
+	Pool   Pool
+	Where  string // for messages, without secrets
+	// Unreachable is what an operator can do if the database cannot be reached; "" gives general advice.
+	Unreachable string
+
+	// Rows returns the database for copies. owners are needed on Spanner only, where the tokenserver's database knows
+	// the owners.
+	Rows func(owners rows.Owners) rows.Database
+
+	// Verify reads the whole database, which stays in use. It returns up to 20 problems, and how it checked.
+	Verify func(context.Context) (problems []string, how string, err error)
+
+	// Recognize returns advice for an error that the driver knows, e.g. a rejected password, and "" for others.
+	Recognize func(err error) (fix string)
+
+	Close func() error
+
+	// Hung reports, without blocking, whether the server stopped answering; requests then wait only HungWait for
+	// their turn.
+	Hung     func() bool
+	HungWait time.Duration // the pool's connection timeout
+
+	// Pooler reports whether connections lead to a connection pooler such as PgBouncer, and whether it supports
+	// prepared statements.
+	Pooler func(context.Context) (pooled, prepares bool, err error)
+
+	// Size returns the bytes on disk.
+	Size func(context.Context) (int64, error)
+
+	// Rounds lets only one of several processes sweep; nil if only a single process sweeps.
+	Rounds SweepRounds
+
+	// Relations counts what a database contains before a dump is restored into it.
+	Relations func(context.Context) (Relations, error)
+
+	// Restores marks the database while a dump is restored into it; nil if no server finds it before it is prepared.
+	Restores RestoreMarks
+
+	// Distribution describes how the service's tables are distributed; nil without an error if they are not.
+	Distribution func(context.Context) (*Distribution, error)
+}
+
+// Pool is the part that the handles of all engines have in common.
+type Pool interface {
 	Migrate(ctx context.Context, set migrate.Set) ([]migrate.Migration, error)
 	Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration, error)
 	Connections() (active, idle, most int)
@@ -63,45 +92,61 @@ type pool interface {
 	SetSecretHash(ctx context.Context, service, setting, old, hash string) (changed bool, err error)
 }
 
-type sweepRounds interface {
+// SweepRounds agrees with other processes on who sweeps; see Database.BeginRound.
+type SweepRounds interface {
 	BeginRound(ctx context.Context, job string, every time.Duration) (bool, error)
 	AbortRound(ctx context.Context, job string) error
 }
 
-// connection is a pool that Close ends.
-type connection interface {
-	pool
-	Close() error
+// RestoreMarks marks a database, so that no server uses a dump that is not prepared for clients.
+type RestoreMarks interface {
+	// BeginRestore marks the database before a dump with the state of a moment is restored. It may be repeated.
+	BeginRestore(ctx context.Context, moment time.Time) error
+
+	// EndRestore records that a service was prepared for clients. It may be repeated, and does nothing without a mark.
+	EndRestore(ctx context.Context, service string) error
+
+	// AbandonRestore removes the mark if nothing was restored.
+	AbandonRestore(ctx context.Context) error
+
+	// UnfinishedRestore returns nil unless a dump was restored and the service was not prepared for clients since.
+	UnfinishedRestore(ctx context.Context, service string) (*UnfinishedRestore, error)
 }
 
-// closing gives a pool without an error in Close the right form.
-type closing struct {
-	pool
-	close func()
+// UnfinishedRestore describes a restored dump that is not prepared for clients yet.
+type UnfinishedRestore struct {
+	Moment  time.Time // of the dump
+	IsEmpty bool      // nothing was restored
 }
 
-func (c closing) Close() error { c.close(); return nil }
+// Relations counts the relations of a database outside the engine's own.
+type Relations struct {
+	Tables int  // also views and sequences
+	Citus  bool // the extension is installed
 
-// pool returns the engine's handle.
-func (d *Database) pool() any {
-	if c, ok := d.conn.(closing); ok {
-		return c.pool
-	}
-	return d.conn
+	// Powerful means that SQL of the role can run programs or open files on the database server, at once or after
+	// SET ROLE or GRANT.
+	Powerful bool
 }
 
-// Rows returns the database for copies. owners are needed on Spanner only, where the tokenserver's database knows the
-// owners.
-func (d *Database) Rows(owners rows.Owners) rows.Database {
-	switch c := d.pool().(type) {
-	case *sqlitedb.DB:
-		return c.Rows()
-	case *pgdb.DB:
-		return c.Rows()
-	case *spannerdb.DB:
-		return c.Rows(owners)
-	}
-	return nil
+// Distribution describes a service's tables on Citus.
+type Distribution struct {
+	Version string   // of Citus
+	Tables  []string // distributed; the others are on the coordinator or on every node
+	Shards  int      // of the first table
+	Group   int      // the first table's colocation group
+	Others  []string // other distributed tables in that group
+
+	Problems []DistributionProblem
+
+	// Separate is a transaction that moves tables and functions to their own colocation group; shards stay in place.
+	Separate string
+}
+
+// DistributionProblem is a table or function that is not placed like the others of its service.
+type DistributionProblem struct {
+	Problem string // e.g. "t is not distributed by user_id"
+	Fix     string // SQL statement that repairs it
 }
 
 // Traits returns the engine's properties for copies.
@@ -124,7 +169,7 @@ func (d *Database) Migrate(ctx context.Context) (applied []migrate.Migration, er
 	if err := d.CheckRestored(ctx); errors.Is(err, errNotRestored) {
 		return nil, err
 	}
-	applied, err = d.eachSet(ctx, d.conn.Migrate)
+	applied, err = d.eachSet(ctx, d.Pool.Migrate)
 	if d.file == nil {
 		if fix := d.Remedy(err); fix != "" {
 			err = fmt.Errorf("%w: %s", err, fix)
@@ -138,47 +183,41 @@ func (d *Database) Pending(ctx context.Context) ([]migrate.Migration, error) {
 	if err := d.CheckRestored(ctx); errors.Is(err, errNotRestored) {
 		return nil, err
 	}
-	return d.eachSet(ctx, d.conn.Pending)
+	return d.eachSet(ctx, d.Pool.Pending)
 }
+
+// Migrations returns the service's migrations on this engine.
+func (d *Database) Migrations() migrate.Set { return d.sets[len(d.sets)-1] }
 
 // Unmigrated reports whether no migration of the service was ever applied, so that the database is empty.
 func (d *Database) Unmigrated(ctx context.Context) (bool, error) {
-	own := d.sets[len(d.sets)-1]
-	pending, err := d.conn.Pending(ctx, own)
+	own := d.Migrations()
+	pending, err := d.Pool.Pending(ctx, own)
 	return len(pending) == len(own.Migrations), err
 }
 
-// Relations returns pgdb.DB.Relations, and an error for other engines.
-func (d *Database) Relations(ctx context.Context) (r pgdb.Relations, err error) {
-	pg, ok := d.pool().(*pgdb.DB)
-	if !ok {
-		return r, fmt.Errorf("%s is no PostgreSQL database", d.Where)
-	}
-	return pg.Relations(ctx)
-}
-
-// BeginRestore is pgdb.DB.BeginRestore.
+// BeginRestore calls RestoreMarks.BeginRestore.
 func (d *Database) BeginRestore(ctx context.Context, moment time.Time) error {
-	return d.postgres(func(pg *pgdb.DB) error { return pg.BeginRestore(ctx, moment) })
-}
-
-// EndRestore is pgdb.DB.EndRestore for the service.
-func (d *Database) EndRestore(ctx context.Context) error {
-	return d.postgres(func(pg *pgdb.DB) error { return pg.EndRestore(ctx, d.Service) })
-}
-
-// AbandonRestore is pgdb.DB.AbandonRestore.
-func (d *Database) AbandonRestore(ctx context.Context) error {
-	return d.postgres(func(pg *pgdb.DB) error { return pg.AbandonRestore(ctx) })
-}
-
-// postgres calls fn if this is a PostgreSQL database: only dumps are restored in a place where a server finds them
-// before they are prepared.
-func (d *Database) postgres(fn func(*pgdb.DB) error) error {
-	if pg, ok := d.pool().(*pgdb.DB); ok {
-		return fn(pg)
+	if d.Restores == nil {
+		return nil
 	}
-	return nil
+	return d.Restores.BeginRestore(ctx, moment)
+}
+
+// EndRestore calls RestoreMarks.EndRestore for the service.
+func (d *Database) EndRestore(ctx context.Context) error {
+	if d.Restores == nil {
+		return nil
+	}
+	return d.Restores.EndRestore(ctx, d.Service)
+}
+
+// AbandonRestore calls RestoreMarks.AbandonRestore.
+func (d *Database) AbandonRestore(ctx context.Context) error {
+	if d.Restores == nil {
+		return nil
+	}
+	return d.Restores.AbandonRestore(ctx)
 }
 
 // ErrUnfinishedRestore means that a dump was restored, and not prepared for clients that have seen later writes.
@@ -189,16 +228,17 @@ var errNotRestored = fmt.Errorf("%w before it wrote anything: run holdfast resto
 
 // CheckRestored returns an ErrUnfinishedRestore, with what to do, for a service that must not use its database yet.
 func (d *Database) CheckRestored(ctx context.Context) error {
-	return d.postgres(func(pg *pgdb.DB) error {
-		u, err := pg.UnfinishedRestore(ctx, d.Service)
-		switch {
-		case err != nil || u == nil:
-			return err
-		case u.IsEmpty:
-			return errNotRestored
-		}
-		return fmt.Errorf("%w: run holdfast finish-restore --time %s --service %s", ErrUnfinishedRestore, u.Moment.UTC().Format(time.RFC3339), d.Service)
-	})
+	if d.Restores == nil {
+		return nil
+	}
+	u, err := d.Restores.UnfinishedRestore(ctx, d.Service)
+	switch {
+	case err != nil || u == nil:
+		return err
+	case u.IsEmpty:
+		return errNotRestored
+	}
+	return fmt.Errorf("%w: run holdfast finish-restore --time %s --service %s", ErrUnfinishedRestore, u.Moment.UTC().Format(time.RFC3339), d.Service)
 }
 
 // eachSet calls fn with each set, in order, until it fails.
@@ -217,34 +257,34 @@ func (d *Database) eachSet(
 
 // SecretHashes returns the hashes by setting, or nil before the first migration.
 func (d *Database) SecretHashes(ctx context.Context) (map[string]string, error) {
-	return d.conn.SecretHashes(ctx, d.Service)
+	return d.Pool.SecretHashes(ctx, d.Service)
 }
 
 // SetSecretHash replaces a secret's hash if it is still old ("" if none is stored). It returns false if another
 // process replaced it first.
 func (d *Database) SetSecretHash(ctx context.Context, setting, old, hash string) (changed bool, err error) {
-	return d.conn.SetSecretHash(ctx, d.Service, setting, old, hash)
+	return d.Pool.SetSecretHash(ctx, d.Service, setting, old, hash)
 }
 
 // BeginRound reports whether this process should sweep now; see sweep.Job. Only database servers have several
 // processes.
 func (d *Database) BeginRound(ctx context.Context, job string, every time.Duration) (bool, error) {
-	if d.rounds == nil {
+	if d.Rounds == nil {
 		return true, nil
 	}
-	return d.rounds.BeginRound(ctx, job, every)
+	return d.Rounds.BeginRound(ctx, job, every)
 }
 
 // AbortRound allows another round at once, after a failure.
 func (d *Database) AbortRound(ctx context.Context, job string) error {
-	if d.rounds == nil {
+	if d.Rounds == nil {
 		return nil
 	}
-	return d.rounds.AbortRound(ctx, job)
+	return d.Rounds.AbortRound(ctx, job)
 }
 
 // Connections returns how many connections are used and idle, and how many there may be.
-func (d *Database) Connections() (active, idle, most int) { return d.conn.Connections() }
+func (d *Database) Connections() (active, idle, most int) { return d.Pool.Connections() }
 
 // turns is the number of turns for a SQLite file, whose writer commits waiting writes as a group. Few reads run at
 // once.
@@ -252,7 +292,7 @@ const turns = 32
 
 // Turns returns how many requests the database serves at once, for fairshare.NewTurns.
 func (d *Database) Turns() int {
-	_, _, limit := d.conn.Connections()
+	_, _, limit := d.Pool.Connections()
 	if d.Embedded() {
 		return min(limit, turns)
 	}
@@ -260,7 +300,7 @@ func (d *Database) Turns() int {
 }
 
 // Waits returns how many calls waited for a connection, and how long all together.
-func (d *Database) Waits() (n int64, total time.Duration) { return d.conn.Waits() }
+func (d *Database) Waits() (n int64, total time.Duration) { return d.Pool.Waits() }
 
 // Queued returns how many writes wait in a SQLite file's queue.
 func (d *Database) Queued() int {
@@ -307,41 +347,17 @@ func fileSize(path string) (size int64, err error) {
 	return size, nil
 }
 
-// Verify reads the whole database, which stays in use. It returns up to 20 problems, and how it checked.
-func (d *Database) Verify(ctx context.Context) (problems []string, how string, err error) {
-	switch {
-	case d.file != nil:
-		problems, err = d.file.Verify(ctx)
-		return problems, "every page and index was read", err
-	case d.verify != nil:
-		return d.verify(ctx)
-	}
-	return nil, "not read: the engine verifies its data itself", nil
-}
-
-// Distribution returns pgdb.DB.Distribution, or nil for other engines.
-func (d *Database) Distribution(ctx context.Context) (*pgdb.Distribution, error) {
-	pg, ok := d.pool().(*pgdb.DB)
-	if !ok {
-		return nil, nil
-	}
-	return pg.Distribution(ctx, d.sets[len(d.sets)-1])
-}
-
-// Remedy returns a fix for a SQLite file or a rejected connection, and "" for other errors.
+// Remedy returns a fix for an error of a SQLite file or a rejected connection, and "" for other errors.
 func (d *Database) Remedy(err error) string {
 	if errors.Is(err, migrate.ErrDevelopment) {
 		return migrate.DevelopmentFix
 	}
-	if d.file == nil {
-		return pgdb.Remedy(err, d.Service+".database_url")
-	}
-	return sqlitedb.Remedy(err, d.Where)
+	return d.Recognize(err)
 }
 
 // Advice returns what an operator can do about an error: never "".
 func (d *Database) Advice(err error) string {
-	return cmp.Or(d.Remedy(err), d.advice, "start the database, or correct "+d.Service+".database_url")
+	return cmp.Or(d.Remedy(err), d.Unreachable, "start the database, or correct "+d.Service+".database_url")
 }
 
 // Ready returns a readiness check that names the database in its error.
@@ -353,5 +369,3 @@ func (d *Database) Ready(ping func(context.Context) error) func(context.Context)
 		return nil
 	}
 }
-
-func (d *Database) Close() error { return d.conn.Close() }

@@ -10,45 +10,91 @@ import (
 	"slices"
 	"strings"
 
+	"holdfast/internal/clock"
 	"holdfast/internal/conf/settings"
 	"holdfast/internal/db/migrate"
-	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/redisdb"
-	"holdfast/internal/db/spannerdb"
+	"holdfast/internal/db/rows"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/durable"
 	"holdfast/internal/obs"
+	"holdfast/internal/outbox"
 )
 
-// Backend creates a service's store S on an engine's handle DB.
-type Backend[DB, S any] struct {
+// Driver opens the databases of one engine. Package engine contains SQLite, and the package that a program names for
+// another engine offers its driver, so that a program links no other engine.
+type Driver struct {
+	Kind Kind
+
+	// Migrations loads the migrations of the server's own tables, which all services share.
 	Migrations func() (migrate.Set, error)
-	New        func(DB) S // nil if the service does not support the engine
+
+	// Open opens d.Target for d.Service. A database server may be down: it is connected on first use.
+	Open func(ctx context.Context, o *Opener, d *Database, s Settings) (Connection, error)
 }
 
-// Backends lists the engines that a service supports. It is a package variable in the service's folder in
-// internal/app.
-type Backends[S any] struct {
-	SQLite   Backend[*sqlitedb.DB, S]
-	Postgres Backend[*pgdb.DB, S]
-	Spanner  Backend[*spannerdb.DB, S]
-
-	// SpannerOptions, if set, completes the options from the service's own settings.
-	SpannerOptions func(*spannerdb.Options)
+// Settings are the settings of a database, and what its store needs of the server.
+type Settings struct {
+	settings.Database
+	Spanner SpannerSettings // of sync storage, for Spanner only
+	Store   StoreOptions
 }
 
-// supported lists the engines with a backend.
-func (b Backends[S]) supported() (kinds []Kind) {
-	if b.SQLite.New != nil {
-		kinds = append(kinds, SQLite)
+// SpannerSettings are like the fields of spannerdb.Options with the same names.
+type SpannerSettings struct {
+	EmulatorHost  string
+	RouteToLeader bool
+	Mutations     func(name string, predicted, counted int)
+}
+
+// StoreOptions is what a store may need besides its database. Not every store uses every field.
+type StoreOptions struct {
+	Clock clock.Clock
+	Waker *outbox.Waker // wakes this process's relay after a mutation with events; may be nil
+}
+
+// Backend is a service's store S on the driver's engine. The zero value means that the service does not support the
+// engine.
+type Backend[S any] struct {
+	Driver  Driver
+	History func() (migrate.Set, error) // the migrations of the service's tables
+
+	// New makes the store. handle is the Connection.Handle of any database of the driver, not only of one that was
+	// opened for this service.
+	New func(handle any, o StoreOptions) S
+}
+
+// NewBackend makes a backend whose store takes a driver's handle of type DB.
+func NewBackend[DB, S any](d Driver, history func() (migrate.Set, error), store func(db DB, o StoreOptions) S) Backend[S] {
+	return Backend[S]{Driver: d, History: history, New: func(handle any, o StoreOptions) S {
+		return store(handle.(DB), o) //nolint:errcheck // the driver's type
+	}}
+}
+
+// OnSQLite makes a backend on SQLite.
+func OnSQLite[S any](history func() (migrate.Set, error), store func(*sqlitedb.DB, StoreOptions) S) Backend[S] {
+	return NewBackend(Driver{SQLite, sqlitedb.ServerMigrations, openSQLite}, history, store)
+}
+
+// kinds lists the engines of backends.
+func kinds[S any](backends []Backend[S]) (all []Kind) {
+	for _, b := range backends {
+		if b.New != nil {
+			all = append(all, b.Driver.Kind)
+		}
 	}
-	if b.Postgres.New != nil {
-		kinds = append(kinds, Postgres)
+	return all
+}
+
+// Beside makes a service's store on a database that was opened for another service. It returns false if the service
+// has no backend on that engine.
+func Beside[S any](d *Database, backends []Backend[S], o StoreOptions) (store S, ok bool) {
+	for _, b := range backends {
+		if b.New != nil && b.Driver.Kind == d.Target.Kind {
+			return b.New(d.Handle, o), true
+		}
 	}
-	if b.Spanner.New != nil {
-		kinds = append(kinds, Spanner)
-	}
-	return kinds
+	return store, false
 }
 
 // Opener opens the databases of a process. Close releases what it opened besides them.
@@ -119,55 +165,45 @@ func (e *URLError) Error() string { return e.Setting + ": " + e.err.Error() }
 
 func (e *URLError) Unwrap() error { return e.err }
 
-// Open opens the database that s.DatabaseURL selects, and makes the service's store on it. It does not migrate.
-// Database servers may be down: they are connected on first use. The error is a *URLError, *FileError, *MissingError
-// or *ServerError if an operator can do something about it.
-func Open[S any](ctx context.Context, o *Opener, service string, s settings.Database, b Backends[S]) (store S, db *Database, err error) {
-	t, err := Parse(s.DatabaseURL, o.File(service), b.supported()...)
+// Open opens the database that s.DatabaseURL selects with the backend of its engine, and makes the service's store on
+// it. It does not migrate. Database servers may be down: they are connected on first use. The error is a *URLError,
+// *FileError, *MissingError or *ServerError if an operator can do something about it.
+func Open[S any](ctx context.Context, o *Opener, service string, s Settings, backends ...Backend[S]) (store S, db *Database, err error) {
+	t, err := Parse(s.DatabaseURL, o.File(service), kinds(backends)...)
 	if err != nil {
 		return store, nil, &URLError{Setting: service + ".database_url", err: err}
 	}
 	db = &Database{Service: service, Target: t, Wait: s.StatementTimeout}
-	switch t.Kind {
-	case SQLite:
-		return openBackend(db, b.SQLite, sqlitedb.ServerMigrations, func() (*sqlitedb.DB, error) { return o.openSQLite(ctx, db) })
-	case Spanner:
-		return openBackend(db, b.Spanner, spannerdb.ServerMigrations, func() (*spannerdb.DB, error) { return o.openSpanner(ctx, db, s, b.SpannerOptions) })
-	default:
-		return openBackend(db, b.Postgres, pgdb.ServerMigrations, func() (*pgdb.DB, error) { return o.openPostgres(ctx, db, s) })
+	i := slices.IndexFunc(backends, func(b Backend[S]) bool { return b.New != nil && b.Driver.Kind == t.Kind })
+	if i < 0 { // without a database_url, and without SQLite
+		return store, nil, &URLError{Setting: service + ".database_url", err: errors.New("must be set")}
 	}
-}
-
-// openBackend loads the migrations, opens the database and makes the store.
-func openBackend[DB, S any](
-	db *Database, b Backend[DB, S], server func() (migrate.Set, error), open func() (DB, error),
-) (store S, _ *Database, err error) {
-	for _, load := range []func() (migrate.Set, error){server, b.Migrations} {
+	b := backends[i]
+	for _, load := range []func() (migrate.Set, error){b.Driver.Migrations, b.History} {
 		set, err := load()
 		if err != nil {
 			return store, nil, err
 		}
 		db.sets = append(db.sets, set)
 	}
-	opened, err := open()
-	if err != nil {
+	if db.Connection, err = b.Driver.Open(ctx, o, db, s); err != nil {
 		return store, nil, err
 	}
-	return b.New(opened), db, nil
+	return b.New(db.Handle, s.Store), db, nil
 }
 
-func (o *Opener) openSQLite(ctx context.Context, d *Database) (*sqlitedb.DB, error) {
+// openSQLite is the Open of SQLite's driver.
+func openSQLite(ctx context.Context, o *Opener, d *Database, _ Settings) (c Connection, err error) {
 	path := d.Target.Path
-	d.Where = path
+	c.Where = path
 	if abs, err := filepath.Abs(path); err == nil {
-		d.Where = abs
+		c.Where = abs
 	}
-	path, err := o.prepare(d.Service, path)
-	if err != nil {
-		return nil, err
+	if path, err = o.prepare(d.Service, path); err != nil {
+		return c, err
 	}
-	if err := o.lock(ctx, d.Service, d.Where); err != nil {
-		return nil, err
+	if err := o.lock(ctx, d.Service, c.Where); err != nil {
+		return c, err
 	}
 	group := o.Metrics.Groups(d.Service)
 	db, err := sqlitedb.Open(ctx, sqlitedb.Options{
@@ -175,10 +211,18 @@ func (o *Opener) openSQLite(ctx context.Context, d *Database) (*sqlitedb.DB, err
 		ObserveGroup: func(g sqlitedb.Group) { group(g.Steps, g.Wait, g.Commit) },
 	})
 	if err != nil {
-		return nil, &FileError{Path: path, err: err}
+		return c, &FileError{Path: path, err: err}
 	}
-	d.conn, d.file, d.Size = db, db, func(context.Context) (int64, error) { return fileSize(path) }
-	return db, nil
+	d.file = db
+	c.Handle, c.Pool, c.Close = db, db, db.Close
+	c.Rows = func(rows.Owners) rows.Database { return db.Rows() }
+	c.Size = func(context.Context) (int64, error) { return fileSize(path) }
+	c.Recognize = func(err error) string { return sqlitedb.Remedy(err, c.Where) }
+	c.Verify = func(ctx context.Context) ([]string, string, error) {
+		problems, err := db.Verify(ctx)
+		return problems, "every page and index was read", err
+	}
+	return c, nil
 }
 
 // prepare returns the path to open: path, or an empty file's if Temporary allows it.
@@ -203,40 +247,6 @@ func (o *Opener) prepare(service, path string) (string, error) {
 	return filepath.Join(dir, filepath.Base(path)), nil
 }
 
-func (o *Opener) openPostgres(ctx context.Context, d *Database, s settings.Database) (*pgdb.DB, error) {
-	db, err := pgdb.Open(ctx, pgdb.Options{
-		URL: d.Target.URL, MaxConns: s.PoolMaxSize, ConnectTimeout: s.PoolConnectionTimeout, MaxLifetime: s.PoolLifespan, MaxIdle: s.PoolMaxIdle,
-		StatementTimeout: s.StatementTimeout, ApplicationName: "holdfast " + d.Service, Observe: o.Metrics.Database(d.Service, string(Postgres)),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("%s.database_url: %w", d.Service, err)
-	}
-	d.Hung, d.HungWait = db.Hung, s.PoolConnectionTimeout
-	d.conn, d.Pooler, d.Size, d.rounds, d.verify, d.Where = closing{db, db.Close}, db.Pooler, db.Size, db, db.Verify, db.Where()
-	return db, nil
-}
-
-func (o *Opener) openSpanner(ctx context.Context, d *Database, s settings.Database, complete func(*spannerdb.Options)) (*spannerdb.DB, error) {
-	// The driver prefers this variable to its options, but only the configuration may select an emulator.
-	if err := os.Unsetenv("SPANNER_EMULATOR_HOST"); err != nil {
-		return nil, err
-	}
-	options := spannerdb.Options{
-		Database: d.Target.URL, MaxTransactions: s.PoolMaxSize, Wait: s.PoolConnectionTimeout, Timeout: s.StatementTimeout,
-		Observe: o.Metrics.Database(d.Service, string(Spanner)),
-	}
-	if complete != nil {
-		complete(&options)
-	}
-	d.advice = options.Advice(d.Service + ".database_url")
-	db, err := spannerdb.Open(ctx, options)
-	if err != nil {
-		return nil, &ServerError{fmt.Errorf("%s.database_url: %w", d.Service, err), d.advice}
-	}
-	d.conn, d.Where = closing{db, db.Close}, "spanner://"+d.Target.URL
-	return db, nil
-}
-
 // FileError means that a SQLite file did not open.
 type FileError struct {
 	Path string
@@ -252,16 +262,16 @@ func (e *FileError) Remedy() string { return sqlitedb.Remedy(e.err, e.Path) }
 
 // ServerError means that a database client was not created.
 type ServerError struct {
-	err    error
-	advice string
+	Err    error
+	Advice string // for an operator
 }
 
-func (e *ServerError) Error() string { return e.err.Error() }
+func (e *ServerError) Error() string { return e.Err.Error() }
 
-func (e *ServerError) Unwrap() error { return e.err }
+func (e *ServerError) Unwrap() error { return e.Err }
 
-// Remedy returns advice for an operator.
-func (e *ServerError) Remedy() string { return e.advice }
+// Remedy returns Advice.
+func (e *ServerError) Remedy() string { return e.Advice }
 
 // MissingError means that a SQLite file is missing and must not be created.
 type MissingError struct{ Service, Path string }

@@ -1,4 +1,4 @@
-package engine_test
+package all_test
 
 import (
 	"errors"
@@ -10,9 +10,6 @@ import (
 	"holdfast/internal/conf/settings"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/migrate"
-	"holdfast/internal/db/pgdb"
-	"holdfast/internal/db/spannerdb"
-	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/errcode"
 	"holdfast/internal/obs"
 	"holdfast/internal/testdb"
@@ -72,12 +69,7 @@ func openBuild(t *testing.T, url, emulator, text string) *engine.Database {
 	s := settings.DefaultDatabase()
 	s.DatabaseURL = url
 	o := &engine.Opener{Data: t.TempDir(), Create: true, Metrics: obs.NewMetrics("test", "")}
-	_, db, err := engine.Open(t.Context(), o, "toys", s, engine.Backends[any]{
-		SQLite:         engine.Backend[*sqlitedb.DB, any]{Migrations: load, New: func(*sqlitedb.DB) any { return nil }},
-		Postgres:       engine.Backend[*pgdb.DB, any]{Migrations: load, New: func(*pgdb.DB) any { return nil }},
-		Spanner:        engine.Backend[*spannerdb.DB, any]{Migrations: load, New: func(*spannerdb.DB) any { return nil }},
-		SpannerOptions: func(o *spannerdb.Options) { o.EmulatorHost = emulator },
-	})
+	_, db, err := engine.Open(t.Context(), o, "toys", engine.Settings{Database: s, Spanner: engine.SpannerSettings{EmulatorHost: emulator}}, empty(load)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,6 @@
-package engine_test
+//test:unraced compiling gRPC for the race detector takes a minute
+
+package all_test
 
 import (
 	"fmt"
@@ -8,13 +10,22 @@ import (
 	"holdfast/internal/conf/settings"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/migrate"
-	"holdfast/internal/db/pgdb"
-	"holdfast/internal/db/spannerdb"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/engines/postgres"
+	"holdfast/internal/engines/spanner"
 	"holdfast/internal/obs"
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/spannertest"
 )
+
+// empty returns backends on all engines, whose stores are nil.
+func empty(history func() (migrate.Set, error)) (all []engine.Backend[any]) {
+	onSQLite := engine.OnSQLite[any](history, func(*sqlitedb.DB, engine.StoreOptions) any { return nil })
+	for _, d := range []engine.Driver{onSQLite.Driver, postgres.Driver(), spanner.Driver()} {
+		all = append(all, engine.Backend[any]{Driver: d, History: history, New: func(any, engine.StoreOptions) any { return nil }})
+	}
+	return all
+}
 
 func openAt(t *testing.T, service, url, emulator string) *engine.Database {
 	t.Helper()
@@ -22,12 +33,7 @@ func openAt(t *testing.T, service, url, emulator string) *engine.Database {
 	s := settings.DefaultDatabase()
 	s.DatabaseURL = url
 	o := &engine.Opener{Data: t.TempDir(), Create: true, Metrics: obs.NewMetrics("test", "")}
-	_, db, err := engine.Open(t.Context(), o, service, s, engine.Backends[any]{
-		SQLite:         engine.Backend[*sqlitedb.DB, any]{Migrations: none, New: func(*sqlitedb.DB) any { return nil }},
-		Postgres:       engine.Backend[*pgdb.DB, any]{Migrations: none, New: func(*pgdb.DB) any { return nil }},
-		Spanner:        engine.Backend[*spannerdb.DB, any]{Migrations: none, New: func(*spannerdb.DB) any { return nil }},
-		SpannerOptions: func(o *spannerdb.Options) { o.EmulatorHost = emulator },
-	})
+	_, db, err := engine.Open(t.Context(), o, service, engine.Settings{Database: s, Spanner: engine.SpannerSettings{EmulatorHost: emulator}}, empty(none)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,13 +6,14 @@ import (
 	"strings"
 
 	"holdfast/internal/db/pgdb"
+	"holdfast/internal/extstorage/backend"
 )
 
 const metadataIndex = "ext_storage_metadata_gin"
 
-// EnsureMetadataIndex creates the metadata index without blocking writes, and reports whether it was missing.
-func EnsureMetadataIndex(ctx context.Context, db *pgdb.DB) (made bool, err error) {
-	return db.EnsureIndex(ctx, metadataIndex, `CREATE INDEX CONCURRENTLY `+metadataIndex+` ON ext_storage_records USING gin (metadata)`)
+// EnsureMetadataIndex implements backend.Indexed.
+func (s *Store) EnsureMetadataIndex(ctx context.Context) (made bool, err error) {
+	return s.db.EnsureIndex(ctx, metadataIndex, `CREATE INDEX CONCURRENTLY `+metadataIndex+` ON ext_storage_records USING gin (metadata)`)
 }
 
 var tables = []string{
@@ -20,21 +21,11 @@ var tables = []string{
 	"ext_storage_changes", "ext_storage_answers", "ext_storage_installs", "ext_storage_outbox", "ext_storage_outbox_refused", "ext_storage_revoked_tokens",
 }
 
-// Inspection is the result of Inspect.
-type Inspection struct {
-	MetadataIndex bool
-	Problems      []Problem
-}
-
-// Problem is a finding that an operator should fix.
-type Problem struct {
-	Says string
-	Fix  string
-}
+type findings struct{ backend.Inspection }
 
 // problem adds a finding and a way to fix it.
-func (in *Inspection) problem(fix, text string, args ...any) {
-	in.Problems = append(in.Problems, Problem{fmt.Sprintf(text, args...), fix})
+func (in *findings) problem(fix, text string, args ...any) {
+	in.Problems = append(in.Problems, backend.Problem{Says: fmt.Sprintf(text, args...), Fix: fix})
 }
 
 var (
@@ -48,13 +39,14 @@ var (
 			WHERE NOT (indisvalid AND indisready) AND indrelid::regclass::text ~ '^ext_storage_'$$) ORDER BY 1`}
 )
 
-// Inspect checks that all indexes are valid, on Citus in every shard.
-func Inspect(ctx context.Context, db *pgdb.DB) (in Inspection, err error) {
+// Inspect implements backend.Indexed.
+func (s *Store) Inspect(ctx context.Context) (backend.Inspection, error) {
 	var (
+		in    findings
 		name  string
 		valid bool
 	)
-	err = db.ForEach(ctx, sqlIndexes, []any{tables}, func() { in = Inspection{} }, func() error {
+	err := s.db.ForEach(ctx, sqlIndexes, []any{tables}, func() { in = findings{} }, func() error {
 		in.MetadataIndex = in.MetadataIndex || valid && name == metadataIndex
 		switch {
 		case valid:
@@ -66,31 +58,31 @@ func Inspect(ctx context.Context, db *pgdb.DB) (in Inspection, err error) {
 		return nil
 	}, &name, &valid)
 	if err != nil {
-		return Inspection{}, err
+		return backend.Inspection{}, err
 	}
-	citus, err := db.IsCitus(ctx)
+	citus, err := s.db.IsCitus(ctx)
 	if err == nil && citus {
-		err = in.shards(ctx, db)
+		err = in.shards(ctx, s.db)
 	}
 	if err != nil {
-		return Inspection{}, err
+		return backend.Inspection{}, err
 	}
-	return in, nil
+	return in.Inspection, nil
 }
 
 // shards looks for invalid indexes in every shard on Citus. It reports nodes that do not answer.
-func (in *Inspection) shards(ctx context.Context, db *pgdb.DB) error {
+func (in *findings) shards(ctx context.Context, db *pgdb.DB) error {
 	var (
 		node, said string
 		ran        bool
-		broken     []Problem
+		broken     []backend.Problem
 	)
 	err := db.ForEach(ctx, sqlShardIndexes, nil, func() { broken = nil }, func() error {
 		switch {
 		case !ran:
-			broken = append(broken, Problem{"node " + node + ": " + said, "see SELECT * FROM citus_check_cluster_node_health()"})
+			broken = append(broken, backend.Problem{Says: "node " + node + ": " + said, Fix: "see SELECT * FROM citus_check_cluster_node_health()"})
 		case said != "":
-			broken = append(broken, Problem{"node " + node + ": invalid indexes: " + strings.TrimSpace(said), "DROP INDEX CONCURRENTLY and create the index again, on the coordinator"})
+			broken = append(broken, backend.Problem{Says: "node " + node + ": invalid indexes: " + strings.TrimSpace(said), Fix: "DROP INDEX CONCURRENTLY and create the index again, on the coordinator"})
 		}
 		return nil
 	}, &node, &ran, &said)

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"holdfast/internal/db/pgdb"
+	"holdfast/internal/extstorage/backend"
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/opened"
 )
 
-func wantInspection(t *testing.T, db *pgdb.DB, problems ...string) Inspection {
+func wantInspection(t *testing.T, db *pgdb.DB, problems ...string) backend.Inspection {
 	t.Helper()
-	in, err := Inspect(t.Context(), db)
+	in, err := New(db, Options{}).Inspect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +36,7 @@ func TestInspect(t *testing.T) {
 	}
 	ensure := func(want bool) {
 		t.Helper()
-		if made, err := EnsureMetadataIndex(t.Context(), db); err != nil || made != want {
+		if made, err := New(db, Options{}).EnsureMetadataIndex(t.Context()); err != nil || made != want {
 			t.Errorf("made %t, %v", made, err)
 		}
 	}
@@ -64,7 +65,7 @@ func TestInspectCitus(t *testing.T) {
 	db := opened.Postgres(t, pgdb.Options{URL: url}, Migrations)
 	wantInspection(t, db)
 	for _, want := range []bool{true, false} {
-		if made, err := EnsureMetadataIndex(t.Context(), db); err != nil || made != want {
+		if made, err := New(db, Options{}).EnsureMetadataIndex(t.Context()); err != nil || made != want {
 			t.Errorf("made %t, %v", made, err)
 		}
 	}
@@ -73,7 +74,7 @@ func TestInspectCitus(t *testing.T) {
 	}
 	testdb.Script(t, url, `SELECT run_command_on_workers($$UPDATE pg_index SET indisvalid = false
 		WHERE indexrelid::regclass::text LIKE 'ext_storage_sweep_idx_%'$$)`)
-	in, err := Inspect(t.Context(), db)
+	in, err := New(db, Options{}).Inspect(t.Context())
 	if err != nil || len(in.Problems) == 0 || !strings.Contains(in.Problems[0].Says, "invalid indexes: ext_storage_sweep_idx_") {
 		t.Errorf("an index that is invalid in the shards is not reported: %+v, %v", in, err)
 	}

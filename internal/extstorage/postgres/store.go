@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/pgdb"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/extstorage/inspection"
+	"holdfast/internal/extstorage/backend"
 	"holdfast/internal/outbox"
 	outboxpg "holdfast/internal/outbox/postgres"
 )
@@ -40,14 +40,7 @@ type Store struct {
 	revisions revisions
 }
 
-var (
-	_ ext.Store        = (*Store)(nil)
-	_ inspection.Store = (*Store)(nil)
-	_ ext.Registry     = (*Store)(nil)
-	_ ext.Installs     = (*Store)(nil)
-	_ ext.Tokens       = (*Store)(nil)
-	_ ext.Deletions    = (*Store)(nil)
-)
+var _ backend.Indexed = (*Store)(nil)
 
 // Options configures a Store. Waker may be nil.
 type Options struct {

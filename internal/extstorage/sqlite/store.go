@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/extstorage/inspection"
+	"holdfast/internal/extstorage/backend"
 	"holdfast/internal/outbox"
 	outboxsqlite "holdfast/internal/outbox/sqlite"
 )
@@ -35,26 +35,21 @@ type Store struct {
 	set   func() (migrate.Set, error)
 	audit *outboxsqlite.Outbox
 	waker *outbox.Waker
+	clock clock.Clock
 	queue *ext.WriteQueue
 }
 
-var (
-	_ ext.Store        = (*Store)(nil)
-	_ inspection.Store = (*Store)(nil)
-	_ ext.Registry     = (*Store)(nil)
-	_ ext.Installs     = (*Store)(nil)
-	_ ext.Tokens       = (*Store)(nil)
-	_ ext.Deletions    = (*Store)(nil)
-)
+var _ backend.Store = (*Store)(nil)
 
-// Options configures a Store. Waker may be nil.
+// Options configures a Store. Waker may be nil. Only Outbox uses Clock.
 type Options struct {
 	Waker *outbox.Waker
+	Clock clock.Clock
 }
 
 // New returns a store on a file with Migrations applied.
 func New(db *sqlitedb.DB, o Options) *Store {
-	return &Store{db: db, set: sync.OnceValues(Migrations), audit: newOutbox(), waker: o.Waker, queue: ext.NewWriteQueue(math.MaxInt)}
+	return &Store{db: db, set: sync.OnceValues(Migrations), audit: newOutbox(), waker: o.Waker, clock: o.Clock, queue: ext.NewWriteQueue(math.MaxInt)}
 }
 
 // newOutbox describes the outbox table for audit events.
@@ -63,7 +58,7 @@ func newOutbox() *outboxsqlite.Outbox {
 }
 
 // Outbox returns the audit events for delivery.
-func (s *Store) Outbox(now clock.Clock) outbox.Box { return s.audit.Open(s.db, now) }
+func (s *Store) Outbox() outbox.Box { return s.audit.Open(s.db, s.clock) }
 
 // Ping implements extstorage.Store.
 func (s *Store) Ping(ctx context.Context) error {

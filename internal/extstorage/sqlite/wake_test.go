@@ -15,11 +15,11 @@ import (
 func TestWake(t *testing.T) {
 	t.Parallel()
 	waker := outbox.NewWaker()
-	s := sqlite.New(open(t, nil), sqlite.Options{Waker: waker})
+	s := sqlite.New(open(t, nil), sqlite.Options{Waker: waker, Clock: clock.System})
 	events := make(published)
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	relay := outbox.NewRelay(outbox.Options{Box: s.Outbox(clock.System), Sink: events, Clock: clock.System, Waker: waker, Poll: time.Hour})
+	relay := outbox.NewRelay(outbox.Options{Box: s.Outbox(), Sink: events, Clock: clock.System, Waker: waker, Poll: time.Hour})
 	running.Go(func() { relay.Run(ctx) })
 	defer running.Wait()
 	defer stop()

@@ -6,19 +6,11 @@ import (
 	"cloud.google.com/go/spanner"
 
 	"holdfast/internal/db/spannerdb"
+	ss "holdfast/internal/syncstorage"
 )
 
-// Inspection lists how tables from an older release of Mozilla's server differ from Migrations.
-type Inspection struct {
-	// Indexes lists secondary indexes on user tables. Package budget does not count their mutations, so Spanner may
-	// reject a large commit.
-	Indexes []string
-	// Unswept lists tables without a row deletion policy, whose expired rows stay.
-	Unswept []string
-}
-
-// Inspect reads the schema that is in use.
-func (s *Store) Inspect(ctx context.Context) (in Inspection, err error) {
+// Inspect compares the schema that is in use with Migrations.
+func (s *Store) Inspect(ctx context.Context) (in ss.Inspection, err error) {
 	for _, query := range []struct {
 		names *[]string
 		sql   string

@@ -8,11 +8,13 @@ import (
 
 	"holdfast/internal/app"
 	"holdfast/internal/cli"
+	"holdfast/internal/engines/all"
 )
 
 func main() {
 	os.Exit(cli.Main(cli.Env{
 		Args:    os.Args[1:],
+		Engines: all.Engines(),
 		Environ: os.Environ(),
 		Stdin:   os.Stdin,
 		Stdout:  os.Stdout,
