@@ -280,7 +280,7 @@ func (a *App) mountOf(name string, all []operate.Operation) service.Mount {
 }
 
 func (a *App) add(s *service.Service, open *service.Opened) {
-	running := &service.Running{Opened: open, Name: s.Name, Tables: s.Tables}
+	running := &service.Running{Opened: open, Name: s.Name, Tables: s.Tables, Command: s.CommandName(), Credentials: s.Credentials}
 	a.opened = append(a.opened, &opened{Running: running, turns: newTurns(open), operations: s.Operations})
 	a.readOnly.Services = append(a.readOnly.Services, running)
 	a.overview.Services = append(a.overview.Services, running)

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/copying"
 	"holdfast/internal/db/engine"
+	"holdfast/internal/db/rows"
 	"holdfast/internal/importing"
 )
 
@@ -99,6 +101,44 @@ func AfterRestore(ctx context.Context, restored []*service.Running, r service.Re
 		}
 	}
 	return nil
+}
+
+// Credentials describes the restored services' credentials, a line for each kind, with the commands that revoke or limit
+// them. Kinds of which the data contains none are left out.
+func Credentials(ctx context.Context, restored []*service.Running) (lines []string, err error) {
+	for _, s := range restored {
+		for _, c := range s.Credentials {
+			what := c.Of
+			if c.Table != "" {
+				n, err := total(ctx, s, c.Counted)
+				if err != nil {
+					return nil, fmt.Errorf("%s: %w", s.Name, err)
+				}
+				if n == 0 {
+					continue
+				}
+				what = service.Count(n, c.Of)
+			}
+			var commands []string
+			for _, path := range c.Again {
+				commands = append(commands, strings.ReplaceAll(path, "/", " "))
+			}
+			lines = append(lines, fmt.Sprintf("%s: %s: holdfast %s %s", s.Name, what, s.Command, strings.Join(commands, ", ")))
+		}
+	}
+	return lines, nil
+}
+
+func total(ctx context.Context, s *service.Running, c service.Counted) (n int64, err error) {
+	db, t := s.Rows(), s.Table(c.Table)
+	if db == nil || t == nil {
+		return 0, fmt.Errorf("no table %s", c.Table)
+	}
+	err = db.View(ctx, func(v rows.View) error {
+		n, err = v.Total(rows.Total{Table: t, Sum: c.Sum, Where: c.Where})
+		return err
+	})
+	return n, err
 }
 
 // OpenParts opens the services that an import fills, with new databases, and their sources. urls are the

@@ -17,6 +17,7 @@ import (
 func (c *command) finish() *cobra.Command {
 	var at string
 	var services []string
+	var known changesFlag
 	cmd := &cobra.Command{
 		Use:   "finish-restore",
 		Short: "Prepare databases that another program restored to an older state",
@@ -42,15 +43,18 @@ func (c *command) finish() *cobra.Command {
 			if err := c.checkServices(services); err != nil {
 				return err
 			}
-			return c.finishServices(cmd, services, max(0, age))
+			return c.finishServices(cmd, services, moment, known)
 		},
 	}
 	cmd.Flags().StringVar(&at, "time", "", "the `TIME` to which the databases were restored, e.g. 2026-11-21T15:04:05Z; rather too early than too late")
 	cmd.Flags().StringArrayVar(&services, "service", nil, "only this `SERVICE`, e.g. extstorage; repeatable")
+	known.add(cmd)
 	return cmd
 }
 
-func (c *command) finishServices(cmd *cobra.Command, names []string, age time.Duration) (err error) {
+// finishServices prepares databases with the state of a moment.
+func (c *command) finishServices(cmd *cobra.Command, names []string, moment time.Time, known changesFlag) (err error) {
+	age := max(0, c.clock()().Sub(moment))
 	cfg, err := c.load()
 	if err != nil {
 		return err
@@ -85,6 +89,9 @@ func (c *command) finishServices(cmd *cobra.Command, names []string, age time.Du
 				return fmt.Errorf("%s: %w; run the command again before a server starts", s.Name, err)
 			}
 		}
+	}
+	if err := c.reportUndone(cmd.Context(), a.Services(), moment, known); err != nil {
+		return err
 	}
 	_, err = c.shell().Printf("prepared %s\n", strings.Join(done, ", "))
 	return err

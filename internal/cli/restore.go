@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +18,7 @@ import (
 	"holdfast/internal/app"
 	"holdfast/internal/app/service"
 	"holdfast/internal/backup"
+	"holdfast/internal/changes"
 	"holdfast/internal/clock"
 	"holdfast/internal/conf"
 	"holdfast/internal/fserror"
@@ -29,6 +33,43 @@ type restoreFlags struct {
 	services     []string
 	dryRun       bool
 	trustDump    bool
+	changes      changesFlag
+}
+
+// changesFlag names the list of operators' changes of the lost server, which no backup contains.
+type changesFlag struct{ file string }
+
+func (f *changesFlag) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.file, "changes", "", "`FILE` with the lost server's list of operator changes, to print those that the copy lacks (default: changes.jsonl in the data folder)")
+	_ = cmd.MarkFlagFilename("changes")
+}
+
+// reportUndone prints which credentials an operator must check, because changes after the restored moment are undone.
+func (c *command) reportUndone(ctx context.Context, restored []*service.Running, moment time.Time, f changesFlag) error {
+	lines, err := app.Credentials(ctx, restored)
+	if err != nil {
+		return err
+	}
+	if len(lines) > 0 {
+		c.step("what was revoked, limited, locked or deleted after " + service.FormatMoment(moment) + " is not: check these, and change them again")
+	}
+	for _, line := range lines {
+		c.step("  " + line)
+	}
+	file := cmp.Or(f.file, filepath.Join(c.data, changes.File))
+	if found, err := fserror.Exists(file); err != nil || !found {
+		if f.file != "" && err == nil {
+			err = fmt.Errorf("--changes: %s does not exist", file)
+		}
+		return err
+	}
+	log := &changes.Log{Log: slog.New(slog.NewTextHandler(c.env.Stderr, nil)), File: file}
+	for _, e := range slices.Backward(log.List(&changes.Filter{Since: moment, Limit: math.MaxInt})) {
+		if e.Failed == "" {
+			c.step(fmt.Sprintf("  undone: %s: %s %s %s: %s", service.FormatMoment(e.At), e.Service, e.Page, e.Action, e.Text()))
+		}
+	}
+	return nil
 }
 
 func (c *command) restore() *cobra.Command {
@@ -75,6 +116,7 @@ func (c *command) restore() *cobra.Command {
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print the databases to restore, and change nothing")
 	flags.BoolVar(&f.trustDump, "trust-dump", false, "restore the dump as a superuser: its SQL can run programs on the database server")
 	_ = cmd.MarkFlagFilename("identity")
+	f.changes.add(cmd)
 	f.add(cmd)
 	return cmd
 }
@@ -107,8 +149,8 @@ func (c *command) restoreFolder(ctx context.Context, cfg *app.Config, from strin
 	lost := 0
 	r := &restore.Request{
 		From: from, Known: backup.NamesOf(c.services), Identity: f.identity, Services: f.services, Data: c.data, Clock: c.clock(), Progress: c.step,
-		Finish: func(ctx context.Context, f *restore.Finishing) (err error) {
-			lost, err = c.finishRestore(ctx, f)
+		Finish: func(ctx context.Context, restored *restore.Finishing) (err error) {
+			lost, err = c.finishRestore(ctx, restored, f.changes)
 			return err
 		},
 	}
@@ -208,7 +250,7 @@ func (c *command) openRestored(ctx context.Context, folder string, services []st
 	})
 }
 
-func (c *command) finishRestore(ctx context.Context, f *restore.Finishing) (lost int, err error) {
+func (c *command) finishRestore(ctx context.Context, f *restore.Finishing, known changesFlag) (lost int, err error) {
 	if len(f.Services) == 0 {
 		return 0, nil
 	}
@@ -219,6 +261,9 @@ func (c *command) finishRestore(ctx context.Context, f *restore.Finishing) (lost
 	lost, err = f.Files(ctx, a.Services(), c.step)
 	if err == nil {
 		err = app.AfterRestore(ctx, a.Services(), service.Restored{Age: f.Age}, c.step)
+	}
+	if err == nil {
+		err = c.reportUndone(ctx, a.Services(), f.Moment, known)
 	}
 	return lost, errors.Join(err, a.Close())
 }
@@ -257,7 +302,7 @@ func (c *command) restoreDump(ctx context.Context, cfg *app.Config, file string,
 		return fmt.Errorf("the dump is restored, but no server uses the database before it is prepared: %w; run holdfast finish-restore --time %s, or drop the database and restore again",
 			err, info.ModTime().UTC().Format(time.RFC3339))
 	}
-	if err := dump.Finish(ctx); err != nil {
+	if err := errors.Join(dump.Finish(ctx), c.reportUndone(ctx, restored, info.ModTime(), f.changes)); err != nil {
 		return err
 	}
 	var done []string

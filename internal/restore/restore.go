@@ -47,6 +47,7 @@ type Request struct {
 type Finishing struct {
 	Folder   string
 	Services []string
+	Moment   time.Time // the data has this state
 	Age      time.Duration
 
 	// Open opens a service's file with a size in bytes.
@@ -188,7 +189,7 @@ func (r *Request) fill(ctx context.Context, s source, p *Plan, work *durable.Fol
 		}
 	}
 	r.stepf("preparing the databases for use")
-	return r.Finish(ctx, &Finishing{Folder: work.Path(), Services: p.Services, Age: max(0, r.Clock().Sub(p.At)), Open: s.open})
+	return r.Finish(ctx, &Finishing{Folder: work.Path(), Services: p.Services, Moment: p.At, Age: max(0, r.Clock().Sub(p.At)), Open: s.open})
 }
 
 // publish keeps the work folder until the end, because no server starts while it exists.

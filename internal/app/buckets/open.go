@@ -79,6 +79,15 @@ func (s *Buckets) Service() service.Service {
 		Listeners: func() []service.Listener {
 			return []service.Listener{{Name: Listener, Setting: Name + ".listen", Address: s.cfg.Listen}}
 		},
+		Credentials: []service.Credential{
+			{Counted: service.Counted{Of: "access key", Table: "manta_bucket_key", Where: "revoked IS NULL"},
+				Again: []string{"keys/revoke", "keys/limit", "accounts/delete"}},
+			{Counted: service.Counted{Of: "bucket setting", Table: "manta_bucket_settings"},
+				Again: []string{"policy/set", "policy/delete", "policy/block-public", "buckets/set-access", "buckets/set-cors"}},
+			{Counted: service.Counted{Of: "bucket", Table: "manta_bucket"}, Again: []string{"buckets/set-lock", "buckets/delete", "quotas/set"}},
+			{Counted: service.Counted{Of: "retentions and legal holds of versions"}, Again: []string{"versions/retain", "versions/hold"}},
+			{Counted: service.Counted{Of: "deleted versions"}, Again: []string{"versions/delete"}},
+		},
 		// Encrypts the secrets of access keys.
 		Secrets:        []service.Secret{{Name: "key_secret", Setting: &s.cfg.KeySecret, Old: &s.cfg.OldKeySecrets, Bound: true}},
 		LargestRequest: func() int64 { return max(s3api.LargestRequest(), httpapi.LargestRequest()) },

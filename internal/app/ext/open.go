@@ -58,6 +58,12 @@ func (s *Extensions) Service() service.Service {
 		Name: Name, Doc: "Extension storage: JSON records for browser extensions, by tenant and install.",
 		Config: &s.cfg, Check: s.check, Rules: s.rules, ProtocolPaths: []string{"/ext/v1"}, Probe: s.probe, Open: s.open, Commands: s.commands, Operations: s.operations(),
 		LargestRequest: httpapi.LargestRequest, Tables: tables,
+		Credentials: []service.Credential{
+			{Counted: service.Counted{Of: "usable install", Table: "ext_storage_installs", Where: "revoked_at IS NULL AND deleted_at IS NULL"},
+				Again: []string{"installs/revoke", "installs/delete", "tenants/delete", "installs/set", "installs/quota"}},
+			{Counted: service.Counted{Of: "install tokens"}, Again: []string{"tokens/revoke", "tokens/revoke-id"}},
+			{Counted: service.Counted{Of: "service tokens"}, Again: []string{"tokens/revoke", "service-tokens/revoke-id"}},
+		},
 		// Signs client tokens and cursors.
 		Secrets: []service.Secret{{Name: "token_secret", Setting: &s.cfg.TokenSecret, Old: &s.cfg.OldTokenSecrets, Bound: true}},
 	}

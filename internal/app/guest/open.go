@@ -41,6 +41,12 @@ func (s *Guest) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Guest: anonymous sessions, wishlists, handoffs to booking sites, and their events, for a consumer front end.",
 		Config: &s.cfg, Check: s.check, Rules: s.rules, ProtocolPaths: []string{"/bff/consumer/v1"}, Probe: s.probe, Open: s.open, Commands: s.commands, Operations: s.operations(), Tables: tables,
+		Credentials: []service.Credential{
+			{Counted: service.Counted{Of: "signed-in browser", Table: "bff_consumer_user_sessions", Where: "ended_at IS NULL"},
+				Again: []string{"user-sessions/end", "user-sessions/end-all"}},
+			{Counted: service.Counted{Of: "guest session", Table: "bff_consumer_session_seen"}, Again: []string{"sessions/erase"}},
+			{Counted: service.Counted{Of: "suspended tenant", Table: "bff_consumer_tenant_suspended_cache", Where: "suspended"}, Again: []string{"tenants/suspend"}},
+		},
 		Secrets: []service.Secret{
 			{Name: "cookie_secret", Setting: &s.cfg.CookieSecret, Old: &s.cfg.OldCookieSecrets, Bound: true},
 			{Name: "handoff_secret", Setting: &s.cfg.HandoffSecret, Old: &s.cfg.OldHandoffSecrets, Bound: true},

@@ -23,3 +23,14 @@ type Restored struct {
 	// Age is the time since the restored moment, at least 0. The lost server may have acknowledged writes in it.
 	Age time.Duration
 }
+
+// Credential is a permission or a protection that the data records. If it was taken back or changed after a backup, a
+// restore of the backup undoes that. holdfast restore lists the credentials of the restored data.
+type Credential struct {
+	// Counted counts the credentials in the data. Without a Table, the data does not contain them, e.g. signed tokens,
+	// and Of is a plural.
+	Counted
+
+	// Again are the paths of the service's operations that take it back or change it, e.g. "keys/revoke".
+	Again []string
+}

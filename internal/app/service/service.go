@@ -59,6 +59,9 @@ type Service struct {
 
 	Import *Import
 
+	// Credentials lists what operators must check after a restore to an older state.
+	Credentials []Credential
+
 	// Each is a command, a console page or button, and an admin route.
 	Operations []operate.Operation
 
@@ -240,8 +243,10 @@ type Opened struct {
 type Running struct {
 	*Opened
 
-	Name   string
-	Tables []rows.Group
+	Name        string
+	Tables      []rows.Group
+	Command     string // Service.CommandName
+	Credentials []Credential
 }
 
 // Rows returns the database for copies and read-only mode; nil if unsupported.

@@ -125,6 +125,11 @@ func (s *Accounts) Service() service.Service {
 			{Env: "SYNC_TOKENSERVER__FXA_CLIENT_ID", Note: "an OAuth token's client is not checked"},
 			{Env: "SYNC_TOKENSERVER__*", Path: "tokenserver.*"},
 		},
+		Credentials: []service.Credential{
+			{Counted: service.Counted{Of: "account", Table: "users", Where: "replaced_at IS NULL"},
+				Again: []string{"accounts/delete", "access/deny", "accounts/quota", "users/quota"}},
+			{Counted: service.Counted{Of: "allowed account", Table: "account_access", Where: "access = 'allow'"}, Again: []string{"access/remove", "access/deny"}},
+		},
 		Secrets: []service.Secret{
 			service.MasterSecret,
 			// It only hashes IDs in browser metrics, so no data is bound to it.
