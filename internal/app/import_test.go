@@ -60,7 +60,10 @@ func (s oldServer) moment(millis int64) string {
 	return fmt.Sprintf("to_timestamp(%d) + interval '%d ms'", millis/1000, millis%1000)
 }
 
-const forever = 2_100_000_000_000
+const (
+	forever  = 2_100_000_000_000
+	farAhead = 3_300_000_000_000 // in 2074
+)
 
 func (s oldServer) touch(user, coll, stamp int64) string {
 	if s.mysql {
@@ -104,14 +107,16 @@ func account(n int) string { return fmt.Sprintf("%032x@api.accounts.firefox.com"
 func (s oldServer) fill(t testing.TB) {
 	t.Helper()
 	var b strings.Builder
-	b.WriteString(`INSERT INTO nodes VALUES (3, 1, 'https://sync.example.org', 99, 1, 100, 0, 0), (4, 1, 'https://old.example.org/sync', 0, 1, 100, 1, 1);
+	b.WriteString(`INSERT INTO nodes VALUES (3, 1, 'https://sync.example.org', 99, 1, 100, 0, 0), (4, 1, 'https://old.example.org/sync', 0, 1, 100, 1, 1),
+		(5, 1, 'sync.example.org', 0, 0, 100, 0, 0), (6, 1, 'https://sync6.example.org', 0, -1, 100, 0, 0);
 		INSERT INTO users (uid, service, email, generation, client_state, created_at, replaced_at, nodeid, keys_changed_at) VALUES
 		(11, 1, '` + account(1) + `', 1234567, 'aaaa', 1699999999001, NULL, 3, 1234560),
 		(12, 1, '` + account(2) + `', 5, 'bbbb', 1600000000000, 1600000000001, 3, NULL),
 		(15, 1, '` + account(2) + `', 9223372036854775807, 'cccc', 1600000000001, 1700000000000, 4, 0),
 		(16, 1, 'somebody@example.org', 0, '', 1, NULL, 3, NULL),
 		(17, 1, '` + account(3) + `', 1, 'dddd', 1, NULL, 99, NULL),
-		(18, 1, '` + account(4) + `', -1, 'eeee', 1, NULL, 3, NULL);
+		(18, 1, '` + account(4) + `', -1, 'eeee', 1, NULL, 3, NULL),
+		(19, 1, '` + account(5) + `', 1, 'not hex', 1, NULL, 3, NULL);
 	`)
 	name := "id"
 	if !s.mysql {
@@ -127,6 +132,7 @@ func (s oldServer) fill(t testing.TB) {
 	b.WriteString(s.bso(11, 7, "''", "1", "'1'", stamp0, stamp0+forever))
 	b.WriteString(s.bso(11, 7, "'a'", "1", "'1'", 300_000_000_000_000, stamp0+forever))
 	b.WriteString(s.bso(11, 7, "'big'", "NULL", "repeat('x', 3000000)", stamp0, stamp0+forever))
+	b.WriteString(s.bso(11, 8, "'high'", "1000000000", "'1'", farAhead, stamp0+forever))
 	b.WriteString(s.bso(11, 102, "'of an invalid name'", "NULL", "'1'", stamp0, stamp0+forever))
 	b.WriteString(s.bso(12, 7, "'of a replaced user'", "NULL", "'1'", stamp0, stamp0+forever))
 	if s.mysql {
@@ -147,9 +153,24 @@ func (s oldServer) fill(t testing.TB) {
 	s.run(t, b.String())
 }
 
+// bookmarks returns the bytes in user 11's bookmarks that are imported and have not expired.
+func (s oldServer) bookmarks() int {
+	if s.mysql {
+		return 3_000_011
+	}
+	return 3_000_008
+}
+
 func (s oldServer) wantProblems() []string {
 	all := []string{
 		"import: records above max_record_payload_bytes, which browsers can read but not write: user 11, bookmarks, \"big\", 3000000 bytes",
+		"import: records with a sortindex beyond 999999999, which is lowered to that: user 11, prefs, \"high\", 1000000000",
+		"import: records modified more than a day in the future, which makes all later writes of their user later still: user 11, prefs, \"high\"",
+		fmt.Sprintf("import: users above max_user_quota, whose browsers cannot add records: user 11, %d bytes", s.bookmarks()+1),
+		fmt.Sprintf("import: collections above max_quota_limit, to which browsers cannot add: user 11, bookmarks, %d bytes", s.bookmarks()),
+		"import: nodes whose URL is not an http or https URL without a path of a protocol, a query and a slash at its end: node 5",
+		"import: nodes with a negative number of accounts or a negative state: node 6",
+		"import: users whose client_state is not that of a browser's keys, who get a new user ID and upload again: user 19",
 		"import: replaced users, whose storage is deleted after tokenserver.replaced_user_grace: user 12",
 		"import: replaced users, whose storage is deleted after tokenserver.replaced_user_grace: user 15",
 		"import: users whose domain is not tokenserver.fxa_email_domain, who get a new user ID and upload again: user 16",
@@ -194,30 +215,37 @@ func (s oldServer) wantRows() []string {
 		"collections 12 addresses", "collections 13 creditcards", "collections 101 My.custom-1", "collections 117 later",
 		"user_collections 11 0 1700000000070 0 0 <nil>",
 		"user_collections 11 7 1700000000020 " + bookmarks + " <nil>",
-		"user_collections 11 8 1700000000010 0 0 <nil>",
+		"user_collections 11 8 1700000000010 1 1 <nil>",
 		"user_collections 11 101 1700000000030 1 4 <nil>",
 		"user_collections 12 0 1700000000000 0 0 <nil>",
 		"user_collections 12 7 1700000000000 1 1 <nil>",
 		"user_collections 40 0 1700000000000 0 0 <nil>",
 	}, records, []string{
 		"bsos 11 7 {guid} ~ -999999999 1700000000020 2699999999020 ",
+		"bsos 11 8 high 999999999 3300000000000 <nil> 1",
 		"bsos 11 101 x <nil> 1700000000030 1699999995000 çé",
 		"bsos 12 7 of a replaced user <nil> 1700000000000 <nil> 1",
 		"services 1 sync-1.5 {node}/1.5/{uid}",
 		"nodes 3 1 https://sync.example.org 99 1 100 0 0",
 		"nodes 4 1 https://old.example.org/sync 0 1 100 1 1",
+		"nodes 5 1 sync.example.org 0 0 100 0 0",
+		"nodes 6 1 https://sync6.example.org 0 -1 100 0 0",
 		"users 11 1 " + account(1) + " 1234567 aaaa 1699999999001 <nil> 3 1234560",
 		"users 12 1 " + account(2) + " 5 bbbb 1600000000000 1600000000001 3 <nil>",
 		"users 15 1 " + account(2) + " 9223372036854775807 cccc 1600000000001 1700000000000 4 0",
 		"users 16 1 somebody@example.org 0  1 <nil> 3 <nil>",
 		"users 17 1 " + account(3) + " 1 dddd 1 <nil> 99 <nil>",
+		"users 19 1 " + account(5) + " 1 not hex 1 <nil> 3 <nil>",
 	})
 }
 
 // newImport considers the other server stopped.
 func newImport(t testing.TB, from oldServer, storage, accounts string) *importing.Import {
 	t.Helper()
-	cfg, _, err := app.Load(onAllEngines(), "", []string{"HOLDFAST_SYNCSTORAGE__DATABASE_URL=" + storage, "HOLDFAST_TOKENSERVER__DATABASE_URL=" + accounts})
+	cfg, _, err := app.Load(onAllEngines(), "", []string{
+		"HOLDFAST_SYNCSTORAGE__DATABASE_URL=" + storage, "HOLDFAST_TOKENSERVER__DATABASE_URL=" + accounts, "HOLDFAST_SYNCSTORAGE__ENFORCE_QUOTA=true",
+		"HOLDFAST_SYNCSTORAGE__LIMITS__MAX_QUOTA_LIMIT=3000000", "HOLDFAST_SYNCSTORAGE__LIMITS__MAX_USER_QUOTA=3000000",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +364,7 @@ func TestImport(t *testing.T) {
 			if got, want := dump(t, m), from.wantRows(); !slices.Equal(got, want) {
 				t.Errorf("rows are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
-			wantLast(t, m, map[string]int64{"collections": 117, "users": 40, "nodes": 4}) // user 40 lacks an account
+			wantLast(t, m, map[string]int64{"collections": 117, "users": 40, "nodes": 6}) // user 40 lacks an account
 		})
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/fserror"
+	"holdfast/internal/importing"
 	"holdfast/internal/listen"
 	"holdfast/internal/readonly"
 	"holdfast/internal/replication"
@@ -206,6 +207,9 @@ func (c *check) outside(ctx context.Context) (found []service.Finding) {
 		found = append(found, checkPublicURL(ctx, c.PublicURL))
 	}
 	for _, s := range c.Services {
+		if s.Config.IsEnabled() && s.Import != nil && s.Import.Of == s.Name {
+			found = append(found, concerning(s.Name, importing.Check(c.Data, s.Name))...)
+		}
 		if s.Config.IsEnabled() && s.Probe != nil {
 			found = append(found, concerning(s.Name, s.Probe(ctx))...)
 		}

@@ -119,8 +119,11 @@ func (c *command) runImport(ctx context.Context, name string, in *importFlags) (
 			return err
 		}
 	}
-	actions, err := c.problems(ctx, m, in.list)
+	actions, findings, err := c.problems(ctx, m, in.list)
 	if err != nil {
+		return err
+	}
+	if err := c.keepFindings(m, name, findings); err != nil {
 		return err
 	}
 	if err := c.advice(ctx, m); err != nil {
@@ -129,6 +132,21 @@ func (c *command) runImport(ctx context.Context, name string, in *importFlags) (
 	fmt.Fprint(c.env.Stdout, service.PrintableLines(actions))
 	c.shell().Printf("%s is imported. Start this server, and do not start the other server again.\n", name)
 	return nil
+}
+
+// keepFindings saves findings for `holdfast check`.
+func (c *command) keepFindings(m *importing.Import, name string, findings importing.Findings) error {
+	var from []string
+	for _, p := range m.Parts {
+		from = append(from, p.Source.Where())
+	}
+	findings.At, findings.From = m.Now(), strings.Join(from, ", ")
+	if len(findings.Kinds) > 0 {
+		if err := durable.MakeFolder(c.data); err != nil {
+			return err
+		}
+	}
+	return findings.Save(c.data, name)
 }
 
 func (c *command) advice(ctx context.Context, m *importing.Import) error {
@@ -206,7 +224,7 @@ func (c *command) dryRunImport(ctx context.Context, m *importing.Import, list st
 	if err := c.tableSizes(tables); err != nil {
 		return err
 	}
-	actions, err := c.problems(ctx, m, list)
+	actions, _, err := c.problems(ctx, m, list)
 	if err != nil {
 		return err
 	}

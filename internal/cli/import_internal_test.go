@@ -37,7 +37,7 @@ func TestLongListsOfImport(t *testing.T) {
 	list := filepath.Join(t.TempDir(), "list.txt")
 	var out bytes.Buffer
 	c := &command{env: Env{Stdout: &out}}
-	actions, err := c.problems(t.Context(), m, list)
+	actions, _, err := c.problems(t.Context(), m, list)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestLongListsOfImport(t *testing.T) {
 
 	// A short list is not written to a file; --list "" writes no file.
 	m.Parts[0].Source = problemSource{all: source.all[:2]}
-	if _, err := c.problems(t.Context(), m, list); err != nil {
+	if _, _, err := c.problems(t.Context(), m, list); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(list); !os.IsNotExist(err) {
@@ -63,7 +63,7 @@ func TestLongListsOfImport(t *testing.T) {
 	}
 	m.Parts[0].Source = source
 	out.Reset()
-	if _, err := c.problems(t.Context(), m, ""); err != nil || !strings.Contains(out.String(), "and 7 more: --list FILE writes all rows to a file") {
+	if _, _, err := c.problems(t.Context(), m, ""); err != nil || !strings.Contains(out.String(), "and 7 more: --list FILE writes all rows to a file") {
 		t.Errorf("without a file: %s%v", out.String(), err)
 	}
 }

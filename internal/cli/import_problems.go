@@ -16,15 +16,17 @@ import (
 
 const printedRows = 5
 
-// problems prints some rows, and writes all of them to the file list, if set. actions are the kinds that need action.
-func (c *command) problems(ctx context.Context, m *importing.Import, list string) (actions string, err error) {
+// problems prints some rows, and writes all of them to the file list, if set. actions are the kinds that need action,
+// and findings the kinds that `holdfast check` repeats.
+func (c *command) problems(ctx context.Context, m *importing.Import, list string) (actions string, findings importing.Findings, err error) {
 	var all problemKinds
 	collect := func(w io.Writer) error {
-		all = nil
+		all, findings = nil, importing.Findings{}
 		out := bufio.NewWriter(w)
 		for _, p := range m.Parts {
 			if err := p.Source.Problems(ctx, func(found service.Problem) {
 				all.add(found)
+				findings.Add(found)
 				fmt.Fprintf(out, "%s: %s: %s\n", verb(found), found.What, found.Row)
 			}); err != nil {
 				return err
@@ -38,7 +40,7 @@ func (c *command) problems(ctx context.Context, m *importing.Import, list string
 		err = durable.Replace(list, collect)
 	}
 	if err != nil {
-		return "", err
+		return "", findings, err
 	}
 	where := "all rows are in " + list
 	switch {
@@ -46,12 +48,12 @@ func (c *command) problems(ctx context.Context, m *importing.Import, list string
 		where = "--list FILE writes all rows to a file"
 	case !all.isLong():
 		if err := os.Remove(list); err != nil {
-			return "", err
+			return "", findings, err
 		}
 	}
 	notes, actions := all.texts(where)
 	_, err = fmt.Fprint(c.env.Stdout, service.PrintableLines(notes))
-	return actions, err
+	return actions, findings, err
 }
 
 type problemKind struct {

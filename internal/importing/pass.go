@@ -17,9 +17,9 @@ import (
 // server writes about as fast as passes copy, and only stopping it helps.
 func (m *Import) catchUp(ctx context.Context) error {
 	for before := math.MaxInt; ; {
-		start := m.now()
+		start := m.Now()
 		n, err := m.pass(ctx)
-		took := m.now().Sub(start)
+		took := m.Now().Sub(start)
 		if err != nil || n == 0 || took < copying.ShortPass {
 			return err
 		}
@@ -32,7 +32,8 @@ func (m *Import) catchUp(ctx context.Context) error {
 	}
 }
 
-func (m *Import) now() time.Time {
+// Now returns the time by Clock.
+func (m *Import) Now() time.Time {
 	if m.Clock == nil {
 		return clock.System()
 	}

@@ -61,6 +61,10 @@ func TestImportFromMozilla(t *testing.T) {
 		"Browsers for 1 account use "+node+", which is server.public_url.\nsyncstorage is imported. Start this server")
 	importing(0, "--verify", "in source and target are equal")
 	importing(1, "--stopped", "already has a complete import")
+	if r := binary.Run(t, env, "check"); !strings.Contains(r.Stdout, `did not import 1 row, records whose ID is not 1 to 64 printable ASCII characters: e.g. user 4711, bookmarks, "not an id\n"`) ||
+		strings.Contains(r.Stdout, "open batches") {
+		t.Errorf("check does not repeat the import's findings:\n%s%s", r.Stdout, r.Stderr)
+	}
 
 	s := binary.Start(t, data, vars...)
 	c, a := fxa.signIn(t, s, account, 1)

@@ -51,4 +51,7 @@ type Problem struct {
 	What string // the same words for all such rows
 	Row  string // names the row
 	Fix  string // remedy before the first start, or ""; the same for all such rows
+
+	// Usual means that such rows occur in every import and need nothing, so `holdfast check` does not repeat them.
+	Usual bool
 }

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/clock"
 	"holdfast/internal/db/rows"
 	"holdfast/internal/db/sourcedb"
 	"holdfast/internal/syncstorage"
@@ -18,6 +19,8 @@ import (
 type mozilla struct {
 	db     *sourcedb.DB
 	limits syncstorage.Limits
+	quota  syncstorage.Quota
+	clock  clock.Clock
 
 	// Table and column names, which differ between engines.
 	records, user, coll, id, expiry, stamp, nameID string
@@ -30,7 +33,7 @@ func (s *Storage) openMozilla(url string, _ service.Server) (service.Source, err
 		return nil, err
 	}
 	m := &mozilla{
-		db: db, limits: s.cfg.Limits,
+		db: db, limits: s.cfg.Limits, quota: s.cfg.Quota(), clock: s.deps.Clock,
 		records: "bsos", user: "user_id", coll: "collection_id", id: "bso_id", expiry: "expiry", stamp: "modified", nameID: "collection_id",
 		batches: "batches", batch: "batch_id", staged: "batch_bsos",
 	}
@@ -381,6 +384,9 @@ func (v *mozillaView) eachRecord(span rows.Span, fn func(rows.Row) error) error 
 		payload := r.payload
 		if payload == nil {
 			payload = []byte{} // NULL, which the tables do not allow
+		}
+		if n, ok := sortindex.(int64); ok {
+			sortindex = sortindexOf(n)
 		}
 		return fn(rows.Row{r.user, r.coll, r.id, sortindex, tick(r.modified), expiryOf(expiry), payload})
 	})

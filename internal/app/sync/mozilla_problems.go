@@ -17,22 +17,92 @@ func (m *mozilla) Problems(ctx context.Context, report func(service.Problem)) er
 		if err := v.wrongCollections(report); err != nil {
 			return err
 		}
-		if err := v.scan(rows.All, false, func(r *record, _ any, _ int64) error {
+		now := syncstorage.At(v.clock())
+		used := &quotaUse{quota: v.quota, report: report, nameOf: v.nameOf}
+		if err := v.scan(rows.All, false, func(r *record, sortindex any, expiry int64) error {
 			name := fmt.Sprintf("user %d, %s, %q", r.user, v.nameOf(r.coll), r.id)
 			if what := v.wrong(r); what != "" {
 				report(service.Problem{Left: true, What: what, Row: name})
-			} else if most := v.limits.For(v.names[r.coll]).MaxRecordPayloadBytes; r.length > most {
-				report(service.Problem{
-					What: "records above max_record_payload_bytes, which browsers can read but not write", Row: fmt.Sprintf("%s, %d bytes", name, r.length),
-					Fix: "raise syncstorage.limits.max_record_payload_bytes before you start this server",
-				})
+				return nil
+			}
+			v.caveats(r, sortindex, name, now, report)
+			if at, ok := expiryOf(expiry).(int64); !ok || at > int64(now) {
+				used.add(r)
 			}
 			return nil
 		}); err != nil {
 			return err
 		}
+		used.end()
 		return v.openBatches(report)
 	})
+}
+
+// caveats reports rows that are imported although a browser could not write them. They hold a user's data, which must
+// not be lost because another server allowed more, and browsers can read and replace them.
+func (v *mozillaView) caveats(r *record, sortindex any, name string, now syncstorage.Timestamp, report func(service.Problem)) {
+	if most := v.limits.For(v.names[r.coll]).MaxRecordPayloadBytes; r.length > most {
+		report(service.Problem{
+			What: "records above max_record_payload_bytes, which browsers can read but not write", Row: fmt.Sprintf("%s, %d bytes", name, r.length),
+			Fix: "raise syncstorage.limits.max_record_payload_bytes before you start this server",
+		})
+	}
+	if n, ok := sortindex.(int64); ok && sortindexOf(n) != n {
+		report(service.Problem{What: fmt.Sprintf("records with a sortindex beyond %d, which is lowered to that", syncstorage.MaxSortIndex), Row: fmt.Sprintf("%s, %d", name, n)})
+	}
+	if r.modified > int64(now)+syncstorage.MaxStampAhead {
+		report(service.Problem{
+			What: "records modified more than a day in the future, which makes all later writes of their user later still", Row: name,
+			Fix: "check the clock of this machine before you start this server; the old server's clock was wrong if this one is right",
+		})
+	}
+}
+
+// sortindexOf returns the nearest index that the protocol allows.
+func sortindexOf(n int64) int64 {
+	return min(max(n, -syncstorage.MaxSortIndex), syncstorage.MaxSortIndex)
+}
+
+// quotaUse adds up the records of a user, which come in order, and reports users above an enforced quota: they can read
+// and delete, but not write.
+type quotaUse struct {
+	quota  syncstorage.Quota
+	report func(service.Problem)
+	nameOf func(coll int64) string
+
+	user, coll int64
+	used       syncstorage.Used
+}
+
+// add counts a record.
+func (q *quotaUse) add(r *record) {
+	if r.user != q.user {
+		q.end()
+		q.user, q.coll, q.used = r.user, r.coll, syncstorage.Used{}
+	} else if r.coll != q.coll {
+		q.endCollection()
+		q.coll, q.used.Collection = r.coll, 0
+	}
+	q.used = q.used.Add(r.length)
+}
+
+const quotaFix = "raise syncstorage.limits.max_quota_limit or max_user_quota before you start this server, or set a quota for the user later (holdfast tokenserver accounts quota)"
+
+// endCollection reports the collection if it is above its limit.
+func (q *quotaUse) endCollection() {
+	if limit := q.quota.Collection; q.quota.Enforce && limit > 0 && q.used.Collection > limit {
+		q.report(service.Problem{
+			What: "collections above max_quota_limit, to which browsers cannot add", Row: fmt.Sprintf("user %d, %s, %d bytes", q.user, q.nameOf(q.coll), q.used.Collection), Fix: quotaFix,
+		})
+	}
+}
+
+// end reports the last user.
+func (q *quotaUse) end() {
+	q.endCollection()
+	if limit := q.quota.User; q.quota.Enforce && limit > 0 && q.used.User > limit {
+		q.report(service.Problem{What: "users above max_user_quota, whose browsers cannot add records", Row: fmt.Sprintf("user %d, %d bytes", q.user, q.used.User), Fix: quotaFix})
+	}
 }
 
 func (v *mozillaView) nameOf(coll int64) string {
@@ -70,7 +140,7 @@ func (v *mozillaView) openBatches(report func(service.Problem)) error {
 		FROM ` + v.batches + ` b LEFT JOIN ` + v.staged + ` i ON i.` + v.user + ` = b.` + v.user + ` AND i.` + v.batch + ` = b.` + v.batch + v.alsoOf() + `
 		GROUP BY b.` + v.user + `, b.` + v.coll + `, b.` + v.batch + ` ORDER BY 1, 2, 3`
 	return v.s.Each(sql, func(row []any) error {
-		report(service.Problem{Left: true, What: "open batches, which browsers begin again", Row: fmt.Sprintf("user %d, %s, batch %s, %s",
+		report(service.Problem{Left: true, Usual: true, What: "open batches, which browsers begin again", Row: fmt.Sprintf("user %d, %s, batch %s, %s",
 			row[0], v.nameOf(number(row[1])), text(row[2]), service.Count(number(row[3]), "record"))})
 		return nil
 	})

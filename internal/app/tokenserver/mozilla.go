@@ -2,6 +2,7 @@ package tokenserver
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"math"
 	"strconv"
@@ -103,6 +104,18 @@ func (v *mozillaView) each(t *rows.Table, span rows.Span, fn func(rows.Row) erro
 	})
 }
 
+// colNodeURL is a column of nodes; the following columns are numbers and states.
+const colNodeURL = 2
+
+// isClientState reports whether a browser can send the state, which is the hash of its keys in hex; "" means that it
+// never sent any.
+func isClientState(v any) bool {
+	s, _ := v.(string)
+	raw, err := hex.DecodeString(s)
+	return err == nil && hex.EncodeToString(raw) == s
+}
+
+// Columns of users.
 const (
 	colEmail = 2 + iota
 	colGeneration
@@ -186,8 +199,14 @@ func (m *mozilla) Problems(ctx context.Context, report func(service.Problem)) er
 			t := table(name)
 			if err := v.each(t, rows.All, func(row rows.Row) error {
 				p := service.Problem{What: wrong(t, row), Row: fmt.Sprintf("%s %d", strings.TrimSuffix(name, "s"), row[0])}
-				if p.Left = p.What != ""; name == "users" && !p.Left {
+				p.Left = p.What != ""
+				switch {
+				case p.Left:
+				case name == "users":
 					p.What, p.Fix = m.notice(row, nodes)
+					p.Usual = row[colReplacedAt] != nil
+				case name == "nodes":
+					p.What, p.Fix = nodeNotice(row)
 				}
 				if p.What != "" {
 					report(p)
@@ -201,6 +220,23 @@ func (m *mozilla) Problems(ctx context.Context, report func(service.Problem)) er
 	})
 }
 
+// nodeNotice names nodes that an operator could not add. They are imported, because without its node a user would get a
+// new user ID and upload everything again.
+func nodeNotice(row rows.Row) (what, fix string) {
+	url, _ := row[colNodeURL].(string)
+	if stored, err := tokenserver.CheckNodeURL(url); err != nil || stored != url {
+		return "nodes whose URL is not an http or https URL without a path of a protocol, a query and a slash at its end",
+			"correct the URL in the old server's table nodes, and import into empty databases again"
+	}
+	for _, n := range row[colNodeURL+1:] {
+		if n, ok := n.(int64); ok && n < 0 {
+			return "nodes with a negative number of accounts or a negative state", "correct the row in the old server's table nodes, and import into empty databases again"
+		}
+	}
+	return "", ""
+}
+
+// notice names users whose browsers will not find their data.
 func (m *mozilla) notice(row rows.Row, nodes map[any]string) (what, fix string) {
 	email, _ := row[colEmail].(string)
 	switch id, found := strings.CutSuffix(email, "@"+m.domain); {
@@ -211,6 +247,8 @@ func (m *mozilla) notice(row rows.Row, nodes map[any]string) (what, fix string) 
 			"if they should keep their data, set tokenserver.fxa_email_domain to the domain of the old server before you start this server"
 	case !tokenserver.IsAccountID(id):
 		return "users whose email is not an account ID at tokenserver.fxa_email_domain", ""
+	case !isClientState(row[colClientState]):
+		return "users whose client_state is not that of a browser's keys, who get a new user ID and upload again", ""
 	case nodes[row[colNode]] == "":
 		return "users with an unknown node, who get a new user ID and upload again", ""
 	}
