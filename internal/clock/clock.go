@@ -9,7 +9,7 @@ import (
 // Clock returns the current time. Pass it to code that needs the time, so that tests can replace it.
 type Clock func() time.Time
 
-// System reads the machine's clock.
+// System is the Clock of the machine: pass it without calling it.
 func System() time.Time { return time.Now() }
 
 // Manual is a clock that only Set and Advance change. It is safe for concurrent use.

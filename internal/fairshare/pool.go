@@ -18,15 +18,15 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// ErrFull means that units did not become free in time.
+// ErrFull means that units did not become free in time, or that too many calls wait.
 var ErrFull = errcode.New(errcode.Unavailable, "the server is overloaded: retry later")
 
 // Options configure a Pool; see NewPool.
 type Options struct {
 	Capacity int64         // units in the pool, at least 1
-	Reserve  int64         // units that a client above its share leaves free; less than Capacity
-	Waiting  int           // calls of Acquire that may wait at once; more are refused, first those of the client with most
-	Wait     time.Duration // how long a call of Acquire waits
+	Reserve  int64         // units that a client above its share leaves free, less than Capacity; New uses the function Reserve
+	Waiting  int           // calls of Acquire that may wait at once; more are refused, first those of the client with most. 0: none
+	Wait     time.Duration // how long a call of Acquire waits; 0: not at all
 
 	// Hung, if set, reports whether the resource hangs, so that no units become free. Waits poll it, and while it is
 	// true, they end after HungWait. It must not block.
@@ -75,20 +75,25 @@ type waiter struct {
 }
 
 // New returns a pool with the default reserve and a capacity of at least 1. At most waiting calls of Acquire wait,
-// each up to wait. A unit is whatever the caller counts, e.g. a request slot or a byte.
+// each up to wait; see Options. A unit is whatever the caller counts, e.g. a request slot or a byte. A single client gets
+// at most capacity - Reserve(capacity) units by several calls, so 1 of 2.
 func New(capacity int64, waiting int, wait time.Duration) *Pool {
 	capacity = max(capacity, 1)
 	return NewPool(Options{Capacity: capacity, Reserve: Reserve(capacity), Waiting: waiting, Wait: wait})
 }
 
-// NewPool returns a pool with a custom reserve, or with Hung.
+// NewPool returns a pool with a custom reserve, or with Hung. It does not correct the options: without a Capacity, every call
+// is refused.
 func NewPool(o Options) *Pool {
 	return &Pool{options: o, clients: map[string]*client{}}
 }
 
-// Acquire takes n units for the client name, which must then Release them under the same name. It waits if they are
-// not free. It returns ErrFull if they do not become free in time, if too many calls wait, or at once if n is above
-// the capacity; and the cause of ctx if that ends first.
+// Acquire takes n units, at least 1, for the client name, which must then Release them under the same name. It waits if
+// they are not free. It returns ErrFull if they do not become free in time, if too many calls wait, or at once if n is
+// above the capacity; and the cause of ctx if that ends first. Free units are granted even if ctx is done. A client that
+// waits for more units than it can get besides those it holds waits in vain, because units are never taken back.
+//
+// Clients with the same name share; name is unique among the pool's clients, e.g. "sync 17", and "" is a client, too.
 func (p *Pool) Acquire(ctx context.Context, name string, n int64) error {
 	_, err := p.acquire(ctx, name, n, false)
 	return err
@@ -145,7 +150,8 @@ func (p *Pool) await(ctx context.Context, name string, w *waiter, wait time.Dura
 	}
 }
 
-// Do calls fn while holding a unit. A nil pool has no limit.
+// Do calls fn while it holds a unit for the client name. It returns the errors of Acquire, and of fn. A nil *Pool has no
+// limit; no other method accepts it.
 func (p *Pool) Do(ctx context.Context, name string, fn func() error) error {
 	if p == nil {
 		return fn()
@@ -157,8 +163,8 @@ func (p *Pool) Do(ctx context.Context, name string, fn func() error) error {
 	return fn()
 }
 
-// TryAcquire takes n units if they are free. A failure does not count as refused: the caller then calls Acquire or
-// does without the units.
+// TryAcquire takes n units as Acquire does, if it need not wait for them; the caller must then Release them. A failure does
+// not count as refused: the caller then calls Acquire or does without the units.
 func (p *Pool) TryAcquire(name string, n int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,7 +177,8 @@ func (p *Pool) TryAcquire(name string, n int64) bool {
 	return ok
 }
 
-// Move charges n units to another client, which may exceed its share.
+// Move charges n units that from holds to another client, which may exceed its share and must then Release them. It never
+// waits, and panics if from holds fewer.
 func (p *Pool) Move(from, to string, n int64) {
 	if n == 0 || from == to {
 		return
@@ -183,8 +190,8 @@ func (p *Pool) Move(from, to string, n int64) {
 	p.giveBack(from, n)
 }
 
-// Release gives back n units that the client acquired, possibly in parts. It panics if the client holds fewer.
-// Waiting calls then get them.
+// Release gives back n units that the client acquired, possibly in parts and from another goroutine. It panics if the
+// client holds fewer. Waiting calls then get them.
 func (p *Pool) Release(name string, n int64) { p.releaseFor(name, n, 0) }
 
 // releaseFor is Release for a client that used more than it took: its next grant starts later by more units.
@@ -240,7 +247,8 @@ func (p *Pool) enter(name string, n int64, some bool) (int64, *waiter, time.Dura
 	return 0, w, p.options.Wait
 }
 
-// Resize changes the arguments of New. Waiters that could never get their units are refused.
+// Resize changes the arguments of New, and sets the reserve to the default. Clients keep the units that they hold, even if
+// these exceed the new capacity. Waiters that could never get their units are refused; the others keep their old wait.
 func (p *Pool) Resize(capacity int64, waiting int, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -413,7 +421,7 @@ type Stats struct {
 	Used     int64 // units
 	Clients  int   // with units or waiters
 	Waiting  int   // calls of Acquire
-	Refused  int64 // calls since the start
+	Refused  int64 // calls of Acquire that failed since the start, also because their context ended
 }
 
 // Stats returns the state now.
@@ -423,7 +431,7 @@ func (p *Pool) Stats() Stats {
 	return Stats{p.options.Capacity, p.used, len(p.clients), p.waiting, p.refused}
 }
 
-// TakePeak returns the most used units since the last call, for metrics.
+// TakePeak returns the most used units since the last call, for metrics. Two callers would take each other's peaks.
 func (p *Pool) TakePeak() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -433,7 +441,7 @@ func (p *Pool) TakePeak() int64 {
 }
 
 // Load adds the used share of the capacity and the used share of the queue. It is 0 if the pool is idle and 1 if it is
-// full; at 2, requests are rejected.
+// full; at 2, requests are rejected. After a Resize to a smaller capacity it may be above 2 for a while.
 func (p *Pool) Load() float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

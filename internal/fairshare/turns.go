@@ -13,9 +13,9 @@ import (
 // wait only briefly. A request takes a unit, or several if the client's similar requests were expensive, so
 // expensive requests delay the client that sends them. Turns is safe for concurrent use.
 type Turns struct {
-	pool *Pool
-	unit time.Duration // work that a unit stands for
-	most int64         // units for a request with unknown or high cost
+	pool     *Pool
+	unit     time.Duration // work that a unit stands for
+	maxUnits int64         // units for a request with unknown or high cost
 
 	mu    sync.Mutex
 	costs *simplelru.LRU[costKey, *cost] // by client and kind, least recently used dropped
@@ -43,7 +43,7 @@ const (
 
 // Patience limits the wait for a turn.
 type Patience struct {
-	Wait time.Duration // how long a request waits for its turn
+	Wait time.Duration // how long a request waits for its turn; 0: not at all
 
 	// Hung, if set, reports without blocking whether the database hangs.
 	Hung     func() bool
@@ -51,7 +51,8 @@ type Patience struct {
 }
 
 // NewTurns returns Turns for a database that serves capacity requests concurrently, e.g. its connection pool's size,
-// with this number of processors. Any number of requests may wait, because a gate in front limits them.
+// with this number of processors; both are at least 1. Any number of requests may wait, because a gate in front limits
+// them.
 func NewTurns(capacity int64, processors int, p Patience) *Turns {
 	capacity, processors = max(capacity, 1), max(processors, 1)
 	costs, err := simplelru.NewLRU[costKey, *cost](maxCosts, nil)
@@ -63,9 +64,9 @@ func NewTurns(capacity int64, processors int, p Patience) *Turns {
 			Capacity: capacity, Reserve: Reserve(capacity), Waiting: math.MaxInt,
 			Wait: p.Wait, Hung: p.Hung, HungWait: p.HungWait,
 		}),
-		unit:  max(1, workInFlight*time.Duration(processors)/time.Duration(capacity)),
-		most:  max(1, capacity/int64(inFlight*processors)),
-		costs: costs, kinds: map[Kind]*cost{},
+		unit:     max(1, workInFlight*time.Duration(processors)/time.Duration(capacity)),
+		maxUnits: max(1, capacity/int64(inFlight*processors)),
+		costs:    costs, kinds: map[Kind]*cost{},
 	}
 }
 
@@ -77,7 +78,8 @@ type Turn struct {
 	kind   Kind
 }
 
-// Acquire waits for a turn, which the caller must Release. It returns the errors of Pool.Acquire.
+// Acquire waits for a turn, which the caller must Release exactly once. client is a unique name, as for Pool.Acquire. With
+// an error of Pool.Acquire there is no turn, and nothing to release.
 func (t *Turns) Acquire(ctx context.Context, client string, kind Kind) (Turn, error) {
 	turn := Turn{client: client, kind: kind}
 	turn.cost, turn.units = t.expect(client, kind)
@@ -90,8 +92,8 @@ func (t *Turns) Acquire(ctx context.Context, client string, kind Kind) (Turn, er
 	return turn, err
 }
 
-// Release ends a turn. worked is the work that the request caused in the database (package work measures it); later
-// turns for similar requests cost accordingly.
+// Release ends a turn. worked is the work that the request caused in the database (package work measures it), not the time
+// that it waited; later turns for similar requests cost accordingly. A turn that was released already panics.
 func (t *Turns) Release(turn Turn, worked time.Duration) {
 	t.pool.releaseFor(turn.client, turn.units, max(0, int64(worked/t.unit)-turn.units))
 	now := time.Now()
@@ -132,9 +134,9 @@ func (t *Turns) expect(client string, kind Kind) (c *cost, units int64) {
 // units returns how many units a request with this expected cost takes.
 func (t *Turns) units(c *cost) int64 {
 	if c == nil || c.sum == 0 {
-		return t.most
+		return t.maxUnits
 	}
-	return min(max(1, int64(math.Round(c.expected()/t.unit.Seconds()))), t.most)
+	return min(max(1, int64(math.Round(c.expected()/t.unit.Seconds()))), t.maxUnits)
 }
 
 // cost describes recent requests of a kind.

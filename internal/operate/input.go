@@ -28,7 +28,7 @@ type Input struct {
 	Schema   string       // schema name in the API description; "": derived from Kind
 	Example  string       // for the API description
 	Enum     []string     // nil: any value
-	Least    string       // minimum number, or ""; without a value and a default the number is 0
+	Least    string       // minimum number, or ""; an int64 without a value and a default is 0
 	Local    bool         // only the command has this input
 	Remote   bool         // not in the command
 	Secret   bool         // hidden in forms, and never logged or shown
@@ -142,12 +142,12 @@ type Lifetime struct {
 	TTL time.Duration `flag:"ttl" value:"DURATION" doc:"token lifetime as a DURATION, e.g. 720h" default:"1h"`
 }
 
-// Within requires a lifetime from a second to most, which is configured by setting, if not "".
-func (l Lifetime) Within(most time.Duration, setting string) error {
-	if l.TTL >= time.Second && l.TTL <= most {
+// Within requires a lifetime from a second to longest, which is configured by setting, if not "".
+func (l Lifetime) Within(longest time.Duration, setting string) error {
+	if l.TTL >= time.Second && l.TTL <= longest {
 		return nil
 	}
-	reason := "must be from 1s to " + conf.FormatDuration(most)
+	reason := "must be from 1s to " + conf.FormatDuration(longest)
 	if setting != "" {
 		reason += ", the setting " + setting
 	}
@@ -161,7 +161,7 @@ func checkLimit(n int) error {
 	return nil
 }
 
-// inputsOf makes the inputs from a struct's tags. It panics on a wrong tag or default.
+// inputsOf makes the inputs from a struct's tags. It panics on a wrong tag, default or type.
 func inputsOf(t reflect.Type) (all []Input) {
 	for _, f := range fieldsOf(t) {
 		checkTags(&f, t, inputTags)
@@ -189,6 +189,9 @@ func inputsOf(t reflect.Type) (all []Input) {
 		}
 		if in.Name == "" || in.Doc == "" || in.Subject && len(all) > 0 && !all[len(all)-1].Subject {
 			panic(fmt.Sprintf("field %s of %s: expected the tag doc, and the tag flag or, of the first fields, subject", f.Name, t))
+		}
+		if in.Kind == reflect.Int && in.Default == "" && !in.Subject {
+			panic(fmt.Sprintf("field %s of %s: expected the tag default, or an int64, which is 0 without it", f.Name, t))
 		}
 		if err := in.set(reflect.New(f.Type).Elem(), in.Default); err != nil && !in.Subject {
 			panic(fmt.Sprintf("field %s of %s: the default is wrong: %v", f.Name, t, err))

@@ -43,8 +43,8 @@ const (
 // Long) are read only from the first operation with that noun.
 type About struct {
 	// Path is a plural noun for a list, e.g. "keys", and a noun and a verb for every other kind, e.g. "keys/retire".
-	// It is the command (keys retire), the page and its button, and the route (/SERVICE/keys/retire). The verbs show,
-	// add and create are special: see package adminapi.
+	// It is the command (keys retire; keys list for a list), the page and its button, and the route
+	// (/SERVICE/keys/retire). The verbs show, add and create are special: see package adminapi.
 	Path string
 	// Doc is the command's help and the summary in the API description: a sentence without a full stop, e.g.
 	// "Retire a key".
@@ -69,7 +69,8 @@ type About struct {
 	Title string
 	// Text is a paragraph in the console: above a list's rows, or in a change's form.
 	Text string
-	// Empty is the sentence that the console shows for a list without rows.
+	// Empty is the sentence that the console shows for a list without rows. The command then prints only the head
+	// of the table, or nothing with --json.
 	Empty string
 
 	// Opens is another page's path, e.g. "records": the console links each row of a list, and
@@ -145,8 +146,9 @@ type About struct {
 	// Access is required for a List, a Read and a Download. Other kinds always need the admin token.
 	Access Access
 
-	// Background runs the job in a server's background, which answers 202; see InBackground. The command still
-	// runs the job itself and shows its progress.
+	// Background runs the job in a server's background, which answers 202; see InBackground. Its context has no values
+	// of the request, and ends when somebody stops the job or at Runs.End. The command still runs the job itself and
+	// shows its progress.
 	Background bool
 	// Begun is the console's notice that a background job started, e.g. "audit started". "" means "job started".
 	Begun string
@@ -306,20 +308,21 @@ func (o *Operation) RowsMember() string {
 	return o.Noun()
 }
 
-// Check returns the error with which Run would refuse the values, or nil. It calls nothing that reads or writes data.
+// Check returns the error with which Run would refuse the values, or nil. It does not call the operation's function.
 // Besides an *InputError it may be an error from the input's own Check method.
 func (o *Operation) Check(values map[string]string) error { return o.check(values) }
 
-// Run takes input values by name; nil means none. It returns an *InputError for an invalid value. A job may return a partial result
-// with an error.
+// Run takes input values by name; nil means none. It ignores other names. It returns the errors of Check, and those of
+// the operation's function unchanged. A job may return a partial result with an error. Run is safe for concurrent use.
 func (o *Operation) Run(ctx context.Context, values map[string]string, progress Progress) (*Result, error) {
 	return o.call(ctx, values, call{progress: progress})
 }
 
+// call holds an operation's arguments beside its input.
 type call struct {
 	progress Progress
 	body     *Body
-} // holds an operation's arguments beside its input
+}
 
 // call runs the operation and records it. A file is recorded after it was sent, because a download may still fail
 // then.
@@ -344,16 +347,24 @@ func (o *Operation) unrecorded(ctx context.Context, values map[string]string, c 
 // None is the input for operations without inputs.
 type None struct{}
 
-// Changed is a change's result. Without a notice, its fields tagged title are shown. The tag secret marks a value that
-// is shown only once, e.g. a token, and contains a note that says so. The command prints the value (alone if no other
+// Changed is a change's result. Notice returns a sentence without a full stop, e.g. "2 keys retired". Without a notice,
+// the fields tagged title are shown. The tag secret marks a value that is shown only once, e.g. a token, and contains a note that says so. The command prints the value (alone if no other
 // field has title without aside). The console shows it instead of the page, with a QR code if tagged qr.
 type Changed interface{ Notice() string }
 
-// NewList declares a list. In's fields are the inputs, with the tags doc (help) and flag (name). The tag local
-// restricts an input to the command; secret masks it; private keeps it out of the change log. Words, e.g.
-// settings=rw, are a []string. A paged list embeds Page in In; a list of only the latest rows embeds Latest.
+// NewList declares a list. Like all functions that declare an operation, it panics if About or a tag is wrong.
 //
-// Out's fields have the tag json, and title if people read them. The tag subject marks the fields that name the row,
+// In is a struct, or None. Its fields, also those of embedded structs, are the inputs, with the tags doc (help) and flag
+// (name): a string, int, int64, bool, time.Duration, or []string for words, e.g. settings=rw. A missing input has the
+// value of the tag default, which an int needs, or else the zero value. Only an input with the tag subject is required. A method Check()
+// error refuses values before fn is called, preferably with an *InputError; the methods of embedded structs are called
+// first. The tag local restricts an input to the command; secret masks it; private keeps it out of the change log. A
+// paged list embeds Page in In; a list of only the latest rows embeds Latest.
+//
+// fn may be called concurrently. Its context ends with the request, or when the command is interrupted. An error should
+// have an errcode: the API derives the status from it, and people read its message. A nil slice is an empty list.
+//
+// Out is a struct. Its fields have the tag json, and title if people read them. The tag subject marks the fields that name the row,
 // and lists the inputs of other operations that take them. The tag cursor marks the field for Page.After. A field
 // tagged with is shown only if that input is true; if also tagged local, like the input, it is not in the API
 // description. A method Offers(verb string) bool on Out selects the changes that the console offers for a row. If In
@@ -405,8 +416,9 @@ func NewChange[In any, Out Changed](about About, fn func(context.Context, In) (O
 	return newChange(Change, about, func(ctx context.Context, in In, _ call) (Out, error) { return fn(ctx, in) })
 }
 
-// NewJob declares a job. It is like NewChange, but the command shows both an error and a result's notice. A method
-// IsPartial() bool on Out reports whether work remains.
+// NewJob declares a job. It is like NewChange, but the command shows both an error and a result's notice; a result
+// whose notice is "" is dropped if there is an error. When its context ends, fn returns an error soon, with a result for
+// the work so far: ErrStopped, or the context's error. A method IsPartial() bool on Out reports whether work remains.
 func NewJob[In any, Out Changed](about About, fn func(context.Context, In, Progress) (Out, error)) Operation {
 	return newChange(Job, about, func(ctx context.Context, in In, c call) (Out, error) { return fn(ctx, in, c.progress) })
 }

@@ -216,6 +216,29 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestMissing checks that a missing input without a default is the zero value of each type.
+func TestMissing(t *testing.T) {
+	t.Parallel()
+	type inputs struct {
+		Text  string        `flag:"text" doc:"a text"`
+		Int64 int64         `flag:"int64" doc:"a number" least:"1"`
+		Bool  bool          `flag:"bool" doc:"true or false"`
+		Time  time.Duration `flag:"time" doc:"a duration"`
+		Words []string      `flag:"words" doc:"a list"`
+	}
+	got := inputs{Text: "x"}
+	o := operate.NewChange(operate.About{Path: "walls/try", Doc: "Try"}, func(_ context.Context, in inputs) (painted, error) {
+		got = in
+		return painted{}, nil
+	})
+	if _, err := o.Run(t.Context(), nil, nil); err != nil || got.Text != "" || got.Int64 != 0 || got.Bool || got.Time != 0 || len(got.Words) != 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := o.Run(t.Context(), map[string]string{"int64": "0"}, nil); err == nil {
+		t.Error("a given 0 is below the minimum")
+	}
+}
+
 func TestJob(t *testing.T) {
 	t.Parallel()
 	failed := errors.New("failed")
@@ -325,7 +348,7 @@ func TestWrongDeclarations(t *testing.T) {
 		"field Color of operate_test.noDoc":                               func() { list[noDoc]("walls", "List") },
 		"field Color of operate_test.noName":                              func() { list[noName]("walls", "List") },
 		"field Wall of operate_test.late":                                 func() { list[late]("walls", "List") },
-		"field Coats of operate_test.noDefault":                           func() { list[noDefault]("walls", "List") },
+		"field Coats of operate_test.noDefault: expected the tag default": func() { list[noDefault]("walls", "List") },
 		"field Coats of operate_test.unknown":                             func() { list[unknown]("walls", "List") },
 		`operate_test.misspelled: unknown tag "loged": expected flag, `:   func() { list[misspelled]("walls", "List") },
 		`operate_test.embedding: unknown tag "loged"`:                     func() { list[embedding]("walls", "List") },

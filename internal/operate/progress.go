@@ -6,7 +6,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// ErrStopped means that the operation was interrupted.
+// ErrStopped means that the operation was interrupted. Jobs return it when their context ended; a wrapped ErrStopped may
+// say how to continue.
 var ErrStopped = errcode.New(errcode.Unavailable, "stopped before the end")
 
 // Update is a job's progress: amounts, or a reason to wait, or a found row.
@@ -19,7 +20,8 @@ type Update struct {
 	Found any    // a row, see WithFound; then the other fields are empty
 }
 
-// Progress receives updates, not concurrently; nil: unwatched.
+// Progress receives a job's updates. Jobs call its methods as often as they like, but not concurrently. The methods of a
+// nil Progress do nothing.
 type Progress func(Update)
 
 // Report sends the amounts for a job without steps; total 0 means unknown.
@@ -38,7 +40,8 @@ func (p Progress) Step(step string, done, total int64) {
 // Wait reports why the job waits, until the next update.
 func (p Progress) Wait(text string) { p.send(Update{Waits: text}) }
 
-// Find reports a row, e.g. a finding. A command prints a Printed's text at once, unless it prints JSON.
+// Find reports a row, e.g. a finding. The operation must be declared by WithFound, with the row's type. A command prints
+// a Printed's text at once, unless it prints JSON.
 func (p Progress) Find(found any) { p.send(Update{Found: found}) }
 
 // Printed is a job's row with text for people that ends with a line break.

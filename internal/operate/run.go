@@ -82,7 +82,7 @@ func InBackground(all []Operation) []Operation {
 	return append(all, runs.operations()...)
 }
 
-// RunsOf returns the operations' background runs, or nil.
+// RunsOf returns the list that InBackground connected with the operations, or nil if none of them has Background.
 func RunsOf(all []Operation) *Runs {
 	for i := range all {
 		if all[i].runs != nil {
@@ -92,7 +92,7 @@ func RunsOf(all []Operation) *Runs {
 	return nil
 }
 
-// Begin lets jobs run until End, or until ctx ends. The server calls it when all databases are open. log gets a
+// Begin lets jobs run until End, or until ctx ends. The server calls it once, when all databases are open. log gets a
 // warning for each failed job.
 func (r *Runs) Begin(ctx context.Context, clock func() time.Time, log *slog.Logger) {
 	r.mu.Lock()
@@ -114,7 +114,8 @@ func (r *Runs) End() {
 
 // Start begins a background job and returns its first state; it does not wait. It returns an *InputError for invalid
 // values, the error from About.Refuses, Conflict if the same job is already running in this process (with any inputs),
-// or Unavailable before Begin and after End.
+// or Unavailable before Begin and after End. The operation must come from InBackground, and the caller must not change
+// values afterwards.
 func (o *Operation) Start(ctx context.Context, values map[string]string) (Run, error) {
 	run, err := o.start(values)
 	o.record(ctx, values, nil, err)

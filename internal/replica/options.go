@@ -13,9 +13,11 @@ import (
 // Options configure a Replica. Server, Files, Target, Key, Clock and Log are required; Spool, too, except in some
 // tests.
 type Options struct {
-	Server string // ID of the data folder, which owns the target
+	Server string // ID of the data folder, which owns the target: a text that never changes
 
-	Files map[string]*sqlitedb.DB // databases by their name in the target, e.g. "sync.db"
+	// Files are databases by their name in the target, e.g. "sync.db". They must stay open until Close, and without Once
+	// no other Replica may have them.
+	Files map[string]*sqlitedb.DB
 
 	// Also contains the paths of small files that a restore needs, such as the secrets file, by name. Each is sent
 	// when it changes; missing files are skipped.
@@ -45,7 +47,8 @@ type Options struct {
 	Recipients []age.Recipient
 
 	// Spool is a folder for unsent files, limited to SpoolBytes per database; the default is 256 MiB. Beyond the
-	// limit they are dropped, and the whole database is sent when the target is available again.
+	// limit they are dropped, and the whole database is sent when the target is available again. The folder is created,
+	// and must survive restarts: it also records what was sent.
 	Spool      string
 	SpoolBytes int64
 

@@ -116,7 +116,8 @@ func New(opts Options) *Replica {
 	return r
 }
 
-// Start captures, ships and maintains in the background until Close.
+// Start captures, ships and maintains in the background until Close. Call it at most once, and not after Close: a second
+// Start would keep Close waiting for ever. Sync works with and without it.
 func (r *Replica) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stop = cancel
@@ -167,7 +168,8 @@ func (r *Replica) repeat(ctx context.Context, ready <-chan struct{}, fn func(con
 	}
 }
 
-// Sync captures, ships and publishes the writes until now. Without Start, services must not delete bodies while it
+// Sync captures, ships and publishes the writes until now; see Published. If nothing changed, there is no new point. With an
+// error, parts may be in the target, and the next Sync continues. Without Start, services must not delete bodies while it
 // runs.
 func (r *Replica) Sync(ctx context.Context) error {
 	if r.opts.Once {
@@ -191,7 +193,9 @@ func (r *Replica) Sync(ctx context.Context) error {
 // CloseBodies uploads the queued bodies until ctx is done, and then reads no more bodies.
 func (r *Replica) CloseBodies(ctx context.Context) error { return r.bodies.close(ctx) }
 
-// Close captures and ships the remaining writes until ctx is done, and stops.
+// Close captures and ships the remaining writes until ctx is done, and stops. Call it once, also without Start, and
+// before the databases are closed. Afterwards only Published and Status may be called. With an error, the target may lack
+// the last writes; the next Replica with the same spool sends them.
 func (r *Replica) Close(ctx context.Context) error {
 	r.stop()
 	r.running.Wait()

@@ -126,7 +126,7 @@ func (r Restoring) lastChange(ctx context.Context, k keys, files series, databas
 type Restored struct {
 	Point  Point    // the restored point
 	Newest Point    // newest point in the target
-	Files  []string // paths
+	Files  []string // their paths, below Restoring.Into
 }
 
 // Restore writes and checks a replica's databases and other files as of a restore point. If it fails, it leaves no

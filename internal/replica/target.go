@@ -54,8 +54,9 @@ func ListOf(ctx context.Context, t Target, prefix string) (names []string, err e
 	return names, err
 }
 
-// Folder is a target in a folder, e.g. on another disk. Its content may be somebody else's: names are resolved below the
-// folder only, and objects are regular files.
+// Folder is a target in a folder, e.g. on another disk. A missing folder is created; Options.Location prevents this for the
+// mount point of a disk that was a target before. A folder with other files and no marker is refused. Its content may be
+// somebody else's: names are resolved below the folder only, and objects are regular files.
 type Folder string
 
 // Put fails if the marker is missing, because the folder's disk may not be mounted.

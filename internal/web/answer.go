@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"mime"
@@ -94,7 +95,8 @@ func (f *fileWriter) Write(p []byte) (int, error) {
 	return f.response.Write(p)
 }
 
-// BodyErrors are a protocol's errors for unreadable bodies.
+// BodyErrors are a protocol's errors for unreadable bodies. A nil field stands for the error of package net/http, which has
+// no errcode.
 type BodyErrors struct {
 	Announced error // Content-Length is above the limit; nothing was read
 	TooLarge  error // the body is above the limit, without or despite a Content-Length
@@ -108,12 +110,12 @@ func (e *BodyErrors) Of(err error) error {
 		return err
 	}
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return e.TooLarge
+		return cmp.Or(e.TooLarge, err)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return e.TooSlow
+		return cmp.Or(e.TooSlow, err)
 	}
-	return e.Cut
+	return cmp.Or(e.Cut, err)
 }
 
 // Read converts errors of body except io.EOF.
@@ -136,10 +138,12 @@ const (
 )
 
 // ReadBody reads a request body up to limit bytes, always to EOF, where signatures are verified and truncation is
-// detected. Buffers above 4 KiB are charged as the body arrives. The error comes from e or ChargeMemory.
+// detected. Buffers above 4 KiB are charged as the body arrives. The error comes from e, which must not be nil, or
+// ChargeMemory. With an error, no part of the body is returned. The result belongs to the caller; it is empty, not nil, for
+// an empty body.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, e *BodyErrors) ([]byte, error) {
 	if r.ContentLength > limit {
-		return nil, e.Announced
+		return nil, cmp.Or(e.Announced, error(&http.MaxBytesError{Limit: limit}))
 	}
 	expected := limit
 	if r.ContentLength >= 0 {

@@ -18,7 +18,8 @@ type Gate struct {
 }
 
 // NewGate returns a gate with limit slots, at least 1. As many more requests may wait for a slot, each up to wait;
-// others are refused with fairshare.ErrFull. Pass it in Options.Gate.
+// others are refused with fairshare.ErrFull. A single client never gets the reserve (fairshare.Reserve), so with 2 slots
+// its requests run one at a time. Pass the gate in Options.Gate.
 func NewGate(limit int, wait time.Duration) *Gate {
 	limit = max(limit, 1)
 	return &Gate{slots: fairshare.New(int64(limit), limit, wait)}
@@ -30,8 +31,12 @@ func (g *Gate) Resize(limit int, wait time.Duration) {
 }
 
 // Identify sets a request's client, a name unique among all services (e.g. "sync 17"), once its credentials are
-// verified. Slots and memory already charged to the IP address are then charged to the client. Call it before
-// AcquireSlot. It does nothing if the request does not come from a Mux, as in tests that call a handler directly.
+// verified. Memory already charged to the IP address is then charged to the client. A slot that the request has stays
+// charged to the IP address, so call Identify before AcquireSlot. It does nothing if the request does not come from a
+// Mux, as in tests that call a handler directly.
+//
+// Identify and the functions below take the handler's request, or one with a context derived from its context. Only the
+// handler's goroutine may call them, one at a time.
 func Identify(req *http.Request, client string) {
 	if r := responseOf(req); r != nil {
 		if n := r.charged + r.header; n > 0 {
@@ -44,8 +49,9 @@ func Identify(req *http.Request, client string) {
 // AcquireSlot waits for a slot, and for a turn at the service's database (fairshare.Turns). A handler calls it after
 // verifying credentials and reading the body, so that slow clients hold neither. Slot and turn are released when the
 // response begins, when the handler returns, or by ReleaseSlot. A second call does nothing while the request has a
-// slot. The error is fairshare.ErrFull (the handler returns it, and the Mux adds Retry-After) or the cause of the
-// request's context. Without Options.Gate there is no limit.
+// slot; after the response began it waits for another slot, as a long answer does that is read in parts. The error is
+// fairshare.ErrFull (the handler returns it, and the Mux adds Retry-After) or the cause of the request's context.
+// Without Options.Gate, or for a request that does not come from a Mux, there is no limit.
 func AcquireSlot(req *http.Request) error {
 	r := responseOf(req)
 	if r == nil || r.gate == nil || r.slot != "" {
@@ -108,7 +114,8 @@ func (r *response) endTurn() {
 }
 
 // WithoutSlot calls wait without the request's slot, e.g. for a call to another server. Afterwards it acquires a slot
-// again if the request had one, which may fail.
+// again if the request had one, which may fail with AcquireSlot's errors. If wait fails, WithoutSlot returns its error,
+// and the request has no slot.
 func WithoutSlot(req *http.Request, wait func() error) error {
 	r := responseOf(req)
 	if r == nil || r.slot == "" {

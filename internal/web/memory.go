@@ -15,7 +15,8 @@ type Memory struct {
 }
 
 // NewMemory returns a budget of limit bytes. A charge that does not fit waits up to wait, and at most waiting charges
-// wait.
+// wait; others fail with fairshare.ErrFull. Pass it in Options.Memory. A single client never gets the reserve
+// (fairshare.Reserve), an eighth of limit.
 func NewMemory(limit int64, waiting int, wait time.Duration) *Memory {
 	return &Memory{bytes: fairshare.New(limit, waiting, wait)}
 }
@@ -25,10 +26,11 @@ func (m *Memory) Resize(limit int64, waiting int, wait time.Duration) {
 	m.bytes.Resize(limit, waiting, wait)
 }
 
-// ChargeMemory charges n more bytes to a request's client before they are allocated, if there is a budget. They are
-// released when the request ends, or by ReleaseMemory. ChargeMemory may wait, without the request's slot. The handler
-// should then hold no shared resources and little memory, because two requests that wait for each other's memory both
-// fail. ChargeMemory is not safe for concurrent use.
+// ChargeMemory charges n more bytes to a request's client before they are allocated, if there is a budget; 0 or less
+// charges nothing. They are released when the request ends, or by ReleaseMemory. ChargeMemory may wait, without the
+// request's slot. The handler should then hold no shared resources and little memory, because two requests that wait for
+// each other's memory both fail. The error is fairshare.ErrFull or the cause of the request's context; or an error of
+// AcquireSlot, with n charged. ChargeMemory is not safe for concurrent use.
 func ChargeMemory(req *http.Request, n int64) error {
 	if TryChargeMemory(req, n) {
 		return nil
@@ -43,7 +45,7 @@ func ChargeMemory(req *http.Request, n int64) error {
 	})
 }
 
-// TryChargeMemory is like ChargeMemory, but returns false instead of waiting.
+// TryChargeMemory is like ChargeMemory, but returns false instead of waiting. Then nothing was charged.
 func TryChargeMemory(req *http.Request, n int64) bool {
 	r := responseOf(req)
 	if r == nil || r.memory == nil || n <= 0 {
@@ -56,7 +58,8 @@ func TryChargeMemory(req *http.Request, n int64) bool {
 	return true
 }
 
-// ReleaseMemory releases n charged bytes early. It panics if the request has charged fewer.
+// ReleaseMemory releases n charged bytes early. It panics if the request has charged fewer, and does nothing without a
+// budget.
 func ReleaseMemory(req *http.Request, n int64) {
 	if r := responseOf(req); r != nil {
 		r.discharge(n)
@@ -96,7 +99,7 @@ func (b *chargedBody) Read(p []byte) (int, error) {
 }
 
 // StreamBody declares that the handler keeps no more of the body than it has charged. Otherwise every byte read is
-// charged.
+// charged. Call it before the first read.
 func StreamBody(req *http.Request) {
 	if r := responseOf(req); r != nil {
 		r.streams = true
@@ -104,7 +107,7 @@ func StreamBody(req *http.Request) {
 }
 
 // StaticBody declares that the response is part of the program. Otherwise each piece is charged until the client has
-// read it.
+// read it. Call it before the first write.
 func StaticBody(req *http.Request) {
 	if r := responseOf(req); r != nil {
 		r.static = true

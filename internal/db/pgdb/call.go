@@ -14,9 +14,7 @@ import (
 )
 
 // Call runs a function that returns a single bigint[] without NULLs; no row yields nil. It takes half as long as the
-// driver's QueryRow: it encodes arguments into a single buffer and looks up no types. It is a transaction. Like all
-// methods, it returns errors with an errcode: Unavailable if a retry may help, otherwise Internal or the code that
-// the SQLSTATE stands for.
+// driver's QueryRow: it encodes arguments into a single buffer and looks up no types. It is a transaction.
 func (db *DB) Call(ctx context.Context, s Statement, a *Args) (result []int64, err error) {
 	err = db.alone(ctx, s.Name, db.nodeOfCall(&s, a), func(ctx context.Context, c *pgx.Conn) error {
 		result, err = call(ctx, c, s, a, db.prepares)
@@ -59,8 +57,8 @@ func begin(ctx context.Context, c *pgx.Conn, s Statement, a *Args, prepared bool
 }
 
 // CallEach calls fn for each row that the statement returns. It is like ForEach, but looks up no types: fn reads
-// columns by position. The row is valid until fn returns; start is called before each try and must discard earlier
-// rows.
+// columns by position. The row is valid until fn returns. start, which must not be nil, is called before each try
+// and must discard earlier rows.
 func (db *DB) CallEach(ctx context.Context, s Statement, a *Args, start func(), fn func(r *Row) error) error {
 	return db.alone(ctx, s.Name, db.nodeOfCall(&s, a), func(ctx context.Context, c *pgx.Conn) error {
 		start()

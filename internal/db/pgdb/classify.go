@@ -23,7 +23,8 @@ const (
 	LockNotAvailable = "55P03"
 )
 
-// IsState reports whether err carries any of the SQLSTATEs.
+// IsState reports whether err is an error of the server with one of these SQLSTATEs, e.g. "23505" for a unique violation. It
+// takes errors before and after they get an errcode.
 func IsState(err error, states ...string) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && slices.Contains(states, pg.Code)
@@ -60,8 +61,8 @@ func classify(err error) error {
 	case lost(err):
 		return errcode.Wrap(errcode.Unavailable, "the database cannot be reached", err)
 	}
-	if says := fserror.Short(err); says != "" {
-		return errcode.Wrap(errcode.Unavailable, says, err)
+	if reason := fserror.Short(err); reason != "" {
+		return errcode.Wrap(errcode.Unavailable, reason, err)
 	}
 	return errcode.Wrap(errcode.Internal, "internal error", err)
 }

@@ -30,7 +30,8 @@ type Options struct {
 	// ConnectTimeout limits the wait for a connection, and on Citus for a busy node. The default is 30 s.
 	ConnectTimeout time.Duration
 
-	// The defaults are 1 h and 30 min.
+	// MaxLifetime and MaxIdle are the age and the idle time after which a connection is closed. The defaults are 1 h
+	// and 30 min.
 	MaxLifetime, MaxIdle time.Duration
 
 	// StatementTimeout limits a statement outside Tx including its lock waits, a whole Tx, and the wait for each
@@ -41,8 +42,8 @@ type Options struct {
 	// ApplicationName is the name in pg_stat_activity, unless the URL sets it.
 	ApplicationName string
 
-	// Observe, if set, gets the name, duration (including the wait for a connection) and error of every statement and
-	// transaction.
+	// Observe, if set, gets the name, duration (including the wait for a connection and all retries) and error of every
+	// statement outside Tx, and of every Tx as a whole. It is called concurrently.
 	Observe func(statement string, d time.Duration, err error)
 
 	// Fault, for tests, is called before each statement with its name and before each commit with "commit"; its error
@@ -148,14 +149,15 @@ func describe(c *pgx.ConnConfig) string {
 	return where
 }
 
-// Close closes the pool. It waits until connections in use are returned.
+// Close closes the pool. It waits until connections in use are returned. Later calls of other methods are Unavailable; a
+// second Close does nothing.
 func (db *DB) Close() {
 	db.end()
 	db.pool.Close()
 }
 
-// Connections returns how many connections are used and idle, and how many there may be.
-func (db *DB) Connections() (active, idle, most int) {
+// Connections returns how many connections are used and idle, and Options.MaxConns.
+func (db *DB) Connections() (active, idle, maxConns int) {
 	s := db.pool.Stat()
 	return int(s.AcquiredConns()), int(s.IdleConns()), int(s.MaxConns())
 }

@@ -13,11 +13,11 @@ import (
 // Statement is SQL with a name for metrics, e.g. "sync.put". It casts its parameters, because not every driver mode
 // asks the server for types.
 type Statement struct {
-	Name string // for metrics: a constant
+	Name string // for metrics and Options.Fault: a constant
 	SQL  string // with $1, $2, … and their types, e.g. $1::bigint
 
 	// Key is the number of the parameter with the distribution column, a bigint or UUID: on Citus it selects the node
-	// that runs the statement.
+	// that runs the statement. 0 means none. Without Citus it has no effect, as Wide.
 	Key int
 
 	// Wide means that the statement uses every Citus node.
@@ -28,7 +28,8 @@ type Statement struct {
 // on.
 func Unprepared(args ...any) []any { return append([]any{pgx.QueryExecModeExec}, args...) }
 
-// QueryRow scans the first row into dest, as pgx does, and reports whether there was one.
+// QueryRow scans the first row into dest, as pgx does, and reports whether there was one. Without a row dest keeps its
+// values, and there is no error. args may be nil. Their Go types must fit the SQL types: an int for a text is an error.
 func (db *DB) QueryRow(ctx context.Context, s Statement, args []any, dest ...any) (found bool, err error) {
 	err = db.alone(ctx, s.Name, db.nodeOf(&s, args), func(ctx context.Context, c *pgx.Conn) error {
 		found, err = queryOne(ctx, c, s, args, dest)
@@ -46,11 +47,11 @@ func (db *DB) Exec(ctx context.Context, s Statement, args ...any) (changed int64
 	return changed, err
 }
 
-// ForEach scans every row into dest and calls fn. If the server asks for a retry, ForEach calls begin, which must
-// discard the rows so far.
-func (db *DB) ForEach(ctx context.Context, s Statement, args []any, begin func(), fn func() error, dest ...any) error {
+// ForEach scans every row into dest and calls fn, until fn returns an error, which ForEach returns. It calls start, which
+// must not be nil, before each try: start must discard earlier rows. fn must not call db.
+func (db *DB) ForEach(ctx context.Context, s Statement, args []any, start func(), fn func() error, dest ...any) error {
 	return db.alone(ctx, s.Name, db.nodeOf(&s, args), func(ctx context.Context, c *pgx.Conn) error {
-		begin()
+		start()
 		return queryEach(ctx, c, s, args, fn, dest...)
 	})
 }
@@ -123,8 +124,14 @@ func queryEach(ctx context.Context, q querier, s Statement, args []any, fn func(
 	return err
 }
 
-// Tx runs fn in a transaction and commits if fn returns nil. If the server asks for a retry, Tx calls fn again, which
-// must start from scratch. The transaction reads committed rows unless fn sets another level. name is for metrics.
+// Tx runs fn in a transaction and commits if fn returns nil; otherwise it rolls back and returns fn's error. After a
+// deadlock, a serialization failure, or on Citus a wait for a node, Tx calls fn again, at most five times in all, so fn must
+// start from scratch and have no effect elsewhere. The transaction reads committed rows unless fn sets another level. name
+// is for metrics.
+//
+// fn must return the errors of tx: after a failed statement PostgreSQL refuses the commit. It must not call db, which would
+// wait for a second connection. If fn panics, the transaction is rolled back. After Unavailable the commit may have
+// succeeded, if the connection was lost or ctx ended meanwhile.
 func (db *DB) Tx(ctx context.Context, name string, fn func(tx *Tx) error) error {
 	return db.run(ctx, name, nil, func(ctx context.Context, s *session) error {
 		t := &Tx{db: db, ctx: ctx, slot: &s.slot}
@@ -159,8 +166,9 @@ func (db *DB) transaction(ctx context.Context, c *pgx.Conn, fn func(pgx.Tx) erro
 	return err
 }
 
-// Tx is a transaction; see DB.Tx. Its methods are like those of DB, without retries. It is not safe for concurrent
-// use.
+// Tx is a transaction; see DB.Tx. Its methods are like the methods of DB with the same name, without retries, and use the
+// context of DB.Tx. Their errors get an errcode only when DB.Tx returns; IsState accepts them before. A Tx is not safe for
+// concurrent use, and not valid after fn returned.
 type Tx struct {
 	db  *DB
 	ctx context.Context

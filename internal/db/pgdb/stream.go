@@ -94,7 +94,7 @@ func (r *Rows) Scan(dest ...any) error { return classify(r.rows.Scan(dest...)) }
 func (r *Rows) Err() error { return classify(r.patience.explain(r.rows.Err())) }
 
 // Close gives the connection back. If rows are left, it does so in the background, because cancelling the query takes
-// time.
+// time. It may be called repeatedly.
 func (r *Rows) Close() {
 	if r.closed {
 		return

@@ -19,7 +19,12 @@ import (
 
 // Commands returns a service's command, with a command for each noun below it and a command for each operation below
 // the noun. name is the service's name as the user types it, and "" for the server's own operations, whose nouns the
-// caller moves to the root command. sh prints, asks, and runs the command with its database open.
+// caller moves to the root command. sh prints, asks, and runs the command with its database open: all its fields are
+// required except Load and Clock.
+//
+// Arguments and values are checked before sh.Open is called. The command returns a *service.UsageError for them, a
+// *service.ExitError with status 1 for a result that is Partial, and otherwise the errors of the operation and of
+// sh.Open. It prints no error itself; the caller sets SilenceErrors and SilenceUsage on the root command.
 func Commands(name string, all []operate.Operation, sh *service.Shell) *cobra.Command {
 	root := &cobra.Command{Use: name}
 	nouns := map[string]*cobra.Command{}
