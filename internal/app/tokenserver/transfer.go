@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/errcode"
@@ -44,7 +45,9 @@ func (s *Accounts) accountTransfers() []operate.Operation {
 			t := &target{Accounts: s}
 			out, err := s.imports(ctx, file, in.ImportOptions(), t, func(from ExportedUser) (*tokenserver.User, error) { return t.find(ctx, in.Account, from) })
 			if err == nil {
-				err = t.setLabel(ctx)
+				var note string
+				note, err = t.setLabel(ctx)
+				out.note = strings.Trim(out.note+"\n"+note, "\n")
 			}
 			return out, err
 		}),
@@ -172,16 +175,22 @@ type target struct {
 	label   string
 }
 
-func (t *target) setLabel(ctx context.Context) error {
-	if l := (tokenserver.Label{Text: t.label}); t.label == "" || !l.IsValid() {
-		return nil
+// setLabel labels the account as in the export, unless it has a label. A label that an operator could not set is left
+// out, and the note says so: the records do not depend on it, so it must not fail the import.
+func (t *target) setLabel(ctx context.Context) (note string, err error) {
+	if t.label == "" {
+		return "", nil
+	}
+	l := tokenserver.Label{Text: t.label}
+	if invalid := l.Check(); invalid != nil {
+		return "the label in the export is not imported: " + errcode.Message(invalid), nil
 	}
 	a := t.user.Account()
 	labels, err := t.opened.LabelsOf(ctx, []string{a.FxAUID})
 	if err != nil || labels[a.FxAUID].Text != "" {
-		return err
+		return "", err
 	}
-	return t.opened.SetLabel(ctx, a, t.label)
+	return "", t.opened.SetLabel(ctx, a, t.label)
 }
 
 func (t *target) find(ctx context.Context, name string, from ExportedUser) (u *tokenserver.User, err error) {

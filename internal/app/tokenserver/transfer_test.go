@@ -92,3 +92,13 @@ func TestTransfers(t *testing.T) {
 		t.Errorf("imported are %q", storage.imported)
 	}
 }
+
+// TestImportedLabel checks that an import names a label that an operator could not set.
+func TestImportedLabel(t *testing.T) {
+	t.Parallel()
+	for label, want := range map[string]string{"": "", "\u202eanna": "the label in the export is not imported: a label must be at most 100 printable characters, without spaces at its ends"} {
+		if note, err := (&target{label: label}).setLabel(t.Context()); err != nil || note != want {
+			t.Errorf("%q: %q, %v", label, note, err)
+		}
+	}
+}
