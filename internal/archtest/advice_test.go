@@ -148,6 +148,8 @@ var guideDeletions = map[string]string{
 	"docs/operations.md remove the setting":                                 "a line of the configuration",
 	"docs/postgresql.md or delete marker |":                                 "a delete marker has no data",
 	"docs/several-machines.md remove the former":                            "a secret in the configuration, when its last token is expired",
+	"docs/failures.md and erase again. |":                                   "data of a guest that was erased before the restore",
+	"docs/failures.md delete those that":                                    "keys in Redis of a guest who asked for deletion; the old database's keys are not used any more",
 	"docs/spanner.md delete the batch":                                      "it says what a statement does",
 	"docs/users.md delete the account":                                      "the account has moved to another server, which has a backup",
 }
