@@ -35,7 +35,7 @@ type Body struct {
 	ID ObjectID
 	// bytes
 	Length int64
-	MD5    []byte // nil for a multipart body
+	MD5    []byte // 16 bytes, nil for a multipart body; without it an object has no entity tag
 	Inline []byte // the body, if stored in the row
 	// IDs of the storage nodes with a copy
 	Sharks []string

@@ -99,7 +99,7 @@ func (s *Service) ReadMemory(o *Object, length int64) int64 {
 
 type Options struct {
 	Backend Backend
-	Bodies  Bodies // storage nodes
+	Bodies  Bodies // storage nodes; not used for inline bodies
 	Clock   clock.Clock
 	Limits  Limits
 

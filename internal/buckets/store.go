@@ -16,7 +16,7 @@ import (
 // Writes to the same object exclude each other: conditions are checked against the current state, and each replaced
 // version becomes Garbage exactly once. Reads never write. Usage and quota change in the same transaction.
 //
-// Any method may return ErrNoAccountID, for an owner that is not a UUID, or errcode.Unavailable. The method then had no
+// Methods are safe for concurrent use. Any method may return ErrNoAccountID, for an owner that is not a UUID, or errcode.Unavailable. The method then had no
 // effect, unless the connection was lost during a write. Writes to a missing or recreated bucket return ErrNoBucket.
 // Writes that exceed a quota return *QuotaError and change nothing.
 //

@@ -46,7 +46,8 @@ func DefaultLimits() Limits {
 	}
 }
 
-// Quota limits an install's data. Expired records do not count.
+// Quota limits an install's data. Expired records do not count. For a Store 0 allows nothing; only in a tier or in Overrides
+// it means that another quota applies.
 type Quota struct {
 	Bytes      int64 `toml:"bytes" unit:"bytes" doc:"Maximum size per install, counting values and metadata."`
 	Namespaces int64 `toml:"namespaces" unit:"namespaces" doc:"Maximum number of namespaces with keys or schemas per install."`

@@ -108,7 +108,8 @@ func nextRevision(live *Header, floor Seq) Revision {
 	return live.Revision + 1
 }
 
-// Decide returns the operation's effect, or *MismatchError or ErrSchemaChanged. next is the number of the operation's
+// Decide returns the operation's effect, or *MismatchError or ErrSchemaChanged, which the store wraps in an *ItemError. It
+// writes nothing. active is the namespace's active schema, which only puts compare. next is the number of the operation's
 // change. floor is the install's last change number when the database was restored, 0 if it never was.
 func (op *Op) Decide(row *Header, now Moment, active SchemaVersion, next, floor Seq) (Effect, error) {
 	live := row

@@ -22,7 +22,9 @@ func (w *Write) Validated() bool {
 	return slices.ContainsFunc(w.Ops, func(op Op) bool { return op.Revise != nil && op.Schema != 0 })
 }
 
-// Fill computes a put's value from the locked row, which is nil if the record does not exist, and its value.
+// Fill sets Value and Sum by calling Revise, which must be set: it panics for any other operation. row is the locked row, or
+// nil if the record does not exist, and value its value. A store calls Fill before Decide, on its own copy of Write.Ops.
+// The error is Revise's, or *MismatchError.
 func (op *Op) Fill(row *Header, value canonjson.Value, now Moment) (err error) {
 	if !row.Live(now) {
 		row, value = nil, ""

@@ -7,7 +7,8 @@ import (
 	"holdfast/internal/canonjson"
 )
 
-// Store stores the records of all installs. Methods are atomic, and return errcode.Denied for the zero Owner.
+// Store stores the records of all installs. Methods are atomic, safe for concurrent use, and return errcode.Denied for the
+// zero Owner.
 //
 // A write first locks its install's row in ext_storage_usage, so everything is checked against the current state.
 // Reads never write.

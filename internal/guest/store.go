@@ -12,7 +12,8 @@ import (
 // mutation's key for MutationLife. A key with an answer makes the mutation return that answer by the rules of Begin,
 // without any effect. After an error nothing was stored. A mutation that waits too long for another returns
 // ErrInFlight. The store calls the request's Decide method between reading and writing, with the store's own time in
-// microseconds.
+// microseconds, truncated: otherwise the first answer would differ from those that are repeated. It keeps Mutation.Digest
+// with the answer. Methods are safe for concurrent use.
 type Store interface {
 	UserStore
 

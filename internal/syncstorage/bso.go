@@ -77,7 +77,8 @@ const (
 	FromBatch MergeMode = true
 )
 
-// Merge returns the updated record. old may be nil. An expired record is treated as absent, but stays in the counters
+// Merge returns the updated record, and by how much it changes the counters of its collection. old may be nil. The record
+// shares its payload with u or old. An expired record is treated as absent, but stays in the counters
 // until it is overwritten or swept.
 func Merge(old *BSO, u *Update, stamp Timestamp, mode MergeMode) (BSO, Delta) {
 	delta := Delta{Records: 1}

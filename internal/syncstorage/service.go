@@ -18,8 +18,8 @@ type Options struct {
 	Config Config
 	Clock  clock.Clock
 
-	// Connections is the Store's connection pool size, and limits the listings that are read at the same time, so
-	// that one user's requests do not fill the queue.
+	// Connections is the Store's connection pool size. Half as many large listings are read at the same time, so that
+	// one user's requests do not fill the queue.
 	Connections int
 
 	// OverQuota, which may be nil, is called after a write that exceeds a quota that is not enforced.

@@ -5,7 +5,8 @@ import (
 	"iter"
 )
 
-// Store stores all users' records. Methods are atomic, and return errcode.Denied for the zero Owner.
+// Store stores all users' records. Methods are atomic, safe for concurrent use, and return errcode.Denied for the zero
+// Owner: the Service does not check it.
 //
 // The row in user_collections with TombstoneID serializes a user's writes, so everything is checked against the
 // current state. A waiting writer eventually succeeds; the only conflicts are those of the protocol.

@@ -38,8 +38,8 @@ const (
 // Plan is the rows to write for a sign-in.
 type Plan struct {
 	Op Op
-	// User is the current row after the sign-in. Its UID is not known yet if Insert is set, nor its node if Allocate
-	// is set.
+	// User is the current row after the sign-in. With Insert the store sets Email (Account.Email) and the new UID, and
+	// with Allocate the node.
 	User     User
 	Allocate bool // choose a node first
 	// Replace marks other unreplaced rows as replaced at User.CreatedAt.
@@ -49,7 +49,7 @@ type Plan struct {
 // Idle reports whether nothing must be written, so that most sign-ins need no write lock.
 func (p *Plan) Idle() bool { return p.Op == Keep && !p.Replace }
 
-// Decide applies the sign-in rules in order. If it returns a *Refusal, nothing is written except the record of a
+// Decide applies the sign-in rules in order. The store calls it with the account's rows under the account's lock. If it returns a *Refusal, nothing is written except the record of a
 // NotAdmitted account.
 func Decide(st AccountState, s SignIn) (Plan, error) {
 	// The new row must be the newest even if the clock was set back.

@@ -67,7 +67,8 @@ type Service struct {
 	learner       *learner
 }
 
-// NewService returns errcode.Invalid if the hash secret is missing.
+// NewService returns errcode.Invalid if the hash secret is missing. It checks no other option: a missing one panics when it
+// is used.
 func NewService(o Options) (*Service, error) {
 	if o.Config.FxAMetricsHashSecret == "" {
 		return nil, errcode.New(errcode.Invalid, "fxa_metrics_hash_secret must not be empty")
@@ -123,7 +124,8 @@ type Request struct {
 
 // Grant is the answer to a sign-in.
 type Grant struct {
-	Token, Key   string // Hawk key // Hawk ID
+	Token        string // Hawk ID
+	Key          string // Hawk key
 	UID          int64
 	Endpoint     string // URL of the user's storage
 	Duration     time.Duration

@@ -12,7 +12,7 @@ import (
 // Store stores accounts, their storage users, and nodes. Methods are atomic, and return the error of Account.Check.
 //
 // Other processes may write the tables services, nodes and users, so stores must not cache them. Operations on an
-// account are serialized across processes.
+// account are serialized across processes. Methods are safe for concurrent use.
 //
 // Methods return errcode.Unavailable if the engine is unavailable, or out of connections or disk space. Package
 // storetest defines the contract.
@@ -36,7 +36,7 @@ type Users interface {
 	// AccountState reads the newest MaxUsers rows. Unknown accounts are Unlisted and have no rows.
 	AccountState(ctx context.Context, a Account) (AccountState, error)
 
-	// ListUsers returns at most limit rows after a UID. It omits replaced rows unless replaced is set.
+	// ListUsers returns at most limit rows after a UID, by UID; fewer mean that none follow. It omits replaced rows unless replaced is set.
 	ListUsers(ctx context.Context, after int64, limit int, replaced bool) ([]User, error)
 
 	// FindUsers returns at most limit unreplaced rows by account ID prefix, ordered by User.Email, after an email. It

@@ -18,8 +18,8 @@ import (
 )
 
 // Handler serves S3 on its own listener. Service, Verifier, Keys and Region are required; Verifier must be for Region.
-// The rest may be zero. Wrap Serve and WriteError with package web,
-// which provides the request's slot and memory.
+// The rest may be zero. Serve is safe for concurrent use. Wrap Serve and WriteError with package web, which provides the
+// request's slot and memory.
 type Handler struct {
 	Service  *buckets.Service
 	Verifier *sigv4.Verifier // checks signatures
