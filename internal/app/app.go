@@ -26,10 +26,10 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/copying"
 	"holdfast/internal/db/engine"
+	"holdfast/internal/engines"
 	"holdfast/internal/fairshare"
 	"holdfast/internal/listen"
 	"holdfast/internal/obs"
-	"holdfast/internal/obs/tracing"
 	"holdfast/internal/operate"
 	"holdfast/internal/operate/adminapi"
 	"holdfast/internal/readonly"
@@ -57,7 +57,8 @@ func (v Version) String() string {
 
 type Options struct {
 	Config  *Config
-	Data    string // folder with SQLite files and the secrets file
+	Engines []engines.Engine // external systems that the server may use, the same as those of its services
+	Data    string           // folder with SQLite files and the secrets file
 	Version Version
 	LogTo   io.Writer
 	Clock   clock.Clock
@@ -86,6 +87,7 @@ type Options struct {
 
 type App struct {
 	cfg            *Config
+	on             engines.List
 	data           string
 	version        Version
 	migrate        bool
@@ -95,7 +97,7 @@ type App struct {
 	level          *slog.LevelVar
 	metrics        *obs.Metrics
 	refused        *prometheus.CounterVec
-	traces         *tracing.Traces
+	traces         engines.Traces // nil: none
 	now            clock.Clock
 	lastHeartbeat  heartbeat
 	resolver       *web.Resolver
@@ -147,7 +149,7 @@ func newTurns(s *service.Opened) *fairshare.Turns {
 
 // Open opens the enabled services. It migrates SQLite databases; database servers may be unavailable.
 func Open(ctx context.Context, o Options) (_ *App, err error) {
-	a := &App{cfg: o.Config, data: o.Data, version: o.Version, migrate: o.Migrate, manager: o.Manager, limit: o.MemoryLimit, now: o.Clock}
+	a := &App{cfg: o.Config, on: o.Engines, data: o.Data, version: o.Version, migrate: o.Migrate, manager: o.Manager, limit: o.MemoryLimit, now: o.Clock}
 	if a.now == nil {
 		a.now = clock.System
 	}
@@ -206,6 +208,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	a.overview.Sweeps, a.overview.Log, a.overview.Copies = &operated.Sweeps, tail, &operated.Copies
 	a.overview.History.File, a.overview.History.Log = filepath.Join(a.data, overview.HistoryFile), a.log
 	operated.Copies.Backups, operated.Copies.Known, operated.Copies.Data, operated.Copies.Clock = a.backups, backup.NamesOf(a.cfg.Services), a.data, a.now
+	operated.Copies.Clouds = a.on.Clouds()
 	operated.Copies.Replica = func() location.Settings { return a.cfg.Replica.Settings }
 	a.prepareAlerts()
 	a.observe()
@@ -370,7 +373,7 @@ func (a *App) ReplacedBackups(s *backup.Settings) (string, error) {
 }
 
 func (a *App) backupServer() *backup.Server {
-	return &backup.Server{Services: a.running(), Known: backup.NamesOf(a.cfg.Services), Data: a.data, Log: a.log, Clock: a.now}
+	return &backup.Server{Services: a.running(), Clouds: a.on.Clouds(), Known: backup.NamesOf(a.cfg.Services), Data: a.data, Log: a.log, Clock: a.now}
 }
 
 // Config returns the configuration with the generated secrets.

@@ -12,25 +12,26 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/check"
 	"holdfast/internal/conf"
+	"holdfast/internal/engines"
 	"holdfast/internal/listen"
 	"holdfast/internal/secrets"
 )
 
-// Check checks everything that the configuration names; see check.Run.
-func Check(ctx context.Context, cfg *Config, data string, o check.Options) []service.Finding {
+// Check checks everything that the configuration names; see check.Run. on lists the same engines as Services got.
+func Check(ctx context.Context, cfg *Config, data string, o check.Options, on ...engines.Engine) []service.Finding {
 	o.Open = func(ctx context.Context, name string, noSecrets bool) (*check.Opened, error) {
 		return openForCheck(ctx, cfg.Only(name), data, noSecrets)
 	}
-	return check.Run(ctx, cfg.checked(data), o)
+	return check.Run(ctx, cfg.checked(data, on), o)
 }
 
-func (c *Config) checked(data string) *check.Server {
+func (c *Config) checked(data string, on engines.List) *check.Server {
 	s := &check.Server{
 		Data: data, PublicURL: c.Server.PublicURL, Listen: c.Server.Listen, TLSCert: c.Server.TLSCert, TLSKey: c.Server.TLSKey,
 		Domain: c.Server.Domain, ACMEDirectory: c.Server.ACMEDirectory, HTTPListen: c.Server.HTTPListen,
 		Master: c.Server.MasterSecret.Reveal(), AdminToken: c.Server.AdminToken.Reveal(), ViewerToken: c.Server.ViewerToken.Reveal(),
 		AdminListen: c.Server.AdminListen,
-		Replica:     c.Replica, Backup: c.Backup, Services: c.Services, Listeners: c.listeners(), Secrets: c.generated(), Writable: checkWhole,
+		Replica:     c.Replica, Backup: c.Backup, Clouds: on.Clouds(), Services: c.Services, Listeners: c.listeners(), Secrets: c.generated(), Writable: checkWhole,
 	}
 	for _, old := range c.Server.OldMasterSecrets {
 		s.OldMasters = append(s.OldMasters, old.Reveal())
@@ -67,7 +68,7 @@ func openForCheck(ctx context.Context, one *Config, data string, noSecrets bool)
 // opened.
 func (a *App) checkRunning(ctx context.Context) []service.Finding {
 	now := a.current()
-	s := now.checked(a.data)
+	s := now.checked(a.data, a.on)
 	s.Certificates, s.Replication, s.Services, s.Secrets = a.certificates, a.replication, a.cfg.Services, a.cfg.generated()
 	found := check.Running(ctx, s, &check.Opened{Services: a.running(), Guard: a.guard}, now.report)
 	return append(append(found, a.alerts.Findings()...), a.reloadFindings()...)

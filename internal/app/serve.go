@@ -20,7 +20,6 @@ import (
 	"holdfast/internal/fserror"
 	"holdfast/internal/listen"
 	"holdfast/internal/obs"
-	"holdfast/internal/obs/tracing"
 	"holdfast/internal/operate"
 	"holdfast/internal/replication"
 	"holdfast/internal/web"
@@ -56,7 +55,7 @@ func Run(ctx context.Context, o Options, out io.Writer, notices []string) error 
 // listeners, sweeps, services' background work.
 func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	adjustLimit := a.limitMemory()
-	traces, err := tracing.Start(ctx, strings.TrimRight(a.cfg.Log.OTLPEndpoint, "/"), a.version.Version, a.log)
+	traces, err := a.on.StartTraces(ctx, strings.TrimRight(a.cfg.Log.OTLPEndpoint, "/"), a.version.Version, a.log)
 	if err != nil {
 		return err
 	}
@@ -158,7 +157,7 @@ func inOrder(all ...func() error) func() error {
 
 func (a *App) startReplica(ctx context.Context) (stop func() error, err error) {
 	a.replication, err = replication.Open(ctx, replication.Options{
-		Settings: a.cfg.Replica, Data: a.data, Services: a.running(), Known: backup.NamesOf(a.cfg.Services), Clock: a.now, Log: a.log,
+		Settings: a.cfg.Replica, Clouds: a.on.Clouds(), Data: a.data, Services: a.running(), Known: backup.NamesOf(a.cfg.Services), Clock: a.now, Log: a.log,
 	})
 	if err != nil {
 		return nil, err
@@ -300,6 +299,9 @@ func (a *App) refuseShortTokens(at net.Addr) error {
 func (a *App) flushTraces(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
+	if a.traces == nil {
+		return
+	}
 	if err := a.traces.Close(ctx); err != nil {
 		a.log.Warn("could not send traces", "error", err)
 	}

@@ -12,17 +12,16 @@ import (
 
 // Services returns this release's services in opening and backup order. Accounts follow their storage, so that a
 // backup contains the account of every storage user with records; otherwise a restored server could reassign the UID.
-// The services keep their data in SQLite or in one of the given engines.
-func Services(servers ...engines.Engine) []service.Service {
-	on := engines.List(servers)
+// The services use SQLite, folders, and the given engines.
+func Services(all ...engines.Engine) []service.Service {
+	on := engines.List(all)
 	storage := sync.New(on.Sync()...)
 	account := tokenserver.New(storageOf(storage), on.Accounts()...)
 	storage.RefuseRevoked(revokedBy(account))
-	return []service.Service{
-		storage.Service(),
-		account.Service(),
-		ext.New(on.Extensions()...).Service(),
-		buckets.New(on.Buckets()...).Service(),
-		guest.New(on.Guest()...).Service(),
-	}
+	extensions, objects, guests := ext.New(on.Extensions()...), buckets.New(on.Buckets()...), guest.New(on.Guest()...)
+	extensions.UseBrokers(on.Brokers())
+	objects.UseBrokers(on.Brokers())
+	objects.UseClouds(on.Nodes())
+	guests.UseBrokers(on.Brokers())
+	return []service.Service{storage.Service(), account.Service(), extensions.Service(), objects.Service(), guests.Service()}
 }

@@ -13,6 +13,14 @@ import (
 // cmd/holdfast.
 var drivers = map[string][]string{
 	"cloud.google.com/go/spanner": {"internal/db/spannerdb", "internal/syncstorage/spanner", "internal/engines/spanner", "internal/engines/all"},
+	"google.golang.org/grpc": {
+		"internal/db/spannerdb", "internal/syncstorage/spanner", "internal/engines/spanner", "internal/testdb/spannertest",
+		"internal/broker/pubsub", "internal/engines/pubsub",
+		"internal/cloudbucket", "internal/replica/cloudtarget", "internal/buckets/blobs/clouddriver", "internal/engines/cloud",
+		"internal/obs/tracing", "internal/engines/otlp",
+		"internal/engines/all",
+	},
+	"github.com/nats-io/nats.go": {"internal/broker/nats", "internal/engines/nats", "internal/engines/all"},
 }
 
 // TestDrivers checks which packages of the server depend on which drivers.

@@ -29,7 +29,6 @@ var droppers = map[string]string{
 	"internal/backup/backup.go Make":                           "creating the folder reports other errors",
 	"internal/backup/record.go ReadFailure":                    "the server itself writes the file, and reports an error then",
 	"internal/backup/record.go exists":                         "an unknown backup counts as present, because it may still contain deleted data",
-	"internal/broker/sinks/check.go open":                      "it opens no file",
 	"internal/buckets/blobs/clouddriver/body.go Get":           "it opens no file",
 	"internal/buckets/blobs/filedriver/driver.go CheckInit":    "each case of the switch returns the error or goes on without one",
 	"internal/buckets/blobs/filedriver/driver.go cannotCreate": "it wraps the first error",

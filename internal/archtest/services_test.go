@@ -58,7 +58,7 @@ var services = []service{
 		helpers: []helper{
 			{name: "blobs", libs: []string{"github.com/hashicorp/golang-lru/v2"}},
 			{name: "blobs/filedriver", ours: []string{"internal/buckets/blobs"}, libs: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/sys/unix"}},
-			{name: "blobs/clouddriver", ours: []string{"internal/buckets/blobs", "internal/cloudbucket"}, libs: []string{"gocloud.dev", "cloud.google.com/go/storage", "github.com/aws/aws-sdk-go-v2"}},
+			{name: "blobs/clouddriver", ours: []string{"internal/buckets/blobs", "internal/cloudbucket", "internal/replica/location"}, libs: []string{"gocloud.dev", "cloud.google.com/go/storage", "github.com/aws/aws-sdk-go-v2"}},
 			{name: "maintenance", ours: []string{"internal/buckets/blobs", "internal/buckets/blobs/filedriver"}},
 			{name: "backend", ours: []string{"internal/buckets/maintenance", "internal/outbox"}},
 			{name: "imports", ours: []string{"internal/buckets/policy"}, libs: []string{"github.com/aws/aws-sdk-go-v2", "github.com/aws/smithy-go"}},
@@ -120,13 +120,13 @@ var shared = []helper{
 	{name: "internal/broker"},
 	{name: "internal/broker/storetest"},
 	{name: "internal/broker/memory"},
+	{name: "internal/broker/sinks"},
 	{name: "internal/broker/pubsub", libs: []string{"cloud.google.com/go/pubsub/v2", "google.golang.org/api", "google.golang.org/grpc", "google.golang.org/protobuf"}},
 	{name: "internal/broker/nats", libs: []string{"github.com/nats-io/nats.go"}},
-	{name: "internal/broker/sinks"},
 	{name: "internal/replica", libs: []string{"filippo.io/age", "github.com/klauspost/compress/zstd", "github.com/oklog/ulid/v2", "github.com/superfly/ltx"}, notStd: []string{"net/http"}},
+	{name: "internal/replica/location", libs: []string{"filippo.io/age"}, notStd: []string{"net/http"}},
 	{name: "internal/cloudbucket", libs: []string{"gocloud.dev"}},
 	{name: "internal/replica/cloudtarget", libs: []string{"gocloud.dev"}, notStd: []string{"net/http"}},
-	{name: "internal/replica/location", libs: []string{"filippo.io/age"}, notStd: []string{"net/http"}},
 	{name: "internal/auth/hawk"},
 	{name: "internal/auth/tokenlib", libs: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{name: "internal/auth/bearer", libs: []string{"github.com/go-jose/go-jose/v4", "github.com/hashicorp/golang-lru/v2"}},
@@ -201,7 +201,7 @@ func rules() []rule {
 			reason: "app composes the server; packages for tests would become part of the binary",
 		},
 		rule{
-			who: []string{"internal/cli"}, ours: slices.Concat(leaves, besidePackages(), []string{"internal/app", "internal/app/service", "internal/conf", "internal/engines", "internal/operate/cli"}),
+			who: []string{"internal/cli"}, ours: slices.Concat(leaves, besidePackages(), []string{"internal/app", "internal/app/service", "internal/conf", "internal/engines", "internal/operate/cli", "internal/replica/location"}),
 			libs:   []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 			reason: "cli contains the server's commands; each service adds its own",
 		},
@@ -225,13 +225,18 @@ func rules() []rule {
 			reason: "it opens any service for its tests, so it depends on no service",
 		},
 		rule{
-			who: []string{"internal/engines"}, ours: slices.Concat([]string{"internal/db/engine"}, serviceRoots(), []string{"internal/*/backend"}),
+			who: []string{"internal/engines"}, ours: slices.Concat([]string{"internal/errcode", "internal/db/engine", "internal/broker/sinks", "internal/buckets/blobs", "internal/replica/location"}, serviceRoots(), []string{"internal/*/backend"}),
 			reason: "it has only types: a package that knows engines links a driver only if it names its folder",
 		},
 		rule{
 			who: []string{"internal/engines/postgres", "internal/engines/spanner"}, ours: slices.Concat([]string{"internal/engines", "internal/db/*"}, serviceRoots(), []string{"internal/*/backend", "internal/*/postgres", "internal/*/spanner"}),
 			tests:  []string{"internal/**"},
 			reason: "each folder names one engine, and the services' backends on it",
+		},
+		rule{
+			who:    []string{"internal/engines/pubsub", "internal/engines/nats", "internal/engines/cloud", "internal/engines/otlp"},
+			ours:   []string{"internal/engines", "internal/broker/*", "internal/buckets/blobs", "internal/buckets/blobs/clouddriver", "internal/replica/*", "internal/obs/tracing"},
+			reason: "each folder names one external system",
 		},
 		rule{
 			who: []string{"internal/engines/all"}, ours: []string{"internal/engines", "internal/engines/*"}, tests: []string{"internal/**"},
@@ -437,12 +442,12 @@ func (r service) protocols() []string {
 	return r.apis
 }
 
-// wiredFolders returns the folders that internal/app may link: all but the backends on database servers, which
-// internal/engines hands over.
+// wiredFolders returns the folders that internal/app may link: all but the backends on database servers and in clouds,
+// which internal/engines hands over.
 func (r service) wiredFolders() []string {
 	return slices.DeleteFunc(r.folders(), func(folder string) bool {
 		name, ok := strings.CutPrefix(folder, "internal/"+r.name+"/")
-		return ok && name != "sqlite" && slices.Contains(r.backends, name)
+		return ok && (name == "blobs/clouddriver" || name != "sqlite" && slices.Contains(r.backends, name))
 	})
 }
 

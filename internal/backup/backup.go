@@ -24,6 +24,7 @@ import (
 // Server makes backups from open services, and knows the data folder's records about them.
 type Server struct {
 	Services []*service.Running // open, with their databases
+	Clouds   location.Clouds    // for a repository in a bucket
 	Data     string             // data folder
 	// Known are the files that this release may have written to a repository, also for services that are off now.
 	Known replica.Names

@@ -1,5 +1,3 @@
-//test:unraced compiling gRPC for the race detector takes a minute
-
 package backup
 
 import (
@@ -67,7 +65,7 @@ func TestCheckContents(t *testing.T) {
 }
 
 func (m *moving) checkContents() []service.Finding {
-	return CheckContents(m.t.Context(), &m.s, m.server.Data, m.server.Known, m.databases())
+	return CheckContents(m.t.Context(), Checked{Settings: &m.s, Data: m.server.Data}, m.server.Known, m.databases())
 }
 
 // damageNewest overwrites the newest backup's list of files.

@@ -127,10 +127,10 @@ const mostRead = 30
 // CheckContents is like CheckDatabases, but it does not rely on the record in the data folder. The record is missing or
 // old if the data folder is, e.g. after a disk snapshot was restored. CheckContents then reads the newer backups at
 // backup.url until ctx ends, and says if it could not. known is as in Server.
-func CheckContents(ctx context.Context, s *Settings, data string, known replica.Names, server []*engine.Database) []service.Finding {
+func CheckContents(ctx context.Context, c Checked, known replica.Names, server []*engine.Database) []service.Finding {
 	f := service.Finding{State: service.Warning, What: "backup contents", Fix: "make a backup, which writes " + RecordFile + " again"}
-	recorded, broken := Known(data)
-	newer, err := readNewer(ctx, s, data, known, recorded)
+	recorded, broken := Known(c.Data)
+	newer, err := readNewer(ctx, c, known, recorded)
 	switch {
 	case err != nil:
 		f.Says = "it is not known which databases the newest backups contain: " + service.Reason(err)
@@ -140,18 +140,18 @@ func CheckContents(ctx context.Context, s *Settings, data string, known replica.
 		return []service.Finding{f}
 	}
 	if len(newer) == 0 {
-		return CheckDatabases(data, server)
+		return CheckDatabases(c.Data, server)
 	}
-	return missingIn(append(newer, recorded...), data, server)
+	return missingIn(append(newer, recorded...), c.Data, server)
 }
 
 // readNewer returns the backups at backup.url that are newer than the recorded ones there, newest first. A target that
 // cannot be listed is another finding.
-func readNewer(ctx context.Context, s *Settings, data string, known replica.Names, recorded []service.Backup) (newer []service.Backup, err error) {
-	if s.URL == "" {
+func readNewer(ctx context.Context, c Checked, known replica.Names, recorded []service.Backup) (newer []service.Backup, err error) {
+	if c.Settings.URL == "" {
 		return nil, nil
 	}
-	target, closeIt, err := location.Open(ctx, s.URL)
+	target, closeIt, err := c.Clouds.Open(ctx, c.Settings.URL)
 	if err != nil {
 		return nil, nil //nolint:nilerr // another finding
 	}
@@ -160,7 +160,7 @@ func readNewer(ctx context.Context, s *Settings, data string, known replica.Name
 	if err != nil {
 		return nil, nil //nolint:nilerr // another finding
 	}
-	name, newest := location.Name(s.URL), int64(0)
+	name, newest := location.Name(c.Settings.URL), int64(0)
 	for _, b := range recorded {
 		if b.Path == name && b.Has != nil {
 			newest = max(newest, b.At.UnixMilli()) // names of points have milliseconds
@@ -175,7 +175,7 @@ func readNewer(ctx context.Context, s *Settings, data string, known replica.Name
 	if n == 0 {
 		return nil, nil
 	}
-	trust, err := location.Own(data)
+	trust, err := location.Own(c.Data)
 	if err != nil {
 		return nil, err
 	}

@@ -1,5 +1,3 @@
-//test:unraced compiling gRPC for the race detector takes a minute
-
 package backup
 
 import (
@@ -112,7 +110,7 @@ func (m *moving) list() []Listed {
 	if !exists(strings.TrimPrefix(m.s.URL, "file://")) {
 		return nil
 	}
-	all, err := List(m.t.Context(), m.s.URL, m.server.Known, replica.Trust{Unproven: true}, 0)
+	all, err := List(m.t.Context(), Listing{URL: m.s.URL, Known: m.server.Known, Trust: replica.Trust{Unproven: true}})
 	m.must(err)
 	return all
 }

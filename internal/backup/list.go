@@ -31,16 +31,25 @@ func (l *Listed) HasDatabase() bool {
 
 type Size = replica.BackupSize
 
-// List returns up to most backups or restore points at a URL, newest first; 0 returns all.
-func List(ctx context.Context, address string, known replica.Names, trust replica.Trust, most int) (all []Listed, err error) {
-	target, closeIt, err := location.Open(ctx, address)
+// Listing says which backups List reads, and whom to trust.
+type Listing struct {
+	Clouds location.Clouds
+	URL    string
+	Known  replica.Names // as in Server
+	Trust  replica.Trust
+	Most   int // how many, the newest ones; 0: all
+}
+
+// List returns the backups or restore points at a URL, newest first.
+func List(ctx context.Context, l Listing) (all []Listed, err error) {
+	target, closeIt, err := l.Clouds.Open(ctx, l.URL)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, closeIt()) }()
-	points, err := replica.Points(ctx, target, known, trust, most)
+	points, err := replica.Points(ctx, target, l.Known, l.Trust, l.Most)
 	if errcode.Is(err, errcode.NotFound) {
-		return nil, errcode.New(errcode.NotFound, location.Name(address)+" contains no backup: check the folder, or the bucket and its prefix")
+		return nil, errcode.New(errcode.NotFound, location.Name(l.URL)+" contains no backup: check the folder, or the bucket and its prefix")
 	}
 	for _, p := range points {
 		all = append(all, Listed{p.Time, p.Contents(), p.Encrypted, p.Backup})
@@ -48,14 +57,22 @@ func List(ctx context.Context, address string, known replica.Names, trust replic
 	return all, err
 }
 
+// Checked is a server's backups for Check and CheckContents.
+type Checked struct {
+	Settings *Settings
+	Clouds   location.Clouds
+	Data     string // data folder
+}
+
 // Check checks backup.url and its backups, for `holdfast check`. Without a URL it returns nothing.
-func Check(ctx context.Context, s *Settings, data string, now time.Time) []service.Finding {
+func Check(ctx context.Context, c Checked, now time.Time) []service.Finding {
+	s, data := c.Settings, c.Data
 	if s.URL == "" {
 		return nil
 	}
 	name := location.Name(s.URL)
 	f := service.Finding{State: service.Warning, What: "backup", Fix: "see whether " + name + " can be reached and written; backup.url names it"}
-	content, wrong := Location{What: "backup", Holds: "backups", URL: s.URL, Data: data, Spool: spool(data, s.URL)}.Inspect(ctx)
+	content, wrong := Location{Clouds: c.Clouds, What: "backup", Holds: "backups", URL: s.URL, Data: data, Spool: spool(data, s.URL)}.Inspect(ctx)
 	if wrong != nil {
 		f = *wrong
 	}
@@ -100,6 +117,8 @@ func describeVerified(data, address string, backup time.Time) (says string, isDa
 
 // Location is the URL of backups or of a replica, to check whether it can be used.
 type Location struct {
+	Clouds location.Clouds
+
 	What  string // "backup" or "replica": the setting's section
 	Holds string // noun for texts, e.g. "backups"
 	URL   string
@@ -143,7 +162,7 @@ func (l Location) Inspect(ctx context.Context) (c replica.Content, wrong *servic
 
 // read reads the content.
 func (l Location) read(ctx context.Context, name string) (c replica.Content, err error) {
-	target, closeIt, err := location.Open(ctx, l.URL)
+	target, closeIt, err := l.Clouds.Open(ctx, l.URL)
 	if err != nil {
 		return c, err
 	}

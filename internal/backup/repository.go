@@ -192,7 +192,7 @@ func (b *Server) open(ctx context.Context, s *Sending) (o replica.Options, close
 			o.Bodies[one.Name] = *one.Files.Bodies
 		}
 	}
-	o.Target, closeIt, err = location.Open(ctx, s.URL)
+	o.Target, closeIt, err = b.Clouds.Open(ctx, s.URL)
 	return o, closeIt, err
 }
 

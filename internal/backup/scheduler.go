@@ -132,7 +132,7 @@ func (s *Scheduler) Verify(ctx context.Context, at time.Time, progress func(what
 	if err != nil {
 		return nil, err
 	}
-	v := Verifying{URL: settings.URL, Known: server.Known, Trust: trust, At: at, Temporary: into, Progress: progress}
+	v := Verifying{Clouds: server.Clouds, URL: settings.URL, Known: server.Known, Trust: trust, At: at, Temporary: into, Progress: progress}
 	found, err := v.verify(ctx)
 	if err != nil {
 		return nil, err

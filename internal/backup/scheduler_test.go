@@ -1,5 +1,3 @@
-//test:unraced compiling gRPC for the race detector takes a minute
-
 package backup
 
 import (
@@ -44,7 +42,7 @@ func edit(s *Scheduler, change func(*Settings)) {
 
 func count(t *testing.T, s *Scheduler) int {
 	t.Helper()
-	all, err := List(t.Context(), s.Settings().URL, s.Server().Known, replica.Trust{Unproven: true}, 0)
+	all, err := List(t.Context(), Listing{URL: s.Settings().URL, Known: s.Server().Known, Trust: replica.Trust{Unproven: true}})
 	if err != nil && !errcode.Is(err, errcode.NotFound) {
 		t.Fatal(err)
 	}
@@ -116,7 +114,7 @@ func TestFailedSchedule(t *testing.T) {
 	if failed == nil || !strings.Contains(failed.Says, "cannot read an object") || !strings.HasPrefix(failed.URL, "file://") {
 		t.Fatalf("the failure is %+v", failed)
 	}
-	if found := Check(t.Context(), &settings, data, now.Now()); len(found) != 1 || found[0].State != service.Warning {
+	if found := Check(t.Context(), Checked{Settings: &settings, Data: data}, now.Now()); len(found) != 1 || found[0].State != service.Warning {
 		t.Errorf("holdfast check finds %v", found)
 	}
 	if err := os.Remove(folder); err != nil {
@@ -132,7 +130,7 @@ func TestFailedSchedule(t *testing.T) {
 	if got := count(t, s); got != 1 || ReadFailure(data) != nil {
 		t.Errorf("%d backups, failure %+v", got, ReadFailure(data))
 	}
-	if found := Check(t.Context(), &settings, data, now.Now()); len(found) != 1 || found[0].State != service.OK {
+	if found := Check(t.Context(), Checked{Settings: &settings, Data: data}, now.Now()); len(found) != 1 || found[0].State != service.OK {
 		t.Errorf("holdfast check finds %v", found)
 	}
 	ended, cancel := context.WithCancel(t.Context())
@@ -184,7 +182,7 @@ func TestMake(t *testing.T) {
 	if !s.State().Since.IsZero() || s.CanMake() != nil || len(steps) < 2 {
 		t.Errorf("afterwards the state is %+v; steps %q", s.State(), steps)
 	}
-	all, err := List(t.Context(), s.Settings().URL, s.Server().Known, replica.Trust{Unproven: true}, 0)
+	all, err := List(t.Context(), Listing{URL: s.Settings().URL, Known: s.Server().Known, Trust: replica.Trust{Unproven: true}})
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%d backups, %v", len(all), err)
 	}

@@ -1,5 +1,3 @@
-//test:unraced compiling gRPC for the race detector takes a minute
-
 package backup
 
 import (
@@ -44,7 +42,7 @@ func TestSkippedVerification(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, isRecorded := Verified(m.server.Data, m.s.URL)[sent.Point.Time.UnixNano()]
-			found := Check(t.Context(), &m.s, m.server.Data, m.now.Now())
+			found := Check(t.Context(), Checked{Settings: &m.s, Data: m.server.Data}, m.now.Now())
 			isFound := len(found) == 1 && strings.Contains(found[0].Says, ", verified at ")
 			measured := NewestVerified(m.server.Data, m.s.URL) // for the metric
 			isMeasured := !measured.IsZero()

@@ -25,6 +25,7 @@ import (
 
 // Verifying says which backup Verify reads, and whom to trust.
 type Verifying struct {
+	Clouds    location.Clouds
 	URL       string
 	Known     replica.Names // as in Server
 	Trust     replica.Trust
@@ -46,7 +47,7 @@ func Verify(ctx context.Context, v Verifying) ([]service.Finding, error) { retur
 
 // verify reads a backup completely and returns a finding for each of its files.
 func (v *Verifying) verify(ctx context.Context) (found []service.Finding, err error) {
-	target, closeIt, err := location.Open(ctx, v.URL)
+	target, closeIt, err := v.Clouds.Open(ctx, v.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +235,7 @@ func (b *Server) verifySent(ctx context.Context, s *Sending) error {
 	if err != nil {
 		return err
 	}
-	v := Verifying{URL: s.URL, Known: b.Known, Trust: trust, Identity: s.Identity, Temporary: spool(b.Data, s.URL), Progress: s.Progress}
+	v := Verifying{Clouds: b.Clouds, URL: s.URL, Known: b.Known, Trust: trust, Identity: s.Identity, Temporary: spool(b.Data, s.URL), Progress: s.Progress}
 	found, err := v.verify(ctx)
 	if v.damaged && ctx.Err() == nil {
 		err = errors.Join(err, os.RemoveAll(spool(b.Data, s.URL)))

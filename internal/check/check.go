@@ -21,6 +21,7 @@ import (
 	"holdfast/internal/importing"
 	"holdfast/internal/listen"
 	"holdfast/internal/readonly"
+	"holdfast/internal/replica/location"
 	"holdfast/internal/replication"
 	"holdfast/internal/secrets"
 )
@@ -80,6 +81,7 @@ type Server struct {
 	Replication *replication.Replication // nil in another process
 
 	Backup backup.Settings
+	Clouds location.Clouds // opens the places of backups and of the replica
 
 	Master     string   // master secret as configured; "": in the secrets file
 	OldMasters []string // former master secrets that are still accepted
@@ -196,12 +198,13 @@ func (c *check) outside(ctx context.Context) (found []service.Finding) {
 		found = append(found, s.Finding())
 	} else {
 		limited, cancel := context.WithTimeout(ctx, serviceTimeout)
-		found = append(found, replication.Check(limited, &c.Replica, c.Data)...)
+		found = append(found, replication.Check(limited, c.Clouds, &c.Replica, c.Data)...)
 		cancel()
 	}
 	limited, cancel := context.WithTimeout(ctx, serviceTimeout)
-	found = append(found, backup.Check(limited, &c.Backup, c.Data, time.Now())...)
-	found = append(found, backup.CheckContents(limited, &c.Backup, c.Data, backup.NamesOf(c.Services), c.databases)...)
+	backups := backup.Checked{Settings: &c.Backup, Clouds: c.Clouds, Data: c.Data}
+	found = append(found, backup.Check(limited, backups, time.Now())...)
+	found = append(found, backup.CheckContents(limited, backups, backup.NamesOf(c.Services), c.databases)...)
 	cancel()
 	if c.PublicURL != "" {
 		found = append(found, checkPublicURL(ctx, c.PublicURL))

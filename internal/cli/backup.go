@@ -178,7 +178,7 @@ func (c *command) verifyURL(ctx context.Context, address, identity, at string, t
 	if err != nil {
 		return nil, err
 	}
-	v := backup.Verifying{URL: address, Known: backup.NamesOf(c.services), Trust: trust, Identity: identity, Temporary: os.TempDir(), Progress: c.step, Bodies: c.eachBody}
+	v := backup.Verifying{Clouds: c.clouds(), URL: address, Known: backup.NamesOf(c.services), Trust: trust, Identity: identity, Temporary: os.TempDir(), Progress: c.step, Bodies: c.eachBody}
 	if v.AtLeast, err = trusted.expected(); err != nil {
 		return nil, err
 	}
@@ -234,7 +234,7 @@ func (c *command) listBackups() *cobra.Command {
 				return service.Usagef("URL: invalid value %q: expected a URL such as file:///mnt/backup or s3://bucket?prefix=holdfast/", address)
 			}
 			// A list proves nothing, and needs no key.
-			all, err := backup.List(cmd.Context(), address, backup.NamesOf(c.services), backup.Trust{Unproven: true}, 0)
+			all, err := backup.List(cmd.Context(), backup.Listing{Clouds: c.clouds(), URL: address, Known: backup.NamesOf(c.services), Trust: backup.Trust{Unproven: true}})
 			if err != nil {
 				return err
 			}

@@ -24,6 +24,7 @@ import (
 	"holdfast/internal/engines"
 	"holdfast/internal/fserror"
 	operations "holdfast/internal/operate/cli"
+	"holdfast/internal/replica/location"
 )
 
 type Env struct {
@@ -115,6 +116,9 @@ type command struct {
 	data     string
 	flags    []conf.Flag
 }
+
+// clouds opens buckets with backups or a replica.
+func (c *command) clouds() location.Clouds { return engines.List(c.env.Engines).Clouds() }
 
 func (c *command) root() *cobra.Command {
 	root := &cobra.Command{
@@ -269,7 +273,7 @@ func (c *command) withOnly(ctx context.Context, name string, leave bool, fn func
 	if name != "" {
 		cfg = cfg.Only(name)
 	}
-	a, err := app.Open(ctx, app.Options{
+	a, err := app.Open(ctx, app.Options{Engines: c.env.Engines,
 		Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Leave: leave, Clock: c.env.Clock, Operated: c.operated,
 	})
 	if err != nil {

@@ -108,7 +108,8 @@ func (c *command) openOwners(ctx context.Context, source *app.One, copied *copyi
 		return nil, err
 	}
 	return source.OpenOwners(ctx, copied, app.Options{
-		Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Clock: c.env.Clock, NoSecrets: true,
+		Engines: c.env.Engines,
+		Config:  cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Clock: c.env.Clock, NoSecrets: true,
 	})
 }
 
@@ -137,6 +138,7 @@ func (c *command) openOne(ctx context.Context, name, url string, o app.Options) 
 		}
 		return nil, err
 	}
+	o.Engines = c.env.Engines
 	o.Config, o.Data, o.Version, o.LogTo, o.Quiet, o.Clock, o.NoSecrets = cfg, c.data, c.env.Version, c.env.Stderr, true, c.env.Clock, true
 	if url == "" {
 		return app.OpenOne(ctx, name, o)

@@ -63,7 +63,8 @@ func (c *command) finishServices(cmd *cobra.Command, names []string, moment time
 		names = c.serviceNames()
 	}
 	a, err := app.OpenServices(cmd.Context(), names, app.Options{
-		Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Leave: true, Clock: c.env.Clock,
+		Engines: c.env.Engines,
+		Config:  cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Leave: true, Clock: c.env.Clock,
 	})
 	if err != nil {
 		return err

@@ -76,7 +76,8 @@ func (c *command) runImport(ctx context.Context, name string, in *importFlags) (
 		urls[flag] = *value
 	}
 	parts, closing, err := app.OpenParts(ctx, name, urls, app.Options{
-		Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Clock: c.env.Clock, NoSecrets: true,
+		Engines: c.env.Engines,
+		Config:  cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Clock: c.env.Clock, NoSecrets: true,
 		Create: writes, Lock: writes, Leave: !writes, DryRun: in.dryRun,
 	})
 	if err != nil {

@@ -148,7 +148,7 @@ func (c *command) clock() clock.Clock {
 func (c *command) restoreFolder(ctx context.Context, cfg *app.Config, from string, f *restoreFlags) (err error) {
 	lost := 0
 	r := &restore.Request{
-		From: from, Known: backup.NamesOf(c.services), Identity: f.identity, Services: f.services, Data: c.data, Clock: c.clock(), Progress: c.step,
+		Clouds: c.clouds(), From: from, Known: backup.NamesOf(c.services), Identity: f.identity, Services: f.services, Data: c.data, Clock: c.clock(), Progress: c.step,
 		Finish: func(ctx context.Context, restored *restore.Finishing) (err error) {
 			lost, err = c.finishRestore(ctx, restored, f.changes)
 			return err
@@ -246,7 +246,8 @@ func (c *command) openRestored(ctx context.Context, folder string, services []st
 		return nil, err
 	}
 	return app.OpenServices(ctx, services, app.Options{
-		Config: cfg, Data: folder, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Leave: leave, Clock: c.env.Clock, NoSecrets: !hasSecrets,
+		Engines: c.env.Engines,
+		Config:  cfg, Data: folder, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Leave: leave, Clock: c.env.Clock, NoSecrets: !hasSecrets,
 	})
 }
 
@@ -280,7 +281,7 @@ func (c *command) restoreDump(ctx context.Context, cfg *app.Config, file string,
 	if names == nil {
 		names = c.serviceNames()
 	}
-	a, err := app.OpenServices(ctx, names, app.Options{Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Leave: true, Clock: c.env.Clock})
+	a, err := app.OpenServices(ctx, names, app.Options{Engines: c.env.Engines, Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Leave: true, Clock: c.env.Clock})
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,8 @@ func (c *command) serve() *cobra.Command {
 				return err
 			}
 			return app.Run(cmd.Context(), app.Options{
-				Config: cfg, Clock: c.env.Clock, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Migrate: migrate, Create: true, Lock: true, NewSecrets: newSecrets,
+				Engines: c.env.Engines,
+				Config:  cfg, Clock: c.env.Clock, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Migrate: migrate, Create: true, Lock: true, NewSecrets: newSecrets,
 				Manager: manager, Reload: c.reload(cmd.Context()), MemoryLimit: c.getenv("GOMEMLIMIT", ""),
 			}, c.env.Stdout, logged)
 		},
@@ -95,7 +96,8 @@ func (c *command) migrate() *cobra.Command {
 				return err
 			}
 			a, err := app.Open(cmd.Context(), app.Options{
-				Config: cfg, Clock: c.env.Clock, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Create: true, Leave: true,
+				Engines: c.env.Engines,
+				Config:  cfg, Clock: c.env.Clock, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Create: true, Leave: true,
 				// Tables need no secrets: a migration job may have none.
 				NoSecrets: !newSecrets, NewSecrets: newSecrets,
 			})
@@ -140,7 +142,7 @@ func (c *command) check() *cobra.Command {
 				return err
 			}
 			if err == nil {
-				findings = append(findings, app.Check(cmd.Context(), cfg, c.data, o)...)
+				findings = append(findings, app.Check(cmd.Context(), cfg, c.data, o, c.env.Engines...)...)
 			}
 			return c.printFindings(findings)
 		},

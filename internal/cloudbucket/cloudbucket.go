@@ -2,8 +2,6 @@
 package cloudbucket
 
 import (
-	"slices"
-
 	"gocloud.dev/blob"
 	_ "gocloud.dev/blob/azureblob" // azblob://
 	_ "gocloud.dev/blob/gcsblob"   // gs://
@@ -19,11 +17,6 @@ const (
 	partSize = 5 << 20
 	parts    = 2
 )
-
-// IsScheme reports whether a URL scheme names a bucket.
-func IsScheme(scheme string) bool {
-	return slices.Contains([]string{"s3", "gs", "azblob", "mem"}, scheme)
-}
 
 // Upload returns upload options. md5 is the whole object's, or nil.
 func Upload(md5 []byte) *blob.WriterOptions {

@@ -30,6 +30,7 @@ const (
 
 type Options struct {
 	Settings Settings
+	Clouds   location.Clouds
 	Data     string
 	Services []*service.Running
 	Known    replica.Names // as in backup.Server
@@ -82,7 +83,7 @@ func Open(ctx context.Context, o Options) (*Replication, error) {
 	if err != nil {
 		return nil, err
 	}
-	target, closeIt, err := location.Open(ctx, o.Settings.URL)
+	target, closeIt, err := o.Clouds.Open(ctx, o.Settings.URL)
 	if err != nil {
 		return nil, fmt.Errorf("replica.url: %w", err)
 	}
@@ -197,12 +198,12 @@ func (s *State) Finding() service.Finding {
 }
 
 // Check reads a server's replica, which another process may be writing, without changes.
-func Check(ctx context.Context, s *Settings, data string) []service.Finding {
+func Check(ctx context.Context, clouds location.Clouds, s *Settings, data string) []service.Finding {
 	if s.URL == "" {
 		return nil
 	}
 	name := location.Name(s.URL)
-	content, wrong := backup.Location{What: "replica", Holds: "replica", URL: s.URL, Data: data, Spool: filepath.Join(data, spoolFolder)}.Inspect(ctx)
+	content, wrong := backup.Location{Clouds: clouds, What: "replica", Holds: "replica", URL: s.URL, Data: data, Spool: filepath.Join(data, spoolFolder)}.Inspect(ctx)
 	if wrong != nil {
 		return []service.Finding{*wrong}
 	}

@@ -27,7 +27,7 @@ func openRepository(ctx context.Context, r *Request) (*repository, error) {
 			return nil, err
 		}
 	}
-	s.from.Target, s.closeIt, err = location.Open(ctx, r.From)
+	s.from.Target, s.closeIt, err = r.Clouds.Open(ctx, r.From)
 	return s, err
 }
 

@@ -28,6 +28,7 @@ import (
 const unfinished = ".restoring"
 
 type Request struct {
+	Clouds   location.Clouds
 	From     string
 	Known    replica.Names // files that a repository may contain; see backup.NamesOf
 	Trust    replica.Trust // who may have written a repository

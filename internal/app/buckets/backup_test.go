@@ -1,5 +1,3 @@
-//test:unraced compiling gRPC for the race detector takes a minute
-
 package buckets
 
 import (
@@ -18,6 +16,7 @@ import (
 	"holdfast/internal/app/service/servicetest"
 	"holdfast/internal/buckets"
 	"holdfast/internal/clock"
+	"holdfast/internal/engines/nats"
 	"holdfast/internal/engines/postgres"
 )
 
@@ -30,6 +29,7 @@ func openBuckets(t testing.TB, data string) (*Buckets, *servicetest.Server) {
 func openBucketsAt(t testing.TB, data string, now clock.Clock, vars ...string) (*Buckets, *servicetest.Server) {
 	t.Helper()
 	s := New(postgres.Engine().Buckets)
+	s.UseBrokers(nats.Engine().Brokers)
 	environ := append(vars, "HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__INLINE=0", "HOLDFAST_BUCKETS__KEY_SECRET="+string(bytes.Repeat([]byte("s"), 32)))
 	o := servicetest.Open(t, s.Service(), func(d *service.Deps) { d.Data, d.Engines.Data, d.Clock = data, data, now }, environ...)
 	if err := s.settle(t.Context()); err != nil {

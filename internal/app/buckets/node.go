@@ -107,7 +107,7 @@ func (s *Buckets) addNode(ctx context.Context, in newNodeInput) (c nodeChange, e
 	case !exists:
 		return nodeChange{n.ID}, s.nodes.initialize(ctx, n)
 	case old.URL != n.URL:
-		if err := isNode(ctx, n); err != nil {
+		if err := s.isNode(ctx, n); err != nil {
 			return c, err
 		}
 	}
@@ -115,8 +115,9 @@ func (s *Buckets) addNode(ctx context.Context, in newNodeInput) (c nodeChange, e
 	return nodeChange{n.ID}, s.nodes.service.SetNode(ctx, n)
 }
 
-func isNode(ctx context.Context, n buckets.Node) error {
-	d, err := openDriver(n, "")
+// isNode returns an error unless n.URL already has the node's bodies.
+func (s *Buckets) isNode(ctx context.Context, n buckets.Node) error {
+	d, err := s.nodes.openDriver(n, "")
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,6 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/blobs"
-	"holdfast/internal/buckets/blobs/clouddriver"
 	"holdfast/internal/buckets/blobs/filedriver"
 	"holdfast/internal/clock"
 	"holdfast/internal/errcode"
@@ -31,6 +30,7 @@ const localNode = "local:1"
 // nodes updates the cluster's nodes from the configuration and the database. It initializes a configured node that is
 // not in the database. After that the node's marker must exist, so that an unmounted disk is detected.
 type nodes struct {
+	clouds  blobs.Clouds
 	cluster *blobs.Cluster
 	service *buckets.NodeService
 	cfg     *buckets.Config
@@ -226,10 +226,13 @@ func (n *nodes) initialize(ctx context.Context, node buckets.Node) error {
 	if err != nil {
 		return buckets.ErrNodeURL
 	}
-	if u.Scheme == "file" {
+	switch {
+	case u.Scheme == "file":
 		err = filedriver.Init(u.Path, node.ID)
-	} else {
-		err = clouddriver.Init(ctx, node.URL, node.ID)
+	case n.clouds.Init == nil:
+		err = errNoClouds
+	default:
+		err = n.clouds.Init(ctx, node.URL, node.ID)
 	}
 	if err != nil {
 		return err
@@ -243,7 +246,7 @@ func (n *nodes) use(all map[string]buckets.Node) error {
 	for id, node := range all {
 		o, ok := n.open[id]
 		if !ok || o.url != node.URL {
-			driver, err := openDriver(node, n.process)
+			driver, err := n.openDriver(node, n.process)
 			if err != nil {
 				n.say(slog.LevelError, id, "could not open a storage node", err)
 				continue
@@ -272,15 +275,20 @@ func (n *nodes) use(all map[string]buckets.Node) error {
 	return nil
 }
 
-func openDriver(node buckets.Node, process string) (blobs.Driver, error) {
+var errNoClouds = errcode.New(errcode.Invalid, "this program opens storage nodes in folders only")
+
+func (n *nodes) openDriver(node buckets.Node, process string) (blobs.Driver, error) {
 	u, err := url.Parse(node.URL)
 	if err != nil {
 		return nil, buckets.ErrNodeURL
 	}
-	if u.Scheme == "file" {
+	switch {
+	case u.Scheme == "file":
 		return filedriver.New(u.Path, node.ID).Of(process), nil
+	case n.clouds.Open == nil:
+		return nil, errNoClouds
 	}
-	return clouddriver.New(node.URL, node.ID)
+	return n.clouds.Open(node.URL, node.ID)
 }
 
 // isFolder reports whether a node is a folder. It does not wait for load.

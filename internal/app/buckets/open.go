@@ -21,6 +21,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/auth/bearer"
 	"holdfast/internal/auth/sigv4"
+	"holdfast/internal/broker/sinks"
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/backend"
 	"holdfast/internal/buckets/blobs"
@@ -47,6 +48,8 @@ type Buckets struct {
 	cfg         buckets.Config
 	backends    []engine.Backend[backend.Store]
 	live        atomic.Pointer[buckets.Config]
+	brokers     sinks.Brokers
+	clouds      blobs.Clouds
 	deps        *service.Deps
 	opened      *buckets.Service
 	maintenance *maintenance.Service
@@ -71,6 +74,12 @@ func New(backends ...engine.Backend[backend.Store]) *Buckets {
 	onSQLite := engine.OnSQLite(sqlite.Migrations, func(db *sqlitedb.DB, _ engine.StoreOptions) backend.Store { return sqlite.New(db) })
 	return &Buckets{cfg: buckets.DefaultConfig(), backends: append([]engine.Backend[backend.Store]{onSQLite}, backends...)}
 }
+
+// UseBrokers sets the message brokers that events can be sent to. Call it before the service is opened.
+func (s *Buckets) UseBrokers(b sinks.Brokers) { s.brokers = b }
+
+// UseClouds sets how buckets of cloud providers are opened as storage nodes. Call it before the service is opened.
+func (s *Buckets) UseClouds(c blobs.Clouds) { s.clouds = c }
 
 func (s *Buckets) Service() service.Service {
 	return service.Service{
@@ -111,7 +120,7 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	s.cluster = blobs.NewCluster(blobs.Options{Clock: d.Clock, Report: s.report, Missing: func(ctx context.Context) { s.nodes.reload(ctx) }, Observe: func(node string, e blobs.Event) {
 		s.metrics.bodies.WithLabelValues(node, string(e)).Inc()
 	}})
-	s.nodes = &nodes{cluster: s.cluster, service: buckets.NewNodeService(st), cfg: &s.cfg, clock: d.Clock, log: d.Log, folder: filepath.Join(d.Data, Name), create: d.Create, process: newProcessID()}
+	s.nodes = &nodes{cluster: s.cluster, clouds: s.clouds, service: buckets.NewNodeService(st), cfg: &s.cfg, clock: d.Clock, log: d.Log, folder: filepath.Join(d.Data, Name), create: d.Create, process: newProcessID()}
 	s.opened = buckets.NewService(buckets.Options{
 		Backend: st, Bodies: s.cluster, Clock: d.Clock, Written: s.written,
 		Limits: limits(&s.cfg), Destinations: s.cfg.EventDestinations(),

@@ -74,7 +74,7 @@ func (s *Buckets) probe(ctx context.Context) []service.Finding {
 	for i, name := range names {
 		what := "buckets.destinations." + name
 		checks.Go(func() {
-			says, err := sinks.Check(ctx, s.cfg.Destinations[name].URL)
+			says, err := s.brokers.Check(ctx, s.cfg.Destinations[name].URL)
 			found[i] = service.Finding{State: service.OK, What: what, Says: says}
 			if err != nil {
 				found[i] = service.Finding{
@@ -101,7 +101,7 @@ func (p *publisher) start(ctx context.Context) (end func() error, err error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.s.cfg.Destinations)) {
 		d := p.s.cfg.Destinations[name]
-		sink, closeSink, err := sinks.Open(ctx, sinks.Options{
+		sink, closeSink, err := p.s.brokers.Open(ctx, sinks.Options{
 			Setting: d.URL, Source: eventSource, Secret: d.Secret, Log: p.s.deps.Log, Clock: p.s.deps.Clock, Encode: encodeRecords,
 		})
 		if err != nil {

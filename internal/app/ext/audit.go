@@ -21,7 +21,7 @@ const auditSource = "/ext/v1"
 func (s *Extensions) auditSink(ctx context.Context) (sink outbox.Sink, end func() error, err error) {
 	setting := s.cfg.Audit
 	if setting == "log" || settings.IsBroker(setting) {
-		sink, end, err = sinks.Open(ctx, sinks.Options{Setting: setting, Source: auditSource, Log: s.deps.Log, Clock: s.deps.Clock})
+		sink, end, err = s.brokers.Open(ctx, sinks.Options{Setting: setting, Source: auditSource, Log: s.deps.Log, Clock: s.deps.Clock})
 		if err != nil {
 			err = fmt.Errorf("extstorage.audit: %w", err)
 		}

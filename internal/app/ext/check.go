@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"holdfast/internal/app/service"
-	"holdfast/internal/broker/sinks"
 	"holdfast/internal/conf/settings"
 	"holdfast/internal/extstorage/backend"
 )
@@ -36,7 +35,7 @@ func inspect(ctx context.Context, st backend.Indexed, wanted bool) ([]service.Fi
 func (s *Extensions) probe(ctx context.Context) []service.Finding {
 	const what = "extstorage.audit"
 	if settings.IsBroker(s.cfg.Audit) {
-		says, err := sinks.Check(ctx, s.cfg.Audit)
+		says, err := s.brokers.Check(ctx, s.cfg.Audit)
 		if err != nil {
 			return []service.Finding{{State: service.Wrong, What: what, Says: err.Error(), Fix: "start the broker, or correct extstorage.audit; until then events stay in the database"}}
 		}

@@ -1,5 +1,3 @@
-//test:unraced the other tests of the package are
-
 package ext
 
 import (

@@ -12,6 +12,7 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/auth/bearer"
+	"holdfast/internal/broker/sinks"
 	"holdfast/internal/conf"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/sqlitedb"
@@ -32,6 +33,7 @@ const Name = "extstorage"
 type Extensions struct {
 	cfg        ext.Config
 	backends   []engine.Backend[backend.Store]
+	brokers    sinks.Brokers
 	deps       *service.Deps
 	opened     *ext.Service
 	inspection *inspection.Service
@@ -50,6 +52,9 @@ func New(backends ...engine.Backend[backend.Store]) *Extensions {
 	})
 	return &Extensions{cfg: ext.DefaultConfig(), backends: append([]engine.Backend[backend.Store]{onSQLite}, backends...)}
 }
+
+// UseBrokers sets the message brokers that events can be sent to. Call it before the service is opened.
+func (s *Extensions) UseBrokers(b sinks.Brokers) { s.brokers = b }
 
 func (s *Extensions) Opened() *ext.Service { return s.opened }
 

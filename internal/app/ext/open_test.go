@@ -1,5 +1,3 @@
-//test:unraced compiling gRPC for the race detector takes a minute
-
 package ext
 
 import (
@@ -24,8 +22,8 @@ import (
 	"holdfast/internal/app/service/servicetest"
 	"holdfast/internal/auth/bearer"
 	"holdfast/internal/broker"
-	"holdfast/internal/broker/sinks"
 	"holdfast/internal/conf"
+	"holdfast/internal/engines/nats"
 	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/schemas"
@@ -56,6 +54,7 @@ type server struct {
 func open(t *testing.T, change func(*service.Deps), environ ...string) *server {
 	t.Helper()
 	x := New()
+	x.UseBrokers(brokers)
 	return &server{x, servicetest.Open(t, x.Service(), change, environ...)}
 }
 
@@ -336,45 +335,40 @@ func TestAuditTo(t *testing.T) {
 	}
 }
 
+// brokers has one broker; package all of engines tests the others.
+var brokers = nats.Engine().Brokers
+
 // TestAuditToBroker checks that every change is published in order, and that the topic is created.
 func TestAuditToBroker(t *testing.T) {
 	t.Parallel()
-	for name, setting := range map[string]string{
-		"nats":   "nats://" + testdb.NATS(t) + "/audit",
-		"pubsub": "pubsub://p" + ident.New() + "/audit?emulator=" + testdb.PubSub(t),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			topic := "audit" + ident.New()
-			setting := strings.Replace(setting, "/audit", "/"+topic, 1)
-			b, _, err := sinks.Broker(t.Context(), setting)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer b.Close()
-			if err := b.Ensure(t.Context(), topic, "sub-"+topic); err != nil {
-				t.Fatal(err)
-			}
-			a := open(t, nil, "HOLDFAST_EXTSTORAGE__AUDIT="+setting)
-			end, err := a.Start(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			r := ext.Request{Grant: ext.Grant{Owner: someInstall, Every: ext.Modify}, Caller: ext.Caller{Kind: "admin"}}
-			want := []string{"a/0", "a/1", "a/2"}
-			for _, name := range want {
-				if _, err := a.opened.Do(t.Context(), r, ext.Task{Namespace: "a", Key: ext.Key(name[2:]), Value: "1"}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			got := audited(t, b, topic, len(want)) // events not published before the end stay in the database
-			if err := end(); err != nil {
-				t.Error(err)
-			}
-			if !slices.Equal(got, want) {
-				t.Errorf("got %q, want %q", got, want)
-			}
-		})
+	topic := "audit" + ident.New()
+	setting := "nats://" + testdb.NATS(t) + "/" + topic
+	b, _, err := brokers.Broker(t.Context(), setting)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if err := b.Ensure(t.Context(), topic, "sub-"+topic); err != nil {
+		t.Fatal(err)
+	}
+	a := open(t, nil, "HOLDFAST_EXTSTORAGE__AUDIT="+setting)
+	end, err := a.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := ext.Request{Grant: ext.Grant{Owner: someInstall, Every: ext.Modify}, Caller: ext.Caller{Kind: "admin"}}
+	want := []string{"a/0", "a/1", "a/2"}
+	for _, name := range want {
+		if _, err := a.opened.Do(t.Context(), r, ext.Task{Namespace: "a", Key: ext.Key(name[2:]), Value: "1"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := audited(t, b, topic, len(want)) // events not published before the end stay in the database
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"holdfast/internal/app/service"
-	"holdfast/internal/broker/sinks"
 	"holdfast/internal/db/redisdb"
 	"holdfast/internal/errcode"
 
@@ -23,7 +22,7 @@ func (s *Guest) probe(ctx context.Context) []service.Finding {
 
 func (s *Guest) probeEvents(ctx context.Context) (found []service.Finding) {
 	check := func(what, setting, otherwise string) {
-		says, err := sinks.Check(ctx, setting)
+		says, err := s.brokers.Check(ctx, setting)
 		if err != nil {
 			found = append(found, service.Finding{State: service.Wrong, What: what, Says: err.Error(), Fix: "correct " + what + ", or make it reachable; until then " + otherwise})
 			return

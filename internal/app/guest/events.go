@@ -16,12 +16,13 @@ import (
 )
 
 type events struct {
-	cfg    Events
-	source string
-	waker  *outbox.Waker
-	share  int // relay partitions; 0: default
-	memory broker.Broker
-	feed   *httpapi.DemoFeed
+	cfg     Events
+	source  string
+	waker   *outbox.Waker
+	brokers sinks.Brokers
+	share   int // relay partitions; 0: default
+	memory  broker.Broker
+	feed    *httpapi.DemoFeed
 }
 
 func newEvents(cfg Events, source string) *events {
@@ -41,7 +42,7 @@ func (e *events) start(ctx context.Context, d *service.Deps, st backend.Store, r
 }
 
 func (e *events) startRelay(ctx context.Context, d *service.Deps, st backend.Store) (end func() error, err error) {
-	sink, closeSink, err := sinks.Open(ctx, sinks.Options{
+	sink, closeSink, err := e.brokers.Open(ctx, sinks.Options{
 		Setting: e.cfg.Sink, Source: e.source, Secret: e.cfg.Secret, Log: d.Log, Clock: d.Clock, Memory: e.memory,
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/broker/sinks"
 	"holdfast/internal/conf"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/sqlitedb"
@@ -26,6 +27,7 @@ const Name = "guest"
 type Guest struct {
 	cfg      Config
 	backends []engine.Backend[backend.Store]
+	brokers  sinks.Brokers
 	opened   *parts
 }
 
@@ -36,6 +38,9 @@ func New(backends ...engine.Backend[backend.Store]) *Guest {
 	})
 	return &Guest{cfg: defaultConfig(), backends: append([]engine.Backend[backend.Store]{onSQLite}, backends...)}
 }
+
+// UseBrokers sets the message brokers that events can be sent to and received from. Call it before the service is opened.
+func (s *Guest) UseBrokers(b sinks.Brokers) { s.brokers = b }
 
 func (s *Guest) Service() service.Service {
 	return service.Service{
@@ -65,6 +70,7 @@ func (s *Guest) check(settings service.Settings) conf.Problems {
 
 func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
 	events := newEvents(s.cfg.Events, s.cfg.source(s.cfg.Events.Source))
+	events.brokers = s.brokers
 	st, db, err := engine.Open(ctx, d.Engines, Name, engine.Settings{
 		Database: s.cfg.Database, Store: engine.StoreOptions{Clock: d.Clock, Waker: events.waker},
 	}, s.backends...)

@@ -10,7 +10,6 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/broker"
-	"holdfast/internal/broker/sinks"
 	"holdfast/internal/clock"
 	"holdfast/internal/errcode"
 	"holdfast/internal/guest/httpapi"
@@ -25,7 +24,7 @@ func (e *events) startReceiving(ctx context.Context, d *service.Deps, receive re
 	if e.cfg.Receive == "" {
 		return func() error { return nil }, nil
 	}
-	b, names, err := sinks.Broker(ctx, e.cfg.Receive)
+	b, names, err := e.brokers.Broker(ctx, e.cfg.Receive)
 	if err != nil {
 		return nil, fmt.Errorf("guest.receive: %w", err)
 	}

@@ -25,6 +25,7 @@ type Copies struct {
 	Backups *backup.Scheduler
 	Replica func() location.Settings
 	Known   replica.Names // as in backup.Server
+	Clouds  location.Clouds
 	Data    string
 	Clock   clock.Clock
 
@@ -150,7 +151,7 @@ func (c *Copies) listBackups(ctx context.Context, _ operate.None) (rows []backup
 		if err != nil {
 			return nil, err
 		}
-		all, err := backup.List(ctx, settings.URL, c.Known, trust, listedBackups)
+		all, err := backup.List(ctx, backup.Listing{Clouds: c.Clouds, URL: settings.URL, Known: c.Known, Trust: trust, Most: listedBackups})
 		if errcode.Is(err, errcode.NotFound) {
 			err = nil
 		}

@@ -39,7 +39,7 @@ func (c *Copies) readPoints(ctx context.Context) []replica.Listed {
 	}
 	address := c.Replica().URL
 	return c.points.get(ctx, address, c.Clock, func(ctx context.Context) (content replica.Content, err error) {
-		target, closeIt, err := location.Open(ctx, address)
+		target, closeIt, err := c.Clouds.Open(ctx, address)
 		if err != nil {
 			return content, err
 		}

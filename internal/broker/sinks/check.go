@@ -9,16 +9,13 @@ import (
 	"strings"
 	"time"
 
-	"holdfast/internal/broker"
-	"holdfast/internal/broker/nats"
-	"holdfast/internal/broker/pubsub"
 	"holdfast/internal/errcode"
 )
 
 const checkTime = 5 * time.Second
 
 // Check connects to a configured webhook or broker without changing anything. result contains no secrets.
-func Check(ctx context.Context, setting string) (result string, err error) {
+func (b Brokers) Check(ctx context.Context, setting string) (result string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	u, err := url.Parse(setting)
@@ -29,16 +26,16 @@ func Check(ctx context.Context, setting string) (result string, err error) {
 	if u.Scheme == "http" || u.Scheme == "https" {
 		return checkWebhook(ctx, setting, where)
 	}
-	b, names, err := open(ctx, u, true)
+	opened, names, err := b.open(ctx, u, true)
 	if err != nil {
 		return "", fmt.Errorf("%s: %s", where, errcode.NetworkReason(err))
 	}
-	defer func() { err = errors.Join(err, b.Close()) }()
+	defer func() { err = errors.Join(err, opened.Close()) }()
 	topic, subscription := names[0], ""
 	if len(names) > 1 {
 		subscription = names[1]
 	}
-	found, err := b.(prober).Exists(ctx, topic, subscription)
+	found, err := opened.Exists(ctx, topic, subscription)
 	if err != nil {
 		return "", fmt.Errorf("%s: %s", where, errcode.NetworkReason(err))
 	}
@@ -47,16 +44,6 @@ func Check(ctx context.Context, setting string) (result string, err error) {
 	}
 	return where, nil
 }
-
-// prober is a broker that can look for topics without creating them.
-type prober interface {
-	Exists(ctx context.Context, topic, subscription string) (bool, error)
-}
-
-var (
-	_ prober = (*pubsub.Broker)(nil)
-	_ prober = (*nats.Broker)(nil)
-)
 
 // checkWebhook sends HEAD, because a POST without events might be rejected.
 func checkWebhook(ctx context.Context, address, where string) (string, error) {
@@ -79,18 +66,13 @@ func checkWebhook(ctx context.Context, address, where string) (string, error) {
 }
 
 // open fails if once is set and no server is reachable.
-func open(ctx context.Context, u *url.URL, once bool) (b broker.Broker, names []string, err error) {
-	switch u.Scheme {
-	case "pubsub":
-		b, err = pubsub.Open(ctx, pubsub.Options{Project: u.Host, Emulator: u.Query().Get("emulator")})
-	case "nats", "tls":
-		server := url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host}
-		b, err = nats.Open(nats.Options{URL: server.String(), Credentials: u.Query().Get("credentials"), Once: once})
-	default:
-		err = errcode.New(errcode.Invalid, "no such broker")
+func (b Brokers) open(ctx context.Context, u *url.URL, once bool) (opened Broker, names []string, err error) {
+	connect, ok := b[u.Scheme]
+	if !ok {
+		return nil, nil, errcode.New(errcode.Invalid, "no such broker")
 	}
-	if err != nil {
+	if opened, err = connect(ctx, u, once); err != nil {
 		return nil, nil, err
 	}
-	return b, strings.Split(strings.Trim(u.Path, "/"), "/"), nil
+	return opened, strings.Split(strings.Trim(u.Path, "/"), "/"), nil
 }

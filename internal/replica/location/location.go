@@ -12,17 +12,16 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"filippo.io/age"
 
-	"holdfast/internal/cloudbucket"
 	"holdfast/internal/conf"
 	"holdfast/internal/durable"
 	"holdfast/internal/errcode"
 	"holdfast/internal/replica"
-	"holdfast/internal/replica/cloudtarget"
 )
 
 // Settings are common to replicas and backups.
@@ -72,7 +71,7 @@ func Identities(file string) ([]age.Identity, error) {
 // IsURL reports whether text is a location URL rather than a folder.
 func IsURL(text string) bool {
 	scheme, _, found := strings.Cut(text, "://")
-	return found && (scheme == "file" || cloudbucket.IsScheme(scheme))
+	return found && (scheme == "file" || IsBucket(scheme))
 }
 
 // Name removes parameters and credentials, for messages.
@@ -88,8 +87,22 @@ func Name(address string) string {
 	return name
 }
 
+// IsBucket reports whether a URL scheme names a bucket at a cloud provider, or in memory for tests.
+func IsBucket(scheme string) bool {
+	return slices.Contains([]string{"s3", "gs", "azblob", "mem"}, scheme)
+}
+
+// Bucket is an open bucket with a replica or backups.
+type Bucket interface {
+	replica.Target
+	Close() error
+}
+
+// Clouds opens a bucket at a cloud provider without connecting to it. Without one, i.e. nil, locations are folders only.
+type Clouds func(ctx context.Context, address string) (Bucket, error)
+
 // Open opens a location without connecting to a provider.
-func Open(ctx context.Context, address string) (t replica.Target, closeIt func() error, err error) {
+func (c Clouds) Open(ctx context.Context, address string) (t replica.Target, closeIt func() error, err error) {
 	u, err := parse(address)
 	if err != nil {
 		return nil, nil, err
@@ -97,7 +110,10 @@ func Open(ctx context.Context, address string) (t replica.Target, closeIt func()
 	if u.Scheme == "file" {
 		return replica.Folder(filepath.FromSlash(u.Path)), func() error { return nil }, nil
 	}
-	b, err := cloudtarget.Open(ctx, address)
+	if c == nil {
+		return nil, nil, errcode.Newf(errcode.Invalid, "%s is a bucket, and this program opens folders only", Name(address))
+	}
+	b, err := c(ctx, address)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -143,7 +159,7 @@ func isFolder(address string) bool { return strings.HasPrefix(address, "file:") 
 func parse(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
-	case err != nil || u.Scheme != "file" && !cloudbucket.IsScheme(u.Scheme):
+	case err != nil || u.Scheme != "file" && !IsBucket(u.Scheme):
 		return nil, errcode.New(errcode.Invalid, "must be a URL, e.g. s3://bucket?prefix=holdfast/, gs://…, azblob://… or file:///folder")
 	case u.Scheme == "file" && (u.Host != "" || !strings.HasPrefix(u.Path, "/") || u.RawQuery != ""):
 		return nil, errcode.New(errcode.Invalid, "must be file:// and a folder path, e.g. file:///mnt/backup")

@@ -1,5 +1,3 @@
-//test:unraced the providers of buckets bring gRPC, which takes a minute to compile for the race detector
-
 package location
 
 import (

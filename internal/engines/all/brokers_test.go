@@ -1,6 +1,4 @@
-//test:unraced compiling gRPC for the race detector takes a minute
-
-package sinks_test
+package all_test
 
 import (
 	"context"
@@ -12,11 +10,15 @@ import (
 
 	"holdfast/internal/broker/nats"
 	"holdfast/internal/broker/pubsub"
-	"holdfast/internal/broker/sinks"
+	"holdfast/internal/engines"
+	"holdfast/internal/engines/all"
 	"holdfast/internal/ident"
 	"holdfast/internal/suite"
 	"holdfast/internal/testdb"
 )
+
+// brokers are those of this release.
+var brokers = engines.List(all.Engines()).Brokers()
 
 func closedPort(t *testing.T) string {
 	t.Helper()
@@ -28,7 +30,7 @@ func closedPort(t *testing.T) string {
 
 func check(t *testing.T, setting, says, wrong string) {
 	t.Helper()
-	got, err := sinks.Check(t.Context(), setting)
+	got, err := brokers.Check(t.Context(), setting)
 	switch {
 	case wrong == "" && (err != nil || got != says):
 		t.Errorf("%q, %v; want %q", got, err, says)
