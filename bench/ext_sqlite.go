@@ -35,8 +35,8 @@ const (
 	extSetUsage = `UPDATE ext_storage_usage SET bytes_used = ?3, keys_count = ?4, namespaces_count = ?5, change_seq = ?6, counted_at = ?7,
 		updated_at = ?8` + extOf
 	extAddUsage = `INSERT INTO ext_storage_usage
-		(tenant_id, extension_install_id, bytes_used, keys_count, namespaces_count, change_seq, counted_at, updated_at, floor_seq)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, (SELECT seq FROM ext_storage_floor))`
+		(tenant_id, extension_install_id, bytes_used, keys_count, namespaces_count, change_seq, counted_at, updated_at, floor_seq, schema_floor)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, (SELECT seq FROM ext_storage_floor), (SELECT min(seq / 100000, 2147483647) FROM ext_storage_floor))`
 	extExpiring = `SELECT namespace, count(*), sum(value_bytes + metadata_bytes) FROM ext_storage_records` + extOf +
 		`AND ttl_expires_at > ?3 AND ttl_expires_at <= ?4 GROUP BY namespace`
 

@@ -110,3 +110,6 @@ type Seq int64
 
 // SchemaVersion numbers a namespace's schemas from 1; 0 means no schema.
 type SchemaVersion int32
+
+// MaxSchemaVersion is the greatest version. An import may contain it.
+const MaxSchemaVersion = 1<<31 - 1

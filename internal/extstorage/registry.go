@@ -36,7 +36,8 @@ type SchemaID struct {
 // Registry stores schemas. Documents are checked before they get here.
 type Registry interface {
 	// Register adds a draft as the namespace's next version. It keeps the newest SchemasKept versions and the active
-	// version, and never reuses numbers. The quota limits namespaces with a live record or schema.
+	// version, and never reuses numbers, not even numbers of a server that a restored backup replaces. It returns
+	// ErrNoVersionLeft after MaxSchemaVersion. The quota limits namespaces with a live record or schema.
 	Register(ctx context.Context, o Owner, draft Schema, quota Quota) (Schema, error)
 
 	// DropSchemas deletes a version, or all versions of a namespace if v is 0, and returns how many. It returns
@@ -91,6 +92,10 @@ var ErrSchemaConflict error = errcode.New(errcode.Conflict, "this schema version
 
 // ErrSchemaNeeded means that the version cannot be deleted without deleting the whole namespace's schemas.
 var ErrSchemaNeeded error = errcode.New(errcode.Conflict, "the active and the newest version in a namespace cannot be deleted alone: deprecate the active version, register another, or delete all")
+
+// ErrNoVersionLeft means that the next version would be greater than MaxSchemaVersion, e.g. because a great number was
+// imported.
+var ErrNoVersionLeft error = errcode.Newf(errcode.Conflict, "no schema version is left: the greatest is %d, and numbers are not reused", MaxSchemaVersion)
 
 // ErrNoSchema means that the version does not exist or was deleted.
 var ErrNoSchema error = errcode.New(errcode.NotFound, "schema version not found")

@@ -25,8 +25,8 @@ type Store interface {
 	// transaction.
 	Apply(ctx context.Context, o Owner, w Write) (Applied, error)
 
-	// SkipChanges makes every install skip n change numbers, and every record as many revisions, including installs
-	// and records that do not exist; see SkippedChanges.
+	// SkipChanges makes every install skip n change numbers and SkippedVersions(n) schema versions, and every record n
+	// revisions, including installs, namespaces and records that do not exist; see SkippedChanges.
 	SkipChanges(ctx context.Context, n int64) error
 
 	// Get returns ErrNoRecord for a missing record, and for a record that expired at or before now.
@@ -136,3 +136,11 @@ const (
 // and read everything again. The number grows with the backup's age, so restoring it again also skips the numbers issued after the first
 // restore.
 func SkippedChanges(age time.Duration) int64 { return 1_000_000_000 + 1_000_000*int64(age/time.Second) }
+
+// ChangesPerVersion is how many skipped change numbers skip one schema version.
+const ChangesPerVersion = 100_000
+
+// SkippedVersions returns how many schema versions an install skips that skips n change numbers: 10,000, and 10 per
+// second of the backup's age. The lost server may have registered as many, because somebody registers each by hand or
+// with a deployment. More would use up the 2^31 versions after a few restores of old backups.
+func SkippedVersions(n int64) int64 { return n / ChangesPerVersion }

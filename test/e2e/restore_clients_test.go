@@ -48,6 +48,7 @@ func TestClientsOfARestoredServer(t *testing.T) {
 	}
 	again := binary.Start(t, data, vars...)
 	feed.check(again)
+	feed.checkSchemas(again)
 	uploads.check()
 	handoffs.check(again)
 	batch.check(again)
@@ -60,14 +61,16 @@ type restoredFeed struct {
 	of      map[string]extension
 	known   map[string]ext.RecordMeta // of the lost server
 	cursors map[string]int64
+	schemas map[string]int32 // newest versions of the lost server, registered after the backup
 }
 
 func newRestoredFeed(t *testing.T, s *binary.Server) *restoredFeed {
 	f := &restoredFeed{t: t, of: map[string]extension{
 		"kept": newExtension(t, s, "3a000000-0000-4000-8000-000000000001", "s=rw"),
 		"lost": newExtension(t, s, "3a000000-0000-4000-8000-000000000002", "s=rw"),
-	}, known: map[string]ext.RecordMeta{}, cursors: map[string]int64{}}
+	}, known: map[string]ext.RecordMeta{}, cursors: map[string]int64{}, schemas: map[string]int32{}}
 	f.put(f.client("kept", s), "first")
+	f.register(f.client("kept", s), "first")
 	return f
 }
 
@@ -89,6 +92,16 @@ func (f *restoredFeed) put(i ext.Install, value string, pre ...ext.Precondition)
 	return meta
 }
 
+// register returns the version of a new schema.
+func (f *restoredFeed) register(i ext.Install, title string) int32 {
+	f.t.Helper()
+	schema, err := i.Records("s").RegisterSchema(f.t.Context(), map[string]string{"title": title})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return schema.Version
+}
+
 func (f *restoredFeed) lose() {
 	f.t.Helper()
 	for name, e := range f.of {
@@ -99,6 +112,26 @@ func (f *restoredFeed) lose() {
 			f.t.Fatal(err)
 		}
 		f.cursors[name] = last
+		f.schemas[name] = f.register(i, "lost")
+	}
+}
+
+// checkSchemas checks that a client that keeps schemas by their version never keeps another schema.
+func (f *restoredFeed) checkSchemas(s *binary.Server) {
+	f.t.Helper()
+	for name := range f.of {
+		i := f.client(name, s)
+		if version := f.register(i, "another"); version < f.schemas[name]+10_000 {
+			f.t.Errorf("%s: the next schema is version %d: the lost server may have registered it after %d", name, version, f.schemas[name])
+		}
+		if lost := f.schemas[name]; lost > 0 {
+			if schema, err := i.Records("s").Schema(f.t.Context(), lost); !errors.Is(err, ext.CodeNotFound) {
+				f.t.Errorf("%s: version %d of the lost server is %s %v", name, lost, schema.Schema, err)
+			}
+		}
+	}
+	if schema, err := f.client("kept", s).Records("s").Schema(f.t.Context(), 1); err != nil || !strings.Contains(string(schema.Schema), "first") {
+		f.t.Errorf("the schema of the backup: %s %v", schema.Schema, err)
 	}
 }
 
@@ -308,6 +341,7 @@ func TestFinishRestore(t *testing.T) {
 			if next := feed.put(feed.client("lost", again), "first"); next.Revision < 2_000_000_000 {
 				t.Errorf("revision %d of another install", next.Revision)
 			}
+			feed.checkSchemas(again)
 			for _, body := range bodyFiles(t, data) {
 				if err := os.Remove(body); err != nil {
 					t.Fatal(err)

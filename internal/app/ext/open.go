@@ -178,7 +178,7 @@ func (s *Extensions) openStore(ctx context.Context, opened *service.Opened) (bac
 		return sqlite.New(copied, sqlite.Options{}).SkipChanges(ctx, ext.SkippedChanges(0))
 	}
 	opened.AfterRestore = []service.RestoreStep{{
-		Doc: "skipping change numbers that the lost server may have assigned",
+		Doc: "skipping change numbers and schema versions that the lost server may have assigned",
 		Run: func(ctx context.Context, r service.Restored) error {
 			return st.SkipChanges(ctx, ext.SkippedChanges(r.Age))
 		},

@@ -69,7 +69,7 @@ func (x *exchange) readPut(f *fields, t *ext.Task) {
 }
 
 // Greatest schema version.
-const maxVersion = 1<<31 - 1
+const maxVersion = ext.MaxSchemaVersion
 
 // putRecord answers a public put.
 func (x *exchange) putRecord() error { return x.put(parseFields(x.body, putNames...)) }

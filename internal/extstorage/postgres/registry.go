@@ -27,6 +27,8 @@ func (s *Store) Register(ctx context.Context, o ext.Owner, schema ext.Schema, qu
 		return ext.Schema{}, refusedClosed(err)
 	case version < 0:
 		return ext.Schema{}, ext.NamespaceQuota(quota, -version)
+	case version == 0:
+		return ext.Schema{}, ext.ErrNoVersionLeft
 	}
 	schema.Version = ext.SchemaVersion(version)
 	return schema, nil
@@ -158,7 +160,7 @@ func (s *Store) Schemas(ctx context.Context, o ext.Owner, q ext.SchemaQuery) (ex
 	}
 	r := schemaRow{Schema: ext.Schema{Namespace: q.Namespace}}
 	dest := append(r.columns(), &r.size)
-	before := int32(cmp.Or(q.Before, math.MaxInt32))
+	before := cmp.Or(int64(q.Before), ext.MaxSchemaVersion+1)
 	limit, sent := q.Limit, int64(cmp.Or(q.Bytes, ext.PageBytes)/q.Limit)
 	for {
 		var page ext.SchemaPage

@@ -160,9 +160,12 @@ func (s *Store) ExportSchemas(ctx context.Context, o ext.Owner, after ext.Schema
 
 // SkipChanges updates all shards on Citus.
 func (s *Store) SkipChanges(ctx context.Context, n int64) error {
-	if _, err := s.db.Exec(ctx, sqlRaiseFirst, n); err != nil {
-		return err
+	_, err := s.db.Exec(ctx, sqlRaiseFirst, n)
+	if err == nil {
+		_, err = s.db.Exec(ctx, sqlRaiseFloors)
 	}
-	_, err := s.db.Exec(ctx, sqlSkipChanges, n)
+	if err == nil {
+		_, err = s.db.Exec(ctx, sqlSkipChanges, n, ext.SkippedVersions(n))
+	}
 	return err
 }

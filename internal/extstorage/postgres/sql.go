@@ -19,8 +19,14 @@ var (
 )
 
 var (
+	// sqlRaiseFloors is a statement of its own, because Citus cannot update from a correlated subquery.
+	sqlRaiseFloors = pgdb.Statement{Name: "ext.raise_floors", Wide: true, SQL: `
+		UPDATE ext_storage_usage u SET schema_floor = s.newest
+		FROM (SELECT tenant_id, extension_install_id, max(schema_version) AS newest FROM ext_storage_schemas GROUP BY tenant_id, extension_install_id) s
+		WHERE s.tenant_id = u.tenant_id AND s.extension_install_id = u.extension_install_id AND u.schema_floor < s.newest`}
 	sqlSkipChanges = pgdb.Statement{Name: "ext.skip_changes", Wide: true, SQL: `
-		UPDATE ext_storage_usage SET change_seq = change_seq + $1::bigint, closed_seq = closed_seq + $1::bigint, floor_seq = change_seq + $1::bigint`}
+		UPDATE ext_storage_usage SET change_seq = change_seq + $1::bigint, closed_seq = closed_seq + $1::bigint, floor_seq = change_seq + $1::bigint,
+			schema_floor = least(schema_floor + $2::bigint, 2147483647)`}
 	sqlRaiseFirst = pgdb.Statement{Name: "ext.raise_first", SQL: `UPDATE ext_storage_floor SET seq = seq + $1::bigint`}
 	sqlLeap       = pgdb.Statement{Name: "ext.leap", Key: 1, SQL: `
 		SELECT ext_leap_v1(p_tenant => $1::uuid, p_install => $2::uuid, p_now => $3::timestamptz, p_after => $4::bigint)`}
@@ -70,7 +76,7 @@ var (
 		FROM (
 			SELECT schema_version, status, created_at, updated_at, created_by, schema_document::text AS document
 			FROM ext_storage_schemas
-			WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND namespace = $3::text AND schema_version < $4::integer
+			WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND namespace = $3::text AND schema_version < $4::bigint
 			ORDER BY schema_version DESC LIMIT $5::bigint
 		) found
 		ORDER BY schema_version DESC`}

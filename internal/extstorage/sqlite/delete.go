@@ -16,8 +16,10 @@ import (
 const (
 	sqlClosed = `SELECT closed_seq FROM ext_storage_usage` + mine + `AND closed_seq IS NOT NULL`
 	sqlClose  = `INSERT INTO ext_storage_usage
-		(tenant_id, extension_install_id, bytes_used, keys_count, namespaces_count, change_seq, counted_at, updated_at, closed_seq, floor_seq)
-		VALUES (?1, ?2, 0, 0, 0, ` + lastSeq + `, ?3, ?3, ` + lastSeq + `, (SELECT seq FROM ext_storage_floor))
+		(tenant_id, extension_install_id, bytes_used, keys_count, namespaces_count, change_seq, counted_at, updated_at, closed_seq, floor_seq,
+			schema_floor)
+		VALUES (?1, ?2, 0, 0, 0, ` + lastSeq + `, ?3, ?3, ` + lastSeq + `, (SELECT seq FROM ext_storage_floor),
+			(SELECT min(seq / 100000, 2147483647) FROM ext_storage_floor))
 		ON CONFLICT DO UPDATE SET change_seq = max(change_seq, ` + lastSeq + `), closed_seq = max(change_seq, ` + lastSeq + `)
 			WHERE closed_seq IS NULL`
 	// lastSeq reads the changes, so that numbers are not reused if the counter row was lost and is inserted again.

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
 
 	"zombiezen.com/go/sqlite"
 
@@ -35,21 +34,25 @@ func (s *Store) Register(ctx context.Context, o ext.Owner, sc ext.Schema, quota 
 		return ext.Schema{}, err
 	}
 	err := s.db.Write(ctx, "ext.register", func(c *sqlite.Conn) error {
+		if err := fitsNamespace(c, o, ns, quota, now); err != nil {
+			return err
+		}
 		last, _, err := sqlitedb.QueryRow(c, sqlLastVersion, scanInt64, o.Tenant, o.Install, ns)
-		if err == nil && last == 0 {
-			last, _, err = sqlitedb.QueryRow(c, sqlFloor, scanInt64, o.Tenant, o.Install)
-		}
-		if err == nil {
-			err = fitsNamespace(c, o, ns, quota, now)
-		}
 		if err != nil {
 			return err
 		}
-		sc.Version = ext.SchemaVersion(last + 1)
+		floor, _, err := sqlitedb.QueryRow(c, sqlFloor, scanInt64, o.Tenant, o.Install, last)
+		switch {
+		case err != nil:
+			return err
+		case max(last, floor) >= ext.MaxSchemaVersion:
+			return ext.ErrNoVersionLeft
+		}
+		sc.Version = ext.SchemaVersion(max(last, floor) + 1)
 		if err := sqlitedb.Exec(c, sqlAddSchema, o.Tenant, o.Install, ns, sc.Version, sc.Status, now, now, orNull(sc.CreatedBy), string(sc.Document)); err != nil {
 			return err
 		}
-		return sqlitedb.Exec(c, sqlDropSchemas, o.Tenant, o.Install, ns, sc.Version-ext.SchemasKept)
+		return sqlitedb.Exec(c, sqlDropSchemas, o.Tenant, o.Install, ns, ext.SchemasKept)
 	})
 	if err != nil {
 		return ext.Schema{}, err
@@ -184,7 +187,7 @@ func (s *Store) Restore(ctx context.Context, o ext.Owner, sc ext.Schema, quota e
 		if err != nil {
 			return err
 		}
-		last, _, err := sqlitedb.QueryRow(c, sqlLastVersion, scanInt64, o.Tenant, o.Install, sc.Namespace)
+		newer, _, err := sqlitedb.QueryRow(c, sqlNewer, scanInt64, o.Tenant, o.Install, sc.Namespace, sc.Version)
 		if err != nil {
 			return err
 		}
@@ -194,7 +197,7 @@ func (s *Store) Restore(ctx context.Context, o ext.Owner, sc ext.Schema, quota e
 		case found:
 			changed = sc.Status != there.Status && sc.Status != ext.Draft
 		default:
-			changed = sc.Status == ext.Active || int64(sc.Version) > last-ext.SchemasKept
+			changed = sc.Status == ext.Active || newer < ext.SchemasKept
 		}
 		if !changed {
 			return nil
@@ -211,7 +214,7 @@ func (s *Store) Restore(ctx context.Context, o ext.Owner, sc ext.Schema, quota e
 			orNull(sc.CreatedBy), string(sc.Document)); err != nil {
 			return err
 		}
-		return sqlitedb.Exec(c, sqlDropSchemas, o.Tenant, o.Install, sc.Namespace, max(last, int64(sc.Version))-ext.SchemasKept)
+		return sqlitedb.Exec(c, sqlDropSchemas, o.Tenant, o.Install, sc.Namespace, ext.SchemasKept)
 	})
 	return changed && err == nil, err
 }
@@ -235,7 +238,7 @@ func (s *Store) Schemas(ctx context.Context, o ext.Owner, q ext.SchemaQuery) (p 
 	if err := o.Check(); err != nil {
 		return p, err
 	}
-	before := cmp.Or(q.Before, math.MaxInt32)
+	before := cmp.Or(int64(q.Before), ext.MaxSchemaVersion+1)
 	scan, end := scanSchema(q.Namespace), ext.NewPageEnd(q.Limit, q.Bytes)
 	err = s.db.Read(ctx, "ext.schemas", func(c *sqlite.Conn) error {
 		err := sqlitedb.ForEach(c, sqlSchemas, func(r *sqlite.Stmt) error {

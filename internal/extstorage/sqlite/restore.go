@@ -6,6 +6,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"holdfast/internal/db/sqlitedb"
+	ext "holdfast/internal/extstorage"
 )
 
 // SkipChanges implements extstorage.Store.
@@ -14,6 +15,6 @@ func (s *Store) SkipChanges(ctx context.Context, n int64) error {
 		if err := sqlitedb.Exec(c, sqlRaiseFirst, n); err != nil {
 			return err
 		}
-		return sqlitedb.Exec(c, sqlSkipChanges, n)
+		return sqlitedb.Exec(c, sqlSkipChanges, n, ext.SkippedVersions(n))
 	})
 }

@@ -15,16 +15,19 @@ const (
 			ON r.tenant_id = ?1 AND r.extension_install_id = ?2 AND namespace = ?3 AND key = ?4
 		WHERE u.tenant_id = ?1 AND u.extension_install_id = ?2`
 	sqlAddUsage = `INSERT INTO ext_storage_usage
-		(tenant_id, extension_install_id, bytes_used, keys_count, namespaces_count, change_seq, counted_at, updated_at, floor_seq)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, (SELECT seq FROM ext_storage_floor))`
+		(tenant_id, extension_install_id, bytes_used, keys_count, namespaces_count, change_seq, counted_at, updated_at, floor_seq, schema_floor)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, (SELECT seq FROM ext_storage_floor), (SELECT min(seq / 100000, 2147483647) FROM ext_storage_floor))`
 	sqlSetUsage = `UPDATE ext_storage_usage SET bytes_used = ?3, keys_count = ?4, namespaces_count = ?5, change_seq = ?6, counted_at = ?7,
 		updated_at = ?8` + mine
 	sqlExpiring = `SELECT namespace, count(*), sum(value_bytes + metadata_bytes) FROM ext_storage_records` + mine +
 		`AND ttl_expires_at > ?3 AND ttl_expires_at <= ?4 GROUP BY namespace`
 
-	sqlSkipChanges = `UPDATE ext_storage_usage SET change_seq = change_seq + ?1, closed_seq = closed_seq + ?1, floor_seq = change_seq + ?1`
-	sqlRaiseFirst  = `UPDATE ext_storage_floor SET seq = seq + ?1`
-	sqlFirst       = `SELECT seq FROM ext_storage_floor`
+	sqlSkipChanges = `UPDATE ext_storage_usage AS u
+		SET change_seq = change_seq + ?1, closed_seq = closed_seq + ?1, floor_seq = change_seq + ?1,
+			schema_floor = min(?2 + max(schema_floor, coalesce((SELECT max(schema_version) FROM ext_storage_schemas s
+				WHERE s.tenant_id = u.tenant_id AND s.extension_install_id = u.extension_install_id), 0)), 2147483647)`
+	sqlRaiseFirst = `UPDATE ext_storage_floor SET seq = seq + ?1`
+	sqlFirst      = `SELECT seq FROM ext_storage_floor`
 
 	sqlNamespaceKeys   = `SELECT keys_count FROM ext_storage_namespaces` + mine + `AND namespace = ?3`
 	sqlSetNamespace    = `INSERT OR REPLACE INTO ext_storage_namespaces (tenant_id, extension_install_id, namespace, keys_count) VALUES (?, ?, ?, ?)`
@@ -166,14 +169,18 @@ const (
 	sqlExportSchemas = `SELECT ` + schemaColumns + `, namespace FROM ext_storage_schemas` + mine +
 		`AND (namespace, schema_version) > (?3, ?4) ORDER BY namespace, schema_version LIMIT ?5 + 0`
 	sqlLastVersion = `SELECT coalesce(max(schema_version), 0) FROM ext_storage_schemas` + mine + `AND namespace = ?3`
-	sqlFloor       = `SELECT schema_floor FROM ext_storage_usage` + mine
+	// sqlFloor is for a namespace's last version ?3. Namespaces without schemas start after the deleted versions. After
+	// a restore all namespaces start after the versions that the lost server may have registered.
+	sqlFloor       = `SELECT CASE WHEN ?3 = 0 OR floor_seq > 0 THEN schema_floor ELSE 0 END FROM ext_storage_usage` + mine
+	sqlNewer       = `SELECT count(*) FROM ext_storage_schemas` + mine + `AND namespace = ?3 AND schema_version > ?4`
 	sqlOnlySchemas = `SELECT count(DISTINCT namespace) FROM ext_storage_schemas` + mine +
 		`AND namespace NOT IN (SELECT namespace FROM ext_storage_namespaces` + mine + `)`
 	sqlHasSchema    = `SELECT 1 FROM ext_storage_schemas` + mine + `AND namespace = ?3`
 	sqlDropVersions = `DELETE FROM ext_storage_schemas` + mine + `AND namespace = ?3 AND ?4 IN (0, schema_version)`
 	sqlAddSchema    = `INSERT INTO ext_storage_schemas (tenant_id, extension_install_id, namespace, ` + schemaColumns + `)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlDropSchemas     = `DELETE FROM ext_storage_schemas` + mine + `AND namespace = ?3 AND schema_version <= ?4 AND status <> 'active'`
+	sqlDropSchemas = `DELETE FROM ext_storage_schemas` + mine + `AND namespace = ?3 AND status <> 'active' AND schema_version <=
+		(SELECT schema_version FROM ext_storage_schemas` + mine + `AND namespace = ?3 ORDER BY schema_version DESC LIMIT 1 OFFSET ?4 + 0)`
 	sqlDeprecateActive = `UPDATE ext_storage_schemas SET status = 'deprecated', updated_at = ?4` + mine + `AND namespace = ?3 AND status = 'active'`
 	sqlSetStatus       = `UPDATE ext_storage_schemas SET status = ?5, updated_at = ?6` + mine + `AND namespace = ?3 AND schema_version = ?4`
 )

@@ -19,6 +19,8 @@ func changeChecks() []check {
 		{"Skipped", skippedChanges},
 		{"SkippedRevisions", skippedRevisions},
 		{"SkippedInstalls", skippedInstalls},
+		{"SkippedVersions", skippedVersions},
+		{"VersionsUsedUp", versionsUsedUp},
 	}
 }
 
@@ -206,4 +208,75 @@ func skippedInstalls(t *testing.T, u *user) {
 	_, err = u.h.Deletions.Reopen(t.Context(), closed.owner, u.now)
 	must(t, "Reopen", err)
 	equal(t, "the first number after a deletion", closed.do(put("s", "a", `1`)).Seq, ext.Seq(skipped+2))
+}
+
+// skippedVersions registers schemas after a restore. No version of the lost server may get another document, whether the
+// backup has the namespace, the install or neither. Versions of the backup stay, although the numbers have a gap.
+func skippedVersions(t *testing.T, u *user) {
+	u.h = u.h.Faulty(t, func(string) error { return nil })
+	const skipped = 1_000_000_000
+	gap := ext.SchemaVersion(ext.SkippedVersions(skipped))
+	for range 3 {
+		u.register("more", `{}`)
+	}
+	u.register("s", `{"title":"old"}`)
+	u.register("s", `{}`)
+	u.activate("s", 1)
+	for range 7 {
+		u.register("dropped", `{}`)
+	}
+	_, err := u.h.Registry.DropSchemas(t.Context(), u.owner, "dropped", 0, u.now)
+	must(t, "DropSchemas", err)
+	equal(t, "the next version in a database that was not restored", u.register("s", `{}`).Version, ext.SchemaVersion(3))
+	written, closed := u.other(), u.other()
+	written.apply(put("s", "a", `1`))
+	greatest := ext.SchemaVersion(7)
+	for restores := ext.SchemaVersion(1); restores <= 2; restores++ { // the database may be restored again
+		kept := u.schemas("s")
+		must(t, "SkipChanges", u.h.Store.SkipChanges(t.Context(), skipped))
+		greatest += gap
+		for _, ns := range []ext.Namespace{"s", "more", "dropped", ext.Namespace(fmt.Sprint("new-", restores))} {
+			equal(t, fmt.Sprint("the next version of ", ns), u.register(ns, `{}`).Version, greatest+1)
+			equal(t, fmt.Sprint("the one after it of ", ns), u.register(ns, `{}`).Version, greatest+2)
+		}
+		greatest += 2
+		equal(t, "the versions of the backup", u.schemas("s")[2:], kept)
+		equal(t, "the active version", u.active("s").Version, ext.SchemaVersion(1))
+		equal(t, "an import of a version of the backup", u.restoreSchema(elsewhere("more", restores, ext.Deprecated, `{}`)), true)
+		equal(t, "an import of a version that the backup lacks", u.restoreSchema(elsewhere("more", 3+restores, ext.Draft, `{}`)), true)
+		equal(t, "the versions of the install without schemas", written.register("s", `{}`).Version, restores*gap+restores)
+		equal(t, "the versions of an install that the backup lacks", u.other().register("s", `{}`).Version, restores*gap+1)
+	}
+	closed.close()
+	for closed.deleteSome(10).FinishedAt == 0 {
+	}
+	_, err = u.h.Deletions.Reopen(t.Context(), closed.owner, u.now)
+	must(t, "Reopen", err)
+	equal(t, "the versions of an install that was deleted", closed.register("s", `{}`).Version, 2*gap+1)
+	u.audited()
+}
+
+// versionsUsedUp restores databases until no version is left.
+func versionsUsedUp(t *testing.T, u *user) {
+	u.h = u.h.Faulty(t, func(string) error { return nil })
+	last := elsewhere("last", ext.MaxSchemaVersion, ext.Draft, `{}`)
+	equal(t, "an import of the last version", u.restoreSchema(last), true)
+	equal(t, "the versions", u.schemas("last"), []ext.Schema{last})
+	register := func(v *user, ns ext.Namespace) error {
+		_, err := v.h.Registry.Register(t.Context(), v.owner, ext.Schema{Namespace: ns, Document: []byte(`{}`), CreatedAt: v.now}, v.quota)
+		return err
+	}
+	wantError(t, "a version after the last", register(u, "last"), ext.ErrNoVersionLeft)
+	equal(t, "another namespace's version", u.register("s", `{}`).Version, ext.SchemaVersion(1))
+	v := u.other()
+	v.register("s", `{}`)
+	for range 3 {
+		must(t, "SkipChanges", u.h.Store.SkipChanges(t.Context(), 1_000_000_000*ext.ChangesPerVersion))
+	}
+	for what, of := range map[string]*user{"the install with the last version": u, "another install": v, "a new install": u.other()} {
+		for _, ns := range []ext.Namespace{"s", "new"} {
+			wantError(t, "a version of "+what, register(of, ns), ext.ErrNoVersionLeft)
+		}
+		of.do(put("t", "a", `1`))
+	}
 }

@@ -57,9 +57,15 @@ type memory struct {
 func (s *memory) SkipChanges(_ context.Context, n int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, m := range s.models {
+	for o, m := range s.models {
 		m.last += ext.Seq(n)
 		m.floor = m.last
+		for _, all := range s.schemas[o] {
+			for _, sc := range all {
+				s.floors[o] = max(s.floors[o], sc.Version)
+			}
+		}
+		s.floors[o] = ext.SchemaVersion(min(int64(s.floors[o])+ext.SkippedVersions(n), ext.MaxSchemaVersion))
 	}
 	s.first += ext.Seq(n)
 	return nil
@@ -74,6 +80,7 @@ func (s *memory) read(o ext.Owner, fn func(m *model) error) error {
 	if s.models[o] == nil {
 		s.models[o], s.schemas[o] = newModel(), map[ext.Namespace][]ext.Schema{}
 		s.models[o].last, s.models[o].floor = s.first, s.first
+		s.floors[o] = ext.SchemaVersion(min(ext.SkippedVersions(int64(s.first)), ext.MaxSchemaVersion))
 	}
 	return fn(s.models[o])
 }
@@ -271,18 +278,37 @@ func (s *memory) Register(ctx context.Context, o ext.Owner, draft ext.Schema, qu
 			return err
 		}
 		all := s.schemas[o][ns]
-		sc = draft
-		sc.Version, sc.Status, sc.UpdatedAt = s.floors[o]+1, ext.Draft, draft.CreatedAt
-		if len(all) > 0 {
-			sc.Version = all[len(all)-1].Version + 1
+		last := lastVersion(all)
+		if last == 0 || m.floor > 0 {
+			last = max(last, s.floors[o])
 		}
-		s.schemas[o][ns] = slices.DeleteFunc(append(all, sc), func(old ext.Schema) bool {
-			return old.Version <= sc.Version-ext.SchemasKept && old.Status != ext.Active
-		})
+		if last == ext.MaxSchemaVersion {
+			return ext.ErrNoVersionLeft
+		}
+		sc = draft
+		sc.Version, sc.Status, sc.UpdatedAt = last+1, ext.Draft, draft.CreatedAt
+		s.schemas[o][ns] = newestSchemas(append(all, sc))
 		s.count(m, o)
 		return nil
 	})
 	return sc, err
+}
+
+// lastVersion returns 0 without schemas.
+func lastVersion(all []ext.Schema) ext.SchemaVersion {
+	if len(all) == 0 {
+		return 0
+	}
+	return all[len(all)-1].Version
+}
+
+// newestSchemas keeps the newest SchemasKept versions, and the active version.
+func newestSchemas(all []ext.Schema) []ext.Schema {
+	if len(all) <= ext.SchemasKept {
+		return all
+	}
+	oldest := all[len(all)-ext.SchemasKept].Version
+	return slices.DeleteFunc(all, func(sc ext.Schema) bool { return sc.Version < oldest && sc.Status != ext.Active })
 }
 
 func (s *memory) SetStatus(ctx context.Context, o ext.Owner, id ext.SchemaID, status ext.SchemaStatus, now ext.Moment) (sc ext.Schema, err error) {
@@ -322,15 +348,11 @@ func (s *memory) Restore(ctx context.Context, o ext.Owner, sc ext.Schema, quota 
 			return err
 		}
 		all := s.schemas[o][sc.Namespace]
-		last := ext.SchemaVersion(0)
-		if len(all) > 0 {
-			last = all[len(all)-1].Version
-		}
 		at, found := slices.BinarySearchFunc(all, sc.Version, func(sc ext.Schema, v ext.SchemaVersion) int { return cmp.Compare(sc.Version, v) })
 		switch {
 		case found && !bytes.Equal(all[at].Document, sc.Document):
 			return ext.ErrSchemaConflict
-		case found && (sc.Status == ext.Draft || sc.Status == all[at].Status), !found && sc.Status != ext.Active && sc.Version <= last-ext.SchemasKept:
+		case found && (sc.Status == ext.Draft || sc.Status == all[at].Status), !found && sc.Status != ext.Active && len(all)-at >= ext.SchemasKept:
 			return nil
 		}
 		if changed = true; m.active[sc.Namespace] == sc.Version {
@@ -348,9 +370,7 @@ func (s *memory) Restore(ctx context.Context, o ext.Owner, sc ext.Schema, quota 
 			all[at].Status, all[at].UpdatedAt = sc.Status, sc.UpdatedAt
 			return nil
 		}
-		s.schemas[o][sc.Namespace] = slices.DeleteFunc(slices.Insert(all, at, sc), func(old ext.Schema) bool {
-			return old.Version <= max(last, sc.Version)-ext.SchemasKept && old.Status != ext.Active
-		})
+		s.schemas[o][sc.Namespace] = newestSchemas(slices.Insert(all, at, sc))
 		s.count(m, o)
 		return nil
 	})
