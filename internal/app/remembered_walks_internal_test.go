@@ -100,6 +100,10 @@ var allRemembered = []remembered{
 		shown: "page of the job, page *Background jobs*", ends: "a newer run of the job", off: "the next start: jobs run only by hand", begin: importStory,
 	},
 	{
+		name: "objects and settings that an import left out", held: []string{"buckets.ImportNote.Reason"},
+		shown: "check, page of the bucket", ends: "the next import of the bucket, or somebody sets the setting", off: "an operator accepts it: `holdfast buckets buckets accept-import`", begin: leftOutStory,
+	},
+	{
 		name: "storage node", held: []string{"buckets/blobs.member.err"},
 		shown: "check, page *Storage nodes*, `holdfast_buckets_node_up`", ends: "the node works at the next look, every ten seconds", off: "the node is removed, or buckets are off", begin: nodeStory,
 	},
@@ -476,6 +480,25 @@ func (s *walkedServer) bodies() (all []string) {
 	return all
 }
 
+// putDamaged stores an object and damages its only copy.
+func (c *s3) putDamaged(key string) {
+	c.t.Helper()
+	c.put(key, strings.Repeat("a body ", 50_000))
+	for _, name := range c.bodies() {
+		text, err := os.ReadFile(name)
+		c.must(err)
+		text[len(text)/2] = 0
+		c.must(os.WriteFile(name, text, 0o600))
+	}
+}
+
+func (c *s3) remove(key string) {
+	c.t.Helper()
+	if status, _ := c.do(http.MethodDelete, key, ""); status != http.StatusNoContent {
+		c.t.Fatalf("delete %s: %d", key, status)
+	}
+}
+
 func damageStory(t *testing.T) story {
 	s := newWalkedServer(t)
 	s.start()
@@ -484,21 +507,13 @@ func damageStory(t *testing.T) story {
 		server:  s,
 		isShown: s.shows("WRONG buckets copies: walker/photos/k ", "condition backlog buckets, Damaged copies"),
 		fail: func() {
-			c.put("k", strings.Repeat("a body ", 50_000))
-			for _, name := range s.bodies() {
-				text, err := os.ReadFile(name)
-				s.must(err)
-				text[len(text)/2] ^= 1
-				s.must(os.WriteFile(name, text, 0o600))
-			}
+			c.putDamaged("k")
 			if _, isWhole := c.do(http.MethodGet, "k", ""); isWhole {
 				t.Fatal("a damaged body was read")
 			}
 		},
 		succeed: func() {
-			if status, _ := c.do(http.MethodDelete, "k", ""); status != http.StatusNoContent {
-				t.Fatalf("delete: %d", status)
-			}
+			c.remove("k")
 			s.ahead.Add(int64(2 * time.Hour)) // repairs pause up to an hour
 		},
 	}
@@ -563,6 +578,30 @@ func importStory(t *testing.T) story {
 		fail:    func() { run(refused) },
 		succeed: func() { run(c.endpoint()) },
 		turnOff: func() { s.start() },
+	}
+}
+
+func leftOutStory(t *testing.T) story {
+	s := newWalkedServer(t)
+	s.start()
+	c := s.newS3()
+	s.api(http.MethodPost, "/buckets/accounts/other/create", "")
+	run := func() {
+		s.api(http.MethodPost, "/buckets/imports/other/run", `{"source":"s3://photos","endpoint":"`+c.endpoint()+`","accessKey":"`+c.key.AccessKeyID+`","secretKey":"`+c.key.Secret+`"}`)
+		s.awaitRun("/buckets/runs")
+	}
+	return story{
+		server:  s,
+		isShown: s.shows("other/photos: the last import left out its objects"),
+		fail: func() {
+			c.putDamaged("k")
+			run()
+		},
+		succeed: func() {
+			c.remove("k")
+			run()
+		},
+		turnOff: func() { s.api(http.MethodPost, "/buckets/buckets/other/photos/accept-import", "") },
 	}
 }
 
