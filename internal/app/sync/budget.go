@@ -12,6 +12,8 @@ import (
 // mostRecords keeps --records from overflowing a 32-bit int.
 const mostRecords = 100_000_000
 
+// budget returns the command that predicts Spanner's mutations. It is a command and not an operation, because it needs
+// neither a server nor a database.
 func (s *Storage) budget(sh *service.Shell) *cobra.Command {
 	var records int
 	var quota bool
@@ -29,6 +31,7 @@ func (s *Storage) budget(sh *service.Shell) *cobra.Command {
 				return err
 			}
 			flags := cmd.Flags()
+			// The defaults depend on the configuration, which is not yet loaded when the flags are declared.
 			if !flags.Changed("quota") {
 				quota = s.cfg.Counts()
 			}
@@ -50,6 +53,8 @@ func (s *Storage) budget(sh *service.Shell) *cobra.Command {
 	return cmd
 }
 
+// printBudget prints the steps of a batch commit, and exits with status 1 if the records do not fit. quota includes the
+// quota's mutations.
 func printBudget(sh *service.Shell, schema budget.Schema, records int, quota bool) error {
 	w := sh.Table()
 	w.Printf("STEP\tMUTATIONS\tDETAILS\n")

@@ -19,6 +19,7 @@ import (
 // notes keeps a comparison beside the records. holdfast copy carries it to the next database.
 type notes struct{ db rows.Database }
 
+// Load returns the stored comparison, or "". See syncstorage.Notes.
 func (n notes) Load(ctx context.Context) (text string, err error) {
 	err = n.db.View(ctx, func(v rows.View) (err error) {
 		text, err = v.State(rows.WorkOf(Name))
@@ -27,6 +28,7 @@ func (n notes) Load(ctx context.Context) (text string, err error) {
 	return text, err
 }
 
+// Swap stores next only if the stored text is still was, because several servers may share the database.
 func (n notes) Swap(ctx context.Context, was, next string) (ok bool, err error) {
 	err = n.db.Update(ctx, func(u rows.Update) error {
 		text, err := u.State(rows.WorkOf(Name))
@@ -76,6 +78,8 @@ func (s *Storage) openComparer(opened *service.Opened, db *engine.Database) {
 	}
 }
 
+// compareOperations declares the comparison of browsers' data with the server's: its state, its start, which is a
+// background job in a server, and its end.
 func (s *Storage) compareOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -101,14 +105,17 @@ func (s *Storage) compareOperations() []operate.Operation {
 	}
 }
 
+// errDisabled is returned by every operation of a disabled service.
 var errDisabled = errcode.New(errcode.Conflict, "Firefox Sync storage is disabled: set syncstorage.enabled = true")
 
+// compareInput names a single storage user; UID 0 means all users.
 type compareInput struct {
 	UID    int64  `flag:"uid" arg:"UID" value:"UID" doc:"only this storage user's UID" least:"0" example:"17"`
 	FxAUID string `flag:"fxa-uid" value:"ID" doc:"account ID at the accounts server; only Spanner needs it"`
 	FxAKID string `flag:"fxa-kid" value:"ID" doc:"ID of the account's keys; only Spanner needs it"`
 }
 
+// Check refuses a key without a UID, which would compare all users.
 func (in compareInput) Check() error {
 	switch {
 	case in.UID < 0:
@@ -119,9 +126,11 @@ func (in compareInput) Check() error {
 	return nil
 }
 
+// comparison is the state of a comparison of all users, or the result for a single user. Each user is counted once.
 type comparison struct {
-	State     string    `json:"state" title:"State" enum:"running,ended"`
-	Begun     time.Time `json:"begun" title:"Began"`
+	State string    `json:"state" title:"State" enum:"running,ended"`
+	Begun time.Time `json:"begun" title:"Began"`
+	// Ended is missing while users are left.
 	Ended     time.Time `json:"ended,omitzero" title:"Ended"`
 	Changed   int64     `json:"changed" title:"Changed" least:"0" doc:"users whose browsers compare"`
 	Missing   int64     `json:"missing" title:"No record" least:"0" doc:"users without the record meta/global, whose browsers start over anyway"`
@@ -129,13 +138,17 @@ type comparison struct {
 	Bare      int64     `json:"bare" title:"No engine" least:"0" doc:"users whose record names no engine with an ID, and was left alone"`
 	Failed    int64     `json:"failed" title:"Failed" least:"0" doc:"users whose record cannot be read or written; the log names them"`
 
+	// isOne says that a single user was compared, so that no work remains.
 	isOne bool
 }
 
+// Offers the button that ends the comparison while users are left.
 func (c comparison) Offers(string) bool { return c.Ended.IsZero() }
 
+// IsPartial reports that users are left: the server continues without the command.
 func (c comparison) IsPartial() bool { return !c.isOne && c.Ended.IsZero() }
 
+// Notice counts the users whose browsers compare, and each reason why others do not.
 func (c comparison) Notice() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "the browsers of %s compare all their data at their next sync", service.Count(c.Changed, "user"))
@@ -155,6 +168,7 @@ func (c comparison) Notice() string {
 	return text.String()
 }
 
+// comparisonOf converts a stored comparison for people.
 func comparisonOf(c syncstorage.Comparison) comparison {
 	state := "ended"
 	if c.IsRunning() {
@@ -163,6 +177,7 @@ func comparisonOf(c syncstorage.Comparison) comparison {
 	return comparison{State: state, Begun: c.Begun, Ended: c.Ended, Changed: c.Changed, Missing: c.Missing, Malformed: c.Malformed, Bare: c.Bare, Failed: c.Failed}
 }
 
+// listComparisons returns the latest comparison of all users, running or not; a restore may have begun it.
 func (s *Storage) listComparisons(ctx context.Context, _ operate.None) (all []comparison, err error) {
 	if s.opened == nil {
 		return nil, errDisabled
@@ -174,6 +189,8 @@ func (s *Storage) listComparisons(ctx context.Context, _ operate.None) (all []co
 	return []comparison{comparisonOf(latest)}, nil
 }
 
+// runComparison begins a comparison, or joins the running one, and waits for its end. When the command or the job is
+// stopped, the comparison stays recorded, and servers continue it.
 func (s *Storage) runComparison(ctx context.Context, in compareInput, progress operate.Progress) (out comparison, err error) {
 	if s.opened == nil {
 		return out, errDisabled
@@ -194,6 +211,7 @@ func (s *Storage) runComparison(ctx context.Context, in compareInput, progress o
 	return comparisonOf(latest), err
 }
 
+// compareOne compares a single user at once. Nothing is recorded, so a failure is not retried.
 func (s *Storage) compareOne(ctx context.Context, in compareInput) (out comparison, err error) {
 	if s.onSpanner() && (in.FxAUID == "" || in.FxAKID == "") {
 		return out, &operate.InputError{Input: "uid", Reason: "requires --fxa-uid and --fxa-kid on Spanner, where they are part of the key"}
@@ -208,12 +226,15 @@ func (s *Storage) compareOne(ctx context.Context, in compareInput) (out comparis
 	return out, nil
 }
 
+// stopped is the comparison that comparisons/stop ended.
 type stopped struct{ comparison }
 
 func (s stopped) Notice() string {
 	return "the comparison is ended: " + s.comparison.Notice()
 }
 
+// stopComparison ends the comparison for all servers with this database. It returns errcode.Conflict if no comparison
+// is running.
 func (s *Storage) stopComparison(ctx context.Context, _ operate.None) (out stopped, err error) {
 	if s.opened == nil {
 		return out, errDisabled

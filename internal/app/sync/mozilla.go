@@ -17,16 +17,19 @@ import (
 
 // mozilla reads syncstorage-rs tables in MySQL, MariaDB or PostgreSQL.
 type mozilla struct {
-	db     *sourcedb.DB
+	db *sourcedb.DB
+	// limits are this server's, to report records that browsers could not write again.
 	limits syncstorage.Limits
 	quota  syncstorage.Quota
 	clock  clock.Clock
 
 	// Table and column names, which differ between engines.
 	records, user, coll, id, expiry, stamp, nameID string
-	batches, batch, staged                         string
+	// batches are not imported, only reported.
+	batches, batch, staged string
 }
 
+// openMozilla parses the URL and chooses the names of its engine. It does not connect.
 func (s *Storage) openMozilla(url string, _ service.Server) (service.Source, error) {
 	db, err := sourcedb.Open(url)
 	if err != nil {
@@ -46,6 +49,7 @@ func (s *Storage) openMozilla(url string, _ service.Server) (service.Source, err
 
 func (m *mozilla) Where() string { return m.db.Where }
 
+// Check requires all tables and columns that are read, so that another schema is refused before anything is written.
 func (m *mozilla) Check(ctx context.Context) error {
 	return m.db.Snapshot(ctx, func(s *sourcedb.Snapshot) error {
 		return cmp.Or(
@@ -58,12 +62,15 @@ func (m *mozilla) Check(ctx context.Context) error {
 	})
 }
 
+// Advice returns nothing: the advice comes from the accounts' import, which is part of this import.
 func (m *mozilla) Advice(context.Context) ([]string, error) { return nil, nil }
 
+// View connects, and ends the snapshot when fn returns.
 func (m *mozilla) View(ctx context.Context, fn func(rows.View) error) error {
 	return m.snapshot(ctx, func(v *mozillaView) error { return fn(v) })
 }
 
+// snapshot reads the collections' names first, because every other row refers to them.
 func (m *mozilla) snapshot(ctx context.Context, fn func(*mozillaView) error) error {
 	return m.db.Snapshot(ctx, func(s *sourcedb.Snapshot) (err error) {
 		v := &mozillaView{mozilla: m, s: s}
@@ -77,6 +84,8 @@ func (m *mozilla) snapshot(ctx context.Context, fn func(*mozillaView) error) err
 	})
 }
 
+// millis returns an expression that reads a time column in Unix milliseconds. PostgreSQL's infinity becomes the
+// greatest number, and -infinity the smallest; both are out of range for modification times, and expiryOf accepts both.
 func (m *mozilla) millis(column string) string {
 	if m.db.MySQL {
 		return column // already in milliseconds
@@ -89,8 +98,10 @@ func (m *mozilla) millis(column string) string {
 type mozillaView struct {
 	rows.View // nil: only needed for change logs
 	*mozilla
-	s          *sourcedb.Snapshot
-	names      map[int64]string
+	s *sourcedb.Snapshot
+	// names are the valid collection names by ID.
+	names map[int64]string
+	// unnamed are the rows of collections that are skipped. Their records are skipped, too.
 	unnamed    []service.Problem
 	rawPayload bool // payloads may not be UTF-8
 }
@@ -98,20 +109,22 @@ type mozillaView struct {
 // placeholder is the ID of a row in collections that reserves the IDs below it. Its name is empty.
 const placeholder = 100
 
-func (v *mozillaView) readNames() (names map[int64]string, wrong []service.Problem, err error) {
+// readNames returns the valid names by ID, and a problem for every other row. If a name occurs twice, the lower ID
+// counts.
+func (v *mozillaView) readNames() (names map[int64]string, problems []service.Problem, err error) {
 	names, used := map[int64]string{}, map[string]bool{}
 	err = v.s.Each(`SELECT `+v.db.Integer(v.nameID)+`, `+v.db.Bytes("name")+` FROM collections ORDER BY 1`, func(row []any) error {
 		id, name := number(row[0]), text(row[1])
 		switch {
 		case name == "" && id == placeholder:
 		case id <= 0 || id > math.MaxInt32 || !syncstorage.ValidCollection(name) || used[name]:
-			wrong = append(wrong, service.Problem{Left: true, What: "collections with an invalid name, with their records", Row: fmt.Sprintf("collection %d, %q", id, name)})
+			problems = append(problems, service.Problem{Left: true, What: "collections with an invalid name, with their records", Row: fmt.Sprintf("collection %d, %q", id, name)})
 		default:
 			names[id], used[name] = name, true
 		}
 		return nil
 	})
-	return names, wrong, err
+	return names, problems, err
 }
 
 // number returns an integer. For NULL and other types, it returns an integer that is never valid.
@@ -122,11 +135,14 @@ func number(v any) int64 {
 	return math.MinInt64
 }
 
+// text returns a text that was selected with DB.Bytes; NULL becomes "".
 func text(v any) string {
 	b, _ := v.([]byte)
 	return string(b)
 }
 
+// Each passes only rows that can be imported. Each table reads user_collections and the records together, so all of
+// them skip the same rows.
 func (v *mozillaView) Each(t *rows.Table, _ int, span rows.Span, each func(rows.Packed) error) error {
 	fn := rows.Packing(each)
 	switch t.Name {
@@ -171,6 +187,7 @@ func (v *mozillaView) Stamps(g *rows.Group) (stamps map[string]rows.Digest, ok b
 	return stamps, true, err
 }
 
+// Count includes rows that are skipped, because it only scales a progress bar.
 func (v *mozillaView) Count(t *rows.Table, _ int64) (int64, error) {
 	switch t.Name {
 	case "collections":
@@ -183,6 +200,7 @@ func (v *mozillaView) Count(t *rows.Table, _ int64) (int64, error) {
 	return 0, nil
 }
 
+// NthOwner returns nil for tables without users, and for those that are imported empty.
 func (v *mozillaView) NthOwner(t *rows.Table, _ int, after rows.Row, n int) (bound rows.Row, err error) {
 	from := map[string]string{"user_collections": "user_collections", "bsos": v.records}[t.Name]
 	if from == "" {
@@ -192,6 +210,7 @@ func (v *mozillaView) NthOwner(t *rows.Table, _ int, after rows.Row, n int) (bou
 		func(row []any) error { bound = rows.Row{row[0]}; return nil })
 }
 
+// Last keeps IDs below syncstorage.FirstCustomID free for standard collections.
 func (v *mozillaView) Last(*rows.Table) (int64, error) {
 	n, err := v.s.Last("collections", v.nameID)
 	return max(n, syncstorage.FirstCustomID-1), err
@@ -230,6 +249,8 @@ const (
 	leastMillis    = 100_000_000_000
 )
 
+// expiryOf converts a stored expiry; nil means never. A negative time, e.g. from -infinity, becomes 0: the record has
+// expired.
 func expiryOf(stored int64) any {
 	switch {
 	case stored == never, stored >= latestExpiry, stored == neverInSeconds:
@@ -245,19 +266,25 @@ func expiryOf(stored int64) any {
 // tick rounds down to the protocol's resolution, so that clients see the same digits as before.
 func tick(millis int64) int64 { return millis - millis%syncstorage.Tick }
 
+// isTime reports whether a modification time can be stored.
 func isTime(millis int64) bool { return millis >= 0 && millis <= int64(syncstorage.MaxTimestamp) }
 
 // maxPayload is the largest imported payload: a MEDIUMTEXT.
 const maxPayload = 1<<24 - 1
 
+// record is a row that is checked for import. user and coll are IDs; modified, and stamp, the collection's time, are in
+// milliseconds; length is the payload's in bytes.
 type record struct {
 	user, coll, modified, length, stamp int64
-	listed                              bool
-	id                                  string
-	payload                             []byte
+	// listed says that user_collections has a row for the collection.
+	listed bool
+	id     string
+	// payload is nil if only the length was read, if it is NULL, or if it is too large.
+	payload []byte
 }
 
-func (v *mozillaView) wrong(r *record) string {
+// defect returns why a record cannot be imported, in the plural for service.Problem, or "" if it can.
+func (v *mozillaView) defect(r *record) string {
 	switch {
 	case !v.listed(r.user, r.coll, r.stamp) || !r.listed:
 		return "records without a valid row in user_collections for their collection"
@@ -278,6 +305,8 @@ func (v *mozillaView) listed(user, coll, stamp int64) bool {
 	return user > 0 && v.names[coll] != "" && isTime(stamp) && tick(stamp) > 0
 }
 
+// payload returns an expression that reads a payload, but NULL instead of one that is too large, so that it does not
+// fill the memory.
 func (v *mozillaView) payload() string {
 	return `CASE WHEN ` + v.db.Length("b.payload", v.rawPayload) + ` <= ` + strconv.Itoa(maxPayload) + ` THEN ` + v.db.Bytes("b.payload") + ` END`
 }
@@ -339,7 +368,7 @@ func (v *mozillaView) eachCollection(span rows.Span, fn func(rows.Row) error) er
 		}
 		r := record{user: user, coll: coll, stamp: stamp, listed: true, id: text(row[3]), modified: number(row[4]), length: length(row[5])}
 		r.payload, _ = row[6].([]byte)
-		if v.wrong(&r) == "" {
+		if v.defect(&r) == "" {
 			last[3], last[4] = last[3].(int64)+1, last[4].(int64)+r.length
 		}
 		return nil
@@ -350,11 +379,14 @@ func (v *mozillaView) eachCollection(span rows.Span, fn func(rows.Row) error) er
 	return flush()
 }
 
+// length returns the payload's length; NULL is stored as an empty payload.
 func length(v any) int64 {
 	n, _ := v.(int64)
 	return n
 }
 
+// scan calls fn for each record in a span, ordered by user and collection, also for records with a defect. Payloads are
+// read if payloads is set, or if they must be checked for UTF-8. expiry is as stored, or never.
 func (v *mozillaView) scan(span rows.Span, payloads bool, fn func(r *record, sortindex any, expiry int64) error) error {
 	payload := "NULL"
 	if payloads || v.rawPayload {
@@ -376,9 +408,10 @@ func (v *mozillaView) scan(span rows.Span, payloads bool, fn func(r *record, sor
 	})
 }
 
+// eachRecord converts the records that can be imported to rows of bsos.
 func (v *mozillaView) eachRecord(span rows.Span, fn func(rows.Row) error) error {
 	return v.scan(span, true, func(r *record, sortindex any, expiry int64) error {
-		if v.wrong(r) != "" {
+		if v.defect(r) != "" {
 			return nil
 		}
 		payload := r.payload

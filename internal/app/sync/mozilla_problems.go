@@ -9,19 +9,21 @@ import (
 	"holdfast/internal/syncstorage"
 )
 
+// Problems reports rows in the order of the tables, so that the operator reads why a collection is skipped before its
+// records.
 func (m *mozilla) Problems(ctx context.Context, report func(service.Problem)) error {
 	return m.snapshot(ctx, func(v *mozillaView) error {
 		for _, p := range v.unnamed {
 			report(p)
 		}
-		if err := v.wrongCollections(report); err != nil {
+		if err := v.invalidCollections(report); err != nil {
 			return err
 		}
 		now := syncstorage.At(v.clock())
 		used := &quotaUse{quota: v.quota, report: report, nameOf: v.nameOf}
 		if err := v.scan(rows.All, false, func(r *record, sortindex any, expiry int64) error {
 			name := fmt.Sprintf("user %d, %s, %q", r.user, v.nameOf(r.coll), r.id)
-			if what := v.wrong(r); what != "" {
+			if what := v.defect(r); what != "" {
 				report(service.Problem{Left: true, What: what, Row: name})
 				return nil
 			}
@@ -105,6 +107,7 @@ func (q *quotaUse) end() {
 	}
 }
 
+// nameOf returns a collection's name, or its ID for a collection without a valid name.
 func (v *mozillaView) nameOf(coll int64) string {
 	if name := v.names[coll]; name != "" {
 		return name
@@ -112,7 +115,9 @@ func (v *mozillaView) nameOf(coll int64) string {
 	return fmt.Sprintf("collection %d", coll)
 }
 
-func (v *mozillaView) wrongCollections(report func(service.Problem)) error {
+// invalidCollections reports rows of user_collections that are skipped. A collection without a time is not reported:
+// Mozilla's server hides it, too.
+func (v *mozillaView) invalidCollections(report func(service.Problem)) error {
 	return v.s.Each(`SELECT `+v.user+`, `+v.db.Integer(v.coll)+`, `+v.millis(v.stamp)+` FROM user_collections ORDER BY 1, 2`, func(row []any) error {
 		user, coll, stamp := number(row[0]), number(row[1]), number(row[2])
 		p := service.Problem{Left: true, Row: fmt.Sprintf("user %d, %s", user, v.nameOf(coll))}
@@ -131,6 +136,7 @@ func (v *mozillaView) wrongCollections(report func(service.Problem)) error {
 	})
 }
 
+// openBatches reports uploads that were not committed. The count joins their staged records.
 func (v *mozillaView) openBatches(report func(service.Problem)) error {
 	id := v.db.Bytes("b." + v.batch + "::text")
 	if v.db.MySQL {
@@ -146,6 +152,7 @@ func (v *mozillaView) openBatches(report func(service.Problem)) error {
 	})
 }
 
+// alsoOf returns a further condition for PostgreSQL, where a batch's key includes the collection.
 func (v *mozillaView) alsoOf() string {
 	if v.db.MySQL {
 		return ""

@@ -20,14 +20,17 @@ import (
 	"holdfast/internal/web/dockerflow"
 )
 
+// Name is the configuration section, the label in logs and metrics, and the SQLite file's name.
 const Name = "syncstorage"
 
 // Storage is the service before and after it is opened.
 type Storage struct {
+	// cfg is the section that the configuration fills in before the service is opened; fitSpanner adjusts it.
 	cfg     syncstorage.Config
 	deps    *service.Deps
 	keyring *tokenlib.Keyring
-	opened  *syncstorage.Service
+	// opened is nil while the service is disabled or not yet open.
+	opened *syncstorage.Service
 
 	comparer *syncstorage.Comparer
 	revoked  Revocations // nil: no tokens are revoked
@@ -36,6 +39,7 @@ type Storage struct {
 
 // Revocations knows the owners with revoked, unexpired tokens.
 type Revocations interface {
+	// Has is called for each request, so it must not wait.
 	Has(o syncstorage.Owner) bool
 
 	// Watch gets the storage database, which may also contain another server's accounts. stop is called when the storage
@@ -52,10 +56,13 @@ func New(backends ...engine.Backend[syncstorage.Store]) *Storage {
 // RefuseRevoked must be called before the service is opened.
 func (s *Storage) RefuseRevoked(r Revocations) { s.revoked = r }
 
+// Opened returns the opened service, or nil. The tokenserver's links use it.
 func (s *Storage) Opened() *syncstorage.Service { return s.opened }
 
+// Now returns the time for requests that begin now. The service must be open.
 func (s *Storage) Now() syncstorage.Timestamp { return syncstorage.At(s.deps.Clock()) }
 
+// Clock returns the server's clock. The service must be open.
 func (s *Storage) Clock() clock.Clock { return s.deps.Clock }
 
 // Engine returns the configured engine; false if the service is disabled or its settings are invalid.
@@ -64,11 +71,13 @@ func (s *Storage) Engine() (engine.Kind, bool) {
 	return t.Kind, err == nil && s.cfg.Enabled
 }
 
+// onSpanner returns false if the service is disabled.
 func (s *Storage) onSpanner() bool {
 	kind, ok := s.Engine()
 	return ok && kind == engine.Spanner
 }
 
+// Service describes the service to the server. Its Aliases are the environment variables of syncstorage-rs.
 func (s *Storage) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Firefox Sync storage: browser records.",
@@ -90,6 +99,8 @@ func (s *Storage) Service() service.Service {
 	}
 }
 
+// open makes the store, the service and its handlers. After an error, it returns the parts that are open already, so
+// that the server can close them.
 func (s *Storage) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
 	s.deps = d
 	var err error
@@ -144,6 +155,7 @@ func (s *Storage) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	const sweeping = "expired records and batches"
 	if s.onSpanner() {
 		opened.Jobs = []sweep.Job{{Name: sweeping, By: "Spanner"}}
+		// This replaces the watch for revoked users, which does nothing here: Spanner contains no accounts.
 		opened.Start = s.warnOfEmulator
 		opened.Inspect = func(ctx context.Context) ([]service.Finding, error) { return s.inspectSpanner(ctx, store) }
 		s.openComparer(opened, db)

@@ -9,6 +9,7 @@ import (
 	"holdfast/internal/conf"
 )
 
+// rules reports limits and quotas that contradict each other, and settings that take no effect.
 func (s *Storage) rules(in service.Settings) (all []conf.Rule) {
 	c, l := &s.cfg, &s.cfg.Limits
 	for _, quota := range []struct {

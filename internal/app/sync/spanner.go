@@ -52,6 +52,7 @@ func (s *Storage) spannerSettings() engine.SpannerSettings {
 	return engine.SpannerSettings{EmulatorHost: s.cfg.EmulatorHost, RouteToLeader: s.cfg.RouteToLeader, Mutations: mutations}
 }
 
+// warnOfEmulator warns at each start, because an emulator that is used by mistake loses all data.
 func (s *Storage) warnOfEmulator(context.Context) (stop func() error, err error) {
 	if host := s.cfg.EmulatorHost; host != "" {
 		s.deps.Log.Warn("using the Spanner emulator: data is not durable and writes are serialized", "service", Name, "emulator", host)
@@ -87,6 +88,8 @@ func (s *Storage) inspectSpanner(ctx context.Context, store syncstorage.Store) (
 	return found, nil
 }
 
+// fitRecords reports limits that allow more records than a commit on Spanner can contain: a whole batch when it is
+// committed, and a POST when it is staged. quota includes the quota's mutations.
 func fitRecords(l *syncstorage.Limits, quota bool) (problems conf.Problems) {
 	for _, v := range []struct {
 		key     string
@@ -107,6 +110,7 @@ func fitRecords(l *syncstorage.Limits, quota bool) (problems conf.Problems) {
 	return problems
 }
 
+// fitBytes reports byte limits, also those for single collections, that Spanner cannot store.
 func fitBytes(l *syncstorage.Limits) (problems conf.Problems) {
 	fit := func(section string, post, record int64) {
 		if post > budget.LoadSize {

@@ -5,6 +5,8 @@ import (
 	"holdfast/internal/syncstorage"
 )
 
+// tables lists Mozilla's tables, with which databases and tools of syncstorage-rs stay compatible. In all groups, the
+// owner is the user's number; on Spanner, it is the account and its keys.
 var tables = []rows.Group{
 	{Tables: []*rows.Table{
 		{Name: "collections", Key: 1, Seeded: true, Numbers: true, Columns: rows.Columns(`collection_id integer, name text`),
@@ -55,6 +57,7 @@ var tables = []rows.Group{
 	}},
 }
 
+// spannerKeys replace user_id in all tables on Spanner.
 var spannerKeys = []string{"fxa_uid", "fxa_kid"}
 
 // spannerCollections allows users without collection 0. Without a quota, records are not counted. Mozilla's server
@@ -85,11 +88,13 @@ func uncounted(r rows.Row) {
 // forever is the TTL, in seconds, of records that never expire.
 const forever = 2_100_000_000
 
+// spannerRecords reads an expiry that means never as NULL: the TTL forever, or a time at the end of the range.
 const spannerRecords = `
 	SELECT fxa_uid, fxa_kid, collection_id, bso_id, sortindex, GREATEST(modified, TIMESTAMP '1970-01-01T00:00:00Z') AS modified,
 		IF(TIMESTAMP_DIFF(expiry, modified, MILLISECOND) = 2100000000000 OR expiry >= TIMESTAMP '9999-12-31T23:59:59.99Z', NULL, expiry) AS expiry, payload
 	FROM bsos`
 
+// writeRecord stores an expiry for a record without one, because Spanner's column cannot be NULL.
 func writeRecord(r rows.Row) {
 	if r[5] == nil {
 		r[5] = int64(syncstorage.ExpiresAt(syncstorage.Timestamp(r[4].(int64)), forever))
@@ -110,6 +115,8 @@ func compareCollection(r rows.Row, _ int64) bool {
 // expiring is in milliseconds. Rows this close to their expiry are not compared.
 const expiring = 60_000
 
+// compareRecord treats the two ways to store no expiry alike, and skips records that Spanner may delete during the
+// comparison.
 func compareRecord(r rows.Row, now int64) bool {
 	expiry, ok := r[5].(int64)
 	if ok && (expiry-r[4].(int64) == forever*1000 || expiry >= int64(syncstorage.MaxTimestamp)) {
@@ -119,6 +126,8 @@ func compareRecord(r rows.Row, now int64) bool {
 	return !ok || expiry > now+expiring
 }
 
+// compareBatch ignores the counters, which Spanner does not store, and skips batches that Spanner may delete during the
+// comparison.
 func compareBatch(r rows.Row, now int64) bool {
 	r[4], r[5] = int64(0), int64(0)
 	return r[3].(int64) > now+expiring

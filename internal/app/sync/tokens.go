@@ -9,6 +9,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// tokenOperations declares tokens/create, for tests and for operators who look into a user's storage.
 func (s *Storage) tokenOperations() []operate.Operation {
 	return []operate.Operation{operate.NewChange(operate.About{
 		Path: "tokens/create", Doc: "Create a storage token, as the tokenserver does", Title: "Storage tokens", Group: "Create storage tokens",
@@ -19,8 +20,11 @@ func (s *Storage) tokenOperations() []operate.Operation {
 	}, s.createToken)}
 }
 
+// maxTTL refuses mistyped lifetimes. No setting limits these tokens.
 const maxTTL = 10 * 365 * 24 * time.Hour
 
+// tokenInput names any storage user; it need not exist. FxAUID and FxAKID go into the token unchanged, and are part of
+// the key on Spanner.
 type tokenInput struct {
 	UID    int64  `subject:"uid,flag" value:"UID" doc:"storage user's UID" least:"1" example:"1"`
 	FxAUID string `flag:"fxa-uid" value:"ID" doc:"account ID at the accounts server"`
@@ -28,6 +32,7 @@ type tokenInput struct {
 	operate.Lifetime
 }
 
+// Check refuses lifetimes above maxTTL.
 func (in tokenInput) Check() error {
 	if in.UID < 1 {
 		return &operate.InputError{Input: "uid", Reason: "must be at least 1"}
@@ -35,6 +40,7 @@ func (in tokenInput) Check() error {
 	return in.Within(maxTTL, "")
 }
 
+// Token is in the format of the tokenserver's answer: ID and Key are Hawk credentials.
 type Token struct {
 	ID       string `json:"id" title:"ID"`
 	Key      string `json:"key" title:"Key" secret:"The token is shown only once."`
@@ -45,6 +51,7 @@ type Token struct {
 
 func (Token) Notice() string { return "" }
 
+// createToken only signs; it reads no database. The node is the address of this server's main listener.
 func (s *Storage) createToken(_ context.Context, in tokenInput) (t Token, err error) {
 	if s.opened == nil {
 		return t, errDisabled

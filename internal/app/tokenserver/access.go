@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
+// accessOperations declares the allow and deny lists, and the refused sign-ins from which an account can be allowed.
 func (s *Accounts) accessOperations() []operate.Operation {
 	const ids = "ACCOUNT is the account's ID, 32 hexadecimal digits; tokenserver refused list shows the IDs of refused\naccounts."
 	return []operate.Operation{
@@ -38,6 +39,7 @@ func (s *Accounts) accessOperations() []operate.Operation {
 	}
 }
 
+// ruleOutput is an account on the allow or deny list. Label is "" without a label; Since is when the rule was last set.
 type ruleOutput struct {
 	Label   string    `json:"label" title:"Label" zero:"-" names:"account" example:"anna@example.org"`
 	Account string    `json:"account" title:"Account" subject:"account" cursor:"" example:"0123456789abcdef0123456789abcdef"`
@@ -46,8 +48,10 @@ type ruleOutput struct {
 	Note    string    `json:"note" title:"Note" example:"my sister"`
 }
 
+// Offers shows only the button that removes the rule: to change it, the operator uses the forms below the list.
 func (r ruleOutput) Offers(verb string) bool { return verb == "remove" }
 
+// listAccess orders by account ID. After is the last account ID of the previous page.
 func (s *Accounts) listAccess(ctx context.Context, in operate.Page[string]) (all []ruleOutput, err error) {
 	open, err := s.ready()
 	if err != nil {
@@ -63,6 +67,7 @@ func (s *Accounts) listAccess(ctx context.Context, in operate.Page[string]) (all
 	return all, labelled(ctx, open, all, func(r *ruleOutput) (string, *string) { return r.Account, &r.Label })
 }
 
+// refusedOutput is an account that was refused because new accounts are not allowed. Attempts counts since First.
 type refusedOutput struct {
 	Label    string    `json:"label" title:"Label" zero:"-" example:"anna@example.org"`
 	Account  string    `json:"account" subject:"account" example:"0123456789abcdef0123456789abcdef"`
@@ -72,6 +77,7 @@ type refusedOutput struct {
 	Last     time.Time `json:"lastAt" title:"Last"`
 }
 
+// listRefused returns the latest attempts first, at most tokenserver.MaxRefused.
 func (s *Accounts) listRefused(ctx context.Context, in operate.Latest) (all []refusedOutput, err error) {
 	open, err := s.ready()
 	if err != nil {
@@ -87,6 +93,7 @@ func (s *Accounts) listRefused(ctx context.Context, in operate.Latest) (all []re
 	return all, labelled(ctx, open, all, func(r *refusedOutput) (string, *string) { return r.Account, &r.Label })
 }
 
+// accountInput names an account that may be unknown, e.g. before its first sign-in.
 type accountInput struct {
 	Account string `subject:"account" doc:"account ID, 32 hexadecimal digits" example:"0123456789abcdef0123456789abcdef"`
 }
@@ -96,6 +103,8 @@ type accessInput struct {
 	Note string `flag:"note" private:"" doc:"a note, shown in the list"`
 }
 
+// Check requires the ID's form, because a mistyped ID would be allowed silently. The ID may be followed by the accounts
+// server's domain, as in the database.
 func (in accessInput) Check() error {
 	if id, _, _ := strings.Cut(in.Account, "@"); !tokenserver.IsAccountID(id) {
 		return errAccountID
@@ -105,6 +114,7 @@ func (in accessInput) Check() error {
 
 var errAccountID = &operate.InputError{Input: "account", Reason: "expected 32 hexadecimal digits (0-9, a-f)"}
 
+// accessOutput is an account's rule after the change. notice is a format for the account's ID.
 type accessOutput struct {
 	Account string `json:"account" subject:"account"`
 	Access  string `json:"access" enum:"allow,deny,unlisted"`
@@ -114,6 +124,7 @@ type accessOutput struct {
 
 func (a accessOutput) Notice() string { return fmt.Sprintf(a.notice, a.Account) }
 
+// setAccess returns the function that allows or denies. It also deletes the account's refused sign-ins.
 func (s *Accounts) setAccess(access tokenserver.Access) func(context.Context, accessInput) (accessOutput, error) {
 	return func(ctx context.Context, in accessInput) (accessOutput, error) {
 		notice := "account %s may sign in"
@@ -124,10 +135,13 @@ func (s *Accounts) setAccess(access tokenserver.Access) func(context.Context, ac
 	}
 }
 
+// removeAccess accepts any account ID that the lists may contain, not only the form of Mozilla's accounts server.
+// Removing an account that is not listed succeeds.
 func (s *Accounts) removeAccess(ctx context.Context, in accountInput) (accessOutput, error) {
 	return s.changeAccess(ctx, in.Account, tokenserver.Rule{}, "removed account %s from the lists")
 }
 
+// changeAccess sets an account's rule; an Unlisted rule removes it. id may contain the domain.
 func (s *Accounts) changeAccess(ctx context.Context, id string, rule tokenserver.Rule, notice string) (out accessOutput, err error) {
 	open, err := s.ready()
 	if err != nil {

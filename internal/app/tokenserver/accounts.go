@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
+// accountOperations declares the operations on accounts, except export and import, which accountTransfers declares.
 func (s *Accounts) accountOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -44,6 +45,8 @@ func (s *Accounts) accountOperations() []operate.Operation {
 	}
 }
 
+// accountOutput is an account with its storage users, newest first. Users is empty for an account that is only listed
+// or labelled.
 type accountOutput struct {
 	Label       string             `json:"label" title:"Label" names:"account" example:"anna@example.org"`
 	LabelFrom   string             `json:"labelFrom,omitempty" enum:"operator,profile" doc:"source of the label"`
@@ -53,6 +56,7 @@ type accountOutput struct {
 	Collections []collectionOutput `json:"collections" table:"Collections" empty:"There are no collections."`
 }
 
+// Offers hides buttons without effect: the account's present rule, and changes of storage that does not exist.
 func (a accountOutput) Offers(verb string) bool {
 	switch verb {
 	case "label":
@@ -65,6 +69,8 @@ func (a accountOutput) Offers(verb string) bool {
 	return verb != a.Access
 }
 
+// userOutput is a storage user: an account with a set of keys on a node. An account gets a new user when its keys or
+// its node change.
 type userOutput struct {
 	UID       int64     `json:"uid" title:"UID"`
 	Node      string    `json:"node" title:"Node"`
@@ -79,6 +85,7 @@ type userOutput struct {
 	LastWrite time.Time `json:"lastWrite,omitzero" title:"Last write"`
 }
 
+// stateOf returns deleted before replaced, because a deleted user is also replaced.
 func stateOf(u *tokenserver.User) string {
 	switch {
 	case u.IsDeleted():
@@ -89,13 +96,16 @@ func stateOf(u *tokenserver.User) string {
 	return "current"
 }
 
+// stored shows bytes with their limit: exact as a String, rounded and as a bar for people.
 type stored struct {
+	// bytes are used; limit is the maximum, or 0.
 	bytes, limit int64
 	of           int64  // without a limit: the total
 	note         string // after the number
 	elsewhere    string // shown instead of the number
 }
 
+// String is for scripts: exact bytes.
 func (s stored) String() string {
 	switch {
 	case s.elsewhere != "":
@@ -106,6 +116,7 @@ func (s stored) String() string {
 	return fmt.Sprintf("%d of %d bytes", s.bytes, s.limit) + s.note
 }
 
+// Rounded is for terminals.
 func (s stored) Rounded() string {
 	switch {
 	case s.elsewhere != "":
@@ -116,6 +127,7 @@ func (s stored) Rounded() string {
 	return service.FormatBytes(s.bytes) + " of " + service.FormatBytes(s.limit) + s.note
 }
 
+// Cell draws a bar: the share of the limit or, without a limit, of the account's total.
 func (s stored) Cell() service.Cell {
 	c := service.Cell{Text: s.Rounded(), Share: float64(s.bytes), Most: float64(s.limit)}
 	if s.limit == 0 {
@@ -124,6 +136,7 @@ func (s stored) Cell() service.Cell {
 	return c
 }
 
+// collectionOutput is a collection of the storage user UID. Bytes has the same value as Stored, for JSON.
 type collectionOutput struct {
 	UID     int64  `json:"uid" title:"UID"`
 	Name    string `json:"name" title:"Collection" main:"" example:"bookmarks"`
@@ -132,10 +145,12 @@ type collectionOutput struct {
 	Bytes   int64  `json:"bytes" least:"0"`
 }
 
+// showInput also accepts a UID, because logs name storage users.
 type showInput struct {
 	Account string `subject:"account" doc:"account ID, 32 hexadecimal digits, or the UID of one of its storage users" example:"0123456789abcdef0123456789abcdef"`
 }
 
+// showAccount reads the usage of every storage user, also of replaced users whose data is not deleted yet.
 func (s *Accounts) showAccount(ctx context.Context, in showInput) (out accountOutput, err error) {
 	open, err := s.ready()
 	if err != nil {
@@ -159,6 +174,8 @@ func (s *Accounts) showAccount(ctx context.Context, in showInput) (out accountOu
 	return out, nil
 }
 
+// addUser appends a storage user with its collections. Usage is unknown, and not an error, if the user's data is on
+// another node or this server stores no records.
 func (s *Accounts) addUser(ctx context.Context, out *accountOutput, u *tokenserver.User) error {
 	user := userOutput{
 		UID: u.UID, Node: u.Node, Keys: u.KeyID().String(), Created: moment(u.CreatedAt), Replaced: moment(u.ReplacedAt), State: stateOf(u),
@@ -189,6 +206,7 @@ func (s *Accounts) addUser(ctx context.Context, out *accountOutput, u *tokenserv
 // known looks up an account by ID or UID. It does not check the ID first, because a database may contain IDs that
 // Mozilla's accounts server does not use.
 func (s *Accounts) known(ctx context.Context, open *tokenserver.Service, id string) (acc tokenserver.Account, st tokenserver.AccountState, err error) {
+	// An account ID of 32 decimal digits is no UID.
 	if uid, err := strconv.ParseInt(id, 10, 64); err == nil && len(id) < 20 {
 		users, err := open.ListUsers(ctx, uid-1, 1, true)
 		if err != nil {
@@ -214,12 +232,14 @@ func (s *Accounts) known(ctx context.Context, open *tokenserver.Service, id stri
 	return acc, st, errcode.Newf(errcode.NotFound, "account %s is unknown: it never signed in here or was deleted, and is not on the allow or deny list; tokenserver accounts list and tokenserver refused list print known IDs", acc.FxAUID)
 }
 
+// deleted is the result of accounts/delete.
 type deleted struct {
 	Account string `json:"account" subject:"account"`
 	Users   int    `json:"users" least:"0" doc:"storage users"`
 	service.Deleted
 }
 
+// Notice is "" if nothing was deleted: then only the error is shown.
 func (d deleted) Notice() string {
 	if d.Users == 0 {
 		return ""

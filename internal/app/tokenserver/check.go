@@ -8,6 +8,8 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
+// inspect remembers whether anybody ever signed in. The server calls it before probe, which then knows how serious an
+// unreachable accounts server is.
 func (s *Accounts) inspect(ctx context.Context, store tokenserver.Store) error {
 	users, err := store.ListUsers(ctx, 0, 1, true)
 	s.used.Store(len(users) > 0)
@@ -28,6 +30,8 @@ func (s *Accounts) unreachable(what string, err error) service.Finding {
 	return f
 }
 
+// probe asks the accounts server for its keys, which verify each sign-in's token. With a configured key it is not
+// asked.
 func (s *Accounts) probe(ctx context.Context) []service.Finding {
 	const what = "accounts server"
 	if s.cfg.FxAOAuthPrimaryJWK.IsSet() {

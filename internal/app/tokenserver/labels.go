@@ -9,6 +9,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
+// labelOperation declares accounts/label. Labels are private: they are omitted from the change log.
 func (s *Accounts) labelOperation() operate.Operation {
 	return operate.NewChange(operate.About{
 		Path: "accounts/label", Doc: "Give an account a label, e.g. a name or an address", Title: "Label", Button: "Set label", Stays: true,
@@ -20,11 +21,13 @@ func (s *Accounts) labelOperation() operate.Operation {
 	}, s.setLabel)
 }
 
+// labelInput's Label is trimmed before it is checked and stored.
 type labelInput struct {
 	accountInput
 	Label string `flag:"label" arg:"LABEL" private:"" doc:"name or address, up to 100 characters; empty removes it" example:"anna@example.org"`
 }
 
+// Check requires an account ID's form, so that no label is stored under a mistyped ID.
 func (in labelInput) Check() error {
 	if id, _, _ := strings.Cut(in.Account, "@"); !tokenserver.IsAccountID(id) {
 		return errAccountID
@@ -41,6 +44,7 @@ type labelOutput struct {
 	Label   string `json:"label" example:"anna@example.org"`
 }
 
+// Notice says removed for an empty label.
 func (l labelOutput) Notice() string {
 	if l.Label == "" {
 		return "removed the label from account " + l.Account
@@ -48,6 +52,7 @@ func (l labelOutput) Notice() string {
 	return "account " + l.Account + " is labelled " + l.Label
 }
 
+// setLabel stores an operator's label, which a label from the profile never replaces.
 func (s *Accounts) setLabel(ctx context.Context, in labelInput) (out labelOutput, err error) {
 	open, err := s.ready()
 	if err != nil {
@@ -61,6 +66,7 @@ func (s *Accounts) setLabel(ctx context.Context, in labelInput) (out labelOutput
 	return out, open.SetLabel(ctx, account, out.Label)
 }
 
+// labelFrom returns accountOutput.LabelFrom, "" for an account without a label.
 func labelFrom(l tokenserver.Label) string {
 	switch {
 	case l.FromProfile:
@@ -71,6 +77,8 @@ func labelFrom(l tokenserver.Label) string {
 	return ""
 }
 
+// labelled sets the labels in rows, with one query. of returns a row's account ID, and the field for the label, which
+// becomes "" without a label.
 func labelled[T any](ctx context.Context, open *tokenserver.Service, rows []T, of func(*T) (account string, label *string)) error {
 	ids := make([]string, len(rows))
 	for i := range rows {
@@ -87,9 +95,12 @@ func labelled[T any](ctx context.Context, open *tokenserver.Service, rows []T, o
 	return nil
 }
 
+// labelledAccounts lists the accounts whose label begins with in.Label, ordered by label. A position is the account ID
+// and the label, separated by a space. o only fills in columns.
 func (s *Accounts) labelledAccounts(ctx context.Context, o order, in listInput) (all []rowOutput, err error) {
 	after := tokenserver.Label{}
 	after.FxAUID, after.Text, _ = strings.Cut(in.After, " ")
+	// Labels without storage are skipped, so one query may not fill the page.
 	for len(all) < in.Limit {
 		found, err := s.opened.FindLabels(ctx, in.Label, after, in.Limit)
 		if errcode.Is(err, errcode.Invalid) {
@@ -112,7 +123,7 @@ func (s *Accounts) labelledAccounts(ctx context.Context, o order, in listInput) 
 		}
 		for i := range rows {
 			out := rows[i].output(o)
-			out.Label, out.Place = labels[i].Text, labels[i].FxAUID+" "+labels[i].Text
+			out.Label, out.Position = labels[i].Text, labels[i].FxAUID+" "+labels[i].Text
 			all = append(all, out)
 		}
 		if len(found) < in.Limit {

@@ -23,6 +23,7 @@ const mostSorted = 100_000
 // reads all of them.
 const mostServed = 2000
 
+// listInput selects and orders accounts. Label and Prefix use an index and ignore Sort and Reverse.
 type listInput struct {
 	Label    string `flag:"label" doc:"only accounts whose label starts with this, ignoring case; ordered by label" title:"Label begins with"`
 	Prefix   string `flag:"prefix" doc:"only accounts whose ID starts with this, up to 31 hexadecimal digits; ordered by ID" title:"Account begins with"`
@@ -32,6 +33,7 @@ type listInput struct {
 	operate.Page[string]
 }
 
+// Check parses After only for the orders of Sort; the other positions are texts that any value matches.
 func (in listInput) Check() error {
 	o, err := parseOrder(in.Sort, in.Reverse)
 	if in.Prefix != "" && in.Label != "" {
@@ -43,12 +45,16 @@ func (in listInput) Check() error {
 	return err
 }
 
-type row struct {
+// userUsage is a storage user with its counters.
+type userUsage struct {
 	tokenserver.User
+	// here says that this server stores the user's records; otherwise Total is empty.
 	here bool
 	Total
 }
 
+// rowOutput is a storage user in the list. A nil pointer means unknown (Bytes, Records) or none (Quota, LastWrite,
+// Replaced); JSON shows null.
 type rowOutput struct {
 	Label     string         `json:"label" title:"Label" zero:"-" names:"account" example:"anna@example.org"`
 	Account   string         `json:"account" title:"Account" subject:"account" example:"0123456789abcdef0123456789abcdef"`
@@ -61,16 +67,20 @@ type rowOutput struct {
 	LastWrite *time.Time     `json:"lastWrite" title:"Last write" zero:"-" sort:"used"`
 	Created   *time.Time     `json:"createdAt" title:"Created" zero:"-" sort:"created"`
 	Replaced  *time.Time     `json:"replacedAt" title:"Replaced" zero:"-" with:"replaced"`
-	Place     string         `json:"-" cursor:""`
+	// Position is the input after for the next page; its form depends on the order.
+	Position string `json:"-" cursor:""`
 
+	// note explains unknown usage, and is printed once below the list.
 	note string
 }
 
+// Note is printed by the command, each text once.
 func (r rowOutput) Note() string { return r.note }
 
-func (r *row) output(o order) rowOutput {
+// output leaves Label to labelled, which reads a page's labels together.
+func (r *userUsage) output(o order) rowOutput {
 	out := rowOutput{
-		UID: r.UID, Account: r.Account().FxAUID, Node: r.Node, Here: r.here, Place: o.place(r).String(),
+		UID: r.UID, Account: r.Account().FxAUID, Node: r.Node, Here: r.here, Position: o.position(r).String(),
 		Created: timeOf(r.CreatedAt), Replaced: timeOf(r.ReplacedAt), LastWrite: timeOf(r.ModifiedMillis),
 	}
 	switch {
@@ -89,6 +99,7 @@ func (r *row) output(o order) rowOutput {
 	return out
 }
 
+// moment converts Unix milliseconds; 0 becomes the zero time.
 func moment(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
@@ -96,6 +107,7 @@ func moment(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
+// timeOf converts Unix milliseconds for JSON; 0 becomes null.
 func timeOf(ms int64) *time.Time {
 	if ms == 0 {
 		return nil
@@ -104,6 +116,8 @@ func timeOf(ms int64) *time.Time {
 	return &t
 }
 
+// listAccounts chooses the cheapest way to read the page: by an index for a prefix, a label or a UID, otherwise by
+// sorting all accounts.
 func (s *Accounts) listAccounts(ctx context.Context, in listInput) (all []rowOutput, err error) {
 	if _, err := s.ready(); err != nil {
 		return nil, err
@@ -122,7 +136,7 @@ func (s *Accounts) listAccounts(ctx context.Context, in listInput) (all []rowOut
 	if err != nil {
 		return nil, err
 	}
-	var rows []row
+	var rows []userUsage
 	switch {
 	case o.byID():
 		rows, err = s.rowsAfter(ctx, at.uid, in.Limit, in.Replaced)
@@ -135,7 +149,8 @@ func (s *Accounts) listAccounts(ctx context.Context, in listInput) (all []rowOut
 	return s.outputs(ctx, o, rows)
 }
 
-func (s *Accounts) outputs(ctx context.Context, o order, rows []row) ([]rowOutput, error) {
+// outputs converts a page and adds its labels.
+func (s *Accounts) outputs(ctx context.Context, o order, rows []userUsage) ([]rowOutput, error) {
 	all := make([]rowOutput, len(rows))
 	for i := range rows {
 		all[i] = rows[i].output(o)
@@ -143,6 +158,8 @@ func (s *Accounts) outputs(ctx context.Context, o order, rows []row) ([]rowOutpu
 	return all, labelled(ctx, s.opened, all, func(r *rowOutput) (string, *string) { return r.Account, &r.Label })
 }
 
+// foundAccounts lists the accounts whose ID begins with in.Prefix, ordered by ID. A position is the storage user's
+// email. Replaced users are not listed.
 func (s *Accounts) foundAccounts(ctx context.Context, o order, in listInput) (all []rowOutput, err error) {
 	users, err := s.opened.FindUsers(ctx, strings.ToLower(strings.TrimSpace(in.Prefix)), in.After, in.Limit)
 	if errcode.Is(err, errcode.Invalid) {
@@ -157,12 +174,13 @@ func (s *Accounts) foundAccounts(ctx context.Context, o order, in listInput) (al
 	}
 	all, err = s.outputs(ctx, o, rows)
 	for i := range all {
-		all[i].Place = rows[i].Email
+		all[i].Position = rows[i].Email
 	}
 	return all, err
 }
 
-func (s *Accounts) rowsAfter(ctx context.Context, after int64, limit int, replaced bool) (all []row, err error) {
+// rowsAfter reads users in the order of UIDs, pageRows at a time. after is exclusive.
+func (s *Accounts) rowsAfter(ctx context.Context, after int64, limit int, replaced bool) (all []userUsage, err error) {
 	for len(all) < limit {
 		n := min(limit-len(all), pageRows)
 		rows, err := s.rows(ctx, after, n, replaced)
@@ -177,7 +195,9 @@ func (s *Accounts) rowsAfter(ctx context.Context, after int64, limit int, replac
 	return all, nil
 }
 
-func (s *Accounts) sortedRows(ctx context.Context, o order, at place, in listInput) ([]row, error) {
+// sortedRows reads all users with their counters and keeps the first in.Limit rows after at. Memory is limited by
+// in.Limit, time by the number of accounts.
+func (s *Accounts) sortedRows(ctx context.Context, o order, at position, in listInput) ([]userUsage, error) {
 	if err := s.checkServed(ctx, in.Sort); err != nil {
 		return nil, err
 	}
@@ -188,7 +208,7 @@ func (s *Accounts) sortedRows(ctx context.Context, o order, at place, in listInp
 			return nil, err
 		}
 		for i := range rows {
-			if !at.given || o.compare(at, o.place(&rows[i])) < 0 {
+			if !at.given || o.compare(at, o.position(&rows[i])) < 0 {
 				first.add(rows[i])
 			}
 		}
@@ -199,6 +219,8 @@ func (s *Accounts) sortedRows(ctx context.Context, o order, at place, in listInp
 	}
 }
 
+// checkServed refuses to sort many accounts in a server, which would hold up the database for other requests. A command
+// is not refused. The nodes' loads are the number of accounts, without counting them.
 func (s *Accounts) checkServed(ctx context.Context, sort string) error {
 	if !s.serves.Load() {
 		return nil
@@ -217,7 +239,8 @@ func (s *Accounts) checkServed(ctx context.Context, sort string) error {
 	return nil
 }
 
-func (s *Accounts) rows(ctx context.Context, after int64, limit int, replaced bool) ([]row, error) {
+// rows reads a page of users with their counters. A page shorter than limit is the last page.
+func (s *Accounts) rows(ctx context.Context, after int64, limit int, replaced bool) ([]userUsage, error) {
 	users, err := s.opened.ListUsers(ctx, after, limit, replaced)
 	if err != nil {
 		return nil, err
@@ -225,12 +248,13 @@ func (s *Accounts) rows(ctx context.Context, after int64, limit int, replaced bo
 	return s.withUsage(ctx, users)
 }
 
-func (s *Accounts) withUsage(ctx context.Context, users []tokenserver.User) ([]row, error) {
-	rows := make([]row, len(users))
+// withUsage adds the counters of the users on this server, with one query.
+func (s *Accounts) withUsage(ctx context.Context, users []tokenserver.User) ([]userUsage, error) {
+	rows := make([]userUsage, len(users))
 	var local []tokenserver.User
 	var at []int
 	for i := range users {
-		rows[i] = row{User: users[i], here: s.opened.IsLocal(&users[i])}
+		rows[i] = userUsage{User: users[i], here: s.opened.IsLocal(&users[i])}
 		if rows[i].here {
 			local, at = append(local, users[i]), append(at, i)
 		}

@@ -17,11 +17,13 @@ import (
 
 // mozilla reads Mozilla's tokenserver tables, which use the same columns in MySQL, MariaDB and PostgreSQL.
 type mozilla struct {
-	db     *sourcedb.DB
+	db *sourcedb.DB
+	// domain is tokenserver.fxa_email_domain, which ends the emails of users that can sign in here.
 	domain string
 	public string // this server's URL; may be ""
 }
 
+// openMozilla parses the URL of a tokenserver-rs or syncserver-py database. It does not connect.
 func (s *Accounts) openMozilla(url string, server service.Server) (service.Source, error) {
 	db, err := sourcedb.Open(url)
 	if err != nil {
@@ -32,6 +34,7 @@ func (s *Accounts) openMozilla(url string, server service.Server) (service.Sourc
 
 func (m *mozilla) Where() string { return m.db.Where }
 
+// Check requires all columns that are imported, so that an older schema is refused before anything is written.
 func (m *mozilla) Check(ctx context.Context) error {
 	return m.db.Snapshot(ctx, func(s *sourcedb.Snapshot) error {
 		for _, g := range tables {
@@ -52,6 +55,7 @@ func (m *mozilla) Check(ctx context.Context) error {
 	})
 }
 
+// View connects, and ends the snapshot when fn returns.
 func (m *mozilla) View(ctx context.Context, fn func(rows.View) error) error {
 	return m.db.Snapshot(ctx, func(s *sourcedb.Snapshot) error { return fn(&mozillaView{mozilla: m, s: s}) })
 }
@@ -63,10 +67,12 @@ type mozillaView struct {
 	s *sourcedb.Snapshot
 }
 
+// isMozillas reports whether the other database has the table; our other tables are imported empty.
 func isMozillas(t *rows.Table) bool {
 	return t.Name == "services" || t.Name == "nodes" || t.Name == "users"
 }
 
+// Each skips rows with a defect, and adds the service row that Holdfast needs if the other database lacks it.
 func (v *mozillaView) Each(t *rows.Table, _ int, span rows.Span, each func(rows.Packed) error) error {
 	if !isMozillas(t) {
 		return nil
@@ -74,7 +80,7 @@ func (v *mozillaView) Each(t *rows.Table, _ int, span rows.Span, each func(rows.
 	fn := rows.Packing(each)
 	named, last := false, int64(0)
 	err := v.each(t, span, func(row rows.Row) error {
-		if wrong(t, row) != "" {
+		if defect(t, row) != "" {
 			return nil
 		}
 		named, last = named || row[1] == tokenserver.ServiceName, row[0].(int64)
@@ -86,6 +92,7 @@ func (v *mozillaView) Each(t *rows.Table, _ int, span rows.Span, each func(rows.
 	return err
 }
 
+// each reads all rows of a span, ordered by the first column, with texts as strings.
 func (v *mozillaView) each(t *rows.Table, span rows.Span, fn func(rows.Row) error) error {
 	columns := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
@@ -125,11 +132,15 @@ const (
 	colNode
 )
 
+// lengths are the columns' maximum lengths in Mozilla's MySQL schema, in characters. PostgreSQL has no such limit.
 var lengths = map[string]int{"service": 30, "pattern": 128, "node": 64, "email": 255, "client_state": 32}
 
+// optionalColumns may be NULL in Holdfast's tables.
 var optionalColumns = map[string]bool{"services.service": true, "services.pattern": true, "users.replaced_at": true, "users.keys_changed_at": true}
 
-func wrong(t *rows.Table, row rows.Row) string {
+// defect returns why a row cannot be imported, in the plural for service.Problem, or "" if it can. Row IDs must be
+// below the greatest number, because the next ID follows them.
+func defect(t *rows.Table, row rows.Row) string {
 	if id, _ := row[0].(int64); id <= 0 || id == math.MaxInt64 {
 		return t.Name + " without a positive ID"
 	}
@@ -147,6 +158,7 @@ func wrong(t *rows.Table, row rows.Row) string {
 	return ""
 }
 
+// Count includes rows with a defect, because it only scales a progress bar.
 func (v *mozillaView) Count(t *rows.Table, _ int64) (int64, error) {
 	if !isMozillas(t) {
 		return 0, nil
@@ -154,6 +166,7 @@ func (v *mozillaView) Count(t *rows.Table, _ int64) (int64, error) {
 	return v.s.Int(`SELECT count(*) FROM ` + t.Name)
 }
 
+// NthOwner divides users into parts; other tables have no owner.
 func (v *mozillaView) NthOwner(t *rows.Table, _ int, after rows.Row, n int) (bound rows.Row, err error) {
 	if t.Name != "users" {
 		return nil, nil
@@ -166,6 +179,7 @@ func (v *mozillaView) NthOwner(t *rows.Table, _ int, after rows.Row, n int) (bou
 
 func (v *mozillaView) Last(t *rows.Table) (int64, error) { return v.s.Last(t.Name, t.Columns[0].Name) }
 
+// table returns the table with this name in tables, or nil.
 func table(name string) *rows.Table {
 	for _, g := range tables {
 		for _, t := range g.Tables {
@@ -177,17 +191,19 @@ func table(name string) *rows.Table {
 	return nil
 }
 
+// nodes returns the URLs of importable nodes by ID. The key is an int64.
 func (v *mozillaView) nodes() (nodes map[any]string, err error) {
 	nodes = map[any]string{}
 	t := table("nodes")
 	return nodes, v.each(t, rows.All, func(row rows.Row) error {
-		if wrong(t, row) == "" {
+		if defect(t, row) == "" {
 			nodes[row[0]], _ = row[2].(string)
 		}
 		return nil
 	})
 }
 
+// Problems reports rows that are left out, and users whose import has a consequence for them.
 func (m *mozilla) Problems(ctx context.Context, report func(service.Problem)) error {
 	return m.db.Snapshot(ctx, func(s *sourcedb.Snapshot) error {
 		v := &mozillaView{mozilla: m, s: s}
@@ -198,7 +214,7 @@ func (m *mozilla) Problems(ctx context.Context, report func(service.Problem)) er
 		for _, name := range []string{"services", "nodes", "users"} {
 			t := table(name)
 			if err := v.each(t, rows.All, func(row rows.Row) error {
-				p := service.Problem{What: wrong(t, row), Row: fmt.Sprintf("%s %d", strings.TrimSuffix(name, "s"), row[0])}
+				p := service.Problem{What: defect(t, row), Row: fmt.Sprintf("%s %d", strings.TrimSuffix(name, "s"), row[0])}
 				p.Left = p.What != ""
 				switch {
 				case p.Left:
@@ -236,7 +252,7 @@ func nodeNotice(row rows.Row) (what, fix string) {
 	return "", ""
 }
 
-// notice names users whose browsers will not find their data.
+// notice returns the consequence for an imported user whose browsers will not find their data, with a remedy, or "" for both if there is none.
 func (m *mozilla) notice(row rows.Row, nodes map[any]string) (what, fix string) {
 	email, _ := row[colEmail].(string)
 	switch id, found := strings.CutSuffix(email, "@"+m.domain); {
@@ -255,6 +271,8 @@ func (m *mozilla) notice(row rows.Row, nodes map[any]string) (what, fix string) 
 	return "", ""
 }
 
+// Advice compares each node's URL with server.public_url: browsers keep the URL from their last sign-in, so it must
+// lead to this server.
 func (m *mozilla) Advice(ctx context.Context) (all []string, err error) {
 	err = m.db.Snapshot(ctx, func(s *sourcedb.Snapshot) error {
 		return s.Each(`SELECT `+m.db.Bytes("n.node")+`, count(u.uid) FROM nodes n JOIN users u ON u.nodeid = n.id AND u.replaced_at IS NULL

@@ -11,6 +11,8 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
+// nodeOperations declares the list of storage nodes and its changes. There is no operation that removes a node: its
+// accounts would lose their data.
 func (s *Accounts) nodeOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -32,10 +34,12 @@ func (s *Accounts) nodeOperations() []operate.Operation {
 	}
 }
 
+// nodeInput names a node by its URL, as browsers get it.
 type nodeInput struct {
 	Node string `subject:"node" doc:"node URL, its server.public_url" example:"https://sync2.example.org"`
 }
 
+// nodeOutput is a storage node. Load and State repeat other members for people.
 type nodeOutput struct {
 	ID        int64     `json:"id"`
 	URL       string    `json:"node" title:"Node" subject:"node" example:"https://sync2.example.org"`
@@ -50,6 +54,7 @@ type nodeOutput struct {
 	notice string
 }
 
+// nodeLoad shows how full a node is.
 type nodeLoad struct{ accounts, capacity int64 }
 
 func (l nodeLoad) String() string { return fmt.Sprintf("%d of %d accounts", l.accounts, l.capacity) }
@@ -58,10 +63,12 @@ func (l nodeLoad) Cell() service.Cell {
 	return service.Cell{Text: l.String(), Share: float64(l.accounts), Most: float64(l.capacity)}
 }
 
+// nodeState shows whether a node gets new accounts. Mozilla's tables call drained nodes backoff.
 type nodeState struct{ down, drained bool }
 
 func (n nodeState) String() string { return n.Cell().Text }
 
+// Cell shows down before drained: a node that is down is not used for cleanup either.
 func (n nodeState) Cell() service.Cell {
 	switch {
 	case n.down:
@@ -72,6 +79,7 @@ func (n nodeState) Cell() service.Cell {
 	return service.Cell{State: service.OK, Text: "gets new accounts"}
 }
 
+// outputOfNode converts a node; notice continues "node URL" and is only shown after a change.
 func outputOfNode(n tokenserver.Node, notice string) nodeOutput {
 	return nodeOutput{
 		ID: n.ID, URL: n.URL, Load: nodeLoad{n.Load, n.Capacity}, Accounts: n.Load, Capacity: n.Capacity, Available: n.Available,
@@ -81,8 +89,10 @@ func outputOfNode(n tokenserver.Node, notice string) nodeOutput {
 
 func (n nodeOutput) Notice() string { return "node " + n.URL + " " + n.notice }
 
+// Offers undo for drained nodes, and drain for the others.
 func (n nodeOutput) Offers(verb string) bool { return n.Drained == (verb == "undo") }
 
+// listNodes returns all nodes, by ID.
 func (s *Accounts) listNodes(ctx context.Context, _ operate.None) (all []nodeOutput, err error) {
 	open, err := s.ready()
 	if err != nil {
@@ -101,6 +111,8 @@ type addNodeInput struct {
 	NoCheck  bool  `flag:"no-check" doc:"add a node that is unreachable or not running yet"`
 }
 
+// addNode adds a node that accounts are assigned to at once. Unless NoCheck is set, the node must answer first;
+// tokenserver.Self, which stands for this server, is not asked.
 func (s *Accounts) addNode(ctx context.Context, in addNodeInput) (added nodeOutput, err error) {
 	open, err := s.ready()
 	if err != nil {
@@ -111,7 +123,7 @@ func (s *Accounts) addNode(ctx context.Context, in addNodeInput) (added nodeOutp
 		return added, err
 	}
 	if node.URL != tokenserver.Self && !in.NoCheck {
-		if err := answers(ctx, node.URL); err != nil {
+		if err := checkHeartbeat(ctx, node.URL); err != nil {
 			return added, err
 		}
 	}
@@ -119,7 +131,8 @@ func (s *Accounts) addNode(ctx context.Context, in addNodeInput) (added nodeOutp
 	return outputOfNode(node, fmt.Sprintf("gets new accounts, up to %d", node.Capacity)), err
 }
 
-func answers(ctx context.Context, url string) error {
+// checkHeartbeat returns errcode.Conflict with advice unless a storage server answers 200 at the URL.
+func checkHeartbeat(ctx context.Context, url string) error {
 	address := url + "/__heartbeat__"
 	status, err := service.Fetch(ctx, address)
 	if err == nil && status != http.StatusOK {
@@ -131,6 +144,7 @@ func answers(ctx context.Context, url string) error {
 	return nil
 }
 
+// drainNode returns the function that drains a node, or undoes it. Accounts that are assigned to the node stay.
 func (s *Accounts) drainNode(drained bool) func(context.Context, nodeInput) (nodeOutput, error) {
 	return func(ctx context.Context, in nodeInput) (nodeOutput, error) {
 		open, err := s.ready()

@@ -22,8 +22,10 @@ import (
 	"holdfast/internal/web"
 )
 
+// Name is the configuration section, the label in logs and metrics, and the SQLite file's name.
 const Name = "tokenserver"
 
+// storageName is sync storage's service name. It is repeated here because services do not import each other.
 const storageName = "syncstorage"
 
 // cleanupEvery is how often replaced users' storage is deleted. It is kept for days, so minutes do not matter.
@@ -32,8 +34,11 @@ const cleanupEvery = 10 * time.Minute
 // Storage is the sync storage as needed by accounts.
 type Storage interface {
 	tokenserver.Purger
+	// IsOpen reports whether this server stores records. The methods below that take users must not be called
+	// otherwise.
 	IsOpen() bool
 	Engine() (kind engine.Kind, ok bool) // configured engine; false if the storage is disabled
+	// Usage reads a local user's usage. For a user that never wrote it returns zeros and the configured quotas.
 	Usage(ctx context.Context, u *tokenserver.User) (Usage, error)
 
 	// Totals reads the users' counters in one query.
@@ -48,17 +53,26 @@ type Storage interface {
 	// Import reads an export and writes it to the storage user returned by target.
 	Import(ctx context.Context, from io.Reader, o ImportOptions, target func(ExportedUser) (*tokenserver.User, error)) (Imported, error)
 
+	// Quotas reports whether own quotas are counted (enable_quota or enforce_quota), and whether writes over quota are
+	// refused (enforce_quota).
 	Quotas() (counted, enforced bool)
 }
 
+// ExportedUser is the header of an export: the storage user that the records come from. Every field may be empty, e.g.
+// in an export of a user that was named only by its UID.
 type ExportedUser struct {
+	// Account is the account ID, and Keys a KeyID as text.
 	Account, Keys string
-	Generation    int64
-	Label         string
+	// Generation is the accounts server's generation number when the user last signed in.
+	Generation int64
+	Label      string
 }
 
+// ImportOptions has the fields of importFlags, in the same order.
 type ImportOptions struct{ Preserve, Merge bool }
 
+// Imported counts an import's progress, also after an error. Records is the number of records read; each was either
+// Written, Expired, or has a later record with the same ID here (Newer, only with Preserve).
 type Imported struct {
 	Collections, Records, Written, Expired, Newer int64
 	Total                                         int64 // records according to the header
@@ -67,20 +81,24 @@ type Imported struct {
 // Total is a storage user's usage, including expired records not yet deleted.
 type Total struct {
 	Bytes, Records int64
+	// Counted is false while Bytes and Records are unknown: Spanner counts only with a quota.
 	Counted        bool
 	ModifiedMillis int64              // 0: never written
 	Quota          optional.Of[int64] // the user's own; 0: no limit
 }
 
+// Usage is how much a storage user stores, without expired records.
 type Usage struct {
-	Bytes           int64
-	Quota           int64 // for Bytes; 0: no limit
+	Bytes int64
+	Quota int64 // for Bytes; 0: no limit
+	// OwnQuota says that Quota was set for this user and replaces the configured quota.
 	OwnQuota        bool
 	CollectionQuota int64 // bytes per collection; 0: no limit
 	ModifiedMillis  int64 // 0: never written
 	Collections     []Collection
 }
 
+// Collection is a user's usage in a collection.
 type Collection struct {
 	Name    string
 	Records int64
@@ -89,16 +107,21 @@ type Collection struct {
 
 // Accounts is the service before and after it is opened.
 type Accounts struct {
-	cfg      tokenserver.Config
-	storage  Storage
+	// cfg is the section that the configuration fills in before the service is opened.
+	cfg     tokenserver.Config
+	storage Storage
+	// backends are the stores by engine, SQLite first.
 	backends []engine.Backend[tokenserver.Store]
-	opened   *tokenserver.Service
-	revoked  atomic.Pointer[tokenserver.Revoked] // nil: unknown, or not watched
-	used     atomic.Bool
-	serves   atomic.Bool // operations are server requests, not commands
+	// opened is nil while the service is disabled or not yet open.
+	opened  *tokenserver.Service
+	revoked atomic.Pointer[tokenserver.Revoked] // nil: unknown, or not watched
+	// used says that somebody signed in before; inspect sets it for probe's findings.
+	used   atomic.Bool
+	serves atomic.Bool // operations are server requests, not commands
 
 	deps *service.Deps
 
+	// mostServed is the constant of the same name, except in tests.
 	mostServed int64
 }
 
@@ -111,8 +134,11 @@ func New(storage Storage, backends ...engine.Backend[tokenserver.Store]) *Accoun
 	}
 }
 
+// Opened returns the opened service, or nil. Links between services use it.
 func (s *Accounts) Opened() *tokenserver.Service { return s.opened }
 
+// Service describes the service to the server. Its Aliases are syncserver's environment variables. Import is part of
+// sync storage's import, because both databases belong to one server; it never reassigns a UID that owns records.
 func (s *Accounts) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Accounts: verifies sign-ins with Mozilla accounts and assigns each account a storage node.",
@@ -138,6 +164,8 @@ func (s *Accounts) Service() service.Service {
 	}
 }
 
+// open makes the store, the verifier and the handlers. After an error, it returns the parts that are open already, so
+// that the server can close them.
 func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
 	s.deps = d
 	keyring, err := tokenlib.NewKeyring(d.Server.MasterSecrets...)
@@ -149,6 +177,7 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 		return nil, err
 	}
 	db.MigrateAtStart = s.cfg.RunMigrations
+	// For a copy that an operator puts in place without holdfast restore.
 	db.AfterBackup = func(ctx context.Context, copied *sqlitedb.DB) error {
 		return sqlite.New(copied).SkipUIDs(ctx, tokenserver.SkippedUIDs(0))
 	}
@@ -214,6 +243,8 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 	return opened, nil
 }
 
+// start marks the operations as a server's, and keeps the revoked users in memory for the storage on this server, which
+// must not ask the database for each request.
 func (s *Accounts) start(ctx context.Context, nodes *nodeclient.Purger) (stop func() error) {
 	s.serves.Store(true)
 	unwatch := func() error { return nil }
@@ -221,6 +252,7 @@ func (s *Accounts) start(ctx context.Context, nodes *nodeclient.Purger) (stop fu
 		unwatch = s.watchRevoked(ctx, s.opened.Revoked, s.deps.Log)
 	}
 	return func() error {
+		// Labels may still be learned from the accounts server, and the cleanup may still call other nodes.
 		s.opened.StopLearning()
 		err := unwatch()
 		nodes.Close()
@@ -228,6 +260,8 @@ func (s *Accounts) start(ctx context.Context, nodes *nodeclient.Purger) (stop fu
 	}
 }
 
+// nodeEngine returns the engine that names this node's type: the storage's, or, for a server without storage, the
+// accounts'.
 func (s *Accounts) nodeEngine(accounts engine.Kind) engine.Kind {
 	if kind, ok := s.storage.Engine(); ok {
 		return kind
@@ -235,6 +269,8 @@ func (s *Accounts) nodeEngine(accounts engine.Kind) engine.Kind {
 	return accounts
 }
 
+// ensureNode adds this server, or tokenserver.init_node_url, as a node on the first start. See
+// tokenserver.Service.EnsureNode.
 func (s *Accounts) ensureNode(ctx context.Context, d *service.Deps) error {
 	if err := s.opened.Ping(ctx); err != nil {
 		return err
@@ -246,8 +282,10 @@ func (s *Accounts) ensureNode(ctx context.Context, d *service.Deps) error {
 	return err
 }
 
+// minter signs storage tokens with the master secret. It implements tokenserver.Minter.
 type minter struct{ keyring *tokenlib.Keyring }
 
+// Mint marks cleanup tokens by their origin, because nodes accept these even from revoked users.
 func (m minter) Mint(c tokenserver.Claims) (token, key string, err error) {
 	origin := tokenlib.Origin
 	if c.Cleanup {

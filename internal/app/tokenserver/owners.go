@@ -11,6 +11,7 @@ import (
 // Owners returns the storage users in the accounts tables, named as in Spanner: by account and keys.
 func Owners(db rows.Database) rows.Owners { return owners{db} }
 
+// owners reads the names of storage users from a database with accounts. It implements rows.Owners.
 type owners struct{ db rows.Database }
 
 // The same table with two different keys.
@@ -21,6 +22,7 @@ var (
 		`email text, uid integer, client_state text, keys_changed_at integer, replaced_at integer`)}
 )
 
+// storageUser is a row of the table users. replaced rows are never current.
 type storageUser struct {
 	uid      int64
 	email    string
@@ -28,12 +30,15 @@ type storageUser struct {
 	replaced bool
 }
 
+// storageUserOf converts a row. rest begins with client_state, keys_changed_at and replaced_at, which both tables end
+// with.
 func storageUserOf(uid, email any, rest rows.Row) storageUser {
 	changed, _ := rest[1].(int64)
 	u := tokenserver.User{ClientState: rest[0].(string), KeysChangedAt: tokenserver.At(changed)}
 	return storageUser{uid: uid.(int64), email: email.(string), keys: u.KeyID().String(), replaced: rest[2] != nil}
 }
 
+// After returns the n users after a number, by number. See rows.Owners.
 func (o owners) After(ctx context.Context, number int64, n int) (all []rows.Owner, err error) {
 	err = o.db.View(ctx, func(v rows.View) error {
 		span := rows.Span{After: rows.Row{number}}
@@ -55,6 +60,7 @@ func (o owners) After(ctx context.Context, number int64, n int) (all []rows.Owne
 	return all, err
 }
 
+// Find returns the users with these numbers, in any order; unknown numbers are omitted.
 func (o owners) Find(ctx context.Context, numbers []int64) (all []rows.Owner, err error) {
 	keys := make([]rows.Row, len(numbers))
 	for i, n := range numbers {
@@ -62,6 +68,7 @@ func (o owners) Find(ctx context.Context, numbers []int64) (all []rows.Owner, er
 	}
 	err = o.db.View(ctx, func(v rows.View) error {
 		all = nil
+		// Each query names at most 500 keys, because engines limit a statement's parameters.
 		for some := range slices.Chunk(keys, 500) {
 			var found []storageUser
 			if err := v.Find(usersByNumber, some, func(p rows.Packed) error {

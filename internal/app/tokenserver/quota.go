@@ -12,7 +12,10 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
+// inheritQuota copies the newest earlier quota to a new storage user, unless it already has one. It is
+// tokenserver.Options.Inherit: it runs before the user's first token is issued.
 func (s *Accounts) inheritQuota(ctx context.Context, from []tokenserver.User, to *tokenserver.User) error {
+	// One query reads the new user's quota and the earlier users' quotas.
 	totals, err := s.storage.Totals(ctx, append([]tokenserver.User{*to}, from...))
 	if err != nil {
 		return err
@@ -28,6 +31,7 @@ func (s *Accounts) inheritQuota(ctx context.Context, from []tokenserver.User, to
 	return nil
 }
 
+// quotaOperation declares accounts/quota, which shows the quota if none is given.
 func (s *Accounts) quotaOperation() operate.Operation {
 	return operate.NewChange(operate.About{
 		Path: "accounts/quota", Doc: "Show or set an account's quota", Title: "Quota", Button: "Set quota", Stays: true,
@@ -46,10 +50,12 @@ type quotaInput struct {
 	quotaValue
 }
 
+// quotaValue is the input that both quota operations share.
 type quotaValue struct {
 	Quota string `flag:"quota" arg:"BYTES | unlimited | none" doc:"bytes, e.g. 5000000 or 500MiB, unlimited, or none for the configured quota; omit it to show the quota"`
 }
 
+// Check refuses a quota before anything is read. 0 is refused because it could mean unlimited or nothing.
 func (in quotaValue) Check() error {
 	_, _, err := in.parse()
 	return err
@@ -72,8 +78,10 @@ func (in quotaValue) parse() (quota optional.Of[int64], isGiven bool, err error)
 	return optional.Some(n), true, nil
 }
 
+// quota is a quota in bytes; 0 means unlimited.
 type quota service.Bytes
 
+// String returns the exact number, for scripts.
 func (q quota) String() string {
 	if q == 0 {
 		return "unlimited"
@@ -81,6 +89,7 @@ func (q quota) String() string {
 	return strconv.FormatInt(int64(q), 10)
 }
 
+// Rounded is for pages and terminals.
 func (q quota) Rounded() string {
 	if q == 0 {
 		return q.String()
@@ -88,6 +97,7 @@ func (q quota) Rounded() string {
 	return service.FormatBytes(int64(q))
 }
 
+// quotaOutput is the current storage user's usage and effective quota. notice is "" if the quota was only shown.
 type quotaOutput struct {
 	UID   int64         `json:"uid" title:"UID"`
 	Bytes service.Bytes `json:"bytes" title:"Stored" least:"0"`
@@ -98,15 +108,19 @@ type quotaOutput struct {
 	notice string
 }
 
+// quotaOf shows a quota with its origin.
 type quotaOf struct {
 	limit quota
 	isOwn bool
 }
 
+// String returns exact bytes and the origin.
 func (q quotaOf) String() string { return q.limit.String() + q.origin() }
 
+// Rounded returns rounded bytes and the origin.
 func (q quotaOf) Rounded() string { return q.limit.Rounded() + q.origin() }
 
+// origin continues the quota with where it was set.
 func (q quotaOf) origin() string {
 	if q.isOwn {
 		return ", the account's own"
@@ -116,8 +130,10 @@ func (q quotaOf) origin() string {
 
 func (q quotaOutput) Notice() string { return q.notice }
 
+// errNoStorage is returned by operations that read or write records on a server without storage.
 var errNoStorage = errcode.New(errcode.Conflict, "Firefox Sync storage is disabled: set syncstorage.enabled = true")
 
+// changeQuota sets or shows an account's quota. The account must have storage on this server.
 func (s *Accounts) changeQuota(ctx context.Context, in quotaInput) (quotaOutput, error) {
 	if !s.storage.IsOpen() {
 		return quotaOutput{}, errNoStorage
@@ -160,6 +176,7 @@ func (s *Accounts) setQuota(ctx context.Context, users []tokenserver.User, in qu
 	return out, nil
 }
 
+// ineffective continues the notice if the configuration ignores the quota that was set; otherwise it returns "".
 func (s *Accounts) ineffective() string {
 	switch counted, enforced := s.storage.Quotas(); {
 	case !counted:

@@ -25,6 +25,8 @@ func restFor(took time.Duration) time.Duration {
 // firstLook limits the first read, which delays the start.
 const firstLook = 2 * time.Second
 
+// IsRevoked reports whether a user's unexpired tokens must be refused. It reads memory only. It returns false until the
+// revoked users were read for the first time.
 func (s *Accounts) IsRevoked(fxaUID string, uid int64) bool {
 	r := s.revoked.Load()
 	return r != nil && r.Has(fxaUID, uid)
@@ -49,8 +51,10 @@ func (s *Accounts) WatchBeside(ctx context.Context, db *engine.Database, d *serv
 	}, d.Log)
 }
 
+// errNoAccounts means that the storage database contains no accounts, yet.
 var errNoAccounts = errors.New("the database has no accounts")
 
+// besideEvery is the pause while the database has no accounts: they may be added by another server at any time.
 const besideEvery = 10 * time.Second
 
 // watchRevoked keeps the last result while the database is unavailable.
@@ -66,6 +70,8 @@ func (s *Accounts) watchRevoked(
 		return err
 	}
 	begun := time.Now()
+	// The first read precedes the first request, so that requests do not see an empty list while the database is
+	// available.
 	first, done := context.WithTimeout(ctx, firstLook)
 	err := look(first)
 	done()

@@ -10,10 +10,12 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
+// finds are the hints on the page with the search results.
 var finds = []service.Query{
 	{What: "Accounts by label", Example: "anna"}, {What: "Accounts by ID", Example: "0123abcd"}, {What: "Accounts by UID", Example: "17"},
 }
 
+// search finds accounts for the console's search field, by label, ID and UID. Labels come first.
 func (s *Accounts) search(ctx context.Context, prefix string) ([]service.Hit, error) {
 	labels, err := s.opened.FindLabels(ctx, prefix, tokenserver.Label{}, service.MaxHits)
 	if err != nil && !errcode.Is(err, errcode.Invalid) { // not a label prefix
@@ -34,6 +36,7 @@ func (s *Accounts) search(ctx context.Context, prefix string) ([]service.Hit, er
 	return hits, err
 }
 
+// accountHit shows the label, or the ID if the label is "".
 func accountHit(id, label string) service.Hit {
 	hit := service.Hit{Kind: "Account", Text: id, To: service.PageLink("accounts/show", "account", id)}
 	if label != "" {
@@ -42,6 +45,8 @@ func accountHit(id, label string) service.Hit {
 	return hit
 }
 
+// accountsWith returns the IDs of the accounts that a text may mean: an ID, an ID's beginning, or a UID. Decimal digits
+// may be both. A text that cannot be any of these finds nothing, without an error.
 func (s *Accounts) accountsWith(ctx context.Context, prefix string) (ids []string, err error) {
 	id := strings.ToLower(prefix)
 	if tokenserver.IsAccountID(id) {

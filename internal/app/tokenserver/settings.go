@@ -5,6 +5,7 @@ import (
 	"holdfast/internal/conf"
 )
 
+// rules reports combinations of settings that take no effect, or with which nobody can sign in.
 func (s *Accounts) rules(in service.Settings) []conf.Rule {
 	c := &s.cfg
 	return []conf.Rule{

@@ -2,6 +2,8 @@ package tokenserver
 
 import "holdfast/internal/db/rows"
 
+// tables lists Mozilla's tokenserver tables and our own. In users, the owner is the UID; in the last group, the account
+// ID. first_node records that the first start added a node.
 var tables = []rows.Group{
 	{Tables: []*rows.Table{
 		{Name: "services", Key: 1, Seeded: true, Numbers: true, Replace: true, Columns: rows.Columns(`id integer, service text, pattern text`)},

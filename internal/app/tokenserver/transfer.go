@@ -16,12 +16,14 @@ import (
 const transferSize = 8 << 20 // bytes per import batch, with copies
 
 const (
+	// byAccount and byUser end the operations' help: how to name the account or the storage user.
 	byAccount = "ACCOUNT is the account's ID, as in tokenserver accounts list. On a server with storage but without accounts, name\n" +
 		"the storage user instead: tokenserver users "
 	byUser = "UID is a storage user on this server. On Spanner it needs --fxa-uid and --fxa-kid, which tokenserver accounts show\n" +
 		"prints on the accounts server."
 )
 
+// accountTransfers declares the export and the import that name an account.
 func (s *Accounts) accountTransfers() []operate.Operation {
 	export, imports := exportAbout("accounts/export", "an account", byAccount+"export."), importAbout("accounts/import", "an account", byAccount+"import.")
 	export.Example, imports.Example = "0123456789abcdef0123456789abcdef -o user.ndjson\n", "0123456789abcdef0123456789abcdef user.ndjson --preserve\n"
@@ -54,6 +56,8 @@ func (s *Accounts) accountTransfers() []operate.Operation {
 	}
 }
 
+// userTransfers declares the export and the import that name a storage user, for a server with storage but without
+// accounts.
 func (s *Accounts) userTransfers() []operate.Operation {
 	export, imports := exportAbout("users/export", "a storage user", byUser), importAbout("users/import", "a storage user", byUser)
 	export.Example, imports.Example = "17 -o user.ndjson\n", "17 user.ndjson --preserve\n"
@@ -77,6 +81,7 @@ func (s *Accounts) userTransfers() []operate.Operation {
 	}
 }
 
+// exportAbout describes an export. of completes "everything that … stores"; naming says how to name it.
 func exportAbout(path, of, naming string) operate.About {
 	return operate.About{
 		Path: path, Doc: "Write everything that " + of + " stores, as JSON lines", Button: "Export", Access: operate.ForAdmins, Media: operate.Lines, Memory: transferSize, Counts: "records",
@@ -86,6 +91,7 @@ func exportAbout(path, of, naming string) operate.About {
 	}
 }
 
+// importAbout describes an import. into completes "the storage of …".
 func importAbout(path, into, naming string) operate.About {
 	return operate.About{
 		Path: path, Doc: "Import exported records into the storage of " + into, Button: "Import", Media: operate.Lines, Memory: transferSize, Largest: operate.LargestLines, Stays: true,
@@ -101,8 +107,11 @@ func importAbout(path, into, naming string) operate.About {
 	}
 }
 
+// exported names an export: name is the file's name, label goes into the header.
 type exported struct{ name, label string }
 
+// export returns the file. Nothing is read before File.Write is called, so errors of the storage end the download
+// early.
 func (s *Accounts) export(ctx context.Context, u *tokenserver.User, of exported, progress operate.Progress) operate.File {
 	return operate.File{Name: of.name + ".ndjson", Write: func(to io.Writer) error {
 		_, err := s.storage.Export(ctx, u, of.label, to, func(records int64) { progress.Report(records, 0) })
@@ -110,11 +119,13 @@ func (s *Accounts) export(ctx context.Context, u *tokenserver.User, of exported,
 	}}
 }
 
+// importFlags are the flags of both imports; see tokenserver.ImportOptions for the fields' order.
 type importFlags struct {
 	Preserve bool `flag:"preserve" doc:"keep record and collection times"`
 	Merge    bool `flag:"merge" doc:"add to existing records, or continue after a failure"`
 }
 
+// ImportOptions converts the flags for Storage.
 func (in importFlags) ImportOptions() ImportOptions { return ImportOptions(in) }
 
 type importAccountInput struct {
@@ -127,6 +138,7 @@ type importUserInput struct {
 	importFlags
 }
 
+// importOutput counts records; see Imported. It is a partial result if the import fails.
 type importOutput struct {
 	Records     int64 `json:"records" least:"0"`
 	Total       int64 `json:"total" least:"0" doc:"records announced by the export"`
@@ -135,13 +147,18 @@ type importOutput struct {
 	Newer       int64 `json:"newer" least:"0" doc:"records with a later time here"`
 	Collections int64 `json:"collections" least:"0"`
 
+	// text is the notice; note says that a storage user was created.
 	text, note string
 }
 
+// Notice is "" if the import failed before its first record.
 func (o importOutput) Notice() string { return o.text }
 
+// Note is "" if the account existed.
 func (o importOutput) Note() string { return o.note }
 
+// imports writes an export to the user that find returns for its header. After a failure with written records, the
+// error says how to continue.
 func (s *Accounts) imports(
 	ctx context.Context, file operate.Body, options ImportOptions, t *target, find func(ExportedUser) (*tokenserver.User, error),
 ) (out importOutput, err error) {
@@ -168,8 +185,11 @@ func (s *Accounts) imports(
 	return out, err
 }
 
+// target finds or creates the storage user that an account's import writes to, and keeps the header's label until the
+// records are written.
 type target struct {
 	*Accounts
+	// created says that find created a storage user; "" otherwise.
 	created string
 	user    *tokenserver.User
 	label   string
@@ -193,6 +213,9 @@ func (t *target) setLabel(ctx context.Context) (note string, err error) {
 	return "", t.opened.SetLabel(ctx, a, t.label)
 }
 
+// find returns the current storage user of the account name, or creates it with the exported keys. It returns
+// errcode.Conflict if the account could not decrypt the records: they belong to another account, or were encrypted with
+// other keys.
 func (t *target) find(ctx context.Context, name string, from ExportedUser) (u *tokenserver.User, err error) {
 	defer func() { t.user, t.label = u, from.Label }()
 	users, err := t.usersOf(ctx, name)
@@ -218,8 +241,11 @@ func (t *target) find(ctx context.Context, name string, from ExportedUser) (u *t
 	return u, nil
 }
 
+// errBadKeys names the header's line, because it is about the file.
 var errBadKeys = errcode.New(errcode.Invalid, "line 1: keys: expected the id of an account's keys")
 
+// adopt creates the storage user of an account that never signed in here, so that its browsers find the records at
+// their first sign-in. name must be the exported account.
 func (t *target) adopt(ctx context.Context, name string, from ExportedUser) (*tokenserver.User, error) {
 	s := t.opened
 	a, err := s.ParseAccount(name)
