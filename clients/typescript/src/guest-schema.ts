@@ -4928,7 +4928,7 @@ export interface operations {
                 content: {
                     "application/json": {
                         backlog: {
-                            /** @description All waiting events; 100000: at least that many. */
+                            /** @description All waiting events; 1000000: at least that many. */
                             events: number;
                             /** Format: date-time */
                             oldest?: string;
