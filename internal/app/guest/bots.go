@@ -6,6 +6,8 @@ import (
 	"holdfast/internal/obs"
 )
 
+// openBots returns nil without an error if bot detection is disabled. The counters are registered all the same, so that
+// alerting rules find them. Challenges are signed with the handoff secret.
 func (s *Guest) openBots(p *parts, st bots.Store, hasher *guest.Hasher, m *obs.Metrics) (*bots.Service, error) {
 	c := s.cfg.Bots
 	evaluated := countEvaluations(m)

@@ -13,6 +13,8 @@ import (
 	"holdfast/internal/guest/catalogue/upstream"
 )
 
+// openCatalogue returns the source of hotels and other items. fetcher is nil for the built-in demo, whose items are not
+// fetched.
 func (s *Guest) openCatalogue() (catalogue.Source, catalogue.Fetcher) {
 	if s.demo() {
 		return builtin.New(), nil
@@ -21,6 +23,7 @@ func (s *Guest) openCatalogue() (catalogue.Source, catalogue.Fetcher) {
 	return client, client
 }
 
+// upstreams returns the profile's catalogue services. The hotel profile has its own settings section, guest.upstreams.
 func (c *Config) upstreams() []guest.Upstream {
 	if c.Profile == guest.Hotel.Name {
 		return c.Upstreams.Hotel()
@@ -28,8 +31,10 @@ func (c *Config) upstreams() []guest.Upstream {
 	return c.profile().Upstreams
 }
 
+// whatCatalogue is the checked thing in findings, for each upstream.
 const whatCatalogue = "guest catalogue"
 
+// probeCatalogue asks each upstream, ordered by name.
 func (s *Guest) probeCatalogue(ctx context.Context) (found []service.Finding) {
 	if s.demo() {
 		return []service.Finding{{State: service.OK, What: whatCatalogue, Says: "the built-in catalogue of invented hotels"}}
@@ -44,6 +49,8 @@ func (s *Guest) probeCatalogue(ctx context.Context) (found []service.Finding) {
 	return found
 }
 
+// probeUpstream accepts any answer below 500, also 404 and 405: the URL is only the beginning of the requested URLs.
+// setting is named in the remedy.
 func probeUpstream(ctx context.Context, u guest.Upstream, setting string) service.Finding {
 	f := service.Finding{State: service.OK, What: whatCatalogue, Says: u.Name + " at " + u.URL}
 	if u.URL == "" {

@@ -14,13 +14,17 @@ import (
 	"holdfast/internal/guest/redis"
 )
 
+// whatHot is the checked thing in findings, for each Redis server.
 const whatHot = "guest hot state"
 
+// probe checks the dependencies outside the database, for holdfast check.
 func (s *Guest) probe(ctx context.Context) []service.Finding {
 	return slices.Concat(s.probeHot(ctx), s.probeCatalogue(ctx), s.probeEvents(ctx))
 }
 
+// probeEvents checks the sink and the subscription, if they are not in this process. It publishes nothing.
 func (s *Guest) probeEvents(ctx context.Context) (found []service.Finding) {
+	// otherwise is the consequence while the broker is unreachable.
 	check := func(what, setting, otherwise string) {
 		says, err := s.brokers.Check(ctx, setting)
 		if err != nil {
@@ -40,6 +44,8 @@ func (s *Guest) probeEvents(ctx context.Context) (found []service.Finding) {
 	return found
 }
 
+// probeHot returns a finding for each Redis server, or a single finding if hot state is in memory or no server can be
+// reached.
 func (s *Guest) probeHot(ctx context.Context) []service.Finding {
 	if s.cfg.Hot == hotMemory {
 		f := service.Finding{State: service.OK, What: whatHot, Says: "in the process's memory"}
@@ -68,6 +74,8 @@ func (s *Guest) probeHot(ctx context.Context) []service.Finding {
 	return found
 }
 
+// inspectRedis reports the first problem of a Redis server, the worst first. Hot state needs Redis 7, and an eviction
+// policy that removes only keys with an expiry, because the others are not caches.
 func inspectRedis(s redisdb.Server) service.Finding {
 	f := service.Finding{State: service.OK, What: whatHot, Says: "Redis " + s.Version + " at " + s.Address}
 	if s.Cluster {

@@ -49,10 +49,12 @@ type Config struct {
 }
 
 const (
+	// minHotMemory is the least hot_memory, in bytes.
 	minHotMemory = 1 << 20
 
 	hotMemory = "memory"
-	maxRate   = 1_000_000
+	// maxRate is the greatest rate limit, in requests per minute.
+	maxRate = 1_000_000
 	// maxHotTimeout keeps requests fast while Redis is unresponsive.
 	maxHotTimeout = 250 * time.Millisecond
 )
@@ -60,6 +62,7 @@ const (
 // hotPrefix excludes braces, which are special in Redis Cluster.
 var hotPrefix = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
 
+// defaultConfig enables the service; check turns it off if other machines can reach the server.
 func defaultConfig() Config {
 	return Config{
 		Enabled: true, Database: settings.DefaultDatabase(), Sweep: settings.DefaultSweep(), Events: defaultEvents(), Profiles: defaultProfiles(), Config: handoffs.DefaultConfig(), SampleRates: telemetry.DefaultSampleRates(), Types: tenants.DefaultTypes(), Bots: bots.DefaultConfig(),
@@ -68,8 +71,10 @@ func defaultConfig() Config {
 	}
 }
 
+// IsEnabled is final only after Guest.check, which may turn a default off.
 func (c *Config) IsEnabled() bool { return c.Enabled }
 
+// WhyOff explains that the default is off on public servers; see service.Explained.
 func (c *Config) WhyOff() string {
 	if !c.isPublic {
 		return ""
@@ -77,6 +82,7 @@ func (c *Config) WhyOff() string {
 	return "other machines may reach this server, and guests need no account; guest.enabled = true serves them"
 }
 
+// Check joins the checks of all embedded sections with the checks of this section.
 func (c *Config) Check() conf.Problems {
 	problems := slices.Concat(c.Database.Check(), c.Sweep.Check(), c.Events.Check(), c.Profiles.Check(), c.Config.Check(), c.Upstreams.Check(), c.SampleRates.Check(), c.Types.Check())
 	if c.CookieSecret != "" && len(c.CookieSecret) < guest.MinSecret {

@@ -20,14 +20,17 @@ type Events struct {
 }
 
 const (
+	// minKeepEvents leaves a day to notice lost events and to replay them; minKeepAudit is a month, for audits.
 	minKeepEvents = 24 * time.Hour
 	minKeepAudit  = 30 * 24 * time.Hour
 )
 
+// defaultEvents keeps events in the database only, so that the service runs without a broker.
 func defaultEvents() Events {
 	return Events{Sink: "memory", Source: "/bff/consumer", Keep: minKeepAudit, KeepAudit: minKeepAudit, Attempts: 10}
 }
 
+// Check checks the form of the sink and the subscription without connecting.
 func (e *Events) Check() (problems conf.Problems) {
 	if err := settings.CheckSink(e.Sink); err != nil {
 		problems.Addf("events", "%s", err.Error())

@@ -11,11 +11,14 @@ import (
 	"holdfast/internal/operate"
 )
 
+// consoleRows limits the wishlist entries on a page. wishTable's title repeats it.
 const consoleRows = 100
 
 // Sessions without a wishlist exist only in hot state.
 var counts = []service.Counted{{Of: "wishlist", Table: "bff_consumer_session_seen"}, {Of: "handoff", Table: "bff_consumer_handoff_replay_log"}}
 
+// console returns the pages that need more than an operation's form: a session can only be shown with its cookie or its
+// ID, which the operator types.
 func (s *Guest) console() *service.Console {
 	return &service.Console{Title: "Guests", Icon: "hotel", Everyday: []string{"sessions", "keys", "tenants", "dead-letters"}, Backlogs: s.backlogs, Search: s.search, Finds: []service.Query{{What: "Guest sessions by ID", Example: "gms_01"}}, Counts: counts, Pages: []service.Page{
 		{Path: "sessions", Title: "Guest sessions", Listed: true, Access: operate.ForViewers, Show: s.showSessionForm, Actions: []service.Action{
@@ -25,8 +28,10 @@ func (s *Guest) console() *service.Console {
 	}}
 }
 
+// errCookie does not quote the cookie, which is a credential.
 var errCookie = errcode.New(errcode.Invalid, "the cookie is not valid: expected the cookie value from the guest's browser, signed with a current or old guest.cookie_secret")
 
+// showSessionForm shows the forms for a cookie and for a session ID. There is no list of sessions.
 func (s *Guest) showSessionForm(context.Context, *service.PageRequest) (*service.View, error) {
 	return &service.View{Blocks: []service.Block{&service.Form{
 		Text: "A session's preferences, notes and lists are shown only with its cookie, which the guest can give you. Looking it up counts as using the session.", Action: "find", Submit: "Show session",
@@ -37,6 +42,8 @@ func (s *Guest) showSessionForm(context.Context, *service.PageRequest) (*service
 	}}}, nil
 }
 
+// listOf returns the session with the data: for a signed-in user's browser, the user's list; otherwise the session
+// itself. It returns errCookie if the user was signed out.
 func (s *Guest) listOf(ctx context.Context, id guest.ID) (guest.ID, error) {
 	if !strings.HasPrefix(string(id), guest.UserSessionPrefix) {
 		return id, nil
@@ -96,8 +103,8 @@ func (s *Guest) findSession(ctx context.Context, r *service.PageRequest) (o serv
 		seen.Rows = append(seen.Rows, []service.Cell{service.IDCell(v.ItemID), service.IDCell(v.TenantID), service.TimeCell(v.ViewedAt)})
 	}
 	searches := &service.Table{Title: "Searches", Empty: "The guest searched nothing.", Columns: []service.Column{{Title: "Query"}, {Title: "Time"}}}
-	for _, one := range searched {
-		searches.Rows = append(searches.Rows, []service.Cell{service.TextCell(string(one.Query)), service.TimeCell(one.SearchedAt)})
+	for _, search := range searched {
+		searches.Rows = append(searches.Rows, []service.Cell{service.TextCell(string(search.Query)), service.TimeCell(search.SearchedAt)})
 	}
 	o.View = &service.View{Title: "Guest session", Parents: []service.Link{{Text: "Guest sessions", To: "sessions"}}, Blocks: []service.Block{facts, wishes, seen, searches}}
 	return o, nil

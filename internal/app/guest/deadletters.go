@@ -11,10 +11,12 @@ import (
 	"holdfast/internal/outbox"
 )
 
+// deadLetterOperations returns the shared operations, with the rows below.
 func (s *Guest) deadLetterOperations() []operate.Operation {
 	return service.DeadLetterOperations(s.deadLetters(), s.listDead, s.showDead)
 }
 
+// deadOutput is an event that was set aside. Seq is the position of the next page.
 type deadOutput struct {
 	eventOutput
 	SetAside time.Time `json:"setAside" title:"Set aside"`
@@ -23,10 +25,12 @@ type deadOutput struct {
 	Seq      int64     `json:"-" cursor:""`
 }
 
+// outputOfDead copies a dead letter's fields, in the order of deadOutput.
 func outputOfDead(e *outbox.DeadEvent) deadOutput {
 	return deadOutput{outputOfEvent(&e.Event), e.DiedAt, e.Attempts, e.Reason, e.Seq}
 }
 
+// listDead orders by position, so older events come first.
 func (s *Guest) listDead(ctx context.Context, in operate.Page[int64]) (all []deadOutput, err error) {
 	p, err := s.parts()
 	if err != nil {
@@ -39,11 +43,13 @@ func (s *Guest) listDead(ctx context.Context, in operate.Page[int64]) (all []dea
 	return all, err
 }
 
+// deadDetail adds the broker headers, with which the event was offered.
 type deadDetail struct {
 	Headers json.RawMessage `json:"headers" text:"Headers"`
 	deadOutput
 }
 
+// showDead finds an event by its ID, which lists and logs show.
 func (s *Guest) showDead(ctx context.Context, in eventInput) (d deadDetail, err error) {
 	e, err := s.deadLetters().Read(ctx, in)
 	if err != nil {
@@ -52,6 +58,8 @@ func (s *Guest) showDead(ctx context.Context, in eventInput) (d deadDetail, err 
 	return deadDetail{e.Headers, outputOfDead(&e)}, nil
 }
 
+// deadLetters describes the events for the shared operations. Events of a session are published in order, so the
+// session is their key.
 func (s *Guest) deadLetters() service.DeadLetters[eventInput] {
 	return service.DeadLetters[eventInput]{
 		Box: s.outboxOfDead, Find: s.findDead, Missing: errNoEvent, Event: "event", Key: "session", Delay: "at once",
@@ -60,6 +68,7 @@ func (s *Guest) deadLetters() service.DeadLetters[eventInput] {
 
 var errNoEvent = errcode.New(errcode.NotFound, "no such set-aside event: holdfast guest dead-letters list lists them")
 
+// outboxOfDead returns the outbox, or errDisabled.
 func (s *Guest) outboxOfDead(context.Context, operate.None) (outbox.Dead, error) {
 	p, err := s.parts()
 	if err != nil {
@@ -68,6 +77,7 @@ func (s *Guest) outboxOfDead(context.Context, operate.None) (outbox.Dead, error)
 	return p.outbox, nil
 }
 
+// findDead translates an event ID into the outbox's position, or returns errNoEvent.
 func (s *Guest) findDead(ctx context.Context, in eventInput) (outbox.ID, error) {
 	p, err := s.parts()
 	if err != nil {

@@ -14,6 +14,8 @@ import (
 	"holdfast/internal/web"
 )
 
+// sites returns the function that finds a tenant's booking site. The demo's tenants get a page of this server, unless a
+// site is configured for them.
 func (s *Guest) sites(shown catalogue.Source) func(tenant string) handoffs.BookingSite {
 	builtIn, ok := shown.(*builtin.Catalogue)
 	if !ok {
@@ -28,10 +30,15 @@ func (s *Guest) sites(shown catalogue.Source) func(tenant string) handoffs.Booki
 	}
 }
 
+// guide is the file that the status page links to.
 const guide = "docs/guest.md"
 
+// demo reports whether the built-in catalogue is served, because no upstream is configured. Only the hotel profile
+// provides it.
 func (s *Guest) demo() bool { return s.cfg.Profile == guest.Hotel.Name && s.cfg.Upstreams.BuiltIn() }
 
+// mountDemo adds the demo's pages, if it is served, and in any case the hints for users. It comes after open has filled
+// in the parts.
 func (s *Guest) mountDemo(opened *service.Opened, h *httpapi.Handler) {
 	opened.Client = func(string) service.Client {
 		return service.Client{Title: "Guest", Text: "Serves sessions, lists and handoffs for your site's guests", Guide: guide}
@@ -59,12 +66,14 @@ func (s *Guest) mountDemo(opened *service.Opened, h *httpapi.Handler) {
 	}})
 }
 
+// shownSink shows published events on the demo's page, after the real sink has accepted them.
 type shownSink struct {
 	outbox.Sink
 	feed  *httpapi.DemoFeed
 	clock clock.Clock
 }
 
+// Publish adds nothing to the page if the sink refuses the events, because they are offered again.
 func (s shownSink) Publish(ctx context.Context, events []outbox.Event) error {
 	err := s.Sink.Publish(ctx, events)
 	if err != nil {

@@ -15,20 +15,29 @@ import (
 	"holdfast/internal/outbox"
 )
 
+// events is the work with events in the background: the relay, which publishes, and the subscription, which receives.
 type events struct {
-	cfg     Events
-	source  string
-	waker   *outbox.Waker
+	cfg Events
+	// source is the CloudEvents source of all published events.
+	source string
+	// waker wakes the relay after a mutation, so that events need not wait for the next poll.
+	waker *outbox.Waker
+	// brokers are the brokers that the sink and the subscription may use.
 	brokers sinks.Brokers
 	share   int // relay partitions; 0: default
-	memory  broker.Broker
-	feed    *httpapi.DemoFeed
+	// memory is the broker for guest.events = "memory". Nobody subscribes to it.
+	memory broker.Broker
+	// feed is nil without the demo.
+	feed *httpapi.DemoFeed
 }
 
+// newEvents starts nothing. The store needs the waker before it is opened.
 func newEvents(cfg Events, source string) *events {
 	return &events{cfg: cfg, source: source, waker: outbox.NewWaker(), memory: memory.New()}
 }
 
+// start subscribes first: received events may suspend tenants, and should take effect soon. end stops both, and
+// publishes the remaining events.
 func (e *events) start(ctx context.Context, d *service.Deps, st backend.Store, receive receiver) (end func() error, err error) {
 	endReceiving, err := e.startReceiving(ctx, d, receive)
 	if err != nil {
@@ -41,6 +50,7 @@ func (e *events) start(ctx context.Context, d *service.Deps, st backend.Store, r
 	return func() error { return errors.Join(endReceiving(), endRelay()) }, nil
 }
 
+// startRelay opens the sink, and starts the relay when the database is reachable. end closes the sink.
 func (e *events) startRelay(ctx context.Context, d *service.Deps, st backend.Store) (end func() error, err error) {
 	sink, closeSink, err := e.brokers.Open(ctx, sinks.Options{
 		Setting: e.cfg.Sink, Source: e.source, Secret: e.cfg.Secret, Log: d.Log, Clock: d.Clock, Memory: e.memory,
@@ -62,4 +72,5 @@ func (e *events) startRelay(ctx context.Context, d *service.Deps, st backend.Sto
 // pollEvents is short, so that another process soon takes over from a killed relay.
 const pollEvents = 10 * time.Second
 
+// deadHint is logged with each new dead letter.
 const deadHint = "run holdfast guest dead-letters list to list such events, and holdfast guest dead-letters retry-all to publish them"

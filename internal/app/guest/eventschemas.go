@@ -9,6 +9,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// eventSchemaOperations work without the service: schemas belong to the binary and the configured profile.
 func (s *Guest) eventSchemaOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -21,15 +22,18 @@ func (s *Guest) eventSchemaOperations() []operate.Operation {
 	}
 }
 
+// eventSchemaOutput describes an event type. Class decides how long events are kept, and whether an erased session
+// keeps them.
 type eventSchemaOutput struct {
 	Type  string `json:"type" title:"Type" subject:"type" example:"melmastoon.bff.consumer.wishlist.added.v1"`
 	Class string `json:"retentionClass" title:"Retention" enum:"operational,audit"`
 	Doc   string `json:"description" title:"When" example:"An item was added to a wishlist."`
 }
 
+// listEventSchemas lists only the types that the configured profile can publish.
 func (s *Guest) listEventSchemas(context.Context, operate.None) (all []eventSchemaOutput, _ error) {
-	for _, one := range eventschema.All(s.cfg.profile()) {
-		all = append(all, eventSchemaOutput{one.Type, one.Retention, one.Doc})
+	for _, schema := range eventschema.All(s.cfg.profile()) {
+		all = append(all, eventSchemaOutput{schema.Type, schema.Retention, schema.Doc})
 	}
 	return all, nil
 }
@@ -43,6 +47,7 @@ type eventSchemaDetail struct {
 	Schema json.RawMessage `json:"schema" text:"Schema"`
 }
 
+// showEventSchema accepts the type with or without the profile's prefix.
 func (s *Guest) showEventSchema(_ context.Context, in eventTypeInput) (eventSchemaDetail, error) {
 	found, ok := eventschema.Find(s.cfg.profile(), in.Type)
 	if !ok {

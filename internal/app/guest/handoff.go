@@ -27,24 +27,30 @@ import (
 	"holdfast/internal/web"
 )
 
+// handoffParts are the parts that use the handoff secret: handoffs, their keys, bot detection and service tokens.
 type handoffParts struct {
 	*handoffs.Service
-	Keys     *handoffs.Keys
-	bots     *bots.Service // nil: no bot scoring
-	deps     *service.Deps
-	tokens   *bearer.Keyring
+	Keys *handoffs.Keys
+	bots *bots.Service // nil: no bot scoring
+	deps *service.Deps
+	// tokens signs and verifies service tokens, with keys derived from the handoff secrets.
+	tokens *bearer.Keyring
+	// embedded says that the database is a SQLite file, which an operator may replace with an old copy.
 	embedded bool
 
 	afterRestore service.RestoreStep
 }
 
 const (
+	// handoffSecret is the secret's name in service.Deps.Unsaved.
 	handoffSecret = Name + ".handoff_secret"
 
+	// maxTTL is the longest lifetime of a service token, which cannot be revoked by itself.
 	maxTTL = 90 * 24 * time.Hour
 	leeway = 30 * time.Minute // between server clocks; tokens last for days
 )
 
+// openHandoffs needs the parts of newParts. It does not read the database, whose migrations come later.
 func (s *Guest) openHandoffs(d *service.Deps, p *parts, st backend.Store, db *engine.Database) (*handoffParts, error) {
 	secret, old := s.cfg.HandoffSecret, s.cfg.OldHandoffSecrets
 	keys, err1 := handoffs.NewKeys(st, secret, old, s.cfg.HandoffIssuer)
@@ -77,6 +83,7 @@ func (s *Guest) openHandoffs(d *service.Deps, p *parts, st backend.Store, db *en
 	return h, nil
 }
 
+// mount returns the routes for booking sites, on the internal listener: they need a service token.
 func (h *handoffParts) mount(m *obs.Metrics) service.Mount {
 	receiver := &httpapi.Receiver{Handoffs: h.Service, Tokens: h.tokens, Clock: h.deps.Clock, Count: countConsumes(m)}
 	return service.Mount{Listener: service.Internal, Paths: []string{"/internal/handoff/ID/consume", "/internal/handoff/ID/verify"}, Mount: web.Mount{
@@ -84,6 +91,7 @@ func (h *handoffParts) mount(m *obs.Metrics) service.Mount {
 	}}
 }
 
+// tokenKeys derives the keys of service tokens. The first secret signs; all verify.
 func tokenKeys(secrets []string) (*bearer.Keyring, error) {
 	keys, err := bearer.DerivedKeys(secrets, "guest")
 	if err != nil {
@@ -101,10 +109,13 @@ func (h *handoffParts) isSaved() error {
 	return nil
 }
 
+// warnRestored logs once that earlier handoffs are void, because booking sites will report errors.
 func (h *handoffParts) warnRestored() {
 	h.deps.Log.Warn("the database was restored: all earlier handoff tokens are void", "service", Name)
 }
 
+// settle makes a new database's first key. On a database server, it also detects a restore by the database's own
+// identity.
 func (h *handoffParts) settle(ctx context.Context) error {
 	if h.deps.Unsaved[handoffSecret] { // left to the first server start
 		return nil

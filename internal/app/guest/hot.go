@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/ident"
 )
 
+// hot is the hot state with its implementations. Either memory is set, or redis, shared and local are.
 type hot struct {
 	backend.Hot
 	memory *memory.Hot // nil: in Redis
@@ -21,8 +22,11 @@ type hot struct {
 	shared *redis.Hot // in Redis; nil: in memory
 }
 
+// localMemory is the fallback's size, in bytes. It holds only rate limits and caches, for the time of an outage.
 const localMemory = 16 << 20
 
+// openHot does not wait for Redis. Until settle has read the database's epoch, every operation fails as if Redis were
+// unavailable, so that no request uses the state of another database.
 func (s *Guest) openHot(ctx context.Context, d *service.Deps) (*hot, error) {
 	if s.cfg.Hot == hotMemory {
 		m := memory.New(d.Clock, s.cfg.HotMemory)
@@ -57,6 +61,7 @@ func (h *hot) settle(ctx context.Context, db rows.Database) error {
 	})
 }
 
+// name is shown in the demo.
 func (h *hot) name() string {
 	if h.memory != nil {
 		return "memory"
@@ -64,8 +69,10 @@ func (h *hot) name() string {
 	return "Redis"
 }
 
+// flushTime limits how long a stop may write what is kept in memory. It delays the end of the process.
 const flushTime = 2 * time.Second
 
+// caches returns the memory that is used and the maximum, in bytes. Redis's own memory is not included.
 func (h *hot) caches() (bytes, most int64) {
 	for _, m := range []*memory.Hot{h.memory, h.local} {
 		if m != nil {
@@ -76,6 +83,7 @@ func (h *hot) caches() (bytes, most int64) {
 	return bytes, most
 }
 
+// run removes expired entries from memory until ctx ends.
 func (h *hot) run(ctx context.Context) {
 	if h.memory != nil {
 		h.memory.Run(ctx)

@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// jobOperations declares the deletion of old data, which a running server does by itself; see sweepJobs.
 func (s *Guest) jobOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -29,8 +30,10 @@ func (s *Guest) jobOperations() []operate.Operation {
 	}
 }
 
+// rowCount is a count up to retention.MaxCount, because counting more rows would take long.
 type rowCount int
 
+// String adds that the count stopped at its maximum.
 func (n rowCount) String() string {
 	text := strconv.Itoa(int(n))
 	if n == retention.MaxCount {
@@ -39,12 +42,14 @@ func (n rowCount) String() string {
 	return text
 }
 
+// jobOutput is what a job would delete if it ran now.
 type jobOutput struct {
 	Job    retention.Job `json:"job" title:"Job" subject:"job" example:"events"`
 	Before time.Time     `json:"before" title:"Deletes before" doc:"deletes rows older than this"`
 	Old    rowCount      `json:"old" title:"Rows" least:"0" doc:"rows it would delete now; 1000000: at least that many"`
 }
 
+// listJobs counts each job's rows, which may take seconds.
 func (s *Guest) listJobs(ctx context.Context, _ operate.None) (all []jobOutput, err error) {
 	if _, err := s.parts(); err != nil {
 		return nil, err
@@ -59,6 +64,7 @@ func (s *Guest) listJobs(ctx context.Context, _ operate.None) (all []jobOutput, 
 	return all, nil
 }
 
+// dryRun is the input that both jobs share.
 type dryRun struct {
 	DryRun bool `flag:"dry-run" doc:"only count the rows"`
 }
@@ -68,6 +74,7 @@ type jobInput struct {
 	dryRun
 }
 
+// jobRun is a job's result: Before and Old in a dry run, otherwise Deleted. It is empty after an error at the start.
 type jobRun struct {
 	Job     retention.Job `json:"job" subject:"job" example:"events"`
 	Before  *time.Time    `json:"before,omitempty" doc:"dry run: would delete rows older than this"`
@@ -75,6 +82,7 @@ type jobRun struct {
 	Deleted *int          `json:"deleted,omitempty" least:"0" doc:"deleted rows"`
 }
 
+// Notice returns "" for an empty result, so that only the error is shown.
 func (r jobRun) Notice() string {
 	switch {
 	case r.Old != nil && *r.Old == 1:
@@ -87,6 +95,7 @@ func (r jobRun) Notice() string {
 	return ""
 }
 
+// runJob deletes until nothing is left. It fails while another process runs the same job.
 func (s *Guest) runJob(ctx context.Context, in jobInput, progress operate.Progress) (jobRun, error) {
 	if _, err := s.parts(); err != nil {
 		return jobRun{}, err
@@ -101,6 +110,7 @@ func (s *Guest) runJob(ctx context.Context, in jobInput, progress operate.Progre
 // run returns the rows deleted so far even with an error.
 func (s *Guest) run(ctx context.Context, job retention.Job, in dryRun, progress operate.Progress) (jobRun, error) {
 	var old retention.Old
+	// The count is only needed for the total of the progress.
 	if in.DryRun || progress != nil {
 		var err error
 		if old, err = s.opened.retention.Count(ctx, job); err != nil {
@@ -115,18 +125,21 @@ func (s *Guest) run(ctx context.Context, job retention.Job, in dryRun, progress 
 	return jobRun{Job: job, Deleted: &n}, err
 }
 
+// jobRuns are the results in the order of retention.Jobs, without jobs that failed at their start.
 type jobRuns struct {
 	Jobs []jobRun `json:"jobs"`
 }
 
+// Notice has a line for each job.
 func (r jobRuns) Notice() string {
 	lines := make([]string, len(r.Jobs))
-	for i, one := range r.Jobs {
-		lines[i] = one.Notice()
+	for i, run := range r.Jobs {
+		lines[i] = run.Notice()
 	}
 	return strings.Join(lines, "\n")
 }
 
+// runAllJobs continues after a failed job, and returns all errors.
 func (s *Guest) runAllJobs(ctx context.Context, in dryRun, progress operate.Progress) (all jobRuns, failed error) {
 	if _, err := s.parts(); err != nil {
 		return all, err

@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// keyOperations declares the HMAC keys, which all tenants share; see tenantKeyOperations for Ed25519.
 func (s *Guest) keyOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -46,12 +47,14 @@ func (s *Guest) keyOperations() []operate.Operation {
 	}
 }
 
+// exportedKey is a line in the export, in the format that client/handoff reads.
 type exportedKey struct {
 	ID        string    `json:"id"`
 	Secret    string    `json:"secret"` // base64
 	NotBefore time.Time `json:"notBefore"`
 }
 
+// exportKeys reads the keys before the download begins, so that an error can still be answered.
 func (s *Guest) exportKeys(ctx context.Context, _ operate.None, _ operate.Progress) (f operate.File, err error) {
 	h, err := s.ready()
 	if err != nil {
@@ -74,6 +77,7 @@ type keyInput struct {
 	Key string `subject:"key" doc:"key ID"`
 }
 
+// keyOutput is a key without its secret. NotAfter is when another key replaced it; RetiredAt when it stopped verifying.
 type keyOutput struct {
 	ID        string            `json:"id" title:"Key" subject:"key" example:"0b9a4e2f7c1d4a53"`
 	State     handoffs.KeyState `json:"state" title:"State" enum:"active,verify-only,retired"`
@@ -82,16 +86,20 @@ type keyOutput struct {
 	RetiredAt time.Time         `json:"retiredAt,omitzero" title:"Retired"`
 }
 
+// outputOf leaves out the secret.
 func outputOf(k handoffs.Key) keyOutput {
 	return keyOutput{k.ID, k.State, k.NotBefore, k.NotAfter, k.Retired}
 }
 
+// Notice says the new state; every change of a single key uses it.
 func (k keyOutput) Notice() string { return fmt.Sprintf("key %s is %s", k.ID, k.State) }
 
+// Offers all changes for keys that only verify. An active key can only be revoked, because a new key must replace it.
 func (k keyOutput) Offers(verb string) bool {
 	return k.State == handoffs.KeyVerifyOnly || k.State == handoffs.KeyActive && verb == "revoke"
 }
 
+// listKeys returns the oldest key first, with retired keys.
 func (s *Guest) listKeys(ctx context.Context, _ operate.None) (all []keyOutput, err error) {
 	h, err := s.ready()
 	if err != nil {
@@ -104,17 +112,20 @@ func (s *Guest) listKeys(ctx context.Context, _ operate.None) (all []keyOutput, 
 	return all, err
 }
 
+// revokedKeys is the new active key, with another notice.
 type revokedKeys keyOutput
 
 func (k revokedKeys) Notice() string {
 	return fmt.Sprintf("all keys are revoked; the new key %s is active", k.ID)
 }
 
+// revokeKeys voids all tokens, also those signed with tenants' Ed25519 keys.
 func (s *Guest) revokeKeys(ctx context.Context, in operate.None) (revokedKeys, error) {
 	key, err := s.onKeys((*handoffs.Keys).RevokeAll)(ctx, in)
 	return revokedKeys(key), err
 }
 
+// onKey makes an operation of a change to a named key. It returns the key after the change.
 func (s *Guest) onKey(do func(*handoffs.Keys, context.Context, string) (handoffs.Key, error)) func(context.Context, keyInput) (keyOutput, error) {
 	return func(ctx context.Context, in keyInput) (keyOutput, error) {
 		h, err := s.ready()
@@ -126,6 +137,7 @@ func (s *Guest) onKey(do func(*handoffs.Keys, context.Context, string) (handoffs
 	}
 }
 
+// onKeys makes an operation of a change without a named key. It returns the added key.
 func (s *Guest) onKeys(do func(*handoffs.Keys, context.Context) (handoffs.Key, error)) func(context.Context, operate.None) (keyOutput, error) {
 	return func(ctx context.Context, _ operate.None) (keyOutput, error) {
 		h, err := s.ready()

@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/obs"
 )
 
+// countEvaluations registers the combinations that occur, so that they show 0 before the first request.
 func countEvaluations(m *obs.Metrics) func(bots.Verdict, bots.Action) {
 	evaluations := m.Counter("holdfast_guest_bot_evaluations_total", "Requests that were scored, by verdict and action.", "verdict", "action")
 	for _, e := range []struct {
@@ -25,6 +26,7 @@ func countEvaluations(m *obs.Metrics) func(bots.Verdict, bots.Action) {
 	return func(v bots.Verdict, a bots.Action) { evaluations.WithLabelValues(string(v), string(a)).Inc() }
 }
 
+// observeCatalogue registers the cache's and the upstreams' metrics by upstream, and sets the observers in o.
 func observeCatalogue(m *obs.Metrics, upstreams []guest.Upstream, o *catalogue.Options) {
 	requests := m.Counter("holdfast_guest_cache_requests_total", "Catalogue cache requests, by result.", "cache", "result")
 	calls := m.Histogram("holdfast_guest_upstream_duration_seconds", "Durations of upstream catalogue calls, by result.", "upstream", "result")
@@ -46,6 +48,8 @@ func observeCatalogue(m *obs.Metrics, upstreams []guest.Upstream, o *catalogue.O
 	}
 }
 
+// observe registers the metrics of hot state. The returned function counts operations that continued without it; what
+// is one of guest.Degradations.
 func (h *hot) observe(m *obs.Metrics) func(what string) {
 	degraded := m.Counter("holdfast_guest_hot_degraded_total", "Guest operations that continued without hot state because it was unavailable.", "operation")
 	for _, what := range guest.Degradations {
@@ -73,6 +77,8 @@ func (h *hot) observe(m *obs.Metrics) func(what string) {
 	return func(what string) { degraded.WithLabelValues(what).Inc() }
 }
 
+// countTelemetry returns the function that counts received items. n is their number; a sampled-out item was counted and
+// not published.
 func countTelemetry(m *obs.Metrics) func(kind, result string, n int) {
 	items := m.Counter("holdfast_guest_telemetry_items_total", "Page views and funnel events received, searches, property views, session starts and attribute changes; with sampling, not all are published.", "kind", "result")
 	for _, kind := range []string{telemetry.PageViews, telemetry.FunnelEvents, telemetry.Searches, telemetry.DetailViews, telemetry.Sessions, telemetry.Attributes} {
@@ -83,7 +89,9 @@ func countTelemetry(m *obs.Metrics) func(kind, result string, n int) {
 	return func(kind, result string, n int) { items.WithLabelValues(kind, result).Add(float64(n)) }
 }
 
-func counted(m *obs.Metrics, log *slog.Logger, receive receiver) receiver {
+// countReceived counts what became of received events, pushed or from a broker, and logs events in quarantine, because an
+// operator must look at them. It wraps receive, and returns its result unchanged.
+func countReceived(m *obs.Metrics, log *slog.Logger, receive receiver) receiver {
 	results := m.Counter("holdfast_guest_received_events_total", "Events about tenants that were received, by result.", "result")
 	for _, r := range httpapi.ReceivedResults {
 		results.WithLabelValues(r)
@@ -98,6 +106,7 @@ func counted(m *obs.Metrics, log *slog.Logger, receive receiver) receiver {
 	}
 }
 
+// countConsumes returns the function that counts attempts to consume a handoff. result is one of httpapi.ConsumeResults.
 func countConsumes(m *obs.Metrics) func(result string) {
 	results := m.Counter("holdfast_guest_handoff_consumes_total", "Requests to consume a handoff, by result.", "result")
 	for _, r := range httpapi.ConsumeResults {

@@ -21,14 +21,17 @@ import (
 	"holdfast/internal/web"
 )
 
+// Name is the configuration section, the label in logs and metrics, and the SQLite file's name.
 const Name = "guest"
 
 // Guest is the service, opened or not.
 type Guest struct {
+	// cfg is the section that the configuration fills in before the service is opened.
 	cfg      Config
 	backends []engine.Backend[backend.Store]
-	brokers  sinks.Brokers
-	opened   *parts
+	brokers  sinks.Brokers // see UseBrokers
+	// opened is nil while the service is disabled or not yet open.
+	opened *parts
 }
 
 // New returns the service. backends are those on database servers; SQLite is built in.
@@ -42,6 +45,7 @@ func New(backends ...engine.Backend[backend.Store]) *Guest {
 // UseBrokers sets the message brokers that events can be sent to and received from. Call it before the service is opened.
 func (s *Guest) UseBrokers(b sinks.Brokers) { s.brokers = b }
 
+// Service describes the service to the server.
 func (s *Guest) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Guest: anonymous sessions, wishlists, handoffs to booking sites, and their events, for a consumer front end.",
@@ -68,6 +72,8 @@ func (s *Guest) check(settings service.Settings) conf.Problems {
 	return nil
 }
 
+// open makes the store and all parts. After an error, it returns the parts that are open already, so that the server
+// can close them.
 func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
 	events := newEvents(s.cfg.Events, s.cfg.source(s.cfg.Events.Source))
 	events.brokers = s.brokers
@@ -86,13 +92,14 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 	}
 	p := s.newParts(d, st, hot)
 	events.feed = p.feed
-	receive := counted(d.Metrics, d.Log, p.tenants.Receive)
+	receive := countReceived(d.Metrics, d.Log, p.tenants.Receive)
 	opened := &service.Opened{
 		Databases: []*engine.Database{db},
 		Jobs:      s.sweepJobs(p.retention),
 		Ready:     db.Ready(st.Ping),
 		Caches:    hot.caches,
 		Start: func(ctx context.Context) (func() error, error) {
+			// Before events are published or received: after a restore, this voids earlier handoffs.
 			if err := p.handoffs.start(ctx); err != nil {
 				return nil, err
 			}

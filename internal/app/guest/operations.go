@@ -7,6 +7,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// operations lists them in the order of the command's help and of the console's navigation.
 func (s *Guest) operations() []operate.Operation {
 	return slices.Concat(
 		s.keyOperations(), s.tenantKeyOperations(), s.tokenOperations(), s.tenantOperations(), s.outboxOperations(), s.publishedOperations(), s.eventSchemaOperations(), s.deadLetterOperations(), s.quarantineOperations(), s.refusalOperations(),
@@ -14,8 +15,11 @@ func (s *Guest) operations() []operate.Operation {
 	)
 }
 
+// errDisabled is returned by every operation that needs the open service.
 var errDisabled = errors.New("guest is disabled, or no server has started on this data yet")
 
+// ready returns the parts that need the handoff secret. It also returns an error if the secret exists only in this
+// process; see isSaved.
 func (s *Guest) ready() (*handoffParts, error) {
 	if s.opened == nil || s.opened.handoffs == nil {
 		return nil, errDisabled
@@ -23,6 +27,7 @@ func (s *Guest) ready() (*handoffParts, error) {
 	return s.opened.handoffs, s.opened.handoffs.isSaved()
 }
 
+// parts returns the opened service, or errDisabled.
 func (s *Guest) parts() (*parts, error) {
 	if s.opened == nil {
 		return nil, errDisabled

@@ -18,24 +18,31 @@ import (
 	"holdfast/internal/outbox"
 )
 
+// parts are the opened service: the use cases by subject, and what they share.
 type parts struct {
-	outbox   outbox.Retaining
-	hot      *hot
-	clock    clock.Clock
+	// outbox keeps published events for guest.keep_events, and so can list and replay them.
+	outbox outbox.Retaining
+	hot    *hot
+	clock  clock.Clock
+	// degraded counts operations that continue without hot state.
 	degraded guest.Degraded
 
-	guests    *guest.Service
-	tenants   *tenants.Service
+	guests  *guest.Service
+	tenants *tenants.Service
+	// source is the catalogue without its caches; the demo needs its type.
 	source    catalogue.Source
 	catalogue *catalogue.Service
 	telemetry *telemetry.Service
 	retention *retention.Service
-	handoffs  *handoffParts
-	feed      *httpapi.DemoFeed // nil without the demo
+	// handoffs is nil until open has called openHandoffs, or if that failed.
+	handoffs *handoffParts
+	feed     *httpapi.DemoFeed // nil without the demo
 
+	// deleted is service.Deps.Deleted.
 	deleted func(begun time.Time, services ...string) (service.Deleted, error)
 }
 
+// newParts connects the parts. Nothing runs, and no database is read, until start.
 func (s *Guest) newParts(d *service.Deps, st backend.Store, hot *hot) *parts {
 	p := &parts{deleted: d.Deleted, outbox: st.Outbox(), hot: hot, clock: d.Clock, degraded: hot.observe(d.Metrics)}
 	var fetcher catalogue.Fetcher
@@ -64,6 +71,7 @@ func (s *Guest) newParts(d *service.Deps, st backend.Store, hot *hot) *parts {
 	return p
 }
 
+// reload applies the settings tagged reload. The wait for a slot, which it also gets, is not used.
 func (p *parts) reload(next service.Config, _ time.Duration) {
 	c := next.(*Config)
 	p.guests.SetLimits(c.limits())
@@ -74,6 +82,7 @@ func (p *parts) reload(next service.Config, _ time.Duration) {
 	}
 }
 
+// limits returns nil, which means unlimited, if rate limits are off.
 func (c *Config) limits() guest.Limits {
 	if !c.RateLimits {
 		return nil
@@ -81,6 +90,7 @@ func (c *Config) limits() guest.Limits {
 	return c.Rates.Limits()
 }
 
+// kept returns how long published events are kept, by retention class.
 func kept(c *Config) retention.Kept { return retention.Kept{Events: c.Keep, Audit: c.KeepAudit} }
 
 // start returns a function that first calls stop, which ends other work.
@@ -97,6 +107,7 @@ func (p *parts) start(ctx context.Context, stop func() error) func() error {
 		all.Wait()
 		last, end := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 		defer end()
+		// Requests only count these in memory. The context of the server has ended, so this needs its own.
 		return errors.Join(err, p.guests.FlushSeen(last), p.telemetry.Flush(last), p.handoffs.FlushRefusals(last))
 	}
 }

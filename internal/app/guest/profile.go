@@ -19,6 +19,7 @@ type Profiles struct {
 	Profiles map[string]ProfileConfig `toml:"profiles" doc:"Profiles for other sites, by name: 1 to 32 characters from a-z, 0-9 and -. The name hotel configures the hotel profile: only attributes, user and origin settings apply."`
 }
 
+// ProfileConfig is a profile for a site that is not a hotel search. SiteConfig is the part that applies to hotel, too.
 type ProfileConfig struct {
 	EventPrefix string `toml:"event_prefix" doc:"Event type prefix ending in a dot, e.g. shop.guest. (hotel profile: melmastoon.bff.consumer.)"`
 	EventSource string `toml:"event_source" doc:"Event source, a URI reference. Empty: guest.event_source."`
@@ -32,6 +33,7 @@ type ProfileConfig struct {
 }
 
 const (
+	// Values of ProfileConfig.Items.
 	itemsText = "text"
 	itemsUUID = "uuid"
 )
@@ -44,8 +46,11 @@ var (
 // maxMaxQuantity is the database column's limit.
 const maxMaxQuantity = 1 << 30
 
+// defaultProfiles selects the hotel profile, without own settings.
 func defaultProfiles() Profiles { return Profiles{Profile: guest.Hotel.Name} }
 
+// Check checks all profiles, also those that are not selected. The profile hotel is built in: only its SiteConfig may
+// be set.
 func (c *Profiles) Check() (problems conf.Problems) {
 	if _, found := c.Profiles[c.Profile]; !found && c.Profile != guest.Hotel.Name {
 		problems.Addf("profile", "must be %s, or a name in guest.profiles", guest.Hotel.Name)
@@ -84,6 +89,7 @@ func (c *Profiles) Check() (problems conf.Problems) {
 	return problems
 }
 
+// profile returns the selected profile. It must not be called before Check.
 func (c *Profiles) profile() *guest.Profile {
 	p := c.Profiles[c.Profile]
 	if c.Profile == guest.Hotel.Name {
@@ -102,6 +108,7 @@ func (c *Profiles) profile() *guest.Profile {
 	return profile
 }
 
+// users returns the keys that verify the site's user tokens, or nil if users cannot sign in.
 func (c *Profiles) users() guest.Users {
 	texts := c.Profiles[c.Profile].UserKeys
 	keys, err := httpapi.NewUserKeys(texts)
@@ -111,6 +118,7 @@ func (c *Profiles) users() guest.Users {
 	return keys
 }
 
+// source returns the profile's event source, or general, the setting guest.event_source.
 func (c *Profiles) source(general string) string {
 	return cmp.Or(c.Profiles[c.Profile].EventSource, general)
 }

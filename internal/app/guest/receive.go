@@ -20,6 +20,8 @@ import (
 // receiver applies a received event. On an error the event is redelivered, unless the error is errcode.Invalid.
 type receiver func(context.Context, inbox.Event) (inbox.Result, error)
 
+// startReceiving subscribes to events about tenants, if guest.receive is set. end waits until the current event is
+// handled.
 func (e *events) startReceiving(ctx context.Context, d *service.Deps, receive receiver) (end func() error, err error) {
 	if e.cfg.Receive == "" {
 		return func() error { return nil }, nil
@@ -38,10 +40,13 @@ func (e *events) startReceiving(ctx context.Context, d *service.Deps, receive re
 	}, nil
 }
 
+// pauseReceiving is the pause before another attempt, also after a subscription that ended without an error.
 const pauseReceiving = time.Second
 
+// subscription names a topic and a subscription at the broker, the two names in guest.receive.
 type subscription struct{ topic, name string }
 
+// subscribe creates the topic and the subscription if they are missing, and receives until ctx ends.
 func subscribe(ctx context.Context, b broker.Broker, s subscription, log *slog.Logger, receive receiver) {
 	for ctx.Err() == nil {
 		err := b.Ensure(ctx, s.topic, s.name)
@@ -55,6 +60,7 @@ func subscribe(ctx context.Context, b broker.Broker, s subscription, log *slog.L
 	}
 }
 
+// deliver acknowledges an event that was applied or can never be applied. Others are delivered again.
 func deliver(ctx context.Context, m *broker.Delivery, log *slog.Logger, receive receiver) {
 	_, err := receive(ctx, toInbox(&m.Event))
 	switch {
@@ -69,6 +75,8 @@ func deliver(ctx context.Context, m *broker.Delivery, log *slog.Logger, receive 
 	}
 }
 
+// parseEvent parses a pushed CloudEvent: from headers in binary mode, or, if headers is nil, from the body in
+// structured mode. It unescapes the headers in place.
 func parseEvent(headers map[string]string, body []byte) (inbox.Event, error) {
 	var e broker.Event
 	var err error
@@ -83,12 +91,14 @@ func parseEvent(headers map[string]string, body []byte) (inbox.Event, error) {
 	return toInbox(&e), err
 }
 
+// mountEvents returns the route for pushed events, on the internal listener: it needs a service token for events.
 func mountEvents(h *httpapi.EventReceiver) service.Mount {
 	return service.Mount{Listener: service.Internal, Paths: []string{"/internal/events"}, Mount: web.Mount{
 		Owns: httpapi.OwnsEvents, Service: web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.LabelEvents, Routes: httpapi.EventRoutes()},
 	}}
 }
 
+// toInbox keeps the fields that identify and apply an event.
 func toInbox(e *broker.Event) inbox.Event {
 	return inbox.Event{Source: e.Source, ID: e.ID, Type: e.Type, Time: e.Time, Body: e.Data}
 }

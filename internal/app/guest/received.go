@@ -8,6 +8,8 @@ import (
 	"holdfast/internal/operate"
 )
 
+// quarantineOperations lists received events that had no effect. An operator corrects the sender, which sends a new
+// event.
 func (s *Guest) quarantineOperations() []operate.Operation {
 	return []operate.Operation{operate.NewList(operate.About{
 		Access: operate.ForViewers, Path: "quarantine", Rows: "events", Limit: 100,
@@ -17,6 +19,7 @@ func (s *Guest) quarantineOperations() []operate.Operation {
 	}, s.listQuarantine)}
 }
 
+// quarantineOutput is a received event. At is the sender's time; Body is as received, and may not be JSON.
 type quarantineOutput struct {
 	Source   string    `json:"source" title:"Source" example:"/tenants"`
 	ID       string    `json:"id" title:"ID" example:"1"`
@@ -27,6 +30,7 @@ type quarantineOutput struct {
 	Body     string    `json:"body"`
 }
 
+// listQuarantine returns the latest events.
 func (s *Guest) listQuarantine(ctx context.Context, in operate.Latest) (all []quarantineOutput, err error) {
 	p, err := s.parts()
 	if err != nil {
@@ -40,6 +44,7 @@ func (s *Guest) listQuarantine(ctx context.Context, in operate.Latest) (all []qu
 	return all, err
 }
 
+// refusalOperations lists handoffs that were consumed more than once, which may be an attack or a faulty booking site.
 func (s *Guest) refusalOperations() []operate.Operation {
 	return []operate.Operation{operate.NewList(operate.About{
 		Access: operate.ForViewers, Path: "refusals", Limit: 100,
@@ -49,6 +54,7 @@ func (s *Guest) refusalOperations() []operate.Operation {
 	}, s.listRefusals)}
 }
 
+// refusalOutput counts the refused attempts for a handoff and a reason.
 type refusalOutput struct {
 	Handoff  guest.ID  `json:"handoffId" title:"Handoff" example:"bhd_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
 	Reason   string    `json:"reason" title:"Reason" doc:"handoff-consumed: consumed by another attempt" example:"handoff-consumed"`
@@ -57,6 +63,7 @@ type refusalOutput struct {
 	Last     time.Time `json:"lastAt" title:"Last"`
 }
 
+// listRefusals returns the latest attempts first. Servers write the counts with a delay.
 func (s *Guest) listRefusals(ctx context.Context, in operate.Latest) (all []refusalOutput, err error) {
 	p, err := s.parts()
 	if err != nil {

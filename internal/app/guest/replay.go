@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
+// publishedOperations lists the events that are kept after publication, and publishes them again.
 func (s *Guest) publishedOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -30,6 +31,8 @@ func (s *Guest) publishedOperations() []operate.Operation {
 	}
 }
 
+// publishedOutput is a published event. At is when it was recorded. Sequence is its position in the outbox, which
+// increases with each event.
 type publishedOutput struct {
 	ID        string          `json:"id" title:"Event" example:"evt_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
 	Type      string          `json:"type" title:"Type" example:"melmastoon.bff.consumer.wishlist.added.v1"`
@@ -43,6 +46,7 @@ type publishedOutput struct {
 	Name      string          `json:"-" cursor:""`
 }
 
+// listPublished orders by event ID, which is nearly the order of time.
 func (s *Guest) listPublished(ctx context.Context, in operate.Page[string]) (all []publishedOutput, err error) {
 	p, err := s.parts()
 	if err != nil {
@@ -59,6 +63,7 @@ func (s *Guest) listPublished(ctx context.Context, in operate.Page[string]) (all
 	return all, err
 }
 
+// replayInput selects events by time, or by sequence from From on.
 type replayInput struct {
 	From   string `flag:"from" value:"TIME" doc:"start: a time, e.g. 2026-11-20T00:00:00Z, or a sequence, e.g. 4711" example:"2026-11-20T00:00:00Z"`
 	To     string `flag:"to" value:"TIME" doc:"end time; default: now" example:"2026-11-21T00:00:00Z"`
@@ -66,16 +71,19 @@ type replayInput struct {
 	DryRun bool   `flag:"dry-run" doc:"only count the events"`
 }
 
+// Check parses both bounds.
 func (in replayInput) Check() error {
 	_, err := in.span()
 	return err
 }
 
+// span is a range of events. Either from or sequence is set.
 type span struct {
 	from, to time.Time // to is exclusive; zero: no limit
 	sequence int64
 }
 
+// span parses the bounds: a whole number above 0 is a sequence, everything else a time.
 func (in replayInput) span() (v span, err error) {
 	if n, err := strconv.ParseInt(in.From, 10, 64); err == nil && n > 0 {
 		v.sequence = n
@@ -97,6 +105,8 @@ const (
 	idAfter  = time.Minute
 )
 
+// replayed is the result: Queued, or Found in a dry run. The times tell the operator which events can no longer be
+// replayed.
 type replayed struct {
 	Queued    *int      `json:"queued,omitempty" least:"0" doc:"republished events"`
 	Found     *int      `json:"found,omitempty" least:"0" doc:"dry run: events it would republish"`
@@ -104,6 +114,7 @@ type replayed struct {
 	KeptAudit time.Time `json:"auditKeptSince" doc:"audit events published before this time are deleted"`
 }
 
+// Notice is also shown with an error, so that the operator knows how far the job came.
 func (r replayed) Notice() string {
 	text := ""
 	switch {
@@ -115,6 +126,7 @@ func (r replayed) Notice() string {
 	return fmt.Sprintf("%s; events are kept since %s, audit events since %s", text, r.Kept.Format(time.DateTime), r.KeptAudit.Format(time.DateTime))
 }
 
+// replayStep is how many events are read and queued at once.
 const replayStep = 2000
 
 // replay returns the events queued so far even with an error.
@@ -159,6 +171,8 @@ func (s *Guest) replay(ctx context.Context, in replayInput, progress operate.Pro
 	}
 }
 
+// names returns the IDs of a page's events in the span. kind is an event type with or without prefix; "" selects all
+// types.
 func (v span) names(page []outbox.PublishedEvent, kind, prefix string) (names []string) {
 	for i := range page {
 		e := &page[i]

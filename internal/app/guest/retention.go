@@ -8,6 +8,7 @@ import (
 	"holdfast/internal/sweep"
 )
 
+// sweeps are the jobs' names in logs and metrics.
 var sweeps = map[retention.Job]string{
 	retention.JobAnswers:     "old guest responses",
 	retention.JobRemoved:     "removed guest wishes",
@@ -21,6 +22,8 @@ var sweeps = map[retention.Job]string{
 	retention.JobReceived:    "received guest events",
 }
 
+// sweepJobs makes a background sweep of each retention job. Processes with the same database take turns; see
+// retention.Service.Step.
 func (s *Guest) sweepJobs(r *retention.Service) (jobs []sweep.Job) {
 	for _, job := range retention.Jobs {
 		jobs = append(jobs, sweep.Job{

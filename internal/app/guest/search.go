@@ -9,6 +9,8 @@ import (
 	"holdfast/internal/guest"
 )
 
+// search finds sessions by the beginning of their ID, which must include gms_. A complete ID is always found, because
+// sessions without a wishlist are in no table.
 func (s *Guest) search(ctx context.Context, prefix string) (hits []service.Hit, err error) {
 	random, ok := strings.CutPrefix(strings.ToUpper(prefix), strings.ToUpper(guest.SessionPrefix))
 	if !ok || strings.Trim(random, "0123456789ABCDEFGHJKMNPQRSTVWXYZ") != "" {
@@ -46,6 +48,7 @@ func (s *Guest) showSession(ctx context.Context, r *service.PageRequest) (*servi
 	}}, nil
 }
 
+// openSession opens the page of any valid session ID, also of a session that never existed.
 func (s *Guest) openSession(_ context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	id := strings.TrimSpace(r.Value("session"))
 	if _, ok := guest.ParseID(guest.SessionPrefix, id); !ok {

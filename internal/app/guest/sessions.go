@@ -9,6 +9,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// sessionOperations declares the erasure of a session, e.g. at a guest's request.
 func (s *Guest) sessionOperations() []operate.Operation {
 	return []operate.Operation{operate.NewChange(operate.About{
 		Path: "sessions/erase", Group: "Manage guest sessions", Doc: "Delete everything that is stored about a session",
@@ -25,6 +26,8 @@ type sessionInput struct {
 	Session string `subject:"session" doc:"session ID" schema:"SessionID"`
 }
 
+// Check accepts a guest's session, or a signed-in user's list, which is a session as well. A user session (gus_)
+// contains no data.
 func (in sessionInput) Check() error {
 	if _, ok := guest.ParseID(guest.SessionPrefix, in.Session); !ok {
 		return &operate.InputError{Input: "session", Reason: "expected gms_ and a ULID"}
@@ -32,8 +35,10 @@ func (in sessionInput) Check() error {
 	return nil
 }
 
+// lines is a list of sentences; people see "none" for an empty list.
 type lines []string
 
+// String joins the sentences for a page or a terminal.
 func (l lines) String() string {
 	if len(l) == 0 {
 		return "none"
@@ -41,6 +46,7 @@ func (l lines) String() string {
 	return strings.Join(l, "; ")
 }
 
+// eraseOutput counts the erased rows. Answers are responses that were stored for repeated requests.
 type eraseOutput struct {
 	Wishes    int   `json:"wishes" title:"Wishes" least:"0"`
 	Handoffs  int   `json:"handoffs" title:"Handoffs" least:"0"`
@@ -51,13 +57,18 @@ type eraseOutput struct {
 	Remains   lines `json:"remains" title:"Remains" doc:"places where the database may still hold deleted content; empty with SQLite, which erases it from its file and WAL"`
 	service.Deleted
 
+	// note says that another process keeps state in memory; "" with Redis.
 	note string
 }
 
+// Notice is "", so that all counts are shown.
 func (e eraseOutput) Notice() string { return "" }
 
+// Note is shown beside the counts.
 func (e eraseOutput) Note() string { return e.note }
 
+// eraseSession may leave data after an error; erasing again continues. A session's ID contains its beginning, so that
+// older backups are not listed.
 func (s *Guest) eraseSession(ctx context.Context, in sessionInput) (eraseOutput, error) {
 	p, err := s.parts()
 	if err != nil {

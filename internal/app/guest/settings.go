@@ -8,6 +8,7 @@ import (
 	"holdfast/internal/guest/handoffs"
 )
 
+// rules reports combinations of settings that lose or reveal guests' data, or take no effect.
 func (s *Guest) rules(in service.Settings) (all []conf.Rule) {
 	c := &s.cfg
 	all = []conf.Rule{

@@ -25,6 +25,7 @@ type SiteConfig struct {
 	CookieDomain string   `toml:"cookie_domain" doc:"Cookie domain, e.g. example.com, to send the cookie to all its hosts, including server-side rendering. Empty: only the API host."`
 }
 
+// check adds problems to the profile's; at begins the settings' names, e.g. "profiles.shop.".
 func (c *SiteConfig) check(at string, problems *conf.Problems) {
 	if c.AttributesLimit < 0 || c.AttributesLimit > guest.MaxAttributes {
 		problems.Addf(at+"attributes_limit", "must be from 0 to %d", guest.MaxAttributes)
@@ -61,10 +62,12 @@ func isOrigin(s string) bool {
 	return originForm.MatchString(s) && !(strings.HasPrefix(s, "https://") && strings.HasSuffix(s, ":443")) && !(strings.HasPrefix(s, "http://") && strings.HasSuffix(s, ":80"))
 }
 
+// isSite reports whether only the settings of SiteConfig are set.
 func (p ProfileConfig) isSite() bool {
 	return reflect.DeepEqual(p, ProfileConfig{SiteConfig: p.SiteConfig})
 }
 
+// site converts the settings for package guest.
 func (c *SiteConfig) site() guest.Site {
 	s := guest.Site{AttributesLimit: int(c.AttributesLimit), Merge: guest.MergeRule(c.Merge), Origins: c.Origins, CookieDomain: c.CookieDomain}
 	if c.AttributesSchema != "" {

@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// tenantKeyOperations declares the Ed25519 keys, which each tenant has for itself.
 func (s *Guest) tenantKeyOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -31,6 +32,7 @@ func (s *Guest) tenantKeyOperations() []operate.Operation {
 	}
 }
 
+// tenantKeyOutput is a key without its private part. Next is the position for the next page.
 type tenantKeyOutput struct {
 	Tenant    string    `json:"tenantId" title:"Tenant" subject:"tenant" example:"33333333-2222-4333-8444-555555555555"`
 	ID        string    `json:"id" title:"Key" subject:"key" example:"20261127-mzxw6ytboi2gk"`
@@ -41,6 +43,7 @@ type tenantKeyOutput struct {
 	Next      string    `json:"-" cursor:""`
 }
 
+// outputOfTenantKey shows a key that was never active as next.
 func outputOfTenantKey(k handoffs.Key) tenantKeyOutput {
 	state := string(k.State)
 	if k.IsNext() {
@@ -53,6 +56,7 @@ func (k tenantKeyOutput) Notice() string {
 	return "key " + k.ID + " of tenant " + k.Tenant + " is " + k.State
 }
 
+// Offers rotate only on the active key's row: it takes the tenant, not the key.
 func (k tenantKeyOutput) Offers(verb string) bool {
 	return verb == "revoke" && k.State != string(handoffs.KeyRetired) || verb == "rotate" && k.State == string(handoffs.KeyActive)
 }
@@ -61,6 +65,7 @@ type tenantKeysInput struct {
 	operate.Page[string]
 }
 
+// Check requires a position as outputOfTenantKey makes it: TENANT/KEY.
 func (in tenantKeysInput) Check() error {
 	tenant, _, _ := strings.Cut(in.After, "/")
 	if _, ok := guest.ParseTenant(tenant); !ok && in.After != "" {
@@ -69,6 +74,7 @@ func (in tenantKeysInput) Check() error {
 	return in.Page.Check()
 }
 
+// listTenantKeys orders by tenant, then by key.
 func (s *Guest) listTenantKeys(ctx context.Context, in tenantKeysInput) (all []tenantKeyOutput, err error) {
 	h, err := s.ready()
 	if err != nil {
@@ -87,8 +93,10 @@ type keyedTenantInput struct {
 	Tenant string `subject:"tenant" doc:"tenant ID" schema:"TenantID" example:"33333333-2222-4333-8444-555555555555"`
 }
 
+// Check accepts both forms of a tenant ID, as tenantInput does.
 func (in keyedTenantInput) Check() error { return tenantInput{Tenant: in.Tenant}.Check() }
 
+// onTenant makes an operation of a change to a tenant's keys. It returns the active key.
 func (s *Guest) onTenant(do func(*handoffs.Keys, context.Context, string) (handoffs.Key, error)) func(context.Context, keyedTenantInput) (tenantKeyOutput, error) {
 	return func(ctx context.Context, in keyedTenantInput) (tenantKeyOutput, error) {
 		h, err := s.ready()
@@ -101,6 +109,7 @@ func (s *Guest) onTenant(do func(*handoffs.Keys, context.Context, string) (hando
 	}
 }
 
+// onTenantKey revokes a key by its ID alone, which is unique among all tenants.
 func (s *Guest) onTenantKey(ctx context.Context, in keyInput) (tenantKeyOutput, error) {
 	h, err := s.ready()
 	if err != nil {

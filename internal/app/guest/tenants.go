@@ -8,6 +8,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// tenantOperations suspends and reinstates tenants, which events from a broker do as well.
 func (s *Guest) tenantOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -24,6 +25,7 @@ func (s *Guest) tenantOperations() []operate.Operation {
 	}
 }
 
+// tenantOutput is a suspended tenant. Event is "" if an operator suspended it.
 type tenantOutput struct {
 	Tenant string    `json:"tenantId" title:"Tenant" subject:"tenant" cursor:"" example:"33333333-2222-4333-8444-555555555555"`
 	Reason string    `json:"reason" title:"Reason" example:"unpaid"`
@@ -35,6 +37,7 @@ type suspendedInput struct {
 	operate.Page[string]
 }
 
+// Check requires a tenant ID as the position of a page.
 func (in suspendedInput) Check() error {
 	if _, ok := guest.ParseTenant(in.After); !ok && in.After != "" {
 		return &operate.InputError{Input: "after", Reason: "expected next from the previous page"}
@@ -42,6 +45,7 @@ func (in suspendedInput) Check() error {
 	return nil
 }
 
+// listTenants returns suspended tenants only, ordered by ID: the service does not know the others.
 func (s *Guest) listTenants(ctx context.Context, in suspendedInput) (all []tenantOutput, err error) {
 	p, err := s.parts()
 	if err != nil {
@@ -60,6 +64,7 @@ type tenantInput struct {
 	Reason string `flag:"reason" doc:"reason, shown in the list"`
 }
 
+// Check accepts a UUID, or the same number as tnt_ and a ULID.
 func (in tenantInput) Check() error {
 	if _, ok := guest.ParseTenant(in.Tenant); !ok {
 		return &operate.InputError{Input: "tenant", Reason: "expected a UUID, or tnt_ and a ULID"}
@@ -79,6 +84,8 @@ func (t tenantChanged) Notice() string {
 	return "tenant " + t.Tenant + " is reinstated"
 }
 
+// setTenant returns the function that suspends or reinstates. It counts as an event with the current time, so a
+// received event with an older time does not undo it.
 func (s *Guest) setTenant(suspended bool) func(context.Context, tenantInput) (tenantChanged, error) {
 	return func(ctx context.Context, in tenantInput) (tenantChanged, error) {
 		p, err := s.parts()

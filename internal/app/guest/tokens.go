@@ -9,6 +9,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// tokenOperations declares tokens/create, for booking sites and senders of events.
 func (s *Guest) tokenOperations() []operate.Operation {
 	return []operate.Operation{operate.NewChange(operate.About{
 		Path: "tokens/create", Doc: "Create a service token for the internal listener",
@@ -29,6 +30,7 @@ type tokenInput struct {
 	operate.Lifetime
 }
 
+// Check refuses a token that the server would not accept.
 func (in tokenInput) Check() error {
 	if _, err := in.claims(); err != nil {
 		return err
@@ -36,6 +38,7 @@ func (in tokenInput) Check() error {
 	return in.Within(maxTTL, "")
 }
 
+// claims returns the token's claims: for handoffs, limited to a tenant or not, or for events.
 func (in *tokenInput) claims() (claims map[string]any, err error) {
 	if _, ok := guest.ParseTenant(in.Tenant); in.Tenant != "" && !ok {
 		return nil, &operate.InputError{Input: "tenant", Reason: "must be a UUID, or tnt_ and a ULID"}
@@ -58,8 +61,10 @@ type tokenOutput struct {
 	Token string `json:"token" title:"Token" secret:"The token is shown only once."`
 }
 
+// Notice is "", so that the token is shown.
 func (tokenOutput) Notice() string { return "" }
 
+// createToken only signs: the server keeps no list of tokens.
 func (s *Guest) createToken(_ context.Context, in tokenInput) (out tokenOutput, err error) {
 	h, err := s.ready()
 	if err != nil {

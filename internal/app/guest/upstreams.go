@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/guest/catalogue"
 )
 
+// UpstreamConfig is a catalogue service for a profile that is not hotel.
 type UpstreamConfig struct {
 	URL        string        `toml:"url" doc:"Service URL."`
 	Path       []string      `toml:"path" doc:"Names of the path segments to append, e.g. itemId. They are part of the cache key."`
@@ -21,14 +22,18 @@ type UpstreamConfig struct {
 }
 
 const (
+	// Defaults and limits of UpstreamConfig. maxNames limits path segments and parameters together, because they are a
+	// cache key.
 	defaultFresh = time.Minute
 	maxFresh     = 24 * time.Hour
 	maxStale     = 7 * 24 * time.Hour
 	maxNames     = 10
 )
 
+// parameterName is stricter than URLs require, so that names need no escaping.
 var parameterName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
 
+// checkCatalogue requires the search criteria and the upstream search together. at begins the settings' names.
 func (p *ProfileConfig) checkCatalogue(at string, problems *conf.Problems) {
 	if p.Criteria != "" {
 		if err := guest.CheckSchema([]byte(p.Criteria)); err != nil {
@@ -50,6 +55,7 @@ func (p *ProfileConfig) checkCatalogue(at string, problems *conf.Problems) {
 	}
 }
 
+// check adds problems; at is the upstream's name in the configuration.
 func (u *UpstreamConfig) check(at string, problems *conf.Problems) {
 	if !catalogue.IsUpstream(u.URL) {
 		problems.Addf(at+".url", "%s", catalogue.ExpectedUpstream)
@@ -67,6 +73,7 @@ func (u *UpstreamConfig) check(at string, problems *conf.Problems) {
 	}
 }
 
+// upstreams returns the services ordered by name, with defaults instead of 0.
 func (p *ProfileConfig) upstreams() (all []guest.Upstream) {
 	for _, name := range slices.Sorted(maps.Keys(p.Upstreams)) {
 		u := p.Upstreams[name]

@@ -11,6 +11,8 @@ import (
 	"holdfast/internal/operate"
 )
 
+// userOperations declares the sessions of signed-in users. Ending a session deletes nothing: see sessions/erase for the
+// user's list.
 func (s *Guest) userOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -27,6 +29,7 @@ func (s *Guest) userOperations() []operate.Operation {
 	}
 }
 
+// userSessionOutput has the fields of guest.UserSession, in the same order.
 type userSessionOutput struct {
 	ID     guest.ID  `json:"id" title:"Session" subject:"session" cursor:"" example:"gus_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
 	User   string    `json:"user" title:"User" main:"" example:"u-4711"`
@@ -40,6 +43,7 @@ type userSessionsInput struct {
 	operate.Page[string]
 }
 
+// Check requires a user session ID as the position of a page.
 func (in userSessionsInput) Check() error {
 	if _, ok := guest.ParseID(guest.UserSessionPrefix, in.After); !ok && in.After != "" {
 		return &operate.InputError{Input: "after", Reason: "expected next from the previous page"}
@@ -47,6 +51,7 @@ func (in userSessionsInput) Check() error {
 	return in.Page.Check()
 }
 
+// listUserSessions orders by session ID, which is the order of sign-ins.
 func (s *Guest) listUserSessions(ctx context.Context, in userSessionsInput) (all []userSessionOutput, err error) {
 	p, err := s.parts()
 	if err != nil {
@@ -63,6 +68,7 @@ type userSessionInput struct {
 	Session string `subject:"session" doc:"session ID" schema:"UserSessionID"`
 }
 
+// Check refuses guests' session IDs, which begin with gms_.
 func (in userSessionInput) Check() error {
 	if _, ok := guest.ParseID(guest.UserSessionPrefix, in.Session); !ok {
 		return &operate.InputError{Input: "session", Reason: "expected gus_ and a ULID"}
@@ -74,6 +80,7 @@ type userInput struct {
 	User string `subject:"user" doc:"user name in the site's tokens"`
 }
 
+// Check requires a name that a token can contain.
 func (in userInput) Check() error {
 	if !guest.IsUser(in.User) {
 		return &operate.InputError{Input: "user", Reason: fmt.Sprintf("expected 1 to %d printable ASCII characters without spaces", guest.MaxUser)}
@@ -81,12 +88,14 @@ func (in userInput) Check() error {
 	return nil
 }
 
+// endedOutput counts the browsers that were signed out.
 type endedOutput struct {
 	Sessions int `json:"sessions" least:"0"`
 }
 
 func (e endedOutput) Notice() string { return service.Count(int64(e.Sessions), "session") + " ended" }
 
+// endUserSession returns errcode.NotFound if the session had ended already.
 func (s *Guest) endUserSession(ctx context.Context, in userSessionInput) (endedOutput, error) {
 	out, err := s.end(ctx, guest.EndUserSessions{Session: guest.ID(in.Session)})
 	if err == nil && out.Sessions == 0 {
@@ -95,10 +104,12 @@ func (s *Guest) endUserSession(ctx context.Context, in userSessionInput) (endedO
 	return out, err
 }
 
+// endUserSessions succeeds for a user without sessions: the result is 0.
 func (s *Guest) endUserSessions(ctx context.Context, in userInput) (endedOutput, error) {
 	return s.end(ctx, guest.EndUserSessions{User: in.User})
 }
 
+// end ends the sessions that e selects, on every server with this database.
 func (s *Guest) end(ctx context.Context, e guest.EndUserSessions) (out endedOutput, err error) {
 	p, err := s.parts()
 	if err != nil {
