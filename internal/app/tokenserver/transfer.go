@@ -147,14 +147,14 @@ type importOutput struct {
 	Newer       int64 `json:"newer" least:"0" doc:"records with a later time here"`
 	Collections int64 `json:"collections" least:"0"`
 
-	// text is the notice; note says that a storage user was created.
+	// text is the notice; note says that a storage user was created, or why the label is not imported.
 	text, note string
 }
 
 // Notice is "" if the import failed before its first record.
 func (o importOutput) Notice() string { return o.text }
 
-// Note is "" if the account existed.
+// Note is "" if nothing special happened.
 func (o importOutput) Note() string { return o.note }
 
 // imports writes an export to the user that find returns for its header. After a failure with written records, the
