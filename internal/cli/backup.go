@@ -17,6 +17,8 @@ import (
 	"holdfast/internal/check"
 )
 
+// backup is the command for both kinds of backups: increments in a repository at a URL, and a copy of everything in a
+// new folder.
 func (c *command) backup() *cobra.Command {
 	var o backup.Options
 	var identity string
@@ -57,6 +59,7 @@ func (c *command) backup() *cobra.Command {
 	return cmd
 }
 
+// optional accepts no argument, or one.
 func optional(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -66,6 +69,7 @@ func optional(name string) cobra.PositionalArgs {
 	}
 }
 
+// backupFolder prints the name of each file that it copied, also if the backup then fails.
 func (c *command) backupFolder(ctx context.Context, dir string, o backup.Options) error {
 	// Do not migrate: before an upgrade, the new binary may make the backup.
 	return c.with(ctx, true, func(ctx context.Context, a *app.App) error {
@@ -80,6 +84,9 @@ func (c *command) backupFolder(ctx context.Context, dir string, o backup.Options
 	})
 }
 
+// backupURL prints how far the backup was verified, and on standard error the key that a restore asks for. It checks
+// the settings before it opens the services, so that a mistake costs no time. identity is a file with a private key,
+// or "".
 func (c *command) backupURL(ctx context.Context, args []string, identity string) error {
 	cfg, _, err := c.read()
 	if err != nil {
@@ -121,6 +128,7 @@ func (c *command) backupURL(ctx context.Context, args []string, identity string)
 	})
 }
 
+// backupAddress returns the argument, or else backup.url.
 func (c *command) backupAddress(args []string) (string, error) {
 	if len(args) == 1 {
 		return args[0], nil
@@ -135,6 +143,7 @@ func (c *command) backupAddress(args []string) (string, error) {
 	return cfg.Backup.URL, nil
 }
 
+// verifyBackup prints findings like holdfast check. Damage ends with status 1.
 func (c *command) verifyBackup() *cobra.Command {
 	var identity, at string
 	var trusted trustFlags
@@ -173,6 +182,8 @@ func (c *command) verifyBackup() *cobra.Command {
 	return cmd
 }
 
+// verifyURL restores each database of a backup into TMPDIR and reads it. at is the value of --time, or "": the newest
+// backup.
 func (c *command) verifyURL(ctx context.Context, address, identity, at string, trusted *trustFlags) ([]service.Finding, error) {
 	trust, err := trusted.trust(identity, c.data)
 	if err != nil {
@@ -190,6 +201,8 @@ func (c *command) verifyURL(ctx context.Context, address, identity, at string, t
 	return backup.Verify(ctx, v)
 }
 
+// eachBody calls fn with the files that restored services refer to, e.g. object bodies, so that package backup can
+// read them. It opens the databases in folder without changing them.
 func (c *command) eachBody(ctx context.Context, folder string, services []string, fn func(of, name string, size int64) error) error {
 	if len(services) == 0 {
 		return nil
@@ -201,14 +214,16 @@ func (c *command) eachBody(ctx context.Context, folder string, services []string
 	return errors.Join(backup.EachFile(ctx, a.Services(), fn), a.Close())
 }
 
+// listedBackup is a line of holdfast backup list --json.
 type listedBackup struct {
-	At    time.Time `json:"at"`
-	Has   []string  `json:"has"`
+	At    time.Time `json:"at"`              // all writes acknowledged before are included
+	Has   []string  `json:"has"`             // databases and other files
 	Lacks []string  `json:"lacks,omitempty"` // files in other listed backups
 
 	Size *backup.Size `json:"size,omitempty"` // took in nanoseconds
 }
 
+// sizes returns "-" for a backup of a release that recorded no sizes.
 func sizes(s *backup.Size) (databases, sent, took string) {
 	if s == nil {
 		return "-", "-", "-"
@@ -216,6 +231,7 @@ func sizes(s *backup.Size) (databases, sent, took string) {
 	return service.FormatBytes(s.Databases), service.FormatBytes(s.Sent), s.Duration()
 }
 
+// listBackups reads no data and verifies no signature, so it needs no key.
 func (c *command) listBackups() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -262,6 +278,7 @@ func (c *command) listBackups() *cobra.Command {
 	return cmd
 }
 
+// age rounds a backup's age for display.
 func age(d time.Duration) time.Duration {
 	if d < time.Minute {
 		return d.Round(time.Second)
@@ -269,6 +286,8 @@ func age(d time.Duration) time.Duration {
 	return d.Round(time.Minute)
 }
 
+// backupKey writes the private key to standard output, and everything else to standard error, so that a redirection
+// gets only the key file.
 func (c *command) backupKey() *cobra.Command {
 	return &cobra.Command{
 		Use:   "key",

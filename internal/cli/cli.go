@@ -27,13 +27,14 @@ import (
 	"holdfast/internal/replica/location"
 )
 
+// Env is everything that a command takes from the process, so that tests need no process.
 type Env struct {
-	Args    []string // without the program name
-	Environ []string
-	Stdin   io.Reader
+	Args    []string  // without the program name
+	Environ []string  // NAME=VALUE, as in os.Environ
+	Stdin   io.Reader // asked for confirmation if it is a terminal
 	Stdout  io.Writer
 	Stderr  io.Writer
-	Version app.Version
+	Version app.Version // of this build
 	Clock   clock.Clock // nil: the system clock
 
 	Engines  []engines.Engine  // database servers that services may use; SQLite is built in
@@ -81,6 +82,8 @@ func Run(ctx context.Context, env Env) int {
 	return c.report(cmd, err)
 }
 
+// report prints an error and returns the exit status. Configuration and usage errors exit with 2; scripts can tell
+// them from failures.
 func (c *command) report(cmd *cobra.Command, err error) int {
 	var invalid *conf.Error
 	var failed *service.ExitError
@@ -108,18 +111,21 @@ func (c *command) report(cmd *cobra.Command, err error) int {
 	return 1
 }
 
+// command holds the state that subcommands share. It is for one run.
 type command struct {
 	env      Env
 	services []service.Service
-	operated *overview.Operated
-	file     string
-	data     string
-	flags    []conf.Flag
+	operated *overview.Operated // the state of the server's operations, filled in when services are open
+	file     string             // --config
+	data     string             // --data
+	// flags that stand for settings; they override the file and the environment
+	flags []conf.Flag
 }
 
 // clouds opens buckets with backups or a replica.
 func (c *command) clouds() location.Clouds { return engines.List(c.env.Engines).Clouds() }
 
+// root returns the command holdfast with all subcommands.
 func (c *command) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "holdfast",
@@ -154,11 +160,13 @@ func (c *command) root() *cobra.Command {
 }
 
 const (
-	serverGroup  = "server"
+	serverGroup  = "server" // Groups in the root's help.
 	serviceGroup = "service"
 	otherGroup   = "other"
 )
 
+// addCommands adds the commands of the server, of its operations and of the services. Commands of a service that
+// opens alone (app.OpensAlone) open no other service.
 func (c *command) addCommands(root *cobra.Command) {
 	root.AddGroup(
 		&cobra.Group{ID: serverGroup, Title: "Server:"},
@@ -191,6 +199,8 @@ func (c *command) addCommands(root *cobra.Command) {
 	}
 }
 
+// fromEnvironment sets --config and --data from the environment if they were not typed. It must run before the
+// configuration is read.
 func (c *command) fromEnvironment(cmd *cobra.Command) {
 	for name, value := range map[string]*string{"config": &c.file, "data": &c.data} {
 		if !cmd.Flags().Changed(name) {
@@ -199,6 +209,8 @@ func (c *command) fromEnvironment(cmd *cobra.Command) {
 	}
 }
 
+// merge adds commands below parent. Commands with the same name, such as keys from operations and from a service's
+// own commands, become one command with the subcommands of both.
 func merge(parent *cobra.Command, commands []*cobra.Command) {
 	for _, cmd := range commands {
 		i := slices.IndexFunc(parent.Commands(), func(have *cobra.Command) bool { return have.Name() == cmd.Name() })
@@ -215,6 +227,7 @@ func merge(parent *cobra.Command, commands []*cobra.Command) {
 	}
 }
 
+// shell returns the command line as services see it. Its Open opens all enabled services for the time of a call.
 func (c *command) shell() *service.Shell {
 	return &service.Shell{
 		Stdin: c.env.Stdin, Stdout: c.env.Stdout, Stderr: c.env.Stderr,
@@ -225,6 +238,8 @@ func (c *command) shell() *service.Shell {
 	}
 }
 
+// getenv returns a variable from Env.Environ, or otherwise if it is not set. A variable that is set to "" counts as
+// set.
 func (c *command) getenv(name, otherwise string) string {
 	for _, kv := range c.env.Environ {
 		if len(kv) > len(name) && kv[:len(name)] == name && kv[len(name)] == '=' {
@@ -234,22 +249,27 @@ func (c *command) getenv(name, otherwise string) string {
 	return otherwise
 }
 
+// load reads the configuration and prints its warnings and notes.
 func (c *command) load() (*app.Config, error) {
 	cfg, report, err := c.read()
 	c.print(report)
 	return cfg, err
 }
 
+// read reads the configuration without printing anything. The settings go to the sections of c.services, so services
+// see them afterwards.
 func (c *command) read() (*app.Config, conf.Report, error) {
 	return app.Load(c.services, c.file, c.env.Environ, c.flags...)
 }
 
+// print writes a report's lines to standard error.
 func (c *command) print(report conf.Report) {
 	for _, n := range notices(report) {
 		fmt.Fprintln(c.env.Stderr, "holdfast:", service.PrintableLines(n))
 	}
 }
 
+// notices returns the warnings and notes of a configuration, a line each.
 func notices(report conf.Report) (all []string) {
 	for _, w := range report.Warnings {
 		all = append(all, "warning: "+w.String())
@@ -260,11 +280,13 @@ func notices(report conf.Report) (all []string) {
 	return all
 }
 
-// with does not migrate SQLite databases if leave is set.
+// with calls fn while all services are open, without listeners. leave keeps SQLite databases at their schema, e.g.
+// because an upgrade will follow. It returns fn's error together with an error of closing.
 func (c *command) with(ctx context.Context, leave bool, fn func(context.Context, *app.App) error) error {
 	return c.withOnly(ctx, "", leave, fn)
 }
 
+// withOnly is with for the service name only; "": all enabled services.
 func (c *command) withOnly(ctx context.Context, name string, leave bool, fn func(context.Context, *app.App) error) error {
 	cfg, err := c.load()
 	if err != nil {

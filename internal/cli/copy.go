@@ -20,6 +20,9 @@ import (
 // copyMemory is mostly for row batches. Without a limit, garbage would grow to several times their size.
 const copyMemory = 22<<20 + app.HeapFloor // the runtime counts the floor
 
+// copyService is the command for a copy, its dry run, its verification, and for making the source writable again. It
+// opens source and target with two configurations that differ only in database_url, and closes both also after an
+// error.
 func (c *command) copyService() *cobra.Command {
 	var to string
 	var limits copyLimits
@@ -89,6 +92,8 @@ func (c *command) copyService() *cobra.Command {
 	return cmd
 }
 
+// interrupted replaces the error of a canceled context, which depends on what was running, by advice. writes: the
+// same command can continue.
 func interrupted(ctx context.Context, writes bool, err error) error {
 	switch {
 	case err == nil || ctx.Err() == nil:
@@ -99,6 +104,9 @@ func interrupted(ctx context.Context, writes bool, err error) error {
 	return errors.New("interrupted")
 }
 
+// openOwners opens the service whose accounts own the data, if the copy needs it to list owners, with its configured
+// database. It reads the configuration again, because opened services keep their sections. closeIt is never nil
+// without an error.
 func (c *command) openOwners(ctx context.Context, source *app.One, copied *copying.Copy) (closeIt func() error, err error) {
 	if !copied.NeedsOwners() {
 		return func() error { return nil }, nil
@@ -113,6 +121,9 @@ func (c *command) openOwners(ctx context.Context, source *app.One, copied *copyi
 	})
 }
 
+// openOne opens a single service: its configured database as the source, or, if url is not "", that database as the
+// target. Each call makes new services, because two open databases need two sections. Warnings about the
+// configuration are printed only for the source.
 func (c *command) openOne(ctx context.Context, name, url string, o app.Options) (*app.One, error) {
 	services, flags := app.Services(c.env.Engines...), c.flags
 	i := slices.IndexFunc(services, func(s service.Service) bool { return s.Name == name })
@@ -146,6 +157,7 @@ func (c *command) openOne(ctx context.Context, name, url string, o app.Options) 
 	return app.OpenTarget(ctx, name, o)
 }
 
+// newCopy returns a copy that reports to the terminal. end ends the progress line and may be called several times.
 func (c *command) newCopy(source, target *app.One) (copied *copying.Copy, end func()) {
 	copied = source.NewCopy(target.Database)
 	var line func(string)
@@ -154,6 +166,8 @@ func (c *command) newCopy(source, target *app.One) (copied *copying.Copy, end fu
 	return copied, end
 }
 
+// bars returns functions that share a progress bar on standard error: report prints a line above it, progress moves
+// it, line shows a text in its place, and end finishes it before other output. A new kind of rows starts a new bar.
 func (c *command) bars() (report func(string), progress func(what string, done, total int64), line func(string), end func()) {
 	bar, what := c.shell().Bar("rows", 0), "rows"
 	report = func(line string) {
@@ -175,9 +189,10 @@ func (c *command) bars() (report func(string), progress func(what string, done, 
 	return report, progress, func(text string) { bar.ShowLine(text) }, end
 }
 
+// copyLimits are the flags that limit a copy beside writers.
 type copyLimits struct {
-	finishWithin time.Duration
-	maxChanges   int64
+	finishWithin time.Duration // --finish-within; 0: do not slow writers
+	maxChanges   int64         // --max-changes, in rows
 }
 
 func (l copyLimits) check() error {
@@ -190,6 +205,8 @@ func (l copyLimits) check() error {
 	return nil
 }
 
+// runCopy migrates the target and copies. It ends by printing the setting for every server; url is --to as it was
+// typed, with the password that the setting needs.
 func (c *command) runCopy(ctx context.Context, copied *copying.Copy, url string, end func()) error {
 	if _, err := copied.Target.Migrate(ctx); err != nil {
 		return fmt.Errorf("%s: %w", copied.Target.Where, err)
@@ -204,6 +221,7 @@ func (c *command) runCopy(ctx context.Context, copied *copying.Copy, url string,
 	return nil
 }
 
+// dryRunCopy checks both databases and prints row counts. Nothing is written.
 func (c *command) dryRunCopy(ctx context.Context, copied *copying.Copy) error {
 	tables, err := copied.DryRun(ctx)
 	if err != nil {
@@ -216,6 +234,7 @@ func (c *command) dryRunCopy(ctx context.Context, copied *copying.Copy) error {
 	return err
 }
 
+// tableSizes prints a table's name and its rows on each line.
 func (c *command) tableSizes(all []copying.TableSize) error {
 	w := c.shell().Table()
 	w.Printf("TABLE\tROWS\n")
@@ -225,6 +244,8 @@ func (c *command) tableSizes(all []copying.TableSize) error {
 	return w.Flush()
 }
 
+// verifyCopy compares the databases while servers may write, so that it can find differences that are only late
+// changes.
 func (c *command) verifyCopy(ctx context.Context, copied *copying.Copy, end func()) error {
 	differences := int64(0)
 	n, err := copied.Verify(ctx, c.differences(&differences))
@@ -232,6 +253,7 @@ func (c *command) verifyCopy(ctx context.Context, copied *copying.Copy, end func
 	return c.verified(n, differences, err)
 }
 
+// differences returns a function that counts differences in n and prints the first hundred.
 func (c *command) differences(n *int64) func(copying.Difference) {
 	return func(d copying.Difference) {
 		if *n++; *n <= 100 {
@@ -240,6 +262,8 @@ func (c *command) differences(n *int64) func(copying.Difference) {
 	}
 }
 
+// verified prints the result of a comparison, or returns an error if there were differences. n is the number of
+// compared rows, differences the number of different owners.
 func (c *command) verified(n, differences int64, err error) error {
 	switch {
 	case err != nil:
@@ -251,6 +275,7 @@ func (c *command) verified(n, differences int64, err error) error {
 	return nil
 }
 
+// reopen makes the source writable and ends the log of its changes; a later copy begins anew.
 func (c *command) reopen(ctx context.Context, source *app.One) error {
 	db := source.Database.Rows(nil)
 	name := source.Service.Name

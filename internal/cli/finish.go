@@ -52,7 +52,9 @@ func (c *command) finish() *cobra.Command {
 	return cmd
 }
 
-// finishServices prepares databases with the state of a moment.
+// finishServices opens the services without migrating them, and refuses outdated tables: the steps know the current
+// schema. names nil: all enabled services. moment is the state of the databases. Only when all steps are done it
+// removes the marks that keep servers from starting (EndRestore).
 func (c *command) finishServices(cmd *cobra.Command, names []string, moment time.Time, known changesFlag) (err error) {
 	age := max(0, c.clock()().Sub(moment))
 	cfg, err := c.load()

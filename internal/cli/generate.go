@@ -13,8 +13,9 @@ import (
 	"holdfast/internal/app/service"
 )
 
-var shells = []string{"bash", "zsh", "fish", "powershell"}
+var shells = []string{"bash", "zsh", "fish", "powershell"} // arguments of holdfast completion
 
+// completion prints cobra's completion scripts.
 func (c *command) completion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion SHELL",
@@ -42,6 +43,7 @@ func (c *command) completion() *cobra.Command {
 	}
 }
 
+// man writes the manual pages for packages.
 func (c *command) man() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",

@@ -18,6 +18,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// health reads the configuration for the address only; it opens no database.
 func (c *command) health() *cobra.Command {
 	return &cobra.Command{
 		Use:   "health",
@@ -39,6 +40,7 @@ func (c *command) health() *cobra.Command {
 	}
 }
 
+// askReady returns nil if /readyz answers 200, or an error with the reason that the server gives.
 func askReady(ctx context.Context, server *app.Server) error {
 	if server.AdminListen == "" {
 		return errors.New("server.admin_listen is empty: the server has no listener to ask")

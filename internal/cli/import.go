@@ -18,12 +18,14 @@ import (
 	"holdfast/internal/importing"
 )
 
+// importFlags are the flags of holdfast import.
 type importFlags struct {
-	urls                    map[string]*string
-	dryRun, verify, stopped bool
-	list                    string
+	urls                    map[string]*string // URLs of the other server's databases, by flag (service.Import.Flag)
+	dryRun, verify, stopped bool               // --stopped: the operator says that the other server is stopped
+	list                    string             // file for the rows with problems; "": the default
 }
 
+// importService adds a flag for each database that a service can import.
 func (c *command) importService() *cobra.Command {
 	in := importFlags{urls: map[string]*string{}}
 	cmd := &cobra.Command{
@@ -54,6 +56,8 @@ func (c *command) importService() *cobra.Command {
 	return cmd
 }
 
+// runImport imports the service name together with the services that belong to it (service.Import.Of). A dry run and
+// a verification write nothing. Without --list, the default file is used only for a real import.
 func (c *command) runImport(ctx context.Context, name string, in *importFlags) (err error) {
 	writes := !in.dryRun && !in.verify
 	defer func() { err = interrupted(ctx, writes, err) }()
@@ -150,6 +154,7 @@ func (c *command) keepFindings(m *importing.Import, name string, findings import
 	return findings.Save(c.data, name)
 }
 
+// advice prints what the operator must do before the first start.
 func (c *command) advice(ctx context.Context, m *importing.Import) error {
 	for _, p := range m.Parts {
 		lines, err := p.Source.Advice(ctx)
@@ -172,6 +177,9 @@ const quiet = 3 * time.Second
 var errNotStopped = errors.New("the import is not complete: everything is copied except later changes. " +
 	"Stop the other server, then run the same command with --stopped")
 
+// stopped waits until the operator confirms that the other server is stopped, and copies changes with pass meanwhile,
+// so that few are left. asked counts the earlier questions in this run: the other server wrote after a confirmation.
+// Without a terminal it returns errNotStopped.
 func (c *command) stopped(ctx context.Context, confirmed bool, asked int, pass func(context.Context) error) error {
 	sh := c.shell()
 	switch {
@@ -205,6 +213,7 @@ func (c *command) stopped(ctx context.Context, confirmed bool, asked int, pass f
 	}
 }
 
+// verifyImport compares the databases. end finishes the progress bar.
 func (c *command) verifyImport(ctx context.Context, m *importing.Import, end func()) error {
 	differences := int64(0)
 	n, err := m.Verify(ctx, c.differences(&differences))
@@ -217,6 +226,7 @@ func (c *command) verifyImport(ctx context.Context, m *importing.Import, end fun
 	return err
 }
 
+// dryRunImport prints the rows to import, the rows with problems, and the advice. Nothing is written.
 func (c *command) dryRunImport(ctx context.Context, m *importing.Import, list string) error {
 	tables, err := m.DryRun(ctx)
 	if err != nil {

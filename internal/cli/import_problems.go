@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/importing"
 )
 
-const printedRows = 5
+const printedRows = 5 // of each kind
 
 // problems prints some rows, and writes all of them to the file list, if set. actions are the kinds that need action,
 // and findings the kinds that `holdfast check` repeats.
@@ -56,14 +56,16 @@ func (c *command) problems(ctx context.Context, m *importing.Import, list string
 	return actions, findings, err
 }
 
+// problemKind is all rows with the same problem.
 type problemKind struct {
 	service.Problem
-	n    int64
-	rows []string
+	n    int64    // rows with this problem
+	rows []string // the first of them, at most printedRows
 }
 
 type problemKinds []*problemKind
 
+// add counts a row. Memory stays bounded: rows beyond printedRows are only in the file.
 func (all *problemKinds) add(found service.Problem) {
 	i := slices.IndexFunc(*all, func(k *problemKind) bool { return k.What == found.What && k.Left == found.Left })
 	if i < 0 {
@@ -75,6 +77,7 @@ func (all *problemKinds) add(found service.Problem) {
 	}
 }
 
+// isLong reports whether rows were left out of the output, so that the file is worth keeping.
 func (all problemKinds) isLong() bool {
 	return slices.ContainsFunc(all, func(k *problemKind) bool { return k.n > printedRows })
 }
@@ -101,6 +104,7 @@ func (all problemKinds) texts(where string) (notes, actions string) {
 	return noted.String(), needed.String()
 }
 
+// verb says what happens to a row with a problem.
 func verb(p service.Problem) string {
 	if p.Left {
 		return "skipped"

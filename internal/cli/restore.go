@@ -26,13 +26,14 @@ import (
 	"holdfast/internal/secrets"
 )
 
+// restoreFlags are the flags of holdfast restore.
 type restoreFlags struct {
 	trustFlags
 
-	at, identity string
-	services     []string
+	at, identity string   // --time, or ""
+	services     []string // empty: all in the backup
 	dryRun       bool
-	trustDump    bool
+	trustDump    bool // the dump's SQL may run as a superuser
 	changes      changesFlag
 }
 
@@ -72,6 +73,7 @@ func (c *command) reportUndone(ctx context.Context, restored []*service.Running,
 	return nil
 }
 
+// restore is the command for backups, replicas and dumps; the content of FROM decides.
 func (c *command) restore() *cobra.Command {
 	var f restoreFlags
 	cmd := &cobra.Command{
@@ -131,6 +133,7 @@ func (c *command) checkServices(names []string) error {
 	return nil
 }
 
+// serviceNames returns all services, also those that are off.
 func (c *command) serviceNames() (all []string) {
 	for _, s := range c.services {
 		all = append(all, s.Name)
@@ -138,6 +141,7 @@ func (c *command) serviceNames() (all []string) {
 	return all
 }
 
+// clock returns the clock that a test set, or the system's.
 func (c *command) clock() clock.Clock {
 	if c.env.Clock != nil {
 		return c.env.Clock
@@ -145,6 +149,8 @@ func (c *command) clock() clock.Clock {
 	return clock.System
 }
 
+// restoreFolder restores a backup or a replica into the data folder. Files that could not be restored are an error,
+// after everything else is restored.
 func (c *command) restoreFolder(ctx context.Context, cfg *app.Config, from string, f *restoreFlags) (err error) {
 	lost := 0
 	r := &restore.Request{
@@ -206,6 +212,8 @@ func parseMoment(text string) (time.Time, error) {
 	return t, nil
 }
 
+// printPlan prints what is restored (verb: or would be), from where, and which writes are lost. Notes about the next
+// steps go to standard error.
 func (c *command) printPlan(cfg *app.Config, verb string, p *restore.Plan) error {
 	out := c.shell()
 	what := "the secrets file"
@@ -231,7 +239,9 @@ func (c *command) printPlan(cfg *app.Config, verb string, p *restore.Plan) error
 	return nil
 }
 
-// openRestored changes nothing if leave is set.
+// openRestored opens services on the databases in folder, wherever the configuration says their databases are, and
+// even if they are off. With leave it changes nothing, not even the schema. A folder without a secrets file is opened
+// without secrets.
 func (c *command) openRestored(ctx context.Context, folder string, services []string, leave bool) (*app.App, error) {
 	flags := slices.Clone(c.flags)
 	for _, name := range services {
@@ -251,6 +261,8 @@ func (c *command) openRestored(ctx context.Context, folder string, services []st
 	})
 }
 
+// finishRestore migrates the restored databases, restores service files, and then prepares the data for clients
+// (app.AfterRestore). lost is the number of files that are missing or damaged.
 func (c *command) finishRestore(ctx context.Context, f *restore.Finishing, known changesFlag) (lost int, err error) {
 	if len(f.Services) == 0 {
 		return 0, nil
@@ -269,6 +281,8 @@ func (c *command) finishRestore(ctx context.Context, f *restore.Finishing, known
 	return lost, errors.Join(err, a.Close())
 }
 
+// restoreDump restores a dump into the PostgreSQL database that the services share. The file's modification time stands
+// for the dump's moment, and decides how many numbers the steps for clients skip: a copy of the file must keep it.
 func (c *command) restoreDump(ctx context.Context, cfg *app.Config, file string, f *restoreFlags) error {
 	if f.at != "" || f.identity != "" {
 		return service.Usagef("--time and --identity do not apply to a dump")

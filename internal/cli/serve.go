@@ -17,6 +17,7 @@ import (
 	"holdfast/internal/systemd"
 )
 
+// serve runs until a signal. With log.format json, notices about the configuration become log lines instead of text.
 func (c *command) serve() *cobra.Command {
 	var migrate, newSecrets bool
 	var listen string
@@ -63,6 +64,9 @@ func (c *command) serve() *cobra.Command {
 	return cmd
 }
 
+// reload returns the source of new configurations: SIGHUP, and a function that reads the files again into new
+// sections. Tests that bring their own services cannot reload. Signals are registered at once, because SIGHUP would
+// end a process that does not handle it.
 func (c *command) reload(ctx context.Context) app.Reload {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP)
@@ -76,10 +80,12 @@ func (c *command) reload(ctx context.Context) app.Reload {
 	}}
 }
 
+// newSecretsFlag adds --new-secrets, for commands that open databases.
 func newSecretsFlag(cmd *cobra.Command, to *bool) {
 	cmd.Flags().BoolVar(to, "new-secrets", false, "accept secrets that differ from the data's; tokens signed with the old secrets are refused")
 }
 
+// migrate prints each applied migration, also if a later one fails.
 func (c *command) migrate() *cobra.Command {
 	var newSecrets bool
 	cmd := &cobra.Command{
@@ -118,6 +124,7 @@ func (c *command) migrate() *cobra.Command {
 	return cmd
 }
 
+// check prints findings about the configuration even if it is invalid; without a valid one it checks nothing else.
 func (c *command) check() *cobra.Command {
 	var o check.Options
 	cmd := &cobra.Command{
@@ -153,8 +160,11 @@ func (c *command) check() *cobra.Command {
 	return cmd
 }
 
+// step prints a line of progress to standard error.
 func (c *command) step(what string) { fmt.Fprintln(c.env.Stderr, what) }
 
+// printFindings prints a table, and returns an error without a message, for exit status 1, if something is wrong.
+// Warnings do not count.
 func (c *command) printFindings(findings []service.Finding) error {
 	w := c.shell().Table()
 	bad := 0
@@ -176,6 +186,7 @@ func (c *command) printFindings(findings []service.Finding) error {
 	return nil
 }
 
+// sweep runs a round of every job in this process, beside a running server.
 func (c *command) sweep() *cobra.Command {
 	return &cobra.Command{
 		Use:   "sweep",
@@ -189,6 +200,7 @@ func (c *command) sweep() *cobra.Command {
 	}
 }
 
+// config prints documents that are generated from the settings.
 func (c *command) config() *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "Print all settings"}
 	cmd.AddCommand(
@@ -204,6 +216,7 @@ func (c *command) config() *cobra.Command {
 	return cmd
 }
 
+// version prints the same as --version.
 func (c *command) version() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: service.Args(),

@@ -11,11 +11,12 @@ import (
 
 // trustFlags say whose signatures prove who wrote a repository.
 type trustFlags struct {
-	signedBy []string
-	unsigned bool
-	atLeast  string
+	signedBy []string // keys, or files with a key
+	unsigned bool     // accept a repository that nobody named a key for
+	atLeast  string   // a time or a number; "": any
 }
 
+// add adds the flags to a command that reads repositories.
 func (f *trustFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.signedBy, "signed-by", nil, "public signing `KEY` (hfsig1…) of the server that wrote it, or a file with it; repeatable")
 	cmd.Flags().BoolVar(&f.unsigned, "unsigned", false, "accept data although nothing proves who wrote it")

@@ -47,6 +47,7 @@ func usage(cmd *cobra.Command) error {
 	return err
 }
 
+// listCommands writes the available commands in a group, aligned.
 func listCommands(b *strings.Builder, title string, cmd *cobra.Command, group string) {
 	fmt.Fprintf(b, "\n%s\n", title)
 	for _, sub := range cmd.Commands() {
@@ -56,6 +57,7 @@ func listCommands(b *strings.Builder, title string, cmd *cobra.Command, group st
 	}
 }
 
+// printVersion adds --version to a command. Cobra's own flag would print a template.
 func printVersion(cmd *cobra.Command, version string) {
 	show := cmd.Flags().BoolP("version", "v", false, "print the version")
 	other := cmd.RunE
@@ -124,6 +126,7 @@ func (c *command) help() *cobra.Command {
 	}
 }
 
+// flagError turns pflag's errors into messages that name flags as they are typed and say what was expected.
 func flagError(cmd *cobra.Command, err error) error {
 	// If the command is unknown, its flags are, too.
 	if typed := cmd.Flags().Args(); len(typed) > 0 && strings.HasSuffix(cmd.Use, " COMMAND") {
@@ -148,6 +151,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return &service.UsageError{Message: err.Error()}
 }
 
+// unknownFlag suggests a flag with a similar name, or a subcommand that has the flag.
 func unknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error {
 	names := []string{}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
@@ -168,6 +172,7 @@ func unknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error {
 	return service.Usagef("unknown flag --%s", name)
 }
 
+// expected describes a flag's value: by its type, or by the name in its help.
 func expected(f *pflag.Flag) string {
 	switch f.Value.Type() {
 	case "int", "int64":
@@ -225,6 +230,7 @@ func checkFlags(cmd *cobra.Command) error {
 	return nil
 }
 
+// divide separates flags that were typed from others.
 func divide(cmd *cobra.Command, names []string) (given, missing []string) {
 	for _, name := range names {
 		if cmd.Flags().Changed(name) {
@@ -236,6 +242,7 @@ func divide(cmd *cobra.Command, names []string) (given, missing []string) {
 	return given, missing
 }
 
+// flagNames joins flags as typed, e.g. "--a, --b and --c".
 func flagNames(names []string, conjunction string) string {
 	typed := make([]string, len(names))
 	for i, name := range names {
@@ -248,6 +255,7 @@ func flagNames(names []string, conjunction string) string {
 	return fmt.Sprintf("%s %s %s", strings.Join(typed[:last], ", "), conjunction, typed[last])
 }
 
+// are agrees in number with its subject: it counts n flags.
 func are(subject string, n int) string {
 	if n == 1 {
 		return subject + " is"
@@ -255,6 +263,7 @@ func are(subject string, n int) string {
 	return subject + " are"
 }
 
+// needs agrees in number with its subject, which counts n flags.
 func needs(object string, n int) string {
 	if n == 1 {
 		return "requires " + object

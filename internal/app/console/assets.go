@@ -19,6 +19,7 @@ import (
 //go:embed static
 var static embed.FS
 
+// assets lists the files that the console serves, by their path below static/. Other embedded files are unreachable.
 var assets = map[string]asset{
 	"console.css":       newAsset("console.css", "text/css; charset=utf-8"),
 	"console.js":        newAsset("console.js", "text/javascript; charset=utf-8"),
@@ -32,10 +33,11 @@ var assets = map[string]asset{
 }
 
 type asset struct {
-	body, kind string
-	version    string
+	body, kind string // content, and content type
+	version    string // hex digits from the SHA-256 of the body; the v parameter in links
 }
 
+// newAsset panics if the file is not embedded. It runs before main, so a missing file fails every test and start.
 func newAsset(name, kind string) asset {
 	body, err := static.ReadFile("static/" + name)
 	if err != nil {
@@ -45,8 +47,12 @@ func newAsset(name, kind string) asset {
 	return asset{string(body), kind, hex.EncodeToString(sum[:8])}
 }
 
+// assetLink returns a link with the file's version, which lets browsers keep the file for a year. name is a key of
+// assets.
 func assetLink(name string) string { return Prefix + "static/" + name + "?v=" + assets[name].version }
 
+// sendAsset serves a file from assets, also without a session: the sign-in page needs the style sheet. Only a request
+// for the current version may be cached; a page from an older server gets the current file for one use.
 func (x *exchange) sendAsset(name string) error {
 	a, ok := assets[name]
 	if !ok || x.r.Method == http.MethodPost {
@@ -60,6 +66,8 @@ func (x *exchange) sendAsset(name string) error {
 	return nil
 }
 
+// send writes the whole response. It ignores write errors, because then the client is gone; for HEAD net/http drops
+// the body.
 func send(w http.ResponseWriter, status int, kind, body string) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
@@ -83,6 +91,8 @@ func (x *exchange) sendFile(page *service.Page, r *service.PageRequest) error {
 	return web.SendFile(x.w, x.r, sent)
 }
 
+// upper begins a message with a capital letter, for display as a sentence. It leaves a first word that looks like a
+// setting, a file or a host name (with ".", "/" or "_").
 func upper(s string) string {
 	if first, _, _ := strings.Cut(s, " "); strings.ContainsAny(first, "./_") {
 		return s

@@ -9,6 +9,9 @@ import (
 	"holdfast/internal/app/service"
 )
 
+// bulk writes the form for the selected rows, which stands above the table, and returns its element ID. The check
+// boxes in the rows refer to it. It returns "" if rows cannot be selected, or if the session's role allows none of
+// the actions; the table then has no check boxes.
 func (r *renderer) bulk(b *service.Bulk) string {
 	if b == nil {
 		return ""
@@ -33,6 +36,9 @@ func (r *renderer) bulk(b *service.Bulk) string {
 	return id
 }
 
+// bulkForm writes one button for the selected rows. The button is behind a <details> with the form's fields and
+// question; group links them, so that a browser opens one at a time. After a failed action its own <details> is open
+// and has the typed values.
 func (r *renderer) bulkForm(f *service.Form, group string) {
 	class := "plain"
 	if f.Danger {
@@ -58,6 +64,8 @@ func (r *renderer) bulkForm(f *service.Form, group string) {
 	r.close("details")
 }
 
+// choice writes the cell with a row's check box. form is the ID from bulk. After a failed action the same rows are
+// selected again.
 func (r *renderer) choice(b *service.Bulk, row int, form string) {
 	checked := ""
 	if r.failed != nil && slices.Contains(r.failed.values["key"], b.Keys[row]) {
@@ -68,6 +76,7 @@ func (r *renderer) choice(b *service.Bulk, row int, form string) {
 	r.close("td")
 }
 
+// actionLink returns the URL to which the form's button posts.
 func (r *renderer) actionLink(f *service.Form) string {
 	return r.x.link(r.section, cmp.Or(f.Page, r.at.Path)) + "?do=" + url.QueryEscape(f.Action)
 }

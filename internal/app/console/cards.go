@@ -8,8 +8,10 @@ import (
 	"holdfast/internal/app/service"
 )
 
+// Size of a sparkline in its own coordinates; the style sheet scales it.
 const lineWidth, lineHeight = 200.0, 32.0
 
+// stats shows a bar only for figures without a sparkline.
 func (r *renderer) stats(b *service.Stats) {
 	r.open("ul", "class", "stats")
 	for i := range b.All {
@@ -45,6 +47,8 @@ func (r *renderer) stats(b *service.Stats) {
 	r.close("ul")
 }
 
+// line draws a sparkline from 0 to the greatest value. NaN interrupts the line. It has no text alternative, because
+// the tile shows the current value. values has at least two elements.
 func (p *page) line(values []float64) {
 	most := 0.0
 	for _, v := range values {
@@ -69,6 +73,7 @@ func (p *page) line(values []float64) {
 	p.close("path", "svg")
 }
 
+// cards makes the whole card a link through the title's class. The first line of a card is the emphasized figure.
 func (r *renderer) cards(b *service.Cards) {
 	r.heading(b.Title)
 	r.open("ul", "class", "cards")

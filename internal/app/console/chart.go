@@ -12,10 +12,12 @@ import (
 )
 
 const (
+	// Coordinates of the view box. The left margin holds the scale, the bottom margin the times.
 	chartWidth, chartHeight = 600.0, 160.0
 	chartLeft, chartBottom  = 60.0, 20.0
 )
 
+// charts writes the charts below the links to other periods.
 func (r *renderer) charts(b *service.Charts) {
 	if len(b.Spans.All) > 0 {
 		r.views(&b.Spans)
@@ -27,6 +29,9 @@ func (r *renderer) charts(b *service.Charts) {
 	r.close("div")
 }
 
+// chart draws a chart as SVG, which works without JavaScript and stays for screen readers, and adds its data for
+// charts.js, which draws an interactive chart over it. The scale ends at a round number, for bytes at a power of two.
+// A line needs two points in time, so a server shows a sentence for its first minute.
 func (r *renderer) chart(c *service.Chart) {
 	most := 0.0
 	for _, s := range c.Series {
@@ -76,6 +81,7 @@ func (r *renderer) chart(c *service.Chart) {
 	r.close("ul", "figure")
 }
 
+// formatTime adds the day if the chart, from first to last, is longer than longDay.
 func formatTime(t, first, last time.Time) string {
 	layout := "15:04"
 	if last.Sub(first) > longDay {
@@ -109,6 +115,9 @@ func line(c *service.Chart, values []float64, top float64) string {
 	return b.String()
 }
 
+// plotData returns a chart's data as JSON for charts.js, with null for missing values and six significant digits. top
+// is the end of the scale, so that the script draws the same one. It returns "" on an error; the page then keeps the
+// SVG.
 func plotData(c *service.Chart, top float64) string {
 	number := func(v float64) json.RawMessage {
 		if math.IsNaN(v) {
@@ -141,8 +150,10 @@ func plotData(c *service.Chart, top float64) string {
 	return string(text)
 }
 
+// num formats a coordinate.
 func num(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
 
+// roundUp returns the next number of the form 1, 2 or 5 times a power of ten, or 1 if v is not positive.
 func roundUp(v float64) float64 {
 	if v <= 0 {
 		return 1
@@ -156,6 +167,7 @@ func roundUp(v float64) float64 {
 	return 10 * power
 }
 
+// latest returns NaN without values.
 func latest(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
@@ -163,6 +175,8 @@ func latest(values []float64) float64 {
 	return values[len(values)-1]
 }
 
+// describe returns the chart's text alternative for screen readers: for each series the current and the greatest
+// value.
 func describe(c *service.Chart) string {
 	var parts []string
 	for _, s := range c.Series {
@@ -178,6 +192,7 @@ func describe(c *service.Chart) string {
 	return fmt.Sprintf("%s, %s to %s UTC. %s", c.Title, formatTime(first, first, last), formatTime(last, first, last), strings.Join(parts, ". "))
 }
 
+// formatValue formats a value in a Chart.Unit. Seconds below 1 become milliseconds; NaN is "none".
 func formatValue(v float64, unit string) string {
 	switch {
 	case math.IsNaN(v):

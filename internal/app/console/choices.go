@@ -13,18 +13,21 @@ import (
 	"holdfast/internal/errcode"
 )
 
-const choicesPath = "choices"
+const choicesPath = "choices" // the page that completes names while an operator types
 
-const anyChoice = "Any"
+const anyChoice = "Any" // the first option in a filter, which does not restrict the list
 
-const chooseTime = time.Second
+const chooseTime = time.Second // for all choices of a field; afterwards it becomes a text input
 
+// asked holds the values that choices depend on while a form is rendered, e.g. the account whose buckets are listed.
 type asked struct {
+	// values of the form, which the browser sends again when the operator changes them
 	at   url.Values
-	page url.Values
-	none string
+	page url.Values // values that the form does not contain, from the page's address
+	none string     // first option of an optional select
 }
 
+// ask returns the values that a form's choices begin with. A value in Keep overrides the same name in At.
 func ask(f *service.Form) asked {
 	a := asked{url.Values{}, url.Values{}, "Not chosen"}
 	for name, v := range f.Keep {
@@ -38,13 +41,16 @@ func ask(f *service.Form) asked {
 	return a
 }
 
+// values returns the form's and the page's values together, for service.Chooser.
 func (a *asked) values() url.Values {
 	all := maps.Clone(a.page)
 	maps.Copy(all, a.at)
 	return all
 }
 
-// choices reads the things of a kind once per page. If it returns nil, the operator types the name.
+// choices reads the things of a kind, once for each combination of kind and values. If it returns nil, the operator
+// types the name: the service has no choices, the kind is unknown, or the read failed. After the first unexpected
+// error it asks no more on this page, so that a page for a database that is down costs one timeout.
 func (r *renderer) choices(kind string) *service.Choices {
 	if r.section.Choose == nil || r.silent {
 		return nil
@@ -71,6 +77,9 @@ func (r *renderer) choices(kind string) *service.Choices {
 	return found
 }
 
+// choose returns the field as a select, a text input or check boxes, and its value. With too many choices, none, or
+// Field.Typed, it is an input with suggestions. A value that is not among the choices stays, because the thing may be
+// new or deleted. A required field with a single choice is filled in.
 func (r *renderer) choose(f service.Field, value string) (service.Field, string) {
 	found := r.choices(f.Kind)
 	if found == nil {
@@ -105,6 +114,8 @@ func (r *renderer) choose(f service.Field, value string) (service.Field, string)
 	return f, value
 }
 
+// suggest writes an input whose <datalist> htmx fills while the operator types. htmx sends only the values that the
+// choices depend on (asked.at), and never other fields, such as secrets. input has the input's attributes.
 func (r *renderer) suggest(f *service.Field, id string, input []string) {
 	query := url.Values{"in": {r.section.Name}, "kind": {f.Kind}, "field": {f.Name}}
 	if f.Many {
@@ -122,6 +133,8 @@ func (r *renderer) suggest(f *service.Field, id string, input []string) {
 	r.close("datalist")
 }
 
+// boxes writes a check box for each option. value has the chosen ones with spaces between them, as the operation
+// expects them.
 func (r *renderer) boxes(f *service.Field, id, value string) {
 	chosen := strings.Fields(value)
 	attrs := []string{"class", "field many"}
@@ -146,6 +159,7 @@ func (r *renderer) boxes(f *service.Field, id, value string) {
 	r.close("fieldset")
 }
 
+// help writes the sentence below an input, with a link to the page where the first choice can be created.
 func (r *renderer) help(f *service.Field, id string) {
 	if f.Help == "" {
 		return
@@ -159,6 +173,7 @@ func (r *renderer) help(f *service.Field, id string) {
 	r.close("p")
 }
 
+// options writes <option> elements for a select or a <datalist>.
 func (p *page) options(all []service.Option, chosen string) {
 	for _, o := range all {
 		selected := ""
@@ -169,6 +184,9 @@ func (p *page) options(all []service.Option, chosen string) {
 	}
 }
 
+// sendChoices answers the request of suggest with <option> elements. In a field for several names it completes the
+// last word and repeats the others in front of it, because a <datalist> option replaces the whole input. Errors of
+// the service give an empty list.
 func (x *exchange) sendChoices() error {
 	at := x.r.URL.Query()
 	i := slices.IndexFunc(x.Sections, func(s Section) bool { return s.Name == at.Get("in") })
@@ -191,7 +209,8 @@ func (x *exchange) sendChoices() error {
 	return nil
 }
 
-// beginning returns the things whose names begin with prefix, search hits first.
+// beginning returns the things of a kind whose names begin with prefix: search hits first, then the choices that are
+// not among them. Search may find by a display name, Choose may not.
 func (s *Section) beginning(ctx context.Context, kind, prefix string, at url.Values) (all []service.Option) {
 	if s.Search != nil && prefix != "" {
 		hits, _ := s.Search(ctx, prefix)
@@ -213,6 +232,8 @@ func (s *Section) beginning(ctx context.Context, kind, prefix string, at url.Val
 	return all
 }
 
+// optionOf converts a search hit to an option. The technical name is in the hit's link. ok is false for another kind,
+// and for a thing that belongs elsewhere, e.g. to another account than the form's.
 func optionOf(h service.Hit, kind string, at url.Values) (o service.Option, ok bool) {
 	if !strings.EqualFold(h.Kind, kind) {
 		return o, false

@@ -22,11 +22,12 @@ import (
 	"holdfast/internal/web/rate"
 )
 
+// Prefix begins the paths of all pages on the admin listener.
 const Prefix = "/console/"
 
 // Section is a service, or the server (Name "").
 type Section struct {
-	Name string
+	Name string // in paths, as in service.Service
 	service.Console
 }
 
@@ -35,25 +36,27 @@ type Recorder interface {
 	Add(ctx context.Context, c *service.Change)
 }
 
+// Options configure New. Fields are required unless their comment says otherwise.
 type Options struct {
 	Log         *slog.Logger
-	Clock       clock.Clock
-	Resolver    *web.Resolver
-	IsNear      func(netip.Addr) bool // addresses besides this machine's that need no TLS; may be nil
-	AdminToken  string
+	Clock       clock.Clock            // for the lifetime of sessions and links
+	Resolver    *web.Resolver          // finds the client behind proxies in server.trusted_proxies
+	IsNear      func(netip.Addr) bool  // addresses besides this machine's that need no TLS; may be nil
+	AdminToken  string                 // signs in with all rights
 	ViewerToken string                 // read-only role, until SetViewerToken; "": disabled
 	Guesses     *rate.Guesses          // limits wrong tokens, also those sent to the rest of the admin listener; nil: no limit
 	OwnHost     func(host string) bool // allowed Host headers without a proxy
 	Sections    []Section              // the server's section first
-	Disabled    []string
-	Version     string
-	Changes     Recorder // may be nil
+	Disabled    []string               // names of services that are off, for the page "Not found"
+	Version     string                 // shown beside the logo
+	Changes     Recorder               // may be nil
 }
 
+// Console is safe for concurrent use after New. Sections must not change afterwards.
 type Console struct {
 	Options
 	sessions *sessions
-	viewer   atomic.Pointer[string]
+	viewer   atomic.Pointer[string] // the current viewer token; "": disabled
 }
 
 func New(o Options) *Console {
@@ -75,6 +78,7 @@ func (c *Console) NewLink() string { return Prefix + "sign-in?link=" + c.session
 // Owns reports whether a raw path belongs to the console.
 func Owns(path string) bool { return path == "/console" || strings.HasPrefix(path, Prefix) }
 
+// Service returns the handler for a web.Mount. The caller passes it only paths for which Owns is true.
 func (c *Console) Service() web.Service {
 	return web.Service{Name: "console", Serve: c.serve, Error: c.writeError, Route: c.route, Routes: c.routes()}
 }
@@ -101,16 +105,22 @@ func (c *Console) routes() (all []web.Route) {
 	return all
 }
 
+// policy is the Content-Security-Policy of every response. It allows no inline script or style and no other host, so
+// text from users cannot run, even if it should become markup.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
+// exchange is a request with its response.
 type exchange struct {
 	*Console
 	w       http.ResponseWriter
 	r       *http.Request
 	origin  web.Origin
-	session session
+	session session // a copy, valid after resume returned true
 }
 
+// serve checks the connection before anything else, so that a page on another site cannot reach even the sign-in.
+// Only assets and the sign-in work without a session. Errors after the session check become a *problem, whose page
+// shows the navigation.
 func (c *Console) serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
@@ -197,6 +207,8 @@ func (x *exchange) checkConnection() error {
 	return errConnection
 }
 
+// checkOrigin rejects form posts from other sites. It runs besides the CSRF token, because the sign-in form has none.
+// Browsers without Sec-Fetch-Site are checked by Origin, which every browser sends with a POST.
 func (x *exchange) checkOrigin() error {
 	if site := x.r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" {
 		return errOrigin
@@ -215,6 +227,7 @@ func (x *exchange) cookieName() string {
 	return "holdfast-console"
 }
 
+// setCookie deletes the cookie if value is "". The cookie has no lifetime of its own: the server ends the session.
 func (x *exchange) setCookie(value string) {
 	cookie := &http.Cookie{ //nolint:gosec // Secure is set over TLS; connections from this machine have no TLS
 		Name: x.cookieName(), Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
@@ -242,6 +255,9 @@ func isUpdate(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.Header.Get("HX-Request") != ""
 }
 
+// unknown handles a request without a session. Pages lead to the sign-in, which returns to them (next). An update by
+// htmx gets a header that makes the browser load the sign-in, because a redirect would put it into the page. A form
+// post is refused, since its values would be lost on the way.
 func (x *exchange) unknown(path string) error {
 	if x.r.Method == http.MethodPost {
 		return web.Refuse(http.StatusForbidden, "signed-out", "your session has expired: sign in and try again")
@@ -258,12 +274,16 @@ func (x *exchange) unknown(path string) error {
 	return x.redirect(to)
 }
 
+// redirect sends 303, so that a browser loads the page with GET after a form post and a reload does not repeat the
+// post.
 func (x *exchange) redirect(to string) error {
 	x.w.Header().Set("Location", to)
 	x.w.WriteHeader(http.StatusSeeOther)
 	return nil
 }
 
+// signIn shows the sign-in page, or checks the token that was sent. Wrong tokens count against the network of the
+// client, and after too many even the right one is refused to that address (rate.Guesses).
 func (x *exchange) signIn() error {
 	network := x.Resolver.Network(x.r)
 	if x.r.Method != http.MethodPost {
@@ -292,6 +312,8 @@ func (x *exchange) signIn() error {
 	return x.sendSignIn(http.StatusForbidden, "The token is wrong.", next)
 }
 
+// followLink signs in with a link from NewLink, which is then used up. HEAD does not use it up, because it shows
+// nothing. If the link is not valid but the browser is signed in, it leads to the overview: browsers repeat requests.
 func (x *exchange) followLink(link, network string) error {
 	if err := (&web.Conditions{}).Check(x.r.Header); err != nil { // following a link uses it up
 		return err
@@ -306,6 +328,8 @@ func (x *exchange) followLink(link, network string) error {
 	return x.sendSignIn(http.StatusForbidden, "The link was used or replaced, or it has expired. Sign in with the token, or restart the server for a new link.", "")
 }
 
+// begin starts a session and leads to the page next, which a client may have chosen: it must be a console page,
+// otherwise the overview is shown.
 func (x *exchange) begin(r role, network, next string) error {
 	cookie, s := x.sessions.begin(r, network)
 	x.Log.Info("console sign-in", "who", s.name(), "client_address", network)
@@ -317,6 +341,7 @@ func (x *exchange) begin(r role, network, next string) error {
 	return x.redirect(Prefix + path + "?" + query)
 }
 
+// signOut ends this session only; the page Sessions ends others.
 func (x *exchange) signOut() error {
 	if err := x.readPost(); err != nil {
 		return err
@@ -328,6 +353,7 @@ func (x *exchange) signOut() error {
 	return x.redirect(Prefix + "sign-in")
 }
 
+// page returns the section's page at a path below the section, or nil.
 func (s *Section) page(path string) *service.Page {
 	at := slices.IndexFunc(s.Pages, func(pg service.Page) bool { return pg.Path == path })
 	if at < 0 {
@@ -336,6 +362,7 @@ func (s *Section) page(path string) *service.Page {
 	return &s.Pages[at]
 }
 
+// find returns the page at a path below Prefix, or nil, nil.
 func (c *Console) find(path string) (*Section, *service.Page) {
 	for i := range c.Sections {
 		s := &c.Sections[i]
@@ -348,6 +375,7 @@ func (c *Console) find(path string) (*Section, *service.Page) {
 	return nil, nil
 }
 
+// route returns a label for metrics from a bounded set: paths of clients must not become labels.
 func (c *Console) route(path string) string {
 	below := strings.TrimPrefix(path, Prefix)
 	if section, _ := c.find(below); section != nil || slices.Contains([]string{"sign-in", "sign-out", choicesPath}, below) {
@@ -359,6 +387,8 @@ func (c *Console) route(path string) string {
 	return "other"
 }
 
+// page serves a page, or runs its action on POST. errPage means no such page, errAccess a page that the role may not
+// open.
 func (x *exchange) page(path string) error {
 	section, page := x.find(path)
 	if section == nil {
@@ -393,6 +423,11 @@ func (x *exchange) mayOpen(page *service.Page) bool {
 // success.
 const uploadHeader = "X-Upload"
 
+// act runs the action in the parameter "do" of a form post and decides what the operator sees next: the form again
+// with the error and the typed values, a view of the outcome (e.g. a new secret), or a redirect to the page of the
+// form with a notice. The role and the CSRF token are checked before the action runs; the confirmation may be typed
+// as Printable shows it. Every action that may change something is recorded, also if it failed, unless its operation
+// records it (service.Action.Recorded).
 func (x *exchange) act(section *Section, page *service.Page) error {
 	name := x.r.URL.Query().Get("do")
 	at := slices.IndexFunc(page.Actions, func(a service.Action) bool { return a.Name == name })
@@ -450,6 +485,7 @@ func (x *exchange) act(section *Section, page *service.Page) error {
 	return x.redirect(x.link(section, cmp.Or(outcome.Next, back)))
 }
 
+// sendOutcome shows an action's own view, which is not stored: the page cannot be loaded again.
 func (x *exchange) sendOutcome(section *Section, page *service.Page, view *service.View, f *failure) error {
 	back, err := url.ParseQuery(f.values.Get("return-to"))
 	if err != nil {
@@ -461,13 +497,17 @@ func (x *exchange) sendOutcome(section *Section, page *service.Page, view *servi
 	return x.sendView(status(f.err), shown{section, page, view, back, f})
 }
 
+// failure is an action's result that is shown with its form.
 type failure struct {
-	action string
-	err    error
-	notice string
-	values url.Values
+	action string     // name of the action, which finds the form
+	err    error      // nil after an action that only reads
+	notice string     // shown if err is nil
+	values url.Values // what the operator typed
 }
 
+// again shows the form's page with an error or a notice, and the form with the typed values. Internal errors are
+// returned instead, so that they are logged and get the error page. If the page cannot be shown any more, e.g. after
+// its subject was deleted, again returns the action's error.
 func (x *exchange) again(section *Section, page *service.Page, r *service.PageRequest, f *failure) error {
 	if f.err != nil && errcode.Of(f.err) == errcode.Internal && !isUsage(f.err) {
 		return f.err
@@ -487,11 +527,13 @@ func (x *exchange) again(section *Section, page *service.Page, r *service.PageRe
 	return x.sendView(code, shown{section, page, view, back, f})
 }
 
+// isUsage reports an error in an operation's input.
 func isUsage(err error) bool {
 	_, ok := errors.AsType[*service.UsageError](err)
 	return ok
 }
 
+// status returns the HTTP status for an error. Errors without a code are internal.
 func status(err error) int {
 	if refusal, ok := errors.AsType[*web.Refusal](err); ok {
 		return refusal.Status
@@ -518,7 +560,8 @@ func status(err error) int {
 	return http.StatusInternalServerError
 }
 
-// Message returns an error as an operator reads it.
+// Message returns an error's text for operators. Internal errors, whose text may come from a library, are only in the
+// log.
 func Message(err error) string {
 	if refusal, ok := errors.AsType[*web.Refusal](err); ok {
 		return refusal.Message
@@ -538,6 +581,7 @@ func Message(err error) string {
 	return err.Error()
 }
 
+// link returns the absolute path for a link within a section; see service.PageLink.
 func (c *Console) link(section *Section, to string) string {
 	if section.Name == "" {
 		return Prefix + to
@@ -545,6 +589,8 @@ func (c *Console) link(section *Section, to string) string {
 	return Prefix + section.Name + "/" + to
 }
 
+// record adds an action to the log of changes. Only values that Action.Logged names are recorded; others may be
+// secrets.
 func (x *exchange) record(section *Section, page *service.Page, action *service.Action, r *service.PageRequest, err error) {
 	c := service.Change{Service: cmp.Or(section.Name, "server"), Page: page.Path, Action: action.Name, Err: err}
 	for _, name := range action.Logged {
@@ -555,6 +601,7 @@ func (x *exchange) record(section *Section, page *service.Page, action *service.
 	}
 }
 
+// operator returns a context that names the session and the network for audits and the log of changes.
 func (x *exchange) operator() context.Context {
 	return service.WithOperator(x.r.Context(), x.session.name(), x.Resolver.Network(x.r))
 }

@@ -7,6 +7,8 @@ import (
 	"holdfast/internal/app/service"
 )
 
+// search writes the search form above a list. With more than one field, phones hide it behind a switch, which is open
+// while a filter is set. The sort order stays, the position in the list does not.
 func (r *renderer) search(t *service.Search) {
 	if len(t.Fields) > 1 {
 		open := ""
@@ -36,6 +38,7 @@ func (r *renderer) search(t *service.Search) {
 	r.close("form")
 }
 
+// kept returns the current values of parameters. Missing ones are "".
 func (r *renderer) kept(names []string) url.Values {
 	at := url.Values{}
 	for _, name := range names {

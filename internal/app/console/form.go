@@ -50,6 +50,7 @@ func (x *exchange) readForm(limit int64) error {
 	return nil
 }
 
+// readPost reads a form of a signed-in operator and checks its CSRF token.
 func (x *exchange) readPost() error {
 	if err := x.readForm(maxForm); err != nil {
 		return err
@@ -61,13 +62,15 @@ func (x *exchange) readPost() error {
 }
 
 const (
-	maxFields = 50
+	maxFields = 50       // of an upload form, without its files
 	maxField  = 64 << 10 // bytes per non-file field
 
 	maxUploadFields = 512 << 10 // total of all non-file fields; also the charge for a file buffer
 )
 
-// readUpload reads the fields before the first file and checks the CSRF token. The action reads the files.
+// readUpload reads an upload form's fields up to the first file and checks the CSRF token among them; so the fields
+// must come before the files. The action reads the files with r.NextFile, one after the other, without a temporary
+// copy. memory is the action's need in bytes (service.Action.Memory), charged besides the fields.
 func (x *exchange) readUpload(r *service.PageRequest, memory int64) error {
 	parts, err := x.r.MultipartReader()
 	if err != nil {
@@ -121,8 +124,11 @@ func (x *exchange) readUpload(r *service.PageRequest, memory int64) error {
 	return nil
 }
 
+// fileName drops the folders of a client's file name, with the separators of Unix and Windows.
 func fileName(name string) string { return path.Base(strings.ReplaceAll(name, `\`, "/")) }
 
+// sendCheck answers an action that validates a form while the operator types: a sentence for the form, and messages
+// that console.js moves to their fields.
 func (x *exchange) sendCheck(notice string, err error) {
 	p, state := &page{}, service.OK
 	if err != nil {
@@ -136,6 +142,7 @@ func (x *exchange) sendCheck(notice string, err error) {
 	send(x.w, http.StatusOK, "text/html; charset=utf-8", p.String())
 }
 
+// fieldErrors returns an error's messages by field name, or nil.
 func fieldErrors(err error) map[string]string {
 	if e, ok := errors.AsType[*service.FieldErrors](err); ok {
 		return e.By
@@ -143,6 +150,7 @@ func fieldErrors(err error) map[string]string {
 	return nil
 }
 
+// count returns e.g. "2 fields to correct", or "" without errors.
 func count(wrong map[string]string) string {
 	if len(wrong) == 0 {
 		return ""

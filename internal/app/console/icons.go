@@ -1,5 +1,6 @@
 package console
 
+// icons are paths in a view box of 20 by 20, drawn as strokes.
 var icons = map[string]string{
 	"server":   "M3 4h14v5H3zM3 11h14v5H3zM6 6.5h.01M6 13.5h.01",
 	"sync":     "M4 9a6 6 0 0 1 10.5-3L16 7.5M16 4v3.5h-3.5M16 11a6 6 0 0 1-10.5 3L4 12.5M4 16v-3.5h3.5",
@@ -23,6 +24,7 @@ var icons = map[string]string{
 	"image":    "M3 4h14v12H3zM3 13.5l4-4 3.5 3.5 2-2 4.5 4.5M12.5 7.5h.01",
 }
 
+// icon draws a box if the name is unknown. Icons have no text alternative: a text stands beside each.
 func (p *page) icon(name string) {
 	d, ok := icons[name]
 	if !ok {
@@ -33,6 +35,7 @@ func (p *page) icon(name string) {
 	p.close("path", "svg")
 }
 
+// mark draws the logo; static/icon.svg has the same shape.
 func (p *page) mark() {
 	p.open("svg", "class", "mark", "viewBox", "0 0 32 32", "aria-hidden", "true")
 	p.open("rect", "width", "32", "height", "32", "rx", "8")

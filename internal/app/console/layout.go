@@ -17,6 +17,7 @@ import (
 // storage.
 const htmxConfig = `{"includeIndicatorStyles":false,"allowEval":false,"allowScriptTags":false,"selfRequestsOnly":true,"historyEnabled":false,"historyCacheSize":0}`
 
+// start begins a page up to <body>. blocks decide which scripts the page loads.
 func (c *Console) start(title string, blocks ...service.Block) *page {
 	p := &page{}
 	p.WriteString("<!doctype html>\n")
@@ -46,6 +47,7 @@ func (c *Console) start(title string, blocks ...service.Block) *page {
 	return p
 }
 
+// has reports whether blocks of a type are on the page, also inside service.Live.
 func has[T service.Block](blocks []service.Block) bool {
 	return slices.ContainsFunc(blocks, func(b service.Block) bool {
 		if _, ok := b.(T); ok {
@@ -56,8 +58,10 @@ func has[T service.Block](blocks []service.Block) bool {
 	})
 }
 
+// finish ends the page that start began.
 func (c *Console) finish(p *page) { p.close("body", "html") }
 
+// sendSignIn shows the sign-in page. problem is a sentence, or ""; next is the page to show afterwards, below Prefix.
 func (x *exchange) sendSignIn(status int, problem, next string) error {
 	p := x.start("Sign in")
 	p.open("main", "id", "main", "class", "alone")
@@ -86,14 +90,17 @@ func (x *exchange) sendSignIn(status int, problem, next string) error {
 	return nil
 }
 
+// shown is a page with everything that its view depends on.
 type shown struct {
 	section *Section
 	page    *service.Page
 	view    *service.View
-	values  url.Values
-	failed  *failure
+	values  url.Values // query values of the page, which links and forms keep
+	failed  *failure   // result of an action, shown with its form; nil: none
 }
 
+// sendView writes a whole page. An update by htmx gets only the page's service.Live part; the rest is rendered and
+// dropped.
 func (x *exchange) sendView(status int, s shown) error {
 	section, view, failed := s.section, s.view, s.failed
 	title := cmp.Or(view.Title, s.page.Title)
@@ -128,10 +135,14 @@ func (x *exchange) sendView(status int, s shown) error {
 	return nil
 }
 
+// part is the HTML of a page's service.Live block and its digest.
 type part struct{ body, version string }
 
+// versionHeader carries the version of the part that the browser shows.
 const versionHeader = "X-Part-Version"
 
+// sendPart answers an update: nothing if the part did not change, so that a selection and the focus stay; a reload of
+// the page if the view has no live part any more.
 func (x *exchange) sendPart(p part) {
 	switch p.version {
 	case "":
@@ -144,6 +155,7 @@ func (x *exchange) sendPart(p part) {
 	}
 }
 
+// OwnPages returns the console's own pages, which the caller adds to the server's section.
 func (c *Console) OwnPages() []service.Page {
 	return []service.Page{
 		{Path: searchPath, Title: "Search", Access: operate.ForViewers, Show: c.showSearch},
@@ -154,6 +166,7 @@ func (c *Console) OwnPages() []service.Page {
 	}
 }
 
+// showSessions shows the console sessions that have not ended, newest first.
 func (c *Console) showSessions(_ context.Context, _ *service.PageRequest) (*service.View, error) {
 	t := &service.Table{Columns: []service.Column{{Title: "Session", Number: true}, {Title: "Role"}, {Title: "Address"}, {Title: "Signed in"}, {Title: "Last used"}, {Title: "Action"}}}
 	for _, s := range c.sessions.list() {
@@ -169,6 +182,7 @@ func (c *Console) showSessions(_ context.Context, _ *service.PageRequest) (*serv
 	}}, nil
 }
 
+// endSession may end the operator's own session: the next request leads to the sign-in.
 func (c *Console) endSession(_ context.Context, r *service.PageRequest) (service.Outcome, error) {
 	n := c.sessions.end(func(s *session) bool { return strconv.Itoa(s.id) == r.Value("session") })
 	if n == 0 {
@@ -177,6 +191,7 @@ func (c *Console) endSession(_ context.Context, r *service.PageRequest) (service
 	return service.Outcome{Notice: "the session has ended"}, nil
 }
 
+// endAll ends all sessions, including the operator's own.
 func (c *Console) endAll(context.Context, *service.PageRequest) (service.Outcome, error) {
 	n := c.sessions.end(func(*session) bool { return true })
 	return service.Outcome{Notice: "ended " + service.Count(int64(n), "session")}, nil

@@ -7,6 +7,8 @@ import (
 	"holdfast/internal/app/service"
 )
 
+// header writes the navigation, the search and the sign-out. current is the section of the page, at the page to mark,
+// or nil.
 func (x *exchange) header(p *page, current *Section, at *service.Page) {
 	p.open("header", "class", "side")
 	p.open("div", "class", "brand")
@@ -37,6 +39,7 @@ func (x *exchange) header(p *page, current *Section, at *service.Page) {
 	p.close("form", "div", "header")
 }
 
+// searchForm writes the search field with suggestions. Without JavaScript it leads to the search page.
 func (p *page) searchForm(value string) {
 	p.open("form", "method", "get", "action", Prefix+searchPath, "class", "find", "role", "search")
 	p.icon("search")
@@ -50,6 +53,8 @@ func (p *page) searchForm(value string) {
 	p.close("form")
 }
 
+// navigation writes a section with its pages. Only the current section is open; pages that are not in
+// Console.Everyday are behind More. A section without listed pages is left out.
 func (x *exchange) navigation(p *page, s, current *Section, at *service.Page) {
 	if s.first() == nil {
 		return
@@ -78,6 +83,7 @@ func (x *exchange) navigation(p *page, s, current *Section, at *service.Page) {
 	p.close("details")
 }
 
+// pageLinks marks the page at as the current one.
 func (x *exchange) pageLinks(p *page, s *Section, pages []*service.Page, at *service.Page) {
 	p.open("ul")
 	for _, pg := range pages {
@@ -92,6 +98,7 @@ func (x *exchange) pageLinks(p *page, s *Section, pages []*service.Page, at *ser
 	p.close("ul")
 }
 
+// menu returns the listed pages in the order of the navigation. Without Console.Everyday all are everyday.
 func (s *Section) menu() (everyday, others []*service.Page) {
 	for _, path := range s.Everyday {
 		if pg := s.page(path); pg != nil && pg.Listed {
@@ -109,6 +116,8 @@ func (s *Section) menu() (everyday, others []*service.Page) {
 	return everyday, others
 }
 
+// FirstPage returns a service's first page in the navigation, as a link within the server's section, or "" if the
+// service has none or is off.
 func (c *Console) FirstPage(section string) string {
 	at := slices.IndexFunc(c.Sections, func(s Section) bool { return s.Name == section })
 	if at < 0 {
@@ -122,6 +131,7 @@ func (c *Console) FirstPage(section string) string {
 	return strings.TrimPrefix(c.link(s, first.Path), Prefix)
 }
 
+// first returns the page that a section's title leads to, or nil.
 func (s *Section) first() *service.Page {
 	everyday, _ := s.menu()
 	if len(everyday) == 0 {
@@ -130,6 +140,8 @@ func (s *Section) first() *service.Page {
 	return everyday[0]
 }
 
+// listed returns the page to mark in the navigation: the page itself, its nearest parent, or the page of its noun
+// (accounts for accounts/show). nil if none is listed.
 func listed(s *Section, at *service.Page, view *service.View) *service.Page {
 	if at.Listed {
 		return at
@@ -147,6 +159,7 @@ func listed(s *Section, at *service.Page, view *service.View) *service.Page {
 	return nil
 }
 
+// crumbs writes the breadcrumbs. The section's first page is not repeated if it is also the outermost parent.
 func (x *exchange) crumbs(p *page, s *Section, view *service.View) {
 	p.open("nav", "aria-label", "Breadcrumb", "class", "crumbs")
 	p.open("ol")
@@ -169,6 +182,7 @@ func (x *exchange) crumbs(p *page, s *Section, view *service.View) {
 	p.close("ol", "nav")
 }
 
+// title writes the heading. Long IDs in it get a narrow font.
 func (p *page) title(title string) {
 	p.open("h1")
 	for i, word := range strings.Split(title, " ") {
@@ -184,6 +198,7 @@ func (p *page) title(title string) {
 	p.close("h1")
 }
 
+// short shortens a long ID, for places where the full one is a click away.
 func short(s string) string {
 	const shown = 8
 	if !service.IsLongID(s) {

@@ -7,12 +7,18 @@ import (
 	"holdfast/internal/app/service"
 )
 
+// isFolded reports whether a form is hidden behind its title until it is needed. Forms with a trial button or files
+// stay open, since they are the purpose of their page.
 func isFolded(f *service.Form) bool { return f.Title != "" && f.Trial == nil && !takesFiles(f) }
 
+// hasAnchor reports whether links may lead to the form.
 func hasAnchor(f *service.Form) bool { return isFolded(f) || takesFiles(f) }
 
+// formID returns the element ID that service.FormAnchor links to.
 func formID(f *service.Form) string { return service.FormAnchor(f.Page, f.Action)[1:] }
 
+// starts writes links to the page's forms beside the title, if a long block stands above the forms. Dangerous forms,
+// and forms that the role may not send, get none.
 func (r *renderer) starts(blocks []service.Block) {
 	var links []*service.Form
 	isLong := false
@@ -50,10 +56,12 @@ func (r *renderer) starts(blocks []service.Block) {
 // little else.
 const mostStarts = 2
 
+// takesFiles reports whether a form accepts several files, which can be dropped on it.
 func takesFiles(f *service.Form) bool {
 	return slices.ContainsFunc(f.Fields, func(field service.Field) bool { return field.File && !field.One })
 }
 
+// openPanel begins a folded form; the caller closes the <details>.
 func (r *renderer) openPanel(f *service.Form, isOpen bool) {
 	open, class := "", ""
 	if isOpen {
@@ -68,6 +76,7 @@ func (r *renderer) openPanel(f *service.Form, isOpen bool) {
 	r.close("summary")
 }
 
+// views writes links to other presentations of the same page.
 func (r *renderer) views(v *service.Views) {
 	r.open("nav", "aria-label", v.Label, "class", "spans")
 	for _, l := range v.All {

@@ -10,9 +10,10 @@ import (
 	"holdfast/internal/app/service"
 )
 
+// problem is an error for a signed-in operator. Its page has the navigation and advice.
 type problem struct {
 	x    *exchange
-	path string
+	path string // below Prefix
 	err  error
 }
 
@@ -20,6 +21,7 @@ func (p *problem) Error() string { return p.err.Error() }
 
 func (p *problem) Unwrap() error { return p.err }
 
+// writeError sends an error as a page. Without a session, or for HEAD, the page has only the message.
 func (c *Console) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	code := status(err)
 	if isUpdate(r) && code < http.StatusInternalServerError { // later updates fail, too
@@ -40,6 +42,7 @@ func (c *Console) writeError(w http.ResponseWriter, r *http.Request, err error) 
 	send(w, code, "text/html; charset=utf-8", p.String())
 }
 
+// titleOf returns the title of the page for a status.
 func titleOf(code int) string {
 	if code == http.StatusNotFound {
 		return "Not found"
@@ -47,6 +50,8 @@ func titleOf(code int) string {
 	return http.StatusText(code)
 }
 
+// sendProblem writes the error below the navigation, with advice and links. For a service that is off it names the
+// setting.
 func (x *exchange) sendProblem(p *page, path string, code int, err error) {
 	section, at := x.near(path)
 	p.element("a", "Skip to the contents", "href", "#main", "class", "skip")
@@ -73,6 +78,8 @@ func (x *exchange) sendProblem(p *page, path string, code int, err error) {
 	p.close("ul", "main")
 }
 
+// near returns the section that a path belongs to, by default the server's, and the listed page nearest to the path,
+// or nil.
 func (x *exchange) near(path string) (*Section, *service.Page) {
 	section := &x.Sections[0]
 	for i := range x.Sections {
@@ -92,6 +99,7 @@ func (x *exchange) near(path string) (*Section, *service.Page) {
 	return section, nil
 }
 
+// advice returns a sentence and links for an error page. Links are below Prefix. The last one leads to the overview.
 func (x *exchange) advice(s *Section, at *service.Page, code int) (text string, links []service.Link) {
 	to := func(text string, s *Section, path string) {
 		l := service.Link{Text: text, To: strings.TrimPrefix(x.link(s, path), Prefix)}

@@ -10,8 +10,11 @@ import (
 	"holdfast/internal/app/service"
 )
 
+// quiet is the margin in modules; ISO/IEC 18004 requires four.
 const quiet = 4
 
+// qr draws a QR code as an SVG path with a rectangle for each run of dark modules. It uses the lowest error
+// correction, which gives the largest modules.
 func (r *renderer) qr(b *service.QR) {
 	code, err := qr.Encode(b.Text, qr.L, qr.Unicode)
 	if err != nil {

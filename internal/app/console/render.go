@@ -15,31 +15,35 @@ import (
 	"holdfast/internal/app/service"
 )
 
+// renderer writes the blocks of a page. Everything depends on the session's role: links, buttons and pictures that it
+// may not use are left out.
 type renderer struct {
 	*page
 	x       *exchange
 	section *Section
-	at      *service.Page
-	values  url.Values
-	failed  *failure
-	ids     int
-	blocks  int
-	tables  int
-	forms   []string
-	focus   bool // focus the next field, because its form failed, or the next invalid field
-	wrong   map[string]string
-	part    part
+	at      *service.Page     // the page that is shown
+	values  url.Values        // its query values
+	failed  *failure          // as in shown
+	ids     int               // the last number from newID
+	blocks  int               // begun blocks; a form that is alone on its page is not folded
+	tables  int               // begun tables; they number the parameters for their order
+	forms   []string          // element IDs in use, because rows may repeat a form
+	focus   bool              // focus the next field, because its form failed, or the next invalid field
+	wrong   map[string]string // messages by field, of the form that is being written
+	part    part              // the live block, if any
 
-	asked  asked
-	found  map[string]*service.Choices
-	silent bool
+	asked  asked                       // values for choices in the form that is being written
+	found  map[string]*service.Choices // results of choices, by kind and values
+	silent bool                        // do not ask for more choices: the service failed
 }
 
+// newID numbers elements in the order of the page, so they keep their IDs when the page is loaded again.
 func (r *renderer) newID() string {
 	r.ids++
 	return "i" + strconv.Itoa(r.ids)
 }
 
+// block ignores unknown types; service.Block lists them.
 func (r *renderer) block(b service.Block) {
 	r.blocks++
 	switch b := b.(type) {
@@ -90,6 +94,8 @@ func (r *renderer) block(b service.Block) {
 	}
 }
 
+// live renders its blocks once, and writes them both to the page and to r.part, for sendPart. The element requests
+// itself from htmx with its version; without JavaScript a link loads the page again.
 func (r *renderer) live(l *service.Live) {
 	self := r.self(slices.Collect(maps.Keys(r.values)))
 	r.open("p", "class", "live-state")
@@ -113,16 +119,20 @@ func (r *renderer) live(l *service.Live) {
 	r.WriteString(r.part.body)
 }
 
+// heading writes nothing without a title.
 func (r *renderer) heading(title string) {
 	if title != "" {
 		r.element("h2", title)
 	}
 }
 
+// looks are the CSS class, the icon and the word for a state. The word is shown, because color alone does not tell.
 var looks = map[service.State]struct{ class, icon, word string }{
 	service.OK: {"ok", "ok", "OK"}, service.Warning: {"warn", "warning", "Warning"}, service.Wrong: {"wrong", "wrong", "Error"},
 }
 
+// self returns a link to the current page with the parameters keep, and with changed, pairs of names and values. A
+// value "" removes its parameter.
 func (r *renderer) self(keep []string, changed ...string) string {
 	query := url.Values{}
 	for _, name := range keep {
@@ -143,11 +153,14 @@ func (r *renderer) self(keep []string, changed ...string) string {
 	return to
 }
 
+// mostWrapped is the number of columns from which a table becomes dense, because wrapped cells would be too narrow.
 const mostWrapped = 7
 
 // fewRows is the number of rows from which phones show a sort control.
 const fewRows = 4
 
+// table writes a table with its views, search, selection, order and paging. Only the rows at hand are sorted, and
+// only if they are complete (orderOf).
 func (r *renderer) table(t *service.Table) {
 	r.heading(t.Title)
 	order := r.orderOf(t)
@@ -202,6 +215,7 @@ func (r *renderer) table(t *service.Table) {
 	r.close("nav")
 }
 
+// empty tells why there are no rows, and how to create the first one.
 func (r *renderer) empty(t *service.Table) {
 	r.open("div", "class", "empty")
 	r.element("p", cmp.Or(t.Empty, "Nothing here."))
@@ -211,6 +225,8 @@ func (r *renderer) empty(t *service.Table) {
 	r.close("div")
 }
 
+// cell writes a value with its picture, state, link, bar and buttons. isShort shortens IDs, as in tables. A link or a
+// picture that the role may not open is left out; the text stays.
 func (r *renderer) cell(c *service.Cell, isShort bool) {
 	switch {
 	case c.Thumb != "" && r.opens(c.Thumb):
@@ -248,6 +264,7 @@ func (r *renderer) cell(c *service.Cell, isShort bool) {
 	}
 }
 
+// meter writes a bar that warns from 90 % of most, unless most is the sum of all bars.
 func (p *page) meter(share, most float64, isSum bool, label string) {
 	high := most * .9
 	if isSum {
@@ -260,8 +277,10 @@ func (p *page) meter(share, most float64, isSum bool, label string) {
 	p.element("meter", decimal(share), "min", "0", "max", decimal(most), "high", decimal(high), "value", decimal(share), "aria-label", label)
 }
 
+// decimal formats a number without an exponent, which <meter> does not accept.
 func decimal(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
+// value writes a cell's text. Scripts show times in the browser's time zone.
 func (r *renderer) value(c *service.Cell, isShort bool) {
 	switch {
 	case !c.Time.IsZero():
@@ -275,6 +294,7 @@ func (r *renderer) value(c *service.Cell, isShort bool) {
 	}
 }
 
+// state writes a colored word with its icon.
 func (p *page) state(s service.State) {
 	look := looks[s]
 	p.open("span", "class", "state "+look.class)
@@ -283,6 +303,7 @@ func (p *page) state(s service.State) {
 	p.close("span")
 }
 
+// notice writes a sentence in a colored box.
 func (p *page) notice(s service.State, text string, attrs ...string) {
 	look := looks[s]
 	p.open("p", append([]string{"class", "notice " + look.class}, attrs...)...)
@@ -291,6 +312,7 @@ func (p *page) notice(s service.State, text string, attrs ...string) {
 	p.close("p")
 }
 
+// facts writes names with values. Empty ones get a class, with which phones hide them.
 func (r *renderer) facts(f *service.Facts) {
 	r.heading(f.Title)
 	class := ""
@@ -312,6 +334,7 @@ func (r *renderer) facts(f *service.Facts) {
 	r.close("dl")
 }
 
+// textBlock writes text with its line breaks; a text to copy gets a fixed font.
 func (r *renderer) textBlock(t *service.Text) {
 	r.heading(t.Title)
 	if !t.Copy {
@@ -325,6 +348,8 @@ func (r *renderer) textBlock(t *service.Text) {
 	r.close("div")
 }
 
+// action returns the form's action, or nil if the page has none with this name, or if the role may not run it. A
+// viewer may run actions that only read.
 func (r *renderer) action(f *service.Form, name string) *service.Action {
 	pg := r.section.page(cmp.Or(f.Page, r.at.Path))
 	at := slices.IndexFunc(pg.Actions, func(a service.Action) bool { return a.Name == name })
@@ -342,6 +367,9 @@ func (r *renderer) opens(to string) bool {
 	return pg == nil || r.x.mayOpen(pg)
 }
 
+// form writes a form with all its hidden values. It writes nothing if the role may use none of its buttons. After a
+// failed action the form with the same action and hidden values gets the error and the typed values; others on the
+// page, e.g. in other rows, do not.
 func (r *renderer) form(f *service.Form) {
 	action, trial := r.action(f, f.Action), (*service.Action)(nil)
 	if f.Trial != nil {
@@ -420,6 +448,8 @@ func (r *renderer) form(f *service.Form) {
 	}
 }
 
+// fields writes the form's fields. The result of Form.Check is shown below the editor, or else below the last field.
+// to returns an action's URL.
 func (r *renderer) fields(f *service.Form, typed url.Values, to func(*service.Action) string) {
 	check := r.action(f, f.Check)
 	r.asked = ask(f)
@@ -433,13 +463,16 @@ func (r *renderer) fields(f *service.Form, typed url.Values, to func(*service.Ac
 	r.wrong = nil
 }
 
+// editorLines is the number of lines from which a text area is an editor.
 const editorLines = 16
 
+// check writes the element that htmx fills while the operator types.
 func (r *renderer) check(to string) {
 	r.open("div", "class", "check", "role", "status", "hx-post", to, "hx-trigger", "input delay:300ms from:closest form", "hx-sync", "this:replace")
 	r.close("div")
 }
 
+// buttons writes the submit button, if submits, and the buttons for the trial and the switch.
 func (r *renderer) buttons(f *service.Form, submits bool, trial *service.Action, to func(*service.Action) string) {
 	button := []string{"type", "submit"}
 	if f.Danger {
@@ -463,6 +496,7 @@ func (r *renderer) buttons(f *service.Form, submits bool, trial *service.Action,
 	r.close("div")
 }
 
+// keeps reports whether sent values contain a form's hidden values.
 func keeps(values url.Values, keep map[string]string) bool {
 	for name, v := range keep {
 		if values.Get(name) != v {
@@ -472,6 +506,8 @@ func keeps(values url.Values, keep map[string]string) bool {
 	return true
 }
 
+// field writes a label with its input. typed overrides the initial value, except for secrets, which are never sent
+// back. The first wrong field of a failed form gets the focus.
 func (r *renderer) field(f *service.Field, typed url.Values) {
 	id, value := r.newID(), f.Value
 	if typed != nil && !f.Secret {
@@ -524,6 +560,7 @@ func (r *renderer) field(f *service.Field, typed url.Values) {
 	r.close("div")
 }
 
+// input writes the input element for a field. attrs begin with its ID.
 func (r *renderer) input(f *service.Field, value string, attrs []string) {
 	switch {
 	case f.Options != nil && !f.Typed:
@@ -554,6 +591,7 @@ func (r *renderer) input(f *service.Field, value string, attrs []string) {
 	}
 }
 
+// inputType adds the type to an input's attributes: kind, unless Field.Input asks for another.
 func inputType(f *service.Field, kind string, attrs []string) []string {
 	switch f.Input {
 	case "date", "email":

@@ -12,19 +12,21 @@ import (
 	"holdfast/internal/app/service"
 )
 
-const searchPath = "search"
+const searchPath = "search" // a page of the server's section
 
 const (
-	searchTime   = 2 * time.Second
-	longestQuery = 1024 // bytes: the longest object name
-	suggestions  = 8
+	searchTime   = 2 * time.Second // for all services together; one that is slower has no hits
+	longestQuery = 1024            // bytes: the longest object name
+	suggestions  = 8               // while typing, on all kinds together
 )
 
+// results are a section's hits. Other sections' hits are shown even if one fails.
 type results struct {
 	hits []service.Hit
 	err  error
 }
 
+// showSearch shows all hits, or the queries that the services understand if there are none.
 func (c *Console) showSearch(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	query := strings.TrimSpace(r.Value("q"))
 	view := &service.View{}
@@ -56,6 +58,7 @@ func (c *Console) showSearch(ctx context.Context, r *service.PageRequest) (*serv
 	return view, nil
 }
 
+// searchForms lists the queries that the services understand (Console.Finds).
 func (c *Console) searchForms() *service.Facts {
 	f := &service.Facts{Title: "What you can search for", Rows: []service.Fact{{Name: "Pages by a word", Cell: service.TextCell("quota")}}}
 	for i := range c.Sections {
@@ -66,6 +69,7 @@ func (c *Console) searchForms() *service.Facts {
 	return f
 }
 
+// search asks all services at once. The results are in the order of c.Sections.
 func (c *Console) search(ctx context.Context, query string) []results {
 	ctx, cancel := context.WithTimeout(ctx, searchTime)
 	defer cancel()
@@ -80,6 +84,7 @@ func (c *Console) search(ctx context.Context, query string) []results {
 	return all
 }
 
+// pagesNamed returns the section's listed pages whose title, or section title, matches.
 func pagesNamed(s *Section, query string) (hits []service.Hit) {
 	for i := range s.Pages {
 		if pg := &s.Pages[i]; pg.Listed && service.HasWords(s.Title+" "+pg.Title, query) {
@@ -89,11 +94,13 @@ func pagesNamed(s *Section, query string) (hits []service.Hit) {
 	return hits
 }
 
+// group is a heading in the suggestions with its links.
 type group struct {
 	title string
 	hits  []service.Link
 }
 
+// suggest answers the search field while the operator types. Errors of a service are not shown: its hits are missing.
 func (x *exchange) suggest() error {
 	query := strings.TrimSpace(x.r.URL.Query().Get("q"))
 	p := &page{}
@@ -104,6 +111,7 @@ func (x *exchange) suggest() error {
 	return nil
 }
 
+// groups returns the suggestions by kind and section, pages first.
 func (c *Console) groups(ctx context.Context, query string) []group {
 	pages, others := group{title: "Pages"}, []group(nil)
 	for i, found := range c.search(ctx, query) {
@@ -124,6 +132,8 @@ func (c *Console) groups(ctx context.Context, query string) []group {
 	return firstOfEach(all, suggestions)
 }
 
+// firstOfEach keeps n links in total, taking one from each group in turn, so that a kind with many hits does not hide
+// the others.
 func firstOfEach(all []group, n int) []group {
 	taken := make([]int, len(all))
 	for row := 0; n > 0 && slices.ContainsFunc(all, func(g group) bool { return len(g.hits) > row }); row++ {
@@ -140,6 +150,7 @@ func firstOfEach(all []group, n int) []group {
 	return slices.DeleteFunc(all, func(g group) bool { return len(g.hits) == 0 })
 }
 
+// suggestions writes links in the roles of a list box, for search.js, and their number for screen readers.
 func (p *page) suggestions(all []group) {
 	n := 0
 	if len(all) > 0 {
@@ -158,9 +169,9 @@ func (p *page) suggestions(all []group) {
 		}
 		p.close("div")
 	}
-	says := "Nothing found"
+	summary := "Nothing found"
 	if n > 0 {
-		says = service.Count(int64(n), "suggestion")
+		summary = service.Count(int64(n), "suggestion")
 	}
-	p.element("p", says+".", "class", "help")
+	p.element("p", summary+".", "class", "help")
 }

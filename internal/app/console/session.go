@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	idleLife    = 30 * time.Minute
-	longestLife = 12 * time.Hour
-	linkLife    = time.Hour
-	maxSessions = 100 // the least recently used session is evicted
+	idleLife    = 30 * time.Minute // without a request by the operator; updates by htmx do not count
+	longestLife = 12 * time.Hour   // after the sign-in
+	linkLife    = time.Hour        // of a sign-in link
+	maxSessions = 100              // the least recently used session is evicted
 )
 
 type role string
@@ -28,15 +28,16 @@ const (
 
 // session is kept in memory only, so it ends with the server.
 type session struct {
-	id      int
+	id      int // number in the order of sign-ins, for logs and the page Sessions
 	role    role
-	csrf    string
-	address string
+	csrf    string // token that every form of the session contains
+	address string // the client's network at the sign-in
 	began   time.Time
 	used    time.Time
-	notice  string
+	notice  string // shown once, on the next page
 }
 
+// name returns how logs and audits call the session. It contains no secret.
 func (s *session) name() string { return string(s.role) + " session " + strconv.Itoa(s.id) }
 
 // sessions are keyed by cookie hash.
@@ -45,15 +46,16 @@ type sessions struct {
 
 	mu     sync.Mutex
 	byHash map[[sha256.Size]byte]*session
-	last   int
-	link   string
-	linked time.Time
+	last   int       // the newest session's ID
+	link   string    // the one sign-in link; "": used
+	linked time.Time // when the link was made
 }
 
 func newSessions(now clock.Clock) *sessions {
 	return &sessions{now: now, byHash: map[[sha256.Size]byte]*session{}}
 }
 
+// begin returns the new session's cookie, which is not stored, and a copy of the session.
 func (all *sessions) begin(r role, address string) (cookie string, s session) {
 	cookie = ident.Hex(32)
 	now := all.now()
@@ -75,7 +77,7 @@ func (all *sessions) begin(r role, address string) (cookie string, s session) {
 	return cookie, *begun
 }
 
-// The caller of prune holds the lock.
+// prune deletes expired sessions. The caller holds the lock.
 func (all *sessions) prune(now time.Time) {
 	for hash, s := range all.byHash {
 		if now.Sub(s.used) >= idleLife || now.Sub(s.began) >= longestLife {
@@ -105,6 +107,7 @@ func (all *sessions) find(cookie string, takeNotice, isUpdate bool) (s session, 
 	return s, true
 }
 
+// note sets the notice that the session's next page shows. A session that has ended meanwhile is ignored.
 func (all *sessions) note(id int, notice string) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -115,6 +118,7 @@ func (all *sessions) note(id int, notice string) {
 	}
 }
 
+// list returns copies, newest first.
 func (all *sessions) list() (list []session) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -126,6 +130,7 @@ func (all *sessions) list() (list []session) {
 	return list
 }
 
+// end ends the sessions for which drop returns true, and returns their number.
 func (all *sessions) end(drop func(*session) bool) (n int) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -138,6 +143,7 @@ func (all *sessions) end(drop func(*session) bool) (n int) {
 	return n
 }
 
+// newLink returns the token for a new sign-in link.
 func (all *sessions) newLink() string {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -145,6 +151,7 @@ func (all *sessions) newLink() string {
 	return all.link
 }
 
+// takeLink reports whether the token is the current link's, and uses it up, even if it has expired.
 func (all *sessions) takeLink(token string) bool {
 	all.mu.Lock()
 	defer all.mu.Unlock()

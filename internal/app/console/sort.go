@@ -13,11 +13,13 @@ import (
 
 // order sorts a complete table by a column; -1: unsorted. Paged lists use their indexes instead (service.Column.Sort).
 type order struct {
-	column     int
+	column     int // index in Table.Columns
 	descends   bool
-	sort, desc string
+	sort, desc string // names of the page's parameters; tables after the first append a number
 }
 
+// orderOf returns the order that the operator chose for a table. nil means that the rows at hand are not all rows, or
+// that the list has its own orders, so that sorting them would mislead.
 func (r *renderer) orderOf(t *service.Table) *order {
 	r.tables++
 	hasOwn := slices.ContainsFunc(t.Columns, func(c service.Column) bool { return c.Sort != "" })
@@ -38,12 +40,15 @@ func (r *renderer) orderOf(t *service.Table) *order {
 	return o
 }
 
+// isSortable reports whether a column has comparable values: not buttons, and not the same link in each row.
 func isSortable(t *service.Table, column int) bool {
 	return t.Columns[column].Title != "" && !slices.ContainsFunc(t.Rows, func(row []service.Cell) bool {
 		return column >= len(row) || len(row[column].Forms) > 0
 	}) && slices.ContainsFunc(t.Rows, func(row []service.Cell) bool { return row[column].Text != t.Columns[column].Title })
 }
 
+// sorted returns the table with its rows, and the keys of the selection, in order. Empty cells come last in both
+// directions. The original table is not changed.
 func (o *order) sorted(t *service.Table) *service.Table {
 	if o == nil || o.column < 0 {
 		return t
@@ -72,6 +77,7 @@ func (o *order) sorted(t *service.Table) *service.Table {
 	return &in
 }
 
+// permuted returns the elements in the order of their indexes at.
 func permuted[T any](all []T, at []int) []T {
 	moved := make([]T, 0, len(all))
 	for _, i := range at {
@@ -80,6 +86,7 @@ func permuted[T any](all []T, at []int) []T {
 	return moved
 }
 
+// boolOrder sorts false before true.
 func boolOrder(one, other bool) int {
 	switch {
 	case one == other:
@@ -90,6 +97,7 @@ func boolOrder(one, other bool) int {
 	return 1
 }
 
+// severity is the ascending order of states.
 var severity = []service.State{"", service.OK, service.Warning, service.Wrong}
 
 // comparison compares times, numbers with units if all values are numbers, or else states and texts.
@@ -113,6 +121,7 @@ func comparison(t *service.Table, column int) func(one, other *service.Cell) int
 	}
 }
 
+// factors are the units of service.FormatBytes.
 var factors = map[string]float64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "PiB": 1 << 50, "EiB": 1 << 60}
 
 // amountOf parses a leading number with its unit, e.g. 1.5 MiB of 3.0 GiB, 12 objects, 80% or 1h30m.
@@ -128,6 +137,7 @@ func amountOf(text string) (float64, bool) {
 	return d.Seconds(), err == nil
 }
 
+// orderLink returns the link in a column's head: it sorts ascending, or descending if it is ascending now.
 func (r *renderer) orderLink(o *order, column int, title string) string {
 	desc := ""
 	if o.column == column && !o.descends {

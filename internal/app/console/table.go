@@ -8,6 +8,8 @@ import (
 	"holdfast/internal/app/service"
 )
 
+// head writes the column titles, which are links if the column can be sorted. keep are the parameters that the links
+// keep, bulk is the ID from renderer.bulk.
 func (r *renderer) head(t *service.Table, o *order, keep []string, bulk string) {
 	r.open("thead", "role", "rowgroup")
 	r.open("tr", "role", "row")
@@ -45,6 +47,8 @@ func direction(descends bool) string {
 	return "ascending"
 }
 
+// ownOrder returns the link for a list that sorts with an index (service.Column.Sort), and the column's aria-sort
+// value. Both are "" for other columns.
 func (r *renderer) ownOrder(t *service.Table, c *service.Column, keep []string) (to, sorted string) {
 	if c.Sort == "" {
 		return "", ""
@@ -81,6 +85,8 @@ const (
 	mostInMenu = 2  // buttons; more are in a menu on large screens
 )
 
+// partsOf returns where each column is on a phone, by index. A phone shows the name and the state in the first line,
+// as many values as fit into lineChars in the second, and everything else after a tap.
 func partsOf(t *service.Table) []string {
 	parts := make([]string, len(t.Columns))
 	named, hasState, left := nameOf(t), false, lineChars
@@ -109,6 +115,7 @@ func partsOf(t *service.Table) []string {
 	return parts
 }
 
+// widthOf returns a column's greatest width in characters, with its title, as a phone shows it.
 func widthOf(t *service.Table, column int) (width int) {
 	const shortened = 12 // an ID with its button, or a time, e.g. 3 hours ago
 	for _, row := range t.Rows {
@@ -124,6 +131,7 @@ func widthOf(t *service.Table, column int) (width int) {
 	return width
 }
 
+// nameOf returns the index of the column that names the rows.
 func nameOf(t *service.Table) int {
 	at := slices.IndexFunc(t.Columns, func(c service.Column) bool { return c.Names })
 	if at < 0 {
@@ -132,6 +140,8 @@ func nameOf(t *service.Table) int {
 	return max(at, 0)
 }
 
+// unlabel drops the label of a column whose values explain themselves (times, sizes), if it is the only one of this
+// kind.
 func unlabel(t *service.Table, parts []string, isKind func(*service.Cell) bool) {
 	found := -1
 	for i, part := range parts {
@@ -151,15 +161,18 @@ func unlabel(t *service.Table, parts []string, isKind func(*service.Cell) bool) 
 
 func isTime(c *service.Cell) bool { return !c.Time.IsZero() }
 
+// isSize reports a number with a unit, such as 1.5 MiB.
 func isSize(c *service.Cell) bool {
 	number, unit, _ := strings.Cut(c.Text, " ")
 	return unit != "" && strings.Trim(number, "0123456789.+-") == ""
 }
 
+// isNone reports a cell that a phone leaves out and that sorts last.
 func isNone(c *service.Cell) bool {
 	return (c.Text == "" || c.Text == "-") && c.State == "" && len(c.Forms) == 0
 }
 
+// rows writes the table's body. The rows' switches share a group, so that one row is open at a time.
 func (r *renderer) rows(t *service.Table, parts []string, bulk string) {
 	r.open("tbody", "role", "rowgroup")
 	group := r.newID()
@@ -174,6 +187,9 @@ func (r *renderer) rows(t *service.Table, parts []string, bulk string) {
 	r.close("tbody")
 }
 
+// row writes a row for tables and phones at once; the classes of its cells decide. A row with buttons, or with values
+// that a phone hides, gets a switch: in the cell with the buttons, or beside the name. The row whose action failed is
+// open.
 func (r *renderer) row(t *service.Table, row []service.Cell, parts []string, group string) {
 	name, toggle, menu, hasRest := "", "", slices.Index(parts, asActions), false
 	for i := range min(len(row), len(parts)) {
@@ -232,10 +248,12 @@ func (r *renderer) toggle(label, group string, isOpen bool) {
 	r.close("summary", "details")
 }
 
+// offers reports whether the role may use one of the forms.
 func (r *renderer) offers(forms []service.Form) bool {
 	return slices.ContainsFunc(forms, func(f service.Form) bool { return r.action(&f, f.Action) != nil })
 }
 
+// hasFailed reports whether the last action came from one of the forms.
 func (r *renderer) hasFailed(forms []service.Form) bool {
 	return r.failed != nil && slices.ContainsFunc(forms, func(f service.Form) bool { return r.failed.action == f.Action && keeps(r.failed.values, f.Keep) })
 }

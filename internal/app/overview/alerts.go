@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// alertOperations returns the operations on alerts. Their page explains how to set alerts.url while it is not set.
 func alertOperations(a *alerts.Alerts) []operate.Operation {
 	setup := func() *operate.Setup {
 		if a.Settings().URL != "" {
@@ -31,6 +32,7 @@ func alertOperations(a *alerts.Alerts) []operate.Operation {
 	}
 }
 
+// alertOutput is an alert that was sent and has not ended.
 type alertOutput struct {
 	Name     string    `json:"name" title:"Alert" doc:"alert kind" example:"disk-full"`
 	Subject  string    `json:"subject" title:"Subject" zero:"-" doc:"affected part, e.g. a service"`
@@ -40,6 +42,7 @@ type alertOutput struct {
 	Fix      string    `json:"fix,omitempty" title:"Fix" zero:"-"`
 }
 
+// severity is "warning" or "critical".
 type severity string
 
 func (s severity) Cell() service.Cell {
@@ -49,6 +52,7 @@ func (s severity) Cell() service.Cell {
 	return service.Cell{State: service.Warning, Text: string(s)}
 }
 
+// listAlerts lists alerts that a restart has not forgotten either: package alerts keeps them in a file.
 func listAlerts(a *alerts.Alerts) func(context.Context, operate.None) ([]alertOutput, error) {
 	return func(context.Context, operate.None) (all []alertOutput, err error) {
 		for _, one := range a.Known() {
@@ -62,6 +66,7 @@ type tested struct{}
 
 func (tested) Notice() string { return "the test alert was sent" }
 
+// testAlert sends at once and waits for the webhook's answer, whose error the operator sees.
 func testAlert(a *alerts.Alerts) func(context.Context, operate.None) (tested, error) {
 	return func(ctx context.Context, _ operate.None) (tested, error) {
 		if err := a.SendTest(ctx); err != nil {

@@ -16,23 +16,25 @@ import (
 )
 
 const (
-	listedBackups = 100
-	listTimeout   = 20 * time.Second
+	listedBackups = 100              // of each target, newest first
+	listTimeout   = 20 * time.Second // for a read in the background
 )
 
 // Copies lists backups and restore points, read in the background, so that slow targets do not delay pages.
 type Copies struct {
-	Backups *backup.Scheduler
-	Replica func() location.Settings
-	Known   replica.Names // as in backup.Server
-	Clouds  location.Clouds
-	Data    string
+	Backups *backup.Scheduler        // the server's; set by backupOperations
+	Replica func() location.Settings // current settings of the replica; nil: not ready yet
+	Known   replica.Names            // as in backup.Server
+	Clouds  location.Clouds          // opens buckets; see package location
+	Data    string                   // data folder
 	Clock   clock.Clock
 
-	listed listing[[]backup.Listed]
-	points listing[replica.Content]
+	listed listing[[]backup.Listed] // of backup.url
+	points listing[replica.Content] // of replica.url
 }
 
+// backupOperations returns the operations on backups and on the replica's restore points. Their pages explain the
+// settings while there is no target.
 func backupOperations(o *Operated) []operate.Operation {
 	s, c := &o.Backups, &o.Copies
 	c.Backups = s
@@ -77,6 +79,7 @@ func backupOperations(o *Operated) []operate.Operation {
 	}
 }
 
+// backupOutput is a backup in the list at backup.url.
 type backupOutput struct {
 	Backup   string       `json:"backup" title:"Backup" subject:"backup" example:"2026-11-21T15:04:05.678Z" doc:"time and name of the backup: it includes all writes acknowledged before"`
 	Age      age          `json:"-" title:"Age"`
@@ -104,15 +107,18 @@ func (l lacking) Cell() service.Cell {
 	return service.Cell{State: service.Warning, Text: string(l)}
 }
 
+// age is a time span as an operator reads it, e.g. "3 hours".
 type age time.Duration
 
 func (a age) String() string { return formatSpan(time.Duration(a)) }
 
+// verification is the result of the latest restore of a backup on this server. Every backup is at least read back
+// when it is made.
 type verification struct {
-	at          time.Time
-	damage      string
-	isEncrypted bool
-	isEmpty     bool // it has no database
+	at          time.Time // zero: never restored here
+	damage      string    // "" if it was complete
+	isEncrypted bool      // the server has no key to restore it
+	isEmpty     bool      // it has no database
 }
 
 func (v verification) String() string {
@@ -141,6 +147,9 @@ func (v verification) Cell() service.Cell {
 	return service.TextCell(v.String())
 }
 
+// listBackups returns the backups that the background read found so far: none before the first read ends. A missing
+// target is an empty list, because the first backup creates it. Lacks compares each backup with the server's
+// databases and with all other backups.
 func (c *Copies) listBackups(ctx context.Context, _ operate.None) (rows []backupOutput, err error) {
 	settings := c.Backups.Settings()
 	if settings.URL == "" {
@@ -170,6 +179,7 @@ func (c *Copies) listBackups(ctx context.Context, _ operate.None) (rows []backup
 	return rows, nil
 }
 
+// row describes a backup. verified is indexed by the backup's time in Unix nanoseconds.
 func (c *Copies) row(one *backup.Listed, verified map[int64]backup.Verification) backupOutput {
 	v := verified[one.At.UnixNano()]
 	o := backupOutput{
@@ -186,6 +196,7 @@ type backupInput struct {
 	Backup string `subject:"backup" doc:"backup time, as listed"`
 }
 
+// Check implements operate's check of input values.
 func (in backupInput) Check() error {
 	if _, err := time.Parse(time.RFC3339Nano, in.Backup); err != nil {
 		return &operate.InputError{Input: "backup", Reason: "expected a backup time, e.g. 2026-11-21T15:04:05Z"}
@@ -193,6 +204,7 @@ func (in backupInput) Check() error {
 	return nil
 }
 
+// backupDetail is a backup with the commands to restore and to verify it on another machine.
 type backupDetail struct {
 	backupOutput
 
@@ -200,6 +212,7 @@ type backupDetail struct {
 	Verify  string `json:"verify,omitempty" text:"Verify it where the private key is" doc:"command to run; missing: the server can verify it"`
 }
 
+// showBackup looks the backup up in the list, so a backup that is not among the newest listedBackups is not found.
 func (c *Copies) showBackup(ctx context.Context, in backupInput) (d backupDetail, err error) {
 	rows, err := c.listBackups(ctx, operate.None{})
 	if err != nil {
@@ -217,6 +230,7 @@ func (c *Copies) showBackup(ctx context.Context, in backupInput) (d backupDetail
 	return d, nil
 }
 
+// quoted quotes an argument for a POSIX shell.
 func quoted(url string) string { return "'" + strings.ReplaceAll(url, "'", `'\''`) + "'" }
 
 // signer returns the server's public signing key, or zero before the first backup.
@@ -225,10 +239,12 @@ func (c *Copies) signer() replica.PublicKey {
 	return key
 }
 
+// verifyCommand returns the command for a machine with the private key, which is called backup.key here.
 func verifyCommand(s *location.Settings, signer replica.PublicKey) string {
 	return "holdfast backup verify " + quoted(s.URL) + " --identity backup.key" + signedBy(signer)
 }
 
+// signedBy returns the flag that names the signing key, or "" if it is not known yet.
 func signedBy(signer replica.PublicKey) string {
 	if signer.IsZero() {
 		return ""
@@ -236,6 +252,7 @@ func signedBy(signer replica.PublicKey) string {
 	return " --signed-by " + signer.String()
 }
 
+// restoreCommand returns the command that restores the state at a moment, written as RFC 3339.
 func restoreCommand(s *location.Settings, signer replica.PublicKey, moment string) string {
 	text := "holdfast restore " + quoted(s.URL) + " --time " + moment + signedBy(signer)
 	if len(s.Recipients) > 0 {
@@ -244,6 +261,7 @@ func restoreCommand(s *location.Settings, signer replica.PublicKey, moment strin
 	return text + " --data ./restored"
 }
 
+// steps returns a function that reports texts as numbered steps of a job. The total is unknown.
 func steps(progress operate.Progress) func(what string) {
 	done := int64(0)
 	return func(what string) {
@@ -259,6 +277,8 @@ type backupMade struct {
 
 func (b backupMade) Notice() string { return "made a backup" }
 
+// makeBackup waits until the backup is sent and verified. The list of backups is then read again, also after an
+// error, because a failed backup may have deleted old ones.
 func (c *Copies) makeBackup(ctx context.Context, _ operate.None, progress operate.Progress) (made backupMade, err error) {
 	sent, err := c.Backups.Make(ctx, steps(progress))
 	c.listed.expire()
@@ -281,6 +301,8 @@ func (c *Copies) askBackup() string {
 	return backup.DescribeReplaced(gone)
 }
 
+// canVerify returns why the button is disabled. The server knows only public keys, so it cannot restore encrypted
+// backups.
 func (c *Copies) canVerify() error {
 	switch s := c.Backups.Settings(); {
 	case s.URL == "":
@@ -291,6 +313,7 @@ func (c *Copies) canVerify() error {
 	return nil
 }
 
+// backupDamage is a problem that a verification found.
 type backupDamage struct {
 	What string `json:"what" title:"What"`
 	Says string `json:"says" title:"Finding"`
@@ -303,8 +326,10 @@ type backupVerified struct {
 
 func (v backupVerified) Notice() string { return "verified the backup" }
 
+// IsPartial implements operate.Partial.
 func (v backupVerified) IsPartial() bool { return v.Wrong > 0 }
 
+// verifyBackup restores the backup below the data folder and reads it. Damage is a result, not an error.
 func (c *Copies) verifyBackup(ctx context.Context, in backupInput, progress operate.Progress) (done backupVerified, err error) {
 	at, err := time.Parse(time.RFC3339Nano, in.Backup)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// changeOperations returns the list of operators' changes (package changes).
 func changeOperations(o *Operated) []operate.Operation {
 	return []operate.Operation{operate.NewList(operate.About{
 		Access: operate.ForViewers, Path: "changes", Doc: "List operator changes, latest first", Group: "Read operator changes",
@@ -27,6 +28,7 @@ type changesInput struct {
 	operate.Page[int64]
 }
 
+// Check checks the dates, so that listChanges can ignore their errors.
 func (in changesInput) Check() error {
 	for name, text := range map[string]string{"since": in.Since, "until": in.Until} {
 		if _, _, err := parseDay(name, text); err != nil {
@@ -36,6 +38,8 @@ func (in changesInput) Check() error {
 	return nil
 }
 
+// parseDay parses a date or time in UTC, as typed or as browsers send it. isDay is true for a date, which as the end
+// of a period includes the whole day. "" is the zero time.
 func parseDay(name, text string) (at time.Time, isDay bool, err error) {
 	if text == "" {
 		return at, false, nil
@@ -48,6 +52,7 @@ func parseDay(name, text string) (at time.Time, isDay bool, err error) {
 	return at, false, &operate.InputError{Input: name, Reason: "expected a UTC date or time, e.g. 2026-11-21 or 2026-11-21 15:04"}
 }
 
+// changeResult is the error of a change; "": it succeeded.
 type changeResult string
 
 func (r changeResult) Cell() service.Cell {
@@ -71,6 +76,7 @@ type changeOutput struct {
 	Address string          `json:"address,omitempty" title:"Address" zero:"-" doc:"operator's network address"`
 }
 
+// listChanges returns no rows on a machine that is not the server: the log of changes belongs to the process.
 func listChanges(o *Operated) func(context.Context, changesInput) ([]changeOutput, error) {
 	return func(_ context.Context, in changesInput) (rows []changeOutput, err error) {
 		if o.Changes == nil {

@@ -26,12 +26,14 @@ const (
 )
 
 const (
-	alertChecksAge = 10 * time.Minute
-	leastGrowth    = 6 * time.Hour // a shorter period does not predict days
-	leastFree      = 0.1
-	almostNoneFree = 0.02
+	alertChecksAge = 10 * time.Minute // alerts use findings up to this age; a check reads all databases
+	leastGrowth    = 6 * time.Hour    // a shorter period does not predict days
+	leastFree      = 0.1              // share of the disk: warning
+	almostNoneFree = 0.02             // share of the disk: error
 )
 
+// Conditions returns everything that is wrong now, for alerts.Alerts, which compares it with the previous result and
+// sends the differences. It asks databases and may take some seconds.
 func (o *Overview) Conditions(ctx context.Context, s alerts.Settings) (all []alerts.Condition) {
 	unready := o.Unready(ctx)
 	for _, one := range o.Services {
@@ -71,6 +73,8 @@ func (o *Overview) Conditions(ctx context.Context, s alerts.Settings) (all []ale
 	return append(all, o.backlogConditions(ctx)...)
 }
 
+// certificateConditions warns from early before the certificate expires, and if a new certificate cannot be used.
+// There is nothing to report while the first certificate is being requested.
 func certificateConditions(s certificates.State, early time.Duration, now time.Time) []alerts.Condition {
 	c := alerts.Condition{Name: Certificate, State: service.Warning, Says: s.Problem, Fix: "run: holdfast check"}
 	left := s.Until.Sub(now)
@@ -90,12 +94,15 @@ func certificateConditions(s certificates.State, early time.Duration, now time.T
 	return []alerts.Condition{c}
 }
 
+// disk is a file system with SQLite databases.
 type disk struct {
-	where      string
-	free, size float64
+	where      string  // the first database on it
+	free, size float64 // bytes, like size
 	grown      float64 // bytes per day
 }
 
+// disks returns the disks with databases. Databases with equal numbers of free and total bytes are on the same disk;
+// their growth is added. Growth over less than leastGrowth is not counted.
 func (o *Overview) disks() (all []*disk) {
 	for _, d := range o.databases() {
 		if !d.Embedded() {
@@ -116,6 +123,7 @@ func (o *Overview) disks() (all []*disk) {
 	return all
 }
 
+// diskConditions warns days before a disk is full (alerts.disk_days).
 func (o *Overview) diskConditions(days int) (all []alerts.Condition) {
 	for _, d := range o.disks() {
 		if c := d.condition(days); c != nil {
@@ -134,6 +142,7 @@ func (d *disk) days() int {
 	return int(d.free/d.grown) + 1
 }
 
+// condition returns nil while the disk has enough space. Databases that grow warn days before they fill it.
 func (d *disk) condition(days int) *alerts.Condition {
 	const fix = "free some space, e.g. delete old backups, or move the data folder to a larger disk"
 	left := service.FormatBytes(int64(d.free)) + " free"
@@ -148,6 +157,8 @@ func (d *disk) condition(days int) *alerts.Condition {
 	return nil
 }
 
+// backupCondition returns nil if the newest backup is younger than limit and the schedule is kept, if limit is 0
+// (off), or if no database is a file: then backups are the database server's matter.
 func (o *Overview) backupCondition(limit time.Duration) *alerts.Condition {
 	settings := o.Backups.Settings()
 	if limit == 0 || !o.hasFiles() {
@@ -168,6 +179,7 @@ func (o *Overview) backupCondition(limit time.Duration) *alerts.Condition {
 	return c
 }
 
+// backlogConditions reports the backlogs that a service marks as too large.
 func (o *Overview) backlogConditions(ctx context.Context) (all []alerts.Condition) {
 	o.eachBacklog(ctx, func(name string, facts []service.Fact, _ error) { // an error means that the service is not ready
 		for _, f := range facts {

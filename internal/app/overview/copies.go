@@ -14,10 +14,12 @@ import (
 )
 
 const (
-	copiesLive = 2 * time.Second
+	copiesLive = 2 * time.Second  // between refreshes of the page; copies record progress as often
 	silent     = 15 * time.Second // a copy without a heartbeat for this long may have stopped
 )
 
+// copyOperations returns the list of copies and imports. They run as other processes, so their state is read from the
+// databases.
 func copyOperations(w *readonly.Switch) []operate.Operation {
 	return []operate.Operation{operate.NewList(operate.About{
 		Access: operate.ForViewers, Path: "copies", Doc: "List copies and imports that use this server's databases", Group: "Follow copies and imports",
@@ -26,6 +28,7 @@ func copyOperations(w *readonly.Switch) []operate.Operation {
 	}, listCopies(w))}
 }
 
+// copyOutput is a copy or an import that uses a service's database, as its source or its target.
 type copyOutput struct {
 	Service string     `json:"service" title:"Service"`
 	State   shownState `json:"-" title:"State"`
@@ -44,6 +47,7 @@ type copyOutput struct {
 	Problem string     `json:"problem,omitempty" doc:"error reading the database"`
 }
 
+// copyStep shows the progress as a bar.
 type copyStep struct{ copying.Step }
 
 func (s copyStep) String() string {
@@ -82,6 +86,7 @@ func listCopies(w *readonly.Switch) func(context.Context, operate.None) ([]copyO
 	}
 }
 
+// ofMillis returns the zero time for 0.
 func ofMillis(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
@@ -89,6 +94,8 @@ func ofMillis(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
+// readCopy returns nil if no copy uses the database. A database that cannot be read is a row with a problem, so that
+// other services' rows are shown. A part of a copy without a process is an interrupted copy.
 func readCopy(ctx context.Context, name string, db rows.Database) *copyOutput {
 	var state copying.State
 	if err := db.View(ctx, func(v rows.View) (err error) { state, err = copying.ReadState(v, name); return err }); err != nil {

@@ -21,13 +21,16 @@ const (
 	countedNow = 2 * time.Minute // a card shows the age of older counts
 )
 
+// stored holds the values of a service's Console.Counts, in their order. nil: the engine cannot count it quickly.
 type stored []*int64
 
+// counts caches the counts by service. The zero value is ready.
 type counts struct {
 	mu  sync.Mutex
 	all map[string]*listing[stored]
 }
 
+// of returns the cache for a service, which it creates if needed.
 func (c *counts) of(name string) *listing[stored] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,6 +71,7 @@ func (o *Overview) countLines(ctx context.Context) map[string]string {
 	return lines
 }
 
+// count reads a service's counts from a snapshot. It is an error if the service names a table that it does not have.
 func count(ctx context.Context, s *service.Running) (found stored, err error) {
 	db := s.Rows()
 	if db == nil {
@@ -95,6 +99,8 @@ func count(ctx context.Context, s *service.Running) (found stored, err error) {
 	return found, err
 }
 
+// countLine returns a card's line. It adds the age if the counts are older than countedNow; without any count it is
+// "".
 func countLine(all []service.Counted, found stored, age time.Duration) string {
 	var parts []string
 	for i, n := range found {
@@ -111,6 +117,7 @@ func countLine(all []service.Counted, found stored, age time.Duration) string {
 	return line
 }
 
+// groupDigits separates thousands with commas.
 func groupDigits(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	for at := len(digits) - 3; at > 0 && digits[at-1] != '-'; at -= 3 {

@@ -10,6 +10,8 @@ import (
 	"holdfast/internal/operate"
 )
 
+// databaseOperations returns the operations on databases in backups. They also run offline, since the record of
+// backups is in the data folder.
 func databaseOperations(s *backup.Scheduler) []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -26,6 +28,7 @@ func databaseOperations(s *backup.Scheduler) []operate.Operation {
 	}
 }
 
+// databaseOutput is a database of the server, or one that only backups contain.
 type databaseOutput struct {
 	Database  string     `json:"database" title:"Database" subject:"database" example:"secrets.toml"`
 	State     shownState `json:"-" title:"State"`
@@ -33,7 +36,7 @@ type databaseOutput struct {
 	Newest    time.Time  `json:"newest,omitzero" title:"Newest backup" doc:"newest recorded backup with it; missing: none"`
 	Path      string     `json:"path,omitempty" title:"At" zero:"-" doc:"folder or URL of this backup"`
 	Dismissed time.Time  `json:"dismissed,omitzero" title:"Dismissed" doc:"when an operator dismissed the backups made before; missing: never"`
-	Offered   []string   `json:"-"`
+	Offered   []string   `json:"-"` // buttons for the row; empty: none
 }
 
 // Offers offers to dismiss a database that backups no longer contain.
@@ -49,6 +52,8 @@ func listDatabases(s *backup.Scheduler) func(context.Context, operate.None) ([]d
 	}
 }
 
+// databaseRow decides the row's state and its button. A database that backups still contain cannot be dismissed,
+// because every new backup would bring it back.
 func databaseRow(d *backup.Database) databaseOutput {
 	o := databaseOutput{Database: d.Name, Where: d.Where, Newest: d.Newest, Path: d.Path, Dismissed: d.Dismissed}
 	isBackedUp := d.Where != "" && !d.IsElsewhere || d.File == d.Name
@@ -74,6 +79,7 @@ type databaseInput struct {
 	Database string `subject:"database" doc:"service name, or another name in the list"`
 }
 
+// databaseDismissed is the dismissed database with the backup that the rules may delete now.
 type databaseDismissed struct {
 	Database string    `json:"database" title:"Database"`
 	Newest   time.Time `json:"newest,omitzero" title:"Newest backup" doc:"the rules may now delete it; missing: no recorded backup has the database"`
@@ -87,6 +93,7 @@ func (d databaseDismissed) Notice() string {
 	return "dismissed " + d.Database + ": backup.keep and replica.keep apply to its backups, the newest of which is " + d.Path + " from " + service.FormatMoment(d.Newest)
 }
 
+// dismissDatabase ends the protection of the newest backup with a database. It deletes nothing itself.
 func dismissDatabase(s *backup.Scheduler) func(context.Context, databaseInput) (databaseDismissed, error) {
 	return func(_ context.Context, in databaseInput) (databaseDismissed, error) {
 		d, err := s.Server().Dismiss(in.Database)

@@ -23,18 +23,21 @@ const (
 	MaxPoints    = 61 // an hour
 )
 
+// span is a period that the charts can show, with its own resolution.
 type span struct {
-	name, title string
-	every       time.Duration
-	samples     int
+	name, title string        // in addresses and in the file
+	every       time.Duration // time between samples
+	samples     int           // kept at most
 }
 
+// spans are the charts' periods, by increasing length and interval.
 var spans = [...]span{
 	{"hour", "Hour", historyEvery, MaxPoints},
 	{"day", "Day", 10 * time.Minute, 24 * 6},
 	{"week", "Week", time.Hour, 7 * 24},
 }
 
+// length is the period that a chart shows.
 func (s *span) length() time.Duration { return s.every * time.Duration(s.samples) }
 
 // History is the last week's traffic and database sizes, kept in a file to survive restarts.
@@ -43,31 +46,34 @@ type History struct {
 	Log  *slog.Logger
 
 	mu      sync.Mutex
-	points  []Point // last hour, in insertion order, like the samples
-	samples [len(spans)][]sample
-	unsaved bool
+	points  []Point              // last hour, in insertion order, like the samples
+	samples [len(spans)][]sample // by index in spans
+	unsaved bool                 // the last write failed, which was logged
 }
 
 // Point is the server's state at a time.
 type Point struct {
 	At      time.Time
-	Traffic obs.Traffic
-	Shed    int64
+	Traffic obs.Traffic      // counters since the start
+	Shed    int64            // requests rejected because of overload, since the start
 	Sizes   map[string]int64 // by Database.Where; known sizes only
 }
 
+// sample is what happened in an interval that ends with the sample.
 type sample struct {
 	at       time.Time // end
 	seconds  float64   // traffic duration; 0: unknown
 	requests float64
-	errors   float64
+	errors   float64 // responses with status 5xx
 	shed     float64
-	slow     float64 // 99th percentile of the slowest minute, in seconds; 0: no requests
-	sizes    map[string]int64
+	slow     float64          // 99th percentile of the slowest minute, in seconds; 0: no requests
+	sizes    map[string]int64 // by Database.Where, at the end
 }
 
-const sizeTimeout = 5 * time.Second
+const sizeTimeout = 5 * time.Second // for all databases
 
+// measure reads the counters and the database sizes. Database servers are asked only if servers is true or their size
+// is not known yet; otherwise the last size is used again.
 func (o *Overview) measure(ctx context.Context, servers bool) Point {
 	p := Point{At: o.Clock(), Traffic: o.Traffic(), Shed: o.Gate.Stats().Shed, Sizes: map[string]int64{}}
 	ctx, cancel := context.WithTimeout(ctx, sizeTimeout)
@@ -87,6 +93,7 @@ func (o *Overview) measure(ctx context.Context, servers bool) Point {
 	return p
 }
 
+// run measures until ctx ends. It reads the file first, and writes it every historySaved points and at the end.
 func (h *History) run(ctx context.Context, measure func(ctx context.Context, servers bool) Point) {
 	h.load()
 	defer h.save()
@@ -101,6 +108,7 @@ func (h *History) run(ctx context.Context, measure func(ctx context.Context, ser
 	}
 }
 
+// Add appends a point and updates the samples of all periods.
 func (h *History) Add(p Point) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -144,12 +152,14 @@ func (s *span) add(all []sample, one sample) []sample {
 	return slices.Delete(all, 0, max(0, len(all)-s.samples))
 }
 
+// Points returns the points of the last hour, oldest first.
 func (h *History) Points() []Point {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.points)
 }
 
+// lastSize returns the size in the newest point.
 func (h *History) lastSize(where string) (size int64, known bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -159,7 +169,8 @@ func (h *History) lastSize(where string) (size int64, known bool) {
 	return size, known
 }
 
-// The caller holds the lock.
+// shown returns the samples of the period at, oldest first, without those that a wrong clock put into the future. The
+// caller holds the lock.
 func (h *History) shown(at int) (all []sample) {
 	if len(h.points) == 0 {
 		return nil
@@ -175,6 +186,8 @@ func (h *History) shown(at int) (all []sample) {
 	return all
 }
 
+// growth returns a database's newest size, and by how much it grew in which time: from the oldest known sample to the
+// newest, at most a week. known is false if its size was never measured.
 func (h *History) growth(where string) (size, grown int64, in time.Duration, known bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -199,10 +212,13 @@ func (h *History) growth(where string) (size, grown int64, in time.Duration, kno
 	return last.sizes[where], last.sizes[where] - first.sizes[where], last.at.Sub(first.at), true
 }
 
+// spanOf returns the index of the period with this name, or the shortest period.
 func spanOf(name string) int {
 	return max(0, slices.IndexFunc(spans[:], func(s span) bool { return s.name == name }))
 }
 
+// charts draws the period at. databases are the names of services by Database.Where. The first charts are requests
+// and durations, in this order; trafficStats takes its lines from them.
 func (h *History) charts(databases map[string][]string, at int) *service.Charts {
 	h.mu.Lock()
 	all := h.shown(at)
@@ -237,6 +253,7 @@ func (h *History) charts(databases map[string][]string, at int) *service.Charts 
 	return c
 }
 
+// orNaN returns NaN, a gap in a chart, for an unknown value.
 func orNaN(v float64, known bool) float64 {
 	if !known {
 		return math.NaN()
@@ -244,6 +261,7 @@ func orNaN(v float64, known bool) float64 {
 	return v
 }
 
+// withGaps adds an empty sample where the server did not run, so that lines are interrupted there.
 func withGaps(all []sample, every time.Duration) (with []sample) {
 	for i, s := range all {
 		if i > 0 {
@@ -256,6 +274,7 @@ func withGaps(all []sample, every time.Duration) (with []sample) {
 	return with
 }
 
+// sizeChart has a line for each database, named by the services in it. Databases of unknown size have none.
 func sizeChart(all []sample, databases map[string][]string) *service.Chart {
 	c := &service.Chart{Title: "Database size", Unit: "B"}
 	for i := range all {

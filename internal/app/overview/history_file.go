@@ -34,6 +34,7 @@ type storedHistory struct {
 	Samples   map[string][][]*float64 `json:"samples"`
 }
 
+// save writes the file. A failure is logged once, until a write succeeds again.
 func (h *History) save() {
 	if h.File == "" {
 		return
@@ -51,6 +52,7 @@ func (h *History) save() {
 	}
 }
 
+// stored returns the samples of all periods. More than maxDatabases databases lose their sizes.
 func (h *History) stored() *storedHistory {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -72,6 +74,7 @@ func (h *History) stored() *storedHistory {
 	return s
 }
 
+// row encodes a sample for the databases in this order. Seconds are rounded to milliseconds, to keep the file small.
 func (s *sample) row(databases []string) []*float64 {
 	short := math.Round(s.seconds*1000) / 1000
 	row := []*float64{new(float64(s.at.Unix())), new(short), new(s.requests), new(s.errors), new(s.shed), new(s.slow)} // copies: the last sample changes
@@ -109,8 +112,10 @@ func (h *History) load() {
 	h.samples = samples
 }
 
+// errHistory is for a file that cannot be used.
 var errHistory = errcode.New(errcode.Invalid, "the file is damaged, or from another version")
 
+// readHistory returns fs.ErrNotExist on the first start.
 func readHistory(name string) (s *storedHistory, err error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -127,6 +132,8 @@ func readHistory(name string) (s *storedHistory, err error) {
 	return s, nil
 }
 
+// samplesOf decodes and checks the rows of a period, since another program may have written the file. Of too many
+// rows it takes the newest.
 func (s *storedHistory) samplesOf(of *span) (all []sample, err error) {
 	rows := s.Samples[of.name]
 	for _, row := range rows[max(0, len(rows)-of.samples):] {

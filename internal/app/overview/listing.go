@@ -18,19 +18,22 @@ type listing[T any] struct {
 	rests int // pause after a read, as a multiple of its duration
 
 	mu      sync.Mutex
-	of      string
-	all     T
-	at      time.Time // latest read; zero: none finished, or invalidated
-	err     error
-	took    time.Duration
-	reading chan struct{}
+	of      string        // the list's name, e.g. a URL; another name empties the list
+	all     T             // of the latest successful read
+	at      time.Time     // latest read; zero: none finished, or invalidated
+	err     error         // of the latest read
+	took    time.Duration // duration of the latest read
+	reading chan struct{} // closed when the running read ends; nil: none runs
 }
 
+// listState tells a page how old its list is.
 type listState struct {
 	At      time.Time `json:"at,omitzero" doc:"time of the read; missing: first read in progress"`
 	Problem string    `json:"problem,omitempty" doc:"error of the latest read"`
 }
 
+// get returns the list, and starts a read if it is old. It waits up to listPatience for the read; then it returns the
+// previous list, or the zero value.
 func (l *listing[T]) get(ctx context.Context, of string, now clock.Clock, read func(context.Context) (T, error)) T {
 	if reading := l.ask(ctx, of, now, read); reading != nil {
 		patience := time.NewTimer(listPatience)
@@ -45,6 +48,7 @@ func (l *listing[T]) get(ctx context.Context, of string, now clock.Clock, read f
 	return all
 }
 
+// latest returns the list without starting a read. at is zero before the first read.
 func (l *listing[T]) latest() (all T, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,6 +70,8 @@ func (l *listing[T]) ask(ctx context.Context, of string, now clock.Clock, read f
 	return l.reading
 }
 
+// read reads the list, without the request's cancellation, since others wait for it, too. It drops the result if the
+// setting changed meanwhile.
 func (l *listing[T]) read(ctx context.Context, of string, now clock.Clock, read func(context.Context) (T, error)) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -85,12 +91,14 @@ func (l *listing[T]) read(ctx context.Context, of string, now clock.Clock, read 
 	}
 }
 
+// expire makes the next call read the list again. Until then the old list is shown.
 func (l *listing[T]) expire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.at = time.Time{}
 }
 
+// state returns when the list was read, and the latest error.
 func (l *listing[T]) state() (s listState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,8 +12,9 @@ import (
 	"holdfast/internal/operate"
 )
 
-const logLive = 2 * time.Second
+const logLive = 2 * time.Second // between refreshes of the page
 
+// logOperations returns the list of log lines in memory.
 func logOperations(o *Operated) []operate.Operation {
 	return []operate.Operation{operate.NewList(operate.About{
 		Access: operate.ForViewers, Path: "log", Doc: "List the newest log lines, the latest first", Rows: "lines", Group: "Read the server log",
@@ -30,6 +31,7 @@ type logInput struct {
 	operate.Latest
 }
 
+// least returns a level below all others if none is chosen.
 func (in logInput) least() (level slog.Level) {
 	if in.Level == "" || level.UnmarshalText([]byte(in.Level)) != nil {
 		return slog.LevelDebug - 100
@@ -51,6 +53,7 @@ func (l logLevel) Cell() service.Cell {
 	return service.TextCell(l.String())
 }
 
+// logLine is a line of the log, with its attributes as text.
 type logLine struct {
 	At         time.Time `json:"time,omitzero" title:"Time"`
 	Level      string    `json:"level" doc:"debug, info, warn or error" example:"warn"`
@@ -60,6 +63,7 @@ type logLine struct {
 	Attributes string    `json:"attributes,omitempty" title:"Details" doc:"as logged; lines over 8 KiB are cut"`
 }
 
+// listLog filters the lines in memory, newest first. "server" as the service means lines without a service.
 func listLog(o *Operated) func(context.Context, logInput) ([]logLine, error) {
 	return func(_ context.Context, in logInput) (rows []logLine, err error) {
 		if o.Log == nil {
@@ -89,6 +93,7 @@ func listLog(o *Operated) func(context.Context, logInput) ([]logLine, error) {
 	}
 }
 
+// showLog adds to the log's page how much is in memory and since when.
 func (o *Overview) showLog(context.Context, *service.PageRequest) (*service.View, error) {
 	all, size := o.Log.Lines()
 	text := "No line is in memory."

@@ -31,32 +31,33 @@ const (
 	staleBackup    = 7 * 24 * time.Hour
 )
 
-// Overview provides the console pages about the server itself.
+// Overview provides the console pages about the server itself, and the conditions for alerts. All fields are required,
+// unless their comment says otherwise.
 type Overview struct {
-	Services []*service.Running
-	Disabled []string
-	Data     string
+	Services []*service.Running // enabled services
+	Disabled []string           // names of the others
+	Data     string             // data folder
 	Clock    clock.Clock
-	Gate     *web.Gate // client requests, like Memory
-	Memory   *web.Memory
-	Traffic  func() obs.Traffic
-	Unready  func(context.Context) map[string]error
-	Checks   *check.OnDemand
-	Settings func() []conf.Setting
-	Waiting  func() []string // settings whose new values need a restart
+	Gate     *web.Gate                              // client requests, like Memory
+	Memory   *web.Memory                            // budget for request bodies
+	Traffic  func() obs.Traffic                     // counters since the start
+	Unready  func(context.Context) map[string]error // errors by service; it asks the databases
+	Checks   *check.OnDemand                        // findings of holdfast check, in the background
+	Settings func() []conf.Setting                  // current values, without secrets
+	Waiting  func() []string                        // settings whose new values need a restart
 	Sweeps   *Sweeps
 	Copies   *Copies
 	Log      *obs.Tail
-	History  History
+	History  History // its File and Log may be set before Run
 
 	// Client certificate's state, and how long before expiry to warn; nil without TLS.
 	Certificate func() (state *certificates.State, early time.Duration)
 
-	FirstPage func(name string) string
-	DiskDays  func() int // how many days ahead an alert predicts a full disk
+	FirstPage func(name string) string // link to a service's first page, or ""; see console.Console
+	DiskDays  func() int               // how many days ahead an alert predicts a full disk
 
 	Replica func() *replication.State // nil without a replica
-	Backups *backup.Scheduler
+	Backups *backup.Scheduler         // schedule, and record of backups
 
 	counts counts
 }
@@ -64,6 +65,7 @@ type Overview struct {
 // Everyday are the pages that operators need most.
 var Everyday = []string{"", "checks", "log", "backup", "settings"}
 
+// Pages returns the server's pages. Those with the path of an operation are added to its page.
 func (o *Overview) Pages() []service.Page {
 	return []service.Page{
 		{Title: "Overview", Listed: true, Access: operate.ForViewers, Show: o.showOverview}, {Path: "checks", Title: "Checks", Listed: true, Access: operate.ForViewers, Show: o.showChecks},
@@ -72,8 +74,10 @@ func (o *Overview) Pages() []service.Page {
 	}
 }
 
+// Run measures for the charts until ctx ends.
 func (o *Overview) Run(ctx context.Context) { o.History.run(ctx, o.measure) }
 
+// databases returns all services' databases; several services may share a server.
 func (o *Overview) databases() (all []*engine.Database) {
 	for _, s := range o.Services {
 		all = append(all, s.Databases...)
@@ -81,10 +85,13 @@ func (o *Overview) databases() (all []*engine.Database) {
 	return all
 }
 
+// hasFiles reports whether a database is an SQLite file, which backups and replicas contain.
 func (o *Overview) hasFiles() bool {
 	return slices.ContainsFunc(o.databases(), (*engine.Database).Embedded)
 }
 
+// showOverview shows everything in a live block, which refreshes with each new point of the charts. The figures
+// always show the last hour, the charts the chosen period.
 func (o *Overview) showOverview(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	databases, usages := map[string][]string{}, map[string]usage{}
 	for _, d := range o.databases() {
@@ -103,6 +110,7 @@ func (o *Overview) showOverview(ctx context.Context, r *service.PageRequest) (*s
 	return &service.View{Blocks: []service.Block{&service.Live{Every: historyEvery, Blocks: blocks}}}, nil
 }
 
+// requestsNow shows how much of the limits for requests is in use.
 func (o *Overview) requestsNow() *service.Facts {
 	gate, memory := o.Gate.Stats(), o.Memory.Stats()
 	return &service.Facts{Title: "Requests now", Rows: []service.Fact{
@@ -115,6 +123,7 @@ func (o *Overview) requestsNow() *service.Facts {
 	}}
 }
 
+// databaseTable shows sizes by service. usages are by Database.Where.
 func (o *Overview) databaseTable(usages map[string]usage) *service.Table {
 	t := &service.Table{Title: "Databases", Columns: []service.Column{
 		{Title: "Service"}, {Title: "Engine"}, {Title: "Database"}, {Title: "Size", Number: true}, {Title: "Growth", Number: true}, {Title: "Free disk", Number: true},
@@ -136,12 +145,14 @@ func (o *Overview) databaseTable(usages map[string]usage) *service.Table {
 	return t
 }
 
+// usage is a database's size in bytes and its growth.
 type usage struct {
 	size, grown int64
 	in          time.Duration // growth period; 0: unknown
 	isKnown     bool
 }
 
+// usage returns the size of a file now, and of a database server as it was measured last.
 func (o *Overview) usage(ctx context.Context, d *engine.Database) (u usage) {
 	u.size, u.grown, u.in, u.isKnown = o.History.growth(d.Where)
 	if d.Embedded() {
@@ -152,6 +163,7 @@ func (o *Overview) usage(ctx context.Context, d *engine.Database) (u usage) {
 	return u
 }
 
+// sizeText returns "" for an unknown size.
 func (u *usage) sizeText() string {
 	if !u.isKnown {
 		return ""
@@ -159,6 +171,7 @@ func (u *usage) sizeText() string {
 	return service.FormatBytes(u.size)
 }
 
+// growthText returns e.g. "+1.5 MiB in 3 hours", or "" if the growth is unknown.
 func (u *usage) growthText() string {
 	if u.in <= 0 {
 		return ""
@@ -170,6 +183,7 @@ func (u *usage) growthText() string {
 	return sign + service.FormatBytes(grown) + " in " + formatSpan(u.in)
 }
 
+// shownState is a state with its explanation: a colored cell on a page, a text in the command's output.
 type shownState struct {
 	state service.State
 	text  string
@@ -179,6 +193,7 @@ func (s shownState) String() string { return s.text }
 
 func (s shownState) Cell() service.Cell { return service.Cell{State: s.state, Text: s.text} }
 
+// formatSpan rounds a time span to minutes, hours or days.
 func formatSpan(d time.Duration) string {
 	switch {
 	case d < 2*time.Hour:
@@ -189,13 +204,16 @@ func formatSpan(d time.Duration) string {
 	return service.Count(int64(d/(24*time.Hour)), "day")
 }
 
+// figure splits a time span for service.Stat; text follows the unit, e.g. " ago".
 func figure(d time.Duration, text string) (number, unit string) {
 	number, unit, _ = strings.Cut(formatSpan(d), " ")
 	return number, " " + unit + text
 }
 
+// located shows a folder instead of its file URL.
 func located(url string) string { return strings.TrimPrefix(url, "file://") }
 
+// replicaStat tells how far the replica is behind, or why there is none.
 func (o *Overview) replicaStat() service.Stat {
 	c, s := service.Stat{Name: "Replica"}, o.Replica()
 	switch {
@@ -218,6 +236,7 @@ func (o *Overview) replicaStat() service.Stat {
 	return c
 }
 
+// backupStat shows the latest backup, and the running or the next one.
 func (o *Overview) backupStat() service.Stat {
 	c := o.latestBackup()
 	c.Name, c.To = "Last backup", "backup"
@@ -234,6 +253,7 @@ func (o *Overview) backupStat() service.Stat {
 	return c
 }
 
+// joined joins two notes, of which the first may be "".
 func joined(first, second string) string {
 	if first == "" {
 		return second
@@ -241,6 +261,8 @@ func joined(first, second string) string {
 	return first + "; " + second
 }
 
+// latestBackup shows the newest recorded backup. It warns about an old backup (staleBackup), about files that it
+// lacks, and if no backup is known although databases are files.
 func (o *Overview) latestBackup() (c service.Stat) {
 	b, err := backup.Read(o.Data)
 	if err != nil {
@@ -271,6 +293,7 @@ func (o *Overview) latestBackup() (c service.Stat) {
 	return c
 }
 
+// showChecks begins a check with each visit. It shows older findings until the check has ended.
 func (o *Overview) showChecks(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
 	// With millions of rows a check takes seconds, so pages wait only for the first.
 	asked := o.Clock()
@@ -289,6 +312,7 @@ func (o *Overview) showChecks(ctx context.Context, _ *service.PageRequest) (*ser
 	return &service.View{Blocks: []service.Block{&service.Text{Body: body}, t}}, nil
 }
 
+// findingTable shows the findings in these states, in the order of the states.
 func findingTable(found []service.Finding, states ...service.State) *service.Table {
 	t := &service.Table{Columns: []service.Column{{Title: "State"}, {Title: "What"}, {Title: "Finding"}, {Title: "Fix"}}}
 	for _, f := range withStates(found, states...) {
@@ -297,6 +321,7 @@ func findingTable(found []service.Finding, states ...service.State) *service.Tab
 	return t
 }
 
+// withStates returns the findings in these states, sorted by them.
 func withStates(found []service.Finding, states ...service.State) (all []service.Finding) {
 	for _, state := range states {
 		for _, f := range found {
@@ -308,6 +333,7 @@ func withStates(found []service.Finding, states ...service.State) (all []service
 	return all
 }
 
+// backlogs links each backlog to its page. A service that cannot be asked is a row with the error.
 func (o *Overview) backlogs(ctx context.Context) *service.Table {
 	t := &service.Table{Title: "Backlogs", Columns: []service.Column{{Title: "Service"}, {Title: "What"}, {Title: "How much"}}, Empty: "No service reports a backlog."}
 	o.eachBacklog(ctx, func(name string, facts []service.Fact, err error) {
@@ -324,6 +350,7 @@ func (o *Overview) backlogs(ctx context.Context) *service.Table {
 	return t
 }
 
+// eachBacklog calls fn for each service that reports backlogs, with its facts or an error.
 func (o *Overview) eachBacklog(ctx context.Context, fn func(name string, facts []service.Fact, err error)) {
 	for _, s := range o.Services {
 		if s.Console != nil && s.Console.Backlogs != nil {

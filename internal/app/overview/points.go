@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/replica/location"
 )
 
+// pointsOutput summarizes the restore points of a day, since there may be thousands.
 type pointsOutput struct {
 	Day    string    `json:"day" title:"Day" doc:"in UTC" example:"2026-11-21"`
 	Points int       `json:"points" title:"Restore points" least:"1"`
@@ -21,6 +22,7 @@ type pointsOutput struct {
 	Last   time.Time `json:"last" title:"Last"`
 }
 
+// listPoints returns the newest day first.
 func (c *Copies) listPoints(ctx context.Context, _ operate.None) (rows []pointsOutput, err error) {
 	for _, p := range slices.Backward(c.readPoints(ctx)) {
 		day := p.Time.UTC().Format(time.DateOnly)
@@ -33,6 +35,8 @@ func (c *Copies) listPoints(ctx context.Context, _ operate.None) (rows []pointsO
 	return rows, nil
 }
 
+// readPoints returns the restore points that the background read found so far, oldest first. A missing target has
+// none, because the replica creates it.
 func (c *Copies) readPoints(ctx context.Context) []replica.Listed {
 	if c.Replica == nil || c.Replica().URL == "" {
 		return nil
@@ -52,6 +56,8 @@ func (c *Copies) readPoints(ctx context.Context) []replica.Listed {
 	}).Points
 }
 
+// showBackups adds to the page Backups where the backups are, when the next is due, and the key that a restore asks
+// for.
 func (o *Overview) showBackups(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
 	settings := o.Copies.Backups.Settings()
 	if settings.URL == "" { // the page says how to set it
@@ -74,6 +80,7 @@ func (o *Overview) showBackups(ctx context.Context, _ *service.PageRequest) (*se
 	return view, nil
 }
 
+// replicaFacts shows where the replica is, and the period that it can restore.
 func (o *Overview) replicaFacts(ctx context.Context) *service.Facts {
 	all := o.Copies.readPoints(ctx)
 	f := &service.Facts{Title: "Replica", Rows: listFacts(o.Copies.points.state(), o.Copies.Replica().URL, "replica.url")}
@@ -86,6 +93,8 @@ func (o *Overview) replicaFacts(ctx context.Context) *service.Facts {
 	return f
 }
 
+// listFacts says where a list comes from and whether it could be read. address is a URL; "" means that the setting is
+// not set.
 func listFacts(s listState, address, setting string) []service.Fact {
 	if address == "" {
 		return []service.Fact{{Name: "Place", Cell: service.TextCell("none: " + setting + " sets one")}}
@@ -100,6 +109,7 @@ func listFacts(s listState, address, setting string) []service.Fact {
 	return []service.Fact{{Name: "Place", Cell: service.TextCell(location.Name(address))}, {Name: "Listed", Cell: state}}
 }
 
+// showPoints adds to the page Restore points the command that restores the newest.
 func (o *Overview) showPoints(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
 	view := &service.View{}
 	if o.Copies.Replica().URL != "" { // otherwise the page says how to set it

@@ -17,18 +17,19 @@ import (
 	"holdfast/internal/readonly"
 )
 
-const readyTimeout = 2 * time.Second
+const readyTimeout = 2 * time.Second // for a question to a database, so that one that hangs does not block the page
 
-// Operated is the state used by the server's own operations.
+// Operated is the state used by the server's own operations. Commands are made before the services are open, so package
+// app fills it in later.
 type Operated struct {
-	ReadOnly readonly.Switch
+	ReadOnly readonly.Switch // its Services and Setting are set when services are open
 	Alerts   alerts.Alerts
 	Backups  backup.Scheduler
 	Copies   Copies
 	Sweeps   Sweeps
-	Log      *obs.Tail
-	Changes  *changes.Log
-	Reload   func(context.Context) (Reloaded, error)
+	Log      *obs.Tail                               // nil until the services are open
+	Changes  *changes.Log                            // nil until the services are open
+	Reload   func(context.Context) (Reloaded, error) // nil until the services are open
 }
 
 // Operations returns the server's own operations. Their routes, pages and commands have no service name.
@@ -38,6 +39,7 @@ func Operations(o *Operated) []operate.Operation {
 	))
 }
 
+// readOnlyOperations returns the operations that stop and resume a service's writes.
 func readOnlyOperations(w *readonly.Switch) []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -53,6 +55,7 @@ func readOnlyOperations(w *readonly.Switch) []operate.Operation {
 	}
 }
 
+// readOnlyState is a state with its explanation, like shownState.
 type readOnlyState struct {
 	state service.State
 	text  string
@@ -62,12 +65,14 @@ func (s readOnlyState) String() string { return s.text }
 
 func (s readOnlyState) Cell() service.Cell { return service.Cell{State: s.state, Text: s.text} }
 
+// copyBy is the process that copies the database.
 type copyBy string
 
 func (c copyBy) String() string {
 	return "in progress, by " + string(c) + "; the page Copies follows it"
 }
 
+// readOnlyOutput is the state of a service, which is stored in its database.
 type readOnlyOutput struct {
 	Service  string        `json:"service" title:"Service" subject:"service"`
 	State    readOnlyState `json:"-" title:"State"`
@@ -78,11 +83,12 @@ type readOnlyOutput struct {
 	Problem  string        `json:"problem,omitempty" doc:"other reason for refusing writes, or for an unknown state"`
 	Fix      string        `json:"fix,omitempty" title:"Fix" zero:"-" doc:"how to end read-only if read-only/off does not"`
 
-	offers string
+	offers string // the verb of the row's button; "": none
 }
 
 func (o readOnlyOutput) Offers(verb string) bool { return verb == o.offers }
 
+// listReadOnly leaves out services without tables, which cannot be read-only.
 func listReadOnly(w *readonly.Switch) func(context.Context, operate.None) ([]readOnlyOutput, error) {
 	return func(ctx context.Context, _ operate.None) (all []readOnlyOutput, err error) {
 		for _, s := range w.Services {
@@ -94,6 +100,8 @@ func listReadOnly(w *readonly.Switch) func(context.Context, operate.None) ([]rea
 	}
 }
 
+// readOnlyRow reads who made the service read-only. Only what an operator stopped can be resumed with a button; after
+// a copy, or with server.read_only, Fix says what to do instead.
 func readOnlyRow(ctx context.Context, w *readonly.Switch, name string, db rows.Database) readOnlyOutput {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -152,12 +160,14 @@ func (c readOnlyChange) Notice() string {
 	return c.Service + " accepts writes again"
 }
 
+// setReadOnly makes a service read-only, or ends it.
 func setReadOnly(w *readonly.Switch, to bool) func(context.Context, readOnlyInput) (readOnlyChange, error) {
 	return func(ctx context.Context, in readOnlyInput) (readOnlyChange, error) {
 		return readOnlyChange{in.Service, to}, w.Set(ctx, in.Service, to)
 	}
 }
 
+// readOnlyBy names the holder. until is zero unless the lease of a copy ends by itself.
 func readOnlyBy(holder string, until time.Time) string {
 	holder = readonly.Name(holder)
 	if !until.IsZero() {
@@ -166,6 +176,7 @@ func readOnlyBy(holder string, until time.Time) string {
 	return "read-only, by " + holder
 }
 
+// readyCell is the state on the service's card: ready, read-only, or the error of its database.
 func readyCell(ctx context.Context, s *service.Running) service.Cell {
 	ready, db := service.Cell{State: service.OK, Text: "ready"}, s.Rows()
 	if db == nil {
@@ -183,6 +194,7 @@ func readyCell(ctx context.Context, s *service.Running) service.Cell {
 	return ready
 }
 
+// failureText returns the message for operators, or the whole text of an error without one.
 func failureText(err error) string {
 	if text := errcode.Message(err); text != "" {
 		return text

@@ -9,6 +9,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// Reloaded is the result of a reload: paths of changed settings, e.g. server.max_requests. Both may be empty.
 type Reloaded struct {
 	Applied []string `json:"applied" doc:"settings applied"`
 	Restart []string `json:"restart" doc:"changed settings that need a restart"`
@@ -26,6 +27,8 @@ func (r Reloaded) Notice() string {
 	return "applied: " + strings.Join(r.Applied, ", ") + "; these need a restart: " + strings.Join(r.Restart, ", ")
 }
 
+// settingOperations returns the operation that reloads the configuration. An invalid configuration is an error that
+// changes nothing.
 func settingOperations(o *Operated) []operate.Operation {
 	return []operate.Operation{operate.NewChange(operate.About{
 		Path: "settings/reload", Doc: "Read the configuration again, and apply the changed settings that need no restart", Button: "Reload",
@@ -33,6 +36,8 @@ func settingOperations(o *Operated) []operate.Operation {
 	}, func(ctx context.Context, _ operate.None) (Reloaded, error) { return o.Reload(ctx) })}
 }
 
+// showSettings shows each setting's value in use, its origin, and how a new value is applied. The parameter path
+// shows settings with this prefix.
 func (o *Overview) showSettings(_ context.Context, r *service.PageRequest) (*service.View, error) {
 	t := &service.Table{
 		Columns: []service.Column{{Title: "Setting"}, {Title: "Value"}, {Title: "Source"}, {Title: "Applied by"}},
@@ -57,6 +62,7 @@ func (o *Overview) showSettings(_ context.Context, r *service.PageRequest) (*ser
 	}}, nil
 }
 
+// Search finds settings by words, for the console's search.
 func (o *Overview) Search(_ context.Context, query string) (hits []service.Hit, err error) {
 	for _, s := range o.Settings() {
 		if service.HasWords(s.Path, query) && len(hits) < service.MaxHits {

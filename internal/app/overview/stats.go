@@ -16,12 +16,13 @@ import (
 )
 
 const (
-	shownFindings = 3
-	statSpan      = 5 * time.Minute
-	linePoints    = 60
-	leastShown    = 2 * time.Hour
+	shownFindings = 3               // at the top of the overview; a link leads to the others
+	statSpan      = 5 * time.Minute // period of the figures for traffic
+	linePoints    = 60              // points in a sparkline: an hour
+	leastShown    = 2 * time.Hour   // growth over a shorter time is not on cards
 )
 
+// findings shows what needs attention, worst first, or that everything works. at is zero while the first check runs.
 func (o *Overview) findings(found []service.Finding, at time.Time) (blocks []service.Block) {
 	wrong := withStates(found, service.Wrong, service.Warning)
 	failed, late := lateSweeps(o.Sweeps.list(), o.Clock())
@@ -48,6 +49,7 @@ func (o *Overview) findings(found []service.Finding, at time.Time) (blocks []ser
 	return blocks
 }
 
+// lateSweeps counts jobs; a job that fails is not also late.
 func lateSweeps(all []swept, now time.Time) (failed, late int) {
 	for i := range all {
 		if all[i].fails() {
@@ -59,6 +61,8 @@ func lateSweeps(all []swept, now time.Time) (failed, late int) {
 	return failed, late
 }
 
+// stats returns the figures at the top: traffic, the fullest disk, the replica and the backup. charts are the last
+// hour's.
 func (o *Overview) stats(charts *service.Charts) *service.Stats {
 	all := o.trafficStats(charts)
 	if d := o.fullest(); d != nil {
@@ -75,6 +79,7 @@ func (o *Overview) stats(charts *service.Charts) *service.Stats {
 	return &service.Stats{All: append(all, o.replicaStat(), o.backupStat())}
 }
 
+// trafficStats compares the counters with those of statSpan ago, or of the start.
 func (o *Overview) trafficStats(charts *service.Charts) []service.Stat {
 	now := Point{At: o.Clock(), Traffic: o.Traffic(), Shed: o.Gate.Stats().Shed}
 	before := o.History.before(now.At.Add(-statSpan))
@@ -102,6 +107,7 @@ func (o *Overview) trafficStats(charts *service.Charts) []service.Stat {
 	return []service.Stat{requests, slow}
 }
 
+// formatRate shows three digits at most.
 func formatRate(v float64) string {
 	switch {
 	case v >= 100:
@@ -112,11 +118,13 @@ func formatRate(v float64) string {
 	return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64)
 }
 
+// latestOf returns the newest values of a chart's first series.
 func latestOf(c *service.Chart) []float64 {
 	values := c.Series[0].Values
 	return values[max(0, len(values)-linePoints):]
 }
 
+// before returns the newest point that is not after a time, or else the oldest point; zero if there is none.
 func (h *History) before(at time.Time) (p Point) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -129,6 +137,8 @@ func (h *History) before(at time.Time) (p Point) {
 	return p
 }
 
+// fullest returns the disk that is expected to be full first, or else the one with the smallest free share. nil: no
+// database is a file.
 func (o *Overview) fullest() *disk {
 	all := o.disks()
 	if len(all) == 0 {
@@ -140,6 +150,7 @@ func (o *Overview) fullest() *disk {
 	})
 }
 
+// cards shows each service with its state, amounts and sizes. Services that are off come last.
 func (o *Overview) cards(ctx context.Context, usages map[string]usage, found []service.Finding) *service.Cards {
 	unready, counted := o.Unready(ctx), o.countLines(ctx)
 	b := &service.Cards{Title: "Services"}
@@ -170,6 +181,7 @@ func (o *Overview) cards(ctx context.Context, usages map[string]usage, found []s
 	return b
 }
 
+// problemOf returns the worst finding about a service, as a link to the checks.
 func problemOf(found []service.Finding, name string) (state service.State, why *service.Link) {
 	wrong := withStates(found, service.Wrong, service.Warning)
 	wrong = slices.DeleteFunc(wrong, func(f service.Finding) bool { return f.Service != name })
@@ -183,6 +195,7 @@ func problemOf(found []service.Finding, name string) (state service.State, why *
 	return wrong[0].State, &service.Link{Text: text, To: "checks"}
 }
 
+// sizeLine returns e.g. "SQLite, 1.2 MiB, +3 KiB in 5 hours".
 func sizeLine(d *engine.Database, u usage) string {
 	line := d.Target.Kind.Title()
 	if text := u.sizeText(); text != "" {

@@ -18,20 +18,23 @@ import (
 type Sweeps struct {
 	Clock clock.Clock
 
+	// runs a round of a job at once. progress gets the rows removed so far; left says what could not be removed and
+	// why, or "". nil: the server is starting
 	RunNow func(ctx context.Context, job string, progress func(rows int)) (rows int, left string, err error)
 
 	mu  sync.Mutex
 	all []swept
 }
 
+// swept is the state of a job.
 type swept struct {
 	job   string
 	every time.Duration // 0: only on request
-	began time.Time
-	at    time.Time // latest successful round, in any process; zero: none
-	rows  int       // this process's latest round
-	total int       // this process, since its start
-	err   error     // this process's latest round, until another process begins a round
+	began time.Time     // when this process began to expect the job
+	at    time.Time     // latest successful round, in any process; zero: none
+	rows  int           // this process's latest round
+	total int           // this process, since its start
+	err   error         // this process's latest round, until another process begins a round
 }
 
 // Expect adds a job before its first round. A job with interval 0 is never late.
@@ -41,6 +44,7 @@ func (s *Sweeps) Expect(job string, every time.Duration, now time.Time) {
 	s.all = append(s.all, swept{job: job, every: every, began: now})
 }
 
+// Note records the end of a round in this process. After an error the time of the latest success stays.
 func (s *Sweeps) Note(job string, rows int, err error, now time.Time) {
 	s.update(job, func(one *swept) {
 		one.rows, one.err = rows, err
@@ -50,10 +54,13 @@ func (s *Sweeps) Note(job string, rows int, err error, now time.Time) {
 	})
 }
 
+// NoteOther records that another process began a round, which ends this process's failure: with several servers only
+// one sweeps at a time.
 func (s *Sweeps) NoteOther(job string, now time.Time) {
 	s.update(job, func(one *swept) { one.at, one.err = now, nil })
 }
 
+// update ignores jobs that nobody expects.
 func (s *Sweeps) update(job string, change func(*swept)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,6 +71,7 @@ func (s *Sweeps) update(job string, change func(*swept)) {
 	}
 }
 
+// list returns copies, sorted by name.
 func (s *Sweeps) list() []swept {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,6 +94,7 @@ func (s *swept) late(now time.Time) bool {
 	return s.every > 0 && now.Sub(since) > 3*s.every+10*time.Minute
 }
 
+// sweepOperations returns the operations on periodic jobs.
 func sweepOperations(s *Sweeps) []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -100,6 +109,7 @@ func sweepOperations(s *Sweeps) []operate.Operation {
 	}
 }
 
+// sweepOutput is a job with its latest rounds.
 type sweepOutput struct {
 	Sweep   string     `json:"sweep" title:"Sweep" subject:"sweep" example:"expired records and batches"`
 	State   shownState `json:"-" title:"State"`
@@ -111,6 +121,7 @@ type sweepOutput struct {
 	Total   int        `json:"total" title:"Removed since the start" least:"0" doc:"by this server since its start"`
 }
 
+// listSweeps shows a failed round by hand, too, although it raises no alert.
 func listSweeps(s *Sweeps) func(context.Context, operate.None) ([]sweepOutput, error) {
 	return func(context.Context, operate.None) (rows []sweepOutput, err error) {
 		all := s.list()
@@ -148,8 +159,10 @@ type sweepDone struct {
 
 func (d sweepDone) Notice() string { return "removed " + service.Count(int64(d.Removed), "row") }
 
+// IsPartial implements operate.Partial.
 func (d sweepDone) IsPartial() bool { return d.Left != "" }
 
+// runSweep runs a round at once, also of a job that is not due.
 func runSweep(s *Sweeps) func(context.Context, sweepInput, operate.Progress) (sweepDone, error) {
 	return func(ctx context.Context, in sweepInput, progress operate.Progress) (done sweepDone, err error) {
 		if s.RunNow == nil {

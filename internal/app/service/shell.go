@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"holdfast/internal/clock"
 )
 
 // Shell is the command line as seen by service commands.
@@ -17,7 +15,6 @@ type Shell struct {
 	Stdin  io.Reader // interactive if CanAsk
 	Stdout io.Writer
 	Stderr io.Writer
-	Clock  clock.Clock
 
 	// Load loads the configuration without opening services.
 	Load func() error
