@@ -20,7 +20,7 @@ var comparisons = []string{"subtle.ConstantTimeCompare", "hmac.Equal", "rate.Sam
 // is sent (rate.Guesses). The others need no limit.
 var guessable = map[string]string{
 	"internal/app/handlers.go withToken":           "limited: the admin token; TestWrongTokensAreLimited sends wrong ones",
-	"internal/app/console/console.go signIn":       "limited: the admin token and the viewer token; the same test",
+	"internal/app/console/signin.go signIn":        "limited: the admin token and the viewer token; the same test",
 	"internal/web/rate/guesses.go Same":            "the comparison that these two call",
 	"internal/app/console/session.go takeLink":     "a link has 256 random bits, works once, and expires after an hour",
 	"internal/app/console/form.go readPost":        "a form's token has 256 random bits, and needs its session's cookie, too",
