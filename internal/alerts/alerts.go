@@ -47,6 +47,7 @@ func Defaults() Settings {
 	return Settings{Format: JSON, BackupAge: 48 * time.Hour, ReplicaLag: 5 * time.Minute, DiskDays: 7}
 }
 
+// Check returns problems with keys relative to the section.
 func (s *Settings) Check() (problems conf.Problems) {
 	if s.URL != "" && !conf.IsURL(s.URL.Reveal()) {
 		problems.Addf("url", "must be a URL that begins with https:// or http://")
@@ -75,6 +76,7 @@ type Condition struct {
 	Fix     string        `json:"fix,omitempty"` // advice, or ""
 }
 
+// key identifies a condition from one look to the next: the text may change meanwhile.
 type key struct{ Name, Subject string }
 
 func (c *Condition) key() key { return key{c.Name, c.Subject} }
@@ -144,6 +146,7 @@ func (a *Alerts) Failure() *Failure {
 	return a.failure
 }
 
+// fail stores why sending failed; nil: it succeeded.
 func (a *Alerts) fail(f *Failure) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -251,6 +254,7 @@ func (a *Alerts) update(ctx context.Context, before, now map[key]Condition) (cha
 	return changed
 }
 
+// copy returns the sent conditions, so that no lock is held while alerts are sent.
 func (a *Alerts) copy() map[key]Told {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -277,6 +281,7 @@ func (a *Alerts) Known() []Told {
 	return all
 }
 
+// severity returns the word for a state in messages.
 func severity(s service.State) string {
 	if s == service.Wrong {
 		return "critical"

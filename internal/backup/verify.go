@@ -108,6 +108,7 @@ func (v *Verifying) verifyInto(ctx context.Context, r replica.Restoring, point r
 	return found, ctx.Err()
 }
 
+// damageFix is the advice after damage: every file is verified by itself.
 const damageFix = "use another backup; databases and files that are not named here are still good"
 
 // ignoredFix is for a file without which the backup is complete.
@@ -160,6 +161,7 @@ func (v *Verifying) verifySecrets(ctx context.Context, r replica.Restoring, into
 	return f
 }
 
+// noSecrets is a warning: a configuration may set all secrets.
 func noSecrets(where string) service.Finding {
 	return service.Finding{
 		State: service.Warning, What: "secrets", Says: where + " does not contain " + secrets.File,

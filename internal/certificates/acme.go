@@ -28,6 +28,7 @@ import (
 // LetsEncrypt is the default certificate authority's (CA's) directory URL.
 const LetsEncrypt = certmagic.LetsEncryptProductionCA
 
+// Folder is below the data folder.
 const Folder = "certificates" // below the data folder
 
 // failureFile keeps the last failure's text for `holdfast check`, which runs in another process.
@@ -65,9 +66,9 @@ type ACME struct {
 	issuer    *certmagic.ACMEIssuer
 	temporary *tls.Certificate // served until there is a certificate
 
-	mu      sync.Mutex
-	problem string // the last failure since the last success
-	warned  error  // the last reported reason why it cannot be saved
+	mu      sync.Mutex // guards problem and warned
+	problem string     // the last failure since the last success
+	warned  error      // the last reported reason why it cannot be saved
 
 	isUnreadable bool // the stored certificate could not be read; only Run uses it
 }
@@ -97,6 +98,7 @@ func OpenACME(o ACMEOptions) (*ACME, error) {
 	return a, nil
 }
 
+// template returns the issuer's settings. It reads RootFile.
 func (a *ACME) template() (issuer certmagic.ACMEIssuer, err error) {
 	issuer = certmagic.ACMEIssuer{CA: a.Directory, Email: a.Email, Agreed: true, Logger: zap.NewNop(), DisableHTTPChallenge: a.HTTPListen == ""}
 	if a.RootFile != "" {
@@ -119,6 +121,7 @@ func (a *ACME) template() (issuer certmagic.ACMEIssuer, err error) {
 	return issuer, err
 }
 
+// split returns an address's host and port.
 func split(address string) (host string, port int, err error) {
 	host, number, err := net.SplitHostPort(address)
 	if err != nil {
@@ -147,6 +150,7 @@ func (a *ACME) Handler(next http.Handler) http.Handler { return a.issuer.HTTPCha
 // Reload does nothing: settings about the certificate need a restart.
 func (*ACME) Reload() error { return nil }
 
+// State returns the certificate in use. Problem is the latest failure, or why it cannot be saved.
 func (a *ACME) State() State {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -157,6 +161,7 @@ func (a *ACME) State() State {
 	return s
 }
 
+// until returns the expiry of the certificate in memory, or zero.
 func (a *ACME) until() (until time.Time) {
 	for _, c := range a.cache.AllMatchingCertificates(a.Domain) {
 		if c.Leaf.NotAfter.After(until) {
@@ -279,6 +284,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
+// issuerKey returns the name of the authority's folder, as certmagic chooses it.
 func issuerKey(directory string) string { return (&certmagic.ACMEIssuer{CA: directory}).IssuerKey() }
 
 // readStored wraps fs.ErrNotExist if a file is missing.

@@ -29,8 +29,9 @@ type State struct {
 	Problem string    // why it was not replaced, or ""
 }
 
+// Options are common to all sources. Clock and Log are required.
 type Options struct {
-	Clock clock.Clock
+	Clock clock.Clock // decides whether a certificate has expired
 	Log   *slog.Logger
 
 	// Observe, if set, is called after each replacement (nil) and each failure.
@@ -43,6 +44,7 @@ func (o *Options) observe(err error) {
 	}
 }
 
+// serve returns a configuration that asks get for each connection, so that a new certificate needs no restart.
 func serve(get func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *tls.Config {
 	return &tls.Config{GetCertificate: get, NextProtos: []string{"h2", "http/1.1"}}
 }

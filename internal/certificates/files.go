@@ -49,6 +49,7 @@ func OpenFiles(certFile, keyFile string, o Options) (*Files, error) {
 	return f, nil
 }
 
+// read reads both files, which may not match while they are being replaced.
 func (f *Files) read() (p pair, err error) {
 	if p.cert, err = os.ReadFile(f.certFile); err != nil {
 		return p, err
@@ -57,6 +58,7 @@ func (f *Files) read() (p pair, err error) {
 	return p, err
 }
 
+// TLS serves the pair that was valid last.
 func (f *Files) TLS() *tls.Config {
 	return serve(func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		f.mu.Lock()
@@ -65,6 +67,7 @@ func (f *Files) TLS() *tls.Config {
 	})
 }
 
+// State reports a problem only after look has found it twice.
 func (f *Files) State() State {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -23,7 +23,7 @@ import (
 // Locks are in memory, because only one process uses the folder.
 type storage struct {
 	folder string
-	put    func(name string, value []byte) error
+	put    func(name string, value []byte) error // put, or a test's function
 
 	mu      sync.Mutex
 	unsaved map[string][]byte // by key
@@ -63,6 +63,7 @@ func (s *storage) Store(_ context.Context, key string, value []byte) error {
 	return nil
 }
 
+// write writes a value durably.
 func (s *storage) write(key string, value []byte) error {
 	name, err := s.file(key)
 	if err != nil {
@@ -71,6 +72,7 @@ func (s *storage) write(key string, value []byte) error {
 	return s.put(name, value)
 }
 
+// put creates the folder if needed.
 func put(name string, value []byte) error {
 	if err := durable.MakeFolder(filepath.Dir(name)); err != nil {
 		return err
@@ -96,12 +98,14 @@ func (s *storage) save() error {
 	return s.failure
 }
 
+// unsavedBecause returns why a value is only in memory, or nil.
 func (s *storage) unsavedBecause() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failure
 }
 
+// Load prefers an unsaved value. The error for a missing value wraps fs.ErrNotExist, as certmagic requires.
 func (s *storage) Load(_ context.Context, key string) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,6 +119,7 @@ func (s *storage) Load(_ context.Context, key string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
+// Delete also deletes all keys below the key. A missing key is no error.
 func (s *storage) Delete(_ context.Context, key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,13 +137,16 @@ func (s *storage) Delete(_ context.Context, key string) error {
 	return err
 }
 
+// isBelow reports whether a key is prefix or below it.
 func isBelow(key, prefix string) bool { return key == prefix || strings.HasPrefix(key, prefix+"/") }
 
+// Exists also reports keys that have others below them.
 func (s *storage) Exists(ctx context.Context, key string) bool {
 	_, err := s.Stat(ctx, key)
 	return err == nil
 }
 
+// Stat returns no modification time for unsaved values.
 func (s *storage) Stat(_ context.Context, key string) (certmagic.KeyInfo, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,6 +166,7 @@ func (s *storage) Stat(_ context.Context, key string) (certmagic.KeyInfo, error)
 	return certmagic.KeyInfo{Key: key, Modified: info.ModTime(), Size: info.Size(), IsTerminal: !info.IsDir()}, nil
 }
 
+// List returns the keys below prefix, with folders, sorted. Without recursive it returns the next level only.
 func (s *storage) List(_ context.Context, prefix string, recursive bool) (keys []string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,6 +206,7 @@ func (s *storage) List(_ context.Context, prefix string, recursive bool) (keys [
 	return slices.Sorted(maps.Keys(found)), err
 }
 
+// Lock waits for the lock or the end of ctx.
 func (s *storage) Lock(ctx context.Context, name string) error {
 	s.mu.Lock()
 	lock, ok := s.locks[name]
@@ -213,6 +223,7 @@ func (s *storage) Lock(ctx context.Context, name string) error {
 	}
 }
 
+// Unlock returns an error if the lock is not held.
 func (s *storage) Unlock(_ context.Context, name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

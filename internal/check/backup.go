@@ -69,6 +69,7 @@ func Backup(ctx context.Context, dir string, progress func(string)) (found []ser
 	return found, nil
 }
 
+// verifyFile reads a database file completely. what begins the finding.
 func verifyFile(ctx context.Context, what, path string) service.Finding {
 	const fix = "use another backup; if a single file is damaged, the other files are still good"
 	switch problems, err := sqlitedb.VerifyFile(ctx, path); {

@@ -49,6 +49,7 @@ func Configuration(file string, report conf.Report, err error) []service.Finding
 	return found
 }
 
+// problem names the setting, or else the line or variable where the problem is.
 func problem(state service.State, p conf.Problem) service.Finding {
 	if p.Where == "default" && p.Key != "" {
 		return service.Finding{State: state, What: p.Key, Says: p.What, Fix: p.Fix}
@@ -133,7 +134,7 @@ type check struct {
 	held    *sqlitedb.InUseError // a server uses a SQLite file
 	running bool                 // a server answers on one of the addresses
 
-	distributed []distributed
+	distributed []distributed // databases on Citus
 }
 
 type folder struct{ what, dir string }
@@ -220,6 +221,7 @@ func (c *check) outside(ctx context.Context) (found []service.Finding) {
 	return found
 }
 
+// remediable is an error that knows its fix.
 type remediable interface {
 	error
 	Remedy() string
@@ -409,6 +411,7 @@ func (c *check) bound(ctx context.Context, guard *secrets.Guard, name string) (f
 	return found, lost
 }
 
+// checkDatabase connects, and reports pending migrations and connection poolers.
 func checkDatabase(ctx context.Context, d *engine.Database, what string) []service.Finding {
 	pending, err := d.Pending(ctx)
 	switch {

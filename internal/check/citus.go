@@ -18,6 +18,8 @@ type distributed struct {
 	*engine.Distribution
 }
 
+// distribution reads how Citus distributes the service's tables; findings about that come from distributions, when
+// all services are known.
 func (c *check) distribution(ctx context.Context, s *service.Running) (found []service.Finding) {
 	for _, d := range s.Databases {
 		if d.Distribution == nil {

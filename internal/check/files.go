@@ -30,6 +30,7 @@ func (c *check) keptIn(what, path string) {
 	}
 }
 
+// checkFolders reports the data folder, as a warning only if nothing uses it, and other folders that cannot be used.
 func (c *check) checkFolders() []service.Finding {
 	own := c.own
 	if own.State == service.Wrong && !c.usesFolder {
@@ -109,6 +110,8 @@ func (c *check) tokens(generated string) (found []service.Finding) {
 	return found
 }
 
+// missingSecrets replaces the first finding about secrets, which says that the file will be created, because data
+// needs the lost one.
 func (c *check) missingSecrets(found []service.Finding) []service.Finding {
 	path := filepath.Join(c.Data, secrets.File)
 	if _, err := secrets.Read(path); errors.Is(err, fs.ErrNotExist) && len(found) > 0 {
@@ -120,6 +123,7 @@ func (c *check) missingSecrets(found []service.Finding) []service.Finding {
 	return found
 }
 
+// certificate checks the certificate from ACME or from files.
 func (c *check) certificate(ctx context.Context) []service.Finding {
 	const what = "server.tls_cert_file"
 	if c.Domain != "" && c.Start {
@@ -151,4 +155,5 @@ func (c *check) certificate(ctx context.Context) []service.Finding {
 	return []service.Finding{{State: service.OK, What: what, Says: c.TLSCert + " is valid until " + date(cert.Leaf.NotAfter)}}
 }
 
+// date formats a day in UTC.
 func date(t time.Time) string { return t.UTC().Format(time.DateOnly) }

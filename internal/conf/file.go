@@ -13,6 +13,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
+// readFile reports an unreadable file as a problem: it was named, so it must exist.
 func (l *loader) readFile(name string) {
 	data, err := os.ReadFile(name)
 	if err != nil {

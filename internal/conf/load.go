@@ -72,6 +72,7 @@ func (l *loader) problem(at origin, key, what, fix string) {
 	l.problems = append(l.problems, Problem{Where: at.String(), Key: key, What: what, Fix: fix, line: at.line})
 }
 
+// warn records a probable mistake with which the server starts.
 func (l *loader) warn(at origin, what, fix string) {
 	l.report.Warnings = append(l.report.Warnings, Problem{Where: at.String(), What: what, Fix: fix, line: at.line})
 }

@@ -106,6 +106,7 @@ func writeTable(b *strings.Builder, s *node, v reflect.Value, path []string) {
 	}
 }
 
+// writeAliases writes the table of Mozilla's variables.
 func writeAliases(b *strings.Builder, aliases []Alias) {
 	if len(aliases) == 0 {
 		return
@@ -159,6 +160,7 @@ func (n *node) meaning() string {
 	return strings.TrimSpace(n.doc + " Reloadable.")
 }
 
+// comment writes a line of the example, unless it is empty.
 func comment(b *strings.Builder, doc string) {
 	if doc != "" {
 		fmt.Fprintf(b, "# %s\n", doc)
@@ -177,6 +179,7 @@ func (n *node) typeName() string {
 	return name
 }
 
+// code formats a value as Markdown code; "" stays empty.
 func code(s string) string {
 	if s == "" {
 		return ""

@@ -190,6 +190,7 @@ func secondsOf(n int64) (any, bool) {
 	return time.Duration(n) * time.Second, -limit <= n && n <= limit
 }
 
+// isFinite rejects NaN and infinities, which TOML and ParseFloat accept.
 func isFinite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
 
 // fields splits a list and drops empty parts.

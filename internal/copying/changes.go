@@ -27,6 +27,8 @@ const (
 	compactEvery = 5 * time.Second // minimum interval, except before a pass
 )
 
+// whileLogged calls fn while it compacts the source's log and keeps it from lapsing. An error there cancels fn's
+// context and is returned.
 func (c *Copy) whileLogged(ctx context.Context, fn func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := every(c.CompactEvery, cancel, func() error {
@@ -39,6 +41,8 @@ func (c *Copy) whileLogged(ctx context.Context, fn func(context.Context) error) 
 	return cmp.Or(stop(), err) // after the context is canceled, the error of fn contains less information
 }
 
+// every calls fn at the interval until stop is called or fn fails. ended is called when the calls end, also after an
+// error. stop waits and returns fn's error.
 func every(interval time.Duration, ended func(), fn func() error) (stop func() error) {
 	var calling errgroup.Group
 	stopped := make(chan struct{})
@@ -63,6 +67,7 @@ func every(interval time.Duration, ended func(), fn func() error) (stop func() e
 	}
 }
 
+// compact compacts the log if it has doubled, and slows or ends the copy if it is too long (limitLog).
 func (c *Copy) compact(ctx context.Context) error {
 	n, err := c.compactFrom(ctx, func(n int64) bool {
 		return n >= 2*c.compacted+c.CompactAfter || n >= c.MaxChanges
@@ -73,10 +78,13 @@ func (c *Copy) compact(ctx context.Context) error {
 	return c.limitLog(ctx, n)
 }
 
+// changesLeft returns the number of changed keys, after a compaction: without it, a key counts once for each write.
 func (c *Copy) changesLeft(ctx context.Context) (int64, error) {
 	return c.compactFrom(ctx, func(int64) bool { return true })
 }
 
+// compactFrom deletes log entries with a newer entry for the same key, if isNecessary returns true for the log's
+// length. left is the length afterwards.
 func (c *Copy) compactFrom(ctx context.Context, isNecessary func(n int64) bool) (left int64, err error) {
 	// A pass must not read the log before a compaction and delete entries after it: where keys may repeat, a key's
 	// newer entry may commit first.
@@ -107,6 +115,7 @@ func (c *Copy) compactFrom(ctx context.Context, isNecessary func(n int64) bool) 
 	return c.compacted, err
 }
 
+// logged returns the length of the source's log.
 func (c *Copy) logged(ctx context.Context) (n int64, err error) {
 	err = c.source.View(ctx, func(v rows.View) (err error) { n, err = v.Logged(c.Service); return err })
 	return n, err
@@ -143,6 +152,9 @@ func (c *Copy) catchUp(ctx context.Context) error {
 	}
 }
 
+// pass copies the oldest changed keys, at most KeysOfPass, and then deletes their log entries. An interruption in
+// between copies them again, which is harmless. n is the number of keys; fewer than KeysOfPass means that the log was
+// empty at the time of the snapshot.
 func (c *Copy) pass(ctx context.Context) (int, error) {
 	if err := c.before("pass"); err != nil {
 		return 0, err
@@ -172,12 +184,15 @@ func (c *Copy) pass(ctx context.Context) (int, error) {
 	return n, c.forget(ctx, entries)
 }
 
+// changedKeys are the keys in a part of the log, by table and by the key's text.
 type changedKeys struct {
-	rows   map[string]map[string]rows.Row
-	whole  map[string]map[string]rows.Row
-	owners OwnerSet
+	rows   map[string]map[string]rows.Row // keys of single rows
+	whole  map[string]map[string]rows.Row // prefixes of keys whose rows are replaced together
+	owners OwnerSet                       // owners to compare again
 }
 
+// changedKeys groups the log's entries. A row's foreign key parents are copied with it, because their entries may be
+// read in a later pass.
 func (c *Copy) changedKeys(changes []rows.Change) changedKeys {
 	p := changedKeys{map[string]map[string]rows.Row{}, map[string]map[string]rows.Row{}, OwnerSet{}}
 	add := func(to map[string]map[string]rows.Row, table string, key rows.Row) {

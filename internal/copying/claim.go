@@ -29,24 +29,26 @@ const (
 
 // Claim is the copy or import that uses a database, with its progress for a server's console.
 type Claim struct {
-	ID   string `json:"id"`
-	By   string `json:"by"`
-	Beat string `json:"beat"`
+	ID   string `json:"id"`   // of the process's copy
+	By   string `json:"by"`   // process and host, for messages
+	Beat string `json:"beat"` // changes with each transaction
 
-	Kind  string `json:"kind,omitempty"`
-	From  string `json:"from,omitempty"`
-	To    string `json:"to,omitempty"`
+	Kind  string `json:"kind,omitempty"`  // "copy" or "import"; "": an earlier release
+	From  string `json:"from,omitempty"`  // source, without credentials
+	To    string `json:"to,omitempty"`    // target, without credentials
 	Began int64  `json:"began,omitempty"` // Unix milliseconds, like At
-	At    int64  `json:"at,omitempty"`
+	At    int64  `json:"at,omitempty"`    // time of the Beat
 	Step
 }
 
+// Step is the progress of the running step, as in Copy.Progress.
 type Step struct {
-	Doing string `json:"doing,omitempty"`
+	Doing string `json:"doing,omitempty"` // e.g. "rows"
 	Done  int64  `json:"done,omitempty"`
-	Total int64  `json:"total,omitempty"`
+	Total int64  `json:"total,omitempty"` // 0: unknown
 }
 
+// newClaim returns the claim of this process, for both databases. kind is "copy" or "import".
 func (c *Copy) newClaim(kind string) *Claim {
 	c.step = &atomic.Pointer[Step]{}
 	o := &Claim{ID: ident.New(), By: fmt.Sprintf("process %d", os.Getpid()), Kind: kind, From: c.Source.Where, To: c.Target.Where, Began: time.Now().UnixMilli()}
@@ -56,6 +58,7 @@ func (c *Copy) newClaim(kind string) *Claim {
 	return o
 }
 
+// claimed is a database with a claim, which each Update checks and renews.
 type claimed struct {
 	rows.Database
 
@@ -64,10 +67,12 @@ type claimed struct {
 	step           *atomic.Pointer[Step] // nil until the first step begins
 }
 
+// errClaimed names the process that holds the claim.
 func (d *claimed) errClaimed(by *Claim) error {
 	return errcode.Newf(errcode.Conflict, "%s: another copy or import (%s) is using %s: wait for its end, or stop it", d.service, by.By, d.where)
 }
 
+// state reads the copy's state with the claim.
 func (d *claimed) state(ctx context.Context) (state State, err error) {
 	err = d.View(ctx, func(v rows.View) (err error) { state, err = ReadState(v, d.service); return err })
 	return state, err
@@ -103,6 +108,7 @@ func (d *claimed) acquire(ctx context.Context) error {
 	})
 }
 
+// set stores the state with a new Beat and the latest progress.
 func (d *claimed) set(u rows.Update, state State) error {
 	own := *d.own
 	own.Beat, own.At = ident.New(), time.Now().UnixMilli()
@@ -144,6 +150,7 @@ type laterState struct {
 	service, text string
 }
 
+// SetState keeps the text of the copy's own state for claimed.Update. Other states are stored at once.
 func (u *laterState) SetState(service, text string) error {
 	if service != u.service {
 		return u.Update.SetState(service, text)
@@ -152,6 +159,7 @@ func (u *laterState) SetState(service, text string) error {
 	return nil
 }
 
+// unwrap returns the engine's Update, for interfaces that laterState hides, such as rows.RawUpdate.
 func unwrap(u rows.Update) rows.Update {
 	if later, ok := u.(*laterState); ok {
 		return later.Update
@@ -159,6 +167,7 @@ func unwrap(u rows.Update) rows.Update {
 	return u
 }
 
+// check renews the claim, or returns an error if another copy has it.
 func (d *claimed) check(ctx context.Context) error {
 	return d.Update(ctx, func(rows.Update) error { return nil })
 }
@@ -177,6 +186,8 @@ func (d *claimed) release(ctx context.Context) {
 	})
 }
 
+// claimAll claims all databases at once and renews the claims until release is called. An error releases the claims
+// that were acquired.
 func claimAll(ctx context.Context, all ...*claimed) (release func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var beats errgroup.Group

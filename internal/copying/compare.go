@@ -41,8 +41,10 @@ func (c *Copy) Verify(ctx context.Context, report func(Difference)) (int64, erro
 	return c.compare(ctx, nil, report)
 }
 
+// OwnerSet is a set of owners by table. The key is the owner's text.
 type OwnerSet map[*rows.Table]map[string]rows.Row
 
+// Add adds an owner to the tables' sets.
 func (o OwnerSet) Add(owner rows.Row, tables ...*rows.Table) {
 	text := owner.Text()
 	for _, t := range tables {
@@ -53,6 +55,7 @@ func (o OwnerSet) Add(owner rows.Row, tables ...*rows.Table) {
 	}
 }
 
+// addAll adds the owners of another set.
 func (o OwnerSet) addAll(of OwnerSet) {
 	for t, all := range of {
 		if o[t] == nil {
@@ -62,6 +65,7 @@ func (o OwnerSet) addAll(of OwnerSet) {
 	}
 }
 
+// Spans returns a span for each owner in any of the tables, in the order of owners.
 func (o OwnerSet) Spans(tables ...*rows.Table) (spans []rows.Span) {
 	all := map[string]rows.Row{}
 	for _, t := range tables {
@@ -82,6 +86,9 @@ func (c *Copy) affected(g *rows.Group, t *rows.Table) []*rows.Table {
 	return []*rows.Table{t}
 }
 
+// compare compares the owners in only; nil means all owners. It calls report for each owner whose rows in a table
+// differ, and returns the source's rows. Sums of many owners are compared first where the engines can compute them,
+// so that only different ones are read.
 func (c *Copy) compare(ctx context.Context, only OwnerSet, report func(Difference)) (total int64, err error) {
 	if err := c.target.Settle(ctx); err != nil {
 		return 0, err
@@ -116,8 +123,11 @@ func (c *Copy) compare(ctx context.Context, only OwnerSet, report func(Differenc
 	return total, nil
 }
 
+// ownersOfQuery is how many owners a span names. PostgreSQL and SQLite limit parameters; more owners also make no
+// query faster.
 const ownersOfQuery = 200
 
+// ownersAtOnce joins spans of single owners into spans of many owners.
 func ownersAtOnce(each []rows.Span) (spans []rows.Span) {
 	for some := range slices.Chunk(each, ownersOfQuery) {
 		var span rows.Span
@@ -129,6 +139,7 @@ func ownersAtOnce(each []rows.Span) (spans []rows.Span) {
 	return spans
 }
 
+// digest is the digest of an owner's rows in a table.
 type digest struct {
 	owner rows.Row
 	rows.Digest
@@ -167,6 +178,8 @@ func (c *Copy) compareSums(ctx context.Context, g *rows.Group, t *rows.Table, sp
 	return total, different, nil
 }
 
+// compareTable reads both sides at the same time, in the order of owners, and merges them: an owner may be missing on
+// either side.
 func (c *Copy) compareTable(ctx context.Context, g *rows.Group, t *rows.Table, spans []rows.Span, report func(Difference)) (total int64, err error) {
 	var both errgroup.Group
 	ctx, cancel := context.WithCancel(ctx)
@@ -237,8 +250,11 @@ func (c *Copy) isReplaced(ctx context.Context, d Difference) (bool, error) {
 	return len(found) == 1 && found[0].Current != found[0].Number, err
 }
 
+// errEnded ends the other side's read after an error. The first error is returned.
 var errEnded = errors.New("the comparison has ended")
 
+// digests calls fn with the digest of each owner in the spans, in order. Where one engine names owners by texts, rows
+// are reduced to their common columns first.
 func (c *Copy) digests(v rows.View, t *rows.Table, owner int, spans []rows.Span, fn func(digest) error) error {
 	s := summing{owner: owner, fn: fn}
 	each := s.add
@@ -258,13 +274,15 @@ func (c *Copy) digests(v rows.View, t *rows.Table, owner int, spans []rows.Span,
 	return s.end()
 }
 
+// summing adds up consecutive rows with the same owner.
 type summing struct {
-	owner   int
+	owner   int // number of columns in the owner's key
 	fn      func(digest) error
 	current digest
-	packed  rows.Packed
+	packed  rows.Packed // the current owner
 }
 
+// add adds a row. A new owner ends the previous digest.
 func (s *summing) add(p rows.Packed) error {
 	if owner := p.First(s.owner); s.current.Rows == 0 || !bytes.Equal(owner, s.packed) {
 		if err := s.end(); err != nil {
@@ -277,6 +295,7 @@ func (s *summing) add(p rows.Packed) error {
 	return nil
 }
 
+// end passes on the last digest.
 func (s *summing) end() error {
 	if s.current.Rows == 0 {
 		return nil

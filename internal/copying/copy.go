@@ -24,11 +24,11 @@ import (
 // snapshots while the source logs changed keys. Passes copy the rows with these keys until few are left. During the
 // last pass the service is read-only, and it stays so.
 type Copy struct {
-	Service        string
-	Groups         []rows.Group
-	Source, Target *engine.Database
-	Owners         rows.Owners // required if NeedsOwners
-	OwnersIn       string      // service whose database contains the owners
+	Service        string           // name, for the state and messages
+	Groups         []rows.Group     // service.Service.Tables
+	Source, Target *engine.Database // migrated; the target, too
+	Owners         rows.Owners      // required if NeedsOwners
+	OwnersIn       string           // service whose database contains the owners
 
 	// MaxChanges limits the changed rows in the source's log. At half of it, Run slows writers; at all of it, Run
 	// stops and deletes the log. The default is DefaultMaxChanges.
@@ -38,11 +38,11 @@ type Copy struct {
 	// last pass in time. 0 means no limit.
 	FinishWithin time.Duration
 
-	Lease      time.Duration // read-only lease in the last pass; the default is 30 s
-	Progress   func(what string, done, total int64)
-	Estimate   func(Estimate)
-	Report     func(line string)
-	BeforeStep func(point string) error // for tests
+	Lease      time.Duration                        // read-only lease in the last pass; the default is 30 s
+	Progress   func(what string, done, total int64) // called often; may be nil
+	Estimate   func(Estimate)                       // called about every PaceEvery; may be nil
+	Report     func(line string)                    // a line for the operator; may be nil
+	BeforeStep func(point string) error             // for tests
 
 	// These fields are for tests: the keys per pass, when the log is compacted and measured, and a function called
 	// with the number of entries before and after a compaction.
@@ -54,29 +54,29 @@ type Copy struct {
 
 	source, target rows.Database
 	from, to       engine.Traits
-	tables         map[string]*rows.Table
-	groups         map[string]int
-	state          State
-	moved          int64
-	copied         int64
-	total          int64
-	dirty          OwnerSet // owners that changed since they were verified; nil means all owners
+	tables         map[string]*rows.Table // by name
+	groups         map[string]int         // index in Groups by table
+	state          State                  // as in the target
+	moved          int64                  // rows written by this run
+	copied         int64                  // rows in the target at the start of this run
+	total          int64                  // rows in the source at the start of this run
+	dirty          OwnerSet               // owners that changed since they were verified; nil means all owners
 	begun          time.Time
-	refused        refusal
-	logging        sync.Mutex
+	refused        refusal               // how writers are slowed
+	logging        sync.Mutex            // held while the log is read and shortened
 	step           *atomic.Pointer[Step] // for claims; may be nil
 	compacted      int64                 // entries left by the last compaction
 }
 
 // State is a copy's progress, in both databases. The source stores only the ID.
 type State struct {
-	ID     string `json:"id"`
-	Target bool   `json:"target,omitempty"`
-	Group  int    `json:"group,omitempty"`
-	After  string `json:"after,omitempty"` // copied up to this owner
-	Copied bool   `json:"copied,omitempty"`
-	Done   bool   `json:"done,omitempty"`
-	Claim  *Claim `json:"claim,omitempty"`
+	ID     string `json:"id"`               // of the copy, or fillID
+	Target bool   `json:"target,omitempty"` // this database is the target
+	Group  int    `json:"group,omitempty"`  // index of the group that is copied
+	After  string `json:"after,omitempty"`  // copied up to this owner
+	Copied bool   `json:"copied,omitempty"` // all owners were copied once
+	Done   bool   `json:"done,omitempty"`   // complete and compared
+	Claim  *Claim `json:"claim,omitempty"`  // nil: no process uses the database
 }
 
 // DefaultMaxChanges is the default of Copy.MaxChanges. An entry takes 100 to 200 bytes.
@@ -92,6 +92,8 @@ const (
 	copyLease    = 30 * time.Second
 )
 
+// Run copies everything and leaves the service read-only on the source. It continues an interrupted copy. After an
+// error the source accepts writes again, unless the error says otherwise.
 func (c *Copy) Run(ctx context.Context) error {
 	c.begun = time.Now()
 	if err := c.open(); err != nil {
@@ -122,6 +124,8 @@ func (c *Copy) Run(ctx context.Context) error {
 	return c.lastPass(ctx)
 }
 
+// copyWhileLogged copies all owners and their changes, and compares everything once while the source accepts writes,
+// so that the last pass has little left to compare.
 func (c *Copy) copyWhileLogged(ctx context.Context) error {
 	if err := c.copyOwners(ctx); err != nil {
 		return err
@@ -144,6 +148,7 @@ func (c *Copy) copyWhileLogged(ctx context.Context) error {
 	return c.catchUp(ctx)
 }
 
+// open prepares both databases and sets defaults. It returns errors in the combination of source and target.
 func (c *Copy) open() error {
 	c.source, c.target = namedDatabase{c.Source.Rows(c.Owners), c.Source.Where}, namedDatabase{c.Target.Rows(c.Owners), c.Target.Where}
 	c.from, c.to = c.Source.Traits(), c.Target.Traits()
@@ -168,10 +173,13 @@ func (c *Copy) open() error {
 	return nil
 }
 
+// NeedsOwners reports whether Copy.Owners must be set, because one of the engines names owners by texts and the other
+// by numbers.
 func (c *Copy) NeedsOwners() bool {
 	return c.Source.Traits().NamesOwners || c.Target.Traits().NamesOwners
 }
 
+// withNames is NeedsOwners after open.
 func (c *Copy) withNames() bool { return c.from.NamesOwners || c.to.NamesOwners }
 
 func (c *Copy) reportf(format string, args ...any) {
@@ -180,6 +188,7 @@ func (c *Copy) reportf(format string, args ...any) {
 	}
 }
 
+// progress also stores the step in the claims, for the console.
 func (c *Copy) progress(what string, done, total int64) {
 	if c.step != nil {
 		c.step.Store(&Step{what, done, total})
@@ -189,6 +198,7 @@ func (c *Copy) progress(what string, done, total int64) {
 	}
 }
 
+// before lets a test stop the copy at a point.
 func (c *Copy) before(point string) error {
 	if c.BeforeStep == nil {
 		return nil
@@ -196,6 +206,8 @@ func (c *Copy) before(point string) error {
 	return c.BeforeStep(point)
 }
 
+// begin continues the interrupted copy in the target, if the source still logs its changes, or else begins a new one.
+// isNew is false if it continues. If the copy is complete already, c.state.Done is true.
 func (c *Copy) begin(ctx context.Context) (isNew bool, err error) {
 	c.moved, c.copied, c.dirty, c.compacted = 0, 0, nil, 0
 	c.refused.bySize, c.refused.byTime = 0, 0
@@ -257,8 +269,11 @@ func (c *Copy) endAgain(ctx context.Context, source State) error {
 	return nil
 }
 
+// holder is the name under which the copy makes the service read-only.
 func (c *Copy) holder() string { return readonly.ByCopy(c.state.ID) }
 
+// writable returns an error if the source is read-only for good: then it would stay so, and its server writes
+// elsewhere.
 func (c *Copy) writable(ctx context.Context) error {
 	holder, until, err := c.source.ReadOnly(ctx, c.Service)
 	if err == nil && holder != "" && until.IsZero() {
@@ -274,6 +289,8 @@ func (c *Copy) unlog(ctx context.Context) {
 	}
 }
 
+// checkOwners returns an error if the source has data of owners that the other service does not know. They would be
+// lost without a message.
 func (c *Copy) checkOwners(ctx context.Context) error {
 	return c.source.View(ctx, func(v rows.View) error {
 		s, ok := v.(interface {
@@ -295,8 +312,10 @@ func (c *Copy) checkOwners(ctx context.Context) error {
 	})
 }
 
+// IsPart reports an incomplete target, which only the copy may write.
 func (s State) IsPart() bool { return s.Target && !s.Done }
 
+// IsImport reports a state of package importing.
 func (s State) IsImport() bool { return s.ID == fillID }
 
 // ErrPart means that a database is an incomplete copy, which only the copy may write.
@@ -329,6 +348,8 @@ func ReadState(from stateReader, service string) (state State, err error) {
 	return state, err
 }
 
+// empty returns errcode.Invalid if the target contains data. Rows that a migration or a server's start writes do not
+// count, nor does an incomplete copy.
 func (c *Copy) empty(ctx context.Context) error {
 	return c.target.View(ctx, func(v rows.View) error {
 		if state, err := ReadState(v, c.Service); err != nil || state.IsPart() {
@@ -349,6 +370,8 @@ func (c *Copy) empty(ctx context.Context) error {
 	})
 }
 
+// beginNew copies the hashes of secrets, starts the source's log, and deletes leftovers in the target. The order
+// matters: rows are read only when their changes are logged.
 func (c *Copy) beginNew(ctx context.Context) error {
 	hashes, err := c.Source.SecretHashes(ctx)
 	if err != nil {
@@ -386,10 +409,12 @@ func (c *Copy) beginNew(ctx context.Context) error {
 	})
 }
 
+// setState stores the state in the transaction of the rows that it describes.
 func (c *Copy) setState(u rows.Update, state State) error {
 	return setState(u, c.Service, state)
 }
 
+// setState stores a state as JSON.
 func setState(u rows.Update, service string, state State) error {
 	text, err := json.Marshal(state)
 	if err != nil {
@@ -398,6 +423,8 @@ func setState(u rows.Update, service string, state State) error {
 	return u.SetState(service, string(text))
 }
 
+// lastPass makes the service read-only, copies the last changes and compares. If that fails, the source accepts
+// writes again, unless the target may be complete already.
 func (c *Copy) lastPass(ctx context.Context) error {
 	if err := c.before("close"); err != nil {
 		return err
@@ -443,6 +470,7 @@ func (c *Copy) reopen(ctx context.Context) error {
 	}
 }
 
+// whileClosed finishes the copy while it holds the read-only lease, and then makes read-only mode permanent.
 func (c *Copy) whileClosed(ctx context.Context) error {
 	held, release := c.hold(ctx)
 	err := c.finish(held)
@@ -463,6 +491,8 @@ func (c *Copy) hold(ctx context.Context) (held context.Context, release func() e
 	return held, release
 }
 
+// finish copies the rest, the last assigned numbers and recorded work (rows.WorkOf), and compares the owners that
+// changed. A difference is an error.
 func (c *Copy) finish(ctx context.Context) error {
 	for {
 		n, err := c.pass(ctx)
@@ -519,6 +549,7 @@ func (c *Copy) finish(ctx context.Context) error {
 	return c.source.Update(ctx, func(rows.Update) error { return nil })
 }
 
+// setLast sets the last assigned numbers, so that the target does not assign a number twice.
 func (c *Copy) setLast(ctx context.Context, last map[*rows.Table]int64) error {
 	return c.target.Update(ctx, func(u rows.Update) error {
 		for t, n := range last {
@@ -528,42 +559,4 @@ func (c *Copy) setLast(ctx context.Context, last map[*rows.Table]int64) error {
 		}
 		return nil
 	})
-}
-
-type TableSize struct {
-	Name string
-	Rows int64
-}
-
-// DryRun changes nothing.
-func (c *Copy) DryRun(ctx context.Context) (sizes []TableSize, err error) {
-	if err := c.open(); err != nil {
-		return nil, err
-	}
-	pending, err := c.Target.Pending(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if len(pending) == 0 {
-		if err := c.empty(ctx); err != nil {
-			return nil, err
-		}
-	}
-	if err := cmp.Or(c.writable(ctx), c.checkOwners(ctx)); err != nil {
-		return nil, err
-	}
-	err = c.source.View(ctx, func(v rows.View) error {
-		sizes = nil
-		for _, g := range c.Groups {
-			for _, t := range g.Tables {
-				n, err := v.Count(t, 0)
-				if err != nil {
-					return err
-				}
-				sizes = append(sizes, TableSize{t.Name, n})
-			}
-		}
-		return nil
-	})
-	return sizes, err
 }

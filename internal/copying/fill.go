@@ -11,24 +11,27 @@ import (
 // Fill fills a service's tables from a read-only source. There is no change log, so the caller, package importing,
 // finds and replaces changed owners.
 type Fill struct {
-	copy Copy
-	rows int64
+	copy Copy  // with a source that logs nothing
+	rows int64 // of the source
 }
 
+// FillOptions configure NewFill. Progress and BeforeStep may be nil.
 type FillOptions struct {
 	Service    string
-	Groups     []rows.Group
+	Groups     []rows.Group // service.Service.Tables
 	Source     Source
-	Target     *engine.Database
+	Target     *engine.Database // migrated, and of an engine that accepts imports
 	Progress   func(what string, done, total int64)
 	BeforeStep func(point string) error // for tests
 }
 
+// Source is the part of service.Source that a fill reads.
 type Source interface {
 	Where() string
 	View(ctx context.Context, fn func(rows.View) error) error
 }
 
+// readSource makes a Source look like a rows.Database. Only View and KeepLog may be called.
 type readSource struct {
 	rows.Database
 
@@ -39,8 +42,10 @@ func (s readSource) View(ctx context.Context, fn func(rows.View) error) error {
 	return s.source.View(ctx, fn)
 }
 
+// KeepLog does nothing: a source has no log that could lapse.
 func (readSource) KeepLog(context.Context, string) error { return nil }
 
+// NewFill connects to nothing.
 func NewFill(o FillOptions) *Fill {
 	return &Fill{copy: Copy{
 		Service: o.Service, Groups: o.Groups, Source: &engine.Database{Connection: engine.Connection{Where: o.Source.Where()}}, Target: o.Target, BeforeStep: o.BeforeStep, Progress: o.Progress,
@@ -48,6 +53,7 @@ func NewFill(o FillOptions) *Fill {
 	}}
 }
 
+// CountSource returns the rows in the source, which are also the total for the progress.
 func (f *Fill) CountSource(ctx context.Context) (int64, error) {
 	err := f.copy.source.View(ctx, func(v rows.View) (err error) { f.rows, err = f.copy.count(v); return err })
 	return f.rows, err
@@ -68,6 +74,7 @@ func ClaimTargets(ctx context.Context, fills ...*Fill) (release func(), err erro
 // fillID identifies every fill. Any source address can resume it, because all owners are compared.
 const fillID = "import"
 
+// Load reads the state of an earlier fill from the target. Call it after ClaimTargets and before IsBegun.
 func (f *Fill) Load(ctx context.Context) error {
 	return f.copy.target.View(ctx, func(v rows.View) (err error) {
 		f.copy.state, err = ReadState(v, f.copy.Service)
@@ -75,8 +82,10 @@ func (f *Fill) Load(ctx context.Context) error {
 	})
 }
 
+// IsBegun reports whether the target contains a fill, complete or not.
 func (f *Fill) IsBegun() bool { return f.copy.state.ID == fillID }
 
+// IsComplete reports whether the target contains a complete fill.
 func (f *Fill) IsComplete() bool { return f.IsBegun() && f.copy.state.Done }
 
 // CheckEmpty returns an error if the target contains data, except data of an incomplete copy.
@@ -112,6 +121,7 @@ func (f *Fill) CopyOwners(ctx context.Context, before, total int64) (moved int64
 	return f.copy.moved, err
 }
 
+// Settle compares all owners and replaces those that differ. Call it once after CopyOwners.
 func (f *Fill) Settle(ctx context.Context) error {
 	f.copy.dirty = OwnerSet{}
 	if _, err := f.CompareAll(ctx, func(d Difference) { f.copy.dirty.Add(d.Owner, d.group.Tables...) }); err != nil {
@@ -155,20 +165,24 @@ func (f *Fill) Replace(ctx context.Context, changed OwnerSet) error {
 	return nil
 }
 
+// CompareChanged compares the owners that Settle and Replace replaced; the others were equal.
 func (f *Fill) CompareChanged(ctx context.Context, report func(Difference)) error {
 	_, err := f.copy.compare(ctx, f.copy.dirty, report)
 	return err
 }
 
+// CompareAll compares all owners and returns the source's rows.
 func (f *Fill) CompareAll(ctx context.Context, report func(Difference)) (int64, error) {
 	f.copy.total = f.rows
 	return f.copy.compare(ctx, nil, report)
 }
 
+// SetLast sets the last assigned numbers by table.
 func (f *Fill) SetLast(ctx context.Context, last map[*rows.Table]int64) error {
 	return f.copy.setLast(ctx, last)
 }
 
+// Complete marks the target as complete, so that servers may use it.
 func (f *Fill) Complete(ctx context.Context) error {
 	state := f.copy.state
 	state.Done = true

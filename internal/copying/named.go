@@ -9,6 +9,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// namedDatabase names the database in errors, since a copy uses two.
 type namedDatabase struct {
 	rows.Database
 	where string
@@ -22,6 +23,7 @@ func (d namedDatabase) Update(ctx context.Context, fn func(rows.Update) error) e
 	return Unavailable(d.where, d.Database.Update(ctx, fn))
 }
 
+// unavailableError keeps the cause for errcode and logs.
 type unavailableError struct {
 	where string
 	err   error
@@ -43,6 +45,7 @@ func Unavailable(where string, err error) error {
 	return &unavailableError{where, err}
 }
 
+// count counts the rows of all tables.
 func (c *Copy) count(v rows.View) (total int64, err error) {
 	for _, g := range c.Groups {
 		for _, t := range g.Tables {
@@ -56,6 +59,7 @@ func (c *Copy) count(v rows.View) (total int64, err error) {
 	return total, nil
 }
 
+// countTarget counts the rows that an interrupted copy has written.
 func (c *Copy) countTarget(ctx context.Context) (total int64, err error) {
 	err = c.target.View(ctx, func(v rows.View) (err error) { total, err = c.count(v); return err })
 	return total, err

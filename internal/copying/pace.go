@@ -30,6 +30,7 @@ func (e Estimate) End() (time.Duration, bool) {
 	return d, d > 0 && d < longestEstimate
 }
 
+// alone returns how long the rest takes if no more keys change, as when the service is read-only.
 func (e Estimate) alone() time.Duration {
 	if e.Left == 0 {
 		return 0
@@ -53,7 +54,7 @@ func (e Estimate) String() string {
 const (
 	longestEstimate = 30 * 24 * time.Hour
 
-	paceEvery = 5 * time.Second
+	paceEvery = 5 * time.Second // between estimates
 
 	mostRefused  = 0.75 // share of writes; the rest of each period (a second) is for large writes
 	leastRefused = 0.05
@@ -63,6 +64,7 @@ const (
 	lateAfter = 0.8
 )
 
+// seconds returns 0 for a number that is no duration: NaN, negative, or above longestEstimate.
 func seconds(n float64) time.Duration {
 	if math.IsNaN(n) || n <= 0 || n > longestEstimate.Seconds() {
 		return 0
@@ -70,6 +72,7 @@ func seconds(n float64) time.Duration {
 	return time.Duration(n * float64(time.Second))
 }
 
+// isLate reports that the last pass must begin now to end within FinishWithin.
 func (e Estimate) isLate() bool {
 	return e.Within != 0 && e.alone() >= time.Duration(lateAfter*float64(e.Within))
 }
@@ -92,19 +95,22 @@ func (e Estimate) refuse() float64 {
 	return min(max(part, e.Refused+leastRefused), mostRefused)
 }
 
+// pace measures passes and slows writers.
 type pace struct {
 	c      *Copy
-	at     time.Time
-	left   int64
-	copied int
-	said   time.Time
+	at     time.Time // time of the latest estimate
+	left   int64     // keys left at that time
+	copied int       // keys copied since
+	said   time.Time // time of the latest report
 }
 
+// newPace begins to measure.
 func (c *Copy) newPace(ctx context.Context) (*pace, error) {
 	left, err := c.changesLeft(ctx)
 	return &pace{c: c, at: time.Now(), left: left, said: time.Now()}, err
 }
 
+// passed counts a pass with n keys. isLate means that the last pass must begin, however many keys are left.
 func (p *pace) passed(ctx context.Context, n int) (isLate bool, err error) {
 	c := p.c
 	if p.copied += n; time.Since(p.at) < c.PaceEvery && !c.isOver() {
@@ -130,6 +136,7 @@ func (p *pace) passed(ctx context.Context, n int) (isLate bool, err error) {
 	return isLate, nil
 }
 
+// report prints a line at most every reportEvery.
 func (p *pace) report(e Estimate, isLate bool) {
 	if p.c.Estimate != nil {
 		p.c.Estimate(e)
@@ -147,6 +154,7 @@ func (p *pace) report(e Estimate, isLate bool) {
 	}
 }
 
+// within returns the rest of FinishWithin, at least 1 ns; 0 without a limit.
 func (c *Copy) within() time.Duration {
 	if c.FinishWithin == 0 {
 		return 0
@@ -156,19 +164,22 @@ func (c *Copy) within() time.Duration {
 
 func (c *Copy) isOver() bool { return c.FinishWithin != 0 && time.Since(c.begun) >= c.FinishWithin }
 
+// refusal is the share of writes to refuse, 0 to 1, for two reasons; the greater one applies.
 type refusal struct {
 	mu     sync.Mutex
-	bySize float64
-	byTime float64
-	set    float64
+	bySize float64 // because the log is long
+	byTime float64 // because of FinishWithin
+	set    float64 // as the source applies it
 }
 
+// of returns the applied share.
 func (r *refusal) of() float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.set
 }
 
+// slow changes the share and applies it to the source.
 func (c *Copy) slow(ctx context.Context, change func(*refusal)) error {
 	r := &c.refused
 	r.mu.Lock()
@@ -188,8 +199,11 @@ func (c *Copy) slow(ctx context.Context, change func(*refusal)) error {
 	return err
 }
 
+// errFull ends the copy because of MaxChanges.
 var errFull = errors.New("too many rows change")
 
+// limitLog slows writers from half of MaxChanges on, the more the longer the log is, and returns errFull at
+// MaxChanges. n is the log's length.
 func (c *Copy) limitLog(ctx context.Context, n int64) error {
 	if n >= c.MaxChanges {
 		return fmt.Errorf("%s: %w: %d wait to be copied, at most %d are allowed: run the command again when fewer rows change, or with a larger --max-changes; the service continues, and changes are no longer logged",

@@ -13,21 +13,24 @@ import (
 )
 
 const (
-	sizeOfPiece   = 64 << 10
-	piecesOfPipe  = 256
+	sizeOfPiece   = 64 << 10 // a buffer's size
+	piecesOfPipe  = 256      // at most, so that small tables do not wait
 	bytesOfPipe   = 2 << 20  // in memory
 	bytesOfUpdate = 16 << 20 // per transaction, which is written while its rows are read
 )
 
+// pipe passes rows from a reader to a writer of another database, with bounded memory. Spans begin and end with a
+// piece of their own.
 type pipe struct {
 	ctx    context.Context //nolint:containedctx // a pipe is of one copy; readers of rows have no context
 	pieces chan piece
 	bytes  *semaphore.Weighted
 	spare  chan []byte // reused buffers: without garbage the collector does not run
-	sent   int64
-	err    error
+	sent   int64       // bytes
+	err    error       // why the reader ended; valid when pieces is closed
 }
 
+// piece is a buffer with rows of one table, or the beginning or end of a span.
 type piece struct {
 	begins, ends *copiedSpan
 
@@ -37,6 +40,7 @@ type piece struct {
 	data  []byte
 }
 
+// newPipe returns a pipe that ends with ctx.
 func newPipe(ctx context.Context) *pipe {
 	return &pipe{
 		ctx: ctx, pieces: make(chan piece, piecesOfPipe), bytes: semaphore.NewWeighted(bytesOfPipe),
@@ -44,13 +48,16 @@ func newPipe(ctx context.Context) *pipe {
 	}
 }
 
+// close ends the pipe; err nil means that everything was sent.
 func (p *pipe) close(err error) {
 	p.err = err
 	close(p.pieces)
 }
 
+// weight is what a piece takes from the pipe's memory. A row may be larger than the whole pipe.
 func weight(x piece) int64 { return int64(min(cap(x.data), bytesOfPipe)) }
 
+// send waits for memory, and for the writer.
 func (p *pipe) send(x piece) error {
 	if err := p.bytes.Acquire(p.ctx, weight(x)); err != nil {
 		return err
@@ -63,6 +70,7 @@ func (p *pipe) send(x piece) error {
 	}
 }
 
+// free returns a piece's memory. Its buffer is used again.
 func (p *pipe) free(x piece) {
 	p.bytes.Release(weight(x))
 	if cap(x.data) != sizeOfPiece {
@@ -74,6 +82,7 @@ func (p *pipe) free(x piece) {
 	}
 }
 
+// buffer returns an empty buffer.
 func (p *pipe) buffer() []byte {
 	select {
 	case b := <-p.spare:
@@ -83,17 +92,19 @@ func (p *pipe) buffer() []byte {
 	}
 }
 
+// sender collects rows of a table into pieces. It is an io.Writer for raw rows.
 type sender struct {
 	*pipe
 
 	table *rows.Table
 	isRaw bool
-	rows  int
+	rows  int // in data; for raw rows set at the end
 	data  []byte
 }
 
-const sizeOfLength = 4
+const sizeOfLength = 4 // bytes before each row that is not raw
 
+// add copies a row to the piece.
 func (s *sender) add(p rows.Packed) error {
 	if err := s.reserve(sizeOfLength + len(p)); err != nil {
 		return err
@@ -111,6 +122,7 @@ func (s *sender) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// reserve sends the piece if n more bytes do not fit.
 func (s *sender) reserve(n int) error {
 	if len(s.data) > 0 && len(s.data)+n > cap(s.data) {
 		if err := s.flush(); err != nil {
@@ -123,6 +135,7 @@ func (s *sender) reserve(n int) error {
 	return nil
 }
 
+// flush sends the last piece.
 func (s *sender) flush() error {
 	if len(s.data) == 0 {
 		return nil
@@ -132,18 +145,21 @@ func (s *sender) flush() error {
 	return s.send(x)
 }
 
+// receiver hands pieces to the target: as rows, or as an io.Reader for raw rows. It stops at the end of a table, of a
+// span, or of a transaction.
 type receiver struct {
 	*pipe
 
-	now   piece
+	now   piece // the current piece, if isNow
 	isNow bool
-	at    int
-	table *rows.Table
+	at    int         // position in its data
+	table *rows.Table // table of the running insert
 	isRaw bool
-	rows  int
-	left  int
+	rows  int // of the transaction
+	left  int // bytes that the transaction may still take
 }
 
+// peek returns the current piece, or waits for the next. io.EOF is the end of the pipe.
 func (r *receiver) peek() (*piece, error) {
 	if r.isNow && r.now.table != nil && r.at == len(r.now.data) {
 		r.take()
@@ -166,11 +182,13 @@ func (r *receiver) peek() (*piece, error) {
 	}
 }
 
+// take frees the current piece.
 func (r *receiver) take() {
 	r.free(r.now)
 	r.now, r.isNow = piece{}, false
 }
 
+// span returns the next span, or nil at the end of the pipe.
 func (r *receiver) span() (*copiedSpan, error) {
 	x, err := r.peek()
 	if errors.Is(err, io.EOF) {
@@ -184,6 +202,8 @@ func (r *receiver) span() (*copiedSpan, error) {
 	return s, nil
 }
 
+// load inserts rows until the span ends or the transaction is large enough. n is the number of rows; ended reports
+// the end of the span.
 func (r *receiver) load(u rows.Update) (n int, ended bool, err error) {
 	r.rows, r.left = 0, bytesOfUpdate
 	for {
@@ -226,6 +246,7 @@ func (r *receiver) each(fn func(*rows.Table, rows.Packed) error) error {
 	}
 }
 
+// cut returns the next row of the current piece, which is valid until the next call.
 func (r *receiver) cut() rows.Packed {
 	begin := r.at + sizeOfLength
 	r.at = begin + int(binary.BigEndian.Uint32(r.now.data[r.at:]))
@@ -233,6 +254,7 @@ func (r *receiver) cut() rows.Packed {
 	return rows.Packed(r.now.data[begin:r.at])
 }
 
+// Next returns io.EOF at the end of the table's rows, or if the transaction is large enough.
 func (r *receiver) Next() (rows.Packed, error) {
 	x, err := r.peek()
 	if err != nil {
@@ -261,6 +283,7 @@ func (r *receiver) Read(into []byte) (int, error) {
 	return n, nil
 }
 
+// unexpected keeps a broken pipe from looking like the end of a table.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

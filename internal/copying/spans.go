@@ -24,14 +24,17 @@ const (
 	triesOfSpans = 5
 )
 
+// copiedSpan is a range of owners that one snapshot reads.
 type copiedSpan struct {
 	group   *rows.Group
 	span    rows.Span
-	unclean bool // the target may contain some of the rows
-	next    State
+	unclean bool          // the target may contain some of the rows
+	next    State         // state to store with the last rows
 	read    []rows.Digest // by table, once read; see Copy.digest
 }
 
+// copyOwners copies all owners that c.state does not have yet. It repeats spans whose transaction the target wants
+// repeated.
 func (c *Copy) copyOwners(ctx context.Context) error {
 	for try := 1; ; try++ {
 		if err := c.copySpans(ctx); !errors.Is(err, errAgain) || try == triesOfSpans {
@@ -40,6 +43,7 @@ func (c *Copy) copyOwners(ctx context.Context) error {
 	}
 }
 
+// errAgain means that the rows of a transaction were consumed and must be read again.
 var errAgain = errors.New("the database asks to repeat the transaction")
 
 // copySpans reads the next span and verifies the previous span while a span is written.
@@ -57,6 +61,7 @@ func (c *Copy) copySpans(ctx context.Context) error {
 	return cmp.Or(err, checks.wait())
 }
 
+// readSpans reads a span after the other, each from its own snapshot, so that no snapshot lives long.
 func (c *Copy) readSpans(ctx context.Context, p *pipe) error {
 	unclean := true // later owners may be partly copied
 	kept, most := time.Now(), rowsOfFirstSpan
@@ -90,6 +95,7 @@ func (c *Copy) readSpans(ctx context.Context, p *pipe) error {
 	return nil
 }
 
+// rowsOfNextSpan doubles the span up to rowsOfSpan, or shrinks it to about bytesOfSpan.
 func rowsOfNextSpan(before int, bytes int64) int {
 	if bytes > bytesOfSpan {
 		return max(int(int64(before)*bytesOfSpan/bytes), 1)
@@ -97,6 +103,7 @@ func rowsOfNextSpan(before int, bytes int64) int {
 	return min(2*before, rowsOfSpan)
 }
 
+// readSpan chooses a span with at most most rows for each table, unless an owner has more, and sends its rows.
 func (c *Copy) readSpan(v rows.View, s *copiedSpan, most int, p *pipe) error {
 	g := &c.Groups[s.next.Group]
 	s.group = g
@@ -130,6 +137,7 @@ func (c *Copy) readSpan(v rows.View, s *copiedSpan, most int, p *pipe) error {
 	return p.send(piece{ends: s})
 }
 
+// readTable sends the rows of a table, and returns their digest if they will be checked.
 func (c *Copy) readTable(v rows.View, s *copiedSpan, t *rows.Table, p *pipe) (d rows.Digest, err error) {
 	out := sender{pipe: p, table: t}
 	if c.isRaw(t) {
@@ -162,6 +170,8 @@ func (c *Copy) isRaw(t *rows.Table) bool {
 	return t.IsRaw() && c.from.IsRaw && c.to.IsRaw
 }
 
+// endSpan sets the last owner: the first that reaches most rows in any table. It leaves Until nil if all remaining
+// owners fit. Groups without owners are a single span.
 func endSpan(v rows.View, g *rows.Group, span *rows.Span, most int) error {
 	if g.Owner == 0 {
 		return nil
@@ -178,6 +188,7 @@ func endSpan(v rows.View, g *rows.Group, span *rows.Span, most int) error {
 	return nil
 }
 
+// writeSpans writes spans as they arrive. A written span is checked while the next is written.
 func (c *Copy) writeSpans(ctx context.Context, in *receiver, checks *queue) error {
 	for {
 		s, err := in.span()
@@ -201,6 +212,8 @@ func (c *Copy) writeSpans(ctx context.Context, in *receiver, checks *queue) erro
 	}
 }
 
+// writeSpan streams rows into transactions of bytesOfUpdate. The state is stored with the last one: an interrupted
+// span is deleted and copied again.
 func (c *Copy) writeSpan(ctx context.Context, in *receiver, s *copiedSpan) error {
 	for isFirst, ended := true, false; !ended; isFirst = false {
 		var n int
@@ -250,6 +263,7 @@ func (c *Copy) writeSpanAtOnce(ctx context.Context, in *receiver, s *copiedSpan)
 	return w.flush()
 }
 
+// progressed counts written rows.
 func (c *Copy) progressed(n int) {
 	c.moved += int64(n)
 	total := max(c.total-c.copied, 0)
@@ -282,6 +296,7 @@ func (c *Copy) check(ctx context.Context, s *copiedSpan) error {
 	return nil
 }
 
+// sum returns the digest of a span's rows, computed by the database if possible.
 func (c *Copy) sum(v rows.View, s *copiedSpan, t *rows.Table) (d rows.Digest, err error) {
 	if c.isRaw(t) {
 		return v.(rows.RawView).Sum(t, s.group.Owner, s.span)
@@ -289,6 +304,7 @@ func (c *Copy) sum(v rows.View, s *copiedSpan, t *rows.Table) (d rows.Digest, er
 	return d, v.Each(t, s.group.Owner, s.span, func(p rows.Packed) error { d.Add(p); return nil })
 }
 
+// queue runs functions one after the other beside the caller. It ends with the first error.
 type queue struct {
 	group errgroup.Group
 	work  chan func() error
@@ -296,6 +312,7 @@ type queue struct {
 	err   error
 }
 
+// newQueue starts the queue; wait must be called.
 func newQueue() *queue {
 	q := &queue{work: make(chan func() error), ended: make(chan struct{})}
 	q.group.Go(func() error {
@@ -310,6 +327,7 @@ func newQueue() *queue {
 	return q
 }
 
+// do waits until the previous function has ended, and returns an earlier function's error.
 func (q *queue) do(fn func() error) error {
 	select {
 	case q.work <- fn:
@@ -319,6 +337,7 @@ func (q *queue) do(fn func() error) error {
 	}
 }
 
+// wait waits for the last function.
 func (q *queue) wait() error {
 	close(q.work)
 	return q.group.Wait()

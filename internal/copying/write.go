@@ -26,6 +26,7 @@ func (c *Copy) recount(u rows.Update, g *rows.Group, span rows.Span) error {
 	return nil
 }
 
+// copyAgain replaces all rows of owners in the target, each owner from a snapshot.
 func (c *Copy) copyAgain(ctx context.Context, only OwnerSet) error {
 	for i := range c.Groups {
 		g := &c.Groups[i]
@@ -45,40 +46,46 @@ func (c *Copy) copyAgain(ctx context.Context, only OwnerSet) error {
 	return nil
 }
 
+// writer collects rows and deletions for a transaction, which it may repeat as the target asks.
 type writer struct {
 	c           *Copy
 	update      func(func(rows.Update) error) error
-	put         bool
-	silent      bool
-	after       func(rows.Update) error
-	parts       []*part
+	put         bool                    // replace existing rows instead of inserting
+	silent      bool                    // do not count rows for the progress
+	after       func(rows.Update) error // called at the end of the last transaction
+	parts       []*part                 // in the order of execution
 	rows, bytes int
 }
 
+// part is a deletion, or rows of a table.
 type part struct {
 	table  *rows.Table
-	owner  int
-	delete *rows.Span
+	owner  int        // number of columns in the span's key
+	delete *rows.Span // rows to delete before; nil: none
 	put    bool
 	rows   rows.Batch
 }
 
+// newWriter writes to the target.
 func (c *Copy) newWriter(ctx context.Context) *writer {
 	return &writer{
 		c: c, update: func(fn func(rows.Update) error) error { return c.target.Update(ctx, fn) },
 	}
 }
 
+// delete adds the deletion of a span.
 func (w *writer) delete(t *rows.Table, owner int, span rows.Span) {
 	w.parts = append(w.parts, &part{table: t, owner: owner, delete: &span})
 }
 
+// deleteAll deletes a span in all tables of a group, foreign key children first.
 func (w *writer) deleteAll(g *rows.Group, span rows.Span) {
 	for _, t := range slices.Backward(g.Tables) {
 		w.delete(t, g.Owner, span)
 	}
 }
 
+// replace replaces a span's rows in the target by those of the snapshot v.
 func (w *writer) replace(v rows.View, g *rows.Group, span rows.Span) error {
 	w.deleteAll(g, span)
 	for _, t := range g.Tables {
@@ -89,6 +96,7 @@ func (w *writer) replace(v rows.View, g *rows.Group, span rows.Span) error {
 	return nil
 }
 
+// add adds a row, and writes the transaction if it is large enough. after is not called then.
 func (w *writer) add(t *rows.Table, p rows.Packed) error {
 	if n := len(w.parts); n == 0 || w.parts[n-1].table != t || w.parts[n-1].put != w.put {
 		w.parts = append(w.parts, &part{table: t, put: w.put})
@@ -109,6 +117,7 @@ func (w *writer) add(t *rows.Table, p rows.Packed) error {
 	return err
 }
 
+// flush writes everything in a transaction and calls after.
 func (w *writer) flush() error {
 	if len(w.parts) == 0 && w.after == nil {
 		return nil
@@ -126,6 +135,7 @@ func (w *writer) flush() error {
 	return nil
 }
 
+// elsewhere changes values that another engine stores differently.
 func (c *Copy) elsewhere(t *rows.Table, p rows.Packed) rows.Packed {
 	change := t.Elsewhere()
 	if !c.from.NamesOwners || c.to.NamesOwners || change == nil {
@@ -136,6 +146,7 @@ func (c *Copy) elsewhere(t *rows.Table, p rows.Packed) rows.Packed {
 	return r.Pack(nil)
 }
 
+// write is the transaction; the target may call it several times.
 func (w *writer) write(u rows.Update) error {
 	for _, p := range w.parts {
 		if p.delete != nil {
@@ -196,6 +207,7 @@ func (c *Copy) copyChanged(ctx context.Context, v rows.View, p changedKeys) erro
 	})
 }
 
+// remove deletes rows that the source no longer has, foreign key children first.
 func (c *Copy) remove(ctx context.Context, gone map[string][]rows.Row) error {
 	return c.target.Update(ctx, func(u rows.Update) error {
 		for _, g := range slices.Backward(c.Groups) {
@@ -212,6 +224,7 @@ func (c *Copy) remove(ctx context.Context, gone map[string][]rows.Row) error {
 	})
 }
 
+// replace adds the rows below key prefixes to the writer, after their deletion.
 func (c *Copy) replace(v rows.View, w *writer, t *rows.Table, keys map[string]rows.Row) error {
 	byLength := map[int][]rows.Span{}
 	for _, key := range keys {
@@ -231,6 +244,7 @@ func (c *Copy) replace(v rows.View, w *writer, t *rows.Table, keys map[string]ro
 	return nil
 }
 
+// put adds the current rows with these keys to the writer. gone are the keys that the snapshot does not have.
 func (c *Copy) put(v rows.View, w *writer, t *rows.Table, keys map[string]rows.Row) (gone []rows.Row, err error) {
 	w.put = true
 	defer func() { w.put = false }()

@@ -25,22 +25,24 @@ type Import struct {
 	// above 0, the other server wrote since.
 	Stopped func(ctx context.Context, asked int, pass func(context.Context) error) error
 
-	Progress   func(what string, done, total int64)
-	Report     func(line string)
-	BeforeStep func(point string) error
+	Progress   func(what string, done, total int64) // called often; may be nil
+	Report     func(line string)                    // a line for the operator; may be nil
+	BeforeStep func(point string) error             // for tests; may be nil
 	Clock      clock.Clock
 	Quiet      time.Duration // how long the source must not change at the end
 }
 
+// Part is a service to fill. The parts of an import belong together: one is complete only with the others.
 type Part struct {
-	Service  service.Service
-	Database *engine.Database
-	Source   service.Source
+	Service  service.Service  // with Import and Tables
+	Database *engine.Database // target, migrated by Migrate
+	Source   service.Source   // the other server's database
 
 	fill *copying.Fill
-	seen stamps
+	seen stamps // as of the latest pass
 }
 
+// stamps are digests of owners' data, by ownerID.
 type stamps map[string]rows.Digest
 
 func (m *Import) reportf(format string, args ...any) {
@@ -49,6 +51,7 @@ func (m *Import) reportf(format string, args ...any) {
 	}
 }
 
+// before lets a test stop the import at a point.
 func (m *Import) before(point string) error {
 	if m.BeforeStep == nil {
 		return nil
@@ -56,6 +59,7 @@ func (m *Import) before(point string) error {
 	return m.BeforeStep(point)
 }
 
+// open checks the sources, and returns how many rows they have.
 func (m *Import) open(ctx context.Context) (total int64, err error) {
 	for _, p := range m.Parts {
 		if why := p.Database.Traits().NoImport; why != "" {
@@ -76,6 +80,7 @@ func (m *Import) open(ctx context.Context) (total int64, err error) {
 	return total, nil
 }
 
+// Migrate creates the targets' tables. Call it before Run, but not for a dry run.
 func (m *Import) Migrate(ctx context.Context) error {
 	for _, p := range m.Parts {
 		if _, err := p.Database.Migrate(ctx); err != nil {
@@ -85,6 +90,8 @@ func (m *Import) Migrate(ctx context.Context) error {
 	return nil
 }
 
+// Run imports everything, calls Stopped until the other server has stopped writing, and compares. It continues an
+// interrupted import.
 func (m *Import) Run(ctx context.Context) error {
 	total, err := m.open(ctx)
 	if err != nil {
@@ -161,6 +168,8 @@ func (m *Import) Run(ctx context.Context) error {
 	}
 }
 
+// begin continues interrupted fills and begins others, after all targets were checked. copied is the number of rows
+// that earlier runs wrote.
 func (m *Import) begin(ctx context.Context) (copied int64, err error) {
 	ended := 0
 	for _, p := range m.Parts {
@@ -199,6 +208,8 @@ func (m *Import) begin(ctx context.Context) (copied int64, err error) {
 	return copied, nil
 }
 
+// finish sets the last assigned numbers and compares the changed owners. Differences are no error yet: the other
+// server may have written meanwhile.
 func (m *Import) finish(ctx context.Context) (different []string, err error) {
 	for _, p := range m.Parts {
 		if err := p.setLast(ctx, m.greatestOwner(p)); err != nil {
@@ -217,6 +228,8 @@ func (m *Import) finish(ctx context.Context) (different []string, err error) {
 // largestOwner is the largest user ID in Mozilla's protocol. Larger IDs were written by hand.
 const largestOwner = 9_999_999_999
 
+// greatestOwner returns the greatest owner with data in the part that owns the import, if p assigns these numbers; 0
+// otherwise.
 func (m *Import) greatestOwner(p *Part) (n int64) {
 	for _, other := range m.Parts {
 		if p.Service.Import.Owners == "" || other.Service.Name != p.Service.Import.Of {
@@ -240,6 +253,7 @@ func (m *Import) greatestOwner(p *Part) (n int64) {
 	return n
 }
 
+// owners parses IDs from ownerID.
 func (p *Part) owners(ids iter.Seq[string]) (copying.OwnerSet, error) {
 	all := copying.OwnerSet{}
 	for id := range ids {
@@ -258,8 +272,10 @@ func (p *Part) owners(ids iter.Seq[string]) (copying.OwnerSet, error) {
 	return all, nil
 }
 
+// ownerID returns an owner's name across groups: the group's index and the owner's text.
 func ownerID(group int, owner rows.Row) string { return fmt.Sprint(group, owner.Text()) }
 
+// setLast sets the last assigned numbers to those of the source, but at least greatest for the table with owners.
 func (p *Part) setLast(ctx context.Context, greatest int64) error {
 	last := map[*rows.Table]int64{}
 	if err := p.Source.View(ctx, func(v rows.View) error {
@@ -285,6 +301,7 @@ func (p *Part) setLast(ctx context.Context, greatest int64) error {
 	return p.fill.SetLast(ctx, last)
 }
 
+// done marks all fills as complete, so that servers may start.
 func (m *Import) done(ctx context.Context) error {
 	for _, p := range m.Parts {
 		if err := m.before("done"); err != nil {
@@ -297,6 +314,7 @@ func (m *Import) done(ctx context.Context) error {
 	return nil
 }
 
+// Verify compares all owners without changing anything. report gets each difference.
 func (m *Import) Verify(ctx context.Context, report func(copying.Difference)) (total int64, err error) {
 	if _, err := m.open(ctx); err != nil {
 		return 0, err

@@ -40,6 +40,7 @@ func (m *Import) Now() time.Time {
 	return m.Clock()
 }
 
+// pass copies all owners whose stamps changed, appeared or disappeared, and returns their number.
 func (m *Import) pass(ctx context.Context) (n int, err error) {
 	for _, p := range m.Parts {
 		if err := m.before("pass"); err != nil {
@@ -73,6 +74,8 @@ func (m *Import) pass(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
+// stamps reads the stamps of all owners: the source's own if it has some (service.Stamper), or else digests of all
+// rows.
 func (p *Part) stamps(ctx context.Context) (all stamps, err error) {
 	err = p.Source.View(ctx, func(v rows.View) error {
 		all = stamps{}

@@ -65,6 +65,7 @@ func prove(key []byte, parts ...string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
+// proves compares in constant time.
 func proves(key []byte, proof string, parts ...string) bool {
 	return hmac.Equal([]byte(proof), []byte(prove(key, parts...)))
 }
@@ -96,6 +97,7 @@ func (h *instanceHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Handler.ServeHTTP(w, r)
 }
 
+// ServeMalformed implements web.MalformedHandler, which Handler requires of the wrapped handler.
 func (h *instanceHandler) ServeMalformed(w http.ResponseWriter, r *http.Request, status int, err error) {
 	h.Handler.(web.MalformedHandler).ServeMalformed(w, r, status, err)
 }
@@ -108,7 +110,7 @@ func (i *Instance) Handler(listener string, h http.Handler) http.Handler {
 	return &instanceHandler{h, i, listener}
 }
 
-const instanceTimeout = 3 * time.Second
+const instanceTimeout = 3 * time.Second // for all attempts with all secrets
 
 // These are the errors of Ask.
 var (
@@ -153,6 +155,7 @@ func (i *Instance) Ask(ctx context.Context, address string, tlsFirst bool) (id I
 	return id, result
 }
 
+// askOnce asks with one secret. An empty key can only find out whether a Holdfast server answers.
 func askOnce(ctx context.Context, client *http.Client, url string, key []byte) (id Identity, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

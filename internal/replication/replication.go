@@ -20,20 +20,21 @@ import (
 )
 
 const (
-	spoolFolder = "replica-spool"
+	spoolFolder = "replica-spool" // spoolFolder is below the data folder; it holds changes that were not sent yet.
 
-	closeTime = 5 * time.Second
+	closeTime = 5 * time.Second // closeTime limits each step of a shutdown: the next start sends the rest.
 
 	// Late is the lag that causes a warning.
 	Late = 30 * time.Second
 )
 
+// Options configure Open. All fields are required.
 type Options struct {
 	Settings Settings
 	Clouds   location.Clouds
-	Data     string
-	Services []*service.Running
-	Known    replica.Names // as in backup.Server
+	Data     string             // data folder
+	Services []*service.Running // open, with their databases
+	Known    replica.Names      // as in backup.Server
 	Clock    clock.Clock
 	Log      *slog.Logger
 }
@@ -42,10 +43,10 @@ type Options struct {
 type Replication struct {
 	url     string
 	replica *replica.Replica
-	closeIt func() error
+	closeIt func() error // closes the target
 	clock   clock.Clock
 	log     *slog.Logger
-	started time.Time
+	started time.Time // the lag before the first point counts from here
 }
 
 // Open returns nil if no replica is configured or no database is a SQLite file.
@@ -97,6 +98,7 @@ func Open(ctx context.Context, o Options) (*Replication, error) {
 	return r, nil
 }
 
+// Start begins to replicate in the background. Close ends it. Without a replica it does nothing.
 func (r *Replication) Start() {
 	if r != nil {
 		r.replica.Start()
@@ -130,12 +132,13 @@ func (r *Replication) Close(ctx context.Context) error {
 	return r.closeIt()
 }
 
+// State describes the replica for the console, alerts and metrics.
 type State struct {
 	URL     string        // without credentials
 	Since   time.Time     // the newest restore point contains all writes acknowledged before; zero before the first point
 	Lag     time.Duration // age of the oldest write that may be missing
-	Waiting int64
-	Problem string // why the last attempt failed, or ""
+	Waiting int64         // bytes to send
+	Problem string        // why the last attempt failed, or ""
 
 	// Noticed is a sign that somebody else changed the target, or "". A later success does not end it, because points may be
 	// missing for good; the next start does, which compares with the points of this process.
@@ -169,6 +172,8 @@ func (r *Replication) State() *State {
 	return s
 }
 
+// Finding describes the state as holdfast check does: a warning if the replica is Late, was changed by others, or
+// lacks files.
 func (s *State) Finding() service.Finding {
 	f := service.Finding{State: service.OK, What: "replica", Says: "the newest restore point in " + s.URL + " has every write until " + service.FormatMoment(s.Since)}
 	if s.Since.IsZero() {

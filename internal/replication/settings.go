@@ -19,10 +19,12 @@ type Settings struct {
 	SpoolBytes int64         `toml:"spool_bytes" unit:"bytes" doc:"Disk space per database for unsent changes in the data folder. Beyond it, they are dropped, and the whole database is sent once the replica is reachable again."`
 }
 
+// Defaults returns the settings without a URL: no replica.
 func Defaults() Settings {
 	return Settings{Interval: time.Second, Retention: 7 * 24 * time.Hour, Keep: "7d 4w", SpoolBytes: 256 << 20}
 }
 
+// Check returns problems with keys relative to the section.
 func (s *Settings) Check() (problems conf.Problems) {
 	problems = s.Settings.Check()
 	if s.Interval < 100*time.Millisecond || s.Interval > time.Hour {

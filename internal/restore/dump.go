@@ -18,6 +18,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// dumpBegin begins files in pg_dump's custom format.
 const dumpBegin = "PGDMP"
 
 // IsDump reports whether a file is a custom-format pg_dump.
@@ -46,16 +47,19 @@ func ignoreMissing(err error) error {
 	return err
 }
 
+// Dump is a restore of a PostgreSQL dump into the database of services. Call Check, Run, the services' steps, and
+// Finish.
 type Dump struct {
-	File string
+	File string // in pg_dump's custom format
 	// Trusted allows a role whose SQL can run programs on the database server. A dump is a program: pg_restore runs its
 	// statements as the role of database_url.
 	Trusted  bool
-	Moment   time.Time // the dump has this state
-	Services []*service.Running
+	Moment   time.Time          // the dump has this state
+	Services []*service.Running // opened with their configured databases
 	Progress func(step string)
 }
 
+// target returns the PostgreSQL database that the services share, or errcode.Invalid.
 func (d *Dump) target() (*engine.Database, error) {
 	var found *engine.Database
 	for _, s := range d.Services {
@@ -75,6 +79,7 @@ func (d *Dump) target() (*engine.Database, error) {
 	return found, nil
 }
 
+// Check returns where the dump will be restored, without credentials, or why not. Nothing is changed.
 func (d *Dump) Check(ctx context.Context) (where string, err error) {
 	t, err := d.target()
 	if err != nil {

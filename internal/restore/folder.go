@@ -27,6 +27,7 @@ type folder struct {
 	opened *durable.Folder // set by plan
 }
 
+// openFolder opens nothing yet: plan chooses the folder.
 func openFolder(path string) (*folder, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -45,13 +46,15 @@ func (s *folder) close() error {
 	return s.opened.Close()
 }
 
+// backupFolder is a folder with a backup of databases or secrets.
 type backupFolder struct {
 	path     string
-	at       time.Time
+	at       time.Time // modification time of the oldest database: later writes may be missing
 	services []string
-	secrets  bool
+	secrets  bool // it has the secrets file
 }
 
+// read returns nil if the folder contains no backup.
 func (s *folder) read(path string) (*backupFolder, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -87,6 +90,8 @@ func (s *folder) read(path string) (*backupFolder, error) {
 	return b, nil
 }
 
+// choose returns the backup in the folder itself, or else the newest one in a folder below it; at limits the time
+// unless it is zero.
 func (s *folder) choose(at time.Time) (*backupFolder, error) {
 	marked, err := fserror.Exists(filepath.Join(s.path, replica.MarkerName))
 	if err != nil {
@@ -133,6 +138,7 @@ func (s *folder) choose(at time.Time) (*backupFolder, error) {
 	return newest, nil
 }
 
+// plan chooses the backup and opens its folder, so that a later change of a link has no effect.
 func (s *folder) plan(_ context.Context, r *Request) (*Plan, error) {
 	b, err := s.choose(r.At)
 	if err != nil {
@@ -150,6 +156,7 @@ func (s *folder) plan(_ context.Context, r *Request) (*Plan, error) {
 	return p, nil
 }
 
+// restore copies the plan's databases, verifies each, and copies the secrets file.
 func (s *folder) restore(ctx context.Context, r *Request, p *Plan, into *durable.Folder) error {
 	for _, service := range p.Services {
 		name := engine.FileName(service)
@@ -175,6 +182,7 @@ func (s *folder) restore(ctx context.Context, r *Request, p *Plan, into *durable
 	return s.copyFile(ctx, secrets.File, into)
 }
 
+// copyFile copies a file until ctx ends.
 func (s *folder) copyFile(ctx context.Context, name string, into *durable.Folder) error {
 	file, err := s.opened.Open(name)
 	if err != nil {

@@ -12,13 +12,15 @@ import (
 	"holdfast/internal/secrets"
 )
 
+// repository is a source with backups or a replica, at a URL.
 type repository struct {
-	name    string
+	name    string // the URL without credentials
 	from    replica.Restoring
 	point   replica.Point // restored
 	closeIt func() error
 }
 
+// openRepository reads the private key before it connects, so that a wrong file is found at once.
 func openRepository(ctx context.Context, r *Request) (*repository, error) {
 	s := &repository{name: location.Name(r.From), from: replica.Restoring{Known: r.Known, Trust: r.Trust, AtLeast: r.AtLeast}}
 	var err error
@@ -33,6 +35,7 @@ func openRepository(ctx context.Context, r *Request) (*repository, error) {
 
 func (s *repository) close() error { return s.closeIt() }
 
+// plan chooses the newest point at or before the request's time, and verifies who signed it.
 func (s *repository) plan(ctx context.Context, r *Request) (*Plan, error) {
 	from := s.from
 	from.At = r.At
@@ -54,6 +57,7 @@ func (s *repository) plan(ctx context.Context, r *Request) (*Plan, error) {
 	return p, nil
 }
 
+// restore restores and verifies the plan's files.
 func (s *repository) restore(ctx context.Context, r *Request, p *Plan, into *durable.Folder) error {
 	only := []string{}
 	for _, service := range p.Services {

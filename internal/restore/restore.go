@@ -27,29 +27,30 @@ import (
 // unfinished is a folder in the data folder that keeps a server from starting.
 const unfinished = ".restoring"
 
+// Request says what to restore and into which folder.
 type Request struct {
 	Clouds   location.Clouds
-	From     string
-	Known    replica.Names // files that a repository may contain; see backup.NamesOf
-	Trust    replica.Trust // who may have written a repository
-	AtLeast  replica.Expected
-	Identity string    // private key file for a repository, or ""
-	At       time.Time // latest moment to restore; zero means no limit
-	Services []string  // nil means all
-	Data     string
+	From     string           // backup folder, folder with backup folders, or URL
+	Known    replica.Names    // files that a repository may contain; see backup.NamesOf
+	Trust    replica.Trust    // who may have written a repository
+	AtLeast  replica.Expected // the newest point must not be older; zero: any
+	Identity string           // private key file for a repository, or ""
+	At       time.Time        // latest moment to restore; zero means no limit
+	Services []string         // nil means all
+	Data     string           // new or empty data folder
 	Clock    clock.Clock
 
-	Progress func(step string)
+	Progress func(step string) // may be nil
 
-	Finish func(ctx context.Context, f *Finishing) error
+	Finish func(ctx context.Context, f *Finishing) error // prepares the data before it gets its place; an error undoes the restore
 }
 
 // Finishing is restored data that is not ready yet.
 type Finishing struct {
-	Folder   string
-	Services []string
-	Moment   time.Time // the data has this state
-	Age      time.Duration
+	Folder   string        // holds the data until it is ready
+	Services []string      // whose databases were restored
+	Moment   time.Time     // the data has this state
+	Age      time.Duration // time since the restored moment
 
 	// Open opens a service's file with a size in bytes.
 	Open func(ctx context.Context, service, name string, size int64) (io.ReadCloser, error)
@@ -57,17 +58,18 @@ type Finishing struct {
 
 // Plan is a restore's expected or actual result.
 type Plan struct {
-	From     string
+	From     string    // without credentials
 	At       time.Time // earlier acknowledged writes are restored
 	Until    time.Time // the source acknowledged writes at least until then; not before At
-	Services []string
-	Secrets  bool
+	Services []string  // whose databases are restored
+	Secrets  bool      // the secrets file is restored
 
 	// Signer is the key that signed a repository, or zero. IsProven says whether the request trusts it.
 	Signer   replica.Signer
 	IsProven bool
 }
 
+// source is a place with restorable data: a folder or a repository. Call plan, restore and open in this order.
 type source interface {
 	plan(ctx context.Context, r *Request) (*Plan, error)
 	restore(ctx context.Context, r *Request, p *Plan, into *durable.Folder) error
@@ -81,6 +83,7 @@ func (r *Request) stepf(format string, args ...any) {
 	}
 }
 
+// wants reports whether the request includes a service.
 func (r *Request) wants(service string) bool {
 	return r.Services == nil || slices.Contains(r.Services, service)
 }
@@ -91,6 +94,7 @@ func (r *Request) IsURL() bool { return location.IsURL(r.From) }
 // FromName returns From without credentials, for messages.
 func (r *Request) FromName() string { return location.Name(r.From) }
 
+// source returns the source for From, which the caller closes.
 func (r *Request) source(ctx context.Context) (source, error) {
 	if r.IsURL() {
 		return openRepository(ctx, r)
@@ -114,6 +118,8 @@ func Look(ctx context.Context, r *Request) (p *Plan, err error) {
 // clockTolerance is the expected difference between the clocks of two machines.
 const clockTolerance = 10 * time.Second
 
+// plan returns the source's plan. It refuses a clock that is behind, services that the source does not have, and an
+// empty plan.
 func (r *Request) plan(ctx context.Context, s source) (*Plan, error) {
 	p, err := s.plan(ctx, r)
 	if err != nil {
@@ -175,6 +181,7 @@ func Run(ctx context.Context, r *Request) (p *Plan, err error) {
 	return p, publish(work, data)
 }
 
+// fill restores everything into the work folder, and checks that a server can use it.
 func (r *Request) fill(ctx context.Context, s source, p *Plan, work *durable.Folder) error {
 	if err := s.restore(ctx, r, p, work); err != nil {
 		return err
@@ -221,6 +228,8 @@ func CheckFinished(data string) error {
 	return nil
 }
 
+// checkEmpty returns an error unless the data folder is missing or empty. After an interrupted restore the error says
+// so.
 func checkEmpty(data string) error {
 	entries, err := os.ReadDir(data)
 	switch {

@@ -22,6 +22,7 @@ import (
 // File in the data folder contains the generated secrets: TOML with the configuration's sections and keys.
 const File = "secrets.toml"
 
+// Path returns the absolute path of a file in the data folder, for messages.
 func Path(data, name string) string { return service.Absolute(filepath.Join(data, name)) }
 
 // MinLength is the minimum for tokens that an operator chooses and that other machines can try, and is recommended for
@@ -52,9 +53,9 @@ func ShortToken(token string) string {
 
 // Secret is a setting that is generated if unset.
 type Secret struct {
-	Setting string // SECTION.KEY
-	Unset   bool
-	Set     func(string)
+	Setting string       // SECTION.KEY
+	Unset   bool         // the configuration does not set it
+	Set     func(string) // stores the value in the configuration
 }
 
 // Absent selects how to handle missing secrets.
@@ -64,13 +65,14 @@ type Absent int
 const (
 	MustExist Absent = iota // the file must exist; other missing secrets are generated without saving
 	MakeUp                  // for this process
-	Create
+	Create                  // generated, and saved in the file
 )
 
+// Completed says what Complete did.
 type Completed struct {
-	Settings []string
-	Made     map[string]bool
-	NewFile  bool
+	Settings []string        // secrets that the configuration did not set
+	Made     map[string]bool // settings that were generated now
+	NewFile  bool            // this process created the file
 }
 
 // Complete sets unset secrets from the file or by generating them.
@@ -101,8 +103,9 @@ func Complete(data string, how Absent, all []Secret) (done Completed, err error)
 	return done, nil
 }
 
+// loaded is the content of the file, with generated secrets.
 type loaded struct {
-	values  map[string]string
+	values  map[string]string // by setting
 	made    map[string]bool
 	newFile bool
 }
@@ -142,6 +145,7 @@ func load(data string, how Absent, settings []string) (all loaded, err error) {
 	return all, err
 }
 
+// noFile explains the missing file. A file that an interrupted start left may have the secrets.
 func noFile(data string) error {
 	path := filepath.Join(data, File)
 	if left := Left(data); len(left) > 0 {
@@ -221,10 +225,11 @@ func write(path string, values map[string]string, fresh bool) error {
 // LeftFile is a secrets file left by an interrupted start (power failure, SIGKILL).
 type LeftFile struct {
 	path   string
-	values map[string]string
-	err    error
+	values map[string]string // by setting
+	err    error             // why it cannot be used, or nil
 }
 
+// leftPrefix begins the names of temporary files for the secrets file.
 const leftPrefix = ".secrets-"
 
 // Left returns the files left by interrupted starts.

@@ -25,29 +25,30 @@ import (
 
 // Bound is a secret without which a service's data is useless.
 type Bound struct {
-	Setting string
+	Setting string // SECTION.KEY
 	Value   string
-	Old     []string
-	Made    bool // by this process
-	Unsaved bool // for this process only
+	Old     []string // former secrets that the operator still accepts
+	Made    bool     // by this process
+	Unsaved bool     // for this process only
 }
 
 // Guard verifies, by hashes in each database, that a server uses the secrets that its data was written with.
 type Guard struct {
-	Data       string
+	Data       string // data folder
 	Log        *slog.Logger
-	NewSecrets bool
-	Made       map[string]bool
-	NewFile    bool
+	NewSecrets bool            // --new-secrets: accept and record different secrets
+	Made       map[string]bool // settings that this process generated
+	NewFile    bool            // this process created the secrets file
 
 	// Writable returns an error if a service's database must not be written, because it is an incomplete copy.
 	Writable func(ctx context.Context, s *service.Running, patience time.Duration) error
 
 	services []*guarded
 	hasher   hasher
-	recorded bool
+	recorded bool // this process recorded a hash
 }
 
+// guarded is a service with its secrets and the state of their verification.
 type guarded struct {
 	*service.Running
 
@@ -55,6 +56,7 @@ type guarded struct {
 	verification
 }
 
+// Add adds an opened service. Call it before Start.
 func (g *Guard) Add(s *service.Running, bound []Bound) {
 	g.services = append(g.services, &guarded{Running: s, bound: bound})
 }
@@ -67,6 +69,7 @@ func (g *Guard) Unverified(name string) error {
 	return nil
 }
 
+// find returns nil for an unknown service.
 func (g *Guard) find(name string) *guarded {
 	i := slices.IndexFunc(g.services, func(s *guarded) bool { return s.Name == name })
 	if i < 0 {
@@ -80,7 +83,7 @@ type Likeness int
 
 // These are the results of a comparison.
 const (
-	Unrecorded Likeness = iota
+	Unrecorded Likeness = iota // no hash is stored yet
 	Same
 	SameAsOld
 	Different
@@ -93,14 +96,17 @@ type hasher struct {
 	made    map[string]func() string
 }
 
+// matches reports whether a hash, parsed from text, is the secret's.
 func (h *hasher) matches(hash secrethash.Hash, text, secret string) bool {
 	return once(h, &h.matched, [2]string{text, secret}, func() bool { return hash.Matches(secret) })
 }
 
+// hash returns a new hash of the secret, the same for each call.
 func (h *hasher) hash(secret string) string {
 	return once(h, &h.made, secret, func() string { return secrethash.New(secret) })
 }
 
+// once calls fn once for each key. Callers with the same key wait.
 func once[K comparable, V any](h *hasher, results *map[K]func() V, key K, fn func() V) V {
 	h.mu.Lock()
 	if *results == nil {
@@ -114,6 +120,8 @@ func once[K comparable, V any](h *hasher, results *map[K]func() V, key K, fn fun
 	return result()
 }
 
+// compare compares the secret with a stored hash; text "" means none is stored. A secret for this process only is
+// always different.
 func (b *Bound) compare(h *hasher, text string) (Likeness, error) {
 	switch {
 	case text == "":
@@ -139,12 +147,14 @@ type Comparison struct {
 
 	Like     Likeness
 	database *engine.Database
-	hash     string
+	hash     string // stored, or ""
 }
 
 // ErrNoTable means that the hash table is missing.
 var ErrNoTable = errcode.New(errcode.Unavailable, "the table for the secrets' hashes is missing: run holdfast migrate")
 
+// Compare compares a service's secrets with each of its databases, for holdfast check. It records nothing. ErrNoTable
+// means that a migration is pending.
 func (g *Guard) Compare(ctx context.Context, name string) (all []Comparison, err error) {
 	if s := g.find(name); s != nil {
 		return s.compare(ctx, &g.hasher, patience)
@@ -178,6 +188,7 @@ func (s *guarded) compare(ctx context.Context, h *hasher, patience time.Duration
 	return all, nil
 }
 
+// verification is the latest result of verifying a service. The zero value: not tried yet.
 type verification struct {
 	mu   sync.Mutex
 	done bool
@@ -196,6 +207,7 @@ func (v *verification) unverified() error {
 	return v.err
 }
 
+// isDone reports a success, which is final.
 func (v *verification) isDone() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -208,8 +220,8 @@ type DifferentError struct{ Lines []string }
 func (e *DifferentError) Error() string { return strings.Join(e.Lines, "\n") }
 
 const (
-	startPatience = 2 * time.Second
-	patience      = 10 * time.Second
+	startPatience = 2 * time.Second  // for each database at the start, which a database that is down must not delay
+	patience      = 10 * time.Second // for each database later
 )
 
 // verify returns a *DifferentError and records nothing if any secret differs: all secrets share a source, so the others
@@ -262,6 +274,7 @@ func (g *Guard) recordAll(ctx context.Context, patience time.Duration, all map[*
 	return false, nil
 }
 
+// byPlace separates services with database servers from those with files only.
 func (g *Guard) byPlace() (servers, files []*guarded) {
 	for _, s := range g.services {
 		if s.Embedded() {
@@ -305,6 +318,7 @@ func (g *Guard) compareAll(ctx context.Context, patience time.Duration) (map[*gu
 	return all, comparing.Wait()
 }
 
+// differences returns a line with advice for each secret that differs, with all databases that it affects.
 func (g *Guard) differences(all map[*guarded][]Comparison) (lines []string) {
 	by := map[string][]Comparison{}
 	var settings []string
@@ -353,6 +367,7 @@ func Describe(all []Comparison, data string) (says, fix string) {
 		file, setting, section, key)
 }
 
+// hasSecret reports whether the file has the secret of every comparison.
 func (f *LeftFile) hasSecret(all []Comparison) bool {
 	return !slices.ContainsFunc(all, func(c Comparison) bool {
 		hash, err := secrethash.Parse(c.hash)
@@ -360,6 +375,7 @@ func (f *LeftFile) hasSecret(all []Comparison) bool {
 	})
 }
 
+// record stores hashes that are missing or change. conflict means that another process changed one first.
 func (g *Guard) record(ctx context.Context, patience time.Duration, all []Comparison) (conflict bool, err error) {
 	for _, c := range all {
 		if c.Like == Same || c.Unsaved {
@@ -383,6 +399,8 @@ func (g *Guard) record(ctx context.Context, patience time.Duration, all []Compar
 	return false, nil
 }
 
+// Start verifies the secrets before the server accepts requests. A *DifferentError must end the start. Services whose
+// database server is down are left to Await.
 func (g *Guard) Start(ctx context.Context) error {
 	err := g.verify(ctx, startPatience)
 	if _, wrong := errors.AsType[*DifferentError](err); wrong && g.NewFile && !g.recorded {
@@ -417,6 +435,7 @@ func (g *Guard) Await(ctx context.Context) error {
 	}
 }
 
+// Record is Start for a command: it fails also if a service could not be verified.
 func (g *Guard) Record(ctx context.Context) error {
 	err := g.verify(ctx, patience)
 	for _, s := range g.services {

@@ -57,12 +57,14 @@ func (s *Sweep) Check() (problems conf.Problems) {
 	return problems
 }
 
+// positive adds a problem unless d is above 0.
 func positive(p *conf.Problems, key string, d time.Duration) {
 	if d <= 0 {
 		p.Addf(key, "must be more than 0")
 	}
 }
 
+// notNegative adds a problem if d is below 0.
 func notNegative(p *conf.Problems, key string, d time.Duration) {
 	if d < 0 {
 		p.Addf(key, "must not be negative")
