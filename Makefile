@@ -25,7 +25,7 @@ RACE       := $(if $(shell command -v gcc),-race)
 # Starts the servers that tests need, runs a command, and prints a summary line per engine.
 WITHSERVERS = bin/testservers --
 
-.PHONY: help build run dist vuln test quick service testservers test-deps test-firefox lint linter fuzz check bench bench-rows bench-peers bench-peers-s3 compare-servers soak soak-models soak-spanner soak-tests soak-race soak-faults soak-power soak-fuzz generate docs clean
+.PHONY: help build run dist vuln test test-all service testservers test-servers test-deps test-firefox lint linter fuzz check bench bench-rows bench-peers bench-peers-s3 compare-servers soak soak-models soak-spanner soak-tests soak-race soak-faults soak-power soak-fuzz generate docs clean
 
 help: ## list all targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -72,14 +72,17 @@ vuln: ## check the server and packaging/release for known vulnerabilities (VULND
 
 # The slowest packages start first: test/e2e and test/fault take minutes, then the rest of test/, then internal/app.
 # They mostly wait, so one more package runs than there are processors.
+PARALLEL  = -p $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 LONGFIRST = sed -E "s,^holdfast/test/(e2e|fault)$$,zz &,; s,^holdfast/test/,z &,; s,^holdfast/internal/app$$,y &," | LC_ALL=C sort -r | sed -E "s/^[yz]+ //"
-# GOGC speeds up linking, a tenth of the work, but not in the tests: some measure memory. make lint runs go vet.
-# atexit_sleep_ms saves a second per package: the tests wait for their goroutines.
-TEST      = GOGC=400 $(GO) test -exec "env -u GOGC" -vet=off -count=1 -timeout 15m $(TESTFLAGS)
+# GOGC and -w, without DWARF, speed up linking, a tenth of the work. GOGC is not for the tests: some measure memory. make
+# lint runs go vet. atexit_sleep_ms saves a second per package: the tests wait for their goroutines.
+GOTEST    = -exec "env -u GOGC" -vet=off -ldflags=-w -timeout 15m
+TEST      = GOGC=400 $(GO) test $(GOTEST) -count=1 $(TESTFLAGS)
+# Prints the same, and notes the times for the summary.
+TIMED     = GOGC=400 bin/testservers test $(GOTEST)
 
-# Skips tests that call testdb.SoakOnly because they are slow, or repeat another test on another engine or with another
-# client. `make soak PART=tests` runs all tests.
-WITHOUTSOAK = 1
+# testdb.Set describes the sets: quick, check, or all tests. `make soak PART=tests` runs all.
+SET       = check
 # The maximum number of walks per model; rapid's default is 100.
 CHECKS    = 25
 
@@ -87,17 +90,22 @@ CHECKS    = 25
 PACKAGES  = test/packages $(SERVICE)
 SCENARIOS = $(if $(SERVICE),FAULT_SERVICE=$(SERVICE) $(TEST) $$(test/packages scenarios $(SERVICE)) || failed=1;)
 
-test: service test-deps build testservers ## run all tests on every engine and in real browsers (SERVICE=sync: only one service)
-	$(WITHSERVERS) sh -c 'failed=0; export RAPID_CHECKS=$(CHECKS) TEST_WITHOUT_SOAK=$(WITHOUTSOAK); \
-		GORACE=atexit_sleep_ms=0 $(TEST) -p 1 -trimpath $(RACE) $$($(GO) list $$($(PACKAGES)) | test/packages raced) & race=$$!; \
+# go test repeats the results of unchanged packages, unless they use a server, whose address differs in each run. It does
+# not see changes of the built program, so tests of that always run.
+test: service test-servers build testservers ## test on SQLite, PostgreSQL and Redis, in minutes (SERVICE=sync: only one service)
+	@export TEST_SET=quick; $(WITHSERVERS) sh -c 'failed=0; export RAPID_CHECKS=10 $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN) HOLDFAST_TEST_PROGRAMS=$$(mktemp -d); \
+		$(TIMED) -p 1 -count=1 $(TESTFLAGS) $(if $(SERVICE),$$(test/packages scenarios $(SERVICE)),./test/e2e ./test/fault/...) & program=$$!; \
+		$(TIMED) $(TESTFLAGS) $$($(GO) list $$($(PACKAGES)) | grep -vE "^holdfast/(test|bench|clients?)(/|$$)" | $(LONGFIRST)) || failed=1; \
+		wait $$program || failed=1; rm -r $$HOLDFAST_TEST_PROGRAMS; exit $$failed'
+	@echo "make check runs all other tests: other engines, browsers and clients, faults, and the race detector."
+
+test-all: service test-deps build testservers #: run all tests, but those that make soak runs, on every engine and in real browsers
+	@export TEST_SET=$(SET); $(WITHSERVERS) sh -c 'failed=0; export RAPID_CHECKS=$(CHECKS); \
+		GORACE=atexit_sleep_ms=0 $(TIMED) -count=1 $(TESTFLAGS) -p 1 -trimpath $(RACE) $$($(GO) list $$($(PACKAGES)) | test/packages raced) & race=$$!; \
 		export $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN) HOLDFAST_TEST_PROGRAMS=$$(mktemp -d); \
 		$(SCENARIOS) \
-		$(TEST) -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) $$($(GO) list $$($(PACKAGES)) | test/packages unraced | $(LONGFIRST)) || failed=1; \
+		$(TIMED) -count=1 $(TESTFLAGS) $(PARALLEL) $$($(GO) list $$($(PACKAGES)) | test/packages unraced | $(LONGFIRST)) || failed=1; \
 		rm -r $$HOLDFAST_TEST_PROGRAMS; wait $$race && exit $$failed'
-
-# go test caches results of unchanged packages.
-quick: service ## run unit tests and suites on SQLite; installs and starts nothing (SERVICE=sync: only one service)
-	@$(LIKEBIN) $(GO) test -short -vet=off $(TESTFLAGS) $$($(GO) list $$($(PACKAGES)) | grep -vE '^holdfast/(test|bench)')
 
 service:
 	@$(PACKAGES) >/dev/null
@@ -120,6 +128,12 @@ SPANNERDEP := google-cloud-cli-spanner-emulator
 PUBSUBDEP  := google-cloud-cli-pubsub-emulator
 PUBSUB     := /usr/lib/google-cloud-sdk/platform/pubsub-emulator/lib
 SPANNER    := /usr/lib/google-cloud-sdk/bin/cloud_spanner_emulator/emulator_main
+
+# The servers of make test, as in DEPS. Where they cannot be installed, the summary says what was left out.
+SERVERDEPS := $(filter postgresql:% redis-server:%,$(DEPS))
+
+test-servers:
+	@$(MAKE) --no-print-directory test-deps DEPS='$(SERVERDEPS)' SPANNER=/ PUBSUB=/ SKIP_DEPS=$(SKIP_DEPS)
 
 test-deps: ## install the servers and browsers for the tests (SKIP_DEPS=1: skip this)
 	@missing=; \
@@ -185,7 +199,12 @@ fuzz: ## run every fuzz target for FUZZTIME each (30s)
 		done; \
 	done
 
-check: lint test ## run all checks for a change
+# Three seconds for each target; make fuzz takes longer.
+CHECKFUZZ  = FUZZTIME=1s FUZZBUILD=-gcflags=holdfast/...=-d=libfuzzer
+
+check: test-all lint ## run everything that make test leaves out: all engines, browsers, clients, faults, race detector, lint, vulnerabilities, fuzzing
+	$(MAKE) --no-print-directory vuln VULNFLAGS=-unchecked-ok
+	$(MAKE) --no-print-directory fuzz $(CHECKFUZZ)
 
 BENCH = $(GO) run ./bench -binary $(BIN) -out docs/measurements.md
 
@@ -209,7 +228,7 @@ bench-peers-s3: build bin/minio-$(MINIO) bin/versitygw-$(VERSITYGW) #: compare b
 	$(BENCH) -minio bin/minio-$(MINIO) -versitygw bin/versitygw-$(VERSITYGW) -engines sqlite -runs 3 -window 2s $(BENCHFLAGS)
 
 compare-servers: build bin/minio-$(MINIO) bin/versitygw-$(VERSITYGW) ## list the features of MinIO and versitygw in docs/buckets-reference.md
-	env -u TEST_WITHOUT_SOAK $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN) WRITE_TABLE=1 $(GO) test -count=1 -run TestServers ./test/s3clients
+	env -u TEST_SET $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN) WRITE_TABLE=1 $(GO) test -count=1 -run TestServers ./test/s3clients
 
 bin/minio-$(MINIO):
 	$(LIKEBIN) GOFLAGS= GOBIN=$(CURDIR)/bin $(GO) install github.com/minio/minio@$(MINIO)
@@ -236,8 +255,8 @@ soak: ## run a part of the long tests, each under two hours: make soak PART=mode
 		$(MAKE) --no-print-directory soak-$(PART) ;; \
 	esac
 
-soak-models: testservers #: all models except on Spanner, with 50 times the walks of make test
-	export $(LIKEBIN) TEST_WITHOUT_SOAK=1 RAPID_CHECKS=$$((50 * $(CHECKS))); $(WITHSERVERS) $(SOAKTEST) $(filter-out %/spanner,$(MODELS))
+soak-models: testservers #: all models except on Spanner, with 50 times the walks of make check
+	export $(LIKEBIN) TEST_SET=check RAPID_CHECKS=$$((50 * $(CHECKS))); $(WITHSERVERS) $(SOAKTEST) $(filter-out %/spanner,$(MODELS))
 
 # The emulator scans whole tables, so a long walk gets slower and slower: run many walks, each in a new database.
 soak-spanner: testservers #: the models on Spanner, with 50 times the steps or for 100 minutes
@@ -246,10 +265,10 @@ soak-spanner: testservers #: the models on Spanner, with 50 times the steps or f
 		while [ $$walks -lt 50 ] && [ $$(date +%s) -lt $$end ]; do \
 			$(SOAKTEST) -run "^TestStoreOnSpanner\$$/./^Random" $(filter %/spanner,$(MODELS)) || exit 1; \
 			walks=$$((walks + 1)); \
-		done; echo "$$walks times the steps of make test"'
+		done; echo "$$walks times the steps of make check"'
 
-soak-tests: build testservers #: every test 5 times, including those that make test skips
-	$(MAKE) --no-print-directory test WITHOUTSOAK= CHECKS=100 TESTFLAGS='-count=5 -timeout 60m'
+soak-tests: build testservers #: every test 5 times, including those that make check skips
+	$(MAKE) --no-print-directory test-all SET= CHECKS=100 TESTFLAGS='-count=5 -timeout 60m'
 
 soak-race: testservers #: every package of the server, with the race detector
 	$(WITHSERVERS) $(SOAKTEST) -race -count=2 $$($(GO) list ./... | grep -vE '^holdfast/(test|bench)')

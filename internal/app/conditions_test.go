@@ -19,6 +19,7 @@ import (
 
 	"holdfast/internal/app/buckets"
 	"holdfast/internal/app/service"
+	"holdfast/internal/testdb"
 	"holdfast/internal/web"
 )
 
@@ -181,6 +182,7 @@ func (w *conditionWalk) declared(r *route) (c web.Conditions) {
 // A write is refused and changes nothing. A read refuses a header that it applies, and is otherwise answered as without the
 // header.
 func TestConditionsOfEveryRoute(t *testing.T) {
+	testdb.CheckOnly(t, "thousands of requests; the conformance suites test the conditions of each operation")
 	t.Parallel()
 	w := openConditions(t)
 	all := append(w.routes(), route{listener: service.Admin, method: http.MethodGet, path: "/console/sign-in?link=unknown"})

@@ -22,6 +22,7 @@ import (
 	"holdfast/internal/auth/sigv4/sigv4test"
 	"holdfast/internal/conf"
 	"holdfast/internal/sweep"
+	"holdfast/internal/testdb"
 )
 
 // remembered declares a failure that the server keeps after it happened, so that an operator sees it later. A failure
@@ -62,6 +63,7 @@ func (s *story) text() string {
 // TestRemembered walks all remembered failures: it causes each, sees it, and sees it end after a success of the same job,
 // and when the job is switched off.
 func TestRemembered(t *testing.T) {
+	testdb.CheckOnly(t, "it starts a server for each failure")
 	t.Parallel()
 	for _, one := range allRemembered {
 		t.Run(one.name, func(t *testing.T) {

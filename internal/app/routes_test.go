@@ -19,6 +19,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/auth/hawk"
 	"holdfast/internal/auth/sigv4/sigv4test"
+	"holdfast/internal/testdb"
 	"holdfast/internal/web/webtest"
 )
 
@@ -197,6 +198,7 @@ func (w *chargedWalk) sign(r *route, req *http.Request) {
 // TestEveryRouteIsCharged checks on all routes that memory is charged while the client stops sending the body or
 // reading the response.
 func TestEveryRouteIsCharged(t *testing.T) { //nolint:paralleltest // it measures the heap
+	testdb.CheckOnly(t, "it measures the heap for a minute")
 	if testing.Short() {
 		t.Skip("takes a minute: run without -short")
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestPackagesOfServices checks that test/packages lists every service, so that make test SERVICE= can test it.
+// TestPackagesOfServices checks that test/packages lists every service, so that make test-all SERVICE= can test it.
 func TestPackagesOfServices(t *testing.T) {
 	t.Parallel()
 	script := func(args ...string) (string, error) {

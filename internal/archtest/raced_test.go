@@ -25,7 +25,7 @@ func TestRacedPackages(t *testing.T) {
 		case why == "":
 			raced++
 			if slow {
-				t.Errorf("%s depends on gRPC: without that import, or with //test:unraced WHY in a file of its tests, make test is faster", folder)
+				t.Errorf("%s depends on gRPC: without that import, or with //test:unraced WHY in a file of its tests, make check is faster", folder)
 			}
 		case strings.Contains(why, "gRPC") && !slow:
 			t.Errorf("%s does not depend on gRPC: test it with the race detector", folder)

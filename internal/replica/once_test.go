@@ -114,6 +114,7 @@ func (b *backups) compareObjects() {
 // TestBackupModel checks after random events that every backup can be restored, and that the server's replica
 // continues without rereading all pages.
 func TestBackupModel(t *testing.T) {
+	testdb.CheckOnly(t, "TestModel walks a replica in the same way")
 	testdb.Sequential(t)
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -20,8 +20,9 @@ import (
 )
 
 // TestCrashAtEachStep kills the server at each step in turn. Points published before and after the next start can
-// be restored. `make test` tries another quarter of the steps each time.
+// be restored. `make check` tries another quarter of the steps each time.
 func TestCrashAtEachStep(t *testing.T) {
+	testdb.CheckOnly(t, "it restarts the program hundreds of times")
 	testdb.Sequential(t)
 	t.Parallel()
 	var crashed []string

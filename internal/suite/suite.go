@@ -38,7 +38,7 @@ type Suite[E any] struct {
 	Soak Soak
 }
 
-// Soak lists the cases that `make test` leaves to `make soak`, because they are slow or covered by another backend.
+// Soak lists the cases that `make check` leaves to `make soak`, because they are slow or covered by another backend.
 type Soak struct {
 	Why   string
 	Cases []string

@@ -19,6 +19,7 @@ import (
 // TEST_CITUS_URL is a database on the coordinator; workers must be reachable under their names in the cluster.
 func CitusDatabase(t testing.TB) string {
 	t.Helper()
+	leaveToCheck(t, EngineCitus)
 	base := os.Getenv("TEST_CITUS_URL")
 	if base == "" {
 		absent(t, EngineCitus, "set TEST_CITUS_URL to a database with the Citus extension")

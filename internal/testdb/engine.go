@@ -62,6 +62,7 @@ func ran(t testing.TB, engine string) {
 // absent skips the test, or fails it if TEST_REQUIRE names the engine.
 func absent(t testing.TB, engine, remedy string) {
 	t.Helper()
+	leaveToCheck(t, engine)
 	record(t, engine, Absent, remedy)
 	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), engine) {
 		t.Fatalf("%s is required by TEST_REQUIRE and is not available: %s", engine, remedy)
@@ -69,9 +70,19 @@ func absent(t testing.TB, engine, remedy string) {
 	t.Skipf("no %s: %s", engine, remedy)
 }
 
-// needsServer skips the test with -short.
+// leaveToCheck skips the test if the set of tests does not use the engine.
+func leaveToCheck(t testing.TB, engine string) {
+	t.Helper()
+	if !UsesEngine(engine) {
+		record(t, engine, Absent, "left to make check")
+		t.Skipf("%s: left to make check", engine)
+	}
+}
+
+// needsServer skips the test with -short, or if the set of tests does not use the engine.
 func needsServer(t testing.TB, engine string) {
 	t.Helper()
+	leaveToCheck(t, engine)
 	if testing.Short() {
 		record(t, engine, Absent, "go test ran with -short")
 		t.Skipf("%s: not with -short", engine)

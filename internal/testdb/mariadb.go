@@ -23,7 +23,7 @@ import (
 	"holdfast/internal/ident"
 )
 
-const remedyMariaDB = "install mariadb-server, or set TEST_MARIADB_URL"
+var remedyMariaDB = Install("mariadb") + ", or set TEST_MARIADB_URL"
 
 // ErrNoMariaDB means that MariaDB is not installed.
 var ErrNoMariaDB = errors.New("MariaDB is not installed")

@@ -29,12 +29,13 @@ func PgBouncerCancels(t testing.TB) bool {
 
 func findBouncer(t testing.TB) string {
 	t.Helper()
+	leaveToCheck(t, EnginePgBouncer)
 	path, err := exec.LookPath("pgbouncer")
 	if err != nil {
 		path, err = exec.LookPath("/usr/sbin/pgbouncer") // Debian's path, not in users' PATH
 	}
 	if err != nil {
-		absent(t, EnginePgBouncer, "install pgbouncer")
+		absent(t, EnginePgBouncer, Install("pgbouncer"))
 	}
 	return path
 }

@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/ident"
 )
 
-const remedyPostgres = "install PostgreSQL 15 or newer, or set TEST_POSTGRES_URL"
+var remedyPostgres = Install("postgresql") + " (15 or newer), or set TEST_POSTGRES_URL"
 
 // process is global, because helpers in different packages must share it.
 var process = sync.OnceValues(func() (*PostgresServer, error) { return StartPostgres(PostgresOptions{}) })
@@ -60,7 +60,7 @@ func OwnPostgres(t testing.TB, opts PostgresOptions) *PostgresServer {
 	needsServer(t, EnginePostgres)
 	server, err := StartPostgres(opts)
 	if errors.Is(err, ErrNotInstalled) {
-		absent(t, EnginePostgres, "install PostgreSQL 15 or newer")
+		absent(t, EnginePostgres, Install("postgresql")+" (15 or newer)")
 	}
 	if err != nil {
 		t.Fatalf("PostgreSQL is installed but does not start: %v", err)

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-const remedyRedis = "install redis-server 7 or newer, or set TEST_REDIS_URL"
+var remedyRedis = Install("redis") + " (7 or newer), or set TEST_REDIS_URL"
 
 // ErrNoRedis means that redis-server is not installed.
 var ErrNoRedis = errors.New("redis-server is not installed")

@@ -10,12 +10,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"holdfast/internal/testdb"
 )
 
 var path string
@@ -52,11 +55,38 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// MainOfWaiting is like Main, but for tests that mostly wait. Up to n of them run in parallel.
-func MainOfWaiting(m *testing.M, n int) int {
-	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
+// Select chooses the tests of TEST_SET; see testdb.Set. `make test` runs the quick tests, by name, and `make check` the
+// others. With -run, `make test` runs those quick tests that the pattern matches. Call it before Main.
+func Select(quick ...string) {
+	flag.Parse()
+	all := "^(" + strings.Join(quick, "|") + ")$"
+	switch testdb.Set() {
+	case testdb.QuickSet:
+		if run := flag.Lookup("test.run").Value.String(); run != "" {
+			top, _, _ := strings.Cut(run, "/")
+			pattern, err := regexp.Compile(top)
+			if err != nil {
+				return // go test says what is wrong
+			}
+			all = "^(" + strings.Join(slices.DeleteFunc(slices.Clone(quick), func(name string) bool { return !pattern.MatchString(name) }), "|") + ")$"
+		}
+		setFlag("test.run", all)
+	case testdb.CheckSet:
+		if flag.Lookup("test.run").Value.String() == "" {
+			setFlag("test.skip", all)
+		}
+	}
+}
+
+func setFlag(name, value string) {
+	if err := flag.Set(name, value); err != nil {
 		panic(err)
 	}
+}
+
+// MainOfWaiting is like Main, but for tests that mostly wait. Up to n of them run in parallel.
+func MainOfWaiting(m *testing.M, n int) int {
+	setFlag("test.parallel", strconv.Itoa(n))
 	return Main(m)
 }
 

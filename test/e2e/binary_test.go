@@ -8,4 +8,23 @@ import (
 	"holdfast/test/binary"
 )
 
-func TestMain(m *testing.M) { os.Exit(binary.MainOfWaiting(m, 4)) }
+func TestMain(m *testing.M) {
+	binary.Select(quick...)
+	os.Exit(binary.MainOfWaiting(m, 4))
+}
+
+// quick are the tests of `make test`: what a user does in the first hour with each service, and what an operator cannot
+// undo. All other tests run in `make check`.
+var quick = []string{
+	// start, stop, and what is refused
+	"TestFirstStart", "TestCrash", "TestRefusesToStart", "TestWrongCalls", "TestSecondServer", "TestServicesShareFile", "TestLostSecrets",
+	"TestCheck", "TestCheckListeners", "TestReload", "TestHealth", "TestTLS", "TestPublicURLWithPrefix", "TestMalformedPaths", "TestStatusPage",
+	// backups, restores, migrations, moves
+	"TestBackup", "TestBackupRefused", "TestBackupAfterAMove", "TestRestoreService", "TestRestoreOrNothing", "TestRestoreDump",
+	"TestClientsOfARestoredServer", "TestNewerSchemaOnSQLite", "TestServeMigrates", "TestTwoProcessesOnOnePostgres", "TestDryRunLeavesNothing", "TestSweep",
+	// services
+	"TestReferenceNames", "TestOwnQuota", "TestAllowAndDeny", "TestNodes", "TestMoveUser",
+	"TestExtensionStorage", "TestMoveToPostgres", "TestMoveToSQLite",
+	"TestBuckets", "TestBucketsNative", "TestBucketsOnPostgres", "TestBucketsQuota", "TestBucketsBackup", "TestBucketsHTTP2",
+	"TestGuest", "TestGuestByDefault", "TestGuestHandoff", "TestGuestEvents", "TestGuestRedis",
+}

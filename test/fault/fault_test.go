@@ -46,6 +46,7 @@ import (
 
 func TestMain(m *testing.M) {
 	becomeProgram()
+	binary.Select("TestKill") // every service's workload
 	os.Exit(binary.MainOfWaiting(m, 8))
 }
 

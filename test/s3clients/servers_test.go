@@ -78,7 +78,7 @@ func TestServers(t *testing.T) {
 	}
 	if os.Getenv("WRITE_TABLE") != "" {
 		if slices.ContainsFunc(columns, func(c map[string]string) bool { return c == nil }) {
-			t.Fatal("a server is missing: run make compare-servers with TEST_WITHOUT_SOAK unset")
+			t.Fatal("a server is missing: run make compare-servers with TEST_SET unset")
 		}
 		write(t, filepath.FromSlash(guide), []byte(before+begin+tableOf(columns)+end+after))
 		return

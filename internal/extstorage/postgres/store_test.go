@@ -113,6 +113,7 @@ func TestPing(t *testing.T) {
 // TestWithoutPreparedStatements runs each operation in the modes that a pooler may require: the driver sends argument
 // types itself, or sends text.
 func TestWithoutPreparedStatements(t *testing.T) {
+	testdb.CheckOnly(t, "it repeats every step for poolers")
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
 	for i, mode := range []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"} {

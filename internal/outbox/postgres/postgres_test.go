@@ -126,6 +126,7 @@ func TestOutboxOnCitus(t *testing.T) {
 }
 
 func TestWithoutPreparedStatements(t *testing.T) {
+	testdb.CheckOnly(t, "it repeats the suite for poolers")
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
 	for _, mode := range []string{"exec", "simple_protocol"} {

@@ -56,6 +56,7 @@ func TestPing(t *testing.T) {
 // TestWithoutPreparedStatements uses the modes that a pooler may require. The driver then sends argument types itself,
 // or sends text.
 func TestWithoutPreparedStatements(t *testing.T) {
+	testdb.CheckOnly(t, "it repeats every step for poolers")
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
 	for i, mode := range []string{"cache_describe", "describe_exec", "exec", "simple_protocol"} {

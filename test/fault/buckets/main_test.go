@@ -7,4 +7,8 @@ import (
 	"holdfast/test/binary"
 )
 
-func TestMain(m *testing.M) { os.Exit(binary.MainOfWaiting(m, 8)) }
+// TestMain lets `make test` run a kill test, and `make check` the others.
+func TestMain(m *testing.M) {
+	binary.Select("TestBucketsKill")
+	os.Exit(binary.MainOfWaiting(m, 8))
+}

@@ -49,7 +49,7 @@ func OnEngines(t *testing.T, of []Service, engines []Engine, run func(t *testing
 // Both returns the engines that every service supports.
 func Both() []Engine { return []Engine{OnSQLite, OnPostgres} }
 
-// InSoak returns the engines in a soak, and none otherwise, because `make test` uses a faster engine.
+// InSoak returns the engines in a soak, and none otherwise, because `make check` uses a faster engine.
 func InSoak(engines ...Engine) []Engine {
 	if testdb.Soaking() {
 		return engines

@@ -2,8 +2,14 @@
 //
 //	testservers -- go test ./...
 //
-// It starts the servers missing from the environment, sets package testdb's variables, and forwards signals. At the
-// end it prints, for each engine, how many tests ran on it or why none did, and returns the command's exit code.
+// It starts the servers missing from the environment that the set of tests uses, sets package testdb's variables, and
+// forwards signals. At the end it prints the slowest packages and tests, and for each engine how many tests ran on it or
+// why none did, and returns the command's exit code.
+//
+//	testservers test [ARGUMENTS OF GO TEST]
+//
+// runs go test, prints what it prints, and notes for the summary how long packages and tests took. The command above
+// contains it.
 package main
 
 import (
@@ -19,7 +25,12 @@ import (
 )
 
 func main() {
-	code, err := run(os.Args[1:])
+	run := run
+	args := os.Args[1:]
+	if len(args) > 0 && args[0] == "test" {
+		run, args = goTest, args[1:]
+	}
+	code, err := run(args)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testservers:", err)
 		os.Exit(1)
@@ -40,7 +51,8 @@ func run(args []string) (code int, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	log := filepath.Join(dir, "engines")
-	env := append(os.Environ(), "TEST_ENGINE_LOG="+log)
+	times := filepath.Join(dir, "times")
+	env := append(os.Environ(), "TEST_ENGINE_LOG="+log, "TEST_TIMES="+times)
 
 	if os.Getenv("TEST_POSTGRES_URL") == "" {
 		server, err := testdb.StartPostgres(testdb.PostgresOptions{})
@@ -64,7 +76,7 @@ func run(args []string) (code int, err error) {
 			env = append(env, "TEST_REDIS_URL="+server.URL())
 		}
 	}
-	if os.Getenv("TEST_MARIADB_URL") == "" {
+	if os.Getenv("TEST_MARIADB_URL") == "" && testdb.UsesEngine(testdb.EngineMariaDB) {
 		server, err := testdb.StartMariaDB()
 		switch {
 		case errors.Is(err, testdb.ErrNoMariaDB):
@@ -76,10 +88,13 @@ func run(args []string) (code int, err error) {
 		}
 	}
 	for _, b := range []struct {
-		name, variable string
-		start          func() (*testdb.BrokerServer, error)
-	}{{"the emulator of Pub/Sub", "TEST_PUBSUB_EMULATOR", testdb.StartPubSub}, {"nats-server", "TEST_NATS", testdb.StartNATS}} {
-		if os.Getenv(b.variable) != "" {
+		name, engine, variable string
+		start                  func() (*testdb.BrokerServer, error)
+	}{
+		{"the emulator of Pub/Sub", testdb.EnginePubSub, "TEST_PUBSUB_EMULATOR", testdb.StartPubSub},
+		{"nats-server", testdb.EngineNATS, "TEST_NATS", testdb.StartNATS},
+	} {
+		if os.Getenv(b.variable) != "" || !testdb.UsesEngine(b.engine) {
 			continue
 		}
 		server, err := b.start()
@@ -92,7 +107,7 @@ func run(args []string) (code int, err error) {
 			env = append(env, b.variable+"="+server.Address())
 		}
 	}
-	if os.Getenv("TEST_SPANNER_EMULATOR") == "" {
+	if os.Getenv("TEST_SPANNER_EMULATOR") == "" && testdb.UsesEngine(testdb.EngineSpanner) {
 		server, err := testdb.StartSpanner()
 		switch {
 		case errors.Is(err, testdb.ErrNoEmulator):
@@ -106,7 +121,7 @@ func run(args []string) (code int, err error) {
 	if code, err = command(args, env); err != nil {
 		return 0, err
 	}
-	return code, report(os.Stdout, log)
+	return code, errors.Join(summary(os.Stdout, times), report(os.Stdout, log))
 }
 
 // command runs a command and forwards signals to it, so that the servers stop after the tests.
