@@ -70,12 +70,12 @@ func (w *Webhook) Publish(ctx context.Context, events []outbox.Event) error {
 	}
 	resp, err := client.Do(r)
 	if err != nil {
-		return errcode.Wrap(errcode.Unavailable, "the webhook does not answer", err)
+		return errcode.Unreachable("the webhook does not answer", err)
 	}
 	defer resp.Body.Close()
 	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // lets the connection be reused
 	if resp.StatusCode/100 != 2 {
-		return errcode.New(errcode.Unavailable, "the webhook answered with status "+strconv.Itoa(resp.StatusCode))
+		return &errcode.Error{Code: errcode.Unavailable, Message: "the webhook answered with status " + strconv.Itoa(resp.StatusCode), Fix: errcode.StatusFix(resp.StatusCode)}
 	}
 	return nil
 }

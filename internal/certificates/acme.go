@@ -279,7 +279,11 @@ func reason(err error) string {
 		return "the certificate authority refuses: " + problem.Detail
 	}
 	if failed, ok := errors.AsType[*url.Error](err); ok {
-		return errcode.NoAnswer(failed.URL, failed).Error()
+		text := errcode.NoAnswer(failed.URL, failed).Error()
+		if fix := errcode.NetworkFix(failed); fix != "" {
+			text += "; " + fix
+		}
+		return text
 	}
 	return err.Error()
 }

@@ -1,5 +1,3 @@
-//test:unraced SQLite takes twenty times as long under the race detector
-
 package cli_test
 
 import (

@@ -6,6 +6,7 @@ package errcode
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Code is an error's kind. The zero value is Internal: an error without a code is never blamed on the client.
@@ -36,11 +37,12 @@ func (c Code) String() string {
 	return fmt.Sprintf("code(%d)", uint8(c))
 }
 
-// Error is an error with a code. Message may be shown to the client; Cause is only for the log.
+// Error is an error with a code. Message may be shown to the client; Cause and Fix are only for the log and operators.
 type Error struct {
 	Code    Code
 	Message string // never quotes the client's input
 	Cause   error
+	Fix     string // what an operator can do, or ""; it may contain addresses and paths
 }
 
 // New returns an error without a cause.
@@ -58,11 +60,16 @@ func Wrap(code Code, message string, cause error) *Error {
 	return &Error{Code: code, Message: message, Cause: cause}
 }
 
+// Error returns the text for logs and commands.
 func (e *Error) Error() string {
+	text := e.Message
 	if e.Cause != nil {
-		return e.Message + ": " + e.Cause.Error()
+		text += ": " + e.Cause.Error()
 	}
-	return e.Message
+	if e.Fix != "" && !strings.Contains(text, e.Fix) {
+		text += "; " + e.Fix
+	}
+	return text
 }
 
 func (e *Error) Unwrap() error { return e.Cause }
@@ -94,4 +101,46 @@ func Message(err error) string {
 		return e.Message
 	}
 	return ""
+}
+
+// Fix returns what an operator can do about err or one of its causes, or "".
+func Fix(err error) string {
+	for err != nil {
+		if e, ok := err.(*Error); ok && e.Fix != "" { //nolint:errorlint // the loop visits each cause
+			return e.Fix
+		}
+		if all, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the same
+			for _, one := range all.Unwrap() {
+				if fix := Fix(one); fix != "" {
+					return fix
+				}
+			}
+			return ""
+		}
+		err = errors.Unwrap(err)
+	}
+	return ""
+}
+
+// ForOperator returns the message for the client with what an operator can do, or "".
+func ForOperator(err error) string {
+	text, fix := Message(err), Fix(err)
+	if text == "" || fix == "" || strings.Contains(text, fix) {
+		return text
+	}
+	return text + "; " + fix
+}
+
+// Explain gives an error without a code the code Unavailable, if message says what is wrong outside of the server, and fix
+// what an operator can do. Otherwise it returns err.
+func Explain(err error, message, fix string) error {
+	if _, coded := errors.AsType[Coder](err); err == nil || coded || message == "" {
+		return err
+	}
+	return &Error{Code: Unavailable, Message: message, Cause: err, Fix: fix}
+}
+
+// Unreachable returns an Unavailable error for something that the server reaches over the network. Its fix is NetworkFix.
+func Unreachable(message string, cause error) *Error {
+	return &Error{Code: Unavailable, Message: message, Cause: cause, Fix: NetworkFix(cause)}
 }

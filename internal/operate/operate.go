@@ -7,6 +7,9 @@ import (
 	"reflect"
 	"strings"
 	"time"
+
+	"holdfast/internal/errcode"
+	"holdfast/internal/fserror"
 )
 
 // Kind decides the result of an operation's function, and how the command, the console and the API show it.
@@ -341,7 +344,7 @@ func (o *Operation) unrecorded(ctx context.Context, values map[string]string, c 
 	if r != nil {
 		r.choose(o.Columns, values)
 	}
-	return r, err
+	return r, errcode.Explain(err, fserror.Short(err), fserror.Advice(err))
 }
 
 // None is the input for operations without inputs.

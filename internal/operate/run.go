@@ -255,7 +255,7 @@ func (r *Run) Reason() string {
 	if r.Err == nil {
 		return ""
 	}
-	if text := errcode.Message(r.Err); text != "" {
+	if text := errcode.ForOperator(r.Err); text != "" {
 		return text
 	}
 	if errors.Is(r.Err, context.Canceled) {

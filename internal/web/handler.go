@@ -13,6 +13,7 @@ import (
 
 	"holdfast/internal/errcode"
 	"holdfast/internal/fairshare"
+	"holdfast/internal/fserror"
 	"holdfast/internal/ident"
 )
 
@@ -258,7 +259,8 @@ func (service *Service) serve(w *response, r *http.Request, at Address) (err err
 	if err := service.checkConditions(r, at); err != nil {
 		return err
 	}
-	return service.Serve(w, r, at)
+	err = service.Serve(w, r, at)
+	return errcode.Explain(err, fserror.Short(err), fserror.Advice(err))
 }
 
 // panicked is a handler's panic; only the log shows the stack.

@@ -467,10 +467,10 @@ func Message(err error) string {
 	if isUsage(err) {
 		return err.Error()
 	}
-	if errcode.Of(err) == errcode.Internal {
+	if errcode.Of(err) == errcode.Internal && errcode.Fix(err) == "" {
 		return "internal error: see the server log"
 	}
-	if text := errcode.Message(err); text != "" {
+	if text := errcode.ForOperator(err); text != "" {
 		return text
 	}
 	if coded, ok := errors.AsType[errcode.Coder](err); ok {

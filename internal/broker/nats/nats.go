@@ -44,7 +44,7 @@ func Open(o Options) (*Broker, error) {
 	}
 	conn, err := nats.Connect(o.URL, opts...)
 	if err != nil && o.Once {
-		return nil, errcode.Wrap(errcode.Unavailable, "NATS is unavailable", err)
+		return nil, unavailable(err)
 	}
 	if err != nil {
 		return nil, errcode.Wrap(errcode.Invalid, "no client of NATS", err)
@@ -118,9 +118,34 @@ func (b *Broker) Exists(ctx context.Context, topic, subscription string) (bool, 
 // jetStream returns an error if the server has no JetStream.
 func (b *Broker) jetStream(ctx context.Context) error {
 	if _, err := b.js.AccountInfo(ctx); err != nil {
-		return errcode.Wrap(errcode.Unavailable, "NATS is unavailable", err)
+		return unavailable(err)
 	}
 	return nil
+}
+
+// unavailable says what an operator can do about NATS.
+func unavailable(err error) error {
+	fix := errcode.NetworkFix(err)
+	_, isAPI := errors.AsType[*jetstream.APIError](err)
+	switch {
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked), errors.Is(err, nats.ErrAccountAuthExpired):
+		fix = "NATS refuses the credentials: correct user and password in the URL, or the file of credentials"
+	case errors.Is(err, nats.ErrPermissionViolation):
+		fix = "the user of NATS has not the rights: allow it to publish to the topic and to $JS.API.>"
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		fix = "JetStream is not enabled: start nats-server with -js, or enable it for the account"
+	case errors.Is(err, nats.ErrSecureConnRequired), errors.Is(err, nats.ErrSecureConnWanted):
+		fix = "only one side uses TLS: write tls:// or nats:// in the URL as the server does"
+	case errors.Is(err, nats.ErrNoServers):
+		fix = "nothing answers as NATS at the address: start the server there, or correct host and port"
+	case errors.Is(err, nats.ErrNoResponders):
+		fix = "JetStream does not answer: start nats-server with -js, or wait for its leader"
+	case isAPI && fix == "":
+		fix = "NATS refuses it: look at its limits for streams and storage (nats account info), and at its log"
+	case errors.Is(err, nats.ErrTimeout), errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrDisconnected), errors.Is(err, nats.ErrReconnectBufExceeded):
+		fix = "there is no connection to NATS: start the server, or correct the URL"
+	}
+	return &errcode.Error{Code: errcode.Unavailable, Message: "NATS is unavailable", Cause: err, Fix: fix}
 }
 
 func classify(err error) error {
@@ -135,7 +160,7 @@ func classify(err error) error {
 	case errors.Is(err, nats.ErrBadSubject):
 		return &broker.PermanentError{Err: errcode.Wrap(errcode.Invalid, "NATS rejects the message", err)}
 	}
-	return errcode.Wrap(errcode.Unavailable, "NATS is unavailable", err)
+	return unavailable(err)
 }
 
 // keysAtOnce is how many keys' messages are published at the same time.

@@ -5,6 +5,7 @@
 package pubsub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -49,7 +50,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	}
 	client, err := pubsub.NewClient(ctx, o.Project, opts...)
 	if err != nil {
-		return nil, errcode.Wrap(errcode.Unavailable, "no client of Pub/Sub", err)
+		return nil, &errcode.Error{Code: errcode.Unavailable, Message: "no client of Pub/Sub", Cause: err, Fix: errcode.CloudFix(codes.Unauthenticated.String())}
 	}
 	return &Broker{project: o.Project, client: client, publishers: map[string]*pubsub.Publisher{}}, nil
 }
@@ -95,7 +96,9 @@ func (b *Broker) Exists(ctx context.Context, topic, subscription string) (bool, 
 	case codes.DeadlineExceeded:
 		return false, context.DeadlineExceeded
 	}
-	return false, errcode.Wrap(errcode.Unavailable, "Pub/Sub is unavailable", errors.New(status.Convert(err).Message()))
+	return false, &errcode.Error{
+		Code: errcode.Unavailable, Message: "Pub/Sub is unavailable", Cause: errors.New(status.Convert(err).Message()), Fix: errcode.CloudFix(status.Code(err).String()),
+	}
 }
 
 // created ignores that something exists already or that the account may not create it.
@@ -123,7 +126,7 @@ func classify(err error) error {
 	if errors.Is(err, pubsub.ErrOversizedMessage) {
 		return &broker.PermanentError{Err: errcode.Wrap(errcode.TooLarge, "the message is too large", err)}
 	}
-	return errcode.Wrap(errcode.Unavailable, "Pub/Sub is unavailable", err)
+	return &errcode.Error{Code: errcode.Unavailable, Message: "Pub/Sub is unavailable", Cause: err, Fix: cmp.Or(errcode.CloudFix(status.Code(err).String()), errcode.NetworkFix(err))}
 }
 
 // publisher returns a topic's publisher, which batches messages.

@@ -1,11 +1,13 @@
 package blobs
 
 import (
+	"cmp"
 	"errors"
 	"io"
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/errcode"
+	"holdfast/internal/fserror"
 )
 
 // ErrNotEnoughSpace is wrapped by drivers if a body does not fit, and by a Cluster if too few nodes have space.
@@ -28,12 +30,19 @@ func noSpace(cause error) error {
 
 // NotEnoughSpace returns the error for a node without space for a body.
 func NotEnoughSpace(node string, cause error) error {
-	return errcode.Wrap(errcode.Unavailable, "storage node "+node+" has not enough space", noSpace(cause))
+	return &errcode.Error{
+		Code: errcode.Unavailable, Message: "storage node " + node + " has not enough space", Cause: noSpace(cause), Fix: cmp.Or(fserror.Advice(cause), "make space on the node, or add a node"),
+	}
 }
 
 // Unavailable returns the error for a node that does not work.
 func Unavailable(node, what string, cause error) error {
-	return errcode.Wrap(errcode.Unavailable, "storage node "+node+": "+what, cause)
+	return UnavailableFor(node, what, cause, cmp.Or(fserror.Advice(cause), errcode.NetworkFix(cause)))
+}
+
+// UnavailableFor is Unavailable with what an operator can do.
+func UnavailableFor(node, what string, cause error, fix string) error {
+	return &errcode.Error{Code: errcode.Unavailable, Message: "storage node " + node + ": " + what, Cause: cause, Fix: fix}
 }
 
 // NotFound returns the error for a missing body on a working node.

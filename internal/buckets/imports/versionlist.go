@@ -88,6 +88,9 @@ func group(all []Listed) (names []string, byName map[string][]Listed) {
 	return names, byName
 }
 
+// errFound ends a list early. It is not io.EOF, which a closed connection wraps.
+var errFound = errors.New("found")
+
 // versionsOf returns the versions of a name, oldest first. Other names may come before it, because not every list is
 // sorted.
 func (s *Source) versionsOf(ctx context.Context, bucket, key string) (found []Listed, err error) {
@@ -95,14 +98,14 @@ func (s *Source) versionsOf(ctx context.Context, bucket, key string) (found []Li
 	err = s.listVersions(ctx, bucket, key, func(name string, versions []Listed) error {
 		if name == key {
 			found = versions
-			return io.EOF
+			return errFound
 		}
 		if others++; others > pageSize {
-			return io.EOF
+			return errFound
 		}
 		return nil
 	})
-	if errors.Is(err, io.EOF) {
+	if errors.Is(err, errFound) {
 		err = nil
 	}
 	return found, err

@@ -45,7 +45,7 @@ func classify(err error) error {
 	switch {
 	// This case is first, because the driver wraps the context's error.
 	case errors.Is(err, context.DeadlineExceeded):
-		return errcode.Wrap(errcode.Unavailable, "the database took too long", err)
+		return &errcode.Error{Code: errcode.Unavailable, Message: "the database took too long", Cause: err, Fix: "look at its load, at locks (pg_stat_activity), and at the network"}
 	case errors.Is(err, context.Canceled):
 		return errcode.Wrap(errcode.Unavailable, "the request ended before the database answered", err)
 	case errors.As(err, &pg):
@@ -54,17 +54,50 @@ func classify(err error) error {
 			return rows.ErrReadOnly
 		}
 		if nodeFailed(pg) {
-			return errcode.Wrap(errcode.Unavailable, "a node of the database failed", err)
+			return &errcode.Error{Code: errcode.Unavailable, Message: "a node of the database failed", Cause: err, Fix: "look at the workers of the cluster and at their logs"}
 		}
 		code, message := classifyState(pg.Code)
-		return errcode.Wrap(code, message, err)
+		return &errcode.Error{Code: code, Message: message, Cause: err, Fix: fixOfState(pg.Code)}
 	case lost(err):
-		return errcode.Wrap(errcode.Unavailable, "the database cannot be reached", err)
+		return errcode.Unreachable("the database cannot be reached", err)
 	}
-	if reason := fserror.Short(err); reason != "" {
-		return errcode.Wrap(errcode.Unavailable, reason, err)
+	if known := errcode.Explain(err, fserror.Short(err), fserror.Advice(err)); errcode.Is(known, errcode.Unavailable) {
+		return known
 	}
 	return errcode.Wrap(errcode.Internal, "internal error", err)
+}
+
+// fixOfState says what an operator can do about a SQLSTATE whose message does not say it, or returns "".
+func fixOfState(state string) string {
+	switch state {
+	case "53100":
+		return "make space on the disk of the database server"
+	case "53200":
+		return "give the database server more memory, or lower its work_mem and max_connections"
+	case "53300":
+		return "raise max_connections of the database server, or lower the connections of its clients"
+	case "25006":
+		return "it is a standby, or default_transaction_read_only is set: connect to the primary"
+	case "57014", "25P03":
+		return "look at its load, at locks (pg_stat_activity), and at its statement_timeout"
+	case "42501":
+		return "give the role of database_url the rights for the schema (docs/postgresql.md)"
+	case "3D000":
+		return "create the database, or correct database_url"
+	case "57P03":
+		return "the database server is starting or stopping: wait, or look at its log"
+	}
+	switch class(state) {
+	case "28":
+		return "correct user and password in database_url, create the role, or allow it in pg_hba.conf"
+	case "54":
+		return "look at the log of the database server"
+	case "55":
+		return "retry when the other operation has ended (pg_stat_activity)"
+	case "08", "53", "57", "58", "F0":
+		return "look at the log of the database server"
+	}
+	return ""
 }
 
 // lost reports whether the connection failed.

@@ -262,7 +262,11 @@ func (db *DB) acquire(p *patience) (*pgxpool.Conn, error) {
 		if err = p.explain(err); errors.Is(err, errSilent) {
 			return nil, err
 		}
-		return nil, errcode.Wrap(errcode.Unavailable, "no database connection", &connectError{err})
+		fix := errcode.NetworkFix(err)
+		if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
+			fix = fixOfState(pg.Code)
+		}
+		return nil, &errcode.Error{Code: errcode.Unavailable, Message: "no database connection", Cause: &connectError{err}, Fix: fix}
 	}
 	return conn, nil
 }

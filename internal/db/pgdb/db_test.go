@@ -140,9 +140,9 @@ func TestOpenRefusesNonsense(t *testing.T) {
 func TestConnectErrors(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{
-		"postgres://user@127.0.0.1:1/d":     "no database connection: 127.0.0.1:1: connection refused",
-		"postgres://user@host.invalid/d":    "no database connection: unknown host host.invalid",
-		"postgres://user@[::1]:1,[::1]:2/d": "connection refused",
+		"postgres://user@127.0.0.1:1/d":     "no database connection: 127.0.0.1:1: connection refused; nothing listens at the address: start the server there, or correct host and port",
+		"postgres://user@host.invalid/d":    "no database connection: unknown host host.invalid; the name host.invalid does not exist in DNS: correct the address, or add the name",
+		"postgres://user@[::1]:1,[::1]:2/d": "connection refused; nothing listens at the address: start the server there, or correct host and port",
 	} {
 		db := open(t, pgdb.Options{URL: url, ConnectTimeout: 10 * time.Second, StatementTimeout: time.Minute})
 		_, err := db.Exec(t.Context(), selectOne)

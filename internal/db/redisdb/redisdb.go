@@ -190,7 +190,10 @@ func (db *DB) run(ctx context.Context, name string, timeout time.Duration, fn fu
 	c, last := db.current, db.last
 	db.mu.Unlock()
 	if c == nil {
-		err := errcode.Wrap(errcode.Unavailable, "Redis is unavailable", last)
+		err := classify(last)
+		if last == nil {
+			err = errcode.New(errcode.Unavailable, "Redis is unavailable")
+		}
 		db.observe(name, start, err)
 		return err
 	}
@@ -235,8 +238,27 @@ func (db *DB) judge(c rueidis.Client, err error) {
 	}
 }
 
-// refusals are the codes of errors that pass without our doing (Redis: error replies begin with a code).
-var refusals = []string{"OOM ", "READONLY ", "LOADING ", "CLUSTERDOWN ", "MASTERDOWN ", "NOREPLICAS ", "BUSY ", "TRYAGAIN ", "NOAUTH ", "WRONGPASS ", "NOPERM ", "MISCONF "}
+// refusals are the beginnings of replies that an operator can end, or that pass, with what to do (Redis: error replies begin
+// with a code; the client removes the code ERR).
+var refusals = []struct{ prefix, fix string }{
+	{"NOAUTH ", "Redis requires a password: write it into the URL, redis://user:password@host"},
+	{"WRONGPASS ", "Redis refuses user and password: correct the URL"},
+	{"invalid password", "Redis refuses the password: correct the URL"},
+	{"AUTH ", "Redis has no password: write the URL without one, or set requirepass"},
+	{"NOPERM ", "the user of the URL has not the rights: give them with ACL SETUSER"},
+	{"DB index", "Redis has fewer databases: correct the number at the end of the URL"},
+	{"OOM ", "Redis is full: raise maxmemory, or set maxmemory-policy to an eviction policy"},
+	{"READONLY ", "this Redis is a replica: name the primary in the URL"},
+	{"LOADING ", "Redis loads its data: wait"},
+	{"BUSY ", "Redis runs a script: wait, or run SCRIPT KILL"},
+	{"MISCONF ", "Redis cannot save its data: make space on its disk, and look at its log"},
+	{"CLUSTERDOWN ", "the cluster lacks nodes: run CLUSTER INFO, and start them"},
+	{"MASTERDOWN ", "the primary is down: start it, or promote a replica"},
+	{"NOREPLICAS ", "too few replicas: start them, or lower min-replicas-to-write"},
+	{"TRYAGAIN ", "the cluster moves slots: wait"},
+	{"max number of clients", "Redis has too many clients: raise maxclients"},
+	{"DENIED ", "Redis is in protected mode: set a password, or bind it to an address of this machine"},
+}
 
 func classify(err error) error {
 	if err == nil {
@@ -246,17 +268,21 @@ func classify(err error) error {
 		return err
 	}
 	if reply, ok := errors.AsType[*rueidis.RedisError](err); ok {
-		for _, prefix := range refusals {
-			if strings.HasPrefix(reply.Error(), prefix) || strings.HasPrefix(reply.Error(), "-"+prefix) {
-				return errcode.Wrap(errcode.Unavailable, "Redis is unavailable", err)
+		for _, r := range refusals {
+			if strings.HasPrefix(reply.Error(), r.prefix) || strings.HasPrefix(reply.Error(), "-"+r.prefix) {
+				return &errcode.Error{Code: errcode.Unavailable, Message: "Redis is unavailable", Cause: err, Fix: r.fix}
 			}
 		}
-		return errcode.Wrap(errcode.Internal, "unexpected error of Redis", err)
+		unexpected := errcode.Wrap(errcode.Internal, "unexpected error of Redis", err)
+		if strings.HasPrefix(reply.Error(), "unknown command") { // Internal, because a new connection does not help
+			unexpected.Fix = "this Redis is too old, or a command is renamed: use a supported version"
+		}
+		return unexpected
 	}
 	if rueidis.IsParseErr(err) {
 		return errcode.Wrap(errcode.Internal, "unexpected reply of Redis", err)
 	}
-	return errcode.Wrap(errcode.Unavailable, "Redis is unavailable", err)
+	return errcode.Unreachable("Redis is unavailable", err)
 }
 
 // outOfMemory reports whether the server is full: it refuses writes but still serves reads.

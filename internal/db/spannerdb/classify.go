@@ -33,11 +33,24 @@ func classify(err error) error {
 	if tooLarge(err) {
 		return errcode.Wrap(errcode.TooLarge, "the request exceeds the limits of a database transaction", cause)
 	}
-	if says := fserror.Short(err); says != "" {
-		return errcode.Wrap(errcode.Unavailable, says, cause)
+	if known := errcode.Explain(cause, fserror.Short(err), fserror.Advice(err)); errcode.Is(known, errcode.Unavailable) {
+		return known
 	}
-	code, message := classifyStatus(spanner.ErrCode(err), spanner.ErrDesc(err))
-	return errcode.Wrap(code, message, cause)
+	status := spanner.ErrCode(err)
+	code, message := classifyStatus(status, spanner.ErrDesc(err))
+	if status == codes.Unknown { // no status of Spanner: an error of the client, before it reached the server
+		if fix := errcode.NetworkFix(err); fix != "" {
+			return &errcode.Error{Code: errcode.Unavailable, Message: "the database cannot be reached", Cause: cause, Fix: fix}
+		}
+		if strings.Contains(err.Error(), "credentials") {
+			return &errcode.Error{Code: errcode.Unavailable, Message: "there are no credentials for the database", Cause: cause, Fix: errcode.CloudFix(codes.Unauthenticated.String())}
+		}
+	}
+	fix := errcode.CloudFix(status.String())
+	if code == errcode.Internal {
+		fix = ""
+	}
+	return &errcode.Error{Code: code, Message: message, Cause: cause, Fix: fix}
 }
 
 // statusError prints a gRPC status in one line.

@@ -54,9 +54,9 @@ func TestStatusError(t *testing.T) {
 		{fmt.Errorf("commit: %w", late), "the database took too long: Spanner: timeout (DeadlineExceeded)"},
 		{
 			spanner.ToSpannerError(status.Error(codes.NotFound, "Instance not found: projects/demo")),
-			"the database, or a table that this release needs, is missing: run holdfast migrate: Spanner: Instance not found: projects/demo (NotFound)",
+			"the database, or a table that this release needs, is missing: run holdfast migrate: Spanner: Instance not found: projects/demo (NotFound); the resource does not exist: create it, or correct its name",
 		},
-		{errors.New("no credentials"), "internal error: no credentials"},
+		{errors.New("a bug"), "internal error: a bug"},
 	} {
 		if got := classify(tc.err); got.Error() != tc.want || !errors.Is(got, tc.err) {
 			t.Errorf("%v: got %q, want %q", tc.err, got, tc.want)

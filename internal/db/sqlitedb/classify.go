@@ -50,18 +50,18 @@ func classify(err error) error {
 	}
 	switch code.ToPrimary() {
 	case sqlite.ResultFull:
-		return errcode.Wrap(errcode.Unavailable, "the disk is full", err)
+		return &errcode.Error{Code: errcode.Unavailable, Message: "the disk is full", Cause: err, Fix: "make space on the disk of the database, and compare df and df -i"}
 	case sqlite.ResultBusy, sqlite.ResultLocked:
-		return errcode.Wrap(errcode.Unavailable, "another process has locked the database", err)
+		return &errcode.Error{Code: errcode.Unavailable, Message: "another process has locked the database", Cause: err, Fix: "end that process, e.g. a second server or an open sqlite3 shell"}
 	case sqlite.ResultCorrupt, sqlite.ResultNotADB:
-		return errcode.Wrap(errcode.Internal, "the database file is damaged", err)
+		return &errcode.Error{Code: errcode.Internal, Message: "the database file is damaged", Cause: err, Fix: "restore it from a backup, and check the disk"}
 	case sqlite.ResultInterrupt: // statements are interrupted when a context ends
 		return errcode.Wrap(errcode.Unavailable, "the request ended before the database had answered", err)
 	case sqlite.ResultIOErr, sqlite.ResultCantOpen, sqlite.ResultReadOnly, sqlite.ResultPerm, sqlite.ResultNoMem, sqlite.ResultAuth, sqlite.ResultNoLFS, sqlite.ResultProtocol:
-		return errcode.Wrap(errcode.Unavailable, "the database file cannot be used", err)
+		return &errcode.Error{Code: errcode.Unavailable, Message: "the database file cannot be used", Cause: err, Fix: "look at its owner and mode (ls -l), at the mount options, and at the log of the kernel (dmesg)"}
 	}
-	if says := fserror.Short(err); says != "" {
-		return errcode.Wrap(errcode.Unavailable, says, err)
+	if known := errcode.Explain(err, fserror.Short(err), fserror.Advice(err)); errcode.Is(known, errcode.Unavailable) {
+		return known
 	}
 	return errcode.Wrap(errcode.Internal, "internal error", err)
 }

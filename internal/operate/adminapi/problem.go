@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 	"holdfast/internal/web"
 	"holdfast/internal/web/problem"
@@ -49,6 +50,9 @@ func (o *route) located(err error) error {
 // WriteError is the API's web.ErrorWriter.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	e := problem.Refusal(err)
+	if text := errcode.ForOperator(err); errcode.Fix(err) != "" && text != "" {
+		e = web.RefuseFor(err, e.Status, e.Code, text)
+	}
 	d := document{Document: problem.New(e, problem.In(w, r))}
 	if e.Status == http.StatusUnprocessableEntity {
 		d.Errors = []problem.Field{{Code: e.Code, Detail: e.Message}}

@@ -30,7 +30,7 @@ func Open(ctx context.Context, address string) (*Bucket, error) {
 	}
 	bucket, err := blob.OpenBucket(ctx, address)
 	if err != nil {
-		return nil, errcode.Wrap(errcode.Unavailable, "the bucket does not open", err)
+		return nil, &errcode.Error{Code: errcode.Unavailable, Message: "the bucket does not open", Cause: err, Fix: cloudbucket.Fix(err)}
 	}
 	return &Bucket{bucket}, nil
 }
@@ -84,7 +84,7 @@ func (b *Bucket) Walk(ctx context.Context, prefix string, fn func(name string) e
 	all := b.bucket.List(&blob.ListOptions{Prefix: prefix})
 	for {
 		object, err := all.Next(ctx)
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF { //nolint:errorlint // a closed connection wraps io.EOF, and must not end the list
 			return nil
 		}
 		if err != nil {
@@ -111,5 +111,5 @@ func (*Bucket) fail(what string, err error) error {
 	case what == "read" && gcerrors.Code(err) == gcerrors.NotFound:
 		return errcode.Wrap(errcode.NotFound, "the replica lacks the object", err)
 	}
-	return errcode.Wrap(errcode.Unavailable, "cannot "+what+" an object of the replica", err)
+	return &errcode.Error{Code: errcode.Unavailable, Message: "cannot " + what + " an object of the replica", Cause: err, Fix: cloudbucket.Fix(err)}
 }

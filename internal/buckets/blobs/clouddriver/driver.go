@@ -14,6 +14,7 @@ import (
 	"gocloud.dev/gcerrors"
 
 	"holdfast/internal/buckets/blobs"
+	"holdfast/internal/cloudbucket"
 	"holdfast/internal/errcode"
 	"holdfast/internal/replica/location"
 )
@@ -49,7 +50,7 @@ func Init(ctx context.Context, address, id string) error {
 	defer func() { _ = d.Close() }()
 	bucket, err := blob.OpenBucket(ctx, address)
 	if err != nil {
-		return blobs.Unavailable(id, "bucket does not open", err)
+		return blobs.UnavailableFor(id, "bucket does not open", err, cloudbucket.Fix(err))
 	}
 	defer func() { _ = bucket.Close() }()
 	err = d.checkMarker(ctx, bucket)
@@ -59,7 +60,7 @@ func Init(ctx context.Context, address, id string) error {
 	found, _, err := bucket.ListPage(ctx, blob.FirstPageToken, 1, nil)
 	switch {
 	case err != nil:
-		return blobs.Unavailable(id, "list objects", err)
+		return blobs.UnavailableFor(id, "list objects", err, cloudbucket.Fix(err))
 	case len(found) > 0:
 		return errcode.Newf(errcode.Invalid, "storage node %s: the bucket has objects but no %s: expected an empty bucket", id, blobs.MarkerName)
 	}
@@ -70,7 +71,7 @@ func Init(ctx context.Context, address, id string) error {
 func (d *Driver) writeMarker(ctx context.Context, bucket *blob.Bucket) error {
 	err := bucket.WriteAll(ctx, blobs.MarkerName, []byte(d.id+"\n"), &blob.WriterOptions{ContentType: "text/plain"})
 	if err != nil {
-		return blobs.Unavailable(d.id, "write "+blobs.MarkerName, err)
+		return blobs.UnavailableFor(d.id, "write "+blobs.MarkerName, err, cloudbucket.Fix(err))
 	}
 	return nil
 }
@@ -87,9 +88,9 @@ func (d *Driver) checkMarker(ctx context.Context, bucket *blob.Bucket) error {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
 	case gcerrors.Code(err) == gcerrors.NotFound:
-		return blobs.Unavailable(d.id, "the bucket has no object "+blobs.MarkerName, err)
+		return blobs.UnavailableFor(d.id, "the bucket has no object "+blobs.MarkerName, err, cloudbucket.Fix(err))
 	case err != nil:
-		return blobs.Unavailable(d.id, "read "+blobs.MarkerName, err)
+		return blobs.UnavailableFor(d.id, "read "+blobs.MarkerName, err, cloudbucket.Fix(err))
 	case found != d.id:
 		return errcode.Newf(errcode.Unavailable, "storage node %s: the bucket is the storage node %.200q", d.id, found)
 	}
@@ -110,7 +111,7 @@ func (d *Driver) open(ctx context.Context) (*blob.Bucket, error) {
 	// The lock is not held here, because a provider may be slow and each caller has its own context.
 	bucket, err := blob.OpenBucket(ctx, d.url.String())
 	if err != nil {
-		return nil, blobs.Unavailable(d.id, "bucket does not open", err)
+		return nil, blobs.UnavailableFor(d.id, "bucket does not open", err, cloudbucket.Fix(err))
 	}
 	if d.url.Scheme == "mem" {
 		err = d.writeMarker(ctx, bucket)
@@ -164,7 +165,7 @@ func (d *Driver) fail(ctx context.Context, bucket *blob.Bucket, what, path strin
 		}
 		return blobs.NotFound(d.id, path)
 	}
-	return blobs.Unavailable(d.id, what, err)
+	return blobs.UnavailableFor(d.id, what, err, cloudbucket.Fix(err))
 }
 
 // Space only checks the marker, because buckets have no size.

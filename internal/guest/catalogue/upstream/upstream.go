@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -185,17 +186,19 @@ func (c *Client) Fetch(ctx context.Context, u guest.Upstream, values url.Values,
 	res, err := c.http.Do(r)
 	meter.Resume()
 	if err != nil {
-		return nil, errcode.Wrap(errcode.Unavailable, "the "+u.Name+" upstream does not answer", err)
+		return nil, errcode.Unreachable("the "+u.Name+" upstream does not answer", err)
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(res.Body, c.cfg.MaxBody+1))
 	switch {
 	case err != nil:
-		return nil, errcode.Wrap(errcode.Unavailable, "the answer of the "+u.Name+" upstream ended early", err)
+		return nil, errcode.Unreachable("the answer of the "+u.Name+" upstream ended early", err)
 	case res.StatusCode == http.StatusNotFound, res.StatusCode == http.StatusGone:
 		return nil, catalogue.ErrMissing
 	case res.StatusCode != http.StatusOK:
-		return nil, errcode.Newf(errcode.Unavailable, "the %s upstream answered with status %d", u.Name, res.StatusCode)
+		return nil, &errcode.Error{
+			Code: errcode.Unavailable, Message: fmt.Sprintf("the %s upstream answered with status %d", u.Name, res.StatusCode), Fix: errcode.StatusFix(res.StatusCode),
+		}
 	case int64(len(text)) > c.cfg.MaxBody:
 		return nil, errcode.Newf(errcode.Unavailable, "the %s upstream's response is larger than %d bytes", u.Name, c.cfg.MaxBody)
 	}
