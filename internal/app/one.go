@@ -103,21 +103,38 @@ func AfterRestore(ctx context.Context, restored []*service.Running, r service.Re
 	return nil
 }
 
+// MigrateRestored updates the tables of restored services, which may be from an older release. The steps and reports of
+// a restore expect the newest tables.
+func MigrateRestored(ctx context.Context, restored []*service.Running, progress func(step string)) error {
+	for _, s := range restored {
+		lines, failed := migrateAll(ctx, s.Databases)
+		for _, line := range lines {
+			progress(line)
+		}
+		if err := failed[s.Name]; err != nil {
+			return fmt.Errorf("%s: %w", s.Name, err)
+		}
+	}
+	return nil
+}
+
 // Credentials describes the restored services' credentials, a line for each kind, with the commands that revoke or limit
-// them. Kinds of which the data contains none are left out.
-func Credentials(ctx context.Context, restored []*service.Running) (lines []string, err error) {
+// them. Kinds of which the data contains none are left out. Kinds that cannot be counted are listed, too, and unknown
+// has the reasons.
+func Credentials(ctx context.Context, restored []*service.Running) (lines, unknown []string) {
 	for _, s := range restored {
 		for _, c := range s.Credentials {
 			what := c.Of
 			if c.Table != "" {
-				n, err := total(ctx, s, c.Counted)
-				if err != nil {
-					return nil, fmt.Errorf("%s: %w", s.Name, err)
-				}
-				if n == 0 {
+				switch n, err := total(ctx, s, c.Counted); {
+				case err != nil:
+					what = "each " + c.Of
+					unknown = append(unknown, fmt.Sprintf("%s: %s: the number in the restored data is unknown: %v", s.Name, c.Of, err))
+				case n == 0:
 					continue
+				default:
+					what = service.Count(n, c.Of)
 				}
-				what = service.Count(n, c.Of)
 			}
 			var commands []string
 			for _, path := range c.Again {
@@ -126,7 +143,7 @@ func Credentials(ctx context.Context, restored []*service.Running) (lines []stri
 			lines = append(lines, fmt.Sprintf("%s: %s: holdfast %s %s", s.Name, what, s.Command, strings.Join(commands, ", ")))
 		}
 	}
-	return lines, nil
+	return lines, unknown
 }
 
 func total(ctx context.Context, s *service.Running, c service.Counted) (n int64, err error) {

@@ -38,3 +38,23 @@ func TestAfterRestore(t *testing.T) {
 		t.Errorf("did %q, want %q", did, want)
 	}
 }
+
+// TestUncountedCredentials lists credentials whose number is unknown, because an operator must check them all the same.
+func TestUncountedCredentials(t *testing.T) {
+	t.Parallel()
+	restored := []*service.Running{
+		{Name: "one", Command: "1st", Opened: &service.Opened{}, Credentials: []service.Credential{
+			{Counted: service.Counted{Of: "access key", Table: "missing"}, Again: []string{"keys/revoke", "keys/limit"}},
+		}},
+		{Name: "two", Command: "2nd", Opened: &service.Opened{}, Credentials: []service.Credential{
+			{Counted: service.Counted{Of: "signed tokens"}, Again: []string{"tokens/revoke"}},
+		}},
+	}
+	lines, unknown := app.Credentials(t.Context(), restored)
+	if want := []string{"one: each access key: holdfast 1st keys revoke, keys limit", "two: signed tokens: holdfast 2nd tokens revoke"}; !slices.Equal(lines, want) {
+		t.Errorf("credentials: %q, want %q", lines, want)
+	}
+	if want := []string{"one: access key: the number in the restored data is unknown: no table missing"}; !slices.Equal(unknown, want) {
+		t.Errorf("unknown: %q, want %q", unknown, want)
+	}
+}

@@ -40,7 +40,7 @@ func (c *command) finish() *cobra.Command {
 			if age < -time.Second { // a time without a fraction includes that second
 				return service.Usagef("--time: %s is in the future: expected the moment to which the databases were restored", service.FormatMoment(moment))
 			}
-			if err := c.checkServices(services); err != nil {
+			if err := errors.Join(c.checkServices(services), known.check()); err != nil {
 				return err
 			}
 			return c.finishServices(cmd, services, moment, known)
@@ -93,9 +93,7 @@ func (c *command) finishServices(cmd *cobra.Command, names []string, moment time
 			}
 		}
 	}
-	if err := c.reportUndone(cmd.Context(), a.Services(), moment, known); err != nil {
-		return err
-	}
+	c.reportUndone(cmd.Context(), a.Services(), moment, known)
 	_, err = c.shell().Printf("prepared %s\n", strings.Join(done, ", "))
 	return err
 }

@@ -41,15 +41,28 @@ type restoreFlags struct {
 type changesFlag struct{ file string }
 
 func (f *changesFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.file, "changes", "", "`FILE` with the lost server's list of operator changes, to print those that the copy lacks (default: changes.jsonl in the data folder)")
+	cmd.Flags().StringVar(&f.file, "changes", "", "`FILE` with the lost server's operator changes, to print the undone (default changes.jsonl in the data folder)")
 	_ = cmd.MarkFlagFilename("changes")
 }
 
-// reportUndone prints which credentials an operator must check, because changes after the restored moment are undone.
-func (c *command) reportUndone(ctx context.Context, restored []*service.Running, moment time.Time, f changesFlag) error {
-	lines, err := app.Credentials(ctx, restored)
-	if err != nil {
-		return err
+// check returns an error if the named file does not exist, before a restore begins.
+func (f *changesFlag) check() error {
+	if f.file == "" {
+		return nil
+	}
+	found, err := fserror.Exists(f.file)
+	if err == nil && !found {
+		err = fmt.Errorf("--changes: %s does not exist", f.file)
+	}
+	return err
+}
+
+// reportUndone prints which credentials an operator must check, because changes after the restored moment are undone. The
+// data is restored by then, so it only warns about whatever it cannot read.
+func (c *command) reportUndone(ctx context.Context, restored []*service.Running, moment time.Time, f changesFlag) {
+	lines, unknown := app.Credentials(ctx, restored)
+	for _, reason := range unknown {
+		c.warn(reason)
 	}
 	if len(lines) > 0 {
 		c.step("what was revoked, limited, locked or deleted after " + service.FormatMoment(moment) + " is not: check these, and change them again")
@@ -59,10 +72,10 @@ func (c *command) reportUndone(ctx context.Context, restored []*service.Running,
 	}
 	file := cmp.Or(f.file, filepath.Join(c.data, changes.File))
 	if found, err := fserror.Exists(file); err != nil || !found {
-		if f.file != "" && err == nil {
-			err = fmt.Errorf("--changes: %s does not exist", file)
+		if err != nil {
+			c.warn("the list of operator changes cannot be read: " + err.Error())
 		}
-		return err
+		return
 	}
 	log := &changes.Log{Log: slog.New(slog.NewTextHandler(c.env.Stderr, nil)), File: file}
 	for _, e := range slices.Backward(log.List(&changes.Filter{Since: moment, Limit: math.MaxInt})) {
@@ -70,8 +83,10 @@ func (c *command) reportUndone(ctx context.Context, restored []*service.Running,
 			c.step(fmt.Sprintf("  undone: %s: %s %s %s: %s", service.FormatMoment(e.At), e.Service, e.Page, e.Action, e.Text()))
 		}
 	}
-	return nil
 }
+
+// warn reports a problem that does not change the exit status.
+func (c *command) warn(what string) { fmt.Fprintln(c.env.Stderr, "holdfast: warning: "+what) }
 
 // restore is the command for backups, replicas and dumps; the content of FROM decides.
 func (c *command) restore() *cobra.Command {
@@ -85,8 +100,8 @@ func (c *command) restore() *cobra.Command {
 			"file; on a terminal, restore asks if nobody names one. The restored databases skip numbers that the lost server may have assigned, and\n" +
 			"guests' handoff tokens become void.\n\n" +
 			"FROM can also be a dump made by pg_dump --format=custom. It is restored with pg_restore into the empty database that\n" +
-			"the services' database_url names. A dump can contain any SQL, which runs as the role in database_url. So a superuser\n" +
-			"and similar roles are refused without --trust-dump.",
+			"the services' database_url names, and the tables of an older release are updated. A dump can contain any SQL, which\n" +
+			"runs as the role in database_url. So a superuser and similar roles are refused without --trust-dump.",
 		Example: "  holdfast restore 's3://my-bucket?prefix=holdfast/' --identity backup.key --dry-run\n" +
 			"  holdfast restore 's3://my-bucket?prefix=holdfast/' --identity backup.key\n" +
 			"  holdfast restore file:///mnt/disk/replica --time 2026-11-21T15:04:05Z\n" +
@@ -94,7 +109,7 @@ func (c *command) restore() *cobra.Command {
 			"  holdfast restore holdfast.dump",
 		Args: service.Args("FROM"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := c.checkServices(f.services); err != nil {
+			if err := errors.Join(c.checkServices(f.services), f.changes.check()); err != nil {
 				return err
 			}
 			cfg, err := c.load()
@@ -276,7 +291,7 @@ func (c *command) finishRestore(ctx context.Context, f *restore.Finishing, known
 		err = app.AfterRestore(ctx, a.Services(), service.Restored{Age: f.Age}, c.step)
 	}
 	if err == nil {
-		err = c.reportUndone(ctx, a.Services(), f.Moment, known)
+		c.reportUndone(ctx, a.Services(), f.Moment, known)
 	}
 	return lost, errors.Join(err, a.Close())
 }
@@ -313,13 +328,19 @@ func (c *command) restoreDump(ctx context.Context, cfg *app.Config, file string,
 	if err != nil {
 		return err
 	}
-	if err := app.AfterRestore(ctx, restored, service.Restored{Age: max(0, c.clock()().Sub(info.ModTime()))}, c.step); err != nil {
-		return fmt.Errorf("the dump is restored, but no server uses the database before it is prepared: %w; run holdfast finish-restore --time %s, or drop the database and restore again",
-			err, info.ModTime().UTC().Format(time.RFC3339))
+	fix := "holdfast migrate, and then holdfast finish-restore"
+	if err = app.MigrateRestored(ctx, restored, c.step); err == nil {
+		fix = "holdfast finish-restore"
+		err = app.AfterRestore(ctx, restored, service.Restored{Age: max(0, c.clock()().Sub(info.ModTime()))}, c.step)
 	}
-	if err := errors.Join(dump.Finish(ctx), c.reportUndone(ctx, restored, info.ModTime(), f.changes)); err != nil {
+	if err != nil {
+		return fmt.Errorf("the dump is restored, but no server uses the database before it is prepared: %w; run %s --time %s, or drop the database and restore again",
+			err, fix, info.ModTime().UTC().Format(time.RFC3339))
+	}
+	if err := dump.Finish(ctx); err != nil {
 		return err
 	}
+	c.reportUndone(ctx, restored, info.ModTime(), f.changes)
 	var done []string
 	for _, s := range restored {
 		done = append(done, s.Name)
