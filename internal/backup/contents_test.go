@@ -197,6 +197,7 @@ func TestMovedDatabases(t *testing.T) {
 // databases. The newest backup with each database that was not dismissed is always there, and can be restored.
 func TestNewestBackups(t *testing.T) {
 	t.Parallel()
+	testdb.Sequential(t)
 	names := []string{"one", "two", "three"}
 	restored := 0
 	rapid.Check(t, func(rt *rapid.T) {

@@ -1,3 +1,5 @@
+//test:unraced SQLite takes twenty times as long under the race detector
+
 package cli_test
 
 import (

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"holdfast/internal/canonjson"
 	ext "holdfast/internal/extstorage"
 )
 
@@ -196,4 +197,38 @@ func deleteSchemas(t *testing.T, p operator, namespace []string) {
 			t.Errorf("%s what is deleted: %d %q", verb, status, errs)
 		}
 	}
+}
+
+// TestImportedValuesAndSchemas imports an export with a value from before its schema: the import takes it over, as no
+// data may be lost, and names it, because no client could write it.
+func TestImportedValuesAndSchemas(t *testing.T) {
+	t.Parallel()
+	onEachEngine(t, func(t *testing.T, p operator) {
+		from, to := owned(5, 1), owned(5, 2)
+		at := func(o ext.Owner, more ...string) []string {
+			return append([]string{"--tenant", string(o.Tenant), "--install", string(o.Install)}, more...)
+		}
+		r := ext.Request{Grant: ext.Grant{Owner: from, Every: ext.Read | ext.Modify}, Caller: ext.Caller{Kind: "admin"}}
+		for key, value := range map[ext.Key]canonjson.Value{"old": `1`, "good": `"x"`} {
+			if _, err := p.records.Do(t.Context(), r, ext.Task{Namespace: "settings", Key: key, Value: value}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		dir := t.TempDir()
+		document, export := filepath.Join(dir, "schema.json"), filepath.Join(dir, "export.ndjson")
+		if err := os.WriteFile(document, []byte(`{"type":"string"}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p.prints(append([]string{"ext", "schemas", "put", document, "--activate"}, at(from, "--namespace", "settings")...)...)
+		p.prints(append([]string{"ext", "installs", "export", "-o", export}, at(from)...)...)
+		says := "namespace settings: the active schema version 1 refuses 1 of the 2 records that were checked; a client cannot write them again. " +
+			"holdfast ext schemas check --namespace settings --version 1 lists them"
+		if lines := strings.Join(p.prints(append([]string{"ext", "installs", "import", export}, at(to)...)...), ""); !strings.HasSuffix(lines, "; "+says) {
+			t.Errorf("the import says %s", lines)
+		}
+		json := strings.Join(p.prints(append([]string{"ext", "installs", "import", export, "--json"}, at(to)...)...), "")
+		if !strings.Contains(json, `"unmatched":[{"namespace":"settings","version":1,"failed":1,"checked":2}]`) {
+			t.Errorf("the import again: %s", json)
+		}
+	})
 }

@@ -372,7 +372,7 @@ func TestTransferOperations(t *testing.T) {
 	if text := a.upload(422, to+"/import", media, lines[1]+`{"namespace":"a","key":"x/y","value":1}`); !strings.Contains(text, "line 2: /key") {
 		t.Error(text)
 	}
-	if text := a.upload(200, to+"/import?preserve=true", media, whole); text != `{"lines":4,"records":2,"written":2,"unchanged":0,"expired":0,"newer":0,"schemas":0}` {
+	if text := a.upload(200, to+"/import?preserve=true", media, whole); text != `{"lines":4,"records":2,"written":2,"unchanged":0,"expired":0,"newer":0,"schemas":0,"unmatched":[]}` {
 		t.Error(text)
 	}
 	if text := a.upload(200, to+"/import?preserve=true", media, whole); !strings.Contains(text, `"written":0,"unchanged":2,`) {

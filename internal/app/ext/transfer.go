@@ -109,7 +109,19 @@ type importOutput struct {
 	Newer     int `json:"newer" doc:"records with a newer revision here"`
 	Schemas   int `json:"schemas"`
 
+	// Unmatched are namespaces with values that their active schema refuses. An export contains values from before their
+	// schema, so an import takes them over; no put of such a value would succeed.
+	Unmatched []unmatchedNamespace `json:"unmatched" doc:"namespaces with values that their active schema refuses"`
+
 	text string
+}
+
+// unmatchedNamespace counts values that the active schema of a namespace refuses.
+type unmatchedNamespace struct {
+	Namespace string `json:"namespace"`
+	Version   int64  `json:"version" doc:"the active schema version"`
+	Failed    int    `json:"failed" doc:"records that the schema refuses"`
+	Checked   int    `json:"checked" doc:"records that were checked, which takes limited time"`
 }
 
 func (o importOutput) Notice() string { return o.text }
@@ -131,7 +143,38 @@ func (s *Extensions) importInstall(ctx context.Context, in importInput, lines op
 		newer = fmt.Sprintf(", newer here: %d", done.Newer)
 	}
 	out.text = fmt.Sprintf("records: %d, written: %d, unchanged: %d, expired: %d%s; schemas: %d", done.Records, done.Written, done.Unchanged, done.Expired, newer, done.Schemas)
+	if err == nil {
+		var note string
+		out.Unmatched, note = unmatched(ctx, open, r)
+		out.text += note
+	}
 	return out, inLine(err)
+}
+
+// unmatched checks the stored values of an install against the active schemas, after an import. The note is for a
+// person. An error ends only the check, because the import is complete.
+func unmatched(ctx context.Context, s *ext.Service, r ext.Request) (found []unmatchedNamespace, note string) {
+	found = []unmatchedNamespace{}
+	used, err := s.Usage(ctx, r)
+	for i := 0; err == nil && i < len(used.Namespaces); i++ {
+		ns := used.Namespaces[i].Namespace
+		var active ext.Schema
+		if active, err = s.ActiveSchema(ctx, r, ns); err != nil || active.Version == 0 {
+			continue
+		}
+		var report ext.SchemaReport
+		if report, err = s.CheckVersion(ctx, r, ns, active.Version, ""); err != nil || report.DryRun.Failed == 0 {
+			continue
+		}
+		u := unmatchedNamespace{string(ns), int64(active.Version), report.DryRun.Failed, report.DryRun.Checked}
+		found = append(found, u)
+		note += fmt.Sprintf("; namespace %s: the active schema version %d refuses %d of the %d records that were checked; a client cannot write them again. "+
+			"holdfast ext schemas check --namespace %s --version %d lists them", ns, u.Version, u.Failed, u.Checked, ns, u.Version)
+	}
+	if err != nil {
+		note += fmt.Sprintf("; the values were not checked against the active schemas: %v", plain(err))
+	}
+	return found, note
 }
 
 func inLine(err error) error {

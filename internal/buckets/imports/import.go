@@ -175,7 +175,8 @@ func (i *imports) addPair(ctx context.Context, name string) error {
 // count lists the source only to show a total. Errors do not matter.
 func (i *imports) count(ctx context.Context) {
 	var n int64
-	for _, p := range i.pairs {
+	for at := range i.pairs {
+		p := &i.pairs[at] // a copy would read what a pass writes
 		var err error
 		if p.versioning != "" {
 			err = i.Source.listVersions(ctx, p.from, i.Prefix, func(_ string, all []Listed) error { n += int64(len(all)); return nil })
