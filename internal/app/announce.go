@@ -13,19 +13,23 @@ import (
 	"holdfast/internal/secrets"
 )
 
+// announcement is the start's output: where the server listens, where its data is, and how to continue.
 type announcement struct {
 	version string
-	rows    []row
-	hints   []namedHint
+	facts   []fact
+	hints   []namedHint // e.g. a link to the console
 }
 
-type row struct{ name, where, note string }
+// fact is a line of the announcement. note may be "".
+type fact struct{ name, where, note string }
 
 type namedHint struct {
 	service string
 	service.Hint
 }
 
+// announce prints the announcement, with log.format json as log lines. Only a terminal gets the console's sign-in
+// link, because other output may be stored.
 func (a *App) announce(out io.Writer, listeners []listener) {
 	all := a.announcement(listeners)
 	if a.cfg.Log.Format == "json" {
@@ -39,10 +43,11 @@ func (a *App) announce(out io.Writer, listeners []listener) {
 	_, _ = io.WriteString(out, all.text(isTerminal))
 }
 
+// announcement collects the text after all listeners are open, because a port 0 has become a number.
 func (a *App) announcement(listeners []listener) (all announcement) {
 	all.version = a.version.String()
 	var base string
-	add := func(name, where, note string) { all.rows = append(all.rows, row{name, where, note}) }
+	add := func(name, where, note string) { all.facts = append(all.facts, fact{name, where, note}) }
 	for _, l := range listeners {
 		switch at := l.Addr().String(); l.name {
 		case service.Main:
@@ -91,7 +96,7 @@ func (a *App) announcement(listeners []listener) (all announcement) {
 func (all *announcement) text(terminal bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Holdfast %s\n\n", all.version)
-	for _, r := range all.rows {
+	for _, r := range all.facts {
 		fmt.Fprintf(&b, "  %-12s %s", r.name, r.where)
 		if r.note != "" {
 			fmt.Fprintf(&b, " (%s)", r.note)
@@ -111,13 +116,14 @@ func (all *announcement) text(terminal bool) string {
 	return b.String()
 }
 
+// log writes two kinds of lines: "listening" with all facts, and "hint". It never writes a Hint's Private part.
 func (all *announcement) log(out io.Writer) {
 	log, err := obs.NewLog(out, "info", "json")
 	if err != nil {
 		panic(err) // level and format are valid
 	}
 	attrs := []any{slog.String("version", all.version)}
-	for _, r := range all.rows {
+	for _, r := range all.facts {
 		attrs = append(attrs, slog.String(r.name, r.where))
 		if r.note != "" {
 			attrs = append(attrs, slog.String(r.name+"_note", r.note))

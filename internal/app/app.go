@@ -43,9 +43,10 @@ import (
 	"holdfast/internal/web/rate"
 )
 
+// Version identifies the build, in --version, /version and metrics.
 type Version struct {
 	Version string // release, or "dev"
-	Commit  string
+	Commit  string // abbreviated; "": unknown
 }
 
 func (v Version) String() string {
@@ -55,28 +56,30 @@ func (v Version) String() string {
 	return v.Version + " (" + v.Commit + ")"
 }
 
+// Options say how Open opens the services. Config, Data and LogTo are required; every command of package cli sets
+// those fields that its task needs.
 type Options struct {
-	Config  *Config
+	Config  *Config          // from Load; its services get their databases here
 	Engines []engines.Engine // external systems that the server may use, the same as those of its services
 	Data    string           // folder with SQLite files and the secrets file
 	Version Version
-	LogTo   io.Writer
-	Clock   clock.Clock
-	Quiet   bool // log only warnings and errors
-	Create  bool // create missing data folders, files and secrets
-	Migrate bool // let Serve migrate database servers, too
-	Leave   bool // do not change tables and nodes
-	DryRun  bool // use an empty temporary database if the SQLite file does not exist; set Leave, too
-	Copies  bool // only copy databases
-	Lock    bool // lock the SQLite files against other servers
+	LogTo   io.Writer   // for log lines; an *obs.Tail is used as it is
+	Clock   clock.Clock // nil: the system's
+	Quiet   bool        // log only warnings and errors
+	Create  bool        // create missing data folders, files and secrets
+	Migrate bool        // let Serve migrate database servers, too
+	Leave   bool        // do not change tables and nodes
+	DryRun  bool        // use an empty temporary database if the SQLite file does not exist; set Leave, too
+	Copies  bool        // only copy databases
+	Lock    bool        // lock the SQLite files against other servers
 	// Generate missing secrets for this process only instead of failing.
 	NoSecrets bool
 	// Secret settings whose values could not be read and are placeholders.
 	Unknown    map[string]bool
-	NewSecrets bool // accept and record secrets other than those the data was written with
-	Manager    systemd.Manager
+	NewSecrets bool            // accept and record secrets other than those the data was written with
+	Manager    systemd.Manager // the service manager's sockets and notifications; the zero value: none
 
-	Reload Reload
+	Reload Reload // how a running server reads its configuration again
 
 	// The state of overview.Operations; nil: a new one.
 	Operated *overview.Operated
@@ -85,25 +88,26 @@ type Options struct {
 	MemoryLimit string
 }
 
+// App is a server, or a command's opened services. Close it after use; only Serve makes it listen.
 type App struct {
 	cfg            *Config
-	on             engines.List
+	on             engines.List // external systems, as in Options.Engines
 	data           string
 	version        Version
-	migrate        bool
+	migrate        bool // as in Options
 	manager        systemd.Manager
-	limit          string
+	limit          string // GOMEMLIMIT
 	log            *slog.Logger
-	level          *slog.LevelVar
+	level          *slog.LevelVar // log's level, which a reload changes
 	metrics        *obs.Metrics
-	refused        *prometheus.CounterVec
-	traces         engines.Traces // nil: none
-	now            clock.Clock
-	lastHeartbeat  heartbeat
-	resolver       *web.Resolver
-	gate           *web.Gate
-	memory         *web.Memory
-	operatorMemory *web.Memory
+	refused        *prometheus.CounterVec // holdfast_refusals_total
+	traces         engines.Traces         // nil: none
+	now            clock.Clock            // the clock for everything that is stored or compared
+	lastHeartbeat  heartbeat              // latest result from unready
+	resolver       *web.Resolver          // finds the clients of the main listener and of the admin API
+	gate           *web.Gate              // slots for client requests
+	memory         *web.Memory            // client requests' budget
+	operatorMemory *web.Memory            // the admin listener's budget
 	engines        *engine.Opener
 	ready          *readiness
 	console        *console.Console // nil if disabled
@@ -112,29 +116,30 @@ type App struct {
 	changes        *changes.Log
 	overview       *overview.Overview
 	checks         *check.OnDemand
-	addresses      map[string]string
-	opened         []*opened
+	addresses      map[string]string // open listeners by name; set by listen
+	opened         []*opened         // in the order of Config.Services
 	readOnly       *readonly.Switch
 	alerts         *alerts.Alerts
 	backups        *backup.Scheduler
 	sweeper        *sweep.Sweeper
-	muxes          []*web.Mux
+	muxes          []*web.Mux // on all listeners, for settings that a reload changes
 	reloads        reloads
-	operations     []operate.Operation
+	operations     []operate.Operation      // the server's own
 	certificates   certificates.Source      // nil without TLS
 	replication    *replication.Replication // nil without a replica
 
-	instance *listen.Instance
-	secrets  secrets.Completed
-	unsaved  map[string]bool // secret settings generated for this process only
+	instance *listen.Instance  // answers holdfast check, which asks who listens here
+	secrets  secrets.Completed // found or generated by Open
+	unsaved  map[string]bool   // secret settings generated for this process only
 	guard    *secrets.Guard
 }
 
+// opened is an open service with the parts that requests need.
 type opened struct {
 	*service.Running
 
-	turns      *fairshare.Turns // shares its database among clients; nil without a database
-	operations []operate.Operation
+	turns      *fairshare.Turns    // shares its database among clients; nil without a database
+	operations []operate.Operation // with the recorder for the log of changes
 }
 
 // newTurns returns turns at the service's first database. Their queue has no limit, because each waiting request
@@ -231,6 +236,8 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	return a, a.migrateEmbedded(ctx)
 }
 
+// open opens a service and registers it. A service that never used the data folder (isNew) is left out if its
+// database file is missing, as for a command before the first start.
 func (a *App) open(ctx context.Context, s service.Service, o Options) error {
 	s.Operations = operate.Recorded(s.Operations, a.recordChange(s.Name))
 	open, err := s.Open(ctx, &service.Deps{
@@ -257,6 +264,8 @@ func (a *App) open(ctx context.Context, s service.Service, o Options) error {
 	return nil
 }
 
+// retained returns the backups, and the replica, that contain the services' databases; see service.Deps.Retained. nil
+// without any of these services.
 func (a *App) retained(services ...string) (service.Copies, error) {
 	c, moved := a.current(), []string(nil)
 	for _, s := range a.opened {
@@ -275,6 +284,7 @@ func (a *App) retained(services ...string) (service.Copies, error) {
 	return replication.Retained(a.data, &c.Backup, &c.Replica, a.now(), moved...)
 }
 
+// mountOf returns the admin API for operations. name is the first part of its paths; "" is the server.
 func (a *App) mountOf(name string, all []operate.Operation) service.Mount {
 	api := adminapi.New(name, all)
 	return service.Mount{Listener: service.Admin, Paths: api.Paths(), Mount: web.Mount{
@@ -282,6 +292,7 @@ func (a *App) mountOf(name string, all []operate.Operation) service.Mount {
 	}}
 }
 
+// add registers an opened service with all parts that walk the services.
 func (a *App) add(s *service.Service, open *service.Opened) {
 	running := &service.Running{Opened: open, Name: s.Name, Tables: s.Tables, Command: s.CommandName(), Credentials: s.Credentials}
 	a.opened = append(a.opened, &opened{Running: running, turns: newTurns(open), operations: s.Operations})
@@ -290,6 +301,7 @@ func (a *App) add(s *service.Service, open *service.Opened) {
 	a.guard.Add(running, a.boundSecrets(s))
 }
 
+// server describes the server to its services. Its functions may be called while the server runs.
 func (a *App) server() service.Server {
 	srv := &a.cfg.Server
 	masters := []string{srv.MasterSecret.Reveal()}
@@ -303,6 +315,7 @@ func (a *App) server() service.Server {
 	}
 }
 
+// Close closes the databases, after everything else has ended. It may be called several times.
 func (a *App) Close() error {
 	var errs []error
 	for _, d := range a.databases() {
@@ -315,6 +328,7 @@ func (a *App) Close() error {
 	return errors.Join(errs...)
 }
 
+// databases returns all services' databases.
 func (a *App) databases() (all []*engine.Database) {
 	for _, s := range a.opened {
 		all = append(all, s.Databases...)
@@ -322,6 +336,7 @@ func (a *App) databases() (all []*engine.Database) {
 	return all
 }
 
+// running returns the opened services as other packages see them.
 func (a *App) running() (all []*service.Running) {
 	for _, s := range a.opened {
 		all = append(all, s.Running)
@@ -329,6 +344,7 @@ func (a *App) running() (all []*service.Running) {
 	return all
 }
 
+// whole returns an error if the service's database is an incomplete copy or restore; see checkWhole.
 func (a *App) whole(ctx context.Context, name string) error {
 	for _, s := range a.opened {
 		if s.Name != name {
@@ -358,10 +374,12 @@ func checkWhole(ctx context.Context, s *service.Running, patience time.Duration)
 	return copying.CheckWhole(ctx, db, s.Name)
 }
 
+// Backup copies the data to a new folder; see backup.Server.Make.
 func (a *App) Backup(ctx context.Context, dir string, o backup.Options) (files []string, err error) {
 	return a.backupServer().Make(ctx, dir, o)
 }
 
+// SendBackup adds a backup at a URL; see backup.Server.Send.
 func (a *App) SendBackup(ctx context.Context, s *backup.Sending) (backup.Sent, error) {
 	return a.backupServer().Send(ctx, s)
 }
@@ -372,6 +390,7 @@ func (a *App) ReplacedBackups(s *backup.Settings) (string, error) {
 	return backup.DescribeReplaced(gone), err
 }
 
+// backupServer describes the services that are open now.
 func (a *App) backupServer() *backup.Server {
 	return &backup.Server{Services: a.running(), Clouds: a.on.Clouds(), Known: backup.NamesOf(a.cfg.Services), Data: a.data, Log: a.log, Clock: a.now}
 }
@@ -379,6 +398,7 @@ func (a *App) backupServer() *backup.Server {
 // Config returns the configuration with the generated secrets.
 func (a *App) Config() *Config { return a.cfg }
 
+// publicURL returns server.public_url in its normal form, or "".
 func (a *App) publicURL() string {
 	o, err := web.ParseOrigin(a.cfg.Server.PublicURL)
 	if err != nil {
@@ -387,6 +407,8 @@ func (a *App) publicURL() string {
 	return o.String()
 }
 
+// address returns the URL under which clients reach a listen address: the public URL, or the address with this
+// machine's name in place of an unspecified host.
 func (a *App) address(address string) string {
 	if public := a.publicURL(); public != "" {
 		return public
@@ -399,6 +421,8 @@ func (a *App) address(address string) string {
 
 func (a *App) scheme() string { return a.cfg.Server.scheme() }
 
+// Sweep runs each job once and reports its rows. An error in a job does not keep the others from running. Incomplete
+// copies are not swept.
 func (a *App) Sweep(ctx context.Context, report func(line string)) error {
 	var errs []error
 	for _, s := range a.opened {

@@ -25,6 +25,7 @@ func Check(ctx context.Context, cfg *Config, data string, o check.Options, on ..
 	return check.Run(ctx, cfg.checked(data, on), o)
 }
 
+// checked describes the configured server to package check.
 func (c *Config) checked(data string, on engines.List) *check.Server {
 	s := &check.Server{
 		Data: data, PublicURL: c.Server.PublicURL, Listen: c.Server.Listen, TLSCert: c.Server.TLSCert, TLSKey: c.Server.TLSKey,
@@ -39,6 +40,9 @@ func (c *Config) checked(data string, on engines.List) *check.Server {
 	return s
 }
 
+// openForCheck opens a service without changing anything. Generated secrets stay in memory and are removed from the
+// configuration again, because the next service's check must find it as it was. noSecrets replaces all missing
+// secrets by placeholders: the secrets file is broken, which is another finding.
 func openForCheck(ctx context.Context, one *Config, data string, noSecrets bool) (*check.Opened, error) {
 	all := one.generated()
 	restore := func() {
@@ -234,6 +238,7 @@ func (c *Config) protocolPath() string {
 // samePlace compares URLs without regard to slashes at the end.
 func samePlace(a, b string) bool { return strings.TrimRight(a, "/") == strings.TrimRight(b, "/") }
 
+// hostOf returns a URL's host in lower case, or "".
 func hostOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -242,6 +247,7 @@ func hostOf(address string) string {
 	return strings.ToLower(u.Hostname())
 }
 
+// trustsAll reports a network that contains every IPv4 or IPv6 address.
 func trustsAll(networks []string) bool {
 	return slices.ContainsFunc(networks, func(n string) bool { return strings.HasSuffix(n, "/0") })
 }
@@ -253,4 +259,5 @@ func (s *Server) isProxied() bool {
 	return listen.IsLoopback(s.Listen) && host != "" && !listen.IsLoopback(net.JoinHostPort(host, "80")) && host != "localhost" && len(s.TrustedProxies) == 0
 }
 
+// hasConsole reports whether the console can be reached.
 func (s *Server) hasConsole() bool { return s.Console && s.AdminListen != "" }

@@ -29,15 +29,17 @@ type Config struct {
 	Alerts   alerts.Settings
 	Replica  replication.Settings
 	Backup   backup.Settings
-	Services []service.Service
+	Services []service.Service // with their sections, which Load fills
 
-	report conf.Report
+	report conf.Report // warnings and origins from Load
 }
 
+// Only returns a configuration with one service, which shares the sections with c.
 func (c *Config) Only(name string) *Config {
 	return c.with(func(s *service.Service) bool { return s.Name == name })
 }
 
+// with returns a configuration with some services.
 func (c *Config) with(keep func(*service.Service) bool) *Config {
 	some := *c
 	some.Services = slices.DeleteFunc(slices.Clone(c.Services), func(s service.Service) bool { return !keep(&s) })
@@ -91,6 +93,7 @@ type Log struct {
 	OTLPEndpoint  string `toml:"otlp_endpoint" doc:"OTLP/HTTP URL for traces, e.g. http://127.0.0.1:4318. Unset: OTEL_EXPORTER_OTLP_ENDPOINT, or no traces."`
 }
 
+// NewConfig returns the defaults. The services' sections contain their own.
 func NewConfig(services []service.Service) *Config {
 	limits := web.DefaultLimits()
 	return &Config{
@@ -116,6 +119,7 @@ func NewConfig(services []service.Service) *Config {
 	}
 }
 
+// sections returns the sections in the reference's order.
 func (c *Config) sections() []conf.Section {
 	all := []conf.Section{
 		{Key: "server", Doc: "Listeners, secrets and the limits that all services share.", Value: &c.Server},
@@ -130,6 +134,7 @@ func (c *Config) sections() []conf.Section {
 	return all
 }
 
+// enabled returns the services that are on.
 func (c *Config) enabled() (all []service.Service) {
 	for _, s := range c.Services {
 		if s.Config.IsEnabled() {
@@ -139,6 +144,7 @@ func (c *Config) enabled() (all []service.Service) {
 	return all
 }
 
+// aliases returns Mozilla's variables that are understood or ignored with a note.
 func (c *Config) aliases() []conf.Alias {
 	all := []conf.Alias{
 		{Env: "SYNC_MASTER_SECRET", Path: "server.master_secret"},
@@ -160,8 +166,10 @@ func (c *Config) aliases() []conf.Alias {
 	return all
 }
 
+// errListen is for SYNC_HOST and SYNC_PORT, which each replace an address part.
 var errListen = errors.New("changes part of server.listen, which is not host:port")
 
+// withHost replaces an address's host. It accepts an IPv6 address with or without brackets.
 func withHost(current, host string) (string, error) {
 	_, port, err := net.SplitHostPort(current)
 	if err != nil {
@@ -170,6 +178,7 @@ func withHost(current, host string) (string, error) {
 	return net.JoinHostPort(strings.Trim(host, "[]"), port), nil
 }
 
+// withPort replaces an address's port.
 func withPort(current, port string) (string, error) {
 	host, _, err := net.SplitHostPort(current)
 	if err != nil {
@@ -212,6 +221,7 @@ func (c *Config) problems(report *conf.Report) (all []conf.Problem) {
 	return append(all, conf.Apply(c.rules(*report), report)...)
 }
 
+// settings returns the settings that services' rules may depend on.
 func (c *Config) settings() service.Settings {
 	return service.Settings{
 		LogLevel: strings.ToLower(c.Log.Level), Local: c.Server.isLocal(), PublicURL: c.Server.PublicURL,
@@ -222,6 +232,7 @@ func (c *Config) settings() service.Settings {
 	}
 }
 
+// followDomain sets the defaults that depend on server.domain.
 func (s *Server) followDomain(report conf.Report) {
 	if s.Domain == "" {
 		return
@@ -245,8 +256,10 @@ func (s *Server) AdminURL(address string) string {
 	return "http://" + address
 }
 
+// adminHasTLS is false on loopback, where the certificate's name does not lead.
 func (s *Server) adminHasTLS() bool { return s.Domain != "" && !listen.IsLoopback(s.AdminListen) }
 
+// scheme returns the scheme for all listeners but the admin listener.
 func (s *Server) scheme() string {
 	if s.TLSCert != "" || s.Domain != "" {
 		return "https"
@@ -254,10 +267,12 @@ func (s *Server) scheme() string {
 	return "http"
 }
 
+// isLocal reports whether clients can only be on this machine: there is neither an address for others nor a proxy.
 func (s *Server) isLocal() bool {
 	return listen.IsLoopback(s.Listen) && s.PublicURL == "" && len(s.TrustedProxies) == 0
 }
 
+// check returns problems with single settings, with keys relative to the section. Combinations are in Config.rules.
 func (s *Server) check() (problems conf.Problems) {
 	wrong := problems.Addf
 	s.checkAddresses(wrong)
@@ -300,6 +315,7 @@ func (s *Server) shortTokens() (all []shortToken) {
 	return all
 }
 
+// checkAddresses checks addresses, URLs and networks. wrong adds a problem.
 func (s *Server) checkAddresses(wrong func(key, format string, args ...any)) {
 	for key, addr := range map[string]string{"listen": s.Listen, "admin_listen": s.AdminListen, "internal_listen": s.InternalListen, "http_listen": s.HTTPListen} {
 		if addr == "" && key != "listen" {
@@ -325,6 +341,7 @@ func (s *Server) checkAddresses(wrong func(key, format string, args ...any)) {
 	}
 }
 
+// checkTLS checks only that the files can be read; a start and holdfast check parse them.
 func (s *Server) checkTLS(wrong func(key, format string, args ...any)) {
 	for key, file := range map[string]string{"tls_cert_file": s.TLSCert, "tls_key_file": s.TLSKey} {
 		if _, err := os.Stat(file); file != "" && err != nil {
@@ -333,6 +350,7 @@ func (s *Server) checkTLS(wrong func(key, format string, args ...any)) {
 	}
 }
 
+// checkDomain checks the settings for ACME. It sends no request.
 func (s *Server) checkDomain(wrong func(key, format string, args ...any)) {
 	if s.Domain == "" {
 		return
@@ -353,6 +371,7 @@ func (s *Server) checkDomain(wrong func(key, format string, args ...any)) {
 	}
 }
 
+// fileError drops the path, which the message names already.
 func fileError(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
@@ -360,12 +379,14 @@ func fileError(err error) error {
 	return err
 }
 
+// limits returns the time limits for client connections.
 func (s *Server) limits() web.Limits {
 	l := web.DefaultLimits()
 	l.Header, l.Idle, l.Pace.Grace = s.HeaderTimeout, s.IdleTimeout, s.ClientGrace
 	return l
 }
 
+// check returns problems with keys relative to the section.
 func (l *Log) check() (problems conf.Problems) {
 	switch strings.ToLower(l.Level) {
 	case "debug", "info", "warn", "error":

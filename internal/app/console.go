@@ -24,6 +24,8 @@ import (
 	"holdfast/internal/web"
 )
 
+// newConsole returns the console with all pages: those written by hand, those for operations, and its own. It must
+// run after all services are open.
 func (a *App) newConsole() (c *console.Console, err error) {
 	if a.proxies, err = web.NewResolver("", a.cfg.Server.TrustedProxies); err != nil {
 		return nil, err
@@ -53,6 +55,8 @@ func (a *App) newConsole() (c *console.Console, err error) {
 	return c, nil
 }
 
+// isOwnHost reports whether a Host header may lead to the admin listener. An IP address may: DNS rebinding needs a
+// name.
 func (a *App) isOwnHost(host string) bool {
 	own, _, _ := net.SplitHostPort(a.cfg.Server.AdminListen)
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -63,6 +67,7 @@ func (a *App) isOwnHost(host string) bool {
 		a.cfg.Server.adminHasTLS() && strings.EqualFold(host, a.cfg.Server.Domain)
 }
 
+// consoleHandler returns nil if the console is off.
 func (a *App) consoleHandler() http.Handler {
 	if a.console == nil {
 		return nil
@@ -86,6 +91,7 @@ func newTail(to io.Writer) *obs.Tail {
 	return t
 }
 
+// consoleHint returns the hint with a sign-in link. ok is false without a console or an admin listener.
 func (a *App) consoleHint(listeners []listener) (hint namedHint, ok bool) {
 	at := slices.IndexFunc(listeners, func(l listener) bool { return l.name == service.Admin })
 	if a.console == nil || at < 0 {
@@ -97,6 +103,7 @@ func (a *App) consoleHint(listeners []listener) (hint namedHint, ok bool) {
 	}}, true
 }
 
+// newOverview connects the server's own pages to its parts. The functions may be called while the server runs.
 func (a *App) newOverview() *overview.Overview {
 	o := &overview.Overview{
 		Data: a.data, Clock: a.now, Gate: a.gate, Memory: a.memory, Traffic: a.metrics.Traffic, Unready: a.unready, Checks: a.checks,
@@ -131,6 +138,7 @@ func (a *App) certificate() (state *certificates.State, early time.Duration) {
 	return &s, 14 * 24 * time.Hour
 }
 
+// prepareAlerts sets up alerts; Serve runs them.
 func (a *App) prepareAlerts() {
 	l := a.alerts
 	l.Set(a.cfg.Alerts)
@@ -141,6 +149,8 @@ func (a *App) prepareAlerts() {
 	l.Conditions = a.overview.Conditions
 }
 
+// settings returns the settings in use, also after a reload. Generated secrets are said to come from the secrets
+// file.
 func (a *App) settings() []conf.Setting {
 	cfg := a.current()
 	all := conf.Settings(cfg.sections(), cfg.report)
@@ -167,6 +177,7 @@ func (a *App) recordChange(of string) operate.Recorder {
 	}
 }
 
+// asOperator names the admin token's holder for audits and the log of changes.
 func (a *App) asOperator(serve web.Handler) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request, at web.Address) error {
 		return serve(w, r.WithContext(service.WithOperator(r.Context(), "", a.resolver.Network(r))), at)

@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/secrets"
 )
 
+// generated returns the secrets that are generated if the operator does not set them.
 func (c *Config) generated() []secrets.Secret {
 	srv := &c.Server
 	all := []secrets.Secret{
@@ -27,6 +28,8 @@ func (c *Config) generated() []secrets.Secret {
 	return all
 }
 
+// completeSecrets sets missing secrets in the configuration, from the file or new ones. Only with Create are new ones
+// saved.
 func (a *App) completeSecrets(o *Options) (err error) {
 	how := secrets.MustExist
 	switch {
@@ -50,6 +53,7 @@ func (a *App) completeSecrets(o *Options) (err error) {
 	return nil
 }
 
+// boundSecrets returns the secrets without which the service's data is useless.
 func (a *App) boundSecrets(s *service.Service) (all []secrets.Bound) {
 	add := func(setting, value string, old []string) {
 		all = append(all, secrets.Bound{Setting: setting, Value: value, Old: old, Made: a.secrets.Made[setting], Unsaved: a.unsaved[setting]})
@@ -74,6 +78,7 @@ func (a *App) isNew(s *service.Service) bool {
 	return slices.ContainsFunc(s.Secrets, func(own service.Secret) bool { return own.Setting != nil && a.unsaved[s.Name+"."+own.Name] })
 }
 
+// startSecrets warns about a short master secret and verifies all secrets; see secrets.Guard.Start.
 func (a *App) startSecrets(ctx context.Context) error {
 	if says := secrets.ShortMaster(a.cfg.Server.MasterSecret.Reveal()); says != "" {
 		a.log.Warn(says, "setting", secrets.Master)
@@ -81,6 +86,7 @@ func (a *App) startSecrets(ctx context.Context) error {
 	return a.guard.Start(ctx)
 }
 
+// withoutSecrets sets placeholders for all missing secrets and returns their settings, which no comparison may use.
 func withoutSecrets(all []secrets.Secret) (settings map[string]bool) {
 	settings = map[string]bool{}
 	for _, s := range all {

@@ -21,6 +21,7 @@ import (
 	"holdfast/internal/web/rate"
 )
 
+// mux returns a listener's handler with the services' mounts; rest answers all other paths.
 func (a *App) mux(listener string, resolver *web.Resolver, o web.Options, rest web.Service) *web.Mux {
 	m := &web.Mux{Resolver: resolver, Options: o, Default: rest}
 	a.muxes = append(a.muxes, m)
@@ -36,6 +37,7 @@ func (a *App) mux(listener string, resolver *web.Resolver, o web.Options, rest w
 	return m
 }
 
+// listenerHandler returns the handler for a listener's name. draining is true during a shutdown, for /readyz.
 func (a *App) listenerHandler(name string, draining *atomic.Bool) http.Handler {
 	switch name {
 	case service.Admin:
@@ -48,6 +50,7 @@ func (a *App) listenerHandler(name string, draining *atomic.Bool) http.Handler {
 	return a.otherHandler(name)
 }
 
+// options returns the options for client requests. Each mux gets a copy that a reload may change.
 func (a *App) options() web.Options {
 	o := web.Options{
 		Log: a.log, Quiet: !a.cfg.Log.Access, ClientAddress: a.cfg.Log.ClientAddress,
@@ -59,6 +62,8 @@ func (a *App) options() web.Options {
 	return o
 }
 
+// mainHandler serves clients. Paths that no service owns are the status page, Mozilla's operational paths, or a
+// request for buckets that went to the wrong listener.
 func (a *App) mainHandler() http.Handler {
 	root := a.dockerflow()
 	serve := func(w http.ResponseWriter, r *http.Request, at web.Address) error {
@@ -72,6 +77,7 @@ func (a *App) mainHandler() http.Handler {
 	})
 }
 
+// writeRootError answers browsers with a page, and programs with JSON.
 func writeRootError(w http.ResponseWriter, r *http.Request, err error) {
 	if errcode.Is(err, errcode.NotFound) && isBrowser(r) {
 		sendPage(w, http.StatusNotFound, "text/html; charset=utf-8", nothingHere("Page not found", "/", "To the server status"))
@@ -84,6 +90,8 @@ func writeRootError(w http.ResponseWriter, r *http.Request, err error) {
 	dockerflow.WriteError(w, r, err)
 }
 
+// redirectHandler answers the certificate authority and redirects everything else to the public URL. 308 keeps the
+// method.
 func (a *App) redirectHandler() http.Handler {
 	to, _ := web.ParseOrigin(a.publicURL()) // always set with a domain
 	to.Prefix = ""
@@ -105,10 +113,12 @@ func (a *App) redirectHandler() http.Handler {
 	return a.mux(service.Redirect, &web.Resolver{}, a.options(), rest)
 }
 
+// otherHandler serves the internal listener and the services' own listeners.
 func (a *App) otherHandler(listener string) http.Handler {
 	return a.mux(listener, &web.Resolver{}, a.options(), a.notFound(listener))
 }
 
+// notFound answers 404 and names the paths that the listener does serve; paths are those besides the services'.
 func (a *App) notFound(listener string, paths ...string) web.Service {
 	for _, s := range a.opened {
 		for _, m := range s.Mounts {
@@ -137,6 +147,8 @@ func (a *App) notFound(listener string, paths ...string) web.Service {
 	}
 }
 
+// dockerflow returns Mozilla's operational paths. The sync service, which alone reports a quota, counts its
+// connections.
 func (a *App) dockerflow() *dockerflow.Handler {
 	d := &dockerflow.Handler{
 		Version: dockerflow.Version{Version: a.version.Version, Commit: a.version.Commit},
@@ -161,6 +173,8 @@ func (a *App) dockerflow() *dockerflow.Handler {
 	return d
 }
 
+// adminHandler serves the admin listener: the console, health and metrics without a token, and everything else with
+// the admin token. An unknown path needs the token, too, so that it tells nothing about the paths.
 func (a *App) adminHandler(draining *atomic.Bool) http.Handler {
 	open := http.NewServeMux()
 	open.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
@@ -178,6 +192,7 @@ func (a *App) adminHandler(draining *atomic.Bool) http.Handler {
 	return adminHandler{pages: a.consoleHandler(), open: open, Handler: withJSONErrors(a.checkHost(open))}
 }
 
+// adminHandler chooses between the console and the API. Browsers that go astray get a page.
 type adminHandler struct {
 	http.Handler
 	pages http.Handler // console; checks hosts itself and answers in HTML; nil if disabled
@@ -195,6 +210,7 @@ func (h adminHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Handler.ServeHTTP(w, r)
 }
 
+// toConsole leads a browser without a token to the console. It returns false for the open paths, e.g. /metrics.
 func (h adminHandler) toConsole(w http.ResponseWriter, r *http.Request) bool {
 	if r.URL.Path == "/" {
 		w.Header().Set("Location", console.Prefix)
@@ -208,6 +224,7 @@ func (h adminHandler) toConsole(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
+// ServeMalformed implements web.MalformedHandler.
 func (adminHandler) ServeMalformed(w http.ResponseWriter, _ *http.Request, status int, err error) {
 	sendError(w, status, errcode.Message(err))
 }
@@ -226,6 +243,7 @@ func readsOnly(r *http.Request, muxes ...*http.ServeMux) bool {
 	})
 }
 
+// closed returns the paths that need the admin token: operations, version and profiles.
 func (a *App) closed() *http.ServeMux {
 	mux, charged := http.NewServeMux(), a.charged
 	mux.Handle("GET /version", charged(0, func(w http.ResponseWriter, _ *http.Request) {
@@ -249,12 +267,15 @@ func (a *App) closed() *http.ServeMux {
 }
 
 const (
+	// OperatorMemory is the memory for requests on the admin listener, in bytes: six profiles at once. It is apart
+	// from the clients' budget, so that operators can act when that is used up.
 	OperatorMemory = 48 << 20
 
 	metricsMemory = 1 << 20 // per scrape: values and text
 	profileMemory = 8 << 20 // per profile
 )
 
+// charged charges need bytes of operators' memory while h runs.
 func (a *App) charged(need int64, h http.HandlerFunc) http.Handler {
 	return web.Charge(a.operatorMemory, need, h)
 }
@@ -262,6 +283,7 @@ func (a *App) charged(need int64, h http.HandlerFunc) http.Handler {
 // errorPath always fails, to test error logs and metrics. It requires the admin token, because it writes to the log.
 const errorPath = "/__error__"
 
+// failing serves errorPath.
 func failing() web.Service {
 	return web.Service{
 		Name: "server", Route: func(string) string { return errorPath }, Routes: web.NoRoutes,
@@ -274,6 +296,8 @@ func failing() web.Service {
 	}
 }
 
+// readyz answers 503 with the reasons for each service, also while the server drains, so that load balancers send no
+// new requests.
 func (a *App) readyz(w http.ResponseWriter, r *http.Request, draining bool) {
 	unready := a.unready(r.Context())
 	if draining {
@@ -317,6 +341,7 @@ func (a *App) withToken(next http.Handler) http.Handler {
 	})
 }
 
+// refuseToken answers 401.
 func refuseToken(w http.ResponseWriter) {
 	w.Header().Set("WWW-Authenticate", `Bearer realm="holdfast admin"`)
 	sendError(w, http.StatusUnauthorized, "admin token required: send the header Authorization: Bearer TOKEN")

@@ -9,6 +9,7 @@ import (
 	"holdfast/internal/web"
 )
 
+// sendError sends an error from the admin or internal listener: {"error": {"code", "message", "requestId"}}.
 func sendError(w http.ResponseWriter, status int, message string) {
 	type body struct {
 		Code      string `json:"code"`
@@ -22,6 +23,7 @@ func sendError(w http.ResponseWriter, status int, message string) {
 	web.SendJSONLine(w, status, text)
 }
 
+// errorCode returns the code for a status, e.g. NOT_FOUND. Four statuses have another name than in net/http.
 func errorCode(status int) string {
 	switch status {
 	case http.StatusBadRequest:
@@ -63,6 +65,7 @@ type errorWriter struct {
 
 func (w *errorWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// WriteHeader holds back an error without a content type or with plain text. Statuses below 200 are passed on.
 func (w *errorWriter) WriteHeader(status int) {
 	if w.begun {
 		return
@@ -77,6 +80,7 @@ func (w *errorWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
+// Write drops text beyond maxErrorText, but reports it as written.
 func (w *errorWriter) Write(b []byte) (int, error) {
 	if !w.begun {
 		w.begun = true

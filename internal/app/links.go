@@ -16,14 +16,17 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
+// storageOf gives the accounts access to the same server's storage.
 func storageOf(s *sync.Storage) accounts.Storage { return storageLink{s} }
 
+// storageLink implements accounts.Storage. Its methods, except IsOpen and Engine, need an open storage.
 type storageLink struct{ *sync.Storage }
 
 func (l storageLink) IsOpen() bool { return l.Opened() != nil }
 
 func (l storageLink) Engine() (engine.Kind, bool) { return l.Storage.Engine() }
 
+// Purge deletes a user's own quota and records. It is safe to retry.
 func (l storageLink) Purge(ctx context.Context, u tokenserver.DueUser) error {
 	o := owner(&u.User)
 	if err := l.Opened().SetQuota(ctx, o, optional.Of[int64]{}); err != nil { // DeleteAll keeps the quota
@@ -32,6 +35,7 @@ func (l storageLink) Purge(ctx context.Context, u tokenserver.DueUser) error {
 	return l.Opened().DeleteAll(ctx, o, syncstorage.Precondition{})
 }
 
+// Usage returns the user's usage. The quota is the user's own, or else the server's.
 func (l storageLink) Usage(ctx context.Context, u *tokenserver.User) (usage accounts.Usage, err error) {
 	stored, err := l.Opened().Usage(ctx, owner(u), syncstorage.Precondition{}, l.Now())
 	if err != nil {
@@ -50,6 +54,7 @@ func (l storageLink) Usage(ctx context.Context, u *tokenserver.User) (usage acco
 	return usage, nil
 }
 
+// Totals returns the totals as in users.
 func (l storageLink) Totals(ctx context.Context, users []tokenserver.User) ([]accounts.Total, error) {
 	owners := make([]syncstorage.Owner, len(users))
 	for i := range users {
@@ -66,10 +71,12 @@ func (l storageLink) Totals(ctx context.Context, users []tokenserver.User) ([]ac
 	return totals, nil
 }
 
+// SetQuota sets the user's own quota in bytes; unset removes it.
 func (l storageLink) SetQuota(ctx context.Context, u *tokenserver.User, bytes optional.Of[int64]) error {
 	return l.Opened().SetQuota(ctx, owner(u), bytes)
 }
 
+// Export writes the user's records to a file and returns their number. label is a name for people.
 func (l storageLink) Export(ctx context.Context, u *tokenserver.User, label string, to io.Writer, progress func(int64)) (int64, error) {
 	h := syncstorage.ExportHeader{Account: u.Account().FxAUID, Label: label, At: l.Now(), Generation: max(u.Generation, 0)}
 	if u.KeyID() != (tokenserver.KeyID{}) { // otherwise only the UID is known
@@ -78,6 +85,7 @@ func (l storageLink) Export(ctx context.Context, u *tokenserver.User, label stri
 	return l.Opened().WriteExport(ctx, owner(u), h, to, progress)
 }
 
+// Import reads a file from Export. target chooses the user for the file's header, before any record is written.
 func (l storageLink) Import(
 	ctx context.Context, from io.Reader, o accounts.ImportOptions, target func(accounts.ExportedUser) (*tokenserver.User, error),
 ) (accounts.Imported, error) {
@@ -96,6 +104,7 @@ func (l storageLink) Import(
 	}, err
 }
 
+// Quotas reports whether own quotas are stored, and whether they are enforced.
 func (l storageLink) Quotas() (counted, enforced bool) {
 	q := l.Opened().Quota()
 	return q.Own, q.Enforce
@@ -104,10 +113,12 @@ func (l storageLink) Quotas() (counted, enforced bool) {
 // revokedBy reports users revoked by this server's accounts, or by another server with the same database.
 func revokedBy(a *accounts.Accounts) sync.Revocations { return revokedLink{a} }
 
+// revokedLink implements sync.Revocations.
 type revokedLink struct{ accounts *accounts.Accounts }
 
 func (l revokedLink) Has(o syncstorage.Owner) bool { return l.accounts.IsRevoked(o.FxAUID, o.UID) }
 
+// Watch follows revocations by other servers on the storage's database, until stop is called.
 func (l revokedLink) Watch(ctx context.Context, db *engine.Database, d *service.Deps) (stop func() error) {
 	return l.accounts.WatchBeside(ctx, db, d)
 }
@@ -124,8 +135,10 @@ func ownersOf(name string) (in string, owners func(rows.Database) rows.Owners) {
 // OpensAlone reports whether a service's commands need no other service's database.
 func OpensAlone(name string) bool { return name != sync.Name && name != accounts.Name }
 
+// answerStray answers a request for buckets on the main listener, and reports whether it was one.
 func answerStray(w http.ResponseWriter, r *http.Request) bool { return buckets.AnswerStray(w, r) }
 
+// owner returns who owns a user's records in sync storage.
 func owner(u *tokenserver.User) syncstorage.Owner {
 	return syncstorage.Owner{UID: u.UID, FxAUID: u.Account().FxAUID, FxAKID: u.KeyID().String()}
 }

@@ -44,30 +44,36 @@ func (a *App) watch(ctx context.Context) {
 	}
 }
 
+// Reload is how a server gets a new configuration.
 type Reload struct {
-	Signals <-chan os.Signal
+	Signals <-chan os.Signal        // each asks for a reload; nil: none
 	Read    func() (*Config, error) // as at the start; nil: unsupported
 }
 
+// reloads holds the state that reloads change.
 type reloads struct {
 	Reload
-	current atomic.Pointer[Config]
-	waiting atomic.Pointer[[]string]
-	refused atomic.Pointer[service.Finding]
+	current atomic.Pointer[Config]          // the configuration in use
+	waiting atomic.Pointer[[]string]        // settings that need a restart
+	refused atomic.Pointer[service.Finding] // why the latest reload failed; nil: it did not
 
-	mu        sync.Mutex
+	mu        sync.Mutex    // held during a reload
 	serving   chan struct{} // closed when the handlers that a reload changes are complete
 	unsettled chan struct{} // signals a database that read_only is not yet applied to
 }
 
+// begin must run before current is used.
 func (r *reloads) begin(c *Config, how Reload) {
 	r.Reload, r.serving, r.unsettled = how, make(chan struct{}), make(chan struct{}, 1)
 	r.current.Store(c)
 	r.waiting.Store(&[]string{})
 }
 
+// current returns the configuration in use. App.cfg has the first settings, which only a restart changes.
 func (a *App) current() *Config { return a.reloads.current.Load() }
 
+// awaitReloads reloads at each signal until ctx ends. It also repeats the change to read-only mode for databases that
+// were away.
 func (a *App) awaitReloads(ctx context.Context) {
 	close(a.reloads.serving)
 	for {
@@ -114,6 +120,7 @@ func (a *App) reload(ctx context.Context) (done overview.Reloaded, err error) {
 	return done, nil
 }
 
+// refuseReload logs the problems and keeps them for the checks. It returns the error for an operator.
 func (a *App) refuseReload(err error) error {
 	says := err.Error()
 	if wrong, ok := errors.AsType[*conf.Error](err); ok {
@@ -132,6 +139,8 @@ func (a *App) refuseReload(err error) error {
 	return errcode.New(errcode.Invalid, "nothing was applied: "+says)
 }
 
+// readAgain reads and checks the new configuration, and applies it only if everything is valid. Generated secrets,
+// which no file contains, do not count as changed.
 func (a *App) readAgain(ctx context.Context) (done overview.Reloaded, err error) {
 	if a.reloads.Read == nil {
 		return done, errors.New("this server cannot read its configuration again")
@@ -167,6 +176,7 @@ func (a *App) readAgain(ctx context.Context) (done overview.Reloaded, err error)
 	return done, nil
 }
 
+// apply changes the running server. It cannot fail: everything was checked. Requests in progress keep their settings.
 func (a *App) apply(ctx context.Context, next *Config) {
 	s, l := &next.Server, &next.Log
 	a.reloads.current.Store(next)
@@ -195,6 +205,8 @@ func (a *App) apply(ctx context.Context, next *Config) {
 	a.settleReadOnly(ctx)
 }
 
+// settleReadOnly makes services read-only, or ends it, as server.read_only says. Failed databases are tried again by
+// awaitReloads.
 func (a *App) settleReadOnly(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -206,6 +218,7 @@ func (a *App) settleReadOnly(ctx context.Context) {
 	}
 }
 
+// reloadFindings reports a refused reload, and settings that wait for a restart.
 func (a *App) reloadFindings() (all []service.Finding) {
 	if refused := a.reloads.refused.Load(); refused != nil {
 		all = append(all, *refused)

@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/web"
 )
 
+// observe registers the server's metrics. The values are read when Prometheus asks.
 func (a *App) observe() {
 	m := a.metrics
 	m.Gauge("holdfast_clock_seconds", "Unix time of the server's clock.", func(set obs.Set) {
@@ -80,6 +81,7 @@ func (a *App) readDatabaseAges(set obs.Set) {
 	}
 }
 
+// observeFiles registers the metrics about SQLite files.
 func (a *App) observeFiles() {
 	m := a.metrics
 	m.Gauge("holdfast_db_queued_writes", "Writes that are waiting for the writer.", a.eachFile(func(d *engine.Database, set obs.Set) {
@@ -104,6 +106,7 @@ func (a *App) observeFiles() {
 	}), "service")
 }
 
+// eachDatabase returns a reader that calls read for each database that is open at the time.
 func (a *App) eachDatabase(read func(*engine.Database, obs.Set)) func(obs.Set) {
 	return func(set obs.Set) {
 		for _, d := range a.databases() {
@@ -112,6 +115,7 @@ func (a *App) eachDatabase(read func(*engine.Database, obs.Set)) func(obs.Set) {
 	}
 }
 
+// eachFile is eachDatabase for SQLite files.
 func (a *App) eachFile(read func(*engine.Database, obs.Set)) func(obs.Set) {
 	return a.eachDatabase(func(d *engine.Database, set obs.Set) {
 		if d.Embedded() {
@@ -120,6 +124,7 @@ func (a *App) eachFile(read func(*engine.Database, obs.Set)) func(obs.Set) {
 	})
 }
 
+// readReadiness asks all services at each scrape, so that a scrape shows the present state.
 func (a *App) readReadiness(set obs.Set) {
 	unready := a.unready(context.Background())
 	for _, s := range a.opened {
@@ -131,6 +136,7 @@ func (a *App) readReadiness(set obs.Set) {
 	}
 }
 
+// observeGate registers the metrics about slots.
 func (a *App) observeGate(g *web.Gate) {
 	m := a.metrics
 	m.Gauge("holdfast_load", "Active and waiting requests divided by server.max_requests. Above 1, requests wait; at 2, they are rejected.", func(set obs.Set) { set(g.Load()) })
@@ -144,6 +150,7 @@ func (a *App) observeGate(g *web.Gate) {
 	m.Total("holdfast_http_requests_shed_total", "Requests rejected with 503 because of overload.", func(set obs.Set) { set(float64(g.Stats().Shed)) })
 }
 
+// observeMemory registers the metrics about the budget for request bodies.
 func (a *App) observeMemory(b *web.Memory) {
 	m := a.metrics
 	m.Gauge("holdfast_http_memory_bytes", "Memory charged to requests in progress: bodies, decoded data and responses.", func(set obs.Set) { set(float64(b.Stats().Used)) })
@@ -174,6 +181,7 @@ func (a *App) certificateOptions() certificates.Options {
 	}}
 }
 
+// observeReplica registers nothing without a replica.
 func (a *App) observeReplica() {
 	if a.replication == nil {
 		return
@@ -187,6 +195,7 @@ func (a *App) observeReplica() {
 		func(set obs.Set) { set(float64(a.replication.State().Unreadable)) })
 }
 
+// newSweeper returns the sweeper with all jobs; its rounds are shown in metrics and on the page Sweeps.
 func (a *App) newSweeper() *sweep.Sweeper {
 	return sweep.New(a.jobs(), sweep.Options{Clock: a.now, Log: a.log, Observe: func(job string, rows int, err error) {
 		a.metrics.Sweep(job, rows, err, a.now())
@@ -197,6 +206,7 @@ func (a *App) newSweeper() *sweep.Sweeper {
 	}})
 }
 
+// sweep runs the jobs until ctx ends. Jobs that the database does itself are left out.
 func (a *App) sweep(ctx context.Context) {
 	for _, j := range a.jobs() {
 		if j.By != "" {
@@ -210,6 +220,7 @@ func (a *App) sweep(ctx context.Context) {
 	a.sweeper.Run(ctx)
 }
 
+// countRefusals returns the function that names and counts a service's refusals, or nil if it names none.
 func (a *App) countRefusals(s *opened) func(error) string {
 	if s.Refusals == nil {
 		return nil

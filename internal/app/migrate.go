@@ -26,6 +26,7 @@ func (a *App) Migrate(ctx context.Context) ([]string, error) {
 	return lines, err
 }
 
+// migrateAll returns a line for each change, and the errors by service. It continues after an error.
 func migrateAll(ctx context.Context, databases []*engine.Database) (lines []string, failed map[string]error) {
 	failed = map[string]error{}
 	for _, d := range databases {
@@ -46,6 +47,7 @@ func migrateAll(ctx context.Context, databases []*engine.Database) (lines []stri
 	return lines, failed
 }
 
+// migrateEmbedded migrates the SQLite files, which no other server uses.
 func (a *App) migrateEmbedded(ctx context.Context) error {
 	for _, d := range a.databases() {
 		if !d.Embedded() {
@@ -58,6 +60,8 @@ func (a *App) migrateEmbedded(ctx context.Context) error {
 	return nil
 }
 
+// settle prepares the databases while the server already listens: migrations (with --migrate), new databases,
+// read-only mode. It returns the errors by service, and is retried until there is none.
 func (a *App) settle(ctx context.Context) (failed map[string]error) {
 	var asked []*engine.Database
 	for _, d := range a.databases() {
@@ -77,6 +81,7 @@ func (a *App) settle(ctx context.Context) (failed map[string]error) {
 	return failed
 }
 
+// settleServices calls each service's Settle; see service.Opened.
 func (a *App) settleServices(ctx context.Context) (failed map[string]error) {
 	failed = map[string]error{}
 	for _, s := range a.opened {

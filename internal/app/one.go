@@ -21,8 +21,10 @@ type One struct {
 	app      *App
 }
 
+// Close closes the service and its database.
 func (o *One) Close() error { return o.app.Close() }
 
+// NewCopy returns a copy from this database to target, with the default limits.
 func (o *One) NewCopy(target *engine.Database) *copying.Copy {
 	return &copying.Copy{Service: o.Service.Name, Groups: o.Service.Tables, Source: o.Database, Target: target}
 }
@@ -41,6 +43,7 @@ func (o *One) OpenOwners(ctx context.Context, c *copying.Copy, options Options) 
 	return one.Close, nil
 }
 
+// outdatedError means that a command needs a migration first.
 type outdatedError struct{ service, where string }
 
 func (e *outdatedError) Error() string {
@@ -59,6 +62,8 @@ func OpenTarget(ctx context.Context, name string, o Options) (*One, error) {
 	return one, err
 }
 
+// OpenOne opens the service name for a copy. Without Options.Create it changes no table, and returns an error if a
+// migration is pending, unless it is a dry run.
 func OpenOne(ctx context.Context, name string, o Options) (*One, error) {
 	o.Config = o.Config.Only(name)
 	o.Leave, o.Copies = !o.Create, true
@@ -82,11 +87,13 @@ func OpenOne(ctx context.Context, name string, o Options) (*One, error) {
 	return one, nil
 }
 
+// OpenServices opens the services that are enabled, e.g. after a restore.
 func OpenServices(ctx context.Context, names []string, o Options) (*App, error) {
 	o.Config = o.Config.with(func(s *service.Service) bool { return slices.Contains(names, s.Name) })
 	return Open(ctx, o)
 }
 
+// Services returns the opened services.
 func (a *App) Services() []*service.Running { return a.running() }
 
 // AfterRestore runs the restored services' steps for clients that know more than the restored data. It reports each
@@ -146,6 +153,7 @@ func Credentials(ctx context.Context, restored []*service.Running) (lines, unkno
 	return lines, unknown
 }
 
+// total counts or sums as a Console.Counts entry does.
 func total(ctx context.Context, s *service.Running, c service.Counted) (n int64, err error) {
 	db, t := s.Rows(), s.Table(c.Table)
 	if db == nil || t == nil {

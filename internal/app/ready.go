@@ -16,23 +16,25 @@ const (
 	unreadyPause   = time.Second      // between checks while a service is not ready
 	reasonInterval = 10 * time.Second // between log lines if a service's reason changes
 
-	heartbeatAge = time.Second
+	heartbeatAge = time.Second // how long /__heartbeat__ repeats its answer
 )
 
+// readiness remembers which services were ready, for log lines and the status page.
 type readiness struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
-	newest  time.Time
-	unready map[string]*outage
-	failed  map[string]error
-	ready   map[string]struct{}
-	server  bool
+	newest  time.Time           // when the newest noted check began
+	unready map[string]*outage  // services that are not ready, by name
+	failed  map[string]error    // why the latest attempt to settle failed
+	ready   map[string]struct{} // services that were ready at least once
+	server  bool                // all services were ready at the newest check
 }
 
+// outage is the time since which a service is not ready.
 type outage struct {
 	began  time.Time
-	logged time.Time
+	logged time.Time // when its latest line was logged
 	reason string
 }
 
@@ -63,6 +65,7 @@ func (r *readiness) note(began time.Time, services []string, unready map[string]
 	}
 }
 
+// noteUnready logs that an outage began, and another reason at most every reasonInterval.
 func (r *readiness) noteUnready(began time.Time, name string, err error) {
 	o, reason := r.unready[name], errcode.Message(err)
 	if o == nil {
@@ -75,6 +78,7 @@ func (r *readiness) noteUnready(began time.Time, name string, err error) {
 	r.log.Warn("service is not ready", "service", name, "error", err)
 }
 
+// noteReady logs that an outage ended.
 func (r *readiness) noteReady(began time.Time, name string) {
 	if o := r.unready[name]; o != nil {
 		r.log.Info("service is ready", "service", name, "not_ready_for", began.Sub(o.began).Round(time.Millisecond))
@@ -83,6 +87,7 @@ func (r *readiness) noteReady(began time.Time, name string) {
 	r.ready[name] = struct{}{}
 }
 
+// isReady answers from the newest check, without asking the service.
 func (r *readiness) isReady(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,18 +95,22 @@ func (r *readiness) isReady(name string) bool {
 	return ready && r.unready[name] == nil
 }
 
+// setFailed replaces the previous attempt's errors.
 func (r *readiness) setFailed(failed map[string]error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failed = failed
 }
 
+// failure returns nil before the first attempt.
 func (r *readiness) failure(name string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.failed[name]
 }
 
+// unready asks all services at once, for up to readyTimeout, and returns the errors by name. Empty: the server is
+// ready.
 func (a *App) unready(ctx context.Context) map[string]error {
 	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, readyTimeout)
@@ -126,6 +135,7 @@ func (a *App) unready(ctx context.Context) map[string]error {
 	return unready
 }
 
+// heartbeat is a cached answer.
 type heartbeat struct {
 	mu      sync.Mutex
 	ended   time.Time
@@ -144,6 +154,7 @@ func (a *App) heartbeat(ctx context.Context) map[string]error {
 	return h.unready
 }
 
+// checkReady returns the first reason why a service cannot be used: its database, its secrets, or its start.
 func (a *App) checkReady(ctx context.Context, s *opened) error {
 	if s.Ready != nil {
 		if err := s.Ready(ctx); err != nil {
@@ -156,6 +167,7 @@ func (a *App) checkReady(ctx context.Context, s *opened) error {
 	return a.ready.failure(s.Name)
 }
 
+// start completes the start beside the listeners, and then watches the services until ctx ends.
 func (a *App) start(ctx context.Context) {
 	var both sync.WaitGroup
 	defer both.Wait()
@@ -186,6 +198,7 @@ func (a *App) completeStart(ctx context.Context, tried chan<- struct{}) {
 	}
 }
 
+// watchReadiness asks regularly, so that outages are logged even if nobody asks for /readyz.
 func (a *App) watchReadiness(ctx context.Context) {
 	for {
 		pause := readyPause

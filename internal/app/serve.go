@@ -134,6 +134,7 @@ func (a *App) newServer(listener string, draining *atomic.Bool) *web.Server {
 	return server
 }
 
+// drainTimes returns the settings at shutdown, which a reload may have changed.
 func (a *App) drainTimes() (delay, grace time.Duration) {
 	s := &a.current().Server
 	return s.DrainDelay, s.ShutdownGrace
@@ -146,6 +147,7 @@ func (a *App) readOnlyAtStart(ctx context.Context) {
 	_ = a.readOnly.Settle(ctx)
 }
 
+// inOrder returns a function that calls all, also after errors.
 func inOrder(all ...func() error) func() error {
 	return func() (err error) {
 		for _, fn := range all {
@@ -155,6 +157,7 @@ func inOrder(all ...func() error) func() error {
 	}
 }
 
+// startReplica starts the replica, if there is one. stop sends the last changes.
 func (a *App) startReplica(ctx context.Context) (stop func() error, err error) {
 	a.replication, err = replication.Open(ctx, replication.Options{
 		Settings: a.cfg.Replica, Clouds: a.on.Clouds(), Data: a.data, Services: a.running(), Known: backup.NamesOf(a.cfg.Services), Clock: a.now, Log: a.log,
@@ -167,6 +170,8 @@ func (a *App) startReplica(ctx context.Context) (stop func() error, err error) {
 	return func() error { return a.replication.Close(ctx) }, nil
 }
 
+// startServices starts the services' background work and jobs. stop ends them in reverse order: jobs before the
+// service that they use.
 func (a *App) startServices(ctx context.Context) (stop func() error, err error) {
 	var stops []func() error
 	stop = func() (err error) {
@@ -189,6 +194,7 @@ func (a *App) startServices(ctx context.Context) (stop func() error, err error) 
 	return stop, nil
 }
 
+// beginRuns lets operations run in the background; stop ends them.
 func (a *App) beginRuns(ctx context.Context, of string, all []operate.Operation) (stop func() error) {
 	runs := operate.RunsOf(all)
 	if runs == nil {
@@ -198,6 +204,7 @@ func (a *App) beginRuns(ctx context.Context, of string, all []operate.Operation)
 	return func() error { runs.End(); return nil }
 }
 
+// openCertificates leaves a.certificates nil without TLS.
 func (a *App) openCertificates() (err error) {
 	s := &a.cfg.Server
 	switch {
@@ -218,6 +225,7 @@ func (a *App) openCertificates() (err error) {
 	return nil
 }
 
+// tlsConfig returns nil for a listener without TLS.
 func (a *App) tlsConfig(listener string) *tls.Config {
 	if a.certificates == nil || listener == service.Redirect || listener == service.Admin && !a.cfg.Server.adminHasTLS() {
 		return nil
@@ -225,11 +233,13 @@ func (a *App) tlsConfig(listener string) *tls.Config {
 	return a.certificates.TLS()
 }
 
+// listener is an open socket with its listener's name.
 type listener struct {
 	name string
 	net.Listener
 }
 
+// listeners returns all configured listeners, also those without an address.
 func (c *Config) listeners() []service.Listener {
 	all := []service.Listener{
 		{Name: service.Main, Setting: "server.listen", Address: c.Server.Listen},
@@ -247,6 +257,7 @@ func (c *Config) listeners() []service.Listener {
 	return all
 }
 
+// closed closes sockets after an error and returns it.
 func closed(all []listener, err error) error {
 	for _, open := range all {
 		err = errors.Join(err, open.Close())
@@ -254,6 +265,7 @@ func closed(all []listener, err error) error {
 	return err
 }
 
+// listen opens all sockets, or takes them from systemd. An error closes those that are open.
 func (a *App) listen() (all []listener, err error) {
 	for _, c := range a.cfg.listeners() {
 		if c.Address == "" {
@@ -296,6 +308,7 @@ func (a *App) refuseShortTokens(at net.Addr) error {
 	return nil
 }
 
+// flushTraces sends the last traces, for a limited time.
 func (a *App) flushTraces(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()

@@ -21,11 +21,13 @@ import (
 //go:embed status.css
 var statusStyle string
 
+// statusPolicy allows only the embedded style, by its hash.
 var statusPolicy = func() string {
 	sum := sha256.Sum256([]byte(statusStyle))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }()
 
+// serverStatus is the status page, in JSON or as a page. It is public.
 type serverStatus struct {
 	Status    string          `json:"status"` // "ready" or "not ready"
 	Services  []serviceStatus `json:"services"`
@@ -33,16 +35,18 @@ type serverStatus struct {
 	console   string          // address for a browser on this machine; "": disabled
 }
 
+// serviceStatus is a service on the status page; see service.Client.
 type serviceStatus struct {
 	Name    string `json:"name"`
 	Title   string `json:"title"`
-	Status  string `json:"status"`
-	Setting string `json:"setting,omitempty"`
-	Address string `json:"address,omitempty"`
+	Status  string `json:"status"`            // "ready" or "not ready", without a reason
+	Setting string `json:"setting,omitempty"` // the client's setting, or ""
+	Address string `json:"address,omitempty"` // the value for it, or ""
 	text    string
 	guide   string
 }
 
+// statusPage answers browsers with HTML and other programs with JSON.
 func (a *App) statusPage(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	status := a.status(at.String())
 	if a.isOnThisMachine(r) {
@@ -60,6 +64,7 @@ func (a *App) statusPage(w http.ResponseWriter, r *http.Request, at web.Address)
 	return nil
 }
 
+// sendPage sends a page that loads nothing from elsewhere.
 func sendPage(w http.ResponseWriter, status int, kind string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", kind)
@@ -73,10 +78,13 @@ func sendPage(w http.ResponseWriter, status int, kind string, body []byte) {
 	_, _ = w.Write(body) // an error means that the client left
 }
 
+// isBrowser reports a request by a person's browser: it prefers HTML and has no token.
 func isBrowser(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && prefersHTML(r.Header.Values("Accept")) && r.Header.Get("Authorization") == ""
 }
 
+// isOnThisMachine reports whether a person on this machine sent the request, not through a proxy: only then is the
+// console's address of use.
 func (a *App) isOnThisMachine(r *http.Request) bool {
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via"} {
 		if r.Header.Get(name) != "" {
@@ -91,6 +99,7 @@ func (a *App) isOnThisMachine(r *http.Request) bool {
 	return client.IsLoopback() && listen.IsLoopback(host)
 }
 
+// consoleURL returns the console's address for this machine, or "" if it is off.
 func (a *App) consoleURL() string {
 	at := a.addresses[service.Admin]
 	if a.console == nil || at == "" {
@@ -99,16 +108,18 @@ func (a *App) consoleURL() string {
 	return a.cfg.Server.AdminURL(listen.WithHostName(at, "127.0.0.1")) + console.Prefix
 }
 
-func nothingHere(what, to, says string) []byte {
+// nothingHere returns a page with a heading and a link.
+func nothingHere(heading, to, text string) []byte {
 	var p pageText
 	p.begin("Holdfast")
-	p.put("<h1>%s</h1>\n<p><a href=\"%s\">%s</a></p>\n</main>\n</body>\n</html>\n", what, to, says)
+	p.put("<h1>%s</h1>\n<p><a href=\"%s\">%s</a></p>\n</main>\n</body>\n</html>\n", heading, to, text)
 	return []byte(p.String())
 }
 
 // pageText builds HTML. html/template would defeat the linker's dead-code elimination.
 type pageText struct{ strings.Builder }
 
+// put formats HTML. args are escaped; format is not.
 func (p *pageText) put(format string, args ...string) {
 	escaped := make([]any, len(args))
 	for i, a := range args {
@@ -117,12 +128,14 @@ func (p *pageText) put(format string, args ...string) {
 	fmt.Fprintf(p, format, escaped...)
 }
 
+// begin writes the page up to <main>.
 func (p *pageText) begin(title string) {
 	p.put("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"robots\" content=\"noindex\">\n<title>%s</title>\n<style>", title)
 	p.WriteString(statusStyle)
 	p.put("</style>\n</head>\n<body>\n<main>\n")
 }
 
+// status describes the server to clients under the URL base. It asks no service.
 func (a *App) status(base string) serverStatus {
 	all := serverStatus{Status: "ready", Services: []serviceStatus{}, Documents: a.current().Server.DocumentsLink}
 	for _, s := range a.opened {
@@ -139,6 +152,7 @@ func (a *App) status(base string) serverStatus {
 	return all
 }
 
+// page returns the HTML page.
 func (s *serverStatus) page(base string) []byte {
 	var b pageText
 	put := b.put
@@ -171,6 +185,7 @@ func (s *serverStatus) page(base string) []byte {
 	return []byte(b.String())
 }
 
+// prefersHTML compares an Accept header's qualities. Without text/html in it, programs get JSON.
 func prefersHTML(accept []string) bool {
 	quality := map[string]float64{}
 	for entry := range strings.SplitSeq(strings.Join(accept, ","), ",") {

@@ -161,7 +161,7 @@ func (a *ACME) State() State {
 	return s
 }
 
-// until returns the expiry of the certificate in memory, or zero.
+// until returns when the certificate in memory expires, or zero.
 func (a *ACME) until() (until time.Time) {
 	for _, c := range a.cache.AllMatchingCertificates(a.Domain) {
 		if c.Leaf.NotAfter.After(until) {
@@ -288,7 +288,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// issuerKey returns the name of the authority's folder, as certmagic chooses it.
+// issuerKey names the authority's folder, as certmagic chooses it.
 func issuerKey(directory string) string { return (&certmagic.ACMEIssuer{CA: directory}).IssuerKey() }
 
 // readStored wraps fs.ErrNotExist if a file is missing.

@@ -206,7 +206,7 @@ func (s *storage) List(_ context.Context, prefix string, recursive bool) (keys [
 	return slices.Sorted(maps.Keys(found)), err
 }
 
-// Lock waits for the lock or the end of ctx.
+// Lock waits for the lock until ctx ends.
 func (s *storage) Lock(ctx context.Context, name string) error {
 	s.mu.Lock()
 	lock, ok := s.locks[name]

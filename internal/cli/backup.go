@@ -17,8 +17,8 @@ import (
 	"holdfast/internal/check"
 )
 
-// backup is the command for both kinds of backups: increments in a repository at a URL, and a copy of everything in a
-// new folder.
+// backup is the command for both kinds of backups: increments in a repository at a URL, and a full copy in a new
+// folder.
 func (c *command) backup() *cobra.Command {
 	var o backup.Options
 	var identity string
@@ -69,7 +69,7 @@ func optional(name string) cobra.PositionalArgs {
 	}
 }
 
-// backupFolder prints the name of each file that it copied, also if the backup then fails.
+// backupFolder prints each file name that it copied, also if the backup then fails.
 func (c *command) backupFolder(ctx context.Context, dir string, o backup.Options) error {
 	// Do not migrate: before an upgrade, the new binary may make the backup.
 	return c.with(ctx, true, func(ctx context.Context, a *app.App) error {
@@ -182,8 +182,7 @@ func (c *command) verifyBackup() *cobra.Command {
 	return cmd
 }
 
-// verifyURL restores each database of a backup into TMPDIR and reads it. at is the value of --time, or "": the newest
-// backup.
+// verifyURL restores a backup's databases into TMPDIR and reads it. at is from --time, or "": the newest backup.
 func (c *command) verifyURL(ctx context.Context, address, identity, at string, trusted *trustFlags) ([]service.Finding, error) {
 	trust, err := trusted.trust(identity, c.data)
 	if err != nil {
@@ -214,7 +213,7 @@ func (c *command) eachBody(ctx context.Context, folder string, services []string
 	return errors.Join(backup.EachFile(ctx, a.Services(), fn), a.Close())
 }
 
-// listedBackup is a line of holdfast backup list --json.
+// listedBackup is a line in holdfast backup list --json.
 type listedBackup struct {
 	At    time.Time `json:"at"`              // all writes acknowledged before are included
 	Has   []string  `json:"has"`             // databases and other files
@@ -223,7 +222,7 @@ type listedBackup struct {
 	Size *backup.Size `json:"size,omitempty"` // took in nanoseconds
 }
 
-// sizes returns "-" for a backup of a release that recorded no sizes.
+// sizes returns "-" if an older release made it and recorded no sizes.
 func sizes(s *backup.Size) (databases, sent, took string) {
 	if s == nil {
 		return "-", "-", "-"

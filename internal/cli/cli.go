@@ -115,7 +115,7 @@ func (c *command) report(cmd *cobra.Command, err error) int {
 type command struct {
 	env      Env
 	services []service.Service
-	operated *overview.Operated // the state of the server's operations, filled in when services are open
+	operated *overview.Operated // for the server's operations, filled in when services are open
 	file     string             // --config
 	data     string             // --data
 	// flags that stand for settings; they override the file and the environment
@@ -165,8 +165,8 @@ const (
 	otherGroup   = "other"
 )
 
-// addCommands adds the commands of the server, of its operations and of the services. Commands of a service that
-// opens alone (app.OpensAlone) open no other service.
+// addCommands adds the commands for the server, its operations and the services. Commands for a service that opens
+// alone (app.OpensAlone) open no other service.
 func (c *command) addCommands(root *cobra.Command) {
 	root.AddGroup(
 		&cobra.Group{ID: serverGroup, Title: "Server:"},
@@ -210,7 +210,7 @@ func (c *command) fromEnvironment(cmd *cobra.Command) {
 }
 
 // merge adds commands below parent. Commands with the same name, such as keys from operations and from a service's
-// own commands, become one command with the subcommands of both.
+// own commands, become one command with all their subcommands.
 func merge(parent *cobra.Command, commands []*cobra.Command) {
 	for _, cmd := range commands {
 		i := slices.IndexFunc(parent.Commands(), func(have *cobra.Command) bool { return have.Name() == cmd.Name() })
@@ -269,7 +269,7 @@ func (c *command) print(report conf.Report) {
 	}
 }
 
-// notices returns the warnings and notes of a configuration, a line each.
+// notices returns the warnings and notes about a configuration, a line each.
 func notices(report conf.Report) (all []string) {
 	for _, w := range report.Warnings {
 		all = append(all, "warning: "+w.String())
@@ -281,7 +281,7 @@ func notices(report conf.Report) (all []string) {
 }
 
 // with calls fn while all services are open, without listeners. leave keeps SQLite databases at their schema, e.g.
-// because an upgrade will follow. It returns fn's error together with an error of closing.
+// because an upgrade will follow. It returns fn's error joined with the error from closing.
 func (c *command) with(ctx context.Context, leave bool, fn func(context.Context, *app.App) error) error {
 	return c.withOnly(ctx, "", leave, fn)
 }

@@ -92,8 +92,8 @@ func (c *command) copyService() *cobra.Command {
 	return cmd
 }
 
-// interrupted replaces the error of a canceled context, which depends on what was running, by advice. writes: the
-// same command can continue.
+// interrupted replaces a canceled context's error, which depends on the moment, by advice. writes: the same
+// command can continue.
 func interrupted(ctx context.Context, writes bool, err error) error {
 	switch {
 	case err == nil || ctx.Err() == nil:
@@ -262,8 +262,8 @@ func (c *command) differences(n *int64) func(copying.Difference) {
 	}
 }
 
-// verified prints the result of a comparison, or returns an error if there were differences. n is the number of
-// compared rows, differences the number of different owners.
+// verified prints how a comparison ended, or returns an error if there were differences. n counts compared rows,
+// differences counts different owners.
 func (c *command) verified(n, differences int64, err error) error {
 	switch {
 	case err != nil:
@@ -275,7 +275,7 @@ func (c *command) verified(n, differences int64, err error) error {
 	return nil
 }
 
-// reopen makes the source writable and ends the log of its changes; a later copy begins anew.
+// reopen makes the source writable and ends its change log; a later copy begins anew.
 func (c *command) reopen(ctx context.Context, source *app.One) error {
 	db := source.Database.Rows(nil)
 	name := source.Service.Name

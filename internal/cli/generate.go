@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/app/service"
 )
 
-var shells = []string{"bash", "zsh", "fish", "powershell"} // arguments of holdfast completion
+var shells = []string{"bash", "zsh", "fish", "powershell"} // arguments for holdfast completion
 
 // completion prints cobra's completion scripts.
 func (c *command) completion() *cobra.Command {

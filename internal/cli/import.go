@@ -18,7 +18,7 @@ import (
 	"holdfast/internal/importing"
 )
 
-// importFlags are the flags of holdfast import.
+// importFlags are holdfast import's flags.
 type importFlags struct {
 	urls                    map[string]*string // URLs of the other server's databases, by flag (service.Import.Flag)
 	dryRun, verify, stopped bool               // --stopped: the operator says that the other server is stopped
@@ -154,7 +154,7 @@ func (c *command) keepFindings(m *importing.Import, name string, findings import
 	return findings.Save(c.data, name)
 }
 
-// advice prints what the operator must do before the first start.
+// advice prints the steps before the first start.
 func (c *command) advice(ctx context.Context, m *importing.Import) error {
 	for _, p := range m.Parts {
 		lines, err := p.Source.Advice(ctx)

@@ -60,7 +60,7 @@ func (c *command) problems(ctx context.Context, m *importing.Import, list string
 type problemKind struct {
 	service.Problem
 	n    int64    // rows with this problem
-	rows []string // the first of them, at most printedRows
+	rows []string // the first ones, at most printedRows
 }
 
 type problemKinds []*problemKind
@@ -104,7 +104,7 @@ func (all problemKinds) texts(where string) (notes, actions string) {
 	return noted.String(), needed.String()
 }
 
-// verb says what happens to a row with a problem.
+// verb names the fate of a row with a problem.
 func verb(p service.Problem) string {
 	if p.Left {
 		return "skipped"

@@ -26,7 +26,7 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// restoreFlags are the flags of holdfast restore.
+// restoreFlags are holdfast restore's flags.
 type restoreFlags struct {
 	trustFlags
 
@@ -227,7 +227,7 @@ func parseMoment(text string) (time.Time, error) {
 	return t, nil
 }
 
-// printPlan prints what is restored (verb: or would be), from where, and which writes are lost. Notes about the next
+// printPlan prints the restored services (verb: or would be), their source, and the lost writes. Notes about the next
 // steps go to standard error.
 func (c *command) printPlan(cfg *app.Config, verb string, p *restore.Plan) error {
 	out := c.shell()

@@ -64,7 +64,7 @@ func (c *command) serve() *cobra.Command {
 	return cmd
 }
 
-// reload returns the source of new configurations: SIGHUP, and a function that reads the files again into new
+// reload returns where new configurations come from: SIGHUP, and a function that reads the files again into new
 // sections. Tests that bring their own services cannot reload. Signals are registered at once, because SIGHUP would
 // end a process that does not handle it.
 func (c *command) reload(ctx context.Context) app.Reload {
@@ -160,7 +160,7 @@ func (c *command) check() *cobra.Command {
 	return cmd
 }
 
-// step prints a line of progress to standard error.
+// step prints a progress line to standard error.
 func (c *command) step(what string) { fmt.Fprintln(c.env.Stderr, what) }
 
 // printFindings prints a table, and returns an error without a message, for exit status 1, if something is wrong.
@@ -186,7 +186,7 @@ func (c *command) printFindings(findings []service.Finding) error {
 	return nil
 }
 
-// sweep runs a round of every job in this process, beside a running server.
+// sweep runs every job once in this process, beside a running server.
 func (c *command) sweep() *cobra.Command {
 	return &cobra.Command{
 		Use:   "sweep",

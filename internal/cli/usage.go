@@ -126,7 +126,7 @@ func (c *command) help() *cobra.Command {
 	}
 }
 
-// flagError turns pflag's errors into messages that name flags as they are typed and say what was expected.
+// flagError turns pflag's errors into messages that name flags as they are typed and give the expected value.
 func flagError(cmd *cobra.Command, err error) error {
 	// If the command is unknown, its flags are, too.
 	if typed := cmd.Flags().Args(); len(typed) > 0 && strings.HasSuffix(cmd.Use, " COMMAND") {

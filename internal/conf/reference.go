@@ -106,7 +106,7 @@ func writeTable(b *strings.Builder, s *node, v reflect.Value, path []string) {
 	}
 }
 
-// writeAliases writes the table of Mozilla's variables.
+// writeAliases writes the table with Mozilla's variables.
 func writeAliases(b *strings.Builder, aliases []Alias) {
 	if len(aliases) == 0 {
 		return
@@ -160,7 +160,7 @@ func (n *node) meaning() string {
 	return strings.TrimSpace(n.doc + " Reloadable.")
 }
 
-// comment writes a line of the example, unless it is empty.
+// comment writes an example line, unless it is empty.
 func comment(b *strings.Builder, doc string) {
 	if doc != "" {
 		fmt.Fprintf(b, "# %s\n", doc)

@@ -78,7 +78,7 @@ func (c *Copy) compact(ctx context.Context) error {
 	return c.limitLog(ctx, n)
 }
 
-// changesLeft returns the number of changed keys, after a compaction: without it, a key counts once for each write.
+// changesLeft counts changed keys, after a compaction: without it, a key counts once for each write.
 func (c *Copy) changesLeft(ctx context.Context) (int64, error) {
 	return c.compactFrom(ctx, func(int64) bool { return true })
 }
@@ -115,7 +115,7 @@ func (c *Copy) compactFrom(ctx context.Context, isNecessary func(n int64) bool) 
 	return c.compacted, err
 }
 
-// logged returns the length of the source's log.
+// logged counts entries in the source's log.
 func (c *Copy) logged(ctx context.Context) (n int64, err error) {
 	err = c.source.View(ctx, func(v rows.View) (err error) { n, err = v.Logged(c.Service); return err })
 	return n, err
@@ -153,8 +153,8 @@ func (c *Copy) catchUp(ctx context.Context) error {
 }
 
 // pass copies the oldest changed keys, at most KeysOfPass, and then deletes their log entries. An interruption in
-// between copies them again, which is harmless. n is the number of keys; fewer than KeysOfPass means that the log was
-// empty at the time of the snapshot.
+// between copies them again, which is harmless. n counts keys; fewer than KeysOfPass means that the log was empty in
+// the snapshot.
 func (c *Copy) pass(ctx context.Context) (int, error) {
 	if err := c.before("pass"); err != nil {
 		return 0, err
@@ -186,8 +186,8 @@ func (c *Copy) pass(ctx context.Context) (int, error) {
 
 // changedKeys are the keys in a part of the log, by table and by the key's text.
 type changedKeys struct {
-	rows   map[string]map[string]rows.Row // keys of single rows
-	whole  map[string]map[string]rows.Row // prefixes of keys whose rows are replaced together
+	rows   map[string]map[string]rows.Row // single rows' keys
+	whole  map[string]map[string]rows.Row // key prefixes whose rows are replaced together
 	owners OwnerSet                       // owners to compare again
 }
 

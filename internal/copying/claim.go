@@ -29,7 +29,7 @@ const (
 
 // Claim is the copy or import that uses a database, with its progress for a server's console.
 type Claim struct {
-	ID   string `json:"id"`   // of the process's copy
+	ID   string `json:"id"`   // identifies the process's copy
 	By   string `json:"by"`   // process and host, for messages
 	Beat string `json:"beat"` // changes with each transaction
 
@@ -37,18 +37,18 @@ type Claim struct {
 	From  string `json:"from,omitempty"`  // source, without credentials
 	To    string `json:"to,omitempty"`    // target, without credentials
 	Began int64  `json:"began,omitempty"` // Unix milliseconds, like At
-	At    int64  `json:"at,omitempty"`    // time of the Beat
+	At    int64  `json:"at,omitempty"`    // when Beat was set
 	Step
 }
 
-// Step is the progress of the running step, as in Copy.Progress.
+// Step says how far the running step is, as in Copy.Progress.
 type Step struct {
 	Doing string `json:"doing,omitempty"` // e.g. "rows"
 	Done  int64  `json:"done,omitempty"`
 	Total int64  `json:"total,omitempty"` // 0: unknown
 }
 
-// newClaim returns the claim of this process, for both databases. kind is "copy" or "import".
+// newClaim returns this process's claim, for both databases. kind is "copy" or "import".
 func (c *Copy) newClaim(kind string) *Claim {
 	c.step = &atomic.Pointer[Step]{}
 	o := &Claim{ID: ident.New(), By: fmt.Sprintf("process %d", os.Getpid()), Kind: kind, From: c.Source.Where, To: c.Target.Where, Began: time.Now().UnixMilli()}
@@ -150,7 +150,7 @@ type laterState struct {
 	service, text string
 }
 
-// SetState keeps the text of the copy's own state for claimed.Update. Other states are stored at once.
+// SetState keeps the copy's own state for claimed.Update. Other states are stored at once.
 func (u *laterState) SetState(service, text string) error {
 	if service != u.service {
 		return u.Update.SetState(service, text)

@@ -65,7 +65,7 @@ func (o OwnerSet) addAll(of OwnerSet) {
 	}
 }
 
-// Spans returns a span for each owner in any of the tables, in the order of owners.
+// Spans returns a span for each owner that any table has, sorted.
 func (o OwnerSet) Spans(tables ...*rows.Table) (spans []rows.Span) {
 	all := map[string]rows.Row{}
 	for _, t := range tables {
@@ -87,7 +87,7 @@ func (c *Copy) affected(g *rows.Group, t *rows.Table) []*rows.Table {
 }
 
 // compare compares the owners in only; nil means all owners. It calls report for each owner whose rows in a table
-// differ, and returns the source's rows. Sums of many owners are compared first where the engines can compute them,
+// differ, and returns the source's rows. Sums over many owners are compared first where the engines can compute them,
 // so that only different ones are read.
 func (c *Copy) compare(ctx context.Context, only OwnerSet, report func(Difference)) (total int64, err error) {
 	if err := c.target.Settle(ctx); err != nil {
@@ -127,7 +127,7 @@ func (c *Copy) compare(ctx context.Context, only OwnerSet, report func(Differenc
 // query faster.
 const ownersOfQuery = 200
 
-// ownersAtOnce joins spans of single owners into spans of many owners.
+// ownersAtOnce joins single owners into spans with many owners.
 func ownersAtOnce(each []rows.Span) (spans []rows.Span) {
 	for some := range slices.Chunk(each, ownersOfQuery) {
 		var span rows.Span
@@ -139,7 +139,7 @@ func ownersAtOnce(each []rows.Span) (spans []rows.Span) {
 	return spans
 }
 
-// digest is the digest of an owner's rows in a table.
+// digest digests an owner's rows in a table.
 type digest struct {
 	owner rows.Row
 	rows.Digest
@@ -178,8 +178,8 @@ func (c *Copy) compareSums(ctx context.Context, g *rows.Group, t *rows.Table, sp
 	return total, different, nil
 }
 
-// compareTable reads both sides at the same time, in the order of owners, and merges them: an owner may be missing on
-// either side.
+// compareTable reads both sides at the same time, sorted by owner, and merges them: an owner may be missing on either
+// side.
 func (c *Copy) compareTable(ctx context.Context, g *rows.Group, t *rows.Table, spans []rows.Span, report func(Difference)) (total int64, err error) {
 	var both errgroup.Group
 	ctx, cancel := context.WithCancel(ctx)
@@ -253,8 +253,8 @@ func (c *Copy) isReplaced(ctx context.Context, d Difference) (bool, error) {
 // errEnded ends the other side's read after an error. The first error is returned.
 var errEnded = errors.New("the comparison has ended")
 
-// digests calls fn with the digest of each owner in the spans, in order. Where one engine names owners by texts, rows
-// are reduced to their common columns first.
+// digests calls fn with each owner's digest in the spans, in order. Where one engine names owners by texts, rows are
+// reduced to their common columns first.
 func (c *Copy) digests(v rows.View, t *rows.Table, owner int, spans []rows.Span, fn func(digest) error) error {
 	s := summing{owner: owner, fn: fn}
 	each := s.add
@@ -276,7 +276,7 @@ func (c *Copy) digests(v rows.View, t *rows.Table, owner int, spans []rows.Span,
 
 // summing adds up consecutive rows with the same owner.
 type summing struct {
-	owner   int // number of columns in the owner's key
+	owner   int // columns in the owner's key
 	fn      func(digest) error
 	current digest
 	packed  rows.Packed // the current owner

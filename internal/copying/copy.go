@@ -58,8 +58,8 @@ type Copy struct {
 	groups         map[string]int         // index in Groups by table
 	state          State                  // as in the target
 	moved          int64                  // rows written by this run
-	copied         int64                  // rows in the target at the start of this run
-	total          int64                  // rows in the source at the start of this run
+	copied         int64                  // rows in the target when this run started
+	total          int64                  // rows in the source when this run started
 	dirty          OwnerSet               // owners that changed since they were verified; nil means all owners
 	begun          time.Time
 	refused        refusal               // how writers are slowed
@@ -72,7 +72,7 @@ type Copy struct {
 type State struct {
 	ID     string `json:"id"`               // of the copy, or fillID
 	Target bool   `json:"target,omitempty"` // this database is the target
-	Group  int    `json:"group,omitempty"`  // index of the group that is copied
+	Group  int    `json:"group,omitempty"`  // the group that is copied
 	After  string `json:"after,omitempty"`  // copied up to this owner
 	Copied bool   `json:"copied,omitempty"` // all owners were copied once
 	Done   bool   `json:"done,omitempty"`   // complete and compared
@@ -148,7 +148,7 @@ func (c *Copy) copyWhileLogged(ctx context.Context) error {
 	return c.catchUp(ctx)
 }
 
-// open prepares both databases and sets defaults. It returns errors in the combination of source and target.
+// open prepares both databases and sets defaults. It returns errors if source and target do not fit.
 func (c *Copy) open() error {
 	c.source, c.target = namedDatabase{c.Source.Rows(c.Owners), c.Source.Where}, namedDatabase{c.Target.Rows(c.Owners), c.Target.Where}
 	c.from, c.to = c.Source.Traits(), c.Target.Traits()
@@ -173,8 +173,8 @@ func (c *Copy) open() error {
 	return nil
 }
 
-// NeedsOwners reports whether Copy.Owners must be set, because one of the engines names owners by texts and the other
-// by numbers.
+// NeedsOwners reports whether Copy.Owners must be set, because an engine names owners by texts and the other by
+// numbers.
 func (c *Copy) NeedsOwners() bool {
 	return c.Source.Traits().NamesOwners || c.Target.Traits().NamesOwners
 }
@@ -289,7 +289,7 @@ func (c *Copy) unlog(ctx context.Context) {
 	}
 }
 
-// checkOwners returns an error if the source has data of owners that the other service does not know. They would be
+// checkOwners returns an error if the source has data for owners that the other service does not know. They would be
 // lost without a message.
 func (c *Copy) checkOwners(ctx context.Context) error {
 	return c.source.View(ctx, func(v rows.View) error {
@@ -315,7 +315,7 @@ func (c *Copy) checkOwners(ctx context.Context) error {
 // IsPart reports an incomplete target, which only the copy may write.
 func (s State) IsPart() bool { return s.Target && !s.Done }
 
-// IsImport reports a state of package importing.
+// IsImport reports a state that package importing wrote.
 func (s State) IsImport() bool { return s.ID == fillID }
 
 // ErrPart means that a database is an incomplete copy, which only the copy may write.
@@ -370,8 +370,8 @@ func (c *Copy) empty(ctx context.Context) error {
 	})
 }
 
-// beginNew copies the hashes of secrets, starts the source's log, and deletes leftovers in the target. The order
-// matters: rows are read only when their changes are logged.
+// beginNew copies the secret hashes, starts the source's log, and deletes leftovers in the target. The order matters:
+// rows are read only when their changes are logged.
 func (c *Copy) beginNew(ctx context.Context) error {
 	hashes, err := c.Source.SecretHashes(ctx)
 	if err != nil {
@@ -409,7 +409,7 @@ func (c *Copy) beginNew(ctx context.Context) error {
 	})
 }
 
-// setState stores the state in the transaction of the rows that it describes.
+// setState stores the state in the transaction that writes the rows it describes.
 func (c *Copy) setState(u rows.Update, state State) error {
 	return setState(u, c.Service, state)
 }

@@ -25,7 +25,7 @@ type FillOptions struct {
 	BeforeStep func(point string) error // for tests
 }
 
-// Source is the part of service.Source that a fill reads.
+// Source has the methods of service.Source that a fill needs.
 type Source interface {
 	Where() string
 	View(ctx context.Context, fn func(rows.View) error) error
@@ -74,7 +74,7 @@ func ClaimTargets(ctx context.Context, fills ...*Fill) (release func(), err erro
 // fillID identifies every fill. Any source address can resume it, because all owners are compared.
 const fillID = "import"
 
-// Load reads the state of an earlier fill from the target. Call it after ClaimTargets and before IsBegun.
+// Load reads an earlier fill's state from the target. Call it after ClaimTargets and before IsBegun.
 func (f *Fill) Load(ctx context.Context) error {
 	return f.copy.target.View(ctx, func(v rows.View) (err error) {
 		f.copy.state, err = ReadState(v, f.copy.Service)

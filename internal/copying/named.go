@@ -45,7 +45,7 @@ func Unavailable(where string, err error) error {
 	return &unavailableError{where, err}
 }
 
-// count counts the rows of all tables.
+// count counts all tables' rows.
 func (c *Copy) count(v rows.View) (total int64, err error) {
 	for _, g := range c.Groups {
 		for _, t := range g.Tables {

@@ -98,10 +98,10 @@ func (e Estimate) refuse() float64 {
 // pace measures passes and slows writers.
 type pace struct {
 	c      *Copy
-	at     time.Time // time of the latest estimate
+	at     time.Time // when the latest estimate was made
 	left   int64     // keys left at that time
 	copied int       // keys copied since
-	said   time.Time // time of the latest report
+	said   time.Time // when the latest report was made
 }
 
 // newPace begins to measure.
@@ -154,7 +154,7 @@ func (p *pace) report(e Estimate, isLate bool) {
 	}
 }
 
-// within returns the rest of FinishWithin, at least 1 ns; 0 without a limit.
+// within returns how much FinishWithin leaves, at least 1 ns; 0 without a limit.
 func (c *Copy) within() time.Duration {
 	if c.FinishWithin == 0 {
 		return 0
@@ -164,7 +164,7 @@ func (c *Copy) within() time.Duration {
 
 func (c *Copy) isOver() bool { return c.FinishWithin != 0 && time.Since(c.begun) >= c.FinishWithin }
 
-// refusal is the share of writes to refuse, 0 to 1, for two reasons; the greater one applies.
+// refusal says how many writes to refuse, 0 to 1, for two reasons; the greater one applies.
 type refusal struct {
 	mu     sync.Mutex
 	bySize float64 // because the log is long
@@ -202,8 +202,8 @@ func (c *Copy) slow(ctx context.Context, change func(*refusal)) error {
 // errFull ends the copy because of MaxChanges.
 var errFull = errors.New("too many rows change")
 
-// limitLog slows writers from half of MaxChanges on, the more the longer the log is, and returns errFull at
-// MaxChanges. n is the log's length.
+// limitLog slows writers above half MaxChanges, the more the longer the log is, and returns errFull at MaxChanges. n
+// is the log's length.
 func (c *Copy) limitLog(ctx context.Context, n int64) error {
 	if n >= c.MaxChanges {
 		return fmt.Errorf("%s: %w: %d wait to be copied, at most %d are allowed: run the command again when fewer rows change, or with a larger --max-changes; the service continues, and changes are no longer logged",

@@ -19,8 +19,8 @@ const (
 	bytesOfUpdate = 16 << 20 // per transaction, which is written while its rows are read
 )
 
-// pipe passes rows from a reader to a writer of another database, with bounded memory. Spans begin and end with a
-// piece of their own.
+// pipe passes rows from a reader to another database's writer, with bounded memory. Spans begin and end with a piece
+// of their own.
 type pipe struct {
 	ctx    context.Context //nolint:containedctx // a pipe is of one copy; readers of rows have no context
 	pieces chan piece
@@ -30,7 +30,7 @@ type pipe struct {
 	err    error       // why the reader ended; valid when pieces is closed
 }
 
-// piece is a buffer with rows of one table, or the beginning or end of a span.
+// piece is a buffer with one table's rows, or begins or ends a span.
 type piece struct {
 	begins, ends *copiedSpan
 
@@ -54,7 +54,7 @@ func (p *pipe) close(err error) {
 	close(p.pieces)
 }
 
-// weight is what a piece takes from the pipe's memory. A row may be larger than the whole pipe.
+// weight is a piece's share in the pipe's memory, in bytes. A row may be larger than the whole pipe.
 func weight(x piece) int64 { return int64(min(cap(x.data), bytesOfPipe)) }
 
 // send waits for memory, and for the writer.
@@ -92,7 +92,7 @@ func (p *pipe) buffer() []byte {
 	}
 }
 
-// sender collects rows of a table into pieces. It is an io.Writer for raw rows.
+// sender collects a table's rows into pieces. It is an io.Writer for raw rows.
 type sender struct {
 	*pipe
 
@@ -145,21 +145,21 @@ func (s *sender) flush() error {
 	return s.send(x)
 }
 
-// receiver hands pieces to the target: as rows, or as an io.Reader for raw rows. It stops at the end of a table, of a
-// span, or of a transaction.
+// receiver hands pieces to the target: as rows, or as an io.Reader for raw rows. It stops when a table, a span or a
+// transaction ends.
 type receiver struct {
 	*pipe
 
 	now   piece // the current piece, if isNow
 	isNow bool
 	at    int         // position in its data
-	table *rows.Table // table of the running insert
+	table *rows.Table // the running insert's table
 	isRaw bool
 	rows  int // of the transaction
 	left  int // bytes that the transaction may still take
 }
 
-// peek returns the current piece, or waits for the next. io.EOF is the end of the pipe.
+// peek returns the current piece, or waits for the next. io.EOF means that the pipe has ended.
 func (r *receiver) peek() (*piece, error) {
 	if r.isNow && r.now.table != nil && r.at == len(r.now.data) {
 		r.take()
@@ -188,7 +188,7 @@ func (r *receiver) take() {
 	r.now, r.isNow = piece{}, false
 }
 
-// span returns the next span, or nil at the end of the pipe.
+// span returns the next span, or nil when the pipe has ended.
 func (r *receiver) span() (*copiedSpan, error) {
 	x, err := r.peek()
 	if errors.Is(err, io.EOF) {
@@ -202,8 +202,8 @@ func (r *receiver) span() (*copiedSpan, error) {
 	return s, nil
 }
 
-// load inserts rows until the span ends or the transaction is large enough. n is the number of rows; ended reports
-// the end of the span.
+// load inserts rows until the span ends or the transaction is large enough. n counts rows; ended reports that the
+// span ended.
 func (r *receiver) load(u rows.Update) (n int, ended bool, err error) {
 	r.rows, r.left = 0, bytesOfUpdate
 	for {
@@ -246,7 +246,7 @@ func (r *receiver) each(fn func(*rows.Table, rows.Packed) error) error {
 	}
 }
 
-// cut returns the next row of the current piece, which is valid until the next call.
+// cut returns the current piece's next row, which is valid until the next call.
 func (r *receiver) cut() rows.Packed {
 	begin := r.at + sizeOfLength
 	r.at = begin + int(binary.BigEndian.Uint32(r.now.data[r.at:]))
@@ -254,7 +254,7 @@ func (r *receiver) cut() rows.Packed {
 	return rows.Packed(r.now.data[begin:r.at])
 }
 
-// Next returns io.EOF at the end of the table's rows, or if the transaction is large enough.
+// Next returns io.EOF after the table's last row, or if the transaction is large enough.
 func (r *receiver) Next() (rows.Packed, error) {
 	x, err := r.peek()
 	if err != nil {
@@ -283,7 +283,7 @@ func (r *receiver) Read(into []byte) (int, error) {
 	return n, nil
 }
 
-// unexpected keeps a broken pipe from looking like the end of a table.
+// unexpected keeps a broken pipe from looking like a finished table.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

@@ -24,7 +24,7 @@ const (
 	triesOfSpans = 5
 )
 
-// copiedSpan is a range of owners that one snapshot reads.
+// copiedSpan is an owner range that one snapshot reads.
 type copiedSpan struct {
 	group   *rows.Group
 	span    rows.Span
@@ -43,7 +43,7 @@ func (c *Copy) copyOwners(ctx context.Context) error {
 	}
 }
 
-// errAgain means that the rows of a transaction were consumed and must be read again.
+// errAgain means that a transaction's rows were consumed and must be read again.
 var errAgain = errors.New("the database asks to repeat the transaction")
 
 // copySpans reads the next span and verifies the previous span while a span is written.
@@ -137,7 +137,7 @@ func (c *Copy) readSpan(v rows.View, s *copiedSpan, most int, p *pipe) error {
 	return p.send(piece{ends: s})
 }
 
-// readTable sends the rows of a table, and returns their digest if they will be checked.
+// readTable sends a table's rows, and returns their digest if they will be checked.
 func (c *Copy) readTable(v rows.View, s *copiedSpan, t *rows.Table, p *pipe) (d rows.Digest, err error) {
 	out := sender{pipe: p, table: t}
 	if c.isRaw(t) {
@@ -296,7 +296,7 @@ func (c *Copy) check(ctx context.Context, s *copiedSpan) error {
 	return nil
 }
 
-// sum returns the digest of a span's rows, computed by the database if possible.
+// sum digests a span's rows, computed by the database if possible.
 func (c *Copy) sum(v rows.View, s *copiedSpan, t *rows.Table) (d rows.Digest, err error) {
 	if c.isRaw(t) {
 		return v.(rows.RawView).Sum(t, s.group.Owner, s.span)

@@ -26,7 +26,7 @@ func (c *Copy) recount(u rows.Update, g *rows.Group, span rows.Span) error {
 	return nil
 }
 
-// copyAgain replaces all rows of owners in the target, each owner from a snapshot.
+// copyAgain replaces all these owners' rows in the target, each owner from a snapshot.
 func (c *Copy) copyAgain(ctx context.Context, only OwnerSet) error {
 	for i := range c.Groups {
 		g := &c.Groups[i]
@@ -52,15 +52,15 @@ type writer struct {
 	update      func(func(rows.Update) error) error
 	put         bool                    // replace existing rows instead of inserting
 	silent      bool                    // do not count rows for the progress
-	after       func(rows.Update) error // called at the end of the last transaction
-	parts       []*part                 // in the order of execution
+	after       func(rows.Update) error // called before the last transaction ends
+	parts       []*part                 // in execution order
 	rows, bytes int
 }
 
-// part is a deletion, or rows of a table.
+// part is a deletion, or a table's rows.
 type part struct {
 	table  *rows.Table
-	owner  int        // number of columns in the span's key
+	owner  int        // columns in the span's key
 	delete *rows.Span // rows to delete before; nil: none
 	put    bool
 	rows   rows.Batch
@@ -73,19 +73,19 @@ func (c *Copy) newWriter(ctx context.Context) *writer {
 	}
 }
 
-// delete adds the deletion of a span.
+// delete adds a span to delete.
 func (w *writer) delete(t *rows.Table, owner int, span rows.Span) {
 	w.parts = append(w.parts, &part{table: t, owner: owner, delete: &span})
 }
 
-// deleteAll deletes a span in all tables of a group, foreign key children first.
+// deleteAll deletes a span in a group's tables, foreign key children first.
 func (w *writer) deleteAll(g *rows.Group, span rows.Span) {
 	for _, t := range slices.Backward(g.Tables) {
 		w.delete(t, g.Owner, span)
 	}
 }
 
-// replace replaces a span's rows in the target by those of the snapshot v.
+// replace replaces a span's rows in the target by those in the snapshot v.
 func (w *writer) replace(v rows.View, g *rows.Group, span rows.Span) error {
 	w.deleteAll(g, span)
 	for _, t := range g.Tables {

@@ -32,7 +32,7 @@ type Import struct {
 	Quiet      time.Duration // how long the source must not change at the end
 }
 
-// Part is a service to fill. The parts of an import belong together: one is complete only with the others.
+// Part is a service to fill. An import's parts belong together: one is complete only with the others.
 type Part struct {
 	Service  service.Service  // with Import and Tables
 	Database *engine.Database // target, migrated by Migrate
@@ -42,7 +42,7 @@ type Part struct {
 	seen stamps // as of the latest pass
 }
 
-// stamps are digests of owners' data, by ownerID.
+// stamps digest owners' data, by ownerID.
 type stamps map[string]rows.Digest
 
 func (m *Import) reportf(format string, args ...any) {
@@ -168,8 +168,8 @@ func (m *Import) Run(ctx context.Context) error {
 	}
 }
 
-// begin continues interrupted fills and begins others, after all targets were checked. copied is the number of rows
-// that earlier runs wrote.
+// begin continues interrupted fills and begins others, after all targets were checked. copied counts rows that
+// earlier runs wrote.
 func (m *Import) begin(ctx context.Context) (copied int64, err error) {
 	ended := 0
 	for _, p := range m.Parts {
@@ -275,7 +275,7 @@ func (p *Part) owners(ids iter.Seq[string]) (copying.OwnerSet, error) {
 // ownerID returns an owner's name across groups: the group's index and the owner's text.
 func ownerID(group int, owner rows.Row) string { return fmt.Sprint(group, owner.Text()) }
 
-// setLast sets the last assigned numbers to those of the source, but at least greatest for the table with owners.
+// setLast sets the last assigned numbers as in the source, but at least greatest for the table with owners.
 func (p *Part) setLast(ctx context.Context, greatest int64) error {
 	last := map[*rows.Table]int64{}
 	if err := p.Source.View(ctx, func(v rows.View) error {

@@ -74,8 +74,7 @@ func (m *Import) pass(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// stamps reads the stamps of all owners: the source's own if it has some (service.Stamper), or else digests of all
-// rows.
+// stamps reads all owners' stamps: the source's own if it has some (service.Stamper), or else digests of all rows.
 func (p *Part) stamps(ctx context.Context) (all stamps, err error) {
 	err = p.Source.View(ctx, func(v rows.View) error {
 		all = stamps{}

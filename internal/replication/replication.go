@@ -22,7 +22,7 @@ import (
 const (
 	spoolFolder = "replica-spool" // spoolFolder is below the data folder; it holds changes that were not sent yet.
 
-	closeTime = 5 * time.Second // closeTime limits each step of a shutdown: the next start sends the rest.
+	closeTime = 5 * time.Second // closeTime limits each shutdown step: the next start sends the rest.
 
 	// Late is the lag that causes a warning.
 	Late = 30 * time.Second

@@ -81,7 +81,7 @@ func hold(there *service.Retained, lacking map[string]time.Time) {
 	there.Held, there.Until = strings.Join(names, ", "), time.Time{}
 }
 
-// containsAny reports whether has contains one of the files.
+// containsAny reports whether has contains a listed file.
 func containsAny(has, files []string) bool {
 	return slices.ContainsFunc(files, func(file string) bool { return slices.Contains(has, file) })
 }

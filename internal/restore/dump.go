@@ -47,8 +47,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// Dump is a restore of a PostgreSQL dump into the database of services. Call Check, Run, the services' steps, and
-// Finish.
+// Dump restores a PostgreSQL dump into the services' database. Call Check, Run, the services' steps, and Finish.
 type Dump struct {
 	File string // in pg_dump's custom format
 	// Trusted allows a role whose SQL can run programs on the database server. A dump is a program: pg_restore runs its

@@ -46,10 +46,10 @@ func (s *folder) close() error {
 	return s.opened.Close()
 }
 
-// backupFolder is a folder with a backup of databases or secrets.
+// backupFolder is a folder that contains databases or secrets.
 type backupFolder struct {
 	path     string
-	at       time.Time // modification time of the oldest database: later writes may be missing
+	at       time.Time // the oldest database's modification time: later writes may be missing
 	services []string
 	secrets  bool // it has the secrets file
 }
@@ -138,7 +138,7 @@ func (s *folder) choose(at time.Time) (*backupFolder, error) {
 	return newest, nil
 }
 
-// plan chooses the backup and opens its folder, so that a later change of a link has no effect.
+// plan chooses the backup and opens its folder, so that changing a link later has no effect.
 func (s *folder) plan(_ context.Context, r *Request) (*Plan, error) {
 	b, err := s.choose(r.At)
 	if err != nil {

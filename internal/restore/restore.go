@@ -27,7 +27,7 @@ import (
 // unfinished is a folder in the data folder that keeps a server from starting.
 const unfinished = ".restoring"
 
-// Request says what to restore and into which folder.
+// Request names the data to restore and its new folder.
 type Request struct {
 	Clouds   location.Clouds
 	From     string           // backup folder, folder with backup folders, or URL

@@ -22,7 +22,7 @@ import (
 // File in the data folder contains the generated secrets: TOML with the configuration's sections and keys.
 const File = "secrets.toml"
 
-// Path returns the absolute path of a file in the data folder, for messages.
+// Path returns a file's absolute path in the data folder, for messages.
 func Path(data, name string) string { return service.Absolute(filepath.Join(data, name)) }
 
 // MinLength is the minimum for tokens that an operator chooses and that other machines can try, and is recommended for
@@ -68,7 +68,7 @@ const (
 	Create                  // generated, and saved in the file
 )
 
-// Completed says what Complete did.
+// Completed is the result of Complete.
 type Completed struct {
 	Settings []string        // secrets that the configuration did not set
 	Made     map[string]bool // settings that were generated now
@@ -103,7 +103,7 @@ func Complete(data string, how Absent, all []Secret) (done Completed, err error)
 	return done, nil
 }
 
-// loaded is the content of the file, with generated secrets.
+// loaded has the secrets from the file and generated ones.
 type loaded struct {
 	values  map[string]string // by setting
 	made    map[string]bool
@@ -229,7 +229,7 @@ type LeftFile struct {
 	err    error             // why it cannot be used, or nil
 }
 
-// leftPrefix begins the names of temporary files for the secrets file.
+// leftPrefix begins names for temporary copies of the secrets file.
 const leftPrefix = ".secrets-"
 
 // Left returns the files left by interrupted starts.

@@ -48,7 +48,7 @@ type Guard struct {
 	recorded bool // this process recorded a hash
 }
 
-// guarded is a service with its secrets and the state of their verification.
+// guarded is a service with its secrets and whether they are verified.
 type guarded struct {
 	*service.Running
 
@@ -101,7 +101,7 @@ func (h *hasher) matches(hash secrethash.Hash, text, secret string) bool {
 	return once(h, &h.matched, [2]string{text, secret}, func() bool { return hash.Matches(secret) })
 }
 
-// hash returns a new hash of the secret, the same for each call.
+// hash returns a new secret hash, the same for each call.
 func (h *hasher) hash(secret string) string {
 	return once(h, &h.made, secret, func() string { return secrethash.New(secret) })
 }
@@ -153,7 +153,7 @@ type Comparison struct {
 // ErrNoTable means that the hash table is missing.
 var ErrNoTable = errcode.New(errcode.Unavailable, "the table for the secrets' hashes is missing: run holdfast migrate")
 
-// Compare compares a service's secrets with each of its databases, for holdfast check. It records nothing. ErrNoTable
+// Compare compares a service's secrets with all its databases, for holdfast check. It records nothing. ErrNoTable
 // means that a migration is pending.
 func (g *Guard) Compare(ctx context.Context, name string) (all []Comparison, err error) {
 	if s := g.find(name); s != nil {
@@ -188,7 +188,7 @@ func (s *guarded) compare(ctx context.Context, h *hasher, patience time.Duration
 	return all, nil
 }
 
-// verification is the latest result of verifying a service. The zero value: not tried yet.
+// verification says whether a service was verified. The zero value: not tried yet.
 type verification struct {
 	mu   sync.Mutex
 	done bool
@@ -367,7 +367,7 @@ func Describe(all []Comparison, data string) (says, fix string) {
 		file, setting, section, key)
 }
 
-// hasSecret reports whether the file has the secret of every comparison.
+// hasSecret reports whether the file has every compared secret.
 func (f *LeftFile) hasSecret(all []Comparison) bool {
 	return !slices.ContainsFunc(all, func(c Comparison) bool {
 		hash, err := secrethash.Parse(c.hash)

@@ -47,7 +47,7 @@ func newAsset(name, kind string) asset {
 	return asset{string(body), kind, hex.EncodeToString(sum[:8])}
 }
 
-// assetLink returns a link with the file's version, which lets browsers keep the file for a year. name is a key of
+// assetLink returns a link with the file's version, which lets browsers keep the file for a year. name must be in
 // assets.
 func assetLink(name string) string { return Prefix + "static/" + name + "?v=" + assets[name].version }
 

@@ -10,8 +10,8 @@ import (
 )
 
 // bulk writes the form for the selected rows, which stands above the table, and returns its element ID. The check
-// boxes in the rows refer to it. It returns "" if rows cannot be selected, or if the session's role allows none of
-// the actions; the table then has no check boxes.
+// boxes in the rows refer to it. It returns "" if rows cannot be selected, or if the session's role allows no action;
+// the table then has no check boxes.
 func (r *renderer) bulk(b *service.Bulk) string {
 	if b == nil {
 		return ""

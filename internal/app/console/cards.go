@@ -73,7 +73,7 @@ func (p *page) line(values []float64) {
 	p.close("path", "svg")
 }
 
-// cards makes the whole card a link through the title's class. The first line of a card is the emphasized figure.
+// cards makes the whole card a link through the title's class. A card's first line is the emphasized figure.
 func (r *renderer) cards(b *service.Cards) {
 	r.heading(b.Title)
 	r.open("ul", "class", "cards")

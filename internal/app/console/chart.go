@@ -13,7 +13,7 @@ import (
 
 const (
 	// Coordinates of the view box. The left margin holds the scale, the bottom margin the times.
-	chartWidth, chartHeight = 600.0, 160.0
+	chartWidth, chartHeight = 600.0, 160.0 // Coordinates in the view box. The left margin holds the scale, the bottom margin the times.
 	chartLeft, chartBottom  = 60.0, 20.0
 )
 
@@ -116,8 +116,7 @@ func line(c *service.Chart, values []float64, top float64) string {
 }
 
 // plotData returns a chart's data as JSON for charts.js, with null for missing values and six significant digits. top
-// is the end of the scale, so that the script draws the same one. It returns "" on an error; the page then keeps the
-// SVG.
+// ends the scale, so that the script draws the same one. It returns "" on an error; the page then keeps the SVG.
 func plotData(c *service.Chart, top float64) string {
 	number := func(v float64) json.RawMessage {
 		if math.IsNaN(v) {

@@ -17,14 +17,14 @@ const choicesPath = "choices" // the page that completes names while an operator
 
 const anyChoice = "Any" // the first option in a filter, which does not restrict the list
 
-const chooseTime = time.Second // for all choices of a field; afterwards it becomes a text input
+const chooseTime = time.Second // for a field's choices; afterwards it becomes a text input
 
 // asked holds the values that choices depend on while a form is rendered, e.g. the account whose buckets are listed.
 type asked struct {
-	// values of the form, which the browser sends again when the operator changes them
+	// the form's values, which the browser sends again when the operator changes them
 	at   url.Values
 	page url.Values // values that the form does not contain, from the page's address
-	none string     // first option of an optional select
+	none string     // an optional select's first option
 }
 
 // ask returns the values that a form's choices begin with. A value in Keep overrides the same name in At.
@@ -184,9 +184,9 @@ func (p *page) options(all []service.Option, chosen string) {
 	}
 }
 
-// sendChoices answers the request of suggest with <option> elements. In a field for several names it completes the
-// last word and repeats the others in front of it, because a <datalist> option replaces the whole input. Errors of
-// the service give an empty list.
+// sendChoices answers suggest's request with <option> elements. In a field for several names it completes the last
+// word and repeats the others in front of it, because a <datalist> option replaces the whole input. A service error
+// gives an empty list.
 func (x *exchange) sendChoices() error {
 	at := x.r.URL.Query()
 	i := slices.IndexFunc(x.Sections, func(s Section) bool { return s.Name == at.Get("in") })

@@ -22,7 +22,7 @@ import (
 	"holdfast/internal/web/rate"
 )
 
-// Prefix begins the paths of all pages on the admin listener.
+// Prefix begins all page paths on the admin listener.
 const Prefix = "/console/"
 
 // Section is a service, or the server (Name "").
@@ -39,7 +39,7 @@ type Recorder interface {
 // Options configure New. Fields are required unless their comment says otherwise.
 type Options struct {
 	Log         *slog.Logger
-	Clock       clock.Clock            // for the lifetime of sessions and links
+	Clock       clock.Clock            // decides when sessions and links expire
 	Resolver    *web.Resolver          // finds the client behind proxies in server.trusted_proxies
 	IsNear      func(netip.Addr) bool  // addresses besides this machine's that need no TLS; may be nil
 	AdminToken  string                 // signs in with all rights
@@ -47,7 +47,7 @@ type Options struct {
 	Guesses     *rate.Guesses          // limits wrong tokens, also those sent to the rest of the admin listener; nil: no limit
 	OwnHost     func(host string) bool // allowed Host headers without a proxy
 	Sections    []Section              // the server's section first
-	Disabled    []string               // names of services that are off, for the page "Not found"
+	Disabled    []string               // disabled services, for the page "Not found"
 	Version     string                 // shown beside the logo
 	Changes     Recorder               // may be nil
 }
@@ -105,8 +105,8 @@ func (c *Console) routes() (all []web.Route) {
 	return all
 }
 
-// policy is the Content-Security-Policy of every response. It allows no inline script or style and no other host, so
-// text from users cannot run, even if it should become markup.
+// policy is every response's Content-Security-Policy. It allows no inline script or style and no other host, so text
+// from users cannot run, even if it should become markup.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // exchange is a request with its response.
@@ -273,7 +273,7 @@ func (c *Console) find(path string) (*Section, *service.Page) {
 	return nil, nil
 }
 
-// route returns a label for metrics from a bounded set: paths of clients must not become labels.
+// route returns a label for metrics from a bounded set: client paths must not become labels.
 func (c *Console) route(path string) string {
 	below := strings.TrimPrefix(path, Prefix)
 	if section, _ := c.find(below); section != nil || slices.Contains([]string{"sign-in", "sign-out", choicesPath}, below) {
@@ -321,11 +321,11 @@ func (x *exchange) mayOpen(page *service.Page) bool {
 // success.
 const uploadHeader = "X-Upload"
 
-// act runs the action in the parameter "do" of a form post and decides what the operator sees next: the form again
-// with the error and the typed values, a view of the outcome (e.g. a new secret), or a redirect to the page of the
-// form with a notice. The role and the CSRF token are checked before the action runs; the confirmation may be typed
-// as Printable shows it. Every action that may change something is recorded, also if it failed, unless its operation
-// records it (service.Action.Recorded).
+// act runs the action in a form post's parameter "do" and decides how the operator goes on: the form again with
+// the error and the typed values, a view (e.g. a new secret), or a redirect to the form's page with a notice. The
+// role and the CSRF token are checked before the action runs; the confirmation may be typed as Printable shows it.
+// Every action that may change something is recorded, also if it failed, unless its operation records it
+// (service.Action.Recorded).
 func (x *exchange) act(section *Section, page *service.Page) error {
 	name := x.r.URL.Query().Get("do")
 	at := slices.IndexFunc(page.Actions, func(a service.Action) bool { return a.Name == name })
@@ -400,7 +400,7 @@ type failure struct {
 	action string     // name of the action, which finds the form
 	err    error      // nil after an action that only reads
 	notice string     // shown if err is nil
-	values url.Values // what the operator typed
+	values url.Values // as typed
 }
 
 // again shows the form's page with an error or a notice, and the form with the typed values. Internal errors are

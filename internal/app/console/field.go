@@ -9,7 +9,7 @@ import (
 )
 
 // field writes a label with its input. typed overrides the initial value, except for secrets, which are never sent
-// back. The first wrong field of a failed form gets the focus.
+// back. A failed form's first wrong field gets the focus.
 func (r *renderer) field(f *service.Field, typed url.Values) {
 	id, value := r.newID(), f.Value
 	if typed != nil && !f.Secret {

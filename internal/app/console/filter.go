@@ -38,7 +38,7 @@ func (r *renderer) search(t *service.Search) {
 	r.close("form")
 }
 
-// kept returns the current values of parameters. Missing ones are "".
+// kept returns the parameters' current values. Missing ones are "".
 func (r *renderer) kept(names []string) url.Values {
 	at := url.Values{}
 	for _, name := range names {

@@ -50,7 +50,7 @@ func (x *exchange) readForm(limit int64) error {
 	return nil
 }
 
-// readPost reads a form of a signed-in operator and checks its CSRF token.
+// readPost reads a signed-in operator's form and checks its CSRF token.
 func (x *exchange) readPost() error {
 	if err := x.readForm(maxForm); err != nil {
 		return err
@@ -124,7 +124,7 @@ func (x *exchange) readUpload(r *service.PageRequest, memory int64) error {
 	return nil
 }
 
-// fileName drops the folders of a client's file name, with the separators of Unix and Windows.
+// fileName drops folders from a client's file name, with Unix or Windows separators.
 func fileName(name string) string { return path.Base(strings.ReplaceAll(name, `\`, "/")) }
 
 // sendCheck answers an action that validates a form while the operator types: a sentence for the form, and messages

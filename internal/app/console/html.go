@@ -34,7 +34,7 @@ func (p *page) open(name string, attrs ...string) {
 	p.WriteByte('>')
 }
 
-// exactAttrs are attributes that are not displayed and must keep every character, such as the value of an input.
+// exactAttrs are attributes that are not displayed and must keep every character, such as an input's value.
 var exactAttrs = []string{"value", "href", "src", "action", "hx-get", "hx-post", "hx-headers"}
 
 func (p *page) close(names ...string) {
@@ -49,8 +49,7 @@ func (p *page) text(s string) { p.exact(service.PrintableLines(s)) }
 // name writes text on one line: line breaks are escaped, too. It is for names that clients choose.
 func (p *page) name(s string) { p.exact(service.Printable(s)) }
 
-// exact writes text with characters that are not visible. It is for the contents of text areas, which come back with
-// the form.
+// exact writes text with characters that are not visible. It is for text areas, which come back with the form.
 func (p *page) exact(s string) { p.WriteString(html.EscapeString(s)) }
 
 // element writes an element that contains text only.

@@ -95,8 +95,8 @@ type shown struct {
 	section *Section
 	page    *service.Page
 	view    *service.View
-	values  url.Values // query values of the page, which links and forms keep
-	failed  *failure   // result of an action, shown with its form; nil: none
+	values  url.Values // the page's query values, which links and forms keep
+	failed  *failure   // an action's result, shown with its form; nil: none
 }
 
 // sendView writes a whole page. An update by htmx gets only the page's service.Live part; the rest is rendered and
@@ -135,14 +135,14 @@ func (x *exchange) sendView(status int, s shown) error {
 	return nil
 }
 
-// part is the HTML of a page's service.Live block and its digest.
+// part is a page's service.Live block as HTML and its digest.
 type part struct{ body, version string }
 
-// versionHeader carries the version of the part that the browser shows.
+// versionHeader carries the part version that the browser shows.
 const versionHeader = "X-Part-Version"
 
-// sendPart answers an update: nothing if the part did not change, so that a selection and the focus stay; a reload of
-// the page if the view has no live part any more.
+// sendPart answers an update: nothing if the part did not change, so that a selection and the focus stay; a page
+// reload if the view has no live part any more.
 func (x *exchange) sendPart(p part) {
 	switch p.version {
 	case "":

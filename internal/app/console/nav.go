@@ -7,8 +7,8 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// header writes the navigation, the search and the sign-out. current is the section of the page, at the page to mark,
-// or nil.
+// header writes the navigation, the search and the sign-out. current is the page's section, at the page to mark, or
+// nil.
 func (x *exchange) header(p *page, current *Section, at *service.Page) {
 	p.open("header", "class", "side")
 	p.open("div", "class", "brand")
@@ -98,7 +98,7 @@ func (x *exchange) pageLinks(p *page, s *Section, pages []*service.Page, at *ser
 	p.close("ul")
 }
 
-// menu returns the listed pages in the order of the navigation. Without Console.Everyday all are everyday.
+// menu returns the listed pages in navigation order. Without Console.Everyday all are everyday.
 func (s *Section) menu() (everyday, others []*service.Page) {
 	for _, path := range s.Everyday {
 		if pg := s.page(path); pg != nil && pg.Listed {

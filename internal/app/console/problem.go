@@ -42,7 +42,7 @@ func (c *Console) writeError(w http.ResponseWriter, r *http.Request, err error) 
 	send(w, code, "text/html; charset=utf-8", p.String())
 }
 
-// titleOf returns the title of the page for a status.
+// titleOf returns the page title for a status.
 func titleOf(code int) string {
 	if code == http.StatusNotFound {
 		return "Not found"

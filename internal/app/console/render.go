@@ -15,8 +15,8 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// renderer writes the blocks of a page. Everything depends on the session's role: links, buttons and pictures that it
-// may not use are left out.
+// renderer writes a page's blocks. Everything depends on the session's role: links, buttons and pictures that it may
+// not use are left out.
 type renderer struct {
 	*page
 	x       *exchange
@@ -29,11 +29,11 @@ type renderer struct {
 	tables  int               // begun tables; they number the parameters for their order
 	forms   []string          // element IDs in use, because rows may repeat a form
 	focus   bool              // focus the next field, because its form failed, or the next invalid field
-	wrong   map[string]string // messages by field, of the form that is being written
+	wrong   map[string]string // messages by field, for the form that is being written
 	part    part              // the live block, if any
 
 	asked  asked                       // values for choices in the form that is being written
-	found  map[string]*service.Choices // results of choices, by kind and values
+	found  map[string]*service.Choices // results from choices, by kind and values
 	silent bool                        // do not ask for more choices: the service failed
 }
 
@@ -131,8 +131,8 @@ var looks = map[service.State]struct{ class, icon, word string }{
 	service.OK: {"ok", "ok", "OK"}, service.Warning: {"warn", "warning", "Warning"}, service.Wrong: {"wrong", "wrong", "Error"},
 }
 
-// self returns a link to the current page with the parameters keep, and with changed, pairs of names and values. A
-// value "" removes its parameter.
+// self returns a link to the current page with the parameters keep, and with changed, names with values. A value ""
+// removes its parameter.
 func (r *renderer) self(keep []string, changed ...string) string {
 	query := url.Values{}
 	for _, name := range keep {
@@ -367,7 +367,7 @@ func (r *renderer) opens(to string) bool {
 	return pg == nil || r.x.mayOpen(pg)
 }
 
-// form writes a form with all its hidden values. It writes nothing if the role may use none of its buttons. After a
+// form writes a form with all its hidden values. It writes nothing if the role may not use its buttons. After a
 // failed action the form with the same action and hidden values gets the error and the typed values; others on the
 // page, e.g. in other rows, do not.
 func (r *renderer) form(f *service.Form) {

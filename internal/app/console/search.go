@@ -69,7 +69,7 @@ func (c *Console) searchForms() *service.Facts {
 	return f
 }
 
-// search asks all services at once. The results are in the order of c.Sections.
+// search asks all services at once. The results are as in c.Sections.
 func (c *Console) search(ctx context.Context, query string) []results {
 	ctx, cancel := context.WithTimeout(ctx, searchTime)
 	defer cancel()
@@ -100,7 +100,7 @@ type group struct {
 	hits  []service.Link
 }
 
-// suggest answers the search field while the operator types. Errors of a service are not shown: its hits are missing.
+// suggest answers the search field while the operator types. If a service fails, its hits are missing.
 func (x *exchange) suggest() error {
 	query := strings.TrimSpace(x.r.URL.Query().Get("q"))
 	p := &page{}

@@ -28,9 +28,9 @@ const (
 
 // session is kept in memory only, so it ends with the server.
 type session struct {
-	id      int // number in the order of sign-ins, for logs and the page Sessions
+	id      int // ascending number, for logs and the page Sessions
 	role    role
-	csrf    string // token that every form of the session contains
+	csrf    string // token in each of the session's forms
 	address string // the client's network at the sign-in
 	began   time.Time
 	used    time.Time
@@ -55,7 +55,7 @@ func newSessions(now clock.Clock) *sessions {
 	return &sessions{now: now, byHash: map[[sha256.Size]byte]*session{}}
 }
 
-// begin returns the new session's cookie, which is not stored, and a copy of the session.
+// begin returns the new session's cookie, which is not stored, and a session copy.
 func (all *sessions) begin(r role, address string) (cookie string, s session) {
 	cookie = ident.Hex(32)
 	now := all.now()

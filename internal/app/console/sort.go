@@ -13,9 +13,10 @@ import (
 
 // order sorts a complete table by a column; -1: unsorted. Paged lists use their indexes instead (service.Column.Sort).
 type order struct {
-	column     int // index in Table.Columns
-	descends   bool
-	sort, desc string // names of the page's parameters; tables after the first append a number
+	column   int // index in Table.Columns
+	descends bool
+	// parameter names in the page's address; tables after the first append a number
+	sort, desc string
 }
 
 // orderOf returns the order that the operator chose for a table. nil means that the rows at hand are not all rows, or
@@ -47,7 +48,7 @@ func isSortable(t *service.Table, column int) bool {
 	}) && slices.ContainsFunc(t.Rows, func(row []service.Cell) bool { return row[column].Text != t.Columns[column].Title })
 }
 
-// sorted returns the table with its rows, and the keys of the selection, in order. Empty cells come last in both
+// sorted returns the table with its rows, and the selection's keys, in order. Empty cells come last in both
 // directions. The original table is not changed.
 func (o *order) sorted(t *service.Table) *service.Table {
 	if o == nil || o.column < 0 {
@@ -77,7 +78,7 @@ func (o *order) sorted(t *service.Table) *service.Table {
 	return &in
 }
 
-// permuted returns the elements in the order of their indexes at.
+// permuted returns the elements in the order that the indexes at give.
 func permuted[T any](all []T, at []int) []T {
 	moved := make([]T, 0, len(all))
 	for _, i := range at {
@@ -97,7 +98,7 @@ func boolOrder(one, other bool) int {
 	return 1
 }
 
-// severity is the ascending order of states.
+// severity is lists states in ascending order.
 var severity = []service.State{"", service.OK, service.Warning, service.Wrong}
 
 // comparison compares times, numbers with units if all values are numbers, or else states and texts.

@@ -131,7 +131,7 @@ func widthOf(t *service.Table, column int) (width int) {
 	return width
 }
 
-// nameOf returns the index of the column that names the rows.
+// nameOf returns the column index that names the rows.
 func nameOf(t *service.Table) int {
 	at := slices.IndexFunc(t.Columns, func(c service.Column) bool { return c.Names })
 	if at < 0 {
@@ -140,8 +140,7 @@ func nameOf(t *service.Table) int {
 	return max(at, 0)
 }
 
-// unlabel drops the label of a column whose values explain themselves (times, sizes), if it is the only one of this
-// kind.
+// unlabel drops a column's label if its values explain themselves (times, sizes), if it is the only one of this kind.
 func unlabel(t *service.Table, parts []string, isKind func(*service.Cell) bool) {
 	found := -1
 	for i, part := range parts {
@@ -187,8 +186,8 @@ func (r *renderer) rows(t *service.Table, parts []string, bulk string) {
 	r.close("tbody")
 }
 
-// row writes a row for tables and phones at once; the classes of its cells decide. A row with buttons, or with values
-// that a phone hides, gets a switch: in the cell with the buttons, or beside the name. The row whose action failed is
+// row writes a row for tables and phones at once; its cells' classes decide. A row with buttons, or with values that
+// a phone hides, gets a switch: in the cell with the buttons, or beside the name. The row whose action failed is
 // open.
 func (r *renderer) row(t *service.Table, row []service.Cell, parts []string, group string) {
 	name, toggle, menu, hasRest := "", "", slices.Index(parts, asActions), false
@@ -248,12 +247,12 @@ func (r *renderer) toggle(label, group string, isOpen bool) {
 	r.close("summary", "details")
 }
 
-// offers reports whether the role may use one of the forms.
+// offers reports whether the role may use a form.
 func (r *renderer) offers(forms []service.Form) bool {
 	return slices.ContainsFunc(forms, func(f service.Form) bool { return r.action(&f, f.Action) != nil })
 }
 
-// hasFailed reports whether the last action came from one of the forms.
+// hasFailed reports whether the last action came from these forms.
 func (r *renderer) hasFailed(forms []service.Form) bool {
 	return r.failed != nil && slices.ContainsFunc(forms, func(f service.Form) bool { return r.failed.action == f.Action && keeps(r.failed.values, f.Keep) })
 }

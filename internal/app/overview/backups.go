@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	listedBackups = 100              // of each target, newest first
+	listedBackups = 100              // per target, newest first
 	listTimeout   = 20 * time.Second // for a read in the background
 )
 
 // Copies lists backups and restore points, read in the background, so that slow targets do not delay pages.
 type Copies struct {
 	Backups *backup.Scheduler        // the server's; set by backupOperations
-	Replica func() location.Settings // current settings of the replica; nil: not ready yet
+	Replica func() location.Settings // the replica's current settings; nil: not ready yet
 	Known   replica.Names            // as in backup.Server
 	Clouds  location.Clouds          // opens buckets; see package location
 	Data    string                   // data folder
@@ -112,8 +112,7 @@ type age time.Duration
 
 func (a age) String() string { return formatSpan(time.Duration(a)) }
 
-// verification is the result of the latest restore of a backup on this server. Every backup is at least read back
-// when it is made.
+// verification is a backup's latest restore on this server. Every backup is at least read back when it is made.
 type verification struct {
 	at          time.Time // zero: never restored here
 	damage      string    // "" if it was complete
@@ -196,7 +195,7 @@ type backupInput struct {
 	Backup string `subject:"backup" doc:"backup time, as listed"`
 }
 
-// Check implements operate's check of input values.
+// Check lets operate reject the input.
 func (in backupInput) Check() error {
 	if _, err := time.Parse(time.RFC3339Nano, in.Backup); err != nil {
 		return &operate.InputError{Input: "backup", Reason: "expected a backup time, e.g. 2026-11-21T15:04:05Z"}
@@ -261,7 +260,7 @@ func restoreCommand(s *location.Settings, signer replica.PublicKey, moment strin
 	return text + " --data ./restored"
 }
 
-// steps returns a function that reports texts as numbered steps of a job. The total is unknown.
+// steps returns a function that reports texts as a job's numbered steps. The total is unknown.
 func steps(progress operate.Progress) func(what string) {
 	done := int64(0)
 	return func(what string) {
@@ -277,8 +276,8 @@ type backupMade struct {
 
 func (b backupMade) Notice() string { return "made a backup" }
 
-// makeBackup waits until the backup is sent and verified. The list of backups is then read again, also after an
-// error, because a failed backup may have deleted old ones.
+// makeBackup waits until the backup is sent and verified. The backup list is then read again, also after an error,
+// because a failed backup may have deleted old ones.
 func (c *Copies) makeBackup(ctx context.Context, _ operate.None, progress operate.Progress) (made backupMade, err error) {
 	sent, err := c.Backups.Make(ctx, steps(progress))
 	c.listed.expire()

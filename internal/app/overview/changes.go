@@ -52,7 +52,7 @@ func parseDay(name, text string) (at time.Time, isDay bool, err error) {
 	return at, false, &operate.InputError{Input: name, Reason: "expected a UTC date or time, e.g. 2026-11-21 or 2026-11-21 15:04"}
 }
 
-// changeResult is the error of a change; "": it succeeded.
+// changeResult is why a change failed; "": it succeeded.
 type changeResult string
 
 func (r changeResult) Cell() service.Cell {

@@ -14,12 +14,11 @@ import (
 )
 
 const (
-	copiesLive = 2 * time.Second  // between refreshes of the page; copies record progress as often
+	copiesLive = 2 * time.Second  // between page refreshes; copies record progress as often
 	silent     = 15 * time.Second // a copy without a heartbeat for this long may have stopped
 )
 
-// copyOperations returns the list of copies and imports. They run as other processes, so their state is read from the
-// databases.
+// copyOperations lists copies and imports. They run as other processes, so their state is read from the databases.
 func copyOperations(w *readonly.Switch) []operate.Operation {
 	return []operate.Operation{operate.NewList(operate.About{
 		Access: operate.ForViewers, Path: "copies", Doc: "List copies and imports that use this server's databases", Group: "Follow copies and imports",
@@ -95,7 +94,7 @@ func ofMillis(ms int64) time.Time {
 }
 
 // readCopy returns nil if no copy uses the database. A database that cannot be read is a row with a problem, so that
-// other services' rows are shown. A part of a copy without a process is an interrupted copy.
+// other services' rows are shown. A partial copy without a process is an interrupted copy.
 func readCopy(ctx context.Context, name string, db rows.Database) *copyOutput {
 	var state copying.State
 	if err := db.View(ctx, func(v rows.View) (err error) { state, err = copying.ReadState(v, name); return err }); err != nil {

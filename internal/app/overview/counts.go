@@ -21,7 +21,7 @@ const (
 	countedNow = 2 * time.Minute // a card shows the age of older counts
 )
 
-// stored holds the values of a service's Console.Counts, in their order. nil: the engine cannot count it quickly.
+// stored holds a service's Console.Counts values, in their order. nil: the engine cannot count it quickly.
 type stored []*int64
 
 // counts caches the counts by service. The zero value is ready.

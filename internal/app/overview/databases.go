@@ -10,8 +10,8 @@ import (
 	"holdfast/internal/operate"
 )
 
-// databaseOperations returns the operations on databases in backups. They also run offline, since the record of
-// backups is in the data folder.
+// databaseOperations returns the operations on databases in backups. They also run offline, since backups are
+// recorded in the data folder.
 func databaseOperations(s *backup.Scheduler) []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -93,7 +93,7 @@ func (d databaseDismissed) Notice() string {
 	return "dismissed " + d.Database + ": backup.keep and replica.keep apply to its backups, the newest of which is " + d.Path + " from " + service.FormatMoment(d.Newest)
 }
 
-// dismissDatabase ends the protection of the newest backup with a database. It deletes nothing itself.
+// dismissDatabase lets retention delete the newest backup with a database. It deletes nothing itself.
 func dismissDatabase(s *backup.Scheduler) func(context.Context, databaseInput) (databaseDismissed, error) {
 	return func(_ context.Context, in databaseInput) (databaseDismissed, error) {
 		d, err := s.Server().Dismiss(in.Database)

@@ -59,7 +59,7 @@ type Point struct {
 	Sizes   map[string]int64 // by Database.Where; known sizes only
 }
 
-// sample is what happened in an interval that ends with the sample.
+// sample counts events in an interval, which ends with the sample.
 type sample struct {
 	at       time.Time // end
 	seconds  float64   // traffic duration; 0: unknown
@@ -108,7 +108,7 @@ func (h *History) run(ctx context.Context, measure func(ctx context.Context, ser
 	}
 }
 
-// Add appends a point and updates the samples of all periods.
+// Add appends a point and updates all periods' samples.
 func (h *History) Add(p Point) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -152,7 +152,7 @@ func (s *span) add(all []sample, one sample) []sample {
 	return slices.Delete(all, 0, max(0, len(all)-s.samples))
 }
 
-// Points returns the points of the last hour, oldest first.
+// Points returns the last hour's points, oldest first.
 func (h *History) Points() []Point {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -169,7 +169,7 @@ func (h *History) lastSize(where string) (size int64, known bool) {
 	return size, known
 }
 
-// shown returns the samples of the period at, oldest first, without those that a wrong clock put into the future. The
+// shown returns the period's samples (at), oldest first, without those that a wrong clock put into the future. The
 // caller holds the lock.
 func (h *History) shown(at int) (all []sample) {
 	if len(h.points) == 0 {
@@ -212,13 +212,13 @@ func (h *History) growth(where string) (size, grown int64, in time.Duration, kno
 	return last.sizes[where], last.sizes[where] - first.sizes[where], last.at.Sub(first.at), true
 }
 
-// spanOf returns the index of the period with this name, or the shortest period.
+// spanOf finds the period with this name in spans, or the shortest period.
 func spanOf(name string) int {
 	return max(0, slices.IndexFunc(spans[:], func(s span) bool { return s.name == name }))
 }
 
-// charts draws the period at. databases are the names of services by Database.Where. The first charts are requests
-// and durations, in this order; trafficStats takes its lines from them.
+// charts draws the period at. databases are service names by Database.Where. The first charts are requests and
+// durations, in this order; trafficStats takes its lines from them.
 func (h *History) charts(databases map[string][]string, at int) *service.Charts {
 	h.mu.Lock()
 	all := h.shown(at)
@@ -274,7 +274,7 @@ func withGaps(all []sample, every time.Duration) (with []sample) {
 	return with
 }
 
-// sizeChart has a line for each database, named by the services in it. Databases of unknown size have none.
+// sizeChart has a line for each database, named by the services in it. A database without a known size has none.
 func sizeChart(all []sample, databases map[string][]string) *service.Chart {
 	c := &service.Chart{Title: "Database size", Unit: "B"}
 	for i := range all {

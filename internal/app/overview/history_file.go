@@ -52,7 +52,7 @@ func (h *History) save() {
 	}
 }
 
-// stored returns the samples of all periods. More than maxDatabases databases lose their sizes.
+// stored returns all periods' samples. More than maxDatabases databases lose their sizes.
 func (h *History) stored() *storedHistory {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -132,8 +132,8 @@ func readHistory(name string) (s *storedHistory, err error) {
 	return s, nil
 }
 
-// samplesOf decodes and checks the rows of a period, since another program may have written the file. Of too many
-// rows it takes the newest.
+// samplesOf decodes and checks a period's rows, since another program may have written the file. Of too many rows it
+// takes the newest.
 func (s *storedHistory) samplesOf(of *span) (all []sample, err error) {
 	rows := s.Samples[of.name]
 	for _, row := range rows[max(0, len(rows)-of.samples):] {

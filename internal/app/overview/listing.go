@@ -19,10 +19,10 @@ type listing[T any] struct {
 
 	mu      sync.Mutex
 	of      string        // the list's name, e.g. a URL; another name empties the list
-	all     T             // of the latest successful read
+	all     T             // from the latest successful read
 	at      time.Time     // latest read; zero: none finished, or invalidated
-	err     error         // of the latest read
-	took    time.Duration // duration of the latest read
+	err     error         // from the latest read
+	took    time.Duration // how long the latest read took
 	reading chan struct{} // closed when the running read ends; nil: none runs
 }
 

@@ -12,9 +12,9 @@ import (
 	"holdfast/internal/operate"
 )
 
-const logLive = 2 * time.Second // between refreshes of the page
+const logLive = 2 * time.Second // between page refreshes
 
-// logOperations returns the list of log lines in memory.
+// logOperations lists the log lines in memory.
 func logOperations(o *Operated) []operate.Operation {
 	return []operate.Operation{operate.NewList(operate.About{
 		Access: operate.ForViewers, Path: "log", Doc: "List the newest log lines, the latest first", Rows: "lines", Group: "Read the server log",
@@ -53,7 +53,7 @@ func (l logLevel) Cell() service.Cell {
 	return service.TextCell(l.String())
 }
 
-// logLine is a line of the log, with its attributes as text.
+// logLine is a log line, with its attributes as text.
 type logLine struct {
 	At         time.Time `json:"time,omitzero" title:"Time"`
 	Level      string    `json:"level" doc:"debug, info, warn or error" example:"warn"`

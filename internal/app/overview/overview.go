@@ -35,7 +35,7 @@ const (
 // unless their comment says otherwise.
 type Overview struct {
 	Services []*service.Running // enabled services
-	Disabled []string           // names of the others
+	Disabled []string           // the others' names
 	Data     string             // data folder
 	Clock    clock.Clock
 	Gate     *web.Gate                              // client requests, like Memory
@@ -57,7 +57,7 @@ type Overview struct {
 	DiskDays  func() int               // how many days ahead an alert predicts a full disk
 
 	Replica func() *replication.State // nil without a replica
-	Backups *backup.Scheduler         // schedule, and record of backups
+	Backups *backup.Scheduler         // schedule and backup records
 
 	counts counts
 }
@@ -65,7 +65,7 @@ type Overview struct {
 // Everyday are the pages that operators need most.
 var Everyday = []string{"", "checks", "log", "backup", "settings"}
 
-// Pages returns the server's pages. Those with the path of an operation are added to its page.
+// Pages returns the server's pages. Those with an operation's path are added to its page.
 func (o *Overview) Pages() []service.Page {
 	return []service.Page{
 		{Title: "Overview", Listed: true, Access: operate.ForViewers, Show: o.showOverview}, {Path: "checks", Title: "Checks", Listed: true, Access: operate.ForViewers, Show: o.showChecks},
@@ -90,8 +90,8 @@ func (o *Overview) hasFiles() bool {
 	return slices.ContainsFunc(o.databases(), (*engine.Database).Embedded)
 }
 
-// showOverview shows everything in a live block, which refreshes with each new point of the charts. The figures
-// always show the last hour, the charts the chosen period.
+// showOverview shows everything in a live block, which refreshes with each new chart point. The figures always show
+// the last hour, the charts the chosen period.
 func (o *Overview) showOverview(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	databases, usages := map[string][]string{}, map[string]usage{}
 	for _, d := range o.databases() {
@@ -110,7 +110,7 @@ func (o *Overview) showOverview(ctx context.Context, r *service.PageRequest) (*s
 	return &service.View{Blocks: []service.Block{&service.Live{Every: historyEvery, Blocks: blocks}}}, nil
 }
 
-// requestsNow shows how much of the limits for requests is in use.
+// requestsNow compares requests in progress with their limits.
 func (o *Overview) requestsNow() *service.Facts {
 	gate, memory := o.Gate.Stats(), o.Memory.Stats()
 	return &service.Facts{Title: "Requests now", Rows: []service.Fact{
@@ -152,7 +152,7 @@ type usage struct {
 	isKnown     bool
 }
 
-// usage returns the size of a file now, and of a database server as it was measured last.
+// usage measures a file now, and returns the last known size for a database server.
 func (o *Overview) usage(ctx context.Context, d *engine.Database) (u usage) {
 	u.size, u.grown, u.in, u.isKnown = o.History.growth(d.Where)
 	if d.Embedded() {
@@ -253,7 +253,7 @@ func (o *Overview) backupStat() service.Stat {
 	return c
 }
 
-// joined joins two notes, of which the first may be "".
+// joined joins two notes; the first may be "".
 func joined(first, second string) string {
 	if first == "" {
 		return second
@@ -312,7 +312,7 @@ func (o *Overview) showChecks(ctx context.Context, _ *service.PageRequest) (*ser
 	return &service.View{Blocks: []service.Block{&service.Text{Body: body}, t}}, nil
 }
 
-// findingTable shows the findings in these states, in the order of the states.
+// findingTable shows the findings in these states, sorted by state.
 func findingTable(found []service.Finding, states ...service.State) *service.Table {
 	t := &service.Table{Columns: []service.Column{{Title: "State"}, {Title: "What"}, {Title: "Finding"}, {Title: "Fix"}}}
 	for _, f := range withStates(found, states...) {

@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/replica/location"
 )
 
-// pointsOutput summarizes the restore points of a day, since there may be thousands.
+// pointsOutput summarizes a day's restore points, since there may be thousands.
 type pointsOutput struct {
 	Day    string    `json:"day" title:"Day" doc:"in UTC" example:"2026-11-21"`
 	Points int       `json:"points" title:"Restore points" least:"1"`

@@ -72,7 +72,7 @@ func (c copyBy) String() string {
 	return "in progress, by " + string(c) + "; the page Copies follows it"
 }
 
-// readOnlyOutput is the state of a service, which is stored in its database.
+// readOnlyOutput is a service's state, which is stored in its database.
 type readOnlyOutput struct {
 	Service  string        `json:"service" title:"Service" subject:"service"`
 	State    readOnlyState `json:"-" title:"State"`
@@ -83,7 +83,7 @@ type readOnlyOutput struct {
 	Problem  string        `json:"problem,omitempty" doc:"other reason for refusing writes, or for an unknown state"`
 	Fix      string        `json:"fix,omitempty" title:"Fix" zero:"-" doc:"how to end read-only if read-only/off does not"`
 
-	offers string // the verb of the row's button; "": none
+	offers string // the row button's verb; "": none
 }
 
 func (o readOnlyOutput) Offers(verb string) bool { return verb == o.offers }
@@ -100,8 +100,8 @@ func listReadOnly(w *readonly.Switch) func(context.Context, operate.None) ([]rea
 	}
 }
 
-// readOnlyRow reads who made the service read-only. Only what an operator stopped can be resumed with a button; after
-// a copy, or with server.read_only, Fix says what to do instead.
+// readOnlyRow reads who made the service read-only. Only after an operator stopped it a button resumes it; after
+// a copy, or with server.read_only, Fix gives the way out.
 func readOnlyRow(ctx context.Context, w *readonly.Switch, name string, db rows.Database) readOnlyOutput {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -167,7 +167,7 @@ func setReadOnly(w *readonly.Switch, to bool) func(context.Context, readOnlyInpu
 	}
 }
 
-// readOnlyBy names the holder. until is zero unless the lease of a copy ends by itself.
+// readOnlyBy names the holder. until is zero unless a copy's lease ends by itself.
 func readOnlyBy(holder string, until time.Time) string {
 	holder = readonly.Name(holder)
 	if !until.IsZero() {
@@ -176,7 +176,7 @@ func readOnlyBy(holder string, until time.Time) string {
 	return "read-only, by " + holder
 }
 
-// readyCell is the state on the service's card: ready, read-only, or the error of its database.
+// readyCell is the state on the service's card: ready, read-only, or its database's error.
 func readyCell(ctx context.Context, s *service.Running) service.Cell {
 	ready, db := service.Cell{State: service.OK, Text: "ready"}, s.Rows()
 	if db == nil {
@@ -194,7 +194,7 @@ func readyCell(ctx context.Context, s *service.Running) service.Cell {
 	return ready
 }
 
-// failureText returns the message for operators, or the whole text of an error without one.
+// failureText returns the message for operators, or an error's whole text without one.
 func failureText(err error) string {
 	if text := errcode.Message(err); text != "" {
 		return text

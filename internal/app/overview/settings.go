@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// Reloaded is the result of a reload: paths of changed settings, e.g. server.max_requests. Both may be empty.
+// Reloaded lists the settings that a reload changed, e.g. server.max_requests. Both may be empty.
 type Reloaded struct {
 	Applied []string `json:"applied" doc:"settings applied"`
 	Restart []string `json:"restart" doc:"changed settings that need a restart"`

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	shownFindings = 3               // at the top of the overview; a link leads to the others
+	shownFindings = 3               // above the overview; a link leads to the others
 	statSpan      = 5 * time.Minute // period of the figures for traffic
 	linePoints    = 60              // points in a sparkline: an hour
 	leastShown    = 2 * time.Hour   // growth over a shorter time is not on cards
 )
 
-// findings shows what needs attention, worst first, or that everything works. at is zero while the first check runs.
+// findings lists problems, worst first, or that everything works. at is zero while the first check runs.
 func (o *Overview) findings(found []service.Finding, at time.Time) (blocks []service.Block) {
 	wrong := withStates(found, service.Wrong, service.Warning)
 	failed, late := lateSweeps(o.Sweeps.list(), o.Clock())
@@ -79,7 +79,7 @@ func (o *Overview) stats(charts *service.Charts) *service.Stats {
 	return &service.Stats{All: append(all, o.replicaStat(), o.backupStat())}
 }
 
-// trafficStats compares the counters with those of statSpan ago, or of the start.
+// trafficStats compares the counters with those from statSpan ago, or from the start.
 func (o *Overview) trafficStats(charts *service.Charts) []service.Stat {
 	now := Point{At: o.Clock(), Traffic: o.Traffic(), Shed: o.Gate.Stats().Shed}
 	before := o.History.before(now.At.Add(-statSpan))
@@ -118,7 +118,7 @@ func formatRate(v float64) string {
 	return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64)
 }
 
-// latestOf returns the newest values of a chart's first series.
+// latestOf returns a chart's newest values, from the first series.
 func latestOf(c *service.Chart) []float64 {
 	values := c.Series[0].Values
 	return values[max(0, len(values)-linePoints):]

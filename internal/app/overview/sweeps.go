@@ -18,15 +18,15 @@ import (
 type Sweeps struct {
 	Clock clock.Clock
 
-	// runs a round of a job at once. progress gets the rows removed so far; left says what could not be removed and
-	// why, or "". nil: the server is starting
+	// runs a job at once. progress gets the rows removed so far; left names data that could not be removed and why, or "".
+	// nil: the server is starting
 	RunNow func(ctx context.Context, job string, progress func(rows int)) (rows int, left string, err error)
 
 	mu  sync.Mutex
 	all []swept
 }
 
-// swept is the state of a job.
+// swept is a job's state.
 type swept struct {
 	job   string
 	every time.Duration // 0: only on request
@@ -44,7 +44,7 @@ func (s *Sweeps) Expect(job string, every time.Duration, now time.Time) {
 	s.all = append(s.all, swept{job: job, every: every, began: now})
 }
 
-// Note records the end of a round in this process. After an error the time of the latest success stays.
+// Note records that a round ended in this process. After an error the latest success keeps its time.
 func (s *Sweeps) Note(job string, rows int, err error, now time.Time) {
 	s.update(job, func(one *swept) {
 		one.rows, one.err = rows, err
@@ -162,7 +162,7 @@ func (d sweepDone) Notice() string { return "removed " + service.Count(int64(d.R
 // IsPartial implements operate.Partial.
 func (d sweepDone) IsPartial() bool { return d.Left != "" }
 
-// runSweep runs a round at once, also of a job that is not due.
+// runSweep runs a round at once, even if the job is not due.
 func runSweep(s *Sweeps) func(context.Context, sweepInput, operate.Progress) (sweepDone, error) {
 	return func(ctx context.Context, in sweepInput, progress operate.Progress) (done sweepDone, err error) {
 		if s.RunNow == nil {
