@@ -14,10 +14,13 @@ import (
 	"holdfast/internal/outbox"
 )
 
+// auditFile is the audit's file in the data folder if extstorage.audit is not set.
 const auditFile = "extstorage-audit.jsonl"
 
+// auditSource is the CloudEvents source for brokers and the log.
 const auditSource = "/ext/v1"
 
+// auditSink opens the audit's destination, and makes the data folder if the file is there. end closes it.
 func (s *Extensions) auditSink(ctx context.Context) (sink outbox.Sink, end func() error, err error) {
 	setting := s.cfg.Audit
 	if setting == "log" || settings.IsBroker(setting) {
@@ -41,6 +44,8 @@ func (s *Extensions) auditSink(ctx context.Context) (sink outbox.Sink, end func(
 	return lines, lines.Close, nil
 }
 
+// startRelay opens the sink, and publishes audit events when the database is reachable. end publishes the remaining
+// events and closes the sink.
 func (s *Extensions) startRelay(ctx context.Context) (end func() error, err error) {
 	sink, closeSink, err := s.auditSink(ctx)
 	if err != nil {

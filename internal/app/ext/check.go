@@ -32,6 +32,7 @@ func inspect(ctx context.Context, st backend.Indexed, wanted bool) ([]service.Fi
 	return found, nil
 }
 
+// probe checks the audit's destination, unless it is the log or a file in the data folder. It publishes nothing.
 func (s *Extensions) probe(ctx context.Context) []service.Finding {
 	const what = "extstorage.audit"
 	if settings.IsBroker(s.cfg.Audit) {

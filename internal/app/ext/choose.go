@@ -7,6 +7,7 @@ import (
 	"holdfast/internal/app/service"
 )
 
+// chooseTier completes tiers in forms; other kinds come from the service's lists.
 func (s *Extensions) chooseTier(_ context.Context, kind, _ string, _ url.Values) (*service.Choices, error) {
 	if kind != "tier" {
 		return nil, nil

@@ -18,8 +18,11 @@ var counts = []service.Counted{
 	{Of: "record", Table: "ext_storage_usage", Where: holdsRecords, Sum: "keys_count"},
 }
 
+// holdsRecords excludes installs that are closed by a deletion.
 const holdsRecords = "keys_count > 0 AND closed_seq IS NULL"
 
+// console returns the pages that need more than an operation's form: the records with their editor, and the drafts.
+// Pages without Listed need values, and are reached by links.
 func (s *Extensions) console() *service.Console {
 	records := []string{"tenant", "install", "namespace", "key"}
 	return &service.Console{Title: "Extension storage", Icon: "records", Everyday: []string{"installs", "tenants", "usage"}, Backlogs: s.backlogs, Search: s.search, Choose: s.chooseTier, Finds: finds, Counts: counts, Pages: []service.Page{
@@ -48,13 +51,15 @@ func (s *Extensions) console() *service.Console {
 	}}
 }
 
-type place struct {
+// namespaceRef names a namespace, or only its install or tenant. The missing parts are "".
+type namespaceRef struct {
 	ext.Owner
 
 	Namespace ext.Namespace
 }
 
-func parsePlace(r *service.PageRequest, names ...string) (p place, err error) {
+// parseNamespaceRef parses the named values of a page's address. The error names the value.
+func parseNamespaceRef(r *service.PageRequest, names ...string) (p namespaceRef, err error) {
 	for _, name := range names {
 		text := r.Value(name)
 		switch name {
@@ -73,15 +78,18 @@ func parsePlace(r *service.PageRequest, names ...string) (p place, err error) {
 }
 
 var (
+	// Values for parseNamespaceRef. They also name a changed record in the log, and stay in a table's links.
 	parseInstall   = []string{"tenant", "install"}
 	parseNamespace = []string{"tenant", "install", "namespace"}
 )
 
-func (p place) values(more ...string) []string {
+// values returns the values for a link. more are further names and values; service.PageLink omits empty values.
+func (p namespaceRef) values(more ...string) []string {
 	return append([]string{"tenant", string(p.Tenant), "install", string(p.Install), "namespace", string(p.Namespace)}, more...)
 }
 
-func (p place) keep(more ...string) map[string]string {
+// keep returns the hidden values of a form.
+func (p namespaceRef) keep(more ...string) map[string]string {
 	all := map[string]string{}
 	for v := p.values(more...); len(v) > 1; v = v[2:] {
 		if v[1] != "" {
@@ -91,20 +99,23 @@ func (p place) keep(more ...string) map[string]string {
 	return all
 }
 
-func (p place) trail() []service.Link {
+// trail returns the breadcrumbs down to the namespace; parts that are not set are omitted.
+func (p namespaceRef) trail() []service.Link {
 	all := []service.Link{
 		{Text: "Tenants", To: "tenants"},
 		{Text: string(p.Tenant), To: service.PageLink("tenants/show", "tenant", string(p.Tenant))},
-		{Text: string(p.Install), To: service.PageLink("installs/show", place{Owner: p.Owner}.values()...)},
+		{Text: string(p.Install), To: service.PageLink("installs/show", namespaceRef{Owner: p.Owner}.values()...)},
 		{Text: string(p.Namespace), To: service.PageLink("records", p.values()...)},
 	}
 	return slices.DeleteFunc(all, func(l service.Link) bool { return l.Text == "" })
 }
 
-func (p place) request(ctx context.Context) ext.Request {
+// request acts with full access, as the operator who is signed in. The audit names the operator's session.
+func (p namespaceRef) request(ctx context.Context) ext.Request {
 	return ext.Request{Grant: ext.Grant{Owner: p.Owner, Every: ext.Read | ext.Modify}, Caller: ext.Caller{Kind: "admin", ID: service.Operator(ctx)}}
 }
 
+// explained puts an error's JSON pointer, e.g. /value/title, before its text.
 func explained(err error) error {
 	if pointer, _ := ext.PointerOf(err); pointer != "" {
 		return errcode.Newf(errcode.Of(err), "%s: %v", pointer, err)
@@ -112,12 +123,14 @@ func explained(err error) error {
 	return plain(err)
 }
 
+// momentCell shows "-" for 0.
 func momentCell(m ext.Moment) service.Cell { return service.MillisCell(int64(m)) }
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
+// showBrowser shows a form for a namespace below the install, because a namespace without records is in no list.
 func (s *Extensions) showBrowser(_ context.Context, r *service.PageRequest) (*service.View, error) {
-	p, err := parsePlace(r, parseInstall...)
+	p, err := parseNamespaceRef(r, parseInstall...)
 	if err != nil {
 		return nil, err
 	}
@@ -130,6 +143,7 @@ func (s *Extensions) showBrowser(_ context.Context, r *service.PageRequest) (*se
 	}}, nil
 }
 
+// tierTable shows the quotas of each tier, beginning with the default, beside the forms that choose one.
 func (s *Extensions) tierTable() *service.Table {
 	t := &service.Table{Title: "Tiers", Columns: []service.Column{{Title: "Tier"}, {Title: "Bytes", Number: true}, {Title: "Namespaces", Number: true}, {Title: "Keys in each", Number: true}}}
 	for _, tier := range append([]string{""}, s.opened.Tiers()...) {
@@ -141,8 +155,9 @@ func (s *Extensions) tierTable() *service.Table {
 	return t
 }
 
+// openNamespace opens the records page, also for a namespace that is new.
 func (s *Extensions) openNamespace(_ context.Context, r *service.PageRequest) (o service.Outcome, err error) {
-	p, err := parsePlace(r, parseNamespace...)
+	p, err := parseNamespaceRef(r, parseNamespace...)
 	o.Next = service.PageLink("records", p.values()...)
 	return o, err
 }

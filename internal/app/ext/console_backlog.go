@@ -6,6 +6,7 @@ import (
 	"holdfast/internal/app/service"
 )
 
+// backlogs counts audit events that wait or were set aside, for the overview.
 func (s *Extensions) backlogs(ctx context.Context) ([]service.Fact, error) {
 	waiting, err := service.WaitingCell(ctx, s.audit, s.deps.Clock())
 	if err != nil {

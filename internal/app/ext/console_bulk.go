@@ -11,18 +11,21 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-func (p place) bulk() *service.Bulk {
+// bulk returns the form for selected records. recordTable fills in their keys.
+func (p namespaceRef) bulk() *service.Bulk {
 	return &service.Bulk{Keep: p.keep(), Forms: []service.Form{{
 		Action: "delete-chosen", Title: "Delete", Submit: "Delete the selected records", Danger: true,
 		Ask: "Records changed since this page was shown are kept. Deleted records do not come back.",
 	}}}
 }
 
+// chosenKey is a row's value: the shown revision and the key, so that a record that changed since is not deleted.
 func chosenKey(rec *ext.Record) string {
 	return decimal(int64(rec.Revision)) + ":" + string(rec.Key)
 }
 
-func (p place) parseChosen(rows []string) (all []ext.Task, err error) {
+// parseChosen parses chosenKey, and returns a deletion for each selected row.
+func (p namespaceRef) parseChosen(rows []string) (all []ext.Task, err error) {
 	if len(rows) == 0 {
 		return nil, service.Usagef("select at least one row")
 	}
@@ -46,7 +49,7 @@ func (p place) parseChosen(rows []string) (all []ext.Task, err error) {
 
 // deleteChosen deletes the chosen records that still have the displayed revision. The error names the others.
 func (s *Extensions) deleteChosen(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
-	p, err := parsePlace(r, parseNamespace...)
+	p, err := parseNamespaceRef(r, parseNamespace...)
 	if err != nil {
 		return o, err
 	}
@@ -62,6 +65,7 @@ func (s *Extensions) deleteChosen(ctx context.Context, r *service.PageRequest) (
 	deleted := int64(0)
 	for i := range tasks {
 		_, err = s.opened.Do(ctx, p.request(ctx), tasks[i])
+		// A record without a revision was deleted by somebody else, which is the wanted state.
 		if other, ok := errors.AsType[*ext.MismatchError](err); ok {
 			if err = nil; other.Current != 0 { // otherwise deleted meanwhile
 				changed = append(changed, names[i])

@@ -15,17 +15,22 @@ import (
 )
 
 const (
+	// shownColumns is how many columns a table shows by itself; the operator may choose up to mostColumns. Longer texts
+	// than cellRunes runes are cut.
 	shownColumns = 8
 	mostColumns  = 32
 	cellRunes    = 60
 )
 
+// column is a property of the values, shown as a table column.
 type column struct {
 	name     string
 	isNumber bool
 	isTime   bool
 }
 
+// property is the part of a property's JSON Schema that decides its column and its form field. A schema may be true or
+// false, and then everything is empty.
 type property struct {
 	Type        json.RawMessage   `json:"type"`
 	Format      string            `json:"format"`
@@ -35,10 +40,13 @@ type property struct {
 	Title       string            `json:"title"`
 	Description string            `json:"description"`
 
+	// name is the property's name, and required says that the object's schema requires it.
 	name     string
 	required bool
 }
 
+// is reports whether all types that the schema allows, besides null, are in types. It returns false for a schema
+// without a type.
 func (p *property) is(types ...string) bool {
 	var all []string
 	if json.Unmarshal(p.Type, &all) != nil {
@@ -49,6 +57,8 @@ func (p *property) is(types ...string) bool {
 	return len(all) > 0 && !slices.ContainsFunc(all, func(t string) bool { return !slices.Contains(types, t) })
 }
 
+// schemaColumns returns the properties that a JSON Schema names, required properties first and in their order. It
+// returns nil if the schema names none.
 func schemaColumns(document []byte) (all []column) {
 	var names struct {
 		Properties map[string]json.RawMessage `json:"properties"`
@@ -76,6 +86,7 @@ func schemaColumns(document []byte) (all []column) {
 // compareNames orders names as canonical JSON does.
 func compareNames(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) }
 
+// members returns a value's members, or nil if the value is not an object.
 func members(rec *ext.Record) (all map[string]json.RawMessage) {
 	if strings.HasPrefix(string(rec.Value), "{") {
 		_ = json.Unmarshal([]byte(rec.Value), &all)
@@ -83,6 +94,7 @@ func members(rec *ext.Record) (all map[string]json.RawMessage) {
 	return all
 }
 
+// recordColumns returns the columns for values without a schema: the most frequent members first.
 func recordColumns(values []map[string]json.RawMessage) (all []column) {
 	found := map[string]int{}
 	for _, v := range values {
@@ -102,6 +114,7 @@ func recordColumns(values []map[string]json.RawMessage) (all []column) {
 	return all
 }
 
+// infer sets isNumber if all values that are present are numbers.
 func (c *column) infer(values []map[string]json.RawMessage) {
 	c.isNumber = false
 	for _, v := range values {
@@ -116,6 +129,7 @@ func (c *column) infer(values []map[string]json.RawMessage) {
 	}
 }
 
+// chosenColumns parses the names that the operator typed: a line in CSV, so that a name may contain a comma.
 func chosenColumns(text string) (names []string, err error) {
 	r := csv.NewReader(strings.NewReader(text))
 	r.TrimLeadingSpace = true
@@ -129,6 +143,8 @@ func chosenColumns(text string) (names []string, err error) {
 	return names, nil
 }
 
+// chooseColumns returns the columns to show, and how many others there are. They come from the operator, or else from
+// the active schema, or else from the records on the page.
 func chooseColumns(chosen string, document []byte, values []map[string]json.RawMessage) (shown []column, hidden int, err error) {
 	known := schemaColumns(document)
 	if len(known) == 0 {
@@ -151,6 +167,7 @@ func chooseColumns(chosen string, document []byte, values []map[string]json.RawM
 	return shown, 0, err
 }
 
+// cell shows a member. An empty text means that the record lacks the member; null is shown as null.
 func (c *column) cell(text json.RawMessage) service.Cell {
 	if len(text) == 0 {
 		return service.Cell{}
@@ -168,6 +185,7 @@ func (c *column) cell(text json.RawMessage) service.Cell {
 	return service.TextCell(abbreviated(s))
 }
 
+// abbreviated cuts a text after cellRunes runes.
 func abbreviated(text string) string {
 	n := 0
 	for i := range text {

@@ -14,10 +14,14 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
+// shownFailures is how many violations of a schema an error lists.
 const shownFailures = 5
 
+// fieldNames are the labels of the editor's fields, by JSON member.
 var fieldNames = map[string]string{"value": "value", "metadata": "metadata", "ttlSeconds": "seconds until it expires", "key": "key"}
 
+// explainDraft makes an error about a record refer to the form that was sent: to its fields, or to the line of the text
+// that was typed. Other errors stay.
 func explainDraft(r *service.PageRequest, err error) error {
 	if _, ok := errors.AsType[*service.FieldErrors](err); ok {
 		return err
@@ -26,14 +30,14 @@ func explainDraft(r *service.PageRequest, err error) error {
 		if !r.Values.Has("value") {
 			return explainFields(r, refused)
 		}
-		var says []string
+		var failures []string
 		for _, f := range refused.Failures[:min(len(refused.Failures), shownFailures)] {
-			says = append(says, placeIn("value", r.Value("value"), f.Location)+": "+f.Reason)
+			failures = append(failures, placeIn("value", r.Value("value"), f.Location)+": "+f.Reason)
 		}
 		if more := len(refused.Failures) - shownFailures; more > 0 {
-			says = append(says, fmt.Sprintf("and %d more", more))
+			failures = append(failures, fmt.Sprintf("and %d more", more))
 		}
-		return errcode.New(errcode.Invalid, strings.Join(says, ";\n"))
+		return errcode.New(errcode.Invalid, strings.Join(failures, ";\n"))
 	}
 	pointer, ok := ext.PointerOf(err)
 	if !ok {
@@ -54,8 +58,10 @@ func explainDraft(r *service.PageRequest, err error) error {
 	return errcode.Newf(errcode.Of(err), "%s: %v", where, err)
 }
 
+// explainFields assigns a schema's violations to the fields of their properties. Violations of the whole object come
+// first in the text.
 func explainFields(r *service.PageRequest, refused *ext.SchemaError) error {
-	wrong := map[string]string{}
+	reasons := map[string]string{}
 	var whole []string
 	for _, f := range refused.Failures {
 		path, err := canonjson.ParsePointer(f.Location)
@@ -73,15 +79,17 @@ func explainFields(r *service.PageRequest, refused *ext.SchemaError) error {
 		if field == othersField {
 			reason = path.String() + ": " + reason
 		}
-		if wrong[field] == "" {
-			wrong[field] = reason
+		if reasons[field] == "" {
+			reasons[field] = reason
 		}
 	}
-	all := fieldErrors(wrong)
+	all := fieldErrors(reasons)
 	all.Text = strings.Join(append(whole, strings.Split(all.Text, ";\n")...), ";\n")
 	return all
 }
 
+// placeInField returns where in a field's text the error is, e.g. "line 3: ", or "" if it concerns the whole field.
+// path begins below the field's property.
 func placeInField(kind, text string, path canonjson.Pointer) string {
 	if len(path) == 0 {
 		return ""
@@ -95,6 +103,7 @@ func placeInField(kind, text string, path canonjson.Pointer) string {
 	return strings.TrimPrefix(placeIn("", text, path.String()), " ") + ": "
 }
 
+// placeIn returns the field, the JSON pointer and the line in the text that was typed.
 func placeIn(field, text, pointer string) string {
 	where := field
 	if pointer != "" {
@@ -106,6 +115,8 @@ func placeIn(field, text, pointer string) string {
 	return where
 }
 
+// lineOf returns the line of a syntax error, or the line where the pointer's value begins, from 1. It returns 0 if the
+// text has another error.
 func lineOf(text, pointer string) int {
 	var all json.RawMessage
 	at := 0
@@ -116,12 +127,14 @@ func lineOf(text, pointer string) int {
 		}
 		at = max(0, int(syntax.Offset)-1)
 	} else if path, err := canonjson.ParsePointer(pointer); err == nil {
-		at = find([]byte(text), path)
+		at = offsetOf([]byte(text), path)
 	}
 	return 1 + strings.Count(text[:min(at, len(text))], "\n")
 }
 
-func find(text []byte, path canonjson.Pointer) int {
+// offsetOf returns the byte offset where the value at path begins. For a missing member it returns the offset of the
+// last value on the path that exists. text must be valid JSON.
+func offsetOf(text []byte, path canonjson.Pointer) int {
 	d := json.NewDecoder(bytes.NewReader(text))
 	next := func() int {
 		at := int(d.InputOffset())

@@ -11,12 +11,14 @@ import (
 )
 
 const (
+	// feedRows is how many changes the page shows; it reads them again every feedEvery.
 	feedRows  = 100
 	feedEvery = 2 * time.Second
 )
 
+// showFeed shows an install's latest changes, the newest first, and refreshes them.
 func (s *Extensions) showFeed(ctx context.Context, r *service.PageRequest) (*service.View, error) {
-	p, err := parsePlace(r, parseInstall...)
+	p, err := parseNamespaceRef(r, parseInstall...)
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +31,7 @@ func (s *Extensions) showFeed(ctx context.Context, r *service.PageRequest) (*ser
 		Empty:   "No change is stored.", Partial: len(changes) == feedRows,
 	}
 	for _, c := range slices.Backward(changes) {
-		at := place{p.Owner, c.Namespace}
+		at := namespaceRef{p.Owner, c.Namespace}
 		t.Rows = append(t.Rows, []service.Cell{
 			service.TextCell(decimal(int64(c.Seq))), momentCell(c.At), service.TextCell(string(c.Op)),
 			{Text: string(c.Namespace), To: service.PageLink("records", at.values()...)},
@@ -49,6 +51,7 @@ func (s *Extensions) latestChanges(ctx context.Context, r ext.Request) (changes 
 		return nil, 0, err
 	}
 	last = feed.Last
+	// Older changes may be deleted: ask for fewer until they exist.
 	for rows := min(last, feedRows); rows > 0; rows /= 2 {
 		feed, err = s.opened.Changes(ctx, r, last-rows, feedRows, 0)
 		if !errors.Is(err, ext.ErrChangesGone) {

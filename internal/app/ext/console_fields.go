@@ -31,6 +31,7 @@ const (
 
 var fieldKinds = []string{textKind, stringKind, numberKind, secondsKind, millisKind, linesKind, listKind, jsonKind}
 
+// othersField is the field for properties without a field of their own, as a JSON object.
 const othersField = "others"
 
 const (
@@ -40,6 +41,7 @@ const (
 	hintRunes      = 300
 )
 
+// objectSchema is the part of a JSON Schema that decides the form's fields.
 type objectSchema struct {
 	Type       json.RawMessage            `json:"type"`
 	Properties map[string]json.RawMessage `json:"properties"`
@@ -47,6 +49,7 @@ type objectSchema struct {
 	Additional json.RawMessage            `json:"additionalProperties"`
 }
 
+// property returns a property's schema, which is empty if the schema does not name it.
 func (o *objectSchema) property(name string) *property {
 	p := &property{name: name, required: slices.Contains(o.Required, name)}
 	_ = json.Unmarshal(o.Properties[name], p) // true and false accept every value, or none
@@ -94,8 +97,10 @@ func propertyFields(document []byte, value canonjson.Value, typed url.Values) (a
 	return all, true
 }
 
+// fieldName escapes the property, because its name may contain any character.
 func fieldName(kind, property string) string { return kind + "." + url.QueryEscape(property) }
 
+// parseField parses fieldName. It returns false for the form's other fields.
 func parseField(field string) (kind, property string, ok bool) {
 	kind, escaped, _ := strings.Cut(field, ".")
 	property, err := url.QueryUnescape(escaped)
@@ -132,6 +137,8 @@ func (p *property) field(value json.RawMessage, isNew bool) service.Field {
 	return p.fieldOf(jsonKind, indented(string(value)))
 }
 
+// fieldOf returns the field for a kind that is already chosen, e.g. in a form that is shown again. text is in the
+// kind's form.
 func (p *property) fieldOf(kind, text string) service.Field {
 	f := service.Field{Name: fieldName(kind, p.name), Label: cmp.Or(abbreviated(p.name), strconv.Quote("")), Value: text, Optional: !p.required}
 	switch kind {
@@ -157,12 +164,15 @@ func (p *property) fieldOf(kind, text string) service.Field {
 	return f
 }
 
+// linesOf returns the height of a text area, in lines.
 func linesOf(text string) int { return min(12, 2+strings.Count(text, "\n")) }
 
+// isShown reports whether a browser keeps the text unchanged: it would drop other control characters.
 func isShown(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f })
 }
 
+// isNoLine reports whether a text cannot be a line in a text area.
 func isNoLine(text string) bool {
 	return strings.TrimSpace(text) == "" || strings.Contains(text, "\n") || !isShown(text)
 }
@@ -173,6 +183,7 @@ func isTextArray(array json.RawMessage) bool {
 	return json.Unmarshal(array, &all) == nil && !slices.ContainsFunc(all, func(e json.RawMessage) bool { return e[0] != '"' })
 }
 
+// isTextList reports whether the value is an array of strings.
 func (p *property) isTextList() bool {
 	var items property
 	return p.is("array") && json.Unmarshal(p.Items, &items) == nil && string(items.Type) == `"string"`
@@ -183,6 +194,7 @@ func (p *property) isTime() bool { return p.is("string") && p.Format == "date-ti
 // rfc3339Millis is JavaScript's time layout.
 const rfc3339Millis = "2006-01-02T15:04:05.000Z07:00"
 
+// isTime reports whether formatting the time again yields the same text, so that the editor does not change it.
 func isTime(text, layout string) bool {
 	at, err := time.Parse(layout, text)
 	return err == nil && at.Year() > 0 && at.UTC().Format(layout) == text
@@ -208,6 +220,8 @@ func (p *property) line(f *service.Field) {
 	}
 }
 
+// options returns the choices for an enum, a constant or a boolean, or nil if there are too many or value is not among
+// them. A choice's value is canonical JSON.
 func (p *property) options(value json.RawMessage) (all []service.Option) {
 	values := p.Enum
 	if len(p.Const) > 0 {
@@ -242,6 +256,7 @@ func (p *property) options(value json.RawMessage) (all []service.Option) {
 	return all
 }
 
+// hint returns the text below a field: whether it is required, the schema's description, and form, the expected form.
 func (p *property) hint(form string) string {
 	var all []string
 	if p.required {

@@ -60,15 +60,18 @@ func (f *filter) matches(value canonjson.Value) bool {
 	return v[0] == '"' && json.Unmarshal([]byte(v), &s) == nil && s == f.text
 }
 
+// foundRecords is a page of matching records.
 type foundRecords struct {
-	records  []ext.Record
+	records []ext.Record
+	// searched is the number of records that were compared, from the key from to the key to.
 	searched int
 	from, to ext.Key
-	next     string
+	// next is the cursor that continues the search; "" at the end.
+	next string
 }
 
 // findRecords stops when a page is full or the limits are reached. Without a filter, all records match.
-func (s *Extensions) findRecords(ctx context.Context, p place, l ext.Listing, f *filter) (all foundRecords, err error) {
+func (s *Extensions) findRecords(ctx context.Context, p namespaceRef, l ext.Listing, f *filter) (all foundRecords, err error) {
 	until := s.deps.Clock().Add(searchTime)
 	if f == nil {
 		l.Limit = ext.MaxPage
@@ -100,6 +103,7 @@ func (s *Extensions) findRecords(ctx context.Context, p place, l ext.Listing, f 
 	}
 }
 
+// fact tells the operator how far the search came, because a page without matches is not the end.
 func (f *foundRecords) fact() service.Fact {
 	says := service.Count(int64(f.searched), "key")
 	if f.searched > 0 {

@@ -19,7 +19,7 @@ import (
 // assemble builds a record's value from the form. limit is in bytes. Errors are *service.FieldErrors, or canonjson's
 // for the whole value.
 func assemble(form url.Values, limit int) (canonjson.Value, error) {
-	parts, wrong := map[string]canonjson.Value{}, map[string]string{}
+	parts, reasons := map[string]canonjson.Value{}, map[string]string{}
 	for _, field := range slices.Sorted(maps.Keys(form)) {
 		kind, name, ok := parseField(field)
 		if !ok {
@@ -27,9 +27,9 @@ func assemble(form url.Values, limit int) (canonjson.Value, error) {
 		}
 		v, reason := memberOf(kind, form.Get(field), limit)
 		if reason != "" {
-			wrong[field] = reason
+			reasons[field] = reason
 		} else if _, twice := parts[name]; twice && v != "" {
-			wrong[field] = "has two fields"
+			reasons[field] = "has two fields"
 		} else if v != "" {
 			parts[name] = v
 		}
@@ -47,11 +47,11 @@ func assemble(form url.Values, limit int) (canonjson.Value, error) {
 			parts[name] = canonjson.Value(text)
 		}
 		if reason != "" {
-			wrong[othersField] = reason
+			reasons[othersField] = reason
 		}
 	}
-	if len(wrong) > 0 {
-		return "", fieldErrors(wrong)
+	if len(reasons) > 0 {
+		return "", fieldErrors(reasons)
 	}
 	text, err := json.Marshal(parts)
 	if err != nil {
@@ -60,6 +60,8 @@ func assemble(form url.Values, limit int) (canonjson.Value, error) {
 	return canonjson.Parse(text, limit)
 }
 
+// memberOf converts a field's text to a JSON value, or returns the reason why it cannot. Both are "" if the member is
+// absent.
 func memberOf(kind, text string, limit int) (v canonjson.Value, reason string) {
 	mayBeEmpty := kind == stringKind || kind == listKind
 	if !mayBeEmpty && text == "" || !mayBeEmpty && kind != textKind && strings.TrimSpace(text) == "" {
@@ -119,6 +121,7 @@ func timeOf(text string, millis bool) string {
 	return whole + fraction + "Z"
 }
 
+// elementLines returns the numbers of the lines that are not blank, from 0: the elements of a list.
 func elementLines(text string) (at []int) {
 	for i, line := range strings.Split(text, "\n") {
 		if strings.TrimSpace(line) != "" {
@@ -128,6 +131,7 @@ func elementLines(text string) (at []int) {
 	return at
 }
 
+// propertyOf returns the label of a field for errors.
 func propertyOf(field string) string {
 	if _, name, ok := parseField(field); ok {
 		return name
@@ -135,11 +139,12 @@ func propertyOf(field string) string {
 	return "Other properties"
 }
 
-func fieldErrors(wrong map[string]string) *service.FieldErrors {
-	var says []string
-	for field, reason := range wrong {
-		says = append(says, propertyOf(field)+": "+reason)
+// fieldErrors returns the errors for a form. reasons are by field name; the text above the form lists all, sorted.
+func fieldErrors(reasons map[string]string) *service.FieldErrors {
+	var lines []string
+	for field, reason := range reasons {
+		lines = append(lines, propertyOf(field)+": "+reason)
 	}
-	slices.Sort(says)
-	return &service.FieldErrors{By: wrong, Text: strings.Join(says, ";\n")}
+	slices.Sort(lines)
+	return &service.FieldErrors{By: reasons, Text: strings.Join(lines, ";\n")}
 }

@@ -19,8 +19,9 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
+// showRecords shows a page of a namespace's records, searched and with columns as the address says.
 func (s *Extensions) showRecords(ctx context.Context, r *service.PageRequest) (*service.View, error) {
-	p, err := parsePlace(r, parseNamespace...)
+	p, err := parseNamespaceRef(r, parseNamespace...)
 	if err != nil {
 		return nil, err
 	}
@@ -63,8 +64,9 @@ const (
 	createTitle = "Create a record"
 )
 
+// showCreate shows the editor for a new record. Revision 0 means that the record must not exist when it is saved.
 func (s *Extensions) showCreate(ctx context.Context, r *service.PageRequest) (*service.View, error) {
-	p, err := parsePlace(r, parseNamespace...)
+	p, err := parseNamespaceRef(r, parseNamespace...)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +80,10 @@ func (s *Extensions) showCreate(ctx context.Context, r *service.PageRequest) (*s
 	}}}, nil
 }
 
-func (s *Extensions) editor(ctx context.Context, r *service.PageRequest, p place, rec *ext.Record) (fields []service.Field, other *service.Trial, err error) {
+// editor returns the fields for a record: by property if its schema and its value are objects, otherwise as JSON. other
+// is the button that switches between the two, or nil. A form that is shown again keeps the editor and the values that
+// were typed.
+func (s *Extensions) editor(ctx context.Context, r *service.PageRequest, p namespaceRef, rec *ext.Record) (fields []service.Field, other *service.Trial, err error) {
 	schema, err := s.opened.ActiveSchema(ctx, p.request(ctx), p.Namespace)
 	if err != nil {
 		return nil, nil, explained(err)
@@ -106,9 +111,12 @@ func draftOf(r *service.PageRequest, revision ext.Revision) url.Values {
 	return nil
 }
 
+// jsonView is the value of the parameter view that opens the JSON editor.
 const jsonView = "json"
 
-func (p place) recordTable(records []ext.Record, schema []byte, chosen string) (t *service.Table, hidden int, err error) {
+// recordTable shows records with a column for each property. hidden is the number of columns that are not shown. Values
+// that are not objects get a column of their own.
+func (p namespaceRef) recordTable(records []ext.Record, schema []byte, chosen string) (t *service.Table, hidden int, err error) {
 	values := make([]map[string]json.RawMessage, len(records))
 	scalars, expiring := false, false
 	for i := range records {
@@ -160,6 +168,8 @@ func (p place) recordTable(records []ext.Record, schema []byte, chosen string) (
 	return t, hidden, nil
 }
 
+// recordFields returns the fields of the JSON editor: the value first, which the property fields replace. The remaining
+// lifetime is rounded up to a second.
 func recordFields(rec *ext.Record, now ext.Moment) []service.Field {
 	ttl := ""
 	if rec.ExpiresAt != 0 {
@@ -176,6 +186,7 @@ func recordFields(rec *ext.Record, now ext.Moment) []service.Field {
 	}
 }
 
+// indented returns a text unchanged if it is not JSON, e.g. "".
 func indented(text string) string {
 	var b bytes.Buffer
 	if json.Indent(&b, []byte(text), "", "  ") != nil {
@@ -184,8 +195,9 @@ func indented(text string) string {
 	return b.String()
 }
 
-func parseKey(r *service.PageRequest) (p place, key ext.Key, err error) {
-	if p, err = parsePlace(r, parseNamespace...); err != nil {
+// parseKey parses the values that name a record.
+func parseKey(r *service.PageRequest) (p namespaceRef, key ext.Key, err error) {
+	if p, err = parseNamespaceRef(r, parseNamespace...); err != nil {
 		return p, "", err
 	}
 	if key, err = ext.ParseKey(r.Value("key")); err != nil {
@@ -194,6 +206,8 @@ func parseKey(r *service.PageRequest) (p place, key ext.Key, err error) {
 	return p, key, err
 }
 
+// showRecord shows a record with its editor. The form contains the revision, so that saving does not overwrite a later
+// change.
 func (s *Extensions) showRecord(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	p, key, err := parseKey(r)
 	if err != nil {
@@ -235,7 +249,8 @@ func expected(r *service.PageRequest) (ext.Precondition, error) {
 	return ext.Precondition{Revision: ext.Some(ext.Revision(n))}, nil
 }
 
-func (s *Extensions) parseTask(r *service.PageRequest, p place, key ext.Key) (t ext.Task, err error) {
+// parseTask makes the write from a form, and checks its limits. Errors refer to the form's fields.
+func (s *Extensions) parseTask(r *service.PageRequest, p namespaceRef, key ext.Key) (t ext.Task, err error) {
 	t = ext.Task{Kind: ext.PutTask, Namespace: p.Namespace, Key: key}
 	if t.Precondition, err = expected(r); err != nil {
 		return t, err
@@ -259,6 +274,7 @@ func (s *Extensions) parseTask(r *service.PageRequest, p place, key ext.Key) (t 
 	return t, nil
 }
 
+// parseValue reads the value from the JSON editor or from the property fields, whichever was sent.
 func parseValue(r *service.PageRequest, limit int) (canonjson.Value, error) {
 	if r.Values.Has("value") {
 		return canonjson.Parse([]byte(r.Value("value")), limit)
@@ -266,11 +282,13 @@ func parseValue(r *service.PageRequest, limit int) (canonjson.Value, error) {
 	return assemble(r.Values, limit)
 }
 
+// checkRecord validates a draft without saving it. The browser calls it while the operator types.
 func (s *Extensions) checkRecord(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
-	p, err := parsePlace(r, parseNamespace...)
+	p, err := parseNamespaceRef(r, parseNamespace...)
 	if err != nil {
 		return o, err
 	}
+	// Any valid key serves, because only the value is validated.
 	key := ext.Key("key")
 	if r.Value("key") != "" { // a new record's key may be typed last
 		if _, key, err = parseKey(r); err != nil {
@@ -291,7 +309,9 @@ func (s *Extensions) checkRecord(ctx context.Context, r *service.PageRequest) (o
 	return s.keepDraft(ctx, r, o, err)
 }
 
-func (s *Extensions) isChanged(ctx context.Context, p place, key ext.Key, shown ext.Precondition) bool {
+// isChanged reports whether the stored record differs from the revision that the form was made from. It returns false
+// if the record cannot be read: saving will report the reason.
+func (s *Extensions) isChanged(ctx context.Context, p namespaceRef, key ext.Key, shown ext.Precondition) bool {
 	_, err := s.opened.GetRecord(ctx, p.request(ctx), p.Namespace, key, shown)
 	if errcode.Is(err, errcode.NotFound) {
 		err = shown.Check(0, 0)
@@ -300,8 +320,9 @@ func (s *Extensions) isChanged(ctx context.Context, p place, key ext.Key, shown 
 	return changed
 }
 
+// switchEditor converts the draft to the other editor. The draft must be valid JSON; it need not satisfy the schema.
 func (s *Extensions) switchEditor(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
-	p, err := parsePlace(r, parseNamespace...)
+	p, err := parseNamespaceRef(r, parseNamespace...)
 	if err != nil {
 		return o, err
 	}
@@ -393,6 +414,9 @@ func (s *Extensions) keepDraft(ctx context.Context, r *service.PageRequest, o se
 	return o, err
 }
 
+// conflict returns the page that compares a draft with the stored record, and an error that says what happened to the
+// record. The page's form overwrites the stored revision. draft is "" if it is not valid. If the page is nil, the error
+// is about the request.
 func (s *Extensions) conflict(ctx context.Context, r *service.PageRequest, draft canonjson.Value) (*service.View, error) {
 	p, key, err := parseKey(r)
 	if err != nil {
@@ -400,6 +424,7 @@ func (s *Extensions) conflict(ctx context.Context, r *service.PageRequest, draft
 	}
 	rec, err := s.opened.GetRecord(ctx, p.request(ctx), p.Namespace, key, ext.Precondition{})
 	view := &service.View{Title: "Record " + string(key), Parents: p.trail()}
+	// Before the check for a missing record, which needs the form, too.
 	fields, fieldsErr := s.conflictFields(ctx, r, p, cmp.Or(draft, rec.Value))
 	if fieldsErr != nil {
 		return nil, fieldsErr
@@ -426,7 +451,9 @@ func (s *Extensions) conflict(ctx context.Context, r *service.PageRequest, draft
 	return view, errcode.New(errcode.Conflict, "the record was changed or created since the form was shown")
 }
 
-func (s *Extensions) conflictFields(ctx context.Context, r *service.PageRequest, p place, value canonjson.Value) ([]service.Field, error) {
+// conflictFields returns the fields as they were typed. value replaces property fields that the active schema no longer
+// supports.
+func (s *Extensions) conflictFields(ctx context.Context, r *service.PageRequest, p namespaceRef, value canonjson.Value) ([]service.Field, error) {
 	fields := recordFields(&ext.Record{}, 0)
 	for i := range fields {
 		fields[i].Value = r.Value(fields[i].Name)
@@ -445,6 +472,7 @@ func (s *Extensions) conflictFields(ctx context.Context, r *service.PageRequest,
 	return fields, nil
 }
 
+// differences compares two values by member; values that are not objects are compared as a whole.
 func differences(stored, draft canonjson.Value) *service.Table {
 	t := &service.Table{Title: "Differences", Columns: []service.Column{{Title: "Location"}, {Title: "Stored"}, {Title: "Your draft"}}, Empty: "The values are equal."}
 	if stored == draft {
@@ -463,6 +491,7 @@ func differences(stored, draft canonjson.Value) *service.Table {
 	return t
 }
 
+// deleteRecord deletes a record only if it still has the displayed revision.
 func (s *Extensions) deleteRecord(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	p, key, err := parseKey(r)
 	if err != nil {

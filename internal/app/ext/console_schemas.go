@@ -12,8 +12,9 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
+// showDraft shows the form for a schema draft below the list of versions.
 func (s *Extensions) showDraft(_ context.Context, r *service.PageRequest) (*service.View, error) {
-	p, err := parsePlace(r, parseNamespace...)
+	p, err := parseNamespaceRef(r, parseNamespace...)
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +24,8 @@ func (s *Extensions) showDraft(_ context.Context, r *service.PageRequest) (*serv
 	}}, nil
 }
 
-func draftForm(p place, document string) *service.Form {
+// draftForm returns the form for a draft, which can be validated, tried or registered. document is shown in it.
+func draftForm(p namespaceRef, document string) *service.Form {
 	return &service.Form{
 		Title: "Write a draft", Text: "Trying it compares it with the active version and validates the stored records by it, which changes nothing. Registered, it is the next version, which validates new values only after you activate it.",
 		Page: "schemas", Action: "register", Submit: "Register draft", Check: "check", Trial: &service.Trial{Action: "try", Submit: "Try draft"}, Keep: p.keep(),
@@ -31,8 +33,9 @@ func draftForm(p place, document string) *service.Form {
 	}
 }
 
+// registerDraft stores the draft as the next version, which is not active.
 func (s *Extensions) registerDraft(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
-	p, err := parsePlace(r, parseNamespace...)
+	p, err := parseNamespaceRef(r, parseNamespace...)
 	if err != nil {
 		return o, err
 	}
@@ -41,6 +44,7 @@ func (s *Extensions) registerDraft(ctx context.Context, r *service.PageRequest) 
 	return o, explained(err)
 }
 
+// checkDraft validates the draft as a JSON Schema while the operator types. It does not read records.
 func (s *Extensions) checkDraft(_ context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	document := r.Value("document")
 	err = s.opened.CheckDocument([]byte(document))
@@ -52,8 +56,10 @@ func (s *Extensions) checkDraft(_ context.Context, r *service.PageRequest) (o se
 	return o, plain(err)
 }
 
+// tryDraft compares a draft with the active version and validates stored records, as many as a request's time allows; a
+// button continues.
 func (s *Extensions) tryDraft(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
-	p, err := parsePlace(r, parseNamespace...)
+	p, err := parseNamespaceRef(r, parseNamespace...)
 	if err != nil {
 		return o, err
 	}
@@ -74,8 +80,9 @@ func (s *Extensions) tryDraft(ctx context.Context, r *service.PageRequest) (o se
 	return o, nil
 }
 
+// showVersion shows a version's document as a new draft, because versions do not change.
 func (s *Extensions) showVersion(ctx context.Context, r *service.PageRequest) (*service.View, error) {
-	p, err := parsePlace(r, parseNamespace...)
+	p, err := parseNamespaceRef(r, parseNamespace...)
 	if err != nil {
 		return nil, err
 	}
@@ -92,11 +99,13 @@ func (s *Extensions) showVersion(ctx context.Context, r *service.PageRequest) (*
 	}, nil
 }
 
-func (p place) schemaTrail() []service.Link {
+// schemaTrail is trail with the schemas page instead of the records page.
+func (p namespaceRef) schemaTrail() []service.Link {
 	return append(p.trail()[:3], service.Link{Text: "Schemas for " + string(p.Namespace), To: service.PageLink("schemas", p.values()...)})
 }
 
-func reportBlocks(p place, report *ext.SchemaReport) []service.Block {
+// reportBlocks shows the differences from the active version, and the first records that would be refused.
+func reportBlocks(p namespaceRef, report *ext.SchemaReport) []service.Block {
 	effect, same := "-", "There is no version to compare with."
 	if report.Active != 0 {
 		effect, same = report.Compatibility.Effect, "There are no differences."

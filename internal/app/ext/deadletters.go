@@ -13,22 +13,27 @@ import (
 	"holdfast/internal/outbox"
 )
 
+// deadHint is logged with each new dead letter.
 const deadHint = "run holdfast ext dead-letters list to list such events, and holdfast ext dead-letters retry-all to publish them"
 
+// deadLetterOperations returns the shared operations, with the rows below.
 func (s *Extensions) deadLetterOperations() []operate.Operation {
 	return service.DeadLetterOperations(s.deadLetters(), s.listDead, s.showDead)
 }
 
+// deadInput names an audit event by its install and its number there.
 type deadInput struct {
 	installInput
 	Seq int64 `subject:"seq,flag" value:"NUMBER" doc:"event NUMBER in the list" example:"1" least:"0"`
 }
 
+// id ignores an invalid owner, because Check has refused it.
 func (in deadInput) id() outbox.ID {
 	o, _ := in.owner()
 	return outbox.ID{Owner: string(o.Tenant), Stream: string(o.Install), Seq: in.Seq}
 }
 
+// deadOutput is an audit event that was set aside. At is when the change was made, and Topic is the kind of change.
 type deadOutput struct {
 	Tenant   string    `json:"tenant" title:"Tenant" subject:"tenant"`
 	Install  string    `json:"install" title:"Install" subject:"install"`
@@ -44,6 +49,8 @@ type deadOutput struct {
 	Cursor  string          `json:"-" cursor:""`
 }
 
+// outputOfDead copies a dead letter's fields, in the order of deadOutput. The cursor consists of tenant, install and
+// number.
 func outputOfDead(e *outbox.DeadEvent) deadOutput {
 	return deadOutput{
 		e.Owner, e.Stream, e.Seq, e.Topic, e.Key, e.At, e.Attempts, e.DiedAt, e.Reason, e.Payload,
@@ -51,6 +58,7 @@ func outputOfDead(e *outbox.DeadEvent) deadOutput {
 	}
 }
 
+// afterDead parses deadOutput.Cursor; "" begins the list.
 func afterDead(cursor string) (id outbox.ID, err error) {
 	if cursor == "" {
 		return id, nil
@@ -65,6 +73,7 @@ func afterDead(cursor string) (id outbox.ID, err error) {
 	return id, &operate.InputError{Input: "after", Reason: "expected next from the previous page"}
 }
 
+// listDead orders by tenant, install and number.
 func (s *Extensions) listDead(ctx context.Context, in operate.Page[string]) (all []deadOutput, err error) {
 	if _, err := s.ready(); err != nil {
 		return nil, err
@@ -82,6 +91,7 @@ func (s *Extensions) listDead(ctx context.Context, in operate.Page[string]) (all
 
 var errNoEvent = errcode.New(errcode.NotFound, "no such set-aside event; holdfast ext dead-letters list lists them")
 
+// showDead returns errNoEvent if the event was published or dropped meanwhile.
 func (s *Extensions) showDead(ctx context.Context, in deadInput) (d deadOutput, err error) {
 	e, err := s.deadLetters().Read(ctx, in)
 	if err != nil {
@@ -90,6 +100,8 @@ func (s *Extensions) showDead(ctx context.Context, in deadInput) (d deadOutput, 
 	return outputOfDead(&e), nil
 }
 
+// deadLetters describes the events for the shared operations. An install's events are published in order, so the
+// install is their key.
 func (s *Extensions) deadLetters() service.DeadLetters[deadInput] {
 	find := func(_ context.Context, in deadInput) (outbox.ID, error) { return in.id(), nil }
 	return service.DeadLetters[deadInput]{
@@ -97,6 +109,7 @@ func (s *Extensions) deadLetters() service.DeadLetters[deadInput] {
 	}
 }
 
+// auditBox returns the outbox with audit events, or errDisabled.
 func (s *Extensions) auditBox(context.Context, operate.None) (outbox.Dead, error) {
 	if _, err := s.ready(); err != nil {
 		return nil, err

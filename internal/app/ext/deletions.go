@@ -11,12 +11,14 @@ import (
 	"holdfast/internal/operate"
 )
 
+// deleteHelp is the part of the help that both deletions share.
 const deleteHelp = "Data is deleted in small steps while servers run and other installs write. From the first step on, tokens get\n" +
 	"403 INSTALL_DELETED. If the command is interrupted, run it again to continue; a server stops after 20 seconds, and\n" +
 	"the state is deleting. An audit event reports the counts. This cannot be undone: first export the data to keep.\n\n" +
 	"An ID without data and registration is an error unless --allow-missing is set, because it may be mistyped. A\n" +
 	"deleted ID stays known until all existing tokens expire.\n\n"
 
+// installDeletion declares installs/delete.
 func (s *Extensions) installDeletion() operate.Operation {
 	return deletion(s, operate.About{
 		Path: "installs/delete", Doc: "Delete an install: records, schemas, changes, revoked tokens and its registration",
@@ -31,6 +33,7 @@ func (s *Extensions) installDeletion() operate.Operation {
 	})
 }
 
+// tenantDeletion declares tenants/delete.
 func (s *Extensions) tenantDeletion() operate.Operation {
 	return deletion(s, operate.About{
 		Path: "tenants/delete", Doc: "Delete a tenant with all its installs",
@@ -45,6 +48,7 @@ func (s *Extensions) tenantDeletion() operate.Operation {
 	})
 }
 
+// deletion declares a deletion. named returns the install, or the tenant as ext.Services, and the options.
 func deletion[In any](s *Extensions, a operate.About, named func(In) (ext.Owner, deleteInput, error)) operate.Operation {
 	a.Counts, a.Ask, a.Retypes, a.Stays, a.Danger, a.NeedsYes = "records", "This cannot be undone.", true, true, true, true
 	return operate.NewJob(a, func(ctx context.Context, in In, progress operate.Progress) (deletionOutput, error) {
@@ -56,6 +60,7 @@ func deletion[In any](s *Extensions, a operate.About, named func(In) (ext.Owner,
 	})
 }
 
+// deleteInput are the options of both deletions.
 type deleteInput struct {
 	DryRun       bool `flag:"dry-run" doc:"show the effect without deleting anything"`
 	AllowMissing bool `flag:"allow-missing" doc:"succeed for an unknown ID, and refuse its tokens"`
@@ -81,12 +86,15 @@ type deletionOutput struct {
 	ext.Holdings
 	service.Deleted
 
+	// dry says that nothing was deleted; of names the install or the tenant, and is "" before the deletion began.
 	dry bool
 	of  string
 }
 
+// IsPartial reports that the deletion must be continued.
 func (d deletionOutput) IsPartial() bool { return d.State == stateDeleting && !d.dry }
 
+// Notice lists the counts, and the backups that still hold the data.
 func (d deletionOutput) Notice() string {
 	switch {
 	case d.of == "":
@@ -105,6 +113,7 @@ func (d deletionOutput) Notice() string {
 		service.Count(d.Changes, "change"), service.Count(d.Answers, "kept answer"), service.Count(d.Tokens, "revoked token"), d.Retained.Notice())
 }
 
+// outputOfDeletion describes a deletion that began, or in a dry run might begin. holds are the counts to show.
 func outputOfDeletion(o ext.Owner, d *ext.Deletion, holds ext.Holdings) deletionOutput {
 	out := deletionOutput{
 		Tenant: string(o.Tenant), State: deletionState(d), StartedAt: service.TimeOf(d.StartedAt), FinishedAt: service.TimeOf(d.FinishedAt),
@@ -116,6 +125,7 @@ func outputOfDeletion(o ext.Owner, d *ext.Deletion, holds ext.Holdings) deletion
 	return out
 }
 
+// deletionState returns active if no deletion began.
 func deletionState(d *ext.Deletion) string {
 	switch {
 	case d.FinishedAt != 0:
@@ -126,6 +136,7 @@ func deletionState(d *ext.Deletion) string {
 	return "active"
 }
 
+// deletionNote returns the warning on the page of a deleted tenant or install, or "".
 func deletionNote(what string, began, ended time.Time) string {
 	switch {
 	case !ended.IsZero():
@@ -136,6 +147,7 @@ func deletionNote(what string, began, ended time.Time) string {
 	return ""
 }
 
+// nameOf names an install or a tenant in messages.
 func nameOf(o ext.Owner) string {
 	if o == ext.Services(o.Tenant) {
 		return "tenant " + string(o.Tenant)
@@ -143,6 +155,7 @@ func nameOf(o ext.Owner) string {
 	return fmt.Sprintf("install %s of tenant %s", o.Install, o.Tenant)
 }
 
+// deletionTime is how long a server works on a deletion for a request.
 const deletionTime = 20 * time.Second
 
 // delete stops after deletionTime, and the next request continues. Commands, which pass a progress, have no time
@@ -184,6 +197,8 @@ func (s *Extensions) delete(ctx context.Context, o ext.Owner, in deleteInput, pr
 	return out, fmt.Errorf("%w; run the command again to continue", err)
 }
 
+// deleteSteps deletes in steps until nothing is left, the time is over, or ctx ends. records is the total for the
+// progress; before is how many records an interrupted deletion deleted earlier.
 func (s *Extensions) deleteSteps(ctx context.Context, o ext.Owner, records int64, progress operate.Progress) (ext.Deletion, error) {
 	end, before := s.deps.Clock().Add(deletionTime), int64(-1)
 	step := func(d ext.Deletion) bool {

@@ -17,6 +17,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// installOperations declares the operations on installs, with export, import and deletion at the end.
 func (s *Extensions) installOperations() []operate.Operation {
 	return append(slices.Concat([]operate.Operation{
 		operate.NewList(operate.About{
@@ -60,6 +61,7 @@ func (s *Extensions) installOperations() []operate.Operation {
 	}, s.transferOperations()), s.installDeletion())
 }
 
+// amount is a quota with its use; keyAmount's limit is for each namespace, and its use the sum.
 type amount struct {
 	Limit int64 `json:"limit"`
 	Used  int64 `json:"used"`
@@ -70,24 +72,29 @@ type keyAmount struct {
 	Used         int64 `json:"used"`
 }
 
+// installOutput is an install in a list. JSON has the quotas and their use together; the table has a column with a bar
+// for each.
 type installOutput struct {
-	Tenant     string     `json:"tenant" title:"Tenant" subject:"tenant"`
-	Install    string     `json:"install" title:"Install" subject:"install"`
-	State      string     `json:"state" title:"State" enum:"registered,not registered,revoked,deleting,deleted"`
+	Tenant  string `json:"tenant" title:"Tenant" subject:"tenant"`
+	Install string `json:"install" title:"Install" subject:"install"`
+	State   string `json:"state" title:"State" enum:"registered,not registered,revoked,deleting,deleted"`
+	// Tier is "" for the default tier.
 	Tier       string     `json:"tier" title:"Tier" zero:"-"`
 	RevokedAt  *time.Time `json:"revokedAt"`
 	Bytes      amount     `json:"bytes"`
 	Keys       keyAmount  `json:"keys"`
 	Namespaces amount     `json:"namespaces"`
 
-	Stored        service.Bytes `json:"-" title:"Bytes" of:"MaxBytes"`
-	MaxBytes      int64         `json:"-"`
-	Share         string        `json:"-" title:"Share"`
-	Records       int64         `json:"-" title:"Keys"`
-	Used          int64         `json:"-" title:"Namespaces" of:"MaxNamespaces"`
-	MaxNamespaces int64         `json:"-"`
+	Stored   service.Bytes `json:"-" title:"Bytes" of:"MaxBytes"`
+	MaxBytes int64         `json:"-"`
+	// Share is the used share of the byte quota, in percent.
+	Share         string `json:"-" title:"Share"`
+	Records       int64  `json:"-" title:"Keys"`
+	Used          int64  `json:"-" title:"Namespaces" of:"MaxNamespaces"`
+	MaxNamespaces int64  `json:"-"`
 }
 
+// Offers hides buttons without effect: a quota needs a registration, and only a closed install can be restored.
 func (o installOutput) Offers(verb string) bool {
 	if verb == "quota" {
 		return o.State == stateRegistered || o.State == stateRevoked
@@ -97,6 +104,7 @@ func (o installOutput) Offers(verb string) bool {
 }
 
 const (
+	// States of an install. A deletion hides a revocation, and a revocation hides the registration.
 	stateUnknown    = "not registered"
 	stateRegistered = "registered"
 	stateRevoked    = "revoked"
@@ -104,6 +112,7 @@ const (
 	stateDeleted    = "deleted"
 )
 
+// stateOf returns the state that decides whether tokens are accepted.
 func stateOf(in *ext.Install) string {
 	switch {
 	case in.Deletion.FinishedAt != 0:
@@ -118,6 +127,7 @@ func stateOf(in *ext.Install) string {
 	return stateRegistered
 }
 
+// outputOf computes the effective quotas: the install's own until they end, otherwise the tier's.
 func (s *Extensions) outputOf(in *inspection.InstallUsage, now ext.Moment) installOutput {
 	q := in.Registered.Quota(s.opened.QuotaOf(in.Registered.Tier), now)
 	o := installOutput{
@@ -133,12 +143,14 @@ func (s *Extensions) outputOf(in *inspection.InstallUsage, now ext.Moment) insta
 	return o
 }
 
+// installsInput selects installs. A position is the tenant and the install, separated by a space.
 type installsInput struct {
 	Tenant   string `flag:"tenant" value:"UUID" doc:"tenant UUID (default: all)"`
 	Holdings bool   `flag:"holdings" doc:"count schemas, changes, stored responses and revoked tokens" local:""`
 	operate.Page[string]
 }
 
+// span returns the installs to read, after the position.
 func (in installsInput) span() (span inspection.Span, err error) {
 	if span, err = spanOf(in.Tenant); err != nil || in.After == "" {
 		return span, err
@@ -150,6 +162,7 @@ func (in installsInput) span() (span inspection.Span, err error) {
 	return span, err
 }
 
+// spanOf returns all installs for "". The error is an *operate.InputError.
 func spanOf(tenant string) (inspection.Span, error) {
 	if tenant == "" {
 		return inspection.Span{All: true}, nil
@@ -163,24 +176,30 @@ func (in installsInput) Check() error {
 	return err
 }
 
+// installsFilter is installsInput for the list that can leave out usable installs.
 type installsFilter struct {
 	installsInput
 	Revoked bool `flag:"revoked" doc:"only revoked installs" title:"Only revoked installs"`
 }
 
+// installRow is a row with counts that are only read with --holdings, because each install takes several queries.
 type installRow struct {
 	installOutput
 	Schemas *int64 `json:"schemas,omitempty" title:"Schemas" with:"holdings" local:""`
 	Changes *int64 `json:"changes,omitempty" title:"Changes" with:"holdings" local:""`
+	// Answers are responses that are kept for repeated requests; Tokens are revoked tokens.
 	Answers *int64 `json:"answers,omitempty" local:""`
 	Tokens  *int64 `json:"tokens,omitempty" local:""`
 	Cursor  string `json:"-" cursor:""`
 
+	// note tells once, below the list, how to delete revoked installs.
 	note string
 }
 
+// Note is printed by the command, each text once.
 func (r installRow) Note() string { return r.note }
 
+// listInstalls also lists installs that only have a registration or a record of their deletion; listUsage does not.
 func (s *Extensions) listInstalls(ctx context.Context, in installsFilter) ([]installRow, error) {
 	all, err := s.rows(ctx, in.installsInput, func(span inspection.Span) ([]inspection.InstallUsage, error) {
 		return s.inspection.PageInstalls(ctx, span, in.Revoked, in.Limit)
@@ -193,6 +212,7 @@ func (s *Extensions) listInstalls(ctx context.Context, in installsFilter) ([]ins
 	return all, err
 }
 
+// rows converts a page of installs. page reads it; in adds the counts.
 func (s *Extensions) rows(ctx context.Context, in installsInput, page func(inspection.Span) ([]inspection.InstallUsage, error)) (all []installRow, err error) {
 	span, err := in.span()
 	if err != nil {
@@ -201,10 +221,10 @@ func (s *Extensions) rows(ctx context.Context, in installsInput, page func(inspe
 	found, err := page(span)
 	now := s.now()
 	for i := range found {
-		one := &found[i]
-		row := installRow{installOutput: s.outputOf(one, now), Cursor: string(one.Tenant) + " " + string(one.Install)}
+		install := &found[i]
+		row := installRow{installOutput: s.outputOf(install, now), Cursor: string(install.Tenant) + " " + string(install.Install)}
 		if in.Holdings {
-			holds, err := s.opened.Holdings(ctx, one.Owner)
+			holds, err := s.opened.Holdings(ctx, install.Owner)
 			if err != nil {
 				return nil, err
 			}
@@ -215,10 +235,12 @@ func (s *Extensions) rows(ctx context.Context, in installsInput, page func(inspe
 	return all, err
 }
 
+// words are shown separated by spaces.
 type words []string
 
 func (w words) String() string { return strings.Join(w, " ") }
 
+// overrides are an install's own quotas until Until; 0 means that the tier's quota applies.
 type overrides struct {
 	Bytes      int64     `json:"bytes,omitempty"`
 	Namespaces int64     `json:"namespaces,omitempty"`
@@ -226,6 +248,7 @@ type overrides struct {
 	Until      time.Time `json:"until"`
 }
 
+// namespaceOutput is a namespace with its use. max is the quota for the bar.
 type namespaceOutput struct {
 	Namespace string        `json:"namespace" title:"Namespace" subject:"namespace"`
 	Keys      int64         `json:"keys" title:"Keys" of:"max"`
@@ -233,6 +256,7 @@ type namespaceOutput struct {
 	max       int64
 }
 
+// installDetail is an install with its namespaces and its registration. Zero times mean that nothing happened.
 type installDetail struct {
 	installOutput
 	Quota       quotaText         `json:"-" title:"Quota"`
@@ -247,18 +271,24 @@ type installDetail struct {
 	Deleted     time.Time         `json:"deletedAt,omitzero" title:"Deleted"`
 }
 
+// quotaText shows a quota in words.
 type quotaText ext.Quota
 
+// String returns exact bytes.
 func (q quotaText) String() string { return service.Count(q.Bytes, "byte") + q.others() }
 
+// Rounded is for pages and terminals.
 func (q quotaText) Rounded() string { return service.FormatBytes(q.Bytes) + q.others() }
 
+// others continues with the quotas that are not bytes.
 func (q quotaText) others() string {
 	return fmt.Sprintf(", %s, %s in each", service.Count(q.Namespaces, "namespace"), service.Count(q.Keys, "key"))
 }
 
+// Notice is "", so that the install is shown after a change.
 func (installDetail) Notice() string { return "" }
 
+// Note warns that tokens are refused.
 func (d installDetail) Note() string {
 	if d.State == stateRevoked {
 		return "Access was revoked at " + service.TimeCell(d.Revoked).Text + ". The data is kept."
@@ -266,6 +296,7 @@ func (d installDetail) Note() string {
 	return deletionNote("install", d.Deleting, d.Deleted)
 }
 
+// showInstall shows an install that is registered or holds data, and otherwise returns ext.ErrNoInstall.
 func (s *Extensions) showInstall(ctx context.Context, in installInput) (d installDetail, err error) {
 	o, err := in.owner()
 	if err != nil {
@@ -285,6 +316,7 @@ func (s *Extensions) showInstall(ctx context.Context, in installInput) (d instal
 	return s.detail(ctx, o, &registered)
 }
 
+// detail reads an install's usage. in is its registration, which is zero for an install without one.
 func (s *Extensions) detail(ctx context.Context, o ext.Owner, in *ext.Install) (d installDetail, err error) {
 	now := s.now()
 	u, err := s.opened.InstallUsage(ctx, o, now)
@@ -315,6 +347,7 @@ func (s *Extensions) detail(ctx context.Context, o ext.Owner, in *ext.Install) (
 	return d, nil
 }
 
+// setInput is a whole registration: a value that is not given is removed. 0 means the tier's quota.
 type setInput struct {
 	installInput
 	Tier       string   `flag:"tier" value:"TIER" names:"tier" doc:"TIER from extstorage.tiers"`
@@ -326,6 +359,7 @@ type setInput struct {
 	Restore    bool     `flag:"restore" doc:"restore access to a revoked or deleted install"`
 }
 
+// registration returns nil namespaces if no access is given: tokens are then limited only by themselves.
 func (in setInput) registration() (r ext.Registration, err error) {
 	r.Tier, r.Overrides.Quota = in.Tier, ext.Quota{Bytes: in.Bytes, Namespaces: in.Namespaces, Keys: in.Keys}
 	if r.Overrides.Until, err = parseTime("until", in.Until); err != nil || len(in.Access) == 0 {
@@ -335,11 +369,14 @@ func (in setInput) registration() (r ext.Registration, err error) {
 	return r, err
 }
 
+// Check parses the registration before anything is read.
 func (in setInput) Check() error {
 	_, err := in.registration()
 	return err
 }
 
+// setInstall registers an install, or replaces its registration. A deleted install needs Restore, so that its ID is not
+// reused by mistake.
 func (s *Extensions) setInstall(ctx context.Context, in setInput) (d installDetail, err error) {
 	o, err := in.owner()
 	if err != nil {
@@ -361,6 +398,7 @@ func (s *Extensions) setInstall(ctx context.Context, in setInput) (d installDeta
 	return s.detail(ctx, o, &registered)
 }
 
+// quotaInput changes only the values that are given; 0 means unchanged.
 type quotaInput struct {
 	installInput
 	Tier       string `flag:"tier" value:"TIER" names:"tier" doc:"TIER from extstorage.tiers"`
@@ -371,6 +409,7 @@ type quotaInput struct {
 	Reset      bool   `flag:"reset" doc:"first reset to the default tier and its quotas"`
 }
 
+// change refuses an input that changes nothing.
 func (in quotaInput) change() (c ext.QuotaChange, err error) {
 	c = ext.QuotaChange{Tier: in.Tier, Overrides: ext.Overrides{Quota: ext.Quota{Bytes: in.Bytes, Namespaces: in.Namespaces, Keys: in.Keys}}, Reset: in.Reset}
 	if c.Overrides.Until, err = parseTime("until", in.Until); err == nil && c == (ext.QuotaChange{}) {
@@ -379,11 +418,13 @@ func (in quotaInput) change() (c ext.QuotaChange, err error) {
 	return c, err
 }
 
+// Check parses the change before anything is read.
 func (in quotaInput) Check() error {
 	_, err := in.change()
 	return err
 }
 
+// changeQuota leaves access and restrictions as they are. The install must be registered.
 func (s *Extensions) changeQuota(ctx context.Context, in quotaInput) (d quotaDetail, err error) {
 	o, err := in.owner()
 	if err != nil {
@@ -406,12 +447,15 @@ func (s *Extensions) changeQuota(ctx context.Context, in quotaInput) (d quotaDet
 	return d, err
 }
 
+// quotaDetail is the changed install, with a notice.
 type quotaDetail struct{ installDetail }
 
 func (d quotaDetail) Notice() string { return "the quota is " + d.Quota.String() }
 
+// errUnfinished is returned when an install cannot be restored yet.
 var errUnfinished = errcode.New(errcode.Conflict, "deleting the install or its tenant has not finished, or the tenant was deleted: finish it with ext installs delete or ext tenants delete; restore a tenant with ext tenants restore")
 
+// installChange is the result of revoking and restoring. did is the notice.
 type installChange struct {
 	Tenant  string `json:"tenant" subject:"tenant"`
 	Install string `json:"install" subject:"install"`
@@ -420,6 +464,7 @@ type installChange struct {
 
 func (c installChange) Notice() string { return c.did }
 
+// revokeInstall also succeeds for an install that is not registered. Every server refuses its tokens within a second.
 func (s *Extensions) revokeInstall(ctx context.Context, in installInput) (c installChange, err error) {
 	o, err := in.owner()
 	if err != nil {
@@ -428,6 +473,7 @@ func (s *Extensions) revokeInstall(ctx context.Context, in installInput) (c inst
 	return installChange{in.Tenant, in.Install, "access to the install is revoked"}, s.opened.RevokeInstall(ctx, o)
 }
 
+// restoreInstall accepts the install's tokens again; after a deletion, only tokens created from now on.
 func (s *Extensions) restoreInstall(ctx context.Context, in installInput) (c installChange, err error) {
 	o, err := in.owner()
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"holdfast/internal/web"
 )
 
+// metrics are the service's metrics. No label names a tenant or an install.
 type metrics struct {
 	ops      *prometheus.CounterVec
 	latency  *prometheus.HistogramVec
@@ -28,10 +29,12 @@ type metrics struct {
 	invalid  *prometheus.CounterVec
 	installs *inspection.Service
 	now      clock.Clock
+	// inflight is the number of requests in progress, and swept the rows that sweeps deleted.
 	inflight atomic.Int64
 	swept    atomic.Int64
 
-	mu     sync.Mutex
+	mu sync.Mutex
+	// totals are from the time asked, and valid if known. The same holds for near.
 	totals inspection.Totals
 	asked  time.Time
 	known  bool
@@ -41,6 +44,8 @@ type metrics struct {
 	nearKnown bool
 }
 
+// observe registers all metrics, with each label value that may occur, so that they show 0 at first. The gauges read
+// the database when they are scraped, but not more often than totalsAge and nearAge.
 func observe(m *obs.Metrics, installs *inspection.Service, now clock.Clock) *metrics {
 	r := &metrics{
 		installs: installs, now: now,
@@ -96,6 +101,7 @@ func observe(m *obs.Metrics, installs *inspection.Service, now clock.Clock) *met
 	return r
 }
 
+// observeSchemas registers the metrics of the cache with compiled schemas.
 func observeSchemas(m *obs.Metrics, v *schemas.Validator) {
 	of := func(value func(jsonschema.CacheStats) float64) func(obs.Set) {
 		return func(set obs.Set) { set(value(v.Cache())) }
@@ -106,13 +112,18 @@ func observeSchemas(m *obs.Metrics, v *schemas.Validator) {
 	m.Total("storage_schema_cache_evictions_total", "Compiled schemas evicted from memory.", of(func(c jsonschema.CacheStats) float64 { return float64(c.Evictions) }))
 }
 
+// codeInvalid is the protocol's error code with a counter of its own.
 const codeInvalid = "VALIDATION_FAILED"
 
+// totalsAge limits the age of the totals; reading them scans all usage rows.
 const totalsAge = time.Minute
 
+// total reads the totals if they are old. After an error it returns false until they can be read again, and does not
+// try more often.
 func (m *metrics) total() (inspection.Totals, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	// A clock that was set back must not keep old totals.
 	if now := m.now(); m.asked.IsZero() || now.Sub(m.asked) >= totalsAge || now.Before(m.asked) {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
@@ -125,6 +136,7 @@ func (m *metrics) total() (inspection.Totals, bool) {
 // nearAge limits the age of the near-quota counts; reading them scans all namespaces.
 const nearAge = 5 * time.Minute
 
+// nearQuota is total for the installs near a quota.
 func (m *metrics) nearQuota() (inspection.NearQuota, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -137,6 +149,7 @@ func (m *metrics) nearQuota() (inspection.NearQuota, bool) {
 	return m.near, m.nearKnown
 }
 
+// countSwept counts the rows that a sweep deletes, also before an error.
 func (m *metrics) countSwept(sweep func(context.Context, time.Time, int) (int, error)) func(context.Context, time.Time, int) (int, error) {
 	return func(ctx context.Context, now time.Time, limit int) (int, error) {
 		n, err := sweep(ctx, now, limit)
@@ -145,6 +158,7 @@ func (m *metrics) countSwept(sweep func(context.Context, time.Time, int) (int, e
 	}
 }
 
+// count counts requests and their durations by operation. named returns the operation of a request.
 func (m *metrics) count(serve web.Handler, named func(*http.Request, web.Address) string) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request, at web.Address) error {
 		m.inflight.Add(1)
@@ -158,6 +172,8 @@ func (m *metrics) count(serve web.Handler, named func(*http.Request, web.Address
 	}
 }
 
+// resultOf returns the result label. "left" means that the client disconnected, "refused" that the request was the
+// client's mistake.
 func resultOf(r *http.Request, err error) string {
 	switch {
 	case err == nil:
@@ -170,6 +186,7 @@ func resultOf(r *http.Request, err error) string {
 	return "refused"
 }
 
+// countErrors counts error responses by the protocol's code.
 func (m *metrics) countErrors(write web.ErrorWriter) web.ErrorWriter {
 	return func(w http.ResponseWriter, r *http.Request, err error) {
 		code := httpapi.CodeOf(err)
@@ -181,15 +198,18 @@ func (m *metrics) countErrors(write web.ErrorWriter) web.ErrorWriter {
 	}
 }
 
+// operations are the values of the label operation.
 var operations = []string{
 	"put", "get", "list", "delete", "bulkPut", "patch", "increment", "batch", "changes", "usage", "namespaces",
 	"schemas", "registerSchema", "setSchema", "checkSchema", "export", "import", "other",
 }
 
+// clientOperation names the operation of a client's request.
 func clientOperation(r *http.Request, at web.Address) string {
 	return operationOf(httpapi.Label(at.Path), r.Method)
 }
 
+// operationOf returns a value in operations for the route that httpapi.Label returns.
 func operationOf(route, method string) string {
 	switch route + " " + method {
 	case "record PUT":
@@ -219,6 +239,7 @@ func operationOf(route, method string) string {
 	return "other" // public documents and unknown paths
 }
 
+// runnerOperation names the operation of a service's request on the internal listener, by its route.
 func runnerOperation(r *http.Request, _ web.Address) string {
 	if r.Pattern != "" {
 		return r.Pattern

@@ -27,22 +27,29 @@ import (
 	"holdfast/internal/web"
 )
 
+// Name is the configuration section, the label in logs and metrics, and the SQLite file's name.
 const Name = "extstorage"
 
 // Extensions is the service before and after it is opened.
 type Extensions struct {
-	cfg        ext.Config
-	backends   []engine.Backend[backend.Store]
-	brokers    sinks.Brokers
-	deps       *service.Deps
+	// cfg is the section that the configuration fills in before the service is opened.
+	cfg      ext.Config
+	backends []engine.Backend[backend.Store]
+	brokers  sinks.Brokers
+	deps     *service.Deps
+	// opened is nil while the service is disabled or not yet open.
 	opened     *ext.Service
 	inspection *inspection.Service
-	tokens     *bearer.Keyring
-	audit      outbox.Box
+	// tokens signs and verifies client and service tokens.
+	tokens *bearer.Keyring
+	// audit is the table with audit events that are not published.
+	audit outbox.Box
+	// waker wakes the relay after a write with audit events.
 	waker      *outbox.Waker
 	relayShare int // relay partitions; 0: default
 	metrics    *metrics
-	rates      *httpapi.Rates
+	// rates are the rate limits, which are reloaded.
+	rates *httpapi.Rates
 }
 
 // New returns the service. backends are those on database servers; SQLite is built in.
@@ -56,8 +63,10 @@ func New(backends ...engine.Backend[backend.Store]) *Extensions {
 // UseBrokers sets the message brokers that events can be sent to. Call it before the service is opened.
 func (s *Extensions) UseBrokers(b sinks.Brokers) { s.brokers = b }
 
+// Opened returns the opened service, or nil.
 func (s *Extensions) Opened() *ext.Service { return s.opened }
 
+// Service describes the service to the server.
 func (s *Extensions) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Extension storage: JSON records for browser extensions, by tenant and install.",
@@ -74,8 +83,11 @@ func (s *Extensions) Service() service.Service {
 	}
 }
 
+// tokenSecret is the secret's name in service.Deps.Unsaved.
 const tokenSecret = Name + ".token_secret"
 
+// open makes the store, the service and its handlers. After an error, it returns the parts that are open already, so
+// that the server can close them.
 func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
 	s.deps = d
 	opened := &service.Opened{}
@@ -141,6 +153,7 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 	return opened, nil
 }
 
+// reload applies the settings tagged reload. The wait for a slot, which it also gets, is not used.
 func (s *Extensions) reload(next service.Config, _ time.Duration) {
 	c := *next.(*ext.Config)
 	s.opened.Reload(c)
@@ -152,6 +165,7 @@ func (s *Extensions) reload(next service.Config, _ time.Duration) {
 	}
 }
 
+// sweepNames are the sweeps' names in logs and metrics.
 var sweepNames = [ext.SweptKinds]string{
 	ext.SweptRecords: "expired extension records",
 	ext.SweptChanges: "old extension changes",
@@ -161,6 +175,8 @@ var sweepNames = [ext.SweptKinds]string{
 	ext.SweptTombstones: "entries for deleted extension installs",
 }
 
+// openStore opens the database, and adds to opened everything that only concerns the store: backups, restores, and the
+// optional index.
 func (s *Extensions) openStore(ctx context.Context, opened *service.Opened) (backend.Store, error) {
 	s.waker = outbox.NewWaker()
 	st, db, err := engine.Open(ctx, s.deps.Engines, Name, engine.Settings{
@@ -202,6 +218,8 @@ func (s *Extensions) openStore(ctx context.Context, opened *service.Opened) (bac
 	return st, nil
 }
 
+// mounts returns the handlers for clients, on the main listener, and for services, on the internal listener. Both share
+// the rate limits.
 func (s *Extensions) mounts() ([]service.Mount, error) {
 	clock, m := s.deps.Clock, s.metrics
 	rates, err := httpapi.NewRates(s.cfg.Rates, clock)
@@ -239,6 +257,8 @@ func keyring(cfg ext.Config) (*bearer.Keyring, error) {
 	return bearer.NewKeyring(bearer.Options{Keys: keys, Issuer: cfg.TokenIssuer, Audience: cfg.TokenAudience, Leeway: cfg.TokenLeeway, MaxLifetime: cfg.TokenMaxLifetime})
 }
 
+// check refuses token keys that cannot verify anything. Keys from identity providers are parsed here, so that a mistake
+// is found before the start.
 func (s *Extensions) check(service.Settings) (problems conf.Problems) {
 	maps.DeleteFunc(s.cfg.TokenKeys, func(_ string, k ext.TokenKey) bool { return k == ext.TokenKey{} }) // empty, as in the example
 	for _, name := range slices.Sorted(maps.Keys(s.cfg.TokenKeys)) {

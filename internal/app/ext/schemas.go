@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// schemaOperations declares the schema versions of a namespace. A version's document never changes.
 func (s *Extensions) schemaOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -60,17 +61,19 @@ func (s *Extensions) schemaOperations() []operate.Operation {
 	}
 }
 
+// namespaceInput names a namespace, which need not exist.
 type namespaceInput struct {
 	installInput
 	Namespace string `subject:"namespace,flag" value:"NAME" doc:"namespace NAME" example:"settings"`
 }
 
 func (in namespaceInput) Check() error {
-	_, err := in.place()
+	_, err := in.ref()
 	return err
 }
 
-func (in namespaceInput) place() (p place, err error) {
+// ref parses the names. The error is an *operate.InputError.
+func (in namespaceInput) ref() (p namespaceRef, err error) {
 	if p.Owner, err = in.owner(); err != nil {
 		return p, err
 	}
@@ -80,11 +83,13 @@ func (in namespaceInput) place() (p place, err error) {
 	return p, err
 }
 
+// versionInput names a schema version. Versions begin at 1.
 type versionInput struct {
 	namespaceInput
 	Version int64 `subject:"version,flag" value:"N" doc:"version N" least:"1" example:"1"`
 }
 
+// Check refuses numbers that do not fit into ext.SchemaVersion.
 func (in versionInput) Check() error {
 	if in.Version != int64(ext.SchemaVersion(in.Version)) {
 		return errNoVersion(in)
@@ -92,10 +97,12 @@ func (in versionInput) Check() error {
 	return nil
 }
 
+// errNoVersion returns errcode.NotFound.
 func errNoVersion(in versionInput) error {
 	return errcode.Newf(errcode.NotFound, "namespace %s has no schema version %d", in.Namespace, in.Version)
 }
 
+// schemaOutput is a version without its document. Updated is when its status last changed.
 type schemaOutput struct {
 	Version int64         `json:"version" title:"Version" subject:"version" least:"1"`
 	Status  string        `json:"status" title:"Status" enum:"draft,active,deprecated"`
@@ -104,10 +111,12 @@ type schemaOutput struct {
 	Bytes   service.Bytes `json:"bytes" title:"Bytes"`
 }
 
+// outputOfSchema leaves out the document, but not its size.
 func outputOfSchema(sc *ext.Schema) schemaOutput {
 	return schemaOutput{int64(sc.Version), string(sc.Status), service.TimeOf(sc.CreatedAt), service.TimeOf(sc.UpdatedAt), service.Bytes(len(sc.Document))}
 }
 
+// Offers activate for versions that are not active, and deprecate for the active version.
 func (o schemaOutput) Offers(verb string) bool {
 	isActive := o.Status == string(ext.Active)
 	return verb != "activate" && verb != "deprecate" || isActive == (verb == "deprecate")
@@ -115,7 +124,7 @@ func (o schemaOutput) Offers(verb string) bool {
 
 // eachSchema starts with the newest version.
 func (s *Extensions) eachSchema(ctx context.Context, in namespaceInput, fn func(*ext.Schema) error) error {
-	p, err := in.place()
+	p, err := in.ref()
 	if err != nil {
 		return err
 	}
@@ -135,6 +144,8 @@ func (s *Extensions) eachSchema(ctx context.Context, in namespaceInput, fn func(
 	}
 }
 
+// listSchemas returns the newest version first. A namespace keeps few versions (ext.SchemasKept), so the list is not
+// paged.
 func (s *Extensions) listSchemas(ctx context.Context, in namespaceInput) (all []schemaOutput, err error) {
 	err = s.eachSchema(ctx, in, func(sc *ext.Schema) error {
 		all = append(all, outputOfSchema(sc))
@@ -143,6 +154,7 @@ func (s *Extensions) listSchemas(ctx context.Context, in namespaceInput) (all []
 	return all, err
 }
 
+// exportSchemas reads the versions while the file is sent.
 func (s *Extensions) exportSchemas(ctx context.Context, in namespaceInput, _ operate.Progress) (f operate.File, err error) {
 	if _, err := s.ready(); err != nil {
 		return f, err
@@ -155,13 +167,14 @@ func (s *Extensions) exportSchemas(ctx context.Context, in namespaceInput, _ ope
 	}}, nil
 }
 
+// schemaDetail is a version with its document, as it was registered.
 type schemaDetail struct {
 	schemaOutput
 	Schema json.RawMessage `json:"schema" text:"Document"`
 }
 
 func (s *Extensions) showSchema(ctx context.Context, in versionInput) (d schemaDetail, err error) {
-	p, err := in.place()
+	p, err := in.ref()
 	if err != nil {
 		return d, err
 	}
@@ -169,6 +182,7 @@ func (s *Extensions) showSchema(ctx context.Context, in versionInput) (d schemaD
 	return schemaDetail{outputOfSchema(&sc), sc.Document}, err
 }
 
+// schemaChange is the result of a change to a version. did is the notice.
 type schemaChange struct {
 	Namespace string `json:"namespace"`
 	Version   int64  `json:"version" least:"1"`
@@ -178,9 +192,10 @@ type schemaChange struct {
 
 func (c schemaChange) Notice() string { return c.did }
 
+// setSchema returns the function that sets a status. Activating a version replaces the active version.
 func (s *Extensions) setSchema(status ext.SchemaStatus) func(context.Context, versionInput) (schemaChange, error) {
 	return func(ctx context.Context, in versionInput) (c schemaChange, err error) {
-		p, err := in.place()
+		p, err := in.ref()
 		if err != nil {
 			return c, err
 		}
@@ -189,8 +204,9 @@ func (s *Extensions) setSchema(status ext.SchemaStatus) func(context.Context, ve
 	}
 }
 
+// deleteSchema refuses the active version, and the newest, whose number would be used again.
 func (s *Extensions) deleteSchema(ctx context.Context, in versionInput) (c schemaChange, err error) {
-	p, err := in.place()
+	p, err := in.ref()
 	if err != nil {
 		return c, err
 	}
@@ -201,6 +217,7 @@ func (s *Extensions) deleteSchema(ctx context.Context, in versionInput) (c schem
 	return schemaChange{in.Namespace, in.Version, stateDeleted, fmt.Sprintf("deleted schema version %d for %s", in.Version, in.Namespace)}, err
 }
 
+// schemasChange counts the deleted versions.
 type schemasChange struct {
 	Namespace string `json:"namespace"`
 	Deleted   int    `json:"deleted" least:"0"`
@@ -210,8 +227,9 @@ func (c schemasChange) Notice() string {
 	return "deleted " + service.Count(int64(c.Deleted), "version") + " of the schema for " + c.Namespace
 }
 
+// deleteSchemas deletes all versions, including the active version: afterwards every JSON value is valid.
 func (s *Extensions) deleteSchemas(ctx context.Context, in namespaceInput) (c schemasChange, err error) {
-	p, err := in.place()
+	p, err := in.ref()
 	if err != nil {
 		return c, err
 	}
@@ -219,17 +237,19 @@ func (s *Extensions) deleteSchemas(ctx context.Context, in namespaceInput) (c sc
 	return schemasChange{in.Namespace, n}, err
 }
 
+// putInput may activate the new version at once.
 type putInput struct {
 	namespaceInput
 	Activate bool `flag:"activate" doc:"activate the new version"`
 }
 
+// putSchema registers a document. If only the activation fails, the error says that the version exists.
 func (s *Extensions) putSchema(ctx context.Context, in putInput, file operate.Body, _ operate.Progress) (c schemaChange, err error) {
 	open, err := s.ready()
 	if err != nil {
 		return c, err
 	}
-	p, err := in.place()
+	p, err := in.ref()
 	if err != nil {
 		return c, err
 	}

@@ -8,6 +8,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// checkInput names a version; After continues where an earlier check stopped.
 type checkInput struct {
 	versionInput
 	After string `flag:"after" doc:"next from the previous part"`
@@ -23,6 +24,8 @@ func (v activeVersion) String() string {
 	return fmt.Sprintf("version %d", int64(v))
 }
 
+// schemaCheck is what activating a version would change. Checked and Failed count only the records in this part;
+// Invalid lists the first.
 type schemaCheck struct {
 	schemaOutput
 	Active  activeVersion      `json:"active" title:"Active" least:"0" doc:"version it was compared with; 0: none"`
@@ -34,20 +37,23 @@ type schemaCheck struct {
 	Next    string             `json:"next,omitempty" cursor:"" doc:"pass as after to get the next part; missing: this is the last part"`
 }
 
+// schemaDifference is a difference from the active version. Effect says whether valid values may become invalid.
 type schemaDifference struct {
 	Pointer string `json:"pointer" title:"Location" zero:"the whole schema" example:"/properties/theme"`
 	Change  string `json:"change" title:"Change"`
 	Effect  string `json:"effect" title:"Effect"`
 }
 
+// invalidRecord is a stored record that the version would refuse. Pointer is within its value.
 type invalidRecord struct {
 	Key     string `json:"key" title:"Key" subject:"key"`
 	Pointer string `json:"pointer" title:"Location" zero:"the whole value"`
 	Reason  string `json:"reason" title:"Reason"`
 }
 
+// checkSchema validates as many records as a request's time allows. It changes nothing.
 func (s *Extensions) checkSchema(ctx context.Context, in checkInput) (c schemaCheck, err error) {
-	p, err := in.place()
+	p, err := in.ref()
 	if err != nil {
 		return c, err
 	}
@@ -69,11 +75,11 @@ func (s *Extensions) checkSchema(ctx context.Context, in checkInput) (c schemaCh
 	if c.Active != 0 {
 		c.Effect = report.Compatibility.Effect
 	}
-	for _, one := range report.Compatibility.Changes {
-		c.Changes = append(c.Changes, schemaDifference{one.Pointer, one.Change, one.Effect})
+	for _, change := range report.Compatibility.Changes {
+		c.Changes = append(c.Changes, schemaDifference{change.Pointer, change.Change, change.Effect})
 	}
-	for _, one := range report.DryRun.First {
-		c.Invalid = append(c.Invalid, invalidRecord{string(one.Key), one.Pointer, one.Reason})
+	for _, record := range report.DryRun.First {
+		c.Invalid = append(c.Invalid, invalidRecord{string(record.Key), record.Pointer, record.Reason})
 	}
 	return c, nil
 }

@@ -9,12 +9,15 @@ import (
 	"holdfast/internal/extstorage/inspection"
 )
 
+// finds are the hints on the page with the search results.
 var finds = []service.Query{
 	{What: "Tenants by ID", Example: "7e000000-"}, {What: "Installs by ID", Example: "7e000000-0000-4000"},
 	{What: "Records as INSTALL/KEY", Example: "7e000000-0000-4000/booking-"},
 	{What: "Records as TENANT/INSTALL/KEY", Example: "7e000000-/7e000000-0000-4000/booking-"},
 }
 
+// search finds tenants and installs by the beginning of their UUID, and records after a slash. Other texts find
+// nothing.
 func (s *Extensions) search(ctx context.Context, prefix string) (hits []service.Hit, err error) {
 	if parts := strings.Split(prefix, "/"); len(parts) > 1 {
 		return s.searchRecords(ctx, parts)
@@ -73,13 +76,15 @@ func (s *Extensions) searchRecords(ctx context.Context, parts []string) (hits []
 		for _, at := range found {
 			hits = append(hits, service.Hit{
 				Kind: "Record", Text: string(at.Namespace) + "/" + string(at.Key),
-				To: service.PageLink("record", place{o, at.Namespace}.values("key", string(at.Key))...),
+				To: service.PageLink("record", namespaceRef{o, at.Namespace}.values("key", string(at.Key))...),
 			})
 		}
 	}
 	return hits, nil
 }
 
+// uuidRange returns the first and the last UUID that begin with prefix, which must be in lower case. It returns false
+// if none does.
 func uuidRange(prefix string) (first, last string, ok bool) {
 	const shape = "00000000-0000-0000-0000-000000000000"
 	if prefix == "" || len(prefix) > len(shape) {

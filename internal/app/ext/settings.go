@@ -10,6 +10,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
+// rules reports combinations of settings that take no effect, or that refuse every record.
 func (s *Extensions) rules(in service.Settings) (all []conf.Rule) {
 	c := &s.cfg
 	all = []conf.Rule{
@@ -41,6 +42,7 @@ func (s *Extensions) rules(in service.Settings) (all []conf.Rule) {
 	return all
 }
 
+// onPostgres returns false if the database_url is not valid.
 func (s *Extensions) onPostgres() bool {
 	t, err := engine.Parse(s.cfg.DatabaseURL, "", engine.SQLite, engine.Postgres)
 	return err == nil && t.Kind == engine.Postgres

@@ -2,13 +2,18 @@ package ext
 
 import "holdfast/internal/db/rows"
 
+// ownerColumns begin every table of an install.
 const ownerColumns = `tenant_id uuid, extension_install_id uuid, `
 
+// eventColumns are shared by the waiting and the refused audit events.
 const eventColumns = ownerColumns + `seq integer, topic text, key text, payload rawjson, created_at micros`
 
+// part computes outbox.Partition in SQLite.
 const part = `((unicode(substr({tenant_id}, -1)) & 15) + 9 * (unicode(substr({tenant_id}, -1)) >> 6) +
 	(unicode(substr({extension_install_id}, -1)) & 15) + 9 * (unicode(substr({extension_install_id}, -1)) >> 6)) % 16`
 
+// tables lists the tables of all engines. In the second group, the owner is the install; a tenant's own rows have
+// ext.Services as install. ext_storage_floor is the number below which no new change is numbered after a restore.
 var tables = []rows.Group{{Tables: []*rows.Table{
 	{Name: "ext_storage_floor", Key: 1, Seeded: true, Replace: true, Columns: rows.Columns(`one integer, seq integer`)},
 }}, {Owner: 2, Tables: []*rows.Table{

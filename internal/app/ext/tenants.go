@@ -12,6 +12,8 @@ import (
 	"holdfast/internal/operate"
 )
 
+// tenantOperations declares the operations on whole tenants. A tenant exists by its installs, so there is no operation
+// that creates it.
 func (s *Extensions) tenantOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -28,6 +30,7 @@ func (s *Extensions) tenantOperations() []operate.Operation {
 	}
 }
 
+// tenantOutput is a tenant with at least one install, or a record of its deletion.
 type tenantOutput struct {
 	Tenant string `json:"tenant" title:"Tenant" subject:"tenant" cursor:""`
 }
@@ -49,8 +52,10 @@ func (s *Extensions) listTenants(ctx context.Context, in operate.Page[string]) (
 	return s.tenantsIn(ctx, span, in.Limit)
 }
 
+// lastInstall is the greatest install ID, so that a span after it begins with the next tenant.
 const lastInstall = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
+// tenantsIn returns at most limit tenants in a span.
 func (s *Extensions) tenantsIn(ctx context.Context, span inspection.Span, limit int) (all []tenantOutput, err error) {
 	var last ext.TenantID
 	if span.After.Install == lastInstall {
@@ -76,6 +81,7 @@ func (s *Extensions) tenantsIn(ctx context.Context, span inspection.Span, limit 
 	}
 }
 
+// tenantDetail says whether a tenant is deleted. The times are zero if it is active.
 type tenantDetail struct {
 	Tenant   string    `json:"tenant" title:"Tenant" subject:"tenant"`
 	State    string    `json:"state" title:"State" enum:"active,deleting,deleted"`
@@ -83,12 +89,15 @@ type tenantDetail struct {
 	Deleted  time.Time `json:"deletedAt,omitzero" title:"Deleted"`
 }
 
+// Note warns that tokens are refused.
 func (d tenantDetail) Note() string { return deletionNote("tenant", d.Deleting, d.Deleted) }
 
+// Offers restore for a deleted tenant, and delete for the others.
 func (d tenantDetail) Offers(verb string) bool {
 	return (verb == "restore") == (d.State == stateDeleted)
 }
 
+// showTenant returns errcode.NotFound for a tenant without installs whose deletion is not on record.
 func (s *Extensions) showTenant(ctx context.Context, in tenantInput) (d tenantDetail, err error) {
 	o, err := in.owner()
 	if err != nil {
@@ -105,12 +114,15 @@ func (s *Extensions) showTenant(ctx context.Context, in tenantInput) (d tenantDe
 	return tenantDetail{in.Tenant, deletionState(&deletion), service.TimeOf(deletion.StartedAt), service.TimeOf(deletion.FinishedAt)}, err
 }
 
+// tenantChange is the result of restoring a tenant.
 type tenantChange struct {
 	Tenant string `json:"tenant" subject:"tenant"`
 }
 
 func (tenantChange) Notice() string { return "the tenant can be used again, with new tokens" }
 
+// restoreTenant accepts new tokens. It returns errcode.Conflict while the deletion is unfinished, or if there is
+// nothing to restore.
 func (s *Extensions) restoreTenant(ctx context.Context, in tenantInput) (c tenantChange, err error) {
 	o, err := in.owner()
 	if err != nil {

@@ -10,20 +10,25 @@ import (
 	"holdfast/internal/operate"
 )
 
+// tokenRequest is a token to create: for an install with access to namespaces, or for a service.
 type tokenRequest struct {
 	Owner      ext.Owner // for a service, only the tenant
 	Namespaces map[ext.Namespace]ext.Access
 	Service    string // service that acts for the tenant's installs; "" for an install
-	Schemas    bool
+	// Schemas allows a service to register and activate schemas.
+	Schemas bool
 	operate.Lifetime
 }
 
+// revocation is a token to revoke.
 type revocation struct {
 	owner   ext.Owner // an install, or ext.Services
 	id      string
 	expires ext.Moment // 0: unknown
 }
 
+// read verifies a token and reads its ID and its owner. It refuses a token that is not valid, or that cannot be
+// revoked.
 func (r *revocation) read(s *Extensions, token string) error {
 	c, err := s.tokens.Verify(token, s.deps.Clock())
 	if err != nil {
@@ -32,6 +37,7 @@ func (r *revocation) read(s *Extensions, token string) error {
 	if c.ID == "" {
 		return errcode.New(errcode.Invalid, "the token has no ID (jti) and cannot be revoked: revoke the install, or replace the signing key")
 	}
+	// A revocation must outlive the token, whose end is exact to the second.
 	r.id, r.expires = c.ID, ext.At(c.Ends)+1
 	if grant, err := s.opened.ParseGrant(c.Raw); err == nil {
 		r.owner = grant.Owner
@@ -42,6 +48,8 @@ func (r *revocation) read(s *Extensions, token string) error {
 	return err
 }
 
+// makeToken signs a token with the server's own key. It reads no database: neither the tenant nor the install need
+// exist. The URL is "" if this server does not listen for the token's kind.
 func (s *Extensions) makeToken(r tokenRequest) (t tokenOutput, err error) {
 	if _, err := s.ready(); err != nil {
 		return t, err

@@ -10,10 +10,12 @@ import (
 )
 
 const (
+	// revokeHelp ends the help of all revocations.
 	revokeHelp = "Every running server refuses the token within a second. The revocation is kept until the token expires;\n" +
 		"without an expiry, until all existing tokens expire."
 )
 
+// tokenOperations declares tokens for an install. Only revoked tokens are stored, so only these can be listed.
 func (s *Extensions) tokenOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -38,6 +40,7 @@ func (s *Extensions) tokenOperations() []operate.Operation {
 	}
 }
 
+// serviceTokenOperations declares tokens for services, which act for all installs of a tenant.
 func (s *Extensions) serviceTokenOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -60,6 +63,7 @@ func (s *Extensions) serviceTokenOperations() []operate.Operation {
 	}
 }
 
+// revokedOutput is a revoked token. Expires is when the revocation is forgotten, because the token has expired by then.
 type revokedOutput struct {
 	ID      string    `json:"id" title:"ID"`
 	Revoked time.Time `json:"revokedAt" title:"Revoked"`
@@ -70,6 +74,7 @@ func (t revokedOutput) Notice() string {
 	return "revoked token " + t.ID + "; it expires at " + service.FormatMillis(t.Expires.UnixMilli())
 }
 
+// listTokens returns an install's revoked tokens.
 func (s *Extensions) listTokens(ctx context.Context, in installInput) ([]revokedOutput, error) {
 	o, err := in.owner()
 	if err != nil {
@@ -78,6 +83,7 @@ func (s *Extensions) listTokens(ctx context.Context, in installInput) ([]revoked
 	return s.revokedTokens(ctx, o)
 }
 
+// listServiceTokens returns a tenant's revoked service tokens.
 func (s *Extensions) listServiceTokens(ctx context.Context, in tenantInput) ([]revokedOutput, error) {
 	o, err := in.owner()
 	if err != nil {
@@ -86,6 +92,7 @@ func (s *Extensions) listServiceTokens(ctx context.Context, in tenantInput) ([]r
 	return s.revokedTokens(ctx, ext.Services(o.Tenant))
 }
 
+// revokedTokens returns the tokens of an owner; ext.Services names a tenant's services.
 func (s *Extensions) revokedTokens(ctx context.Context, o ext.Owner) (all []revokedOutput, err error) {
 	open, err := s.ready()
 	if err != nil {
@@ -98,6 +105,7 @@ func (s *Extensions) revokedTokens(ctx context.Context, o ext.Owner) (all []revo
 	return all, err
 }
 
+// createTokenInput names an install, which need not exist yet.
 type createTokenInput struct {
 	Tenant     string   `subject:"tenant,flag" value:"UUID" doc:"tenant UUID" example:"7e000000-0000-4000-8000-000000000001"`
 	Install    string   `subject:"install,flag" value:"UUID" doc:"install UUID" example:"7e000000-0000-4000-8000-000000000011"`
@@ -105,6 +113,7 @@ type createTokenInput struct {
 	operate.Lifetime
 }
 
+// request parses the input. At least one namespace is required, because a token without access is a mistake.
 func (in createTokenInput) request() (r tokenRequest, err error) {
 	if r.Owner, err = (installInput{in.Tenant, in.Install}).owner(); err != nil {
 		return r, err
@@ -122,6 +131,7 @@ func (in createTokenInput) Check() error {
 	return err
 }
 
+// createServiceTokenInput names the service, which appears in the audit.
 type createServiceTokenInput struct {
 	Tenant  string `subject:"tenant,flag" value:"UUID" doc:"tenant UUID" example:"7e000000-0000-4000-8000-000000000001"`
 	Service string `flag:"service" value:"NAME" doc:"service NAME, 1 to 64 characters from a-z, 0-9 and -"`
@@ -129,6 +139,7 @@ type createServiceTokenInput struct {
 	operate.Lifetime
 }
 
+// request parses the input.
 func (in createServiceTokenInput) request() (r tokenRequest, err error) {
 	if r.Owner, err = (tenantInput{in.Tenant}).owner(); err != nil {
 		return r, err
@@ -145,6 +156,7 @@ func (in createServiceTokenInput) Check() error {
 	return err
 }
 
+// tokenOutput is a new token, which is not stored.
 type tokenOutput struct {
 	Token   string    `json:"token" title:"Token" secret:"The token is shown only once." qr:"The token as a QR code"`
 	ID      string    `json:"id" title:"ID" subject:"id" aside:"" doc:"token ID in the audit log"`
@@ -152,8 +164,10 @@ type tokenOutput struct {
 	URL     string    `json:"url,omitempty" title:"URL" aside:"" doc:"URL to use it at, unless this server does not listen there"`
 }
 
+// Notice is "", so that the token is shown.
 func (tokenOutput) Notice() string { return "" }
 
+// createToken creates an install's token.
 func (s *Extensions) createToken(_ context.Context, in createTokenInput) (tokenOutput, error) {
 	r, err := in.request()
 	if err != nil {
@@ -162,6 +176,7 @@ func (s *Extensions) createToken(_ context.Context, in createTokenInput) (tokenO
 	return s.makeToken(r)
 }
 
+// createServiceToken creates a service's token.
 func (s *Extensions) createServiceToken(_ context.Context, in createServiceTokenInput) (tokenOutput, error) {
 	r, err := in.request()
 	if err != nil {
@@ -170,10 +185,12 @@ func (s *Extensions) createServiceToken(_ context.Context, in createServiceToken
 	return s.makeToken(r)
 }
 
+// revokeInput is a whole token, which is a secret: it is neither logged nor shown.
 type revokeInput struct {
 	Token string `flag:"token" arg:"TOKEN" secret:"" doc:"the token"`
 }
 
+// Check does not verify the token, because that needs the keys; revocation.read does.
 func (in revokeInput) Check() error {
 	if in.Token == "" {
 		return &operate.InputError{Input: "token", Reason: "must not be empty"}
@@ -181,6 +198,7 @@ func (in revokeInput) Check() error {
 	return nil
 }
 
+// revokeToken revokes a token of any kind, without knowing its owner.
 func (s *Extensions) revokeToken(ctx context.Context, in revokeInput) (revokedOutput, error) {
 	if _, err := s.ready(); err != nil {
 		return revokedOutput{}, err
@@ -192,6 +210,8 @@ func (s *Extensions) revokeToken(ctx context.Context, in revokeInput) (revokedOu
 	return s.revoke(ctx, r)
 }
 
+// revokeIDInput names an install's token by its ID. If Expires is not given, the revocation is kept as long as a token
+// could live.
 type revokeIDInput struct {
 	Tenant  string `subject:"tenant,flag" value:"UUID" doc:"tenant UUID" example:"7e000000-0000-4000-8000-000000000001"`
 	Install string `subject:"install,flag" value:"UUID" doc:"install UUID" example:"7e000000-0000-4000-8000-000000000011"`
@@ -199,6 +219,7 @@ type revokeIDInput struct {
 	Expires string `flag:"expires" value:"TIME" doc:"TIME when the token expires, e.g. 2026-11-21T15:04:05Z"`
 }
 
+// revokeTokenID does not verify that the token exists: the server keeps no list of tokens.
 func (s *Extensions) revokeTokenID(ctx context.Context, in revokeIDInput) (revokedOutput, error) {
 	o, err := installInput{in.Tenant, in.Install}.owner()
 	if err != nil {
@@ -207,12 +228,14 @@ func (s *Extensions) revokeTokenID(ctx context.Context, in revokeIDInput) (revok
 	return s.revokeID(ctx, o, in.ID, in.Expires)
 }
 
+// revokeServiceIDInput names a service's token by its ID.
 type revokeServiceIDInput struct {
 	Tenant  string `subject:"tenant,flag" value:"UUID" doc:"tenant UUID" example:"7e000000-0000-4000-8000-000000000001"`
 	ID      string `subject:"id,flag" value:"ID" doc:"token ID (jti)"`
 	Expires string `flag:"expires" value:"TIME" doc:"TIME when the token expires, e.g. 2026-11-21T15:04:05Z"`
 }
 
+// revokeServiceTokenID is revokeTokenID for service tokens.
 func (s *Extensions) revokeServiceTokenID(ctx context.Context, in revokeServiceIDInput) (revokedOutput, error) {
 	o, err := tenantInput{in.Tenant}.owner()
 	if err != nil {
@@ -221,6 +244,7 @@ func (s *Extensions) revokeServiceTokenID(ctx context.Context, in revokeServiceI
 	return s.revokeID(ctx, ext.Services(o.Tenant), in.ID, in.Expires)
 }
 
+// revokeID parses the time until which the revocation is kept.
 func (s *Extensions) revokeID(ctx context.Context, o ext.Owner, id, expires string) (revokedOutput, error) {
 	until, err := parseTime("expires", expires)
 	if err != nil {
@@ -229,6 +253,7 @@ func (s *Extensions) revokeID(ctx context.Context, o ext.Owner, id, expires stri
 	return s.revoke(ctx, revocation{o, id, until})
 }
 
+// revoke stores a revocation. Revoking a token again may only extend it.
 func (s *Extensions) revoke(ctx context.Context, r revocation) (revokedOutput, error) {
 	open, err := s.ready()
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 
 const transferSize = 8 << 20 // bytes, with copies: an export page or an import batch
 
+// transferOperations declares the export and the import of an install.
 func (s *Extensions) transferOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewDownload(operate.About{
@@ -41,6 +42,7 @@ func (s *Extensions) transferOperations() []operate.Operation {
 	}
 }
 
+// exportInstall reads the first page before the download begins, so that an error can still be answered.
 func (s *Extensions) exportInstall(ctx context.Context, in installInput, progress operate.Progress) (f operate.File, err error) {
 	open, err := s.ready()
 	if err != nil {
@@ -60,6 +62,8 @@ func (s *Extensions) exportInstall(ctx context.Context, in installInput, progres
 	}}, nil
 }
 
+// writeExport writes the header, the pages and the last line, which marks the export as complete. next reads the page
+// at a cursor.
 func writeExport(to io.Writer, page ext.ExportPage, next func(cursor string) (ext.ExportPage, error), progress operate.Progress) (err error) {
 	records := page.Header.Records
 	w := bufio.NewWriterSize(to, 64<<10)
@@ -81,6 +85,7 @@ func writeExport(to io.Writer, page ext.ExportPage, next func(cursor string) (ex
 	}
 }
 
+// writePage writes a page's schemas and records, a line each.
 func writePage(w io.Writer, page *ext.ExportPage) error {
 	for i := range page.Schemas {
 		if _, err := w.Write(exthttp.AppendSchema(nil, &page.Schemas[i])); err != nil {
@@ -95,15 +100,19 @@ func writePage(w io.Writer, page *ext.ExportPage) error {
 	return nil
 }
 
+// importInput names the install to import into, which need not exist.
 type importInput struct {
 	installInput
 	Preserve bool `flag:"preserve" doc:"keep record and schema revisions and times"`
 }
 
+// importOutput counts the lines that were read and what became of the records; it is a partial result if the import
+// fails.
 type importOutput struct {
-	Lines     int `json:"lines"`
-	Records   int `json:"records"`
-	Written   int `json:"written"`
+	Lines   int `json:"lines"`
+	Records int `json:"records"`
+	Written int `json:"written"`
+	// Unchanged records are equal here already; Expired records are left out.
 	Unchanged int `json:"unchanged"`
 	Expired   int `json:"expired"`
 	Newer     int `json:"newer" doc:"records with a newer revision here"`
@@ -124,8 +133,10 @@ type unmatchedNamespace struct {
 	Checked   int    `json:"checked" doc:"records that were checked, which takes limited time"`
 }
 
+// Notice is also shown with an error.
 func (o importOutput) Notice() string { return o.text }
 
+// importInstall imports as the operator, without rate limits. Records before a wrong line stay.
 func (s *Extensions) importInstall(ctx context.Context, in importInput, lines operate.Body, _ operate.Progress) (out importOutput, err error) {
 	open, err := s.ready()
 	if err != nil {
@@ -177,6 +188,7 @@ func unmatched(ctx context.Context, s *ext.Service, r ext.Request) (found []unma
 	return found, note
 }
 
+// inLine makes an error refer to the line in the file, from 1.
 func inLine(err error) error {
 	item, ok := errors.AsType[*ext.ItemError](err)
 	if !ok {

@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// usageOperations declares the list of usage counters and the audit that verifies them.
 func (s *Extensions) usageOperations() []operate.Operation {
 	audit := operate.NewJob(operate.About{
 		Path: "usage/audit", Doc: "Count all rows and compare them with the counters", Counts: "installs",
@@ -33,18 +34,21 @@ func (s *Extensions) usageOperations() []operate.Operation {
 	}
 }
 
+// listUsage lists installs with counters. It reads only counters, no records.
 func (s *Extensions) listUsage(ctx context.Context, in installsInput) ([]installRow, error) {
 	return s.rows(ctx, in, func(span inspection.Span) ([]inspection.InstallUsage, error) {
 		return s.inspection.PageUsage(ctx, span, in.Limit)
 	})
 }
 
+// auditInput selects an install, a tenant's installs, or all.
 type auditInput struct {
 	Tenant  string `flag:"tenant" value:"UUID" doc:"tenant UUID (default: all)"`
 	Install string `flag:"install" value:"UUID" doc:"install UUID (default: all)"`
 	All     bool   `flag:"all" doc:"with --json, print a line for every install, even without differences" local:""`
 }
 
+// Check requires the tenant of an install.
 func (in auditInput) Check() (err error) {
 	switch {
 	case in.Install == "":
@@ -56,18 +60,22 @@ func (in auditInput) Check() (err error) {
 	return installInput{in.Tenant, in.Install}.Check()
 }
 
+// countersOutput has the fields of inspection's counters, in the same order.
 type countersOutput struct {
 	Bytes      int64 `json:"bytes"`
 	Keys       int64 `json:"keys"`
 	Namespaces int64 `json:"namespaces"`
 }
 
+// namespaceGap is a namespace whose counter differs from its rows, in keys.
 type namespaceGap struct {
 	Namespace string `json:"namespace"`
 	Counter   int64  `json:"counter"`
 	Rows      int64  `json:"rows"`
 }
 
+// auditOutput compares an install's counters with its rows. Right says that they are equal. Namespaces lists only
+// differences.
 type auditOutput struct {
 	Tenant     string         `json:"tenant" title:"Tenant"`
 	Install    string         `json:"install" title:"Install"`
@@ -76,6 +84,7 @@ type auditOutput struct {
 	Rows       countersOutput `json:"rows"`
 	Namespaces []namespaceGap `json:"namespaces,omitempty"`
 
+	// Bytes, Keys and Used show both numbers in the console.
 	Bytes string `json:"-" title:"Bytes"`
 	Keys  string `json:"-" title:"Keys"`
 	Used  string `json:"-" title:"Namespaces"`
@@ -86,6 +95,7 @@ type auditOutput struct {
 // Text is "" without differences.
 func (a auditOutput) Text() string { return a.text }
 
+// outputOfAudit leaves text to auditor.add, because it depends on the audit.
 func outputOfAudit(o ext.Owner, found *inspection.Audit) auditOutput {
 	a := auditOutput{Tenant: string(o.Tenant), Install: string(o.Install), Right: found.Right(), Counters: countersOutput(found.Counters), Rows: countersOutput(found.Counted)}
 	for _, n := range found.Namespaces {
@@ -97,6 +107,7 @@ func outputOfAudit(o ext.Owner, found *inspection.Audit) auditOutput {
 	return a
 }
 
+// comparison returns a table with both numbers, for the command.
 func (a *auditOutput) comparison() (string, error) {
 	var text strings.Builder
 	w := service.NewPrinter(&text)
@@ -110,6 +121,7 @@ func (a *auditOutput) comparison() (string, error) {
 	return text.String(), err
 }
 
+// auditResult counts the audited installs. text is the notice.
 type auditResult struct {
 	Audited   int64 `json:"audited" title:"Installs audited" least:"0"`
 	Different int64 `json:"different" title:"With differences" least:"0"`
@@ -118,16 +130,20 @@ type auditResult struct {
 
 func (r auditResult) Notice() string { return r.text }
 
+// namedMost is how many installs the error names.
 const namedMost = 10
 
+// auditor collects the results of an audit.
 type auditor struct {
 	auditInput
 	audited, different int64
-	text               string
-	named              strings.Builder
-	progress           operate.Progress
+	// text is the notice for a single install; named lists the installs with differences.
+	text     string
+	named    strings.Builder
+	progress operate.Progress
 }
 
+// add reports an install. With a single install, its comparison is the notice; otherwise only differences are printed.
 func (r *auditor) add(o ext.Owner, found *inspection.Audit) error {
 	a := outputOfAudit(o, found)
 	text, err := a.comparison()
@@ -153,6 +169,7 @@ func (r *auditor) add(o ext.Owner, found *inspection.Audit) error {
 	return nil
 }
 
+// result is also returned with an error.
 func (r *auditor) result() auditResult {
 	text := r.text
 	if r.Install == "" {
@@ -161,6 +178,7 @@ func (r *auditor) result() auditResult {
 	return auditResult{r.audited, r.different, text}
 }
 
+// err returns errcode.Conflict if something differs, so that the command's exit status is 1. Call it once, at the end.
 func (r *auditor) err() error {
 	switch {
 	case r.different == 0:
@@ -173,6 +191,7 @@ func (r *auditor) err() error {
 	return errcode.Newf(errcode.Conflict, "the counters differ from the rows for %d of %s:%s", r.different, service.Count(r.audited, "install"), &r.named)
 }
 
+// auditUsage reads all rows of the selected installs, each in its own snapshot, while servers write.
 func (s *Extensions) auditUsage(ctx context.Context, in auditInput, progress operate.Progress) (auditResult, error) {
 	if _, err := s.ready(); err != nil {
 		return auditResult{}, err
