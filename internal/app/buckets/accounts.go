@@ -9,6 +9,8 @@ import (
 	"holdfast/internal/operate"
 )
 
+// accountOperations declares the accounts. Accounts in the configuration are created at the start, and cannot be
+// deleted here.
 func (s *Buckets) accountOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -27,10 +29,12 @@ func (s *Buckets) accountOperations() []operate.Operation {
 	}
 }
 
+// accountInput names an account by its name, not its ID.
 type accountInput struct {
 	Account string `subject:"account" doc:"account name"`
 }
 
+// accountOutput is an account with its total use, which includes its buckets' objects, versions and incomplete uploads.
 type accountOutput struct {
 	Account string            `json:"account" title:"Account" subject:"account" cursor:"" example:"main"`
 	ID      buckets.AccountID `json:"id" title:"ID" example:"5e0f8ab9-6a31-44d6-8e4b-6f0b1a5d2c10"`
@@ -38,6 +42,7 @@ type accountOutput struct {
 	usageOutput
 }
 
+// listAccounts orders by name, and reads a page's totals with one query.
 func (s *Buckets) listAccounts(ctx context.Context, in operate.Page[string]) (all []accountOutput, err error) {
 	page, err := s.opened.ListAccounts(ctx, in.After, in.Limit)
 	if err != nil {
@@ -57,10 +62,12 @@ func (s *Buckets) listAccounts(ctx context.Context, in operate.Page[string]) (al
 	return all, nil
 }
 
+// outputOfAccount joins an account and its use.
 func outputOfAccount(a *buckets.Account, u usageOutput) accountOutput {
 	return accountOutput{a.Name, a.ID, a.Created.Time(), u}
 }
 
+// showAccount returns errcode.NotFound for an unknown name.
 func (s *Buckets) showAccount(ctx context.Context, in accountInput) (o accountOutput, err error) {
 	a, err := s.account(ctx, in.Account)
 	if err != nil {
@@ -70,6 +77,8 @@ func (s *Buckets) showAccount(ctx context.Context, in accountInput) (o accountOu
 	return outputOfAccount(&a, outputOfUsage(used.Usage, used.Quota)), err
 }
 
+// madeKey is a new access key with its secret, and the endpoint to use it at. An endpoint for this machine only has a
+// note.
 type madeKey struct {
 	Account   string `json:"account" title:"Account" subject:"account" example:"main"`
 	Endpoint  string `json:"endpoint" title:"Endpoint" example:"https://s3.example.org"`
@@ -78,14 +87,18 @@ type madeKey struct {
 	note      string
 }
 
+// Notice is "", so that the key is shown.
 func (madeKey) Notice() string { return "" }
 
+// Note warns about the endpoint; see endpointNote.
 func (k madeKey) Note() string { return k.note }
 
+// made adds the endpoint to a key.
 func (s *Buckets) made(account string, key newKey) madeKey {
 	return madeKey{account, s.publicEndpoint(), key.id, key.secret, s.endpointNote()}
 }
 
+// addAccount creates the account and its key in one transaction.
 func (s *Buckets) addAccount(ctx context.Context, in accountInput) (madeKey, error) {
 	if err := errors.Join(buckets.CheckAccountName(in.Account), s.needKeySecret()); err != nil {
 		return madeKey{}, about(in.Account, err)
@@ -94,6 +107,7 @@ func (s *Buckets) addAccount(ctx context.Context, in accountInput) (madeKey, err
 	return s.made(in.Account, key), about(in.Account, err)
 }
 
+// accountChange is the result of a change. did is a verb, e.g. "deleted".
 type accountChange struct {
 	Account string `json:"account" subject:"account" example:"main"`
 	did     string
@@ -101,6 +115,8 @@ type accountChange struct {
 
 func (c accountChange) Notice() string { return c.did + " account " + c.Account }
 
+// dropAccount refuses a configured account, because the next start would create it again. If locked versions are the
+// reason why buckets remain, the error names one.
 func (s *Buckets) dropAccount(ctx context.Context, in accountInput) (c accountChange, err error) {
 	if _, ok := s.cfg.Accounts[in.Account]; ok {
 		return c, about(in.Account, errAccountConfigured)

@@ -17,8 +17,10 @@ import (
 	"holdfast/internal/operate"
 )
 
+// shown is how many findings the command prints for each problem; --json and the console list more.
 const shown = 20
 
+// auditOperations declares the audit, a job that may take hours.
 func (s *Buckets) auditOperations() []operate.Operation {
 	job := operate.NewJob(operate.About{
 		Path: "audits/run", Doc: "Compare storage nodes and usage counters with the database, and repair them",
@@ -42,6 +44,7 @@ func (s *Buckets) auditOperations() []operate.Operation {
 	return []operate.Operation{operate.WithFound[findingOutput](job, "Findings", "There are no findings so far.")}
 }
 
+// auditInput are the options; see maintenance.AuditOptions.
 type auditInput struct {
 	Verify          bool          `flag:"verify" doc:"read every copy and compare its MD5"`
 	Repair          bool          `flag:"repair" doc:"repair: restore copies, remove files without a row, set counters"`
@@ -51,6 +54,7 @@ type auditInput struct {
 	Restart         bool          `flag:"restart" doc:"start again instead of continuing an interrupted audit"`
 }
 
+// Check requires a grace period that is longer than any write, because a new file may not have its row yet.
 func (in auditInput) Check() error {
 	if in.Grace < maintenance.MinGrace {
 		return &operate.InputError{Input: "grace", Reason: "must be at least " + conf.FormatDuration(maintenance.MinGrace)}
@@ -58,6 +62,7 @@ func (in auditInput) Check() error {
 	return nil
 }
 
+// findingState is "left" or "repaired".
 type findingState string
 
 func (f findingState) Cell() service.Cell {
@@ -67,6 +72,8 @@ func (f findingState) Cell() service.Cell {
 	return service.Cell{State: service.Warning, Text: string(f)}
 }
 
+// findingOutput is a finding with names instead of IDs. The embedded finding is the JSON; the other fields are table
+// columns.
 type findingOutput struct {
 	maintenance.Finding
 	AccountName string `json:"account_name,omitempty"`
@@ -79,6 +86,7 @@ type findingOutput struct {
 	Says  string              `json:"-" title:"Detail"`
 }
 
+// auditOutput is the result; its counts are in JSON in Result, and for people in the fields below.
 type auditOutput struct {
 	Result maintenance.Result `json:"result"`
 
@@ -90,20 +98,25 @@ type auditOutput struct {
 	text string
 }
 
+// IsPartial makes the command's exit status 1.
 func (a auditOutput) IsPartial() bool { return a.Result.Left > 0 }
 
+// Notice is the whole report for the command.
 func (a auditOutput) Notice() string { return a.text }
 
+// audit runs until every node and counter was compared. After an interruption it continues where it stopped, if the
+// options are the same.
 func (s *Buckets) audit(ctx context.Context, in auditInput, progress operate.Progress) (o auditOutput, err error) {
 	options := maintenance.AuditOptions{
 		Verify: in.Verify, Repair: in.Repair, Node: in.Node, Grace: in.Grace, UnknownAccounts: in.UnknownAccounts, Restart: in.Restart,
+		// buckets.copies, or the default for the present nodes.
 		Level: cmp.Or(s.live.Load().Copies, s.cluster.Copies()),
 	}
 	printer := &auditPrinter{first: map[maintenance.Problem][]findingOutput{}, repaired: map[maintenance.Problem]int64{}}
-	of := &names{service: s.opened, accounts: map[buckets.AccountID]*accountNames{}}
+	cache := &nameCache{service: s.opened, accounts: map[buckets.AccountID]*accountNames{}}
 	err = s.maintain(ctx, progress, func(ctx context.Context, p maintenance.Progress) (err error) {
 		o.Result, err = s.maintenance.Audit(ctx, p, options, func(f maintenance.Finding) error {
-			finding, err := of.finding(ctx, f)
+			finding, err := cache.finding(ctx, f)
 			if err != nil {
 				return err
 			}
@@ -126,7 +139,8 @@ func (s *Buckets) audit(ctx context.Context, in auditInput, progress operate.Pro
 	return o, err
 }
 
-func (n *names) finding(ctx context.Context, f maintenance.Finding) (o findingOutput, err error) {
+// finding adds names to a finding. A deleted account or bucket keeps its ID.
+func (n *nameCache) finding(ctx context.Context, f maintenance.Finding) (o findingOutput, err error) {
 	o = findingOutput{Finding: f, Kind: f.Problem, State: "left", On: f.Node, Says: f.Detail}
 	if f.Repaired {
 		o.State = "repaired"
@@ -137,11 +151,13 @@ func (n *names) finding(ctx context.Context, f maintenance.Finding) (o findingOu
 	return o, err
 }
 
+// auditPrinter keeps the first findings of each problem, and counts all.
 type auditPrinter struct {
 	first    map[maintenance.Problem][]findingOutput
 	repaired map[maintenance.Problem]int64
 }
 
+// add is called for each finding, in the order of the audit.
 func (p *auditPrinter) add(f findingOutput) {
 	if f.Repaired {
 		p.repaired[f.Problem]++
@@ -151,6 +167,7 @@ func (p *auditPrinter) add(f findingOutput) {
 	}
 }
 
+// print returns the findings by problem, and then the counts.
 func (p *auditPrinter) print(r *maintenance.Result, grace time.Duration) (string, error) {
 	var text bytes.Buffer
 	if r.Resumed {

@@ -8,6 +8,8 @@ import (
 	"holdfast/internal/operate"
 )
 
+// bucketOperations declares the buckets and those of their settings that are not rules; lifecycle, policy and
+// notifications have nouns of their own.
 func (s *Buckets) bucketOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -43,12 +45,15 @@ func (s *Buckets) bucketOperations() []operate.Operation {
 	}
 }
 
+// bucketsInput selects an account's buckets.
 type bucketsInput struct {
 	accountInput
 	Prefix string `flag:"prefix" doc:"only buckets whose names start with this prefix"`
 	operate.Page[string]
 }
 
+// bucketOutput is a bucket with its use and its quotas. Access is only the public-read setting; a policy may also make
+// it public.
 type bucketOutput struct {
 	Bucket string `json:"bucket" title:"Bucket" subject:"bucket" cursor:"" example:"photos"`
 	usageOutput
@@ -56,6 +61,7 @@ type bucketOutput struct {
 	Access  string    `json:"access" title:"Access" enum:"private,public-read"`
 }
 
+// listBuckets orders by name, and reads a page's counters with one query.
 func (s *Buckets) listBuckets(ctx context.Context, in bucketsInput) (all []bucketOutput, err error) {
 	a, err := s.account(ctx, in.Account)
 	if err != nil {
@@ -72,10 +78,12 @@ func (s *Buckets) listBuckets(ctx context.Context, in bucketsInput) (all []bucke
 	return all, err
 }
 
+// outputOfBucket joins a bucket and its use.
 func outputOfBucket(b *buckets.Bucket, u buckets.BucketUsage) bucketOutput {
 	return bucketOutput{b.Name, outputOfUsage(u.Usage, u.Quota), b.Created.Time(), accessOf(b)}
 }
 
+// accessOf returns the canned ACL that the setting stands for.
 func accessOf(b *buckets.Bucket) string {
 	if b.Settings.PublicRead {
 		return accessPublic
@@ -83,6 +91,7 @@ func accessOf(b *buckets.Bucket) string {
 	return accessPrivate
 }
 
+// usageOfBuckets returns the use of each bucket in page, in the same order.
 func (s *Buckets) usageOfBuckets(ctx context.Context, a buckets.AccountID, page []buckets.Bucket) ([]buckets.BucketUsage, error) {
 	refs := make([]buckets.BucketRef, len(page))
 	for i := range page {

@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// lockOperation declares buckets/set-lock.
 func (s *Buckets) lockOperation() operate.Operation {
 	return operate.NewChange(operate.About{
 		Path: "buckets/set-lock", Doc: "Enable object lock for a bucket, and set the default retention", Title: "Object lock", Button: "Set object lock", Stays: true,
@@ -21,6 +22,7 @@ func (s *Buckets) lockOperation() operate.Operation {
 	}, on(s, s.setLock))
 }
 
+// lockInput is a default retention for new objects: days or years with a mode, or none of them.
 type lockInput struct {
 	bucketInput
 	Mode  string `flag:"mode" doc:"governance, compliance, or none" enum:"none,governance,compliance" default:"none"`
@@ -28,10 +30,12 @@ type lockInput struct {
 	Years int    `flag:"years" doc:"or for this many years" least:"0" default:"0"`
 }
 
+// lock does not check the values; Check does.
 func (in lockInput) lock() buckets.BucketLock {
 	return buckets.BucketLock{Enabled: true, Mode: lockMode(in.Mode), Days: in.Days, Years: in.Years}
 }
 
+// Check translates the errors of buckets.BucketLock to the inputs.
 func (in lockInput) Check() error {
 	switch err := in.lock().Check(); {
 	case lockMode(in.Mode) == "" && in.Mode != noMode:
@@ -44,6 +48,8 @@ func (in lockInput) Check() error {
 	return nil
 }
 
+// setLock enables object lock, which cannot be disabled, and replaces the default retention. Versions that exist keep
+// their locks.
 func (s *Buckets) setLock(ctx context.Context, in lockInput) (bucketChange, error) {
 	a, b, err := s.bucketOf(ctx, in.bucketInput)
 	if err == nil {
@@ -52,6 +58,7 @@ func (s *Buckets) setLock(ctx context.Context, in lockInput) (bucketChange, erro
 	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("object lock for bucket %s: %s", in.Bucket, lockText(in.lock()))}, err
 }
 
+// lockText describes a bucket's object lock in words.
 func lockText(l buckets.BucketLock) string {
 	switch {
 	case !l.Enabled:
@@ -64,8 +71,11 @@ func lockText(l buckets.BucketLock) string {
 	return fmt.Sprintf("enabled, new objects %s for %d years", strings.ToLower(string(l.Mode)), l.Years)
 }
 
+// scannedVersions limits how many versions an error message counts.
 const scannedVersions = 10 * buckets.MaxPage
 
+// nameLocked adds to the error cause why the bucket is not empty: how many of its versions are locked, and one of them
+// with the end of its lock. It returns cause unchanged if no version is locked.
 func (s *Buckets) nameLocked(ctx context.Context, b *buckets.Bucket, cause error) error {
 	if !b.Lock.Enabled || cause == nil {
 		return cause
@@ -100,6 +110,7 @@ func (s *Buckets) nameLocked(ctx context.Context, b *buckets.Bucket, cause error
 		errcode.Message(cause), b.Name, read, locked, first.VersionID(), printable(first.Name), until)
 }
 
+// nameLockedOf is nameLocked for an account that cannot be deleted because of its buckets.
 func (s *Buckets) nameLockedOf(ctx context.Context, id buckets.AccountID, cause error) error {
 	if !errors.Is(cause, buckets.ErrAccountHasBucket) {
 		return cause

@@ -13,11 +13,13 @@ import (
 	"holdfast/internal/operate"
 )
 
+// bucketInput names a bucket of an account.
 type bucketInput struct {
 	accountInput
 	Bucket string `subject:"bucket" doc:"bucket name"`
 }
 
+// bucketChange is the result of a change to a bucket.
 type bucketChange struct {
 	Account string `json:"account" subject:"account" example:"main"`
 	Bucket  string `json:"bucket" subject:"bucket" example:"photos"`
@@ -27,6 +29,7 @@ type bucketChange struct {
 
 func (c bucketChange) Notice() string { return c.notice }
 
+// bucketOf reads the account and the bucket that an input names. The error names the part that does not exist.
 func (s *Buckets) bucketOf(ctx context.Context, in bucketInput) (a buckets.Account, b buckets.Bucket, err error) {
 	if a, err = s.account(ctx, in.Account); err == nil {
 		b, err = s.opened.Bucket(ctx, a.ID, in.Bucket)
@@ -34,6 +37,7 @@ func (s *Buckets) bucketOf(ctx context.Context, in bucketInput) (a buckets.Accou
 	return a, b, about(in.Bucket, err)
 }
 
+// createBucket creates a private bucket without versioning.
 func (s *Buckets) createBucket(ctx context.Context, in bucketInput) (bucketChange, error) {
 	a, err := s.account(ctx, in.Account)
 	if err == nil {
@@ -42,11 +46,13 @@ func (s *Buckets) createBucket(ctx context.Context, in bucketInput) (bucketChang
 	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("created bucket %s of account %s", in.Bucket, in.Account)}, err
 }
 
+// deletedBucket also lists the backups that still hold the bucket.
 type deletedBucket struct {
 	bucketChange
 	service.Deleted
 }
 
+// deleteBucket deletes a bucket without objects and versions, and aborts its incomplete uploads.
 func (s *Buckets) deleteBucket(ctx context.Context, in bucketInput) (d deletedBucket, err error) {
 	a, b, err := s.bucketOf(ctx, in)
 	if err == nil {
@@ -66,11 +72,13 @@ const (
 	accessPublic  = "public-read"
 )
 
+// accessInput is a canned ACL.
 type accessInput struct {
 	bucketInput
 	Access string `flag:"access" doc:"private or public-read" enum:"private,public-read"`
 }
 
+// Check refuses a missing value: there is no default.
 func (in accessInput) Check() error {
 	if in.Access != accessPrivate && in.Access != accessPublic {
 		return &operate.InputError{Input: "access", Reason: "must be private or public-read"}
@@ -78,6 +86,8 @@ func (in accessInput) Check() error {
 	return nil
 }
 
+// setAccess refuses public access that the bucket's public access block forbids. A bucket that becomes public claims
+// its plain name; the notice says if another account has it.
 func (s *Buckets) setAccess(ctx context.Context, in accessInput) (bucketChange, error) {
 	a, b, err := s.bucketOf(ctx, in.bucketInput)
 	isPublic := in.Access == accessPublic
@@ -94,13 +104,16 @@ func (s *Buckets) setAccess(ctx context.Context, in accessInput) (bucketChange, 
 	return bucketChange{in.Account, in.Bucket, notice}, err
 }
 
+// versioningWords are the words for the states, by buckets.Versioning.
 var versioningWords = []string{buckets.VersioningOff: "off", buckets.VersioningEnabled: "enabled", buckets.VersioningSuspended: "suspended"}
 
+// versioningInput cannot be "off", because versioning can only be suspended.
 type versioningInput struct {
 	bucketInput
 	Versioning string `flag:"versioning" doc:"enabled or suspended" enum:"enabled,suspended"`
 }
 
+// Check refuses a missing value and "off".
 func (in versioningInput) Check() error {
 	if slices.Index(versioningWords, in.Versioning) <= 0 {
 		return &operate.InputError{Input: "versioning", Reason: "must be enabled or suspended"}
@@ -108,6 +121,7 @@ func (in versioningInput) Check() error {
 	return nil
 }
 
+// setVersioning takes effect with the next write.
 func (s *Buckets) setVersioning(ctx context.Context, in versioningInput) (bucketChange, error) {
 	a, b, err := s.bucketOf(ctx, in.bucketInput)
 	if err == nil {
@@ -116,6 +130,7 @@ func (s *Buckets) setVersioning(ctx context.Context, in versioningInput) (bucket
 	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("versioning for bucket %s is %s", in.Bucket, in.Versioning)}, err
 }
 
+// corsInput is a single rule. Buckets with several rules are set by an S3 client.
 type corsInput struct {
 	bucketInput
 	Origins string        `flag:"origins" doc:"page origins, e.g. https://app.example.org, or *; none removes all rules"`
@@ -125,40 +140,44 @@ type corsInput struct {
 	MaxAge  time.Duration `flag:"max-age" doc:"how long browsers may remember the rule" default:"1h"`
 }
 
+// Check makes the errors of buckets.CORSRule refer to the inputs.
 func (in corsInput) Check() error {
-	wrong := func(input, reason string) error { return &operate.InputError{Input: input, Reason: reason} }
+	invalid := func(input, reason string) error { return &operate.InputError{Input: input, Reason: reason} }
 	rule := in.rule()
 	if in.Origins == noOrigins {
 		return nil
 	}
-	for _, one := range rule.AllowedOrigins {
-		if one != "*" && !strings.Contains(one, "://") {
-			return wrong("origins", "expected origins, e.g. https://app.example.org")
+	for _, origin := range rule.AllowedOrigins {
+		if origin != "*" && !strings.Contains(origin, "://") {
+			return invalid("origins", "expected origins, e.g. https://app.example.org")
 		}
 	}
-	for _, one := range rule.AllowedHeaders {
-		if !buckets.IsHeaderName(one) { // may contain a *
-			return wrong("headers", "expected header names")
+	for _, header := range rule.AllowedHeaders {
+		if !buckets.IsHeaderName(header) { // may contain a *
+			return invalid("headers", "expected header names")
 		}
 	}
 	if in.MaxAge < 0 || in.MaxAge > 24*time.Hour {
-		return wrong("max-age", "must be from 0s to 24h")
+		return invalid("max-age", "must be from 0s to 24h")
 	}
 	if found := rule.Check(); found != nil {
-		return wrong(corsInputs[found.Member], found.Reason)
+		return invalid(corsInputs[found.Member], found.Reason)
 	}
 	return nil
 }
 
+// noOrigins is the word that removes all rules.
 const noOrigins = "none"
 
+// corsInputs are the inputs by the XML member that a CORS error names.
 var corsInputs = map[string]string{"AllowedOrigin": "origins", "AllowedMethod": "methods", "AllowedHeader": "headers", "ExposeHeader": "expose", "MaxAgeSeconds": "max-age"}
 
+// rule returns the rule, which is empty if all rules are removed.
 func (in corsInput) rule() buckets.CORSRule {
 	list := func(text string) (all []string) {
-		for one := range strings.SplitSeq(text, ",") {
-			if one = strings.TrimSpace(one); one != "" {
-				all = append(all, one)
+		for item := range strings.SplitSeq(text, ",") {
+			if item = strings.TrimSpace(item); item != "" {
+				all = append(all, item)
 			}
 		}
 		return all
@@ -172,6 +191,7 @@ func (in corsInput) rule() buckets.CORSRule {
 	}
 }
 
+// setCORS replaces all rules, also those of an S3 client.
 func (s *Buckets) setCORS(ctx context.Context, in corsInput) (bucketChange, error) {
 	a, b, err := s.bucketOf(ctx, in.bucketInput)
 	rules, notice := []buckets.CORSRule{}, fmt.Sprintf("bucket %s has no CORS rule", in.Bucket)
@@ -184,6 +204,7 @@ func (s *Buckets) setCORS(ctx context.Context, in corsInput) (bucketChange, erro
 	return bucketChange{in.Account, in.Bucket, notice}, err
 }
 
+// bucketSettings is a bucket with all settings that this page shows.
 type bucketSettings struct {
 	Account string `json:"account" title:"Account" subject:"account" example:"main"`
 	bucketOutput
@@ -197,6 +218,7 @@ type bucketSettings struct {
 // Offers reports whether there is something to accept.
 func (o bucketSettings) Offers(verb string) bool { return verb != "accept-import" || o.LeftOut != "" }
 
+// showBucket shows the settings as stored, also if they would be refused today.
 func (s *Buckets) showBucket(ctx context.Context, in bucketInput) (o bucketSettings, err error) {
 	a, b, err := s.bucketOf(ctx, in)
 	if err != nil {

@@ -20,11 +20,14 @@ import (
 )
 
 const (
+	// inspectTime limits how long holdfast check waits for the nodes.
 	inspectTime = 5 * time.Second
 	// lateGarbage is how long after buckets.garbage_after garbage causes a warning.
 	lateGarbage = 24 * time.Hour
 )
 
+// inspect asks every node for its space, and checks copies, garbage, access keys, plain names and settings. It writes
+// nothing; a node that is not initialized yet stays so.
 func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err error) {
 	if !s.nodes.isLoaded() { // this is a command, not a server
 		if err := s.nodes.load(ctx); err != nil {
@@ -102,6 +105,7 @@ func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err err
 	return slices.Concat(found, damages, []service.Finding{f, keys}, names, settings), err
 }
 
+// copiesOf formats a number of copies.
 func copiesOf(n int) string {
 	if n == 1 {
 		return "1 copy"
@@ -109,6 +113,7 @@ func copiesOf(n int) string {
 	return fmt.Sprintf("%d copies", n)
 }
 
+// missingData returns the data folder if it does not exist yet, or "". The server creates it.
 func (s *Buckets) missingData() string {
 	if _, err := os.Stat(s.deps.Data); !errors.Is(err, fs.ErrNotExist) {
 		return ""
@@ -116,11 +121,14 @@ func (s *Buckets) missingData() string {
 	return s.deps.Data
 }
 
+// isIn reports whether path is directly in folder.
 func isIn(path, folder string) bool {
 	abs, err := filepath.Abs(folder)
 	return folder != "" && err == nil && filepath.Dir(filepath.Clean(path)) == abs
 }
 
+// inspectNew checks whether a configured node could be initialized. missing is a folder that the server will create; a
+// node directly in it may be missing, too.
 func inspectNew(id, address, missing string) service.Finding {
 	name := id + ", " + address
 	if u, err := url.Parse(address); err == nil && u.Scheme == "file" && !isIn(u.Path, missing) {
@@ -131,6 +139,7 @@ func inspectNew(id, address, missing string) service.Finding {
 	return service.Finding{State: service.OK, Says: name + ", will be initialized at the next start"}
 }
 
+// inspectNode reports a node's first problem, the worst first.
 func inspectNode(n *blobs.Status, url string) service.Finding {
 	name := n.ID + ", " + url
 	switch {
@@ -158,6 +167,7 @@ func inspectNode(n *blobs.Status, url string) service.Finding {
 	return service.Finding{State: service.OK, Says: says}
 }
 
+// inspectGarbage warns about bodies that should have been removed a day ago.
 func (s *Buckets) inspectGarbage(ctx context.Context) (f service.Finding, err error) {
 	f = service.Finding{State: service.OK, What: "buckets garbage"}
 	b, err := s.opened.Backlog(ctx)
@@ -180,9 +190,10 @@ func (s *Buckets) inspectGarbage(ctx context.Context) (f service.Finding, err er
 // mostKeys limits how many access keys a check decrypts. The sample is random, because key IDs are random.
 const mostKeys = 4 * buckets.MaxPage
 
+// inspectKeys decrypts access keys, to find out whether the key secret is the one that encrypted them.
 func (s *Buckets) inspectKeys(ctx context.Context) (f service.Finding, err error) {
 	f = service.Finding{State: service.OK, What: "buckets keys"}
-	var total, wrong int64
+	var total, unreadable int64
 	unknown := s.deps.Unsaved[Name+".key_secret"]
 	for after, more := "", true; more && total < mostKeys; {
 		page, err := s.opened.ListKeys(ctx, after, buckets.MaxPage)
@@ -195,7 +206,7 @@ func (s *Buckets) inspectKeys(ctx context.Context) (f service.Finding, err error
 				continue
 			}
 			if _, err := s.keys.Secret(k); err != nil {
-				wrong++
+				unreadable++
 			}
 		}
 		more = len(page) == buckets.MaxPage
@@ -207,9 +218,9 @@ func (s *Buckets) inspectKeys(ctx context.Context) (f service.Finding, err error
 	if unknown && total > 0 {
 		f.Says += "; not decrypted without the secret"
 	}
-	if wrong > 0 {
+	if unreadable > 0 {
 		f.State = service.Wrong
-		f.Says += fmt.Sprintf(", %d encrypted with another buckets.key_secret", wrong)
+		f.Says += fmt.Sprintf(", %d encrypted with another buckets.key_secret", unreadable)
 		f.Fix = "set buckets.key_secret to the old secret, or add the old secret to buckets.old_key_secrets; only if it is lost for good, create new keys"
 	}
 	return f, nil

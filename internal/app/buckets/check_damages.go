@@ -12,11 +12,14 @@ import (
 )
 
 const (
+	// shownLost limits how many lost bodies a check names.
 	shownLost = 20
 	// lateRepair is the age at which an unrepaired copy causes a warning.
 	lateRepair = time.Hour
 )
 
+// inspectDamages reports damaged copies, which servers repair, and lost bodies, which an operator must restore. It
+// reads records of earlier findings, no bodies.
 func (s *Buckets) inspectDamages(ctx context.Context) (found []service.Finding, err error) {
 	const what = "buckets copies"
 	h, err := s.maintenance.Health(ctx)
@@ -50,6 +53,7 @@ func (s *Buckets) inspectDamages(ctx context.Context) (found []service.Finding, 
 	return append(found, more...), err
 }
 
+// countOf is service.Count for nouns with an irregular plural.
 func countOf(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -57,8 +61,9 @@ func countOf(n int64, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
+// inspectLost names the objects whose bodies are lost. A body with several bad copies counts once.
 func (s *Buckets) inspectLost(ctx context.Context, what string) (found []service.Finding, err error) {
-	of := &names{service: s.opened, accounts: map[buckets.AccountID]*accountNames{}}
+	cache := &nameCache{service: s.opened, accounts: map[buckets.AccountID]*accountNames{}}
 	seen := map[string]bool{}
 	q := buckets.DamageQuery{State: buckets.Lost, Limit: buckets.MaxPage}
 	for d, err := range s.maintenance.Damages(ctx, q) {
@@ -71,7 +76,7 @@ func (s *Buckets) inspectLost(ctx context.Context, what string) (found []service
 		if seen[d.Path] = true; len(seen) > shownLost {
 			continue
 		}
-		name, err := of.damaged(ctx, &d)
+		name, err := cache.damaged(ctx, &d)
 		if err != nil {
 			return nil, err
 		}
@@ -84,7 +89,8 @@ func (s *Buckets) inspectLost(ctx context.Context, what string) (found []service
 	return append(found, last), nil
 }
 
-func (n *names) damaged(ctx context.Context, d *buckets.Damage) (string, error) {
+// damaged names the object or part, or returns the path if no row names the body.
+func (n *nameCache) damaged(ctx context.Context, d *buckets.Damage) (string, error) {
 	account, bucket, err := n.find(ctx, d.Owner, d.Bucket)
 	switch {
 	case err != nil:
@@ -97,6 +103,7 @@ func (n *names) damaged(ctx context.Context, d *buckets.Damage) (string, error) 
 	return fmt.Sprintf("%s/%s/%s (body %s)", account, bucket, printable(d.Name), d.ID), nil
 }
 
+// scrubSummary says since when all copies were read, or how far the first pass is.
 func (s *Buckets) scrubSummary(all []buckets.Scrub) string {
 	if s.cfg.ScrubEvery == 0 {
 		return "copies are not read regularly (buckets.scrub_interval = 0)"

@@ -69,12 +69,12 @@ func (s *Buckets) inspectSettings(ctx context.Context) ([]service.Finding, error
 	if err != nil && (limited.Err() == nil || ctx.Err() != nil) {
 		return nil, err
 	}
-	wrong := int64(len(c.found)) + c.more
+	total := int64(len(c.found)) + c.more
 	if c.more > 0 {
 		c.found = append(c.found, service.Finding{State: service.Warning, What: settingsWhat, Says: fmt.Sprintf("%d more findings", c.more)})
 	}
 	f := service.Finding{State: service.OK, What: settingsWhat, Says: service.Count(c.examined, "bucket") + " examined"}
-	if wrong == 0 {
+	if total == 0 {
 		f.Says += ": all settings are valid"
 	}
 	if !all {
@@ -119,13 +119,13 @@ func (c *settingsCheck) everyBucket(ctx context.Context) (all bool, err error) {
 
 // bucket adds the findings about a bucket.
 func (c *settingsCheck) bucket(ctx context.Context, account string, b *buckets.Bucket) error {
-	wrong, err := b.CheckSettings(ctx, &c.rules)
+	refused, err := b.CheckSettings(ctx, &c.rules)
 	if err != nil {
 		return err
 	}
 	c.examined++
 	name := account + "/" + b.Name
-	for _, p := range wrong {
+	for _, p := range refused {
 		c.add(fmt.Sprintf("%s: its %s would be refused today: %s", name, p.Setting.Words(), service.Printable(p.Reason)), "correct this with "+settingFix(p.Setting, account, b.Name))
 	}
 	open := b.OpenImportNotes()
@@ -190,6 +190,7 @@ func (k *knownAccounts) AccountByID(ctx context.Context, id buckets.AccountID) (
 	return k.find(string(id), func() (buckets.Account, error) { return k.of.AccountByID(ctx, id) })
 }
 
+// find remembers also that an account does not exist, but not other errors.
 func (k *knownAccounts) find(key string, read func() (buckets.Account, error)) (buckets.Account, error) {
 	if known, ok := k.all[key]; ok {
 		return known.account, known.err

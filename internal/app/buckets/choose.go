@@ -11,12 +11,16 @@ import (
 )
 
 const (
+	// Kinds of names that no list of the service contains.
 	folderKind = "folder"
 	rightKind  = "right"
 )
 
+// folderEntries is how many entries of a folder are read to find its subfolders.
 const folderEntries = 200
 
+// chooseThing completes folders and rights in forms. at has the values of the form's page. It returns nil for other
+// kinds, which lists complete.
 func (s *Buckets) chooseThing(ctx context.Context, kind, prefix string, at url.Values) (*service.Choices, error) {
 	switch kind {
 	case folderKind:

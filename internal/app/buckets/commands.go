@@ -24,4 +24,5 @@ func (s *Buckets) commands(*service.Shell) []*cobra.Command {
 	return []*cobra.Command{cmd}
 }
 
+// isFlag reports whether the old command was used to set a quota.
 func isFlag(arg string) bool { return len(arg) > 0 && arg[0] == '-' }

@@ -15,6 +15,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// consoleRows is the number of rows on a page, and the greatest number that can be selected.
 const consoleRows = 100
 
 // counts excludes the usage rows of whole accounts.
@@ -23,6 +24,8 @@ var counts = []service.Counted{
 	{Of: "object", Table: "manta_bucket_usage", Where: "bucket_id <> '00000000-0000-0000-0000-000000000000'", Sum: "objects"},
 }
 
+// console returns the pages that need more than an operation's form: the object browser with uploads, and forms beside
+// operations' pages. Files are only sent to admins, because they are user data.
 func (s *Buckets) console() *service.Console {
 	return &service.Console{Title: "Buckets", Icon: "bucket", Everyday: []string{"buckets", "accounts", "nodes"}, Backlogs: s.backlogs, Search: s.search, Choose: s.chooseThing, Finds: finds, Counts: counts, Pages: []service.Page{
 		{Path: "buckets", Title: "Buckets", Listed: true, Instead: true, Access: operate.ForViewers, Show: s.showBuckets},
@@ -47,6 +50,7 @@ func (s *Buckets) console() *service.Console {
 	}}
 }
 
+// backlogs uses the values that are cached for metrics, because counting garbage reads all of it.
 func (s *Buckets) backlogs(ctx context.Context) ([]service.Fact, error) {
 	b, known := s.metrics.backlog.get()
 	if !known {
@@ -68,6 +72,7 @@ func (s *Buckets) backlogs(ctx context.Context) ([]service.Fact, error) {
 	return append(facts, events...), err
 }
 
+// momentCell shows "-" for 0.
 func momentCell(m buckets.Moment) service.Cell {
 	if m == 0 {
 		return service.TextCell("-")
@@ -75,6 +80,7 @@ func momentCell(m buckets.Moment) service.Cell {
 	return service.TimeCell(m.Time())
 }
 
+// usageCell shows n with a bar for the quota; 0 means no quota. text formats both.
 func usageCell(n, quota int64, text func(int64) string) service.Cell {
 	if quota == 0 {
 		return service.TextCell(text(n))
@@ -82,6 +88,7 @@ func usageCell(n, quota int64, text func(int64) string) service.Cell {
 	return service.Cell{Text: text(n) + " of " + text(quota), Share: float64(n), Most: float64(quota)}
 }
 
+// usageFacts shows a bucket's use above its objects.
 func usageFacts(u buckets.BucketUsage) *service.Facts {
 	return &service.Facts{Inline: true, Rows: []service.Fact{
 		{Name: "Objects", Cell: usageCell(u.Usage.Objects, u.Quota.Objects, decimal)}, {Name: "Bytes", Cell: usageCell(u.Usage.Bytes, u.Quota.Bytes, service.FormatBytes)},
@@ -90,8 +97,10 @@ func usageFacts(u buckets.BucketUsage) *service.Facts {
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
+// publicEndpoint returns the S3 endpoint for clients or, if it is unknown, for this machine.
 func (s *Buckets) publicEndpoint() string { return cmp.Or(s.client().Address, s.endpoint()) }
 
+// bucket reads the account and the bucket in a page's address.
 func (s *Buckets) bucket(ctx context.Context, r *service.PageRequest) (a buckets.Account, b buckets.Bucket, err error) {
 	if a, err = s.opened.Account(ctx, r.Value("account")); err == nil {
 		b, err = s.opened.Bucket(ctx, a.ID, r.Value("bucket"))
@@ -99,6 +108,7 @@ func (s *Buckets) bucket(ctx context.Context, r *service.PageRequest) (a buckets
 	return a, b, err
 }
 
+// above returns the breadcrumbs down to the folder of an object, which name is in; "" is the bucket itself.
 func above(a buckets.Account, bucket, name string) []service.Link {
 	all := []service.Link{
 		{Text: "Buckets", To: "buckets"}, {Text: a.Name, To: service.PageLink("accounts/show", "account", a.Name)},
@@ -115,10 +125,13 @@ func above(a buckets.Account, bucket, name string) []service.Link {
 	return all
 }
 
+// mostAbove limits the breadcrumbs, because a name may consist of slashes.
 const mostAbove = 20
 
+// folderOf returns the part of a name up to its last slash, which is "" for an object without a folder.
 func folderOf(name string) string { return name[:strings.LastIndexByte(name, '/')+1] }
 
+// object reads the current object in a page's address.
 func (s *Buckets) object(ctx context.Context, r *service.PageRequest) (a buckets.Account, b buckets.Bucket, o buckets.Object, err error) {
 	if a, b, err = s.bucket(ctx, r); err == nil {
 		o, err = s.opened.Object(ctx, a.ID, b.ID, r.Value("object"))
@@ -126,8 +139,10 @@ func (s *Buckets) object(ctx context.Context, r *service.PageRequest) (a buckets
 	return a, b, o, err
 }
 
+// linkLives are the lifetimes of links. Signature Version 4 allows at most 7 days.
 var linkLives = []service.Option{{Value: "1h", Text: "1 hour"}, {Value: "24h", Text: "1 day"}, {Value: "168h", Text: "7 days"}}
 
+// showObject shows a version or the current object, with a preview, its versions, and the forms for the current object.
 func (s *Buckets) showObject(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	a, b, v, err := s.version(ctx, r)
 	if err != nil {
@@ -161,6 +176,8 @@ func (s *Buckets) showObject(ctx context.Context, r *service.PageRequest) (*serv
 	return view, nil
 }
 
+// shownVersion returns the version for links; "" means the current object, so that the link stays valid when the object
+// changes.
 func shownVersion(v *buckets.Version) buckets.VersionID {
 	if v.Current {
 		return ""
@@ -168,6 +185,7 @@ func shownVersion(v *buckets.Version) buckets.VersionID {
 	return v.VersionID()
 }
 
+// objectFacts shows where the body is: small bodies are in the database.
 func objectFacts(b buckets.Bucket, v *buckets.Version) *service.Facts {
 	where := "the database"
 	if len(v.Sharks) > 0 {
@@ -187,6 +205,7 @@ func objectFacts(b buckets.Bucket, v *buckets.Version) *service.Facts {
 	return f
 }
 
+// objectForms returns the changes to the current object.
 func objectForms(a buckets.Account, b buckets.Bucket, o *buckets.Object) []service.Block {
 	keep := map[string]string{"account": a.Name, "bucket": b.Name, "object": o.Name}
 	after := "This cannot be undone."
@@ -203,6 +222,7 @@ func objectForms(a buckets.Account, b buckets.Bucket, o *buckets.Object) []servi
 	}
 }
 
+// sent reads the version whose body a page sends. It returns buckets.ErrMarker for a delete marker, which has none.
 func (s *Buckets) sent(ctx context.Context, r *service.PageRequest) (a buckets.Account, b buckets.Bucket, v buckets.Version, err error) {
 	if a, b, v, err = s.version(ctx, r); err == nil && v.Marker {
 		err = buckets.ErrMarker
@@ -210,6 +230,7 @@ func (s *Buckets) sent(ctx context.Context, r *service.PageRequest) (a buckets.A
 	return a, b, v, err
 }
 
+// sendObject sends a body as a download, so that a browser does not show HTML from a user.
 func (s *Buckets) sendObject(ctx context.Context, r *service.PageRequest) (*service.File, error) {
 	a, b, v, err := s.sent(ctx, r)
 	if err != nil {
@@ -218,6 +239,7 @@ func (s *Buckets) sendObject(ctx context.Context, r *service.PageRequest) (*serv
 	return s.file(ctx, a, b, &v.Object), nil
 }
 
+// file reads the body when the file is sent. o must be of bucket b.
 func (s *Buckets) file(ctx context.Context, a buckets.Account, b buckets.Bucket, o *buckets.Object) *service.File {
 	return &service.File{Name: path.Base(o.Name), Size: o.Length, Write: func(to io.Writer) error {
 		body := s.opened.Open(ctx, a.ID, b.ID, o, buckets.Span{Length: o.Length})
@@ -227,6 +249,7 @@ func (s *Buckets) file(ctx context.Context, a buckets.Account, b buckets.Bucket,
 	}}
 }
 
+// presignObject shows a link that reads an object without a session. It is not shown again.
 func (s *Buckets) presignObject(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	a, b, object, err := s.object(ctx, r)
 	if err != nil {
@@ -259,6 +282,7 @@ func (s *Buckets) endpointNote() string {
 	return "This address works on this machine only. To show the address for clients, set buckets.domain to the S3 host name."
 }
 
+// linked is what a link must be able to read, and until when.
 type linked struct {
 	bucket, object string
 	until          buckets.Moment
@@ -289,6 +313,7 @@ func (s *Buckets) signingKey(ctx context.Context, a buckets.Account, l linked) (
 	return newKey{}, errcode.New(errcode.Conflict, "no access key may read the object until the link expires: create a key")
 }
 
+// dropObject deletes the current object, or adds a delete marker in a versioned bucket.
 func (s *Buckets) dropObject(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	a, b, object, err := s.object(ctx, r)
 	if err != nil {

@@ -61,6 +61,7 @@ func (s *Buckets) showBuckets(ctx context.Context, r *service.PageRequest) (*ser
 	return view, nil
 }
 
+// accountsFrom returns the account name itself, if it still exists, and the accounts after it.
 func (s *Buckets) accountsFrom(ctx context.Context, name string) (all []buckets.Account, err error) {
 	if name != "" {
 		if a, err := s.opened.Account(ctx, name); err == nil {
@@ -71,6 +72,8 @@ func (s *Buckets) accountsFrom(ctx context.Context, name string) (all []buckets.
 	return append(all, more...), err
 }
 
+// addBuckets appends an account's buckets to t, and sets the position of the next page. more says that the account has
+// further buckets.
 func (s *Buckets) addBuckets(ctx context.Context, t *service.Table, a buckets.Account, q buckets.BucketQuery) (more bool, err error) {
 	page, more, err := s.opened.Buckets(ctx, a.ID, q)
 	if err != nil || len(page) == 0 {

@@ -11,11 +11,13 @@ import (
 )
 
 const (
+	// Values of the parameter view: how the object browser shows a folder.
 	viewList     = ""
 	viewGrid     = "grid"
 	viewVersions = "versions"
 )
 
+// showObjects shows a folder: its subfolders, objects and, above an empty folder's notice, the form for uploads.
 func (s *Buckets) showObjects(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	a, b, err := s.bucket(ctx, r)
 	if err != nil {
@@ -53,6 +55,7 @@ func (s *Buckets) showObjects(ctx context.Context, r *service.PageRequest) (*ser
 	return page, nil
 }
 
+// viewsOf offers the grid only if the page shows an image, and versions only if the bucket keeps any.
 func viewsOf(a buckets.Account, b buckets.Bucket, t *service.Table, r *service.PageRequest) service.Views {
 	v := service.Views{Label: "View", Current: "List"}
 	add := func(title, view string) {
@@ -71,12 +74,14 @@ func viewsOf(a buckets.Account, b buckets.Bucket, t *service.Table, r *service.P
 	return v
 }
 
+// prefixOf splits the address into the folder and the beginning of a name in it. A search replaces the beginning.
 func prefixOf(r *service.PageRequest) (folder, name string) {
 	prefix := r.Value("prefix")
 	folder = folderOf(prefix)
 	return folder, cmp.Or(r.Value("name"), prefix[len(folder):])
 }
 
+// listObjects fills t with a page of a folder. A position is the name of the last object or folder.
 func (s *Buckets) listObjects(ctx context.Context, r *service.PageRequest, a buckets.Account, b buckets.Bucket, t *service.Table) error {
 	folder, name := prefixOf(r)
 	q := buckets.Query{Prefix: folder + name, Delimiter: "/", Limit: consoleRows}
@@ -100,6 +105,7 @@ func (s *Buckets) listObjects(ctx context.Context, r *service.PageRequest, a buc
 	return nil
 }
 
+// nameInFolder returns a name without its folder; an object with the folder's own name keeps it.
 func nameInFolder(name, folder string) string {
 	if in := strings.TrimPrefix(name, folder); in != "" {
 		return in
@@ -107,6 +113,7 @@ func nameInFolder(name, folder string) string {
 	return name
 }
 
+// entryCells returns the row for an object or a subfolder.
 func entryCells(a buckets.Account, b buckets.Bucket, e *buckets.Entry, folder, view string) []service.Cell {
 	if e.Group != "" {
 		return []service.Cell{folderCell(a, b, e.Group, folder, view), service.TextCell("-"), service.TextCell("-"), service.TextCell("folder")}
@@ -115,10 +122,12 @@ func entryCells(a buckets.Account, b buckets.Bucket, e *buckets.Entry, folder, v
 	return []service.Cell{objectCell(a, b, o, nameInFolder(o.Name, folder)), service.TextCell(service.FormatBytes(o.Length)), momentCell(o.Modified), service.TextCell(o.ContentType)}
 }
 
+// folderCell links to a subfolder, in the same view.
 func folderCell(a buckets.Account, b buckets.Bucket, group, folder, view string) service.Cell {
 	return service.Cell{Icon: "folder", Text: nameInFolder(group, folder), To: service.PageLink("objects", "account", a.Name, "bucket", b.Name, "prefix", group, "view", view)}
 }
 
+// objectCell links to an object, with a thumbnail if it is likely to have one.
 func objectCell(a buckets.Account, b buckets.Bucket, o *buckets.Object, name string) service.Cell {
 	c := service.Cell{Icon: "file", Text: name, To: objectPage("object", a, b, o.Name, "")}
 	if strings.HasPrefix(o.ContentType, "image/") {
@@ -136,6 +145,7 @@ const (
 	folderKey = "folder:"
 )
 
+// keyOf returns the value that a selected row sends.
 func keyOf(e *buckets.Entry) string {
 	if e.Group != "" {
 		return folderKey + e.Group
@@ -143,6 +153,7 @@ func keyOf(e *buckets.Entry) string {
 	return objectKey + e.Object.Name
 }
 
+// bulkForms returns the forms for selected rows. A selected folder stands for all objects below it.
 func bulkForms(a buckets.Account, b buckets.Bucket, folder string) *service.Bulk {
 	after := "This cannot be undone."
 	if b.Versioning == buckets.VersioningEnabled {
@@ -160,11 +171,13 @@ func bulkForms(a buckets.Account, b buckets.Bucket, folder string) *service.Bulk
 	}}
 }
 
+// copyFields are the options of moving and copying.
 var copyFields = []service.Field{
 	{Name: "keep", Label: "Copy: keep the original", Checkbox: true},
 	{Name: "replace", Label: "Replace objects that exist", Checkbox: true},
 }
 
+// moveForm returns the form that renames, moves or copies an object. keep names the object.
 func moveForm(b buckets.Bucket, o *buckets.Object, keep map[string]string) *service.Form {
 	return &service.Form{
 		Title: "Rename, move or copy", Action: "move", Submit: "Move or copy", Keep: keep,

@@ -17,17 +17,22 @@ const (
 	bulkPage = 500
 )
 
+// errLate ends a request that has worked for bulkTime.
 var errLate = errors.New("enough for a request")
 
-type chosen struct {
+// selection is the work on selected rows.
+type selection struct {
 	s       *Buckets
 	account buckets.Account
 	bucket  buckets.Bucket
-	until   time.Time
-	done    int64
+	// until is when the request must end; zero for a single object.
+	until time.Time
+	// done counts the objects that were changed so far.
+	done int64
 }
 
-func (s *Buckets) choose(ctx context.Context, r *service.PageRequest) (c *chosen, keys []string, err error) {
+// choose returns the selected rows' keys, and puts their names into the log's values. At least one row is required.
+func (s *Buckets) choose(ctx context.Context, r *service.PageRequest) (c *selection, keys []string, err error) {
 	keys = r.Values["key"]
 	if len(keys) == 0 {
 		return nil, nil, service.Usagef("select at least one row")
@@ -37,11 +42,11 @@ func (s *Buckets) choose(ctx context.Context, r *service.PageRequest) (c *chosen
 	}
 	r.Values.Set("objects", service.FirstNames(keys))
 	a, b, err := s.bucket(ctx, r)
-	return &chosen{s: s, account: a, bucket: b, until: s.deps.Clock().Add(bulkTime)}, keys, err
+	return &selection{s: s, account: a, bucket: b, until: s.deps.Clock().Add(bulkTime)}, keys, err
 }
 
 // each calls fn with pages of a row's objects. base is the row's folder, a prefix of their names.
-func (c *chosen) each(ctx context.Context, key string, fn func(ctx context.Context, base string, all []buckets.Object) error) error {
+func (c *selection) each(ctx context.Context, key string, fn func(ctx context.Context, base string, all []buckets.Object) error) error {
 	if name, ok := strings.CutPrefix(key, objectKey); ok {
 		o, err := c.s.opened.Object(ctx, c.account.ID, c.bucket.ID, name)
 		if errors.Is(err, buckets.ErrNoObject) {
@@ -78,7 +83,9 @@ func (c *chosen) each(ctx context.Context, key string, fn func(ctx context.Conte
 	}
 }
 
-func (c *chosen) outcome(did string, err error) (o service.Outcome, _ error) {
+// outcome returns the notice for the objects that were changed. did is a verb, e.g. "deleted". Errors that the operator
+// can read also say how many objects were changed before.
+func (c *selection) outcome(did string, err error) (o service.Outcome, _ error) {
 	objects := service.Count(c.done, "object")
 	if errors.Is(err, errLate) {
 		o.Notice = did + " " + objects + " so far; repeat it for the rest"
@@ -95,6 +102,8 @@ func (c *chosen) outcome(did string, err error) (o service.Outcome, _ error) {
 	return o, errcode.Newf(code, "%s; %s before it: %s", text, did, objects)
 }
 
+// deleteChosen deletes the selected objects and all objects in selected folders. An operator repeats it if the time was
+// not enough.
 func (s *Buckets) deleteChosen(ctx context.Context, r *service.PageRequest) (service.Outcome, error) {
 	c, keys, err := s.choose(ctx, r)
 	if err != nil {
@@ -108,7 +117,9 @@ func (s *Buckets) deleteChosen(ctx context.Context, r *service.PageRequest) (ser
 	return c.outcome("deleted", err)
 }
 
-func (c *chosen) delete(ctx context.Context, _ string, all []buckets.Object) error {
+// delete deletes a page of objects. Objects that are gone do not count; the first other error is returned after the
+// whole page was tried.
+func (c *selection) delete(ctx context.Context, _ string, all []buckets.Object) error {
 	if c.s.deps.Clock().After(c.until) {
 		return errLate
 	}
@@ -128,6 +139,7 @@ func (c *chosen) delete(ctx context.Context, _ string, all []buckets.Object) err
 	return err
 }
 
+// bucketLinks links to the pages about a bucket.
 func bucketLinks(a buckets.Account, b buckets.Bucket) *service.Links {
 	return &service.Links{All: []service.Link{
 		{Text: "Settings", To: service.PageLink("buckets/show", "account", a.Name, "bucket", b.Name)},

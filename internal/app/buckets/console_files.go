@@ -19,6 +19,7 @@ import (
 )
 
 const (
+	// previewText is how many bytes of a text are shown, and sniffed how many bytes decide an image's type.
 	previewText  = 64 << 10
 	previewImage = 20 << 20 // bytes; larger images are not shown
 	sniffed      = 512
@@ -27,6 +28,7 @@ const (
 	thumbnailHead  = 128 << 10 // bytes searched for a photo's thumbnail
 )
 
+// head returns the first bytes of a body, at most most.
 func (s *Buckets) head(ctx context.Context, a buckets.Account, b buckets.Bucket, o *buckets.Object, most int64) ([]byte, error) {
 	n := min(o.Length, most)
 	body := s.opened.Open(ctx, a.ID, b.ID, o, buckets.Span{Length: n})
@@ -44,6 +46,8 @@ func imageType(head []byte) string {
 	return ""
 }
 
+// preview shows an image or the beginning of a text; other bodies have no preview. The type is detected, because
+// clients may store any type.
 func (s *Buckets) preview(ctx context.Context, a buckets.Account, b buckets.Bucket, v *buckets.Version) []service.Block {
 	o := &v.Object
 	head, err := s.head(ctx, a, b, o, previewText)
@@ -58,6 +62,7 @@ func (s *Buckets) preview(ctx context.Context, a buckets.Account, b buckets.Buck
 	title := "Preview"
 	if o.Length > previewText {
 		title = "Preview of the first " + service.FormatBytes(previewText)
+		// The limit may cut a character.
 		for i := 0; i < utf8.UTFMax && !utf8.Valid(head); i++ {
 			head = head[:len(head)-1]
 		}
@@ -71,6 +76,7 @@ func (s *Buckets) preview(ctx context.Context, a buckets.Account, b buckets.Buck
 // mostNested limits indentation, because each level widens every line.
 const mostNested = 20
 
+// indented indents JSON, and returns other texts, and JSON that is nested too deep, unchanged.
 func indented(text []byte) string {
 	depth, d := 0, json.NewDecoder(bytes.NewReader(text))
 	for {
@@ -95,6 +101,8 @@ func indented(text []byte) string {
 	return out.String()
 }
 
+// sendImage sends a body that is shown as an image. It detects the type again, so that the browser is never told to
+// show anything else.
 func (s *Buckets) sendImage(ctx context.Context, r *service.PageRequest) (*service.File, error) {
 	a, b, v, err := s.sent(ctx, r)
 	if err != nil {
@@ -113,6 +121,8 @@ func (s *Buckets) sendImage(ctx context.Context, r *service.PageRequest) (*servi
 	return f, nil
 }
 
+// mayHaveThumbnail decides by the stored type and the size, without reading the body. sendThumbnail may still find
+// none.
 func mayHaveThumbnail(o *buckets.Object) bool {
 	return slices.Contains(service.Images, o.ContentType) && o.Length > 0 && (o.Length <= thumbnailWhole || o.ContentType == "image/jpeg")
 }
@@ -143,6 +153,7 @@ func (s *Buckets) sendThumbnail(ctx context.Context, r *service.PageRequest) (*s
 	}}, nil
 }
 
+// uploadForm returns the form for uploads into a folder.
 func uploadForm(a buckets.Account, b buckets.Bucket, folder string) *service.Form {
 	return &service.Form{
 		Title: "Upload files", Text: "Choose files, or drop them here.", Action: "upload", Submit: "Upload",
@@ -186,6 +197,7 @@ func (s *Buckets) uploadObjects(ctx context.Context, r *service.PageRequest) (o 
 	return o, nil
 }
 
+// asFolder adds the slash at the end of a folder's name; "" stays.
 func asFolder(name string) string {
 	if name != "" && !strings.HasSuffix(name, "/") {
 		name += "/"
@@ -193,6 +205,8 @@ func asFolder(name string) string {
 	return name
 }
 
+// uploadError makes an error about a file readable. stored are the names of the files that were stored before it.
+// Internal errors stay, so that they are logged.
 func uploadError(name string, stored []string, err error) error {
 	code, text := errcode.Of(err), errcode.Message(err)
 	if code == errcode.Internal || text == "" {
@@ -207,6 +221,7 @@ func uploadError(name string, stored []string, err error) error {
 	return errcode.Newf(code, "%s: %s", name, text)
 }
 
+// storeFile stores a file with its media type, if the browser sent a valid type.
 func (s *Buckets) storeFile(ctx context.Context, a buckets.Account, b buckets.Bucket, put buckets.PutRequest, file *service.Upload) error {
 	if err := buckets.CheckObjectName(put.Object.Name); err != nil {
 		return err

@@ -17,18 +17,21 @@ import (
 	"holdfast/internal/errcode"
 )
 
+// move is where selected objects go: keep copies them, and replace overwrites objects with the same name.
 type move struct {
 	bucket  buckets.Bucket
 	keep    bool
 	replace bool
 }
 
-func (c *chosen) target(ctx context.Context, r *service.PageRequest) (m move, err error) {
+// target reads the target of a move from a form. The bucket must be the same account's.
+func (c *selection) target(ctx context.Context, r *service.PageRequest) (m move, err error) {
 	m.bucket, err = c.s.opened.Bucket(ctx, c.account.ID, cmp.Or(r.Value("to-bucket"), c.bucket.Name))
 	m.keep, m.replace = r.Value("keep") == "yes", r.Value("replace") == "yes"
 	return m, about(r.Value("to-bucket"), err)
 }
 
+// did returns the verb for notices.
 func (m *move) did() string {
 	if m.keep {
 		return "copied"
@@ -36,6 +39,7 @@ func (m *move) did() string {
 	return "moved"
 }
 
+// moveChosen moves or copies the selected objects, and folders with their structure below them.
 func (s *Buckets) moveChosen(ctx context.Context, r *service.PageRequest) (service.Outcome, error) {
 	c, keys, err := s.choose(ctx, r)
 	if err != nil {
@@ -70,12 +74,13 @@ func (s *Buckets) moveChosen(ctx context.Context, r *service.PageRequest) (servi
 	return c.outcome(m.did(), err)
 }
 
+// moveObject moves or copies a single object to a name.
 func (s *Buckets) moveObject(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	a, b, object, err := s.object(ctx, r)
 	if err != nil {
 		return o, err
 	}
-	c := &chosen{s: s, account: a, bucket: b}
+	c := &selection{s: s, account: a, bucket: b}
 	m, err := c.target(ctx, r)
 	if err == nil {
 		err = c.move(ctx, object.Name, r.Value("to"), m)
@@ -85,10 +90,11 @@ func (s *Buckets) moveObject(ctx context.Context, r *service.PageRequest) (o ser
 	return o, err
 }
 
+// moveAttempts is how often an object is copied that changes meanwhile.
 const moveAttempts = 5
 
 // move copies an object and deletes the original. A repeated move resumes after an interruption.
-func (c *chosen) move(ctx context.Context, from, to string, m move) error {
+func (c *selection) move(ctx context.Context, from, to string, m move) error {
 	if err := buckets.CheckObjectName(to); err != nil {
 		return err
 	}
@@ -123,7 +129,7 @@ func (c *chosen) move(ctx context.Context, from, to string, m move) error {
 }
 
 // copy copies an object with its metadata, or returns the copy that an interrupted move left.
-func (c *chosen) copy(ctx context.Context, o *buckets.Object, to string, m move, former buckets.ObjectID) (buckets.Object, error) {
+func (c *selection) copy(ctx context.Context, o *buckets.Object, to string, m move, former buckets.ObjectID) (buckets.Object, error) {
 	put := buckets.PutRequest{Size: o.Length, Object: buckets.Object{
 		Name: to, Creator: o.Creator, ContentType: o.ContentType, Headers: o.Headers, Roles: o.Roles, Properties: buckets.Properties{Tags: o.Tags, Extra: o.Extra},
 	}}
@@ -147,7 +153,9 @@ func (c *chosen) copy(ctx context.Context, o *buckets.Object, to string, m move,
 	return w.Object, nil
 }
 
-func (c *chosen) copied(ctx context.Context, o *buckets.Object, to string, m move) (there buckets.Object, same bool, err error) {
+// copied reports whether the object at the target is an equal copy: of an interrupted move, whose original still
+// exists.
+func (c *selection) copied(ctx context.Context, o *buckets.Object, to string, m move) (there buckets.Object, same bool, err error) {
 	there, err = c.s.opened.Object(ctx, c.account.ID, m.bucket.ID, to)
 	if errors.Is(err, buckets.ErrNoObject) {
 		return there, false, nil // deleted concurrently
@@ -166,6 +174,7 @@ func (c *chosen) copied(ctx context.Context, o *buckets.Object, to string, m mov
 	return there, bytes.Equal(there.MD5, sum.Sum(nil)), err
 }
 
+// summed computes a body's sums while it is read.
 type summed struct {
 	io.Reader
 	md5       hash.Hash
@@ -186,6 +195,7 @@ func newSummed(body io.Reader, algorithm string) *summed {
 	return c
 }
 
+// Sums returns the sums of the bytes that were read. Call it at the end of the body.
 func (c *summed) Sums() buckets.Sums {
 	s := buckets.Sums{MD5: c.md5.Sum(nil)}
 	if c.checksum != nil {

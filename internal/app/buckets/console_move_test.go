@@ -18,7 +18,7 @@ import (
 // moving is an object with everything that clients can store with a body.
 type moving struct {
 	*testing.T
-	*chosen
+	*selection
 	m    move
 	body string
 	full buckets.Object
@@ -36,7 +36,7 @@ func openMoving(t *testing.T, body string) *moving {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &moving{T: t, chosen: &chosen{s: s, account: a, bucket: buckets.Bucket{BucketRef: from}}, m: move{bucket: to}, body: body}
+	v := &moving{T: t, selection: &selection{s: s, account: a, bucket: buckets.Bucket{BucketRef: from}}, m: move{bucket: to}, body: body}
 	v.full = buckets.Object{
 		ContentType: "image/png", Creator: owner, Headers: map[string]string{"m-author": "A", "cache-control": "no-store"}, Roles: []string{buckets.NewUUID()},
 		Properties: buckets.Properties{Tags: map[string]string{"project": "x"}, Extra: json.RawMessage(`{"a":1}`)},
@@ -259,7 +259,7 @@ func TestMoveTwice(t *testing.T) {
 			var both sync.WaitGroup
 			for _, to := range targets {
 				both.Go(func() {
-					c := &chosen{s: v.s, account: v.account, bucket: v.bucket}
+					c := &selection{s: v.s, account: v.account, bucket: v.bucket}
 					if err := c.move(context.WithoutCancel(t.Context()), "a", to, v.m); err != nil {
 						t.Error(err)
 					}

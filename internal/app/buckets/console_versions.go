@@ -12,11 +12,13 @@ import (
 )
 
 const (
+	// States of a version for people and in JSON.
 	currentWord    = "current"
 	noncurrentWord = "noncurrent"
 	markerWord     = "delete marker"
 )
 
+// wordOf returns the state of a version. A delete marker is a marker, whether current or not.
 func wordOf(v *buckets.Version) string {
 	switch {
 	case v.Marker:
@@ -27,10 +29,12 @@ func wordOf(v *buckets.Version) string {
 	return noncurrentWord
 }
 
+// objectPage returns a link to a page about an object. version "" means the current object.
 func objectPage(page string, a buckets.Account, b buckets.Bucket, name string, version buckets.VersionID) string {
 	return service.PageLink(page, "account", a.Name, "bucket", b.Name, "object", name, "version", string(version))
 }
 
+// versionCells returns a version's row: name, state, size and time. name is the text to show.
 func versionCells(a buckets.Account, b buckets.Bucket, v *buckets.Version, name string) []service.Cell {
 	first := objectCell(a, b, &v.Object, name)
 	first.To = objectPage("object", a, b, v.Name, v.VersionID())
@@ -75,6 +79,7 @@ func (s *Buckets) listVersions(ctx context.Context, r *service.PageRequest, a bu
 	return nil
 }
 
+// versionsTable lists the versions of the shown version's object, with their buttons.
 func (s *Buckets) versionsTable(ctx context.Context, r *service.PageRequest, a buckets.Account, b buckets.Bucket, shown *buckets.Version) (*service.Table, error) {
 	t := &service.Table{
 		Title: "Versions", Columns: []service.Column{{Title: "Created", Names: true}, {Title: "State"}, {Title: "Size", Number: true}, {Title: "Actions"}},
@@ -108,6 +113,7 @@ func (s *Buckets) versionsTable(ctx context.Context, r *service.PageRequest, a b
 	return t, nil
 }
 
+// versionForms returns the buttons for a version: to restore a noncurrent version, and to delete any.
 func versionForms(a buckets.Account, b buckets.Bucket, v *buckets.Version) (forms []service.Form) {
 	at := momentCell(v.Created).Text
 	keep := map[string]string{"account": a.Name, "bucket": b.Name, "object": v.Name, "version": string(v.VersionID())}
@@ -125,6 +131,7 @@ func versionForms(a buckets.Account, b buckets.Bucket, v *buckets.Version) (form
 	return append(forms, remove)
 }
 
+// restoreVersion copies a version over the current object. The version itself stays.
 func (s *Buckets) restoreVersion(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	a, b, v, err := s.version(ctx, r)
 	if err != nil {
@@ -133,7 +140,7 @@ func (s *Buckets) restoreVersion(ctx context.Context, r *service.PageRequest) (o
 	if v.Marker {
 		return o, buckets.ErrMarker
 	}
-	c := &chosen{s: s, account: a, bucket: b}
+	c := &selection{s: s, account: a, bucket: b}
 	if _, err := c.copy(ctx, &v.Object, v.Name, move{bucket: b, replace: true}, ""); err != nil {
 		return o, err
 	}
@@ -141,6 +148,7 @@ func (s *Buckets) restoreVersion(ctx context.Context, r *service.PageRequest) (o
 	return o, nil
 }
 
+// deleteVersion deletes a version or a delete marker for good, unless it is locked.
 func (s *Buckets) deleteVersion(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	a, b, err := s.bucket(ctx, r)
 	if err != nil {
@@ -160,12 +168,14 @@ func (s *Buckets) deleteVersion(ctx context.Context, r *service.PageRequest) (o 
 		o.Notice = "deleted a delete marker of " + path.Base(name)
 	}
 	o.Next = objectPage("object", a, b, name, "")
+	// The last version is deleted, so the object's page no longer exists.
 	if _, err := s.opened.Version(ctx, a.ID, b.ID, name, ""); errors.Is(err, buckets.ErrNoObject) {
 		o.Next = service.PageLink("objects", "account", a.Name, "bucket", b.Name, "prefix", folderOf(name), "view", viewVersions)
 	}
 	return o, nil
 }
 
+// version reads the version in a page's address, or the current object. The current object may be a delete marker.
 func (s *Buckets) version(ctx context.Context, r *service.PageRequest) (a buckets.Account, b buckets.Bucket, v buckets.Version, err error) {
 	if a, b, err = s.bucket(ctx, r); err != nil {
 		return a, b, v, err

@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// damageOperations lists the copies that reads, the scrubber or an audit found to be bad.
 func (s *Buckets) damageOperations() []operate.Operation {
 	return []operate.Operation{operate.NewList(operate.About{
 		Access: operate.ForViewers, Path: "damages", Doc: "List damaged body copies", Title: "Damaged copies", Empty: "No damaged copies are known.",
@@ -19,6 +20,7 @@ func (s *Buckets) damageOperations() []operate.Operation {
 	}, on(s, s.listDamages))}
 }
 
+// damageState shows whether a copy can be repaired.
 type damageState buckets.DamageState
 
 func (d damageState) String() string {
@@ -28,6 +30,7 @@ func (d damageState) String() string {
 	return "to be repaired"
 }
 
+// Cell warns about a copy that a server repairs, because the object can be read meanwhile.
 func (d damageState) Cell() service.Cell {
 	if d == damageState(buckets.Lost) {
 		return service.Cell{State: service.Wrong, Text: d.String()}
@@ -35,6 +38,7 @@ func (d damageState) Cell() service.Cell {
 	return service.Cell{State: service.Warning, Text: d.String()}
 }
 
+// damageOutput is a bad copy. Found is when it was first seen; Next is missing if no attempt is planned.
 type damageOutput struct {
 	Object   string      `json:"object" title:"Object" doc:"account, bucket, object and body ID, or the path of the copy" example:"main/photos/cat.jpg (body 0a4ccfd6-51ad-4b4e-8fd0-0e1f5b8c8a11)"`
 	Node     string      `json:"node" title:"Node" example:"home:disk1"`
@@ -48,15 +52,16 @@ type damageOutput struct {
 	At       string      `json:"-" cursor:""`
 }
 
+// listDamages orders by node and path. A position is the two, separated by a space.
 func (s *Buckets) listDamages(ctx context.Context, in operate.Page[string]) (all []damageOutput, err error) {
 	q := buckets.DamageQuery{Limit: in.Limit}
 	q.After.Node, q.After.Path, _ = strings.Cut(in.After, " ")
-	of := &names{service: s.opened, accounts: map[buckets.AccountID]*accountNames{}}
+	cache := &nameCache{service: s.opened, accounts: map[buckets.AccountID]*accountNames{}}
 	for d, err := range s.maintenance.Damages(ctx, q) {
 		if err != nil {
 			return nil, err
 		}
-		name, err := of.damaged(ctx, &d)
+		name, err := cache.damaged(ctx, &d)
 		if err != nil {
 			return nil, err
 		}

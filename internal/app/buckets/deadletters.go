@@ -18,14 +18,19 @@ import (
 	"holdfast/internal/outbox"
 )
 
+// deadHint is logged with each new dead letter.
 const deadHint = "run holdfast buckets dead-letters list to list such events, and holdfast buckets dead-letters retry-all to publish them"
 
+// deadLetterOperations returns the shared operations, with the rows below.
 func (s *Buckets) deadLetterOperations() []operate.Operation {
 	return service.DeadLetterOperations(s.deadLetters(), on(s, s.listDead), on(s, s.showDead))
 }
 
+// errNoEvent is also returned for an ID that is not valid.
 var errNoEvent = errcode.New(errcode.NotFound, "no such set-aside event: holdfast buckets dead-letters list lists them")
 
+// deadLetters describes the events for the shared operations. An object's events are published in order, so the object
+// is their key.
 func (s *Buckets) deadLetters() service.DeadLetters[eventInput] {
 	return service.DeadLetters[eventInput]{
 		Box: on(s, s.deadEvents), Missing: errNoEvent, Event: "notification", Key: "object", Delay: "within half a minute",
@@ -39,6 +44,7 @@ func (s *Buckets) deadLetters() service.DeadLetters[eventInput] {
 	}
 }
 
+// deadEvents returns the set-aside events of all destinations.
 func (s *Buckets) deadEvents(context.Context, operate.None) (outbox.Dead, error) {
 	return s.publisher.dead, nil
 }
@@ -47,6 +53,8 @@ type eventInput struct {
 	Event string `subject:"event" doc:"event ID"`
 }
 
+// eventID returns a short text for an event: its owner, stream and number, 40 bytes in base64. It returns "" if the
+// owner or the stream is not a UUID.
 func eventID(id outbox.ID) string {
 	bytes, err := hex.DecodeString(strings.ReplaceAll(id.Owner+id.Stream, "-", ""))
 	if err != nil {
@@ -57,6 +65,7 @@ func eventID(id outbox.ID) string {
 
 const eventPrefix = "evt_"
 
+// parseEventID parses eventID.
 func parseEventID(text string) (id outbox.ID, ok bool) {
 	text, ok = strings.CutPrefix(text, eventPrefix)
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
@@ -68,6 +77,7 @@ func parseEventID(text string) (id outbox.ID, ok bool) {
 	return id, id.Seq > 0
 }
 
+// deadOutput is a notification that was set aside. At is when the object changed.
 type deadOutput struct {
 	ID          string    `json:"id" title:"Event" subject:"event" example:"evt_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAQ"`
 	Object      string    `json:"object" title:"Object" doc:"bucket and object" example:"photos/2026/harbour.jpg"`
@@ -81,6 +91,7 @@ type deadOutput struct {
 	Cursor      string    `json:"-" cursor:""`
 }
 
+// outputOfDead also returns the record that would be sent. names caches the names of accounts.
 func (s *Buckets) outputOfDead(ctx context.Context, e *outbox.DeadEvent, names map[string]string) (o deadOutput, record json.RawMessage, err error) {
 	o = deadOutput{ID: eventID(e.ID()), Object: e.Key, Destination: e.Topic, At: e.At, SetAside: e.DiedAt, Attempts: e.Attempts, Error: e.Reason}
 	o.Cursor = o.ID
@@ -99,6 +110,7 @@ func (s *Buckets) outputOfDead(ctx context.Context, e *outbox.DeadEvent, names m
 	return o, record, nil
 }
 
+// listDead orders by account, stream and number.
 func (s *Buckets) listDead(ctx context.Context, in operate.Page[string]) (all []deadOutput, err error) {
 	var after outbox.ID
 	if in.After != "" {
@@ -119,11 +131,13 @@ func (s *Buckets) listDead(ctx context.Context, in operate.Page[string]) (all []
 	return all, err
 }
 
+// deadDetail is a notification with its record.
 type deadDetail struct {
 	deadOutput
 	Record json.RawMessage `json:"record" text:"Record" doc:"request body sent to the destination"`
 }
 
+// showDead returns errNoEvent if the event was published or dropped meanwhile.
 func (s *Buckets) showDead(ctx context.Context, in eventInput) (d deadDetail, err error) {
 	e, err := s.deadLetters().Read(ctx, in)
 	if err == nil {

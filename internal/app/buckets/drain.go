@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// drainOperation declares nodes/drain, a job that may take hours.
 func (s *Buckets) drainOperation() operate.Operation {
 	return operate.NewJob(operate.About{
 		Path: "nodes/drain", Doc: "Move all bodies off a storage node and remove it", Background: true, Begun: "drain started", Stop: "Stop the drain",
@@ -25,12 +26,15 @@ func (s *Buckets) drainOperation() operate.Operation {
 	}, onNodes(s, s.drain))
 }
 
+// drainInput names a node, which may be unreachable.
 type drainInput struct {
 	Node        string `subject:"node" doc:"node name: DATACENTER:NAME"`
 	Keep        bool   `flag:"keep" doc:"keep the emptied node, marked as draining"`
 	FewerCopies bool   `flag:"fewer-copies" doc:"accept a missing copy where no other node has space"`
 }
 
+// drainOutput is the result. Failed bodies include those without space on another node (NoSpace); Reasons are sentences
+// for people.
 type drainOutput struct {
 	Node    string   `json:"node" subject:"node"`
 	Moved   int64    `json:"moved" title:"Moved bodies"`
@@ -41,12 +45,15 @@ type drainOutput struct {
 	Reasons []string `json:"reasons"`
 	Removed bool     `json:"removed"`
 
+	// url is for the command that ends the drain; isConfigured says that the configuration still contains the node.
 	url          string
 	isConfigured bool
 }
 
+// IsPartial reports that bodies remain, so that the node was not removed.
 func (d drainOutput) IsPartial() bool { return d.Failed > 0 }
 
+// Notice has a line for each count that is not 0.
 func (d drainOutput) Notice() string {
 	lines := []string{fmt.Sprintf("moved bodies: %d; copies that were not needed: %d", d.Moved, d.Dropped)}
 	add := func(is bool, text string) {
@@ -61,6 +68,7 @@ func (d drainOutput) Notice() string {
 	return strings.Join(lines, "\n")
 }
 
+// Note says why bodies remain, and how to continue or to end the drain.
 func (d drainOutput) Note() string {
 	if d.Failed == 0 {
 		return ""
@@ -76,6 +84,7 @@ func (d drainOutput) Note() string {
 		d.Node, d.Failed, d.Node, d.url)), "\n")
 }
 
+// drain moves the bodies and removes the node. A node that is draining already continues. It needs another active node.
 func (s *Buckets) drain(ctx context.Context, in drainInput, progress operate.Progress) (o drainOutput, err error) {
 	n, ok, err := s.knownNode(ctx, in.Node)
 	switch {

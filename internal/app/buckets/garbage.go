@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
+// garbageLeft explains, after a manual sweep, why garbage remains; "" if none does.
 func (s *Buckets) garbageLeft(ctx context.Context, now time.Time) (string, error) {
 	w, err := s.opened.Waiting(ctx, now.Add(-s.live.Load().GarbageAfter), now)
 	if err != nil || w.Rows == 0 {
@@ -18,6 +19,7 @@ func (s *Buckets) garbageLeft(ctx context.Context, now time.Time) (string, error
 	return explainGarbage(w, s.live.Load().GarbageAfter), nil
 }
 
+// explainGarbage names each reason with its number and the time when it ends. after is buckets.garbage_after.
 func explainGarbage(w buckets.Waiting, after time.Duration) string {
 	clock := func(m buckets.Moment) string { return m.Time().UTC().Format(time.RFC3339) }
 	var why []string

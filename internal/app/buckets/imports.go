@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// importOperations declares the import from another S3 endpoint, a job that may take days.
 func (s *Buckets) importOperations() []operate.Operation {
 	job := operate.NewJob(operate.About{
 		Path: "imports/run", Doc: "Import buckets from another S3 endpoint, while clients use both",
@@ -33,6 +34,7 @@ func (s *Buckets) importOperations() []operate.Operation {
 	return []operate.Operation{operate.WithFound[importProblem](job, "Problems", "There are no problems so far.")}
 }
 
+// importInput are the source and the options; see imports.SourceOptions and imports.Options.
 type importInput struct {
 	accountInput
 	Source      string `flag:"source" arg:"SOURCE" doc:"s3://BUCKET or s3://BUCKET/PREFIX; omit it to import all buckets"`
@@ -53,31 +55,34 @@ type importInput struct {
 }
 
 const (
+	// importScheme begins a source, as in aws-cli. mostParallel limits the connections to it.
 	importScheme = "s3://"
 	mostParallel = 256
 )
 
+// Check refuses options that do not work together, before anything connects.
 func (in importInput) Check() error {
 	bucket, _ := in.source()
-	wrong := func(input, reason string) error { return &operate.InputError{Input: input, Reason: reason} }
+	invalid := func(input, reason string) error { return &operate.InputError{Input: input, Reason: reason} }
 	switch {
 	case in.Source != "" && (!strings.HasPrefix(in.Source, importScheme) || bucket == ""):
-		return wrong("source", "expected s3://BUCKET or s3://BUCKET/PREFIX")
+		return invalid("source", "expected s3://BUCKET or s3://BUCKET/PREFIX")
 	case in.Parallel > mostParallel:
-		return wrong("parallel", fmt.Sprintf("must be at most %d", mostParallel))
+		return invalid("parallel", fmt.Sprintf("must be at most %d", mostParallel))
 	case in.To != "" && bucket == "":
-		return wrong("to", "name a single source bucket, e.g. s3://photos")
+		return invalid("to", "name a single source bucket, e.g. s3://photos")
 	case in.To != "" && buckets.CheckBucketName(in.To) != nil:
-		return wrong("to", buckets.ErrBucketName.Message)
+		return invalid("to", buckets.ErrBucketName.Message)
 	case in.Anonymous && bucket == "":
-		return wrong("anonymous", "name a source bucket, e.g. s3://photos")
+		return invalid("anonymous", "name a source bucket, e.g. s3://photos")
 	}
 	if err := imports.CheckEndpoint(in.Endpoint); err != nil {
-		return wrong("endpoint", "expected a URL, e.g. https://s3.example.org:9000")
+		return invalid("endpoint", "expected a URL, e.g. https://s3.example.org:9000")
 	}
 	return nil
 }
 
+// source returns "" for all buckets.
 func (in importInput) source() (bucket, prefix string) {
 	bucket, prefix, _ = strings.Cut(strings.TrimPrefix(in.Source, importScheme), "/")
 	return bucket, prefix
@@ -107,6 +112,7 @@ func (in importInput) options(isServer bool) (imports.SourceOptions, error) {
 	return o, nil
 }
 
+// importProblem is an object that failed, or a note about it or its bucket.
 type importProblem struct {
 	Bucket string `json:"bucket" title:"Bucket" example:"photos"`
 	Key    string `json:"key,omitempty" title:"Key" zero:"-" example:"2026/cat.jpg"`
@@ -114,6 +120,7 @@ type importProblem struct {
 	Reason string `json:"reason" title:"Reason"`
 }
 
+// importOutput counts objects, also after an error. Older versions count as objects, too.
 type importOutput struct {
 	DryRun     bool          `json:"dryRun"`
 	Buckets    int64         `json:"buckets" title:"Buckets" least:"0"`
@@ -129,14 +136,18 @@ type importOutput struct {
 	Unverified int64         `json:"unverified" title:"Verified by length only" least:"0"`
 	Left       int64         `json:"left" title:"Still different" least:"0" doc:"with stopped: differences at the end"`
 
+	// isFinal says that writes to the source have stopped; hasEnded, that the import was not interrupted.
 	isFinal  bool
 	hasEnded bool
+	// problems are the first problems; more counts the others.
 	problems []importProblem
 	more     int64
 }
 
+// IsPartial makes the command's exit status 1.
 func (o importOutput) IsPartial() bool { return o.Failed > 0 || o.Left > 0 }
 
+// Notice lists the counts that are not 0, and the next step.
 func (o importOutput) Notice() string {
 	if !o.hasEnded && o.Imported == 0 {
 		return "" // the error explains the cause
@@ -167,6 +178,7 @@ func (o importOutput) Notice() string {
 	return strings.Join(lines, "\n")
 }
 
+// Note lists problems, and how to solve them.
 func (o importOutput) Note() string {
 	var lines []string
 	for _, p := range o.problems {
@@ -188,6 +200,8 @@ func (o importOutput) Note() string {
 	return strings.Join(lines, "\n")
 }
 
+// importBuckets imports into an account's buckets, which it creates if they do not exist. It may be stopped and
+// repeated at any time.
 func (s *Buckets) importBuckets(ctx context.Context, in importInput, progress operate.Progress) (o importOutput, err error) {
 	a, err := s.account(ctx, in.Account)
 	if err != nil {

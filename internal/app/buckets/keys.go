@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// keyOperations declares the access keys. Keys in the configuration are listed, and changed there.
 func (s *Buckets) keyOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -40,16 +41,19 @@ func (s *Buckets) keyOperations() []operate.Operation {
 	}
 }
 
+// showKeyInput names a key and its account, because the console's link to a key contains both.
 type showKeyInput struct {
 	accountInput
 	keyInput
 }
 
+// accountKey is a key with its account.
 type accountKey struct {
 	Account string `json:"account" title:"Account" subject:"account" example:"main"`
 	keyDetail
 }
 
+// showKey returns buckets.ErrNoKey for another account's key.
 func (s *Buckets) showKey(ctx context.Context, in showKeyInput) (k accountKey, err error) {
 	a, err := s.account(ctx, in.Account)
 	if err != nil {
@@ -70,6 +74,7 @@ func (s *Buckets) showKey(ctx context.Context, in showKeyInput) (k accountKey, e
 	return accountKey{a.Name, s.detail(&key)}, nil
 }
 
+// keysInput selects an account's keys. Only the command, which can read the secret, shows secrets.
 type keysInput struct {
 	accountInput
 	operate.Page[string]
@@ -77,6 +82,7 @@ type keysInput struct {
 }
 
 const (
+	// States of an access key.
 	keyActive     = "active"
 	keyExpired    = "expired"
 	keyRevoked    = "revoked"
@@ -100,6 +106,7 @@ type keyOutput struct {
 	Next      string    `json:"-" cursor:""`
 }
 
+// rank orders a page: configured keys, revoked keys, then the others.
 func (k *keyOutput) rank() int {
 	switch k.State {
 	case keyConfigured:
@@ -110,8 +117,10 @@ func (k *keyOutput) rank() int {
 	return 2
 }
 
+// Offers no change for configured and revoked keys.
 func (k keyOutput) Offers(string) bool { return isKeyOpen(k.State) }
 
+// listed joins the limits into one column.
 func (k keyDetail) listed() keyOutput {
 	o := keyOutput{
 		AccessKey: k.AccessKey, Name: k.Name, State: k.State, Created: k.Created, Expires: k.Expires, Revoked: k.Revoked,
@@ -129,6 +138,7 @@ func (k keyDetail) listed() keyOutput {
 	return o
 }
 
+// keyDetail is a key without its secret. Missing limits mean that the key may do everything in its account.
 type keyDetail struct {
 	AccessKey string    `json:"accessKey" title:"Access key" subject:"key" example:"HFABCDEFGHIJKLMNOPQR"`
 	Name      string    `json:"name,omitempty" title:"Name" names:"key" example:"backup"`
@@ -142,12 +152,16 @@ type keyDetail struct {
 	Networks  words     `json:"networks,omitempty" title:"Networks" zero:"all"`
 }
 
+// Offers no change for configured and revoked keys.
 func (k keyDetail) Offers(string) bool { return isKeyOpen(k.State) }
 
+// isKeyOpen reports whether a key can be changed: an expired key can get another expiry.
 func isKeyOpen(state string) bool { return state == keyActive || state == keyExpired }
 
+// Notice is for keys/limit, which returns the changed key.
 func (k keyDetail) Notice() string { return "limits for access key " + k.AccessKey + " changed" }
 
+// detail converts a stored key; its state depends on the service's clock.
 func (s *Buckets) detail(k *buckets.Key) keyDetail {
 	o := keyDetail{
 		AccessKey: k.ID, Name: k.Name, State: keyActive, Created: k.Created.Time(), Revoked: service.TimeOf(k.Revoked), Expires: service.TimeOf(k.Expires),
@@ -180,16 +194,17 @@ func (s *Buckets) listKeys(ctx context.Context, in keysInput) (all []keyOutput, 
 		}
 	}
 	for _, k := range keys {
-		one := s.detail(&k).listed()
+		o := s.detail(&k).listed()
 		if in.Secrets {
-			if one.SecretKey, err = s.keys.Secret(k); err != nil {
+			if o.SecretKey, err = s.keys.Secret(k); err != nil {
 				return nil, err
 			}
 		}
-		all = append(all, one)
+		all = append(all, o)
 	}
 	slices.SortFunc(all, func(a, b keyOutput) int { return cmp.Compare(a.AccessKey, b.AccessKey) })
 	all = all[:min(len(all), in.Limit)]
+	// The rows are sorted once more below, so each carries the position of the page's greatest ID.
 	for i := range all {
 		all[i].Next = all[len(all)-1].AccessKey
 		if !in.Secrets {
@@ -202,11 +217,13 @@ func (s *Buckets) listKeys(ctx context.Context, in keysInput) (all []keyOutput, 
 	return all, nil
 }
 
+// addKeyInput names the account and the new key's limits.
 type addKeyInput struct {
 	accountInput
 	termsInput
 }
 
+// addKey needs the saved key secret, which encrypts the new secret.
 func (s *Buckets) addKey(ctx context.Context, in addKeyInput) (madeKey, error) {
 	if err := s.needKeySecret(); err != nil {
 		return madeKey{}, err
@@ -224,16 +241,19 @@ func (s *Buckets) addKey(ctx context.Context, in addKeyInput) (madeKey, error) {
 	return s.made(a.Name, key), err
 }
 
+// keyInput names a key by its ID, which is unique in the server.
 type keyInput struct {
 	Key string `subject:"key" doc:"access key ID"`
 }
 
+// keyChange is the result of revoking a key.
 type keyChange struct {
 	AccessKey string `json:"accessKey" subject:"key" example:"HFABCDEFGHIJKLMNOPQR"`
 }
 
 func (c keyChange) Notice() string { return "access key " + c.AccessKey + " is revoked" }
 
+// revokeKey cannot be undone; a revoked key stays listed.
 func (s *Buckets) revokeKey(ctx context.Context, in keyInput) (keyChange, error) {
 	return keyChange{in.Key}, about(in.Key, s.keys.Revoke(ctx, in.Key))
 }

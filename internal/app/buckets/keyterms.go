@@ -11,6 +11,8 @@ import (
 	"holdfast/internal/operate"
 )
 
+// termsInput are a key's name, limits and expiry. Each may be omitted, which means unlimited for a new key and
+// unchanged for an existing key; "none" removes a limit.
 type termsInput struct {
 	Name     string   `flag:"name" doc:"display name, e.g. backup"`
 	Buckets  []string `flag:"bucket" value:"NAME" names:"bucket,*" doc:"limit to bucket NAME, or with NAME* to a name prefix; repeatable" title:"Buckets"`
@@ -20,8 +22,10 @@ type termsInput struct {
 	Expires  string   `flag:"expires-in" value:"DURATION" doc:"DURATION until the key expires, e.g. 720h" title:"Expires in"`
 }
 
+// noLimit removes a limit.
 const noLimit = "none"
 
+// Check checks each input alone, so that the error names it.
 func (in termsInput) Check() error {
 	for _, of := range []struct {
 		input string
@@ -41,6 +45,7 @@ func (in termsInput) Check() error {
 	return nil
 }
 
+// apply returns t with the terms that are given. The expiry counts from now.
 func (in termsInput) apply(t buckets.KeyTerms, now buckets.Moment) (buckets.KeyTerms, error) {
 	if in.Name != "" {
 		t.Name = given(in.Name)
@@ -81,6 +86,7 @@ func (in termsInput) apply(t buckets.KeyTerms, now buckets.Moment) (buckets.KeyT
 	return t, nil
 }
 
+// given returns "" for noLimit.
 func given(text string) string {
 	if text == noLimit {
 		return ""
@@ -88,6 +94,7 @@ func given(text string) string {
 	return text
 }
 
+// givenList returns nil for noLimit alone.
 func givenList(all []string) []string {
 	if len(all) == 1 && all[0] == noLimit {
 		return nil
@@ -95,6 +102,8 @@ func givenList(all []string) []string {
 	return all
 }
 
+// parseNetwork accepts a network or an address. It masks the bits after the prefix, and refuses IPv4 addresses in IPv6
+// form, which no client has.
 func parseNetwork(text string) (netip.Prefix, error) {
 	if n, err := netip.ParsePrefix(text); err == nil && !n.Addr().Is4In6() {
 		return n.Masked(), nil
@@ -105,11 +114,13 @@ func parseNetwork(text string) (netip.Prefix, error) {
 	return netip.Prefix{}, errcode.New(errcode.Invalid, "expected a network, e.g. 10.0.0.0/8 or 2001:db8::/32, or none")
 }
 
+// limitKeyInput names a key and its changes.
 type limitKeyInput struct {
 	keyInput
 	termsInput
 }
 
+// limitKey changes the terms in a transaction, so that concurrent changes are kept.
 func (s *Buckets) limitKey(ctx context.Context, in limitKeyInput) (k keyDetail, err error) {
 	key, err := s.keys.Change(ctx, in.Key, func(t buckets.KeyTerms) (buckets.KeyTerms, error) { return in.apply(t, s.opened.Now()) })
 	if err != nil {
@@ -118,13 +129,15 @@ func (s *Buckets) limitKey(ctx context.Context, in limitKeyInput) (k keyDetail, 
 	return s.detail(&key), nil
 }
 
+// words are shown separated by commas.
 type words []string
 
 func (w words) String() string { return strings.Join(w, ", ") }
 
+// wordsOf returns nil for an empty list, which JSON omits.
 func wordsOf[T any](all []T, text func(T) string) (w words) {
-	for _, one := range all {
-		w = append(w, text(one))
+	for _, v := range all {
+		w = append(w, text(v))
 	}
 	return w
 }

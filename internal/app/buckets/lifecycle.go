@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/sweep"
 )
 
+// openLifecycle makes the runner, and connects it with the metrics.
 func (s *Buckets) openLifecycle(st backend.Store) *lifecycle.Runner {
 	return lifecycle.New(lifecycle.Options{
 		Store: st, Clock: s.deps.Clock, Monotonic: time.Now, Log: s.deps.Log,
@@ -26,6 +27,7 @@ func (s *Buckets) openLifecycle(st backend.Store) *lifecycle.Runner {
 	})
 }
 
+// lifecycleJob applies the rules in the background, in steps that SweepLimit limits.
 func (s *Buckets) lifecycleJob() sweep.Job {
 	return sweep.Job{
 		Name: "expired bucket objects", Every: s.cfg.SweepEvery, Limit: s.cfg.SweepLimit,
@@ -33,6 +35,8 @@ func (s *Buckets) lifecycleJob() sweep.Job {
 	}
 }
 
+// lifecycleOperations declares the rules and the run. Rules that only S3 clients can express are shown, and kept until
+// they are deleted.
 func (s *Buckets) lifecycleOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewRead(operate.About{
@@ -67,6 +71,7 @@ func (s *Buckets) lifecycleOperations() []operate.Operation {
 	}
 }
 
+// lifecycleState is one of the constants, or the reason why the last run failed.
 type lifecycleState string
 
 const (
@@ -76,6 +81,7 @@ const (
 	lifecycleStopped lifecycleState = "stopped" // the rules were removed before the end
 )
 
+// Cell warns only about failures: any other text.
 func (l lifecycleState) Cell() service.Cell {
 	c := service.Cell{Text: string(l)}
 	switch l {
@@ -88,6 +94,7 @@ func (l lifecycleState) Cell() service.Cell {
 	return c
 }
 
+// lifecycleOutput is the state of the latest run, and the rules. Counts are for this run.
 type lifecycleOutput struct {
 	Account string         `json:"account" title:"Account" subject:"account" example:"main"`
 	Bucket  string         `json:"bucket" title:"Bucket" subject:"bucket" example:"photos"`
@@ -103,6 +110,7 @@ type lifecycleOutput struct {
 	Rules []lifecycleRule `json:"rules" table:"Rules" empty:"The bucket has no lifecycle rules."`
 }
 
+// lifecycleRule is a rule in words, with the counts of the latest run and with the inputs of lifecycle/set.
 type lifecycleRule struct {
 	ID      string        `json:"id" title:"Rule" subject:"rule" example:"logs"`
 	Status  string        `json:"status" title:"Status" enum:"enabled,disabled"`
@@ -117,10 +125,13 @@ type lifecycleRule struct {
 	isWhole bool // the set operation can express the whole rule
 }
 
+// Offers clear only if there are rules.
 func (o lifecycleOutput) Offers(verb string) bool { return verb != "clear" || len(o.Rules) > 0 }
 
+// Offers set only for a rule that the form can express as a whole: it would remove the other terms.
 func (r lifecycleRule) Offers(verb string) bool { return verb != "set" || r.isWhole }
 
+// timeOrNone returns nil for 0, which JSON shows as missing.
 func timeOrNone(m buckets.Moment) *time.Time {
 	if m == 0 {
 		return nil
@@ -129,6 +140,7 @@ func timeOrNone(m buckets.Moment) *time.Time {
 	return &at
 }
 
+// showLifecycle reads the rules and the state of the latest run.
 func (s *Buckets) showLifecycle(ctx context.Context, in bucketInput) (o lifecycleOutput, err error) {
 	a, b, err := s.bucketOf(ctx, in)
 	if err != nil {
@@ -141,6 +153,7 @@ func (s *Buckets) showLifecycle(ctx context.Context, in bucketInput) (o lifecycl
 	return outputOfLifecycle(a.Name, &b, &run, s.opened.Now()), nil
 }
 
+// showAboveLifecycle adds the breadcrumbs to the operation's page.
 func (s *Buckets) showAboveLifecycle(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	a, b, err := s.bucket(ctx, r)
 	if err != nil {
@@ -149,6 +162,7 @@ func (s *Buckets) showAboveLifecycle(ctx context.Context, r *service.PageRequest
 	return &service.View{Parents: above(a, b.Name, "")}, nil
 }
 
+// outputOfLifecycle describes a run. run is zero if there was none.
 func outputOfLifecycle(account string, b *buckets.Bucket, run *buckets.LifecycleRun, now buckets.Moment) lifecycleOutput {
 	l := &b.Settings.Lifecycle
 	o := lifecycleOutput{
@@ -186,6 +200,7 @@ func outputOfLifecycle(account string, b *buckets.Bucket, run *buckets.Lifecycle
 	return o
 }
 
+// ruleDid returns the counts of a rule in words; "" if it deleted nothing.
 func ruleDid(c buckets.Counts) string {
 	var all []string
 	if c.Objects > 0 {
@@ -197,6 +212,7 @@ func ruleDid(c buckets.Counts) string {
 	return strings.Join(all, "; ")
 }
 
+// ruleApplies returns a rule's filter in words.
 func ruleApplies(r *buckets.LifecycleRule) string {
 	var all []string
 	if prefix := r.Begins(); prefix != "" {
@@ -219,6 +235,7 @@ func ruleApplies(r *buckets.LifecycleRule) string {
 	return strings.Join(all, ", ")
 }
 
+// ruleDoes returns a rule's actions in words.
 func ruleDoes(r *buckets.LifecycleRule) string {
 	var all []string
 	days := func(n int) string { return service.Count(int64(n), "day") }
@@ -246,6 +263,7 @@ func ruleDoes(r *buckets.LifecycleRule) string {
 	return strings.Join(all, "; ")
 }
 
+// lifecycleChange counts the deletions of a run.
 type lifecycleChange struct {
 	Account string        `json:"account" subject:"account" example:"main"`
 	Bucket  string        `json:"bucket" subject:"bucket" example:"photos"`
@@ -259,6 +277,8 @@ func (c lifecycleChange) Notice() string {
 	return fmt.Sprintf("deleted %s (%s) and aborted %s in bucket %s", service.Count(c.Objects, "object"), service.FormatBytes(int64(c.Bytes)), service.Count(c.Uploads, "upload"), c.Bucket)
 }
 
+// runLifecycle applies the rules now. It waits while a server applies them, and reports the wait. A bucket without
+// rules is no error.
 func (s *Buckets) runLifecycle(ctx context.Context, in bucketInput, progress operate.Progress) (c lifecycleChange, err error) {
 	a, b, err := s.bucketOf(ctx, in)
 	if err != nil {

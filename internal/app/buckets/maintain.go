@@ -15,8 +15,10 @@ import (
 	"holdfast/internal/operate"
 )
 
+// maintenanceFolder has the state of interrupted audits, and the locks.
 func (s *Buckets) maintenanceFolder() string { return filepath.Join(s.deps.Data, Name+"-maintenance") }
 
+// openMaintenance makes the service that repairs, scrubs, audits and drains, and connects it with the metrics.
 func (s *Buckets) openMaintenance(st backend.Store) *maintenance.Service {
 	return maintenance.NewService(maintenance.ServiceOptions{
 		Options: maintenance.Options{Store: st, Nodes: s.nodes.service, Cluster: s.cluster, Clock: s.deps.Clock, Folder: s.maintenanceFolder()},

@@ -20,9 +20,11 @@ import (
 
 // metrics have no account or bucket labels.
 type metrics struct {
+	// ops and latency are by S3 operation; bodies are by storage node.
 	ops     *prometheus.CounterVec
 	latency *prometheus.HistogramVec
 	bodies  *prometheus.CounterVec
+	// aborted counts uploads that were too old, and dropped the events that a destination did not accept.
 	aborted atomic.Int64
 	dropped *prometheus.CounterVec
 
@@ -32,15 +34,19 @@ type metrics struct {
 
 	repaired, scrubbedCopies, scrubbedBytes *prometheus.CounterVec
 
+	// health and backlog read the database at most once in backlogAge.
 	health  cached[maintenance.Health]
 	backlog cached[buckets.Backlog]
 }
 
+// events are the values of the label event.
 var events = []string{
 	string(blobs.Written), string(blobs.WriteFailed), string(blobs.Read), string(blobs.ReadFailed),
 	string(blobs.Missing), string(blobs.Truncated), string(blobs.Corrupt), string(blobs.Unframed),
 }
 
+// observe registers all metrics, with each label value that may occur, so that they show 0 at first. Nodes are added
+// when they are scraped, because they change.
 func (s *Buckets) observe(d *service.Deps, s3 *s3api.Handler) *metrics {
 	m, cluster := d.Metrics, s.cluster
 	r := &metrics{
@@ -123,6 +129,7 @@ func (s *Buckets) observe(d *service.Deps, s3 *s3api.Handler) *metrics {
 // backlogAge is how long values from the database are cached, because reading the backlog scans all garbage.
 const backlogAge = time.Minute
 
+// count returns the handler for S3 requests, which it counts by operation.
 func (m *metrics) count(s3 *s3api.Handler) web.Handler {
 	s3.Observe = func(operation string, r *http.Request, err error, took time.Duration) {
 		m.ops.WithLabelValues(operation, resultOf(r, err)).Inc()

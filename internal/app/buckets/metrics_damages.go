@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/obs"
 )
 
+// cached is a value that is read when it is needed, at most once in backlogAge.
 type cached[T any] struct {
 	read func(context.Context) (T, error)
 	now  clock.Clock
@@ -24,6 +25,7 @@ type cached[T any] struct {
 	known bool
 }
 
+// get returns false if the last read failed. It does not try again before backlogAge.
 func (c *cached[T]) get() (T, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -36,12 +38,14 @@ func (c *cached[T]) get() (T, bool) {
 	return c.value, c.known
 }
 
+// forget makes the next get read the value again, e.g. after a repair.
 func (c *cached[T]) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked = time.Time{}
 }
 
+// know makes the counters show 0 for nodes without an event.
 func (m *metrics) know(nodes []blobs.Status) {
 	for i := range nodes {
 		for _, counter := range []*prometheus.CounterVec{m.repaired, m.scrubbedCopies, m.scrubbedBytes} {
@@ -50,6 +54,7 @@ func (m *metrics) know(nodes []blobs.Status) {
 	}
 }
 
+// observeDamages registers the metrics of damaged copies and of the scrubber. scrubEvery is 0 if the scrubber is off.
 func (m *metrics) observeDamages(to *obs.Metrics, cluster *blobs.Cluster, scrubEvery time.Duration) {
 	m.repaired = to.Counter("holdfast_buckets_repaired_copies_total", "Damaged body copies rewritten from good copies.", "node")
 	m.scrubbedCopies = to.Counter("holdfast_buckets_scrubbed_copies_total", "Body copies read by the scrubber.", "node")
@@ -99,6 +104,7 @@ func (m *metrics) observeDamages(to *obs.Metrics, cluster *blobs.Cluster, scrubE
 	})
 }
 
+// scrubShare returns the share of a pass that is done, from 0 to 1.
 func scrubShare(s buckets.Scrub) float64 {
 	if s.Done || s.Total == 0 {
 		return 1

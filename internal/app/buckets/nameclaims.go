@@ -11,6 +11,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// nameOperations declares the claims of plain names. A claim is made by sharing a bucket, and by nothing else.
 func (s *Buckets) nameOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -33,6 +34,7 @@ const (
 	nameFree    = "free"    // everybody can claim it; the row is removed by a sweep
 )
 
+// nameOutput is a claim. See buckets.NameClaim.
 type nameOutput struct {
 	Name    string    `json:"name" title:"Name" subject:"name" cursor:"" example:"photos"`
 	Account string    `json:"account,omitempty" title:"Account" zero:"-" example:"main" doc:"owner of the bucket that has the name, or had it last; missing: account deleted"`
@@ -41,6 +43,7 @@ type nameOutput struct {
 	Until   time.Time `json:"restsUntil,omitzero" title:"Rests until" zero:"-" doc:"when others can claim the name; missing: a bucket has it"`
 }
 
+// listNames orders by name.
 func (s *Buckets) listNames(ctx context.Context, in operate.Page[string]) (all []nameOutput, err error) {
 	claims, err := s.opened.NameClaims(ctx, in.After, in.Limit)
 	accounts := map[buckets.AccountID]string{}
@@ -74,10 +77,12 @@ func (s *Buckets) outputOfName(ctx context.Context, c *buckets.NameClaim, accoun
 	return o, nil
 }
 
+// nameInput names a bucket without its account.
 type nameInput struct {
 	Name string `subject:"name" doc:"bucket name"`
 }
 
+// freedName is the claim before it was freed.
 type freedName struct {
 	nameOutput
 }
@@ -89,6 +94,7 @@ func (f freedName) Notice() string {
 	return "freed the name " + f.Name
 }
 
+// freeName ends a claim or its rest at once, so that another account can claim the name.
 func (s *Buckets) freeName(ctx context.Context, in nameInput) (f freedName, err error) {
 	c, err := s.opened.FreeName(ctx, in.Name)
 	if err != nil {
@@ -156,6 +162,7 @@ func (s *Buckets) inspectNames(ctx context.Context) (found []service.Finding, er
 	return found, err
 }
 
+// hidden explains why a public or shared bucket does not answer to its plain name.
 func (s *Buckets) hidden(ctx context.Context, b *buckets.Bucket) (string, error) {
 	accounts := map[buckets.AccountID]string{}
 	o, err := s.outputOfName(ctx, &buckets.NameClaim{Owner: b.Owner}, accounts)

@@ -11,18 +11,20 @@ import (
 	"holdfast/internal/buckets/maintenance"
 )
 
-type names struct {
+// nameCache finds the names of accounts and buckets by ID, and reads each account's buckets only once.
+type nameCache struct {
 	service  *buckets.Service
 	accounts map[buckets.AccountID]*accountNames
 }
 
+// accountNames are the names of an account and its buckets. For a deleted account, the name is its ID.
 type accountNames struct {
 	name    string
 	buckets map[buckets.BucketID]string
 }
 
 // find returns the names of an account and a bucket, or the ID of a deleted one.
-func (n *names) find(ctx context.Context, id buckets.AccountID, bucket buckets.BucketID) (account, of string, err error) {
+func (n *nameCache) find(ctx context.Context, id buckets.AccountID, bucket buckets.BucketID) (account, of string, err error) {
 	if id == "" {
 		return "", "", nil
 	}
@@ -36,7 +38,8 @@ func (n *names) find(ctx context.Context, id buckets.AccountID, bucket buckets.B
 	return a.name, cmp.Or(a.buckets[bucket], string(bucket)), nil
 }
 
-func (n *names) read(ctx context.Context, id buckets.AccountID) (*accountNames, error) {
+// read reads all of an account's buckets, because a report usually names many.
+func (n *nameCache) read(ctx context.Context, id buckets.AccountID) (*accountNames, error) {
 	a := &accountNames{name: string(id), buckets: map[buckets.BucketID]string{}}
 	account, err := n.service.AccountByID(ctx, id)
 	switch {
@@ -61,7 +64,8 @@ func (n *names) read(ctx context.Context, id buckets.AccountID) (*accountNames, 
 	}
 }
 
-func (n *names) subject(ctx context.Context, f *maintenance.Finding) (string, error) {
+// subject names the object, part or bucket of a finding, or its path if no row names it.
+func (n *nameCache) subject(ctx context.Context, f *maintenance.Finding) (string, error) {
 	account, bucket, err := n.find(ctx, f.Account, f.Bucket)
 	switch {
 	case err != nil:
@@ -76,6 +80,7 @@ func (n *names) subject(ctx context.Context, f *maintenance.Finding) (string, er
 	return cmp.Or(f.Path, account), nil
 }
 
+// printable quotes a name that contains unprintable characters or quotes.
 func printable(name string) string {
 	if quoted := strconv.Quote(name); quoted != `"`+name+`"` {
 		return quoted

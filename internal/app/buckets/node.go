@@ -15,10 +15,12 @@ import (
 	"holdfast/internal/operate"
 )
 
+// showAuditLink links to the audits above the list of nodes.
 func showAuditLink(context.Context, *service.PageRequest) (*service.View, error) {
 	return &service.View{Blocks: []service.Block{&service.Links{All: []service.Link{{Text: "Audit and repair copies", To: "audits"}}}}}, nil
 }
 
+// nodeOperations declares the storage nodes. A node is removed only by a drain.
 func (s *Buckets) nodeOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -41,10 +43,13 @@ func (s *Buckets) nodeOperations() []operate.Operation {
 // settleTime is how long a command waits for background work before it ends.
 const settleTime = 10 * time.Second
 
+// withNodes calls fn with open nodes. A server's nodes are open already; a command opens them, waits for background
+// work at the end, and closes them.
 func (s *Buckets) withNodes(ctx context.Context, fn func(context.Context) error) (err error) {
 	if s.serves.Load() {
 		return fn(ctx)
 	}
+	// In a command, the audit or the drain reports damages itself.
 	s.cluster.Report = nil
 	if err := s.nodes.load(ctx); err != nil {
 		return err
@@ -60,6 +65,7 @@ func (s *Buckets) withNodes(ctx context.Context, fn func(context.Context) error)
 	return fn(ctx)
 }
 
+// knownNode returns a node that is not removed, with the URL that is in use.
 func (s *Buckets) knownNode(ctx context.Context, id string) (n buckets.Node, ok bool, err error) {
 	all, err := s.nodes.service.Nodes(ctx)
 	i := slices.IndexFunc(all, func(n buckets.Node) bool { return n.ID == id && n.State != buckets.NodeRemoved })
@@ -71,11 +77,13 @@ func (s *Buckets) knownNode(ctx context.Context, id string) (n buckets.Node, ok 
 	return n, true, nil
 }
 
+// newNodeInput names a node. Its name is written to the node, and never changes.
 type newNodeInput struct {
 	Node string `subject:"node" doc:"node name: DATACENTER:NAME"`
 	URL  string `flag:"url" arg:"URL" doc:"file:///PATH, s3://BUCKET, gs://BUCKET or azblob://CONTAINER; optional for an existing node"`
 }
 
+// Check checks the form of the name and the URL without reading the node.
 func (in newNodeInput) Check() error {
 	if in.URL == "" {
 		return buckets.CheckNodeID(in.Node)
@@ -83,6 +91,7 @@ func (in newNodeInput) Check() error {
 	return errors.Join(buckets.CheckNodeID(in.Node), buckets.CheckNodeURL(in.URL))
 }
 
+// nodeChange is the result of adding a node.
 type nodeChange struct {
 	Node string `json:"node" subject:"node" example:"home:disk2"`
 }
@@ -91,6 +100,8 @@ func (c nodeChange) Notice() string {
 	return fmt.Sprintf("storage node %s is active; running servers use it within %s", c.Node, loadEvery)
 }
 
+// addNode initializes a new node, or activates a node that is draining. For another URL, the node's marker must be
+// there.
 func (s *Buckets) addNode(ctx context.Context, in newNodeInput) (c nodeChange, err error) {
 	old, exists, err := s.knownNode(ctx, in.Node)
 	if err != nil {
@@ -125,12 +136,15 @@ func (s *Buckets) isNode(ctx context.Context, n buckets.Node) error {
 	return errors.Join(err, d.Close())
 }
 
+// nodesInput selects whether bodies are counted.
 type nodesInput struct {
 	Bodies bool `flag:"bodies" doc:"count the bodies on each node (reads all metadata)"`
 }
 
+// nodeState is a buckets.NodeState, or "new" for a configured node that is not initialized.
 type nodeState string
 
+// shownState colors the state by the problem.
 type shownState struct {
 	state   nodeState
 	problem nodeProblem
@@ -149,6 +163,7 @@ func (s shownState) Cell() service.Cell {
 	return c
 }
 
+// nodeProblem is why a node does not work, or "".
 type nodeProblem string
 
 func (p nodeProblem) Cell() service.Cell {
@@ -158,6 +173,7 @@ func (p nodeProblem) Cell() service.Cell {
 	return service.Cell{State: service.Wrong, Text: string(p)}
 }
 
+// nodeOutput is a storage node. Sizes are missing until they are known, and for cloud buckets, which have no limit.
 type nodeOutput struct {
 	ID       string         `json:"id" title:"Node" subject:"node" example:"home:disk1"`
 	State    nodeState      `json:"state" enum:"new,active,read-only,draining,removing,removed"`
@@ -173,11 +189,13 @@ type nodeOutput struct {
 	Problem  nodeProblem    `json:"problem,omitempty" title:"Problem"`
 }
 
+// scrubPass is the progress of the scrubber's pass over a node.
 type scrubPass struct {
 	isComplete   bool
 	bytes, total int64
 }
 
+// String returns exact bytes.
 func (p scrubPass) String() string {
 	if p.isComplete {
 		return "complete"
@@ -185,6 +203,7 @@ func (p scrubPass) String() string {
 	return fmt.Sprintf("%d of %d bytes", p.bytes, p.total)
 }
 
+// Rounded is for pages and terminals.
 func (p scrubPass) Rounded() string {
 	if p.isComplete {
 		return p.String()
@@ -192,10 +211,12 @@ func (p scrubPass) Rounded() string {
 	return service.FormatBytes(p.bytes) + " of " + service.FormatBytes(p.total)
 }
 
+// Offers no change for a node that is new or removed.
 func (n nodeOutput) Offers(string) bool {
 	return n.State != "new" && n.State != nodeState(buckets.NodeRemoved)
 }
 
+// listNodes asks each node for its space. A node that does not answer is listed with its problem.
 func (s *Buckets) listNodes(ctx context.Context, in nodesInput) (all []nodeOutput, err error) {
 	err = s.withNodes(ctx, func(ctx context.Context) error {
 		if all, err = s.nodeList(ctx); err != nil {
@@ -209,6 +230,8 @@ func (s *Buckets) listNodes(ctx context.Context, in nodesInput) (all []nodeOutpu
 	return all, err
 }
 
+// nodeList joins three sources: the database, the configuration, and the nodes themselves. A removed node is listed
+// only while the configuration still contains it.
 func (s *Buckets) nodeList(ctx context.Context) (all []nodeOutput, err error) {
 	known, err := s.nodes.service.Nodes(ctx)
 	if err != nil {
@@ -250,6 +273,7 @@ func (s *Buckets) nodeList(ctx context.Context) (all []nodeOutput, err error) {
 	return all, nil
 }
 
+// addScrubs adds the scrubber's progress.
 func (s *Buckets) addScrubs(ctx context.Context, all []nodeOutput) error {
 	h, err := s.maintenance.Health(ctx)
 	for _, p := range h.Scrubs {
@@ -265,6 +289,7 @@ func (s *Buckets) addScrubs(ctx context.Context, all []nodeOutput) error {
 	return err
 }
 
+// countBodies reads all rows of objects and parts.
 func (s *Buckets) countBodies(ctx context.Context, all []nodeOutput) error {
 	nodes, err := s.maintenance.CountBodies(ctx)
 	for i := range all {

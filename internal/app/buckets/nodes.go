@@ -21,10 +21,12 @@ import (
 )
 
 const (
+	// loadEvery is how often servers read the nodes from the database, and refreshEvery how often they read free space.
 	loadEvery    = 2 * time.Second
 	refreshEvery = 10 * time.Second
 )
 
+// localNode is the node in the data folder, which is used if none is configured.
 const localNode = "local:1"
 
 // nodes updates the cluster's nodes from the configuration and the database. It initializes a configured node that is
@@ -36,26 +38,34 @@ type nodes struct {
 	cfg     *buckets.Config
 	clock   clock.Clock
 	log     *slog.Logger
-	folder  string
+	// folder is the local node's, in the data folder.
+	folder string
+	// create allows initializing configured nodes: in servers, but not in commands that only read.
 	create  bool
 	process string // part of the names of temporary files; see processes
 
-	mu      sync.Mutex
-	open    map[string]opened
+	mu sync.Mutex
+	// open has the nodes in use by ID; nil before the first load. mu guards it and the next fields.
+	open map[string]openNode
+	// last is what the cluster was told last; changed asks run for a refresh.
 	last    map[string]buckets.Node
 	failed  map[string]error // configured nodes that were not initialized
 	changed atomic.Bool
+	// folders says for each node in use whether it is a folder; isFolder reads it without the lock.
 	folders atomic.Pointer[map[string]bool]
 
 	saying sync.Mutex
-	said   map[string]string
+	// said is the last message for each node, "" for all nodes together.
+	said map[string]string
 }
 
-type opened struct {
+// openNode is a node in use, with its URL, which may change.
+type openNode struct {
 	url    string
 	driver blobs.Driver
 }
 
+// run keeps the nodes up to date until ctx ends.
 func (n *nodes) run(ctx context.Context) {
 	for i := 0; ; i++ {
 		if i%int(refreshEvery/loadEvery) == 0 || n.changed.Swap(false) {
@@ -68,6 +78,7 @@ func (n *nodes) run(ctx context.Context) {
 	}
 }
 
+// reload is load for background work: it logs an error once.
 func (n *nodes) reload(ctx context.Context) {
 	err := n.load(ctx)
 	if ctx.Err() != nil {
@@ -113,12 +124,15 @@ func (n *nodes) ensure(ctx context.Context) error {
 	return n.load(ctx)
 }
 
+// isLoaded reports whether load has succeeded, even without any node.
 func (n *nodes) isLoaded() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.open != nil
 }
 
+// load reads the nodes and opens those that are new. A configured node that cannot be initialized is no error: it is
+// reported, and tried again.
 func (n *nodes) load(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -196,8 +210,10 @@ func (n *nodes) working() (total, works int, reason string) {
 	return total, works, reason
 }
 
+// errConfigured is the remedy for a removed node that is still configured.
 var errConfigured = errors.New("remove it from buckets.nodes, or add it again with holdfast buckets nodes add")
 
+// configured returns the URLs of the configured nodes by ID, or the local node's if none is configured.
 func (n *nodes) configured() map[string]string {
 	if len(n.cfg.Nodes) > 0 {
 		all := map[string]string{}
@@ -214,6 +230,7 @@ func (n *nodes) configured() map[string]string {
 	return map[string]string{localNode: (&url.URL{Scheme: "file", Path: folder}).String()}
 }
 
+// add initializes a node only if this process may create files.
 func (n *nodes) add(ctx context.Context, node buckets.Node) error {
 	if !n.create {
 		return errcode.New(errcode.Unavailable, "the storage node is new: it is initialized when the server starts")
@@ -221,6 +238,7 @@ func (n *nodes) add(ctx context.Context, node buckets.Node) error {
 	return n.initialize(ctx, node)
 }
 
+// initialize writes the marker first: a node in the database without a marker would count as not mounted.
 func (n *nodes) initialize(ctx context.Context, node buckets.Node) error {
 	u, err := url.Parse(node.URL)
 	if err != nil {
@@ -240,9 +258,11 @@ func (n *nodes) initialize(ctx context.Context, node buckets.Node) error {
 	return n.service.SetNode(ctx, node)
 }
 
+// use opens drivers for new nodes and new URLs, gives the nodes to the cluster, and closes the drivers that are no
+// longer used. A node that cannot be opened is left out. The caller holds mu.
 func (n *nodes) use(all map[string]buckets.Node) error {
 	var list []blobs.Node
-	next := map[string]opened{}
+	next := map[string]openNode{}
 	for id, node := range all {
 		o, ok := n.open[id]
 		if !ok || o.url != node.URL {
@@ -251,7 +271,7 @@ func (n *nodes) use(all map[string]buckets.Node) error {
 				n.say(slog.LevelError, id, "could not open a storage node", err)
 				continue
 			}
-			o = opened{node.URL, driver}
+			o = openNode{node.URL, driver}
 		}
 		next[id] = o
 		list = append(list, blobs.Node{ID: id, State: node.State, Driver: o.driver})
@@ -277,6 +297,7 @@ func (n *nodes) use(all map[string]buckets.Node) error {
 
 var errNoClouds = errcode.New(errcode.Invalid, "this program opens storage nodes in folders only")
 
+// openDriver does not read the node. Temporary files are marked with this process; see processes.
 func (n *nodes) openDriver(node buckets.Node, process string) (blobs.Driver, error) {
 	u, err := url.Parse(node.URL)
 	if err != nil {
@@ -297,12 +318,14 @@ func (n *nodes) isFolder(id string) bool {
 	return folders != nil && (*folders)[id]
 }
 
+// close closes all drivers. The nodes count as loaded, but there are none.
 func (n *nodes) close() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.use(nil)
 }
 
+// scrubbed returns the IDs of the nodes in use, of cloud nodes only if cloud is set: reading them costs money.
 func (n *nodes) scrubbed(cloud bool) (ids []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

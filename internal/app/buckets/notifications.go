@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// notificationOperations declares a bucket's notifications as one document, like S3's API.
 func (s *Buckets) notificationOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewRead(operate.About{
@@ -30,6 +31,7 @@ func (s *Buckets) notificationOperations() []operate.Operation {
 	}
 }
 
+// notificationsOutput is the document, and the ARNs that it may name.
 type notificationsOutput struct {
 	Account       string `json:"account" title:"Account" subject:"account" example:"main"`
 	Bucket        string `json:"bucket" title:"Bucket" subject:"bucket" example:"photos"`
@@ -37,6 +39,7 @@ type notificationsOutput struct {
 	Notifications string `json:"notifications,omitempty" text:"Notifications" doc:"missing: no events published"`
 }
 
+// Offers delete only if there are notifications.
 func (o notificationsOutput) Offers(verb string) bool {
 	return verb != "delete" || o.Notifications != ""
 }
@@ -48,6 +51,7 @@ type notificationJSON struct {
 	Functions []ruleJSON `json:"LambdaFunctionConfigurations,omitempty"`
 }
 
+// ruleJSON is a configuration. Which ARN member is set depends on the list that it is in.
 type ruleJSON struct {
 	ID       string      `json:"Id,omitempty"`
 	Topic    string      `json:"TopicArn,omitempty"`
@@ -68,6 +72,8 @@ type nameFilterJSON struct {
 	Value string `json:"Value"`
 }
 
+// of returns the list for a target, and the ARN member of its rules. S3's three kinds of targets differ only in these
+// names.
 func (n *notificationJSON) of(t buckets.Target) (rules *[]ruleJSON, arn func(*ruleJSON) *string) {
 	switch t {
 	case buckets.TargetTopic:
@@ -78,6 +84,7 @@ func (n *notificationJSON) of(t buckets.Target) (rules *[]ruleJSON, arn func(*ru
 	return &n.Functions, func(r *ruleJSON) *string { return &r.Function }
 }
 
+// showNotifications returns the document as aws-cli prints it, so that it can be changed and set again.
 func (s *Buckets) showNotifications(ctx context.Context, in bucketInput) (o notificationsOutput, err error) {
 	a, b, err := s.bucketOf(ctx, in)
 	if err != nil {
@@ -111,23 +118,26 @@ func (s *Buckets) showNotifications(ctx context.Context, in bucketInput) (o noti
 	return o, err
 }
 
+// notificationsInput is the whole document.
 type notificationsInput struct {
 	bucketInput
 	Notifications string `flag:"notifications" title:"Notifications" value:"JSON" doc:"the notifications as JSON" lines:"16"`
 }
 
+// Check parses the document before anything is read.
 func (in notificationsInput) Check() error {
 	_, err := in.parse()
 	return err
 }
 
+// parse refuses unknown members, which would be lost, and an empty document: notifications/delete exists for that.
 func (in notificationsInput) parse() (n buckets.Notifications, err error) {
-	wrong := func(reason string) error { return &operate.InputError{Input: "notifications", Reason: reason} }
+	invalid := func(reason string) error { return &operate.InputError{Input: "notifications", Reason: reason} }
 	var parsed notificationJSON
 	d := json.NewDecoder(bytes.NewReader([]byte(in.Notifications)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&parsed); err != nil || d.More() {
-		return n, wrong("must be JSON with TopicConfigurations, QueueConfigurations or LambdaFunctionConfigurations, as aws s3api takes it")
+		return n, invalid("must be JSON with TopicConfigurations, QueueConfigurations or LambdaFunctionConfigurations, as aws s3api takes it")
 	}
 	for _, t := range []buckets.Target{buckets.TargetTopic, buckets.TargetQueue, buckets.TargetFunction} {
 		rules, arn := parsed.of(t)
@@ -147,11 +157,12 @@ func (in notificationsInput) parse() (n buckets.Notifications, err error) {
 		}
 	}
 	if n.IsZero() {
-		return n, wrong("must have at least one configuration")
+		return n, invalid("must have at least one configuration")
 	}
 	return n, nil
 }
 
+// setNotifications replaces the document. Destinations must be configured.
 func (s *Buckets) setNotifications(ctx context.Context, in notificationsInput) (c bucketChange, err error) {
 	a, b, err := s.bucketOf(ctx, in.bucketInput)
 	if err != nil {
@@ -161,12 +172,13 @@ func (s *Buckets) setNotifications(ctx context.Context, in notificationsInput) (
 	if err == nil {
 		err = s.opened.SetNotifications(ctx, a.ID, b.BucketRef, n)
 	}
-	if wrong, ok := errors.AsType[*buckets.NotificationError](err); ok {
-		return c, &operate.InputError{Input: "notifications", Reason: "are not valid: " + wrong.Message}
+	if invalid, ok := errors.AsType[*buckets.NotificationError](err); ok {
+		return c, &operate.InputError{Input: "notifications", Reason: "are not valid: " + invalid.Message}
 	}
 	return bucketChange{in.Account, in.Bucket, "set the notifications for bucket " + in.Bucket}, err
 }
 
+// deleteNotifications succeeds for a bucket without notifications.
 func (s *Buckets) deleteNotifications(ctx context.Context, in bucketInput) (bucketChange, error) {
 	a, b, err := s.bucketOf(ctx, in)
 	if err == nil {

@@ -38,6 +38,7 @@ import (
 	"holdfast/internal/web"
 )
 
+// Name is the configuration section, the label in logs and metrics, and the SQLite file's name.
 const Name = "buckets"
 
 // Listener is the S3 listener's name.
@@ -45,28 +46,35 @@ const Listener = "s3"
 
 // Buckets is the service, open or not.
 type Buckets struct {
-	cfg         buckets.Config
-	backends    []engine.Backend[backend.Store]
-	live        atomic.Pointer[buckets.Config]
-	brokers     sinks.Brokers
-	clouds      blobs.Clouds
-	deps        *service.Deps
+	// cfg is the section that the configuration fills in before the service is opened. live is its latest version, for
+	// settings that are reloaded.
+	cfg      buckets.Config
+	backends []engine.Backend[backend.Store]
+	live     atomic.Pointer[buckets.Config]
+	brokers  sinks.Brokers
+	clouds   blobs.Clouds
+	deps     *service.Deps
+	// opened is nil while the service is disabled or not yet open.
 	opened      *buckets.Service
 	maintenance *maintenance.Service
 	lifecycle   *lifecycle.Runner
 	publisher   *publisher
-	keys        *buckets.Keyring
-	tokens      *bearer.Keyring
-	cluster     *blobs.Cluster
-	nodes       *nodes
-	metrics     *metrics
-	serves      atomic.Bool
-	watcher     atomic.Pointer[func(replica.Body) (settled func(kept bool))]
+	// keys encrypts access keys; tokens signs tokens for the native API.
+	keys    *buckets.Keyring
+	tokens  *bearer.Keyring
+	cluster *blobs.Cluster
+	nodes   *nodes
+	metrics *metrics
+	// serves is set in a server, whose nodes are open; operations in a command open them.
+	serves atomic.Bool
+	// watcher is the replica's function for new bodies; see watch.
+	watcher atomic.Pointer[func(replica.Body) (settled func(kept bool))]
 
 	mu    sync.Mutex
 	first *newKey // set if this process created firstAccount
 }
 
+// newKey is an access key with its secret in plain text.
 type newKey struct{ id, secret string }
 
 // New returns the service. backends are those on database servers; SQLite is built in.
@@ -81,6 +89,7 @@ func (s *Buckets) UseBrokers(b sinks.Brokers) { s.brokers = b }
 // UseClouds sets how buckets of cloud providers are opened as storage nodes. Call it before the service is opened.
 func (s *Buckets) UseClouds(c blobs.Clouds) { s.clouds = c }
 
+// Service describes the service to the server.
 func (s *Buckets) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Buckets: S3-compatible object storage.",
@@ -103,6 +112,8 @@ func (s *Buckets) Service() service.Service {
 	}
 }
 
+// open makes the store, the nodes and the handlers. After an error, it returns the parts that are open already, so that
+// the server can close them. It does not read the database, whose migrations come later.
 func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
 	s.deps = d
 	s.live.Store(&s.cfg)
@@ -158,6 +169,8 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	return opened, nil
 }
 
+// s3Routes returns the pairs of label and method that the S3 API serves. Several operations share a pair, because they
+// differ in their query.
 func s3Routes() []web.Route {
 	all := []web.Route{{Label: s3api.Label("/"), Method: http.MethodGet}}
 	for _, r := range s3api.Routes() {
@@ -165,23 +178,26 @@ func s3Routes() []web.Route {
 		if r.OfObject {
 			label = s3api.Label("/bucket/key")
 		}
-		if one := (web.Route{Label: label, Method: r.Method}); !slices.Contains(all, one) {
-			all = append(all, one)
+		if route := (web.Route{Label: label, Method: r.Method}); !slices.Contains(all, route) {
+			all = append(all, route)
 		}
 	}
 	return all
 }
 
+// limits returns the settings that the service itself reloads.
 func limits(c *buckets.Config) buckets.Limits {
 	return buckets.Limits{Inline: c.Inline, Copies: c.Copies, GarbageAfter: c.GarbageAfter}
 }
 
+// reload applies the settings tagged reload. The wait for a slot, which it also gets, is not used.
 func (s *Buckets) reload(next service.Config, _ time.Duration) {
 	c := next.(*buckets.Config)
 	s.live.Store(c)
 	s.opened.Reload(limits(c))
 }
 
+// ready adds the storage nodes to the database's readiness. reached checks the database.
 func (s *Buckets) ready(reached func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := reached(ctx); err != nil {
@@ -210,6 +226,7 @@ func (s *Buckets) client() service.Client {
 	return c
 }
 
+// jobs returns the sweeps, in the order of a manual run.
 func (s *Buckets) jobs() []sweep.Job {
 	job := func(name string, run func(ctx context.Context, now time.Time, limit int) (int, error)) sweep.Job {
 		return sweep.Job{Name: name, Every: s.cfg.SweepEvery, Limit: s.cfg.SweepLimit, Run: run}
@@ -242,6 +259,7 @@ func (s *Buckets) jobs() []sweep.Job {
 	}
 }
 
+// firstAccount is the account in a new database.
 const firstAccount = "main"
 
 // needKeySecret returns an error if the key secret was generated only for this process, as in a command that runs
@@ -281,6 +299,7 @@ func (s *Buckets) settle(ctx context.Context) error {
 	return err
 }
 
+// createAccount creates an account with an unlimited key.
 func (s *Buckets) createAccount(ctx context.Context, name string) (newKey, error) {
 	a := s.opened.NewAccount(name)
 	key, secret := s.keys.New(a.ID, buckets.KeyTerms{})
@@ -314,8 +333,10 @@ func (s *Buckets) hint(ctx context.Context, embedded bool) service.Hint {
 	return h
 }
 
+// listen returns the S3 listener's address, with the actual port if it is open.
 func (s *Buckets) listen() string { return cmp.Or(s.deps.Server.OpenAddress(Listener), s.cfg.Listen) }
 
+// endpoint returns the S3 endpoint for clients on this machine.
 func (s *Buckets) endpoint() string {
 	host, port, _ := net.SplitHostPort(s.listen())
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
@@ -335,6 +356,7 @@ func (s *Buckets) start(ctx context.Context) (func() error, error) {
 		cancel()
 		return nil, err
 	}
+	// Register before the first body is written, so that a kill leaves a lock file behind.
 	dead := newProcesses(s, s.nodes.process)
 	if err := dead.register(ctx); err != nil {
 		s.deps.Log.Warn("this process's temporary files stay for a day if it is killed", "error", err)
@@ -354,6 +376,7 @@ func (s *Buckets) start(ctx context.Context) (func() error, error) {
 	}, nil
 }
 
+// report counts a bad copy and hands it over for repair. Lost is no event of a node, so it has no counter here.
 func (s *Buckets) report(f blobs.Finding) {
 	if f.Problem != blobs.Lost {
 		s.metrics.bodies.WithLabelValues(f.Node, string(f.Problem)).Inc()

@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// operations lists them in the order of the command's help, with those that show and stop background jobs.
 func (s *Buckets) operations() []operate.Operation {
 	return operate.InBackground(slices.Concat(
 		s.accountOperations(), s.keyOperations(), s.bucketOperations(), s.nameOperations(), s.versionOperations(), s.uploadOperations(), s.lifecycleOperations(), s.policyOperations(), s.notificationOperations(), s.deadLetterOperations(), s.quotaOperations(), s.tokenOperations(), s.nodeOperations(), s.damageOperations(), s.auditOperations(), s.importOperations(),
@@ -20,11 +21,14 @@ func (s *Buckets) operations() []operate.Operation {
 }
 
 var (
+	// errDisabled is returned by every operation of a disabled service.
 	errDisabled          = errors.New("buckets are disabled, or no server has started on this data yet")
 	errAccountConfigured = errcode.New(errcode.Conflict, "the account is in the configuration: remove it there, and restart the server")
 	errReadOnly          = errcode.New(errcode.Unavailable, "buckets are read-only: holdfast read-only list shows why; if they were copied, use the copy")
 )
 
+// on makes an operation's function from fn: it checks that the service is open and that the database is not a partial
+// copy, and explains read-only mode.
 func on[In, Out any](s *Buckets, fn func(context.Context, In) (Out, error)) func(context.Context, In) (Out, error) {
 	return func(ctx context.Context, in In) (out Out, err error) {
 		if s.opened == nil {
@@ -41,6 +45,7 @@ func on[In, Out any](s *Buckets, fn func(context.Context, In) (Out, error)) func
 	}
 }
 
+// onNodes is on for jobs that read or write bodies.
 func onNodes[In, Out any](s *Buckets, fn func(context.Context, In, operate.Progress) (Out, error)) func(context.Context, In, operate.Progress) (Out, error) {
 	return func(ctx context.Context, in In, progress operate.Progress) (Out, error) {
 		return on(s, func(ctx context.Context, in In) (out Out, err error) {
@@ -53,6 +58,7 @@ func onNodes[In, Out any](s *Buckets, fn func(context.Context, In, operate.Progr
 	}
 }
 
+// about puts a name before an error that the operator caused. Other errors stay.
 func about(name string, err error) error {
 	switch errcode.Of(err) {
 	case errcode.NotFound, errcode.Conflict, errcode.Invalid:
@@ -61,11 +67,14 @@ func about(name string, err error) error {
 	return err
 }
 
+// account reads an account by name.
 func (s *Buckets) account(ctx context.Context, name string) (buckets.Account, error) {
 	a, err := s.opened.Account(ctx, name)
 	return a, about(name, err)
 }
 
+// usageOutput is the use of an account or a bucket, with its own quotas. Noncurrent versions and incomplete uploads
+// count.
 type usageOutput struct {
 	Objects      int64         `json:"objects" title:"Objects" of:"ObjectsQuota" least:"0"`
 	ObjectsQuota int64         `json:"objectsQuota,omitempty" title:"Object quota" zero:"-" least:"1" doc:"missing: no limit"`
@@ -73,6 +82,7 @@ type usageOutput struct {
 	BytesQuota   service.Bytes `json:"bytesQuota,omitempty" title:"Byte quota" zero:"-" least:"1" doc:"missing: no limit"`
 }
 
+// outputOfUsage converts a use; a quota of 0 is no limit.
 func outputOfUsage(u buckets.Usage, q buckets.Quota) usageOutput {
 	return usageOutput{u.Objects, q.Objects, service.Bytes(u.Bytes), service.Bytes(q.Bytes)}
 }

@@ -11,6 +11,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// policyOperations declares a bucket's policy and its public access block.
 func (s *Buckets) policyOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewRead(operate.About{
@@ -33,6 +34,7 @@ func (s *Buckets) policyOperations() []operate.Operation {
 	}
 }
 
+// policyOutput is the policy as it was set.
 type policyOutput struct {
 	Account string `json:"account" title:"Account" subject:"account" example:"main"`
 	Bucket  string `json:"bucket" title:"Bucket" subject:"bucket" example:"photos"`
@@ -41,8 +43,10 @@ type policyOutput struct {
 	Policy  string `json:"policy,omitempty" text:"Policy" doc:"missing: no policy"`
 }
 
+// Offers delete only if there is a policy.
 func (o policyOutput) Offers(verb string) bool { return verb != "delete" || o.Policy != "" }
 
+// showPolicy also says whether anonymous requests are allowed, by the policy or by public-read.
 func (s *Buckets) showPolicy(ctx context.Context, in bucketInput) (o policyOutput, err error) {
 	a, b, err := s.bucketOf(ctx, in)
 	if err != nil {
@@ -55,6 +59,7 @@ func (s *Buckets) showPolicy(ctx context.Context, in bucketInput) (o policyOutpu
 	return o, nil
 }
 
+// blocksOf lists the active flags with S3's names.
 func blocksOf(b buckets.PublicAccessBlock) string {
 	var all []string
 	for _, flag := range []struct {
@@ -68,11 +73,13 @@ func blocksOf(b buckets.PublicAccessBlock) string {
 	return strings.Join(all, ", ")
 }
 
+// policyInput is the whole policy.
 type policyInput struct {
 	bucketInput
 	Policy string `flag:"policy" title:"Policy" value:"JSON" doc:"the policy as JSON" lines:"16"`
 }
 
+// Check does not parse the policy: that needs the bucket and the accounts that it names.
 func (in policyInput) Check() error {
 	if strings.TrimSpace(in.Policy) == "" {
 		return &operate.InputError{Input: "policy", Reason: "must not be empty"}
@@ -80,14 +87,16 @@ func (in policyInput) Check() error {
 	return nil
 }
 
+// setPolicy refuses a policy with unknown elements, and a public policy that the public access block forbids. A shared
+// bucket claims its plain name.
 func (s *Buckets) setPolicy(ctx context.Context, in policyInput) (c bucketChange, err error) {
 	a, b, err := s.bucketOf(ctx, in.bucketInput)
 	if err != nil {
 		return c, err
 	}
 	p, stored, err := policy.New(ctx, s.opened, a.ID, b.Name, []byte(in.Policy))
-	if wrong, ok := errors.AsType[*policy.Error](err); ok {
-		return c, &operate.InputError{Input: "policy", Reason: "is not valid: " + wrong.Reason}
+	if invalid, ok := errors.AsType[*policy.Error](err); ok {
+		return c, &operate.InputError{Input: "policy", Reason: "is not valid: " + invalid.Reason}
 	}
 	if err == nil {
 		err = about(in.Bucket, b.Settings.CheckPolicy(p.IsPublic()))
@@ -102,6 +111,7 @@ func (s *Buckets) setPolicy(ctx context.Context, in policyInput) (c bucketChange
 	return bucketChange{in.Account, in.Bucket, notice}, err
 }
 
+// deletePolicy succeeds for a bucket without a policy.
 func (s *Buckets) deletePolicy(ctx context.Context, in bucketInput) (bucketChange, error) {
 	a, b, err := s.bucketOf(ctx, in)
 	if err == nil {
@@ -110,6 +120,7 @@ func (s *Buckets) deletePolicy(ctx context.Context, in bucketInput) (bucketChang
 	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("bucket %s has no policy", in.Bucket)}, err
 }
 
+// publicBlocks are the flags for each word.
 var publicBlocks = map[string]buckets.PublicAccessBlock{
 	"all":      {Configured: true, BlockACLs: true, IgnoreACLs: true, BlockPolicy: true, RestrictPolicy: true},
 	"acls":     {Configured: true, BlockACLs: true, IgnoreACLs: true},
@@ -117,11 +128,13 @@ var publicBlocks = map[string]buckets.PublicAccessBlock{
 	"none":     {},
 }
 
+// blockInput replaces all four flags.
 type blockInput struct {
 	bucketInput
 	Block string `flag:"block" doc:"all, acls, policies or none" enum:"all,acls,policies,none"`
 }
 
+// Check refuses a missing value: there is no default.
 func (in blockInput) Check() error {
 	if _, ok := publicBlocks[in.Block]; !ok {
 		return &operate.InputError{Input: "block", Reason: "must be all, acls, policies or none"}
@@ -129,6 +142,7 @@ func (in blockInput) Check() error {
 	return nil
 }
 
+// blockPublic replaces the flags. The flags that ignore or restrict also take effect for public access that exists.
 func (s *Buckets) blockPublic(ctx context.Context, in blockInput) (bucketChange, error) {
 	a, b, err := s.bucketOf(ctx, in.bucketInput)
 	if block := publicBlocks[in.Block]; err == nil {

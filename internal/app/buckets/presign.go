@@ -10,11 +10,14 @@ import (
 	"time"
 )
 
+// presigner makes links with a signature in the query, by AWS Signature Version 4.
 type presigner struct {
 	endpoint, region string
 	key              newKey
 }
 
+// link returns a link for GET that needs no credentials until it expires. The query's parameters are in the order of
+// their names, as the signature requires.
 func (p presigner) link(bucket, object string, now time.Time, expires time.Duration) string {
 	_, host, _ := strings.Cut(p.endpoint, "://")
 	at := now.UTC().Format("20060102T150405Z")
@@ -31,6 +34,7 @@ func (p presigner) link(bucket, object string, now time.Time, expires time.Durat
 	return p.endpoint + path + "?" + query + "&X-Amz-Signature=" + hex.EncodeToString(signature)
 }
 
+// sign is a step of the key derivation.
 func sign(key []byte, text string) []byte {
 	m := hmac.New(sha256.New, key)
 	m.Write([]byte(text))

@@ -25,13 +25,16 @@ import (
 // server, even on a shared network folder. Other temporary files are removed after a day.
 type processes struct {
 	*Buckets
+	// id is part of the names of temporary files. folder has the lock files; lock is this process's, or nil.
 	id     string
 	folder string
 	lock   *sqlitedb.Lock
 }
 
+// newProcessID is random, because process IDs repeat.
 func newProcessID() string { return fmt.Sprintf("%016x", rand.Uint64()) }
 
+// newProcesses writes nothing; see register.
 func newProcesses(s *Buckets, id string) *processes {
 	return &processes{Buckets: s, id: id, folder: filepath.Join(s.maintenanceFolder(), "processes")}
 }
@@ -43,6 +46,7 @@ func (p *processes) prefix() (string, error) {
 	return host + "+", err
 }
 
+// register locks this process's file. It must come before the process writes temporary files.
 func (p *processes) register(ctx context.Context) error {
 	prefix, err := p.prefix()
 	if err != nil {
@@ -55,6 +59,8 @@ func (p *processes) register(ctx context.Context) error {
 	return err
 }
 
+// unregister releases the lock. After a clean end no temporary file is left, so it also removes the lock file;
+// otherwise another process removes the files later.
 func (p *processes) unregister(clean bool) {
 	if p.lock == nil {
 		return
@@ -65,8 +71,10 @@ func (p *processes) unregister(clean bool) {
 	_ = p.lock.Release()
 }
 
+// lockExtension is the extension that sqlitedb.AcquireLock adds.
 const lockExtension = ".lock"
 
+// run sweeps at the start, and again every time.Duration; 0 means a minute.
 func (p *processes) run(ctx context.Context, every time.Duration) {
 	every = cmp.Or(every, time.Minute)
 	for {
@@ -114,6 +122,8 @@ func (p *processes) sweep(ctx context.Context) error {
 	return err
 }
 
+// remove removes temporary files with these prefixes on all folders. It does not look into cloud buckets, which have no
+// temporary files.
 func (p *processes) remove(ctx context.Context, prefixes map[string]bool) error {
 	removed := 0
 	for _, node := range p.nodes.scrubbed(false) {

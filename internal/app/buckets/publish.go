@@ -20,13 +20,15 @@ import (
 
 // publisher runs one relay per destination, so that an unavailable destination does not delay others.
 type publisher struct {
-	s      *Buckets
-	ping   func(context.Context) error
+	s    *Buckets
+	ping func(context.Context) error
+	// boxes and wakers are by destination; dead has the set-aside events of all destinations.
 	boxes  map[string]outbox.Box
 	wakers map[string]*outbox.Waker
 	dead   outbox.Dead
 }
 
+// newPublisher connects the store with the relays: a write with events wakes the relay of its destination.
 func newPublisher(s *Buckets, st backend.Store) *publisher {
 	p := &publisher{s: s, ping: st.Ping, boxes: map[string]outbox.Box{}, wakers: map[string]*outbox.Waker{}}
 	p.dead = dead{st.DeadEvents(), p}
@@ -37,11 +39,13 @@ func newPublisher(s *Buckets, st backend.Store) *publisher {
 	return p
 }
 
+// dead wakes the relays when an event is queued again, because its destination is unknown here.
 type dead struct {
 	outbox.Dead
 	p *publisher
 }
 
+// RetryDead wakes all relays, because the event may belong to any destination.
 func (d dead) RetryDead(ctx context.Context, id outbox.ID) (bool, error) {
 	found, err := d.Dead.RetryDead(ctx, id)
 	for _, w := range d.p.wakers {
@@ -52,6 +56,7 @@ func (d dead) RetryDead(ctx context.Context, id outbox.ID) (bool, error) {
 	return found, err
 }
 
+// backlogs counts waiting events by destination, and set-aside events if there may be any.
 func (p *publisher) backlogs(ctx context.Context) (facts []service.Fact, err error) {
 	for _, name := range slices.Sorted(maps.Keys(p.boxes)) {
 		waiting, err := service.WaitingCell(ctx, p.boxes[name], p.s.deps.Clock())
@@ -67,6 +72,7 @@ func (p *publisher) backlogs(ctx context.Context) (facts []service.Fact, err err
 	return append(facts, service.Fact{Name: "Notifications set aside", Cell: service.DeadCell(n)}), nil
 }
 
+// probe checks all destinations at once, because each may take seconds. It publishes nothing.
 func (s *Buckets) probe(ctx context.Context) []service.Finding {
 	names := slices.Sorted(maps.Keys(s.cfg.Destinations))
 	found := make([]service.Finding, len(names))
@@ -88,6 +94,7 @@ func (s *Buckets) probe(ctx context.Context) []service.Finding {
 	return found
 }
 
+// eventSource is the CloudEvents source.
 const eventSource = "/buckets"
 
 // start starts the relays. end publishes the remaining events within a timeout.
@@ -123,6 +130,8 @@ func (p *publisher) start(ctx context.Context) (end func() error, err error) {
 // pollEvents is the polling interval for events of killed processes.
 const pollEvents = 10 * time.Second
 
+// encodeRecords returns the body that S3 sends: records in a list, or a test event alone. events is not empty; a test
+// event is the only one.
 func encodeRecords(events []outbox.Event) (body []byte, contentType string, err error) {
 	records := make([]json.RawMessage, len(events))
 	for i := range events {
@@ -144,6 +153,7 @@ func encodeRecords(events []outbox.Event) (body []byte, contentType string, err 
 // webhookSink sends each test event in its own request, as S3 does.
 type webhookSink struct{ outbox.Sink }
 
+// Publish sends the events between test events together.
 func (w webhookSink) Publish(ctx context.Context, events []outbox.Event) error {
 	for len(events) > 0 {
 		n := slices.IndexFunc(events, func(e outbox.Event) bool { return buckets.IsTestEvent(e.Key) })
@@ -161,8 +171,10 @@ func (w webhookSink) Publish(ctx context.Context, events []outbox.Event) error {
 	return nil
 }
 
+// recordSink publishes each event by itself to a broker, with S3's event name as topic.
 type recordSink struct{ outbox.Sink }
 
+// Publish replaces the payload with the record, in a copy of events.
 func (r recordSink) Publish(ctx context.Context, events []outbox.Event) error {
 	all := slices.Clone(events)
 	for i := range all {

@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// quotaOperations declares the quotas of accounts and buckets.
 func (s *Buckets) quotaOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewChange(operate.About{
@@ -23,22 +24,26 @@ func (s *Buckets) quotaOperations() []operate.Operation {
 	}
 }
 
+// quotaInput names an account, or a bucket of it.
 type quotaInput struct {
 	accountInput
 	Bucket string `flag:"bucket" arg:"BUCKET" doc:"one of the account's buckets; default: the account itself"`
 }
 
+// setQuotaInput changes the quotas that are given.
 type setQuotaInput struct {
 	quotaInput
 	Bytes   string `flag:"bytes" doc:"bytes, or with a unit, e.g. 2GiB; none removes the quota"`
 	Objects string `flag:"objects" doc:"number of objects; none removes the quota"`
 }
 
+// Check parses the quotas before anything is read.
 func (in setQuotaInput) Check() error {
 	var q buckets.Quota
 	return in.apply(&q)
 }
 
+// apply changes only the quotas that are given; none sets 0, which is no limit.
 func (in *setQuotaInput) apply(q *buckets.Quota) (err error) {
 	if in.Bytes != "" {
 		if q.Bytes, err = parseLimit("bytes", in.Bytes); err != nil {
@@ -51,8 +56,11 @@ func (in *setQuotaInput) apply(q *buckets.Quota) (err error) {
 	return err
 }
 
+// noQuota is the word that removes a quota.
 const noQuota = "none"
 
+// parseLimit parses a quota. input, "bytes" or "objects", decides whether units are accepted. 0 is refused, because it
+// could mean nothing or unlimited.
 func parseLimit(input, text string) (int64, error) {
 	if text == noQuota {
 		return 0, nil
@@ -70,14 +78,17 @@ func parseLimit(input, text string) (int64, error) {
 	return n, nil
 }
 
+// quotaOutput is the use after a change. Bucket is "" for an account.
 type quotaOutput struct {
 	Account string `json:"account" title:"Account" subject:"account" example:"main"`
 	Bucket  string `json:"bucket,omitempty" title:"Bucket" zero:"-" example:"photos"`
 	usageOutput
 }
 
+// Notice is "", so that the quotas are shown.
 func (quotaOutput) Notice() string { return "" }
 
+// showQuota shows the use and the own quotas of an account or a bucket.
 func (s *Buckets) showQuota(ctx context.Context, in quotaInput) (quotaOutput, error) {
 	a, err := s.account(ctx, in.Account)
 	if err != nil {
@@ -87,6 +98,7 @@ func (s *Buckets) showQuota(ctx context.Context, in quotaInput) (quotaOutput, er
 	return quotaOutput{in.Account, in.Bucket, outputOfUsage(u.Usage, u.Quota)}, err
 }
 
+// setQuota takes effect with the next write, and deletes nothing.
 func (s *Buckets) setQuota(ctx context.Context, in setQuotaInput) (quotaOutput, error) {
 	a, err := s.account(ctx, in.Account)
 	if err != nil {
@@ -105,6 +117,7 @@ func (s *Buckets) setQuota(ctx context.Context, in setQuotaInput) (quotaOutput, 
 	return s.showQuota(ctx, in.quotaInput)
 }
 
+// showQuotaForm adds a form with the present quotas to a bucket's settings page.
 func (s *Buckets) showQuotaForm(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	a, b, err := s.bucket(ctx, r)
 	if err != nil {
@@ -130,6 +143,7 @@ func (s *Buckets) showQuotaForm(ctx context.Context, r *service.PageRequest) (*s
 	}}}, nil
 }
 
+// usageOf reads the use of a bucket or, for "", of the account. Bucket is then the zero reference.
 func (s *Buckets) usageOf(ctx context.Context, a buckets.Account, bucket string) (u buckets.BucketUsage, err error) {
 	if bucket == "" {
 		all, err := s.opened.Totals(ctx, []buckets.AccountID{a.ID})

@@ -16,11 +16,13 @@ import (
 	"holdfast/internal/operate"
 )
 
+// ruleInput names a rule by its ID, which is unique in a bucket.
 type ruleInput struct {
 	bucketInput
 	Rule string `subject:"rule" doc:"rule ID"`
 }
 
+// ruleTerms are the terms of a rule that an operator can set; an S3 client can set more.
 type ruleTerms struct {
 	Prefix     string `flag:"prefix" title:"Objects that begin with" doc:"only objects with this name prefix"`
 	Expire     int    `flag:"expire-days" title:"Delete objects after days" doc:"delete objects after this many days; 0: never" least:"0" default:"0"`
@@ -30,6 +32,7 @@ type ruleTerms struct {
 	Disabled   bool   `flag:"disabled" doc:"disable the rule"`
 }
 
+// listedTerms has the fields of ruleTerms, in the same order: it is how a list shows them in JSON.
 type listedTerms struct {
 	Prefix     string `json:"prefix,omitempty" example:"logs/"`
 	Expire     int    `json:"expireDays,omitempty" least:"1" doc:"deletes objects after this many days"`
@@ -39,20 +42,22 @@ type listedTerms struct {
 	Disabled   bool   `json:"disabled,omitempty"`
 }
 
+// setRuleInput is a whole rule: terms that are not given are removed.
 type setRuleInput struct {
 	ruleInput
 	ruleTerms
 }
 
+// Check makes the errors of buckets.Lifecycle refer to the inputs.
 func (in setRuleInput) Check() error {
-	wrong := func(input, reason string) error { return &operate.InputError{Input: input, Reason: reason} }
+	invalid := func(input, reason string) error { return &operate.InputError{Input: input, Reason: reason} }
 	switch {
 	case !utf8.ValidString(in.Rule) || strings.ContainsFunc(in.Rule, unicode.IsControl):
-		return wrong("rule", "must be UTF-8 without control characters")
+		return invalid("rule", "must be UTF-8 without control characters")
 	case in.Prefix != "" && buckets.CheckObjectName(in.Prefix) != nil:
-		return wrong("prefix", "must be the beginning of a name: at most 1024 bytes of UTF-8")
+		return invalid("prefix", "must be the beginning of a name: at most 1024 bytes of UTF-8")
 	case in.Keep > 0 && in.Noncurrent == 0:
-		return wrong("keep-versions", "expected noncurrent-days, too")
+		return invalid("keep-versions", "expected noncurrent-days, too")
 	}
 	l := buckets.Lifecycle{Rules: []buckets.LifecycleRule{in.rule(in.Rule)}}
 	if found := l.Check(); found != nil {
@@ -60,13 +65,15 @@ func (in setRuleInput) Check() error {
 		if !ok {
 			of = ruleProblem{"rule", found.Reason}
 		}
-		return wrong(of.input, cmp.Or(of.reason, found.Reason))
+		return invalid(of.input, cmp.Or(of.reason, found.Reason))
 	}
 	return nil
 }
 
+// ruleProblem is the input that an XML member corresponds to, with the reason to show; "" keeps the reason.
 type ruleProblem struct{ input, reason string }
 
+// ruleInputs are by the XML member that an error names.
 var ruleInputs = map[string]ruleProblem{
 	"ID":                      {"rule", ""},
 	"Rule":                    {"expire-days", "expected at least one of expire-days, noncurrent-days and abort-days"},
@@ -77,6 +84,7 @@ var ruleInputs = map[string]ruleProblem{
 	"DaysAfterInitiation":     {"abort-days", "must be from 0 to 2147483647"},
 }
 
+// rule converts the terms; 0 means that the rule does not do it.
 func (t *ruleTerms) rule(id string) buckets.LifecycleRule {
 	r := buckets.LifecycleRule{ID: id, Disabled: t.Disabled, Filter: &buckets.LifecycleFilter{}, AbortDays: t.Abort}
 	if t.Prefix != "" {
@@ -120,21 +128,26 @@ func (t ruleTerms) isAll(r *buckets.LifecycleRule) bool {
 	return hasNoOther && reflect.DeepEqual(same, t.rule(r.ID))
 }
 
+// indexOfRule returns -1 if there is no such rule.
 func indexOfRule(rules []buckets.LifecycleRule, id string) int {
 	return slices.IndexFunc(rules, func(r buckets.LifecycleRule) bool { return r.ID == id })
 }
 
+// editRules applies edit to the stored rules in a transaction, so that a concurrent change is kept. edit must not
+// change its argument, and may be called again.
 func (s *Buckets) editRules(ctx context.Context, in bucketInput, edit func([]buckets.LifecycleRule) ([]buckets.LifecycleRule, error)) error {
 	a, err := s.account(ctx, in.Account)
 	if err == nil {
 		err = about(in.Bucket, s.opened.EditLifecycle(ctx, a.ID, in.Bucket, edit))
 	}
-	if wrong, ok := errors.AsType[*buckets.LifecycleError](err); ok {
-		return errcode.Newf(errcode.Conflict, "%s: the lifecycle rules would not be valid: %s", in.Bucket, wrong.Error())
+	if invalid, ok := errors.AsType[*buckets.LifecycleError](err); ok {
+		return errcode.Newf(errcode.Conflict, "%s: the lifecycle rules would not be valid: %s", in.Bucket, invalid.Error())
 	}
 	return err
 }
 
+// setRule adds a rule, or replaces it if the form can express all of it: otherwise terms that an S3 client set would be
+// lost.
 func (s *Buckets) setRule(ctx context.Context, in setRuleInput) (bucketChange, error) {
 	rule := in.rule(in.Rule)
 	c := bucketChange{in.Account, in.Bucket, fmt.Sprintf("rule %s in bucket %s %s", in.Rule, in.Bucket, ruleDoes(&rule))}
@@ -152,6 +165,7 @@ func (s *Buckets) setRule(ctx context.Context, in setRuleInput) (bucketChange, e
 	})
 }
 
+// deleteRule returns errcode.NotFound if there is no such rule.
 func (s *Buckets) deleteRule(ctx context.Context, in ruleInput) (bucketChange, error) {
 	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("deleted rule %s in bucket %s", in.Rule, in.Bucket)}, s.editRules(ctx, in.bucketInput, func(rules []buckets.LifecycleRule) ([]buckets.LifecycleRule, error) {
 		at := indexOfRule(rules, in.Rule)
@@ -162,6 +176,7 @@ func (s *Buckets) deleteRule(ctx context.Context, in ruleInput) (bucketChange, e
 	})
 }
 
+// clearRules succeeds for a bucket without rules.
 func (s *Buckets) clearRules(ctx context.Context, in bucketInput) (bucketChange, error) {
 	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("bucket %s has no lifecycle rules", in.Bucket)}, s.editRules(ctx, in, func([]buckets.LifecycleRule) ([]buckets.LifecycleRule, error) {
 		return nil, nil

@@ -10,10 +10,12 @@ import (
 	"holdfast/internal/buckets"
 )
 
+// finds are the hints on the page with the search results.
 var finds = []service.Query{
 	{What: "Bucket accounts by name", Example: "main"}, {What: "Buckets by name", Example: "photos"}, {What: "Objects as BUCKET/NAME", Example: "photos/2026/"},
 }
 
+// search finds accounts and buckets by the beginning of their names, and objects after a slash.
 func (s *Buckets) search(ctx context.Context, prefix string) (hits []service.Hit, err error) {
 	if !utf8.ValidString(prefix) || strings.ContainsRune(prefix, 0) {
 		return nil, nil
@@ -49,6 +51,7 @@ func (s *Buckets) search(ctx context.Context, prefix string) (hits []service.Hit
 	return hits, nil
 }
 
+// accountsNamed returns the accounts whose name begins with prefix, an exact match first: the list begins after a name.
 func (s *Buckets) accountsNamed(ctx context.Context, prefix string) (all []buckets.Account, err error) {
 	exact, err := s.opened.Account(ctx, prefix)
 	switch {
@@ -67,6 +70,7 @@ func (s *Buckets) accountsNamed(ctx context.Context, prefix string) (all []bucke
 	return all, err
 }
 
+// searchObjects looks into all buckets with just this name, because several accounts may have one.
 func (s *Buckets) searchObjects(ctx context.Context, bucket, prefix string) (hits []service.Hit, err error) {
 	found, err := s.opened.FindBuckets(ctx, bucket, service.MaxHits) // begins with the buckets that have just this name
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"holdfast/internal/conf"
 )
 
+// rules reports settings that take no effect.
 func (s *Buckets) rules(in service.Settings) (all []conf.Rule) {
 	c := &s.cfg
 	for _, of := range []struct {

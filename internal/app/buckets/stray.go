@@ -20,6 +20,7 @@ func AnswerStray(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
+// isS3 recognizes a request by its signature, version 4 or 2, in the header or in the query.
 func isS3(r *http.Request) bool {
 	authorization := r.Header.Get("Authorization")
 	return strings.HasPrefix(authorization, "AWS4-") || strings.HasPrefix(authorization, "AWS ") || strings.Contains(r.URL.RawQuery, "X-Amz-Signature=")

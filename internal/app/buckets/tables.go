@@ -2,9 +2,11 @@ package buckets
 
 import "holdfast/internal/db/rows"
 
+// version has the columns that objects, versions and deleted objects share.
 const version = `created micros, modified micros, creator uuid, content_length integer, content_md5 bytes, content_type text,
 	headers map, roles uuids, sharks texts, properties json`
 
+// event has the columns that waiting and refused events share.
 const event = `owner uuid, stream uuid, seq integer, topic text, key text, payload rawjson, created_at micros`
 
 // part computes outbox.Partition in SQLite.

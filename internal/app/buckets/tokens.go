@@ -10,6 +10,7 @@ import (
 )
 
 const (
+	// maxTTL is the longest lifetime of a token, which cannot be revoked by itself.
 	maxTTL = 90 * 24 * time.Hour
 	leeway = 30 * time.Second // clock skew between servers
 
@@ -25,6 +26,7 @@ func tokenKeys(secrets []string) (*bearer.Keyring, error) {
 	return bearer.NewKeyring(bearer.Options{Keys: keys, Audience: httpapi.Audience, Leeway: leeway, MaxLifetime: maxTTL})
 }
 
+// tokenOperations declares tokens for the native API. S3 clients use access keys instead.
 func (s *Buckets) tokenOperations() []operate.Operation {
 	return []operate.Operation{operate.NewChange(operate.About{
 		Path: "tokens/create", Doc: "Create an account token for the native API",
@@ -36,20 +38,25 @@ func (s *Buckets) tokenOperations() []operate.Operation {
 	}, on(s, s.createToken))}
 }
 
+// tokenInput names the account that the token acts as.
 type tokenInput struct {
 	accountInput
 	operate.Lifetime
 	GC bool `flag:"gc" doc:"allow it to claim and free deleted objects in all accounts"`
 }
 
+// Check refuses a token that the server would not accept.
 func (in tokenInput) Check() error { return in.Within(maxTTL, "") }
 
+// tokenOutput is a new token, which is not stored.
 type tokenOutput struct {
 	Token string `json:"token" title:"Token" secret:"The token is shown only once."`
 }
 
+// Notice is "", so that the token is shown.
 func (tokenOutput) Notice() string { return "" }
 
+// createToken returns errcode.NotFound for an unknown account.
 func (s *Buckets) createToken(ctx context.Context, in tokenInput) (o tokenOutput, err error) {
 	if err := s.needKeySecret(); err != nil {
 		return o, err

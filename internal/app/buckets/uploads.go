@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// uploadOperations declares the multipart uploads that are not complete. Their parts count towards quotas.
 func (s *Buckets) uploadOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -23,12 +24,14 @@ func (s *Buckets) uploadOperations() []operate.Operation {
 	}
 }
 
+// uploadsInput selects a bucket's uploads.
 type uploadsInput struct {
 	bucketInput
 	Prefix string `flag:"prefix" doc:"only objects with this name prefix"`
 	operate.Page[string]
 }
 
+// uploadOutput is an upload. Next is the position: the ID and the name, separated by a slash.
 type uploadOutput struct {
 	Object  string    `json:"object" title:"Object" main:"" subject:"object" example:"videos/a.mp4"`
 	Upload  string    `json:"upload" title:"Upload" subject:"upload" example:"0198a3c2-7a40-7c00-8000-0123456789ab"`
@@ -37,8 +40,10 @@ type uploadOutput struct {
 	Next    string    `json:"-" cursor:""`
 }
 
+// errAfter is returned for a position that this list did not print.
 var errAfter = &operate.InputError{Input: "after", Reason: "expected a page cursor"}
 
+// listUploads orders by object name, then by upload ID.
 func (s *Buckets) listUploads(ctx context.Context, in uploadsInput) (all []uploadOutput, err error) {
 	q := buckets.UploadQuery{Prefix: in.Prefix, Limit: min(in.Limit, buckets.MaxPage)}
 	if in.After != "" {
@@ -60,12 +65,14 @@ func (s *Buckets) listUploads(ctx context.Context, in uploadsInput) (all []uploa
 	return all, err
 }
 
+// uploadInput names an upload by its object and its ID.
 type uploadInput struct {
 	bucketInput
 	Object string `subject:"object" doc:"object name"`
 	Upload string `subject:"upload" doc:"upload ID"`
 }
 
+// uploadChange is the aborted upload.
 type uploadChange struct {
 	Account string `json:"account" subject:"account" example:"main"`
 	Bucket  string `json:"bucket" subject:"bucket" example:"photos"`
@@ -75,6 +82,7 @@ type uploadChange struct {
 
 func (c uploadChange) Notice() string { return "aborted the upload of " + c.Object }
 
+// abortUpload returns buckets.ErrNoUpload for an ID that is not valid, too.
 func (s *Buckets) abortUpload(ctx context.Context, in uploadInput) (c uploadChange, err error) {
 	id, err := buckets.ParseUUID(in.Upload)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/operate"
 )
 
+// versionOperations declares the versions and their locks.
 func (s *Buckets) versionOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -35,12 +36,14 @@ func (s *Buckets) versionOperations() []operate.Operation {
 	}
 }
 
+// versionsInput selects a bucket's versions.
 type versionsInput struct {
 	bucketInput
 	Prefix string `flag:"prefix" doc:"only objects with this name prefix"`
 	operate.Page[string]
 }
 
+// versionOutput is a version or a delete marker, with its lock.
 type versionOutput struct {
 	Object    string        `json:"object" title:"Object" subject:"object" example:"reports/2026.pdf"`
 	Version   string        `json:"version" title:"Version" subject:"version" example:"7ff9b3a2-7a40-7c00-8000-0123456789ab"`
@@ -51,22 +54,27 @@ type versionOutput struct {
 	Until     *time.Time    `json:"until,omitempty" title:"Until" zero:"-" doc:"end of the retention"`
 	LegalHold string        `json:"legalHold,omitempty" title:"Legal hold" zero:"-" enum:"on,off" doc:"missing: never set"`
 
+	// lockable says that the bucket has object lock and the version has a body.
 	lockable bool
 }
 
+// listedVersion is a row. Next is the position: the version and the name, separated by a slash.
 type listedVersion struct {
 	versionOutput
 	Next string `json:"-" cursor:""`
 }
 
+// versionPage is a version with its bucket.
 type versionPage struct {
 	Account string `json:"account" title:"Account" subject:"account" example:"main"`
 	Bucket  string `json:"bucket" title:"Bucket" subject:"bucket" example:"photos"`
 	versionOutput
 }
 
+// Offers locks only where they can be set.
 func (v versionOutput) Offers(verb string) bool { return verb == "delete" || v.lockable }
 
+// versionList orders by object name, the newest version first.
 func (s *Buckets) versionList(ctx context.Context, in versionsInput) (all []listedVersion, err error) {
 	q := buckets.VersionQuery{Prefix: in.Prefix, Limit: min(in.Limit, buckets.MaxPage)}
 	if in.After != "" {
@@ -88,6 +96,7 @@ func (s *Buckets) versionList(ctx context.Context, in versionsInput) (all []list
 	return all, err
 }
 
+// outputOfVersion converts a version. lockable is whether its bucket has object lock.
 func outputOfVersion(v *buckets.Version, lockable bool) versionOutput {
 	o := versionOutput{
 		Object: v.Name, Version: string(v.VersionID()), State: wordOf(v), Bytes: service.Bytes(v.Length), Modified: v.Modified.Time(),
@@ -100,12 +109,14 @@ func outputOfVersion(v *buckets.Version, lockable bool) versionOutput {
 	return o
 }
 
+// versionInput names a version. null is the version that was written without versioning.
 type versionInput struct {
 	bucketInput
 	Object  string `subject:"object" doc:"object name"`
 	Version string `subject:"version" doc:"version ID, or null"`
 }
 
+// showVersion returns errcode.NotFound for an unknown version.
 func (s *Buckets) showVersion(ctx context.Context, in versionInput) (o versionPage, err error) {
 	a, b, err := s.bucketOf(ctx, in.bucketInput)
 	if err != nil {
@@ -119,6 +130,7 @@ func (s *Buckets) showVersion(ctx context.Context, in versionInput) (o versionPa
 	return versionPage{a.Name, b.Name, outputOfVersion(&v, b.Lock.Enabled)}, about(in.Object, err)
 }
 
+// versionOf parses the version ID. An ID that is not valid is an unknown version.
 func versionOf(in versionInput) (buckets.VersionID, error) {
 	id, err := buckets.ParseVersionID(in.Version)
 	if err != nil {
@@ -127,6 +139,7 @@ func versionOf(in versionInput) (buckets.VersionID, error) {
 	return id, err
 }
 
+// versionChange is the changed version.
 type versionChange struct {
 	Account string `json:"account" subject:"account" example:"main"`
 	Bucket  string `json:"bucket" subject:"bucket" example:"photos"`
@@ -138,6 +151,7 @@ type versionChange struct {
 
 func (c versionChange) Notice() string { return c.notice }
 
+// onVersion calls fn with the bucket and the version that an input names. Errors name the object.
 func (s *Buckets) onVersion(ctx context.Context, in versionInput, fn func(owner buckets.AccountID, b buckets.BucketRef, id buckets.VersionID) error) (versionChange, error) {
 	c := versionChange{Account: in.Account, Bucket: in.Bucket, Object: in.Object, Version: in.Version}
 	a, b, err := s.bucketOf(ctx, in.bucketInput)
@@ -151,6 +165,7 @@ func (s *Buckets) onVersion(ctx context.Context, in versionInput, fn func(owner 
 	return c, aboutLock(in.Object, fn(a.ID, b.BucketRef, id))
 }
 
+// aboutLock returns errcode.Conflict with the reason if a lock refused the change, and otherwise about.
 func aboutLock(name string, err error) error {
 	if locked, ok := errors.AsType[*buckets.LockedError](err); ok {
 		return errcode.New(errcode.Conflict, name+": "+locked.Error())
@@ -158,6 +173,7 @@ func aboutLock(name string, err error) error {
 	return about(name, err)
 }
 
+// lockVersion changes a version's retention or its hold.
 func (s *Buckets) lockVersion(ctx context.Context, in versionInput, l buckets.LockChange) (versionChange, error) {
 	return s.onVersion(ctx, in, func(owner buckets.AccountID, b buckets.BucketRef, id buckets.VersionID) error {
 		_, err := s.opened.UpdateObject(ctx, owner, b, buckets.Update{Name: in.Object, Version: id, Lock: &l})
@@ -165,6 +181,7 @@ func (s *Buckets) lockVersion(ctx context.Context, in versionInput, l buckets.Lo
 	})
 }
 
+// retainInput is a retention from now, or none. Bypass is the operator's right to override governance mode.
 type retainInput struct {
 	versionInput
 	Mode   string        `flag:"mode" doc:"governance, compliance, or none to remove it" enum:"governance,compliance,none"`
@@ -172,8 +189,10 @@ type retainInput struct {
 	Bypass bool          `flag:"bypass-governance" doc:"shorten or remove a governance retention"`
 }
 
+// noMode is the word that removes a retention.
 const noMode = "none"
 
+// Check requires a duration with a mode, and none without.
 func (in retainInput) Check() error {
 	switch {
 	case lockMode(in.Mode) == "" && in.Mode != noMode:
@@ -184,6 +203,7 @@ func (in retainInput) Check() error {
 	return nil
 }
 
+// lockMode returns "" for other words, also in upper case.
 func lockMode(word string) buckets.LockMode {
 	if m := buckets.LockMode(strings.ToUpper(word)); (m == buckets.Governance || m == buckets.Compliance) && word == strings.ToLower(word) {
 		return m
@@ -191,6 +211,7 @@ func lockMode(word string) buckets.LockMode {
 	return ""
 }
 
+// retainVersion cannot shorten a compliance retention; nobody can.
 func (s *Buckets) retainVersion(ctx context.Context, in retainInput) (versionChange, error) {
 	r, notice := buckets.Retention{Mode: lockMode(in.Mode)}, in.Object+" has no retention"
 	if in.For > 0 {
@@ -202,11 +223,13 @@ func (s *Buckets) retainVersion(ctx context.Context, in retainInput) (versionCha
 	return c, err
 }
 
+// holdInput turns a legal hold on or off.
 type holdInput struct {
 	versionInput
 	Hold string `flag:"hold" doc:"on or off" enum:"on,off"`
 }
 
+// Check refuses a missing value: there is no default.
 func (in holdInput) Check() error {
 	if in.Hold != "on" && in.Hold != "off" {
 		return &operate.InputError{Input: "hold", Reason: "must be on or off"}
@@ -214,22 +237,26 @@ func (in holdInput) Check() error {
 	return nil
 }
 
+// holdVersion does not change the retention.
 func (s *Buckets) holdVersion(ctx context.Context, in holdInput) (versionChange, error) {
 	c, err := s.lockVersion(ctx, in.versionInput, buckets.LockChange{Hold: buckets.HoldStatus(strings.ToUpper(in.Hold))})
 	c.notice = fmt.Sprintf("the legal hold on %s is %s", in.Object, in.Hold)
 	return c, err
 }
 
+// deleteVersionInput may bypass governance mode.
 type deleteVersionInput struct {
 	versionInput
 	Bypass bool `flag:"bypass-governance" doc:"include versions locked in governance mode"`
 }
 
+// deletedVersion also lists the backups that still hold the version.
 type deletedVersion struct {
 	versionChange
 	service.Deleted
 }
 
+// removeVersion deletes a version for good. It reports no backups for a delete marker, which has no data.
 func (s *Buckets) removeVersion(ctx context.Context, in deleteVersionInput) (d deletedVersion, err error) {
 	var done buckets.Deleted
 	d.versionChange, err = s.onVersion(ctx, in.versionInput, func(owner buckets.AccountID, b buckets.BucketRef, id buckets.VersionID) (err error) {
