@@ -107,7 +107,7 @@ func (s *Buckets) addAccount(ctx context.Context, in accountInput) (madeKey, err
 	return s.made(in.Account, key), about(in.Account, err)
 }
 
-// accountChange is the result of a change. did is a verb, e.g. "deleted".
+// accountChange reports a change. did is a verb, e.g. "deleted".
 type accountChange struct {
 	Account string `json:"account" subject:"account" example:"main"`
 	did     string

@@ -151,13 +151,13 @@ func (n *nameCache) finding(ctx context.Context, f maintenance.Finding) (o findi
 	return o, err
 }
 
-// auditPrinter keeps the first findings of each problem, and counts all.
+// auditPrinter keeps each problem's first findings, and counts all.
 type auditPrinter struct {
 	first    map[maintenance.Problem][]findingOutput
 	repaired map[maintenance.Problem]int64
 }
 
-// add is called for each finding, in the order of the audit.
+// add is called for each finding, in the audit's order.
 func (p *auditPrinter) add(f findingOutput) {
 	if f.Repaired {
 		p.repaired[f.Problem]++

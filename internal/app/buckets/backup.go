@@ -34,14 +34,14 @@ func (s *Buckets) files() *service.Files {
 	}
 }
 
-// where returns the URLs of all nodes by ID, as urls does.
+// where returns all nodes' URLs by ID, as urls does.
 func (s *Buckets) where(ctx context.Context) (map[string]string, error) {
 	known, err := s.nodes.service.Nodes(ctx)
 	return s.urls(known), err
 }
 
-// urls returns the URLs of nodes that are not removed. The configuration's URL counts more than the database's, which
-// may be from before a move.
+// urls leaves out removed nodes. The configuration's URL counts more than the database's, which may be from before a
+// move.
 func (s *Buckets) urls(known []buckets.Node) map[string]string {
 	all, configured := map[string]string{}, s.nodes.configured()
 	for _, n := range known {
@@ -85,7 +85,7 @@ func (s *Buckets) copyBodies(ctx context.Context, dir string, progress func(done
 	})
 }
 
-// restoreBodies writes the bodies of a restored database into the data folder.
+// restoreBodies writes a restored database's bodies into the data folder.
 func (s *Buckets) restoreBodies(ctx context.Context, dir string, open service.FileSource, progress func(done, total int64)) (service.Copied, error) {
 	return s.copied(ctx, func(folders map[string]string) (maintenance.Copied, error) {
 		return s.maintenance.RestoreBodies(ctx, dir, folders, maintenance.Source(open), progress)

@@ -8,8 +8,8 @@ import (
 	"holdfast/internal/operate"
 )
 
-// bucketOperations declares the buckets and those of their settings that are not rules; lifecycle, policy and
-// notifications have nouns of their own.
+// bucketOperations declares the buckets and their simple settings; lifecycle, policy and notifications are separate
+// nouns.
 func (s *Buckets) bucketOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -91,7 +91,7 @@ func accessOf(b *buckets.Bucket) string {
 	return accessPrivate
 }
 
-// usageOfBuckets returns the use of each bucket in page, in the same order.
+// usageOfBuckets returns each bucket's use, in the order of page.
 func (s *Buckets) usageOfBuckets(ctx context.Context, a buckets.AccountID, page []buckets.Bucket) ([]buckets.BucketUsage, error) {
 	refs := make([]buckets.BucketRef, len(page))
 	for i := range page {

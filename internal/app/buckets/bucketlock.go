@@ -22,7 +22,7 @@ func (s *Buckets) lockOperation() operate.Operation {
 	}, on(s, s.setLock))
 }
 
-// lockInput is a default retention for new objects: days or years with a mode, or none of them.
+// lockInput is a default retention for new objects: days or years with a mode, or nothing.
 type lockInput struct {
 	bucketInput
 	Mode  string `flag:"mode" doc:"governance, compliance, or none" enum:"none,governance,compliance" default:"none"`
@@ -35,7 +35,7 @@ func (in lockInput) lock() buckets.BucketLock {
 	return buckets.BucketLock{Enabled: true, Mode: lockMode(in.Mode), Days: in.Days, Years: in.Years}
 }
 
-// Check translates the errors of buckets.BucketLock to the inputs.
+// Check makes buckets.BucketLock's errors refer to the inputs.
 func (in lockInput) Check() error {
 	switch err := in.lock().Check(); {
 	case lockMode(in.Mode) == "" && in.Mode != noMode:

@@ -13,13 +13,13 @@ import (
 	"holdfast/internal/operate"
 )
 
-// bucketInput names a bucket of an account.
+// bucketInput names an account's bucket.
 type bucketInput struct {
 	accountInput
 	Bucket string `subject:"bucket" doc:"bucket name"`
 }
 
-// bucketChange is the result of a change to a bucket.
+// bucketChange reports a change to a bucket.
 type bucketChange struct {
 	Account string `json:"account" subject:"account" example:"main"`
 	Bucket  string `json:"bucket" subject:"bucket" example:"photos"`
@@ -140,7 +140,7 @@ type corsInput struct {
 	MaxAge  time.Duration `flag:"max-age" doc:"how long browsers may remember the rule" default:"1h"`
 }
 
-// Check makes the errors of buckets.CORSRule refer to the inputs.
+// Check makes buckets.CORSRule's errors refer to the inputs.
 func (in corsInput) Check() error {
 	invalid := func(input, reason string) error { return &operate.InputError{Input: input, Reason: reason} }
 	rule := in.rule()
@@ -191,7 +191,7 @@ func (in corsInput) rule() buckets.CORSRule {
 	}
 }
 
-// setCORS replaces all rules, also those of an S3 client.
+// setCORS replaces all rules, also those that an S3 client set.
 func (s *Buckets) setCORS(ctx context.Context, in corsInput) (bucketChange, error) {
 	a, b, err := s.bucketOf(ctx, in.bucketInput)
 	rules, notice := []buckets.CORSRule{}, fmt.Sprintf("bucket %s has no CORS rule", in.Bucket)

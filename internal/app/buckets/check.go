@@ -105,7 +105,7 @@ func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err err
 	return slices.Concat(found, damages, []service.Finding{f, keys}, names, settings), err
 }
 
-// copiesOf formats a number of copies.
+// copiesOf formats a number, e.g. "2 copies".
 func copiesOf(n int) string {
 	if n == 1 {
 		return "1 copy"

@@ -19,7 +19,7 @@ const (
 )
 
 // inspectDamages reports damaged copies, which servers repair, and lost bodies, which an operator must restore. It
-// reads records of earlier findings, no bodies.
+// reads earlier findings, no bodies.
 func (s *Buckets) inspectDamages(ctx context.Context) (found []service.Finding, err error) {
 	const what = "buckets copies"
 	h, err := s.maintenance.Health(ctx)

@@ -16,10 +16,10 @@ const (
 	rightKind  = "right"
 )
 
-// folderEntries is how many entries of a folder are read to find its subfolders.
+// folderEntries limits the entries that are read to find a folder's subfolders.
 const folderEntries = 200
 
-// chooseThing completes folders and rights in forms. at has the values of the form's page. It returns nil for other
+// chooseThing completes folders and rights in forms. at has the values in the page's address. It returns nil for other
 // kinds, which lists complete.
 func (s *Buckets) chooseThing(ctx context.Context, kind, prefix string, at url.Values) (*service.Choices, error) {
 	switch kind {

@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// consoleRows is the number of rows on a page, and the greatest number that can be selected.
+// consoleRows is how many rows a page shows, and how many can be selected.
 const consoleRows = 100
 
 // counts excludes the usage rows of whole accounts.
@@ -50,7 +50,7 @@ func (s *Buckets) console() *service.Console {
 	}}
 }
 
-// backlogs uses the values that are cached for metrics, because counting garbage reads all of it.
+// backlogs uses the values that are cached for metrics, because counting garbage reads it all.
 func (s *Buckets) backlogs(ctx context.Context) ([]service.Fact, error) {
 	b, known := s.metrics.backlog.get()
 	if !known {
@@ -128,7 +128,7 @@ func above(a buckets.Account, bucket, name string) []service.Link {
 // mostAbove limits the breadcrumbs, because a name may consist of slashes.
 const mostAbove = 20
 
-// folderOf returns the part of a name up to its last slash, which is "" for an object without a folder.
+// folderOf returns a name up to its last slash; "" for an object without a folder.
 func folderOf(name string) string { return name[:strings.LastIndexByte(name, '/')+1] }
 
 // object reads the current object in a page's address.
@@ -239,7 +239,7 @@ func (s *Buckets) sendObject(ctx context.Context, r *service.PageRequest) (*serv
 	return s.file(ctx, a, b, &v.Object), nil
 }
 
-// file reads the body when the file is sent. o must be of bucket b.
+// file reads the body when the file is sent. o must be in bucket b.
 func (s *Buckets) file(ctx context.Context, a buckets.Account, b buckets.Bucket, o *buckets.Object) *service.File {
 	return &service.File{Name: path.Base(o.Name), Size: o.Length, Write: func(to io.Writer) error {
 		body := s.opened.Open(ctx, a.ID, b.ID, o, buckets.Span{Length: o.Length})
@@ -282,7 +282,7 @@ func (s *Buckets) endpointNote() string {
 	return "This address works on this machine only. To show the address for clients, set buckets.domain to the S3 host name."
 }
 
-// linked is what a link must be able to read, and until when.
+// linked is an object that a link must be able to read until a time.
 type linked struct {
 	bucket, object string
 	until          buckets.Moment

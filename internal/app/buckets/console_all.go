@@ -72,7 +72,7 @@ func (s *Buckets) accountsFrom(ctx context.Context, name string) (all []buckets.
 	return append(all, more...), err
 }
 
-// addBuckets appends an account's buckets to t, and sets the position of the next page. more says that the account has
+// addBuckets appends an account's buckets to t, and sets the next page's position. more says that the account has
 // further buckets.
 func (s *Buckets) addBuckets(ctx context.Context, t *service.Table, a buckets.Account, q buckets.BucketQuery) (more bool, err error) {
 	page, more, err := s.opened.Buckets(ctx, a.ID, q)

@@ -74,14 +74,14 @@ func viewsOf(a buckets.Account, b buckets.Bucket, t *service.Table, r *service.P
 	return v
 }
 
-// prefixOf splits the address into the folder and the beginning of a name in it. A search replaces the beginning.
+// prefixOf splits the address into the folder and a name prefix in it, which a search replaces.
 func prefixOf(r *service.PageRequest) (folder, name string) {
 	prefix := r.Value("prefix")
 	folder = folderOf(prefix)
 	return folder, cmp.Or(r.Value("name"), prefix[len(folder):])
 }
 
-// listObjects fills t with a page of a folder. A position is the name of the last object or folder.
+// listObjects fills t with a folder's page. A position is the last object's or folder's name.
 func (s *Buckets) listObjects(ctx context.Context, r *service.PageRequest, a buckets.Account, b buckets.Bucket, t *service.Table) error {
 	folder, name := prefixOf(r)
 	q := buckets.Query{Prefix: folder + name, Delimiter: "/", Limit: consoleRows}
@@ -171,7 +171,7 @@ func bulkForms(a buckets.Account, b buckets.Bucket, folder string) *service.Bulk
 	}}
 }
 
-// copyFields are the options of moving and copying.
+// copyFields are the options for moving and copying.
 var copyFields = []service.Field{
 	{Name: "keep", Label: "Copy: keep the original", Checkbox: true},
 	{Name: "replace", Label: "Replace objects that exist", Checkbox: true},

@@ -117,8 +117,8 @@ func (s *Buckets) deleteChosen(ctx context.Context, r *service.PageRequest) (ser
 	return c.outcome("deleted", err)
 }
 
-// delete deletes a page of objects. Objects that are gone do not count; the first other error is returned after the
-// whole page was tried.
+// delete deletes a page of objects. Deleted objects do not count; the first other error is returned after the whole
+// page was tried.
 func (c *selection) delete(ctx context.Context, _ string, all []buckets.Object) error {
 	if c.s.deps.Clock().After(c.until) {
 		return errLate

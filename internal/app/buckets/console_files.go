@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// previewText is how many bytes of a text are shown, and sniffed how many bytes decide an image's type.
+	// previewText is how many bytes a preview shows, and sniffed how many bytes decide an image's type.
 	previewText  = 64 << 10
 	previewImage = 20 << 20 // bytes; larger images are not shown
 	sniffed      = 512
@@ -28,7 +28,7 @@ const (
 	thumbnailHead  = 128 << 10 // bytes searched for a photo's thumbnail
 )
 
-// head returns the first bytes of a body, at most most.
+// head returns a body's first bytes, at most most.
 func (s *Buckets) head(ctx context.Context, a buckets.Account, b buckets.Bucket, o *buckets.Object, most int64) ([]byte, error) {
 	n := min(o.Length, most)
 	body := s.opened.Open(ctx, a.ID, b.ID, o, buckets.Span{Length: n})
@@ -46,8 +46,8 @@ func imageType(head []byte) string {
 	return ""
 }
 
-// preview shows an image or the beginning of a text; other bodies have no preview. The type is detected, because
-// clients may store any type.
+// preview shows an image or a text's beginning; other bodies have no preview. The type is detected, because clients may
+// store any type.
 func (s *Buckets) preview(ctx context.Context, a buckets.Account, b buckets.Bucket, v *buckets.Version) []service.Block {
 	o := &v.Object
 	head, err := s.head(ctx, a, b, o, previewText)
@@ -205,8 +205,8 @@ func asFolder(name string) string {
 	return name
 }
 
-// uploadError makes an error about a file readable. stored are the names of the files that were stored before it.
-// Internal errors stay, so that they are logged.
+// uploadError makes an error about a file readable. stored names the files that were stored before it. Internal errors
+// stay, so that they are logged.
 func uploadError(name string, stored []string, err error) error {
 	code, text := errcode.Of(err), errcode.Message(err)
 	if code == errcode.Internal || text == "" {

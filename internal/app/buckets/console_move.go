@@ -24,7 +24,7 @@ type move struct {
 	replace bool
 }
 
-// target reads the target of a move from a form. The bucket must be the same account's.
+// target reads a move's target from a form. The bucket must be the same account's.
 func (c *selection) target(ctx context.Context, r *service.PageRequest) (m move, err error) {
 	m.bucket, err = c.s.opened.Bucket(ctx, c.account.ID, cmp.Or(r.Value("to-bucket"), c.bucket.Name))
 	m.keep, m.replace = r.Value("keep") == "yes", r.Value("replace") == "yes"
@@ -153,7 +153,7 @@ func (c *selection) copy(ctx context.Context, o *buckets.Object, to string, m mo
 	return w.Object, nil
 }
 
-// copied reports whether the object at the target is an equal copy: of an interrupted move, whose original still
+// copied reports whether the object at the target is an equal copy from an interrupted move, whose original still
 // exists.
 func (c *selection) copied(ctx context.Context, o *buckets.Object, to string, m move) (there buckets.Object, same bool, err error) {
 	there, err = c.s.opened.Object(ctx, c.account.ID, m.bucket.ID, to)
@@ -195,7 +195,7 @@ func newSummed(body io.Reader, algorithm string) *summed {
 	return c
 }
 
-// Sums returns the sums of the bytes that were read. Call it at the end of the body.
+// Sums covers the bytes that were read. Call it when the body has ended.
 func (c *summed) Sums() buckets.Sums {
 	s := buckets.Sums{MD5: c.md5.Sum(nil)}
 	if c.checksum != nil {

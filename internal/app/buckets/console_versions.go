@@ -18,7 +18,7 @@ const (
 	markerWord     = "delete marker"
 )
 
-// wordOf returns the state of a version. A delete marker is a marker, whether current or not.
+// wordOf returns a version's state. A delete marker is a marker, whether current or not.
 func wordOf(v *buckets.Version) string {
 	switch {
 	case v.Marker:

@@ -44,7 +44,7 @@ func (s *Buckets) deadLetters() service.DeadLetters[eventInput] {
 	}
 }
 
-// deadEvents returns the set-aside events of all destinations.
+// deadEvents returns the set-aside events for all destinations.
 func (s *Buckets) deadEvents(context.Context, operate.None) (outbox.Dead, error) {
 	return s.publisher.dead, nil
 }
@@ -91,7 +91,7 @@ type deadOutput struct {
 	Cursor      string    `json:"-" cursor:""`
 }
 
-// outputOfDead also returns the record that would be sent. names caches the names of accounts.
+// outputOfDead also returns the record that would be sent. names caches account names.
 func (s *Buckets) outputOfDead(ctx context.Context, e *outbox.DeadEvent, names map[string]string) (o deadOutput, record json.RawMessage, err error) {
 	o = deadOutput{ID: eventID(e.ID()), Object: e.Key, Destination: e.Topic, At: e.At, SetAside: e.DiedAt, Attempts: e.Attempts, Error: e.Reason}
 	o.Cursor = o.ID

@@ -7,7 +7,7 @@ import (
 
 // Constants of JPEG and Exif, the format of camera metadata.
 const (
-	// exifMarker is the APP1 segment; the tags are from the TIFF directory in it. exifEntry is the size of an entry in
+	// exifMarker is the APP1 segment; the tags are from the TIFF directory in it. exifEntry is an entry's size in
 	// bytes; mostEntries limits hostile files.
 	exifMarker      = 0xe1
 	exifOrientation = 0x0112
@@ -22,8 +22,8 @@ var (
 	exifHeader = []byte("Exif\x00\x00")
 )
 
-// exifThumbnail returns the JPEG thumbnail that a camera embeds in a photo, or nil. head is the beginning of the file.
-// The input is hostile: every length is checked.
+// exifThumbnail returns the JPEG thumbnail that a camera embeds in a photo, or nil. head is the file's beginning. The
+// input is hostile: every length is checked.
 func exifThumbnail(head []byte) []byte {
 	rest, ok := bytes.CutPrefix(head, jpegStart)
 	for ok && len(rest) > 4 && rest[0] == 0xff {
@@ -64,8 +64,8 @@ func tiffThumbnail(tiff []byte) []byte {
 	return append(turned(photo[exifOrientation]), thumb...)
 }
 
-// tiffDirectory returns the numbers in a TIFF directory by tag, and the offset of the next directory, 0 for none.
-// Values of other types are returned as they are; the caller reads only numbers.
+// tiffDirectory returns the numbers in a TIFF directory by tag, and the next directory's offset, or 0. It does not
+// decode other types, which the caller does not read.
 func tiffDirectory(tiff []byte, order binary.ByteOrder, at uint32) (numbers map[uint16]uint32, next uint32) {
 	numbers = map[uint16]uint32{}
 	if at == 0 || uint64(at)+2 > uint64(len(tiff)) {
@@ -89,8 +89,7 @@ func tiffDirectory(tiff []byte, order binary.ByteOrder, at uint32) (numbers map[
 	return numbers, order.Uint32(entries)
 }
 
-// turned returns the beginning of a JPEG with only the orientation, which the thumbnail lacks, so that browsers turn it
-// like the photo.
+// turned begins a JPEG with only the orientation, which the thumbnail lacks, so that browsers turn it like the photo.
 func turned(orientation uint32) []byte {
 	start := append([]byte{}, jpegStart...)
 	if orientation < 2 || orientation > 8 {

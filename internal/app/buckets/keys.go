@@ -204,7 +204,7 @@ func (s *Buckets) listKeys(ctx context.Context, in keysInput) (all []keyOutput, 
 	}
 	slices.SortFunc(all, func(a, b keyOutput) int { return cmp.Compare(a.AccessKey, b.AccessKey) })
 	all = all[:min(len(all), in.Limit)]
-	// The rows are sorted once more below, so each carries the position of the page's greatest ID.
+	// The rows are sorted once more below, so each carries the page's greatest ID as its position.
 	for i := range all {
 		all[i].Next = all[len(all)-1].AccessKey
 		if !in.Secrets {
@@ -246,7 +246,7 @@ type keyInput struct {
 	Key string `subject:"key" doc:"access key ID"`
 }
 
-// keyChange is the result of revoking a key.
+// keyChange is the revoked key.
 type keyChange struct {
 	AccessKey string `json:"accessKey" subject:"key" example:"HFABCDEFGHIJKLMNOPQR"`
 }

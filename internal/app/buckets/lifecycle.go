@@ -71,7 +71,7 @@ func (s *Buckets) lifecycleOperations() []operate.Operation {
 	}
 }
 
-// lifecycleState is one of the constants, or the reason why the last run failed.
+// lifecycleState is a constant, or the reason why the last run failed.
 type lifecycleState string
 
 const (
@@ -94,7 +94,7 @@ func (l lifecycleState) Cell() service.Cell {
 	return c
 }
 
-// lifecycleOutput is the state of the latest run, and the rules. Counts are for this run.
+// lifecycleOutput has the rules and the latest run's state and counts.
 type lifecycleOutput struct {
 	Account string         `json:"account" title:"Account" subject:"account" example:"main"`
 	Bucket  string         `json:"bucket" title:"Bucket" subject:"bucket" example:"photos"`
@@ -110,7 +110,7 @@ type lifecycleOutput struct {
 	Rules []lifecycleRule `json:"rules" table:"Rules" empty:"The bucket has no lifecycle rules."`
 }
 
-// lifecycleRule is a rule in words, with the counts of the latest run and with the inputs of lifecycle/set.
+// lifecycleRule is a rule in words, with the latest run's counts and with the inputs for lifecycle/set.
 type lifecycleRule struct {
 	ID      string        `json:"id" title:"Rule" subject:"rule" example:"logs"`
 	Status  string        `json:"status" title:"Status" enum:"enabled,disabled"`
@@ -140,7 +140,7 @@ func timeOrNone(m buckets.Moment) *time.Time {
 	return &at
 }
 
-// showLifecycle reads the rules and the state of the latest run.
+// showLifecycle reads the rules and the latest run's state.
 func (s *Buckets) showLifecycle(ctx context.Context, in bucketInput) (o lifecycleOutput, err error) {
 	a, b, err := s.bucketOf(ctx, in)
 	if err != nil {
@@ -200,7 +200,7 @@ func outputOfLifecycle(account string, b *buckets.Bucket, run *buckets.Lifecycle
 	return o
 }
 
-// ruleDid returns the counts of a rule in words; "" if it deleted nothing.
+// ruleDid returns a rule's counts in words; "" if it deleted nothing.
 func ruleDid(c buckets.Counts) string {
 	var all []string
 	if c.Objects > 0 {
@@ -263,7 +263,7 @@ func ruleDoes(r *buckets.LifecycleRule) string {
 	return strings.Join(all, "; ")
 }
 
-// lifecycleChange counts the deletions of a run.
+// lifecycleChange counts a run's deletions.
 type lifecycleChange struct {
 	Account string        `json:"account" subject:"account" example:"main"`
 	Bucket  string        `json:"bucket" subject:"bucket" example:"photos"`

@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// maintenanceFolder has the state of interrupted audits, and the locks.
+// maintenanceFolder contains interrupted audits' state, and the locks.
 func (s *Buckets) maintenanceFolder() string { return filepath.Join(s.deps.Data, Name+"-maintenance") }
 
 // openMaintenance makes the service that repairs, scrubs, audits and drains, and connects it with the metrics.

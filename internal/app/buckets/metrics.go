@@ -39,7 +39,7 @@ type metrics struct {
 	backlog cached[buckets.Backlog]
 }
 
-// events are the values of the label event.
+// events are the label event's values.
 var events = []string{
 	string(blobs.Written), string(blobs.WriteFailed), string(blobs.Read), string(blobs.ReadFailed),
 	string(blobs.Missing), string(blobs.Truncated), string(blobs.Corrupt), string(blobs.Unframed),

@@ -54,7 +54,7 @@ func (m *metrics) know(nodes []blobs.Status) {
 	}
 }
 
-// observeDamages registers the metrics of damaged copies and of the scrubber. scrubEvery is 0 if the scrubber is off.
+// observeDamages registers the metrics for damaged copies and the scrubber. scrubEvery is 0 if the scrubber is off.
 func (m *metrics) observeDamages(to *obs.Metrics, cluster *blobs.Cluster, scrubEvery time.Duration) {
 	m.repaired = to.Counter("holdfast_buckets_repaired_copies_total", "Damaged body copies rewritten from good copies.", "node")
 	m.scrubbedCopies = to.Counter("holdfast_buckets_scrubbed_copies_total", "Body copies read by the scrubber.", "node")
@@ -104,7 +104,7 @@ func (m *metrics) observeDamages(to *obs.Metrics, cluster *blobs.Cluster, scrubE
 	})
 }
 
-// scrubShare returns the share of a pass that is done, from 0 to 1.
+// scrubShare returns a pass's completed share, from 0 to 1.
 func scrubShare(s buckets.Scrub) float64 {
 	if s.Done || s.Total == 0 {
 		return 1

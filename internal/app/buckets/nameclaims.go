@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// nameOperations declares the claims of plain names. A claim is made by sharing a bucket, and by nothing else.
+// nameOperations declares the claims to plain names. A claim is made by sharing a bucket, and by nothing else.
 func (s *Buckets) nameOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{

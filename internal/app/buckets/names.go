@@ -11,13 +11,13 @@ import (
 	"holdfast/internal/buckets/maintenance"
 )
 
-// nameCache finds the names of accounts and buckets by ID, and reads each account's buckets only once.
+// nameCache finds account and bucket names by ID, and reads each account's buckets only once.
 type nameCache struct {
 	service  *buckets.Service
 	accounts map[buckets.AccountID]*accountNames
 }
 
-// accountNames are the names of an account and its buckets. For a deleted account, the name is its ID.
+// accountNames are an account's name and its buckets' names. For a deleted account, the name is its ID.
 type accountNames struct {
 	name    string
 	buckets map[buckets.BucketID]string
@@ -38,7 +38,7 @@ func (n *nameCache) find(ctx context.Context, id buckets.AccountID, bucket bucke
 	return a.name, cmp.Or(a.buckets[bucket], string(bucket)), nil
 }
 
-// read reads all of an account's buckets, because a report usually names many.
+// read reads all the account's buckets, because a report usually names many.
 func (n *nameCache) read(ctx context.Context, id buckets.AccountID) (*accountNames, error) {
 	a := &accountNames{name: string(id), buckets: map[buckets.BucketID]string{}}
 	account, err := n.service.AccountByID(ctx, id)
@@ -64,7 +64,7 @@ func (n *nameCache) read(ctx context.Context, id buckets.AccountID) (*accountNam
 	}
 }
 
-// subject names the object, part or bucket of a finding, or its path if no row names it.
+// subject names a finding's object, part or bucket, or its path if no row names it.
 func (n *nameCache) subject(ctx context.Context, f *maintenance.Finding) (string, error) {
 	account, bucket, err := n.find(ctx, f.Account, f.Bucket)
 	switch {

@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// showAuditLink links to the audits above the list of nodes.
+// showAuditLink links to the audits, above the nodes.
 func showAuditLink(context.Context, *service.PageRequest) (*service.View, error) {
 	return &service.View{Blocks: []service.Block{&service.Links{All: []service.Link{{Text: "Audit and repair copies", To: "audits"}}}}}, nil
 }
@@ -83,7 +83,7 @@ type newNodeInput struct {
 	URL  string `flag:"url" arg:"URL" doc:"file:///PATH, s3://BUCKET, gs://BUCKET or azblob://CONTAINER; optional for an existing node"`
 }
 
-// Check checks the form of the name and the URL without reading the node.
+// Check checks the name's and the URL's form without reading the node.
 func (in newNodeInput) Check() error {
 	if in.URL == "" {
 		return buckets.CheckNodeID(in.Node)
@@ -91,7 +91,7 @@ func (in newNodeInput) Check() error {
 	return errors.Join(buckets.CheckNodeID(in.Node), buckets.CheckNodeURL(in.URL))
 }
 
-// nodeChange is the result of adding a node.
+// nodeChange is the added node.
 type nodeChange struct {
 	Node string `json:"node" subject:"node" example:"home:disk2"`
 }
@@ -189,7 +189,7 @@ type nodeOutput struct {
 	Problem  nodeProblem    `json:"problem,omitempty" title:"Problem"`
 }
 
-// scrubPass is the progress of the scrubber's pass over a node.
+// scrubPass is the scrubber's progress in a pass over a node.
 type scrubPass struct {
 	isComplete   bool
 	bytes, total int64
@@ -289,7 +289,7 @@ func (s *Buckets) addScrubs(ctx context.Context, all []nodeOutput) error {
 	return err
 }
 
-// countBodies reads all rows of objects and parts.
+// countBodies reads all object and part rows.
 func (s *Buckets) countBodies(ctx context.Context, all []nodeOutput) error {
 	nodes, err := s.maintenance.CountBodies(ctx)
 	for i := range all {

@@ -47,7 +47,7 @@ type nodes struct {
 	mu sync.Mutex
 	// open has the nodes in use by ID; nil before the first load. mu guards it and the next fields.
 	open map[string]openNode
-	// last is what the cluster was told last; changed asks run for a refresh.
+	// last are the nodes that the cluster got last; changed asks run for a refresh.
 	last    map[string]buckets.Node
 	failed  map[string]error // configured nodes that were not initialized
 	changed atomic.Bool
@@ -213,7 +213,7 @@ func (n *nodes) working() (total, works int, reason string) {
 // errConfigured is the remedy for a removed node that is still configured.
 var errConfigured = errors.New("remove it from buckets.nodes, or add it again with holdfast buckets nodes add")
 
-// configured returns the URLs of the configured nodes by ID, or the local node's if none is configured.
+// configured returns the configured nodes' URLs by ID, or the local node's if none is configured.
 func (n *nodes) configured() map[string]string {
 	if len(n.cfg.Nodes) > 0 {
 		all := map[string]string{}
@@ -325,7 +325,8 @@ func (n *nodes) close() error {
 	return n.use(nil)
 }
 
-// scrubbed returns the IDs of the nodes in use, of cloud nodes only if cloud is set: reading them costs money.
+// scrubbed returns the IDs of the nodes in use. It leaves out cloud nodes unless cloud is set, because reading them
+// costs money.
 func (n *nodes) scrubbed(cloud bool) (ids []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -72,7 +72,7 @@ type nameFilterJSON struct {
 	Value string `json:"Value"`
 }
 
-// of returns the list for a target, and the ARN member of its rules. S3's three kinds of targets differ only in these
+// of returns the list for a target, and the ARN member of its rules. S3's three target kinds differ only in these
 // names.
 func (n *notificationJSON) of(t buckets.Target) (rules *[]ruleJSON, arn func(*ruleJSON) *string) {
 	switch t {

@@ -169,8 +169,8 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	return opened, nil
 }
 
-// s3Routes returns the pairs of label and method that the S3 API serves. Several operations share a pair, because they
-// differ in their query.
+// s3Routes returns the S3 API's labels with their methods. Several operations share both, because they differ in their
+// query.
 func s3Routes() []web.Route {
 	all := []web.Route{{Label: s3api.Label("/"), Method: http.MethodGet}}
 	for _, r := range s3api.Routes() {
@@ -226,7 +226,7 @@ func (s *Buckets) client() service.Client {
 	return c
 }
 
-// jobs returns the sweeps, in the order of a manual run.
+// jobs returns the sweeps in the order in which a manual run starts them.
 func (s *Buckets) jobs() []sweep.Job {
 	job := func(name string, run func(ctx context.Context, now time.Time, limit int) (int, error)) sweep.Job {
 		return sweep.Job{Name: name, Every: s.cfg.SweepEvery, Limit: s.cfg.SweepLimit, Run: run}
@@ -376,7 +376,8 @@ func (s *Buckets) start(ctx context.Context) (func() error, error) {
 	}, nil
 }
 
-// report counts a bad copy and hands it over for repair. Lost is no event of a node, so it has no counter here.
+// report counts a bad copy and hands it over for repair. Lost does not concern a single node, so it has no counter
+// here.
 func (s *Buckets) report(f blobs.Finding) {
 	if f.Problem != blobs.Lost {
 		s.metrics.bodies.WithLabelValues(f.Node, string(f.Problem)).Inc()

@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// operations lists them in the order of the command's help, with those that show and stop background jobs.
+// operations lists them as the command's help does, with those that show and stop background jobs.
 func (s *Buckets) operations() []operate.Operation {
 	return operate.InBackground(slices.Concat(
 		s.accountOperations(), s.keyOperations(), s.bucketOperations(), s.nameOperations(), s.versionOperations(), s.uploadOperations(), s.lifecycleOperations(), s.policyOperations(), s.notificationOperations(), s.deadLetterOperations(), s.quotaOperations(), s.tokenOperations(), s.nodeOperations(), s.damageOperations(), s.auditOperations(), s.importOperations(),
@@ -21,7 +21,7 @@ func (s *Buckets) operations() []operate.Operation {
 }
 
 var (
-	// errDisabled is returned by every operation of a disabled service.
+	// errDisabled is returned by every operation while the service is disabled.
 	errDisabled          = errors.New("buckets are disabled, or no server has started on this data yet")
 	errAccountConfigured = errcode.New(errcode.Conflict, "the account is in the configuration: remove it there, and restart the server")
 	errReadOnly          = errcode.New(errcode.Unavailable, "buckets are read-only: holdfast read-only list shows why; if they were copied, use the copy")
@@ -73,8 +73,7 @@ func (s *Buckets) account(ctx context.Context, name string) (buckets.Account, er
 	return a, about(name, err)
 }
 
-// usageOutput is the use of an account or a bucket, with its own quotas. Noncurrent versions and incomplete uploads
-// count.
+// usageOutput is an account's or a bucket's use, with its own quotas. Noncurrent versions and incomplete uploads count.
 type usageOutput struct {
 	Objects      int64         `json:"objects" title:"Objects" of:"ObjectsQuota" least:"0"`
 	ObjectsQuota int64         `json:"objectsQuota,omitempty" title:"Object quota" zero:"-" least:"1" doc:"missing: no limit"`
@@ -82,7 +81,7 @@ type usageOutput struct {
 	BytesQuota   service.Bytes `json:"bytesQuota,omitempty" title:"Byte quota" zero:"-" least:"1" doc:"missing: no limit"`
 }
 
-// outputOfUsage converts a use; a quota of 0 is no limit.
+// outputOfUsage converts a use; quota 0 is no limit.
 func outputOfUsage(u buckets.Usage, q buckets.Quota) usageOutput {
 	return usageOutput{u.Objects, q.Objects, service.Bytes(u.Bytes), service.Bytes(q.Bytes)}
 }

@@ -16,8 +16,8 @@ type presigner struct {
 	key              newKey
 }
 
-// link returns a link for GET that needs no credentials until it expires. The query's parameters are in the order of
-// their names, as the signature requires.
+// link returns a link for GET that needs no credentials until it expires. The query's parameters are sorted by
+// name, as the signature requires.
 func (p presigner) link(bucket, object string, now time.Time, expires time.Duration) string {
 	_, host, _ := strings.Cut(p.endpoint, "://")
 	at := now.UTC().Format("20060102T150405Z")
@@ -34,7 +34,7 @@ func (p presigner) link(bucket, object string, now time.Time, expires time.Durat
 	return p.endpoint + path + "?" + query + "&X-Amz-Signature=" + hex.EncodeToString(signature)
 }
 
-// sign is a step of the key derivation.
+// sign is a step in the key derivation.
 func sign(key []byte, text string) []byte {
 	m := hmac.New(sha256.New, key)
 	m.Write([]byte(text))

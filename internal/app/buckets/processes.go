@@ -25,7 +25,7 @@ import (
 // server, even on a shared network folder. Other temporary files are removed after a day.
 type processes struct {
 	*Buckets
-	// id is part of the names of temporary files. folder has the lock files; lock is this process's, or nil.
+	// id is in the names of temporary files. folder has the lock files; lock is this process's, or nil.
 	id     string
 	folder string
 	lock   *sqlitedb.Lock

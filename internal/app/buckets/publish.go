@@ -22,13 +22,13 @@ import (
 type publisher struct {
 	s    *Buckets
 	ping func(context.Context) error
-	// boxes and wakers are by destination; dead has the set-aside events of all destinations.
+	// boxes and wakers are by destination; dead has the set-aside events for all destinations.
 	boxes  map[string]outbox.Box
 	wakers map[string]*outbox.Waker
 	dead   outbox.Dead
 }
 
-// newPublisher connects the store with the relays: a write with events wakes the relay of its destination.
+// newPublisher connects the store with the relays: a write with events wakes its destination's relay.
 func newPublisher(s *Buckets, st backend.Store) *publisher {
 	p := &publisher{s: s, ping: st.Ping, boxes: map[string]outbox.Box{}, wakers: map[string]*outbox.Waker{}}
 	p.dead = dead{st.DeadEvents(), p}
@@ -174,7 +174,7 @@ func (w webhookSink) Publish(ctx context.Context, events []outbox.Event) error {
 // recordSink publishes each event by itself to a broker, with S3's event name as topic.
 type recordSink struct{ outbox.Sink }
 
-// Publish replaces the payload with the record, in a copy of events.
+// Publish replaces the payload with the record, in a copy.
 func (r recordSink) Publish(ctx context.Context, events []outbox.Event) error {
 	all := slices.Clone(events)
 	for i := range all {

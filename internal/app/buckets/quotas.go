@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// quotaOperations declares the quotas of accounts and buckets.
+// quotaOperations declares account and bucket quotas.
 func (s *Buckets) quotaOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewChange(operate.About{
@@ -24,7 +24,7 @@ func (s *Buckets) quotaOperations() []operate.Operation {
 	}
 }
 
-// quotaInput names an account, or a bucket of it.
+// quotaInput names an account, or a bucket in it.
 type quotaInput struct {
 	accountInput
 	Bucket string `flag:"bucket" arg:"BUCKET" doc:"one of the account's buckets; default: the account itself"`
@@ -88,7 +88,7 @@ type quotaOutput struct {
 // Notice is "", so that the quotas are shown.
 func (quotaOutput) Notice() string { return "" }
 
-// showQuota shows the use and the own quotas of an account or a bucket.
+// showQuota shows an account's or a bucket's use and own quotas.
 func (s *Buckets) showQuota(ctx context.Context, in quotaInput) (quotaOutput, error) {
 	a, err := s.account(ctx, in.Account)
 	if err != nil {
@@ -143,7 +143,7 @@ func (s *Buckets) showQuotaForm(ctx context.Context, r *service.PageRequest) (*s
 	}}}, nil
 }
 
-// usageOf reads the use of a bucket or, for "", of the account. Bucket is then the zero reference.
+// usageOf reads a bucket's use or, for "", the account's. Bucket is then the zero reference.
 func (s *Buckets) usageOf(ctx context.Context, a buckets.Account, bucket string) (u buckets.BucketUsage, err error) {
 	if bucket == "" {
 		all, err := s.opened.Totals(ctx, []buckets.AccountID{a.ID})

@@ -22,7 +22,7 @@ type ruleInput struct {
 	Rule string `subject:"rule" doc:"rule ID"`
 }
 
-// ruleTerms are the terms of a rule that an operator can set; an S3 client can set more.
+// ruleTerms are the terms that an operator can set in a rule; an S3 client can set more.
 type ruleTerms struct {
 	Prefix     string `flag:"prefix" title:"Objects that begin with" doc:"only objects with this name prefix"`
 	Expire     int    `flag:"expire-days" title:"Delete objects after days" doc:"delete objects after this many days; 0: never" least:"0" default:"0"`
@@ -48,7 +48,7 @@ type setRuleInput struct {
 	ruleTerms
 }
 
-// Check makes the errors of buckets.Lifecycle refer to the inputs.
+// Check makes buckets.Lifecycle's errors refer to the inputs.
 func (in setRuleInput) Check() error {
 	invalid := func(input, reason string) error { return &operate.InputError{Input: input, Reason: reason} }
 	switch {

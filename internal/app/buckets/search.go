@@ -15,7 +15,7 @@ var finds = []service.Query{
 	{What: "Bucket accounts by name", Example: "main"}, {What: "Buckets by name", Example: "photos"}, {What: "Objects as BUCKET/NAME", Example: "photos/2026/"},
 }
 
-// search finds accounts and buckets by the beginning of their names, and objects after a slash.
+// search finds accounts and buckets by name prefix, and objects after a slash.
 func (s *Buckets) search(ctx context.Context, prefix string) (hits []service.Hit, err error) {
 	if !utf8.ValidString(prefix) || strings.ContainsRune(prefix, 0) {
 		return nil, nil

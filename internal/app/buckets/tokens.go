@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// maxTTL is the longest lifetime of a token, which cannot be revoked by itself.
+	// maxTTL is a token's longest lifetime. A token cannot be revoked by itself.
 	maxTTL = 90 * 24 * time.Hour
 	leeway = 30 * time.Second // clock skew between servers
 

@@ -414,7 +414,7 @@ func (s *Extensions) keepDraft(ctx context.Context, r *service.PageRequest, o se
 	return o, err
 }
 
-// conflict returns the page that compares a draft with the stored record, and an error that says what happened to the
+// conflict returns the page that compares a draft with the stored record, and an error that explains the change to the
 // record. The page's form overwrites the stored revision. draft is "" if it is not valid. If the page is nil, the error
 // is about the request.
 func (s *Extensions) conflict(ctx context.Context, r *service.PageRequest, draft canonjson.Value) (*service.View, error) {

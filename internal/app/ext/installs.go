@@ -455,7 +455,7 @@ func (d quotaDetail) Notice() string { return "the quota is " + d.Quota.String()
 // errUnfinished is returned when an install cannot be restored yet.
 var errUnfinished = errcode.New(errcode.Conflict, "deleting the install or its tenant has not finished, or the tenant was deleted: finish it with ext installs delete or ext tenants delete; restore a tenant with ext tenants restore")
 
-// installChange is the result of revoking and restoring. did is the notice.
+// installChange is the revoked or restored install. did is the notice.
 type installChange struct {
 	Tenant  string `json:"tenant" subject:"tenant"`
 	Install string `json:"install" subject:"install"`

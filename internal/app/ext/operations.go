@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// operations lists them in the order of the command's help, with those that show and stop background jobs.
+// operations lists them as the command's help does, with those that show and stop background jobs.
 func (s *Extensions) operations() []operate.Operation {
 	return operate.InBackground(slices.Concat(
 		s.installOperations(), s.tenantOperations(), s.schemaOperations(), s.usageOperations(), s.tokenOperations(), s.serviceTokenOperations(), s.deadLetterOperations(),

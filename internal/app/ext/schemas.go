@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// schemaOperations declares the schema versions of a namespace. A version's document never changes.
+// schemaOperations declares a namespace's schema versions. A version's document never changes.
 func (s *Extensions) schemaOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -182,7 +182,7 @@ func (s *Extensions) showSchema(ctx context.Context, in versionInput) (d schemaD
 	return schemaDetail{outputOfSchema(&sc), sc.Document}, err
 }
 
-// schemaChange is the result of a change to a version. did is the notice.
+// schemaChange reports a change to a version. did is the notice.
 type schemaChange struct {
 	Namespace string `json:"namespace"`
 	Version   int64  `json:"version" least:"1"`

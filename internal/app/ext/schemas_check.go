@@ -24,7 +24,7 @@ func (v activeVersion) String() string {
 	return fmt.Sprintf("version %d", int64(v))
 }
 
-// schemaCheck is what activating a version would change. Checked and Failed count only the records in this part;
+// schemaCheck predicts the effect of activating a version. Checked and Failed count only the records in this part;
 // Invalid lists the first.
 type schemaCheck struct {
 	schemaOutput

@@ -16,8 +16,7 @@ var finds = []service.Query{
 	{What: "Records as TENANT/INSTALL/KEY", Example: "7e000000-/7e000000-0000-4000/booking-"},
 }
 
-// search finds tenants and installs by the beginning of their UUID, and records after a slash. Other texts find
-// nothing.
+// search finds tenants and installs by UUID prefix, and records after a slash. Other texts find nothing.
 func (s *Extensions) search(ctx context.Context, prefix string) (hits []service.Hit, err error) {
 	if parts := strings.Split(prefix, "/"); len(parts) > 1 {
 		return s.searchRecords(ctx, parts)

@@ -114,7 +114,7 @@ func (s *Extensions) showTenant(ctx context.Context, in tenantInput) (d tenantDe
 	return tenantDetail{in.Tenant, deletionState(&deletion), service.TimeOf(deletion.StartedAt), service.TimeOf(deletion.FinishedAt)}, err
 }
 
-// tenantChange is the result of restoring a tenant.
+// tenantChange is the restored tenant.
 type tenantChange struct {
 	Tenant string `json:"tenant" subject:"tenant"`
 }

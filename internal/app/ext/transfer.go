@@ -106,8 +106,7 @@ type importInput struct {
 	Preserve bool `flag:"preserve" doc:"keep record and schema revisions and times"`
 }
 
-// importOutput counts the lines that were read and what became of the records; it is a partial result if the import
-// fails.
+// importOutput counts the lines that were read and the records by result; it is a partial result if the import fails.
 type importOutput struct {
 	Lines   int `json:"lines"`
 	Records int `json:"records"`

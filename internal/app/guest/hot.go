@@ -69,7 +69,7 @@ func (h *hot) name() string {
 	return "Redis"
 }
 
-// flushTime limits how long a stop may write what is kept in memory. It delays the end of the process.
+// flushTime limits how long a stop may write counts that are kept in memory. It delays the end of the process.
 const flushTime = 2 * time.Second
 
 // caches returns the memory that is used and the maximum, in bytes. Redis's own memory is not included.

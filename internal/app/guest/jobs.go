@@ -42,7 +42,7 @@ func (n rowCount) String() string {
 	return text
 }
 
-// jobOutput is what a job would delete if it ran now.
+// jobOutput counts the rows that a job would delete if it ran now.
 type jobOutput struct {
 	Job    retention.Job `json:"job" title:"Job" subject:"job" example:"events"`
 	Before time.Time     `json:"before" title:"Deletes before" doc:"deletes rows older than this"`

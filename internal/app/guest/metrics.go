@@ -89,7 +89,7 @@ func countTelemetry(m *obs.Metrics) func(kind, result string, n int) {
 	return func(kind, result string, n int) { items.WithLabelValues(kind, result).Add(float64(n)) }
 }
 
-// countReceived counts what became of received events, pushed or from a broker, and logs events in quarantine, because an
+// countReceived counts received events by result, pushed or from a broker, and logs events in quarantine, because an
 // operator must look at them. It wraps receive, and returns its result unchanged.
 func countReceived(m *obs.Metrics, log *slog.Logger, receive receiver) receiver {
 	results := m.Counter("holdfast_guest_received_events_total", "Events about tenants that were received, by result.", "result")

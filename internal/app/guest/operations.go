@@ -7,7 +7,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// operations lists them in the order of the command's help and of the console's navigation.
+// operations lists them as the command's help and the console's navigation do.
 func (s *Guest) operations() []operate.Operation {
 	return slices.Concat(
 		s.keyOperations(), s.tenantKeyOperations(), s.tokenOperations(), s.tenantOperations(), s.outboxOperations(), s.publishedOperations(), s.eventSchemaOperations(), s.deadLetterOperations(), s.quarantineOperations(), s.refusalOperations(),

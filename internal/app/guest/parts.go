@@ -18,7 +18,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// parts are the opened service: the use cases by subject, and what they share.
+// parts are the opened service: the use cases by subject, and their shared parts.
 type parts struct {
 	// outbox keeps published events for guest.keep_events, and so can list and replay them.
 	outbox outbox.Retaining

@@ -9,8 +9,8 @@ import (
 	"holdfast/internal/guest"
 )
 
-// search finds sessions by the beginning of their ID, which must include gms_. A complete ID is always found, because
-// sessions without a wishlist are in no table.
+// search finds sessions by ID prefix, which must include gms_. A complete ID is always found, because sessions without
+// a wishlist are in no table.
 func (s *Guest) search(ctx context.Context, prefix string) (hits []service.Hit, err error) {
 	random, ok := strings.CutPrefix(strings.ToUpper(prefix), strings.ToUpper(guest.SessionPrefix))
 	if !ok || strings.Trim(random, "0123456789ABCDEFGHJKMNPQRSTVWXYZ") != "" {

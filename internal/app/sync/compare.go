@@ -105,7 +105,7 @@ func (s *Storage) compareOperations() []operate.Operation {
 	}
 }
 
-// errDisabled is returned by every operation of a disabled service.
+// errDisabled is returned by every operation while the service is disabled.
 var errDisabled = errcode.New(errcode.Conflict, "Firefox Sync storage is disabled: set syncstorage.enabled = true")
 
 // compareInput names a single storage user; UID 0 means all users.

@@ -232,7 +232,7 @@ func (s *Accounts) known(ctx context.Context, open *tokenserver.Service, id stri
 	return acc, st, errcode.Newf(errcode.NotFound, "account %s is unknown: it never signed in here or was deleted, and is not on the allow or deny list; tokenserver accounts list and tokenserver refused list print known IDs", acc.FxAUID)
 }
 
-// deleted is the result of accounts/delete.
+// deleted reports accounts/delete.
 type deleted struct {
 	Account string `json:"account" subject:"account"`
 	Users   int    `json:"users" least:"0" doc:"storage users"`

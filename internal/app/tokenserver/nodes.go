@@ -11,8 +11,8 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// nodeOperations declares the list of storage nodes and its changes. There is no operation that removes a node: its
-// accounts would lose their data.
+// nodeOperations declares the storage nodes. There is no operation that removes a node: its accounts would lose their
+// data.
 func (s *Accounts) nodeOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{

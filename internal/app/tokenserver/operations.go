@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// operations lists them in the order of the command's help and of the console's navigation.
+// operations lists them as the command's help and the console's navigation do.
 func (s *Accounts) operations() []operate.Operation {
 	return slices.Concat(s.accountOperations(), s.accountTransfers(), s.accessOperations(), s.userOperations(), s.userTransfers(), s.nodeOperations())
 }

@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// order is an order of the list of accounts.
+// order is a sort order for accounts.
 type order struct {
 	// value is the sort key, greatest first; nil means that UIDs are the key, smallest first. Equal values are ordered
 	// by UID.
