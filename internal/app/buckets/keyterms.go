@@ -120,7 +120,8 @@ type limitKeyInput struct {
 	termsInput
 }
 
-// limitKey changes the terms in a transaction, so that concurrent changes are kept.
+// limitKey applies the change to the stored terms, and again if they were changed in between, so that no change is
+// lost.
 func (s *Buckets) limitKey(ctx context.Context, in limitKeyInput) (k keyDetail, err error) {
 	key, err := s.keys.Change(ctx, in.Key, func(t buckets.KeyTerms) (buckets.KeyTerms, error) { return in.apply(t, s.opened.Now()) })
 	if err != nil {

@@ -133,8 +133,8 @@ func indexOfRule(rules []buckets.LifecycleRule, id string) int {
 	return slices.IndexFunc(rules, func(r buckets.LifecycleRule) bool { return r.ID == id })
 }
 
-// editRules applies edit to the stored rules in a transaction, so that a concurrent change is kept. edit must not
-// change its argument, and may be called again.
+// editRules applies edit to the stored rules, and again if they were changed in between, so that no change is lost.
+// edit must not modify its argument.
 func (s *Buckets) editRules(ctx context.Context, in bucketInput, edit func([]buckets.LifecycleRule) ([]buckets.LifecycleRule, error)) error {
 	a, err := s.account(ctx, in.Account)
 	if err == nil {
