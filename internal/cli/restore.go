@@ -88,7 +88,7 @@ func (c *command) reportUndone(ctx context.Context, restored []*service.Running,
 // warn reports a problem that does not change the exit status.
 func (c *command) warn(what string) { fmt.Fprintln(c.env.Stderr, "holdfast: warning: "+what) }
 
-// restore is the command for backups, replicas and dumps; the content of FROM decides.
+// restore is the command for backups, replicas and dumps; FROM's content decides.
 func (c *command) restore() *cobra.Command {
 	var f restoreFlags
 	cmd := &cobra.Command{
