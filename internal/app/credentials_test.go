@@ -20,7 +20,7 @@ var notCredentials = map[string]string{
 	"the restore revokes all handoff keys": `guest/keys/activate guest/keys/retire guest/keys/revoke guest/keys/revoke-all guest/keys/rotate
 		guest/tenant-keys/revoke guest/tenant-keys/rotate`,
 	"it protects nothing: an old state is only old": `buckets/lifecycle/clear buckets/lifecycle/delete buckets/lifecycle/set buckets/notifications/delete
-		buckets/notifications/set buckets/buckets/set-versioning buckets/uploads/abort buckets/nodes/drain buckets/names/free
+		buckets/notifications/set buckets/buckets/set-versioning buckets/uploads/abort buckets/nodes/drain buckets/names/free buckets/buckets/accept-import
 		ext/schemas/activate ext/schemas/delete ext/schemas/delete-all ext/schemas/deprecate ext/schemas/put tokenserver/accounts/label tokenserver/nodes/drain
 		sync/comparisons/run sync/comparisons/stop`,
 	"it works on what there is": `sync/runs/stop ext/runs/stop buckets/runs/stop buckets/audits/run buckets/lifecycle/run ext/usage/audit guest/jobs/run guest/jobs/run-all guest/events/replay

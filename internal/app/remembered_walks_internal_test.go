@@ -101,7 +101,7 @@ var allRemembered = []remembered{
 	},
 	{
 		name: "objects and settings that an import left out", held: []string{"buckets.ImportNote.Reason"},
-		shown: "check, page of the bucket", ends: "the next import of the bucket, or somebody sets the setting", off: "an operator accepts it: `holdfast buckets buckets accept-import`", begin: leftOutStory,
+		shown: "check, page of the bucket", ends: "the next import of the bucket, or somebody sets the setting", off: "an operator accepts it: `holdfast buckets buckets accept-import`", begin: leftOutStory, //nolint:dupword // a command
 	},
 	{
 		name: "storage node", held: []string{"buckets/blobs.member.err"},
@@ -548,6 +548,7 @@ func lifecycleStory(t *testing.T) story {
 		},
 		fail: func() {
 			c.put("old", "x")
+			//nolint:unqueryvet // the same columns
 			s.execute("buckets", `UPDATE manta_bucket_object SET modified = modified - 5 * 86400 * 1000000;
 				CREATE TRIGGER refused BEFORE DELETE ON manta_bucket_object BEGIN INSERT INTO manta_bucket_object SELECT * FROM manta_bucket_object WHERE id = OLD.id; END`)
 			run()

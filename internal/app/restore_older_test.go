@@ -87,36 +87,42 @@ func TestRestoreDumpOfEachOlderSchema(t *testing.T) {
 	for k := 1; k <= most; k++ {
 		t.Run(fmt.Sprintf("%04d", k), func(t *testing.T) {
 			t.Parallel()
-			old, url := testdb.PostgresDatabase(t), testdb.PostgresDatabase(t)
-			lacking := makeOlder(t, old, k)
-			file := filepath.Join(t.TempDir(), "dump")
-			if out, err := exec.Command(dump, "--format=custom", "--file="+file, old).CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			vars := append([]string{"HOLDFAST_DATA=" + t.TempDir()}, vars...)
-			for name := range olderSchemas {
-				vars = append(vars, "HOLDFAST_"+strings.ToUpper(name)+"__DATABASE_URL="+url)
-			}
-			run := func(args ...string) (status int, stdout, stderr string) {
-				var out, errs bytes.Buffer
-				status = cli.Run(t.Context(), cli.Env{Args: args, Environ: vars, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Services: onAllEngines()})
-				return status, out.String(), errs.String()
-			}
-			status, stdout, stderr := run("restore", file, "--trust-dump")
-			if status != 0 || strings.Contains(stderr, "warning") {
-				t.Fatalf("restore: status %d\n%s%s", status, stdout, stderr)
-			}
-			if got := strings.Count(stderr, ": applied "); got != lacking {
-				t.Errorf("%d migrations were applied, want %d\n%s", got, lacking, stderr)
-			}
-			for name := range olderSchemas {
-				if !strings.Contains(stderr, "reading the tables for "+name) || !strings.Contains(stdout, name) {
-					t.Errorf("%s was not restored\n%s%s", name, stdout, stderr)
-				}
-			}
-			if status, stdout, stderr := run("migrate"); status != 0 || !strings.Contains(stdout, "all tables are up to date") {
-				t.Errorf("migrate after the restore: status %d\n%s%s", status, stdout, stderr)
-			}
+			restoreOlder(t, dump, k, vars)
 		})
+	}
+}
+
+// restoreOlder restores a dump of databases with at most k migrations for each service. dump is the path of pg_dump.
+func restoreOlder(t *testing.T, dump string, k int, vars []string) {
+	t.Helper()
+	old, url := testdb.PostgresDatabase(t), testdb.PostgresDatabase(t)
+	lacking := makeOlder(t, old, k)
+	file := filepath.Join(t.TempDir(), "dump")
+	if out, err := exec.Command(dump, "--format=custom", "--file="+file, old).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	vars = append([]string{"HOLDFAST_DATA=" + t.TempDir()}, vars...)
+	for name := range olderSchemas {
+		vars = append(vars, "HOLDFAST_"+strings.ToUpper(name)+"__DATABASE_URL="+url)
+	}
+	run := func(args ...string) (status int, stdout, stderr string) {
+		var out, errs bytes.Buffer
+		status = cli.Run(t.Context(), cli.Env{Args: args, Environ: vars, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Services: onAllEngines()})
+		return status, out.String(), errs.String()
+	}
+	status, stdout, stderr := run("restore", file, "--trust-dump")
+	if status != 0 || strings.Contains(stderr, "warning") {
+		t.Fatalf("restore: status %d\n%s%s", status, stdout, stderr)
+	}
+	if got := strings.Count(stderr, ": applied "); got != lacking {
+		t.Errorf("%d migrations were applied, want %d\n%s", got, lacking, stderr)
+	}
+	for name := range olderSchemas {
+		if !strings.Contains(stderr, "reading the tables for "+name) || !strings.Contains(stdout, name) {
+			t.Errorf("%s was not restored\n%s%s", name, stdout, stderr)
+		}
+	}
+	if status, stdout, stderr := run("migrate"); status != 0 || !strings.Contains(stdout, "all tables are up to date") {
+		t.Errorf("migrate after the restore: status %d\n%s%s", status, stdout, stderr)
 	}
 }

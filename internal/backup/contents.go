@@ -153,12 +153,12 @@ func readNewer(ctx context.Context, c Checked, known replica.Names, recorded []s
 	}
 	target, closeIt, err := c.Clouds.Open(ctx, c.Settings.URL)
 	if err != nil {
-		return nil, nil //nolint:nilerr // another finding
+		return nil, nil // another finding
 	}
 	defer func() { err = errors.Join(err, closeIt()) }()
 	listed, err := replica.Inspect(ctx, target)
 	if err != nil {
-		return nil, nil //nolint:nilerr // another finding
+		return nil, nil // another finding
 	}
 	name, newest := location.Name(c.Settings.URL), int64(0)
 	for _, b := range recorded {

@@ -71,8 +71,8 @@ func TestCheckSettings(t *testing.T) {
 		is   reflect.Type
 		none []string // no settings
 	}{{reflect.TypeFor[BucketSettings](), []string{"ImportNotes"}}, {reflect.TypeFor[Bucket](), []string{"BucketRef", "Owner", "Created", "Settings"}}} {
-		for i := range of.is.NumField() {
-			if name := of.is.Field(i).Name; !fields[name] && !slices.Contains(of.none, name) {
+		for f := range of.is.Fields() {
+			if name := f.Name; !fields[name] && !slices.Contains(of.none, name) {
 				t.Errorf("%s.%s is a setting without a kind", of.is, name)
 			}
 		}
@@ -152,7 +152,7 @@ func TestCheckMetadata(t *testing.T) {
 		{strings.Repeat("x", MaxHeaders+1), nil, ErrHeadersSize},
 		{"", map[string]string{"m-a b": ""}, ErrMetadataName},
 	} {
-		if err := CheckMetadata(c.contentType, c.headers); err != c.want { //nolint:errorlint // the same value
+		if err := CheckMetadata(c.contentType, c.headers); err != c.want {
 			t.Errorf("%.20q %d: %v, want %v", c.contentType, len(c.headers), err, c.want)
 		}
 	}

@@ -103,7 +103,7 @@ func rowsOfNextSpan(before int, bytes int64) int {
 	return min(2*before, rowsOfSpan)
 }
 
-// readSpan chooses a span with at most most rows for each table, unless an owner has more, and sends its rows.
+// readSpan chooses a span with no more than most rows for each table, unless an owner has more, and sends its rows.
 func (c *Copy) readSpan(v rows.View, s *copiedSpan, most int, p *pipe) error {
 	g := &c.Groups[s.next.Group]
 	s.group = g

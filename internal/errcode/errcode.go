@@ -109,7 +109,7 @@ func Fix(err error) string {
 		if e, ok := err.(*Error); ok && e.Fix != "" { //nolint:errorlint // the loop visits each cause
 			return e.Fix
 		}
-		if all, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the same
+		if all, ok := err.(interface{ Unwrap() []error }); ok {
 			for _, one := range all.Unwrap() {
 				if fix := Fix(one); fix != "" {
 					return fix

@@ -22,11 +22,7 @@ import (
 func TestImportFromMozilla(t *testing.T) {
 	t.Parallel()
 	old, fxa, data := testdb.MariaDBDatabase(t), newAccounts(t), t.TempDir()
-	const (
-		account = "0123456789abcdef0123456789abcdef"
-		node    = "http://sync.example.org/sync"
-		stamp   = 1_700_000_000_000
-	)
+	const account, node, stamp = "0123456789abcdef0123456789abcdef", "http://sync.example.org/sync", 1_700_000_000_000
 	testdb.MariaDBScript(t, old, mozillaDatabase(account, node, stamp))
 
 	vars := []string{

@@ -23,18 +23,21 @@ const (
 	settingsTime = 3 * time.Second
 )
 
+// bucketsCommand begins the commands of buckets.
+const bucketsCommand = "holdfast buckets buckets " //nolint:dupword // the noun is the name of the service
+
 // settingFixes says how to set each kind again. A %s is for the account and the bucket.
 var settingFixes = map[buckets.Setting]string{
-	buckets.SettingPublicRead:    "holdfast buckets buckets set-access %s",
-	buckets.SettingCORS:          "holdfast buckets buckets set-cors %s, or an S3 client",
+	buckets.SettingPublicRead:    bucketsCommand + "set-access %s",
+	buckets.SettingCORS:          bucketsCommand + "set-cors %s, or an S3 client",
 	buckets.SettingTags:          "an S3 client (put-bucket-tagging)",
 	buckets.SettingLifecycle:     "holdfast buckets lifecycle set %s, or an S3 client",
 	buckets.SettingPolicy:        "holdfast buckets policy set %s",
 	buckets.SettingNotifications: "holdfast buckets notifications set %s",
 	buckets.SettingAccessBlock:   "holdfast buckets policy block-public %s",
 	buckets.SettingOwnership:     "an S3 client (put-bucket-ownership-controls)",
-	buckets.SettingVersioning:    "holdfast buckets buckets set-versioning %s",
-	buckets.SettingLock:          "holdfast buckets buckets set-lock %s",
+	buckets.SettingVersioning:    bucketsCommand + "set-versioning %s",
+	buckets.SettingLock:          bucketsCommand + "set-lock %s",
 }
 
 // settingFix returns how to set a kind of setting.
@@ -92,26 +95,33 @@ func (c *settingsCheck) everyBucket(ctx context.Context) (all bool, err error) {
 		}
 		for _, a := range accounts {
 			after = a.Name
-			for q := (buckets.BucketQuery{Limit: buckets.MaxPage, Bytes: buckets.SliceBytes}); ; {
-				page, more, err := c.opened.Buckets(ctx, a.ID, q)
-				if err != nil {
-					return false, err
-				}
-				for i := range page {
-					if c.examined == mostSettings {
-						return false, nil
-					}
-					q.After = page[i].Name
-					if err := c.bucket(ctx, a.Name, &page[i]); err != nil {
-						return false, err
-					}
-				}
-				if !more {
-					break
-				}
+			if all, err := c.bucketsOf(ctx, a); err != nil || !all {
+				return false, err
 			}
 		}
 		if len(accounts) < buckets.MaxPage {
+			return true, nil
+		}
+	}
+}
+
+// bucketsOf reads an account's buckets in pages. It returns false if it reached mostSettings.
+func (c *settingsCheck) bucketsOf(ctx context.Context, a buckets.Account) (all bool, err error) {
+	for q := (buckets.BucketQuery{Limit: buckets.MaxPage, Bytes: buckets.SliceBytes}); ; {
+		page, more, err := c.opened.Buckets(ctx, a.ID, q)
+		if err != nil {
+			return false, err
+		}
+		for i := range page {
+			if c.examined == mostSettings {
+				return false, nil
+			}
+			q.After = page[i].Name
+			if err := c.bucket(ctx, a.Name, &page[i]); err != nil {
+				return false, err
+			}
+		}
+		if !more {
 			return true, nil
 		}
 	}
@@ -139,7 +149,7 @@ func (c *settingsCheck) bucket(ctx context.Context, account string, b *buckets.B
 
 // leftOut adds a finding about notes with the same reason.
 func (c *settingsCheck) leftOut(name, account, bucket string, notes []buckets.ImportNote) {
-	accept := "holdfast buckets buckets accept-import " + account + " " + bucket
+	accept := bucketsCommand + "accept-import " + account + " " + bucket
 	fix := "import again when the reasons are gone, which the import prints; or accept it: " + accept
 	var words []string
 	for _, n := range notes {
@@ -208,7 +218,7 @@ func (s *Buckets) acceptImport(ctx context.Context, in bucketInput) (bucketChang
 	if err == nil {
 		err = s.opened.SetBucket(ctx, a.ID, b.BucketRef, buckets.SettingsChange{ImportNotes: new([]buckets.ImportNote)})
 	}
-	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("accepted what the last import left out of bucket %s", in.Bucket)}, err
+	return bucketChange{in.Account, in.Bucket, "accepted what the last import left out of bucket " + in.Bucket}, err
 }
 
 // acceptOperation declares acceptImport.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/errcode"
@@ -164,6 +165,7 @@ func (s *Extensions) importInstall(ctx context.Context, in importInput, lines op
 // unmatched checks the stored values of an install against the active schemas, after an import. The note is for a
 // person. An error ends only the check, because the import is complete.
 func unmatched(ctx context.Context, s *ext.Service, r ext.Request) (found []unmatchedNamespace, note string) {
+	var notes strings.Builder
 	found = []unmatchedNamespace{}
 	used, err := s.Usage(ctx, r)
 	for i := 0; err == nil && i < len(used.Namespaces); i++ {
@@ -178,13 +180,13 @@ func unmatched(ctx context.Context, s *ext.Service, r ext.Request) (found []unma
 		}
 		u := unmatchedNamespace{string(ns), int64(active.Version), report.DryRun.Failed, report.DryRun.Checked}
 		found = append(found, u)
-		note += fmt.Sprintf("; namespace %s: the active schema version %d refuses %d of the %d records that were checked; a client cannot write them again. "+
+		fmt.Fprintf(&notes, "; namespace %s: the active schema version %d refuses %d of the %d records that were checked; a client cannot write them again. "+
 			"holdfast ext schemas check --namespace %s --version %d lists them", ns, u.Version, u.Failed, u.Checked, ns, u.Version)
 	}
 	if err != nil {
-		note += fmt.Sprintf("; the values were not checked against the active schemas: %v", plain(err))
+		fmt.Fprintf(&notes, "; the values were not checked against the active schemas: %v", plain(err))
 	}
-	return found, note
+	return found, notes.String()
 }
 
 // inLine makes an error refer to the line in the file, from 1.

@@ -176,7 +176,7 @@ func (i *imports) accessBlock(ctx context.Context, p *pair, c *buckets.SettingsC
 	case here.Configured:
 		return kept(p, here == b), nil
 	case b.Check() != nil:
-		return left(reason(b.Check())), nil
+		return left(reason(b.Check())), nil //nolint:nilerr // the error is the outcome
 	}
 	c.PublicAccessBlock = &b
 	return outcome{}, nil

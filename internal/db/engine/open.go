@@ -67,7 +67,7 @@ type Backend[S any] struct {
 // NewBackend makes a backend whose store takes a driver's handle of type DB.
 func NewBackend[DB, S any](d Driver, history func() (migrate.Set, error), store func(db DB, o StoreOptions) S) Backend[S] {
 	return Backend[S]{Driver: d, History: history, New: func(handle any, o StoreOptions) S {
-		return store(handle.(DB), o) //nolint:errcheck // the driver's type
+		return store(handle.(DB), o) // the driver's type
 	}}
 }
 

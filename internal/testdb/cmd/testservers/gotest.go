@@ -57,55 +57,75 @@ type took struct {
 
 // printTests reads events and prints what a person needs. It returns the times of packages and of top-level tests.
 func printTests(w io.Writer, r io.Reader) (times []took, err error) {
-	held := map[string]map[string][]string{} // output of tests that have not ended: package, test, lines
-	cached := map[string]bool{}
-	print := func(lines ...string) {
-		for _, l := range lines {
-			if !strings.HasPrefix(l, "=== ") {
-				_, writing := io.WriteString(w, l)
-				err = errors.Join(err, writing)
-			}
-		}
-	}
+	p := printer{to: w, held: map[string]map[string][]string{}, cached: map[string]bool{}}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
 		var e event
 		if json.Unmarshal(lines.Bytes(), &e) != nil || e.Action == "" { // not from a test, such as a message of the go command
-			print(lines.Text() + "\n")
+			p.write(lines.Text() + "\n")
 			continue
 		}
-		tests := held[e.Package]
-		switch {
-		case e.Action == "build-output":
-			print(e.Output)
-		case e.Action == "output" && e.Test != "":
-			if tests == nil {
-				tests = map[string][]string{}
-				held[e.Package] = tests
-			}
-			tests[e.Test] = append(tests[e.Test], e.Output)
-		case e.Action == "output":
-			cached[e.Package] = cached[e.Package] || strings.HasSuffix(e.Output, "(cached)\n")
-			if e.Output != "PASS\n" && !strings.HasPrefix(e.Output, "? ") && !strings.HasPrefix(e.Output, "testing: warning: no tests to run") {
-				print(e.Output)
-			}
-		case e.Action == "pass" || e.Action == "fail" || e.Action == "skip":
-			if e.Action == "fail" && e.Test != "" {
-				print(tests[e.Test]...)
-			}
-			if e.Test == "" && e.Action == "fail" { // of tests that did not end
-				for _, name := range slices.Sorted(maps.Keys(tests)) {
-					print(tests[name]...)
-				}
-			}
-			delete(tests, e.Test)
-			if !strings.Contains(e.Test, "/") {
-				times = append(times, took{e.Package, e.Test, e.Elapsed, cached[e.Package]})
-			}
+		switch e.Action {
+		case "build-output":
+			p.write(e.Output)
+		case "output":
+			p.output(&e)
+		case "pass", "fail", "skip":
+			p.end(&e)
 		}
 	}
-	return times, errors.Join(err, lines.Err())
+	return p.times, errors.Join(p.err, lines.Err())
+}
+
+// printer holds back the output of tests that have not ended.
+type printer struct {
+	to     io.Writer
+	held   map[string]map[string][]string // package, test, lines
+	cached map[string]bool                // packages that go test did not run
+	times  []took
+	err    error // of writing
+}
+
+// write prints lines, but not those that say that a test begins or continues.
+func (p *printer) write(lines ...string) {
+	for _, l := range lines {
+		if !strings.HasPrefix(l, "=== ") {
+			_, err := io.WriteString(p.to, l)
+			p.err = errors.Join(p.err, err)
+		}
+	}
+}
+
+func (p *printer) output(e *event) {
+	if e.Test != "" {
+		if p.held[e.Package] == nil {
+			p.held[e.Package] = map[string][]string{}
+		}
+		p.held[e.Package][e.Test] = append(p.held[e.Package][e.Test], e.Output)
+		return
+	}
+	p.cached[e.Package] = p.cached[e.Package] || strings.HasSuffix(e.Output, "(cached)\n")
+	if e.Output != "PASS\n" && !strings.HasPrefix(e.Output, "? ") && !strings.HasPrefix(e.Output, "testing: warning: no tests to run") {
+		p.write(e.Output)
+	}
+}
+
+// end prints the output of a failed test, and at the end of a failed package that of tests that did not end.
+func (p *printer) end(e *event) {
+	tests := p.held[e.Package]
+	switch {
+	case e.Action == "fail" && e.Test != "":
+		p.write(tests[e.Test]...)
+	case e.Action == "fail":
+		for _, name := range slices.Sorted(maps.Keys(tests)) {
+			p.write(tests[name]...)
+		}
+	}
+	delete(tests, e.Test)
+	if !strings.Contains(e.Test, "/") {
+		p.times = append(p.times, took{e.Package, e.Test, e.Elapsed, p.cached[e.Package]})
+	}
 }
 
 // appendTimes appends to the file TEST_TIMES, if it is set, in one write: several runs share the file.

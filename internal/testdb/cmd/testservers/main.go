@@ -107,21 +107,31 @@ func run(args []string) (code int, err error) {
 			env = append(env, b.variable+"="+server.Address())
 		}
 	}
-	if os.Getenv("TEST_SPANNER_EMULATOR") == "" && testdb.UsesEngine(testdb.EngineSpanner) {
-		server, err := testdb.StartSpanner()
-		switch {
-		case errors.Is(err, testdb.ErrNoEmulator):
-		case err != nil:
-			return 0, fmt.Errorf("the emulator of Spanner is installed but does not start: %w", err)
-		default:
-			defer server.Remove()
-			env = append(env, "TEST_SPANNER_EMULATOR="+server.Host())
-		}
+	address, remove, err := startSpanner()
+	if err != nil {
+		return 0, err
 	}
+	defer remove()
+	env = append(env, address...)
 	if code, err = command(args, env); err != nil {
 		return 0, err
 	}
 	return code, errors.Join(summary(os.Stdout, times), report(os.Stdout, log))
+}
+
+// startSpanner starts the emulator if the tests need it and it is installed, and returns its variable.
+func startSpanner() (env []string, remove func(), err error) {
+	if os.Getenv("TEST_SPANNER_EMULATOR") != "" || !testdb.UsesEngine(testdb.EngineSpanner) {
+		return nil, func() {}, nil
+	}
+	server, err := testdb.StartSpanner()
+	switch {
+	case errors.Is(err, testdb.ErrNoEmulator):
+		return nil, func() {}, nil
+	case err != nil:
+		return nil, nil, fmt.Errorf("the emulator of Spanner is installed but does not start: %w", err)
+	}
+	return []string{"TEST_SPANNER_EMULATOR=" + server.Host()}, server.Remove, nil
 }
 
 // command runs a command and forwards signals to it, so that the servers stop after the tests.
