@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -296,13 +295,13 @@ func (c *command) finishRestore(ctx context.Context, f *restore.Finishing, known
 	return lost, errors.Join(err, a.Close())
 }
 
-// restoreDump restores a dump into the PostgreSQL database that the services share. The file's modification time stands
-// for the dump's moment, and decides how many numbers the steps for clients skip: a copy of the file must keep it.
+// restoreDump restores a dump into the PostgreSQL database that the services share. restore.DumpTime decides how many
+// numbers the steps for clients skip, and which changes of operators are listed.
 func (c *command) restoreDump(ctx context.Context, cfg *app.Config, file string, f *restoreFlags) error {
 	if f.at != "" || f.identity != "" {
 		return service.Usagef("--time and --identity do not apply to a dump")
 	}
-	info, err := os.Stat(file)
+	made, err := restore.DumpTime(ctx, file)
 	if err != nil {
 		return err
 	}
@@ -315,7 +314,7 @@ func (c *command) restoreDump(ctx context.Context, cfg *app.Config, file string,
 		return err
 	}
 	defer func() { _ = a.Close() }()
-	dump := &restore.Dump{File: file, Trusted: f.trustDump, Moment: info.ModTime(), Services: a.Services(), Progress: c.step}
+	dump := &restore.Dump{File: file, Trusted: f.trustDump, Moment: made, Services: a.Services(), Progress: c.step}
 	where, err := dump.Check(ctx)
 	if err != nil {
 		return err
@@ -331,16 +330,16 @@ func (c *command) restoreDump(ctx context.Context, cfg *app.Config, file string,
 	fix := "holdfast migrate, and then holdfast finish-restore"
 	if err = app.MigrateRestored(ctx, restored, c.step); err == nil {
 		fix = "holdfast finish-restore"
-		err = app.AfterRestore(ctx, restored, service.Restored{Age: max(0, c.clock()().Sub(info.ModTime()))}, c.step)
+		err = app.AfterRestore(ctx, restored, service.Restored{Age: max(0, c.clock()().Sub(made))}, c.step)
 	}
 	if err != nil {
 		return fmt.Errorf("the dump is restored, but no server uses the database before it is prepared: %w; run %s --time %s, or drop the database and restore again",
-			err, fix, info.ModTime().UTC().Format(time.RFC3339))
+			err, fix, made.UTC().Format(time.RFC3339))
 	}
 	if err := dump.Finish(ctx); err != nil {
 		return err
 	}
-	c.reportUndone(ctx, restored, info.ModTime(), f.changes)
+	c.reportUndone(ctx, restored, made, f.changes)
 	var done []string
 	for _, s := range restored {
 		done = append(done, s.Name)

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -161,11 +162,59 @@ func names(all []*service.Running) (list []string) {
 	return list
 }
 
-// pgRestore keeps the password out of the arguments, which every local user can read.
-func pgRestore(ctx context.Context, address, file string) error {
+// farthestZone is a little more than the farthest time zone's distance to UTC, for DumpTime.
+const farthestZone = 15 * time.Hour
+
+var archiveCreated = regexp.MustCompile(`(?m)^; *Archive created at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)`)
+
+// DumpTime returns the moment of a dump, or an earlier one: the file's modification time, unless the file was copied
+// without it. pg_dump writes when it began, as the local time of its machine without the zone, so a modification time
+// that no zone explains is replaced by the earliest time that the header may mean. The moment decides how many numbers
+// are skipped for clients; an early one only skips more.
+func DumpTime(ctx context.Context, file string) (time.Time, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return time.Time{}, err
+	}
+	program, err := pgRestoreProgram()
+	if err != nil {
+		return time.Time{}, err
+	}
+	cmd := exec.CommandContext(ctx, program, "--list", file)
+	cmd.Env = append(os.Environ(), "TZ=UTC", "LC_ALL=C")
+	list, err := cmd.Output()
+	if err != nil {
+		return time.Time{}, errcode.Newf(errcode.Invalid, "%s is not a dump that this version of pg_restore can read: %v", file, err)
+	}
+	return dumpTime(list, info.ModTime()), nil
+}
+
+// dumpTime chooses between the header in the output of pg_restore --list and the file's time.
+func dumpTime(list []byte, modified time.Time) time.Time {
+	m := archiveCreated.FindSubmatch(list)
+	if m == nil {
+		return modified
+	}
+	created, err := time.Parse(time.DateTime, string(m[1]))
+	if err != nil || modified.Sub(created) <= farthestZone {
+		return modified
+	}
+	return created.Add(-farthestZone)
+}
+
+func pgRestoreProgram() (string, error) {
 	program, err := exec.LookPath("pg_restore")
 	if err != nil {
-		return errors.New("pg_restore is not installed: install PostgreSQL's client programs, in the version that made the dump or newer")
+		return "", errors.New("pg_restore is not installed: install PostgreSQL's client programs, in the version that made the dump or newer")
+	}
+	return program, nil
+}
+
+// pgRestore keeps the password out of the arguments, which every local user can read.
+func pgRestore(ctx context.Context, address, file string) error {
+	program, err := pgRestoreProgram()
+	if err != nil {
+		return err
 	}
 	env := os.Environ()
 	if u, err := url.Parse(address); err == nil && u.User != nil {
