@@ -65,10 +65,11 @@ func moveInstall(t *testing.T, from, to *binary.Server) {
 	}
 	records := strings.Count(whole, `"revision":`)
 	out := to.Verb(append(args, file)...)
-	if !strings.HasPrefix(out, fmt.Sprintf("records: %d, written: ", records)) || !strings.HasSuffix(out, ", expired: 0, newer here: 0; schemas: 3\n") {
+	if !strings.HasPrefix(out, fmt.Sprintf("records: %d, written: ", records)) || !strings.Contains(out, ", expired: 0, newer here: 0; schemas: 3; namespace schemas: ") {
 		t.Errorf("import: %s", out)
 	}
-	if want := fmt.Sprintf("records: %d, written: 0, unchanged: %d, expired: 0, newer here: 0; schemas: 3\n", records, records); to.Verb(append(args, file)...) != want {
+	// The workload has a value from before its schema, which both imports name.
+	if want := fmt.Sprintf("records: %d, written: 0, unchanged: %d, expired: 0, newer here: 0; schemas: 3; namespace schemas: ", records, records); !strings.HasPrefix(to.Verb(append(args, file)...), want) {
 		t.Errorf("import again, want %s", want)
 	}
 	if got, want := withoutNumbers(target.verb("ext", "installs", "export")), withoutNumbers(whole); got != want {
