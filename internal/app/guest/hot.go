@@ -47,9 +47,10 @@ func newEpoch(ctx context.Context, db rows.Database) error {
 	return db.Update(ctx, func(u rows.Update) error { return u.SetState(rows.WorkOf(Name), ident.New()) })
 }
 
-// settle reads the database's epoch. Once is enough, because nobody restores a database while a server uses it.
+// settle reads the database's epoch. Once is enough, because nobody restores a database while a server uses it. Readiness
+// calls it, too: the service is not ready while the hot state is not used.
 func (h *hot) settle(ctx context.Context, db rows.Database) error {
-	if h.shared == nil {
+	if h.shared == nil || !h.shared.Held() {
 		return nil
 	}
 	return db.View(ctx, func(v rows.View) error {

@@ -93,11 +93,17 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 	p := s.newParts(d, st, hot)
 	events.feed = p.feed
 	receive := countReceived(d.Metrics, d.Log, p.tenants.Receive)
+	reachable := db.Ready(st.Ping)
 	opened := &service.Opened{
 		Databases: []*engine.Database{db},
 		Jobs:      s.sweepJobs(p.retention),
-		Ready:     db.Ready(st.Ping),
-		Caches:    hot.caches,
+		Ready: func(ctx context.Context) error {
+			if err := reachable(ctx); err != nil {
+				return err
+			}
+			return hot.settle(ctx, db.Rows(nil))
+		},
+		Caches: hot.caches,
 		Start: func(ctx context.Context) (func() error, error) {
 			// Before events are published or received: after a restore, this voids earlier handoffs.
 			if err := p.handoffs.start(ctx); err != nil {

@@ -41,6 +41,9 @@ func New(db *redisdb.DB, environment string, now clock.Clock) *Hot {
 // Hold makes every operation fail as if Redis were unavailable, until SetEpoch.
 func (h *Hot) Hold() { h.epoch.Store(nil) }
 
+// Held reports whether operations fail until SetEpoch.
+func (h *Hot) Held() bool { return h.epoch.Load() == nil }
+
 // SetEpoch sets the epoch of the database to which the hot state belongs. Keys of another epoch are
 // not used, and expire. "" is the epoch of a database that was never restored.
 func (h *Hot) SetEpoch(epoch string) { h.epoch.Store(&epoch) }
@@ -72,7 +75,7 @@ func (h *Hot) Ping(ctx context.Context) error {
 
 // run runs commands within the time that the request has left for hot state (guest.HotTime), and takes the time off.
 func (h *Hot) run(ctx context.Context, name string, fn func(context.Context, rueidis.Client) error) error {
-	if h.epoch.Load() == nil {
+	if h.Held() {
 		return errcode.New(errcode.Unavailable, "Redis is not used before the database is reached, which may have been restored")
 	}
 	left, spend := guest.HotTime(ctx)
