@@ -81,7 +81,7 @@ TEST      = GOGC=400 $(GO) test $(GOTEST) -count=1 $(TESTFLAGS)
 # Prints the same, and notes the times for the summary.
 TIMED     = GOGC=400 bin/testservers test $(GOTEST)
 
-# testdb.Set describes the sets: quick, check, or all tests. `make soak PART=tests` runs all.
+# testdb.Set describes the sets: quick, check, or both. Without a set, `make soak PART=tests` runs all tests.
 SET       = check
 # The maximum number of walks per model; rapid's default is 100.
 CHECKS    = 25

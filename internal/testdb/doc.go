@@ -5,7 +5,7 @@
 //   - TEST_POSTGRES_URL, TEST_CITUS_URL, TEST_SPANNER_EMULATOR, TEST_REDIS_URL,
 //     TEST_PUBSUB_EMULATOR, TEST_NATS: a running server;
 //   - TEST_REQUIRE=postgres,…: engines whose absence fails tests;
-//   - TEST_SET=quick or check: the tests of `make test` or `make check`;
+//   - TEST_SET=quick, check or both: the tests of `make test`, of `make check`, or of both;
 //   - TEST_ENGINE_LOG: a file that gets a line for every test that used an engine or
 //     was skipped without it, counted by the command testservers.
 //

@@ -15,6 +15,9 @@ const (
 	// CheckSet is `make check`: all tests but those that only `make soak` runs and, of the tests of the built program,
 	// those that `make test` runs.
 	CheckSet = "check"
+
+	// BothSets is what CI runs.
+	BothSets = "both"
 )
 
 // Set returns TEST_SET.
