@@ -97,7 +97,7 @@ func TestImportTargets(t *testing.T) {
 	testdb.MariaDBScript(t, old, testdb.MozillaMySQL)
 	const down = "postgres://u@127.0.0.1:1/d"
 	for _, tc := range []struct{ target, flag, want string }{
-		{down, "--stopped", "holdfast: postgres://127.0.0.1:1/d: no database connection: 127.0.0.1:1: connection refused: run the same command again when the database can be used\n"},
+		{down, "--stopped", "holdfast: postgres://127.0.0.1:1/d: no database connection: 127.0.0.1:1: connection refused; nothing listens at the address: start the server there, or correct host and port: run the same command again when the database can be used\n"},
 		{down, "--dry-run", "holdfast: postgres://127.0.0.1:1/d: no database connection"},
 		{down, "--verify", "holdfast: postgres://127.0.0.1:1/d: no database connection"},
 		{empty, "--verify", "are missing or not up to date: run the command without --verify first"},

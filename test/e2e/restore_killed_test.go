@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -24,12 +25,13 @@ func killRestore(t *testing.T, env []string, line string, args ...string) {
 	out, ended := &binary.Output{}, make(chan struct{})
 	cmd := exec.Command(binary.Path(), append([]string{"restore"}, args...)...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = env, out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	go func() { _ = cmd.Wait(); close(ended) }() // killed
 	found := out.Await(regexp.MustCompile(regexp.QuoteMeta(line)), ended)
-	_ = cmd.Process.Kill() // or it has ended
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // with its pg_restore, which would go on; or both have ended
 	<-ended
 	if found == nil || cmd.ProcessState.Success() {
 		t.Fatalf("the restore was not stopped after %q:\n%s", line, out)
