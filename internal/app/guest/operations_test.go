@@ -1,3 +1,5 @@
+//test:unraced it takes a minute with the race detector, which make soak PART=race uses
+
 package guest_test
 
 import (
