@@ -686,7 +686,8 @@ func eventStory(t *testing.T) story {
 		}
 	}))
 	t.Cleanup(sink.Close)
-	s.start("GUEST__ENABLED=true", "GUEST__EVENTS="+sink.URL, "GUEST__EVENT_ATTEMPTS=1", "GUEST__RATE_LIMITS=false")
+	s.start("GUEST__ENABLED=true", "GUEST__EVENTS="+sink.URL, "GUEST__EVENT_ATTEMPTS=1", "GUEST__RATE_LIMITS=false",
+		"GUEST__BOTS__ENABLED=false") // sessions without end look like a bot
 	isShown := s.shows("condition backlog guest, Dead letters")
 	return story{
 		server:  s,
