@@ -76,7 +76,7 @@ PARALLEL  = -p $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 LONGFIRST = sed -E "s,^holdfast/test/(e2e|fault)$$,zz &,; s,^holdfast/test/,z &,; s,^holdfast/internal/app$$,y &," | LC_ALL=C sort -r | sed -E "s/^[yz]+ //"
 # GOGC and -w, without DWARF, speed up linking, a tenth of the work. GOGC is not for the tests: some measure memory. make
 # lint runs go vet. atexit_sleep_ms saves a second per package: the tests wait for their goroutines.
-GOTEST    = -exec "env -u GOGC" -vet=off -ldflags=-w -timeout 15m
+GOTEST    = -exec "env -u GOGC" -vet=off -ldflags=-w -timeout 20m
 TEST      = GOGC=400 $(GO) test $(GOTEST) -count=1 $(TESTFLAGS)
 # Prints the same, and notes the times for the summary.
 TIMED     = GOGC=400 bin/testservers test $(GOTEST)
