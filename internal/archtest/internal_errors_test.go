@@ -15,7 +15,7 @@ import (
 
 // internalErrors lists the functions that say "internal error", with the reason why no operator can end it. Something that
 // an operator can end gets a sentence of its own: for errors of drivers, package tests walk those that are known
-// (TestFixableErrors), and TestOutsideFailures walks what is outside of the server.
+// (TestFixableErrors), and TestOutsideFailures walks failures outside of the server.
 var internalErrors = map[string]string{
 	"internal/app/console/console.go Message":               "an error with Fix is shown before",
 	"internal/app/handlers.go notFound":                     "it only answers 404, so only a panic is an error",
@@ -106,7 +106,7 @@ func holder(d ast.Decl, at token.Pos) string {
 	return "?"
 }
 
-// TestInternalErrorsBite checks that the rule finds what it forbids.
+// TestInternalErrorsBite checks that the rule finds a violation.
 func TestInternalErrorsBite(t *testing.T) {
 	t.Parallel()
 	files := readServer(t, fstest.MapFS{"cmd/b/b.go": {Data: []byte("package b\n")}, "internal/a/a.go": {Data: []byte("package a\nvar err = \"internal error\"\nfunc F() string { return \"internal error: x\" }\nfunc G() string { return \"no internal error\" }\n")}})

@@ -13,10 +13,10 @@ func TestMain(m *testing.M) {
 	os.Exit(binary.MainOfWaiting(m, 4))
 }
 
-// quick are the tests of `make test`: what a user does in the first hour with each service, and what an operator cannot
+// quick are the tests of `make test`: the first hour of a user with each service, and steps that an operator cannot
 // undo. All other tests run in `make check`.
 var quick = []string{
-	// start, stop, and what is refused
+	// start, stop, and refusals
 	"TestFirstStart", "TestCrash", "TestRefusesToStart", "TestWrongCalls", "TestSecondServer", "TestServicesShareFile", "TestLostSecrets",
 	"TestCheck", "TestCheckListeners", "TestReload", "TestHealth", "TestTLS", "TestPublicURLWithPrefix", "TestMalformedPaths", "TestStatusPage",
 	// backups, restores, migrations, moves

@@ -48,7 +48,7 @@ func TestExitCodeIsTheCommands(t *testing.T) {
 	}
 }
 
-// TestPrintTests checks what a person sees of go test -json: all output of a failed test, also of one that did not end,
+// TestPrintTests checks the text made of go test -json: all output of a failed test, also of one that did not end,
 // and nothing of the others.
 func TestPrintTests(t *testing.T) {
 	t.Parallel()
