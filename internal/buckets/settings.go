@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 
 	"holdfast/internal/errcode"
 )
@@ -176,17 +177,9 @@ const maxNote = 500
 // NewImportNote shortens a long reason.
 func NewImportNote(s Setting, reason string) ImportNote {
 	if len(reason) > maxNote {
-		reason = cutText(reason, maxNote) + "…"
+		reason = strings.ToValidUTF8(reason[:maxNote], "") + "…" // the cut may split a character
 	}
 	return ImportNote{s, reason}
-}
-
-// cutText returns the first bytes of a text, without a part of a character at the end.
-func cutText(s string, most int) string {
-	for most > 0 && s[most]&0xc0 == 0x80 {
-		most--
-	}
-	return s[:most]
 }
 
 // OpenImportNotes returns the notes about settings that the bucket still lacks: once a client or an operator sets one,

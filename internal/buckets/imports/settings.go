@@ -20,12 +20,12 @@ import (
 
 // outcome is what became of a setting at the source.
 type outcome struct {
-	text string // for the operator; "" if there is nothing to say
+	text string // for the operator: the reason, if left; "" if there is nothing to say
 	left bool   // the setting is not imported
 }
 
-// left says that a setting is not imported, and why.
-func left(why string) outcome { return outcome{"not imported: " + why, true} }
+// left returns the outcome of a setting that is not imported.
+func left(why string) outcome { return outcome{why, true} }
 
 // settingReader reads a setting at the source into the change or the pair.
 type settingReader struct {
@@ -68,12 +68,11 @@ func (i *imports) settings(ctx context.Context, p *pair) error {
 		case err != nil:
 			why := reason(readable("read it", err))
 			unreadable[why] = append(unreadable[why], r.setting.Words())
-			out = outcome{left: true}
 			p.notes = append(p.notes, buckets.NewImportNote(r.setting, why))
 		case out.left:
-			p.notes = append(p.notes, buckets.NewImportNote(r.setting, strings.TrimPrefix(out.text, "not imported: ")))
-		}
-		if out.text != "" {
+			p.notes = append(p.notes, buckets.NewImportNote(r.setting, out.text))
+			i.problem(Problem{Bucket: p.from, Reason: r.setting.Words() + ": not imported: " + out.text})
+		case out.text != "":
 			i.problem(Problem{Bucket: p.from, Reason: r.setting.Words() + ": " + out.text})
 		}
 	}
