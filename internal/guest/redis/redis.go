@@ -26,7 +26,7 @@ type Hot struct {
 	environment string
 	clock       clock.Clock // for sessions and mirrors; limits use the Redis clock
 
-	epoch atomic.Pointer[string] // nil while held
+	keys atomic.Pointer[string] // the beginning of all keys; nil while held
 }
 
 var _ backend.Hot = (*Hot)(nil)
@@ -39,19 +39,25 @@ func New(db *redisdb.DB, environment string, now clock.Clock) *Hot {
 }
 
 // Hold makes every operation fail as if Redis were unavailable, until SetEpoch.
-func (h *Hot) Hold() { h.epoch.Store(nil) }
+func (h *Hot) Hold() { h.keys.Store(nil) }
 
 // Held reports whether operations fail until SetEpoch.
-func (h *Hot) Held() bool { return h.epoch.Load() == nil }
+func (h *Hot) Held() bool { return h.keys.Load() == nil }
 
 // SetEpoch sets the epoch of the database to which the hot state belongs. Keys of another epoch are
 // not used, and expire. "" is the epoch of a database that was never restored.
-func (h *Hot) SetEpoch(epoch string) { h.epoch.Store(&epoch) }
+func (h *Hot) SetEpoch(epoch string) {
+	keys := prefixOf(h.environment)
+	if epoch != "" {
+		keys += epoch + ":"
+	}
+	h.keys.Store(&keys)
+}
 
 // prefix returns the beginning of all keys. run fails while the epoch is unknown, so keys made then are not used.
 func (h *Hot) prefix() string {
-	if epoch := h.epoch.Load(); epoch != nil && *epoch != "" {
-		return prefixOf(h.environment) + *epoch + ":"
+	if keys := h.keys.Load(); keys != nil {
+		return *keys
 	}
 	return prefixOf(h.environment)
 }
