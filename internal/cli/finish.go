@@ -10,6 +10,7 @@ import (
 
 	"holdfast/internal/app"
 	"holdfast/internal/app/service"
+	"holdfast/internal/restore"
 )
 
 // finish runs the steps of a restore for clients on databases that another program restored, such as PostgreSQL's
@@ -86,12 +87,8 @@ func (c *command) finishServices(cmd *cobra.Command, names []string, moment time
 	if err := app.AfterRestore(cmd.Context(), a.Services(), service.Restored{Age: age}, c.step); err != nil {
 		return fmt.Errorf("%w; run the command again before a server starts", err)
 	}
-	for _, s := range a.Services() {
-		for _, db := range s.Databases {
-			if err := db.EndRestore(cmd.Context()); err != nil {
-				return fmt.Errorf("%s: %w; run the command again before a server starts", s.Name, err)
-			}
-		}
+	if err := restore.End(cmd.Context(), a.Services()); err != nil {
+		return fmt.Errorf("%w; run the command again before a server starts", err)
 	}
 	c.reportUndone(cmd.Context(), a.Services(), moment, known)
 	_, err = c.shell().Printf("prepared %s\n", strings.Join(done, ", "))

@@ -336,7 +336,7 @@ func (c *command) restoreDump(ctx context.Context, cfg *app.Config, file string,
 		return fmt.Errorf("the dump is restored, but no server uses the database before it is prepared: %w; run %s --time %s, or drop the database and restore again",
 			err, fix, made.UTC().Format(time.RFC3339))
 	}
-	if err := dump.Finish(ctx); err != nil {
+	if err := restore.End(ctx, a.Services()); err != nil {
 		return err
 	}
 	c.reportUndone(ctx, restored, made, f.changes)

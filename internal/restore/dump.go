@@ -99,7 +99,7 @@ func (d *Dump) Check(ctx context.Context) (where string, err error) {
 	return t.Where, nil
 }
 
-// Run restores the dump with pg_restore, all or nothing. No server uses the database before Finish.
+// Run restores the dump with pg_restore, all or nothing. No server uses the database before End.
 func (d *Dump) Run(ctx context.Context) (restored []*service.Running, err error) {
 	if _, err := d.Check(ctx); err != nil {
 		return nil, err
@@ -143,9 +143,9 @@ func (d *Dump) Run(ctx context.Context) (restored []*service.Running, err error)
 	return restored, nil
 }
 
-// Finish lets servers use the databases of all services in d.Services. Call it after the steps of the restored services.
-func (d *Dump) Finish(ctx context.Context) error {
-	for _, s := range d.Services {
+// End lets servers use the databases of services. Call it after the steps of the restored services.
+func End(ctx context.Context, services []*service.Running) error {
+	for _, s := range services {
 		for _, db := range s.Databases {
 			if err := db.EndRestore(ctx); err != nil {
 				return fmt.Errorf("%s: %w", s.Name, err)
