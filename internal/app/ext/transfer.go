@@ -170,15 +170,12 @@ func unmatched(ctx context.Context, s *ext.Service, r ext.Request) (found []unma
 	used, err := s.Usage(ctx, r)
 	for i := 0; err == nil && i < len(used.Namespaces); i++ {
 		ns := used.Namespaces[i].Namespace
-		var active ext.Schema
-		if active, err = s.ActiveSchema(ctx, r, ns); err != nil || active.Version == 0 {
+		var active ext.SchemaVersion
+		var run ext.DryRun
+		if active, run, err = s.CheckStored(ctx, r, ns); err != nil || run.Failed == 0 {
 			continue
 		}
-		var report ext.SchemaReport
-		if report, err = s.CheckVersion(ctx, r, ns, active.Version, ""); err != nil || report.DryRun.Failed == 0 {
-			continue
-		}
-		u := unmatchedNamespace{string(ns), int64(active.Version), report.DryRun.Failed, report.DryRun.Checked}
+		u := unmatchedNamespace{string(ns), int64(active), run.Failed, run.Checked}
 		found = append(found, u)
 		fmt.Fprintf(&notes, "; namespace %s: the active schema version %d refuses %d of the %d records that were checked; a client cannot write them again. "+
 			"holdfast ext schemas check --namespace %s --version %d lists them", ns, u.Version, u.Failed, u.Checked, ns, u.Version)
