@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -184,7 +185,7 @@ func summary(w io.Writer, path string) error {
 			packages = append(packages, t)
 		}
 	}
-	longest := func(a, b took) int { return int(1000 * (b.Seconds - a.Seconds)) }
+	longest := func(a, b took) int { return cmp.Compare(b.Seconds, a.Seconds) }
 	slices.SortStableFunc(packages, longest)
 	slices.SortStableFunc(tests, longest)
 	var total, rest float64

@@ -54,84 +54,65 @@ func run(args []string) (code int, err error) {
 	times := filepath.Join(dir, "times")
 	env := append(os.Environ(), "TEST_ENGINE_LOG="+log, "TEST_TIMES="+times)
 
-	if os.Getenv("TEST_POSTGRES_URL") == "" {
-		server, err := testdb.StartPostgres(testdb.PostgresOptions{})
-		switch {
-		case errors.Is(err, testdb.ErrNotInstalled): // the tests report it
-		case err != nil:
-			return 0, fmt.Errorf("PostgreSQL is installed but does not start: %w", err)
-		default:
-			defer server.Remove()
-			env = append(env, "TEST_POSTGRES_URL="+server.URL())
-		}
-	}
-	if os.Getenv("TEST_REDIS_URL") == "" {
-		server, err := testdb.StartRedis()
-		switch {
-		case errors.Is(err, testdb.ErrNoRedis):
-		case err != nil:
-			return 0, fmt.Errorf("redis-server is installed but does not start: %w", err)
-		default:
-			defer server.Remove()
-			env = append(env, "TEST_REDIS_URL="+server.URL())
-		}
-	}
-	if os.Getenv("TEST_MARIADB_URL") == "" && testdb.UsesEngine(testdb.EngineMariaDB) {
-		server, err := testdb.StartMariaDB()
-		switch {
-		case errors.Is(err, testdb.ErrNoMariaDB):
-		case err != nil:
-			return 0, fmt.Errorf("MariaDB is installed but does not start: %w", err)
-		default:
-			defer server.Remove()
-			env = append(env, "TEST_MARIADB_URL="+server.URL())
-		}
-	}
-	for _, b := range []struct {
-		name, engine, variable string
-		start                  func() (*testdb.BrokerServer, error)
-	}{
-		{"the emulator of Pub/Sub", testdb.EnginePubSub, "TEST_PUBSUB_EMULATOR", testdb.StartPubSub},
-		{"nats-server", testdb.EngineNATS, "TEST_NATS", testdb.StartNATS},
-	} {
-		if os.Getenv(b.variable) != "" || !testdb.UsesEngine(b.engine) {
+	for _, s := range servers {
+		if os.Getenv(s.variable) != "" || !testdb.UsesEngine(s.engine) {
 			continue
 		}
-		server, err := b.start()
+		value, remove, err := s.start()
 		switch {
-		case errors.Is(err, testdb.ErrNoPubSub), errors.Is(err, testdb.ErrNoNATS):
+		case errors.Is(err, s.absent): // the tests report it
 		case err != nil:
-			return 0, fmt.Errorf("%s is installed but does not start: %w", b.name, err)
+			return 0, fmt.Errorf("%s is installed but does not start: %w", s.name, err)
 		default:
-			defer server.Remove()
-			env = append(env, b.variable+"="+server.Address())
+			defer remove()
+			env = append(env, s.variable+"="+value)
 		}
 	}
-	address, remove, err := startSpanner()
-	if err != nil {
-		return 0, err
-	}
-	defer remove()
-	env = append(env, address...)
 	if code, err = command(args, env); err != nil {
 		return 0, err
 	}
 	return code, errors.Join(summary(os.Stdout, times), report(os.Stdout, log))
 }
 
-// startSpanner starts the emulator if the tests need it and it is installed, and returns its variable.
-func startSpanner() (env []string, remove func(), err error) {
-	if os.Getenv("TEST_SPANNER_EMULATOR") != "" || !testdb.UsesEngine(testdb.EngineSpanner) {
-		return nil, func() {}, nil
+// servers are the servers that several test processes share.
+var servers = []struct {
+	name, engine string
+	variable     string // tells the tests where the server is
+	absent       error  // start's error if the program is not installed
+	start        func() (value string, remove func(), err error)
+}{
+	{"PostgreSQL", testdb.EnginePostgres, "TEST_POSTGRES_URL", testdb.ErrNotInstalled, func() (string, func(), error) {
+		s, err := testdb.StartPostgres(testdb.PostgresOptions{})
+		return started(s, err, (*testdb.PostgresServer).URL)
+	}},
+	{"redis-server", testdb.EngineRedis, "TEST_REDIS_URL", testdb.ErrNoRedis, func() (string, func(), error) {
+		s, err := testdb.StartRedis()
+		return started(s, err, (*testdb.RedisServer).URL)
+	}},
+	{"MariaDB", testdb.EngineMariaDB, "TEST_MARIADB_URL", testdb.ErrNoMariaDB, func() (string, func(), error) {
+		s, err := testdb.StartMariaDB()
+		return started(s, err, (*testdb.MariaDBServer).URL)
+	}},
+	{"the emulator of Pub/Sub", testdb.EnginePubSub, "TEST_PUBSUB_EMULATOR", testdb.ErrNoPubSub, func() (string, func(), error) {
+		s, err := testdb.StartPubSub()
+		return started(s, err, (*testdb.BrokerServer).Address)
+	}},
+	{"nats-server", testdb.EngineNATS, "TEST_NATS", testdb.ErrNoNATS, func() (string, func(), error) {
+		s, err := testdb.StartNATS()
+		return started(s, err, (*testdb.BrokerServer).Address)
+	}},
+	{"the emulator of Spanner", testdb.EngineSpanner, "TEST_SPANNER_EMULATOR", testdb.ErrNoEmulator, func() (string, func(), error) {
+		s, err := testdb.StartSpanner()
+		return started(s, err, (*testdb.SpannerServer).Host)
+	}},
+}
+
+// started returns the value of a server's variable, and its end, unless it did not start.
+func started[S interface{ Remove() }](server S, err error, value func(S) string) (string, func(), error) {
+	if err != nil {
+		return "", nil, err
 	}
-	server, err := testdb.StartSpanner()
-	switch {
-	case errors.Is(err, testdb.ErrNoEmulator):
-		return nil, func() {}, nil
-	case err != nil:
-		return nil, nil, fmt.Errorf("the emulator of Spanner is installed but does not start: %w", err)
-	}
-	return []string{"TEST_SPANNER_EMULATOR=" + server.Host()}, server.Remove, nil
+	return value(server), server.Remove, nil
 }
 
 // command runs a command and forwards signals to it, so that the servers stop after the tests.
