@@ -59,10 +59,7 @@ func makeOlder(t *testing.T, url string, k int) (lacking int) {
 // restore work, and the tables are up to date.
 func TestRestoreDumpOfEachOlderSchema(t *testing.T) {
 	t.Parallel()
-	dump, err := exec.LookPath("pg_dump")
-	if err != nil {
-		t.Skip("pg_dump is not installed")
-	}
+	dump := testdb.PostgresProgram(t, "pg_dump")
 	most := 0
 	for _, migrations := range olderSchemas {
 		set, err := migrations()

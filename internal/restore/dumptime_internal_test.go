@@ -15,10 +15,7 @@ import (
 func TestDumpTime(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
-	dump, err := exec.LookPath("pg_dump")
-	if err != nil {
-		t.Skip("pg_dump is not installed")
-	}
+	dump := testdb.PostgresProgram(t, "pg_dump")
 	for _, zone := range []string{"UTC", "Pacific/Kiritimati", "Etc/GMT+12"} { // 14 hours before and 12 hours behind UTC
 		file := filepath.Join(t.TempDir(), "dump")
 		cmd := exec.Command(dump, "--format=custom", "--file="+file, url)

@@ -75,7 +75,7 @@ func leaveToCheck(t testing.TB, engine string) {
 	t.Helper()
 	if !UsesEngine(engine) {
 		record(t, engine, Absent, "left to make check")
-		t.Skipf("%s: left to make check", engine)
+		t.Skipf("%s: left to make check (to use it here, unset TEST_SET)", engine)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -113,4 +114,15 @@ func parse(t testing.TB, base string) *url.URL {
 		t.Fatal("the URL of a test server must be of the form postgres://user@host/database")
 	}
 	return u
+}
+
+// PostgresProgram returns the path of a program of the installed PostgreSQL, such as pg_dump. Without one it skips the
+// test, or fails it if TEST_REQUIRE names PostgreSQL.
+func PostgresProgram(t testing.TB, name string) string {
+	t.Helper()
+	dir, err := findPostgres()
+	if err != nil {
+		absent(t, EnginePostgres, Install("postgresql")+" (15 or newer), which has "+name)
+	}
+	return filepath.Join(dir, name)
 }

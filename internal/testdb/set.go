@@ -36,7 +36,7 @@ func UsesEngine(engine string) bool {
 func CheckOnly(t testing.TB, why string) {
 	t.Helper()
 	if Set() == QuickSet {
-		t.Skipf("left to make check: %s", why)
+		t.Skipf("left to make check (to run it here, unset TEST_SET): %s", why)
 	}
 }
 
