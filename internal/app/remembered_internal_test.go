@@ -79,18 +79,14 @@ func TestRemembered(t *testing.T) {
 
 func (r *remembered) walk(t *testing.T) {
 	s := r.begin(t)
-	patience := 60 * time.Second
+	within := patience
 	if r.isFake {
-		patience = time.Hour
+		within = time.Hour
 	}
 	await := func(when string, want bool) {
 		t.Helper()
-		end := time.Now().Add(patience)
-		for s.isShown() != want {
-			if time.Now().After(end) {
-				t.Fatalf("%s: shown is %v; the server says\n%s", when, !want, s.text())
-			}
-			time.Sleep(200 * time.Millisecond)
+		if !polled(within, func() bool { return s.isShown() == want }) {
+			t.Fatalf("%s: shown is %v; the server says\n%s", when, !want, s.text())
 		}
 	}
 	for round := range 2 {
@@ -277,12 +273,31 @@ func (s *walkedServer) latest(path string) map[string]any {
 	return run
 }
 
+// patience limits how long a walk waits for the server on a busy machine.
+const patience = 60 * time.Second
+
+// polled waits for a state of the server, which gives no signal to a caller. It returns false if it does not come in time.
+func polled(within time.Duration, isDone func() bool) bool {
+	for end := time.Now().Add(within); !isDone(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
+}
+
+// await fails the test unless something happens within patience.
+func (s *walkedServer) await(what string, isDone func() bool) {
+	s.t.Helper()
+	if !polled(patience, isDone) {
+		s.t.Fatalf("%s did not happen", what)
+	}
+}
+
 // awaitRun waits for the end of the latest background job.
 func (s *walkedServer) awaitRun(path string) {
 	s.t.Helper()
-	for s.latest(path)["ended"] == nil {
-		time.Sleep(20 * time.Millisecond)
-	}
+	s.await("the end of "+path, func() bool { return s.latest(path)["ended"] != nil })
 }
 
 // s3 is a client of the server's buckets.

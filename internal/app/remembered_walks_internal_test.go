@@ -220,9 +220,7 @@ func noticedStory(t *testing.T) story {
 		isShown: s.shows("warn replica: ", "the target lacks the restore point"),
 		fail: func() {
 			s.start(url)
-			for s.replication.State().Since.IsZero() {
-				time.Sleep(20 * time.Millisecond)
-			}
+			s.await("a restore point", func() bool { return !s.replication.State().Since.IsZero() })
 			s.stop()
 			s.must(os.RemoveAll(filepath.Join(folder, "points")))
 			s.start(url)
@@ -258,9 +256,7 @@ func acmeStory(t *testing.T) story {
 		fail: func() { start("holdfast.none") }, // the authority finds no address for it
 		succeed: func() {
 			start("walk.example.org")
-			for s.certificates.State().Until.IsZero() {
-				time.Sleep(20 * time.Millisecond)
-			}
+			s.await("a certificate", func() bool { return !s.certificates.State().Until.IsZero() })
 		},
 		turnOff: func() { s.start() },
 	}
@@ -357,9 +353,9 @@ var errBrush = errors.New("the brush is broken")
 func sweepStory(t *testing.T) story {
 	s := newWalkedServer(t)
 	s.start("BRUSH__ENABLED=true")
-	for !strings.Contains(fmt.Sprint(s.api(http.MethodGet, "/sweeps", "")), "brush by hand") { // known a moment after the start
-		time.Sleep(20 * time.Millisecond)
-	}
+	s.await("a sweep, which is known a moment after the start,", func() bool {
+		return strings.Contains(fmt.Sprint(s.api(http.MethodGet, "/sweeps", "")), "brush by hand")
+	})
 	run := func(job string) error {
 		_, _, err := s.sweeper.RunNow(t.Context(), job, func(int) {})
 		return err
