@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// notCredentials are the changes of all services that no Credential names, by the reason why an operator need not
+// notCredentials are changes that no Credential names, by the reason why an operator need not
 // check them after a restore to an older state. A new operation must be added here, or to its service's Credentials.
 var notCredentials = map[string]string{
 	"it gives a right, or makes something: after a restore it is missing, which its user notices": `buckets/accounts/create buckets/buckets/create
@@ -28,7 +28,7 @@ var notCredentials = map[string]string{
 		ext/dead-letters/drop ext/dead-letters/drop-all guest/dead-letters/retry guest/dead-letters/retry-all guest/dead-letters/drop guest/dead-letters/drop-all`,
 }
 
-// TestCredentialsAfterRestore walks the changes of all services: each is named by a Credential, which holdfast restore
+// TestCredentialsAfterRestore walks each service's changes: each is named by a Credential, which holdfast restore
 // lists, or has a reason.
 func TestCredentialsAfterRestore(t *testing.T) {
 	t.Parallel()

@@ -31,7 +31,7 @@ import (
 	"holdfast/internal/replica/cloudtarget"
 )
 
-// outside reaches something outside of the server at an address and returns the error. isHTTP and hasTLS describe the
+// outside reaches something outside the server at an address and returns the error. isHTTP and hasTLS describe the
 // protocol.
 type outside struct {
 	call           func(ctx context.Context, address string) error
@@ -60,7 +60,7 @@ func bucketURL(endpoint string) string {
 	return "s3://bucket?region=a&use_path_style=true&disable_https=false&endpoint=" + url.QueryEscape(endpoint)
 }
 
-// outsides are all drivers that connect to something. A plain driver is called with scheme://host:port of its own.
+// outsides are all drivers that connect to something. A plain driver is called with its own scheme://host:port.
 var outsides = map[string]outside{
 	"PostgreSQL": {call: func(ctx context.Context, address string) error {
 		db, err := pgdb.Open(ctx, pgdb.Options{URL: "postgres://u:p@" + hostAt(address) + "/d?sslmode=disable", ConnectTimeout: 2 * time.Second})
@@ -107,7 +107,7 @@ func hostAt(address string) string {
 	return u.Host
 }
 
-// wantFix checks the log line, and the text of the console and of jobs.
+// wantFix checks the log line, and the text in the console and in jobs.
 func wantFix(t *testing.T, what string, err error, fix string) {
 	t.Helper()
 	if err == nil {
@@ -193,7 +193,7 @@ func listenAnd(t *testing.T, serve func(net.Conn)) string {
 	return l.Addr().String()
 }
 
-// TestProviderRefusals checks the texts for refusals of cloud providers, webhooks and catalogues.
+// TestProviderRefusals checks the texts when cloud providers, webhooks and catalogues refuse something.
 func TestProviderRefusals(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
@@ -235,7 +235,7 @@ func TestProviderRefusals(t *testing.T) {
 	}
 }
 
-// TestRedisRefusals checks the texts for each refusal of Redis.
+// TestRedisRefusals checks the text for each way in which Redis refuses something.
 func TestRedisRefusals(t *testing.T) {
 	t.Parallel()
 	for reply, fix := range map[string]string{

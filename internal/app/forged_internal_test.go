@@ -124,7 +124,7 @@ func (f *forger) wantRefused(what, object string) {
 	f.refused++
 }
 
-// verify returns what the server's verification says is wrong.
+// verify returns the damage that the server's verification finds.
 func (f *forger) verify() (says string) {
 	found, err := f.a.backups.Verify(f.t.Context(), f.verifyAt, func(string) {})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// TestWrongProtocolOnEveryListener dials every listener of the server and of the services with the wrong protocol: TLS on
+// TestWrongProtocolOnEveryListener dials every listener with the wrong protocol: TLS on
 // a plain port, and plain HTTP on a port with TLS. Each answers at once, and the log says what to change. With a domain,
 // server.http_listen stays plain beside listeners with TLS.
 func TestWrongProtocolOnEveryListener(t *testing.T) {
@@ -64,7 +64,7 @@ func TestWrongProtocolOnEveryListener(t *testing.T) {
 	}
 }
 
-// dialListener serves a listener of the server on a free port until the test ends, and connects to it.
+// dialListener serves a listener on a free port until the test ends, and connects to it.
 func dialListener(t *testing.T, a *App, listener string) net.Conn {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

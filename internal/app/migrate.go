@@ -61,7 +61,7 @@ func (a *App) migrateEmbedded(ctx context.Context) error {
 }
 
 // settle prepares the databases while the server already listens: migrations (with --migrate), new databases,
-// read-only mode. It returns the errors by service, and is retried until there is none.
+// read-only mode. It returns the errors by service, and is retried until it returns no error.
 func (a *App) settle(ctx context.Context) (failed map[string]error) {
 	var asked []*engine.Database
 	for _, d := range a.databases() {

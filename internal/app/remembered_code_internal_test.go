@@ -79,7 +79,7 @@ func TestRememberedIsWhole(t *testing.T) {
 	}
 }
 
-// shared is a struct with its package, to resolve the types of its fields.
+// shared is a struct with its package, to resolve its fields' types.
 type keptStruct struct {
 	folder  string
 	syntax  *ast.StructType
@@ -175,7 +175,7 @@ func markShared(all map[string]keptStruct, name string, isShared map[string]bool
 	}
 }
 
-// typesIn returns the names in a type, without the results of functions and the keys of maps.
+// typesIn returns the names in a type, without function results and map keys.
 func typesIn(of ast.Expr) []ast.Expr {
 	switch of := of.(type) {
 	case *ast.Ident, *ast.SelectorExpr:
@@ -218,7 +218,7 @@ func keepsFailure(name, of string) bool {
 	return failureWord.MatchString(name) && (of == "bool" || strings.HasSuffix(of, "string") || strings.HasPrefix(of, "atomic.") || strings.HasPrefix(of, "map[string]*"))
 }
 
-// failureColumns returns the columns of a migration that are named like a failure.
+// failureColumns returns a migration's columns that are named like a failure.
 func failureColumns(sql string) (found []string) {
 	table := ""
 	for line := range strings.Lines(sql) {

@@ -35,24 +35,24 @@ type remembered struct {
 	held []string
 
 	shown string // where an operator sees it
-	ends  string // what ends it, besides off
-	off   string // what ends it when its job is switched off, or why the job cannot be
+	ends  string // the events that end it, besides off
+	off   string // how it ends when its job is switched off, or why the job cannot be
 
 	isFake bool // runs with fake time
 	begin  func(t *testing.T) story
 }
 
-// story are the steps of a walk. Each returns when its real work is done; isShown may follow later.
+// story lists the steps for a walk. Each returns when its real work is done; isShown may follow later.
 type story struct {
 	isShown func() bool
 	fail    func()
-	succeed func() // of the same job, with another setting where it has one
+	succeed func() // the same job, with another setting where it has one
 	turnOff func() // nil: see remembered.off
 
 	server *walkedServer // to explain a failed walk; may be nil
 }
 
-// text returns what the server says, for a failed walk.
+// text returns the server's findings, for a failed walk.
 func (s *story) text() string {
 	if s.server == nil {
 		return ""
@@ -132,7 +132,7 @@ type walkedServer struct {
 	data  string
 	file  string // configuration
 	brush *brush
-	ahead atomic.Int64 // of the machine's clock
+	ahead atomic.Int64 // added to the machine's clock
 	*App
 	stop func()
 }
@@ -219,7 +219,7 @@ func (s signalled) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// says returns all findings and alert conditions of the running server.
+// says returns the running server's findings and alert conditions.
 func (s *walkedServer) says() string {
 	var b strings.Builder
 	for _, f := range s.checkRunning(s.t.Context()) {
@@ -231,7 +231,7 @@ func (s *walkedServer) says() string {
 	return b.String()
 }
 
-// shows returns a function for story.isShown: all of these texts are among the findings and conditions.
+// shows returns a function for story.isShown: all these texts are among the findings and conditions.
 func (s *walkedServer) shows(texts ...string) func() bool {
 	return func() bool {
 		all := s.says()
@@ -262,7 +262,7 @@ func (s *walkedServer) api(method, path, body string) (answer map[string]any) {
 	return answer
 }
 
-// latest returns the latest background job at a service's list of runs, or nil.
+// latest returns the latest background job in a service's list, or nil.
 func (s *walkedServer) latest(path string) map[string]any {
 	s.t.Helper()
 	all, _ := s.api(http.MethodGet, path, "")["runs"].([]any)
@@ -276,7 +276,7 @@ func (s *walkedServer) latest(path string) map[string]any {
 // patience limits how long a walk waits for the server on a busy machine.
 const patience = 60 * time.Second
 
-// polled waits for a state of the server, which gives no signal to a caller. It returns false if it does not come in time.
+// polled waits for the server to reach a state, which gives no signal to a caller. It returns false after within.
 func polled(within time.Duration, isDone func() bool) bool {
 	for end := time.Now().Add(within); !isDone(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -294,13 +294,13 @@ func (s *walkedServer) await(what string, isDone func() bool) {
 	}
 }
 
-// awaitRun waits for the end of the latest background job.
+// awaitRun waits until the latest background job has ended.
 func (s *walkedServer) awaitRun(path string) {
 	s.t.Helper()
 	s.await("the end of "+path, func() bool { return s.latest(path)["ended"] != nil })
 }
 
-// s3 is a client of the server's buckets.
+// s3 is a client for the server's buckets.
 type s3 struct {
 	*walkedServer
 	key sigv4test.Signer

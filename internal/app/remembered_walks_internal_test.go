@@ -127,7 +127,7 @@ var allRemembered = []remembered{
 	},
 }
 
-// blocked returns a URL of a folder that cannot be created, and of one that can.
+// places returns URLs for a folder that cannot be created and one that can.
 func (s *walkedServer) places() (blocked, good string) {
 	root := s.t.TempDir()
 	s.must(os.WriteFile(filepath.Join(root, "file"), nil, 0o600))
@@ -461,7 +461,7 @@ func publicStory(t *testing.T) story {
 	}
 }
 
-// bodies returns the files below the folder of the local storage node that are larger than 100 KB.
+// bodies returns the files on the local storage node that are larger than 100 KB.
 func (s *walkedServer) bodies() (all []string) {
 	s.t.Helper()
 	s.must(filepath.WalkDir(filepath.Join(s.data, "buckets"), func(name string, d os.DirEntry, err error) error {
@@ -643,7 +643,7 @@ func newNodeStory(t *testing.T) story {
 	}
 }
 
-// wish adds a property to the wishlist of a new guest, which publishes events.
+// wish adds a property to a new guest's wishlist, which publishes events.
 func (s *walkedServer) wish(property string) {
 	s.t.Helper()
 	jar, err := cookiejar.New(nil)

@@ -22,14 +22,14 @@ import (
 	tokenserver "holdfast/internal/tokenserver/postgres"
 )
 
-// olderSchemas are the services' migrations on PostgreSQL. The folder of each has data for some schemas.
+// olderSchemas are the services' migrations on PostgreSQL. Each one's folder contains data for some schemas.
 var olderSchemas = map[string]opened.Migrations{
 	"syncstorage": syncstorage.Migrations, "tokenserver": tokenserver.Migrations, "extstorage": extstorage.Migrations,
 	"buckets": buckets.Migrations, "guest": guest.Migrations,
 }
 
 // makeOlder makes the tables that a release had when each service had at most k migrations, and older ones than now, with
-// that schema's data. It returns the number of migrations that services lack.
+// that schema's data. It counts the migrations that services lack.
 func makeOlder(t *testing.T, url string, k int) (lacking int) {
 	t.Helper()
 	db := opened.Postgres(t, pgdb.Options{URL: url}, pgdb.ServerMigrations)
@@ -55,7 +55,7 @@ func makeOlder(t *testing.T, url string, k int) (lacking int) {
 	return lacking
 }
 
-// TestRestoreDumpOfEachOlderSchema restores dumps of every earlier schema of every service. All steps and reports of the
+// TestRestoreDumpOfEachOlderSchema restores dumps with every earlier schema that a service had. All steps and reports of the
 // restore work, and the tables are up to date.
 func TestRestoreDumpOfEachOlderSchema(t *testing.T) {
 	t.Parallel()
@@ -76,7 +76,7 @@ func TestRestoreDumpOfEachOlderSchema(t *testing.T) {
 	for _, s := range onAllEngines() {
 		for _, secret := range s.Secrets {
 			if secret.Name == "master_secret" {
-				continue // of the server
+				continue // the server's
 			}
 			vars = append(vars, fmt.Sprintf("HOLDFAST_%s__%s=%s", strings.ToUpper(s.Name), strings.ToUpper(secret.Name), strings.Repeat("5a", 32)))
 		}
@@ -89,7 +89,7 @@ func TestRestoreDumpOfEachOlderSchema(t *testing.T) {
 	}
 }
 
-// restoreOlder restores a dump of databases with at most k migrations for each service. dump is the path of pg_dump.
+// restoreOlder restores a dump with at most k migrations for each service. dump is pg_dump's path.
 func restoreOlder(t *testing.T, dump string, k int, vars []string) {
 	t.Helper()
 	old, url := testdb.PostgresDatabase(t), testdb.PostgresDatabase(t)

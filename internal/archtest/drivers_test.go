@@ -23,7 +23,7 @@ var drivers = map[string][]string{
 	"github.com/nats-io/nats.go": {"internal/broker/nats", "internal/engines/nats", "internal/engines/all"},
 }
 
-// TestDrivers checks which packages of the server depend on which drivers.
+// TestDrivers checks which packages depend on which drivers.
 func TestDrivers(t *testing.T) {
 	t.Parallel()
 	_, packages := goList(t, "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./internal/...")

@@ -91,7 +91,7 @@ func saysInternal(files serverFiles, except map[string]string) (wrong []string) 
 	return slices.Compact(wrong)
 }
 
-// holder returns the name of the function or variable that contains a position.
+// holder names the function or variable that contains a position.
 func holder(d ast.Decl, at token.Pos) string {
 	switch d := d.(type) {
 	case *ast.FuncDecl:

@@ -12,7 +12,7 @@ import (
 )
 
 // TestQuickTests checks that the tests selected for `make test` exist, because go test does not miss a name: each string
-// that starts with Test in a file with binary.Select is the name of a test in the same package.
+// that starts with Test in a file with binary.Select is a test in the same package.
 func TestQuickTests(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../test/*/*_test.go")
@@ -23,7 +23,7 @@ func TestQuickTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tests, selected := map[string]bool{}, map[string]string{} // folder and name; the file of a selection
+	tests, selected := map[string]bool{}, map[string]string{} // folder and name; the file that selects it
 	for _, file := range append(files, deeper...) {
 		text, err := os.ReadFile(file)
 		if err != nil {

@@ -56,7 +56,7 @@ type valuesReader struct {
 	fills        bool // whether it is a valuesFile
 }
 
-// problem says what is wrong with a node of the file, or returns "".
+// problem describes a mistake in a node of the file, or returns "".
 func (v valuesReader) problem(n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.ImportSpec:

@@ -15,7 +15,7 @@ func TestCheckContents(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		spoil func(m *moving, record, earlier string)
-		want  []string // what the findings are about, before the last backup has both databases and afterwards
+		want  []string // subjects of the findings, before the last backup has both databases and afterwards
 		says  string   // in the last one
 	}{
 		"intact":  {func(*moving, string, string) {}, nil, ""},
@@ -68,7 +68,7 @@ func (m *moving) checkContents() []service.Finding {
 	return CheckContents(m.t.Context(), Checked{Settings: &m.s, Data: m.server.Data}, m.server.Known, m.databases())
 }
 
-// damageNewest overwrites the newest backup's list of files.
+// damageNewest overwrites the newest backup's file list.
 func (m *moving) damageNewest() {
 	m.t.Helper()
 	all, err := filepath.Glob(filepath.Join(strings.TrimPrefix(m.s.URL, "file://"), "points", "*"))

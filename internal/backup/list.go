@@ -33,11 +33,11 @@ type Size = replica.BackupSize
 
 // Listing says which backups List reads, and whom to trust.
 type Listing struct {
-	Clouds location.Clouds
-	URL    string
-	Known  replica.Names // as in Server
-	Trust  replica.Trust
-	Most   int // how many, the newest ones; 0: all
+	Clouds location.Clouds // opens buckets; nil: folders only
+	URL    string          // of the repository: a folder or a bucket
+	Known  replica.Names   // as in Server
+	Trust  replica.Trust   // signers of points; see replica.Trust
+	Most   int             // how many, the newest ones; 0: all
 }
 
 // List returns the backups or restore points at a URL, newest first.
@@ -59,9 +59,9 @@ func List(ctx context.Context, l Listing) (all []Listed, err error) {
 
 // Checked is a server's backups for Check and CheckContents.
 type Checked struct {
-	Settings *Settings
-	Clouds   location.Clouds
-	Data     string // data folder
+	Settings *Settings       // backup.url, and how old its newest backup may be
+	Clouds   location.Clouds // opens buckets; nil: folders only
+	Data     string          // data folder
 }
 
 // Check checks backup.url and its backups, for `holdfast check`. Without a URL it returns nothing.

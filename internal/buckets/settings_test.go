@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// invalidSettings has an invalid stored value for each kind of setting. A change breaks one kind in a valid bucket.
+// invalidSettings gives each setting an invalid stored value. A change breaks one kind in a valid bucket.
 var invalidSettings = map[Setting]func(*Bucket){
 	SettingPublicRead: nil, // nothing can be wrong by itself; SettingOwnership has the contradiction
 	SettingCORS: func(b *Bucket) {
@@ -40,7 +40,7 @@ func validBucket() Bucket {
 	}
 }
 
-// TestCheckSettings walks all kinds of stored settings. A new field of BucketSettings or Bucket fails it until the kind
+// TestCheckSettings walks all stored settings. A new field of BucketSettings or Bucket fails it until the kind
 // has rules and an invalid value here.
 func TestCheckSettings(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ const (
 	maxTagText = 256 // characters in a value
 )
 
-// TagProblem is what is wrong with tags.
+// TagProblem is a rule for tags that is broken.
 type TagProblem int
 
 const (
@@ -33,6 +33,7 @@ type TagError struct {
 	Most    int // the maximum, for TagsTooMany
 }
 
+// Error is for operators. S3 has its own texts.
 func (e *TagError) Error() string {
 	switch e.Problem {
 	case TagsTooMany:

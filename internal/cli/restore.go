@@ -39,6 +39,7 @@ type restoreFlags struct {
 // changesFlag names the list of operators' changes of the lost server, which no backup contains.
 type changesFlag struct{ file string }
 
+// add declares the flag --changes.
 func (f *changesFlag) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.file, "changes", "", "`FILE` with the lost server's operator changes, to print the undone (default changes.jsonl in the data folder)")
 	_ = cmd.MarkFlagFilename("changes")

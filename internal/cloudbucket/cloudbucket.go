@@ -28,7 +28,7 @@ func Upload(md5 []byte) *blob.WriterOptions {
 	return &blob.WriterOptions{ContentType: "application/octet-stream", ContentMD5: md5, BufferSize: partSize, MaxConcurrency: parts}
 }
 
-// s3Fixes says what an operator can do about error codes of S3 (Amazon S3 API reference, "Error responses").
+// s3Fixes has the advice for error codes of S3 (Amazon S3 API reference, "Error responses").
 var s3Fixes = map[string]string{
 	"AccessDenied":                 "the access key has not the rights: allow it to list, read, write and delete in the bucket",
 	"AccountProblem":               "the provider has closed the account: look at its console",
@@ -48,7 +48,7 @@ var s3Fixes = map[string]string{
 	"InternalError":                "the provider fails: wait, and look at its status page",
 }
 
-// Fix says what an operator can do about an error of a provider, or returns "".
+// Fix returns advice for an operator about an error of a provider, or "".
 func Fix(err error) string {
 	if e, ok := errors.AsType[interface {
 		error

@@ -93,23 +93,27 @@ func (l List) StartTraces(ctx context.Context, endpoint, version string, log *sl
 	return nil, nil //nolint:nilnil // documented
 }
 
-// Sync returns the backends of sync storage. The methods below return those of the other services.
+// Sync returns the backends of sync storage, one for each engine; that of an engine without the service is zero.
 func (l List) Sync() []engine.Backend[syncstorage.Store] {
 	return each(l, func(e *Engine) engine.Backend[syncstorage.Store] { return e.Sync })
 }
 
+// Accounts returns the backends of the tokenserver, as Sync does.
 func (l List) Accounts() []engine.Backend[tokenserver.Store] {
 	return each(l, func(e *Engine) engine.Backend[tokenserver.Store] { return e.Accounts })
 }
 
+// Extensions returns the backends of extension storage, as Sync does.
 func (l List) Extensions() []engine.Backend[extbackend.Store] {
 	return each(l, func(e *Engine) engine.Backend[extbackend.Store] { return e.Extensions })
 }
 
+// Buckets returns the backends of buckets, as Sync does.
 func (l List) Buckets() []engine.Backend[bucketsbackend.Store] {
 	return each(l, func(e *Engine) engine.Backend[bucketsbackend.Store] { return e.Buckets })
 }
 
+// Guest returns the backends of guests, as Sync does.
 func (l List) Guest() []engine.Backend[guestbackend.Store] {
 	return each(l, func(e *Engine) engine.Backend[guestbackend.Store] { return e.Guest })
 }

@@ -42,7 +42,7 @@ type Error struct {
 	Code    Code
 	Message string // never quotes the client's input
 	Cause   error
-	Fix     string // what an operator can do, or ""; it may contain addresses and paths
+	Fix     string // advice for an operator, or ""; it may contain addresses and paths
 }
 
 // New returns an error without a cause.
@@ -103,7 +103,7 @@ func Message(err error) string {
 	return ""
 }
 
-// Fix returns what an operator can do about err or one of its causes, or "".
+// Fix returns the advice of err or of one of its causes, or "".
 func Fix(err error) string {
 	for err != nil {
 		if e, ok := err.(*Error); ok && e.Fix != "" { //nolint:errorlint // the loop visits each cause
@@ -122,7 +122,7 @@ func Fix(err error) string {
 	return ""
 }
 
-// ForOperator returns the message for the client with what an operator can do, or "".
+// ForOperator returns the message for the client with the advice for an operator, or "".
 func ForOperator(err error) string {
 	text, fix := Message(err), Fix(err)
 	if text == "" || fix == "" || strings.Contains(text, fix) {

@@ -125,7 +125,7 @@ func errnoFix(errno syscall.Errno) string {
 	return ""
 }
 
-// StatusFix says what an operator can do about a status of an HTTP server that the server calls, or returns "".
+// StatusFix returns advice about a status of an HTTP server that the server calls, or "".
 func StatusFix(status int) string {
 	switch {
 	case status == 401 || status == 403 || status == 407:
@@ -148,7 +148,7 @@ func StatusFix(status int) string {
 	return ""
 }
 
-// CloudFix says what an operator can do about a canonical status of Google Cloud, which gRPC and the libraries for buckets
+// CloudFix has the advice for a canonical status of Google Cloud, which gRPC and the libraries for buckets
 // share, e.g. "PermissionDenied". It returns "" for others.
 func CloudFix(status string) string {
 	switch status {

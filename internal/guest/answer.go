@@ -30,8 +30,8 @@ func (m *Mutation) Encode(result any) (StoredAnswer, error) {
 	return StoredAnswer{Version: answerVersion, Body: m.seal(body)}, nil
 }
 
-// Begin starts a mutation. a is the answer that the store keeps for its key; found is false if there is none, or if it is
-// older than MutationLife. If its key already has an answer, Begin returns it and sets done; same reports whether the
+// Begin starts a mutation. a is the answer that the store keeps for its key; found is false for a key without an answer,
+// or with one older than MutationLife. If its key already has an answer, Begin returns it and sets done; same reports whether the
 // digests match. After an error the step must not run.
 func Begin[R any](m *Mutation, a StoredAnswer, found, same bool) (o Once[R], done bool, err error) {
 	switch {

@@ -339,6 +339,7 @@ func (o *Operation) call(ctx context.Context, values map[string]string, c call) 
 	return r, err
 }
 
+// unrecorded runs the operation without the list of changes. An error of the file system that has no code is explained.
 func (o *Operation) unrecorded(ctx context.Context, values map[string]string, c call) (*Result, error) {
 	r, err := o.run(ctx, values, c)
 	if r != nil {

@@ -216,7 +216,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestMissing checks that a missing input without a default is the zero value of each type.
+// TestMissing checks that a missing input without a default is its type's zero value.
 func TestMissing(t *testing.T) {
 	t.Parallel()
 	type inputs struct {

@@ -202,6 +202,7 @@ func dumpTime(list []byte, modified time.Time) time.Time {
 	return created.Add(-farthestZone)
 }
 
+// pgRestoreProgram looks in PATH, as for a command that an operator types.
 func pgRestoreProgram() (string, error) {
 	program, err := exec.LookPath("pg_restore")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// TestDumpTime checks the moment of a real dump: the file's time, and the header of pg_dump if the file was copied without
-// its time, whatever the zone of the machine that made it.
+// TestDumpTime checks a real dump's moment: the file's time, and pg_dump's header if the file was copied without
+// its time, in whatever time zone it was made.
 func TestDumpTime(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

@@ -23,6 +23,7 @@ var commands = map[string]string{"debian": "sudo apt-get install ", "fedora": "s
 // unknown system it only names the programs.
 func Install(programs ...string) string { return installOn(system(), programs) }
 
+// installOn is Install for a system; "" is an unknown one.
 func installOn(system string, programs []string) string {
 	command, ok := commands[system]
 	if !ok {

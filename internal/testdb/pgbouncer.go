@@ -27,6 +27,7 @@ func PgBouncerCancels(t testing.TB) bool {
 	return major > 1 || minor >= 19
 }
 
+// findBouncer skips the test if PgBouncer is not installed, or fails it if TEST_REQUIRE names it.
 func findBouncer(t testing.TB) string {
 	t.Helper()
 	leaveToCheck(t, EnginePgBouncer)

@@ -56,6 +56,7 @@ func DurablePostgres(t testing.TB) *PostgresServer {
 	return OwnPostgres(t, PostgresOptions{Durable: true})
 }
 
+// OwnPostgres starts a server for this test alone, which it may stop, kill and fill.
 func OwnPostgres(t testing.TB, opts PostgresOptions) *PostgresServer {
 	t.Helper()
 	needsServer(t, EnginePostgres)

@@ -16,7 +16,7 @@ const (
 	// those that `make test` runs.
 	CheckSet = "check"
 
-	// BothSets is what CI runs.
+	// BothSets is for CI.
 	BothSets = "both"
 )
 

@@ -78,6 +78,7 @@ func Select(quick ...string) {
 	}
 }
 
+// setFlag sets a flag of package testing. An error is a fault of the caller.
 func setFlag(name, value string) {
 	if err := flag.Set(name, value); err != nil {
 		panic(err)

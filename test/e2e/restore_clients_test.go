@@ -61,7 +61,7 @@ type restoredFeed struct {
 	of      map[string]extension
 	known   map[string]ext.RecordMeta // of the lost server
 	cursors map[string]int64
-	schemas map[string]int32 // newest versions of the lost server, registered after the backup
+	schemas map[string]int32 // the lost server's newest versions, registered after the backup
 }
 
 func newRestoredFeed(t *testing.T, s *binary.Server) *restoredFeed {
@@ -92,7 +92,7 @@ func (f *restoredFeed) put(i ext.Install, value string, pre ...ext.Precondition)
 	return meta
 }
 
-// register returns the version of a new schema.
+// register returns a new schema's version.
 func (f *restoredFeed) register(i ext.Install, title string) int32 {
 	f.t.Helper()
 	schema, err := i.Records("s").RegisterSchema(f.t.Context(), map[string]string{"title": title})

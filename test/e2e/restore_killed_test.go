@@ -16,7 +16,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// preparing is the line before a step of extension storage, in which these tests stop a restore.
+// preparing is the line before extension storage's step, in which these tests stop a restore.
 const preparing = "extstorage: skipping change numbers"
 
 // killRestore kills a restore after it printed a line. What follows the line must not be able to end.
@@ -48,7 +48,7 @@ func wantRefused(t *testing.T, env []string, says string, commands ...string) {
 	}
 }
 
-// TestKilledRestore kills a restore of SQLite files in a step for clients, and lets a step fail. No server starts with
+// TestKilledRestore kills a restore with SQLite files in a step for clients, and lets a step fail. No server starts with
 // the unprepared copy, and another restore is complete.
 func TestKilledRestore(t *testing.T) {
 	t.Parallel()
@@ -229,7 +229,7 @@ func wantFinished(t *testing.T, env []string, url string, services ...string) {
 	wantPrepared(t, env, url)
 }
 
-// wantPrepared checks that a database has no mark of a restore, and that commands may use it.
+// wantPrepared checks that a database is without restore mark, and that commands may use it.
 func wantPrepared(t *testing.T, env []string, url string) {
 	t.Helper()
 	if err := try(t, url, `SELECT 1 FROM unfinished_restore`); err == nil || !strings.Contains(err.Error(), "does not exist") {

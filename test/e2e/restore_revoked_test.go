@@ -19,7 +19,7 @@ import (
 )
 
 // revokedAfterBackup is a server of buckets with an access key that is revoked, and locks that are set, after a backup.
-// Its storage node survives the loss of the database.
+// Its storage node survives when the database is lost.
 type revokedAfterBackup struct {
 	s3
 	revoked s3
@@ -121,7 +121,7 @@ func (r *revokedAfterBackup) check(s *binary.Server) {
 		}
 	}
 
-	// The lock of the copy holds, and later locks are missing.
+	// The copy's lock holds, and later locks are missing.
 	if text := r.want(http.StatusOK, http.MethodGet, "/locked/kept?retention&versionId="+r.kept, nil); !strings.Contains(string(text), "COMPLIANCE") || strings.Contains(string(text), "2099") {
 		r.t.Errorf("the retention is %s", text)
 	}
@@ -130,7 +130,7 @@ func (r *revokedAfterBackup) check(s *binary.Server) {
 	r.want(http.StatusNotFound, http.MethodGet, "/locked/late?versionId="+r.late, nil)
 }
 
-// wantLateBody checks that the body of a version that the database lacks stays on its node, until an audit removes it a
+// wantLateBody checks that a body whose version the database lacks stays on its node, until an audit removes it a
 // day later, although the version was locked.
 func (r *revokedAfterBackup) wantLateBody(s *binary.Server) {
 	r.t.Helper()

@@ -212,7 +212,7 @@ func (k *knownAccounts) find(key string, read func() (buckets.Account, error)) (
 	return a, err
 }
 
-// acceptImport removes the notes about what imports left out of a bucket.
+// acceptImport removes the notes about settings that imports left out.
 func (s *Buckets) acceptImport(ctx context.Context, in bucketInput) (bucketChange, error) {
 	a, b, err := s.bucketOf(ctx, in)
 	if err == nil {

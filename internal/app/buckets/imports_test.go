@@ -18,12 +18,12 @@ import (
 
 // sourceSetting is a setting of a bucket at the source that a client could not set here.
 type sourceSetting struct {
-	parameter string // of the request that reads it
+	parameter string // in the query that reads it
 	document  string
 	reason    string // in the finding
 }
 
-// badSettings has a bad value at the source for each kind of setting.
+// badSettings gives each setting a bad value at the source.
 var badSettings = map[buckets.Setting]sourceSetting{
 	buckets.SettingPublicRead: {
 		"acl", `<AccessControlPolicy><Owner><ID>o</ID></Owner><AccessControlList><Grant><Grantee xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="Group">` +
@@ -66,7 +66,7 @@ var badSettings = map[buckets.Setting]sourceSetting{
 	},
 }
 
-// badSource serves a bucket for each kind of setting, which has a bad value for this kind only.
+// badSource serves a bucket for each setting, which has a bad value for this one only.
 type badSource struct {
 	*httptest.Server
 	isGood atomic.Bool // nothing is wrong any more
@@ -112,7 +112,7 @@ func (s *badSource) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// settingsFindings returns what `holdfast check` says about settings.
+// settingsFindings returns the findings of `holdfast check` about settings.
 func (s *Buckets) settingsFindings(t *testing.T) (all []string) {
 	t.Helper()
 	found, err := s.inspect(t.Context())
@@ -130,7 +130,7 @@ func (s *Buckets) settingsFindings(t *testing.T) (all []string) {
 	return all
 }
 
-// TestImportedSettings walks all kinds of settings. It imports a bad value for each, and checks that the import's end
+// TestImportedSettings walks all settings. It imports a bad value for each, and checks that the import's end
 // and `holdfast check` name it, until a later import finds a good value or an operator accepts the loss.
 func TestImportedSettings(t *testing.T) {
 	t.Parallel()

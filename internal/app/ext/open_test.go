@@ -337,7 +337,7 @@ func TestAuditTo(t *testing.T) {
 	}
 }
 
-// brokers has one broker; package all of engines tests the others.
+// brokers contains one broker; package engines/all tests the others.
 var brokers = nats.Engine().Brokers
 
 // TestAuditToBroker checks that every change is published in order, and that the topic is created.

@@ -67,6 +67,7 @@ type namespaceInput struct {
 	Namespace string `subject:"namespace,flag" value:"NAME" doc:"namespace NAME" example:"settings"`
 }
 
+// Check refuses the inputs before the operation runs.
 func (in namespaceInput) Check() error {
 	_, err := in.ref()
 	return err
@@ -173,6 +174,7 @@ type schemaDetail struct {
 	Schema json.RawMessage `json:"schema" text:"Document"`
 }
 
+// showSchema also shows a version that is deprecated or a draft.
 func (s *Extensions) showSchema(ctx context.Context, in versionInput) (d schemaDetail, err error) {
 	p, err := in.ref()
 	if err != nil {

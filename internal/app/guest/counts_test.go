@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// TestLimitedCounts checks that the API description names the maximum of each count that stops at a maximum.
+// TestLimitedCounts checks that the API description names the maximum for each count that stops there.
 func TestLimitedCounts(t *testing.T) {
 	t.Parallel()
 	testdb.SQLite(t)

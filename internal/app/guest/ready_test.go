@@ -16,7 +16,7 @@ import (
 )
 
 // TestReadyWithHotState checks that a service that says that it is ready uses the hot state in Redis, although the
-// server did not call Settle yet, which reads the epoch of the database.
+// server did not call Settle yet, which reads the database's epoch.
 func TestReadyWithHotState(t *testing.T) {
 	t.Parallel()
 	testdb.SQLite(t)

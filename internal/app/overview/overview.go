@@ -213,7 +213,7 @@ func figure(d time.Duration, text string) (number, unit string) {
 // located shows a folder instead of its file URL.
 func located(url string) string { return strings.TrimPrefix(url, "file://") }
 
-// replicaStat tells how far the replica is behind, or why there is none.
+// replicaStat tells how far the replica is behind, or why the server has no replica.
 func (o *Overview) replicaStat() service.Stat {
 	c, s := service.Stat{Name: "Replica"}, o.Replica()
 	switch {

@@ -124,7 +124,7 @@ func latestOf(c *service.Chart) []float64 {
 	return values[max(0, len(values)-linePoints):]
 }
 
-// before returns the newest point that is not after a time, or else the oldest point; zero if there is none.
+// before returns the newest point that is not after a time, or else the oldest point. A history without points returns the zero Point.
 func (h *History) before(at time.Time) (p Point) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

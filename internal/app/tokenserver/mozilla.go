@@ -252,7 +252,8 @@ func nodeNotice(row rows.Row) (what, fix string) {
 	return "", ""
 }
 
-// notice returns the consequence for an imported user whose browsers will not find their data, with a remedy, or "" for both if there is none.
+// notice returns the consequence for an imported user whose browsers will not find their data, with a remedy. Both are ""
+// for a user without such a consequence.
 func (m *mozilla) notice(row rows.Row, nodes map[any]string) (what, fix string) {
 	email, _ := row[colEmail].(string)
 	switch id, found := strings.CutSuffix(email, "@"+m.domain); {

@@ -123,7 +123,7 @@ func (b *Broker) jetStream(ctx context.Context) error {
 	return nil
 }
 
-// unavailable says what an operator can do about NATS.
+// unavailable gives the advice for an operator.
 func unavailable(err error) error {
 	fix := errcode.NetworkFix(err)
 	_, isAPI := errors.AsType[*jetstream.APIError](err)
@@ -148,6 +148,8 @@ func unavailable(err error) error {
 	return &errcode.Error{Code: errcode.Unavailable, Message: "NATS is unavailable", Cause: err, Fix: fix}
 }
 
+// classify gives an error of publishing or pulling its code. A *broker.PermanentError repeats however often the message is
+// sent; all other errors may end.
 func classify(err error) error {
 	switch {
 	case err == nil:

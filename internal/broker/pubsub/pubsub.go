@@ -110,6 +110,8 @@ func created(err error) error {
 	return classify(err)
 }
 
+// classify gives an error of publishing or pulling its code. A *broker.PermanentError repeats however often the message is
+// sent; broker.ErrPredecessor means that an earlier message of the same key must be sent first.
 func classify(err error) error {
 	if err == nil {
 		return nil

@@ -1,4 +1,4 @@
-// Package backend defines what a database implements for buckets.
+// Package backend has the interface that a database implements for buckets.
 package backend
 
 import (

@@ -40,7 +40,7 @@ func Unavailable(node, what string, cause error) error {
 	return UnavailableFor(node, what, cause, cmp.Or(fserror.Advice(cause), errcode.NetworkFix(cause)))
 }
 
-// UnavailableFor is Unavailable with what an operator can do.
+// UnavailableFor is Unavailable with advice for an operator.
 func UnavailableFor(node, what string, cause error, fix string) error {
 	return &errcode.Error{Code: errcode.Unavailable, Message: "storage node " + node + ": " + what, Cause: cause, Fix: fix}
 }

@@ -18,7 +18,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// outcome is what became of a setting at the source.
+// outcome is the result for a setting at the source.
 type outcome struct {
 	text string // for the operator: the reason, if left; "" if there is nothing to say
 	left bool   // the setting is not imported
@@ -86,7 +86,7 @@ func (i *imports) settings(ctx context.Context, p *pair) error {
 	return i.note(ctx, p, c)
 }
 
-// note writes a change of settings with the notes about what is missing, if either changed.
+// note writes a change of settings with the notes about missing settings, if either changed.
 func (i *imports) note(ctx context.Context, p *pair, c buckets.SettingsChange) error {
 	notes := slices.Clone(p.notes)
 	if p.missing != nil {

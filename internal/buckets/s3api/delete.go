@@ -19,7 +19,7 @@ type deletion struct {
 type deletedKey struct {
 	Key       string `xml:"Key"`
 	VersionID string `xml:"VersionId"`
-	// ETag is the condition of the deletion; nil if there is none.
+	// ETag is the condition of the deletion; nil: unconditional.
 	ETag *string `xml:"ETag"`
 
 	// Modified is for directory buckets.

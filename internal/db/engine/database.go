@@ -42,7 +42,7 @@ type Connection struct {
 	Handle any
 	Pool   Pool
 	Where  string // for messages, without secrets
-	// Unreachable is what an operator can do if the database cannot be reached; "" gives general advice.
+	// Unreachable is the advice for a database that cannot be reached; "" gives general advice.
 	Unreachable string
 
 	// Rows returns the database for copies. owners are needed on Spanner only, where the tokenserver's database knows
@@ -72,7 +72,7 @@ type Connection struct {
 	// Rounds lets only one of several processes sweep; nil if only a single process sweeps.
 	Rounds SweepRounds
 
-	// Relations counts what a database contains before a dump is restored into it.
+	// Relations counts the contents of a database before a dump is restored into it.
 	Relations func(context.Context) (Relations, error)
 
 	// Restores marks the database while a dump is restored into it; nil if no server finds it before it is prepared.

@@ -24,7 +24,7 @@ import (
 // Driver opens the databases of one engine. Package engine contains SQLite, and the package that a program names for
 // another engine offers its driver, so that a program links no other engine.
 type Driver struct {
-	Kind Kind
+	Kind Kind // the engine whose URLs it opens
 
 	// Migrations loads the migrations of the server's own tables, which all services share.
 	Migrations func() (migrate.Set, error)
@@ -33,30 +33,31 @@ type Driver struct {
 	Open func(ctx context.Context, o *Opener, d *Database, s Settings) (Connection, error)
 }
 
-// Settings are the settings of a database, and what its store needs of the server.
+// Settings are the settings of a database, and the parts of the server that its store needs.
 type Settings struct {
 	settings.Database
 	Spanner SpannerSettings // of sync storage, for Spanner only
-	Store   StoreOptions
+	Store   StoreOptions    // goes to Backend.New
 }
 
-// SpannerSettings are like the fields of spannerdb.Options with the same names.
+// SpannerSettings are fields of spannerdb.Options, which this package does not import.
 type SpannerSettings struct {
-	EmulatorHost  string
-	RouteToLeader bool
-	Mutations     func(name string, predicted, counted int)
+	EmulatorHost  string // host:port of an emulator; "": Google's service
+	RouteToLeader bool   // send transactions that write directly to the leader replica
+	// Mutations is called after each commit of a step with the predicted number of mutations and Spanner's.
+	Mutations func(name string, predicted, counted int)
 }
 
-// StoreOptions is what a store may need besides its database. Not every store uses every field.
+// StoreOptions are parts of the server that a store may need besides its database. Not every store uses every field.
 type StoreOptions struct {
-	Clock clock.Clock
+	Clock clock.Clock   // the server's, for stores that set times themselves
 	Waker *outbox.Waker // wakes this process's relay after a mutation with events; may be nil
 }
 
 // Backend is a service's store S on the driver's engine. The zero value means that the service does not support the
 // engine.
 type Backend[S any] struct {
-	Driver  Driver
+	Driver  Driver                      // opens the database for New
 	History func() (migrate.Set, error) // the migrations of the service's tables
 
 	// New makes the store. handle is the Connection.Handle of any database of the driver, not only of one that was
@@ -266,6 +267,7 @@ type ServerError struct {
 	Advice string // for an operator
 }
 
+// Error has no advice, because Remedy is shown apart from it.
 func (e *ServerError) Error() string { return e.Err.Error() }
 
 func (e *ServerError) Unwrap() error { return e.Err }

@@ -67,7 +67,7 @@ func classify(err error) error {
 	return errcode.Wrap(errcode.Internal, "internal error", err)
 }
 
-// fixOfState says what an operator can do about a SQLSTATE whose message does not say it, or returns "".
+// fixOfState returns advice about a SQLSTATE whose message does not say it, or "".
 func fixOfState(state string) string {
 	switch state {
 	case "53100":

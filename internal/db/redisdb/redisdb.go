@@ -181,6 +181,8 @@ func (db *DB) RunWithin(ctx context.Context, name string, timeout time.Duration,
 	return db.run(ctx, name, min(timeout, db.opts.Timeout), fn)
 }
 
+// run runs fn with the current connection for at most timeout. Without a connection it fails at once, with the reason of
+// the last attempt. The time counts as waiting for the request, not as work.
 func (db *DB) run(ctx context.Context, name string, timeout time.Duration, fn func(context.Context, rueidis.Client) error) error {
 	meter := work.Of(ctx)
 	meter.Wait()
@@ -260,6 +262,7 @@ var refusals = []struct{ prefix, fix string }{
 	{"DENIED ", "Redis is in protected mode: set a password, or bind it to an address of this machine"},
 }
 
+// classify gives an error its code, and a known refusal the advice that ends it. An error with a code stays as it is.
 func classify(err error) error {
 	if err == nil {
 		return nil

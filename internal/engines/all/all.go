@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/engines/spanner"
 )
 
-// Engines returns what services and the server can use besides SQLite and folders.
+// Engines returns the external systems that services and the server can use besides SQLite and folders.
 func Engines() []engines.Engine {
 	return []engines.Engine{postgres.Engine(), spanner.Engine(), nats.Engine(), pubsub.Engine(), cloud.Engine(), otlp.Engine()}
 }

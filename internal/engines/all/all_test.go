@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/engines/all"
 )
 
-// TestEngines checks which services support which engine of this release.
+// TestEngines checks which services support which engine.
 func TestEngines(t *testing.T) {
 	t.Parallel()
 	supported := map[string][]string{}

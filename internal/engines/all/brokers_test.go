@@ -17,7 +17,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// brokers are those of this release.
+// brokers are this release's.
 var brokers = engines.List(all.Engines()).Brokers()
 
 func closedPort(t *testing.T) string {

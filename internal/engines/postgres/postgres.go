@@ -40,6 +40,7 @@ func Driver() engine.Driver {
 	return engine.Driver{Kind: engine.Postgres, Migrations: pgdb.ServerMigrations, Open: open}
 }
 
+// backend is a service's store on this driver. history loads the migrations of its tables.
 func backend[S any](history func() (migrate.Set, error), store func(*pgdb.DB, engine.StoreOptions) S) engine.Backend[S] {
 	return engine.NewBackend(Driver(), history, store)
 }
@@ -76,6 +77,7 @@ func open(ctx context.Context, o *engine.Opener, d *engine.Database, s engine.Se
 // marks is pgdb.DB as engine.RestoreMarks.
 type marks struct{ *pgdb.DB }
 
+// UnfinishedRestore returns nil for a database without a mark.
 func (m marks) UnfinishedRestore(ctx context.Context, service string) (*engine.UnfinishedRestore, error) {
 	u, err := m.DB.UnfinishedRestore(ctx, service)
 	return (*engine.UnfinishedRestore)(u), err

@@ -1,4 +1,4 @@
-// Package backend defines what a database implements for extension storage.
+// Package backend has the interface that a database implements for extension storage.
 package backend
 
 import (

@@ -80,6 +80,7 @@ func (b *Bucket) List(ctx context.Context, prefix string) ([]string, error) {
 	return replica.ListOf(ctx, b, prefix)
 }
 
+// Walk calls fn with the names that begin with prefix. An error of fn ends it, and is returned as it is.
 func (b *Bucket) Walk(ctx context.Context, prefix string, fn func(name string) error) error {
 	all := b.bucket.List(&blob.ListOptions{Prefix: prefix})
 	for {
@@ -104,6 +105,7 @@ func (b *Bucket) Delete(ctx context.Context, name string) error {
 	return b.fail("delete", err)
 }
 
+// fail gives an error its code and advice. what is the verb: a missing object is errcode.NotFound only when it is read.
 func (*Bucket) fail(what string, err error) error {
 	switch {
 	case err == nil:

@@ -156,6 +156,7 @@ func Outside(where, data string) error {
 
 func isFolder(address string) bool { return strings.HasPrefix(address, "file:") }
 
+// parse checks the form of an address. It opens nothing; errors are errcode.Invalid and complete the name of a setting.
 func parse(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {

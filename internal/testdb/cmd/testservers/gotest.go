@@ -56,7 +56,7 @@ type took struct {
 	Cached  bool    // the package did not run, because nothing changed
 }
 
-// printTests reads events and prints what a person needs. It returns the times of packages and of top-level tests.
+// printTests reads events and prints the lines that a person needs. It returns the times of packages and of top-level tests.
 func printTests(w io.Writer, r io.Reader) (times []took, err error) {
 	p := printer{to: w, held: map[string]map[string][]string{}, cached: map[string]bool{}}
 	lines := bufio.NewScanner(r)
@@ -98,6 +98,7 @@ func (p *printer) write(lines ...string) {
 	}
 }
 
+// output holds the output of a test back, and prints that of a package except for what go test hides without -v.
 func (p *printer) output(e *event) {
 	if e.Test != "" {
 		if p.held[e.Package] == nil {

@@ -48,8 +48,8 @@ func TestExitCodeIsTheCommands(t *testing.T) {
 	}
 }
 
-// TestPrintTests checks the text made of go test -json: all output of a failed test, also of one that did not end,
-// and nothing of the others.
+// TestPrintTests checks the text made from go test -json: all output of a failed test, also if it did not end,
+// and nothing else.
 func TestPrintTests(t *testing.T) {
 	t.Parallel()
 	in := strings.Join([]string{
@@ -86,7 +86,7 @@ func TestPrintTests(t *testing.T) {
 	}
 }
 
-// TestSummary checks the order of the summary.
+// TestSummary checks the summary's order.
 func TestSummary(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "times")
 	t.Setenv("TEST_TIMES", path)
