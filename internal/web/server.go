@@ -104,15 +104,8 @@ func Serve(ctx context.Context, srv *Server, l net.Listener, d Drain) error {
 	var draining atomic.Bool
 	ending, end := context.WithCancel(context.Background())
 	defer end()
-	var open atomic.Int64
-	srv.ConnState = func(_ net.Conn, state http.ConnState) {
-		switch state {
-		case http.StateNew:
-			open.Add(1)
-		case http.StateClosed, http.StateHijacked:
-			open.Add(-1)
-		}
-	}
+	var open connections
+	srv.ConnState = open.note
 	srv.BaseContext = func(net.Listener) context.Context {
 		return context.WithValue(context.Background(), shuttingDownKey{}, ending)
 	}
@@ -161,18 +154,9 @@ func Serve(ctx context.Context, srv *Server, l net.Listener, d Drain) error {
 		return broken(err)
 	}
 	end()
-	lastRequests(grace, &open)
+	open.await(grace)
 	if err := srv.Shutdown(grace); err != nil {
 		return broken(fmt.Errorf("requests were cut off: %w", err))
 	}
 	return nil
-}
-
-// lastRequests waits briefly for open requests, so that clients that send one after another read the answer that closes
-// their connection.
-func lastRequests(ctx context.Context, open *atomic.Int64) {
-	const pause = 5 * time.Millisecond
-	for left := 250 * time.Millisecond; left > 0 && open.Load() > 0 && ctx.Err() == nil; left -= pause {
-		time.Sleep(pause)
-	}
 }
