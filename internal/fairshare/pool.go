@@ -28,10 +28,10 @@ type Options struct {
 	Waiting  int           // calls of Acquire that may wait at once; more are refused, first those of the client with most. 0: none
 	Wait     time.Duration // how long a call of Acquire waits; 0: not at all
 
-	// Hung, if set, reports whether the resource hangs, so that no units become free. Waits poll it, and while it is
-	// true, they end after HungWait. It must not block.
+	// Hung, if set, reports whether the resource hangs, so that no units become free. Each wait polls it every third of
+	// HungWait, and while it is true, ends HungWait after the wait began. It is called concurrently and must not block.
 	Hung     func() bool
-	HungWait time.Duration // used only with Hung
+	HungWait time.Duration // at most Wait; used only with Hung
 }
 
 // Reserve returns the default reserve: an eighth of the capacity, at least 1 for a capacity of 2 or more.
@@ -93,7 +93,12 @@ func NewPool(o Options) *Pool {
 // above the capacity; and the cause of ctx if that ends first. Free units are granted even if ctx is done. A client that
 // waits for more units than it can get besides those it holds waits in vain, because units are never taken back.
 //
-// Clients with the same name share; name is unique among the pool's clients, e.g. "sync 17", and "" is a client, too.
+// Free units go to the waiting client that holds fewest, then to the client that recently got fewest, then to the client
+// that has waited longest. A client's calls get them in the order of the calls. A call for more units than are free
+// holds up the calls behind it, so that it gets its units at last.
+//
+// Clients with the same name share; name is unique among the pool's clients, e.g. "sync 17", and "" is a client, too. n
+// is not checked: below 1 it spoils the counters.
 func (p *Pool) Acquire(ctx context.Context, name string, n int64) error {
 	_, err := p.acquire(ctx, name, n, false)
 	return err
@@ -150,8 +155,8 @@ func (p *Pool) await(ctx context.Context, name string, w *waiter, wait time.Dura
 	}
 }
 
-// Do calls fn while it holds a unit for the client name. It returns the errors of Acquire, and of fn. A nil *Pool has no
-// limit; no other method accepts it.
+// Do calls fn while it holds a unit for the client name, and gives it back even if fn panics. It returns the errors of
+// Acquire, and of fn. A nil *Pool has no limit; no other method accepts it.
 func (p *Pool) Do(ctx context.Context, name string, fn func() error) error {
 	if p == nil {
 		return fn()
@@ -178,7 +183,7 @@ func (p *Pool) TryAcquire(name string, n int64) bool {
 }
 
 // Move charges n units that from holds to another client, which may exceed its share and must then Release them. It never
-// waits, and panics if from holds fewer.
+// waits, and panics if from holds fewer. 0 units, and equal names, change nothing.
 func (p *Pool) Move(from, to string, n int64) {
 	if n == 0 || from == to {
 		return
@@ -191,7 +196,7 @@ func (p *Pool) Move(from, to string, n int64) {
 }
 
 // Release gives back n units that the client acquired, possibly in parts and from another goroutine. It panics if the
-// client holds fewer. Waiting calls then get them.
+// client holds fewer. Waiting calls then get them. 0 units change nothing.
 func (p *Pool) Release(name string, n int64) { p.releaseFor(name, n, 0) }
 
 // releaseFor is Release for a client that used more than it took: its next grant starts later by more units.
@@ -247,8 +252,9 @@ func (p *Pool) enter(name string, n int64, some bool) (int64, *waiter, time.Dura
 	return 0, w, p.options.Wait
 }
 
-// Resize changes the arguments of New, and sets the reserve to the default. Clients keep the units that they hold, even if
-// these exceed the new capacity. Waiters that could never get their units are refused; the others keep their old wait.
+// Resize changes the arguments of New, and sets the reserve to the default; Options.Hung stays. Clients keep the units
+// that they hold, even if these exceed the new capacity. Waiters that could never get their units are refused; the others
+// keep their old wait.
 func (p *Pool) Resize(capacity int64, waiting int, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -441,7 +447,8 @@ func (p *Pool) TakePeak() int64 {
 }
 
 // Load adds the used share of the capacity and the used share of the queue. It is 0 if the pool is idle and 1 if it is
-// full; at 2, requests are rejected. After a Resize to a smaller capacity it may be above 2 for a while.
+// full; at 2, requests are rejected. Without a queue (Waiting 0), it is at most 1. After a Resize to a smaller capacity it
+// may be above these limits for a while.
 func (p *Pool) Load() float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,7 +22,8 @@ type Turns struct {
 	kinds map[Kind]*cost                 // by kind, all clients together; a fixed set
 }
 
-// Kind identifies requests of similar cost. Route must come from a small fixed set, because costs are kept for each.
+// Kind identifies requests of similar cost. Route must come from a small fixed set, because costs are kept for each
+// kind for ever. Costs for each client and kind are kept for the 16,384 pairs that were used last.
 type Kind struct{ Method, Route string }
 
 type costKey struct {
@@ -50,9 +51,10 @@ type Patience struct {
 	HungWait time.Duration // how long it waits while Hung returns true
 }
 
-// NewTurns returns Turns for a database that serves capacity requests concurrently, e.g. its connection pool's size,
-// with this number of processors; both are at least 1. Any number of requests may wait, because a gate in front limits
-// them.
+// NewTurns returns Turns with capacity units, for a database that serves as many cheap requests concurrently, e.g. its
+// connection pool's size, with this number of processors. Both count as 1 if they are lower. A request takes at most so
+// many units that two expensive requests per processor fit, at least 1. Any number of requests may wait, because a gate
+// in front limits them.
 func NewTurns(capacity int64, processors int, p Patience) *Turns {
 	capacity, processors = max(capacity, 1), max(processors, 1)
 	costs, err := simplelru.NewLRU[costKey, *cost](maxCosts, nil)
@@ -70,7 +72,8 @@ func NewTurns(capacity int64, processors int, p Patience) *Turns {
 	}
 }
 
-// Turn is a request's permission to use the database, from Acquire to Release.
+// Turn is a request's permission to use the database, from Acquire to Release. Copies are the same turn; the zero value
+// is none and must not be released.
 type Turn struct {
 	client string
 	units  int64
@@ -93,7 +96,8 @@ func (t *Turns) Acquire(ctx context.Context, client string, kind Kind) (Turn, er
 }
 
 // Release ends a turn. worked is the work that the request caused in the database (package work measures it), not the time
-// that it waited; later turns for similar requests cost accordingly. A turn that was released already panics.
+// that it waited; later turns for similar requests cost accordingly. 0 or less counts as a microsecond. A turn that was
+// released already panics if the client holds no other units, and otherwise takes units from its other turns.
 func (t *Turns) Release(turn Turn, worked time.Duration) {
 	t.pool.releaseFor(turn.client, turn.units, max(0, int64(worked/t.unit)-turn.units))
 	now := time.Now()

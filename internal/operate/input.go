@@ -110,7 +110,8 @@ func (e *InputError) Unwrap() error { return errcode.New(errcode.Invalid, e.Erro
 const MaxLimit = 1000
 
 // Page is embedded in a list's input if the list is read in pages. After is the field tagged cursor in the
-// previous page's last row; its zero value begins the list. A page with fewer than Limit rows is the last page.
+// previous page's last row; its zero value begins the list. A page with fewer than Limit rows is the last page. The API
+// refuses a Limit above MaxLimit; a command may pass more.
 type Page[Cursor int64 | string] struct {
 	After Cursor `flag:"after" doc:"next from the previous page" least:"0"`
 	Limit int    `flag:"limit" doc:"rows per page" default:"100" least:"1"`

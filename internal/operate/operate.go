@@ -109,7 +109,8 @@ type About struct {
 	// Ask is the text before the change begins: in the dialog that a button opens, in the form, and
 	// before the command's question. It warns in whole sentences.
 	Ask string
-	// Asks replaces Ask in the console if the text depends on the server's state. It is called for each page.
+	// Asks replaces Ask in the console if the text depends on the server's state. It is called for each page, also
+	// concurrently.
 	Asks func() string
 	// Confirm lists words that the operator types into the console's form before the change, e.g. "drop all". The
 	// command and the API do not ask for them.
@@ -159,11 +160,12 @@ type About struct {
 	Stop string
 
 	// Refuses returns the reason why a background job must not start now, as an error with an errcode. The check runs
-	// before the answer, because the job's own errors come too late for it. Nil allows it always.
+	// before the answer, because the job's own errors come too late for it. Start calls it, also concurrently; the command,
+	// which runs the job itself, does not. Nil allows it always.
 	Refuses func() error
 
 	// Setup returns the settings that the operation needs and that are not set, or nil if nothing is missing. The
-	// console calls it for each page. A nil function means that nothing is missing.
+	// console calls it for each page, also concurrently. A nil function means that nothing is missing.
 	Setup func() *Setup
 
 	// ServerOnly says that there is no command, because the operation works on a running server's memory.
@@ -194,7 +196,9 @@ func (o *Operation) Missing() *Setup {
 	return o.Setup()
 }
 
-// Operation is a declared operation, made by NewList, NewRead, NewChange or NewJob.
+// Operation is a declared operation, made by NewList, NewRead, NewChange, NewJob, NewDownload or NewUpload. It does not
+// change after With, WithFound, InBackground and Recorded, so it may be copied and used concurrently. Copies share the
+// background runs.
 type Operation struct {
 	About
 	Kind Kind
@@ -219,7 +223,7 @@ type Operation struct {
 type Member struct {
 	Name string                             // in the API's answer
 	Type reflect.Type                       // result type of Get, for the API description
-	Get  func(context.Context) (any, error) // called for each request
+	Get  func(context.Context) (any, error) // called for each request, also concurrently
 }
 
 // Noun returns the part before the slash. It names the page and the command group.
@@ -261,7 +265,7 @@ func (o *Operation) LabelOf(named string) string {
 	return label + " " + named
 }
 
-// Sentence returns a name's words, e.g. "Retry all" for "retry-all".
+// Sentence returns a name's words, e.g. "Retry all" for "retry-all". name must not be empty.
 func Sentence(name string) string {
 	return strings.ToUpper(name[:1]) + strings.ReplaceAll(name[1:], "-", " ")
 }
@@ -315,8 +319,12 @@ func (o *Operation) RowsMember() string {
 // Besides an *InputError it may be an error from the input's own Check method.
 func (o *Operation) Check(values map[string]string) error { return o.check(values) }
 
-// Run takes input values by name; nil means none. It ignores other names. It returns the errors of Check, and those of
-// the operation's function unchanged. A job may return a partial result with an error. Run is safe for concurrent use.
+// Run takes input values by name; nil means none. It ignores other names, and does not change the map. It returns the
+// errors of Check, and those of the operation's function unchanged, except that an error from the file system without an
+// errcode is explained. The result is nil after an error, but a job or an upload may return a partial result with it. A
+// background job runs to its end; Start does not wait. An upload is refused: see Upload. If the result has a File, the
+// caller must send it, and keep values unchanged until then, because a download is recorded after it was sent. progress
+// may be nil. Run is safe for concurrent use.
 func (o *Operation) Run(ctx context.Context, values map[string]string, progress Progress) (*Result, error) {
 	return o.call(ctx, values, call{progress: progress})
 }
@@ -359,14 +367,16 @@ type Changed interface{ Notice() string }
 // NewList declares a list. Like all functions that declare an operation, it panics if About or a tag is wrong.
 //
 // In is a struct, or None. Its fields, also those of embedded structs, are the inputs, with the tags doc (help) and flag
-// (name): a string, int, int64, bool, time.Duration, or []string for words, e.g. settings=rw. A missing input has the
-// value of the tag default, which an int needs, or else the zero value. Only an input with the tag subject is required. A method Check()
-// error refuses values before fn is called, preferably with an *InputError; the methods of embedded structs are called
-// first. The tag local restricts an input to the command; secret masks it; private keeps it out of the change log. A
-// paged list embeds Page in In; a list of only the latest rows embeds Latest.
+// (name): a string, int, int64 or bool, or a type made from one of these; time.Duration; or []string for words, e.g.
+// settings=rw. A missing input has the value of the tag default, which an int needs, or else the zero value. Only an
+// input with the tag subject is required. A method Check() error refuses values before fn is called, preferably with an
+// *InputError; the methods of embedded structs are called first. The tag local restricts an input to the command; secret
+// masks it; private keeps it out of the change log. A paged list embeds Page in In; a list of only the latest rows embeds
+// Latest.
 //
 // fn may be called concurrently. Its context ends with the request, or when the command is interrupted. An error should
-// have an errcode: the API derives the status from it, and people read its message. A nil slice is an empty list.
+// have an errcode: the API derives the status from it, and people read its message. A nil slice is an empty list. The
+// slice is not changed. With Page, fn returns at most Limit rows, and itself limits what a large Limit costs.
 //
 // Out is a struct. Its fields have the tag json, and title if people read them. The tag subject marks the fields that name the row,
 // and lists the inputs of other operations that take them. The tag cursor marks the field for Page.After. A field
@@ -381,7 +391,7 @@ func NewList[In, Out any](about About, fn func(context.Context, In) ([]Out, erro
 			r.Rows = append(r.Rows, row(out))
 		}
 		if limited, ok := any(in).(interface{ limit() int }); ok && o.isPaged {
-			if len(all) > 0 && len(all) == limited.limit() {
+			if len(all) > 0 && len(all) >= limited.limit() {
 				r.Next = r.Rows[len(all)-1].cursor
 			}
 			r.members["next"] = r.Next
@@ -391,7 +401,7 @@ func NewList[In, Out any](about About, fn func(context.Context, In) ([]Out, erro
 	return o
 }
 
-// With adds a JSON member to a list.
+// With returns the list with an additional JSON member from get. It does not change o.
 func With[T any](o Operation, name string, get func(context.Context) (T, error)) Operation {
 	o.Also = &Member{name, reflect.TypeFor[T](), func(ctx context.Context) (any, error) { return get(ctx) }}
 	return o

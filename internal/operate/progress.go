@@ -20,8 +20,9 @@ type Update struct {
 	Found any    // a row, see WithFound; then the other fields are empty
 }
 
-// Progress receives a job's updates. Jobs call its methods as often as they like, but not concurrently. The methods of a
-// nil Progress do nothing.
+// Progress receives a job's updates. Jobs call its methods as often as they like, but not concurrently, and not after
+// they, or File.Write, returned. The function runs in the job's goroutine, so the job waits for it. The methods of a nil
+// Progress do nothing.
 type Progress func(Update)
 
 // Report sends the amounts for a job without steps; total 0 means unknown.

@@ -17,11 +17,12 @@ type Record struct {
 type Logged struct{ Name, Value string }
 
 // Recorder writes the change log. It is called after each change, even if it failed, when a background job
-// starts, and after sending a file with secrets. Its context is not canceled when the request ends.
+// starts, and after sending a file with secrets. Its context is not canceled when the request ends. It may be called
+// concurrently, and the answer waits for it.
 type Recorder func(context.Context, Record)
 
-// Recorded returns the operations with a recorder. The server calls it for all services; a command's operations need
-// none.
+// Recorded returns copies of the operations with a recorder. The server calls it for all services; a command's
+// operations need none.
 func Recorded(all []Operation, to Recorder) []Operation {
 	all = slices.Clone(all)
 	for i := range all {

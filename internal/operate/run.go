@@ -31,7 +31,7 @@ const (
 type Partial interface{ IsPartial() bool }
 
 // Run is a background job's execution in this process. Functions return copies, which do not change when the job
-// goes on.
+// goes on. Inputs, Result and the rows are shared: callers must not change them.
 type Run struct {
 	ID        string            // random, unique across restarts
 	Operation *Operation        // the job
@@ -69,8 +69,8 @@ type Runs struct {
 	all   []*Run
 }
 
-// InBackground connects a service's operations with a common list, and adds operations that list, show
-// and stop them under the noun runs. Call it once per service, before Recorded.
+// InBackground returns a service's operations, connected with a common list of runs, and after them operations that
+// list, show and stop runs under the noun runs. It does not change all. Call it once per service, before Recorded.
 func InBackground(all []Operation) []Operation {
 	runs := &Runs{}
 	all = slices.Clone(all)
@@ -82,7 +82,8 @@ func InBackground(all []Operation) []Operation {
 	return append(all, runs.operations()...)
 }
 
-// RunsOf returns the list that InBackground connected with the operations, or nil if none of them has Background.
+// RunsOf returns the list that InBackground connected with the operations, or nil if none of them has Background. Runs'
+// methods do not accept nil.
 func RunsOf(all []Operation) *Runs {
 	for i := range all {
 		if all[i].runs != nil {
@@ -92,8 +93,8 @@ func RunsOf(all []Operation) *Runs {
 	return nil
 }
 
-// Begin lets jobs run until End, or until ctx ends. The server calls it once, when all databases are open. log gets a
-// warning for each failed job.
+// Begin lets jobs run until End, or until ctx ends. The server calls it once, when all databases are open; a second call,
+// or a call after End, is a mistake. log gets a warning for each failed job.
 func (r *Runs) Begin(ctx context.Context, clock func() time.Time, log *slog.Logger) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,7 +102,8 @@ func (r *Runs) Begin(ctx context.Context, clock func() time.Time, log *slog.Logg
 	r.life, r.end = context.WithCancel(ctx)
 }
 
-// End stops all jobs and waits until they returned. New jobs are refused from then on.
+// End stops all jobs and waits until they returned. New jobs are refused from then on. It does nothing before Begin and
+// after End.
 func (r *Runs) End() {
 	r.mu.Lock()
 	if r.end != nil {

@@ -26,8 +26,8 @@ type File struct {
 	sent func(error) // records the download, with the error from sending
 }
 
-// Send writes the file. It returns an error if Write fails or the size differs: the receiver must then not keep the
-// file.
+// Send writes the file, and records a download with secrets. The caller of Run must call it once. It returns an error if
+// Write fails or the size differs: the receiver must then not keep the file.
 func (f *File) Send(to io.Writer) error {
 	err := f.send(to)
 	if f.sent != nil {
@@ -60,8 +60,8 @@ func (c *counter) Write(p []byte) (int, error) {
 }
 
 // NewDownload declares a download. In is as for NewRead, but subjects are not required. fn checks its input and finds
-// the file, so that errors can still be answered; File.Write then only writes. About.Media and About.Access are
-// required.
+// the file, so that errors can still be answered; File.Write then only writes. The Progress is valid until Write
+// returned. About.Media and About.Access are required.
 func NewDownload[In any](about About, fn func(context.Context, In, Progress) (File, error)) Operation {
 	o, _ := declare[In, struct{}](Download, about)
 	o.run = runner(o.Inputs, false, func(ctx context.Context, in In, c call) (File, error) { return fn(ctx, in, c.progress) }, func(_ In, f File) *Result {
@@ -130,7 +130,7 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 	return 0, r.err
 }
 
-// Upload is Run for an upload.
+// Upload is Run for an upload. It reads body but does not close it. Other kinds ignore body.
 func (o *Operation) Upload(ctx context.Context, values map[string]string, body Body, progress Progress) (*Result, error) {
 	return o.call(ctx, values, call{progress, &body})
 }

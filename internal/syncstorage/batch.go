@@ -34,13 +34,13 @@ func ValidBatchID(s string) bool {
 
 // BatchPart is a request of a batch.
 type BatchPart struct {
-	ID      BatchID
-	Opens   bool     // the first request
-	Updates []Update // may be empty
-	Limits  BatchLimits
+	ID      BatchID     // chosen by the Service; with Opens it must be new: an ID in use is an error
+	Opens   bool        // the first request, for Append only
+	Updates []Update    // may be empty
+	Limits  BatchLimits // for all requests together, from the request's settings
 }
 
-// BatchLimits limits a whole batch.
+// BatchLimits limits a whole batch. 0 allows nothing.
 type BatchLimits struct {
 	Records int64
 	Bytes   int64 // payload bytes

@@ -52,7 +52,7 @@ type CollectionStamp struct {
 // Collections is the result of info/collections, from a snapshot.
 type Collections struct {
 	Modified Timestamp // greatest stamp, including tombstones
-	Stamps   []CollectionStamp
+	Stamps   []CollectionStamp // in no fixed order
 }
 
 // CollectionUsage is an entry in info/collection_usage and collection_counts.

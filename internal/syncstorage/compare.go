@@ -93,7 +93,8 @@ type Comparison struct {
 // IsRunning reports whether users are left.
 func (c Comparison) IsRunning() bool { return !c.Begun.IsZero() && c.Ended.IsZero() }
 
-// Notes keeps the Comparison as text in the database of the records.
+// Notes keeps the Comparison as text in the database of the records. It is safe for concurrent use, also by several
+// processes.
 type Notes interface {
 	// Load returns "" if nothing was stored.
 	Load(ctx context.Context) (string, error)
@@ -101,7 +102,8 @@ type Notes interface {
 	Swap(ctx context.Context, was, next string) (bool, error)
 }
 
-// Comparer runs comparisons of all users. Every process with the database may run one.
+// Comparer runs comparisons of all users. Every process with the database may run one. It is safe for concurrent use:
+// loops at the same time share the steps.
 type Comparer struct {
 	Service *Service
 	Notes   Notes

@@ -50,7 +50,8 @@ func lineOf(collection string, b *BSO) exportLine {
 	return l
 }
 
-// WriteExport writes a snapshot: the header, each collection followed by its records, and a completion line.
+// WriteExport writes a snapshot: the header, each collection followed by its records, and a completion line. progress,
+// which must not be nil, gets the number of records written so far, after each record.
 func (s *Service) WriteExport(ctx context.Context, o Owner, h ExportHeader, to io.Writer, progress func(records int64)) (records int64, err error) {
 	usage, err := s.store.Usage(ctx, o, h.At)
 	if err != nil {

@@ -35,15 +35,15 @@ func ParseSort(s string) (Sort, bool) {
 // Query selects a page of a collection.
 type Query struct {
 	Collection string
-	IDs        []string // nil means all; never empty
+	IDs        []string // nil means all; never empty. Unknown and repeated IDs are ignored; Sort decides the order
 	Newer      Optional[Timestamp]
 	Older      Optional[Timestamp] // exclusive, like Newer
 	Full       bool                // whole records rather than IDs
 	Sort       Sort
 	Limit      Optional[int] // records; 0 is allowed, and returns none
-	Offset     Offset
-	If         Precondition
-	Now        Timestamp
+	Offset     Offset       // zero for the first page; Check refuses the offset of another Sort
+	If         Precondition // applies to the collection
+	Now        Timestamp    // decides which records have expired
 }
 
 // Check returns errcode.Invalid for parameters that the protocol does not allow.
@@ -67,11 +67,11 @@ func (q *Query) Check() error {
 // Listing is a Query's result, from a snapshot. Range over Items at most once, and call Close.
 type Listing struct {
 	Modified Timestamp // 0 if there is no such collection
-	Records  int
-	Next     Offset
-	More     bool
+	Records  int       // on this page
+	Next     Offset    // of the next page; zero unless More
+	More     bool      // records follow this page
 
-	// Items yields records without expiry. Unless the query was Full, they contain only the ID. Records and payloads
+	// Items yields the page's records without expiry. Unless the query was Full, only the ID counts. Records and payloads
 	// are valid until the next iteration. An error ends the sequence.
 	Items iter.Seq2[*BSO, error]
 

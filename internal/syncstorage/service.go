@@ -18,11 +18,12 @@ type Options struct {
 	Config Config
 	Clock  clock.Clock
 
-	// Connections is the Store's connection pool size. Half as many large listings are read at the same time, so that
-	// one user's requests do not fill the queue.
+	// Connections is the Store's connection pool size. Half as many large listings, at least 1, are read at the same
+	// time, so that one user's requests do not fill the queue.
 	Connections int
 
-	// OverQuota, which may be nil, is called after a write that exceeds a quota that is not enforced.
+	// OverQuota, which may be nil, is called after a write that exceeds a quota that is not enforced, before the write
+	// returns. It may be called concurrently and must not block.
 	OverQuota func(o Owner, collection string, used Used)
 }
 
@@ -50,7 +51,7 @@ func NewService(o Options) (*Service, error) {
 	return s, nil
 }
 
-// Reload changes the settings for later requests.
+// Reload changes the settings for later requests. The caller must not change the maps in c afterwards.
 func (s *Service) Reload(c Config) { s.conf.Store(&c) }
 
 // Limits returns the limits for a collection.
@@ -173,7 +174,7 @@ type Posted struct {
 	Failed  []Failure
 }
 
-// Post writes the valid items, stages them, or commits a batch with them.
+// Post writes the valid items, stages them, or commits a batch with them. It does not change items.
 func (s *Service) Post(ctx context.Context, o Owner, r Request, q BatchQuery, items []Item) (Posted, error) {
 	if q.Commit && !q.Batch {
 		return Posted{}, ErrBatchQuery
@@ -243,7 +244,9 @@ func (s *Service) Get(ctx context.Context, o Owner, r Request, id string) (BSO, 
 	return s.store.Get(ctx, o, r, id)
 }
 
-// List waits inside idle if too many large listings are in progress, without holding a connection.
+// List reads a page. If too many large listings are in progress, it calls idle with a function that waits for a turn,
+// so that the request can give back its slot meanwhile; no connection is held. idle must not be nil, and calls the
+// function once unless it fails itself. The listing must be closed, and ctx must not end before.
 func (s *Service) List(ctx context.Context, o Owner, q *Query, idle func(wait func() error) error) (*Listing, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
@@ -331,7 +334,7 @@ func (s *Service) Restore(ctx context.Context, o Owner, r Request, of Restore) (
 	return s.store.Restore(ctx, o, s.write(r), of)
 }
 
-// Sweep removes at most limit records that expired at least sweep_after ago.
+// Sweep is Store.Sweep for rows that expired at least sweep_after ago.
 func (s *Service) Sweep(ctx context.Context, now time.Time, limit int) (int, error) {
 	return s.store.Sweep(ctx, At(now.Add(-s.conf.Load().SweepAfter)), limit)
 }

@@ -14,14 +14,18 @@ import (
 // A write checks, at its own stamp and in this order: too many names (ErrTooManyNames), precondition
 // (*PreconditionError), batch (ErrNoBatch), batch limits (ErrBatchTooLarge), quota (ErrQuota).
 //
-// Methods return errcode.Unavailable if the engine is unavailable, or out of connections or disk space. They then had
-// no effect, but after a lost connection the result of a write may be unknown.
+// Methods return errcode.Unavailable if the engine is unavailable, or out of connections or disk space, or if ctx ends.
+// They then had no effect, but after a lost connection the result of a write may be unknown.
+//
+// Slices in parameters belong to the caller: a method neither changes them nor keeps them after it returned, except
+// that a Listing uses its Query until Close. Results belong to the caller, too, except where a method limits how long
+// they are valid. Methods trust names, IDs and field values: the Service checked them.
 //
 // Package storetest defines the contract.
 type Store interface {
 	AdminStore
 
-	// Collections is empty with modified time 0 for a user without data.
+	// Collections is empty with modified time 0 for a user without data. Stamps are in no fixed order.
 	Collections(ctx context.Context, o Owner) (Collections, error)
 
 	// Usage counts the records that are live at now, by collection in no fixed order.
@@ -32,14 +36,14 @@ type Store interface {
 	Get(ctx context.Context, o Owner, r Request, id string) (BSO, error)
 
 	// List treats a missing collection as empty with modified time 0. It returns *PreconditionError if the precondition
-	// does not hold.
+	// does not hold. It does not call Query.Check. ctx must not end, and q not change, before the listing is closed.
 	List(ctx context.Context, o Owner, q *Query) (*Listing, error)
 
 	// Put applies w.If to the record.
 	Put(ctx context.Context, o Owner, w Write, u Update) (Written, error)
 
 	// Post writes records with a single stamp. w.If applies to the collection. An empty list creates or stamps the
-	// collection.
+	// collection. Updates with the same ID are merged (Distinct), as in Append and Commit.
 	Post(ctx context.Context, o Owner, w Write, us []Update) (Written, error)
 
 	// Append stages records in a batch. If requested, it opens the batch, for BatchLifetime from w.Now. w.If applies
@@ -55,18 +59,22 @@ type Store interface {
 	// expired.
 	DeleteBSO(ctx context.Context, o Owner, w Write, id string) (Written, error)
 
-	// DeleteBSOs stamps the collection, to which w.If applies. If there is no such collection, nothing is written and
-	// Modified is the user's stamp.
+	// DeleteBSOs stamps the collection, to which w.If applies, even if ids is empty. It ignores missing records. If there
+	// is no such collection, nothing is written and Modified is the user's stamp.
 	DeleteBSOs(ctx context.Context, o Owner, w Write, ids []string) (Written, error)
 
 	// DeleteCollection also deletes open batches, and stamps the user; Previous is the collection's last stamp. If there
 	// is no such collection, nothing is written and Modified is the user's stamp.
 	DeleteCollection(ctx context.Context, o Owner, w Write) (Written, error)
 
-	// DeleteAll does not reset the number of added names. p applies to the user.
+	// DeleteAll deletes the user's records, batches, collections and last stamp. The number of added names and the user's
+	// own quota stay. p applies to the user. A user without data is not an error.
 	DeleteAll(ctx context.Context, o Owner, p Precondition) error
 
-	// Sweep removes at most limit expired records and batches, across users. Collections keep their stamps.
+	// Sweep removes at most limit rows that expired at or before now, across users, and returns their number: records,
+	// batches, and the records staged in them. Fewer than limit means that none is left; limit, that some may be. A large
+	// batch may need several calls, between which it stays expired. Collections keep their stamps. With an error, the
+	// result may be too low. Spanner removes rows by itself: there, Sweep returns 0.
 	Sweep(ctx context.Context, now Timestamp, limit int) (int, error)
 
 	// Ping checks the schema version, too, which a newer release may change while this process runs. It returns
@@ -76,11 +84,12 @@ type Store interface {
 
 // AdminStore has the methods for operators' commands. They work for users of any state.
 type AdminStore interface {
-	// Totals reads the counters in the order of owners. An unknown user counts 0.
+	// Totals reads the counters. The result has an element for each owner, in the same order. An unknown user counts 0.
 	Totals(ctx context.Context, owners []Owner) ([]Total, error)
 
 	// Owners returns up to n users with collections, in the order of the engine's keys, that come after a user. after may be
-	// zero, and no user with this key need exist.
+	// zero, and no user with this key need exist. Only the fields of the engine's key are set: UID, or on Spanner FxAUID
+	// and FxAKID. Fewer than n users mean that none follow.
 	Owners(ctx context.Context, after Owner, n int) ([]Owner, error)
 
 	// SetQuota removes the user's own quota if bytes is unset; 0 means no limit. It applies from the next write on, even
@@ -88,12 +97,14 @@ type AdminStore interface {
 	SetQuota(ctx context.Context, o Owner, bytes Optional[int64]) error
 
 	// Export yields a snapshot of the user's visible data: each collection followed by its records in ID order.
-	// Payloads are valid until the next iteration. An error ends the sequence.
+	// Exported.BSO and its payload are valid until the next iteration. An error ends the sequence. The snapshot holds a
+	// connection while the loop runs; each loop over the sequence reads a new snapshot.
 	Export(ctx context.Context, o Owner, now Timestamp) iter.Seq2[Exported, error]
 
 	// Restore writes exported records with their stamps. It skips records that have a later stamp here. The collection's
 	// stamp becomes r.Modified unless it is already later; the user's stamp becomes at least as late. w.If is compared
-	// with the user's stamp, because clients that saw a concurrent write would miss restored records.
+	// with the user's stamp, because clients that saw a concurrent write would miss restored records. IDs in r.Records
+	// must be unique; their order does not matter. Restore does not call Restore.Check.
 	Restore(ctx context.Context, o Owner, w Write, r Restore) (Restored, error)
 
 	// EndBatches expires all open batches of all users, because in a restored database they may lack acknowledged
@@ -108,7 +119,8 @@ type Write struct {
 	Now        Timestamp    // clock time; the stamp may be later, see NextStamp
 	Quota      Quota        // from the configuration; the user's own quota takes precedence
 
-	// MaxNames limits the names that a user may add to the shared table of collections.
+	// MaxNames limits the names that a user may add to the shared table of collections. 0 allows only names that exist
+	// there, such as the standard collections.
 	MaxNames int
 }
 

@@ -10,22 +10,24 @@ import (
 	"holdfast/internal/fairshare"
 )
 
-// Gate limits concurrent requests and shares its slots among clients (package fairshare). It is safe for concurrent
-// use.
+// Gate limits concurrent requests and shares its slots among clients (package fairshare). Make it with NewGate. It is
+// safe for concurrent use.
 type Gate struct {
 	slots *fairshare.Pool // clients by name; a slot is a unit
 	open  atomic.Int64    // requests being served, with or without a slot
 }
 
 // NewGate returns a gate with limit slots, at least 1. As many more requests may wait for a slot, each up to wait;
-// others are refused with fairshare.ErrFull. A single client never gets the reserve (fairshare.Reserve), so with 2 slots
-// its requests run one at a time. Pass the gate in Options.Gate.
+// others are refused with fairshare.ErrFull, as are all that find no slot if wait is 0. Pool.Acquire says who is next. A
+// single client never gets the reserve (fairshare.Reserve), so with 2 slots its requests run one at a time. Pass the gate
+// in Options.Gate.
 func NewGate(limit int, wait time.Duration) *Gate {
 	limit = max(limit, 1)
 	return &Gate{slots: fairshare.New(int64(limit), limit, wait)}
 }
 
-// Resize changes NewGate's arguments while requests are served, when settings are reloaded.
+// Resize changes NewGate's arguments while requests are served, when settings are reloaded. Requests keep their slots,
+// even if these are more than limit.
 func (g *Gate) Resize(limit int, wait time.Duration) {
 	g.slots.Resize(int64(limit), max(limit, 1), wait)
 }
@@ -46,8 +48,9 @@ func Identify(req *http.Request, client string) {
 	}
 }
 
-// AcquireSlot waits for a slot, and for a turn at the service's database (fairshare.Turns). A handler calls it after
-// verifying credentials and reading the body, so that slow clients hold neither. Slot and turn are released when the
+// AcquireSlot waits for a slot, up to the gate's wait, and then for a turn at the service's database (fairshare.Turns),
+// up to Patience.Wait. A handler calls it after verifying credentials and reading the body, so that slow clients hold
+// neither. Slot and turn are released when the
 // response begins, when the handler returns, or by ReleaseSlot. A second call does nothing while the request has a
 // slot; after the response began it waits for another slot, as a long answer does that is read in parts. The error is
 // fairshare.ErrFull (the handler returns it, and the Mux adds Retry-After) or the cause of the request's context.
@@ -113,9 +116,9 @@ func (r *response) endTurn() {
 	}
 }
 
-// WithoutSlot calls wait without the request's slot, e.g. for a call to another server. Afterwards it acquires a slot
-// again if the request had one, which may fail with AcquireSlot's errors. If wait fails, WithoutSlot returns its error,
-// and the request has no slot.
+// WithoutSlot calls wait without the request's slot and turn, e.g. for a call to another server. Afterwards it acquires
+// both again (AcquireSlot) if the request had a slot, which may fail. If wait fails, WithoutSlot returns its error, and
+// the request has no slot.
 func WithoutSlot(req *http.Request, wait func() error) error {
 	r := responseOf(req)
 	if r == nil || r.slot == "" {
@@ -137,7 +140,7 @@ func Client(req *http.Request) string {
 	return ""
 }
 
-// ClientIP returns the client's IP address; see Resolver.Client.
+// ClientIP returns the client's IP address; see Resolver.Client. ok is false outside a Mux.
 func ClientIP(req *http.Request) (ip netip.Addr, ok bool) {
 	if r := responseOf(req); r != nil {
 		return r.resolver.Client(r.request)
@@ -152,7 +155,7 @@ type GateStats struct {
 	Waiting int   // requests that wait for a slot
 	Idle    int   // requests without a slot that do not wait for it, e.g. while a body arrives
 	Clients int   // with a slot or waiting
-	Shed    int64 // requests refused since the start
+	Shed    int64 // requests that got no slot since the start, also because their client went away; turns do not count
 }
 
 // Stats returns the gate's state now.
@@ -164,7 +167,7 @@ func (g *Gate) Stats() GateStats {
 	}
 }
 
-// Load is 0 if the gate is idle, 1 if all slots are used, and 2 if the queue is full, too.
+// Load is 0 if the gate is idle, 1 if all slots are used, and 2 if the queue is full, too; see Pool.Load.
 func (g *Gate) Load() float64 { return g.slots.Load() }
 
 // These are the delays requested from clients.
@@ -174,7 +177,8 @@ const (
 	mostBackoff  = 10 * time.Minute // for periodic clients when the gate rejects requests
 )
 
-// Backoff returns how long non-urgent clients should wait. It is 0 while slots are free.
+// Backoff returns how long non-urgent clients should wait: 0 while slots are free, and otherwise 1 to 10 minutes, in
+// proportion to the queue.
 func (g *Gate) Backoff() time.Duration {
 	over := g.Load() - 1
 	if over < 0 {

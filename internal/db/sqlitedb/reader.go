@@ -40,14 +40,14 @@ func (db *DB) readOn(ctx context.Context, one bool, fn func(*sqlite.Conn) error)
 	}
 	s.broken = true
 	defer s.Release()
-	err = classify(fn(s.Conn))
+	err = s.Read(fn)
 	s.broken = false
 	return err
 }
 
-// Snapshot is a connection with an open read transaction.
+// Snapshot is a connection with an open read transaction. It is not safe for concurrent use.
 type Snapshot struct {
-	Conn    *sqlite.Conn // for reads only, until Release
+	Conn    *sqlite.Conn // for reads only, until Release; its errors have no errcode, see Read
 	readers *readers
 	working bool // counts as a read in progress, until Stream
 	one     bool // without BEGIN
@@ -80,6 +80,9 @@ func (s *Snapshot) begin(ctx context.Context) (err error) {
 	}
 	return nil
 }
+
+// Read calls fn with Conn and gives its error an errcode, as DB.Read does.
+func (s *Snapshot) Read(fn func(*sqlite.Conn) error) error { return classify(fn(s.Conn)) }
 
 // Stream releases the read slot for another read, because from now on mainly the client determines the pace.
 func (s *Snapshot) Stream() {

@@ -26,7 +26,11 @@ func (s *Store) List(ctx context.Context, o ss.Owner, q *ss.Query) (*ss.Listing,
 	if err != nil {
 		return nil, err
 	}
-	l, err := s.list(snapshot, o.UID, q)
+	var l *ss.Listing
+	err = snapshot.Read(func(*sqlite.Conn) (err error) {
+		l, err = s.list(snapshot, o.UID, q)
+		return err
+	})
 	if err != nil {
 		snapshot.Release()
 		return nil, err
@@ -215,7 +219,7 @@ func (p *page) stream(snapshot *sqlitedb.Snapshot, modified ss.Timestamp) (*ss.L
 		return nil, err
 	}
 	count, more := p.q.Page(count)
-	l := ss.NewListing(modified, count, p.items(c, count), snapshot.Release)
+	l := ss.NewListing(modified, count, p.items(snapshot, count), snapshot.Release)
 	var last *ss.BSO
 	if more && count > 0 {
 		sql, args := p.rows(idColumns, 1, count-1)
@@ -233,25 +237,27 @@ func (p *page) stream(snapshot *sqlitedb.Snapshot, modified ss.Timestamp) (*ss.L
 }
 
 // items reads the records again, in the same snapshot, while they are sent.
-func (p *page) items(c *sqlite.Conn, count int) iter.Seq2[*ss.BSO, error] {
+func (p *page) items(snapshot *sqlitedb.Snapshot, count int) iter.Seq2[*ss.BSO, error] {
 	return func(yield func(*ss.BSO, error) bool) {
 		var payload []byte
 		sql, args := p.rows(p.columns(), count, 0)
 		stopped := false
-		err := sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
-			b := scanRow(r)
-			if p.q.Full {
-				n := r.ColumnLen(3)
-				payload = slices.Grow(payload[:0], n)[:n]
-				r.ColumnBytes(3, payload)
-				b.Payload = payload
-			}
-			if !yield(&b, nil) {
-				stopped = true
-				return errStopped
-			}
-			return nil
-		}, args...)
+		err := snapshot.Read(func(c *sqlite.Conn) error {
+			return sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
+				b := scanRow(r)
+				if p.q.Full {
+					n := r.ColumnLen(3)
+					payload = slices.Grow(payload[:0], n)[:n]
+					r.ColumnBytes(3, payload)
+					b.Payload = payload
+				}
+				if !yield(&b, nil) {
+					stopped = true
+					return errStopped
+				}
+				return nil
+			}, args...)
+		})
 		if err != nil && !stopped {
 			yield(nil, err)
 		}

@@ -1,9 +1,14 @@
 package sqlite_test
 
 import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/errcode"
 	"holdfast/internal/syncstorage"
 	"holdfast/internal/syncstorage/sqlite"
 	"holdfast/internal/syncstorage/storetest"
@@ -81,5 +86,58 @@ func TestStatements(t *testing.T) {
 	must(err)
 	if cs.Modified != 0 || len(cs.Stamps) != 0 {
 		t.Errorf("after DeleteAll: %+v", cs)
+	}
+}
+
+// TestDamagedFile requires that reads that use a snapshot explain a damaged file, as other reads do.
+func TestDamagedFile(t *testing.T) {
+	t.Parallel()
+	ctx, path, o := t.Context(), filepath.Join(t.TempDir(), "sync.db"), syncstorage.Owner{UID: 1}
+	db := opened.SQLite(t, sqlitedb.Options{Path: path}, sqlite.Migrations)
+	var us []syncstorage.Update
+	for i := range 100 {
+		us = append(us, syncstorage.Update{ID: fmt.Sprint(i), Payload: syncstorage.Some(bytes.Repeat([]byte("x"), 20_000))})
+	}
+	if _, err := sqlite.New(db).Post(ctx, o, syncstorage.Write{Collection: "tabs", Now: 1000}, us); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := len(content) / 8; i < len(content); i++ { // the schema and the tables' roots are before
+		content[i] = 0xff
+	}
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	damaged, err := sqlitedb.Open(ctx, sqlitedb.Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = damaged.Close() })
+	s := sqlite.New(damaged)
+	wantDamage := func(method string, err error) {
+		t.Helper()
+		if errcode.Message(err) != "the database file is damaged" || errcode.Fix(err) == "" {
+			t.Errorf("%s: %v, want the damage with advice", method, err)
+		}
+	}
+	exported := error(nil)
+	for _, err := range s.Export(ctx, o, 2000) {
+		exported = err
+	}
+	wantDamage("Export", exported)
+	for _, full := range []bool{false, true} { // gathered, and streamed
+		l, err := s.List(ctx, o, &syncstorage.Query{Collection: "tabs", Full: full, Now: 2000})
+		if err == nil {
+			for _, err = range l.Items {
+			}
+			l.Close()
+		}
+		wantDamage(fmt.Sprintf("List, full %v", full), err)
 	}
 }

@@ -39,11 +39,16 @@ func (s *Store) export(ctx context.Context, o ss.Owner, now ss.Timestamp, add fu
 	}
 	defer snapshot.Release()
 	snapshot.Stream()
+	return snapshot.Read(func(c *sqlite.Conn) error { return exportFrom(c, o, now, add) })
+}
+
+// exportFrom is export on a connection.
+func exportFrom(c *sqlite.Conn, o ss.Owner, now ss.Timestamp, add func(ss.Exported) error) error {
 	type named struct {
 		id int64
 		ss.CollectionStamp
 	}
-	colls, err := sqlitedb.QueryAll(snapshot.Conn, sqlExportCollections, func(r *sqlite.Stmt) named {
+	colls, err := sqlitedb.QueryAll(c, sqlExportCollections, func(r *sqlite.Stmt) named {
 		return named{r.ColumnInt64(0), ss.CollectionStamp{Name: r.ColumnText(1), Modified: ss.Timestamp(r.ColumnInt64(2))}}
 	}, o.UID)
 	if err != nil {
@@ -54,7 +59,7 @@ func (s *Store) export(ctx context.Context, o ss.Owner, now ss.Timestamp, add fu
 			return err
 		}
 		var payload []byte
-		err := sqlitedb.ForEach(snapshot.Conn, sqlExport, func(r *sqlite.Stmt) error {
+		err := sqlitedb.ForEach(c, sqlExport, func(r *sqlite.Stmt) error {
 			n := r.ColumnLen(4)
 			payload = slices.Grow(payload[:0], n)[:n]
 			r.ColumnBytes(4, payload)

@@ -43,6 +43,8 @@ func deleteSome(t *testing.T, u *user) {
 	equalIDs(t, "the other collection", u.list("tabs"), "a")
 	u.wait(1e9)
 	equal(t, "stamp without a match", u.deleteBSOs("bookmarks", "absent").Modified, u.now)
+	u.wait(1e9)
+	equal(t, "stamp without IDs", u.deleteBSOs("bookmarks").Modified, u.now)
 	u.deleteBSOs("bookmarks", "b", "d")
 	equal(t, "records", u.state().collections["bookmarks"].records, 0)
 }
