@@ -17,6 +17,7 @@ func (b *browser) await(path, text string) {
 		if time.Now().After(deadline) {
 			b.t.Fatalf("no %q in\n%s", text, b.page)
 		}
+		time.Sleep(20 * time.Millisecond)
 	}
 }
 

@@ -123,7 +123,7 @@ func signIn(t *testing.T, base, token string) *browser {
 	}
 	b := &browser{t: t, base: base, client: &http.Client{Jar: jar, Transport: &http.Transport{}}, linked: map[string]bool{}}
 	t.Cleanup(b.client.CloseIdleConnections)
-	b.open("sign-in")
+	b.open("sign-in?next=sessions") // the overview counts rows, and keeps the counts
 	b.submit("Sign in", "token", token)
 	return b
 }

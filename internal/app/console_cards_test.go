@@ -20,6 +20,7 @@ func consoleCards(t *testing.T, settings ...string) {
 	t.Helper()
 	const nobody = "http://127.0.0.1:1"
 	b, _, environ := serveConsole(t, append(settings, "HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL="+nobody)...)
+	b.viewer = nil // would open the overview
 	b.importAccounts(environ)
 	b.open("buckets/accounts")
 	b.submit("Create account", "account", "tester")
@@ -39,9 +40,6 @@ func consoleCards(t *testing.T, settings ...string) {
 	want := map[string]string{
 		"Sync storage": "2 collections, 4 records", "Firefox Sync": "2 accounts, 1 storage node", "Extension storage": "1 install, 1 record",
 		"Buckets": "1 bucket, 3 objects", "Guests": "0 wishlists, 0 handoffs",
-	}
-	for _, text := range want {
-		b.await("", text)
 	}
 	b.await("", "so nobody can sign in to Firefox Sync")
 	cards := map[string]string{}

@@ -47,7 +47,7 @@ func allDeclared() []declared {
 // API description.
 func TestOperations(t *testing.T) {
 	t.Parallel()
-	seen := 0
+	seen, services := 0, app.Services()
 	for _, s := range allDeclared() {
 		wantDescribed(t, &s)
 		buttons := buttonsOf(s.all)
@@ -55,7 +55,7 @@ func TestOperations(t *testing.T) {
 			seen++
 			wantBytes(t, s.folder+" "+o.Path, o.Output())
 			if !o.ServerOnly {
-				wantCommand(t, o, strings.Fields(s.command+" "+o.Noun()+" "+o.Verb())...)
+				wantCommand(t, services, o, strings.Fields(s.command+" "+o.Noun()+" "+o.Verb())...)
 			}
 			if !slices.Contains(buttons, o.Path) {
 				t.Errorf("%s: no page or button of %s", s.folder, o.Path)
@@ -194,10 +194,10 @@ func buttonsOf(all []operate.Operation) (paths []string) {
 	return paths
 }
 
-func wantCommand(t *testing.T, o operate.Operation, words ...string) {
+func wantCommand(t *testing.T, services []service.Service, o operate.Operation, words ...string) {
 	t.Helper()
 	var out bytes.Buffer
-	status := cli.Run(t.Context(), cli.Env{Args: append(words, "--help"), Stdout: &out, Stderr: &out})
+	status := cli.Run(t.Context(), cli.Env{Args: append(words, "--help"), Stdout: &out, Stderr: &out, Services: services})
 	if status != 0 || !strings.HasPrefix(out.String(), o.Doc) || strings.Contains(out.String(), "--json") == (o.Kind == operate.Download) {
 		t.Errorf("holdfast %s --help: %d %s", strings.Join(words, " "), status, out.String())
 	}

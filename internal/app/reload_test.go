@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -60,6 +61,8 @@ type reloadable struct {
 	admin    http.Handler
 	signals  chan os.Signal
 	operator *operator
+
+	unchecked bool // the flags may have any value of the type
 }
 
 const reloadedSecret = "a-token-of-an-operator-0123456789"
@@ -99,10 +102,14 @@ func (r *reloadable) write(text string) {
 	}
 }
 
-// read reads the configuration with the test's unchecked flags.
+// read reads the configuration with the test's flags.
 func (r *reloadable) read() (*Config, error) {
+	if !r.unchecked {
+		cfg, _, err := Load(Services(), r.file, r.environ, r.flags...)
+		return cfg, err
+	}
 	cfg, _, err := Load(Services(), r.file, r.environ)
-	if err == nil && len(r.flags) > 0 {
+	if err == nil {
 		cfg.report, err = conf.Load(cfg.sections(), conf.Options{Flags: r.flags})
 	}
 	return cfg, err
@@ -184,18 +191,20 @@ var effects = map[string]effect{
 	"alerts.disk_days":   {"3", "7", "3", func(r *reloadable) string { return fmt.Sprint(r.alerts.Settings().DiskDays) }},
 }
 
-// serviceEffect returns another value of a service setting, which the service must accept.
-func serviceEffect(path string) (e effect) {
-	value := func(c *Config) string {
-		for _, s := range conf.Settings(c.sections(), c.report) {
-			if s.Path == path {
-				return strings.Trim(s.Value, `"`)
-			}
+// settingOf returns a setting's value as text.
+func settingOf(c *Config, path string) string {
+	for _, s := range conf.Settings(c.sections(), c.report) {
+		if s.Path == path {
+			return strings.Trim(s.Value, `"`)
 		}
-		return ""
 	}
-	e.see = func(r *reloadable) string { return value(r.current()) }
-	e.was = value(NewConfig(Services()))
+	return ""
+}
+
+// serviceEffect returns another value of a service setting, which the service must accept.
+func serviceEffect(defaults *Config, path string) (e effect) {
+	e.see = func(r *reloadable) string { return settingOf(r.current(), path) }
+	e.was = settingOf(defaults, path)
 	n, notInteger := strconv.ParseInt(e.was, 10, 64)
 	x, notNumber := strconv.ParseFloat(e.was, 64)
 	d, notDuration := time.ParseDuration(e.was)
@@ -225,58 +234,78 @@ func (r *reloadable) logs(text string) string {
 	return fmt.Sprint(strings.Contains(r.log.take(), text))
 }
 
-// TestReloadedSettings covers each setting tagged reload.
+// TestReloadedSettings covers each setting tagged reload: the server's own one after the other, those of a service at
+// once.
 func TestReloadedSettings(t *testing.T) {
 	t.Parallel()
-	services := openReloadable(t)
-	for _, path := range conf.Reloadable(NewConfig(Services()).sections()) {
+	r := openReloadable(t, "HOLDFAST_BACKUP__URL=file:///backups") // required by a schedule
+	defaults := NewConfig(Services())
+	ofServices := map[string]map[string]effect{}
+	for _, path := range conf.Reloadable(defaults.sections()) {
 		e, known := effects[path]
 		switch name, _, _ := strings.Cut(path, "."); {
 		case known:
-			t.Run(path, func(t *testing.T) {
-				t.Parallel()
-				e.check(openReloadable(t, "HOLDFAST_BACKUP__URL=file:///backups"), path) // required by a schedule
-			})
-		case slices.ContainsFunc(Services(), func(s service.Service) bool { return s.Name == name }):
-			serviceEffect(path).check(services, path)
+			checkEffects(r, map[string]effect{path: e})
+		case slices.ContainsFunc(defaults.Services, func(s service.Service) bool { return s.Name == name }):
+			if ofServices[name] == nil {
+				ofServices[name] = map[string]effect{}
+			}
+			ofServices[name][path] = serviceEffect(defaults, path)
 		default:
 			t.Errorf("%s: no effect of it is known", path)
 		}
 	}
+	for _, all := range ofServices {
+		checkEffects(r, all)
+	}
 	for path := range effects {
-		if !slices.Contains(conf.Reloadable(NewConfig(Services()).sections()), path) {
+		if !slices.Contains(conf.Reloadable(defaults.sections()), path) {
 			t.Errorf("%s: a reload does not apply it", path)
 		}
 	}
 }
 
-func (e effect) check(r *reloadable, path string) {
+// checkEffects reloads with other values, and with the former ones. Exactly these settings are applied, and the log names
+// them.
+func checkEffects(r *reloadable, all map[string]effect) {
 	t := r.t
 	t.Helper()
-	if got := e.see(r); got != e.was {
-		t.Errorf("%s before: %q, want %q", path, got, e.was)
+	paths := slices.Sorted(maps.Keys(all))
+	see := func(when string, want func(effect) string) {
+		t.Helper()
+		for _, path := range paths {
+			if got, want := all[path].see(r), want(all[path]); got != want {
+				t.Errorf("%s %s: %q, want %q", path, when, got, want)
+			}
+		}
 	}
-	r.flags = []conf.Flag{{Name: "--test", Path: path, Value: e.text}}
+	reload := func(when string) {
+		t.Helper()
+		done := r.must()
+		slices.Sort(done.Applied)
+		if !slices.Equal(done.Applied, paths) || len(done.Restart) > 0 {
+			t.Errorf("%q %s: %+v", paths, when, done)
+		}
+	}
+	see("before", func(e effect) string { return e.was })
+	for _, path := range paths {
+		r.flags = append(r.flags, conf.Flag{Name: "--test", Path: path, Value: all[path].text})
+		if of := slices.IndexFunc(r.opened, func(s *opened) bool { return strings.HasPrefix(path, s.Name+".") }); of >= 0 && r.opened[of].Reload == nil {
+			t.Errorf("%s: the service applies nothing", path)
+		}
+	}
 	r.log.take()
-	if done := r.must(); !slices.Equal(done.Applied, []string{path}) || len(done.Restart) > 0 {
-		t.Errorf("%s: %+v", path, done)
+	reload("after")
+	log := r.log.take()
+	for _, path := range paths {
+		if text := all[path].text; !strings.Contains(log, path) || strings.Contains(log, text) && strings.Contains(text, "secret") {
+			t.Errorf("%s: the log is\n%s", path, log)
+		}
 	}
-	if of := slices.IndexFunc(r.opened, func(s *opened) bool { return strings.HasPrefix(path, s.Name+".") }); of >= 0 && r.opened[of].Reload == nil {
-		t.Errorf("%s: the service applies nothing", path)
-	}
-	if log := r.log.take(); !strings.Contains(log, path) || strings.Contains(log, e.text) && strings.Contains(e.text, "secret") {
-		t.Errorf("%s: the log is\n%s", path, log)
-	}
-	if got := e.see(r); got != e.is {
-		t.Errorf("%s after: %q, want %q", path, got, e.is)
-	}
+	see("after", func(e effect) string { return e.is })
 	r.flags = nil
-	if done := r.must(); !slices.Equal(done.Applied, []string{path}) {
-		t.Errorf("%s back: %+v", path, done)
-	}
-	if got := e.see(r); got != e.was && e.was != "" {
-		t.Errorf("%s back: %q, want %q", path, got, e.was)
-	}
+	reload("back")
+	see("back", func(e effect) string { return e.was })
 }
 
 // TestSettingsNeedRestart checks that a reload reports every other setting and does not change it.
@@ -284,35 +313,47 @@ func TestSettingsNeedRestart(t *testing.T) {
 	t.Parallel()
 	r := openReloadable(t)
 	start := r.current()
-	reloaded := conf.Reloadable(r.current().sections())
-	tested := 0
+	reloaded := conf.Reloadable(start.sections())
+	other, err := r.read() // has another value of each setting that was found so far
+	if err != nil {
+		t.Fatal(err)
+	}
+	var paths []string
 	for _, s := range conf.Settings(start.sections(), start.report) {
 		if slices.Contains(reloaded, s.Path) {
 			continue
 		}
-		tested++
+		paths = append(paths, s.Path)
 		// At least one is a different valid value of the type.
 		for _, text := range []string{"true", "false", "77", "7.5", "77s", "other"} {
-			r.flags = []conf.Flag{{Name: "--test", Path: s.Path, Value: text}}
-			if cfg, err := r.read(); err == nil && slices.Contains(conf.Changes(r.current().sections(), cfg.sections()), conf.Change{Path: s.Path}) {
+			flag := conf.Flag{Name: "--test", Path: s.Path, Value: text}
+			if _, err := conf.Load(other.sections(), conf.Options{Flags: []conf.Flag{flag}}); err == nil && slices.Contains(conf.Changes(start.sections(), other.sections()), conf.Change{Path: s.Path}) {
+				r.flags = append(r.flags, flag)
 				break
 			}
 		}
-		done, err := r.reload(t.Context())
-		if err != nil || !slices.Contains(done.Restart, s.Path) || len(done.Applied) > 0 {
-			t.Errorf("%s: %+v, %v", s.Path, done, err)
+	}
+	if len(paths) < 100 {
+		t.Errorf("%d settings", len(paths))
+	}
+	r.unchecked = true
+	done, err := r.reload(t.Context())
+	if err != nil || len(done.Applied) > 0 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	found := r.reloadFindings()
+	for _, path := range paths {
+		if !slices.Contains(done.Restart, path) {
+			t.Errorf("%s: a reload does not report it: %q", path, done.Restart)
 		}
-		if !slices.ContainsFunc(r.reloadFindings(), func(f service.Finding) bool { return f.What == s.Path && f.State == service.Warning }) {
-			t.Errorf("%s: no finding in %v", s.Path, r.reloadFindings())
-		}
-		if changed := conf.Changes(start.sections(), r.current().sections()); len(changed) > 0 {
-			t.Errorf("%s: the settings in use have changed: %v", s.Path, changed)
+		if !slices.ContainsFunc(found, func(f service.Finding) bool { return f.What == path && f.State == service.Warning }) {
+			t.Errorf("%s: no finding in %v", path, found)
 		}
 	}
-	if tested < 100 {
-		t.Errorf("%d settings", tested)
+	if changed := conf.Changes(start.sections(), r.current().sections()); len(changed) > 0 {
+		t.Errorf("the settings in use have changed: %v", changed)
 	}
-	r.flags = nil
+	r.flags, r.unchecked = nil, false
 	if done := r.must(); len(done.Applied)+len(done.Restart) > 0 || len(r.reloadFindings()) > 0 {
 		t.Errorf("the former values again: %+v, %v", done, r.reloadFindings())
 	}

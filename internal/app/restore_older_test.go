@@ -84,6 +84,9 @@ func TestRestoreDumpOfEachOlderSchema(t *testing.T) {
 	for k := 1; k <= most; k++ {
 		t.Run(fmt.Sprintf("%04d", k), func(t *testing.T) {
 			t.Parallel()
+			if k > 1 && k < most {
+				testdb.CheckOnly(t, "the oldest and the newest earlier schema have shown most of it")
+			}
 			restoreOlder(t, dump, k, vars)
 		})
 	}
