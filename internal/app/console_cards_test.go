@@ -20,7 +20,6 @@ func consoleCards(t *testing.T, settings ...string) {
 	t.Helper()
 	const nobody = "http://127.0.0.1:1"
 	b, _, environ := serveConsole(t, append(settings, "HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL="+nobody)...)
-	b.viewer = nil // would open the overview
 	b.importAccounts(environ)
 	b.open("buckets/accounts")
 	b.submit("Create account", "account", "tester")

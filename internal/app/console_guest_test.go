@@ -173,7 +173,6 @@ func consoleSession(b *browser, main string) {
 		who.try(http.StatusOK, id, "Show session", "cookie", cookie.Name+"="+cookie.Value)
 		who.shows("a balcony", someInstall[:8], "signed with the current secret")
 	}
-	b.viewer.open("")
 	b.open("changes")
 	b.hides(id)
 	b.open("guest/sessions")
