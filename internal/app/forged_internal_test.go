@@ -88,6 +88,12 @@ func (f *forger) forge(path string) error {
 		}
 		f.wantRefused(what, object)
 	}
+	if !strings.HasPrefix(object, "points/") { // without its only point, a target is empty
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+		f.wantRefused("a deletion", object)
+	}
 	return os.WriteFile(path, good, 0o600)
 }
 

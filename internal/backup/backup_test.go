@@ -1,17 +1,20 @@
 package backup
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/clock"
+	"holdfast/internal/secrets"
 )
 
 // TestBackupReleases checks that files are held only during a backup, and that a failed backup frees its disk
@@ -93,4 +96,82 @@ func TestKnownBackups(t *testing.T) {
 	if _, err := Known(s.Data); err == nil {
 		t.Error("a broken record has no error")
 	}
+}
+
+// TestMakeRefuses checks that an impossible backup gives the reason and changes nothing.
+func TestMakeRefuses(t *testing.T) {
+	t.Parallel()
+	m := newMoving(t, t.TempDir(), "one")
+	defer m.close()
+	dir := t.TempDir()
+	for _, folder := range []string{"empty", "full"} {
+		m.must(os.Mkdir(filepath.Join(dir, folder), 0o700))
+	}
+	for _, file := range []string{"file", "full/file"} {
+		m.must(os.WriteFile(filepath.Join(dir, file), []byte("x"), 0o600))
+	}
+	for to, want := range map[string]string{
+		"empty": "already exists", "full": "already exists", "full/": "already exists", "file": "already exists",
+		"missing/backup": "cannot create a folder in " + dir + "/missing: no such file or directory: choose",
+		"file/backup":    "cannot create a folder in " + dir + "/file: not a directory: choose",
+	} {
+		if files, err := m.server.Make(t.Context(), dir+"/"+to, Options{}); err == nil || !strings.Contains(err.Error(), want) || files != nil {
+			t.Errorf("to %s: %q, %v, want %q", to, files, err, want)
+		}
+	}
+	for folder, want := range map[string]int{".": 3, "empty": 0, "full": 1} {
+		if left, err := os.ReadDir(filepath.Join(dir, folder)); err != nil || len(left) != want {
+			t.Errorf("%s contains %v, %v", folder, left, err)
+		}
+	}
+}
+
+// TestMakeSkipsServers checks that a backup lacks databases on database servers, and that the log says so.
+func TestMakeSkipsServers(t *testing.T) {
+	t.Parallel()
+	m := newMoving(t, t.TempDir(), "one", "two")
+	defer m.close()
+	m.place("two")
+	var log bytes.Buffer
+	m.server.Log = slog.New(slog.NewTextHandler(&log, nil))
+	dir := filepath.Join(t.TempDir(), "backup")
+	files, err := m.server.Make(t.Context(), dir, Options{})
+	if want := []string{filepath.Join(dir, "two.db"), filepath.Join(dir, secrets.File)}; err != nil || !slices.Equal(files, want) {
+		t.Errorf("%q, %v, want %q", files, err, want)
+	}
+	if says := log.String(); strings.Count(says, "level=WARN") != 1 || !strings.Contains(says, "database not copied") || !strings.Contains(says, "service=one") {
+		t.Errorf("the log is\n%s", says)
+	}
+	if found, err := os.ReadDir(dir); err != nil || len(found) != 2 {
+		t.Errorf("the backup contains %v, %v", found, err)
+	}
+}
+
+// TestBackupHeals checks that a backup reports a damaged file of an earlier one, and that the next backup has the whole
+// database again.
+func TestBackupHeals(t *testing.T) {
+	t.Parallel()
+	m := newMoving(t, t.TempDir(), "one")
+	defer m.close()
+	m.s.Keep = ""
+	m.send()
+	check := func(want service.State) {
+		t.Helper()
+		if found := Check(t.Context(), Checked{Settings: &m.s, Data: m.server.Data}, m.now.Now()); len(found) != 1 || found[0].State != want {
+			t.Errorf("check finds %+v, want %s", found, want)
+		}
+	}
+	check(service.OK)
+	files, err := filepath.Glob(filepath.Join(strings.TrimPrefix(m.s.URL, "file://"), "files", "one.db", "*", "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%q, %v", files, err)
+	}
+	m.must(os.WriteFile(files[0], []byte("damaged"), 0o600))
+	m.now.Advance(time.Minute)
+	if _, err := m.server.Send(t.Context(), &Sending{Settings: m.s}); err == nil || !strings.Contains(err.Error(), "files/one.db/") || !strings.Contains(err.Error(), "is damaged") {
+		t.Errorf("after damage: %v", err)
+	}
+	check(service.Warning)
+	m.restore(m.t.TempDir(), "one", m.send()[0].At)
+	check(service.OK)
 }

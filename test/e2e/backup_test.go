@@ -10,46 +10,8 @@ import (
 	"syscall"
 	"testing"
 
-	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 )
-
-// TestBackupRefused checks that an impossible backup reports the reason and changes nothing.
-func TestBackupRefused(t *testing.T) {
-	t.Parallel()
-	s := binary.Start(t, t.TempDir())
-	dir := t.TempDir()
-	write := func(name string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, folder := range []string{"empty", "full"} {
-		if err := os.Mkdir(filepath.Join(dir, folder), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("file")
-	write("full/file")
-	for _, tc := range []struct{ to, want string }{
-		{"empty", "already exists"},
-		{"full", "already exists"},
-		{"full/", "already exists"},
-		{"file", "already exists"},
-		{"missing/backup", "cannot create a folder in " + dir + "/missing: no such file or directory: choose"},
-		{"file/backup", "cannot create a folder in " + dir + "/file: not a directory: choose"},
-	} {
-		r := binary.Run(t, s.Env, "backup", dir+"/"+tc.to)
-		if r.Status != 1 || !strings.Contains(r.Stderr, tc.want) || r.Stdout != "" {
-			t.Errorf("to %s: status %d, want %q\n%s%s", tc.to, r.Status, tc.want, r.Stdout, r.Stderr)
-		}
-	}
-	for folder, want := range map[string]int{".": 3, "empty": 0, "full": 1} {
-		if left, err := os.ReadDir(filepath.Join(dir, folder)); err != nil || len(left) != want {
-			t.Errorf("%s contains %v, %v", folder, left, err)
-		}
-	}
-}
 
 func tmpfs(t *testing.T, options string) string {
 	t.Helper()
@@ -110,23 +72,6 @@ func TestBackupWithoutRights(t *testing.T) {
 	r := run(s.Env, "backup", dir+"/backup")
 	if r.Status != 1 || !strings.Contains(r.Stderr, "permission denied") {
 		t.Errorf("status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
-	}
-}
-
-// TestBackupBesidePostgres checks that a backup skips PostgreSQL databases and reports this.
-func TestBackupBesidePostgres(t *testing.T) {
-	t.Parallel()
-	url := testdb.PostgresDatabase(t)
-	s := binary.Launch(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+url)
-	s.Verb("migrate")
-	dir := filepath.Join(t.TempDir(), "backup")
-	r := binary.Run(t, s.Env, "backup", dir)
-	if r.Status != 0 || r.Stdout != dir+"/tokenserver.db\n"+dir+"/extstorage.db\n"+dir+"/buckets.db\n"+dir+"/secrets.toml\n"+dir+"/buckets\n" ||
-		!strings.Contains(r.Stderr, "not copied") || !strings.Contains(r.Stderr, "service=syncstorage") {
-		t.Errorf("status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
-	}
-	if found, err := os.ReadDir(dir); err != nil || len(found) != 5 {
-		t.Errorf("the backup contains %v, %v", found, err)
 	}
 }
 

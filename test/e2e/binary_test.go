@@ -20,7 +20,7 @@ var quick = []string{
 	"TestFirstStart", "TestCrash", "TestRefusesToStart", "TestWrongCalls", "TestSecondServer", "TestServicesShareFile", "TestLostSecrets",
 	"TestCheck", "TestCheckListeners", "TestReload", "TestHealth", "TestTLS", "TestPublicURLWithPrefix", "TestMalformedPaths", "TestStatusPage",
 	// backups, restores, migrations, moves
-	"TestBackup", "TestBackupRefused", "TestBackupAfterAMove", "TestRestoreService", "TestRestoreOrNothing", "TestRestoreDump",
+	"TestBackup", "TestBackupAfterAMove", "TestRestoreService", "TestRestoreOrNothing", "TestRestoreDump",
 	"TestClientsOfARestoredServer", "TestNewerSchemaOnSQLite", "TestServeMigrates", "TestTwoProcessesOnOnePostgres", "TestDryRunLeavesNothing", "TestSweep",
 	// services
 	"TestReferenceNames", "TestOwnQuota", "TestAllowAndDeny", "TestNodes", "TestMoveUser",
