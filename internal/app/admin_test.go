@@ -26,7 +26,7 @@ func openServices(t *testing.T, services []service.Service, environ ...string) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := Open(t.Context(), Options{Config: cfg, Data: t.TempDir(), Version: Version{Version: "test"}, LogTo: io.Discard, Create: true})
+	a, err := Open(t.Context(), Options{Config: cfg, Data: t.TempDir(), Version: Version{Version: "test"}, LogTo: io.Discard, Mode: ModeServe})
 	if err != nil {
 		t.Fatal(err)
 	}

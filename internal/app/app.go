@@ -56,27 +56,16 @@ func (v Version) String() string {
 	return v.Version + " (" + v.Commit + ")"
 }
 
-// Options say how Open opens the services. Config, Data and LogTo are required; every command of package cli sets
-// those fields that its task needs.
+// Options say how Open opens the services. Config, Data, LogTo and Mode are required.
 type Options struct {
-	Config  *Config          // from Load; its services get their databases here
-	Engines []engines.Engine // external systems that the server may use, the same as those of its services
-	Data    string           // folder with SQLite files and the secrets file
-	Version Version
-	LogTo   io.Writer   // for log lines; an *obs.Tail is used as it is
-	Clock   clock.Clock // nil: the system's
-	Quiet   bool        // log only warnings and errors
-	Create  bool        // create missing data folders, files and secrets
-	Migrate bool        // let Serve migrate database servers, too
-	Leave   bool        // do not change tables and nodes
-	DryRun  bool        // use an empty temporary database if the SQLite file does not exist; set Leave, too
-	Copies  bool        // only copy databases
-	Lock    bool        // lock the SQLite files against other servers
-	// Generate missing secrets for this process only instead of failing.
-	NoSecrets bool
-	// Secret settings whose values could not be read and are placeholders.
-	Unknown    map[string]bool
-	NewSecrets bool            // accept and record secrets other than those the data was written with
+	Config     *Config          // from Load; its services get their databases here
+	Engines    []engines.Engine // external systems that the server may use, the same as those of its services
+	Data       string           // folder with SQLite files and the secrets file
+	Mode       Mode
+	Version    Version
+	LogTo      io.Writer       // for log lines; an *obs.Tail is used as it is
+	Clock      clock.Clock     // nil: the system's
+	NewSecrets bool            // --new-secrets: accept and record secrets other than those the data was written with
 	Manager    systemd.Manager // the service manager's sockets and notifications; the zero value: none
 
 	Reload Reload // how a running server reads its configuration again
@@ -86,6 +75,8 @@ type Options struct {
 
 	// The operator's GOMEMLIMIT, which the runtime has already applied. "": the server sets the limit itself.
 	MemoryLimit string
+
+	placeholders map[string]bool // secret settings whose values could not be read; see withoutSecrets
 }
 
 // App is a server, or a command's opened services. Close it after use; only Serve makes it listen.
@@ -94,7 +85,7 @@ type App struct {
 	on             engines.List // external systems, as in Options.Engines
 	data           string
 	version        Version
-	migrate        bool // as in Options
+	may            rights // by its mode
 	manager        systemd.Manager
 	limit          string // GOMEMLIMIT
 	log            *slog.Logger
@@ -154,12 +145,16 @@ func newTurns(s *service.Opened) *fairshare.Turns {
 
 // Open opens the enabled services. It migrates SQLite databases; database servers may be unavailable.
 func Open(ctx context.Context, o Options) (_ *App, err error) {
-	a := &App{cfg: o.Config, on: o.Engines, data: o.Data, version: o.Version, migrate: o.Migrate, manager: o.Manager, limit: o.MemoryLimit, now: o.Clock}
+	may, err := o.rights()
+	if err != nil {
+		return nil, err
+	}
+	a := &App{cfg: o.Config, on: o.Engines, data: o.Data, version: o.Version, may: may, manager: o.Manager, limit: o.MemoryLimit, now: o.Clock}
 	if a.now == nil {
 		a.now = clock.System
 	}
 	level := o.Config.Log.Level
-	if o.Quiet {
+	if !may.report {
 		level = "warn"
 	}
 	a.level = &slog.LevelVar{}
@@ -217,9 +212,9 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	operated.Copies.Replica = func() location.Settings { return a.cfg.Replica.Settings }
 	a.prepareAlerts()
 	a.observe()
-	a.engines = &engine.Opener{Data: a.data, Create: o.Create, Temporary: o.DryRun, Lock: o.Lock, Copies: o.Copies, Metrics: a.metrics}
+	a.engines = &engine.Opener{Data: a.data, Create: may.create, Temporary: may.temporary, Lock: may.lock, Copies: may.copies, Metrics: a.metrics}
 	for _, s := range a.cfg.enabled() {
-		if err := a.open(ctx, s, o); err != nil {
+		if err := a.open(ctx, s); err != nil {
 			return nil, err
 		}
 	}
@@ -230,26 +225,27 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 			return nil, err
 		}
 	}
-	if o.Leave {
+	if !may.migrate {
 		return a, nil
 	}
 	return a, a.migrateEmbedded(ctx)
 }
 
 // open opens a service and registers it. A service that never used the data folder (isNew) is left out if its
-// database file is missing, as for a command before the first start.
-func (a *App) open(ctx context.Context, s service.Service, o Options) error {
+// database file is missing, as for a command before the first start. Modes that do not migrate report the file, because
+// they work on known databases.
+func (a *App) open(ctx context.Context, s service.Service) error {
 	s.Operations = operate.Recorded(s.Operations, a.recordChange(s.Name))
 	open, err := s.Open(ctx, &service.Deps{
 		Server: a.server(), Engines: a.engines, Log: a.log, Metrics: a.metrics, Clock: a.now,
-		Data: a.data, Create: o.Create, Unsaved: a.unsaved,
+		Data: a.data, Create: a.may.create, Unsaved: a.unsaved,
 		Retained: a.retained,
 		Whole:    func(ctx context.Context) error { return a.whole(ctx, s.Name) },
 	})
 	if open != nil {
 		a.add(&s, open) // even after an error, so that Close closes it
 	}
-	if _, missing := errors.AsType[*engine.MissingError](err); missing && a.isNew(&s) && !o.Leave {
+	if _, missing := errors.AsType[*engine.MissingError](err); missing && a.isNew(&s) && a.may.migrate {
 		return nil
 	}
 	if err != nil {

@@ -52,9 +52,9 @@ func openForCheck(ctx context.Context, one *Config, data string, noSecrets bool)
 			}
 		}
 	}
-	o := Options{Config: one, Data: data, LogTo: io.Discard, Quiet: true, Leave: true, NoSecrets: true}
+	o := Options{Config: one, Data: data, LogTo: io.Discard, Mode: ModeCheck}
 	if noSecrets {
-		o.Unknown = withoutSecrets(all)
+		o.placeholders = withoutSecrets(all)
 	}
 	a, err := Open(ctx, o)
 	if err != nil {

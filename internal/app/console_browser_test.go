@@ -415,7 +415,7 @@ func serveConsole(t *testing.T, settings ...string) (b *browser, text string, en
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := app.Open(t.Context(), app.Options{Config: cfg, Data: data, LogTo: t.Output(), Create: true, Migrate: true})
+	server, err := app.Open(t.Context(), app.Options{Config: cfg, Data: data, LogTo: t.Output(), Mode: app.ModeServeMigrating})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -73,7 +73,7 @@ func openMoving(t *testing.T, rt *rapid.T, name string, from, to func(testing.TB
 		if err != nil {
 			rt.Fatal(err)
 		}
-		one, err := app.OpenOne(rt.Context(), name, app.Options{Config: cfg, Data: w.TempDir(), LogTo: io.Discard, NoSecrets: true, Create: true})
+		one, err := app.OpenOne(rt.Context(), name, app.Options{Config: cfg, Data: w.TempDir(), LogTo: io.Discard, Mode: app.ModeCopyWrite})
 		if err != nil {
 			rt.Fatal(err)
 		}

@@ -37,24 +37,35 @@ import (
 	tokentest "holdfast/internal/tokenserver/storetest"
 )
 
+// openOne opens a service's database without its lock, because tests also open it elsewhere. It makes missing tables.
 func openOne(t testing.TB, name, url string) *app.One {
 	t.Helper()
-	cfg, _, err := app.Load(onAllEngines(), "", databaseEnv(t, name, url))
-	if err != nil {
-		t.Fatal(err)
+	open := func(mode app.Mode) (*app.One, error) {
+		cfg, _, err := app.Load(onAllEngines(), "", databaseEnv(t, name, url))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return app.OpenOne(t.Context(), name, app.Options{Config: cfg, Data: t.TempDir(), LogTo: io.Discard, Mode: mode})
 	}
-	one, err := app.OpenOne(t.Context(), name, app.Options{Config: cfg, Data: t.TempDir(), LogTo: io.Discard, NoSecrets: true, Create: true})
-	if err != nil {
-		t.Fatal(err)
+	one, err := open(app.ModeCopyRead)
+	if err != nil { // missing or outdated
+		made, err := open(app.ModeCopyWrite)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = made.Database.Migrate(t.Context())
+		if err := errors.Join(err, made.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if one, err = open(app.ModeCopyRead); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Cleanup(func() {
 		if err := one.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	if _, err := one.Database.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	return one
 }
 
@@ -385,7 +396,7 @@ func TestHalfACopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := app.Open(t.Context(), app.Options{Config: cfg, Data: data, LogTo: t.Output(), Create: true, Migrate: true})
+	server, err := app.Open(t.Context(), app.Options{Config: cfg, Data: data, LogTo: t.Output(), Mode: app.ModeServeMigrating})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,23 +28,16 @@ func (c *Config) generated() []secrets.Secret {
 	return all
 }
 
-// completeSecrets sets missing secrets in the configuration, from the file or new ones. Only with Create are new ones
-// saved.
+// completeSecrets sets missing secrets in the configuration, from the file or new ones. New ones are saved if the mode
+// creates the file.
 func (a *App) completeSecrets(o *Options) (err error) {
-	how := secrets.MustExist
-	switch {
-	case o.NoSecrets:
-		how = secrets.MakeUp
-	case o.Create:
-		how = secrets.Create
-	}
-	if a.secrets, err = secrets.Complete(a.data, how, a.cfg.generated()); err != nil {
+	if a.secrets, err = secrets.Complete(a.data, a.may.secrets, a.cfg.generated()); err != nil {
 		return err
 	}
 	switch {
-	case len(o.Unknown) > 0:
-		a.unsaved = o.Unknown
-	case how != secrets.Create:
+	case len(o.placeholders) > 0:
+		a.unsaved = o.placeholders
+	case a.may.secrets != secrets.Create:
 		a.unsaved = a.secrets.Made
 	}
 	a.guard = &secrets.Guard{

@@ -250,7 +250,7 @@ func newImport(t testing.TB, from oldServer, storage, accounts string) *importin
 		t.Fatal(err)
 	}
 	parts, closing, err := app.OpenParts(t.Context(), "syncstorage", map[string]string{"from": from.url, "accounts-from": from.url},
-		app.Options{Config: cfg, Data: t.TempDir(), LogTo: io.Discard, NoSecrets: true, Create: true})
+		app.Options{Config: cfg, Data: t.TempDir(), LogTo: io.Discard, Mode: app.ModeCopyWrite})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -691,7 +691,7 @@ func TestImportSources(t *testing.T) {
 		from.url:                                                        ", table bso: the table or one of its columns does not exist",
 	} {
 		parts, closing, err := app.OpenParts(t.Context(), "syncstorage", map[string]string{"from": url, "accounts-from": from.url},
-			app.Options{Config: cfg, Data: t.TempDir(), LogTo: io.Discard, NoSecrets: true, Create: true})
+			app.Options{Config: cfg, Data: t.TempDir(), LogTo: io.Discard, Mode: app.ModeCopyWrite})
 		if err == nil {
 			_, err = (&importing.Import{Parts: parts}).DryRun(t.Context())
 			if err := closing(); err != nil {

@@ -26,7 +26,7 @@ func TestWrongProtocolOnEveryListener(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, err := Open(t.Context(), Options{Config: cfg, Data: data, LogTo: &log, Create: true, Migrate: true})
+		a, err := Open(t.Context(), Options{Config: cfg, Data: data, LogTo: &log, Mode: ModeServeMigrating})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,7 +65,7 @@ func (a *App) migrateEmbedded(ctx context.Context) error {
 func (a *App) settle(ctx context.Context) (failed map[string]error) {
 	var asked []*engine.Database
 	for _, d := range a.databases() {
-		if a.migrate || d.MigrateAtStart {
+		if a.may.migrateServers || d.MigrateAtStart {
 			asked = append(asked, d)
 		}
 	}

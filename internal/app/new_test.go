@@ -21,13 +21,13 @@ import (
 func TestNewService(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	open := func(create bool, environ ...string) ([]string, error) {
+	open := func(mode Mode, environ ...string) ([]string, error) {
 		t.Helper()
 		cfg, _, err := Load(Services(), "", environ)
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, err := Open(t.Context(), Options{Config: cfg, Data: data, LogTo: io.Discard, Create: create})
+		a, err := Open(t.Context(), Options{Config: cfg, Data: data, LogTo: io.Discard, Mode: mode})
 		if err != nil {
 			return nil, err
 		}
@@ -50,17 +50,17 @@ func TestNewService(t *testing.T) {
 		}
 		return environ
 	}
-	if _, err := open(true, off(later)...); err != nil {
+	if _, err := open(ModeServe, off(later)...); err != nil {
 		t.Fatal(err)
 	}
 	first := []string{"syncstorage", "tokenserver"}
-	if names, err := open(false); err != nil || !slices.Equal(names, first) {
+	if names, err := open(ModeOperate); err != nil || !slices.Equal(names, first) {
 		t.Errorf("services without a file: %v %v", names, err)
 	}
-	if _, err := open(true); err != nil {
+	if _, err := open(ModeServe); err != nil {
 		t.Fatal(err)
 	}
-	if names, err := open(false); err != nil || len(names) != len(first)+len(later) {
+	if names, err := open(ModeOperate); err != nil || len(names) != len(first)+len(later) {
 		t.Errorf("all services: %v %v", names, err)
 	}
 	for _, name := range slices.Concat(later, first) {
@@ -68,7 +68,7 @@ func TestNewService(t *testing.T) {
 		if err := os.Rename(path, path+".lost"); err != nil {
 			t.Fatal(err)
 		}
-		_, err := open(false)
+		_, err := open(ModeOperate)
 		if missing, ok := errors.AsType[*engine.MissingError](err); !ok || missing.Service != name {
 			t.Errorf("the file of %s is lost: %v", name, err)
 		}

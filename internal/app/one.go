@@ -29,12 +29,14 @@ func (o *One) NewCopy(target *engine.Database) *copying.Copy {
 	return &copying.Copy{Service: o.Service.Name, Groups: o.Service.Tables, Source: o.Database, Target: target}
 }
 
-// OpenOwners opens the database with a copy's owners, which belongs to another configured service.
+// OpenOwners opens the database with a copy's owners, which belongs to another configured service. The mode is
+// ModeCopyRead.
 func (o *One) OpenOwners(ctx context.Context, c *copying.Copy, options Options) (closeIt func() error, err error) {
 	in, owners := ownersOf(o.Service.Name)
 	if owners == nil {
 		return nil, fmt.Errorf("%s has no owners with names", o.Service.Name)
 	}
+	options.Mode = ModeCopyRead
 	one, err := OpenOne(ctx, in, options)
 	if err != nil {
 		return nil, err
@@ -62,11 +64,9 @@ func OpenTarget(ctx context.Context, name string, o Options) (*One, error) {
 	return one, err
 }
 
-// OpenOne opens the service name for a copy. Without Options.Create it changes no table, and returns an error if a
-// migration is pending, unless it is a dry run.
+// OpenOne opens the service name in one of the modes for copies. To read, it returns an error if a migration is pending.
 func OpenOne(ctx context.Context, name string, o Options) (*One, error) {
 	o.Config = o.Config.Only(name)
-	o.Leave, o.Copies = !o.Create, true
 	a, err := Open(ctx, o)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func OpenOne(ctx context.Context, name string, o Options) (*One, error) {
 		return nil, errors.Join(fmt.Errorf("%s is disabled: set %s.enabled", name, name), a.Close())
 	}
 	one := &One{Service: o.Config.Services[0], Database: a.databases()[0], app: a}
-	if o.Leave && !o.DryRun {
+	if o.Mode == ModeCopyRead {
 		pending, err := one.Database.Pending(ctx)
 		if err == nil && len(pending) > 0 {
 			err = &outdatedError{name, one.Database.Where}
@@ -167,10 +167,9 @@ func total(ctx context.Context, s *service.Running, c service.Counted) (n int64,
 }
 
 // OpenParts opens the services that an import fills, with new databases, and their sources. urls are the
-// Service.Import flags.
+// Service.Import flags. The mode is one of those for copies.
 func OpenParts(ctx context.Context, of string, urls map[string]string, o Options) (parts []*importing.Part, closing func() error, err error) {
 	o.Config = o.Config.with(func(s *service.Service) bool { return s.Import != nil && s.Import.Of == of })
-	o.Copies = true
 	a, err := Open(ctx, o)
 	if err != nil {
 		return nil, nil, err

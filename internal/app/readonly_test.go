@@ -54,7 +54,7 @@ func started(t *testing.T, data string, environ ...string) (cfg *app.Config, ann
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := app.Open(t.Context(), app.Options{Config: cfg, Data: data, LogTo: t.Output(), Create: true, Migrate: true})
+	server, err := app.Open(t.Context(), app.Options{Config: cfg, Data: data, LogTo: t.Output(), Mode: app.ModeServeMigrating})
 	if err != nil {
 		t.Fatal(err)
 	}

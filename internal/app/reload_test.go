@@ -77,7 +77,7 @@ func openReloadable(t *testing.T, environ ...string) *reloadable {
 		t.Fatal(err)
 	}
 	r.App, err = Open(t.Context(), Options{
-		Config: cfg, Data: t.TempDir(), LogTo: &r.log, Create: true, Reload: Reload{Signals: r.signals, Read: r.read},
+		Config: cfg, Data: t.TempDir(), LogTo: &r.log, Mode: ModeServe, Reload: Reload{Signals: r.signals, Read: r.read},
 	})
 	if err != nil {
 		t.Fatal(err)

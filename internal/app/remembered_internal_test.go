@@ -180,7 +180,7 @@ func (s *walkedServer) start(settings ...string) {
 	cfg, err := s.load(settings...)
 	s.must(err)
 	a, err := Open(s.t.Context(), Options{
-		Config: cfg, Data: s.data, LogTo: io.Discard, Create: true, Lock: true, Reload: Reload{Read: func() (*Config, error) { return s.load(settings...) }},
+		Config: cfg, Data: s.data, LogTo: io.Discard, Mode: ModeServe, Reload: Reload{Read: func() (*Config, error) { return s.load(settings...) }},
 		Clock: func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) },
 	})
 	s.must(err)

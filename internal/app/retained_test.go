@@ -62,7 +62,7 @@ func TestDeletionsNameCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	data, folder := t.TempDir(), t.TempDir()
-	a, err := Open(t.Context(), Options{Config: cfg, Data: data, LogTo: t.Output(), Create: true})
+	a, err := Open(t.Context(), Options{Config: cfg, Data: data, LogTo: t.Output(), Mode: ModeServe})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -93,7 +93,7 @@ func TestShortTokenInSecretsFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, err := Open(t.Context(), Options{Config: cfg, Data: data, LogTo: t.Output(), Create: true, Migrate: true})
+		a, err := Open(t.Context(), Options{Config: cfg, Data: data, LogTo: t.Output(), Mode: ModeServeMigrating})
 		if err != nil {
 			t.Fatal(err)
 		}

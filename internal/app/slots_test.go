@@ -129,7 +129,7 @@ secret_key = "%[3]s"
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.app, err = Open(t.Context(), Options{Config: cfg, Data: t.TempDir(), Version: Version{Version: "test"}, LogTo: io.Discard, Create: true}); err != nil {
+	if w.app, err = Open(t.Context(), Options{Config: cfg, Data: t.TempDir(), Version: Version{Version: "test"}, LogTo: io.Discard, Mode: ModeServe}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

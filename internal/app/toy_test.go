@@ -130,7 +130,7 @@ func TestToyService(t *testing.T) {
 	if err != nil || toy.Most != 5 {
 		t.Fatalf("most is %d, %v", toy.Most, err)
 	}
-	server, err := app.Open(t.Context(), app.Options{Config: cfg, Data: data, LogTo: t.Output(), Create: true})
+	server, err := app.Open(t.Context(), app.Options{Config: cfg, Data: data, LogTo: t.Output(), Mode: app.ModeServe})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func TestListenersConflict(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := app.Open(t.Context(), app.Options{Config: cfg, Data: t.TempDir(), LogTo: io.Discard, Create: true})
+	server, err := app.Open(t.Context(), app.Options{Config: cfg, Data: t.TempDir(), LogTo: io.Discard, Mode: app.ModeServe})
 	if err != nil {
 		t.Fatal(err)
 	}

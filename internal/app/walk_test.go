@@ -99,7 +99,7 @@ func openWalked(t *testing.T) *walked {
 		t.Fatal(err)
 	}
 	w.probe.listeners = cfg.listeners
-	if w.App, err = Open(t.Context(), Options{Config: cfg, Data: data, LogTo: &w.log, Create: true, Migrate: true}); err != nil {
+	if w.App, err = Open(t.Context(), Options{Config: cfg, Data: data, LogTo: &w.log, Mode: ModeServeMigrating}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

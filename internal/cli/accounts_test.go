@@ -18,7 +18,7 @@ func TestAccountCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := app.Open(t.Context(), app.Options{Config: cfg, Data: data, LogTo: io.Discard, Create: true})
+	a, err := app.Open(t.Context(), app.Options{Config: cfg, Data: data, LogTo: io.Discard, Mode: app.ModeServe})
 	if err != nil {
 		t.Fatal(err)
 	}

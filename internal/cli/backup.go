@@ -72,7 +72,7 @@ func optional(name string) cobra.PositionalArgs {
 // backupFolder prints each file name that it copied, also if the backup then fails.
 func (c *command) backupFolder(ctx context.Context, dir string, o backup.Options) error {
 	// Do not migrate: before an upgrade, the new binary may make the backup.
-	return c.with(ctx, true, func(ctx context.Context, a *app.App) error {
+	return c.with(ctx, app.ModeKeepSchema, func(ctx context.Context, a *app.App) error {
 		bar := c.shell().Bar("bodies", 0)
 		o.Progress = bar.ShowOf
 		files, err := a.Backup(ctx, dir, o)
@@ -105,7 +105,7 @@ func (c *command) backupURL(ctx context.Context, args []string, identity string)
 		}
 		return fmt.Errorf("backup.%s %s", problems[0].Key, problems[0].What)
 	}
-	return c.with(ctx, true, func(ctx context.Context, a *app.App) error {
+	return c.with(ctx, app.ModeKeepSchema, func(ctx context.Context, a *app.App) error {
 		replaced, err := a.ReplacedBackups(&s.Settings)
 		if err != nil {
 			return err
@@ -206,7 +206,7 @@ func (c *command) eachBody(ctx context.Context, folder string, services []string
 	if len(services) == 0 {
 		return nil
 	}
-	a, err := c.openRestored(ctx, folder, services, true)
+	a, err := c.openRestored(ctx, folder, services, app.ModeReadBackup)
 	if err != nil {
 		return err
 	}

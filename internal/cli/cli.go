@@ -187,7 +187,7 @@ func (c *command) addCommands(root *cobra.Command) {
 		sh := c.shell()
 		if app.OpensAlone(s.Name) {
 			sh.Open = func(ctx context.Context, fn func(context.Context) error) error {
-				return c.withOnly(ctx, s.Name, false, func(ctx context.Context, _ *app.App) error { return fn(ctx) })
+				return c.withOnly(ctx, s.Name, app.ModeOperate, func(ctx context.Context, _ *app.App) error { return fn(ctx) })
 			}
 		}
 		if s.Commands != nil {
@@ -233,7 +233,7 @@ func (c *command) shell() *service.Shell {
 		Stdin: c.env.Stdin, Stdout: c.env.Stdout, Stderr: c.env.Stderr,
 		Load: func() error { _, err := c.load(); return err },
 		Open: func(ctx context.Context, fn func(context.Context) error) error {
-			return c.with(ctx, false, func(ctx context.Context, _ *app.App) error { return fn(ctx) })
+			return c.with(ctx, app.ModeOperate, func(ctx context.Context, _ *app.App) error { return fn(ctx) })
 		},
 	}
 }
@@ -280,14 +280,19 @@ func notices(report conf.Report) (all []string) {
 	return all
 }
 
-// with calls fn while all services are open, without listeners. leave keeps SQLite databases at their schema, e.g.
-// because an upgrade will follow. It returns fn's error joined with the error from closing.
-func (c *command) with(ctx context.Context, leave bool, fn func(context.Context, *app.App) error) error {
-	return c.withOnly(ctx, "", leave, fn)
+// options returns the options to open the services of cfg.
+func (c *command) options(cfg *app.Config, mode app.Mode) app.Options {
+	return app.Options{Config: cfg, Mode: mode, Engines: c.env.Engines, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Clock: c.env.Clock}
+}
+
+// with calls fn while all services are open, without listeners. It returns fn's error joined with the error from
+// closing.
+func (c *command) with(ctx context.Context, mode app.Mode, fn func(context.Context, *app.App) error) error {
+	return c.withOnly(ctx, "", mode, fn)
 }
 
 // withOnly is with for the service name only; "": all enabled services.
-func (c *command) withOnly(ctx context.Context, name string, leave bool, fn func(context.Context, *app.App) error) error {
+func (c *command) withOnly(ctx context.Context, name string, mode app.Mode, fn func(context.Context, *app.App) error) error {
 	cfg, err := c.load()
 	if err != nil {
 		return err
@@ -295,9 +300,9 @@ func (c *command) withOnly(ctx context.Context, name string, leave bool, fn func
 	if name != "" {
 		cfg = cfg.Only(name)
 	}
-	a, err := app.Open(ctx, app.Options{Engines: c.env.Engines,
-		Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Leave: leave, Clock: c.env.Clock, Operated: c.operated,
-	})
+	o := c.options(cfg, mode)
+	o.Operated = c.operated
+	a, err := app.Open(ctx, o)
 	if err != nil {
 		return err
 	}

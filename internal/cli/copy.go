@@ -47,7 +47,7 @@ func (c *command) copyService() *cobra.Command {
 				return err
 			}
 			defer debug.SetMemoryLimit(debug.SetMemoryLimit(copyMemory))
-			source, err := c.openOne(ctx, args[0], "", app.Options{})
+			source, err := c.openOne(ctx, args[0], "", app.ModeCopyRead)
 			if err != nil {
 				return err
 			}
@@ -57,8 +57,8 @@ func (c *command) copyService() *cobra.Command {
 			if to == "" {
 				return errors.Join(service.Usagef("--to is required"), source.Close())
 			}
-			writes := !dryRun && !verify
-			target, err := c.openOne(ctx, args[0], to, app.Options{Create: writes, Lock: writes, DryRun: dryRun})
+			mode := targetMode(dryRun, verify)
+			target, err := c.openOne(ctx, args[0], to, mode)
 			if err != nil {
 				return errors.Join(err, source.Close())
 			}
@@ -77,7 +77,7 @@ func (c *command) copyService() *cobra.Command {
 				copied.FinishWithin, copied.MaxChanges = limits.finishWithin, limits.maxChanges
 				err = c.runCopy(ctx, copied, to, end)
 			}
-			return errors.Join(interrupted(ctx, writes, err), closeOwners(), target.Close(), source.Close())
+			return errors.Join(interrupted(ctx, mode == app.ModeCopyWrite, err), closeOwners(), target.Close(), source.Close())
 		},
 	}
 	f := cmd.Flags()
@@ -90,6 +90,17 @@ func (c *command) copyService() *cobra.Command {
 	cmd.MarkFlagsMutuallyExclusive("dry-run", "verify", "reopen")
 	cmd.MarkFlagsMutuallyExclusive("to", "reopen")
 	return cmd
+}
+
+// targetMode returns the mode for the target of a copy or an import with these flags.
+func targetMode(dryRun, verify bool) app.Mode {
+	switch {
+	case dryRun:
+		return app.ModeCopyDryRun
+	case verify:
+		return app.ModeCopyRead
+	}
+	return app.ModeCopyWrite
 }
 
 // interrupted replaces a canceled context's error, which depends on the moment, by advice. writes: the same
@@ -115,16 +126,13 @@ func (c *command) openOwners(ctx context.Context, source *app.One, copied *copyi
 	if err != nil {
 		return nil, err
 	}
-	return source.OpenOwners(ctx, copied, app.Options{
-		Engines: c.env.Engines,
-		Config:  cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Clock: c.env.Clock, NoSecrets: true,
-	})
+	return source.OpenOwners(ctx, copied, c.options(cfg, app.ModeCopyRead))
 }
 
 // openOne opens a single service: its configured database as the source, or, if url is not "", that database as the
 // target. Each call makes new services, because two open databases need two sections. Warnings about the
 // configuration are printed only for the source.
-func (c *command) openOne(ctx context.Context, name, url string, o app.Options) (*app.One, error) {
+func (c *command) openOne(ctx context.Context, name, url string, mode app.Mode) (*app.One, error) {
 	services, flags := app.Services(c.env.Engines...), c.flags
 	i := slices.IndexFunc(services, func(s service.Service) bool { return s.Name == name })
 	if i < 0 {
@@ -149,8 +157,7 @@ func (c *command) openOne(ctx context.Context, name, url string, o app.Options) 
 		}
 		return nil, err
 	}
-	o.Engines = c.env.Engines
-	o.Config, o.Data, o.Version, o.LogTo, o.Quiet, o.Clock, o.NoSecrets = cfg, c.data, c.env.Version, c.env.Stderr, true, c.env.Clock, true
+	o := c.options(cfg, mode)
 	if url == "" {
 		return app.OpenOne(ctx, name, o)
 	}

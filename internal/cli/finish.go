@@ -65,10 +65,7 @@ func (c *command) finishServices(cmd *cobra.Command, names []string, moment time
 	if names == nil {
 		names = c.serviceNames()
 	}
-	a, err := app.OpenServices(cmd.Context(), names, app.Options{
-		Engines: c.env.Engines,
-		Config:  cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Leave: true, Clock: c.env.Clock,
-	})
+	a, err := app.OpenServices(cmd.Context(), names, c.options(cfg, app.ModeKeepSchema))
 	if err != nil {
 		return err
 	}

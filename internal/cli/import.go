@@ -59,8 +59,8 @@ func (c *command) importService() *cobra.Command {
 // runImport imports the service name together with the services that belong to it (service.Import.Of). A dry run and
 // a verification write nothing. Without --list, the default file is used only for a real import.
 func (c *command) runImport(ctx context.Context, name string, in *importFlags) (err error) {
-	writes := !in.dryRun && !in.verify
-	defer func() { err = interrupted(ctx, writes, err) }()
+	mode := targetMode(in.dryRun, in.verify)
+	defer func() { err = interrupted(ctx, mode == app.ModeCopyWrite, err) }()
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(copyMemory))
 	var names []string
 	for _, s := range c.services {
@@ -79,11 +79,7 @@ func (c *command) runImport(ctx context.Context, name string, in *importFlags) (
 	for flag, value := range in.urls {
 		urls[flag] = *value
 	}
-	parts, closing, err := app.OpenParts(ctx, name, urls, app.Options{
-		Engines: c.env.Engines,
-		Config:  cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Clock: c.env.Clock, NoSecrets: true,
-		Create: writes, Lock: writes, Leave: !writes, DryRun: in.dryRun,
-	})
+	parts, closing, err := app.OpenParts(ctx, name, urls, c.options(cfg, mode))
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,6 @@ import (
 	"holdfast/internal/conf"
 	"holdfast/internal/fserror"
 	"holdfast/internal/restore"
-	"holdfast/internal/secrets"
 )
 
 // restoreFlags are holdfast restore's flags.
@@ -255,9 +254,8 @@ func (c *command) printPlan(cfg *app.Config, verb string, p *restore.Plan) error
 }
 
 // openRestored opens services on the databases in folder, wherever the configuration says their databases are, and
-// even if they are off. With leave it changes nothing, not even the schema. A folder without a secrets file is opened
-// without secrets.
-func (c *command) openRestored(ctx context.Context, folder string, services []string, leave bool) (*app.App, error) {
+// even if they are off.
+func (c *command) openRestored(ctx context.Context, folder string, services []string, mode app.Mode) (*app.App, error) {
 	flags := slices.Clone(c.flags)
 	for _, name := range services {
 		flags = append(flags, conf.Flag{Name: "holdfast restore", Path: name + ".database_url"}, conf.Flag{Name: "holdfast restore", Path: name + ".enabled", Value: "true"})
@@ -266,14 +264,9 @@ func (c *command) openRestored(ctx context.Context, folder string, services []st
 	if err != nil {
 		return nil, err
 	}
-	hasSecrets, err := fserror.Exists(filepath.Join(folder, secrets.File))
-	if err != nil {
-		return nil, err
-	}
-	return app.OpenServices(ctx, services, app.Options{
-		Engines: c.env.Engines,
-		Config:  cfg, Data: folder, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Leave: leave, Clock: c.env.Clock, NoSecrets: !hasSecrets,
-	})
+	o := c.options(cfg, mode)
+	o.Data = folder
+	return app.OpenServices(ctx, services, o)
 }
 
 // finishRestore migrates the restored databases, restores service files, and then prepares the data for clients
@@ -282,7 +275,7 @@ func (c *command) finishRestore(ctx context.Context, f *restore.Finishing, known
 	if len(f.Services) == 0 {
 		return 0, nil
 	}
-	a, err := c.openRestored(ctx, f.Folder, f.Services, false)
+	a, err := c.openRestored(ctx, f.Folder, f.Services, app.ModeRestore)
 	if err != nil {
 		return 0, err
 	}
@@ -310,7 +303,7 @@ func (c *command) restoreDump(ctx context.Context, cfg *app.Config, file string,
 	if names == nil {
 		names = c.serviceNames()
 	}
-	a, err := app.OpenServices(ctx, names, app.Options{Engines: c.env.Engines, Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Leave: true, Clock: c.env.Clock})
+	a, err := app.OpenServices(ctx, names, c.options(cfg, app.ModeKeepSchema))
 	if err != nil {
 		return err
 	}

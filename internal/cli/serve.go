@@ -51,11 +51,13 @@ func (c *command) serve() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return app.Run(cmd.Context(), app.Options{
-				Engines: c.env.Engines,
-				Config:  cfg, Clock: c.env.Clock, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Migrate: migrate, Create: true, Lock: true, NewSecrets: newSecrets,
-				Manager: manager, Reload: c.reload(cmd.Context()), MemoryLimit: c.getenv("GOMEMLIMIT", ""),
-			}, c.env.Stdout, logged)
+			mode := app.ModeServe
+			if migrate {
+				mode = app.ModeServeMigrating
+			}
+			o := c.options(cfg, mode)
+			o.NewSecrets, o.Manager, o.Reload, o.MemoryLimit = newSecrets, manager, c.reload(cmd.Context()), c.getenv("GOMEMLIMIT", "")
+			return app.Run(cmd.Context(), o, c.env.Stdout, logged)
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", "", "`ADDRESS` for clients, e.g. :8000 for all networks (server.listen)")
@@ -101,12 +103,9 @@ func (c *command) migrate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a, err := app.Open(cmd.Context(), app.Options{
-				Engines: c.env.Engines,
-				Config:  cfg, Clock: c.env.Clock, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Create: true, Leave: true,
-				// Tables need no secrets: a migration job may have none.
-				NoSecrets: !newSecrets, NewSecrets: newSecrets,
-			})
+			o := c.options(cfg, app.ModeMigrate)
+			o.NewSecrets = newSecrets
+			a, err := app.Open(cmd.Context(), o)
 			if err != nil {
 				return err
 			}
@@ -193,7 +192,7 @@ func (c *command) sweep() *cobra.Command {
 		Short: "Delete expired data now, as the server does regularly",
 		Args:  service.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.with(cmd.Context(), false, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.ModeOperate, func(ctx context.Context, a *app.App) error {
 				return a.Sweep(ctx, func(line string) { fmt.Fprintln(c.env.Stdout, line) })
 			})
 		},

@@ -76,7 +76,7 @@ func newOperator(t *testing.T, data string, environ ...string) operator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := app.Open(t.Context(), app.Options{Config: cfg, Data: data, LogTo: t.Output(), Quiet: true, Create: true})
+	a, err := app.Open(t.Context(), app.Options{Config: cfg, Data: data, LogTo: t.Output(), Mode: app.ModeServe})
 	if err != nil {
 		t.Fatal(err)
 	}

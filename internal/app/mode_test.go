@@ -1,0 +1,144 @@
+package app
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"testing"
+
+	"holdfast/internal/db/engine"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/fserror"
+	"holdfast/internal/secrets"
+)
+
+// TestModes states what Open changes in each mode: in a new data folder, and in a folder whose database has no tables
+// yet.
+func TestModes(t *testing.T) {
+	t.Parallel()
+	const name = "extstorage"
+	type effects struct {
+		opens   bool // opens a folder without a database
+		files   bool // makes the database file
+		saved   bool // saves secrets
+		secrets bool // needs the secrets file
+		tables  bool // makes the tables of an existing SQLite file
+		locks   bool // keeps another server away
+		info    bool // logs at level info
+		server  bool // the server migrates database servers
+	}
+	all := map[string]struct {
+		mode       Mode
+		newSecrets bool
+		want       effects
+	}{
+		"serve":                  {ModeServe, false, effects{opens: true, files: true, saved: true, tables: true, locks: true, info: true}},
+		"serve --new-secrets":    {ModeServe, true, effects{opens: true, files: true, saved: true, tables: true, locks: true, info: true}},
+		"serve --migrate":        {ModeServeMigrating, false, effects{opens: true, files: true, saved: true, tables: true, locks: true, info: true, server: true}},
+		"migrate":                {ModeMigrate, false, effects{opens: true, files: true}},
+		"migrate --new-secrets":  {ModeMigrate, true, effects{opens: true, files: true, saved: true}},
+		"an operation":           {ModeOperate, false, effects{secrets: true, tables: true}},
+		"backup":                 {ModeKeepSchema, false, effects{secrets: true}},
+		"check":                  {ModeCheck, false, effects{}},
+		"restore":                {ModeRestore, false, effects{opens: true, tables: true}}, // without the missing service
+		"backup verify":          {ModeReadBackup, false, effects{}},
+		"copy, source":           {ModeCopyRead, false, effects{}},
+		"copy, target":           {ModeCopyWrite, false, effects{opens: true, files: true, tables: true, locks: true}},
+		"copy --dry-run, target": {ModeCopyDryRun, false, effects{opens: true}}, // with a temporary database
+	}
+	tested := map[Mode]bool{}
+	for command, tc := range all {
+		tested[tc.mode] = true
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			options := func(data string) Options {
+				cfg, _, err := Load(Services(), "", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return Options{Config: cfg.Only(name), Data: data, LogTo: io.Discard, Mode: tc.mode, NewSecrets: tc.newSecrets}
+			}
+			exists := func(path ...string) bool {
+				found, err := fserror.Exists(filepath.Join(path...))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return found
+			}
+			var got effects
+			empty := t.TempDir()
+			a, err := Open(t.Context(), options(empty))
+			_, missing := errors.AsType[*engine.MissingError](err)
+			got.opens = err == nil
+			got.secrets = err != nil && !missing
+			got.files, got.saved = exists(empty, engine.FileName(name)), exists(empty, secrets.File)
+			if a != nil {
+				if err := a.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+
+			data := t.TempDir()
+			path := filepath.Join(data, engine.FileName(name))
+			db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: path})
+			if err == nil {
+				err = db.Close()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			made, err := secrets.Complete(data, secrets.Create, options(data).Config.generated())
+			if err != nil || !made.NewFile {
+				t.Fatalf("%+v, %v", made, err)
+			}
+			if a, err = Open(t.Context(), options(data)); err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := a.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			pending, err := a.databases()[0].Pending(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got.tables = len(pending) == 0
+			lock, err := sqlitedb.AcquireLock(t.Context(), path)
+			if _, got.locks = errors.AsType[*sqlitedb.InUseError](err); !got.locks {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := lock.Release(); err != nil {
+					t.Error(err)
+				}
+			}
+			got.info = a.log.Enabled(t.Context(), slog.LevelInfo)
+			got.server = a.may.migrateServers
+			if got != tc.want {
+				t.Errorf("got  %+v\nwant %+v", got, tc.want)
+			}
+		})
+	}
+	for mode := range modes {
+		if !tested[mode] {
+			t.Errorf("mode %d is not tested", mode)
+		}
+	}
+}
+
+// TestRefusedModes checks that a caller must name a mode, and that only modes that save secrets take new ones.
+func TestRefusedModes(t *testing.T) {
+	t.Parallel()
+	for _, o := range []Options{{}, {Mode: ModeCopyDryRun + 1}, {Mode: ModeOperate, NewSecrets: true}, {Mode: ModeCheck, NewSecrets: true}} {
+		cfg, _, err := Load(Services(), "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Config, o.Data, o.LogTo = cfg, t.TempDir(), io.Discard
+		if _, err := Open(t.Context(), o); err == nil {
+			t.Errorf("mode %d opened, new secrets: %t", o.Mode, o.NewSecrets)
+		}
+	}
+}
