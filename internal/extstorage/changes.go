@@ -26,7 +26,10 @@ type Change struct {
 // Feed is a page of changes.
 type Feed struct {
 	Changes []Change
-	Last    Seq // continue after this number; the newest change if all were read
+
+	// Last, from the Service, is the number after which to continue; the newest change if all were read. From a Store, it is
+	// always the newest change: there, continue after the last element in Changes.
+	Last Seq
 }
 
 // ErrChangesGone means that the changes were removed, so the client must read all records again.

@@ -39,8 +39,8 @@ func (h *Holdings) Add(more Holdings) {
 
 // DeleteStep limits a step of a deletion.
 type DeleteStep struct {
-	Rows      int64 // maximum number of rows
-	Bytes     int64 // approximate size of the records
+	Rows      int64 // maximum number of rows, above 0
+	Bytes     int64 // approximate size of the records, above 0; the first record may be larger
 	Now       Moment
 	KeptUntil Moment // when to sweep the tombstone if this step finishes
 	Caller    Caller // for the audit event
@@ -86,12 +86,13 @@ type Deletions interface {
 	// Close starts a deletion and returns at once, or returns the deletion already started.
 	Close(ctx context.Context, o Owner, now Moment) (Deletion, error)
 
-	// DeleteSome deletes rows of one kind. When no rows are left, it finishes the deletion with an audit event. For a
-	// tenant it deletes only Services rows, so delete its installs first. It returns the progress so far, and
-	// ErrNotClosed before Close.
+	// DeleteSome deletes rows of one kind. When no rows are left, it finishes the deletion with an audit event, so call it
+	// until FinishedAt is set; later calls change nothing. For a tenant it deletes only Services rows, so delete its
+	// installs first. It returns the progress of all steps together, and ErrNotClosed before Close.
 	DeleteSome(ctx context.Context, o Owner, step DeleteStep) (Deletion, error)
 
-	// NextInstall returns the tenant's next install that still has rows, even just a tombstone, or "".
+	// NextInstall returns the tenant's next install, by ID, that still has rows, even just a tombstone, or "" at the end.
+	// after "" begins at the first.
 	NextInstall(ctx context.Context, t TenantID, after InstallID) (InstallID, error)
 
 	// Holdings counts all rows of an install or tenant. It reads them all.
@@ -115,7 +116,8 @@ const (
 // partial state.
 const closedGrace = 2 * installAge
 
-// DeleteInstall deletes an install, or resumes its deletion. It stops if progress returns false.
+// DeleteInstall deletes an install, or resumes its deletion. It calls progress after each step, and stops if that returns
+// false, which is no error: FinishedAt is then 0.
 func (s *Service) DeleteInstall(ctx context.Context, o Owner, by Caller, progress func(Deletion) bool) (Deletion, error) {
 	d, err := s.close(ctx, o)
 	if err != nil || d.FinishedAt != 0 {

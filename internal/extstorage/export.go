@@ -142,7 +142,7 @@ func (s *Service) exportPage(ctx context.Context, o Owner, cursor string, limit 
 // exportHeader counts the readable records. Another client may write in between.
 func (s *Service) exportHeader(ctx context.Context, o Owner, readable func(Namespace) bool) (*ExportHeader, error) {
 	now := s.moment()
-	feed, err := s.opts.Store.Changes(ctx, o, 0, 0, now)
+	feed, err := s.opts.Store.Changes(ctx, o, 0, 0)
 	if err != nil {
 		return nil, err
 	}

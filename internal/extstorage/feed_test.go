@@ -641,9 +641,9 @@ type lookedAt struct {
 	times int
 }
 
-func (l *lookedAt) Changes(ctx context.Context, o ext.Owner, since ext.Seq, limit int, now ext.Moment) (ext.Feed, error) {
+func (l *lookedAt) Changes(ctx context.Context, o ext.Owner, since ext.Seq, limit int) (ext.Feed, error) {
 	l.times++
-	return l.Store.Changes(ctx, o, since, limit, now)
+	return l.Store.Changes(ctx, o, since, limit)
 }
 
 // TestChangesHidden checks that unreadable changes are skipped in large steps, regardless of the limit, and that no

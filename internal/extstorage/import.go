@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Import is an import while it runs. Use the same value for all its calls.
+// Import is an import while it runs. Use the same value for all its calls. It is not safe for concurrent use.
 type Import struct {
 	// Preserve keeps revisions and times. It is for operators only: with chosen revisions a client could hide its
 	// writes.

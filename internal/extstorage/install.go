@@ -11,7 +11,7 @@ import (
 type Registration struct {
 	Tier       string               // name in extstorage.tiers; "" for the default quota
 	Overrides  Overrides            // zero for none
-	Namespaces map[Namespace]Access // limits tokens; nil means no limit
+	Namespaces map[Namespace]Access // limits tokens: nil means no limit, and a missing namespace no access
 }
 
 // Install is a registered install, or the state of an install that was never registered.
@@ -75,8 +75,8 @@ type Installs interface {
 	// RestoreInstall is like SetInstall with restore, but keeps the registration.
 	RestoreInstall(ctx context.Context, o Owner, now Moment) error
 
-	// SwapQuota replaces tier and overrides if they still match from, and the install is registered and not deleted. It
-	// reports whether it did.
+	// SwapQuota replaces tier and overrides by those in to if they still match those in from, and the install is registered
+	// and not deleted. It reports whether it did. Namespaces stay.
 	SwapQuota(ctx context.Context, o Owner, from, to Registration, now Moment) (bool, error)
 
 	// RevokeInstall revokes an install, registered or not, unless it is already revoked.

@@ -24,14 +24,18 @@ type Op struct {
 
 	// The following fields are for Put only.
 
-	Value     canonjson.Value  // canonical JSON; not used with Revise
-	Sum       canonjson.Number // result of an increment, for Item
-	Metadata  canonjson.Value  // canonical JSON object
+	Value     canonjson.Value  // canonical JSON, never ""; not used with Revise
+	Sum       canonjson.Number // result of an increment, for Item; set by Fill
+	Metadata  canonjson.Value  // canonical JSON object, {} without metadata and never ""
 	ExpiresAt Moment           // 0 means never
-	Keep      bool             // keep an existing record's metadata and TTL
+
+	// Keep keeps the metadata and the expiry time of a live record: Metadata and ExpiresAt then have no effect. They are
+	// used if the record is missing or expired.
+	Keep bool
 
 	// Revise, if set, computes Value and Sum from the record at write time, after the precondition check. It may run
-	// repeatedly and must not block. If it returns an error, the operation fails.
+	// repeatedly, in another goroutine, and even after Apply returned because its context ended. It must not block. If it
+	// returns an error, the operation fails.
 	Revise Revise
 
 	// Restored, if set, determines revision and times. It cannot be combined with Keep, Revise or an IdempotencyKey.
@@ -158,11 +162,12 @@ func (op *Op) Decide(row *Header, now Moment, active SchemaVersion, next, floor 
 	return e, nil
 }
 
-// Item is an operation's result, stored as JSON for requests with an idempotency key.
+// Item is an operation's result, stored as JSON for requests with an idempotency key. A put returns the new record, a
+// check the record that it found (zero for none), and a delete only Existed.
 type Item struct {
 	Revision  Revision `json:"revision,omitzero"`
 	Seq       Seq      `json:"seq,omitzero"`
-	Created   bool     `json:"created,omitzero"`
+	Created   bool     `json:"created,omitzero"` // a put found no visible record
 	Existed   bool     `json:"existed,omitzero"` // a delete removed a visible record
 	CreatedAt Moment   `json:"createdAt,omitzero"`
 	UpdatedAt Moment   `json:"updatedAt,omitzero"`

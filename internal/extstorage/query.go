@@ -9,7 +9,7 @@ import (
 type Query struct {
 	Namespace Namespace
 	Prefix    string // of keys; "" means all
-	After     Key    // exclusive; "" means from the start
+	After     Key    // exclusive, in the order of the list; "" means from its start
 	Reverse   bool   // descending
 	Limit     int    // 1 to MaxPage
 	Bytes     int    // limits requested values and metadata; 0 means PageBytes
@@ -32,9 +32,9 @@ func (q *Query) Size(value, metadata int64) (n int64) {
 // ExportQuery selects a page of an install, ordered by namespace and key.
 type ExportQuery struct {
 	After Position // exclusive; zero means from the start
-	Limit int
-	Bytes int // as in Query
-	Now   Moment
+	Limit int      // records, at least 1
+	Bytes int      // as in Query
+	Now   Moment   // expired records are left out
 }
 
 // Query returns the query with the same limits.

@@ -32,7 +32,8 @@ type turn struct {
 	given  chan struct{} // closed when its turn came
 }
 
-// NewWriteQueue returns a queue in which up to together writes per install proceed concurrently.
+// NewWriteQueue returns a queue in which up to together writes, at least 1, proceed concurrently per install, in the order
+// of their calls.
 func NewWriteQueue(together int) *WriteQueue {
 	return &WriteQueue{together: together, installs: map[Owner]*line{}}
 }

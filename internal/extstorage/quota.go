@@ -40,6 +40,8 @@ func (e *QuotaError) ErrorCode() errcode.Code { return errcode.Quota }
 
 // Ledger tracks a write's operations and checks the result against the quota. Counts that did not grow never fail, so
 // an install over its quota can shrink.
+//
+// Before Check or Fits, call Note for each operation, in order, and Reserve. A Ledger is not safe for concurrent use.
 type Ledger struct {
 	before Counters
 	notes  []note

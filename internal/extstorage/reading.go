@@ -132,7 +132,7 @@ func (s *Service) look(ctx context.Context, r Request, since Seq, limit int) (fe
 	if !p.reads() {
 		return feed, false, made, leave, ErrAccess
 	}
-	feed, err = s.opts.Store.Changes(ctx, p.Owner, since, limit, s.moment())
+	feed, err = s.opts.Store.Changes(ctx, p.Owner, since, limit)
 	if err != nil {
 		return feed, false, made, leave, err
 	}

@@ -21,7 +21,7 @@ type Schema struct {
 	Namespace Namespace
 	Version   SchemaVersion
 	Status    SchemaStatus
-	Document  []byte // canonical JSON, at most MaxSchemaBytes
+	Document  []byte // canonical JSON, at most MaxSchemaBytes; shared, so nobody changes it
 	CreatedAt Moment
 	UpdatedAt Moment
 	CreatedBy string // user or service UUID, or ""
@@ -35,13 +35,15 @@ type SchemaID struct {
 
 // Registry stores schemas. Documents are checked before they get here.
 type Registry interface {
-	// Register adds a draft as the namespace's next version. It keeps the newest SchemasKept versions and the active
-	// version, and never reuses numbers, not even numbers of a server that a restored backup replaces. It returns
-	// ErrNoVersionLeft after MaxSchemaVersion. The quota limits namespaces with a live record or schema.
+	// Register adds a draft as the namespace's next version, even if the document is registered already. It sets Version,
+	// Status and UpdatedAt, and uses the draft's other fields; CreatedAt is the time of the write. It keeps the newest
+	// SchemasKept versions and the active version, and never reuses numbers, not even numbers of a server that a restored
+	// backup replaces. It returns ErrNoVersionLeft after MaxSchemaVersion. The quota limits namespaces with a live record
+	// or schema.
 	Register(ctx context.Context, o Owner, draft Schema, quota Quota) (Schema, error)
 
-	// DropSchemas deletes a version, or all versions of a namespace if v is 0, and returns how many. It returns
-	// ErrSchemaNeeded for the active version, and for the newest version, whose number would be reused.
+	// DropSchemas deletes a version, or all versions of a namespace if v is 0, and returns how many: 0 for an unknown
+	// version. It returns ErrSchemaNeeded for the active version, and for the newest version, whose number would be reused.
 	DropSchemas(ctx context.Context, o Owner, ns Namespace, v SchemaVersion, now Moment) (int, error)
 
 	// SetStatus activates or deprecates a version. It returns ErrNoSchema, or errcode.Invalid for Draft.
@@ -58,7 +60,7 @@ type Registry interface {
 	// anything changed. An existing version only changes status, at UpdatedAt and never to Draft.
 	Restore(ctx context.Context, o Owner, sc Schema, quota Quota, now Moment) (changed bool, err error)
 
-	// ExportSchemas reads at most limit schemas by namespace and version, after a position.
+	// ExportSchemas reads at most limit schemas by namespace and version, after a position; fewer mean that none follow.
 	ExportSchemas(ctx context.Context, o Owner, after SchemaPosition, limit int) ([]Schema, error)
 
 	// Active returns version 0 if no schema is active.
@@ -69,8 +71,8 @@ type Registry interface {
 type SchemaQuery struct {
 	Namespace Namespace
 	Before    SchemaVersion // exclusive; 0 means from the newest
-	Limit     int
-	Bytes     int // as in Query
+	Limit     int           // at least 1
+	Bytes     int           // as in Query
 }
 
 type SchemaPage struct {

@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/fairshare"
 )
 
-// Validators validates values, compiling each schema once.
+// Validators validates values, compiling each schema once. It does not keep document.
 type Validators interface {
 	// Validate validates a value by a registered schema, charging its memory to the tenant. It returns a *SchemaError,
 	// another errcode.Invalid error if the schema is unusable under the current limits, or errcode.Unavailable after
@@ -37,7 +37,8 @@ type Documents interface {
 	Compatible(before, after []byte) (Compatibility, error)
 }
 
-// Options are the parts of a Service. All are required, except After.
+// Options are the parts of a Service. All are required, except After. All are used concurrently. Registry, Installs,
+// Tokens and Deletions keep to the rules of Store about owners, errors, slices and maps.
 type Options struct {
 	Store      Store
 	Registry   Registry
@@ -109,7 +110,8 @@ type Request struct {
 
 // Slot is the place of a request among those that are served at the same time.
 type Slot interface {
-	// Without releases the slot, so that other requests can run, and calls wait.
+	// Without releases the slot, so that other requests can run, calls wait, and acquires the slot again. It returns the
+	// error of wait, or of the second acquisition. Then the request has no slot.
 	Without(wait func() error) error
 }
 
@@ -314,7 +316,7 @@ func (s *Service) prepareRetry(ctx context.Context, o Owner, tasks []Task, err e
 	return err
 }
 
-// Sweep calls Store.Sweep for rows that have been due for at least sweep_after.
+// Sweep is Store.Sweep for rows that have been due for at least sweep_after.
 func (s *Service) Sweep(ctx context.Context, kind Swept, now time.Time, limit int) (int, error) {
 	return s.opts.Store.Sweep(ctx, kind, At(now), At(now.Add(-s.config.Load().SweepAfter)), limit)
 }

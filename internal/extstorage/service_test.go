@@ -163,19 +163,19 @@ func TestPutMeetsActivation(t *testing.T) {
 	for range 8 {
 		<-begun
 	}
-	before, err := m.store.Changes(t.Context(), m.r.Grant.Owner, 1<<60, 1, ext.At(m.clock.Now()))
+	before, err := m.store.Changes(t.Context(), m.r.Grant.Owner, 1<<60, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := m.store.SetStatus(t.Context(), m.r.Grant.Owner, ext.SchemaID{Namespace: "a", Version: sc.Version}, ext.Active, ext.At(m.clock.Now())); err != nil {
 		t.Fatal(err)
 	}
-	after, err := m.store.Changes(t.Context(), m.r.Grant.Owner, 1<<60, 1, ext.At(m.clock.Now()))
+	after, err := m.store.Changes(t.Context(), m.r.Grant.Owner, 1<<60, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	wg.Wait()
-	end, err := m.store.Changes(t.Context(), m.r.Grant.Owner, 1<<60, 1, ext.At(m.clock.Now()))
+	end, err := m.store.Changes(t.Context(), m.r.Grant.Owner, 1<<60, 1)
 	if err != nil || end.Last != after.Last || end.Last < before.Last {
 		t.Errorf("changes %d before, %d after the activation and %d at the end, %v", before.Last, after.Last, end.Last, err)
 	}

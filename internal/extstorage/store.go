@@ -13,8 +13,11 @@ import (
 // A write first locks its install's row in ext_storage_usage, so everything is checked against the current state.
 // Reads never write.
 //
-// Methods return errcode.Unavailable if the engine is unavailable. They then had no effect, but after a lost
-// connection the result of a write may be unknown.
+// Methods return errcode.Unavailable if the engine is unavailable, or if ctx ends. They then had no effect, but after a
+// lost connection, or if ctx ended during a write, the result may be unknown.
+//
+// Slices and maps in parameters are never changed. The caller may change them when the method returned, except Write.Ops.
+// Results belong to the caller, except that Register may return the draft's Document.
 //
 // Package storetest defines the contract.
 type Store interface {
@@ -38,18 +41,19 @@ type Store interface {
 	// Export reads all namespaces like List, by namespace and key.
 	Export(ctx context.Context, o Owner, q ExportQuery) (Page, error)
 
-	// Changes reads at most limit changes after since, oldest first and gapless; with limit 0 only Feed.Last. It
-	// returns ErrChangesGone if the next change was swept. For a since above Feed.Last it returns none; the Service
-	// refuses that.
-	Changes(ctx context.Context, o Owner, since Seq, limit int, now Moment) (Feed, error)
+	// Changes reads at most limit changes after since, oldest first and gapless; with limit 0 only Feed.Last, which is
+	// always the install's newest change. It returns ErrChangesGone if the next change was swept. For a since above
+	// Feed.Last it returns none; the Service refuses that.
+	Changes(ctx context.Context, o Owner, since Seq, limit int) (Feed, error)
 
 	// Usage counts the records that are live at now, by namespace. An unknown install counts 0.
 	Usage(ctx context.Context, o Owner, now Moment) (Usage, error)
 
-	// Sweep removes at most limit rows of a kind that were due by then, across installs, and returns how many. The
-	// kinds are expired records, earliest first, each with a change now (except in an install being deleted); changes
-	// older than ChangesKept; stored responses older than AnswersKept; revocations of expired tokens; and tombstones
-	// whose events are published.
+	// Sweep removes at most limit rows of a kind that were due at the time due, across installs, and returns how many.
+	// limit rows mean that more may be due, fewer that none is; with an error, the number may be too low. now, not before
+	// due, is the time of the changes that the sweep makes. The kinds are expired records, earliest first, each with a
+	// change (except in an install being deleted); changes older than ChangesKept; stored responses older than
+	// AnswersKept; revocations of expired tokens; and tombstones whose events are published.
 	Sweep(ctx context.Context, kind Swept, now, due Moment, limit int) (int, error)
 
 	// Ping checks the engine's reachability and schema version, which a newer release may change while this process
@@ -73,12 +77,15 @@ const (
 
 // Write is a list of operations with common parameters.
 type Write struct {
+	// Ops may be empty, and may contain a record several times: each operation sees the effects of those before it. The
+	// store sets no limit. The caller must not change the slice after Apply: when ctx ends early, another goroutine may
+	// still read it.
 	Ops            []Op
 	Now            Moment          // decides expiry, and becomes the time of all changes
 	Quota          Quota           // in effect for the install
 	Caller         Caller          // for the audit
 	IdempotencyKey *IdempotencyKey // may be nil
-	After          Seq             // change numbers continue above this number
+	After          Seq             // change numbers continue above this number; 0 except in imports
 }
 
 // Restores reports whether the write sets numbers itself. Engines then take a slower path.
@@ -100,13 +107,13 @@ type Caller struct {
 // IdempotencyKey makes a write idempotent: within AnswersKept, the same request gets the first response again, and
 // another request gets ErrKeyReused.
 type IdempotencyKey struct {
-	Key     string
+	Key     string   // unique in the install; the service checks its length
 	Request [32]byte // hash of the request
 }
 
 // Applied is the result of a write.
 type Applied struct {
-	Items    []Item // in the order of Write.Ops
+	Items    []Item // an element for each of Write.Ops, in their order
 	Replayed bool   // the result was stored earlier for the IdempotencyKey
 }
 

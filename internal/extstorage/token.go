@@ -47,7 +47,8 @@ type Tokens interface {
 	// RevokedTokens returns the unexpired tokens, ordered by ID bytes.
 	RevokedTokens(ctx context.Context, o Owner, now Moment) ([]RevokedToken, error)
 
-	// RevokeToken adds a token, or extends its ExpiresAt.
+	// RevokeToken adds a token, or extends its ExpiresAt; RevokedAt stays. It does not apply MaxRevokedTokens: the Service
+	// does. It returns ErrInstallDeleted after Deletions.Close.
 	RevokeToken(ctx context.Context, o Owner, t RevokedToken) error
 }
 

@@ -67,7 +67,7 @@ type BodyStatus struct {
 	Waiting      int64    // bodies that are not in the target yet
 	WaitingBytes int64    // their size
 	Unreadable   int64    // bodies that the service refers to and cannot read
-	Names        []string // the first unreadable ones, with the reason
+	Names        []string // the first unreadable bodies, with the reason
 	Omitted      []string // see Bodies.Each
 	Error        error    // why bodies are late, or nil
 }

@@ -16,22 +16,23 @@ import (
 
 // Bodies are a service's immutable files outside its database, e.g. object bodies.
 type Bodies struct {
-	// Each calls fn for each file in one database snapshot, until fn fails. omitted contains a line for each file
-	// that was left out.
+	// Each calls fn for each file in one database snapshot, one at a time, until fn fails, and returns fn's error. omitted
+	// contains a line for each file that was left out.
 	Each func(ctx context.Context, fn func(Body) error) (omitted []string, err error)
 
 	// Watch makes the service call written for each new file once the file is durable and before its row is
 	// committed. The service then calls settled when the row is committed (kept) or never will be. Neither call
-	// blocks.
+	// blocks, and both may be called concurrently. Start calls Watch once.
 	Watch func(written func(Body) (settled func(kept bool)))
 }
 
 // Body is an immutable file of a service.
 type Body struct {
 	Name string // may contain slashes; never reused for other content
-	Size int64
+	Size int64  // in bytes
 
-	// Open opens a verified copy, unless the service deleted or moved it.
+	// Open opens a verified copy, or fails if the service deleted or moved it meanwhile. It is called later, after Each or
+	// written returned, concurrently with others, and perhaps again after an error.
 	Open func(ctx context.Context) (io.ReadCloser, error)
 }
 

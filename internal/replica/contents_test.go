@@ -95,3 +95,16 @@ func TestContents(t *testing.T) { //nolint:gocognit // a model: its steps are sh
 		t.Error("no walk kept a point")
 	}
 }
+
+func TestLackingKeepsItsArgument(t *testing.T) {
+	t.Parallel()
+	day := func(n int, files ...string) PointContent { return PointContent{time.Unix(int64(n)*86400, 0), files} }
+	all := []PointContent{day(3, "a"), day(1, "a", "b"), day(2, "a", "c"), day(9, "other")}
+	got := Lacking(all[:3], map[string]time.Time{"c": day(2).Time})
+	if len(got) != 1 || !got["b"].Equal(day(1).Time) {
+		t.Errorf("the newest point lacks %v, want b of day 1", got)
+	}
+	if !all[3].Time.Equal(day(9).Time) {
+		t.Error("Lacking wrote behind the end of its argument")
+	}
+}

@@ -10,7 +10,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Keep keeps the newest restore point in each of the last non-empty hours, days, weeks, months and years.
+// Keep keeps the newest restore point in each of the last non-empty hours, days, weeks, months and years, in UTC. The
+// zero value is no rule: the functions that take it say which points stay.
 type Keep struct{ Hours, Days, Weeks, Months, Years int }
 
 const maxKeep = 10_000

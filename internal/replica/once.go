@@ -148,7 +148,8 @@ func readBack(ctx context.Context, t Target, name string, sent []byte) error {
 	return nil
 }
 
-// Published returns the newest restore point that this Replica published. Before the first, its number is 0.
+// Published returns the newest restore point that this Replica published. Before the first, its number is 0. Its maps are
+// shared: callers must not change them.
 func (r *Replica) Published() Point { return r.newest() }
 
 // Tidy deletes the restore points that the rule drops, and their objects. An empty rule keeps everything. It is for a

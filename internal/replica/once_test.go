@@ -521,3 +521,17 @@ func (c counting) Put(ctx context.Context, name string, body io.Reader) error {
 	}
 	return c.Target.Put(ctx, name, body)
 }
+
+// TestOrder requires that a database that Options.Order does not list is replicated all the same.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testdb.SQLite(t), func(o *Options) { o.Order = []string{names[1]} })
+	defer w.close()
+	if got := w.r.sources[0].name; got != names[1] || len(w.r.sources) != len(names) {
+		t.Errorf("the first of %d databases is %s, want %s of %d", len(w.r.sources), got, names[1], len(names))
+	}
+	w.must(w.r.Sync(t.Context()))
+	if files := w.r.Published().Files; len(files) != len(names) {
+		t.Errorf("the point contains %v, want %v", files, names)
+	}
+}

@@ -11,7 +11,7 @@ import (
 )
 
 // Options configure a Replica. Server, Files, Target, Key, Clock and Log are required; Spool, too, except in some
-// tests.
+// tests. The caller must not change the maps and slices after New.
 type Options struct {
 	Server string // ID of the data folder, which owns the target: a text that never changes
 
@@ -27,17 +27,17 @@ type Options struct {
 	// databases of services that are off now.
 	Known Names
 
-	// Order lists the databases in capture order; nil sorts them.
+	// Order lists databases in Files in capture order. The others follow, sorted by name.
 	Order []string
 
 	// Once makes a backup: Sync makes one restore point and checks all objects it sends. It does not checkpoint, so
-	// any process may replicate or serve the databases.
+	// any process may replicate or serve the databases. Call Sync, Tidy and Close, but not Start.
 	Once bool
 
 	Target Target // see Folder and package location
 
-	// Location, if set, names the target. A target that was claimed before and lost its marker is refused, because
-	// its disk may not be mounted.
+	// Location, if set, names the target, e.g. its URL; only equality counts. A target that was claimed before and lost its
+	// marker is refused, because its disk may not be mounted.
 	Location string
 
 	// Key signs everything. A target that another key signed is refused.
@@ -55,10 +55,12 @@ type Options struct {
 	// Keep limits the age of restore points. The default is a week.
 	Keep time.Duration
 
-	Rule Keep // keeps older points, see ParseKeep
+	// Rule keeps some points that are older than Keep; the zero value keeps none. With Once, Keep has no effect: the rule
+	// decides about all points, and its zero value keeps all.
+	Rule Keep
 
 	// Dismissed, if set, returns the files whose points up to a time may all be deleted. The newest point with every
-	// other file is always kept.
+	// other file is always kept. The map is only read. An error ends the maintenance, which is tried again.
 	Dismissed func() (map[string]time.Time, error)
 
 	// Interval is the time between captures, each of which becomes a restore point if anything changed. The default is
@@ -75,6 +77,6 @@ type Options struct {
 
 	space func(folder string) (free, size float64, err error)
 
-	// Fault, for tests, is called between all steps.
+	// Fault, for tests, is called between all steps, also concurrently.
 	Fault func(point string) error
 }

@@ -163,7 +163,7 @@ func listPoints(ctx context.Context, t Target) (points []listedPoint, err error)
 // Listed is a point that was not read.
 type Listed struct {
 	Number uint64
-	Time   time.Time
+	Time   time.Time // in milliseconds, so it may be before Point.Time
 }
 
 // Content is a target's content, not verified.
@@ -175,7 +175,8 @@ type Content struct {
 
 // Points returns up to most verified points, newest first; 0 returns all. known are the files that a point may
 // contain, and trust says whose signatures count. It returns errcode.NotFound if there is no replica or backup, and
-// Denied if trust does not accept the repository. With another error it returns the points before it.
+// Denied if trust does not accept the repository. After another error it returns the points that it had read until then,
+// which are newer than the point that failed.
 func Points(ctx context.Context, t Target, known Names, trust Trust, most int) (all []Point, err error) {
 	from, err := openReader(ctx, t, known, trust)
 	if err != nil {

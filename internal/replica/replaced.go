@@ -13,7 +13,8 @@ type PointContent struct {
 	Has  []string
 }
 
-// Replaced returns which of the points before a rule deletes after the point next was published.
+// Replaced returns which of the points before, in any order, a rule deletes after the point next was published, oldest
+// first. The zero rule deletes none.
 func Replaced(before []PointContent, next PointContent, rule Keep, dismissed map[string]time.Time) (gone []PointContent) {
 	if rule == (Keep{}) {
 		return nil
@@ -37,10 +38,16 @@ func Replaced(before []PointContent, next PointContent, rule Keep, dismissed map
 	return gone
 }
 
-// Lacking returns the files that the newest point lacks, each with the time of the newest point that has it.
+// Lacking returns the files that the newest point lacks, each with the time of the newest point that has it, except files
+// that were dismissed at or after that time (Options.Dismissed). all may be in any order.
 func Lacking(all []PointContent, dismissed map[string]time.Time) (files map[string]time.Time) {
 	files = map[string]time.Time{}
-	newest := slices.MaxFunc(append(all, PointContent{}), func(a, b PointContent) int { return a.Time.Compare(b.Time) })
+	var newest PointContent
+	for _, c := range all {
+		if c.Time.After(newest.Time) {
+			newest = c
+		}
+	}
 	for _, c := range all {
 		for _, file := range c.Has {
 			if until, is := dismissed[file]; !slices.Contains(newest.Has, file) && (!is || c.Time.After(until)) && c.Time.After(files[file]) {

@@ -23,7 +23,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Replica copies databases to a target. Close it before the databases.
+// Replica copies databases to a target. Close it before the databases. Published and Status may be called at any time;
+// the other methods one at a time, although Start's background work goes on meanwhile.
 type Replica struct {
 	opts    Options
 	sources []*source
@@ -64,7 +65,8 @@ type Status struct {
 	Since                   time.Time
 	WaitingBytes            int64 // in the spool
 	CaptureError, ShipError error // of the last capture; nil: succeeded. ShipError likewise of the last attempt to send
-	// Noticed is a sign that somebody else changed the target since the last run: points are missing or forged.
+	// Noticed is a sign that somebody else changed the target since the last run: points are missing or forged. It stays
+	// until the process ends.
 	Noticed error
 	Bodies  BodyStatus // zero without bodies
 }
@@ -104,10 +106,13 @@ func New(opts Options) *Replica {
 		Databases: slices.AppendSeq(slices.Clone(opts.Known.Databases), maps.Keys(opts.Files)),
 		Also:      slices.AppendSeq(slices.Clone(opts.Known.Also), maps.Keys(opts.Also)),
 	}
-	if opts.Order == nil {
-		opts.Order = slices.Sorted(maps.Keys(opts.Files))
+	order := slices.Clone(opts.Order)
+	for _, name := range slices.Sorted(maps.Keys(opts.Files)) {
+		if !slices.Contains(order, name) {
+			order = append(order, name)
+		}
 	}
-	for _, name := range opts.Order {
+	for _, name := range order {
 		r.sources = append(r.sources, &source{
 			name: name, db: opts.Files[name], spool: filepath.Join(opts.Spool, name), limit: r.opts.SpoolBytes, frames: sqlitedb.CheckpointPages, least: snapshotLeast,
 			clock: opts.Clock, fault: opts.Fault, space: opts.space, once: opts.Once, written: r.bodies.lastNumber,
@@ -257,7 +262,7 @@ func (r *Replica) begunRounds() uint64 {
 	return r.rounds
 }
 
-// Status returns the state now. It does not wait for the target.
+// Status returns the state now. It does not wait for the target. The caller must not change the slices.
 func (r *Replica) Status() Status {
 	bodies := r.bodies.state()
 	r.mu.Lock()

@@ -32,7 +32,8 @@ type Restoring struct {
 	Trust      Trust          // whose signatures count
 	Identities []age.Identity // if there are any, objects that are not encrypted are refused
 
-	// Into is an existing folder that only this process writes. Names from the target are resolved below it.
+	// Into is an existing folder that only this process writes. It may contain other files. Names from the target are
+	// resolved below it.
 	Into string
 
 	// At selects the newest point at or before a time; zero selects the newest.
@@ -41,10 +42,11 @@ type Restoring struct {
 	// AtLeast is a point that the source published: a newest point before it is refused.
 	AtLeast Expected
 
-	// Only selects databases; nil means all. Other files are always restored.
+	// Only selects databases; nil means all. A database that the point does not contain is errcode.NotFound. Other files
+	// are always restored.
 	Only []string
 
-	Progress func(name string) // called with each database before it is restored; may be nil
+	Progress func(name string) // called with each database before it is restored, one at a time; may be nil
 
 	// Ignored, if set, is called with the damage of each file that the restore did without, because other files lead to
 	// the same place. Somebody else may have added such a file.
@@ -126,11 +128,12 @@ func (r Restoring) lastChange(ctx context.Context, k keys, files series, databas
 type Restored struct {
 	Point  Point    // the restored point
 	Newest Point    // newest point in the target
-	Files  []string // their paths, below Restoring.Into
+	Files  []string // Restoring.Into joined with their names: first the databases, then the others, each sorted
 }
 
 // Restore writes and checks a replica's databases and other files as of a restore point. If it fails, it leaves no
-// unchecked database. It overwrites nothing: a database that exists is errcode.Conflict. NotFound means that there is
+// unchecked database, but the files in Restored.Files are complete. It overwrites nothing: a database that exists is
+// errcode.Conflict. NotFound means that there is
 // no such point; Denied, that trust or AtLeast refuses the target; Invalid, that the identities do not fit;
 // Unavailable, that an object is damaged or cannot be read.
 func Restore(ctx context.Context, r Restoring) (done Restored, err error) {

@@ -18,16 +18,19 @@ import (
 // Target stores a replica. Names contain slashes, and segments do not begin with a dot. All methods are safe for
 // concurrent use.
 type Target interface {
-	// Put makes the object visible only when it is complete.
+	// Put creates or replaces an object, which is visible, and durable, only when it is complete. It reads body once, to
+	// its end; the size is not known before. An error of body fails it.
 	Put(ctx context.Context, name string, body io.Reader) error
 
-	// Get reads an object, or returns errcode.NotFound.
+	// Get reads an object, or returns errcode.NotFound. The caller closes it. ctx need not end its reads: wrap it in
+	// NewReader.
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
 
-	// List returns all names with a prefix, sorted. Implement it by ListOf.
+	// List returns all names with a prefix, sorted; "" is the prefix of all. Implement it by ListOf.
 	List(ctx context.Context, prefix string) ([]string, error)
 
-	// Walk calls fn with names in any order.
+	// Walk calls fn with each name with a prefix, in any order and one at a time. It ends with fn's first error, and
+	// returns that.
 	Walk(ctx context.Context, prefix string, fn func(name string) error) error
 
 	// Delete deletes an object if it exists.
@@ -159,7 +162,8 @@ func (Folder) fail(what string, err error) error {
 	return errcode.Wrap(errcode.Unavailable, "cannot "+what+" an object of the replica", err)
 }
 
-// NewReader returns a reader that stops when ctx is done.
+// NewReader returns a reader that returns ctx's error from the first Read after ctx is done. A Read that waits for r does
+// not end sooner.
 func NewReader(ctx context.Context, r io.Reader) io.Reader { return contextReader{ctx, r} }
 
 type contextReader struct {

@@ -51,7 +51,7 @@ type CollectionStamp struct {
 
 // Collections is the result of info/collections, from a snapshot.
 type Collections struct {
-	Modified Timestamp // greatest stamp, including tombstones
+	Modified Timestamp         // greatest stamp, including tombstones
 	Stamps   []CollectionStamp // in no fixed order
 }
 

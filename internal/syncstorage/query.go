@@ -41,9 +41,9 @@ type Query struct {
 	Full       bool                // whole records rather than IDs
 	Sort       Sort
 	Limit      Optional[int] // records; 0 is allowed, and returns none
-	Offset     Offset       // zero for the first page; Check refuses the offset of another Sort
-	If         Precondition // applies to the collection
-	Now        Timestamp    // decides which records have expired
+	Offset     Offset        // zero for the first page; Check refuses the offset of another Sort
+	If         Precondition  // applies to the collection
+	Now        Timestamp     // decides which records have expired
 }
 
 // Check returns errcode.Invalid for parameters that the protocol does not allow.

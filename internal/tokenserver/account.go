@@ -21,8 +21,11 @@ func (a Account) Email() string { return a.FxAUID + "@" + a.Domain }
 
 // Check returns errcode.Denied if the tables cannot store the ID.
 func (a Account) Check() error {
-	if a.FxAUID == "" || a.Domain == "" {
+	if a.FxAUID == "" {
 		return errcode.New(errcode.Denied, "the account ID is empty")
+	}
+	if a.Domain == "" {
+		return errcode.New(errcode.Denied, "the account's domain is empty: set tokenserver.fxa_email_domain")
 	}
 	if !printable(a.FxAUID) || !printable(a.Domain) || len(a.Email()) > maxEmail {
 		return errcode.New(errcode.Denied, "the account ID is malformed")

@@ -8,7 +8,7 @@ import (
 )
 
 // Purger deletes a user's data on a storage node. A storage keyed by account and key ID must keep it if u.KeysLive is
-// set.
+// set. It is safe for concurrent use and idempotent: a user without data is not an error.
 type Purger interface {
 	Purge(ctx context.Context, u DueUser) error
 }
@@ -28,8 +28,8 @@ func (s *Service) deadlines(now time.Time) Deadlines {
 	return Deadlines{Replaced: now.Add(-max(s.Config().ReplacedUserGrace, life)), Deleted: now.Add(-life)}
 }
 
-// Cleanup deletes data and rows of at most limit users, and returns how many. It skips failing nodes and names them in
-// the error.
+// Cleanup deletes data and rows of at most limit users, and returns how many, also with an error. Fewer than limit mean
+// that none is due, except on nodes that failed: it skips these and names them in the error.
 func (s *Service) Cleanup(ctx context.Context, now time.Time, limit int) (int, error) {
 	due := s.deadlines(now)
 	failed := map[string]error{}

@@ -12,7 +12,7 @@ import (
 type SignIn struct {
 	Generation Mark // from the access token
 	Keys       KeyID
-	Now        time.Time
+	Now        time.Time // becomes User.CreatedAt, in ms, or later if the account's newest row is later
 
 	AllowNew    bool    // setting allow_new_users
 	ReleaseRate float64 // setting node_capacity_release_rate
@@ -49,8 +49,8 @@ type Plan struct {
 // Idle reports whether nothing must be written, so that most sign-ins need no write lock.
 func (p *Plan) Idle() bool { return p.Op == Keep && !p.Replace }
 
-// Decide applies the sign-in rules in order. The store calls it with the account's rows under the account's lock. If it returns a *Refusal, nothing is written except the record of a
-// NotAdmitted account.
+// Decide applies the sign-in rules in order. The store calls it with the account's rows under the account's lock. If it
+// returns a *Refusal, nothing is written except the record of a NotAdmitted account.
 func Decide(st AccountState, s SignIn) (Plan, error) {
 	// The new row must be the newest even if the clock was set back.
 	created := millis(s.Now)

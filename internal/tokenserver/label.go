@@ -15,10 +15,12 @@ const MaxLabel = 100
 // Labels stores a label for each account, e.g. the user's name.
 type Labels interface {
 	// SetLabel sets an account's label, or removes it if the text is "", and reports whether it did. A label from a
-	// profile is never "". It is set only if the account has an unreplaced row and no label from an operator.
+	// profile is never "". It is set only if the account has an unreplaced row and no label from an operator. Of l, FxAUID
+	// does not count: the label is for a. SetLabel returns the error of Label.Check.
 	SetLabel(ctx context.Context, a Account, l Label) (set bool, err error)
 
-	// LabelsOf returns labels by account ID, in one query.
+	// LabelsOf returns labels by account ID, in one query, so the caller limits the number of IDs. Accounts without a
+	// label are missing in the map, which is never nil.
 	LabelsOf(ctx context.Context, fxaUIDs []string) (map[string]Label, error)
 
 	// FindLabels returns labels that begin with a prefix, ignoring case, ordered by Label.Key and account. It returns

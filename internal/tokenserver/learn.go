@@ -28,7 +28,8 @@ func newLearner() *learner {
 	return l
 }
 
-// StopLearning waits for running requests.
+// StopLearning stops learning labels, and waits until running requests to the profile server have ended. SignIn may still
+// be called; it learns nothing then.
 func (s *Service) StopLearning() {
 	s.learner.mu.Lock()
 	s.learner.stop()

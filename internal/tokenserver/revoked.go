@@ -1,6 +1,7 @@
 package tokenserver
 
-// Revoked is a set of users whose unexpired tokens are revoked. The zero value is empty.
+// Revoked is a set of users whose unexpired tokens are revoked. The zero value is empty. Has may be called concurrently,
+// but not while a user is added. Copies share the set.
 type Revoked struct {
 	accounts map[string]struct{}      // all users of these accounts
 	users    map[storageUser]struct{} // users of accounts that may have other, valid users

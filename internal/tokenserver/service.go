@@ -24,7 +24,7 @@ type Claims struct {
 	Cleanup        bool // for the Purger; valid even if revoked
 }
 
-// Minter issues storage tokens, signed with a secret that the nodes know.
+// Minter issues storage tokens, signed with a secret that the nodes know. It is safe for concurrent use.
 type Minter interface {
 	// Mint returns the token (Hawk ID) and the key for signing requests.
 	Mint(c Claims) (token, key string, err error)
@@ -33,7 +33,7 @@ type Minter interface {
 // ErrElapsed means that the database exceeded database_request_timeout.
 var ErrElapsed error = errcode.New(errcode.Unavailable, "the database took too long")
 
-// Options configures a Service. Local, Inherit and CountEvent may be nil.
+// Options configures a Service. Local, Inherit and CountEvent may be nil. The functions may be called concurrently.
 type Options struct {
 	Config   Config
 	Store    Store
@@ -47,9 +47,12 @@ type Options struct {
 	// Local, if set, deletes data on this server, and Remote on other nodes.
 	Local, Remote Purger
 
-	// Inherit copies an earlier storage user's quota to a new one. from lists the earlier users, newest first.
+	// Inherit copies an earlier storage user's quota to a new user. from lists the earlier users, newest first. It is called
+	// at each sign-in while an earlier user is kept, before the token is issued, so it must be idempotent; its error fails
+	// the sign-in.
 	Inherit func(ctx context.Context, from []User, to *User) error
 
+	// CountEvent is called for each account event, before it is applied.
 	CountEvent func(EventKind)
 }
 
@@ -118,8 +121,8 @@ type Request struct {
 	Identity Identity
 	Token    string // the access token, to learn a label
 	Keys     KeyID
-	Duration string // requested seconds; "" for the default
-	Origin   string // URL of this server, as the client sees it
+	Duration string // requested seconds; anything but a number up to token_duration means token_duration
+	Origin   string // URL of this server, as the client sees it, without a trailing slash
 }
 
 // Grant is the answer to a sign-in.

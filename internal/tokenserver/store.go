@@ -9,13 +9,16 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Store stores accounts, their storage users, and nodes. Methods are atomic, and return the error of Account.Check.
+// Store stores accounts, their storage users, and nodes. Methods are atomic. Those with an Account return the error of
+// Account.Check.
 //
 // Other processes may write the tables services, nodes and users, so stores must not cache them. Operations on an
-// account are serialized across processes. Methods are safe for concurrent use.
+// account are serialized across processes. Methods are safe for concurrent use. They neither change nor keep slices and
+// pointers in parameters; results belong to the caller. A list with a limit is over when it returns fewer; limit 0
+// returns nothing, and "" or 0 as the place to continue means from the start.
 //
-// Methods return errcode.Unavailable if the engine is unavailable, or out of connections or disk space. Package
-// storetest defines the contract.
+// Methods return errcode.Unavailable if the engine is unavailable, or out of connections or disk space, or if ctx ends.
+// Package storetest defines the contract.
 type Store interface {
 	Users
 	Nodes
@@ -36,7 +39,7 @@ type Users interface {
 	// AccountState reads the newest MaxUsers rows. Unknown accounts are Unlisted and have no rows.
 	AccountState(ctx context.Context, a Account) (AccountState, error)
 
-	// ListUsers returns at most limit rows after a UID, by UID; fewer mean that none follow. It omits replaced rows unless replaced is set.
+	// ListUsers returns at most limit rows after a UID, by UID. It omits replaced rows unless replaced is set.
 	ListUsers(ctx context.Context, after int64, limit int, replaced bool) ([]User, error)
 
 	// FindUsers returns at most limit unreplaced rows by account ID prefix, ordered by User.Email, after an email. It
@@ -45,28 +48,30 @@ type Users interface {
 
 	// Replace marks an account's rows as replaced and returns how many were not yet replaced. The account may sign in
 	// again as another storage user. If retire is set, Replace also sets the generation Retired, deletes the label,
-	// and forbids sign-ins until the rows are cleaned up.
+	// and forbids sign-ins until the rows are cleaned up. For an unknown account it returns 0.
 	Replace(ctx context.Context, a Account, now time.Time, retire bool) (int, error)
 
 	// Delete sets the generation Deleted on an account's rows, marks unreplaced rows as replaced, deletes the label,
-	// and returns all rows, newest first.
+	// and returns all rows, newest first, also those that were replaced or deleted before; none for an unknown account.
 	Delete(ctx context.Context, a Account, now time.Time) ([]User, error)
 
 	// Revoked returns the users whose unexpired tokens are revoked, because their account is Denied, or was deleted
 	// since the given time.
 	Revoked(ctx context.Context, since time.Time) (Revoked, error)
 
-	// ChangePassword raises the generation of an account's unreplaced rows, and returns how many changed.
+	// ChangePassword raises the generation of an account's unreplaced rows, and returns how many changed. Rows with the
+	// same or a greater generation stay.
 	ChangePassword(ctx context.Context, a Account, generation int64) (int, error)
 
-	// Due returns at most limit due rows after a row, longest replaced first, except rows on nodes that are down.
+	// Due returns at most limit due rows after a row, longest replaced first, except rows on nodes that are down. Of after,
+	// only ReplacedAt and UID count.
 	Due(ctx context.Context, d Deadlines, after DueUser, limit int) ([]DueUser, error)
 
-	// Forget deletes a replaced row, if it exists. With the last row of an Unlisted account, it also deletes the
-	// label.
+	// Forget deletes a replaced row. It does nothing for an unknown UID, or if the row is not replaced. With the last row of
+	// an Unlisted account, it also deletes the label.
 	Forget(ctx context.Context, uid int64) error
 
-	// SkipUIDs makes new users skip n UIDs; see SkippedUIDs.
+	// SkipUIDs makes new users skip n UIDs, at least 0; see SkippedUIDs.
 	SkipUIDs(ctx context.Context, n int64) error
 }
 
@@ -74,10 +79,11 @@ type Users interface {
 // backup.
 func SkippedUIDs(age time.Duration) int64 { return 1_000_000 + 1000*int64(age/time.Second) }
 
-// Deadlines contains two times: rows that were replaced or deleted before them are due for cleanup.
+// Deadlines contains two times: rows that were replaced or deleted before them are due for cleanup. Rows from exactly
+// that millisecond are not.
 type Deadlines struct {
 	Replaced time.Time
-	Deleted  time.Time // for rows with generation Deleted; not before Replaced
+	Deleted  time.Time // for rows with generation Deleted; not before Replaced, so both must be set
 }
 
 // DueUser is a replaced row whose data is to be deleted.
@@ -94,20 +100,21 @@ type Nodes interface {
 	// ListNodes lists by ID.
 	ListNodes(ctx context.Context) ([]Node, error)
 
-	// AddNode returns the node with its ID, or errcode.Conflict if the URL exists.
+	// AddNode returns the node with its ID, which it chooses, or errcode.Conflict if the URL exists.
 	AddNode(ctx context.Context, n Node) (Node, error)
 
-	// EnsureNode adds a node unless the URL exists.
+	// EnsureNode adds a node unless the URL exists; then it changes nothing.
 	EnsureNode(ctx context.Context, n Node) (added bool, err error)
 
 	// EnsureFirstNode adds a node only once in the lifetime of the tables, so that operators can remove all nodes.
 	EnsureFirstNode(ctx context.Context, n Node) (added bool, err error)
 
-	// SetNode returns errcode.NotFound if no node has this URL.
+	// SetNode changes a node and returns it. It returns errcode.NotFound if no node has this URL. It does not compare
+	// Available with Capacity.
 	SetNode(ctx context.Context, url string, c NodeChange) (Node, error)
 }
 
-// NodeChange changes a node. nil fields leave the setting unchanged.
+// NodeChange changes a node. nil fields leave the setting unchanged. Counters are accounts; see Node.
 type NodeChange struct {
 	Available, Capacity *int64
 	Downed, Backoff     *bool
@@ -115,7 +122,8 @@ type NodeChange struct {
 
 // Admission decides which accounts may sign in.
 type Admission interface {
-	// SetAccess sets an account's rule, or removes it if the rule is Unlisted, and removes its recorded refusals.
+	// SetAccess sets an account's rule, or removes it if the rule is Unlisted, and removes its recorded refusals. Of r, only
+	// Access and Note count; the rule is for a and from now. It returns the error of Rule.Check.
 	SetAccess(ctx context.Context, a Account, r Rule, now time.Time) error
 
 	// ListAccess returns at most limit rules after an account ID, ordered by ID.
@@ -127,10 +135,10 @@ type Admission interface {
 
 // Rule is an operator's decision about an account.
 type Rule struct {
-	FxAUID    string
+	FxAUID    string // set by ListAccess
 	Access    Access
 	Note      string // for operators
-	CreatedAt int64  // ms since 1970
+	CreatedAt int64  // ms since 1970, set by ListAccess
 }
 
 // MaxNote limits a Rule's note, in bytes.

@@ -12,7 +12,9 @@ import (
 
 // Args are a Call's arguments in binary format. Each method adds the next argument: param is the function's
 // parameter, checked against the declaration, and the method's name is its SQL type. Methods with OrNull take NULL if
-// set is false, or for an empty text or list without set. Mistakes are reported when the call runs.
+// set is false, or for an empty text or list without set. Mistakes are reported when the call runs. Make Args with
+// Call.Args. They may be used for several calls, but are not safe for concurrent use. element functions are called while
+// the argument is added.
 type Args struct {
 	values [][]byte // nil: NULL
 	buffer []byte   // values that were encoded; the others are the caller's
@@ -99,9 +101,10 @@ func (a *Args) Text(param, v string) {
 	}
 }
 
-// Bytea adds a bytea without copying it; nil is empty, not NULL.
+// Bytea adds a bytea without copying it, so v must not change until the call returned; nil is empty, not NULL.
 func (a *Args) Bytea(param string, v []byte) { a.BytesOrNull(param, v, true) }
 
+// BytesOrNull is Bytea, or NULL unless set.
 func (a *Args) BytesOrNull(param string, v []byte, set bool) {
 	if !a.begin(param, "bytea") {
 		return
@@ -115,7 +118,8 @@ func (a *Args) BytesOrNull(param string, v []byte, set bool) {
 	a.values = append(a.values, v)
 }
 
-// UUID adds a uuid, which the server validates.
+// UUID adds a uuid, with or without hyphens. For another text the server refuses the call with an error that is
+// errcode.Internal, so check what a client sent before.
 func (a *Args) UUID(param, id string) {
 	if a.begin(param, "uuid") {
 		a.add(func(b []byte) []byte { return appendID(b, id) })
@@ -167,7 +171,7 @@ func (a *Args) JSONB(param string, v []byte) {
 // timestampEpoch is PostgreSQL's epoch, 2000-01-01, in Unix microseconds.
 const timestampEpoch = 946_684_800_000_000
 
-// Timestamp adds a timestamp in UTC.
+// Timestamp adds a timestamp in UTC. All times are rounded down to microseconds; the zero time is the year 1, not NULL.
 func (a *Args) Timestamp(param string, v time.Time) { a.TimestampOrNull(param, v, true) }
 
 func (a *Args) TimestampOrNull(param string, v time.Time, set bool) {

@@ -13,8 +13,9 @@ import (
 	"holdfast/internal/work"
 )
 
-// Call runs a function that returns a single bigint[] without NULLs; no row yields nil. It takes half as long as the
-// driver's QueryRow: it encodes arguments into a single buffer and looks up no types. It is a transaction.
+// Call runs a function that returns a single bigint[] without NULLs; no row yields nil. The result belongs to the caller.
+// Call takes half as long as the driver's QueryRow: it encodes arguments into a single buffer and looks up no types. It is
+// a transaction, and tries again like Exec.
 func (db *DB) Call(ctx context.Context, s Statement, a *Args) (result []int64, err error) {
 	err = db.alone(ctx, s.Name, db.nodeOfCall(&s, a), func(ctx context.Context, c *pgx.Conn) error {
 		result, err = call(ctx, c, s, a, db.prepares)
@@ -57,8 +58,8 @@ func begin(ctx context.Context, c *pgx.Conn, s Statement, a *Args, prepared bool
 }
 
 // CallEach calls fn for each row that the statement returns. It is like ForEach, but looks up no types: fn reads
-// columns by position. The row is valid until fn returns. start, which must not be nil, is called before each try
-// and must discard earlier rows.
+// columns by position. The row, with slices from Raw, is valid until fn returns. fn must not call db. start, which must
+// not be nil, is called before each try and must discard earlier rows.
 func (db *DB) CallEach(ctx context.Context, s Statement, a *Args, start func(), fn func(r *Row) error) error {
 	return db.alone(ctx, s.Name, db.nodeOfCall(&s, a), func(ctx context.Context, c *pgx.Conn) error {
 		start()
@@ -96,7 +97,7 @@ type Row struct {
 
 func (r *Row) IsNull(i int) bool { return r.values[i] == nil }
 
-// Raw returns a text or bytea without copying it.
+// Raw returns a text or bytea without copying it: copy it to keep it after fn returned. NULL is nil.
 func (r *Row) Raw(i int) []byte { return r.values[i] }
 
 // Bigint returns column i, from 0.

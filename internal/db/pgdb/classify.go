@@ -24,7 +24,7 @@ const (
 )
 
 // IsState reports whether err is an error of the server with one of these SQLSTATEs, e.g. "23505" for a unique violation. It
-// takes errors before and after they get an errcode.
+// takes errors before and after they get an errcode; nil has no state.
 func IsState(err error, states ...string) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && slices.Contains(states, pg.Code)

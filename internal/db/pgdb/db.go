@@ -34,20 +34,20 @@ type Options struct {
 	// and 30 min.
 	MaxLifetime, MaxIdle time.Duration
 
-	// StatementTimeout limits a statement outside Tx including its lock waits, a whole Tx, and the wait for each
-	// streamed row. The default is 30 s. It cancels the statement on the server, because a pooler would lose a
-	// session setting.
+	// StatementTimeout limits each try of a statement outside Tx including its lock waits, each try of a whole Tx, and the
+	// wait for each streamed row. The default is 30 s. It cancels the statement on the server, because a pooler would lose
+	// a session setting.
 	StatementTimeout time.Duration
 
 	// ApplicationName is the name in pg_stat_activity, unless the URL sets it.
 	ApplicationName string
 
-	// Observe, if set, gets the name, duration (including the wait for a connection and all retries) and error of every
-	// statement outside Tx, and of every Tx as a whole. It is called concurrently.
+	// Observe, if set, gets the name, duration (including the wait for a connection and all retries) and error, with its
+	// errcode or nil, of every statement outside Tx, and of every Tx as a whole. It is called concurrently.
 	Observe func(statement string, d time.Duration, err error)
 
-	// Fault, for tests, is called before each statement with its name and before each commit with "commit"; its error
-	// counts as a database error.
+	// Fault, for tests, is called before each statement with its name and before each commit with "commit", also
+	// concurrently; its error counts as a database error.
 	Fault func(point string) error
 }
 
@@ -115,7 +115,7 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	return db, nil
 }
 
-// Patient returns db with another StatementTimeout. Both share the pool; close only one of them.
+// Patient returns db with another StatementTimeout, which must be above 0. Both share the pool; close only one of them.
 func (db *DB) Patient(timeout time.Duration) *DB {
 	patient := *db
 	patient.opts.StatementTimeout = timeout
@@ -149,8 +149,8 @@ func describe(c *pgx.ConnConfig) string {
 	return where
 }
 
-// Close closes the pool. It waits until connections in use are returned. Later calls of other methods are Unavailable; a
-// second Close does nothing.
+// Close closes the pool. It waits until connections in use are returned, at most for the statements' timeouts and for Rows
+// that nobody closed. Later calls of other methods are Unavailable; a second Close does nothing.
 func (db *DB) Close() {
 	db.end()
 	db.pool.Close()

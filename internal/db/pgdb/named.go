@@ -35,7 +35,8 @@ func NewNamed[A any](s Statement, args func(A) []Arg) Named[A] {
 	return n
 }
 
-// Args returns the arguments for the SQL. It panics if the function returns other parameters than for the zero value.
+// Args returns the arguments for the SQL, in a new slice. It panics if the function returns other parameters than for the
+// zero value. It is safe for concurrent use if the function is.
 func (n *Named[A]) Args(of A) []any {
 	args := n.args(of)
 	if len(args) != len(n.params) {

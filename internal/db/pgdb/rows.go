@@ -17,7 +17,8 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// Rows returns the database for copies. Its transactions may take hours.
+// Rows returns db as package rows uses it, to copy and count rows; it has no relation to the type Rows. Its transactions
+// may take hours.
 func (db *DB) Rows() rows.Database { return tables{db.Patient(longestCopy), new(sync.Map)} }
 
 // longestCopy limits a transaction of a copy.

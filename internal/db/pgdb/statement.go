@@ -24,8 +24,9 @@ type Statement struct {
 	Wide bool
 }
 
-// Unprepared makes the server plan for actual values: a prepared statement may get a generic plan from its sixth call
-// on.
+// Unprepared returns args with an instruction for the driver, to be passed in place of args: db.QueryRow(ctx, s,
+// Unprepared(a, b), &x), or Unprepared(a, b)... to Exec. The server then plans for actual values: a prepared statement may
+// get a generic plan from its sixth call on.
 func Unprepared(args ...any) []any { return append([]any{pgx.QueryExecModeExec}, args...) }
 
 // QueryRow scans the first row into dest, as pgx does, and reports whether there was one. Without a row dest keeps its
@@ -38,7 +39,9 @@ func (db *DB) QueryRow(ctx context.Context, s Statement, args []any, dest ...any
 	return found, err
 }
 
-// Exec runs a statement and returns the number of rows that it changed.
+// Exec runs a statement and returns the number of rows that it changed. Like Tx, the methods for a single statement try
+// again after a deadlock or a serialization failure. The server rolled back the failed try, so a statement takes effect
+// at most once.
 func (db *DB) Exec(ctx context.Context, s Statement, args ...any) (changed int64, err error) {
 	err = db.alone(ctx, s.Name, db.nodeOf(&s, args), func(ctx context.Context, c *pgx.Conn) error {
 		changed, err = exec(ctx, c, s, args)
@@ -125,9 +128,10 @@ func queryEach(ctx context.Context, q querier, s Statement, args []any, fn func(
 }
 
 // Tx runs fn in a transaction and commits if fn returns nil; otherwise it rolls back and returns fn's error. After a
-// deadlock, a serialization failure, or on Citus a wait for a node, Tx calls fn again, at most five times in all, so fn must
-// start from scratch and have no effect elsewhere. The transaction reads committed rows unless fn sets another level. name
-// is for metrics.
+// deadlock, a serialization failure, or on Citus a wait for a node, Tx calls fn again, at most five times in all and after
+// a pause of up to 50 ms, so fn must start from scratch and have no effect elsewhere. Each try has StatementTimeout. The
+// transaction reads committed rows unless the first statement of fn is SET TRANSACTION ISOLATION LEVEL. name is for
+// metrics.
 //
 // fn must return the errors of tx: after a failed statement PostgreSQL refuses the commit. It must not call db, which would
 // wait for a second connection. If fn panics, the transaction is rolled back. After Unavailable the commit may have
@@ -180,7 +184,7 @@ type Tx struct {
 }
 
 // Queue adds a statement whose result does not matter. It saves a round trip: the next statement or the commit sends
-// it and returns its error.
+// it and returns its error. Slices in args must not change until then. Queued statements run in order.
 func (tx *Tx) Queue(s Statement, args ...any) error {
 	if err := tx.enter(&s, tx.db.nodeOf(&s, args)); err != nil {
 		return err

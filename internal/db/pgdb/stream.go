@@ -10,7 +10,8 @@ import (
 	"holdfast/internal/work"
 )
 
-// Rows is a result read row by row. It holds a connection until Close.
+// Rows is a result read row by row. It holds a connection until Close. It is not safe for concurrent use. (DB.Rows is
+// something else.)
 type Rows struct {
 	rows     pgx.Rows
 	conn     *pgxpool.Conn
@@ -21,8 +22,8 @@ type Rows struct {
 	closed   bool
 }
 
-// Stream runs a query whose result may not fit in memory, and returns at the first row. The caller calls Next and
-// Scan, then Err, and always Close.
+// Stream runs a query whose result may not fit in memory, and returns at the first row. It does not try again. The caller
+// calls Next and Scan, then Err, and always Close; ctx must not end before.
 func (db *DB) Stream(ctx context.Context, s Statement, args ...any) (*Rows, error) {
 	start := time.Now()
 	r, err := db.stream(ctx, &s, args)

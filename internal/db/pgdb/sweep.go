@@ -15,7 +15,8 @@ var (
 	abortRound = Statement{Name: "sweep.abort", SQL: `UPDATE sweep_rounds SET begun_at = '-infinity' WHERE job = $1::text`}
 )
 
-// BeginRound begins a sweep round unless a process began a round within the interval, by the server's clock.
+// BeginRound begins a sweep round, and returns true, unless a process began a round within the interval, by the server's
+// clock. A round needs no end; after a failure call AbortRound. job is unique in the database. See sweep.Rounds.
 func (db *DB) BeginRound(ctx context.Context, job string, every time.Duration) (bool, error) {
 	n, err := db.Exec(ctx, beginRound, job, every.Microseconds())
 	return n > 0, err

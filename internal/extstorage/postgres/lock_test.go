@@ -228,7 +228,7 @@ func TestOthersDoNotWait(t *testing.T) {
 	if page, err := a.store.List(ctx, install, ext.Query{Namespace: "toys", Limit: 9, Now: start}); err != nil || len(page.Records) != 1 {
 		t.Errorf("%+v, %v", page, err)
 	}
-	if feed, err := a.store.Changes(ctx, install, 0, 9, start); err != nil || feed.Last != 1 {
+	if feed, err := a.store.Changes(ctx, install, 0, 9); err != nil || feed.Last != 1 {
 		t.Errorf("%+v, %v", feed, err)
 	}
 	a.Exec(t, `COMMIT`)
@@ -250,7 +250,7 @@ func TestNoDeadlock(t *testing.T) {
 		if err != nil || !audit.Right() {
 			t.Errorf("the counters of %d are %+v, %v", n, audit, err)
 		}
-		feed, err := s.Changes(t.Context(), owner(n), 0, 1_000_000, start)
+		feed, err := s.Changes(t.Context(), owner(n), 0, 1_000_000)
 		if err != nil || int(feed.Last) != len(feed.Changes) || feed.Last == 0 {
 			t.Errorf("the feed of %d has %d changes up to %d: %v", n, len(feed.Changes), feed.Last, err)
 		}

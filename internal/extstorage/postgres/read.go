@@ -198,7 +198,7 @@ func (s *Store) page(ctx context.Context, q *ext.Query, of pages) (ext.Page, err
 
 // Changes treats a missing next number as swept. Sweeping after the clock was set back may leave a gap; changes before
 // it are returned first.
-func (s *Store) Changes(ctx context.Context, o ext.Owner, since ext.Seq, limit int, _ ext.Moment) (feed ext.Feed, err error) {
+func (s *Store) Changes(ctx context.Context, o ext.Owner, since ext.Seq, limit int) (feed ext.Feed, err error) {
 	if err := o.Check(); err != nil {
 		return ext.Feed{}, err
 	}

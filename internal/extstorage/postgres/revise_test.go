@@ -144,7 +144,7 @@ func TestTogether(t *testing.T) {
 	if n == 0 || n > 10 {
 		t.Errorf("%d calls for writes that waited together: %v", n, calls)
 	}
-	feed, err := s.Changes(t.Context(), install, 0, 100, start)
+	feed, err := s.Changes(t.Context(), install, 0, 100)
 	if err != nil || len(feed.Changes) != 1+writers-3 || int(feed.Last) != len(feed.Changes) {
 		t.Errorf("the feed is %+v, %v", feed, err)
 	}

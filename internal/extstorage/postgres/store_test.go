@@ -217,7 +217,7 @@ func reads(t *testing.T, s *postgres.Store, o ext.Owner, key ext.Key, value cano
 	if n, err := s.Sweep(ctx, ext.SweptRecords, start+60_000, start+60_000, 10); err != nil || n != 1 {
 		t.Errorf("Sweep of expired records: %d, %v", n, err)
 	}
-	feed, err := s.Changes(ctx, o, 2, 10, start)
+	feed, err := s.Changes(ctx, o, 2, 10)
 	if err != nil || feed.Last != 4 || len(feed.Changes) != 2 || feed.Changes[1] != (ext.Change{
 		Seq: 4, Op: ext.ChangeExpire, Namespace: "toys", Key: key, Revision: 2, At: start + 60_000}) {
 		t.Errorf("Changes: %+v, %v", feed, err)

@@ -98,7 +98,7 @@ func (s *Store) Export(ctx context.Context, o ext.Owner, q ext.ExportQuery) (p e
 }
 
 // Changes implements extstorage.Store.
-func (s *Store) Changes(ctx context.Context, o ext.Owner, since ext.Seq, limit int, _ ext.Moment) (f ext.Feed, err error) {
+func (s *Store) Changes(ctx context.Context, o ext.Owner, since ext.Seq, limit int) (f ext.Feed, err error) {
 	if err := o.Check(); err != nil {
 		return f, err
 	}

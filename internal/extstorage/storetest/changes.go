@@ -26,7 +26,7 @@ func changeChecks() []check {
 
 func (u *user) feed(since ext.Seq, limit int) ext.Feed {
 	u.t.Helper()
-	f, err := u.h.Store.Changes(u.t.Context(), u.owner, since, limit, u.now)
+	f, err := u.h.Store.Changes(u.t.Context(), u.owner, since, limit)
 	must(u.t, "Changes", err)
 	return f
 }
@@ -108,7 +108,7 @@ func changesWhileWritten(t *testing.T, u *user) {
 
 func (u *user) follow(stop <-chan struct{}) (seen ext.Seq, err error) {
 	for stopped := false; ; {
-		f, err := u.h.Store.Changes(u.t.Context(), u.owner, seen, 5, u.now)
+		f, err := u.h.Store.Changes(u.t.Context(), u.owner, seen, 5)
 		if err != nil {
 			return seen, err
 		}
@@ -146,7 +146,7 @@ func skippedChanges(t *testing.T, u *user) {
 	must(t, "SkipChanges", u.h.Store.SkipChanges(t.Context(), skipped))
 	equal(t, "the next number", u.do(put("s", "c", `1`)).Seq, ext.Seq(skipped+3))
 	for _, since := range []ext.Seq{2, 3, skipped + 1} {
-		_, err := u.h.Store.Changes(t.Context(), u.owner, since, 10, u.now)
+		_, err := u.h.Store.Changes(t.Context(), u.owner, since, 10)
 		wantError(t, fmt.Sprint("changes since ", since), err, ext.ErrChangesGone)
 	}
 	equal(t, "changes since the gap", len(u.feed(skipped+2, 10).Changes), 1)
@@ -188,12 +188,12 @@ func skippedInstalls(t *testing.T, u *user) {
 	const skipped = 1_000_000
 	must(t, "SkipChanges", u.h.Store.SkipChanges(t.Context(), skipped))
 	// The service refuses a number above the last.
-	if feed, err := u.h.Store.Changes(t.Context(), u.owner, 5, 10, u.now); err == nil && feed.Last >= 5 {
+	if feed, err := u.h.Store.Changes(t.Context(), u.owner, 5, 10); err == nil && feed.Last >= 5 {
 		t.Errorf("changes since a lost number: the last is %d: expected a lower number, or an error", feed.Last)
 	}
 	first := u.do(put("s", "a", `1`))
 	equal(t, "the first number and revision", []int64{int64(first.Seq), int64(first.Revision)}, []int64{skipped + 1, skipped + 1})
-	_, err := u.h.Store.Changes(t.Context(), u.owner, 5, 10, u.now)
+	_, err := u.h.Store.Changes(t.Context(), u.owner, 5, 10)
 	wantError(t, "changes since a lost number", err, ext.ErrChangesGone)
 	_, err = u.try(guarded(put("s", "a", `2`), ifRevision(1)))
 	wantError(t, "a lost revision", err, item(0, &ext.MismatchError{Current: first.Revision}))

@@ -373,7 +373,7 @@ func reopenInstall(t *testing.T, u *user) {
 	equal(t, "state", []any{in.Deletion, len(revoked)}, []any{ext.Deletion{}, 0})
 
 	equal(t, "the first record", u.do(put("s", "1", `1`)), ext.Item{Revision: 1, Seq: last + 2, Created: true, CreatedAt: u.now, UpdatedAt: u.now})
-	_, err = u.h.Store.Changes(t.Context(), u.owner, last, 10, u.now)
+	_, err = u.h.Store.Changes(t.Context(), u.owner, last, 10)
 	wantError(t, "changes since before", err, ext.ErrChangesGone)
 	equal(t, "the first schema", u.register("u", `{}`).Version, ext.SchemaVersion(3))
 	u.state()

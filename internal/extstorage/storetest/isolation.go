@@ -137,7 +137,7 @@ func readMethods() []method {
 			return err
 		}},
 		{"Changes", false, func(ctx context.Context, u *user) error {
-			_, err := u.h.Store.Changes(ctx, u.owner, 0, 10, u.now)
+			_, err := u.h.Store.Changes(ctx, u.owner, 0, 10)
 			return err
 		}},
 		{"Usage", false, func(ctx context.Context, u *user) error {

@@ -203,7 +203,7 @@ func (m *machine) stepExport(rt *rapid.T) {
 func (m *machine) stepChanges(rt *rapid.T) {
 	since := ext.Seq(rapid.Int64Range(0, int64(m.model.last)+1).Draw(rt, "since"))
 	limit := rapid.IntRange(1, 5).Draw(rt, "limit")
-	got, err := m.h.Store.Changes(rt.Context(), m.owner, since, limit, m.now)
+	got, err := m.h.Store.Changes(rt.Context(), m.owner, since, limit)
 	want, wantErr := m.model.Changes(since, limit)
 	wantError(rt, "answer", err, wantErr)
 	equal(rt, "changes", got.Changes, want.Changes)
@@ -292,7 +292,7 @@ func (m *machine) compare(rt *rapid.T) {
 	equal(rt, what+"counters", s.counters, m.model.counters(m.now))
 	equal(rt, what+"the last change", s.last, m.model.last)
 	equal(rt, what+"usage", m.usage().Namespaces, m.model.Usage(m.now).Namespaces)
-	f, err := m.h.Store.Changes(rt.Context(), m.owner, 0, 1000, m.now)
+	f, err := m.h.Store.Changes(rt.Context(), m.owner, 0, 1000)
 	want, wantErr := m.model.Changes(0, 1000)
 	wantError(rt, what+"feed", err, wantErr)
 	if !errors.Is(err, ext.ErrChangesGone) {

@@ -111,9 +111,9 @@ func restoreAfter(t *testing.T, u *user) {
 		must(t, "Apply", err)
 		equal(t, "numbers", []ext.Seq{a.Items[0].Seq, a.Items[1].Seq}, []ext.Seq{1_000_001 + 2*i, 1_000_002 + 2*i})
 	}
-	_, err := u.h.Store.Changes(t.Context(), u.owner, 2, 10, u.now)
+	_, err := u.h.Store.Changes(t.Context(), u.owner, 2, 10)
 	wantError(t, "changes since an earlier number", err, ext.ErrChangesGone)
-	_, err = u.h.Store.Changes(t.Context(), u.owner, 999_999, 10, u.now)
+	_, err = u.h.Store.Changes(t.Context(), u.owner, 999_999, 10)
 	wantError(t, "changes since a number of the other server", err, ext.ErrChangesGone)
 	equal(t, "changes since its last", len(u.changes(1_000_000)), 4)
 	u.audited()

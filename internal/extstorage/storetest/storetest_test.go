@@ -212,7 +212,7 @@ func (s *memory) Export(_ context.Context, o ext.Owner, q ext.ExportQuery) (p ex
 	return p, err
 }
 
-func (s *memory) Changes(_ context.Context, o ext.Owner, since ext.Seq, limit int, _ ext.Moment) (f ext.Feed, err error) {
+func (s *memory) Changes(_ context.Context, o ext.Owner, since ext.Seq, limit int) (f ext.Feed, err error) {
 	err = s.read(o, func(m *model) error { f, err = m.Changes(since, limit); return err })
 	return f, err
 }

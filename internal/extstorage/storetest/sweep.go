@@ -207,14 +207,14 @@ func sweepsChanges(t *testing.T, u *user) {
 	u.now++
 	equal(t, "at their time", u.sweep(10), 2)
 	for since := range ext.Seq(2) {
-		_, err := u.h.Store.Changes(t.Context(), u.owner, since, 10, u.now)
+		_, err := u.h.Store.Changes(t.Context(), u.owner, since, 10)
 		wantError(t, fmt.Sprint("since ", since), err, ext.ErrChangesGone)
 		wantCode(t, "its code", err, errcode.Invalid)
 	}
 	equal(t, "since the last swept change", keysOfChanges(u.changes(2)), []string{"c"})
 	u.now += day
 	equal(t, "the rest", u.sweep(10), 1)
-	_, err := u.h.Store.Changes(t.Context(), u.owner, 2, 10, u.now)
+	_, err := u.h.Store.Changes(t.Context(), u.owner, 2, 10)
 	wantError(t, "when all are swept", err, ext.ErrChangesGone)
 	equal(t, "from the end", u.feed(3, 10), ext.Feed{Last: 3})
 	equal(t, "the next number", u.do(put("s", "d", `1`)).Seq, ext.Seq(4))
@@ -238,7 +238,7 @@ func sweepsChangesOfOneMoment(t *testing.T, u *user) {
 	u.now += 10 * day
 	equal(t, "sweep", u.sweep(2), 2)
 	equal(t, "the remaining changes", keysOfChanges(u.changes(2)), []string{"c", "b", "a"})
-	_, err := u.h.Store.Changes(t.Context(), u.owner, 1, 10, u.now)
+	_, err := u.h.Store.Changes(t.Context(), u.owner, 1, 10)
 	wantError(t, "swept changes", err, ext.ErrChangesGone)
 }
 
@@ -250,7 +250,7 @@ func sweepsUnderATurnedClock(t *testing.T, u *user) {
 	u.now += changesKept - 1
 	equal(t, "sweep", u.sweep(10), 1)
 	for since := ext.Seq(0); since < 3; {
-		f, err := u.h.Store.Changes(t.Context(), u.owner, since, 10, u.now)
+		f, err := u.h.Store.Changes(t.Context(), u.owner, since, 10)
 		if errors.Is(err, ext.ErrChangesGone) {
 			since++
 			continue

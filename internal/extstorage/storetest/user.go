@@ -154,7 +154,7 @@ func keysOf(rs []ext.Record) (keys []string) {
 
 func (u *user) changes(since ext.Seq) []ext.Change {
 	u.t.Helper()
-	f, err := u.h.Store.Changes(u.t.Context(), u.owner, since, 1_000_000, u.now)
+	f, err := u.h.Store.Changes(u.t.Context(), u.owner, since, 1_000_000)
 	must(u.t, "Changes", err)
 	return f.Changes
 }
@@ -192,7 +192,7 @@ func (u *user) state() state {
 	u.t.Helper()
 	var s state
 	s.records = u.export(ext.MaxPage, 0)
-	f, err := u.h.Store.Changes(u.t.Context(), u.owner, 1<<60, 1, u.now)
+	f, err := u.h.Store.Changes(u.t.Context(), u.owner, 1<<60, 1)
 	must(u.t, "Changes", err)
 	s.last = f.Last
 
