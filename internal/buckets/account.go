@@ -53,9 +53,9 @@ func (t *KeyTerms) Check() error {
 // Credential is a usable access key with its account.
 type Credential struct {
 	Account Account
-	Secret  string // secret key in plain text, to verify signatures
-	Expires Moment // 0 if the key does not expire; the caller compares it
-	Limits  KeyLimits
+	Secret  string    // secret key in plain text, to verify signatures
+	Expires Moment    // 0 if the key does not expire; the caller compares it
+	Limits  KeyLimits // shared: nobody changes its slices
 }
 
 // ConfiguredKey is an access key from the config file.

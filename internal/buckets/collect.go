@@ -12,7 +12,8 @@ const claimTime = 10 * time.Minute
 // releaseTime limits how long the collector records freed bodies during a shutdown.
 const releaseTime = 5 * time.Second
 
-// Collect removes objects that were deleted at or before a time. Objects that fail are retried after their claim
+// Collect removes objects that were deleted at or before a time, at most limit, and returns how many it removed, also
+// with an error. Fewer than limit mean that none is left but those that failed, which are retried after their claim
 // expires.
 func (s *Service) Collect(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	now := s.clock()
@@ -74,7 +75,7 @@ func (s *Service) Backlog(ctx context.Context) (b Backlog, err error) {
 	return b, err
 }
 
-// AbortUploads aborts at most limit uploads that began before a time, and returns their number.
+// AbortUploads aborts at most limit uploads that began before a time; see Uploads.AbortOld.
 func (s *Service) AbortUploads(ctx context.Context, before time.Time, limit int) (int, error) {
 	return s.store.AbortOld(ctx, At(before), s.now(), limit)
 }
@@ -142,7 +143,7 @@ func (s *Service) removeBodies(ctx context.Context, g *Garbage) error {
 }
 
 // CollectBuckets removes deleted buckets from before a time. A bucket with more than limit uploads needs several calls.
-// n counts the buckets that were visited.
+// n counts the buckets that were visited; fewer than limit mean that all were.
 func (s *Service) CollectBuckets(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	all, err := s.store.DeletedBuckets(ctx, At(before), limit)
 	if err != nil {

@@ -80,7 +80,7 @@ const (
 type Page struct {
 	Entries []Entry
 	More    bool     // there are entries from Next on
-	Next    Position // where the next page starts
+	Next    Position // where the next page starts; zero without More
 }
 
 // Long lists are read in slices to limit memory.

@@ -53,7 +53,8 @@ type Names interface {
 	// HiddenBuckets lists public and shared buckets whose plain name another account holds, by name and owner.
 	HiddenBuckets(ctx context.Context, limit int) ([]Bucket, error)
 
-	// ForgetNames removes claims that were freed before a time.
+	// ForgetNames removes at most limit claims that were freed at or before a time, and returns how many. Fewer than limit
+	// mean that none is left.
 	ForgetNames(ctx context.Context, before Moment, limit int) (int, error)
 }
 
@@ -98,7 +99,7 @@ func (s *Service) BucketsWithCORS(ctx context.Context, name string, limit int) (
 	return s.store.BucketsWithCORS(ctx, name, limit)
 }
 
-// ForgetNames removes the rows of names that any account can claim.
+// ForgetNames is Names.ForgetNames for names that any account can claim.
 func (s *Service) ForgetNames(ctx context.Context, now Moment, limit int) (int, error) {
 	return s.store.ForgetNames(ctx, RestedBefore(now), limit)
 }

@@ -28,7 +28,7 @@ const (
 	NodeRemoved  NodeState = "removed"   // not used, but possibly still configured
 )
 
-// NodeService changes storage nodes. Use one per process.
+// NodeService changes storage nodes. Use a single one per process; it is safe for concurrent use.
 type NodeService struct {
 	store Nodes
 

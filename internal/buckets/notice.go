@@ -248,7 +248,7 @@ type Events interface {
 	// Backlogs counts waiting events by destination. Destinations without events are missing.
 	Backlogs(ctx context.Context) ([]EventBacklog, error)
 
-	// DropEvents deletes a destination's events from before a time, and at least excess events, oldest first. It
+	// DropEvents deletes a destination's events from before a time, and at least excess events (0: none), oldest first. It
 	// returns their number. Each batch is a transaction.
 	DropEvents(ctx context.Context, destination string, before Moment, excess int64) (int64, error)
 

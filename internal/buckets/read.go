@@ -13,7 +13,9 @@ const segmentPage = 100
 // Span is a byte range: the first offset and the length.
 type Span struct{ From, Length int64 }
 
-// Open returns a reader that implements io.WriterTo.
+// Open returns a reader for part of the body of o, whose slices must not change until Close. It reads nothing before the
+// first Read, which returns all errors, e.g. about a missing copy. ctx must not end before Close. The reader implements
+// io.WriterTo, and is not safe for concurrent use.
 func (s *Service) Open(ctx context.Context, owner AccountID, bucket BucketID, o *Object, part Span) io.ReadCloser {
 	r := &reader{ctx: ctx, s: s, owner: owner, bucket: bucket, name: o.Name, upload: o.Upload, offset: part.From, left: part.Length}
 	if o.Upload == "" {

@@ -15,20 +15,21 @@ import (
 	"holdfast/internal/optional"
 )
 
-// Bodies stores bodies on storage nodes under BodyPath paths.
+// Bodies stores bodies on storage nodes under BodyPath paths. It is safe for concurrent use.
 type Bodies interface {
-	// Write stores src durably on the given number of nodes. It accepts at most size bytes, unless size is negative. A
-	// failed write may leave files, which an audit finds.
+	// Write stores src durably on the given number of nodes, at least 1. It accepts at most size bytes, unless size is
+	// negative. It reads src to its end but does not close it. A failed write may leave files, which an audit finds.
 	Write(ctx context.Context, path string, size int64, copies int, src io.Reader) (Stored, error)
 
 	// Open verifies each chunk before it returns it, and combines good chunks from several copies. A body without Frames
-	// is verified as a whole.
+	// is verified as a whole. A negative length means up to the end; a range beyond the end is an error. The caller closes
+	// the reader, at any point, and ctx must not end before.
 	Open(ctx context.Context, path string, body Reference, offset, length int64) (io.ReadCloser, error)
 
 	// Copies returns how many copies are the default.
 	Copies() int
 
-	// Remove removes the copies on the given nodes. It does not return an error for a missing body.
+	// Remove removes the copies on the given nodes. It tries all of them even if some fail. A missing body is not an error.
 	Remove(ctx context.Context, path string, sharks []string) error
 }
 
@@ -105,12 +106,13 @@ type Options struct {
 
 	Destinations []Destination // configured, for rules and test events
 
-	// Written, if set, is called when a body is durable but has no row yet. Its result must be called when it is known
-	// whether the row was written.
+	// Written, if set, is called when a body is durable on storage nodes but has no row yet. The Service calls its result
+	// once when it is known whether the row was written; kept is also true if that is unknown. Both are called
+	// concurrently and must not block.
 	Written func(Reference) (settled func(kept bool))
 }
 
-// Backend is all that the Service needs from a store.
+// Backend is all that the Service needs from a store. Package backend adds the interfaces for maintenance.
 type Backend interface {
 	Store
 	Versions
@@ -130,6 +132,8 @@ type Limits struct {
 	GarbageAfter time.Duration // grace period for ClaimBatch
 }
 
+// Service checks and limits requests, and calls the Backend and the Bodies. It is safe for concurrent use. Its results are
+// shared as Store says.
 type Service struct {
 	store  Backend
 	bodies Bodies
@@ -170,7 +174,7 @@ type PutRequest struct {
 	Condition Condition    // checked before the body is read, and again by the store
 	Size      int64        // -1 if unknown
 	Copies    int          // 0 for Limits.Copies
-	Ready     func() error // called after the body is read and before the database is used; may be nil
+	Ready     func() error // called once after the body is stored and before the row is written, e.g. to acquire a slot; an error removes the body; may be nil
 
 	Event EventName // "" for EventPut
 

@@ -116,7 +116,9 @@ func (s *Service) SetLifecycle(ctx context.Context, owner AccountID, b BucketRef
 	return s.store.SetBucket(ctx, owner, b, SettingsChange{Lifecycle: &l})
 }
 
-// EditLifecycle calls edit again if another change was made in between. It returns *LifecycleError for invalid rules.
+// EditLifecycle stores the rules that edit makes from the current rules. edit must not change its argument, which is
+// shared, and is called again if another change was made in between; its error comes back. No rules remove the setting.
+// EditLifecycle returns *LifecycleError for invalid rules.
 func (s *Service) EditLifecycle(ctx context.Context, owner AccountID, bucket string, edit func([]LifecycleRule) ([]LifecycleRule, error)) error {
 	for {
 		b, err := s.Bucket(ctx, owner, bucket)

@@ -16,13 +16,22 @@ import (
 // Writes to the same object exclude each other: conditions are checked against the current state, and each replaced
 // version becomes Garbage exactly once. Reads never write. Usage and quota change in the same transaction.
 //
-// Methods are safe for concurrent use. Any method may return ErrNoAccountID, for an owner that is not a UUID, or errcode.Unavailable. The method then had no
-// effect, unless the connection was lost during a write. Writes to a missing or recreated bucket return ErrNoBucket.
-// Writes that exceed a quota return *QuotaError and change nothing.
+// Methods are safe for concurrent use. Any method may return ErrNoAccountID, for an owner that is not a UUID, or
+// errcode.Unavailable, also because ctx ended. The method then had no effect, unless the connection was lost or ctx ended
+// during a write. Writes to a missing or recreated bucket return ErrNoBucket. Writes that exceed a quota return
+// *QuotaError and change nothing.
 //
 // A BucketRef needs both fields unless the method says otherwise. Reads take a BucketID, which is not checked: in a
 // missing bucket they find nothing. Times that decide about conditions, expiry and order come from the caller (Now).
 // Locks are an exception: the database clock decides when they end.
+//
+// Maps, slices and pointers in parameters are neither changed nor kept, but Written.Object and the result of Update share
+// those of the request. A Bucket from Bucket or Find may be cached: nobody may change its maps and slices, so clone them
+// first. Other results belong to the caller. A list is ordered as its method says; if it has no more, fewer results than
+// limit mean that none follow. Limits are at least 1.
+//
+// Uploads, Collector, References, Counters, Accounts, Nodes, Leases, Events, Lifecycles, Damages and Scrubs keep to the
+// same rules.
 type Store interface {
 	Buckets
 	Finder
@@ -37,12 +46,13 @@ type Store interface {
 	// such bucket, or if a delete marker is current.
 	Get(ctx context.Context, owner AccountID, b BucketID, name string) (Object, error)
 
-	// Find combines Bucket and Get in one round trip. If only the object is missing, it returns the bucket with
-	// ErrNoObject.
+	// Find combines Bucket and Get in one round trip, with the same results: the object has its Inline body. If only the
+	// object is missing, it returns the bucket with ErrNoObject. A later Get may find a newer object. SQLite takes the
+	// bucket from its cache, as Bucket does.
 	Find(ctx context.Context, owner AccountID, bucket, name string) (Bucket, Object, error)
 
-	// Segments lists at most limit parts that form a completed multipart body, in order. The first contains the byte at offset
-	// from. The result is empty from the end on, and for an unknown upload.
+	// Segments lists at most limit parts that form a completed multipart body, in order. The first contains the byte at
+	// offset from. The result is empty from the end on, and for an unknown upload.
 	Segments(ctx context.Context, owner AccountID, u UploadID, from int64, limit int) ([]Segment, error)
 
 	// Update replaces the metadata for the current object, or for u.Version, and counts nothing. The result has no Inline
@@ -57,8 +67,9 @@ type Store interface {
 	// Without versions, a missing object is ErrNoObject. b.ID may be empty.
 	Delete(ctx context.Context, owner AccountID, b BucketRef, d Delete) (Deleted, error)
 
-	// DeleteAll deletes each object like Delete, in any order and not atomically. The results are in the same order as d.All.
-	// Each element contains its own error and may lack Object. DeleteAll itself fails only if nothing was tried.
+	// DeleteAll deletes each object like Delete, in any order and not atomically. The result has an element for each of
+	// d.All, in the same order, with its own error and perhaps without Object. If d.All contains an object twice, one of
+	// them finds the effect of the other. DeleteAll itself fails only if nothing was tried.
 	DeleteAll(ctx context.Context, owner AccountID, b BucketRef, d Deletions) ([]Deleted, error)
 
 	// List reads a page from one snapshot. It reads about one row per entry, however large the groups are. A missing
@@ -154,7 +165,7 @@ func (d *Delete) CheckUnchanged(o *Object) error {
 
 // Deletions is a batch, such as a DeleteObjects request.
 type Deletions struct {
-	All    []Deletion // at most 1,000 from S3; the store sets no limit
+	All    []Deletion // at most 1,000 from S3; the store sets no limit; may be empty
 	Now    Moment
 	Notice *Notice // shared by all; nil if no delete publishes events
 }
@@ -189,7 +200,7 @@ func (d *Deletion) Delete(now Moment) Delete {
 
 // Written is a Put's or Complete's result.
 type Written struct {
-	Object   Object    // as stored; may lack the default retention
+	Object   Object    // as stored, with Inline; may lack the default retention
 	Replaced bool      // an object with this name existed; a delete marker does not count
 	Version  VersionID // "" if the bucket is not versioned
 }
@@ -239,8 +250,8 @@ type Uploads interface {
 	// ListUploads lists incomplete uploads by name and then by age, oldest first.
 	ListUploads(ctx context.Context, owner AccountID, b BucketID, q UploadQuery) (UploadPage, error)
 
-	// Complete makes the listed parts an object, like Put, and turns the other parts into garbage. It returns the same errors as Assemble and
-	// Put, ErrObjectSize and *ChecksumError. Another call returns the same object while it is
+	// Complete makes the listed parts an object, like Put, and turns the other parts into garbage. It returns the same
+	// errors as Assemble and Put, ErrObjectSize and *ChecksumError. Another call returns the same object while it is
 	// current, with Replaced false.
 	Complete(ctx context.Context, u UploadKey, c Completion) (Written, error)
 
@@ -251,7 +262,7 @@ type Uploads interface {
 	MarkRestored(ctx context.Context) error
 
 	// AbortOld aborts at most limit uploads that began before a time, for all accounts, oldest first. It returns their
-	// number.
+	// number; fewer than limit mean that none is left.
 	AbortOld(ctx context.Context, before, now Moment, limit int) (int, error)
 }
 
@@ -272,8 +283,8 @@ type Completion struct {
 type Collector interface {
 	Holds
 
-	// Claim reserves the oldest unclaimed garbage until c.Expires. It returns nothing during a hold or if nothing is
-	// due. Expired claims count as none.
+	// Claim reserves the oldest unclaimed garbage until c.Expires, and returns it. It returns nothing during a hold or if
+	// nothing is due. Expired claims count as none. Garbage that c.ID holds already is not returned again: see Claimed.
 	Claim(ctx context.Context, c Claim) ([]Garbage, error)
 
 	// Claimed reads an unexpired claim's garbage, oldest first. If objects is true, it sets Garbage.Object.
@@ -285,12 +296,12 @@ type Collector interface {
 	// Waiting counts all garbage. Rows deleted after before are in their grace period. Held stays 0.
 	Waiting(ctx context.Context, before, now Moment) (Waiting, error)
 
-	// UploadBodies reads at most limit parts with numbers above after, without Start and inline bodies. The upload may be incomplete,
-	// complete or garbage.
+	// UploadBodies reads at most limit parts with numbers above after, without Start and inline bodies. The upload may be
+	// incomplete, complete or garbage.
 	UploadBodies(ctx context.Context, owner AccountID, u UploadID, after, limit int) ([]Segment, error)
 
-	// Remove removes the rows that the claim still holds, including part rows, and returns how many garbage rows it removed.
-	// The bodies must be gone already: nothing else names them.
+	// Remove removes those rows of g that the claim still holds, including part rows, and returns how many garbage rows it
+	// removed; it ignores the others. The bodies must be gone already: nothing else names them.
 	Remove(ctx context.Context, claim string, g []Garbage) (int, error)
 
 	// DeletedBuckets lists buckets without garbage that were deleted at or before a time, oldest first.
@@ -319,7 +330,9 @@ type Holds interface {
 
 // References tracks the bodies on storage nodes.
 type References interface {
-	// References calls fn for every object, part and garbage row with a body on nodes, from one snapshot.
+	// References calls fn for every object, part and garbage row with a body on nodes, from one snapshot, in no fixed order
+	// and one at a time. It ends with fn's first error, and returns that. fn may keep the Reference. While it runs, a
+	// database connection is in use, so fn must be fast.
 	References(ctx context.Context, fn func(Reference) error) error
 
 	// SetSharks replaces the node list if it still equals r.Sharks, and reports whether it did. It does not change
@@ -375,8 +388,8 @@ type Counters interface {
 	// writes that grow are refused. It returns ErrNoBucket or ErrNoAccount.
 	SetQuota(ctx context.Context, owner AccountID, b BucketRef, q Quota) error
 
-	// Audit counts an account's rows again and returns wrong counters. If repair is true, it corrects them, and
-	// excludes other writes meanwhile.
+	// Audit counts an account's rows again and returns wrong counters, first the account's and then by bucket ID. If repair
+	// is true, it corrects them, and excludes other writes meanwhile.
 	Audit(ctx context.Context, owner AccountID, repair bool) ([]Miscount, error)
 }
 
@@ -435,11 +448,12 @@ type Nodes interface {
 	CheckUnused(ctx context.Context, id string) error
 }
 
-// Leases elect one process among those on all machines. The database clock decides when a lease expires; SQLite uses the machine's
-// clock.
+// Leases elect one process among those on all machines. The database clock decides when a lease expires; SQLite uses the
+// machine's clock.
 type Leases interface {
-	// Lease grants a free lease to l.Holder for l.Left, or extends the holder's own. Otherwise it returns the other holder's lease with the remaining
-	// time. Compare Holder to see who holds it.
+	// Lease grants a free lease to l.Holder for l.Left, or extends the holder's own, also if another process with this
+	// Holder took it, and returns l. Otherwise it returns the other holder's lease with the remaining time. Compare Holder
+	// to see who holds it.
 	Lease(ctx context.Context, l Lease) (Lease, error)
 
 	// EndLease frees the lease if holder still has it.

@@ -63,5 +63,6 @@ func (s *Service) Erase(ctx context.Context, session string) (Erased, error) {
 	return e, s.opts.Hot.UnblockMirror(ctx, id)
 }
 
-// OnErase registers a function that forgets a session before it is erased. Call it before using the service.
+// OnErase registers another function that forgets a session before it is erased. Call it before using the service. The
+// functions are called in order, and also concurrently for several sessions.
 func (s *Service) OnErase(forget func(ID)) { s.forget = append(s.forget, forget) }

@@ -6,7 +6,12 @@ import (
 	"time"
 )
 
-// Hot is session and request state that may be lost at any time.
+// Hot is session and request state that may be lost at any time. Missing state is not an error. While the store is
+// unavailable, methods return errcode.Unavailable, after which the operation may have had its effect; see
+// Degraded.Without.
+//
+// Methods are safe for concurrent use. They neither change nor keep slices in parameters. Slices in results may be
+// shared: callers must not change them.
 type Hot interface {
 	HotSessions
 	HotMirror
@@ -21,7 +26,8 @@ type HotSessions interface {
 	// without preferences.
 	Session(ctx context.Context, id ID, change Change) (Session, error)
 
-	// PutAttributes replaces a session's attributes if their version is still was ("" without attributes).
+	// PutAttributes replaces a session's attributes if their version is still was ("" without attributes). A missing
+	// session starts, as in Session.
 	PutAttributes(ctx context.Context, id ID, was string, next Attributes) (stored bool, err error)
 
 	// Push puts an item at the front of a list. It removes a previous item with the same key, and a full list's last
@@ -34,10 +40,11 @@ type HotSessions interface {
 	// PutSearch stores a search for SearchLife.
 	PutSearch(ctx context.Context, s Search) error
 
-	// Search returns found = false for a search that expired or was dropped.
+	// Search returns found = false for a search that expired or was dropped. The caller compares Search.Session.
 	Search(ctx context.Context, id ID) (s Search, found bool, err error)
 
-	// DropSession deletes a session, its lists, its mirror and the given searches, not atomically.
+	// DropSession deletes a session, its lists, its mirror and the given searches, not atomically. Blocks of the mirror
+	// stay. It deletes searches whatever their session is; nil deletes none.
 	DropSession(ctx context.Context, id ID, searches []ID) error
 }
 
@@ -82,7 +89,7 @@ const (
 	SearchHistory  List = "history"
 )
 
-// Most returns the maximum length.
+// Most returns the maximum length, in items.
 func (l List) Most() int {
 	if l == SearchHistory {
 		return 25
@@ -147,7 +154,8 @@ type HotAnswers interface {
 	// PutAnswer stores an answer for MutationLife, regardless of claims.
 	PutAnswer(ctx context.Context, key string, digest [32]byte, a StoredAnswer) error
 
-	// ReleaseAnswer ends owner's claim without an answer, so that a retry need not wait.
+	// ReleaseAnswer ends owner's claim without an answer, so that a retry need not wait. It does nothing to an answer, or to
+	// another owner's claim. owner is unique for each request.
 	ReleaseAnswer(ctx context.Context, key, owner string) error
 
 	// DropAnswers deletes answers, e.g. when a session is erased.
@@ -167,6 +175,7 @@ const ClaimLife = 30 * time.Second
 
 // HotLimits implements rate limits with the store's clock.
 type HotLimits interface {
-	// Take takes a token from each bucket. Empty buckets refuse; the others still lose a token.
+	// Take takes a token from each bucket. The result has an element for each bucket, in the same order. Empty buckets
+	// refuse; the others still lose a token.
 	Take(ctx context.Context, buckets []Bucket) ([]Taken, error)
 }

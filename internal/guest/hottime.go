@@ -18,7 +18,8 @@ func WithHotTime(ctx context.Context, total time.Duration) context.Context {
 	return context.WithValue(ctx, hotTimeKey{}, t)
 }
 
-// HotTime returns the time left, and a function that subtracts the time an operation took.
+// HotTime returns the time left, and a function that subtracts the time an operation took. Without WithHotTime, it is
+// always a minute. Both are safe for concurrent use.
 func HotTime(ctx context.Context) (left time.Duration, spend func(time.Duration)) {
 	t, ok := ctx.Value(hotTimeKey{}).(*hotTime)
 	if !ok {

@@ -56,7 +56,7 @@ type Linked struct {
 
 // Decide merges two lists. kept holds rows of the user's list: live entries, and removed entries for items in moved,
 // the session's live entries. The store deletes the session's list and stores put in the user's; a removed row keeps
-// its ID.
+// its ID. Decide neither changes nor keeps the slices, whose order does not matter.
 func (l *Link) Decide(list ID, kept, moved []Wish, now time.Time) (r Linked, put []Wish, e Event, err error) {
 	r = Linked{User: l.User, Session: l.Next, List: list}
 	rule := l.Profile.site().merge()
@@ -145,13 +145,13 @@ type UserStore interface {
 // UserSessionQuery selects a page of sessions.
 type UserSessionQuery struct {
 	User  string // "" for all users
-	After ID     // exclusive
-	Limit int
+	After ID     // exclusive; "" means from the start
+	Limit int    // at least 1
 }
 
-// EndUserSessions selects sessions by user, by session, or both.
+// EndUserSessions selects sessions by user, by session, or both. The zero value selects none.
 type EndUserSessions struct {
-	User    string
-	Session ID // "": all of the user's
-	Except  ID // a session to keep, or ""
+	User    string // "": the session of any user; without a session nobody's
+	Session ID     // "": all of the user's
+	Except  ID     // a session to keep, or ""; without effect if Session is set
 }

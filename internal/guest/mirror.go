@@ -218,7 +218,8 @@ const (
 	repairStep  = 1000        // sessions per step
 )
 
-// Run calls each step every second until ctx ends.
+// Run calls the steps, one after another, until ctx ends, with a pause of a second after the last. A slow step delays the
+// others.
 func Run(ctx context.Context, steps ...func(context.Context)) {
 	for {
 		for _, step := range steps {

@@ -22,9 +22,9 @@ type Mutation struct {
 	Sealer Sealer // encrypts the stored answer; nil: plain text
 }
 
-// Sealer encrypts stored answers, bound to their composite key.
+// Sealer encrypts stored answers, bound to their composite key. It is safe for concurrent use.
 type Sealer interface {
-	// Seal encrypts a body. key is the composite key.
+	// Seal returns the encrypted body, and does not change its argument. key is the composite key.
 	Seal(body []byte, key string) []byte
 
 	// Unseal reverses Seal. A body that was sealed with another key or for another composite key is an error.

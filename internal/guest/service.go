@@ -35,7 +35,7 @@ type Options struct {
 	// Local enforces Limits while Hot is unavailable; each of Processes gets an equal share. nil: no limits
 	// meanwhile.
 	Local     HotLimits
-	Processes int    // that share the limits
+	Processes int    // that share the limits; 0 means 1
 	Limits    Limits // see SetLimits
 
 	Degraded Degraded // counts; may be nil
@@ -51,10 +51,10 @@ func NewService(o Options) *Service {
 	return s
 }
 
-// Limits returns the current limits; nil: unlimited.
+// Limits returns the current limits, which callers must not change; nil: unlimited.
 func (s *Service) Limits() Limits { return *s.limits.Load() }
 
-// SetLimits replaces the limits; nil: unlimited. Taken tokens stay taken.
+// SetLimits replaces the limits; nil: unlimited. Taken tokens stay taken. The caller must not change the map afterwards.
 func (s *Service) SetLimits(l Limits) { s.limits.Store(&l) }
 
 // VerifyCookie is Cookies.Verify.

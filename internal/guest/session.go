@@ -23,7 +23,8 @@ func (s *Service) Session(ctx context.Context, id ID, c Change) (Session, error)
 	return session, err
 }
 
-// Degraded counts operations that continue without hot state. nil counts nothing.
+// Degraded counts operations that continue without hot state. nil counts nothing. what is in Degradations. It may be
+// called concurrently.
 type Degraded func(what string)
 
 // Without reports and counts whether an operation may continue without hot state after err.

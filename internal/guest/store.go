@@ -13,7 +13,11 @@ import (
 // without any effect. After an error nothing was stored. A mutation that waits too long for another returns
 // ErrInFlight. The store calls the request's Decide method between reading and writing, with the store's own time in
 // microseconds, truncated: otherwise the first answer would differ from those that are repeated. It keeps Mutation.Digest
-// with the answer. Methods are safe for concurrent use.
+// with the answer.
+//
+// Methods are safe for concurrent use. They neither change nor keep slices in parameters, and results belong to the
+// caller. They return errcode.Unavailable if the database is unavailable, or if ctx ends. Lists have at most limit
+// elements, fewer only at the end, and none for limit 0.
 type Store interface {
 	UserStore
 
@@ -35,15 +39,15 @@ type Store interface {
 	Wishes(ctx context.Context, session ID, after *Wish, limit int) ([]Wish, error)
 
 	// FindSessions returns up to limit sessions with a wishlist by ID prefix, which includes SessionPrefix, in ID
-	// order.
+	// order. It does not check the prefix.
 	FindSessions(ctx context.Context, prefix string, limit int) ([]ID, error)
 
-	// MarkSeen records the last use, as a UTC day, of sessions and user sessions. Wishlists expire some time after
-	// it. Sessions without a wishlist are ignored.
+	// MarkSeen records the last use, as a UTC day, of sessions and user sessions; a later day stays. Wishlists expire some
+	// time after it. Sessions without a wishlist are ignored. sessions may be empty and contain duplicates.
 	MarkSeen(ctx context.Context, sessions []ID, at time.Time) error
 
 	// Erase deletes a session's data and the sessions of the user who owns its list, and returns its answers'
 	// composite keys. Audited and unpublished events stay. Erased.Remains says where the engine may still hold
-	// deleted content.
+	// deleted content. An unknown session is not an error. After an error, a part may be deleted: call it again.
 	Erase(ctx context.Context, session ID) (Erased, []string, error)
 }

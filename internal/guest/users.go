@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Users verifies tokens of a site's signed-in users.
+// Users verifies tokens of a site's signed-in users. It is safe for concurrent use.
 type Users interface {
 	// User returns the user's ID, or ErrUserToken for a token that is not valid at now.
 	User(token string, now time.Time) (string, error)

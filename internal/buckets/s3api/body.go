@@ -18,7 +18,7 @@ const (
 	firstText = 16 << 10 // first block for a small document
 )
 
-// LargestRequest returns the most memory that a request needs.
+// LargestRequest returns the most memory, in bytes, that a request needs: web.Options.Memory must be larger.
 func LargestRequest() int64 {
 	return max(elementBytes+2*maxXML+web.BlockBytes+buckets.MaxParts*decodedElement, (buckets.ReadChunks+buckets.WriteChunks)*buckets.ChunkSize)
 }

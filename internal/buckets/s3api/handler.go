@@ -18,23 +18,28 @@ import (
 )
 
 // Handler serves S3 on its own listener. Service, Verifier, Keys and Region are required; Verifier must be for Region.
-// The rest may be zero. Serve is safe for concurrent use. Wrap Serve and WriteError with package web, which provides the
-// request's slot and memory.
+// The rest may be zero. Serve is safe for concurrent use; do not change fields or copy the Handler after its first
+// request. Wrap it with package web, which provides the request's slot and memory:
+//
+//	web.Service{Name: "buckets", Serve: h.Serve, Error: s3api.WriteError, Route: s3api.Label, Conditions: web.CheckedByHandler}
+//
+// Without Conditions, package web would refuse all conditional writes.
 type Handler struct {
 	Service  *buckets.Service
 	Verifier *sigv4.Verifier // checks signatures
 	Keys     Keys            // access keys; a *buckets.Keyring
 	Region   string          // that signatures must name
-	Domain   string          // parent domain for buckets as host names; may be empty
+	Domain   string          // parent domain for buckets as host names, e.g. s3.example.org; may be empty
 
 	// KeepAlive is the interval at which spaces are sent during a long copy or CompleteMultipartUpload, so that clients and
-	// proxies do not time out. The default is 10 seconds.
+	// proxies do not time out. 0 means 10 seconds; it must not be negative.
 	KeepAlive time.Duration
 
-	// Observe, if set, is called after each request with a name from Operations.
+	// Observe, if set, is called concurrently when Serve returns: after the object was sent, and before WriteError writes
+	// err. operation is a name from Operations.
 	Observe func(operation string, r *http.Request, err error, took time.Duration)
 
-	// Cores compute a body's MD5 while the body arrives; may be nil.
+	// Cores compute a body's MD5 while the body arrives; may be nil. Handlers share them.
 	Cores *sigv4.Cores
 
 	rules      ruleCache // for CORS headers on errors
@@ -45,9 +50,10 @@ type Handler struct {
 	Received, Sent atomic.Int64
 }
 
-// Keys finds access keys.
+// Keys finds access keys. It is safe for concurrent use. The handler does not change the results.
 type Keys interface {
-	// Known answers from a cache, without the database. known is false if it cannot tell.
+	// Known answers from a cache, without the database, and does not block. known is false if it cannot tell; ok is as
+	// in Find.
 	Known(id string) (c buckets.Credential, ok, known bool)
 
 	// Find returns ok = false for an unknown or revoked key. An expired key is found: check Credential.Expires.

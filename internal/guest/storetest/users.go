@@ -226,6 +226,7 @@ func userSessions(_ *testing.T, u *user) {
 	suite.Equal(u.t, "of another", end(guest.EndUserSessions{User: name + "x", Session: ids[1]}), 0)
 	suite.Equal(u.t, "one", end(guest.EndUserSessions{User: name, Session: ids[1]}), 1)
 	suite.Equal(u.t, "again", end(guest.EndUserSessions{Session: ids[1]}), 0)
+	suite.Equal(u.t, "nobody's", end(guest.EndUserSessions{}), 0)
 	_, found = get(ids[1])
 	suite.Equal(u.t, "ended", found, false)
 	suite.Equal(u.t, "others", end(guest.EndUserSessions{User: name, Except: ids[2]}), 2)
