@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -141,23 +142,28 @@ func listedBackups(t *testing.T, s *binary.Server, args ...string) (all []listed
 // package app changes every object.
 func testDamagedBackups(t *testing.T, s *binary.Server, folder, key string) {
 	t.Helper()
-	for _, pattern := range []string{"files/syncstorage.db/*/*", "bodies/*/*"} {
-		objects, err := filepath.Glob(filepath.Join(folder, pattern))
-		if err != nil || len(objects) == 0 {
-			t.Fatalf("%s: %v, %v", pattern, objects, err)
+	for _, below := range []string{"files/syncstorage.db", "bodies"} {
+		object := ""
+		if err := filepath.WalkDir(filepath.Join(folder, below), func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.Type().IsRegular() {
+				object = path
+			}
+			return err
+		}); err != nil || object == "" {
+			t.Fatalf("no object in %s: %v", below, err)
 		}
-		good := readFile(t, objects[0])
+		good := readFile(t, object)
 		bad := []byte(good)
 		bad[len(bad)/2] ^= 1
-		if err := os.WriteFile(objects[0], bad, 0o600); err != nil {
+		if err := os.WriteFile(object, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		r := binary.Run(t, s.Env, "backup", "verify", "--identity", key)
-		name, err := filepath.Rel(folder, objects[0])
+		name, err := filepath.Rel(folder, object)
 		if plain := strings.TrimSuffix(name, ".age"); err != nil || r.Status != 1 || !strings.Contains(r.Stdout, plain) {
 			t.Errorf("%s is damaged: status %d, %v\n%s%s", name, r.Status, err, r.Stdout, r.Stderr)
 		}
-		if err := os.WriteFile(objects[0], []byte(good), 0o600); err != nil {
+		if err := os.WriteFile(object, []byte(good), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
