@@ -2,15 +2,11 @@ package app_test
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	"holdfast/internal/app"
-	"holdfast/internal/app/service"
 	"holdfast/internal/app/tokenserver"
-	"holdfast/internal/check"
 	"holdfast/internal/copying"
 	"holdfast/internal/db/rows"
 	"holdfast/internal/db/sqlitedb"
@@ -163,33 +159,4 @@ func TestReopenEndsACopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantEqual(t, c)
-}
-
-func TestCheckOfCopies(t *testing.T) {
-	t.Parallel()
-	source, target := sqliteURL(t), sqliteURL(t)
-	want := func(url string, state service.State, text string) {
-		t.Helper()
-		cfg, _, err := app.Load(onAllEngines(), "", append(databaseEnv(t, "extstorage", url), "HOLDFAST_SYNCSTORAGE__ENABLED=false",
-			"HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_BUCKETS__ENABLED=false", "HOLDFAST_GUEST__ENABLED=false"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		found := app.Check(t.Context(), cfg, t.TempDir(), check.Options{})
-		if !slices.ContainsFunc(found, func(f service.Finding) bool { return f.State == state && strings.Contains(f.Says+": "+f.Fix, text) }) {
-			t.Errorf("no finding %q in %v", text, found)
-		}
-	}
-	c := newCopy(t, "extstorage", source, target)
-	c.BeforeStep = func(string) error { return errCrash }
-	if err := c.Run(t.Context()); !errors.Is(err, errCrash) {
-		t.Fatal(err)
-	}
-	want(target, service.Wrong, "only part of a copy")
-	c.BeforeStep = nil
-	if err := c.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	want(target, service.OK, "reached")
-	want(source, service.Warning, "holdfast copy extstorage --reopen")
 }

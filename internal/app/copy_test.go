@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,8 +17,10 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"holdfast/internal/app"
+	"holdfast/internal/app/service"
 	bucketstest "holdfast/internal/buckets/storetest"
 	"holdfast/internal/canonjson"
+	"holdfast/internal/check"
 	"holdfast/internal/copying"
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/rows"
@@ -200,8 +203,16 @@ func TestCopyKeepsEverything(t *testing.T) {
 					t.Fatal(err)
 				}
 				execute(t, source, string(data))
+				// Work that the service began goes on in the target, such as telling browsers about a restore.
+				work, state := rows.WorkOf(s.name), ""
+				if err := c.Source.Rows(nil).Update(t.Context(), func(u rows.Update) error { return u.SetState(work, "half done") }); err != nil {
+					t.Fatal(err)
+				}
 				if err := c.Run(t.Context()); err != nil {
 					t.Fatal(err)
+				}
+				if err := c.Target.Rows(nil).View(t.Context(), func(v rows.View) (err error) { state, err = v.State(work); return err }); err != nil || state != "half done" {
+					t.Errorf("the target's work is %q, %v", state, err)
 				}
 				wantEqual(t, c)
 				s.check(t, target)
@@ -214,56 +225,6 @@ func TestCopyKeepsEverything(t *testing.T) {
 }
 
 var errCrash = errors.New("crash")
-
-// TestCopyContinues interrupts a copy at each step, with concurrent writes to the source.
-func TestCopyContinues(t *testing.T) {
-	t.Parallel()
-	source, target := sqliteURL(t), testdb.PostgresDatabase(t)
-	c := newCopy(t, "extstorage", source, target)
-	h := extHarness(t, source)
-	put := func(i int) {
-		t.Helper()
-		o := ext.Owner{Tenant: "a0000000-0000-4000-8000-000000000001", Install: ext.InstallID(fmt.Sprintf("b0000000-0000-4000-8000-%012d", i%7))}
-		_, err := h.Store.Apply(t.Context(), o, ext.Write{Now: ext.Moment(1_700_000_000_000 + i), Quota: ext.DefaultQuota(), Ops: []ext.Op{{Kind: ext.Put, Namespace: "a", Key: ext.Key(fmt.Sprint("k", i%11)), Value: "1", Metadata: "{}"}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	writes := 0
-	for range 50 {
-		put(writes)
-		writes++
-	}
-	for steps := 0; ; steps++ {
-		left := steps
-		c.BeforeStep = func(string) error {
-			if left--; left < 0 {
-				return errCrash
-			}
-			return nil
-		}
-		err := c.Run(t.Context())
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, errCrash) {
-			t.Fatal(err)
-		}
-		put(writes)
-		writes++
-	}
-	c.BeforeStep = nil
-	wantEqual(t, c)
-	if err := c.Run(t.Context()); err != nil {
-		t.Errorf("a copy that was interrupted when it was complete: %v", err)
-	}
-	if err := c.Source.Rows(nil).Reopen(t.Context(), c.Service, c.Groups); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "complete copy") {
-		t.Errorf("a copy to a complete one, after Reopen: %v", err)
-	}
-}
 
 func TestCopyRefusesOtherData(t *testing.T) {
 	t.Parallel()
@@ -372,7 +333,8 @@ var firstStarts = []struct{ name, first, left, other, undo, table string }{
 	},
 }
 
-// TestHalfACopy checks that a database with a partial copy is neither written by a server nor copied.
+// TestHalfACopy checks that a database with a partial copy is neither written by a server nor copied, and that check and
+// the command tell it from a complete one.
 func TestHalfACopy(t *testing.T) {
 	t.Parallel()
 	source, target, data := sqliteURL(t), sqliteURL(t), t.TempDir()
@@ -392,6 +354,7 @@ func TestHalfACopy(t *testing.T) {
 	if err := c.Run(t.Context()); !errors.Is(err, errCrash) {
 		t.Fatal(err)
 	}
+	wantCheck(t, target, service.Wrong, "only part of a copy")
 	cfg, _, err := app.Load(onAllEngines(), "", []string{"HOLDFAST_EXTSTORAGE__DATABASE_URL=" + target, "HOLDFAST_BUCKETS__ENABLED=false"})
 	if err != nil {
 		t.Fatal(err)
@@ -415,11 +378,36 @@ func TestHalfACopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantEqual(t, c)
+	wantCheck(t, target, service.OK, "reached")
+	wantCheck(t, source, service.Warning, "holdfast copy extstorage --reopen")
 	serveOnce(t, data, target, "false", func(ask func(string, string) (int, string)) {
 		if status, text := ask(http.MethodGet, "/readyz"); status != http.StatusOK {
 			t.Errorf("the whole copy: %d %s", status, text)
 		}
 	})
+	if err := c.Run(t.Context()); err != nil {
+		t.Errorf("a copy that was interrupted when it was complete: %v", err)
+	}
+	if err := c.Source.Rows(nil).Reopen(t.Context(), c.Service, c.Groups); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "complete copy") {
+		t.Errorf("a copy to a complete one, after Reopen: %v", err)
+	}
+}
+
+// wantCheck expects a finding of holdfast check about a database of extension storage.
+func wantCheck(t *testing.T, url string, state service.State, text string) {
+	t.Helper()
+	cfg, _, err := app.Load(onAllEngines(), "", append(databaseEnv(t, "extstorage", url), "HOLDFAST_SYNCSTORAGE__ENABLED=false",
+		"HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_BUCKETS__ENABLED=false", "HOLDFAST_GUEST__ENABLED=false"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := app.Check(t.Context(), cfg, t.TempDir(), check.Options{})
+	if !slices.ContainsFunc(found, func(f service.Finding) bool { return f.State == state && strings.Contains(f.Says+": "+f.Fix, text) }) {
+		t.Errorf("no finding %q in %v", text, found)
+	}
 }
 
 // TestCopyUnderWrites checks that the target contains all acknowledged writes in order.
