@@ -260,6 +260,17 @@ func (b *browser) open(path string) {
 // upload sends a form with files: alternating names and contents.
 func (b *browser) upload(status int, says, button string, sent url.Values, files ...string) {
 	b.t.Helper()
+	f := b.form(button)
+	if f == nil || f.attrs["enctype"] != "multipart/form-data" {
+		b.t.Fatalf("%s: no form with files and the button %q in\n%s", b.at, button, b.page)
+	}
+	if got := b.sendFiles(f, sent, files...); got != status || !strings.Contains(b.page.String(), says) {
+		b.t.Errorf("%s %q: %d, want %d and %q in\n%s", button, files, got, status, says, b.page)
+	}
+}
+
+func (b *browser) sendFiles(f *element, sent url.Values, files ...string) (status int) {
+	b.t.Helper()
 	var body bytes.Buffer
 	w := multipart.NewWriter(&body)
 	for name, values := range sent {
@@ -282,19 +293,13 @@ func (b *browser) upload(status int, says, button string, sent url.Values, files
 	if err := w.Close(); err != nil {
 		b.t.Fatal(err)
 	}
-	f := b.form(button)
-	if f == nil || f.attrs["enctype"] != "multipart/form-data" {
-		b.t.Fatalf("%s: no form with files and the button %q in\n%s", b.at, button, b.page)
-	}
 	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodPost, b.base+f.attrs["action"], &body)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	r.Header.Set("Content-Type", w.FormDataContentType())
 	r.Header.Set("Origin", b.base)
-	if got := b.do(r); got != status || !strings.Contains(b.page.String(), says) {
-		b.t.Errorf("%s %q: %d, want %d and %q in\n%s", button, files, got, status, says, b.page)
-	}
+	return b.do(r)
 }
 
 func (b *browser) follow(text string) {
@@ -415,7 +420,11 @@ func serveConsole(t *testing.T, settings ...string) (b *browser, text string, en
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := app.Open(t.Context(), app.Options{Config: cfg, Data: data, LogTo: t.Output(), Mode: app.ModeServeMigrating})
+	reload := app.Reload{Read: func() (*app.Config, error) {
+		again, _, err := app.Load(onAllEngines(), "", environ)
+		return again, err
+	}}
+	server, err := app.Open(t.Context(), app.Options{Config: cfg, Data: data, LogTo: t.Output(), Mode: app.ModeServeMigrating, Reload: reload})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,12 @@ import (
 
 func put(t *testing.T, s sigv4test.Signer, address, body string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, address, strings.NewReader(body))
+	signed(t, s, http.MethodPut, address, body)
+}
+
+func signed(t *testing.T, s sigv4test.Signer, method, address, body string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"holdfast/internal/testdb"
-	"holdfast/internal/workload/guest"
 	"holdfast/test/binary"
 	"holdfast/test/chromium"
 )
@@ -45,8 +44,6 @@ type consolePages struct {
 	pages []string
 
 	rows, sorted int // rows measured on a phone, and columns used for sorting
-
-	offered, submitted map[string]bool
 }
 
 // openConsole starts a server whose data contains scripts, which pages must escape, and signs in.
@@ -61,7 +58,7 @@ func openConsole(t *testing.T, settings ...string) *consolePages {
 	t.Cleanup(hook.Close)
 	s := binary.Start(t, t.TempDir(), append(settings, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__EVENTS="+hook.URL, "HOLDFAST_GUEST__EVENT_ATTEMPTS=1", "HOLDFAST_ALERTS__URL="+hook.URL, "HOLDFAST_BUCKETS__DESTINATIONS__HOOK__URL=http://127.0.0.1:1/",
 		"HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL, "HOLDFAST_TOKENSERVER__ALLOW_NEW_USERS=false")...)
-	c := &consolePages{t: t, s: s, b: b, base: s.Admin + "/console/", offered: map[string]bool{}, submitted: map[string]bool{}}
+	c := &consolePages{t: t, s: s, b: b, base: s.Admin + "/console/"}
 	if _, a := fxa.signIn(t, s, consoleStranger, 1); a.Status != http.StatusForbidden {
 		t.Fatalf("unknown account: %d %s", a.Status, a.Body)
 	}
@@ -83,20 +80,6 @@ func openConsole(t *testing.T, settings ...string) *consolePages {
 		t.Errorf("the navigation has %q", c.pages)
 	}
 	return c
-}
-
-func (c *consolePages) begin() *visitor {
-	c.t.Helper()
-	return newVisitor(c.t, c.s)
-}
-
-// wish triggers an event about a tenant's property. The webhook refuses consoleTenant's events.
-func (c *consolePages) wish(v *visitor, tenant string, property int) {
-	c.t.Helper()
-	id := guest.Property(property)
-	if status, text := v.send(c.s, http.MethodPost, "/wishlist", `{"tenantId":"`+tenant+`","propertyId":"`+id+`","source":"map"}`, id); status >= http.StatusBadRequest {
-		c.t.Fatalf("%d %s", status, text)
-	}
 }
 
 func (c *consolePages) put(key, body string) {
@@ -131,7 +114,6 @@ func (c *consolePages) fillBucket() {
 			c.t.Fatal(err)
 		}
 	}
-	c.submitted["/console/buckets/objects?do=upload"] = true
 	at := chromium.Run[[]float64](c.t, c.p, `$('form.drop').scrollIntoView({ behavior: 'instant' }); const r = $('form.drop').getBoundingClientRect(); return [r.left + 10, r.top + 10]`)
 	c.p.Await(c.t, func() { c.p.Drop(c.t, at[0], at[1], files...) })
 	if says := chromium.Run[string](c.t, c.p, `return $('.notice').textContent`); says != "Uploaded 2 objects." {
@@ -235,7 +217,7 @@ func TestConsole(t *testing.T) {
 			t.Errorf("%s contains elements from a text", page)
 		}
 		c.sorts(page)
-		c.note(chromium.Run[[]string](t, p, `return all('main button[type=submit]').map(b => b.getAttribute('formaction') || b.form.getAttribute('action'))`))
+		c.buttonsCanBeSeen(page)
 	}
 	if c.rows < 100 || c.sorted < 30 {
 		t.Errorf("only %d rows, and %d sortable columns", c.rows, c.sorted)
