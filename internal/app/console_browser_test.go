@@ -27,7 +27,7 @@ import (
 
 // TestMain also serves as the child process that tries schemas, because the server reruns its own program.
 //
-// Half of the time would go to collecting garbage, so the heap may grow five times, up to 1 GiB.
+// With the default limits, a third of the CPU time goes to garbage collection.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	debug.SetMemoryLimit(1 << 30)

@@ -213,15 +213,15 @@ func changesOfGuests() []step {
 	}
 }
 
-// changing submits the forms of a console.
+// changing submits a console's forms.
 type changing struct {
 	*browser
 	data, main string
-	offered    map[string]bool // actions of forms that were seen, as in a form's address
+	offered    map[string]bool // forms that pages showed, by their address
 	submitted  map[string]bool
 }
 
-// TestConsoleChanges submits every form that a page offers, and the form of every operation that changes something.
+// TestConsoleChanges submits every form that a page offers, and the form for every operation that changes something.
 func TestConsoleChanges(t *testing.T) {
 	t.Parallel()
 	testdb.CheckOnly(t, "TestConsolePages submits most of the forms")
@@ -233,7 +233,7 @@ func TestConsoleChanges(t *testing.T) {
 	c.fill(environ)
 	holds := filepath.Join(c.data, "buckets.db")
 	alter(t, holds, `INSERT INTO manta_bucket_hold (id, expires) VALUES ('backup', 9000000000000000)`)
-	// The only backup contains the database of a service that the server lacks.
+	// The only backup contains a database whose service this server lacks.
 	record := filepath.Join(c.data, "last-backup.json")
 	if err := os.WriteFile(record, []byte(`{"at": "2026-01-01T00:00:00Z", "path": "`+filepath.ToSlash(c.data)+`", "has": ["former.db"]}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -303,8 +303,8 @@ func alter(t *testing.T, path, statement string) {
 	}
 }
 
-// prepare makes the state for a step that no earlier step makes, and opens the step's page. holds is the database of
-// buckets.
+// prepare makes the state for a step that no earlier step makes, and opens the step's page. holds is the buckets
+// database.
 func (c *changing) prepare(s step, holds string) {
 	c.t.Helper()
 	if s.page == bucketLetters {
@@ -360,7 +360,7 @@ func (c *changing) awaitStopped() {
 	c.shows("run the command again to continue")
 }
 
-// note notes the forms of the page. Their links are in the menu of every page.
+// note records the page's forms, except those in the menu.
 func (c *changing) note() {
 	for _, main := range c.page.all("main") {
 		for _, f := range main.all("form") {
@@ -373,7 +373,7 @@ func (c *changing) note() {
 	}
 }
 
-// step submits a form as a browser does: a file is sent with the form, and the chosen row is one of the table.
+// step submits a form as a browser does: a file is sent with the form, and the chosen row must be in the table.
 func (c *changing) step(s step) {
 	c.t.Helper()
 	c.note()

@@ -126,7 +126,7 @@ func consoleProblems(b *browser) {
 	}
 }
 
-// isProblem checks the page of an error. exist are the pages that were found to exist.
+// isProblem checks an error page. exist caches which pages exist.
 func (b *browser) isProblem(exist map[string]bool) {
 	b.t.Helper()
 	isAlert := func(e *element) bool { return e.attrs["role"] == "alert" && strings.HasSuffix(e.String(), ".") }

@@ -396,7 +396,7 @@ func TestHalfACopy(t *testing.T) {
 	}
 }
 
-// wantCheck expects a finding of holdfast check about a database of extension storage.
+// wantCheck expects a finding by holdfast check about an extension storage database.
 func wantCheck(t *testing.T, url string, state service.State, text string) {
 	t.Helper()
 	cfg, _, err := app.Load(onAllEngines(), "", append(databaseEnv(t, "extstorage", url), "HOLDFAST_SYNCSTORAGE__ENABLED=false",

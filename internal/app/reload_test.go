@@ -62,7 +62,7 @@ type reloadable struct {
 	signals  chan os.Signal
 	operator *operator
 
-	unchecked bool // the flags may have any value of the type
+	unchecked bool // flags may have values that no check accepts
 }
 
 const reloadedSecret = "a-token-of-an-operator-0123456789"
@@ -134,7 +134,7 @@ func (r *reloadable) send(method, path string) *httptest.ResponseRecorder {
 
 type effect struct {
 	text string // new value, as on the command line
-	was  string // result of see before the reload
+	was  string // see returns it before the reload
 	is   string // and afterwards
 	see  func(*reloadable) string
 }
@@ -201,7 +201,7 @@ func settingOf(c *Config, path string) string {
 	return ""
 }
 
-// serviceEffect returns another value of a service setting, which the service must accept.
+// serviceEffect returns another value for a service's setting, which the service must accept.
 func serviceEffect(defaults *Config, path string) (e effect) {
 	e.see = func(r *reloadable) string { return settingOf(r.current(), path) }
 	e.was = settingOf(defaults, path)
@@ -234,8 +234,8 @@ func (r *reloadable) logs(text string) string {
 	return fmt.Sprint(strings.Contains(r.log.take(), text))
 }
 
-// TestReloadedSettings covers each setting tagged reload: the server's own one after the other, those of a service at
-// once.
+// TestReloadedSettings covers each setting tagged reload. Each service reloads all its settings at once; the server
+// reloads its own separately.
 func TestReloadedSettings(t *testing.T) {
 	t.Parallel()
 	r := openReloadable(t, "HOLDFAST_BACKUP__URL=file:///backups") // required by a schedule
@@ -314,7 +314,7 @@ func TestSettingsNeedRestart(t *testing.T) {
 	r := openReloadable(t)
 	start := r.current()
 	reloaded := conf.Reloadable(start.sections())
-	other, err := r.read() // has another value of each setting that was found so far
+	other, err := r.read() // differs from start in the settings in r.flags
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +324,7 @@ func TestSettingsNeedRestart(t *testing.T) {
 			continue
 		}
 		paths = append(paths, s.Path)
-		// At least one is a different valid value of the type.
+		// At least one is a different value that the type allows.
 		for _, text := range []string{"true", "false", "77", "7.5", "77s", "other"} {
 			flag := conf.Flag{Name: "--test", Path: s.Path, Value: text}
 			if _, err := conf.Load(other.sections(), conf.Options{Flags: []conf.Flag{flag}}); err == nil && slices.Contains(conf.Changes(start.sections(), other.sections()), conf.Change{Path: s.Path}) {

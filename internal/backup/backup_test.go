@@ -147,7 +147,7 @@ func TestMakeSkipsServers(t *testing.T) {
 	}
 }
 
-// TestBackupHeals checks that a backup reports a damaged file of an earlier one, and that the next backup has the whole
+// TestBackupHeals checks that a backup reports a damaged file in an earlier backup, and that the next backup has the whole
 // database again.
 func TestBackupHeals(t *testing.T) {
 	t.Parallel()

@@ -138,8 +138,8 @@ func listedBackups(t *testing.T, s *binary.Server, args ...string) (all []listed
 	return all
 }
 
-// testDamagedBackups checks that verify reports a damaged database and a damaged file of a service. TestForgedBackups of
-// package app changes every object.
+// testDamagedBackups checks that verify reports a damaged database and a damaged body. app.TestForgedBackups changes
+// every object.
 func testDamagedBackups(t *testing.T, s *binary.Server, folder, key string) {
 	t.Helper()
 	for _, below := range []string{"files/syncstorage.db", "bodies"} {

@@ -13,8 +13,8 @@ type step struct {
 	says         string // text on the next page
 }
 
-// changes are forms of each kind: with fields, behind a question, with a file, for selected rows, and with a secret as the
-// result. TestConsoleChanges of package app submits every form.
+// changes submit forms that differ in the browser: with fields, behind a question, with a file, for selected rows, and
+// with a secret as the result. app.TestConsoleChanges submits every form.
 var changes = []step{
 	{"tokenserver/access", "Allow", []string{"account", consoleAccount, "note", "a friend"}, "Account " + consoleAccount + " may sign in."},
 	{"", "Deny", []string{"account", consoleAccount}, "Account " + consoleAccount + " may not sign in."},
