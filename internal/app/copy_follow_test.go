@@ -56,7 +56,7 @@ func follow(t *testing.T, name string, db *engine.Database) (rows []followed, st
 
 func awaitStep(t *testing.T, name string, db *engine.Database) followed {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(testdb.Patient(20 * time.Second)); ; {
 		rows, states := follow(t, name, db)
 		if len(rows) == 1 && rows[0].Step != "" {
 			if !strings.Contains(states, "running; "+rows[0].Step+": ") {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/acmetest"
 )
 
@@ -101,7 +102,7 @@ func (w *world) run(a *ACME) (stop func()) {
 
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	end := time.Now().Add(30 * time.Second)
+	end := time.Now().Add(testdb.Patient(30 * time.Second))
 	for !done() {
 		if time.Now().After(end) {
 			t.Fatalf("after 30 s: %s", what)

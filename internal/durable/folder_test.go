@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"holdfast/internal/testdb"
 )
 
 // badNames leave a folder, or name nothing in it.
@@ -166,7 +168,7 @@ func TestFolderAndFIFO(t *testing.T) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(30 * time.Second):
+	case <-time.After(testdb.Patient(30 * time.Second)):
 		t.Fatal("a call waits for the FIFO's writer")
 	}
 }

@@ -42,7 +42,7 @@ func (l *Locks) Exec(t *testing.T, sql string, args ...any) {
 // Waiting waits until n sessions of the database wait for a lock.
 func (l *Locks) Waiting(t *testing.T, n int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), Patient(30*time.Second))
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

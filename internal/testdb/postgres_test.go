@@ -67,7 +67,7 @@ func endsWithItsProcess(t *testing.T, engine string) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // the error says that it was killed
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), Patient(30*time.Second))
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

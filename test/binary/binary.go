@@ -192,4 +192,4 @@ func run(t *testing.T, ctx context.Context, cmd *exec.Cmd, env []string) Result 
 }
 
 // Bound limits every wait. On a busy machine, each step of a start may take seconds.
-const Bound = 2 * time.Minute
+var Bound = testdb.Patient(2 * time.Minute)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/acmetest"
 	"holdfast/test/binary"
 )
@@ -127,7 +128,7 @@ func TestDomainAdmin(t *testing.T) {
 	untrusting, trusting := domainClient(t, authority.Roots()), domainClient(t, nil)
 	trusting.Transport.(*http.Transport).TLSClientConfig.InsecureSkipVerify = true
 	body := ""
-	for end := time.Now().Add(30 * time.Second); !strings.Contains(body, `renewals_total{outcome="error"} 1`); {
+	for end := time.Now().Add(testdb.Patient(30 * time.Second)); !strings.Contains(body, `renewals_total{outcome="error"} 1`); {
 		if time.Now().After(end) {
 			t.Fatalf("no failure:\n%s", body)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 )
 
@@ -79,7 +80,7 @@ func TestCompareAfterRestore(t *testing.T) {
 	}
 
 	slow := binary.Launch(t, data, noBuckets, "HOLDFAST_SYNCSTORAGE__COMPARE_RATE=60") // one each second
-	for end := time.Now().Add(30 * time.Second); users[0].syncID(t, slow) == "BBBBBBBBBBBB"; {
+	for end := time.Now().Add(testdb.Patient(30 * time.Second)); users[0].syncID(t, slow) == "BBBBBBBBBBBB"; {
 		if time.Now().After(end) {
 			t.Fatal("the restored server changes nobody")
 		}

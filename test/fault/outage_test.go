@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 	"holdfast/test/fault/harness"
 )
@@ -28,7 +29,7 @@ func newOutage(t *testing.T, url, at string, vars ...string) *outage {
 	vars = append(vars, harness.Timeouts(services(), harness.DbPatience)...)
 	o := &outage{newHarness(t, t.TempDir(), vars...), url, nil}
 	// Connection timeout, statement timeout, a second to cancel the statement, and delays on a busy machine.
-	o.Bound = 2*harness.DbPatience + time.Second + 5*time.Second
+	o.Bound = 2*harness.DbPatience + time.Second + testdb.Patient(5*time.Second)
 	o.Server = o.Serve()
 	o.connect()
 	return o

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 	"holdfast/test/fault/harness"
 )
@@ -38,12 +39,12 @@ func unblocked(h *harness.Harness, s *binary.Server) {
 
 func patientSpanner(t *testing.T, emulator, database string) *harness.Harness {
 	t.Helper()
-	const patience = 8 * time.Second // writes wait for each other, for seconds on a busy machine
+	patience := testdb.Patient(8 * time.Second) // writes wait for each other, for seconds on a busy machine
 	h := newSpanner(t, emulator, database,
 		harness.Timeouts(withSpanner(), patience)...)
 	// The waits for the server's transaction slot, the emulator's only slot, and the response, plus delays on a busy
 	// machine.
-	h.Bound = 3*patience + 5*time.Second
+	h.Bound = 3*patience + testdb.Patient(5*time.Second)
 	h.Server = h.Serve()
 	return h
 }

@@ -280,7 +280,7 @@ func TestOthersDoNotWait(t *testing.T) {
 	a := newLockTest(t, 4)
 	a.must(a.put("there", buckets.Condition{}))
 	a.upload("up")
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testdb.Patient(30*time.Second))
 	defer cancel()
 	a.Exec(t, `BEGIN`)
 	a.Exec(t, a.holdName("there"))

@@ -212,7 +212,7 @@ func TestOthersDoNotWait(t *testing.T) {
 	}
 	a.Exec(t, `BEGIN`)
 	a.Exec(t, holdInstall)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testdb.Patient(30*time.Second))
 	defer cancel()
 	sibling := ext.Owner{Tenant: install.Tenant, Install: owner(2).Install}
 	for _, o := range []ext.Owner{owner(2), sibling} {

@@ -18,7 +18,7 @@ import (
 // databaseIs returns OK or NotFound for a database, instanceIs for its instance.
 func databaseIs(t *testing.T, emulator, database string) codes.Code {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testdb.Patient(30*time.Second))
 	defer cancel()
 	conn := dial(t, emulator)
 	defer conn.Close()
@@ -28,7 +28,7 @@ func databaseIs(t *testing.T, emulator, database string) codes.Code {
 
 func instances(t *testing.T, emulator string) []*instancepb.Instance {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testdb.Patient(30*time.Second))
 	defer cancel()
 	conn := dial(t, emulator)
 	defer conn.Close()
@@ -45,7 +45,7 @@ func TestDatabaseIsEmptyAndDropped(t *testing.T) {
 	var emulator, fresh string
 	t.Run("use", func(t *testing.T) {
 		emulator, fresh = Database(t)
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), testdb.Patient(30*time.Second))
 		defer cancel()
 		conn := dial(t, emulator)
 		defer conn.Close()

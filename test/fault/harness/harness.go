@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 )
 
@@ -129,7 +130,7 @@ func (h *Harness) Injected() {
 }
 
 // Bound limits every wait. It is below binary.Bound because the server must respond in time.
-const Bound = 30 * time.Second
+var Bound = testdb.Patient(30 * time.Second)
 
 // Round starts the writers, waits for some acknowledgements, and injects the fault a moment later, at any point in a
 // request.
@@ -218,7 +219,7 @@ func (c *tally) String() string {
 }
 
 // DbPatience is the server's timeout for connections and statements.
-const DbPatience = 4 * time.Second
+var DbPatience = testdb.Patient(4 * time.Second)
 
 func (h *Harness) Choice(round int) *rand.Rand {
 	return h.Random(round, 0xfffe)

@@ -13,6 +13,9 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"time"
+
+	"holdfast/internal/testdb"
 )
 
 // event is a line of `go test -json`; see `go doc cmd/test2json`.
@@ -27,7 +30,12 @@ type event struct {
 // goTest runs `go test -json` with arguments, and prints what `go test` without -json prints: a line for each package,
 // and the output of failed tests. It appends the times to the file TEST_TIMES, for the summary at the end.
 func goTest(args []string) (code int, err error) {
-	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	this, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	limit := fmt.Sprintf("-timeout=%v", testdb.Patient(packageLimit))
+	cmd := exec.Command("go", append([]string{"test", "-json", "-exec", this + " exec", limit}, args...)...)
 	cmd.Stdin, cmd.Stderr = os.Stdin, os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -48,12 +56,16 @@ func goTest(args []string) (code int, err error) {
 	return code, appendTimes(times)
 }
 
+// packageLimit ends the tests of a package that hangs, on an idle machine. Several packages run at once.
+const packageLimit = 20 * time.Minute
+
 // took is how long a package or a test took.
 type took struct {
 	Package string
 	Test    string  // "" for the whole package
 	Seconds float64 // until its last test ended, without compiling
 	Cached  bool    // the package did not run, because nothing changed
+	CPU     float64 // processor seconds of a package, in a line of its own
 }
 
 // printTests reads events and prints the lines that a person needs. It returns the times of packages and of top-level tests.
@@ -126,7 +138,7 @@ func (p *printer) end(e *event) {
 	}
 	delete(tests, e.Test)
 	if !strings.Contains(e.Test, "/") {
-		p.times = append(p.times, took{e.Package, e.Test, e.Elapsed, p.cached[e.Package]})
+		p.times = append(p.times, took{Package: e.Package, Test: e.Test, Seconds: e.Elapsed, Cached: p.cached[e.Package]})
 	}
 }
 
@@ -158,16 +170,18 @@ const (
 	slowTests    = 10
 )
 
-// summary prints the slowest packages and tests.
-func summary(w io.Writer, path string) error {
+// summary prints the slowest packages and tests, and returns the processor seconds of each package.
+func summary(w io.Writer, path string) (used map[string]float64, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // the command ran no tests
+		return nil, nil // the command ran no tests
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close()
+	used = map[string]float64{}
+	busy := 0.0
 	var packages, tests []took
 	cached := 0
 	for lines := json.NewDecoder(f); ; {
@@ -175,9 +189,12 @@ func summary(w io.Writer, path string) error {
 		if err := lines.Decode(&t); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		switch {
+		case t.CPU > 0:
+			used[t.Package] += t.CPU // twice if some of its tests run with the race detector
+			busy += t.CPU
 		case t.Test != "":
 			tests = append(tests, t)
 		case t.Cached:
@@ -197,14 +214,14 @@ func summary(w io.Writer, path string) error {
 		}
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "\n%d packages took %.0f s, some at the same time; %d did not change and were not run again\n", len(packages), total, cached)
+	fmt.Fprintf(&text, "\n%d packages took %.0f s, some at the same time, and %.0f s of processor time; %d did not change and were not run again\n", len(packages), total, busy, cached)
 	for _, p := range packages[:min(slowPackages, len(packages))] {
-		fmt.Fprintf(&text, "%7.1f s  %s\n", p.Seconds, p.Package)
+		fmt.Fprintf(&text, "%7.1f s %7.1f s  %s\n", p.Seconds, used[p.Package], p.Package)
 	}
-	fmt.Fprintf(&text, "%7.1f s  all others\n\nthe slowest tests\n", rest)
+	fmt.Fprintf(&text, "%7.1f s            all others\n\nthe slowest tests\n", rest)
 	for _, t := range tests[:min(slowTests, len(tests))] {
 		fmt.Fprintf(&text, "%7.1f s  %s %s\n", t.Seconds, t.Package, t.Test)
 	}
 	_, err = io.WriteString(w, text.String()+"\n")
-	return err
+	return used, err
 }

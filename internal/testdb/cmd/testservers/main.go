@@ -9,7 +9,9 @@
 //	testservers test [ARGUMENTS OF GO TEST]
 //
 // runs go test, prints what it prints, and notes for the summary how long packages and tests took. The command above
-// contains it.
+// contains it. go test gets -exec "testservers exec", which notes the processor time of a package's tests. If
+// TEST_BUDGETS is fail, packages that used over a fifth more than test/budgets.txt allows fail the run; if it is write,
+// the file gets this run's figures.
 package main
 
 import (
@@ -27,8 +29,11 @@ import (
 func main() {
 	run := run
 	args := os.Args[1:]
-	if len(args) > 0 && args[0] == "test" {
+	switch {
+	case len(args) > 0 && args[0] == "test":
 		run, args = goTest, args[1:]
+	case len(args) > 0 && args[0] == "exec":
+		run, args = execTest, args[1:]
 	}
 	code, err := run(args)
 	if err != nil {
@@ -52,7 +57,7 @@ func run(args []string) (code int, err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	log := filepath.Join(dir, "engines")
 	times := filepath.Join(dir, "times")
-	env := append(os.Environ(), "TEST_ENGINE_LOG="+log, "TEST_TIMES="+times)
+	env := append(os.Environ(), "TEST_ENGINE_LOG="+log, "TEST_TIMES="+times, testdb.MeasurePace())
 
 	for _, s := range servers {
 		if os.Getenv(s.variable) != "" || !testdb.UsesEngine(s.engine) {
@@ -71,7 +76,12 @@ func run(args []string) (code int, err error) {
 	if code, err = command(args, env); err != nil {
 		return 0, err
 	}
-	return code, errors.Join(summary(os.Stdout, times), report(os.Stdout, log))
+	used, err := summary(os.Stdout, times)
+	grown, over := checkBudgets(os.Stdout, budgetFile, testdb.Set(), os.Getenv("TEST_BUDGETS"), used)
+	if grown && code == 0 {
+		code = 1
+	}
+	return code, errors.Join(err, over, report(os.Stdout, log))
 }
 
 // servers are the servers that several test processes share.
@@ -122,6 +132,11 @@ func command(args, env []string) (code int, err error) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
+	return forward(cmd, signals)
+}
+
+// forward runs a command, sends it the signals, and returns its exit code.
+func forward(cmd *exec.Cmd, signals <-chan os.Signal) (code int, err error) {
 	if err := cmd.Start(); err != nil {
 		return 0, err
 	}

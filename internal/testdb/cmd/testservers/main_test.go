@@ -3,6 +3,8 @@
 package main
 
 import (
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -80,7 +82,7 @@ func TestPrintTests(t *testing.T) {
 	if out.String() != want {
 		t.Errorf("got\n%swant\n%s", out.String(), want)
 	}
-	all := []took{{"a", "TestGood", 1.5, false}, {"a", "TestBad", 0.25, false}, {"a", "", 2, false}, {"b", "", 0.01, true}}
+	all := []took{{"a", "TestGood", 1.5, false, 0}, {"a", "TestBad", 0.25, false, 0}, {"a", "", 2, false, 0}, {"b", "", 0.01, true, 0}}
 	if !slices.Equal(times, all) {
 		t.Errorf("times %v, want %v", times, all)
 	}
@@ -90,18 +92,89 @@ func TestPrintTests(t *testing.T) {
 func TestSummary(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "times")
 	t.Setenv("TEST_TIMES", path)
-	for _, times := range [][]took{{{"a", "TestOne", 1.5, false}, {"a", "", 2, false}}, {{"b", "TestTwo", 3, false}, {"b", "", 4, false}, {"c", "", 0, true}}} {
+	for _, times := range [][]took{{{"a", "TestOne", 1.5, false, 0}, {"a", "", 2, false, 0}}, {{"b", "TestTwo", 3, false, 0}, {"b", "", 4, false, 0}, {"c", "", 0, true, 0}}, {{"b", "", 0, false, 1.5}, {"b", "", 0, false, 2}}} {
 		if err := appendTimes(times); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var out strings.Builder
-	if err := summary(&out, path); err != nil {
+	used, err := summary(&out, path)
+	if err != nil {
 		t.Fatal(err)
 	}
-	want := "\n2 packages took 6 s, some at the same time; 1 did not change and were not run again\n" +
-		"    4.0 s  b\n    2.0 s  a\n    0.0 s  all others\n\nthe slowest tests\n    3.0 s  b TestTwo\n    1.5 s  a TestOne\n\n"
+	if !maps.Equal(used, map[string]float64{"b": 3.5}) {
+		t.Errorf("processor seconds %v", used)
+	}
+	want := "\n2 packages took 6 s, some at the same time, and 4 s of processor time; 1 did not change and were not run again\n" +
+		"    4.0 s     3.5 s  b\n    2.0 s     0.0 s  a\n    0.0 s            all others\n\nthe slowest tests\n    3.0 s  b TestTwo\n    1.5 s  a TestOne\n\n"
 	if out.String() != want {
 		t.Errorf("got\n%swant\n%s", out.String(), want)
+	}
+}
+
+// TestBudgets checks that growth is found by name on a machine of any speed, and that chance is not.
+func TestBudgets(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "budgets")
+	budgets := map[string]float64{}
+	for i := range 12 {
+		budgets[fmt.Sprint("p", i)] = float64(10 + i)
+	}
+	for _, set := range []string{"quick", "both"} {
+		if grown, err := checkBudgets(&strings.Builder{}, path, set, writeMeasure, budgets); grown || err != nil {
+			t.Fatal(grown, err)
+		}
+	}
+	read, err := readBudgets(path, "quick")
+	if err != nil || !maps.Equal(read, budgets) {
+		t.Fatalf("%v, %v", read, err)
+	}
+	for name, c := range map[string]struct {
+		change func(used map[string]float64)
+		over   string // package; "" for none
+	}{
+		"as before":             {func(map[string]float64) {}, ""},
+		"an eighth more":        {func(used map[string]float64) { used["p3"] *= 1.125 }, ""},
+		"a quarter more":        {func(used map[string]float64) { used["p3"] *= 1.25 }, "p3 used"},
+		"a small package":       {func(used map[string]float64) { used["new"] = 1.5 * used["p0"] / 10 }, ""},
+		"without a budget":      {func(used map[string]float64) { used["new"] = 4 * used["p0"] / 10 }, "new used"},
+		"a package was removed": {func(used map[string]float64) { delete(used, "p3") }, ""},
+		"few packages": {func(used map[string]float64) {
+			used["p3"] *= 3
+			for i := 4; i < 12; i++ {
+				delete(used, fmt.Sprint("p", i))
+			}
+		}, ""},
+	} {
+		for _, pace := range []float64{0.5, 1, 3} {
+			used := map[string]float64{}
+			for name, seconds := range budgets {
+				used[name] = seconds * pace
+			}
+			c.change(used)
+			var out strings.Builder
+			grown, err := checkBudgets(&out, path, "both", failOnGrowth, used)
+			if err != nil || grown != (c.over != "") || !strings.Contains(out.String(), c.over) {
+				t.Errorf("%s, pace %v: %v, %v, %q", name, pace, grown, err, out.String())
+			}
+			if grown, err := checkBudgets(&out, path, "both", "", used); grown || err != nil {
+				t.Errorf("%s: without TEST_BUDGETS the run fails: %v", name, err)
+			}
+		}
+	}
+}
+
+// TestExec checks that a test's processor time is noted for its package and its exit code returned, without GOGC.
+func TestExec(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "times")
+	t.Setenv("TEST_TIMES", path)
+	t.Setenv("GOGC", "400")
+	code, err := execTest([]string{"sh", "-c", `i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exit ${GOGC:-7}`})
+	if err != nil || code != 7 {
+		t.Fatalf("code %d, %v", code, err)
+	}
+	used, err := summary(&strings.Builder{}, path)
+	if err != nil || len(used) != 1 || used["holdfast/internal/testdb/cmd/testservers"] <= 0 {
+		t.Errorf("%v, %v", used, err)
 	}
 }
