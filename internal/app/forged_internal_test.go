@@ -38,7 +38,7 @@ func TestForgedBackups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &forger{t: t, a: a, root: root, folder: folder, verifyAt: sent.Point.Time.Add(time.Second), restore: restore.Request{
+	f := &forger{t: t, a: a, root: root, folder: folder, made: sent.Point.Time, verifyAt: sent.Point.Time.Add(time.Second), restore: restore.Request{
 		From: settings.URL, Known: backup.NamesOf(a.cfg.Services), Trust: trust, Data: filepath.Join(root, "deep", "restored"), Clock: clock.System,
 		Finish: func(context.Context, *restore.Finishing) error { return nil },
 	}}
@@ -62,6 +62,7 @@ type forger struct {
 	t            *testing.T
 	a            *App
 	root, folder string // folder has the backup; it and the restored data are below root
+	made         time.Time
 	verifyAt     time.Time
 	restore      restore.Request
 	refused      int // changes that were checked
@@ -140,6 +141,9 @@ func (f *forger) verify() (says string) {
 		if one.State == service.Wrong {
 			says += one.Says
 		}
+	}
+	if verified := backup.Verified(f.a.data, f.restore.From)[f.made.UnixNano()]; err == nil && (says == "") != (verified.Damage == "") {
+		f.t.Errorf("%q is recorded as %+v", says, verified)
 	}
 	return says
 }

@@ -76,7 +76,11 @@ func TestScheduler(t *testing.T) {
 	settings := s.Settings()
 	s = &Scheduler{Server: server}
 	s.Set(settings)
-	now.Advance(72 * time.Hour)
+	now.Advance(30 * time.Hour)
+	if settings.Late(server().Data, now.Now()) {
+		t.Error("a backup is late after one was missed")
+	}
+	now.Advance(42 * time.Hour)
 	if !settings.Late(server().Data, now.Now()) {
 		t.Error("a backup of three days ago is not late")
 	}

@@ -84,7 +84,7 @@ func (c *consolePages) submit(s step) string {
 	return chromium.Run[string](c.t, c.p, `return $('main').textContent`)
 }
 
-// buttonsCanBeSeen checks that each form's button is visible, or becomes so by clicks on what hides it.
+// buttonsCanBeSeen checks that each form's button is visible, or that clicks on the page show it.
 func (c *consolePages) buttonsCanBeSeen(page string) {
 	c.t.Helper()
 	for _, hidden := range chromium.Run[[]string](c.t, c.p, `return all('main button[type=submit]').filter(button => {

@@ -65,18 +65,18 @@ func garden() []operate.Operation {
 }
 
 // TestPageBelow checks that a service's own page with a list's or read's path is shown below it, and that its title,
-// trail and actions are used.
+// trail, actions and access are used.
 func TestPageBelow(t *testing.T) {
 	t.Parallel()
 	own := func(path string, view service.View) service.Page {
-		return service.Page{Path: path, Actions: []service.Action{{Name: "water"}}, Show: func(context.Context, *service.PageRequest) (*service.View, error) { return &view, nil }}
+		return service.Page{Path: path, Access: operate.ForAdmins, Actions: []service.Action{{Name: "water"}}, Show: func(context.Context, *service.PageRequest) (*service.View, error) { return &view, nil }}
 	}
 	mine := &service.Text{Body: "Mine."}
 	pages := console.Pages([]service.Page{
 		own("trees", service.View{Blocks: []service.Block{mine}}),
 		own("trees/show", service.View{Title: "My tree", Parents: []service.Link{{Text: "Wood"}}, Blocks: []service.Block{mine}}),
 	}, garden())
-	if len(pages) != 4 || pages[0].Title != "Trees" || !pages[0].Listed || len(pages[0].Actions) != 1 || len(pages[1].Actions) != 1 {
+	if len(pages) != 4 || pages[0].Title != "Trees" || !pages[0].Listed || len(pages[0].Actions) != 1 || len(pages[1].Actions) != 1 || pages[0].Access != operate.ForAdmins || pages[1].Access != operate.ForAdmins {
 		t.Fatalf("%+v", pages)
 	}
 	if view := show(t, &pages[0], nil); len(view.Blocks) != 2 || view.Blocks[1] != service.Block(mine) || view.Title != "" {
