@@ -106,6 +106,35 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
+// BenchmarkKeys lists 100 objects, or 100 folders, in buckets with more and more keys.
+func BenchmarkKeys(b *testing.B) {
+	db := opened.Postgres(b, pgdb.Options{URL: testdb.PostgresDatabase(b)}, postgres.Migrations)
+	s, owner := postgres.New(db), buckets.AccountID(buckets.NewUUID())
+	fill := pgdb.Statement{Name: "fill", SQL: `
+		INSERT INTO manta_bucket_object (id, name, owner, bucket_id, content_length, content_md5, content_type, body)
+		SELECT gen_random_uuid(), lpad((n / ($3::int / 100))::text, 2, '0') || '/' || lpad(n::text, 12, '0'), $1::uuid, $2::uuid, 1, decode(md5(''), 'hex'), 'image/jpeg', '\x61'
+		FROM generate_series(0, $3::int - 1) n`}
+	for _, keys := range []int{1000, 1_000_000} {
+		bucket := buckets.BucketID(buckets.NewUUID())
+		_, err := db.Exec(b.Context(), fill, string(owner), string(bucket), keys)
+		if err == nil {
+			_, err = db.Exec(b.Context(), pgdb.Statement{Name: "analyze", SQL: `ANALYZE manta_bucket_object`})
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		for name, q := range map[string]buckets.Query{"page": {Limit: 100, Start: buckets.Position{Name: "50"}}, "groups": {Limit: 100, Delimiter: "/"}} {
+			b.Run(fmt.Sprintf("%d/%s", keys, name), func(b *testing.B) {
+				for b.Loop() {
+					if page, err := s.List(b.Context(), owner, bucket, q); err != nil || len(page.Entries) != 100 {
+						b.Fatalf("%d entries, %v", len(page.Entries), err)
+					}
+				}
+			})
+		}
+	}
+}
+
 // executed returns a call's execution time in milliseconds.
 func executed(ctx context.Context, b *testing.B, db *pgdb.DB, call string, owner buckets.AccountID, bucket buckets.BucketID) float64 {
 	var text []byte

@@ -2,8 +2,10 @@ package httpapi_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,6 +15,9 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/db/redisdb"
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/backend"
+	"holdfast/internal/guest/memory"
 	"holdfast/internal/guest/redis"
 	"holdfast/internal/ident"
 	"holdfast/internal/testdb"
@@ -24,7 +29,7 @@ import (
 var attributeSizes = map[string]int{"none": 0, "16KiB": 16<<10 - len(`{"text":""}`)}
 
 // BenchmarkReadSession reads sessions over HTTP, without attributes and with the maximum. The bare handlers only
-// read and send as many bytes, from memory or Redis.
+// read and send as many bytes, from memory or Redis; "bare commands" sends the Redis commands for reading a session.
 func BenchmarkReadSession(b *testing.B) {
 	inRedis := newParts(b)
 	hot, err := redisdb.Open(b.Context(), redisdb.Options{URL: testdb.Redis(b), Timeout: 10 * time.Second, Probe: redis.Probe("test")})
@@ -51,6 +56,11 @@ func BenchmarkReadSession(b *testing.B) {
 			if name == "Redis" {
 				bare = bareServer(b, inRedisOnly(b, hot, body))
 			}
+			if name == "Redis" {
+				id, _, _ := strings.Cut(v.cookie, ".")
+				commands := bareServer(b, sessionCommands(inRedis.hot, guest.ID(id), []byte(body)))
+				b.Run("Redis/bare commands/"+size, func(b *testing.B) { readOften(b, commands, "/", http.Header{}) })
+			}
 			b.Run(name+"/bare/"+size, func(b *testing.B) { readOften(b, bare, "/", http.Header{}) })
 		}
 	}
@@ -68,6 +78,82 @@ func bareServer(b *testing.B, read func(context.Context) ([]byte, error)) (base 
 		_, err = w.Write(body)
 		return err
 	}}, web.Options{}).URL
+}
+
+// sessionCommands only takes from the rate limits and reads the session, and returns the answer that the service sent.
+func sessionCommands(hot backend.Hot, id guest.ID, body []byte) func(context.Context) ([]byte, error) {
+	limit := guest.Limit{Events: 1_000_000, Per: time.Minute, Burst: 333_333}
+	return func(ctx context.Context) ([]byte, error) {
+		if _, err := hot.Take(ctx, []guest.Bucket{{Key: "session:ip:bare", Limit: limit}, {Key: "session:" + string(id), Limit: limit}}); err != nil {
+			return nil, err
+		}
+		_, err := hot.Session(ctx, id, guest.Change{ReadAttributes: true})
+		return body, err
+	}
+}
+
+// BenchmarkHotSize measures the memory of hot state in Redis per session with preferences, and per recently viewed
+// property. BenchmarkMillionSessions measures sessions in this process.
+func BenchmarkHotSize(b *testing.B) {
+	db, err := redisdb.Open(b.Context(), redisdb.Options{URL: testdb.Redis(b), Timeout: 10 * time.Second, Probe: redis.Probe("test")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(db.Close)
+	redisBytes := func() (n float64) {
+		err := db.RunWithin(b.Context(), "info", 10*time.Second, func(ctx context.Context, c rueidis.Client) error {
+			info, err := c.Do(ctx, c.B().Info().Section("memory").Build()).ToString()
+			_, rest, _ := strings.Cut(info, "used_memory:")
+			number, _, _ := strings.Cut(rest, "\r\n")
+			n, _ = strconv.ParseFloat(number, 64)
+			return err
+		})
+		if err != nil || n == 0 {
+			b.Fatal(n, err)
+		}
+		return n
+	}
+	heapBytes := func() float64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc)
+	}
+	for _, where := range []struct {
+		name string
+		hot  backend.Hot
+		used func() float64
+	}{{"Redis", redis.New(db, "test-"+ident.New(), clock.System), redisBytes}, {"memory", memory.New(clock.System, 1<<30), heapBytes}} {
+		b.Run(where.name, func(b *testing.B) {
+			const n, viewed = 10_000, 5
+			locale, currency, ids := "de-AT", "EUR", make([]guest.ID, n)
+			for i := range ids {
+				ids[i] = guest.NewID(guest.SessionPrefix, clock.System())
+			}
+			measure := func(what string, each int, step func(id guest.ID, i int) error) {
+				before := where.used()
+				for _, id := range ids {
+					for i := range each {
+						if err := step(id, i); err != nil {
+							b.Fatal(err)
+						}
+					}
+				}
+				b.ReportMetric((where.used()-before)/float64(n*each), what)
+			}
+			measure("B/session", 1, func(id guest.ID, _ int) error {
+				_, err := where.hot.Session(b.Context(), id, guest.Change{Locale: &locale, Currency: &currency})
+				return err
+			})
+			measure("B/viewed-property", viewed, func(id guest.ID, i int) error {
+				key := fmt.Sprintf("%08d-2222-4333-8444-555555555555", i)
+				value := fmt.Appendf(nil, `{"tenantId":%q,"propertyId":%q,"viewedAt":"2026-11-23T04:00:00.123Z"}`, tenant, key)
+				return where.hot.Push(b.Context(), id, guest.RecentlyViewed, guest.Item{Key: key, Value: value})
+			})
+			runtime.KeepAlive(where.hot)
+			b.ReportMetric(0, "ns/op")
+		})
+	}
 }
 
 func inRedisOnly(b *testing.B, db *redisdb.DB, body string) func(context.Context) ([]byte, error) {

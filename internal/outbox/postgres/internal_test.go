@@ -185,8 +185,7 @@ func BenchmarkOutbox(b *testing.B) {
 		box.citus.Store(&citus)
 		name := map[bool]string{false: "plain", true: "by stream"}[citus]
 		b.Run(name, func(b *testing.B) {
-			r := outbox.NewRelay(outbox.Options{Box: box, Sink: storetest.Discard{}, Clock: clock.System, Lease: time.Minute})
-			storetest.Drain(b, r, fill)
+			storetest.Drain(b, outbox.Options{Box: box, Clock: clock.System, Lease: time.Minute}, fill)
 		})
 	}
 }

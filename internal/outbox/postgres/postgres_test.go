@@ -336,6 +336,5 @@ func BenchmarkKept(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	r := outbox.NewRelay(outbox.Options{Box: postgres.OpenRetaining(db, name), Sink: storetest.Discard{}, Clock: clock.System, Lease: time.Minute})
-	storetest.Drain(b, r, fill)
+	storetest.Drain(b, outbox.Options{Box: postgres.OpenRetaining(db, name), Clock: clock.System, Lease: time.Minute}, fill)
 }

@@ -139,8 +139,7 @@ func BenchmarkOutbox(b *testing.B) {
 			b.Fatal(err)
 		}
 	})
-	r := outbox.NewRelay(outbox.Options{Box: h.Box(b), Sink: storetest.Discard{}, Clock: clock.System})
-	storetest.Drain(b, r, func(n int) {
+	storetest.Drain(b, outbox.Options{Box: h.Box(b), Clock: clock.System}, func(n int) {
 		err := db.WriteAlone(b.Context(), "test", func(c *zombiezen.Conn) error {
 			for range n {
 				e.Seq++

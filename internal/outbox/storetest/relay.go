@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -289,19 +290,33 @@ type Discard struct{}
 
 func (Discard) Publish(context.Context, []outbox.Event) error { return nil }
 
-// Drain measures a relay with a backlog, in events per second.
-func Drain(b *testing.B, r *outbox.Relay, fill func(n int)) {
+// Drain measures how fast a relay publishes waiting events: to a sink that does nothing, and to a file that is synced for
+// each batch. Sink in opts is not used.
+func Drain(b *testing.B, opts outbox.Options, fill func(n int)) {
 	b.Helper()
-	b.Run("drain", func(b *testing.B) {
-		const n = 10_000
-		for b.Loop() {
-			b.StopTimer()
-			fill(n)
-			b.StartTimer()
-			if done, err := r.Pass(b.Context()); err != nil {
-				b.Fatal(done, err)
-			}
+	lines, err := outbox.OpenLines(filepath.Join(b.TempDir(), "events.jsonl"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := lines.Close(); err != nil {
+			b.Error(err)
 		}
-		b.ReportMetric(float64(b.N)*n/b.Elapsed().Seconds(), "events/s")
 	})
+	for name, sink := range map[string]outbox.Sink{"drain": Discard{}, "drain to a file": lines} {
+		opts.Sink = sink
+		r := outbox.NewRelay(opts)
+		b.Run(name, func(b *testing.B) {
+			const n = 10_000
+			for b.Loop() {
+				b.StopTimer()
+				fill(n)
+				b.StartTimer()
+				if done, err := r.Pass(b.Context()); err != nil {
+					b.Fatal(done, err)
+				}
+			}
+			b.ReportMetric(float64(b.N)*n/b.Elapsed().Seconds(), "events/s")
+		})
+	}
 }
