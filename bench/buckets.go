@@ -1,258 +1,308 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"math/rand/v2"
 	"net/http"
-	"os/exec"
-	"strings"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"holdfast/internal/auth/sigv4/sigv4test"
-	"holdfast/internal/testdb"
-	"holdfast/internal/workload/buckets"
+	workload "holdfast/internal/workload/buckets"
 )
 
-type bucketsLoad struct{ *s3Load }
+const (
+	workPutSmall    = "s3 PUT 4 KiB"
+	workGetSmall    = "s3 GET 4 KiB"
+	workPutMiddle   = "s3 PUT 1 MiB"
+	workGetMiddle   = "s3 GET 1 MiB"
+	workPutLarge    = "s3 PUT 64 MiB"
+	workGetLarge    = "s3 GET 64 MiB"
+	workListPage    = "s3 list, 1,000 keys"
+	workListGroups  = "s3 list, 100 groups"
+	workDelete      = "s3 DELETE 4 KiB"
+	workMixedSmall  = "s3 mixed, 64 KiB"
+	workMixedMiddle = "s3 mixed, 1 MiB"
+)
 
-const bucketsListen = "HOLDFAST_BUCKETS__LISTEN="
+const (
+	s3Objects = "/objects"
+	s3List    = "/list"
 
-func newBuckets(n *size) *bucketsLoad { return &bucketsLoad{newS3(n)} }
+	s3Small  = 4 << 10
+	s3Mixed  = 64 << 10
+	s3Middle = 1 << 20
 
-func (w *bucketsLoad) settings(e *engine) []string {
-	return append(e.url("BUCKETS"), "HOLDFAST_BUCKETS__KEY_SECRET=the-key-secret-of-all-servers-of-a-bench")
+	s3MiddleReads = 16
+	s3LargeReads  = 2
+
+	s3Page   = 1000
+	s3Groups = 100
+
+	// Most connections for 64 MiB. More PUTs would fill the disk, and so would more GETs, because a GET's limit writes a
+	// copy.
+	s3LargePuts = 4
+	s3LargeGets = 16
+	s3Fillers   = 64
+)
+
+// s3Load is the work of S3 clients. All connections share buckets and an account, because some servers have only one
+// account.
+type s3Load struct {
+	size *size
+	data func() []byte
+	last atomic.Int64
+	key  func(s *server) (listen string, key sigv4test.Signer, err error)
+
+	retries int
+	access  map[*server]credentials
+	mixed   map[string]map[int]*mixed // by endpoint and object size
 }
 
-func (w *bucketsLoad) enable() ([]string, error) {
-	listen, err := testdb.FreePort()
-	return []string{"HOLDFAST_BUCKETS__ENABLED=true", bucketsListen + listen}, err
+func newBuckets(n *size) *s3Load {
+	return &s3Load{size: n, key: holdfastKey("main"), access: map[*server]credentials{}, mixed: map[string]map[int]*mixed{}, data: sync.OnceValue(func() []byte {
+		return []byte(workload.Body(0, 0, max(n.large, s3Middle)))
+	})}
 }
 
-func (w *bucketsLoad) owner(s *server, _ int) (credentials, error) {
-	if s.access == nil {
-		key, err := accessKey(s, "main")
+func holdfastKey(account string) func(s *server) (string, sigv4test.Signer, error) {
+	return func(s *server) (string, sigv4test.Signer, error) {
+		out, err := s.command(context.Background(), "buckets", "keys", "list", account, "--secrets")
 		if err != nil {
-			return credentials{}, err
+			return "", sigv4test.Signer{}, err
 		}
-		listen := ""
-		for _, kv := range s.env {
-			if address, ok := strings.CutPrefix(kv, bucketsListen); ok {
-				listen = address
-			}
-		}
-		s.access = &credentials{Endpoint: "http://" + listen, sign: w.signer(key)}
+		key, err := workload.ReadKey(out)
+		return s.buckets, key, err
 	}
-	return *s.access, nil
 }
 
-func accessKey(s *server, account string) (sigv4test.Signer, error) {
-	cmd := exec.Command(s.binary, "buckets", "keys", "list", account, "--secrets")
-	cmd.Env = s.env
-	out, err := cmd.Output()
+// owner returns the same credentials for any number. Large bodies are not hashed, because clients stream them.
+func (w *s3Load) owner(s *server, _ int) (credentials, error) {
+	if c, found := w.access[s]; found {
+		return c, nil
+	}
+	listen, key, err := w.key(s)
 	if err != nil {
-		return sigv4test.Signer{}, fmt.Errorf("%s: %w: %s", cmd, err, out)
+		return credentials{}, err
 	}
-	return buckets.ReadKey(string(out))
+	hashes := map[int64]string{}
+	for _, size := range []int{0, 1, s3Small, s3Mixed, s3Middle} {
+		hashes[int64(size)] = workload.Hash(w.body(size))
+	}
+	signer := workload.NewLoadSigner(key, hashes, time.Now())
+	w.access[s] = credentials{Endpoint: "http://" + listen, retries: w.retries, sign: func(r *http.Request) error { signer.Sign(r, time.Now()); return nil }}
+	return w.access[s], nil
 }
 
-func (w *bucketsLoad) limit(ctx context.Context, _ *options, e *engine, _ int) (limit, error) {
-	if e.postgres != nil {
-		return openBucketsPostgres(ctx, e, w.s3Load)
-	}
-	return openBucketsSQLite(ctx, w.s3Load)
+func (w *s3Load) body(size int) []byte { return w.data()[:size] }
+
+func (w *s3Load) newKey() string {
+	n := uint64(w.last.Add(1))
+	return fmt.Sprintf("%s/put/%02x/%012d", s3Objects, n*0x9e3779b97f4a7c15>>56, n)
 }
 
-func (w *bucketsLoad) measureFiles(ctx context.Context, o *options, _ *engine, _ place, t *table) error {
-	window, runs := o.brief()
-	for _, n := range o.connections {
-		var all []float64
-		for range runs {
-			f, err := newFiles(w.s3Load)
-			if err != nil {
-				return err
-			}
-			rate, err := f.window(ctx, workPutSmall, n, window)
-			if err := errors.Join(err, f.close()); err != nil {
-				return err
-			}
-			all = append(all, rate)
+func readKey(size, i int) string    { return fmt.Sprintf("%s/get/%d/%06d", s3Objects, size, i) }
+func deletedKey(c, i int) string    { return fmt.Sprintf("%s/delete/%02x/%06d", s3Objects, c, i) }
+func (w *s3Load) deletes(n int) int { return w.size.deletes / n }
+
+func (w *s3Load) listKey(i int) string {
+	return fmt.Sprintf("%02d/%s", i/(w.size.listKeys/s3Groups), id(i))
+}
+
+func (w *s3Load) operations(*engine) []operation {
+	streams := map[string]goal{"sqlite": {ratio: 0.8}, "postgres": {ratio: 0.8}}
+	put := func(size int) func(context.Context, *caller, int) error {
+		return func(ctx context.Context, c *caller, _ int) error {
+			return done(c.do(ctx, http.MethodPut, w.newKey(), w.body(size)))
 		}
-		fmt.Fprintf(t.out, "| bare 4 KiB file, synced and renamed | – | %d | | %.0f | | | | | | | |\n", n, median(all, func(f float64) float64 { return f }))
+	}
+	get := func(size, objects int) func(context.Context, *caller, int) error {
+		return func(ctx context.Context, c *caller, i int) error {
+			return getObject(ctx, c, readKey(size, i%objects), size)
+		}
+	}
+	return []operation{
+		{name: workPutSmall, do: put(s3Small)},
+		{name: workGetSmall, do: get(s3Small, w.size.reads)},
+		{name: workPutMiddle, do: put(s3Middle)},
+		{name: workGetMiddle, do: get(s3Middle, s3MiddleReads)},
+		{name: workPutLarge, most: s3LargePuts, goals: streams, do: put(w.size.large)},
+		{name: workGetLarge, most: s3LargeGets, goals: streams, do: get(w.size.large, s3LargeReads)},
+		{name: workListPage, do: w.listPage},
+		{name: workListGroups, do: func(ctx context.Context, c *caller, _ int) error {
+			return c.list(ctx, s3List+"?delimiter=%2F&list-type=2&max-keys="+strconv.Itoa(s3Page), "<CommonPrefixes>", s3Groups)
+		}},
+		{
+			name: workDelete, times: w.deletes,
+			prepare: func(ctx context.Context, _ *server, all []*caller) error {
+				_, err := drive(ctx, len(all), times(w.deletes(len(all))), func(ctx context.Context, c, i int) error {
+					all[c].number = c
+					return done(all[c].do(ctx, http.MethodPut, deletedKey(c, i), w.body(s3Small)))
+				})
+				return err
+			},
+			do: func(ctx context.Context, c *caller, i int) error {
+				return done(c.do(ctx, http.MethodDelete, deletedKey(c.number, i), nil))
+			},
+		},
+		{name: workMixedSmall, do: w.mix(s3Mixed)},
+		{name: workMixedMiddle, do: w.mix(s3Middle)},
+	}
+}
+
+func done(_ int64, err error) error { return err }
+
+func getObject(ctx context.Context, c *caller, key string, size int) error {
+	n, err := c.do(ctx, http.MethodGet, key, nil)
+	if err == nil && int(n) != size {
+		err = fmt.Errorf("read %d bytes, want %d", n, size)
+	}
+	return err
+}
+
+// list fails if a listing has not this number of entries.
+func (c *caller) list(ctx context.Context, path, entry string, want int) error {
+	answer, err := c.send(ctx, http.MethodGet, path, nil)
+	if found := bytes.Count(answer, []byte(entry)); err == nil && found != want {
+		err = fmt.Errorf("%d entries, want %d, in %.500s", found, want, answer)
+	}
+	return err
+}
+
+func (w *s3Load) listPage(ctx context.Context, c *caller, i int) error {
+	query := "list-type=2&max-keys=" + strconv.Itoa(s3Page)
+	switch {
+	case i == 0:
+		query += "&start-after=" + workload.Escape(w.listKey(rand.IntN(w.size.listKeys-s3Page)))
+	case c.token != "":
+		query = "continuation-token=" + workload.Escape(c.token) + "&" + query
+	}
+	answer, err := c.send(ctx, http.MethodGet, s3List+"?"+query, nil)
+	if err != nil {
+		return err
+	}
+	_, token, more := bytes.Cut(answer, []byte("<NextContinuationToken>"))
+	token, _, _ = bytes.Cut(token, []byte("<"))
+	c.token = string(token)
+	if found := bytes.Count(answer, []byte("<Key>")); more && found != s3Page || found == 0 {
+		return fmt.Errorf("%d keys, want %d, in %.500s", found, s3Page, answer)
 	}
 	return nil
 }
 
-const memoryGoal = 64 << 20
-
-func bucketsMemoryHead(_ *options, out io.Writer) {
-	fmt.Fprint(out, "| operation | engine | memory when idle | peak memory | above idle | goal | time |\n|---|---|--:|--:|--:|---|--:|\n")
-}
-
-func (w *bucketsLoad) memoryRow(out io.Writer, s *server, what string, do func() error) error {
-	m, err := s.memory(do)
-	if err != nil {
-		return err
+func (w *s3Load) fill(ctx context.Context, _ *server, owners []credentials) error {
+	objects := w.newMixed()
+	w.mixed[owners[0].Endpoint] = objects
+	var all []object
+	for size, n := range map[int]int{s3Small: w.size.reads, s3Middle: s3MiddleReads, w.size.large: s3LargeReads} {
+		for i := range n {
+			all = append(all, object{readKey(size, i), size})
+		}
 	}
-	above := m.most - m.before
-	fmt.Fprintf(out, "| %s a %s MiB object | %s | %s | %s | %s | %s | %.1f s |\n", what, thousands(int(w.size.huge>>20)), s.engine.name,
-		mb(m.before), mb(m.most), mb(above), verdict(above <= memoryGoal, mb(memoryGoal)), m.took.Seconds())
-	return nil
-}
-
-func verdict(met bool, goal string) string {
-	if met {
-		return goal
+	for size, m := range objects {
+		for _, key := range m.keys {
+			all = append(all, object{key, size})
+		}
 	}
-	return "**missed** " + goal
-}
-
-func (w *bucketsLoad) measureMemory(ctx context.Context, o *options, e *engine, out io.Writer) error {
-	own, err := w.enable()
-	if err != nil {
-		return err
+	for i := range w.size.listKeys {
+		all = append(all, object{s3List + "/" + w.listKey(i), 1})
 	}
-	return onServer(ctx, o, e, own, func(s *server) error {
-		owner, err := w.owner(s, 1)
-		if err != nil {
-			return err
-		}
-		c, err := dial(ctx, owner)
-		if err != nil {
-			return err
-		}
-		defer c.hangUp()
-		if err := c.exchange(ctx, http.MethodPut, s3Objects, nil, "", io.Discard); err != nil {
-			return err
-		}
-		const key = s3Objects + "/huge"
-		size := w.size.huge
-		err = w.memoryRow(out, s, "stores", func() error {
-			body := io.LimitReader(&repeatedly{data: w.body(s3Middle)}, size)
-			return c.transfer(ctx, http.MethodPut, key, body, size, "", io.Discard)
-		})
-		if err != nil {
-			return err
-		}
-		return w.memoryRow(out, s, "returns", func() error {
-			var n counted
-			err := c.exchange(ctx, http.MethodGet, key, nil, "", &n)
-			if err == nil && int64(n) != size {
-				err = fmt.Errorf("read %d bytes, want %d", n, size)
+	fillers := make([]credentials, s3Fillers)
+	for i := range fillers {
+		fillers[i] = owners[0]
+	}
+	return withAll(ctx, fillers, func(callers []*caller) error {
+		for _, bucket := range []string{s3Objects, s3List} {
+			if _, err := callers[0].do(ctx, http.MethodPut, bucket, nil); err != nil {
+				return err
 			}
-			return err
+		}
+		return share(ctx, len(all), len(callers), func(ctx context.Context, c, i int) error {
+			return done(callers[c].do(ctx, http.MethodPut, all[i].key, w.body(all[i].size)))
 		})
 	})
 }
 
-type repeatedly struct {
-	data []byte
-	at   int
+type object struct {
+	key  string
+	size int
 }
 
-func (r *repeatedly) Read(p []byte) (int, error) {
-	n := copy(p, r.data[r.at:])
-	r.at = (r.at + n) % len(r.data)
-	return n, nil
-}
-
-func bucketsKeysHead(o *options, out io.Writer) {
-	window, runs := o.brief()
-	fmt.Fprintf(out, "%v windows, median of %d, 1 connection. The ratio compares pages/s with the smallest bucket.\n\n", window, runs)
-	fmt.Fprintln(out, "| keys in the bucket | engine | work | pages/s | ratio | goal | server CPU µs/op | engine CPU µs/op |\n|--:|---|---|--:|--:|---|--:|--:|")
-}
-
-// Parameters: bucket name, key count.
-var (
-	liteGrowBucket = []string{`
-		WITH RECURSIVE k (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM k WHERE n < %[2]d - 1)
-		INSERT INTO manta_bucket_object (id, name, owner, bucket_id, created, modified, content_length, content_md5, content_type, body)
-		SELECT printf('00000000-0000-4000-8000-%%012d', n), printf('%%02d/%%012d', n / (%[2]d / 100), n), owner, id, created AS created, created AS modified, 1,
-			x'0cc175b9c0f1b6a831c399e269772661', 'binary/octet-stream', x'61' FROM k JOIN manta_bucket ON name = '%[1]s'`}
-	pgGrowBucket = []string{`
-		INSERT INTO manta_bucket_object (id, name, owner, bucket_id, created, modified, content_length, content_md5, content_type, body)
-		SELECT ('00000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, lpad((n / (%[2]d / 100))::text, 2, '0') || '/' || lpad(n::text, 12, '0'),
-			owner, id, created AS created, created AS modified, 1, '\x0cc175b9c0f1b6a831c399e269772661', 'binary/octet-stream', '\x61'
-		FROM generate_series(0, %[2]d - 1) n JOIN manta_bucket ON name = '%[1]s'`,
-		`VACUUM ANALYZE manta_bucket_object`, `CHECKPOINT`}
-)
-
-// pagesGoal is the minimum ratio between page rates: a page should cost the same for any number of keys.
-const pagesGoal = 0.75
-
-func (w *bucketsLoad) measureKeys(ctx context.Context, o *options, e *engine, out io.Writer) error {
-	own, err := w.enable()
-	if err != nil {
+// share runs jobs 0 to n-1 once each, on the next free caller.
+func share(ctx context.Context, n, callers int, job step) error {
+	var next atomic.Int64
+	_, err := drive(ctx, callers, times(1), func(ctx context.Context, c, _ int) (err error) {
+		for i := int(next.Add(1)) - 1; i < n && err == nil; i = int(next.Add(1)) - 1 {
+			err = errors.Join(ctx.Err(), job(ctx, c, i))
+		}
 		return err
-	}
-	return onServer(ctx, o, e, own, func(s *server) error {
-		owner, err := w.owner(s, 1)
-		if err != nil {
-			return err
-		}
-		var lines []*line
-		for _, keys := range w.size.bucketKeys {
-			name := fmt.Sprintf("keys-%d", keys)
-			c, err := dial(ctx, owner)
-			if err != nil {
-				return err
-			}
-			err = c.exchange(ctx, http.MethodPut, "/"+name, nil, "", io.Discard)
-			c.hangUp()
-			if err == nil {
-				err = s.past(ctx, bucketsFile(s.data()), script(liteGrowBucket, name, keys), script(pgGrowBucket, name, keys))
-			}
-			if err != nil {
-				return err
-			}
-			lines = append(lines, &line{rows: keys, owners: []credentials{{Endpoint: owner.Endpoint + "/" + name, sign: owner.sign}}})
-		}
-		for _, work := range []struct{ name, query, of string }{
-			{"page of 100", "list-type=2&max-keys=100&start-after=50", "<Key>"},
-			{"100 groups", "delimiter=%2F&list-type=2&max-keys=1000", "<CommonPrefixes>"},
-		} {
-			if err := comparePages(ctx, o, s, lines, work.query, work.of); err != nil {
-				return err
-			}
-			smallest := 0.0
-			for i, l := range lines {
-				pages := median(l.samples, func(s sample) float64 { return s.ops })
-				ratio, goal := "–", "–"
-				if i == 0 {
-					smallest = pages
-				} else {
-					ratio, goal = fmt.Sprintf("%.2f", pages/smallest), verdict(pages >= pagesGoal*smallest, fmt.Sprintf("%.2f", pagesGoal))
-				}
-				fmt.Fprintf(out, "| %s | %s | %s | %.0f | %s | %s | %d | %s |\n", thousands(l.rows), e.name, work.name, pages, ratio, goal,
-					median(l.samples, func(s sample) time.Duration { return s.cpu }).Microseconds(),
-					engineCPU(median(l.samples, func(s sample) time.Duration { return s.engine })))
-				l.samples = nil
-			}
-		}
-		return nil
 	})
+	return err
 }
 
-func comparePages(ctx context.Context, o *options, s *server, lines []*line, query, of string) error {
-	window, runs := o.brief()
-	page := operation{do: func(ctx context.Context, c *caller, _ int) error {
-		answer, err := c.send(ctx, http.MethodGet, "?"+query, nil, "")
-		if found := strings.Count(string(answer), of); err == nil && found != 100 {
-			err = fmt.Errorf("%d entries, want 100, in %.500s", found, answer)
-		}
-		return err
-	}}
-	for run := range 1 + runs {
-		for _, l := range lines {
-			p, err := page.load(ctx, s, l.owners, lasting(window))
-			if err != nil {
-				return err
-			}
-			if run > 0 {
-				l.samples = append(l.samples, p.sample())
-			}
-		}
+// mixedTurns are 20 requests, GET, HEAD, PUT or DELETE, in the proportions of MinIO's `warp mixed`: 45, 30, 15 and
+// 10 %. The order is fixed, because a window with more PUTs would be slower.
+const mixedTurns = "GHGPGHGDHGPGHGDHGPHG"
+
+var mixedMethods = map[byte]string{'G': http.MethodGet, 'H': http.MethodHead, 'P': http.MethodPut, 'D': http.MethodDelete}
+
+type mixed struct {
+	mu   sync.Mutex
+	turn int
+	keys []string // existing objects that no request uses
+}
+
+func (w *s3Load) newMixed() map[int]*mixed {
+	all := map[int]*mixed{s3Mixed: {}, s3Middle: {}}
+	for range w.size.reads {
+		all[s3Mixed].keys = append(all[s3Mixed].keys, w.newKey())
 	}
-	return nil
+	for range w.size.reads / 4 {
+		all[s3Middle].keys = append(all[s3Middle].keys, w.newKey())
+	}
+	return all
+}
+
+// step gives a PUT a new key. Other methods get a random existing key that no other request uses until send returns, so
+// no object is read while it is deleted.
+func (m *mixed) step(newKey func() string, send func(method, key string) error) error {
+	m.mu.Lock()
+	method := mixedMethods[mixedTurns[m.turn%len(mixedTurns)]]
+	m.turn++
+	var key string
+	if n := len(m.keys); method == http.MethodPut || n == 0 {
+		method, key = http.MethodPut, newKey()
+	} else {
+		i := rand.IntN(n)
+		key = m.keys[i]
+		m.keys[i] = m.keys[n-1]
+		m.keys = m.keys[:n-1]
+	}
+	m.mu.Unlock()
+	err := send(method, key)
+	if err == nil && method != http.MethodDelete {
+		m.mu.Lock()
+		m.keys = append(m.keys, key)
+		m.mu.Unlock()
+	}
+	return err
+}
+
+func (w *s3Load) mix(size int) func(context.Context, *caller, int) error {
+	return func(ctx context.Context, c *caller, _ int) error {
+		return w.mixed[c.Endpoint][size].step(w.newKey, func(method, key string) error {
+			switch method {
+			case http.MethodGet:
+				return getObject(ctx, c, key, size)
+			case http.MethodPut:
+				return done(c.do(ctx, method, key, w.body(size)))
+			}
+			return done(c.do(ctx, method, key, nil))
+		})
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 )
 
+// credentials are a data owner's address and signature.
 type credentials struct {
 	Endpoint string
 	sign     func(*http.Request) error
@@ -22,20 +23,34 @@ type credentials struct {
 	retries int
 }
 
-const patience = 2 * time.Minute
+// with returns credentials that also change each request.
+func (c credentials) with(change func(*http.Request)) credentials {
+	sign := c.sign
+	c.sign = func(r *http.Request) error {
+		change(r)
+		return sign(r)
+	}
+	return c
+}
+
+const (
+	patience   = 2 * time.Minute
+	retryPause = 5 * time.Millisecond
+)
 
 // caller is a data owner on a persistent connection. An http.Client would use more CPU time than the server, on the
 // same cores.
 type caller struct {
 	credentials
 
-	conn net.Conn
-	in   *bufio.Reader
-	out  *bufio.Writer
-	body bytes.Buffer
+	conn   net.Conn
+	in     *bufio.Reader
+	out    *bufio.Writer
+	body   bytes.Buffer
+	header http.Header // of the last response
 
-	number int // selects the connection's own objects
-	token  string
+	number int    // selects the connection's own objects
+	token  string // continues a list or a batch
 }
 
 func dial(ctx context.Context, c credentials) (*caller, error) {
@@ -51,40 +66,62 @@ func dial(ctx context.Context, c credentials) (*caller, error) {
 	return &caller{credentials: c, conn: conn, in: bufio.NewReaderSize(conn, 64<<10), out: bufio.NewWriterSize(conn, 64<<10)}, nil
 }
 
-var errBusy = errors.New("503 Service Unavailable")
-
 func (c *caller) hangUp() { _ = c.conn.Close() }
 
-func dialAll(ctx context.Context, owners []credentials) (all []*caller, hangUp func(), err error) {
-	hangUp = func() {
+// with dials, and hangs up after fn.
+func with(ctx context.Context, owner credentials, fn func(*caller) error) error {
+	c, err := dial(ctx, owner)
+	if err != nil {
+		return err
+	}
+	defer c.hangUp()
+	return fn(c)
+}
+
+func withAll(ctx context.Context, owners []credentials, fn func([]*caller) error) error {
+	var all []*caller
+	defer func() {
 		for _, c := range all {
 			c.hangUp()
 		}
-	}
+	}()
 	for _, u := range owners {
 		c, err := dial(ctx, u)
 		if err != nil {
-			hangUp()
-			return nil, nil, err
+			return err
 		}
 		all = append(all, c)
 	}
-	return all, hangUp, nil
+	return fn(all)
 }
 
-const retryPause = 5 * time.Millisecond
-
 // send returns the response body, which is valid until the next call.
-func (c *caller) send(ctx context.Context, method, path string, body []byte, records string) ([]byte, error) {
+func (c *caller) send(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	for tries := 0; ; tries++ {
 		c.body.Reset()
-		err := c.exchange(ctx, method, path, body, records, &c.body)
+		err := c.transfer(ctx, method, path, bytes.NewReader(body), int64(len(body)), &c.body)
 		if !errors.Is(err, errBusy) || tries >= c.retries {
 			return c.body.Bytes(), err
 		}
 		time.Sleep(retryPause)
 	}
 }
+
+// do sends a request without retries, and returns the size of the response body.
+func (c *caller) do(ctx context.Context, method, path string, body []byte) (int64, error) {
+	var n counted
+	err := c.transfer(ctx, method, path, bytes.NewReader(body), int64(len(body)), &n)
+	return int64(n), err
+}
+
+type counted int64
+
+func (n *counted) Write(p []byte) (int, error) {
+	*n += counted(len(p))
+	return len(p), nil
+}
+
+var errBusy = errors.New("503 Service Unavailable")
 
 func refused(method, path string, resp *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 200))
@@ -95,23 +132,25 @@ func refused(method, path string, resp *http.Response) error {
 	return fmt.Errorf("%s %s: %w: %q", method, path, status, text)
 }
 
-func (c *caller) exchange(ctx context.Context, method, path string, body []byte, records string, to io.Writer) error {
-	if body == nil {
-		return c.transfer(ctx, method, path, http.NoBody, 0, records, to)
+// request returns a signed request with a body of this size.
+func (c *caller) request(ctx context.Context, method, path string, body io.Reader, size int64) (*http.Request, error) {
+	if size == 0 {
+		body = http.NoBody
 	}
-	return c.transfer(ctx, method, path, bytes.NewReader(body), int64(len(body)), records, to)
-}
-
-func (c *caller) transfer(ctx context.Context, method, path string, body io.Reader, size int64, records string, to io.Writer) error {
 	req, err := http.NewRequestWithContext(ctx, method, c.Endpoint+path, body)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	req.ContentLength = size
 	if size > 0 {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if err := c.sign(req); err != nil {
+	return req, c.sign(req)
+}
+
+func (c *caller) transfer(ctx context.Context, method, path string, body io.Reader, size int64, to io.Writer) error {
+	req, err := c.request(ctx, method, path, body, size)
+	if err != nil {
 		return err
 	}
 	if err := c.conn.SetDeadline(deadline(size)); err != nil {
@@ -133,9 +172,7 @@ func (c *caller) transfer(ctx context.Context, method, path string, body io.Read
 	if sendErr != nil {
 		return fmt.Errorf("%s %s: %w", method, path, sendErr)
 	}
-	if got := resp.Header.Get("X-Weave-Records"); records != "" && got != records {
-		return fmt.Errorf("%s %s: %q records, want %s", method, path, got, records)
-	}
+	c.header = resp.Header
 	if err := c.conn.SetDeadline(deadline(resp.ContentLength)); err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func TestRefusedRequest(t *testing.T) {
 		{"/late", `POST /late: 408 Request Timeout: "the database has no connection left\n"`, 1, false},
 	} {
 		requests.Store(0)
-		_, err := c.send(t.Context(), http.MethodPost, test.path, []byte("[]"), "")
+		_, err := c.send(t.Context(), http.MethodPost, test.path, []byte("[]"))
 		if err == nil || err.Error() != test.want || errors.Is(err, errBusy) != test.busy {
 			t.Errorf("%s: %v, want %s", test.path, err, test.want)
 		}
@@ -62,7 +62,7 @@ func TestNoResponse(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.hangUp)
-	if _, err := c.send(t.Context(), http.MethodGet, "/gone", nil, ""); err == nil || !strings.HasPrefix(err.Error(), "GET /gone: no response: ") {
+	if _, err := c.send(t.Context(), http.MethodGet, "/gone", nil); err == nil || !strings.HasPrefix(err.Error(), "GET /gone: no response: ") {
 		t.Error(err)
 	}
 }
@@ -73,8 +73,8 @@ func TestFillHasNoIdleConnections(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	unused, most := map[net.Conn]bool{}, 0
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	server.Config.ConnState = func(c net.Conn, state http.ConnState) {
+	listener := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	listener.Config.ConnState = func(c net.Conn, state http.ConnState) {
 		mu.Lock()
 		defer mu.Unlock()
 		if state == http.StateNew {
@@ -84,13 +84,13 @@ func TestFillHasNoIdleConnections(t *testing.T) {
 		}
 		most = max(most, len(unused))
 	}
-	server.Start()
-	t.Cleanup(server.Close)
+	listener.Start()
+	t.Cleanup(listener.Close)
 	users := make([]credentials, 20)
 	for i := range users {
-		users[i] = unsigned(server.URL, 0)
+		users[i] = unsigned(listener.URL, 0)
 	}
-	if err := newSync().fill(t.Context(), &engine{}, users); err != nil {
+	if err := newSync(&tiny).fill(t.Context(), &server{engine: &engine{}}, users); err != nil {
 		t.Fatal(err)
 	}
 	mu.Lock()

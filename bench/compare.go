@@ -2,169 +2,219 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
 	"os"
+	"os/exec"
 	"slices"
-	"strconv"
-	"syscall"
+	"strings"
 	"time"
+
+	"holdfast/internal/auth/sigv4/sigv4test"
+	workload "holdfast/internal/workload/buckets"
 )
 
+// side is a running server with the requests of its service.
 type side struct {
 	service
 
-	name    string
-	engine  *engine
-	server  *server
-	owners  []credentials
-	samples []sample
-	peak    int64
+	server *server
+	owners []credentials
 }
 
-func (s *side) operation(name string) *operation {
-	all := s.operations()
-	if i := slices.IndexFunc(all, func(op operation) bool { return op.name == name }); i >= 0 {
-		return &all[i]
+// onSide starts a side on an engine.
+type onSide func(ctx context.Context, engine string, fn func(*side) error) error
+
+func holdfast(binary string, of service) onSide {
+	return func(ctx context.Context, name string, fn func(*side) error) error {
+		return onEngine(name, func(e *engine) error {
+			return onServer(ctx, binary, e, nil, func(s *server) error { return fn(&side{service: of, server: s}) })
+		})
+	}
+}
+
+func compareTable(out io.Writer, other string) *table {
+	return newTable(out, strings.ReplaceAll("work|engine|connections>|ops/s>|@>|ratio>|p50>|@>|p99>|@>|server CPU µs/op>|@>|ratio>|engine CPU µs/op>|@>|ratio>|peak memory>|@>", "@", other))
+}
+
+// compareBinaries compares Holdfast with another Holdfast.
+func compareBinaries(ctx context.Context, o *options, out io.Writer) error {
+	fmt.Fprintf(out, "%v windows, median of %d; each ratio is %s to %s.\n\n", o.window, o.runs, o.binary, o.against)
+	t := compareTable(out, "before")
+	for i := range o.loads {
+		l := &o.loads[i]
+		if !slices.Contains(o.parts, l.part) {
+			continue
+		}
+		if err := o.compare(ctx, holdfast(o.binary, l.service), holdfast(o.against, l.service), t); err != nil {
+			return fmt.Errorf("%s: %w", l.part, err)
+		}
 	}
 	return nil
 }
 
-const compareHead = "| work | engine | connections | ops/s | %s | ratio | p50 | %[1]s | p99 | %[1]s | server CPU µs/op | %[1]s | ratio | engine CPU µs/op | %[1]s | ratio | peak memory | %[1]s |\n" +
-	"|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
-
-func compare(ctx context.Context, o *options, out io.Writer) error {
-	fmt.Fprintf(out, "%v windows, median of %d; each ratio is %s to %s.\n\n", o.window, o.runs, o.binary, o.against)
-	fmt.Fprintf(out, compareHead, "before")
+func (o *options) compare(ctx context.Context, ours, theirs onSide, t *table) error {
 	for _, name := range o.engines {
 		if name == "spanner" {
 			fmt.Fprintln(os.Stderr, "bench: spanner: skipped: the emulator says nothing about the speed of Spanner")
 			continue
 		}
-		for i := range o.services {
-			b := &o.services[i]
-			if !slices.Contains(o.parts, b.part) {
-				continue
-			}
-			sides := []*side{{name: o.binary, service: b}, {name: o.against, service: b}}
-			err := onBinaries(ctx, o, name, sides, func() error { return compareSides(ctx, o, sides, out) })
-			if err != nil {
-				return fmt.Errorf("%s: %s: %w", b.part, name, err)
-			}
+		err := ours(ctx, name, func(a *side) error {
+			return theirs(ctx, name, func(b *side) error { return o.compareSides(ctx, a, b, t) })
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-func compareSides(ctx context.Context, o *options, sides []*side, out io.Writer) error {
-	operations := slices.DeleteFunc(sides[0].operations(), func(op operation) bool {
-		return !o.works.MatchString(op.name) || sides[1].operation(op.name) == nil
+func (o *options) compareSides(ctx context.Context, a, b *side, t *table) (err error) {
+	all := slices.DeleteFunc(a.operations(a.server.engine), func(op operation) bool {
+		return !o.works.MatchString(op.name) || named(b, b.server.engine, op.name) == nil
 	})
-	if len(operations) == 0 {
+	if len(all) == 0 {
 		return nil
 	}
-	for _, s := range sides {
-		var err error
+	for _, s := range []*side{a, b} {
 		if s.owners, err = s.server.filled(ctx, s, slices.Max(o.connections)); err != nil {
-			return fmt.Errorf("fill %s: %w", s.name, err)
+			return err
 		}
 	}
-	for _, op := range operations {
+	for _, op := range all {
 		for _, n := range o.connections {
 			if op.most > 0 && n > op.most {
 				continue
 			}
-			if err := compareOperation(ctx, o, op.name, n, sides, out); err != nil {
+			window := func(s *side, d time.Duration) (sample, error) {
+				return named(s, s.server.engine, op.name).window(ctx, s.server, s.owners[:n], d)
+			}
+			sides := func(d time.Duration) []func() (sample, error) {
+				return []func() (sample, error){func() (sample, error) { return window(a, d) }, func() (sample, error) { return window(b, d) }}
+			}
+			if _, err := alternate(1, sides(o.window/2)...); err != nil { // a warm-up
 				return fmt.Errorf("%s at %d: %w", op.name, n, err)
 			}
+			got, err := alternate(o.runs, sides(o.window)...)
+			if err != nil {
+				return fmt.Errorf("%s at %d: %w", op.name, n, err)
+			}
+			t.beside(op.name, a.server.engine.name, n, got[0], got[1])
 		}
 	}
 	return nil
 }
 
-func onBinaries(ctx context.Context, o *options, name string, sides []*side, fn func() error) error {
-	if len(sides) == 0 {
-		return fn()
+func (t *table) beside(work, engine string, connections int, a, b sample) {
+	pair := func(x, y any, r float64) string {
+		ratio := none
+		if r > 0 {
+			ratio = fmt.Sprintf("**%.2f**", r)
+		}
+		return text(x) + " | " + text(y) + " | " + ratio
 	}
-	s := sides[0]
-	own := *o
-	own.binary = s.name
-	return onEngine(name, func(e *engine) error {
-		s.engine = e
-		enable, err := enabled(s.service)
+	over := func(x, y time.Duration) float64 {
+		if y == 0 {
+			return 0
+		}
+		return float64(x) / float64(y)
+	}
+	theirs := any(size64(b.peak))
+	if b.peak == 0 { // its processes are unknown
+		theirs = none
+	}
+	t.row(work, engine, connections, pair(a.ops, b.ops, a.ops/b.ops), a.p50, b.p50, a.p99, b.p99,
+		pair(micros(a.cpu), micros(b.cpu), over(a.cpu, b.cpu)), pair(micros(a.engine), micros(b.engine), over(a.engine, b.engine)), size64(a.peak), theirs)
+}
+
+// peer is another server for the clients of a service.
+type peer struct {
+	part, name string
+	of         string // part of the service
+	on         onSide
+	also       func(ctx context.Context, o *options, out io.Writer) error // may be nil
+}
+
+func (p *peer) compare(ctx context.Context, o *options, out io.Writer) error {
+	fmt.Fprintf(out, "%v windows, median of %d; each ratio is Holdfast to %s.\n\n", o.window, o.runs, p.name)
+	err := o.compare(ctx, holdfast(o.binary, o.load(p.of).service), p.on, compareTable(out, p.name))
+	if err == nil && p.also != nil {
+		err = p.also(ctx, o, out)
+	}
+	return err
+}
+
+// peers returns the peers that are selected by flags.
+func (o *options) peers() (all []peer) {
+	if o.peer != "" {
+		all = append(all, peer{part: "peer", name: "the peer", of: "load", on: func(_ context.Context, _ string, fn func(*side) error) error {
+			u, _ := url.Parse(o.peer)
+			s := &server{engine: &engine{name: "peer"}, listen: u.Host, theirs: o.peerPIDs, next: 1}
+			return fn(&side{service: &syncLoad{size: o.size, secret: o.peerSecret, retries: 100}, server: s})
+		}})
+	}
+	if o.pocketBase != "" {
+		p := &pocketBase{binary: o.pocketBase}
+		all = append(all, peer{part: "pocketbase", name: "PocketBase", of: "ext", on: p.on, also: p.starts})
+	}
+	if o.minIO != "" { // syncs its writes
+		all = append(all, peer{part: "minio", name: "MinIO", of: "buckets", on: o.onS3(func(listen, dir string) *exec.Cmd {
+			cmd := exec.Command(o.minIO, "server", "--quiet", "--address", listen, dir)
+			cmd.Env = append(os.Environ(), "MINIO_ROOT_USER="+s3PeerKey, "MINIO_ROOT_PASSWORD="+s3PeerKey, "MINIO_BROWSER=off", "MINIO_UPDATE=off")
+			return cmd
+		})})
+	}
+	if o.versityGW != "" { // does not sync its writes
+		all = append(all, peer{part: "versitygw", name: "versitygw", of: "buckets", on: o.onS3(func(listen, dir string) *exec.Cmd {
+			return exec.Command(o.versityGW, "--port", listen, "--access", s3PeerKey, "--secret", s3PeerKey, "--keep-alive", "posix", dir)
+		})})
+	}
+	return all
+}
+
+const s3PeerKey = "benchbench"
+
+func (o *options) onS3(command func(listen, dir string) *exec.Cmd) onSide {
+	return func(ctx context.Context, _ string, fn func(*side) error) error {
+		s, err := newServer(&engine{name: "peer"})
 		if err != nil {
 			return err
 		}
-		return onServer(ctx, &own, e, enable, func(running *server) error {
-			s.server = running
-			return onBinaries(ctx, o, name, sides[1:], fn)
-		})
-	})
+		w := newBuckets(o.size)
+		w.retries, w.key = 100, func(s *server) (string, sigv4test.Signer, error) {
+			return s.listen, workload.Key(s3PeerKey, s3PeerKey), nil
+		}
+		owner, err := w.owner(s, 1)
+		if err == nil {
+			err = s.run(ctx, command(s.listen, s.data()), func() error {
+				return with(ctx, owner, func(c *caller) error { return done(c.do(ctx, http.MethodGet, "/", nil)) })
+			})
+		}
+		if err == nil {
+			err = fn(&side{service: w, server: s})
+		}
+		return errors.Join(err, s.remove())
+	}
 }
 
-// The sides take turns in going first. Each side's first window is a warm-up.
-func compareOperation(ctx context.Context, o *options, work string, n int, sides []*side, out io.Writer) error {
-	for _, s := range sides {
-		s.samples, s.peak = nil, 0
-		if err := s.server.resetPeak(); err != nil {
-			return err
+func (o *options) checkPeer() error {
+	if o.peer == "" {
+		if o.peerSecret != "" || len(o.peerPIDs) > 0 {
+			return errors.New("-peer-secret and -peer-pids need -peer")
 		}
-		if _, err := s.operation(work).load(ctx, s.server, s.owners[:n], lasting(o.window/2)); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
+		return nil
 	}
-	order := slices.Clone(sides)
-	for range o.runs {
-		for _, s := range order {
-			syscall.Sync() // so that a side does not write the other's dirty pages
-			got, err := s.operation(work).load(ctx, s.server, s.owners[:n], lasting(o.window))
-			if err != nil {
-				return fmt.Errorf("%s: %w", s.name, err)
-			}
-			s.samples = append(s.samples, got.sample())
-		}
-		slices.Reverse(order)
+	u, err := url.Parse(o.peer)
+	switch {
+	case err != nil || u.Scheme != "http" || u.Port() == "" || u.Path != "":
+		return fmt.Errorf("-peer: invalid value %q: expected an address such as http://127.0.0.1:8001", o.peer)
+	case o.peerSecret == "":
+		return errors.New("-peer needs -peer-secret, the master secret of the peer")
+	case slices.Contains(o.peerPIDs, os.Getpid()):
+		return errors.New("-peer-pids: the list contains the load generator")
 	}
-	for _, s := range sides {
-		var err error
-		if s.peak, err = s.server.peak(); err != nil {
-			return err
-		}
-	}
-	a, b := sides[0], sides[1]
-	fmt.Fprintf(out, "| %s | %s | %d | %s | %s | %s | %s | %s | %s |\n", work, a.engine.name, n,
-		beside(a, b, func(s sample) float64 { return s.ops }),
-		latencies(a, b, func(s sample) time.Duration { return s.p50 }),
-		latencies(a, b, func(s sample) time.Duration { return s.p99 }),
-		beside(a, b, func(s sample) float64 { return micros(s.cpu) }),
-		beside(a, b, func(s sample) float64 { return micros(s.engine) }),
-		a.memory()+" | "+b.memory())
 	return nil
-}
-
-func (s *side) memory() string {
-	if s.peak == 0 {
-		return "–"
-	}
-	return mb(s.peak)
-}
-
-func latencies(a, b *side, field func(sample) time.Duration) string {
-	return ms(median(a.samples, field)) + " | " + ms(median(b.samples, field))
-}
-
-func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
-
-func beside(a, b *side, field func(sample) float64) string {
-	x, y := median(a.samples, field), median(b.samples, field)
-	number := func(f float64) string {
-		if f == 0 {
-			return "–"
-		}
-		return strconv.FormatFloat(f, 'f', digits(f), 64)
-	}
-	if x == 0 || y == 0 {
-		return number(x) + " | " + number(y) + " | –"
-	}
-	return fmt.Sprintf("%s | %s | **%.2f**", number(x), number(y), x/y)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -19,35 +20,34 @@ type engine struct {
 	name     string
 	postgres *testdb.PostgresServer
 	spanner  *testdb.SpannerServer
-	database string
+	database string // on Spanner
+	servers  int    // that are running
 }
 
 var engines = []string{"sqlite", "postgres", "spanner"}
 
-func openEngine(name string) (e *engine, err error) {
-	e = &engine{name: name}
+func onEngine(name string, fn func(*engine) error) (err error) {
+	e := &engine{name: name}
 	switch name {
 	case "postgres":
-		e.postgres, err = testdb.StartPostgres(testdb.PostgresOptions{Durable: true})
+		if e.postgres, err = testdb.StartPostgres(testdb.PostgresOptions{Durable: true}); err == nil {
+			defer e.postgres.Remove()
+		}
 	case "spanner":
-		e.spanner, err = testdb.StartSpanner()
+		if e.spanner, err = testdb.StartSpanner(); err == nil {
+			defer e.spanner.Remove()
+		}
 		e.database = newDatabase()
 	}
-	return e, err
+	if err != nil {
+		return err
+	}
+	return fn(e)
 }
 
 func newDatabase() string {
 	id := "b" + strings.ToLower(rand.Text()[:16])
 	return "projects/bench/instances/" + id + "/databases/" + id
-}
-
-func (e *engine) close() {
-	if e.postgres != nil {
-		e.postgres.Remove()
-	}
-	if e.spanner != nil {
-		e.spanner.Remove()
-	}
 }
 
 // spannerCallers limits connections to the emulator, which serializes read-write transactions. Batches use a single
@@ -58,19 +58,27 @@ func (e *engine) connections(all []int) []int {
 	if e.spanner == nil {
 		return all
 	}
-	var fewer []int
-	for _, n := range all {
-		fewer = append(fewer, min(n, spannerCallers))
-	}
-	return slices.Compact(fewer)
+	return slices.Compact(each(all, func(n int) int { return min(n, spannerCallers) }))
 }
 
-func (e *engine) url(section string) []string {
-	if e.postgres == nil {
-		return nil
+// settings let all servers of a run use the same database in turn, without rate limits for extension storage.
+func (e *engine) settings() []string {
+	all := []string{
+		"HOLDFAST_SERVER__MASTER_SECRET=" + ownSecret, "HOLDFAST_EXTSTORAGE__TOKEN_SECRET=" + ownSecret, "HOLDFAST_BUCKETS__KEY_SECRET=" + ownSecret,
+		"HOLDFAST_GUEST__COOKIE_SECRET=" + ownSecret, "HOLDFAST_GUEST__HANDOFF_SECRET=" + ownSecret, "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false",
 	}
-	return []string{"HOLDFAST_" + section + "__DATABASE_URL=" + e.postgres.URL()}
+	if e.spanner != nil {
+		return append(all, "HOLDFAST_SYNCSTORAGE__DATABASE_URL=spanner://"+e.database, "HOLDFAST_SYNCSTORAGE__SPANNER_EMULATOR_HOST="+e.spanner.Host())
+	}
+	if e.postgres != nil {
+		for _, section := range []string{"SYNCSTORAGE", "TOKENSERVER", "EXTSTORAGE", "BUCKETS", "GUEST"} {
+			all = append(all, "HOLDFAST_"+section+"__DATABASE_URL="+e.postgres.URL())
+		}
+	}
+	return all
 }
+
+var ownSecret = rand.Text() + rand.Text()
 
 // cpu includes background work. SQLite runs in the server process, and figures from the emulator do not apply to
 // Spanner.
@@ -85,11 +93,7 @@ func (e *engine) cpu() (worked, error) {
 	return cpu(pids...)
 }
 
-func (e *engine) connect(ctx context.Context, fn func(*pgx.Conn) error) error {
-	return connectTo(ctx, e.postgres.URL(), fn)
-}
-
-func connectTo(ctx context.Context, url string, fn func(*pgx.Conn) error) error {
+func onPostgres(ctx context.Context, url string, fn func(*pgx.Conn) error) error {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return err
@@ -97,12 +101,8 @@ func connectTo(ctx context.Context, url string, fn func(*pgx.Conn) error) error 
 	return errors.Join(fn(conn), conn.Close(context.WithoutCancel(ctx)))
 }
 
-func (e *engine) exec(ctx context.Context, script ...string) error {
-	return execOn(ctx, e.postgres.URL(), script...)
-}
-
-func execOn(ctx context.Context, url string, script ...string) error {
-	return connectTo(ctx, url, func(conn *pgx.Conn) error {
+func execPostgres(ctx context.Context, url string, script ...string) error {
+	return onPostgres(ctx, url, func(conn *pgx.Conn) error {
 		for _, sql := range script {
 			if _, err := conn.Exec(ctx, sql); err != nil {
 				return err
@@ -114,15 +114,13 @@ func execOn(ctx context.Context, url string, script ...string) error {
 
 // settle runs a checkpoint, so that none disturbs the next measurement.
 func (e *engine) settle(ctx context.Context, file string) error {
-	if e.spanner != nil {
+	switch {
+	case e.spanner != nil:
 		return nil
+	case e.postgres != nil:
+		return execPostgres(ctx, e.postgres.URL(), `CHECKPOINT`)
 	}
-	if e.postgres != nil {
-		return e.exec(ctx, `CHECKPOINT`)
-	}
-	return withFile(file, func(c *sqlite.Conn) error {
-		return sqlitex.ExecuteTransient(c, `PRAGMA wal_checkpoint(TRUNCATE)`, nil)
-	})
+	return withFile(file, func(c *sqlite.Conn) error { return query(c, `PRAGMA wal_checkpoint(TRUNCATE)`, nil) })
 }
 
 func withFile(file string, fn func(*sqlite.Conn) error) error {
@@ -131,4 +129,52 @@ func withFile(file string, fn func(*sqlite.Conn) error) error {
 		return err
 	}
 	return errors.Join(fn(c), c.Close())
+}
+
+func query(c *sqlite.Conn, sql string, row func(*sqlite.Stmt), args ...any) error {
+	return sqlitex.ExecuteTransient(c, sql, &sqlitex.ExecOptions{Args: args, ResultFunc: func(s *sqlite.Stmt) error {
+		if row != nil {
+			row(s)
+		}
+		return nil
+	}})
+}
+
+// fillTables runs the script for the engine in the stopped server's database, because it would take hours through the
+// server, and starts the server.
+func (s *server) fillTables(ctx context.Context, file string, lite, postgres []string, args ...any) error {
+	s.stop()
+	var err error
+	if s.engine.postgres != nil {
+		err = execPostgres(ctx, s.engine.postgres.URL(), script(postgres, args...)...)
+	} else {
+		err = fillFile(s.file(file), script(lite, args...))
+	}
+	if err != nil {
+		return fmt.Errorf("fill the tables: %w", err)
+	}
+	return s.start(ctx)
+}
+
+func fillFile(file string, script []string) error {
+	return withFile(file, func(c *sqlite.Conn) error {
+		for _, sql := range slices.Concat([]string{
+			`PRAGMA journal_mode = OFF`, `PRAGMA synchronous = OFF`, `PRAGMA locking_mode = EXCLUSIVE`, `PRAGMA cache_size = -262144`, `PRAGMA foreign_keys = OFF`,
+		}, script) {
+			if err := query(c, sql, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func script(statements []string, args ...any) (all []string) {
+	for _, sql := range statements {
+		if strings.Contains(sql, "%") {
+			sql = fmt.Sprintf(sql, args...)
+		}
+		all = append(all, sql)
+	}
+	return all
 }

@@ -14,44 +14,205 @@ import (
 
 	"holdfast/internal/auth/bearer"
 	ext "holdfast/internal/extstorage"
-	load "holdfast/internal/workload/ext"
+	workload "holdfast/internal/workload/ext"
 )
 
-// Every owner is an install with its own tenant.
-type extLoad struct{ secret string }
+const (
+	workExtPut       = "ext put 500 B"
+	workExtPutSchema = "ext put 500 B, 1 KB schema"
+	workExtGet       = "ext get 500 B"
+	workExtList      = "ext list 100, values"
+	workExtKeys      = "ext list 100, keys"
+	workExtBulk      = "ext bulk put 20 × 500 B"
+	workExtBatch     = "ext batch, 10 operations"
+	workExtIncrement = "ext increment"
+)
 
-func newExt() *extLoad { return &extLoad{secret: ownSecret} }
+// The namespaces for puts, counters and lists contain extKeys records each.
+const (
+	extPutNamespace     = "settings"
+	extSchemaNamespace  = "checked"
+	extListNamespace    = "pages" // never written
+	extBulkNamespace    = "bulk"
+	extBatchNamespace   = "batch"
+	extOtherNamespace   = "batch-log"
+	extCounterNamespace = "counters"
 
-func (w *extLoad) settings(e *engine) []string {
-	return append(e.url("EXTSTORAGE"), "HOLDFAST_EXTSTORAGE__TOKEN_SECRET="+w.secret, "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false")
-}
+	extKeys = 100
+	extBulk = 20
+)
 
-func (w *extLoad) owner(s *server, n int) (credentials, error) {
-	tenant, install := owner(n)
-	token, err := load.Token{Tenant: tenant, Install: install, Access: map[string]string{
-		extPutNamespace: "rw", extSchemaNamespace: "rw", extListNamespace: "rw", extBulkNamespace: "rw",
-		extBatchNamespace: "rw", extOtherNamespace: "rw", extCounterNamespace: "rw",
-	}, Begin: time.Now(), Life: 24 * time.Hour}.Sign(bearer.Key{ID: ext.OwnTokenKey(w.secret), Alg: bearer.HS256, Text: w.secret})
-	return credentials{
-		Endpoint: "http://" + s.listen + load.InstallPath(install),
-		sign:     func(req *http.Request) error { req.Header.Set("Authorization", "Bearer "+token); return nil },
-	}, err
-}
+// extValue is a canonical JSON object with 500 bytes. extSchema is a 1 KB schema that accepts it.
+var (
+	extValue = extValueHead + strings.Repeat("n", 500-len(extValueHead)-len(extValueTail)) + extValueTail
 
-// extFirst is below the first install's number.
-const extFirst = 100_000_000_000
+	extSchema = `{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object",` +
+		`"required":["id","theme","locale","columns","refresh"],"additionalProperties":false,"properties":{` +
+		`"id":{"type":"integer","minimum":1},` +
+		`"tags":{"type":"array","maxItems":16,"uniqueItems":true,"items":{"enum":["alpha","beta","internal","public"]}},` +
+		`"notes":{"type":"string","maxLength":2000},` +
+		`"theme":{"enum":["dark","light","system"]},` +
+		`"locale":{"type":"string","pattern":"^[a-z]{2}(-[A-Z]{2})?$"},` +
+		`"columns":{"type":"array","minItems":1,"maxItems":32,"items":{"$ref":"#/$defs/column"}},` +
+		`"refresh":{"type":"integer","minimum":5,"maximum":3600}},` +
+		`"$defs":{"column":{"type":"object","required":["name","width"],"additionalProperties":false,"properties":{` +
+		`"name":{"type":"string","minLength":1,"maxLength":64},"width":{"type":"number","exclusiveMinimum":0},"hidden":{"type":"boolean"}}}},` +
+		`"description":"What a user has chosen for the board: which columns there are, how wide they are, and how often the board looks by itself for what others have changed.."}`
+)
 
 const (
+	extValueHead = `{"id":7,"tags":["beta","internal"],"notes":"`
+	extValueTail = `","theme":"dark","locale":"en-GB","columns":[{"name":"title","width":320},` +
+		`{"name":"owner","width":120.5},{"name":"changed","width":96,"hidden":true}],"refresh":30}`
+	extCounter = `{"n":1}`
+)
+
+type extOp struct {
+	kind   int // as in ext_apply_v1
+	ns     string
+	key    string
+	value  string
+	schema int
+	match  string // If-Match; may be ""
+	counts bool
+}
+
+const (
+	extPut   = 0
+	extCheck = 2
+)
+
+// extWork is an operation of a client, and of the limit.
+type extWork struct {
+	name   string
+	method string
+	path   func(i int) string
+	body   []byte
+	finds  int // expected number of records with revisions
+	goals  map[string]goal
+
+	// The limit runs these operations. With turn, each operation uses the keys in turn; otherwise it uses a list page or
+	// a record. An increment comes last, after its record is read.
+	ops    []extOp
+	turn   bool
+	reads  *extOp
+	page   bool
+	values bool
+}
+
+func (w *extWork) writes() bool { return w.method != http.MethodGet }
+
+func (w *extWork) op(i int) []extOp {
+	if !w.turn {
+		return w.ops
+	}
+	one := w.ops[0]
+	one.key = id(i % extKeys)
+	return []extOp{one}
+}
+
+func (w *extWork) do(ctx context.Context, c *caller, i int) error {
+	answer, err := c.send(ctx, w.method, w.path(i), w.body)
+	if found := bytes.Count(answer, []byte(`"revision":`)); err == nil && i == 0 && found != w.finds {
+		err = fmt.Errorf("%d records, want %d, in %.200s", found, w.finds, answer)
+	}
+	return err
+}
+
+func extWorks() []extWork {
+	record := func(ns string) func(int) string {
+		return func(i int) string { return workload.Place{Namespace: ns, Key: id(i % extKeys)}.Path() }
+	}
+	fixed := func(path string) func(int) string { return func(int) string { return path } }
+	put := func(ns string, n int, schema int) (ops []extOp) {
+		for i := range n {
+			ops = append(ops, extOp{kind: extPut, ns: ns, key: id(i), value: extValue, schema: schema})
+		}
+		return ops
+	}
+	goals := func(ratio float64, cpu time.Duration) map[string]goal {
+		return map[string]goal{"postgres": {ratio, cpu}}
+	}
+	body := []byte(`{"value":` + extValue + `}`)
+	counter := extOp{kind: extPut, ns: extCounterNamespace, key: id(0), value: extCounter, counts: true}
+	inBatch := extOp{kind: extPut, ns: extBatchNamespace, key: "counter", value: extCounter, counts: true}
+	batch := append(append(put(extBatchNamespace, 5, 0), put(extOtherNamespace, 3, 0)...),
+		extOp{kind: extCheck, ns: extBatchNamespace, key: id(0), match: "*"}, inBatch)
+	page := "/namespaces/" + extListNamespace + "/records?limit=100"
+	return []extWork{
+		{
+			name: workExtPut, method: http.MethodPut, path: record(extPutNamespace), body: body, finds: 1,
+			goals: goals(0.50, 150*time.Microsecond), ops: put(extPutNamespace, 1, 0), turn: true,
+		},
+		{
+			name: workExtPutSchema, method: http.MethodPut, path: record(extSchemaNamespace), body: body, finds: 1,
+			goals: goals(0.40, 300*time.Microsecond), ops: put(extSchemaNamespace, 1, 1), turn: true,
+		},
+		{name: workExtGet, method: http.MethodGet, path: record(extListNamespace), finds: 1},
+		{name: workExtList, method: http.MethodGet, path: fixed(page + "&values=true"), finds: extKeys, page: true, values: true},
+		{name: workExtKeys, method: http.MethodGet, path: fixed(page), finds: extKeys, page: true},
+		{
+			name: workExtBulk, method: http.MethodPost, path: fixed(extBulkPath), body: extItems(extBulk), finds: extBulk, ops: put(extBulkNamespace, extBulk, 0),
+		},
+		{name: workExtBatch, method: http.MethodPost, path: fixed("/batch"), body: extBatch(batch), finds: len(batch), ops: batch, reads: &inBatch},
+		{
+			name: workExtIncrement, method: http.MethodPost, path: func(i int) string { return record(extCounterNamespace)(i) + "/increment" },
+			body: []byte(`{"pointer":"/n","by":1}`), finds: 1, ops: []extOp{counter}, turn: true, reads: &counter,
+		},
+	}
+}
+
+const extBulkPath = "/namespaces/" + extBulkNamespace + "/records"
+
+func extItems(n int) []byte {
+	items := each(ids(0, n), func(key string) string { return fmt.Sprintf(`{"key":%q,"value":%s}`, key, extValue) })
+	return []byte(`{"items":[` + strings.Join(items, ",") + `]}`)
+}
+
+func extBatch(ops []extOp) []byte {
+	all := each(ops, func(op extOp) string {
+		at := fmt.Sprintf(`"namespace":%q,"key":%q`, op.ns, op.key)
+		switch {
+		case op.counts:
+			return fmt.Sprintf(`{"op":"increment",%s,"pointer":"/n","by":1}`, at)
+		case op.kind == extCheck:
+			return fmt.Sprintf(`{"op":"check",%s,"ifMatch":%q}`, at, op.match)
+		}
+		return fmt.Sprintf(`{"op":"put",%s,"value":%s}`, at, op.value)
+	})
+	return []byte(`{"ops":[` + strings.Join(all, ",") + `]}`)
+}
+
+// extLoad's owners are installs, each with its own tenant.
+type extLoad struct{}
+
+const (
+	extFile    = "extstorage.db"
+	extFirst   = 100_000_000_000 // below the first install's number
 	extTenant  = "00000000-0000-4000-8000-"
 	extInstall = "00000000-0000-4000-9000-"
 )
 
-func owner(n int) (tenant, install string) {
+func extOwner(n int) (tenant, install string) {
 	number := fmt.Sprintf("%012d", extFirst+n)
 	return extTenant + number, extInstall + number
 }
 
-func (w *extLoad) operations() (all []operation) {
+func (extLoad) owner(s *server, n int) (credentials, error) {
+	tenant, install := extOwner(n)
+	access := map[string]string{}
+	for _, ns := range []string{extPutNamespace, extSchemaNamespace, extListNamespace, extBulkNamespace, extBatchNamespace, extOtherNamespace, extCounterNamespace} {
+		access[ns] = "rw"
+	}
+	token, err := workload.Token{Tenant: tenant, Install: install, Access: access, Begin: time.Now(), Life: 24 * time.Hour}.
+		Sign(bearer.Key{ID: ext.OwnTokenKey(ownSecret), Alg: bearer.HS256, Text: ownSecret})
+	return credentials{
+		Endpoint: "http://" + s.listen + workload.InstallPath(install),
+		sign:     func(req *http.Request) error { req.Header.Set("Authorization", "Bearer "+token); return nil },
+	}, err
+}
+
+func (extLoad) operations(*engine) (all []operation) {
 	for _, work := range extWorks() {
 		op := operation{name: work.name, goals: work.goals, most: 16, do: work.do}
 		if work.writes() {
@@ -62,99 +223,32 @@ func (w *extLoad) operations() (all []operation) {
 	return all
 }
 
-func (w *extWork) do(ctx context.Context, c *caller, i int) error {
-	answer, err := c.send(ctx, w.method, w.path(i), w.body, "")
-	if found := bytes.Count(answer, []byte(`"revision":`)); err == nil && i == 0 && found != w.finds {
-		err = fmt.Errorf("%d records, want %d, in %.200s", found, w.finds, answer)
-	}
-	return err
-}
-
-func (w *extLoad) fill(ctx context.Context, _ *engine, installs []credentials) error {
-	all, hangUp, err := dialAll(ctx, installs)
-	if err != nil {
-		return err
-	}
-	defer hangUp()
-	_, _, err = drive(ctx, len(all), times(1), func(ctx context.Context, i, _ int) error {
-		c := all[i]
-		schemas := "/namespaces/" + extSchemaNamespace + "/schemas"
-		if _, err := c.send(ctx, http.MethodPost, schemas, []byte(`{"schema":`+extSchema+`}`), ""); err != nil {
-			return err
-		}
-		if _, err := c.send(ctx, http.MethodPatch, schemas+"/1", []byte(`{"status":"active"}`), ""); err != nil {
-			return err
-		}
-		for _, ops := range extFill() {
-			for some := range slices.Chunk(ops, extBulk) {
-				if _, err := c.send(ctx, http.MethodPost, "/batch", extBatch(some), ""); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
-	return err
-}
-
-// extPublished waits until the relay has published all audit events, which would disturb the next measurement.
-func extPublished(ctx context.Context, s *server) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	const waiting = `SELECT EXISTS (SELECT 1 FROM ext_storage_outbox)`
-	until := func(left func() (bool, error)) error {
-		for {
-			if left, err := left(); err != nil || !left {
+func (extLoad) fill(ctx context.Context, _ *server, installs []credentials) error {
+	return withAll(ctx, installs, func(all []*caller) error {
+		_, err := drive(ctx, len(all), times(1), func(ctx context.Context, i, _ int) error {
+			c, schemas := all[i], "/namespaces/"+extSchemaNamespace+"/schemas"
+			if _, err := c.send(ctx, http.MethodPost, schemas, []byte(`{"schema":`+extSchema+`}`)); err != nil {
 				return err
 			}
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				return fmt.Errorf("events are not published: %w", ctx.Err())
+			if _, err := c.send(ctx, http.MethodPatch, schemas+"/1", []byte(`{"status":"active"}`)); err != nil {
+				return err
 			}
-		}
-	}
-	if s.engine.postgres == nil {
-		return withFile(extFile(s.data()), func(c *sqlite.Conn) error {
-			return until(func() (left bool, err error) {
-				err = lite(c, waiting, func(r *sqlite.Stmt) { left = r.ColumnBool(0) })
-				return left, err
-			})
+			for _, ops := range extFill() {
+				for some := range slices.Chunk(ops, extBulk) {
+					if _, err := c.send(ctx, http.MethodPost, "/batch", extBatch(some)); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
 		})
-	}
-	return s.engine.connect(ctx, func(conn *pgx.Conn) error {
-		return until(func() (left bool, err error) {
-			err = conn.QueryRow(ctx, waiting).Scan(&left)
-			return left, err
-		})
+		return err
 	})
 }
 
-// limit uses its own database, because its events are never published and must not mix with the server's.
-func (w *extLoad) limit(ctx context.Context, _ *options, e *engine, installs int) (limit, error) {
-	if e.postgres != nil {
-		return openExtPostgres(ctx, e, installs)
-	}
-	return openExtSQLite(ctx, installs)
-}
-
-func extWorkOf(operation string) (*extWork, error) {
-	for _, w := range extWorks() {
-		if w.name == operation {
-			return &w, nil
-		}
-	}
-	return nil, unknown(operation)
-}
-
+// extFill returns puts of all records that the works use, in groups without the same record twice.
 func extFill() (all [][]extOp) {
-	var list []extOp
-	for i := range extKeys {
-		list = append(list, extOp{ns: extListNamespace, key: id(i), value: extValue})
-	}
-	all = append(all, list)
+	all = append(all, each(ids(0, extKeys), func(key string) extOp { return extOp{ns: extListNamespace, key: key, value: extValue} }))
 	for _, w := range extWorks() {
 		var ops []extOp
 		for i := range extKeys {
@@ -162,26 +256,52 @@ func extFill() (all [][]extOp) {
 				ops = append(ops, w.op(i)...)
 			}
 		}
+		ops = slices.DeleteFunc(slices.Clone(ops), func(op extOp) bool { return op.kind != extPut })
+		for i := range ops {
+			ops[i].counts = false
+		}
 		if w.writes() {
-			all = append(all, puts(ops))
+			all = append(all, ops)
 		}
 	}
 	return all
 }
 
-func puts(ops []extOp) (writes []extOp) {
-	for _, op := range ops {
-		if op.kind == extPut {
-			op.counts = false
-			writes = append(writes, op)
+// extPublished waits until the relay has published all audit events, which would disturb the next measurement.
+func extPublished(ctx context.Context, s *server) error {
+	const waiting = `SELECT count(*) FROM (SELECT 1 FROM ext_storage_outbox LIMIT 1) AS o`
+	if s.engine.postgres == nil {
+		return withFile(s.file(extFile), func(c *sqlite.Conn) error {
+			return untilNone(ctx, func() (left int, err error) {
+				err = query(c, waiting, func(r *sqlite.Stmt) { left = r.ColumnInt(0) })
+				return left, err
+			})
+		})
+	}
+	return onPostgres(ctx, s.engine.postgres.URL(), func(conn *pgx.Conn) error {
+		return untilNone(ctx, func() (left int, err error) {
+			err = conn.QueryRow(ctx, waiting).Scan(&left)
+			return left, err
+		})
+	})
+}
+
+func untilNone(ctx context.Context, count func() (int, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if left, err := count(); err != nil || left == 0 {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("events are not published: %w", ctx.Err())
 		}
 	}
-	return writes
 }
 
-func extAudit(op *extOp) (head, tail string) {
-	return fmt.Sprintf(`{"operation":"put","namespace":%q,"key":"`, op.ns),
-		fmt.Sprintf(`","schemaVersion":%d,"caller":"token","callerId":"","revision":`, op.schema)
-}
-
+// extText is a JSON string with this number of bytes.
 func extText(bytes int) string { return `"` + strings.Repeat("x", bytes-2) + `"` }

@@ -10,11 +10,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	load "holdfast/internal/workload/ext"
+	workload "holdfast/internal/workload/ext"
 )
 
 const hotGoal = 0.50
 
+// hotWork is a write to a record that all connections write.
 type hotWork struct {
 	name    string
 	method  string
@@ -38,120 +39,84 @@ func hotWorks(e *engine) []hotWork {
 	return works
 }
 
-func hotHead(o *options, out io.Writer) {
+func hotTable(o *options, out io.Writer) *table {
 	window, runs := o.brief()
 	fmt.Fprintf(out, "%v windows, median of %d. All connections write the same record; each patch sets its own member.\n\n", window, runs)
-	fmt.Fprintln(out, "| engine | connections | work | ops/s | ratio to puts | goal | p50 | p95 | 503 | server CPU µs/op | engine CPU µs/op |")
-	fmt.Fprintln(out, "|---|--:|---|--:|--:|---|--:|--:|--:|--:|--:|")
-}
-
-type hotRow struct {
-	samples []hotSample
-	busy    int64
-}
-
-type hotSample struct {
-	sample
-
-	p95 time.Duration
+	return newTable(out, "engine|connections>|work|ops/s>|ratio to puts>|goal|p50>|p95>|503>|server CPU µs/op>|engine CPU µs/op>")
 }
 
 // measureHot measures many clients that write the same record: puts, which only wait for each other, and writes that
 // depend on the stored value.
-func (w *extLoad) measureHot(ctx context.Context, o *options, e *engine, out io.Writer) error {
-	return onServer(ctx, o, e, nil, func(s *server) error {
-		servers := []*server{s}
-		if e.postgres != nil {
-			other, err := serve(ctx, o.binary, e, w.settings(e))
-			if err != nil {
-				return err
+func measureHot(ctx context.Context, o *options, e *engine, t *table) error {
+	window, runs := o.brief()
+	return onServer(ctx, o.binary, e, nil, func(s *server) error {
+		return withSecond(ctx, o, e, func(other *server) error {
+			for _, n := range o.size.hotCallers {
+				works := hotWorks(e)
+				sides := each(works, func(w hotWork) func() (sample, error) {
+					return func() (sample, error) { return w.window(ctx, []*server{s, other}[:w.servers], n, window) }
+				})
+				all, err := alternate(runs, sides...)
+				if err != nil {
+					return fmt.Errorf("%d connections: %w", n, err)
+				}
+				for i, got := range all {
+					r, goal := got.ops/all[0].ops, none
+					if i > 0 && works[i].servers == 1 && n > 1 {
+						goal = goalCell(r < hotGoal || got.busy > 0, ratio(hotGoal))
+					}
+					t.row(e.name, n, works[i].name, got.ops, ratio(r), goal, got.p50, got.p95, got.busy, micros(got.cpu), micros(got.engine))
+				}
 			}
-			defer func() { err = errors.Join(err, other.remove()) }()
-			servers = append(servers, other)
-		}
-		for _, n := range o.size.hotCallers {
-			if err := w.measureHotAt(ctx, o, servers, n, out); err != nil {
-				return fmt.Errorf("%d connections: %w", n, err)
-			}
-		}
-		return nil
+			return nil
+		})
 	})
 }
 
-func (w *extLoad) measureHotAt(ctx context.Context, o *options, servers []*server, n int, out io.Writer) error {
-	e := servers[0].engine
-	works := hotWorks(e)
-	rows := make([]hotRow, len(works))
-	window, runs := o.brief()
-	for range runs {
-		for i := range works {
-			if err := w.hotWindow(ctx, servers[:works[i].servers], &works[i], n, window, &rows[i]); err != nil {
-				return fmt.Errorf("%s: %w", works[i].name, err)
-			}
-		}
+// withSecond starts a second server on PostgreSQL.
+func withSecond(ctx context.Context, o *options, e *engine, fn func(*server) error) error {
+	if e.postgres == nil {
+		return fn(nil)
 	}
-	puts := rows[0].ops()
-	for i, r := range rows {
-		goal := "–"
-		if ratio := r.ops() / puts; i > 0 && works[i].servers == 1 && n > 1 {
-			if goal = fmt.Sprintf("%.2f", hotGoal); ratio < hotGoal || r.busy > 0 {
-				goal = "**missed** " + goal
-			}
-		}
-		fmt.Fprintf(out, "| %s | %d | %s | %.*f | %.2f | %s | %s | %s | %d | %d | %s |\n", e.name, n, works[i].name,
-			digits(r.ops()), r.ops(), r.ops()/puts, goal,
-			ms(median(r.samples, func(s hotSample) time.Duration { return s.p50 })),
-			ms(median(r.samples, func(s hotSample) time.Duration { return s.p95 })), r.busy,
-			median(r.samples, func(s hotSample) time.Duration { return s.cpu }).Microseconds(),
-			engineCPU(median(r.samples, func(s hotSample) time.Duration { return s.engine })))
-	}
-	return nil
+	return onServer(ctx, o.binary, e, []string{"HOLDFAST_BUCKETS__ENABLED=false"}, fn) // its bodies are in the other server's folder
 }
 
-func (r *hotRow) ops() float64 { return median(r.samples, func(s hotSample) float64 { return s.ops }) }
-
-func (w *extLoad) hotWindow(ctx context.Context, servers []*server, work *hotWork, n int, window time.Duration, r *hotRow) error {
+func (w *hotWork) window(ctx context.Context, servers []*server, n int, window time.Duration) (got sample, err error) {
 	var owners []credentials
 	for i := range n {
-		c, err := w.owner(servers[i%len(servers)], 1)
+		c, err := extLoad{}.owner(servers[i%len(servers)], 1)
 		if err != nil {
-			return err
+			return got, err
 		}
-		sign := c.sign
-		c.sign = func(req *http.Request) error {
+		owners = append(owners, c.with(func(req *http.Request) {
 			if req.Method == http.MethodPatch {
 				req.Header.Set("Content-Type", "application/merge-patch+json")
 			}
-			return sign(req)
+		}))
+	}
+	err = withAll(ctx, owners, func(all []*caller) error {
+		path := workload.Place{Namespace: extCounterNamespace, Key: "hot"}.Path()
+		if _, err := all[0].send(ctx, http.MethodPut, path, []byte(`{"value":`+extCounter+`}`)); err != nil {
+			return fmt.Errorf("the first put: %w", err)
 		}
-		owners = append(owners, c)
-	}
-	all, hangUp, err := dialAll(ctx, owners)
-	if err != nil {
-		return err
-	}
-	defer hangUp()
-	path := load.Place{Namespace: extCounterNamespace, Key: "hot"}.Path()
-	if _, err := all[0].send(ctx, http.MethodPut, path, []byte(`{"value":`+extCounter+`}`), ""); err != nil {
-		return fmt.Errorf("the first put: %w", err)
-	}
-	var busy atomic.Int64
-	p, err := servers[0].measured(ctx, n, lasting(window), func(ctx context.Context, c, _ int) error {
-		_, err := all[c].send(ctx, work.method, path+work.path, work.body(c), "")
-		if errors.Is(err, errBusy) {
-			if busy.Add(1) == 1 {
-				fmt.Fprintf(os.Stderr, "bench: %s: %v\n", work.name, err)
+		var busy atomic.Int64
+		p, err := servers[0].measured(ctx, n, lasting(window), func(ctx context.Context, c, _ int) error {
+			_, err := all[c].send(ctx, w.method, path+w.path, w.body(c))
+			if errors.Is(err, errBusy) {
+				if busy.Add(1) == 1 {
+					fmt.Fprintf(os.Stderr, "bench: %s: %v\n", w.name, err)
+				}
+				err = nil
 			}
-			err = nil
+			return err
+		}, extPublished)
+		if err != nil {
+			return err
 		}
-		return err
-	}, extPublished)
-	if err != nil {
-		return err
-	}
-	got := hotSample{sample: p.sample()}
-	got.p95 = p.took[len(p.took)*95/100]
-	got.ops = perSecond(len(p.took)-int(busy.Load()), p.all)
-	r.samples, r.busy = append(r.samples, got), r.busy+busy.Load()
-	return nil
+		got = p.sample()
+		got.busy = busy.Load()
+		got.ops = perSecond(len(p.took)-int(got.busy), p.all)
+		return nil
+	})
+	return got, err
 }

@@ -2,191 +2,182 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 
-	"holdfast/internal/clock"
-	"holdfast/internal/guest"
-	hotmemory "holdfast/internal/guest/memory"
+	"holdfast/internal/broker"
+	"holdfast/internal/broker/nats"
 	"holdfast/internal/testdb"
-	load "holdfast/internal/workload/guest"
+	workload "holdfast/internal/workload/guest"
 )
 
 const (
+	guestFile    = "guest.db"
 	guestRate    = 200 // requests per second
 	guestWarm    = 4   // window divided by warm-up
 	guestCallers = 16
 
-	guestRelayGoal  = 5000
-	guestRatioGoal  = 0.6 // relative to a bare handler that sends the same Redis commands
-	guestMemoryGoal = 1 << 30
-	guestDelayGoal  = 250 * time.Millisecond // time from commit to broker
+	guestRelayGoal = 5000                   // events per second
+	guestDelayGoal = 250 * time.Millisecond // time from commit to broker
 )
 
-type guestHot struct {
-	name string
-	url  string // Redis URL; "" for memory
-	read time.Duration
-}
-
-func guestHead(o *options, out io.Writer) {
+func guestTable(o *options, out io.Writer) *table {
 	fmt.Fprintf(out, "%d requests per second in %v windows, median of %d, on %d connections. Request times include the wait for a connection. "+
 		"Warm-up requests before each window, for a quarter of its length, do not count. Each session sends one request per second. "+
 		"Rate limits are on, and not reached. Goals limit the 99th percentile (p99).\n\n", guestRate, o.window, o.runs, guestCallers)
-	fmt.Fprintln(out, "| work | engine | hot state | per second | p50 | p99 | goal | server CPU µs/op |")
-	fmt.Fprintln(out, "|---|---|---|--:|--:|--:|---|--:|")
+	return newTable(out, "work|engine|hot state|per second>|p50>|p99>|goal|server CPU µs/op>")
 }
 
-func measureGuest(ctx context.Context, o *options, e *engine, out io.Writer) error {
+// measureGuest uses hot state in memory and in Redis.
+func measureGuest(ctx context.Context, o *options, e *engine, t *table) error {
 	redis, err := testdb.StartRedis()
 	if err != nil {
 		return err
 	}
 	defer redis.Remove()
-	broker, err := openGuestBroker(ctx)
+	b, err := openGuestBroker()
 	if err != nil {
 		return err
 	}
-	defer broker.close()
-	for _, hot := range []guestHot{{name: "memory", read: time.Millisecond}, {name: "Redis", url: redis.URL(), read: 3 * time.Millisecond}} {
-		g := &guestBench{o: o, hot: hot, broker: broker, out: out}
-		if err := g.on(ctx, e); err != nil {
+	defer b.close()
+	for _, hot := range []struct {
+		name, setting string
+		read          time.Duration // goal
+	}{{"memory", "", time.Millisecond}, {"Redis", redis.URL(), 3 * time.Millisecond}} {
+		g := &guestBench{o: o, broker: b}
+		b.topic = "bench" + strings.ToLower(rand.Text()[:8])
+		settings := []string{
+			"HOLDFAST_GUEST__EVENTS=" + b.url(), "HOLDFAST_GUEST__BOTS__ENABLED=false", // because all requests look alike
+		}
+		if hot.setting != "" {
+			settings = append(settings, "HOLDFAST_GUEST__HOT="+hot.setting)
+		}
+		for _, class := range []string{"SESSION", "BOOTSTRAP", "WISHLIST", "MINT", "TELEMETRY"} {
+			settings = append(settings, "HOLDFAST_GUEST__RATES__"+class+"=1000000")
+		}
+		if err := g.onServer(ctx, e, settings, func() error { return g.measure(ctx, t, hot.name, hot.read) }); err != nil {
 			return fmt.Errorf("%s: %w", hot.name, err)
 		}
 	}
 	return nil
 }
 
+// guestBench is a server for guests and the sites that receive their handoffs.
 type guestBench struct {
 	o        *options
-	hot      guestHot
 	broker   *guestBroker
-	out      io.Writer
 	s        *server
 	internal string
-	token    string
-	keys     int
+	token    string // of a site
+	keys     int    // so that no idempotency key is used twice
 }
 
-func (g *guestBench) on(ctx context.Context, e *engine) error {
+func (g *guestBench) onServer(ctx context.Context, e *engine, settings []string, fn func() error) error {
 	internal, err := testdb.FreePort()
 	if err != nil {
 		return err
 	}
 	g.internal = "http://" + internal
-	g.broker.next()
-	settings := append(e.url("GUEST"),
-		"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_SERVER__INTERNAL_LISTEN="+internal, "HOLDFAST_GUEST__HANDOFF_URL=https://book.example/#{token}",
-		"HOLDFAST_GUEST__EVENTS="+g.broker.url(), "HOLDFAST_BUCKETS__ENABLED=false",
-		"HOLDFAST_GUEST__COOKIE_SECRET="+strings.Repeat("c", 32), "HOLDFAST_GUEST__HANDOFF_SECRET="+strings.Repeat("h", 32),
-		"HOLDFAST_GUEST__BOTS__ENABLED=false") // because all requests look alike
-	if g.hot.url != "" {
-		settings = append(settings, "HOLDFAST_GUEST__HOT="+g.hot.url)
-	}
-	for _, class := range []string{"SESSION", "BOOTSTRAP", "WISHLIST", "MINT", "TELEMETRY"} {
-		settings = append(settings, "HOLDFAST_GUEST__RATES__"+class+"=1000000")
-	}
-	if g.s, err = serve(ctx, g.o.binary, e, settings); err != nil {
-		return err
-	}
-	return errors.Join(g.measure(ctx), g.s.remove())
+	return onServer(ctx, g.o.binary, e, append(settings, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_BUCKETS__ENABLED=false",
+		"HOLDFAST_SERVER__INTERNAL_LISTEN="+internal, "HOLDFAST_GUEST__HANDOFF_URL=https://book.example/#{token}"), func(s *server) error {
+		g.s = s
+		if g.token, err = s.command(ctx, "guest", "tokens", "create", "--service", "booking"); err != nil {
+			return err
+		}
+		return fn()
+	})
 }
 
-func (g *guestBench) measure(ctx context.Context) (err error) {
-	if g.token, err = g.command(ctx, "guest", "tokens", "create", "--service", "booking"); err != nil {
-		return err
-	}
+func (g *guestBench) measure(ctx context.Context, t *table, hot string, read time.Duration) error {
 	n := max(1, int(guestRate*g.o.window.Seconds()))
 	n += n / guestWarm
-	var read, add, mint, consume, relay []guestSample
+	var sessions []string
+	minted := make([]workload.Handoff, n)
+	works := []struct {
+		name string
+		goal time.Duration
+		to   func() guestSide
+		step guestStep
+	}{
+		{"read a session", read, func() guestSide { return g.public(sessions) }, func(ctx context.Context, c *caller, _ int) error {
+			_, err := c.send(ctx, http.MethodGet, workload.API+"/session", nil)
+			return err
+		}},
+		{"add to the wishlist", 20 * time.Millisecond, func() guestSide { return g.public(sessions) }, addWish},
+		{"mint a handoff", 30 * time.Millisecond, func() guestSide { return g.public(sessions) }, mintInto(minted)},
+		{"consume a handoff", 20 * time.Millisecond, func() guestSide { return g.bearer(g.token) }, consumeOf(minted)},
+	}
+	samples := make([][]sample, len(works)+2)
 	for range g.o.runs {
-		sessions, err := g.begin(ctx, min(n, guestRate)) // a guest does only one thing per second
+		var err error
+		if sessions, err = g.begin(ctx, min(n, guestRate)); err != nil { // a guest does only one thing per second
+			return err
+		}
+		for i, w := range works {
+			got, err := g.paced(ctx, n, w.to(), w.step)
+			if err != nil {
+				return fmt.Errorf("%s: %w", w.name, err)
+			}
+			samples[i] = append(samples[i], got)
+		}
+		if g.broker.client == nil {
+			continue
+		}
+		delay, behind, err := g.relay(ctx)
 		if err != nil {
-			return err
-		}
-		if read, err = g.paced(ctx, read, n, g.public(sessions), func(ctx context.Context, c *caller, _ int) error {
-			_, err := c.send(ctx, http.MethodGet, load.API+"/session", nil, "")
-			return err
-		}); err != nil {
-			return fmt.Errorf("read: %w", err)
-		}
-		if add, err = g.paced(ctx, add, n, g.public(sessions), addWish); err != nil {
-			return fmt.Errorf("add: %w", err)
-		}
-		minted := make([]load.Handoff, n)
-		if mint, err = g.paced(ctx, mint, n, g.public(sessions), mintInto(minted)); err != nil {
-			return fmt.Errorf("mint: %w", err)
-		}
-		if consume, err = g.paced(ctx, consume, n, g.site(), consumeOf(minted)); err != nil {
-			return fmt.Errorf("consume: %w", err)
-		}
-		if relay, err = g.relay(ctx, relay); err != nil {
 			return fmt.Errorf("relay: %w", err)
 		}
+		samples[len(works)], samples[len(works)+1] = append(samples[len(works)], delay), append(samples[len(works)+1], behind)
 	}
-	g.row("read a session", read, g.hot.read)
-	g.row("add to the wishlist", add, 20*time.Millisecond)
-	g.row("mint a handoff", mint, 30*time.Millisecond)
-	g.row("consume a handoff", consume, 20*time.Millisecond)
-	g.broker.rows(g, relay)
-	if g.hot.url != "" {
-		return g.measureBare(ctx)
+	row := func(name string, m sample, goal time.Duration) {
+		t.row(name, g.s.engine.name, hot, m.ops, m.p50, m.p99, goalCell(m.p99 >= goal, goal), micros(m.cpu))
 	}
-	return g.measureSessions()
+	for i, w := range works {
+		row(w.name, medians(samples[i]), w.goal)
+	}
+	if g.broker.client != nil {
+		behind := medians(samples[len(works)+1])
+		row("from commit to broker (NATS)", medians(samples[len(works)]), guestDelayGoal)
+		t.row(fmt.Sprintf("publish %s waiting events (NATS)", thousands(g.o.size.events)), g.s.engine.name, hot, behind.ops, none, none,
+			goalCell(behind.ops < guestRelayGoal, thousands(guestRelayGoal)+"/s"), micros(behind.cpu))
+	}
+	return nil
 }
 
 type guestStep func(ctx context.Context, c *caller, i int) error
 
 func addWish(ctx context.Context, c *caller, i int) error {
-	_, err := c.send(ctx, http.MethodPost, load.API+"/wishlist", []byte(load.Wish(i)), "")
+	_, err := c.send(ctx, http.MethodPost, workload.API+"/wishlist", []byte(workload.Wish(i)))
 	return err
 }
 
-func mintInto(minted []load.Handoff) guestStep {
+func mintInto(minted []workload.Handoff) guestStep {
 	return func(ctx context.Context, c *caller, i int) error {
-		text, err := c.send(ctx, http.MethodPost, load.API+load.Mint, []byte(load.Stay), "")
+		text, err := c.send(ctx, http.MethodPost, workload.API+workload.Mint, []byte(workload.Stay))
 		return errors.Join(err, json.Unmarshal(text, &minted[i]))
 	}
 }
 
-func consumeOf(minted []load.Handoff) guestStep {
+func consumeOf(minted []workload.Handoff) guestStep {
 	return func(ctx context.Context, c *caller, i int) error {
-		path, body := load.Site{}.Ask("consume", minted[i])
-		_, err := c.send(ctx, http.MethodPost, path, []byte(body), "")
+		path, body := workload.Site{}.Ask("consume", minted[i])
+		_, err := c.send(ctx, http.MethodPost, path, []byte(body))
 		return err
 	}
 }
 
-type guestSample struct {
-	ops           float64
-	p50, p99, cpu time.Duration
-}
-
-func (g *guestBench) row(work string, all []guestSample, goal time.Duration) {
-	p99 := median(all, func(s guestSample) time.Duration { return s.p99 })
-	text := "–"
-	if goal > 0 {
-		if text = ms(goal); p99 >= goal {
-			text = "**missed** " + text
-		}
-	}
-	fmt.Fprintf(g.out, "| %s | %s | %s | %.0f | %s | %s | %s | %d |\n", work, g.s.engine.name, g.hot.name, median(all, func(s guestSample) float64 { return s.ops }),
-		ms(median(all, func(s guestSample) time.Duration { return s.p50 })), ms(p99), text,
-		median(all, func(s guestSample) time.Duration { return s.cpu }).Microseconds())
-}
-
+// begin starts sessions, and returns their cookies.
 func (g *guestBench) begin(ctx context.Context, n int) (cookies []string, err error) {
 	for range n {
-		var v load.Visitor
+		var v workload.Visitor
 		if err := v.Begin(ctx, "http://"+g.s.listen); err != nil {
 			return nil, err
 		}
@@ -195,6 +186,7 @@ func (g *guestBench) begin(ctx context.Context, n int) (cookies []string, err er
 	return cookies, nil
 }
 
+// guestSide is an address with headers for the i-th request.
 type guestSide struct {
 	url  string
 	sign func(i int, r *http.Request)
@@ -204,157 +196,191 @@ func (g *guestBench) public(cookies []string) guestSide {
 	return guestSide{"http://" + g.s.listen, func(i int, r *http.Request) { r.Header.Set("Cookie", cookies[i%len(cookies)]) }}
 }
 
-func (g *guestBench) site() guestSide {
-	return guestSide{g.internal, func(_ int, r *http.Request) { r.Header.Set("Authorization", "Bearer "+g.token) }}
+func (g *guestBench) bearer(token string) guestSide {
+	return guestSide{g.internal, func(_ int, r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }}
 }
 
-func (g *guestBench) dial(ctx context.Context, n int, to guestSide) (all []*caller, hangUp func(), err error) {
-	owners := make([]credentials, n)
-	for i := range owners {
-		owners[i].Endpoint = to.url
-	}
-	if all, hangUp, err = dialAll(ctx, owners); err != nil {
-		return nil, nil, err
-	}
-	for i, c := range all {
-		g.keys++
-		prefix, sent := fmt.Sprintf("%d-%d-", g.keys, i), 0
-		c.sign = func(r *http.Request) error {
-			sent++
-			r.Header.Set("Idempotency-Key", fmt.Sprintf("%s%d", prefix, sent))
-			to.sign(c.number, r)
-			return nil
+func (g *guestBench) withCallers(ctx context.Context, to guestSide, fn func([]*caller) error) error {
+	return withAll(ctx, slices.Repeat([]credentials{{Endpoint: to.url}}, guestCallers), func(all []*caller) error {
+		for i, c := range all {
+			g.keys++
+			prefix, sent := fmt.Sprintf("%d-%d-", g.keys, i), 0
+			c.sign = func(r *http.Request) error {
+				sent++
+				r.Header.Set("Idempotency-Key", fmt.Sprintf("%s%d", prefix, sent))
+				to.sign(c.number, r)
+				return nil
+			}
 		}
-	}
-	return all, hangUp, nil
+		return fn(all)
+	})
 }
 
-// Times include the wait for a free connection. The first requests do not count.
-func (g *guestBench) paced(ctx context.Context, before []guestSample, n int, to guestSide, step guestStep) ([]guestSample, error) {
-	all, hangUp, err := g.dial(ctx, guestCallers, to)
-	if err != nil {
-		return nil, err
-	}
-	defer hangUp()
+// paced sends n requests at guestRate. Times include the wait for a free connection. The first requests do not count.
+func (g *guestBench) paced(ctx context.Context, n int, to guestSide, step guestStep) (got sample, err error) {
 	type job struct {
 		i  int
 		at time.Time
 	}
-	jobs := make(chan job, n)
-	took := make([]time.Duration, n)
-	go func() {
-		defer close(jobs)
-		for start, i := time.Now(), 0; i < n && ctx.Err() == nil; i++ {
-			time.Sleep(time.Until(start.Add(time.Duration(i) * time.Second / guestRate)))
-			jobs <- job{i, time.Now()}
-		}
-	}()
-	p, err := g.s.measured(ctx, len(all), times(1), func(ctx context.Context, c, _ int) error {
-		for j := range jobs {
-			all[c].number = j.i
-			if err := step(ctx, all[c], j.i); err != nil {
-				return err
+	jobs, took := make(chan job, n), make([]time.Duration, n)
+	err = g.withCallers(ctx, to, func(all []*caller) error {
+		go func() {
+			defer close(jobs)
+			for start, i := time.Now(), 0; i < n && ctx.Err() == nil; i++ {
+				time.Sleep(time.Until(start.Add(time.Duration(i) * time.Second / guestRate)))
+				jobs <- job{i, time.Now()}
 			}
-			took[j.i] = time.Since(j.at)
+		}()
+		p, err := g.s.measured(ctx, len(all), times(1), func(ctx context.Context, c, _ int) error {
+			for j := range jobs {
+				all[c].number = j.i
+				if err := step(ctx, all[c], j.i); err != nil {
+					return err
+				}
+				took[j.i] = time.Since(j.at)
+			}
+			return nil
+		}, nil)
+		if err != nil {
+			return err
 		}
+		counted := phase{took: took[n/(guestWarm+1):], all: p.all}
+		got = counted.sample()
+		got.ops, got.cpu = perSecond(n, p.all), p.cpu/time.Duration(n)
 		return nil
-	}, nil)
+	})
+	return got, err
+}
+
+// guestBroker is a NATS server. It is empty if nats-server is not installed.
+type guestBroker struct {
+	server *testdb.BrokerServer
+	client *nats.Broker
+	topic  string
+	runs   int // makes the IDs of waiting events unique
+}
+
+func openGuestBroker() (*guestBroker, error) {
+	b := &guestBroker{}
+	s, err := testdb.StartNATS()
+	if errors.Is(err, testdb.ErrNoNATS) {
+		fmt.Fprintf(os.Stderr, "bench: events: skipped: %v\n", err)
+		return b, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	counted := took[n/(guestWarm+1):]
-	slices.Sort(counted)
-	return append(before, guestSample{perSecond(n, p.all), counted[len(counted)/2], counted[len(counted)*99/100], p.serverCPU / time.Duration(n)}), nil
+	b.server = s
+	b.client, err = nats.Open(nats.Options{URL: "nats://" + s.Address()})
+	return b, err
 }
 
-func (g *guestBench) closed(ctx context.Context, to guestSide, window time.Duration, path string) (float64, error) {
-	all, hangUp, err := g.dial(ctx, guestCallers, to)
-	if err != nil {
-		return 0, err
+func (b *guestBroker) close() {
+	if b.client != nil {
+		_ = b.client.Close()
 	}
-	defer hangUp()
-	return rate(ctx, len(all), lasting(window), func(ctx context.Context, c, i int) error {
-		all[c].number = i
-		_, err := all[c].send(ctx, http.MethodGet, path, nil, "")
-		return err
-	})
+	if b.server != nil {
+		b.server.Remove()
+	}
 }
 
-func (g *guestBench) measureBare(ctx context.Context) error {
-	listen, err := testdb.FreePort()
-	if err != nil {
+func (b *guestBroker) url() string {
+	if b.server == nil {
+		return "memory"
+	}
+	return "nats://" + b.server.Address() + "/" + b.topic
+}
+
+type arrival struct {
+	at    time.Time
+	delay time.Duration // since the event
+}
+
+// receive subscribes until fn returns; next waits for the next page views.
+func (b *guestBroker) receive(ctx context.Context, fn func(next func(n int) ([]arrival, error)) error) error {
+	if err := b.client.Ensure(ctx, b.topic, b.topic); err != nil {
 		return err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(os.Environ(), guestBareListen+"="+listen, guestBareRedis+"="+g.hot.url)
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	defer func() { _ = errors.Join(cmd.Process.Kill(), cmd.Wait()) }()
-	err = g.s.until(ctx, func() error {
-		c, err := dial(ctx, credentials{Endpoint: "http://" + listen})
-		if err == nil {
-			c.hangUp()
+	ctx, cancel := context.WithCancel(ctx)
+	views, ended := make(chan arrival), make(chan error, 1)
+	go func() {
+		ended <- b.client.Subscribe(ctx, b.topic, b.topic, func(ctx context.Context, d *broker.Delivery) {
+			if now := time.Now(); strings.HasSuffix(d.Type, "page_view.recorded.v1") {
+				select {
+				case views <- arrival{now, now.Sub(d.Time)}:
+				case <-ctx.Done():
+				}
+			}
+			d.Ack()
+		})
+	}()
+	err := fn(func(n int) (all []arrival, err error) {
+		for range n {
+			select {
+			case a := <-views:
+				all = append(all, a)
+			case err := <-ended:
+				return nil, fmt.Errorf("the subscription ended: %w", err)
+			case <-time.After(time.Minute):
+				return nil, fmt.Errorf("%d of %d events arrived", len(all), n)
+			}
 		}
-		return err
+		return all, nil
 	})
+	cancel()
+	return err
+}
+
+// relay measures the time from commit to broker, and then how fast a starting server publishes waiting events.
+func (g *guestBench) relay(ctx context.Context) (delay, behind sample, err error) {
+	n, events := max(1, int(guestRate*g.o.window.Seconds())), g.o.size.events
+	sessions, err := g.begin(ctx, g.o.size.browsers) // each session's events are ordered
 	if err != nil {
-		return err
+		return delay, behind, err
 	}
-	cookies, err := g.begin(ctx, 100)
-	if err != nil {
-		return err
-	}
-	to := g.public(cookies)
-	var ours, bare, ratios []float64
-	for range g.o.runs {
-		rate, err := g.closed(ctx, to, g.o.window, load.API+"/session")
-		if err != nil {
+	err = g.broker.receive(ctx, func(next func(int) ([]arrival, error)) error {
+		sent := make(chan error, 1)
+		go func() {
+			_, err := g.paced(ctx, n, g.public(sessions), func(ctx context.Context, c *caller, _ int) error {
+				_, err := c.send(ctx, http.MethodPost, workload.API+"/telemetry/page-view", []byte(`{"items":[{"page":"home"}]}`))
+				return err
+			})
+			sent <- err
+		}()
+		all, err := next(n)
+		if err = errors.Join(<-sent, err); err != nil {
 			return err
 		}
-		limit, err := g.closed(ctx, guestSide{"http://" + listen, to.sign}, g.o.window, load.API+"/session")
-		if err != nil {
-			return fmt.Errorf("bare handler: %w", err)
-		}
-		ours, bare, ratios = append(ours, rate), append(bare, limit), append(ratios, rate/limit)
-	}
-	middle := func(all []float64) float64 { return median(all, func(f float64) float64 { return f }) }
-	goal := fmt.Sprintf("%.2f", guestRatioGoal)
-	if middle(ratios) < guestRatioGoal {
-		goal = "**missed** " + goal
-	}
-	fmt.Fprintf(g.out, "| read sessions as fast as possible: %.2f of a bare handler with the same Redis commands, %.0f/s | %s | %s | %.0f | – | – | %s | – |\n",
-		middle(ratios), middle(bare), g.s.engine.name, g.hot.name, middle(ours), goal)
-	return nil
-}
+		p := phase{took: each(all, func(a arrival) time.Duration { return a.delay }), all: time.Second}
+		delay = p.sample()
+		delay.ops = guestRate
 
-func (g *guestBench) measureSessions() error {
-	n := g.o.size.guests
-	heap := func() uint64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	before := heap()
-	hot := hotmemory.New(clock.System, 4*guestMemoryGoal)
-	locale, currency := "de-AT", "EUR"
-	for range n {
-		if _, err := hot.Session(context.Background(), guest.NewID(guest.SessionPrefix, clock.System()), guest.Change{Locale: &locale, Currency: &currency}); err != nil {
+		g.s.stop()
+		g.broker.runs++
+		if err := g.s.fillTables(ctx, guestFile, []string{liteGuestEvents}, []string{pgGuestEvents, `CHECKPOINT`}, events, g.broker.runs); err != nil {
 			return err
 		}
-	}
-	used := max(0, int64(heap())-int64(before))
-	runtime.KeepAlive(hot)
-	goal := mb(guestMemoryGoal)
-	if used >= guestMemoryGoal {
-		goal = "**missed** " + goal
-	}
-	fmt.Fprintf(g.out, "| %s sessions in memory: %s | – | memory | – | – | – | %s | – |\n", thousands(n), mb(used), goal)
-	return nil
+		if all, err = next(events); err != nil {
+			return err
+		}
+		spent, err := g.s.spent()
+		behind.ops = perSecond(events, all[len(all)-1].at.Sub(all[0].at))
+		behind.cpu = spent.server.since(nil) / time.Duration(events)
+		return err
+	})
+	return delay, behind, err
 }
+
+// Events like the service's events, for 1,000 sessions. Parameters: their number, and two digits for their IDs.
+const (
+	guestEventColumns = `(id, topic, ordering_key, subject, payload, headers, retention_class, created_at)`
+	guestEventData    = `{"pageViewId":"mpv_01M84AYJ8Q59937Z2B96HPJ3J1","sessionId":"gms_01M84AYJ8Q59937Z2B96HPJ3J1","page":"home"}`
+
+	pgGuestEvents = `INSERT INTO bff_consumer.outbox ` + guestEventColumns + `
+		SELECT 'evt_%02[2]d' || lpad(n::text, 24, '0'), 'melmastoon.bff.consumer.page_view.recorded.v1', 'gms_' || lpad((n %% 1000)::text, 26, '0'), 'mpv_01M84AYJ8Q59937Z2B96HPJ3J1',
+			'` + guestEventData + `', '{}', 'operational', now() FROM generate_series(1, %[1]d) n`
+	liteGuestEvents = `WITH RECURSIVE e (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM e WHERE n < %[1]d)
+		INSERT INTO bff_consumer_outbox ` + guestEventColumns + `
+		SELECT printf('evt_%02[2]d%%024d', n), 'melmastoon.bff.consumer.page_view.recorded.v1', printf('gms_%%026d', n %% 1000), 'mpv_01M84AYJ8Q59937Z2B96HPJ3J1',
+			'` + guestEventData + `', '{}', 'operational', unixepoch() * 1000000 FROM e`
+)

@@ -1,121 +1,447 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"time"
 
+	"cloud.google.com/go/spanner"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	"zombiezen.com/go/sqlite"
 
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/pgdb"
+	"holdfast/internal/db/spannerdb"
 	"holdfast/internal/db/sqlitedb"
 )
 
-func unknown(operation string) error { return fmt.Errorf("no limit for %s", operation) }
-
-// checked returns an error for an unexpected row count, because a limit that reads nothing would be fast.
-func checked(rows, want int, err error) error {
-	if err == nil && rows != want {
-		err = fmt.Errorf("read %d rows, want %d", rows, want)
-	}
-	return err
+// stmt is SQL with its arguments. On Spanner, args contains a map of named parameters, and SQL that is only a table's
+// name is a mutation that inserts or updates these columns.
+type stmt struct {
+	sql  string
+	args []any
+	// rows is the number of rows that the statement must return, or change. A limit that touches none would be fast. -1
+	// means any number.
+	rows int
 }
 
-// liteFile is a SQLite file with only the group-commit writer. It cannot be the server's file, because a file can have
-// only one writer.
+func sql(text string, args ...any) stmt { return stmt{text, args, -1} }
+
+func (s stmt) want(rows int) stmt {
+	s.rows = rows
+	return s
+}
+
+func (s *stmt) check(rows int) error {
+	if s.rows >= 0 && rows != s.rows {
+		return fmt.Errorf("%d rows, want %d, for %s", rows, s.rows, s.sql)
+	}
+	return nil
+}
+
+// tx is the least work for an operation: the reads, and then the writes, of a transaction.
+type tx struct{ reads, writes []stmt }
+
+// cell is an argument for a write on SQLite: a number in the last row of a read, plus a number.
+type cell struct {
+	read, column int
+	plus         int64
+}
+
+// bareOp is an operation on the bare engine.
+type bareOp struct {
+	step    step
+	prepare func(ctx context.Context, callers int) error // as in operation; may be nil
+	times   func(callers int) int
+
+	script string            // run by pgbench on PostgreSQL, instead of step
+	vars   map[string]string // of the script
+}
+
+// bare is the bare engine with a service's tables, which is the upper limit for any server. It has its own database: a
+// SQLite file can have only one writer, and events that are never published must not mix with the server's.
+type bare struct {
+	database
+
+	url string // of PostgreSQL
+	ops map[string]bareOp
+}
+
+type database interface {
+	run(ctx context.Context, t tx) error
+	settle(ctx context.Context) error
+	close() error
+}
+
+// store is a service's tables in the engines.
+type store struct {
+	name                      string
+	sqlite, postgres, spanner func() (migrate.Set, error)
+	connections               int32 // to PostgreSQL
+}
+
+func (s *store) open(ctx context.Context, e *engine) (b *bare, err error) {
+	b = &bare{}
+	switch {
+	case e.spanner != nil:
+		b.database, err = openSpanner(ctx, e, s.spanner)
+	case e.postgres != nil:
+		b.url = strings.Replace(e.postgres.URL(), "@/postgres?", "@/bare_"+s.name+"?", 1)
+		b.database, err = openPostgres(ctx, e, s, b.url)
+	default:
+		b.database, err = openLite(ctx, s.sqlite)
+	}
+	return b, err
+}
+
+// fill runs writes in few transactions.
+func (b *bare) fill(ctx context.Context, all []stmt) error {
+	for some := range slices.Chunk(all, 1000) {
+		if err := b.run(ctx, tx{writes: some}); err != nil {
+			return fmt.Errorf("fill the limit: %w", err)
+		}
+	}
+	return nil
+}
+
+func (b *bare) each(do func(caller, i int) tx) step {
+	return func(ctx context.Context, c, i int) error { return b.run(ctx, do(c, i)) }
+}
+
+// window repeats an operation with callers in parallel.
+func (b *bare) window(ctx context.Context, operation string, callers int, d time.Duration) (sample, error) {
+	op, found := b.ops[operation]
+	if !found {
+		return sample{}, fmt.Errorf("no limit for %s", operation)
+	}
+	if op.script != "" {
+		if op.prepare != nil {
+			if err := op.prepare(ctx, callers); err != nil {
+				return sample{}, err
+			}
+		}
+		ops, err := pgbench(ctx, b.url, op.script, op.vars, callers, "-T", strconv.Itoa(wholeSeconds(d)))
+		return sample{ops: ops}, err
+	}
+	fixed := 0
+	if op.times != nil {
+		fixed = op.times(callers)
+	}
+	p, err := rounds(lasting(d), fixed, func() error {
+		if op.prepare == nil {
+			return nil
+		}
+		return op.prepare(ctx, callers)
+	}, func(more while) (phase, error) { return drive(ctx, callers, more, op.step) })
+	if err != nil {
+		return sample{}, err
+	}
+	return p.sample(), nil
+}
+
+// liteFile is a SQLite file with only the group-commit writer.
 type liteFile struct {
-	dir, path string
-	db        *sqlitedb.DB
+	dir string
+	db  *sqlitedb.DB
 }
 
-func openLite(ctx context.Context, name string, migrations func() (migrate.Set, error)) (f liteFile, err error) {
-	if f.dir, err = os.MkdirTemp("", "holdfast-bench-"); err != nil {
-		return f, err
+func openLite(ctx context.Context, migrations func() (migrate.Set, error)) (*liteFile, error) {
+	dir, err := os.MkdirTemp("", "holdfast-bench-")
+	if err != nil {
+		return nil, err
 	}
-	f.path = filepath.Join(f.dir, name)
-	if f.db, err = sqlitedb.Open(ctx, sqlitedb.Options{Path: f.path}); err != nil {
-		return f, errors.Join(err, os.RemoveAll(f.dir))
+	f := &liteFile{dir: dir}
+	if f.db, err = sqlitedb.Open(ctx, sqlitedb.Options{Path: filepath.Join(dir, "bare.db")}); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	set, err := migrations()
 	if err == nil {
 		_, err = f.db.Migrate(ctx, set)
 	}
 	if err != nil {
-		return f, errors.Join(err, f.close())
+		return nil, errors.Join(err, f.close())
 	}
 	return f, nil
 }
 
 func (f *liteFile) close() error { return errors.Join(f.db.Close(), os.RemoveAll(f.dir)) }
 
-func lite(c *sqlite.Conn, sql string, fn func(*sqlite.Stmt), args ...any) error {
-	stmt, err := c.Prepare(sql)
-	if err != nil {
-		return err
+func (f *liteFile) settle(ctx context.Context) error {
+	return (&engine{}).settle(ctx, f.db.Path())
+}
+
+func (f *liteFile) run(ctx context.Context, t tx) error {
+	got := make([][]value, len(t.reads))
+	reads := func(c *sqlite.Conn) (err error) {
+		for i := range t.reads {
+			if got[i], err = t.reads[i].onSQLite(c, nil); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	for i, arg := range args {
+	writes := func(c *sqlite.Conn) error {
+		for i := range t.writes {
+			if _, err := t.writes[i].onSQLite(c, got); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	switch {
+	case len(t.writes) == 0:
+		return f.db.Read(ctx, "bare", reads)
+	case len(t.reads) == 0:
+		return f.db.Write(ctx, "bare", writes)
+	}
+	return f.db.WriteChecked(ctx, "bare", reads, writes)
+}
+
+// value is a column as a Go value.
+type value struct {
+	number int64
+	text   []byte
+}
+
+// onSQLite reads all rows as Go values, and returns the last row.
+func (s *stmt) onSQLite(c *sqlite.Conn, got [][]value) (last []value, err error) {
+	stmt, err := c.Prepare(s.sql)
+	if err != nil {
+		return nil, err
+	}
+	for i, arg := range s.args {
 		switch v := arg.(type) {
 		case nil:
 			stmt.BindNull(i + 1)
+		case int:
+			stmt.BindInt64(i+1, int64(v))
 		case int64:
 			stmt.BindInt64(i+1, v)
 		case string:
 			stmt.BindText(i+1, v)
 		case []byte:
 			stmt.BindBytes(i+1, v)
+		case cell:
+			stmt.BindInt64(i+1, got[v.read][v.column].number+v.plus)
 		default:
-			return fmt.Errorf("argument %d: no binding for its type %T", i+1, arg)
+			return nil, fmt.Errorf("argument %d: no binding for its type %T", i+1, arg)
 		}
 	}
+	var all []value
+	rows, columns := 0, stmt.ColumnCount()
 	for {
 		found, err := stmt.Step()
 		if err != nil || !found {
-			return errors.Join(err, stmt.Reset())
+			err = errors.Join(err, stmt.Reset())
+			if columns == 0 {
+				rows = c.Changes()
+			}
+			return all[max(0, len(all)-columns):], errors.Join(err, s.check(rows))
 		}
-		if fn != nil {
-			fn(stmt)
+		rows++
+		for i := range columns {
+			v := value{}
+			switch stmt.ColumnType(i) {
+			case sqlite.TypeInteger:
+				v.number = stmt.ColumnInt64(i)
+			case sqlite.TypeText, sqlite.TypeBlob:
+				v.text = make([]byte, stmt.ColumnLen(i))
+				stmt.ColumnBytes(i, v.text)
+			}
+			all = append(all, v)
 		}
 	}
 }
 
-type pgDatabase struct {
-	url  string
-	pool *pgxpool.Pool
-}
+type pgPool struct{ *pgxpool.Pool }
 
-func openPostgres(ctx context.Context, e *engine, name string, connections int32, migrations func() (migrate.Set, error)) (d pgDatabase, err error) {
-	if err := e.exec(ctx, `CREATE DATABASE `+name); err != nil {
-		return d, err
+func openPostgres(ctx context.Context, e *engine, s *store, url string) (database, error) {
+	if err := execPostgres(ctx, e.postgres.URL(), `CREATE DATABASE bare_`+s.name); err != nil {
+		return nil, err
 	}
-	d.url = strings.Replace(e.postgres.URL(), "@/postgres?", "@/"+name+"?", 1)
-	db, err := pgdb.Open(ctx, pgdb.Options{URL: d.url})
+	db, err := pgdb.Open(ctx, pgdb.Options{URL: url})
 	if err != nil {
-		return d, err
+		return nil, err
+	}
+	defer db.Close()
+	set, err := s.postgres()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := db.Migrate(ctx, set); err != nil {
+		return nil, err
+	}
+	conf, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	conf.MaxConns = s.connections
+	pool, err := pgxpool.NewWithConfig(ctx, conf)
+	return pgPool{pool}, err
+}
+
+func (p pgPool) close() error {
+	p.Close()
+	return nil
+}
+
+func (p pgPool) settle(ctx context.Context) error {
+	_, err := p.Exec(ctx, `CHECKPOINT`)
+	return err
+}
+
+// run reads all rows as Go values, or sends all writes together.
+func (p pgPool) run(ctx context.Context, t tx) error {
+	for i := range t.reads {
+		rows, err := p.Query(ctx, t.reads[i].sql, t.reads[i].args...)
+		if err != nil {
+			return err
+		}
+		var all [][]byte
+		n := 0
+		for ; rows.Next(); n++ {
+			for _, v := range rows.RawValues() {
+				all = append(all, bytes.Clone(v))
+			}
+		}
+		if err := errors.Join(rows.Err(), t.reads[i].check(n)); err != nil {
+			return err
+		}
+	}
+	if len(t.writes) == 1 {
+		tag, err := p.Exec(ctx, t.writes[0].sql, t.writes[0].args...)
+		return errors.Join(err, t.writes[0].check(int(tag.RowsAffected())))
+	}
+	var b pgx.Batch
+	for i := range t.writes {
+		s := &t.writes[i]
+		b.Queue(s.sql, s.args...).Exec(func(tag pgconn.CommandTag) error { return s.check(int(tag.RowsAffected())) })
+	}
+	return p.SendBatch(ctx, &b).Close()
+}
+
+// spannerDB serializes read-write transactions, because the emulator does, too.
+type spannerDB struct {
+	*spanner.Client
+
+	alone sync.Mutex
+}
+
+func openSpanner(ctx context.Context, e *engine, migrations func() (migrate.Set, error)) (database, error) {
+	name := newDatabase()
+	db, err := spannerdb.Open(ctx, spannerdb.Options{Database: name, EmulatorHost: e.spanner.Host()})
+	if err != nil {
+		return nil, err
 	}
 	defer db.Close()
 	set, err := migrations()
+	if err == nil {
+		_, err = db.Migrate(ctx, set)
+	}
 	if err != nil {
-		return d, err
+		return nil, err
 	}
-	if _, err := db.Migrate(ctx, set); err != nil {
-		return d, err
-	}
-	conf, err := pgxpool.ParseConfig(d.url)
-	if err != nil {
-		return d, err
-	}
-	conf.MaxConns = connections
-	d.pool, err = pgxpool.NewWithConfig(ctx, conf)
-	return d, err
+	client, err := spanner.NewClientWithConfig(ctx, name, spanner.ClientConfig{DisableNativeMetrics: true},
+		option.WithEndpoint(e.spanner.Host()), option.WithoutAuthentication(), option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
+	return &spannerDB{Client: client}, err
 }
 
-//nolint:unparam // close of a SQLite limit can fail
-func (d *pgDatabase) close() error {
-	d.pool.Close()
+func (d *spannerDB) close() error {
+	d.Close()
 	return nil
+}
+
+func (d *spannerDB) settle(context.Context) error { return nil }
+
+func (d *spannerDB) run(ctx context.Context, t tx) error {
+	d.alone.Lock()
+	defer d.alone.Unlock()
+	_, err := d.ReadWriteTransaction(ctx, func(ctx context.Context, in *spanner.ReadWriteTransaction) error {
+		for i := range t.reads {
+			rows := 0
+			if err := in.Query(ctx, t.reads[i].onSpanner()).Do(func(*spanner.Row) error { rows++; return nil }); err != nil {
+				return err
+			}
+			if err := t.reads[i].check(rows); err != nil {
+				return err
+			}
+		}
+		var mutations []*spanner.Mutation
+		var statements []spanner.Statement
+		for i := range t.writes {
+			if s := &t.writes[i]; strings.Contains(s.sql, " ") {
+				statements = append(statements, s.onSpanner())
+			} else {
+				mutations = append(mutations, spanner.InsertOrUpdateMap(s.sql, s.args[0].(map[string]any)))
+			}
+		}
+		if len(statements) == 0 {
+			return in.BufferWrite(mutations)
+		}
+		rows, err := in.BatchUpdate(ctx, statements)
+		for i, n := range rows {
+			err = errors.Join(err, t.writes[i].check(int(n)))
+		}
+		return err
+	})
+	return err
+}
+
+func (s *stmt) onSpanner() spanner.Statement {
+	return spanner.Statement{SQL: s.sql, Params: s.args[0].(map[string]any)}
+}
+
+var tps = regexp.MustCompile(`(?m)^tps = ([0-9.]+)`)
+
+// pgbench runs a script on one connection per caller, and returns the transactions per second.
+func pgbench(ctx context.Context, url, script string, variables map[string]string, callers int, flags ...string) (float64, error) {
+	program, err := findPgbench()
+	if err != nil {
+		return 0, err
+	}
+	file, err := os.CreateTemp("", "holdfast-bench-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = os.Remove(file.Name()) }()
+	_, err = file.WriteString(script)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return 0, err
+	}
+	args := append([]string{"-n", "-M", "prepared", "-f", file.Name(), "-c", strconv.Itoa(callers), "-j", strconv.Itoa(min(callers, 2))}, flags...)
+	for name, value := range variables {
+		args = append(args, "-D", name+"="+value)
+	}
+	out, err := exec.CommandContext(ctx, program, append(args, url)...).CombinedOutput()
+	found := tps.FindSubmatch(out)
+	if err != nil || found == nil {
+		return 0, fmt.Errorf("pgbench: %w\n%s", err, out)
+	}
+	return strconv.ParseFloat(string(found[1]), 64)
+}
+
+func findPgbench() (string, error) {
+	if path, err := exec.LookPath("pgbench"); err == nil {
+		return path, nil
+	}
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/pgbench")
+	if err != nil || len(found) == 0 {
+		return "", errors.New("pgbench is not installed; it comes with PostgreSQL")
+	}
+	return slices.Max(found), nil
 }

@@ -24,7 +24,6 @@ import (
 	"syscall"
 	"time"
 
-	"holdfast/internal/syncstorage/budget"
 	"holdfast/internal/testdb"
 )
 
@@ -47,76 +46,50 @@ type options struct {
 	engines     []string
 	rows        []int
 	profiles    string
-	copySync    int
-	copyWrites  int
-	copyExt     int
-	citus       string // database URL
 
-	services []entry
-	size     *size
+	loads []load
+	size  *size
 }
 
 type size struct {
-	batch         int
-	batches       []int // batch sizes for memory
-	starts        int
-	idle          time.Duration // time to wait after a start
-	uploads       int           // concurrent batches for memory
-	downloads     int           // concurrent readers
-	download      int           // 10 kB records per reader
-	users         int           // maximum number of users for PUTs in a large table
-	ofOne         int           // the single large user's records
-	rowsCallers   int
-	manyRecords   int   // the other users' records in that table
-	rowsPayload   int   // bytes
-	batchCallers  int   // maximum connections for batches
-	extInstalls   int   // maximum installs for puts in a large table
-	extNamespaces []int // keys per namespace
-	extSpread     int   // installs in that table's last row
-	events        int
-	hotCallers    []int // connection counts for writes to the same record
-	diskRecords   int   // for disk usage
+	batch        int
+	batches      []int // batch sizes for memory
+	starts       int
+	idle         time.Duration // time to wait after a start
+	users        int           // maximum number of users for PUTs in a large table
+	ofOne        int           // the single large user's records
+	rowsCallers  int
+	manyRecords  int // the other users' records in that table
+	rowsPayload  int // bytes
+	batchCallers int // maximum connections for batches
+	extInstalls  int // maximum installs for puts in a large table
+	extSpread    int // installs in that table's last row
+	events       int
+	hotCallers   []int // connection counts for writes to the same record
+	diskRecords  int   // for disk usage
 
-	reads      int // small objects to read
-	large      int
-	listKeys   int   // objects in the listed bucket; a multiple of 1,000
-	deletes    int   // per window
-	huge       int64 // object size for memory, in bytes
-	bucketKeys []int // keys per bucket
+	reads    int // small objects to read
+	large    int
+	listKeys int   // objects in the listed bucket; a multiple of 1,000
+	deletes  int   // per window
+	huge     int64 // object size for memory, in bytes
 
-	guests    int // sessions for memory
 	guestRows int
 	browsers  int // sessions that publish events
-
-	consoleRows int
-}
-
-// On Spanner a batch must fit into a single commit.
-func (s *size) records(e *engine) int {
-	if e.spanner != nil {
-		return min(s.batch, budget.Records)
-	}
-	return s.batch
 }
 
 var full = size{
 	batch: 10_000, batches: []int{100, 1_000, 10_000, 100_000}, batchCallers: 16, starts: 10, idle: time.Second,
-	uploads: 64, downloads: 16, download: 10_000,
 	users: 2_000, ofOne: 100_000, manyRecords: 100, rowsCallers: 16, rowsPayload: 150,
-	extInstalls: 100, extSpread: 2_000, extNamespaces: []int{100, 1_000, 5_000}, events: 50_000,
+	extInstalls: 100, extSpread: 2_000, events: 50_000,
 	hotCallers: []int{1, 64, 240}, diskRecords: 20_000,
-	reads: 1000, large: 64 << 20, listKeys: 100_000, deletes: 2000, huge: 5 << 30, bucketKeys: []int{1000, 1_000_000},
-	guests: 1_000_000, guestRows: 2000, browsers: 1000, consoleRows: 1_000_000,
+	reads: 1000, large: 64 << 20, listKeys: 100_000, deletes: 2000, huge: 5 << 30,
+	guestRows: 2000, browsers: 1000,
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	var err error
-	if os.Getenv(guestBareListen) != "" {
-		err = serveBare(ctx)
-	} else {
-		err = measureAll(ctx)
-	}
+	err := measureAll(ctx)
 	stop()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -135,7 +108,7 @@ func measureAll(ctx context.Context) error {
 func parse(args []string) (options, error) {
 	var connections, names, engineNames, rows, works, pids string
 	sizes := full
-	o := options{command: "go run ./bench", services: services(&sizes), size: &sizes}
+	o := options{command: "go run ./bench", loads: loads(&sizes), size: &sizes}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.StringVar(&o.binary, "binary", "bin/holdfast", "the server's binary")
 	f.StringVar(&o.against, "against", "", "compare -binary with this binary instead of with the bare limit, in alternating windows.\n"+
@@ -157,16 +130,12 @@ func parse(args []string) (options, error) {
 	f.StringVar(&connections, "connections", "1,16,64", "connection counts for the parts load and ext")
 	f.StringVar(&engineNames, "engines", strings.Join(engines, ","), "engines")
 	f.StringVar(&rows, "rows", "1e4,1e5,1e6,1e7", "row counts for the parts rows and extrows, ascending")
-	f.IntVar(&o.copyWrites, "copy-writes", 500, "writes per second during each copy in the part copy")
-	f.IntVar(&o.copySync, "copy-sync", 100_000, "Sync records in the part copy")
-	f.IntVar(&o.copyExt, "copy-ext", 100_000, "extension storage records in the part copy")
-	f.StringVar(&o.citus, "citus", "", "database with the Citus extension, for the part copy, which replaces databases bench_… on all nodes")
-	f.StringVar(&o.profiles, "profiles", "", "folder for CPU profiles of the server, one for each missed goal, row count and budgets row; empty: none")
+	f.StringVar(&o.profiles, "profiles", "", "folder for CPU profiles of the server, one for each row of the parts load, ext, buckets, rows and extrows; empty: none")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
 	f.Visit(func(f *flag.Flag) {
-		if !slices.Contains([]string{"binary", "against", "out", "profiles", "peer", "peer-secret", "peer-pids", "pocketbase", "minio", "versitygw", "citus"}, f.Name) { // these flags do not affect the measurement
+		if !slices.Contains([]string{"binary", "against", "out", "profiles", "peer", "peer-secret", "peer-pids", "pocketbase", "minio", "versitygw"}, f.Name) { // these flags do not affect the measurement
 			o.command += " -" + f.Name + " " + f.Value.String()
 		}
 	})
@@ -236,29 +205,36 @@ func choice(name, list string, of []string) ([]string, error) {
 	return all, nil
 }
 
-// part is a measurement with an empty engine and a new server. Some parts make no sense on the Spanner emulator,
-// which scans whole tables and limits batches.
+// part measures a table with an empty engine. Some parts make no sense on the Spanner emulator, which scans whole
+// tables and limits batches.
 type part struct {
 	name    string
 	slow    bool // run only if named
 	spanner bool
-	head    func(*options, io.Writer)
-	measure func(ctx context.Context, o *options, e *engine, out io.Writer) error
+	table   func(o *options, out io.Writer) *table
+	measure func(ctx context.Context, o *options, e *engine, t *table) error
 }
 
-func parts(of []entry) (all []part) {
+func parts(of []load) (all []part) {
 	for i := range of {
-		b := &of[i]
-		all = append(all, part{name: b.part, spanner: b.spanner, head: measureHead, measure: b.measure})
-		all = append(all, b.parts...)
+		all = append(all, part{name: of[i].part, spanner: of[i].spanner, table: loadTable, measure: of[i].measure})
 	}
-	return append(all, part{name: "guest", head: guestHead, measure: measureGuest}, part{name: "guestsize", head: guestSizeHead, measure: measureGuestSize},
-		part{name: "console", head: consoleHead, measure: measureConsole},
-		part{name: "copy", head: copyHead, measure: measureCopy})
+	return append(all,
+		part{name: "memory", table: memoryTable, measure: measureMemory},
+		part{name: "start", spanner: true, table: startTable, measure: measureStart},
+		part{name: "neighbour", table: neighbourTable, measure: measureNeighbours},
+		part{name: "rows", slow: true, table: rowsTable, measure: measureSyncRows},
+		part{name: "disk", slow: true, table: diskTable, measure: measureDisk},
+		part{name: "exthot", table: hotTable, measure: measureHot},
+		part{name: "extrows", slow: true, table: rowsTable, measure: measureExtRows},
+		part{name: "bucketsmemory", table: memoryTable, measure: measureBucketsMemory},
+		part{name: "guest", table: guestTable, measure: measureGuest},
+		part{name: "guestsize", table: guestSizeTable, measure: measureGuestSize},
+	)
 }
 
 func partNames(slow bool) (names []string) {
-	for _, p := range parts(services(&size{})) {
+	for _, p := range parts(loads(&size{})) {
 		if slow || !p.slow {
 			names = append(names, p.name)
 		}
@@ -266,39 +242,34 @@ func partNames(slow bool) (names []string) {
 	return names
 }
 
+func (o *options) load(part string) *load {
+	return &o.loads[slices.IndexFunc(o.loads, func(l load) bool { return l.part == part })]
+}
+
 func run(ctx context.Context, o *options, terminal io.Writer) error {
 	on, err := machine(ctx, o)
 	if err != nil {
 		return err
 	}
-	if o.against != "" {
-		fmt.Fprintf(terminal, "`%s` on %s\n\n", o.command, on)
-		return compare(ctx, o, terminal)
-	}
 	r := report{terminal: terminal, document: o.out, begin: fmt.Sprintf("`%s` on %s", o.command, on)}
-	if o.peer != "" || o.pocketBase != "" || o.minIO != "" || o.versityGW != "" {
-		return measurePeers(ctx, o, &r)
+	if o.against != "" {
+		r.document = ""
+		return r.part("against", func(out io.Writer) error { return compareBinaries(ctx, o, out) })
 	}
-	for _, p := range parts(o.services) {
+	if peers := o.peers(); len(peers) > 0 {
+		var all []error
+		for _, p := range peers {
+			all = append(all, r.part(p.part, func(out io.Writer) error { return p.compare(ctx, o, out) }))
+		}
+		return errors.Join(all...)
+	}
+	for _, p := range parts(o.loads) {
 		if !slices.Contains(o.parts, p.name) {
 			continue
 		}
 		err := r.part(p.name, func(out io.Writer) error {
-			p.head(o, out)
-			for _, name := range o.engines {
-				if name == "spanner" && !p.spanner {
-					continue
-				}
-				err := onEngine(name, func(e *engine) error { return p.measure(ctx, o, e, out) })
-				if errors.Is(err, testdb.ErrNoEmulator) {
-					fmt.Fprintf(os.Stderr, "bench: %s: skipped: %v\n", name, err)
-					continue
-				}
-				if err != nil {
-					return fmt.Errorf("%s: %w", name, err)
-				}
-			}
-			return nil
+			t := p.table(o, out)
+			return o.onEngines(p.spanner, func(e *engine) error { return p.measure(ctx, o, e, t) })
 		})
 		if err != nil {
 			return err
@@ -307,44 +278,19 @@ func run(ctx context.Context, o *options, terminal io.Writer) error {
 	return nil
 }
 
-func onEngine(name string, fn func(*engine) error) error {
-	e, err := openEngine(name)
-	if err != nil {
-		return err
-	}
-	defer e.close()
-	return fn(e)
-}
-
-func onServer(ctx context.Context, o *options, e *engine, settings []string, fn func(*server) error) error {
-	var all []string
-	for _, b := range o.services {
-		all = append(all, b.settings(e)...)
-	}
-	if e.postgres != nil {
-		// The previous server's data folder was deleted with its bodies.
-		err := e.exec(ctx, `DO $$ BEGIN IF to_regclass('manta_bucket_node') IS NOT NULL THEN DELETE FROM manta_bucket_node; END IF; END $$`)
+func (o *options) onEngines(spanner bool, fn func(*engine) error) error {
+	for _, name := range o.engines {
+		if name == "spanner" && !spanner {
+			continue
+		}
+		err := onEngine(name, fn)
+		if errors.Is(err, testdb.ErrNoEmulator) {
+			fmt.Fprintf(os.Stderr, "bench: %s: skipped: %v\n", name, err)
+			continue
+		}
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	s, err := serve(ctx, o.binary, e, append(all, settings...))
-	if err != nil {
-		return err
-	}
-	return errors.Join(fn(s), s.remove())
-}
-
-func onFilled(ctx context.Context, o *options, e *engine, of service, n int, fn func(s *server, owners []credentials) error) error {
-	own, err := enabled(of)
-	if err != nil {
-		return err
-	}
-	return onServer(ctx, o, e, own, func(s *server) error {
-		owners, err := s.filled(ctx, of, n)
-		if err != nil {
-			return fmt.Errorf("fill the server: %w", err)
-		}
-		return fn(s, owners)
-	})
+	return nil
 }

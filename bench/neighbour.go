@@ -7,17 +7,22 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	workload "holdfast/internal/workload/guest"
 )
 
+// neighbours are two owners: one attacks the service while the other uses it.
 type neighbours struct {
 	service
-	title   string
-	works   operation
-	attacks []attack
+
+	title    string
+	settings []string
+	works    func(ctx context.Context, c *caller, i int) error
+	attacks  []attack
 }
 
 type attack struct {
@@ -31,24 +36,36 @@ type damage struct {
 	sent            sync.WaitGroup // done when every caller is about to send its first request
 }
 
-const neighbourGoal = 100 * time.Millisecond
+const (
+	neighbourGoal = 100 * time.Millisecond
+	floodCallers  = 300
+	holdCallers   = 400
+)
 
-func neighbourHead(o *options, out io.Writer) {
+func neighbourTable(o *options, out io.Writer) *table {
 	fmt.Fprintf(out, "%v windows, median of %d. The goal for the neighbour's p99 is %v.\n\n", o.window, o.runs, neighbourGoal)
-	fmt.Fprintln(out, "| service | engine | one client's attack | connections | its answers/s | its 503s/s | neighbour's p50, p99 alone | beside it | 503s |")
-	fmt.Fprintln(out, "|---|---|---|--:|--:|--:|--:|--:|--:|")
+	return newTable(out, "service|engine|one client's attack|connections>|its answers/s>|its 503s/s>|neighbour's p50, p99 alone>|beside it>|503s>")
 }
 
-func measureNeighbours(ctx context.Context, o *options, e *engine, out io.Writer) error {
-	for _, n := range []neighbours{syncNeighbours(o.service("load")), extNeighbours(o.service("ext")), bucketsNeighbours(o.service("buckets")), guestNeighbours(e)} {
-		n.attacks = slices.DeleteFunc(n.attacks, func(a attack) bool { return !o.works.MatchString(a.name) })
-		if len(n.attacks) == 0 {
+func measureNeighbours(ctx context.Context, o *options, e *engine, t *table) error {
+	for _, n := range []neighbours{syncNeighbours(o, e), extNeighbours(e), bucketsNeighbours(o), guestNeighbours()} {
+		var chosen []attack
+		for _, a := range n.attacks {
+			if o.works.MatchString(a.name) {
+				chosen = append(chosen, a)
+			}
+		}
+		if len(chosen) == 0 {
 			continue
 		}
-		err := onFilled(ctx, o, e, n.service, 2, func(s *server, owners []credentials) error {
-			for i := range n.attacks {
-				if err := n.measure(ctx, o, s, owners, &n.attacks[i], out); err != nil {
-					return fmt.Errorf("%s: %w", n.attacks[i].name, err)
+		err := onServer(ctx, o.binary, e, n.settings, func(s *server) error {
+			owners, err := s.filled(ctx, n.service, 2)
+			if err != nil {
+				return err
+			}
+			for i := range chosen {
+				if err := n.measure(ctx, o, s, owners, &chosen[i], t); err != nil {
+					return fmt.Errorf("%s: %w", chosen[i].name, err)
 				}
 			}
 			return nil
@@ -60,59 +77,48 @@ func measureNeighbours(ctx context.Context, o *options, e *engine, out io.Writer
 	return nil
 }
 
-func (n *neighbours) measure(ctx context.Context, o *options, s *server, owners []credentials, a *attack, out io.Writer) error {
-	var alone, beside []sample
-	var busy int64
+func (n *neighbours) measure(ctx context.Context, o *options, s *server, owners []credentials, a *attack, t *table) error {
 	var d damage
 	var attacked time.Duration
-	for range o.runs {
-		one, refused, err := n.window(ctx, owners[1], o.window)
-		if err != nil {
-			return err
-		}
-		alone, busy = append(alone, one), busy+refused
-		start := time.Now()
-		err = a.during(ctx, owners[0], &d, func() error {
-			one, refused, err := n.window(ctx, owners[1], o.window)
-			beside, busy = append(beside, one), busy+refused
-			return err
+	all, err := alternate(o.runs,
+		func() (sample, error) { return n.window(ctx, owners[1], o.window) },
+		func() (got sample, err error) {
+			start := time.Now()
+			err = a.during(ctx, owners[0], &d, func() error {
+				got, err = n.window(ctx, owners[1], o.window)
+				return err
+			})
+			attacked += time.Since(start)
+			return got, err
 		})
-		attacked += time.Since(start)
-		if err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
-	p50 := func(s sample) time.Duration { return s.p50 }
-	p99 := func(s sample) time.Duration { return s.p99 }
-	missed := ""
-	if median(beside, p99) > neighbourGoal || busy > 0 {
-		missed = "**missed** "
-	}
-	fmt.Fprintf(out, "| %s | %s | %s | %d | %.0f | %.0f | %s, %s | %s%s, %s | %d |\n", n.title, s.engine.name, a.name, a.callers,
-		perSecond(int(d.served.Load()), attacked), perSecond(int(d.refused.Load()), attacked),
-		ms(median(alone, p50)), ms(median(alone, p99)), missed, ms(median(beside, p50)), ms(median(beside, p99)), busy)
+	alone, beside := all[0], all[1]
+	busy := alone.busy + beside.busy
+	t.row(n.title, s.engine.name, a.name, a.callers, perSecond(int(d.served.Load()), attacked), perSecond(int(d.refused.Load()), attacked),
+		text(alone.p50)+", "+text(alone.p99), goalCell(beside.p99 > neighbourGoal || busy > 0, text(beside.p50)+", "+text(beside.p99)), busy)
 	return nil
 }
 
-func (n *neighbours) window(ctx context.Context, owner credentials, window time.Duration) (found sample, refused int64, err error) {
-	c, err := dial(ctx, owner)
-	if err != nil {
-		return found, 0, err
-	}
-	defer c.hangUp()
-	var p phase
-	p.took, p.all, err = drive(ctx, 1, lasting(window), func(ctx context.Context, _, i int) error {
-		err := n.works.do(ctx, c, i)
-		if errors.Is(err, errBusy) {
-			refused++
-			return nil
+func (n *neighbours) window(ctx context.Context, owner credentials, window time.Duration) (got sample, err error) {
+	var busy int64
+	err = with(ctx, owner, func(c *caller) error {
+		p, err := drive(ctx, 1, lasting(window), func(ctx context.Context, _, i int) error {
+			err := n.works(ctx, c, i)
+			if errors.Is(err, errBusy) {
+				busy++
+				return nil
+			}
+			return err
+		})
+		if err == nil {
+			got = p.sample()
+			got.busy = busy
 		}
 		return err
 	})
-	if err != nil {
-		return found, refused, err
-	}
-	return p.sample(), refused, nil
+	return got, err
 }
 
 func (a *attack) during(ctx context.Context, owner credentials, d *damage, fn func() error) error {
@@ -131,58 +137,45 @@ func (a *attack) during(ctx context.Context, owner credentials, d *damage, fn fu
 	return errors.Join(errs...)
 }
 
-const floodCallers = 300
-
+// flood sends requests as fast as possible.
 func flood(name string, do func(ctx context.Context, c *caller, i int) error) attack {
 	return attack{name: name, callers: floodCallers, run: func(ctx context.Context, owner credentials, d *damage) error {
 		sent := sync.OnceFunc(d.sent.Done)
 		defer sent()
-		c, err := dial(ctx, owner)
-		if err != nil {
-			return ended(ctx, err)
-		}
-		defer c.hangUp()
-		for i := 0; ctx.Err() == nil; i++ {
-			sent()
-			switch err := do(ctx, c, i); {
-			case errors.Is(err, errBusy):
-				d.refused.Add(1)
-			case err != nil:
-				return ended(ctx, err)
-			default:
-				d.served.Add(1)
+		return ended(ctx, with(ctx, owner, func(c *caller) error {
+			for i := 0; ctx.Err() == nil; i++ {
+				sent()
+				switch err := do(ctx, c, i); {
+				case errors.Is(err, errBusy):
+					d.refused.Add(1)
+				case err != nil:
+					return err
+				default:
+					d.served.Add(1)
+				}
 			}
-		}
-		return nil
+			return nil
+		}))
 	}}
 }
 
-func hold(name string, callers int, method, path string, body []byte) attack {
-	return attack{name: name, callers: callers, run: func(ctx context.Context, owner credentials, d *damage) error {
+// hold sends half a request, and waits for the response; then it begins again.
+func hold(name, method, path string, body []byte) attack {
+	return attack{name: name, callers: holdCallers, run: func(ctx context.Context, owner credentials, d *damage) error {
 		sent := sync.OnceFunc(d.sent.Done)
 		defer sent()
-		for ctx.Err() == nil {
-			if err := holdOne(ctx, owner, d, sent, method, path, body); err != nil {
-				return ended(ctx, err)
-			}
+		var err error
+		for ctx.Err() == nil && err == nil {
+			err = with(ctx, owner, func(c *caller) error { return c.hold(ctx, d, sent, method, path, body) })
 		}
-		return nil
+		return ended(ctx, err)
 	}}
 }
 
-func holdOne(ctx context.Context, owner credentials, d *damage, sent func(), method, path string, body []byte) error {
-	c, err := dial(ctx, owner)
-	if err != nil {
-		return err
-	}
-	defer c.hangUp()
+func (c *caller) hold(ctx context.Context, d *damage, sent func(), method, path string, body []byte) error {
 	defer context.AfterFunc(ctx, c.hangUp)()
-	req, err := http.NewRequestWithContext(ctx, method, c.Endpoint+path, bytes.NewReader(body))
+	req, err := c.request(ctx, method, path, bytes.NewReader(body), int64(len(body)))
 	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	if err := c.sign(req); err != nil {
 		return err
 	}
 	var all bytes.Buffer
@@ -205,33 +198,117 @@ func holdOne(ctx context.Context, owner credentials, d *damage, sent func(), met
 	return resp.Body.Close()
 }
 
+// ended ignores errors after the attack's end.
 func ended(ctx context.Context, err error) error {
-	select {
-	case <-ctx.Done():
+	if ctx.Err() != nil {
 		return nil
-	default:
+	}
+	return err
+}
+
+func syncNeighbours(o *options, e *engine) neighbours {
+	of := newSync(o.size)
+	return neighbours{service: of, title: "sync", works: named(of, e, workPut).do, attacks: []attack{
+		flood(workList, named(of, e, workList).do), flood(workPost, named(of, e, workPost).do),
+		hold("2 MB POST, half sent", http.MethodPost, "/storage/"+postCollection, list(0, 100, 20_000)),
+	}}
+}
+
+func extNeighbours(e *engine) neighbours {
+	of := extLoad{}
+	return neighbours{service: of, title: "extension storage", works: named(of, e, workExtPut).do, attacks: []attack{
+		flood(workExtList, named(of, e, workExtList).do), flood(workExtBulk, named(of, e, workExtBulk).do),
+		hold("400 kB batch, half sent", http.MethodPost, "/batch", bytes.Repeat([]byte(" "), 400_000)),
+	}}
+}
+
+const (
+	s3Attacked  = "/attacked"
+	s3Neighbour = "/neighbour"
+	// Escaping in lists makes them six times as long.
+	s3LongKeys = 1000
+	// s3Listers is the number of attackers. A list takes as long as a hundred other requests.
+	s3Listers = 48
+)
+
+// neighbourBuckets has an account for each of its two owners.
+type neighbourBuckets struct{ attacker, other *s3Load }
+
+func bucketsNeighbours(o *options) neighbours {
+	of := neighbourBuckets{newBuckets(o.size), newBuckets(o.size)}
+	of.other.key = holdfastKey("neighbour")
+	lists := flood("s3 list, 1,000 long keys", func(ctx context.Context, c *caller, _ int) error {
+		return done(c.do(ctx, http.MethodGet, s3Attacked+"?list-type=2", nil))
+	})
+	lists.callers = s3Listers
+	return neighbours{service: of, title: "buckets", attacks: []attack{lists}, works: func(ctx context.Context, c *caller, _ int) error {
+		return done(c.do(ctx, http.MethodGet, s3Neighbour+"/small", nil))
+	}}
+}
+
+func (w neighbourBuckets) owner(s *server, n int) (credentials, error) {
+	if n == 1 {
+		return w.attacker.owner(s, n)
+	}
+	if _, err := s.command(context.Background(), "buckets", "accounts", "create", "neighbour"); err != nil {
+		return credentials{}, err
+	}
+	return w.other.owner(s, n)
+}
+
+func (neighbourBuckets) operations(*engine) []operation { return nil }
+
+func (w neighbourBuckets) fill(ctx context.Context, _ *server, owners []credentials) error {
+	err := with(ctx, owners[0], func(c *caller) error {
+		_, err := c.do(ctx, http.MethodPut, s3Attacked, nil)
+		for i := 0; i < s3LongKeys && err == nil; i++ {
+			_, err = c.do(ctx, http.MethodPut, fmt.Sprintf("%s/%04d%s", s3Attacked, i, strings.Repeat("%22", 1000)), nil)
+		}
 		return err
+	})
+	return errors.Join(err, with(ctx, owners[1], func(c *caller) error {
+		_, err := c.do(ctx, http.MethodPut, s3Neighbour, nil)
+		if err == nil {
+			_, err = c.do(ctx, http.MethodPut, s3Neighbour+"/small", w.other.body(s3Small))
+		}
+		return err
+	}))
+}
+
+type neighbourGuest struct{}
+
+const guestSearch = `{"country":"AT","pageSize":50}`
+
+// guestNeighbours uses settings that let the load generator choose each guest's address. They also disable rate limits,
+// which would refuse the attack too early.
+func guestNeighbours() neighbours {
+	post := func(name, path string) attack {
+		return flood(name, func(ctx context.Context, c *caller, _ int) error {
+			return done(c.do(ctx, http.MethodPost, workload.API+path, []byte(guestSearch)))
+		})
+	}
+	settings := []string{"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_BUCKETS__ENABLED=false", "HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_GUEST__BOTS__ENABLED=false", "HOLDFAST_SERVER__TRUSTED_PROXIES=127.0.0.1"}
+	return neighbours{
+		service: neighbourGuest{}, title: "guest", settings: settings,
+		attacks: []attack{post("guest search, 50 hotels", "/search"), post("guest search map", "/search/map")},
+		works: func(ctx context.Context, c *caller, _ int) error {
+			return done(c.do(ctx, http.MethodGet, workload.API+"/wishlist", nil))
+		},
 	}
 }
 
-func syncNeighbours(of service) neighbours {
-	ops := of.operations()
-	return neighbours{service: of, title: "sync", works: ops[0], attacks: []attack{
-		flood(workList, named(ops, workList)),
-		flood(workPost, named(ops, workPost)),
-		hold("2 MB POST, half sent", 400, http.MethodPost, "/storage/"+postCollection, list(0, 100, 20_000)),
-	}}
+func (neighbourGuest) owner(s *server, n int) (credentials, error) {
+	address := fmt.Sprintf("192.0.2.%d", n)
+	v := workload.Visitor{Header: http.Header{"X-Forwarded-For": {address}}}
+	err := v.Begin(context.Background(), "http://"+s.listen)
+	return credentials{Endpoint: "http://" + s.listen, sign: func(r *http.Request) error {
+		r.Header.Set("X-Forwarded-For", address)
+		r.Header.Set("Cookie", v.Cookie)
+		r.Header.Set("Content-Type", "application/json")
+		return nil
+	}}, err
 }
 
-func extNeighbours(of service) neighbours {
-	ops := of.operations()
-	return neighbours{service: of, title: "extension storage", works: ops[0], attacks: []attack{
-		flood(workExtList, named(ops, workExtList)),
-		flood(workExtBulk, named(ops, workExtBulk)),
-		hold("400 kB batch, half sent", 400, http.MethodPost, "/batch", bytes.Repeat([]byte(" "), 400_000)),
-	}}
-}
+func (neighbourGuest) operations(*engine) []operation { return nil }
 
-func named(ops []operation, name string) func(ctx context.Context, c *caller, i int) error {
-	return ops[slices.IndexFunc(ops, func(op operation) bool { return op.name == name })].do
-}
+func (neighbourGuest) fill(context.Context, *server, []credentials) error { return nil }

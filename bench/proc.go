@@ -68,14 +68,6 @@ func family(pid int) ([]int, error) {
 	return pids, nil
 }
 
-func resetPeak(pid int) error {
-	return os.WriteFile(proc(pid, "clear_refs"), []byte("5"), 0)
-}
-
-func peak(pid int) (int64, error) { return memory(pid, "VmHWM:") }
-
-func resident(pid int) (int64, error) { return memory(pid, "VmRSS:") }
-
 func memory(pid int, field string) (int64, error) {
 	status, err := os.ReadFile(proc(pid, "status"))
 	if err != nil {

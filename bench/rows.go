@@ -5,163 +5,217 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
 
-	"zombiezen.com/go/sqlite"
-	"zombiezen.com/go/sqlite/sqlitex"
+	"holdfast/internal/workload/sync"
 )
 
-type rows struct {
+// grown is a service whose tables are filled by SQL, with writes that overwrite the records.
+type grown struct {
 	service
 
-	// grow adds this number of records to each owner, directly in the stopped server's database. It would take hours
-	// through the server.
-	grow    func(ctx context.Context, s *server, first, owners, records, bytes int) error
-	rewrite func(bytes int) func(ctx context.Context, c *caller, record int) error
-	// check fails if writes created records instead of overwriting records.
-	check func(ctx context.Context, c *caller, records int) error
-
-	settle func(ctx context.Context, s *server) error
+	file           string
+	lite, postgres []string
+	args           func(first, owners, records int) []any
+	path           string // of the record with this ID
+	body           string
+	settle         func(ctx context.Context, s *server) error
+	// counts is the address of an owner's number of records, and the answer. A wrong number means that writes created
+	// records instead of overwriting them.
+	counts, count string
+	owners        int // number of the last owner
 }
 
+func rowsTable(o *options, out io.Writer) *table {
+	fmt.Fprintf(out, "%v windows, median of %d, %d connections, %d B records.\n\n", o.window, o.runs, o.size.rowsCallers, o.size.rowsPayload)
+	return newTable(out, "total rows>|rows per owner>|owners>|engine|writes/s>|server CPU µs/op>|engine CPU µs/op>")
+}
+
+// line is a row of the table: writes to the records of these owners.
 type line struct {
 	rows, records int // total rows, and records per owner
-	numbers       []int
-	bytes         int
-
-	owners  []credentials
-	samples []sample
+	first, owners int // the owners are spread from the first to the last owner
 }
 
-func rowsHead(o *options, out io.Writer, window time.Duration, bytes int) {
-	fmt.Fprintf(out, "%v windows, median of %d, %d connections, %d B records.\n\n", window, o.runs, o.size.rowsCallers, bytes)
-	fmt.Fprintln(out, "| total rows | rows per owner | owners | engine | writes/s | server CPU µs/op | engine CPU µs/op |\n|--:|--:|--:|---|--:|--:|--:|")
-}
-
-func spread(first, n, most int) (numbers []int) {
-	most = min(n, most)
-	for i := range most {
-		numbers = append(numbers, first+i*n/most)
-	}
-	return numbers
+// grow adds records to new owners, directly in the stopped server's database.
+func (g *grown) grow(ctx context.Context, s *server, owners, records int) error {
+	first := g.owners + 1
+	g.owners += owners
+	return s.fillTables(ctx, g.file, g.lite, g.postgres, g.args(first, owners, records)...)
 }
 
 // growing fills the tables step by step and measures writes by a fixed number of owners, spread over the tables.
-func (w *rows) growing(ctx context.Context, o *options, s *server, most int, out io.Writer) (have int, err error) {
+func (g *grown) growing(ctx context.Context, o *options, s *server, most int, t *table) error {
 	for _, rows := range o.rows {
-		owners := max(1, rows/o.size.manyRecords)
-		if err := w.grow(ctx, s, 1+have, owners-have, o.size.manyRecords, o.size.rowsPayload); err != nil {
-			return 0, err
-		}
-		have = owners
-		l := line{rows: have * o.size.manyRecords, records: o.size.manyRecords, numbers: spread(1, have, most), bytes: o.size.rowsPayload}
-		if err := w.measure(ctx, o, s, o.window, []*line{&l}, out); err != nil {
-			return 0, err
-		}
-	}
-	return have, nil
-}
-
-func (w *rows) measure(ctx context.Context, o *options, s *server, window time.Duration, lines []*line, out io.Writer) error {
-	for _, l := range lines {
-		for _, n := range l.numbers {
-			c, err := w.owner(s, n)
-			if err != nil {
-				return err
-			}
-			l.owners = append(l.owners, c)
-		}
-	}
-	for run := range 1 + o.runs {
-		for _, l := range lines {
-			p, err := w.load(ctx, o, s, l, lasting(window))
-			if err != nil {
-				return err
-			}
-			if run > 0 {
-				l.samples = append(l.samples, p.sample())
-			}
-		}
-	}
-	for _, l := range lines {
-		for _, owner := range []credentials{l.owners[0], l.owners[len(l.owners)-1]} {
-			if err := w.checkOwner(ctx, owner, l.records); err != nil {
-				return err
-			}
-		}
-		fmt.Fprintf(out, "| %s | %s | %s | %s | %.0f | %d | %s |\n", thousands(l.rows), thousands(l.records), thousands(len(l.owners)), s.engine.name,
-			median(l.samples, func(s sample) float64 { return s.ops }),
-			median(l.samples, func(s sample) time.Duration { return s.cpu }).Microseconds(),
-			engineCPU(median(l.samples, func(s sample) time.Duration { return s.engine })))
-		name := fmt.Sprintf("rows-%s-%d-%d-%d-%d", s.engine.name, l.rows, l.records, len(l.owners), l.bytes)
-		err := s.profile(ctx, o, name, func(more more) error {
-			_, err := w.load(ctx, o, s, l, more)
+		if err := g.grow(ctx, s, max(1, rows/o.size.manyRecords)-g.owners, o.size.manyRecords); err != nil {
 			return err
-		})
-		if err != nil {
+		}
+		if err := g.measure(ctx, o, s, t, line{g.owners * o.size.manyRecords, o.size.manyRecords, 1, most}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *rows) load(ctx context.Context, o *options, s *server, l *line, more more) (phase, error) {
-	callers, hangUp, err := dialAll(ctx, slices.Repeat(l.owners[:1], o.size.rowsCallers))
-	if err != nil {
-		return phase{}, err
+func (g *grown) measure(ctx context.Context, o *options, s *server, t *table, lines ...line) error {
+	var sides []func() (sample, error)
+	var loads []func(while) error
+	for i := range lines {
+		l := &lines[i]
+		l.owners = min(l.owners, g.owners+1-l.first)
+		var owners []credentials
+		for n := range l.owners {
+			c, err := g.owner(s, l.first+n*(g.owners+1-l.first)/l.owners)
+			if err != nil {
+				return err
+			}
+			owners = append(owners, c)
+		}
+		op := operation{settle: g.settle, do: func(ctx context.Context, c *caller, _ int) error {
+			c.credentials = owners[rand.IntN(len(owners))]
+			_, err := c.send(ctx, http.MethodPut, fmt.Sprintf(g.path, id(rand.IntN(l.records))), []byte(g.body))
+			return err
+		}}
+		callers := slices.Repeat(owners[:1], o.size.rowsCallers)
+		sides = append(sides, func() (sample, error) { return op.window(ctx, s, callers, o.window) })
+		loads = append(loads, func(more while) error {
+			_, err := op.load(ctx, s, callers, more)
+			return err
+		})
 	}
-	defer hangUp()
-	rewrite := w.rewrite(l.bytes)
-	return s.measured(ctx, len(callers), more, func(ctx context.Context, c, _ int) error {
-		callers[c].credentials = l.owners[rand.IntN(len(l.owners))]
-		return rewrite(ctx, callers[c], rand.IntN(l.records))
-	}, w.settle)
-}
-
-func (w *rows) checkOwner(ctx context.Context, owner credentials, records int) error {
-	c, err := dial(ctx, owner)
+	if _, err := alternate(1, sides...); err != nil { // a warm-up
+		return err
+	}
+	all, err := alternate(o.runs, sides...)
 	if err != nil {
 		return err
 	}
-	defer c.hangUp()
-	return w.check(ctx, c, records)
-}
-
-func (s *server) past(ctx context.Context, file string, lite, postgres []string) error {
-	s.stop()
-	var err error
-	if s.engine.postgres != nil {
-		err = s.engine.exec(ctx, postgres...)
-	} else {
-		err = fillFile(file, lite)
-	}
-	if err != nil {
-		return fmt.Errorf("fill the tables: %w", err)
-	}
-	return s.start(ctx)
-}
-
-func fillFile(file string, script []string) error {
-	return withFile(file, func(c *sqlite.Conn) error {
-		for _, sql := range slices.Concat([]string{
-			`PRAGMA journal_mode = OFF`, `PRAGMA synchronous = OFF`, `PRAGMA locking_mode = EXCLUSIVE`, `PRAGMA cache_size = -262144`, `PRAGMA foreign_keys = OFF`,
-		}, script) {
-			if err := sqlitex.ExecuteTransient(c, sql, nil); err != nil {
-				return err
-			}
+	for i, l := range lines {
+		owner, err := g.owner(s, l.first)
+		if err != nil {
+			return err
 		}
-		return nil
+		err = with(ctx, owner, func(c *caller) error {
+			got, err := c.send(ctx, http.MethodGet, g.counts, nil)
+			if want := fmt.Sprintf(g.count, l.records); err == nil && !strings.Contains(string(got), want) {
+				err = fmt.Errorf("an owner has %s, want %s", got, want)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		t.row(l.rows, l.records, l.owners, s.engine.name, all[i].ops, micros(all[i].cpu), micros(all[i].engine))
+		if o.profiles == "" {
+			continue
+		}
+		if err := s.profile(ctx, o, fmt.Sprintf("rows-%s-%d-%d-%d", s.engine.name, l.rows, l.records, l.owners), loads[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func measureSyncRows(ctx context.Context, o *options, e *engine, t *table) error {
+	return onServer(ctx, o.binary, e, nil, func(s *server) error {
+		g := &grown{
+			service: newSync(o.size), file: syncFile, lite: liteGrow, postgres: pgGrow,
+			args: func(first, users, records int) []any {
+				return []any{first, users, records, o.size.rowsPayload, collectionIDs[putCollection], payload(o.size.rowsPayload)}
+			},
+			path: "/storage/" + putCollection + "/%s", body: sync.JSON(sync.Record{Payload: payload(o.size.rowsPayload)}),
+			counts: "/info/collection_counts", count: `{"` + putCollection + `":%d}`,
+		}
+		if err := g.growing(ctx, o, s, o.size.users, t); err != nil {
+			return err
+		}
+		big, rows := g.owners+1, g.owners*o.size.manyRecords+o.size.ofOne
+		if err := g.grow(ctx, s, 1, o.size.ofOne); err != nil {
+			return err
+		}
+		return g.measure(ctx, o, s, t, line{rows, o.size.manyRecords, 1, 1}, line{rows, o.size.ofOne, big, 1})
 	})
 }
 
-func script(statements []string, args ...any) (all []string) {
-	for _, sql := range statements {
-		if strings.Contains(sql, "%") {
-			sql = fmt.Sprintf(sql, args...)
-		}
-		all = append(all, sql)
+// Parameters: first user, users, records per user, bytes per payload, collection, payload.
+var (
+	liteGrow = []string{`
+		WITH RECURSIVE u (id) AS (SELECT %[1]d UNION ALL SELECT id + 1 FROM u WHERE id < %[1]d + %[2]d - 1)
+		INSERT INTO user_collections (user_id, collection_id, modified, count, total_bytes)
+		SELECT id, c.collection_id, 1700000000000, c.count, c.count * %[4]d
+		FROM u CROSS JOIN (SELECT 0 AS collection_id, 0 AS count UNION ALL SELECT %[5]d, %[3]d) c`, `
+		WITH RECURSIVE r (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM r WHERE i < %[2]d * %[3]d - 1)
+		INSERT INTO bsos (user_id, collection_id, bso_id, modified, payload)
+		SELECT %[1]d + i / %[3]d, %[5]d, 100000000000 + i %% %[3]d, 1600000000000 + i %% %[3]d * 10, CAST('%[6]s' AS BLOB) FROM r`,
 	}
-	return all
+	pgGrow = []string{
+		`SET session_replication_role = replica`, // no foreign key checks
+		`INSERT INTO user_collections (user_id, collection_id, modified, count, total_bytes)
+		SELECT u, c.id, timestamp '2023-11-14', c.n, c.n * %[4]d
+		FROM generate_series(%[1]d, %[1]d + %[2]d - 1) u CROSS JOIN (VALUES (0, 0), (%[5]d, %[3]d)) c (id, n)`,
+		`INSERT INTO bsos (user_id, collection_id, bso_id, modified, payload)
+		SELECT %[1]d + i / %[3]d, %[5]d, (100000000000 + i %% %[3]d)::text, timestamp '2020-09-13' + i %% %[3]d * interval '10 milliseconds', '%[6]s'::bytea
+		FROM generate_series(0, %[2]d::bigint * %[3]d - 1) i`,
+		`VACUUM ANALYZE user_collections, bsos`, `CHECKPOINT`, // so that no background work remains
+	}
+)
+
+func measureExtRows(ctx context.Context, o *options, e *engine, t *table) error {
+	return onServer(ctx, o.binary, e, nil, func(s *server) error {
+		g := &grown{
+			service: extLoad{}, settle: extPublished, file: extFile, lite: liteGrowExt, postgres: pgGrowExt,
+			// All changes get yesterday's date, because the sweep removes old changes.
+			args: func(first, installs, keys int) []any {
+				return []any{extFirst + first, installs, keys, o.size.rowsPayload, extPutNamespace, extText(o.size.rowsPayload), time.Now().Add(-24 * time.Hour).UnixMilli()}
+			},
+			path: "/namespaces/" + extPutNamespace + "/records/%s", body: `{"value":` + extText(o.size.rowsPayload) + `}`,
+			counts: "/namespaces", count: `"keys":%d,`,
+		}
+		if err := g.growing(ctx, o, s, o.size.extInstalls, t); err != nil {
+			return err
+		}
+		return g.measure(ctx, o, s, t, line{g.owners * o.size.manyRecords, o.size.manyRecords, 1, o.size.extSpread})
+	})
 }
+
+// Parameters: first install, installs, keys per install, bytes per value, namespace, value, time.
+var (
+	liteGrowExt = []string{`
+		WITH RECURSIVE o (n) AS (SELECT %[1]d UNION ALL SELECT n + 1 FROM o WHERE n < %[1]d + %[2]d - 1)
+		INSERT INTO ext_storage_usage (tenant_id, extension_install_id, bytes_used, keys_count, namespaces_count, updated_at, change_seq)
+		SELECT '` + extTenant + `' || n, '` + extInstall + `' || n, %[3]d * (%[4]d + 2), %[3]d, 1, %[7]d, %[3]d FROM o`, `
+		INSERT INTO ext_storage_namespaces (tenant_id, extension_install_id, namespace, keys_count)
+		SELECT tenant_id, extension_install_id, '%[5]s', keys_count FROM ext_storage_usage
+		WHERE tenant_id BETWEEN '` + extTenant + `' || %[1]d AND '` + extTenant + `' || (%[1]d + %[2]d - 1)`, `
+		WITH RECURSIVE r (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM r WHERE i < %[2]d * %[3]d - 1)
+		INSERT INTO ext_storage_records (tenant_id, extension_install_id, namespace, key, revision, change_seq, created_at, updated_at,
+			value_bytes, metadata_bytes, metadata, value)
+		SELECT '` + extTenant + `' || (%[1]d + i / %[3]d), '` + extInstall + `' || (%[1]d + i / %[3]d), '%[5]s', 100000000000 + i %% %[3]d, 1, 1 + i %% %[3]d, %[7]d, %[7]d,
+			%[4]d, 2, '{}', '%[6]s' FROM r`, `
+		WITH RECURSIVE r (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM r WHERE i < %[2]d * %[3]d - 1)
+		INSERT INTO ext_storage_changes (tenant_id, extension_install_id, seq, op, namespace, key, revision, at)
+		SELECT '` + extTenant + `' || (%[1]d + i / %[3]d), '` + extInstall + `' || (%[1]d + i / %[3]d), 1 + i %% %[3]d, 'put', '%[5]s', 100000000000 + i %% %[3]d, 1, %[7]d + i / 1000 FROM r`,
+	}
+
+	pgGrowExt = []string{`
+		INSERT INTO ext_storage_usage (tenant_id, extension_install_id, bytes_used, keys_count, namespaces_count, change_seq)
+		SELECT ('` + extTenant + `' || n)::uuid, ('` + extInstall + `' || n)::uuid, %[3]d * (%[4]d + 2), %[3]d, 1, %[3]d
+		FROM generate_series(%[1]d, %[1]d + %[2]d - 1) n`, `
+		INSERT INTO ext_storage_namespaces (tenant_id, extension_install_id, namespace, keys_count)
+		SELECT ('` + extTenant + `' || n)::uuid, ('` + extInstall + `' || n)::uuid, '%[5]s', %[3]d
+		FROM generate_series(%[1]d, %[1]d + %[2]d - 1) n`, `
+		INSERT INTO ext_storage_records (tenant_id, extension_install_id, namespace, key, value, value_bytes, metadata_bytes, change_seq)
+		SELECT ('` + extTenant + `' || %[1]d + i / %[3]d)::uuid, ('` + extInstall + `' || %[1]d + i / %[3]d)::uuid, '%[5]s',
+			(100000000000 + i %% %[3]d)::text, '%[6]s'::jsonb, %[4]d, 2, 1 + i %% %[3]d
+		FROM generate_series(0, %[2]d::bigint * %[3]d - 1) i`, `
+		INSERT INTO ext_storage_changes (tenant_id, extension_install_id, seq, op, namespace, key, revision, at)
+		SELECT ('` + extTenant + `' || %[1]d + i / %[3]d)::uuid, ('` + extInstall + `' || %[1]d + i / %[3]d)::uuid, 1 + i %% %[3]d, 'put', '%[5]s',
+			(100000000000 + i %% %[3]d)::text, 1, now() - interval '1 day' + i * interval '1 microsecond'
+		FROM generate_series(0, %[2]d::bigint * %[3]d - 1) i`,
+		`VACUUM ANALYZE ext_storage_records, ext_storage_changes, ext_storage_usage, ext_storage_namespaces`,
+		`CHECKPOINT`,
+	}
+)

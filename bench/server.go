@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -18,98 +19,83 @@ import (
 )
 
 // server is `holdfast serve` with its own folder and default settings, except addresses, services, and settings that
-// the measurement needs.
+// the measurement needs. It may also be a peer, which has no binary or no process of this machine.
 type server struct {
-	engine *engine
-	binary string
-	dir    string
-	listen string
-	admin  string
-	token  string
-	env    []string
-	cmd    *exec.Cmd
-	ended  chan struct{}
-	next   int
-	theirs []int // processes that were started elsewhere
-	access *credentials
+	engine  *engine
+	binary  string
+	dir     string
+	listen  string
+	admin   string
+	buckets string // address
+	token   string
+	env     []string
+	cmd     *exec.Cmd
+	ended   chan struct{}
+	next    int   // the next owner's number
+	theirs  []int // processes that were started elsewhere
 }
 
-func (s *server) pids() []int {
-	if s.cmd == nil {
-		return s.theirs
-	}
-	return []int{s.pid()}
-}
-
-func (s *server) resetPeak() error {
-	for _, pid := range s.pids() {
-		if err := resetPeak(pid); err != nil {
+func onServer(ctx context.Context, binary string, e *engine, settings []string, fn func(*server) error) error {
+	if e.postgres != nil && e.servers == 0 {
+		// The previous server's data folder was deleted with its bodies.
+		err := execPostgres(ctx, e.postgres.URL(), `DO $$ BEGIN IF to_regclass('manta_bucket_node') IS NOT NULL THEN DELETE FROM manta_bucket_node; END IF; END $$`)
+		if err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-func (s *server) peak() (sum int64, err error) {
-	for _, pid := range s.pids() {
-		n, err := peak(pid)
-		if err != nil {
-			return 0, err
+	s, err := newServer(e)
+	if err != nil {
+		return err
+	}
+	s.binary, s.token = binary, rand.Text()
+	for _, address := range []*string{&s.admin, &s.buckets} {
+		if *address, err = testdb.FreePort(); err != nil {
+			return errors.Join(err, s.remove())
 		}
-		sum += n
-	}
-	return sum, nil
-}
-
-func serve(ctx context.Context, binary string, e *engine, settings []string) (*server, error) {
-	dir, err := os.MkdirTemp("", "holdfast-bench-")
-	if err != nil {
-		return nil, err
-	}
-	s := &server{engine: e, binary: binary, dir: dir, token: rand.Text(), next: 1}
-	if err = s.configure(settings); err == nil {
-		err = s.start(ctx)
-	}
-	if err != nil {
-		return nil, errors.Join(err, s.remove())
-	}
-	return s, nil
-}
-
-func (s *server) configure(settings []string) (err error) {
-	if s.listen, err = testdb.FreePort(); err != nil {
-		return err
-	}
-	if s.admin, err = testdb.FreePort(); err != nil {
-		return err
 	}
 	for _, kv := range os.Environ() {
 		if !strings.HasPrefix(kv, "HOLDFAST_") && !strings.HasPrefix(kv, "SYNC_") {
 			s.env = append(s.env, kv)
 		}
 	}
-	s.env = append(s.env, "HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0", "HOLDFAST_DATA="+s.data(), "HOLDFAST_SERVER__LISTEN="+s.listen, "HOLDFAST_SERVER__ADMIN_LISTEN="+s.admin, "HOLDFAST_SERVER__ADMIN_TOKEN="+s.token)
-	s.env = append(s.env, settings...)
-	return nil
+	s.env = append(s.env, "HOLDFAST_DATA="+s.data(), "HOLDFAST_SERVER__LISTEN="+s.listen, "HOLDFAST_SERVER__ADMIN_LISTEN="+s.admin,
+		"HOLDFAST_SERVER__ADMIN_TOKEN="+s.token, "HOLDFAST_BUCKETS__LISTEN="+s.buckets)
+	s.env = append(append(s.env, e.settings()...), settings...)
+	e.servers++
+	if err = s.start(ctx); err == nil {
+		err = fn(s)
+	}
+	e.servers--
+	return errors.Join(err, s.remove())
 }
 
-func (s *server) data() string { return filepath.Join(s.dir, "data") }
+// newServer returns a server with a folder and an address, which is not started.
+func newServer(e *engine) (*server, error) {
+	dir, err := os.MkdirTemp("", "holdfast-bench-")
+	if err != nil {
+		return nil, err
+	}
+	s := &server{engine: e, dir: dir, next: 1}
+	s.listen, err = testdb.FreePort()
+	return s, errors.Join(err, os.Mkdir(s.data(), 0o700))
+}
 
-func (s *server) log() string { return filepath.Join(s.dir, "log") }
+func (s *server) data() string            { return filepath.Join(s.dir, "data") }
+func (s *server) file(name string) string { return filepath.Join(s.data(), name) }
+func (s *server) log() string             { return filepath.Join(s.dir, "log") }
+func (s *server) pid() int                { return s.cmd.Process.Pid }
 
 func (s *server) start(ctx context.Context) error {
 	cmd := exec.Command(s.binary, "serve", "--migrate")
 	cmd.Env = s.env
-	if err := s.run(cmd); err != nil {
-		return err
-	}
-	return s.until(ctx, func() error {
+	return s.run(ctx, cmd, func() error {
 		_, err := s.ask(ctx, "/readyz")
 		return err
 	})
 }
 
-func (s *server) run(cmd *exec.Cmd) error {
+// run starts a command, and waits until it is ready.
+func (s *server) run(ctx context.Context, cmd *exec.Cmd, ready func() error) error {
 	log, err := os.OpenFile(s.log(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -125,7 +111,7 @@ func (s *server) run(cmd *exec.Cmd) error {
 		_ = cmd.Wait()
 		close(ended)
 	}()
-	return nil
+	return s.until(ctx, ready)
 }
 
 func (s *server) until(ctx context.Context, ready func() error) error {
@@ -134,7 +120,8 @@ func (s *server) until(ctx context.Context, ready func() error) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {
-		if ready() == nil {
+		err := ready()
+		if err == nil {
 			return nil
 		}
 		select {
@@ -143,11 +130,12 @@ func (s *server) until(ctx context.Context, ready func() error) error {
 			log, _ := os.ReadFile(s.log())
 			return fmt.Errorf("the server ended:\n%s", log)
 		case <-ctx.Done():
-			return fmt.Errorf("the server is not ready: %w", ctx.Err())
+			return fmt.Errorf("the server is not ready: %w", err)
 		}
 	}
 }
 
+// ask requests a page of the admin listener.
 func (s *server) ask(ctx context.Context, path string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.admin+path, http.NoBody)
 	if err != nil {
@@ -166,7 +154,16 @@ func (s *server) ask(ctx context.Context, path string) ([]byte, error) {
 	return body, err
 }
 
-func (s *server) pid() int { return s.cmd.Process.Pid }
+// command runs a subcommand with the server's settings, and returns its output.
+func (s *server) command(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, s.binary, args...)
+	var output, errs bytes.Buffer
+	cmd.Env, cmd.Stdout, cmd.Stderr = s.env, &output, &errs
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, &errs)
+	}
+	return strings.TrimSpace(output.String()), nil
+}
 
 func (s *server) stop() {
 	if s.cmd == nil {
@@ -201,10 +198,40 @@ func (s *server) newOwners(of service, n int) (all []credentials, err error) {
 
 func (s *server) filled(ctx context.Context, of service, n int) ([]credentials, error) {
 	owners, err := s.newOwners(of, n)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = of.fill(ctx, s, owners)
 	}
-	return owners, of.fill(ctx, s.engine, owners)
+	if err != nil {
+		return nil, fmt.Errorf("fill the server: %w", err)
+	}
+	return owners, nil
+}
+
+func (s *server) pids() []int {
+	if s.cmd == nil {
+		return s.theirs
+	}
+	return []int{s.pid()}
+}
+
+func (s *server) resetPeak() error {
+	for _, pid := range s.pids() {
+		if err := os.WriteFile(proc(pid, "clear_refs"), []byte("5"), 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *server) peak() (sum int64, err error) {
+	for _, pid := range s.pids() {
+		n, err := memory(pid, "VmHWM:")
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
 }
 
 type spent struct{ server, engine worked }
@@ -215,29 +242,59 @@ func (s *server) spent() (spent, error) {
 	return spent{own, theirs}, errors.Join(err, other)
 }
 
-type phase struct {
-	took               []time.Duration
-	all                time.Duration
-	serverCPU, engines time.Duration
-}
-
-func (s *server) measured(ctx context.Context, callers int, more more, step step, settle func(context.Context, *server) error) (p phase, err error) {
+// measured drives callers, and adds the CPU time that the server and its engine spent until settle returned; settle
+// may be nil.
+func (s *server) measured(ctx context.Context, callers int, more while, step step, settle func(context.Context, *server) error) (phase, error) {
 	before, err := s.spent()
 	if err != nil {
-		return p, err
+		return phase{}, err
 	}
-	if p.took, p.all, err = drive(ctx, callers, more, step); err != nil {
-		return p, err
+	p, err := drive(ctx, callers, more, step)
+	if err == nil && settle != nil {
+		err = settle(ctx, s)
 	}
-	if settle != nil {
-		if err := settle(ctx, s); err != nil {
-			return p, err
-		}
-	}
-	after, err := s.spent()
 	if err != nil {
 		return p, err
 	}
-	p.serverCPU, p.engines = after.server.since(before.server), after.engine.since(before.engine)
-	return p, nil
+	after, err := s.spent()
+	p.cpu, p.engine = after.server.since(before.server), after.engine.since(before.engine)
+	return p, err
 }
+
+// use is the server's resident memory, in bytes, before and during an action.
+type use struct {
+	before, most int64
+	took         time.Duration
+}
+
+func (s *server) memory(do func() error) (m use, err error) {
+	if err := s.resetPeak(); err != nil {
+		return m, err
+	}
+	if m.before, err = memory(s.pid(), "VmRSS:"); err != nil {
+		return m, err
+	}
+	begun := time.Now()
+	if err := do(); err != nil {
+		return m, err
+	}
+	m.took = time.Since(begun)
+	m.most, err = s.peak()
+	return m, err
+}
+
+// profile writes a CPU profile of the server under a load into the folder -profiles. The load lasts 1 s longer than the
+// profile. It is not measured, because profiling costs CPU time.
+func (s *server) profile(ctx context.Context, o *options, name string, load func(while) error) error {
+	seconds := wholeSeconds(o.window)
+	done := make(chan error, 1)
+	go func() { done <- load(lasting(time.Duration(seconds+1) * time.Second)) }()
+	profile, err := s.ask(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", seconds))
+	if err = errors.Join(err, <-done); err != nil {
+		return err
+	}
+	name = strings.NewReplacer(": ", "-", " ", "-", "/", "-", ",", "").Replace(name) + ".pprof"
+	return os.WriteFile(filepath.Join(o.profiles, name), profile, 0o600)
+}
+
+func wholeSeconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }

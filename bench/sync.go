@@ -2,17 +2,15 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"net/http"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"holdfast/internal/auth/hawk"
 	"holdfast/internal/auth/tokenlib"
+	"holdfast/internal/syncstorage/budget"
 	"holdfast/internal/workload/sync"
 )
 
@@ -31,74 +29,137 @@ const (
 	postCollection, postRecords = "forms", 100
 	listCollection, listRecords = "history", 1000
 	batchCollection             = "passwords"
+
+	syncFile    = "syncstorage.db"
+	accountKeys = "qqqqqqqqqqqqqqqqqqqqqg"
+	spannerGoal = 0.7
+	// commitGoal is the throughput ratio if a commit takes 1.3 times as long as plain SQL.
+	commitGoal = 1 / 1.3
 )
 
 var collectionIDs = map[string]int64{"forms": 3, "history": 4, "bookmarks": 7, "passwords": 10}
 
-type syncLoad struct{ secret string }
-
-// ownSecret is shared by all servers, because they use the same database in turn.
-var ownSecret = rand.Text() + rand.Text()
-
-func newSync() *syncLoad { return &syncLoad{secret: ownSecret} }
-
-func (w *syncLoad) settings(e *engine) []string {
-	all := []string{"HOLDFAST_SERVER__MASTER_SECRET=" + w.secret}
-	if e.spanner != nil {
-		return append(all, "HOLDFAST_SYNCSTORAGE__DATABASE_URL=spanner://"+e.database, "HOLDFAST_SYNCSTORAGE__SPANNER_EMULATOR_HOST="+e.spanner.Host())
-	}
-	return slices.Concat(all, e.url("SYNCSTORAGE"), e.url("TOKENSERVER"))
+type syncLoad struct {
+	size    *size
+	secret  string
+	retries int
+	batches [][]byte // the requests of a batch, from newUsers
 }
 
-const accountKeys = "qqqqqqqqqqqqqqqqqqqqqg"
+func newSync(n *size) *syncLoad { return &syncLoad{size: n, secret: ownSecret} }
 
 func (w *syncLoad) owner(s *server, uid int) (credentials, error) {
 	node := "http://" + s.listen
 	c, err := sync.Issue(w.secret, node, tokenlib.Claims{UID: int64(uid), FxAUID: fmt.Sprintf("%032x", uid), FxAKID: "0000001700000-" + accountKeys, Node: node, Expires: time.Now().Add(24 * time.Hour)})
-	return credentials{
-		Endpoint: c.Endpoint,
-		// The body is not hashed, because that would cost as much CPU time as the measured server, on the same cores.
-		sign: func(req *http.Request) error { return hawk.SignHTTP(req, c.ID, c.Key, time.Now(), "") },
-	}, err
+	// The body is not hashed, because that would cost as much CPU time as the measured server, on the same cores.
+	sign := func(req *http.Request) error { return hawk.SignHTTP(req, c.ID, c.Key, time.Now(), "") }
+	return credentials{Endpoint: c.Endpoint, sign: sign, retries: w.retries}, err
 }
 
-func (w *syncLoad) operations() []operation {
-	fixed := func(path string) func(int) string { return func(int) string { return path } }
-	request := func(method string, path func(int) string, body []byte, records string) func(context.Context, *caller, int) error {
-		return func(ctx context.Context, c *caller, i int) error {
-			_, err := c.send(ctx, method, path(i), body, records)
+func (w *syncLoad) operations(e *engine) []operation {
+	post := func(method, path string, body []byte) func(context.Context, *caller, int) error {
+		return func(ctx context.Context, c *caller, _ int) error {
+			_, err := c.send(ctx, method, path, body)
 			return err
 		}
 	}
+	get := func(collection string, records int) func(context.Context, *caller, int) error {
+		return func(ctx context.Context, c *caller, _ int) error { return getRecords(ctx, c, collection, records) }
+	}
+	put := []byte(sync.JSON(sync.Record{Payload: payload(500)}))
+	n, callers, goals := w.batch(e), w.size.batchCallers, map[string]goal{"spanner": {ratio: spannerGoal}}
+	if e.spanner != nil {
+		callers = 1
+	}
 	return []operation{
 		{
-			name: workPut,
-			do: request(http.MethodPut, func(i int) string { return "/storage/" + putCollection + "/" + id(i%putRecords) },
-				[]byte(sync.JSON(sync.Record{Payload: payload(500)})), ""),
-			goals: map[string]goal{
-				"sqlite":   {0.50, 90 * time.Microsecond},
-				"postgres": {0.40, 130 * time.Microsecond},
-				"spanner":  {ratio: spannerGoal},
+			name: workPut, goals: map[string]goal{"sqlite": {0.50, 90 * time.Microsecond}, "postgres": {0.40, 130 * time.Microsecond}, "spanner": {ratio: spannerGoal}},
+			do: func(ctx context.Context, c *caller, i int) error {
+				_, err := c.send(ctx, http.MethodPut, "/storage/"+putCollection+"/"+id(i%putRecords), put)
+				return err
 			},
 		},
 		{
-			name:  workPost,
-			do:    request(http.MethodPost, fixed("/storage/"+postCollection), list(0, postRecords, 500), ""),
-			goals: map[string]goal{"sqlite": {ratio: 0.6}, "postgres": {ratio: 0.6}, "spanner": {ratio: spannerGoal}},
+			name: workPost, goals: map[string]goal{"sqlite": {ratio: 0.6}, "postgres": {ratio: 0.6}, "spanner": {ratio: spannerGoal}},
+			do: post(http.MethodPost, "/storage/"+postCollection, list(0, postRecords, 500)),
+		},
+		{name: workList, goals: map[string]goal{"sqlite": {ratio: 0.6}, "postgres": {ratio: 0.6}}, do: get(listCollection, listRecords)},
+		{name: workPage, least: 2, do: get(postCollection, postRecords)},
+		{name: workInfo, least: 2, most: 16, do: post(http.MethodGet, "/info/collections", nil)},
+		// Each batch belongs to a new user, so there are as many open batches as callers. Appends and commits start after a
+		// checkpoint. Otherwise SQLite would run one in the commit that makes the log long enough.
+		{
+			name: workAppend, goals: goals, most: callers, prepare: w.newUsers, times: func(int) int { return (n + 99) / 100 },
+			do: func(ctx context.Context, c *caller, i int) error { return c.stage(ctx, w.batches[i]) },
 		},
 		{
-			name:  workList,
-			do:    request(http.MethodGet, fixed("/storage/"+listCollection+"?full=1"), nil, strconv.Itoa(listRecords)),
-			goals: map[string]goal{"sqlite": {ratio: 0.6}, "postgres": {ratio: 0.6}},
+			name: fmt.Sprintf(workCommit, thousands(n)), goals: map[string]goal{"sqlite": {ratio: commitGoal}, "postgres": {ratio: commitGoal}, "spanner": {ratio: spannerGoal}},
+			most: callers, times: func(int) int { return 1 },
+			prepare: func(ctx context.Context, s *server, all []*caller) error {
+				if err := w.newUsers(ctx, s, all); err != nil {
+					return err
+				}
+				_, err := drive(ctx, len(all), times(len(w.batches)), func(ctx context.Context, c, i int) error { return all[c].stage(ctx, w.batches[i]) })
+				if err != nil {
+					return err
+				}
+				return s.settle(ctx, syncFile)
+			},
+			do: func(ctx context.Context, c *caller, _ int) error { return c.commit(ctx) },
 		},
-		{
-			name: workPage, least: 2,
-			do: request(http.MethodGet, fixed("/storage/"+postCollection+"?full=1"), nil, strconv.Itoa(postRecords)),
-		},
-		{name: workInfo, do: request(http.MethodGet, fixed("/info/collections"), nil, ""), least: 2, most: 16},
 	}
 }
 
+// batch is the number of records in a batch. On Spanner it must fit into a single commit.
+func (w *syncLoad) batch(e *engine) int {
+	if e.spanner != nil {
+		return min(w.size.batch, budget.Records)
+	}
+	return w.size.batch
+}
+
+// settle runs a checkpoint, unless the server is a peer.
+func (s *server) settle(ctx context.Context, file string) error {
+	if s.admin == "" {
+		return nil
+	}
+	return s.engine.settle(ctx, s.file(file))
+}
+
+func (w *syncLoad) newUsers(ctx context.Context, s *server, all []*caller) error {
+	users, err := s.newOwners(w, len(all))
+	if err != nil {
+		return err
+	}
+	for i, c := range all {
+		c.credentials, c.token = users[i], ""
+	}
+	w.batches = posts(w.batch(s.engine), 500)
+	return s.settle(ctx, syncFile)
+}
+
+func (c *caller) stage(ctx context.Context, body []byte) error {
+	got, err := c.send(ctx, http.MethodPost, sync.Append(batchCollection, c.token), body)
+	if err == nil && c.token == "" {
+		c.token, err = sync.Opened(got)
+	}
+	return err
+}
+
+func (c *caller) commit(ctx context.Context) error {
+	_, err := c.send(ctx, http.MethodPost, sync.Commit(batchCollection, c.token), []byte("[]"))
+	return err
+}
+
+func getRecords(ctx context.Context, c *caller, collection string, records int) error {
+	_, err := c.do(ctx, http.MethodGet, "/storage/"+collection+"?full=1", nil)
+	if got := c.header.Get("X-Weave-Records"); err == nil && got != strconv.Itoa(records) {
+		err = fmt.Errorf("GET %s: %q records, want %d", collection, got, records)
+	}
+	return err
+}
+
+// records returns the number of a user's records by collection.
 func (w *syncLoad) records(e *engine) map[string]int {
 	all := map[string]int{putCollection: putRecords, postCollection: postRecords}
 	if e.spanner == nil {
@@ -107,90 +168,35 @@ func (w *syncLoad) records(e *engine) map[string]int {
 	return all
 }
 
-func (w *syncLoad) fill(ctx context.Context, e *engine, users []credentials) error {
+// fill opens a connection per user when it is needed, because servers close idle connections after a few seconds.
+func (w *syncLoad) fill(ctx context.Context, s *server, users []credentials) error {
 	for _, u := range users {
-		if err := w.fillUser(ctx, e, u); err != nil {
+		err := with(ctx, u, func(c *caller) error {
+			for collection, n := range w.records(s.engine) {
+				for _, body := range posts(n, 500) {
+					if _, err := c.send(ctx, http.MethodPost, "/storage/"+collection, body); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// fillUser opens its own connection, because servers close idle connections after a few seconds.
-func (w *syncLoad) fillUser(ctx context.Context, e *engine, user credentials) error {
-	c, err := dial(ctx, user)
-	if err != nil {
-		return err
-	}
-	defer c.hangUp()
-	for collection, n := range w.records(e) {
-		for _, body := range posts(n, 500) {
-			if _, err := c.send(ctx, http.MethodPost, "/storage/"+collection, body, ""); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
+func id(i int) string { return strconv.Itoa(100_000_000_000 + i) }
 
-type batchLimit interface {
-	limit
-
-	// stage adds the i-th 100 records to a user's only batch, which the first call opens. commit moves them to the
-	// collection.
-	stage(ctx context.Context, user int64, i int) error
-	commit(ctx context.Context, user int64) error
-
-	settle(ctx context.Context) error
-}
-
-// Its users are numbered from 1. Batches use higher numbers.
-func (w *syncLoad) limit(ctx context.Context, o *options, e *engine, users int) (limit, error) {
-	batch := o.size.records(e)
-	base := syncLimit{engine: e, records: w.records(e), ids: ids(max(batch, listRecords)), batch: batch}
-	switch {
-	case e.spanner != nil:
-		return openSyncSpanner(ctx, base, users)
-	case e.postgres != nil:
-		return openSyncPostgres(ctx, base, users)
-	}
-	return openSyncSQLite(ctx, base, users)
-}
-
-type syncLimit struct {
-	engine  *engine
-	records map[string]int // per user, by collection
-	ids     []string
-	batch   int
-}
-
-type found struct {
-	id        string
-	modified  time.Time
-	sortindex *int64
-	payload   []byte
-}
-
-const infoRows = 4
-
-func now() time.Time { return time.Now().UTC() }
-
-func ids(n int) []string {
+func ids(from, n int) []string {
 	all := make([]string, n)
 	for i := range all {
-		all[i] = id(i)
+		all[i] = id(from + i)
 	}
 	return all
 }
-
-func syncFile(data string) string { return filepath.Join(data, "syncstorage.db") }
-
-// commitGoal is the throughput ratio if a commit takes 1.3 times as long as plain SQL.
-const commitGoal = 1 / 1.3
-
-const spannerGoal = 0.7
-
-func id(i int) string { return strconv.Itoa(100_000_000_000 + i) }
 
 // payload resembles a client's payload with at least about 150 bytes: an object in a string, whose quotes are escaped
 // on the wire.

@@ -4,23 +4,40 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 )
 
+// step is a caller's i-th operation.
 type step func(ctx context.Context, caller, i int) error
 
-type more func(i int, elapsed time.Duration) bool
+// while reports whether a caller sends its i-th operation, after this time.
+type while func(i int, elapsed time.Duration) bool
 
-func lasting(window time.Duration) more {
+func lasting(window time.Duration) while {
 	return func(_ int, elapsed time.Duration) bool { return elapsed < window }
 }
 
-func times(n int) more { return func(i int, _ time.Duration) bool { return i < n } }
+func times(n int) while { return func(i int, _ time.Duration) bool { return i < n } }
 
-func drive(ctx context.Context, callers int, more more, step step) (took []time.Duration, all time.Duration, err error) {
-	each := make([][]time.Duration, callers)
+// phase adds up windows: how long each operation took, and the CPU time of the server and of its engine.
+type phase struct {
+	took             []time.Duration
+	all, cpu, engine time.Duration
+}
+
+func (p *phase) add(q phase) {
+	p.took = append(p.took, q.took...)
+	p.all += q.all
+	p.cpu += q.cpu
+	p.engine += q.engine
+}
+
+// drive repeats step on all callers in parallel until more ends each of them.
+func drive(ctx context.Context, callers int, more while, step step) (p phase, err error) {
+	took := make([][]time.Duration, callers)
 	start := time.Now()
 	g, ctx := errgroup.WithContext(ctx)
 	for c := range callers {
@@ -30,53 +47,100 @@ func drive(ctx context.Context, callers int, more more, step step) (took []time.
 					return err
 				}
 				now := time.Now()
-				each[c] = append(each[c], now.Sub(at))
+				took[c] = append(took[c], now.Sub(at))
 				at = now
 			}
 			return nil
 		})
 	}
 	err = g.Wait()
-	return slices.Concat(each...), time.Since(start), err
+	return phase{took: slices.Concat(took...), all: time.Since(start)}, err
 }
 
-func rate(ctx context.Context, callers int, more more, step step) (float64, error) {
-	took, all, err := drive(ctx, callers, more, step)
-	return perSecond(len(took), all), err
+// rounds is a window of operations that use up data: it prepares and runs as many rounds as fit into the window.
+// Without a fixed number of operations, it is a single round.
+func rounds(more while, fixed int, prepare func() error, run func(while) (phase, error)) (p phase, err error) {
+	for i := 0; i == 0 || fixed > 0 && more(i, p.all); i++ {
+		until := more
+		if fixed > 0 {
+			until = times(fixed)
+		}
+		if err := prepare(); err != nil {
+			return p, err
+		}
+		q, err := run(until)
+		if err != nil {
+			return p, err
+		}
+		p.add(q)
+	}
+	return p, nil
 }
 
 func perSecond(n int, d time.Duration) float64 { return float64(n) / d.Seconds() }
 
+// sample is a window's result.
 type sample struct {
-	ops         float64
-	p50, p99    time.Duration
-	cpu, engine time.Duration // server and engine time per operation
+	ops           float64
+	p50, p95, p99 time.Duration
+	cpu, engine   time.Duration // server and engine time per operation
+	peak          int64         // the server's largest resident memory, in bytes
+	busy          int64         // answers with status 503
 }
 
 func (p *phase) sample() sample {
 	slices.Sort(p.took)
 	n := len(p.took)
 	return sample{
-		ops: perSecond(n, p.all), p50: p.took[n/2], p99: p.took[n*99/100],
-		cpu: p.serverCPU / time.Duration(n), engine: p.engines / time.Duration(n),
+		ops: perSecond(n, p.all), p50: p.took[n/2], p95: p.took[n*95/100], p99: p.took[n*99/100],
+		cpu: p.cpu / time.Duration(n), engine: p.engine / time.Duration(n),
 	}
 }
 
-func (p *phase) add(q phase) {
-	p.took = append(p.took, q.took...)
-	p.all += q.all
-	p.serverCPU += q.serverCPU
-	p.engines += q.engines
+// medians returns the median of each field, but the greatest peak and the sum of the 503s.
+func medians(all []sample) (m sample) {
+	for _, s := range all {
+		m.peak, m.busy = max(m.peak, s.peak), m.busy+s.busy
+	}
+	d := func(field func(sample) time.Duration) time.Duration { return median(each(all, field)) }
+	m.ops = median(each(all, func(s sample) float64 { return s.ops }))
+	m.p50, m.p95, m.p99 = d(func(s sample) time.Duration { return s.p50 }), d(func(s sample) time.Duration { return s.p95 }), d(func(s sample) time.Duration { return s.p99 })
+	m.cpu, m.engine = d(func(s sample) time.Duration { return s.cpu }), d(func(s sample) time.Duration { return s.engine })
+	return m
 }
 
-func median[S any, T float64 | time.Duration | int64](samples []S, field func(S) T) T {
-	all := make([]T, len(samples))
-	for i, s := range samples {
-		all[i] = field(s)
+func each[S, T any](all []S, field func(S) T) (fields []T) {
+	for _, s := range all {
+		fields = append(fields, field(s))
 	}
-	slices.Sort(all)
+	return fields
+}
+
+func median[T float64 | time.Duration | int64](all []T) T {
+	all = slices.Sorted(slices.Values(all))
 	if n := len(all); n%2 == 0 {
 		return (all[n/2-1] + all[n/2]) / 2
 	}
 	return all[len(all)/2]
+}
+
+// alternate measures a window of each side in turn, and returns each side's medians. The sides take turns in going
+// first, and no side writes the other's dirty pages.
+func alternate(runs int, sides ...func() (sample, error)) ([]sample, error) {
+	all, order := make([][]sample, len(sides)), make([]int, len(sides))
+	for i := range order {
+		order[i] = i
+	}
+	for range runs {
+		for _, i := range order {
+			syscall.Sync()
+			got, err := sides[i]()
+			if err != nil {
+				return nil, err
+			}
+			all[i] = append(all[i], got)
+		}
+		slices.Reverse(order)
+	}
+	return each(all, medians), nil
 }

@@ -14,7 +14,7 @@ import (
 func TestMixed(t *testing.T) {
 	t.Parallel()
 	const callers, steps = 8, 250
-	w := newS3(&size{reads: 12}) // 1 MiB: 3 objects, fewer than callers
+	w := newBuckets(&size{reads: 12}) // 1 MiB: 3 objects, fewer than callers
 	for size, objects := range map[int]int{s3Mixed: 12, s3Middle: 3} {
 		m := w.newMixed()[size]
 		if len(m.keys) != objects {
@@ -43,7 +43,7 @@ func TestMixed(t *testing.T) {
 			}
 			return nil
 		}
-		_, _, err := drive(t.Context(), callers, times(steps), func(context.Context, int, int) error { return m.step(w.newKey, send) })
+		_, err := drive(t.Context(), callers, times(steps), func(context.Context, int, int) error { return m.step(w.newKey, send) })
 		if err != nil {
 			t.Fatal(err)
 		}

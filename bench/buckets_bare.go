@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"crypto/md5" //nolint:gosec // the ETag of S3
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	bucketspostgres "holdfast/internal/buckets/postgres"
+	bucketssqlite "holdfast/internal/buckets/sqlite"
+	"holdfast/internal/checksum"
+)
+
+// Copied from the service; see TestStatements.
+const (
+	bucketsColumns = `id, name, created, modified, creator, content_length, content_md5, content_type, headers, roles, sharks, properties`
+	bucketsSums    = `content_crc32c, content_crc64nvme, content_frames`
+	bucketsOne     = ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name = ?3`
+	bucketsGet     = `SELECT ` + bucketsColumns + `, ` + bucketsSums + `, body` + bucketsOne
+	bucketsDelete  = `DELETE` + bucketsOne
+	bucketsPut     = `INSERT OR REPLACE INTO manta_bucket_object (owner, bucket_id, ` + bucketsColumns + `, content_crc64nvme, content_frames, body)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	bucketsList = `SELECT id, name, created, modified, creator, content_length, content_md5, content_type, properties FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT +?4`
+	bucketsNext = `SELECT name FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT 1`
+)
+
+const (
+	pgPutObject = `INSERT INTO manta_bucket_object (id, name, owner, bucket_id, created, modified, content_length, content_md5, content_type, body)
+		VALUES ($1, $2, $1, $3, $4, $4, $5, $6, 'binary/octet-stream', $7)`
+	pgObjectOf     = ` FROM manta_bucket_object WHERE owner = $1 AND bucket_id = $2 AND name = $3`
+	pgGetObject    = `SELECT id, name, created, modified, content_length, content_md5, content_type, headers, roles, sharks, properties, body` + pgObjectOf
+	pgDeleteObject = `DELETE` + pgObjectOf
+	pgListObjects  = `SELECT id, name, created, modified, content_length, content_md5, content_type, properties
+		FROM manta_bucket_object WHERE owner = $1 AND bucket_id = $2 AND name >= $3 ORDER BY name LIMIT $4`
+)
+
+const (
+	bucketsOwner   = "00000000-0000-4000-8000-000000000001"
+	bucketsObjects = "00000000-0000-4000-8000-000000000002"
+	bucketsListed  = "00000000-0000-4000-8000-000000000003"
+)
+
+// objectRows are statements for the rows of objects.
+type objectRows struct{ postgres bool }
+
+func (r objectRows) put(bucket, name string, body []byte) stmt {
+	sum := md5.Sum(body) //nolint:gosec // the ETag of S3
+	if r.postgres {
+		return sql(pgPutObject, bucketsOwner, name, bucket, time.Now(), len(body), sum[:], body)
+	}
+	now := time.Now().UnixMicro()
+	return sql(bucketsPut, bucketsOwner, bucket, bucketsOwner, name, now, now, nil, len(body), sum[:], "binary/octet-stream", nil, nil, nil, nil, nil, nil, body)
+}
+
+func (r objectRows) get(name string) stmt {
+	if r.postgres {
+		return sql(pgGetObject, bucketsOwner, bucketsObjects, name).want(1)
+	}
+	return sql(bucketsGet, bucketsOwner, bucketsObjects, name).want(1)
+}
+
+func (r objectRows) delete(name string) stmt {
+	if r.postgres {
+		return sql(pgDeleteObject, bucketsOwner, bucketsObjects, name).want(1)
+	}
+	return sql(bucketsDelete, bucketsOwner, bucketsObjects, name).want(1)
+}
+
+func (r objectRows) list(from string, n int) stmt {
+	switch {
+	case r.postgres:
+		return sql(pgListObjects, bucketsOwner, bucketsListed, from, n).want(n)
+	case n == 1:
+		return sql(bucketsNext, bucketsOwner, bucketsListed, from).want(1)
+	}
+	return sql(bucketsList, bucketsOwner, bucketsListed, from, n).want(n)
+}
+
+// bareBuckets adds files with bodies to the rows.
+type bareBuckets struct {
+	database
+
+	files *files
+}
+
+func (b bareBuckets) close() error { return errors.Join(b.files.close(), b.database.close()) }
+
+func (w *s3Load) bare(ctx context.Context, _ *options, e *engine, _ int) (*bare, error) {
+	s := store{name: "buckets", sqlite: bucketssqlite.Migrations, postgres: bucketspostgres.Migrations, connections: 10}
+	b, err := s.open(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	f, err := newFiles(w)
+	if err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	b.database = bareBuckets{b.database, f}
+	rows, objects := objectRows{e.postgres != nil}, w.newMixed()
+	var all []stmt
+	for i := range w.size.reads {
+		all = append(all, rows.put(bucketsObjects, readKey(s3Small, i), w.body(s3Small)))
+	}
+	for _, m := range objects {
+		for _, key := range m.keys {
+			all = append(all, rows.put(bucketsObjects, key, nil))
+		}
+	}
+	for i := range w.size.listKeys {
+		all = append(all, rows.put(bucketsListed, w.listKey(i), w.body(1)))
+	}
+	if err = b.fill(ctx, all); err == nil && e.postgres != nil {
+		err = execPostgres(ctx, b.url, `VACUUM ANALYZE manta_bucket_object`)
+	}
+	if err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	w.bareOps(b, f, rows, objects)
+	return b, nil
+}
+
+func (w *s3Load) bareOps(b *bare, f *files, rows objectRows, objects map[int]*mixed) {
+	read := func(all ...stmt) tx { return tx{reads: all} }
+	write := func(s stmt) tx { return tx{writes: []stmt{s}} }
+	small := w.body(s3Small)
+	// Deleted objects' files remain, as on the server until it collects garbage.
+	mix := func(size int) step {
+		return func(ctx context.Context, _, _ int) error {
+			return objects[size].step(w.newKey, func(method, key string) (err error) {
+				if method == http.MethodGet || method == http.MethodPut {
+					err = f.copy(size, method == http.MethodPut)
+				}
+				t := read(rows.get(key))
+				switch method {
+				case http.MethodPut:
+					t = write(rows.put(bucketsObjects, key, nil))
+				case http.MethodDelete:
+					t = write(rows.delete(key))
+				}
+				return errors.Join(err, b.run(ctx, t))
+			})
+		}
+	}
+	file := func(size int, put bool) bareOp {
+		return bareOp{step: func(context.Context, int, int) error { return f.copy(size, put) }}
+	}
+	putDeleted := b.each(func(c, i int) tx { return write(rows.put(bucketsObjects, deletedKey(c, i), small)) })
+	pages, group := w.size.listKeys/s3Page, w.size.listKeys/s3Groups
+	b.ops = map[string]bareOp{
+		workPutSmall:  {step: b.each(func(int, int) tx { return write(rows.put(bucketsObjects, w.newKey(), small)) })},
+		workGetSmall:  {step: b.each(func(_, i int) tx { return read(rows.get(readKey(s3Small, i%w.size.reads))) })},
+		workPutMiddle: file(s3Middle, true), workGetMiddle: file(s3Middle, false), workPutLarge: file(w.size.large, true), workGetLarge: file(w.size.large, false),
+		workListPage: {step: b.each(func(_, i int) tx { return read(rows.list(w.listKey(i%pages*s3Page), s3Page)) })},
+		workListGroups: {step: b.each(func(int, int) (t tx) {
+			for i := range s3Groups {
+				t.reads = append(t.reads, rows.list(w.listKey(i*group), 1))
+			}
+			return t
+		})},
+		workDelete: {
+			step: b.each(func(c, i int) tx { return write(rows.delete(deletedKey(c, i))) }), times: w.deletes,
+			prepare: func(ctx context.Context, callers int) error {
+				_, err := drive(ctx, callers, times(w.deletes(callers)), putDeleted)
+				return err
+			},
+		},
+		workMixedSmall: {step: mix(s3Mixed)}, workMixedMiddle: {step: mix(s3Middle)},
+	}
+}
+
+// files copies body files without a server, but computes the server's checksums: the CRC64NVME that verifies reads, and
+// the MD5 (ETag) for a PUT.
+type files struct {
+	dir  string
+	last atomic.Int64
+}
+
+func newFiles(w *s3Load) (*files, error) {
+	dir, err := os.MkdirTemp("", "holdfast-bench-")
+	if err != nil {
+		return nil, err
+	}
+	f := &files{dir: dir}
+	for _, size := range []int{s3Small, s3Mixed, s3Middle, w.size.large} {
+		if err := os.WriteFile(f.source(size), w.body(size), 0o600); err != nil {
+			return nil, errors.Join(err, f.close())
+		}
+	}
+	return f, nil
+}
+
+func (f *files) close() error { return os.RemoveAll(f.dir) }
+
+func (f *files) source(size int) string { return filepath.Join(f.dir, fmt.Sprint("source-", size)) }
+
+// copy copies a file of this size; durable: synced, renamed, and its folder synced.
+func (f *files) copy(size int, durable bool) error {
+	from, err := os.Open(f.source(size))
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	name := filepath.Join(f.dir, fmt.Sprint("copy-", f.last.Add(1)))
+	to, err := os.Create(name + ".tmp")
+	if err != nil {
+		return err
+	}
+	sums := []io.Writer{to, checksum.CRC64NVME.New()}
+	if durable {
+		sums = append(sums, md5.New()) //nolint:gosec // the ETag of S3
+	}
+	// The struct hides ReadFrom and WriteTo, because a server has the bytes in memory.
+	n, err := io.CopyBuffer(struct{ io.Writer }{io.MultiWriter(sums...)}, struct{ io.Reader }{from}, make([]byte, 128<<10))
+	if err == nil && n != int64(size) {
+		err = io.ErrUnexpectedEOF
+	}
+	if err == nil && durable {
+		err = to.Sync()
+	}
+	if err = errors.Join(err, to.Close()); err != nil {
+		return err
+	}
+	if !durable {
+		return os.Remove(to.Name())
+	}
+	if err := os.Rename(to.Name(), name); err != nil {
+		return err
+	}
+	folder, err := os.Open(f.dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// service is a kind of data, with the requests of its clients. Holdfast's services and peers implement it.
+type service interface {
+	// owner returns the n-th owner's credentials.
+	owner(s *server, n int) (credentials, error)
+	operations(e *engine) []operation
+	// fill writes the records that the operations read and overwrite.
+	fill(ctx context.Context, s *server, owners []credentials) error
+}
+
+// load is a service whose operations are compared with the bare engine.
+type load struct {
+	service
+
+	part    string
+	spanner bool // also measured on the Spanner emulator
+	bare    func(ctx context.Context, o *options, e *engine, owners int) (*bare, error)
+}
+
+func loads(n *size) []load {
+	sync, ext, buckets := newSync(n), extLoad{}, newBuckets(n)
+	return []load{
+		{service: sync, part: "load", spanner: true, bare: sync.bare},
+		{service: ext, part: "ext", bare: ext.bare},
+		{service: buckets, part: "buckets", bare: buckets.bare},
+	}
+}
+
+// operation is what each connection repeats.
+type operation struct {
+	name  string
+	goals map[string]goal // by engine
+	// least and most limit the number of connections.
+	least, most int
+
+	do func(ctx context.Context, c *caller, i int) error
+	// settle waits for the server's background work; may be nil.
+	settle func(ctx context.Context, s *server) error
+	// prepare creates data that a round uses up, so a round sends a fixed number of requests on each connection; may be
+	// nil.
+	prepare func(ctx context.Context, s *server, all []*caller) error
+	times   func(callers int) int
+}
+
+// goal is the minimum ratio between server and limit, and the maximum server CPU per operation. 0 means no goal.
+type goal struct {
+	ratio float64
+	cpu   time.Duration
+}
+
+func (g goal) String() string {
+	switch {
+	case g.ratio == 0:
+		return none
+	case g.cpu == 0:
+		return fmt.Sprintf("%.2f", g.ratio)
+	}
+	return fmt.Sprintf("%.2f, %d µs", g.ratio, g.cpu.Microseconds())
+}
+
+func named(of service, e *engine, name string) *operation {
+	all := of.operations(e)
+	if i := slices.IndexFunc(all, func(op operation) bool { return op.name == name }); i >= 0 {
+		return &all[i]
+	}
+	return nil
+}
+
+// on reports whether the operation is measured. On the Spanner emulator, only operations with a goal are.
+func (op *operation) on(e *engine, n int) bool {
+	return n >= op.least && (op.most == 0 || n <= op.most) && (e.spanner == nil || op.goals[e.name].ratio > 0)
+}
+
+// load sends requests on a connection per owner. Every connection uses its own owner, like a device, because an
+// owner's writes wait for each other.
+func (op *operation) load(ctx context.Context, s *server, owners []credentials, more while) (p phase, err error) {
+	err = withAll(ctx, owners, func(all []*caller) error {
+		fixed := 0
+		if op.times != nil {
+			fixed = op.times(len(all))
+		}
+		p, err = rounds(more, fixed, func() error {
+			if op.prepare == nil {
+				return nil
+			}
+			return op.prepare(ctx, s, all)
+		}, func(more while) (phase, error) {
+			return s.measured(ctx, len(all), more, func(ctx context.Context, c, i int) error { return op.do(ctx, all[c], i) }, op.settle)
+		})
+		return err
+	})
+	return p, err
+}
+
+func (op *operation) window(ctx context.Context, s *server, owners []credentials, d time.Duration) (got sample, err error) {
+	if err := s.resetPeak(); err != nil {
+		return got, err
+	}
+	p, err := op.load(ctx, s, owners, lasting(d))
+	if err != nil {
+		return got, err
+	}
+	got = p.sample()
+	got.peak, err = s.peak()
+	return got, err
+}
+
+// brief returns a short window and few runs, for the many operations without a goal.
+func (o *options) brief() (window time.Duration, runs int) { return o.window / 5, min(o.runs, 3) }
+
+// measure compares the server with the bare engine. All rows use the same server and limit, except on the Spanner
+// emulator, which scans all rows that a table ever had.
+func (l *load) measure(ctx context.Context, o *options, e *engine, t *table) error {
+	connections := e.connections(o.connections)
+	onBoth := func(fn func(*server, *bare, []credentials) error) error {
+		n := slices.Max(connections)
+		return onServer(ctx, o.binary, e, nil, func(s *server) error {
+			owners, err := s.filled(ctx, l.service, n)
+			if err != nil {
+				return err
+			}
+			b, err := l.bare(ctx, o, e, n)
+			if err != nil {
+				return err
+			}
+			return errors.Join(fn(s, b, owners), b.close())
+		})
+	}
+	rows := func(at func(func(*server, *bare, []credentials) error) error) error {
+		all := l.operations(e)
+		for i := range all {
+			op := &all[i]
+			for _, n := range connections {
+				if !o.works.MatchString(op.name) || !op.on(e, n) {
+					continue
+				}
+				err := at(func(s *server, b *bare, owners []credentials) error { return op.measure(ctx, o, s, b, owners[:n], t) })
+				if err != nil {
+					return fmt.Errorf("%s at %d: %w", op.name, n, err)
+				}
+			}
+		}
+		return nil
+	}
+	if e.spanner != nil {
+		return rows(func(fn func(*server, *bare, []credentials) error) error {
+			e.database = newDatabase()
+			return onBoth(fn)
+		})
+	}
+	return onBoth(func(s *server, b *bare, owners []credentials) error {
+		return rows(func(fn func(*server, *bare, []credentials) error) error { return fn(s, b, owners) })
+	})
+}
+
+const loadColumns = "work|engine|connections>|server ops/s>|limit ops/s>|ratio>|goal|p50>|p99>|server CPU µs/op>|engine CPU µs/op>|peak memory>"
+
+func loadTable(o *options, out io.Writer) *table {
+	window, runs := o.brief()
+	fmt.Fprintf(out, "%v windows, median of %d; operations without a goal: %v, %d.\n\n", o.window, o.runs, window, runs)
+	return newTable(out, loadColumns)
+}
+
+func (op *operation) measure(ctx context.Context, o *options, s *server, b *bare, owners []credentials, t *table) error {
+	goal := op.goals[s.engine.name]
+	window, runs := o.window, o.runs
+	if goal.ratio == 0 {
+		window, runs = o.brief()
+	}
+	all, err := alternate(runs,
+		func() (sample, error) { return op.window(ctx, s, owners, window) },
+		func() (sample, error) {
+			got, err := b.window(ctx, op.name, len(owners), window)
+			if err != nil {
+				err = fmt.Errorf("limit: %w", err)
+			}
+			return got, err
+		})
+	if err != nil {
+		return err
+	}
+	server, limit := all[0], all[1]
+	missed := server.ops/limit.ops < goal.ratio || goal.cpu > 0 && server.cpu > goal.cpu
+	t.row(op.name, s.engine.name, len(owners), server.ops, limit.ops, ratio(server.ops/limit.ops), goalCell(missed, goal),
+		server.p50, server.p99, micros(server.cpu), micros(server.engine), size64(server.peak))
+	if o.profiles == "" {
+		return nil
+	}
+	return s.profile(ctx, o, fmt.Sprintf("%s-%s-%d", op.name, s.engine.name, len(owners)), func(more while) error {
+		_, err := op.load(ctx, s, owners, more)
+		return err
+	})
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+)
+
+func memoryTable(_ *options, out io.Writer) *table {
+	return newTable(out, "operation|engine|memory when idle>|peak memory>|above idle>|goal|time>")
+}
+
+// memoryRow measures what the server needs above its idle memory. A goal of 0 means no goal.
+func memoryRow(t *table, s *server, what string, goal int64, do func() error) error {
+	m, err := s.memory(do)
+	above, cell := m.most-m.before, none
+	if goal > 0 {
+		cell = goalCell(above > goal, size64(goal))
+	}
+	if err == nil {
+		t.row(what, s.engine.name, size64(m.before), size64(m.most), size64(above), cell, fmt.Sprintf("%.1f s", m.took.Seconds()))
+	}
+	return err
+}
+
+// measureMemory measures each batch size on its own server.
+func measureMemory(ctx context.Context, o *options, e *engine, t *table) error {
+	w := newSync(o.size)
+	for _, n := range o.size.batches {
+		// Allows batches above the default limit.
+		raised := []string{"HOLDFAST_SYNCSTORAGE__LIMITS__MAX_TOTAL_RECORDS=" + strconv.Itoa(max(n, 10_000))}
+		err := onServer(ctx, o.binary, e, raised, func(s *server) error {
+			s.next = n
+			users, err := s.newOwners(w, 1)
+			if err != nil {
+				return err
+			}
+			return with(ctx, users[0], func(c *caller) error {
+				err := memoryRow(t, s, "appends "+thousands(n)+" × 500 B", 0, func() error {
+					for _, body := range posts(n, 500) {
+						if err := c.stage(ctx, body); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+				if err != nil {
+					return err
+				}
+				return memoryRow(t, s, "commits "+thousands(n)+" × 500 B", 0, func() error { return c.commit(ctx) })
+			})
+		})
+		if err != nil {
+			return fmt.Errorf("a batch of %d: %w", n, err)
+		}
+	}
+	return nil
+}
+
+const bucketsMemoryGoal = 64 << 20
+
+func measureBucketsMemory(ctx context.Context, o *options, e *engine, t *table) error {
+	w, size := newBuckets(o.size), o.size.huge
+	const key = s3Objects + "/huge"
+	return onServer(ctx, o.binary, e, nil, func(s *server) error {
+		owner, err := w.owner(s, 1)
+		if err != nil {
+			return err
+		}
+		return with(ctx, owner, func(c *caller) error {
+			if _, err := c.do(ctx, http.MethodPut, s3Objects, nil); err != nil {
+				return err
+			}
+			what := fmt.Sprintf(" a %s MiB object", thousands(int(size>>20)))
+			err := memoryRow(t, s, "stores"+what, bucketsMemoryGoal, func() error {
+				return c.transfer(ctx, http.MethodPut, key, io.LimitReader(&repeatedly{data: w.body(s3Middle)}, size), size, io.Discard)
+			})
+			if err != nil {
+				return err
+			}
+			return memoryRow(t, s, "returns"+what, bucketsMemoryGoal, func() error { return getObject(ctx, c, key, int(size)) })
+		})
+	})
+}
+
+type repeatedly struct {
+	data []byte
+	at   int
+}
+
+func (r *repeatedly) Read(p []byte) (int, error) {
+	n := copy(p, r.data[r.at:])
+	r.at = (r.at + n) % len(r.data)
+	return n, nil
+}
+
+const (
+	readyGoal = 300 * time.Millisecond
+	idleGoal  = 60 << 20
+)
+
+func startTable(o *options, out io.Writer) *table {
+	fmt.Fprintf(out, "Median of %d starts.\n\n", o.size.starts)
+	return newTable(out, "engine|ready, median>|ready, slowest>|goal>|memory when idle>|goal>")
+}
+
+// measureStart does not count the first start, because it creates the tables.
+func measureStart(ctx context.Context, o *options, e *engine, t *table) error {
+	return onServer(ctx, o.binary, e, nil, func(s *server) error {
+		ready, memory, err := s.restarts(o, func() error { return s.start(ctx) })
+		if err != nil {
+			return err
+		}
+		d, m := median(ready), median(memory)
+		t.row(e.name, d, slices.Max(ready), goalCell(d > readyGoal, readyGoal), size64(m), goalCell(m > idleGoal, size64(idleGoal)))
+		return nil
+	})
+}
+
+// restarts returns how long each start took, and the resident memory a while after it.
+func (s *server) restarts(o *options, start func() error) (ready []time.Duration, idle []int64, err error) {
+	for range o.size.starts {
+		s.stop()
+		begun := time.Now()
+		if err := start(); err != nil {
+			return nil, nil, err
+		}
+		ready = append(ready, time.Since(begun))
+		time.Sleep(o.size.idle)
+		m, err := memory(s.pid(), "VmRSS:")
+		if err != nil {
+			return nil, nil, err
+		}
+		idle = append(idle, m)
+	}
+	return ready, idle, nil
+}

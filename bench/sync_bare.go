@@ -1,0 +1,346 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	syncpostgres "holdfast/internal/syncstorage/postgres"
+	syncspanner "holdfast/internal/syncstorage/spanner"
+	syncsqlite "holdfast/internal/syncstorage/sqlite"
+)
+
+// Copied from the service; see TestStatements.
+const (
+	liteCounters      = `SELECT modified, count, total_bytes, collection_id, quota FROM user_collections WHERE user_id = ?`
+	liteHeader        = `SELECT rowid, sortindex, modified, expiry, length(payload) FROM bsos WHERE user_id = ? AND collection_id = ? AND bso_id = ?`
+	liteUpdate        = `UPDATE bsos SET sortindex = ?, modified = ?, expiry = ?, payload = ? WHERE rowid = ?`
+	liteSetUser       = `UPDATE user_collections SET modified = ? WHERE user_id = ? AND collection_id = 0`
+	liteSetCollection = `UPDATE user_collections SET modified = ?, count = count + ?, total_bytes = total_bytes + ? WHERE user_id = ? AND collection_id = ?`
+	liteAddCollection = `INSERT INTO user_collections (user_id, collection_id, modified) VALUES (?, ?, ?)`
+	liteInfo          = `SELECT c.name, u.modified FROM user_collections u LEFT JOIN collections c USING (collection_id) WHERE u.user_id = ? AND u.modified > 0`
+	pgInfo            = `SELECT n.name, c.modified FROM user_collections c LEFT JOIN collections n ON n.collection_id = c.collection_id
+		WHERE c.user_id = $1::bigint AND c.modified > 'epoch'`
+
+	spOpen    = ` WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND batch_id = @batch`
+	spParent  = `INSERT OR UPDATE INTO user_collections (fxa_uid, fxa_kid, collection_id, modified) VALUES (@uid, @kid, @coll, @stamp)`
+	spUnstage = `DELETE FROM batches` + spOpen
+)
+
+// Statements without the service's lookups and decisions.
+const (
+	liteUpsert = `INSERT INTO bsos (user_id, collection_id, bso_id, modified, payload) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET sortindex = excluded.sortindex, modified = excluded.modified,
+			expiry = excluded.expiry, payload = excluded.payload`
+	liteList = `SELECT bso_id, modified, sortindex, payload FROM bsos
+		WHERE user_id = ? AND collection_id = ? AND (expiry IS NULL OR expiry > ?)
+		ORDER BY modified DESC, bso_id DESC LIMIT -1 OFFSET 0`
+	liteAddBatch = `INSERT INTO batches (user_id, collection_id, batch_id, expiry) VALUES (?, ?, 'b', 4102444800000)`
+	liteStage    = `INSERT INTO batch_bsos (user_id, collection_id, batch_id, batch_bso_id, payload) VALUES (?, ?, 'b', ?, ?)
+		ON CONFLICT DO UPDATE SET sortindex = coalesce(excluded.sortindex, sortindex),
+			ttl = coalesce(excluded.ttl, ttl), payload = coalesce(excluded.payload, payload)`
+	liteCountBatch = `UPDATE batches SET count = count + ?, total_bytes = total_bytes + ?
+		WHERE user_id = ? AND collection_id = ? AND batch_id = 'b'`
+	liteMove = `INSERT INTO bsos (user_id, collection_id, bso_id, sortindex, modified, payload)
+		SELECT user_id, collection_id, batch_bso_id, sortindex, ?, payload FROM batch_bsos
+		WHERE user_id = ? AND collection_id = ? AND batch_id = 'b'`
+	liteUnstage = `DELETE FROM batches WHERE user_id = ? AND collection_id = ? AND batch_id = 'b'`
+
+	pgAddCollection = `INSERT INTO user_collections (user_id, collection_id, modified) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
+	pgUpsert        = `
+		WITH c AS (UPDATE user_collections SET modified = $3 WHERE user_id = $1 AND collection_id = $2)
+		INSERT INTO bsos (user_id, collection_id, bso_id, payload, modified)
+		SELECT $1, $2, u.id, u.payload, $3 FROM unnest($4::text[], $5::bytea[]) AS u (id, payload)
+		ON CONFLICT (user_id, collection_id, bso_id) DO UPDATE SET payload = EXCLUDED.payload, modified = EXCLUDED.modified`
+	pgList = `SELECT bso_id, sortindex, modified, payload FROM bsos
+		WHERE user_id = $1 AND collection_id = $2 AND (expiry IS NULL OR expiry > $3) ORDER BY modified DESC, bso_id DESC`
+	pgAddBatch = `INSERT INTO batches (user_id, collection_id, batch_id, expiry) VALUES ($1, $2, 'b', '2100-01-01')`
+	pgStage    = `
+		WITH c AS (UPDATE batches SET count = count + 100, total_bytes = total_bytes + 50000 WHERE user_id = $1 AND collection_id = $2 AND batch_id = 'b')
+		INSERT INTO batch_bsos (user_id, collection_id, batch_id, batch_bso_id, payload)
+		SELECT $1, $2, 'b', u.id, u.payload FROM unnest($3::text[], $4::bytea[]) AS u (id, payload)
+		ON CONFLICT (user_id, collection_id, batch_id, batch_bso_id) DO UPDATE SET payload = EXCLUDED.payload`
+	pgMove = `INSERT INTO bsos (user_id, collection_id, bso_id, sortindex, payload, modified)
+		SELECT user_id, collection_id, batch_bso_id, sortindex, payload, $3 FROM batch_bsos
+		WHERE user_id = $1 AND collection_id = $2 AND batch_id = 'b'`
+	pgUnstage = `DELETE FROM batches WHERE user_id = $1 AND collection_id = $2 AND batch_id = 'b'` // also deletes the batch's records
+	pgStamp   = `UPDATE user_collections SET modified = $3 WHERE user_id = $1 AND collection_id = $2`
+
+	spUser    = `@{LOCK_SCANNED_RANGES=exclusive}SELECT 0 AS part, CAST(NULL AS STRING) AS id, collection_id AS n, modified, count AS a, CAST(NULL AS TIMESTAMP) AS expiry, total_bytes AS b, 0 AS c, 0 AS d FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid`
+	spSeek    = ` JOIN@{JOIN_METHOD=APPLY_JOIN,FORCE_JOIN_ORDER=TRUE} `
+	spRecords = spUser + ` UNION ALL SELECT 1, bso_id, sortindex, modified, BYTE_LENGTH(payload), expiry, 0, 0, 0 FROM UNNEST(@ids) AS named` + spSeek +
+		`bsos ON fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND bso_id = named`
+	spBatch = spUser + ` UNION ALL SELECT 2, NULL, 0, NULL, 0, expiry, 0, 0, 0 FROM batches` + spOpen +
+		` UNION ALL SELECT 3, NULL, 0, NULL, COUNT(*), NULL, SUM(BYTE_LENGTH(payload)), SUM(BYTE_LENGTH(batch_bso_id)), 0 FROM batch_bsos` + spOpen
+	spStaged = spBatch + ` UNION ALL SELECT 4, batch_bso_id, ttl, NULL, BYTE_LENGTH(payload), NULL, 0, 0, 0 FROM UNNEST(@ids) AS named` + spSeek +
+		`batch_bsos ON fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND batch_id = @batch AND batch_bso_id = named`
+	spCommit = spBatch + ` UNION ALL SELECT 5, NULL, 0, NULL, 0, NULL, SUM(BYTE_LENGTH(o.payload)), 0, 0
+		FROM batch_bsos s JOIN bsos o ON o.fxa_uid = s.fxa_uid AND o.fxa_kid = s.fxa_kid AND o.collection_id = s.collection_id AND o.bso_id = s.batch_bso_id
+		WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch AND s.payload IS NULL`
+	spMove = `INSERT OR UPDATE INTO bsos (fxa_uid, fxa_kid, collection_id, bso_id, sortindex, payload, modified, expiry)
+		SELECT s.fxa_uid, s.fxa_kid, s.collection_id, s.batch_bso_id,
+			COALESCE(s.sortindex, o.sortindex), COALESCE(s.payload, o.payload, ''), @stamp,
+			CASE
+				WHEN s.ttl > @longest THEN @end
+				WHEN s.ttl IS NOT NULL THEN TIMESTAMP_ADD(@stamp, INTERVAL s.ttl SECOND)
+				WHEN o.expiry IS NULL OR o.expiry = @end OR TIMESTAMP_DIFF(o.expiry, o.modified, MILLISECOND) = @forever THEN @never
+				ELSE o.expiry
+			END
+		FROM batch_bsos s
+		LEFT JOIN bsos o ON o.fxa_uid = s.fxa_uid AND o.fxa_kid = s.fxa_kid AND o.collection_id = s.collection_id AND o.bso_id = s.batch_bso_id
+			AND o.expiry > @stamp
+		WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch`
+)
+
+// syncRows are the statements of an engine.
+type syncRows interface {
+	// fill creates a collection with n records.
+	fill(user, coll int64, n int) []stmt
+	put(user int64, record int) tx
+	post(user, coll int64) tx
+	list(user, coll int64, records int) tx
+	info(user int64) tx
+	// stage adds records to a user's only batch, which the first call opens. commit moves all records to the collection.
+	stage(user int64, from, n int) tx
+	commit(user int64, n int) tx
+}
+
+// bare has users that are numbered from 1. Batches use higher numbers.
+func (w *syncLoad) bare(ctx context.Context, _ *options, e *engine, users int) (*bare, error) {
+	s := store{name: "sync", sqlite: syncsqlite.Migrations, postgres: syncpostgres.Migrations, spanner: syncspanner.Migrations, connections: 10}
+	b, err := s.open(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	var rows syncRows = syncLite{}
+	if e.postgres != nil {
+		rows = syncPostgres{}
+	} else if e.spanner != nil {
+		rows = syncSpanner{}
+	}
+	for user := range int64(users) {
+		for name, n := range w.records(e) {
+			err = errors.Join(err, b.fill(ctx, rows.fill(1+user, collectionIDs[name], n)))
+		}
+	}
+	n := w.batch(e)
+	appends := func(int) int { return (n + 99) / 100 }
+	var first atomic.Int64
+	stage := b.each(func(c, i int) tx { return rows.stage(first.Load()+int64(c), i*100, min(100, n-i*100)) })
+	open := func(ctx context.Context, callers int) error {
+		first.Add(int64(1_000_000 + callers))
+		return b.settle(ctx)
+	}
+	// A caller gets its last connection again. Varying users make its cache similar to the server's caches, because the
+	// server's connections serve all callers.
+	anyOf := func() int64 { return 1 + rand.Int64N(int64(users)) }
+	b.ops = map[string]bareOp{
+		workPut:  {step: b.each(func(c, i int) tx { return rows.put(1+int64(c), i%putRecords) })},
+		workPost: {step: b.each(func(c, _ int) tx { return rows.post(1+int64(c), collectionIDs[postCollection]) })},
+		workList: {step: b.each(func(int, int) tx { return rows.list(anyOf(), collectionIDs[listCollection], listRecords) })},
+		workPage: {step: b.each(func(int, int) tx { return rows.list(anyOf(), collectionIDs[postCollection], postRecords) })},
+		workInfo: {step: b.each(func(int, int) tx { return rows.info(anyOf()) })},
+
+		workAppend: {step: stage, prepare: open, times: appends},
+		fmt.Sprintf(workCommit, thousands(n)): {
+			step: b.each(func(c, _ int) tx { return rows.commit(first.Load()+int64(c), n) }), times: func(int) int { return 1 },
+			prepare: func(ctx context.Context, callers int) error {
+				err := open(ctx, callers)
+				if err == nil {
+					_, err = drive(ctx, callers, times(appends(callers)), stage)
+				}
+				return errors.Join(err, b.settle(ctx))
+			},
+		},
+	}
+	if e.postgres != nil {
+		b.ops[workPut] = bareOp{script: putScript, vars: map[string]string{"payload": payload(500), "now": now().Format("2006-01-02 15:04:05.000")}}
+	}
+	if err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	return b, nil
+}
+
+var (
+	syncPayload  = []byte(payload(500))
+	syncPayloads = slices.Repeat([][]byte{syncPayload}, listRecords)
+	batchID      = collectionIDs[batchCollection]
+)
+
+const infoRows = 4 // the user's own, and a row per collection
+
+func now() time.Time { return time.Now().UTC() }
+
+type syncLite struct{}
+
+func (syncLite) stamps(user, coll, now int64) []stmt {
+	return []stmt{sql(liteSetCollection, now, 0, 0, user, coll).want(1), sql(liteSetUser, now, user).want(1)}
+}
+
+func (syncLite) upsert(user, coll int64, n int) (all []stmt) {
+	now := time.Now().UnixMilli()
+	for _, id := range ids(0, n) {
+		all = append(all, sql(liteUpsert, user, coll, id, now, syncPayload))
+	}
+	return append(all, syncLite{}.stamps(user, coll, now)...)
+}
+
+func (r syncLite) fill(user, coll int64, n int) (all []stmt) {
+	for _, c := range []int64{0, coll} {
+		all = append(all, sql(liteAddCollection+` ON CONFLICT DO NOTHING`, user, c, 0))
+	}
+	return append(all, r.upsert(user, coll, n)...)
+}
+
+func (r syncLite) put(user int64, record int) tx {
+	coll, now := collectionIDs[putCollection], time.Now().UnixMilli()
+	return tx{
+		reads:  []stmt{sql(liteCounters, user), sql(liteHeader, user, coll, id(record)).want(1)},
+		writes: append([]stmt{sql(liteUpdate, nil, now, nil, syncPayload, cell{read: 1}).want(1)}, r.stamps(user, coll, now)...),
+	}
+}
+
+func (r syncLite) post(user, coll int64) tx { return tx{writes: r.upsert(user, coll, postRecords)} }
+
+func (syncLite) list(user, coll int64, records int) tx {
+	return tx{reads: []stmt{sql(liteList, user, coll, time.Now().UnixMilli()).want(records)}}
+}
+
+func (syncLite) info(user int64) tx { return tx{reads: []stmt{sql(liteInfo, user).want(infoRows)}} }
+
+func (syncLite) stage(user int64, from, n int) (t tx) {
+	if from == 0 {
+		t.writes = append(t.writes, sql(liteAddCollection, user, 0, 0), sql(liteAddCollection, user, batchID, 0), sql(liteAddBatch, user, batchID))
+	}
+	for _, id := range ids(from, n) {
+		t.writes = append(t.writes, sql(liteStage, user, batchID, id, syncPayload))
+	}
+	t.writes = append(t.writes, sql(liteCountBatch, n, n*len(syncPayload), user, batchID).want(1))
+	return t
+}
+
+func (r syncLite) commit(user int64, n int) tx {
+	now := time.Now().UnixMilli()
+	return tx{writes: append([]stmt{sql(liteMove, now, user, batchID).want(n), sql(liteUnstage, user, batchID)}, r.stamps(user, batchID, now)...)}
+}
+
+type syncPostgres struct{}
+
+func (r syncPostgres) fill(user, coll int64, n int) (all []stmt) {
+	all = append(all, sql(pgAddCollection, user, 0, now()), sql(pgAddCollection, user, coll, now())) // the row that belongs to the user, as in the server
+	return append(all, r.upsert(user, coll, n))
+}
+
+func (syncPostgres) upsert(user, coll int64, n int) stmt {
+	return sql(pgUpsert, user, coll, now(), ids(0, n), syncPayloads[:n]).want(n)
+}
+
+// put is not used; pgbench calls the service's function.
+func (syncPostgres) put(int64, int) tx { return tx{} }
+
+// putScript calls the server's PUT function with the same arguments.
+var putScript = fmt.Sprintf(`\set uid 1 + :client_id
+\set id random(%s, %s)
+SELECT sync_put_v1(:uid::bigint, %d::integer, :id::text, NULL::bigint, :payload::bytea, NULL::bigint,
+	:now::timestamp, NULL::timestamp, CAST(NULL AS timestamp), 0::bigint, 0::bigint, false::boolean, false::boolean);
+`, id(0), id(putRecords-1), collectionIDs[putCollection])
+
+func (r syncPostgres) post(user, coll int64) tx {
+	return tx{writes: []stmt{r.upsert(user, coll, postRecords)}}
+}
+
+func (syncPostgres) list(user, coll int64, records int) tx {
+	return tx{reads: []stmt{sql(pgList, user, coll, now()).want(records)}}
+}
+
+func (syncPostgres) info(user int64) tx { return tx{reads: []stmt{sql(pgInfo, user).want(infoRows)}} }
+
+func (syncPostgres) stage(user int64, from, n int) (t tx) {
+	if from == 0 {
+		t.writes = append(t.writes, sql(pgAddCollection, user, batchID, time.Unix(0, 0).UTC()), sql(pgAddBatch, user, batchID))
+	}
+	t.writes = append(t.writes, sql(pgStage, user, batchID, ids(from, n), syncPayloads[:n]).want(n))
+	return t
+}
+
+func (syncPostgres) commit(user int64, n int) tx {
+	return tx{writes: []stmt{sql(pgMove, user, batchID, now()).want(n), sql(pgUnstage, user, batchID), sql(pgStamp, user, batchID, now())}}
+}
+
+type syncSpanner struct{}
+
+// with returns parameters or columns of a user's collection, and others in pairs.
+func (syncSpanner) with(user, coll int64, more ...any) map[string]any {
+	all := map[string]any{"fxa_uid": fmt.Sprintf("%032x", user), "fxa_kid": "0000001700000-" + accountKeys, "collection_id": coll}
+	for i := 0; i < len(more); i += 2 {
+		all[more[i].(string)] = more[i+1]
+	}
+	return all
+}
+
+// query returns a statement with parameters, whose names are shorter than the columns'.
+func (r syncSpanner) query(text string, user, coll int64, more ...any) stmt {
+	all := map[string]any{}
+	for name, value := range r.with(user, coll, more...) {
+		all[strings.TrimPrefix(strings.Replace(name, "collection_id", "coll", 1), "fxa_")] = value
+	}
+	return sql(text, all)
+}
+
+func never(stamp time.Time) time.Time { return stamp.Add(2_100_000_000 * time.Second) }
+
+func (r syncSpanner) rows(user, coll int64, ids []string) (all []stmt) {
+	stamp := now().Truncate(10 * time.Millisecond)
+	all = append(all, sql("user_collections", r.with(user, coll, "modified", stamp)))
+	for _, id := range ids {
+		all = append(all, sql("bsos", r.with(user, coll, "bso_id", id, "payload", string(syncPayload), "modified", stamp, "expiry", never(stamp))))
+	}
+	return all
+}
+
+func (r syncSpanner) fill(user, coll int64, n int) []stmt { return r.rows(user, coll, ids(0, n)) }
+
+// write reads the user's collections and the records, and overwrites the records.
+func (r syncSpanner) write(user, coll int64, ids []string) tx {
+	const collections = 2
+	return tx{reads: []stmt{r.query(spRecords, user, coll, "ids", ids).want(collections + len(ids))}, writes: r.rows(user, coll, ids)}
+}
+
+func (r syncSpanner) put(user int64, record int) tx {
+	return r.write(user, collectionIDs[putCollection], []string{id(record)})
+}
+
+func (r syncSpanner) post(user, coll int64) tx { return r.write(user, coll, ids(0, postRecords)) }
+
+// list and info are not measured on the emulator.
+func (syncSpanner) list(int64, int64, int) tx { return tx{} }
+func (syncSpanner) info(int64) tx             { return tx{} }
+
+func (r syncSpanner) stage(user int64, from, n int) (t tx) {
+	rows, staged := 3, ids(from, n)
+	if from == 0 {
+		rows = 1
+		t.writes = append(t.writes, sql("user_collections", r.with(user, batchID, "modified", time.Unix(0, 0))),
+			sql("batches", r.with(user, batchID, "batch_id", "b", "expiry", now().Add(time.Hour))))
+	}
+	t.reads = []stmt{r.query(spStaged, user, batchID, "batch", "b", "ids", staged).want(rows)}
+	for _, id := range staged {
+		t.writes = append(t.writes, sql("batch_bsos", r.with(user, batchID, "batch_id", "b", "batch_bso_id", id, "payload", string(syncPayload))))
+	}
+	return t
+}
+
+func (r syncSpanner) commit(user int64, n int) tx {
+	stamp, end := now().Truncate(10*time.Millisecond), time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+	p := r.query("", user, batchID, "batch", "b", "stamp", stamp, "end", end, "longest", end.Unix()-stamp.Unix(), "never", never(stamp), "forever", int64(2_100_000_000_000))
+	return tx{
+		reads:  []stmt{sql(spCommit, p.args[0]).want(4)},
+		writes: []stmt{sql(spParent, p.args[0]), sql(spMove, p.args[0]).want(n), sql(spUnstage, p.args[0])},
+	}
+}
