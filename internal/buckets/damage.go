@@ -91,8 +91,8 @@ type DamageCount struct {
 // Damages stores which copies are missing or corrupt. The scrub, audits and reads mark them, and repairs remove the
 // marks.
 type Damages interface {
-	// Mark adds damage records. For existing records, it updates LastSeen, the problem and the row; attempts and state
-	// stay.
+	// Mark adds damage records; all may be empty. For existing records, with the same node and path, it updates LastSeen,
+	// the problem and the row; attempts and state stay.
 	Mark(ctx context.Context, all []Damage) error
 
 	// Marked lists records by node and path.

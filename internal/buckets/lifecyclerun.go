@@ -91,8 +91,9 @@ type Lifecycles interface {
 	SetLifecycleRun(ctx context.Context, b BucketKey, run LifecycleRun) error
 
 	// Expire deletes at most MaxPage objects, as Delete does. It skips objects whose body, Modified or tags have
-	// changed since they were read. In versioned buckets it adds delete markers, within the quota. deleted tells for
-	// each object whether it was deleted. After an error, earlier objects may be deleted. It returns ErrNoBucket.
+	// changed since they were read. In versioned buckets it adds delete markers, within the quota. deleted has an element
+	// for each of e.Objects, in the same order, which tells whether it was deleted. After an error, earlier objects may be
+	// deleted. It returns ErrNoBucket.
 	Expire(ctx context.Context, owner AccountID, b BucketRef, e Expired) (deleted []bool, err error)
 
 	// Clock returns the database time, which decides which objects expired; SQLite uses the machine's clock.

@@ -245,7 +245,7 @@ func withNotice[T any](ctx context.Context, s *Service, of noticed, write func(B
 
 // Events reads and drops events that wait for destinations. Writes append them in their own transactions.
 type Events interface {
-	// Backlogs counts waiting events by destination. Destinations without events are missing.
+	// Backlogs counts waiting events, in the order of destinations. Destinations without events are missing.
 	Backlogs(ctx context.Context) ([]EventBacklog, error)
 
 	// DropEvents deletes a destination's events from before a time, and at least excess events (0: none), oldest first. It

@@ -27,8 +27,8 @@ import (
 //
 // Maps, slices and pointers in parameters are neither changed nor kept, but Written.Object and the result of Update share
 // those of the request. A Bucket from Bucket or Find may be cached: nobody may change its maps and slices, so clone them
-// first. Other results belong to the caller. A list is ordered as its method says; if it has no more, fewer results than
-// limit mean that none follow. Limits are at least 1.
+// first. Other results belong to the caller. Lists are ordered as their methods say. Where a method does not return more,
+// fewer results than limit mean that none follow. Limits are at least 1.
 //
 // Uploads, Collector, References, Counters, Accounts, Nodes, Leases, Events, Lifecycles, Damages and Scrubs keep to the
 // same rules.
@@ -318,7 +318,7 @@ type Collector interface {
 // Holds delay garbage collection during backups.
 type Holds interface {
 	// Hold stops new claims, so that a backup finds every body that was referenced when the hold began. Earlier claims may
-	// still remove bodies. Hold extends a hold with the same ID, and removes expired holds.
+	// still remove bodies. Hold extends a hold with the same ID, which is unique for each backup, and removes expired holds.
 	Hold(ctx context.Context, id string, now, expires Moment) error
 
 	// Release ignores an unknown ID.
@@ -395,8 +395,8 @@ type Counters interface {
 
 // Accounts stores accounts and access keys. Lists are ordered and begin after a name or ID; "" begins at the start.
 type Accounts interface {
-	// CreateAccount stores an account with its first keys. It returns ErrAccountExists if the name or ID is used, and
-	// ErrKeyExists. Nothing is stored after an error.
+	// CreateAccount stores an account, also its Quota, with its first keys. It returns ErrAccountExists if the name or ID
+	// is used, and ErrKeyExists. Nothing is stored after an error.
 	CreateAccount(ctx context.Context, a Account, keys ...Key) error
 
 	// Account returns ErrNoAccount for an unknown name.

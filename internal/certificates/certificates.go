@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/clock"
 )
 
-// Source provides the listeners' certificate and replaces it before it expires.
+// Source provides the listeners' certificate and replaces it before it expires. It is safe for concurrent use.
 type Source interface {
 	// TLS returns the listeners' configuration.
 	TLS() *tls.Config

@@ -12,7 +12,7 @@ import (
 type Grant struct {
 	Owner      Owner
 	Token      Token                // zero if there is no token
-	Namespaces map[Namespace]Access // access by namespace; missing means none
+	Namespaces map[Namespace]Access // access by namespace; missing means none. Shared: nobody changes it
 
 	// Every is access to all namespaces, for services. Client tokens never contain it.
 	Every Access

@@ -57,7 +57,9 @@ type Registry interface {
 	Schema(ctx context.Context, o Owner, ns Namespace, v SchemaVersion) (Schema, error)
 
 	// Restore adds a version from another server with its number, status, times and creator, and reports whether
-	// anything changed. An existing version only changes status, at UpdatedAt and never to Draft.
+	// anything changed. An existing version only changes status, at sc.UpdatedAt and never to Draft, and with another
+	// document it is ErrSchemaConflict. A version that is neither active nor among the newest SchemasKept is left out. now
+	// is the time of the write, e.g. for the version that is active no more.
 	Restore(ctx context.Context, o Owner, sc Schema, quota Quota, now Moment) (changed bool, err error)
 
 	// ExportSchemas reads at most limit schemas by namespace and version, after a position; fewer mean that none follow.

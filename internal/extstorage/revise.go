@@ -60,7 +60,7 @@ type Optimistic struct {
 }
 
 // Known holds record values after the writes so far. A missing entry is unknown; an entry with value "" means that
-// there is no record.
+// there is no record. Write.Optimistic does not change it.
 type Known map[recordKey]knownValue
 
 type knownValue struct {

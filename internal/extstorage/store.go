@@ -46,7 +46,8 @@ type Store interface {
 	// Feed.Last it returns none; the Service refuses that.
 	Changes(ctx context.Context, o Owner, since Seq, limit int) (Feed, error)
 
-	// Usage counts the records that are live at now, by namespace. An unknown install counts 0.
+	// Usage counts the records that are live at now, in the order of namespaces. Namespaces without live records are
+	// missing. An unknown install counts 0.
 	Usage(ctx context.Context, o Owner, now Moment) (Usage, error)
 
 	// Sweep removes at most limit rows of a kind that were due at the time due, across installs, and returns how many.
@@ -81,7 +82,7 @@ type Write struct {
 	// store sets no limit. The caller must not change the slice after Apply: when ctx ends early, another goroutine may
 	// still read it.
 	Ops            []Op
-	Now            Moment          // decides expiry, and becomes the time of all changes
+	Now            Moment          // decides expiry, and becomes the time of all changes, even if stored times are later
 	Quota          Quota           // in effect for the install
 	Caller         Caller          // for the audit
 	IdempotencyKey *IdempotencyKey // may be nil
@@ -100,7 +101,7 @@ func (w *Write) Restores() bool {
 
 // Caller identifies in the audit who made a write.
 type Caller struct {
-	Kind string // "token", "runner" or "admin"
+	Kind string // "token", "runner" or "admin"; stores take any text
 	ID   string // token, invocation or session ID; may be empty
 }
 

@@ -58,12 +58,14 @@ type Table struct {
 	ByTopic bool
 }
 
-// Box is the event table and its leases, as used by Relay.
+// Box is the event table and its leases, as used by Relay. It is safe for concurrent use. Parameters are not changed, and
+// results belong to the caller.
 type Box interface {
-	// Claim renews the holder's leases, takes free or expired leases, and returns all.
+	// Claim renews the holder's leases among parts, takes those that are free or expired, and returns all that the holder
+	// now has. holder is unique for each relay.
 	Claim(ctx context.Context, holder string, lease time.Duration, parts Parts) (Parts, error)
 
-	// Release gives up the holder's leases.
+	// Release gives up the holder's leases among parts. It ignores others.
 	Release(ctx context.Context, holder string, parts Parts) error
 
 	// Next returns each stream's first events in order, except streams waiting for a refused event. more are the
@@ -76,7 +78,7 @@ type Box interface {
 	Done(ctx context.Context, holder string, parts Parts, events []Event) error
 
 	// Refuse counts a refusal and applies the Decision for this count: the event and its stream wait, or the event
-	// becomes a dead letter.
+	// becomes a dead letter. decide may be called again after a conflict, and must not block.
 	Refuse(ctx context.Context, e Event, reason string, decide func(attempts int) Decision) error
 
 	Dead
@@ -95,7 +97,8 @@ type Distributed interface {
 type Counted interface {
 	Box
 
-	// Backlog counts the events neither published nor dead, up to MaxBacklog, and returns the oldest event's time.
+	// Backlog counts the events neither published nor dead, up to MaxBacklog, and returns the oldest event's time, which is
+	// zero if none waits.
 	Backlog(ctx context.Context) (n int, oldest time.Time, err error)
 }
 
@@ -120,7 +123,7 @@ type Retaining interface {
 	Republish(ctx context.Context, names []string) (int, error)
 
 	// DropPublished deletes up to limit kept events in a class that were published before a time, and returns their
-	// number.
+	// number; fewer than limit mean that none is left.
 	DropPublished(ctx context.Context, class string, before time.Time, limit int) (int, error)
 }
 
@@ -166,7 +169,7 @@ type Dead interface {
 	// CountDead returns their number, at most MaxDead.
 	CountDead(ctx context.Context) (int, error)
 
-	// ListDead returns those after an ID, in the order of IDs.
+	// ListDead returns up to limit dead letters after an ID, in the order of IDs; the zero ID begins at the first.
 	ListDead(ctx context.Context, after ID, limit int) ([]DeadEvent, error)
 
 	// RetryDead requeues an event behind later events. It returns false if the event does not exist, like DropDead.

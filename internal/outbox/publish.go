@@ -17,7 +17,8 @@ import (
 // sink from a sink that fails for an event without naming it: an event that fails alone counts as rejected if others
 // succeed.
 //
-// The context ends before another process may take over.
+// The context ends before another process may take over. A relay makes one call at a time; relays that share a sink call
+// it concurrently. Publish does not change events.
 type Sink interface {
 	Publish(ctx context.Context, events []Event) error
 }

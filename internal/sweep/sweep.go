@@ -34,7 +34,7 @@ type Job struct {
 	// Rounds is shared by all processes on a database; may be nil.
 	Rounds Rounds
 
-	// Left, if set, explains for manual runs why a round left rows.
+	// Left, if set, explains for manual runs why a round left rows; "" if it left none.
 	Left func(ctx context.Context, now time.Time) (string, error)
 }
 
@@ -53,14 +53,14 @@ type Options struct {
 	Clock clock.Clock
 	Log   *slog.Logger
 
-	// Observe, if set, is called after every round in this process.
+	// Observe, if set, is called after every round in this process, also concurrently for several jobs.
 	Observe func(job string, rows int, err error)
 
 	// ObserveOther, if set, is called instead if another process began the round and did not fail so far.
 	ObserveOther func(job string)
 }
 
-// Sweeper runs a process's jobs, periodically and on request.
+// Sweeper runs a process's jobs, periodically and on request. It is safe for concurrent use.
 type Sweeper struct {
 	Options
 
@@ -106,7 +106,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 const justNow = 10 * time.Second
 
 // RunNow runs a round now. It returns errcode.Conflict if a round is running here or just began elsewhere. progress
-// gets the rows after each step.
+// gets the total rows after each step but the last. left is Job.Left's explanation.
 func (s *Sweeper) RunNow(ctx context.Context, name string, progress func(rows int)) (rows int, left string, err error) {
 	at := slices.IndexFunc(s.jobs, func(j *job) bool { return j.Name == name && j.By == "" })
 	if at < 0 {

@@ -270,7 +270,7 @@ const idle = time.Minute
 // retryAfter is the pause of Run after an error, e.g. while the service is read-only.
 const retryAfter = 10 * time.Second
 
-// Run runs all comparisons until ctx ends.
+// Run runs all comparisons until ctx ends. It logs errors and tries again.
 func (c *Comparer) Run(ctx context.Context) {
 	for failed := false; ; {
 		latest, wait, err := c.Step(ctx)

@@ -8,8 +8,8 @@ import (
 
 // Exported is an element of an export.
 type Exported struct {
-	Collection CollectionStamp
-	BSO        *BSO // nil for the collection itself
+	Collection CollectionStamp // also set for each record
+	BSO        *BSO            // nil for the collection itself; valid until the next iteration
 }
 
 // ExportSequence turns a function into a sequence that ends with its error. Backends use it.

@@ -24,7 +24,7 @@ type Identity struct {
 var ErrAccountsUnavailable error = errcode.New(errcode.Unavailable, "the accounts server is unavailable")
 
 // Verifier verifies tokens from the accounts server. Its methods return a *Refusal with BadCredentials, or
-// ErrAccountsUnavailable.
+// ErrAccountsUnavailable. It is safe for concurrent use.
 type Verifier interface {
 	// AccessToken verifies a browser's OAuth token.
 	AccessToken(ctx context.Context, token string) (Identity, error)

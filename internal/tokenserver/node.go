@@ -61,8 +61,8 @@ func isPort(s string) bool {
 
 // Allocate assigns an account to the node with ID fixed. If fixed is 0, it chooses the node with the lowest
 // logarithmic load, then the most available accounts, then the lowest ID. If no node has accounts available, each
-// node first gets rate × capacity more. Allocate returns the node after the
-// assignment, and all changed nodes to be written, including this one, or ErrNoNode. It does not change nodes.
+// node first gets rate × capacity more. Allocate returns the node after the assignment, and all changed nodes to be
+// written, including this node, or ErrNoNode. It does not change nodes, whose order does not matter.
 func Allocate(nodes []Node, rate float64, fixed int64) (taken Node, changed []Node, err error) {
 	nodes = slices.Clone(nodes)
 	if fixed != 0 {

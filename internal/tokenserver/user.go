@@ -22,7 +22,7 @@ const MaxUsers = 20
 type User struct {
 	UID           int64 // never reused
 	Email         string
-	Generation    int64
+	Generation    int64 // ms by the accounts server's clock; or Deleted or Retired
 	ClientState   string
 	CreatedAt     int64 // ms since 1970
 	Replaced      bool

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Meter measures work between Start and Stop. It is safe for concurrent use; nil measures nothing.
+// Meter measures work between Start and Stop. Wait, Resume and Add may be called at any time. It is safe for concurrent
+// use. The methods of a nil *Meter, as Of returns it, do nothing, but Start, Stop, OnYield and Yield panic.
 type Meter struct {
 	mu      sync.Mutex
 	running bool
@@ -19,12 +20,14 @@ type Meter struct {
 	yield   func()
 }
 
+// Start begins a measurement at 0.
 func (m *Meter) Start() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.running, m.since, m.worked = true, time.Now(), 0
 }
 
+// Stop ends the measurement and returns the work since Start.
 func (m *Meter) Stop() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -35,6 +38,7 @@ func (m *Meter) Stop() time.Duration {
 	return m.worked
 }
 
+// OnYield sets the function that Yield calls, in place of the one before.
 func (m *Meter) OnYield(fn func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -74,6 +78,7 @@ func (m *Meter) Resume() {
 	}
 }
 
+// Add adds work that another goroutine did for the request, e.g. the single writer of a database file.
 func (m *Meter) Add(d time.Duration) {
 	if m == nil {
 		return
@@ -98,6 +103,7 @@ func (c *measured) Value(k any) any {
 	return c.Context.Value(k)
 }
 
+// With returns a context for which Of returns m.
 func With(ctx context.Context, m *Meter) context.Context { return &measured{ctx, m} }
 
 // Of returns a context's meter, or nil.

@@ -233,7 +233,7 @@ func ofSignature(e *sigv4.Error) *Error {
 	return out
 }
 
-// WriteError implements web.ErrorWriter.
+// WriteError implements web.ErrorWriter. It accepts any error: one without an S3 code gets the code that fits its errcode.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	e := asError(err)
 	h := w.Header()

@@ -159,7 +159,7 @@ type LogLimit struct {
 }
 
 // Database is an engine's interface for copies, imports and read-only mode. SQLite, PostgreSQL and Spanner implement
-// it.
+// it. It is safe for concurrent use, but a View or an Update is not, and is valid only until fn returned.
 type Database interface {
 	// View passes fn a snapshot, in which several calls see the same rows.
 	View(ctx context.Context, fn func(View) error) error

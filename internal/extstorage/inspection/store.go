@@ -6,7 +6,8 @@ import (
 	"holdfast/internal/extstorage"
 )
 
-// Store reads counters across installs. Methods return errcode.Denied for an invalid Span or zero Owner.
+// Store reads counters across installs. Methods return errcode.Denied for an invalid Span or zero Owner. They keep to the
+// rules of extstorage.Store about errors, slices and concurrency; a list is over when it has fewer than limit elements.
 type Store interface {
 	// ListUsage reads counters from a snapshot: at most limit installs that ever stored records.
 	ListUsage(ctx context.Context, span Span, limit int) ([]InstallUsage, error)

@@ -197,7 +197,7 @@ type Evaluation struct {
 }
 
 // Store is the part of the guest database that bots uses: an audit log of scores, deleted after seven days
-// (retention.JobBotScores).
+// (retention.JobBotScores). It keeps to the rules of guest.Store about errors, slices and concurrency.
 type Store interface {
 	// LogBotScore logs a score and, in the same transaction, appends its event, if any, to the outbox with key as its
 	// ordering key. The store sets the times.
@@ -217,7 +217,7 @@ func EncodeSignals(all []Signal) (string, error) {
 }
 
 // Hot counts browser activity. A browser is a hash of fingerprint and address, since browsers of the same make share
-// a fingerprint.
+// a fingerprint. It keeps to the rules of guest.Hot.
 type Hot interface {
 	// SeeBrowser counts a request and its session, if any, and returns the browser's counts including this request.
 	SeeBrowser(ctx context.Context, s Sighting) (Sighted, error)

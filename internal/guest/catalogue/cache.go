@@ -61,12 +61,13 @@ type View struct {
 }
 
 // Hot caches upstream answers, and locks keys for callers that fill them. Keys, e.g. cache:facets:at:vienna, do not
-// name the environment. Unlike other hot state, the cache may be evicted when memory is short.
+// name the environment. Unlike other hot state, the cache may be evicted when memory is short. It keeps to the rules of
+// guest.Hot: values in results may be shared.
 type Hot interface {
 	// Cached returns an answer with its key's lock. A missing key is no error.
 	Cached(ctx context.Context, key string) (CachedValue, error)
 
-	// PutCached stores a value for life, even if another caller holds the lock.
+	// PutCached stores a value for life, which is above 0, even if another caller holds the lock.
 	PutCached(ctx context.Context, key string, value []byte, life time.Duration) error
 
 	// Lock locks a key or extends the owner's lock, unless another owner holds it.

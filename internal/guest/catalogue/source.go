@@ -12,7 +12,8 @@ import (
 // Source provides properties and tenants: package builtin contains them, package upstream calls HTTP services.
 //
 // IDs are lower-case UUIDs. Methods return ErrNoProperty, ErrNoTenant or ErrNoRegion for missing objects, and any
-// other error if the source cannot tell.
+// other error if the source cannot tell. They are safe for concurrent use. Results may be shared: callers must not change
+// them.
 type Source interface {
 	// Search returns a page of properties and the total on all pages. q is normalized.
 	Search(ctx context.Context, q SearchQuery) (Results, error)

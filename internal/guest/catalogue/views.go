@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/guest"
 )
 
-// Fetcher calls a profile's upstreams.
+// Fetcher calls a profile's upstreams. It is safe for concurrent use. The answer belongs to the caller.
 type Fetcher interface {
 	// Fetch sends a GET with the path values and parameters, or a POST if body is set. It returns ErrMissing for "not
 	// found".

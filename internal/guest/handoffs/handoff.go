@@ -139,7 +139,7 @@ func (h *Handoff) Consume(c Consumption, now time.Time) {
 	}
 }
 
-// Store stores handoffs, their signing keys, and refused attempts to consume them.
+// Store stores handoffs, their signing keys, and refused attempts to consume them. It keeps to the rules of guest.Store.
 type Store interface {
 	RefusalStore
 

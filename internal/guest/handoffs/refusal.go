@@ -35,7 +35,7 @@ type RefusalStore interface {
 	// are unique in all.
 	AddRefusals(ctx context.Context, all []NewRefusal) error
 
-	// Refusals returns up to limit rows, latest attempt first.
+	// Refusals returns up to limit rows, by their latest attempt, newest first.
 	Refusals(ctx context.Context, limit int) ([]Refusal, error)
 }
 

@@ -62,10 +62,10 @@ func ParseJob(name string) (Job, error) {
 // ErrJobRuns means that another process runs the job.
 var ErrJobRuns = errcode.New(errcode.Conflict, "another process runs this job: run it again later")
 
-// Store is the part of the guest database that deletes old rows.
+// Store is the part of the guest database that deletes old rows. It is safe for concurrent use.
 type Store interface {
-	// Drop deletes up to limit old rows, older than before and oldest first, and returns how many. Only the job's
-	// leader deletes; other processes get ErrJobRuns.
+	// Drop deletes up to limit old rows, older than before and oldest first, and returns how many; fewer than limit mean
+	// that none is left. Only the job's leader deletes; other processes get ErrJobRuns.
 	Drop(ctx context.Context, job Job, before time.Time, limit int) (int, error)
 
 	// CountOld counts the rows that Drop would delete in total, up to MaxCount.

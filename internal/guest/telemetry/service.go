@@ -48,7 +48,7 @@ func (s *Service) SetSamples(r SampleRates) { s.samples.Store(&r) }
 // Samples returns the current rates.
 func (s *Service) Samples() SampleRates { return *s.samples.Load() }
 
-// Store is the part of the guest database that appends telemetry to the outbox.
+// Store is the part of the guest database that appends telemetry to the outbox. It keeps to the rules of guest.Store.
 type Store interface {
 	// Record calls r.Decide and appends the events in the mutation's transaction, or returns the stored answer to an
 	// earlier request with the same idempotency key (Once.Replayed). Errors are as for guest.Store's mutations.

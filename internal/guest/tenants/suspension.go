@@ -34,7 +34,8 @@ func (s *Suspension) NewerThan(o Suspension) bool {
 // ErrSuspended refuses requests about a suspended tenant.
 var ErrSuspended = errcode.New(errcode.Denied, "the tenant is suspended")
 
-// Store stores tenant states, and the inbox of events that change them.
+// Store stores tenant states, and the inbox of events that change them. It keeps to the rules of guest.Store about errors,
+// slices and concurrency.
 type Store interface {
 	// Receive applies an event to a tenant's state unless the inbox already knows it. The result is inbox.Stale if
 	// the state is newer than the event.
@@ -57,9 +58,11 @@ type Store interface {
 	TenantStates(ctx context.Context) ([]Suspension, error)
 }
 
-// Hot caches suspensions. If the copy is lost, ask the database and replace the copy: tenants may still be suspended.
+// Hot caches suspensions. If the copy is lost, ask the database and replace the copy: tenants may still be suspended. It
+// keeps to the rules of guest.Hot.
 type Hot interface {
-	// Suspended also reports whether the copy exists.
+	// Suspended returns those of the tenants that are suspended, and whether the copy exists. Without it, suspended is
+	// empty and means nothing.
 	Suspended(ctx context.Context, tenants []string) (suspended []string, known bool, err error)
 
 	// SuspensionVersion changes with each SetSuspension. Read it before the database, for PutSuspensions.
