@@ -24,7 +24,7 @@ var quick = []string{
 	"TestClientsOfARestoredServer", "TestNewerSchemaOnSQLite", "TestServeMigrates", "TestTwoProcessesOnOnePostgres", "TestDryRunLeavesNothing", "TestSweep",
 	// services
 	"TestReferenceNames", "TestOwnQuota", "TestAllowAndDeny", "TestNodes", "TestMoveUser",
-	"TestExtensionStorage", "TestMoveToPostgres", "TestMoveToSQLite",
+	"TestExtensionStorage", "TestMoveToPostgres",
 	"TestBuckets", "TestBucketsNative", "TestBucketsOnPostgres", "TestBucketsQuota", "TestBucketsBackup", "TestBucketsHTTP2",
 	"TestGuest", "TestGuestByDefault", "TestGuestHandoff", "TestGuestEvents", "TestGuestRedis",
 }

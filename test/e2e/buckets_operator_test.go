@@ -44,14 +44,6 @@ func TestBucketsQuota(t *testing.T) {
 	if out := s.Verb("buckets", "accounts", "list"); !regexp.MustCompile(`main +\S+ +\S+ \S+ +2 +2 +2048 +-`).MatchString(out) {
 		t.Errorf("accounts: %s", out)
 	}
-	for _, args := range [][]string{{"show"}, {"show", "main", "photos", "x"}, {"set", "main", "--bytes", "many"}, {"set", "main", "--objects", "0"}} {
-		if r := binary.Run(t, s.Env, append([]string{"buckets", "quotas"}, args...)...); r.Status != 2 {
-			t.Errorf("%v: status %d %s", args, r.Status, r.Stderr)
-		}
-	}
-	if r := binary.Run(t, s.Env, "buckets", "quotas", "show", "main", "none"); r.Status != 1 || !strings.Contains(r.Stderr, "the bucket does not exist") {
-		t.Errorf("status %d %s", r.Status, r.Stderr)
-	}
 }
 
 // TestBucketsConfiguredKeys checks access keys from the configuration. The server rejects a removed key but keeps its

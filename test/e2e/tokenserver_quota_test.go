@@ -68,23 +68,6 @@ func TestOwnQuota(t *testing.T) {
 	if out := s.Verb("tokenserver", "users", "quota", "77", "5"); !strings.Contains(out, "5, the account's own") {
 		t.Errorf("quota of a storage user:\n%s", out)
 	}
-	for _, tc := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"accounts", account, "1.5GiB"}, "QUOTA: expected a number of bytes"},
-		{[]string{"accounts", account, "0"}, "QUOTA: expected a number of bytes"},
-		{[]string{"accounts", strings.Repeat("0", 32), "5"}, "account " + strings.Repeat("0", 32) + " has no storage here"},
-		{[]string{"accounts", "nobody", "lots"}, "QUOTA: expected a number of bytes"},
-		{[]string{"users", "77", "lots"}, "QUOTA: expected a number of bytes"},
-		{[]string{"users", "0", "5"}, "UID: must be at least 1"},
-		{[]string{"accounts", account, "--fxa-uid", "x"}, "unknown flag --fxa-uid"},
-	} {
-		r := binary.Run(t, s.Env, append([]string{"tokenserver", tc.args[0], "quota"}, tc.args[1:]...)...)
-		if r.Status == 0 || !strings.Contains(r.Stderr, tc.want) {
-			t.Errorf("%q: %d %s, want %q", tc.args, r.Status, r.Stderr, tc.want)
-		}
-	}
 }
 
 // listed is a line from tokenserver accounts list --json.
