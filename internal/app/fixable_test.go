@@ -125,8 +125,8 @@ func wantFix(t *testing.T, what string, err error, fix string) {
 }
 
 // TestOutsideFailures fails each driver with a name that does not exist, a port where nothing listens, a listener that
-// closes connections, a certificate of an unknown authority, and a plain port instead of TLS. No text says "internal
-// error", and each says what to do.
+// closes connections, a certificate from an unknown authority, and a plain port instead of TLS. No text says "internal
+// error", and each gives advice.
 func TestOutsideFailures(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
@@ -169,7 +169,7 @@ func TestOutsideFailures(t *testing.T) {
 	}
 }
 
-// listenAnd returns the address of a listener that calls serve for each connection, or of a closed listener if serve is nil.
+// listenAnd returns a listener's address. The listener calls serve for each connection, or is closed if serve is nil.
 func listenAnd(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -14,7 +14,7 @@ import (
 )
 
 // TestWrongProtocolOnEveryListener dials every listener with the wrong protocol: TLS on
-// a plain port, and plain HTTP on a port with TLS. Each answers at once, and the log says what to change. With a domain,
+// a plain port, and plain HTTP on a port with TLS. Each answers at once, and the log gives advice. With a domain,
 // server.http_listen stays plain beside listeners with TLS.
 func TestWrongProtocolOnEveryListener(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// TestModes states what Open changes in each mode: in a new data folder, and in a folder whose database has no tables
+// TestModes states the changes that Open makes in each mode: in a new data folder, and in a folder whose database has no tables
 // yet.
 func TestModes(t *testing.T) {
 	t.Parallel()

@@ -55,7 +55,7 @@ type route struct {
 
 func (r *route) String() string { return r.listener + ": " + r.method + " " + r.path }
 
-// stalledClient is an http.ResponseWriter and request body of a client that stops reading and sending.
+// stalledClient is an http.ResponseWriter and a request body whose client stops reading and sending.
 type stalledClient struct {
 	header  http.Header
 	status  int
@@ -81,7 +81,7 @@ func (c *stalledClient) Read([]byte) (int, error) {
 	return 0, io.ErrUnexpectedEOF
 }
 
-// measured is the growth in heap and charged memory while several clients stall, and one of the responses.
+// measured is the growth in heap and charged memory while several clients stall, and a response.
 type measured struct {
 	heap, charged int64
 	*stalledClient

@@ -9,7 +9,7 @@ import (
 )
 
 // drivers lists libraries that take minutes to compile with the race detector and seconds to link, and the only
-// packages of the server that may depend on them, directly or not. All other packages get what they need as values from
+// packages of the server that may depend on them, directly or not. All other packages get values from
 // cmd/holdfast.
 var drivers = map[string][]string{
 	"cloud.google.com/go/spanner": {"internal/db/spannerdb", "internal/syncstorage/spanner", "internal/engines/spanner", "internal/engines/all"},

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/importing"
 )
 
-// TestFindings checks that `holdfast check` repeats what an import found, but not what is usual, until a later import
+// TestFindings checks that `holdfast check` repeats an import's findings, but not the usual ones, until a later import
 // finds nothing.
 func TestFindings(t *testing.T) {
 	t.Parallel()

@@ -47,7 +47,7 @@ func (p *pipes) dial() net.Conn {
 	return client
 }
 
-// TestDrainAnswers checks what the clients of a draining server get on connections that it accepted before: an answer,
+// TestDrainAnswers checks the answers of a draining server on connections that it accepted before: each gets an answer,
 // if the request arrives while the server may still expect it, however late that is on a busy machine.
 func TestDrainAnswers(t *testing.T) {
 	t.Parallel()

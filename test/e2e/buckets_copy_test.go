@@ -165,7 +165,7 @@ func (c s3) versions(bucket string) (all []version) {
 
 var requestID = regexp.MustCompile(`<RequestId>[^<]*</RequestId>|<HostId>[^<]*</HostId>`)
 
-// dump returns all buckets with their settings, and what the commands print about them.
+// dump returns all buckets with their settings, and the output that commands print about them.
 func (c s3) dump(s *binary.Server) string {
 	c.t.Helper()
 	var all strings.Builder

@@ -18,7 +18,7 @@ import (
 )
 
 // TestClientsOfARestoredServer restores a backup, and continues with clients that saw later writes: none may take
-// something else for what it knew, miss a change, or make an object from a half upload.
+// another object for a known one, miss a change, or make an object from a half upload.
 func TestClientsOfARestoredServer(t *testing.T) {
 	t.Parallel()
 	vars := guestVars("HOLDFAST_BUCKETS__LISTEN="+binary.FreePort(t), "HOLDFAST_BUCKETS__INLINE=0", "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false", "HOLDFAST_GUEST__RATE_LIMITS=false")

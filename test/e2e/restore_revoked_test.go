@@ -18,7 +18,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// revokedAfterBackup is a server of buckets with an access key that is revoked, and locks that are set, after a backup.
+// revokedAfterBackup is a buckets server with an access key that is revoked, and locks that are set, after a backup.
 // Its storage node survives when the database is lost.
 type revokedAfterBackup struct {
 	s3
@@ -71,7 +71,7 @@ const retention = `<Retention><Mode>COMPLIANCE</Mode><RetainUntilDate>2099-01-01
 // lose makes the changes that a restore undoes.
 func (r *revokedAfterBackup) lose(s *binary.Server) {
 	r.t.Helper()
-	// As in the console: the server records operators' changes, and not those of commands.
+	// As in the console: the server records operators' changes, but no command does.
 	request, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, s.Admin+"/buckets/keys/"+r.key+"/revoke", http.NoBody)
 	if err != nil {
 		r.t.Fatal(err)
@@ -90,7 +90,7 @@ func (r *revokedAfterBackup) lose(s *binary.Server) {
 	r.late = r.put("/locked/late", lockedBody+" later", "X-Amz-Object-Lock-Mode: COMPLIANCE", r.until(24*time.Hour))
 }
 
-// wantReport checks that a restore names the kinds of credentials, with their number, and the operator's change.
+// wantReport checks that a restore names each kind of credential, with its number, and the operator's change.
 func (r *revokedAfterBackup) wantReport(text string) {
 	r.t.Helper()
 	for _, want := range []string{
@@ -161,8 +161,8 @@ func (r *revokedAfterBackup) wantLateBody(s *binary.Server) {
 	}
 }
 
-// TestRevocationsAfterRestore restores a state before a key was revoked and objects were locked. The restore names what
-// an operator must check, and which recorded changes are undone.
+// TestRevocationsAfterRestore restores a state before a key was revoked and objects were locked. The restore lists the
+// checks for an operator, and the recorded changes that are undone.
 func TestRevocationsAfterRestore(t *testing.T) {
 	t.Parallel()
 	disks, data := t.TempDir(), filepath.Join(t.TempDir(), "data")
@@ -210,7 +210,7 @@ func TestRevocationsAfterRestoreOfDump(t *testing.T) {
 	s.Kill()
 	vars = append(bucketsOn(t, other, disks), "HOLDFAST_SERVER__ADMIN_TOKEN="+adminOfRestore)
 	env := binary.Environ(append([]string{"HOLDFAST_DATA=" + data}, vars...)...)
-	got := binary.Run(t, env, "restore", saved, "--trust-dump", "--service", "buckets") // the data folder survived, with its list of changes
+	got := binary.Run(t, env, "restore", saved, "--trust-dump", "--service", "buckets") // the data folder survived, with its change log
 	if got.Status != 0 {
 		t.Fatalf("restore: %d\n%s%s", got.Status, got.Stdout, got.Stderr)
 	}
