@@ -7,13 +7,16 @@ export GOTOOLCHAIN := auto
 BIN        := bin/holdfast
 VERSION    := $(shell git describe --tags --dirty 2>/dev/null || echo dev)
 COMMIT     := $(shell git rev-parse --short HEAD 2>/dev/null)
-LDFLAGS    := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+# -s and -w leave out the symbol table and DWARF, a third of the binary. Stack traces and profiles do not need them; for a
+# debugger, run go build ./cmd/holdfast.
+LDFLAGS    := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 # These tags exclude unused parts of Google's client, a third of the binary: DirectPath, and the pages of
 # golang.org/x/net/trace.
 TAGS       := disable_grpc_modules,grpcnotrace
 # Compiling everything with the binary's flags shares its build cache.
 LIKEBIN    = CGO_ENABLED=0 GOFLAGS="$$($(GO) env GOFLAGS) -trimpath -tags=$(TAGS)"
-COMPILE    = $(LIKEBIN) $(GO) build -buildvcs=false -ldflags '$(LDFLAGS)' -o $(BIN) $(1) ./cmd/holdfast
+# GOGC lets the compiler collect garbage less often: a fifth less processor time for at most a gigabyte of memory.
+COMPILE    = GOGC=400 $(LIKEBIN) $(GO) build -buildvcs=false -ldflags '$(LDFLAGS)' -o $(BIN) $(1) ./cmd/holdfast
 LINTER     := v2.15.0
 FUZZTIME   ?= 30s
 # More flags for go test, such as -run TestStore.
