@@ -160,7 +160,8 @@ func (l Location) Inspect(ctx context.Context) (c replica.Content, wrong *servic
 	return c, f
 }
 
-// read reads the content.
+// read opens the location and inspects it. name is its name in the record; a target that this data folder used before
+// and that lost its marker is an error (replica.CheckLost).
 func (l Location) read(ctx context.Context, name string) (c replica.Content, err error) {
 	target, closeIt, err := l.Clouds.Open(ctx, l.URL)
 	if err != nil {

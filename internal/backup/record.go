@@ -159,7 +159,7 @@ func ReadFailure(data string) *Failure {
 	return f
 }
 
-// exists reports whether a recorded backup is still there; of a URL it is not known.
+// exists reports whether a recorded backup is still there. A URL is not looked up, and counts as there.
 func exists(path string) bool {
 	if location.IsURL(path) {
 		return true
@@ -168,7 +168,7 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// Known returns the recorded backups that still exist, latest first.
+// Known returns the recorded backups, latest first, but not those whose folder is gone. Backups at URLs may be gone, too.
 func Known(data string) (all []service.Backup, err error) {
 	last, err := Read(data)
 	if err != nil {

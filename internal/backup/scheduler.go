@@ -98,7 +98,8 @@ func (s *Scheduler) CanMake() error {
 	return nil
 }
 
-// Make makes a backup now. progress is called before each step.
+// Make makes a backup now, and returns when it has ended. It returns the errors of CanMake. progress is called before each
+// step.
 func (s *Scheduler) Make(ctx context.Context, progress func(what string)) (Sent, error) {
 	server := s.Server()
 	if err := s.CanMake(); err != nil {
@@ -147,7 +148,7 @@ func (s *Scheduler) Verify(ctx context.Context, at time.Time, progress func(what
 	return found, nil
 }
 
-// State returns the state now.
+// State returns the state now. It does not wait for a backup.
 func (s *Scheduler) State() SchedulerState {
 	s.mu.Lock()
 	defer s.mu.Unlock()

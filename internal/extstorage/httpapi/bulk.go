@@ -81,7 +81,7 @@ func readPrecondition(f *fields, g *ext.Precondition) {
 	}
 }
 
-// appendPut appends the result for a put.
+// appendPut appends the members that the answers to puts and increments share, without braces.
 func appendPut(b []byte, r *ext.Result) []byte {
 	b = appendInt(key(b, "revision"), r.Revision)
 	b = appendString(key(b, "etag"), r.Seq.ETag())
@@ -157,7 +157,7 @@ func (x *exchange) readOp(raw []byte) (word string, t ext.Task, err error) {
 	return word, t, f.err
 }
 
-// appendOp appends the result for an operation.
+// appendOp appends an element of the answer to a batch. Its members depend on the operation, which word names.
 func appendOp(b []byte, word string, r *ext.Result) []byte {
 	b = appendString(append(b, `{"op":`...), word)
 	b = appendPlace(b, r.Namespace, r.Key)

@@ -105,7 +105,7 @@ func (x *exchange) untilEnding(fn func() error) (ended bool, err error) {
 	return err != nil && errors.Is(context.Cause(ctx), errEnding), err
 }
 
-// appendFeed appends the answer with changes.
+// appendFeed returns the answer's body: the changes, and the number to continue after.
 func appendFeed(feed *ext.Feed) []byte {
 	b := append(make([]byte, 0, 64+192*len(feed.Changes)), '{')
 	b = appendList(append(b, `"changes":`...), feed.Changes, func(b []byte, c *ext.Change) []byte {

@@ -100,7 +100,7 @@ func appendPlace(b []byte, ns ext.Namespace, k ext.Key) []byte {
 	return appendString(key(appendString(key(b, "namespace"), ns), "key"), k)
 }
 
-// appendMeta appends everything but value and metadata.
+// appendMeta appends a record's members but value and metadata, as in the answer to a write.
 func appendMeta(b []byte, r *ext.Result) []byte {
 	return appendTimes(appendVersion(appendPlace(b, r.Namespace, r.Key), r.Revision, r.Seq), r.ExpiresAt, r.CreatedAt, r.UpdatedAt)
 }

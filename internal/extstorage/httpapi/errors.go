@@ -280,7 +280,8 @@ func messageOf(err error) string {
 	return ""
 }
 
-// WriteError writes an error response.
+// WriteError implements web.ErrorWriter for the public API: a problem in JSON, with the CORS headers that let front ends
+// read it.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	greet(w)
 	WriteInnerError(w, r, err)

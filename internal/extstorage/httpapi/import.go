@@ -20,7 +20,8 @@ import (
 
 const maxLine = recordBody
 
-// The last four record members are replaced unless the import preserves them.
+// These are the members of each kind of line in an export. The last four in lineNames are replaced unless the import
+// preserves them.
 var (
 	headerNames   = []string{"export", "records", "lastChange"}
 	schemaNames   = []string{"namespace", "version", "status", "schema", "createdAt", "updatedAt", "createdBy"}
@@ -135,7 +136,7 @@ func (im *importer) read(lines io.Reader) error {
 	return im.checkComplete()
 }
 
-// checkComplete returns an error unless all lines came.
+// checkComplete returns an error unless the last line came, and as many records and schemas as it counts.
 func (im *importer) checkComplete() error {
 	came := "incomplete import: received " + count(int64(im.done.Records), "record", "records")
 	const hint = ": send every line of the export"
@@ -335,7 +336,7 @@ func (im *importer) readRecord(f *fields) (rec ext.Record, err error) {
 	return rec, f.err
 }
 
-// skip reads a cursor's line or the last line.
+// skip reads a cursor's line, which a page of an export ends with and which has no effect, or the last line.
 func (im *importer) skip(f *fields) {
 	if f.has("cursor") {
 		if f.only(cursorNames); f.text("cursor") == "" {
@@ -373,7 +374,8 @@ func parseMoment(text string) (ext.Moment, bool) {
 	return max(ext.At(t), 1), err == nil
 }
 
-// step imports the collected records.
+// step imports the collected records, at most a batch, all or nothing. The first step runs even without records: it
+// checks whether the client may import.
 func (im *importer) step() error {
 	if len(im.records) == 0 && im.steps > 0 {
 		return nil

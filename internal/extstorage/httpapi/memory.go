@@ -29,7 +29,7 @@ const (
 	longLineBytes = 2 * maxLine
 )
 
-// LargestRequest returns the memory of a full batch.
+// LargestRequest returns the most memory, in bytes, that a request needs: that for a full batch.
 func LargestRequest() int64 { return (1 + workCopies) * (itemsBody + bytes.MinRead) }
 
 // fits charges n bytes for data read, and n for the response. If they are unavailable, it returns false; then drop
@@ -54,7 +54,7 @@ func (x *exchange) await(n int) error {
 	return nil
 }
 
-// keep releases the charged memory above n bytes.
+// keep releases the charged memory above n bytes, e.g. when only the answer is left of the data read.
 func (x *exchange) keep(n int) {
 	if more := x.charged - int64(n); more > 0 {
 		web.ReleaseMemory(x.in, more)

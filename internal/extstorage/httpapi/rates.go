@@ -53,7 +53,8 @@ func (r *Rates) Limits() (of ext.Rates, limited bool) {
 	return of, false
 }
 
-// Set replaces the limits and resets their counts.
+// Set replaces the limits and begins all counts again; limits that are equal to the current ones change nothing. It
+// returns errcode.Invalid as NewRates does. Requests may be served meanwhile, as for Clear.
 func (r *Rates) Set(of ext.Rates) error {
 	if had, limited := r.Limits(); limited && had == of {
 		return nil

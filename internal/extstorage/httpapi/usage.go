@@ -2,7 +2,8 @@ package httpapi
 
 import ext "holdfast/internal/extstorage"
 
-// usage answers with used and allowed amounts.
+// usage answers with the whole install's totals, quota and warnings, and the usage of each namespace that the token may
+// access.
 func (x *exchange) usage() error {
 	u, err := x.service.Usage(x.ctx(), x.ask)
 	if err != nil {
@@ -36,7 +37,7 @@ func appendNamespace(b []byte, n *ext.NamespaceUsage) []byte {
 	return append(appendInt(key(b, "bytes"), n.Bytes), '}')
 }
 
-// namespaces answers with all namespaces that the client may read.
+// namespaces answers with the namespaces with live records to which the token has any access, also w alone.
 func (x *exchange) namespaces() error {
 	list, err := x.service.Namespaces(x.ctx(), x.ask)
 	if err != nil {

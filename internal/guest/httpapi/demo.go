@@ -150,7 +150,7 @@ func (d *Demo) Serve(w http.ResponseWriter, r *http.Request, at web.Address) err
 	return nil
 }
 
-// act runs an action, with the guest's session if the action wants it.
+// act runs an action after its checks: the same site, the session if the action uses one, the rate limit, and the body.
 func (d *Demo) act(one *demoAction, x *exchange) error {
 	if err := x.sameSite(); err != nil {
 		return err

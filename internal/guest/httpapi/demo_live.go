@@ -95,7 +95,7 @@ type liveView struct {
 	Events      []demoEvent          `json:"events"`
 }
 
-// liveSession is the session in the side panel.
+// liveSession is a guest's own session as the side panel shows it; ID is shortened, so that nobody can use it.
 type liveSession struct {
 	ID          string          `json:"id"`
 	CreatedAt   time.Time       `json:"createdAt"`

@@ -28,7 +28,8 @@ var classes = map[string]guest.Class{
 	"/telemetry/funnel":                 guest.ClassTelemetry,
 }
 
-// limit counts the request against the limit for its path.
+// limit counts the request against the limit for its path, or, if it would begin a session, against the limit for new
+// sessions.
 func (x *exchange) limit() error {
 	class, ok := classes[x.route.template]
 	if !ok {
@@ -40,7 +41,8 @@ func (x *exchange) limit() error {
 	return x.take(class)
 }
 
-// take counts a request, and sets RateLimit headers (draft-ietf-httpapi-ratelimit-headers).
+// take counts a request, and sets RateLimit headers (draft-ietf-httpapi-ratelimit-headers). Above the limit it returns a
+// refusal with status 429.
 func (x *exchange) take(class guest.Class) error {
 	r, limited, err := x.Guests.Limit(x.ctx(), class, x.session, x.address())
 	if err != nil || !limited {
@@ -56,7 +58,8 @@ func (x *exchange) take(class guest.Class) error {
 	return web.Refuse(http.StatusTooManyRequests, "rate-limited", "too many requests of this kind: retry after the time in Retry-After")
 }
 
-// address returns the client's IP address, for limits without a session.
+// address returns the client's IP address, for the limit that all clients behind it share. It is not empty even if the
+// address is unknown.
 func (x *exchange) address() string {
 	ip, _ := web.ClientIP(x.in)
 	return ip.String()

@@ -10,7 +10,7 @@ type list[T any] struct {
 	Items []T `json:"items"`
 }
 
-// sendList answers with a list, or passes err on.
+// sendList answers with a list, which is [] rather than null if it is empty, or passes err on.
 func sendList[T any](x *exchange, items []T, err error) error {
 	if err != nil {
 		return err

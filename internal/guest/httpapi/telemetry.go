@@ -19,7 +19,7 @@ func (x *exchange) items() ([]json.RawMessage, error) {
 	return in.Items, err
 }
 
-// accepted answers 202: events are published later.
+// accepted answers 202 with the IDs of the events, which are stored and published later.
 func accepted(r telemetry.Recorded) (answer, error) {
 	return jsonAnswer(http.StatusAccepted, struct {
 		IDs []guest.ID `json:"ids"`

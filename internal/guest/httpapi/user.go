@@ -34,7 +34,8 @@ func (x *exchange) linkSession() error {
 	})
 }
 
-// linkAgain answers a repeated request from a session that is already linked.
+// linkAgain answers a request to sign in from a session that is already linked: 200 without effect for the same user,
+// and otherwise guest.ErrOtherUser.
 func (x *exchange) linkAgain(token string) error {
 	user, err := x.Guests.User(token)
 	if err == nil && user != x.user.User {
@@ -92,7 +93,8 @@ func (x *exchange) endUserSessions() error {
 	return x.endSessions(guest.EndUserSessions{Except: x.user.ID})
 }
 
-// endUserSession ignores ended sessions and other users' sessions.
+// endUserSession signs the user out on a single device. For sessions that have ended and other users' sessions it answers
+// 204 without effect, too.
 func (x *exchange) endUserSession() error {
 	id, ok := guest.ParseID(guest.UserSessionPrefix, x.route.session)
 	if !ok {
@@ -101,7 +103,7 @@ func (x *exchange) endUserSession() error {
 	return x.endSessions(guest.EndUserSessions{Session: id})
 }
 
-// endSessions ends the user's sessions that e selects.
+// endSessions ends the sessions that e selects among the signed-in user's, whom it sets in e.
 func (x *exchange) endSessions(e guest.EndUserSessions) error {
 	if x.user.ID == "" {
 		return guest.ErrNotLinked
