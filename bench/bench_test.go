@@ -48,7 +48,7 @@ func measured(t *testing.T, args ...string) string {
 	return terminal.String()
 }
 
-// wantRows checks that the table has this number of rows, each with a figure, and rows that begin with these cells.
+// wantRows checks that the table has n rows, each with a figure, and rows that begin with these cells.
 func wantRows(t *testing.T, text string, n int, begin ...string) {
 	t.Helper()
 	rows := regexp.MustCompile(`(?m)^\| .*\|.* [1-9].*\|$`).FindAllString(text, -1)
@@ -62,7 +62,7 @@ func wantRows(t *testing.T, text string, n int, begin ...string) {
 	}
 }
 
-// TestParts runs every part. The parts check the answers of the server, and what the limits read and change.
+// TestParts runs every part. The parts check the server's answers, and the rows that the limits read and change.
 func TestParts(t *testing.T) {
 	t.Parallel()
 	for part, want := range map[string]struct {

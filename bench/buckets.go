@@ -72,7 +72,11 @@ func newBuckets(n *size) *s3Load {
 
 func holdfastKey(account string) func(s *server) (string, sigv4test.Signer, error) {
 	return func(s *server) (string, sigv4test.Signer, error) {
-		out, err := s.command(context.Background(), "buckets", "keys", "list", account, "--secrets")
+		var out string
+		err := s.until(context.Background(), func() (err error) { // the server creates the account after its start
+			out, err = s.command(context.Background(), "buckets", "keys", "list", account, "--secrets")
+			return err
+		})
 		if err != nil {
 			return "", sigv4test.Signer{}, err
 		}

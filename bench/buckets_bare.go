@@ -115,10 +115,10 @@ func (w *s3Load) bare(ctx context.Context, _ *options, e *engine, _ int) (*bare,
 	for i := range w.size.listKeys {
 		all = append(all, rows.put(bucketsListed, w.listKey(i), w.body(1)))
 	}
-	if err = b.fill(ctx, all); err == nil && e.postgres != nil {
-		err = execPostgres(ctx, b.url, `VACUUM ANALYZE manta_bucket_object`)
+	if e.postgres != nil {
+		all = append(all, sql(`ANALYZE manta_bucket_object`))
 	}
-	if err != nil {
+	if err := b.fill(ctx, all); err != nil {
 		return nil, errors.Join(err, b.close())
 	}
 	w.bareOps(b, f, rows, objects)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -74,132 +73,88 @@ var extPgList = strings.NewReplacer("@tenant", "$1::uuid", "@install", "$2::uuid
 	"@before", "$6::text", "@values", "$7::boolean", "@metadata", "$8::boolean", "@now", "$9::timestamptz", "@sent", "$11::bigint").
 	Replace(extPgFrom) + "key LIMIT $10::bigint"
 
-const extApply = `SELECT ext_apply_v1(('` + extTenant + `' || :owner::text)::uuid, ('` + extInstall + `' || :owner::text)::uuid,
-	:kinds::smallint[], :namespaces::text[], %s, :guards::bigint[], %s, :none::text[],
-	:values::text[], :metadata::text[], :expiries::timestamptz[], :keeps::boolean[], :schemas::integer[], '"token"'::text, '""'::text,
-	now(), 268435456::bigint, 32::bigint, 5120::bigint, NULL::text, NULL::bytea, now() - interval '24 hours', NULL::text[]);
-`
+// extApply calls the service's function. Before an increment, extRead reads the record, and the increment requires that
+// it is unchanged.
+const (
+	extApply = `SELECT ext_apply_v1($1::uuid, $2::uuid, $3::smallint[], $4::text[], $5::text[], $6::bigint[], %s, $8::text[],
+		$9::text[], $10::text[], $11::timestamptz[], $12::boolean[], $13::integer[], '"token"'::text, '""'::text,
+		now(), 268435456::bigint, 32::bigint, 5120::bigint, NULL::text, NULL::bytea, now() - interval '24 hours', NULL::text[])`
+	extRead = `SELECT revision, change_seq, created_at, updated_at, ttl_expires_at, value_bytes, metadata_bytes, value::text, coalesce(metadata::text, '')
+		FROM ext_storage_records
+		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND namespace = $3::text AND key = $4::text AND (ttl_expires_at IS NULL OR ttl_expires_at > now())`
+)
 
-// extRead precedes an increment, which requires that this record is unchanged.
-const extRead = `SELECT revision AS revision, change_seq AS seq, created_at AS created, updated_at AS updated, ttl_expires_at AS expires,
-	value_bytes AS bytes, metadata_bytes AS others, value::text AS value, coalesce(metadata::text, '') AS metadata
-	FROM ext_storage_records
-	WHERE tenant_id = ('` + extTenant + `' || :owner::text)::uuid AND extension_install_id = ('` + extInstall + `' || :owner::text)::uuid
-		AND namespace = :read_namespace::text AND key = %s AND (ttl_expires_at IS NULL OR ttl_expires_at > now())
-\gset old_
-`
-
-func extScript(w *extWork) (script string, vars map[string]string) {
-	n := len(w.ops)
-	all := func(field func(*extOp) string) string {
-		texts := make([]string, n)
-		for i := range w.ops {
-			texts[i] = field(&w.ops[i])
+func extPostgresWrite(c int, ops []extOp, reads bool) (t tx) {
+	tenant, install := extOwner(c)
+	text := func(s string) *string {
+		if s == "" {
+			return nil
 		}
-		return array(texts)
+		return &s
 	}
-	null := array(make([]string, n))
-	vars = map[string]string{
-		"kinds":      all(func(op *extOp) string { return strconv.Itoa(op.kind) }),
-		"namespaces": all(func(op *extOp) string { return op.ns }),
-		"guards":     null, "none": null, "expiries": null,
-		"values":   all(func(op *extOp) string { return op.value }),
-		"metadata": all(func(op *extOp) string { return maybe(op.kind == extPut, `{}`) }),
-		"keeps":    all(func(*extOp) string { return "f" }),
-		"schemas":  all(func(op *extOp) string { return strconv.Itoa(op.schema) }),
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "\\set owner %d + :client_id\n", extFirst)
-	key, keys, matches := `:read_key::text`, `:keys::text[]`, `:matches::text[]`
-	if w.turn {
-		key, keys = `:key::text`, `ARRAY[:key::text]`
-		fmt.Fprintf(&b, "\\set key random(%s, %s)\n", id(0), id(extKeys-1))
-	} else {
-		vars["keys"] = all(func(op *extOp) string { return op.key })
-	}
-	if w.reads != nil {
-		vars["read_namespace"] = w.reads.ns
-		fmt.Fprintf(&b, extRead, key)
-		matches = `array_append(:matches::text[], '{' || :old_seq::text || '}')`
-		if !w.turn {
-			vars["read_key"] = w.reads.key
+	n := len(ops)
+	kinds, schemas, values, metadata, match := make([]int16, n), make([]int32, n), make([]*string, n), make([]*string, n), make([]*string, n)
+	for i, op := range ops {
+		kinds[i], schemas[i], values[i], match[i] = int16(op.kind), int32(op.schema), text(op.value), text(op.match)
+		if op.kind == extPut {
+			metadata[i] = text(`{}`)
 		}
 	}
-	match := make([]string, 0, n)
-	for i := range w.ops {
-		if w.reads == nil || i < n-1 {
-			match = append(match, w.ops[i].match)
-		}
+	args := []any{
+		tenant, install, kinds, each(ops, func(op extOp) string { return op.ns }), each(ops, func(op extOp) string { return op.key }), make([]*int64, n), match,
+		make([]*string, n), values, metadata, make([]*time.Time, n), make([]bool, n), schemas,
 	}
-	vars["matches"] = array(match)
-	fmt.Fprintf(&b, extApply, keys, matches)
-	return b.String(), vars
+	matches := "$7::text[]"
+	if last := ops[n-1]; reads {
+		t.reads = []stmt{sql(extRead, tenant, install, last.ns, last.key).want(1)}
+		args[6], args = match[:n-1], append(args, cell{0, 1, 0})
+		matches = "array_append($7::text[], '{' || $14::bigint || '}')"
+	}
+	t.writes = []stmt{sql(fmt.Sprintf(extApply, matches), args...)}
+	return t
 }
 
-func maybe(there bool, text string) string {
-	if there {
-		return text
-	}
-	return ""
-}
-
-var inArray = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
-
-func array(texts []string) string {
-	quoted := make([]string, len(texts))
-	for i, t := range texts {
-		if quoted[i] = `NULL`; t != "" {
-			quoted[i] = `"` + inArray.Replace(t) + `"`
-		}
-	}
-	return `{` + strings.Join(quoted, ",") + `}`
-}
-
-// bare uses its own database, because its events are never published and must not mix with the server's.
 func (extLoad) bare(ctx context.Context, _ *options, e *engine, installs int) (*bare, error) {
 	s := store{name: "ext", sqlite: extsqlite.Migrations, postgres: extpostgres.Migrations, connections: 20}
 	b, err := s.open(ctx, e)
 	if err != nil {
 		return nil, err
 	}
-	b.ops = map[string]bareOp{}
-	fill, step, clear := fillExtLite, extLiteStep, `DELETE FROM ext_storage_outbox`
+	fill, step, clear := extLiteFill, extLiteStep, `DELETE FROM ext_storage_outbox`
 	if e.postgres != nil {
-		fill, step, clear = fillExtPostgres, extPostgresStep, `TRUNCATE ext_storage_outbox`
+		fill, step, clear = extPostgresFill, extPostgresStep, `TRUNCATE ext_storage_outbox`
 	}
-	empty := func(ctx context.Context, _ int) error { return b.run(ctx, tx{writes: []stmt{sql(clear)}}) }
+	b.ops = map[string]bareOp{}
 	for _, w := range extWorks() {
-		op := bareOp{prepare: empty}
-		if e.postgres != nil && w.writes() {
-			op.script, op.vars = extScript(&w)
-		} else {
-			op.step = b.each(step(&w, installs))
+		b.ops[w.name] = bareOp{
+			step:    b.each(step(&w, installs)),
+			prepare: func(ctx context.Context, _ int) error { return b.run(ctx, tx{writes: []stmt{sql(clear)}}) },
 		}
-		b.ops[w.name] = op
 	}
 	for i := range installs {
-		err = errors.Join(err, fill(ctx, b, i))
-	}
-	for _, ops := range extFill() {
-		if e.postgres != nil && err == nil {
-			script, vars := extScript(&extWork{ops: ops})
-			_, err = pgbench(ctx, b.url, script, vars, installs, "-t", "1")
-		}
+		err = errors.Join(err, b.fill(ctx, fill(i)))
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("fill the limit: %w", err), b.close())
+		return nil, errors.Join(err, b.close())
 	}
 	return b, nil
 }
 
-func fillExtPostgres(ctx context.Context, b *bare, i int) error {
+func extPostgresFill(i int) (all []stmt) {
 	tenant, install := extOwner(i)
-	return b.fill(ctx, []stmt{sql(`INSERT INTO ext_storage_schemas (tenant_id, extension_install_id, namespace, schema_version, schema_document, status)
-		VALUES ($1::uuid, $2::uuid, $3::text, 1, $4::text::jsonb, 'active')`, tenant, install, extSchemaNamespace, extSchema)})
+	all = append(all, sql(`INSERT INTO ext_storage_schemas (tenant_id, extension_install_id, namespace, schema_version, schema_document, status)
+		VALUES ($1::uuid, $2::uuid, $3::text, 1, $4::text::jsonb, 'active')`, tenant, install, extSchemaNamespace, extSchema))
+	for _, ops := range extFill() {
+		all = append(all, extPostgresWrite(i, ops, false).writes...)
+	}
+	return all
 }
 
 func extPostgresStep(w *extWork, installs int) func(c, i int) tx {
-	return func(_, i int) tx {
+	return func(c, i int) tx {
+		if w.writes() {
+			return extPostgresWrite(c, w.op(i), w.reads != nil)
+		}
 		tenant, install := extOwner(rand.IntN(installs))
 		if w.page {
 			return tx{reads: []stmt{sql(extPgList, tenant, install, extListNamespace, "", "", "\U0010FFFF", w.values, false, now(), extKeys+1, extPageShare).want(extKeys)}}
@@ -208,7 +163,7 @@ func extPostgresStep(w *extWork, installs int) func(c, i int) tx {
 	}
 }
 
-func fillExtLite(ctx context.Context, b *bare, i int) error {
+func extLiteFill(i int) []stmt {
 	tenant, install := extOwner(i)
 	all := []stmt{sql(extAddUsage, tenant, install, 0, 0, 0, 0, 0, 0), sql(extAddSchema, tenant, install, extSchemaNamespace, extSchema)}
 	at := time.Now().UnixMilli()
@@ -217,7 +172,7 @@ func fillExtLite(ctx context.Context, b *bare, i int) error {
 			all = append(all, sql(extInsert, tenant, install, op.ns, op.key, 1, 1, at, at, nil, len(op.value), 2, op.value, `{}`))
 		}
 	}
-	return b.fill(ctx, all)
+	return all
 }
 
 // extSeq is a sequence number of the change feed, which grows in each install.

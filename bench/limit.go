@@ -3,14 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -57,7 +55,7 @@ func (s *stmt) check(rows int) error {
 // tx is the least work for an operation: the reads, and then the writes, of a transaction.
 type tx struct{ reads, writes []stmt }
 
-// cell is an argument for a write on SQLite: a number in the last row of a read, plus a number.
+// cell is an argument for a write: a number in the last row of a read, plus a number.
 type cell struct {
 	read, column int
 	plus         int64
@@ -68,9 +66,6 @@ type bareOp struct {
 	step    step
 	prepare func(ctx context.Context, callers int) error // as in operation; may be nil
 	times   func(callers int) int
-
-	script string            // run by pgbench on PostgreSQL, instead of step
-	vars   map[string]string // of the script
 }
 
 // bare is the bare engine with a service's tables, which is the upper limit for any server. It has its own database: a
@@ -78,13 +73,12 @@ type bareOp struct {
 type bare struct {
 	database
 
-	url string // of PostgreSQL
 	ops map[string]bareOp
 }
 
 type database interface {
 	run(ctx context.Context, t tx) error
-	settle(ctx context.Context) error
+	settle(ctx context.Context) error // before a measurement
 	close() error
 }
 
@@ -101,8 +95,7 @@ func (s *store) open(ctx context.Context, e *engine) (b *bare, err error) {
 	case e.spanner != nil:
 		b.database, err = openSpanner(ctx, e, s.spanner)
 	case e.postgres != nil:
-		b.url = strings.Replace(e.postgres.URL(), "@/postgres?", "@/bare_"+s.name+"?", 1)
-		b.database, err = openPostgres(ctx, e, s, b.url)
+		b.database, err = openPostgres(ctx, e, s)
 	default:
 		b.database, err = openLite(ctx, s.sqlite)
 	}
@@ -128,15 +121,6 @@ func (b *bare) window(ctx context.Context, operation string, callers int, d time
 	op, found := b.ops[operation]
 	if !found {
 		return sample{}, fmt.Errorf("no limit for %s", operation)
-	}
-	if op.script != "" {
-		if op.prepare != nil {
-			if err := op.prepare(ctx, callers); err != nil {
-				return sample{}, err
-			}
-		}
-		ops, err := pgbench(ctx, b.url, op.script, op.vars, callers, "-T", strconv.Itoa(wholeSeconds(d)))
-		return sample{ops: ops}, err
 	}
 	fixed := 0
 	if op.times != nil {
@@ -270,7 +254,8 @@ func (s *stmt) onSQLite(c *sqlite.Conn, got [][]value) (last []value, err error)
 
 type pgPool struct{ *pgxpool.Pool }
 
-func openPostgres(ctx context.Context, e *engine, s *store, url string) (database, error) {
+func openPostgres(ctx context.Context, e *engine, s *store) (database, error) {
+	url := strings.Replace(e.postgres.URL(), "@/postgres?", "@/bare_"+s.name+"?", 1)
 	if err := execPostgres(ctx, e.postgres.URL(), `CREATE DATABASE bare_`+s.name); err != nil {
 		return nil, err
 	}
@@ -305,8 +290,9 @@ func (p pgPool) settle(ctx context.Context) error {
 	return err
 }
 
-// run reads all rows as Go values, or sends all writes together.
+// run copies all rows that it reads, and sends all writes together.
 func (p pgPool) run(ctx context.Context, t tx) error {
+	got := make([][][]byte, len(t.reads)) // last rows
 	for i := range t.reads {
 		rows, err := p.Query(ctx, t.reads[i].sql, t.reads[i].args...)
 		if err != nil {
@@ -322,14 +308,19 @@ func (p pgPool) run(ctx context.Context, t tx) error {
 		if err := errors.Join(rows.Err(), t.reads[i].check(n)); err != nil {
 			return err
 		}
+		got[i] = all[max(0, len(all)-len(rows.FieldDescriptions())):]
 	}
-	if len(t.writes) == 1 {
-		tag, err := p.Exec(ctx, t.writes[0].sql, t.writes[0].args...)
-		return errors.Join(err, t.writes[0].check(int(tag.RowsAffected())))
+	if len(t.writes) == 0 {
+		return nil
 	}
 	var b pgx.Batch
 	for i := range t.writes {
 		s := &t.writes[i]
+		for n, arg := range s.args {
+			if c, ok := arg.(cell); ok {
+				s.args[n] = int64(binary.BigEndian.Uint64(got[c.read][c.column])) + c.plus
+			}
+		}
 		b.Queue(s.sql, s.args...).Exec(func(tag pgconn.CommandTag) error { return s.check(int(tag.RowsAffected())) })
 	}
 	return p.SendBatch(ctx, &b).Close()
@@ -404,44 +395,4 @@ func (d *spannerDB) run(ctx context.Context, t tx) error {
 
 func (s *stmt) onSpanner() spanner.Statement {
 	return spanner.Statement{SQL: s.sql, Params: s.args[0].(map[string]any)}
-}
-
-var tps = regexp.MustCompile(`(?m)^tps = ([0-9.]+)`)
-
-// pgbench runs a script on one connection per caller, and returns the transactions per second.
-func pgbench(ctx context.Context, url, script string, variables map[string]string, callers int, flags ...string) (float64, error) {
-	program, err := findPgbench()
-	if err != nil {
-		return 0, err
-	}
-	file, err := os.CreateTemp("", "holdfast-bench-")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = os.Remove(file.Name()) }()
-	_, err = file.WriteString(script)
-	if err := errors.Join(err, file.Close()); err != nil {
-		return 0, err
-	}
-	args := append([]string{"-n", "-M", "prepared", "-f", file.Name(), "-c", strconv.Itoa(callers), "-j", strconv.Itoa(min(callers, 2))}, flags...)
-	for name, value := range variables {
-		args = append(args, "-D", name+"="+value)
-	}
-	out, err := exec.CommandContext(ctx, program, append(args, url)...).CombinedOutput()
-	found := tps.FindSubmatch(out)
-	if err != nil || found == nil {
-		return 0, fmt.Errorf("pgbench: %w\n%s", err, out)
-	}
-	return strconv.ParseFloat(string(found[1]), 64)
-}
-
-func findPgbench() (string, error) {
-	if path, err := exec.LookPath("pgbench"); err == nil {
-		return path, nil
-	}
-	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/pgbench")
-	if err != nil || len(found) == 0 {
-		return "", errors.New("pgbench is not installed; it comes with PostgreSQL")
-	}
-	return slices.Max(found), nil
 }

@@ -51,6 +51,8 @@ const (
 		WHERE user_id = ? AND collection_id = ? AND batch_id = 'b'`
 	liteUnstage = `DELETE FROM batches WHERE user_id = ? AND collection_id = ? AND batch_id = 'b'`
 
+	pgPut = `SELECT sync_put_v1($1::bigint, $2::integer, $3::text, NULL::bigint, $4::bytea, NULL::bigint, $5::timestamp, NULL::timestamp, CAST(NULL AS timestamp),
+		0::bigint, 0::bigint, false::boolean, false::boolean)`
 	pgAddCollection = `INSERT INTO user_collections (user_id, collection_id, modified) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
 	pgUpsert        = `
 		WITH c AS (UPDATE user_collections SET modified = $3 WHERE user_id = $1 AND collection_id = $2)
@@ -158,9 +160,6 @@ func (w *syncLoad) bare(ctx context.Context, _ *options, e *engine, users int) (
 			},
 		},
 	}
-	if e.postgres != nil {
-		b.ops[workPut] = bareOp{script: putScript, vars: map[string]string{"payload": payload(500), "now": now().Format("2006-01-02 15:04:05.000")}}
-	}
 	if err != nil {
 		return nil, errors.Join(err, b.close())
 	}
@@ -241,15 +240,9 @@ func (syncPostgres) upsert(user, coll int64, n int) stmt {
 	return sql(pgUpsert, user, coll, now(), ids(0, n), syncPayloads[:n]).want(n)
 }
 
-// put is not used; pgbench calls the service's function.
-func (syncPostgres) put(int64, int) tx { return tx{} }
-
-// putScript calls the server's PUT function with the same arguments.
-var putScript = fmt.Sprintf(`\set uid 1 + :client_id
-\set id random(%s, %s)
-SELECT sync_put_v1(:uid::bigint, %d::integer, :id::text, NULL::bigint, :payload::bytea, NULL::bigint,
-	:now::timestamp, NULL::timestamp, CAST(NULL AS timestamp), 0::bigint, 0::bigint, false::boolean, false::boolean);
-`, id(0), id(putRecords-1), collectionIDs[putCollection])
+func (syncPostgres) put(user int64, record int) tx {
+	return tx{writes: []stmt{sql(pgPut, user, collectionIDs[putCollection], id(record), syncPayload, now())}}
+}
 
 func (r syncPostgres) post(user, coll int64) tx {
 	return tx{writes: []stmt{r.upsert(user, coll, postRecords)}}

@@ -156,14 +156,14 @@ func machine(ctx context.Context, o *options) (string, error) {
 	if err != nil || !slices.Contains(o.engines, "postgres") {
 		return text + ".", err
 	}
-	program, err := findPgbench()
-	if err != nil {
-		return "", err
+	program := "psql"
+	if found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/psql"); len(found) > 0 {
+		program = slices.Max(found)
 	}
 	out, err := exec.CommandContext(ctx, program, "--version").Output()
-	words := strings.Fields(string(out)) // e.g. pgbench (PostgreSQL) 15.8 (Debian …)
+	words := strings.Fields(string(out)) // e.g. psql (PostgreSQL) 15.8 (Debian …)
 	if err != nil || len(words) < 3 {
-		return "", fmt.Errorf("pgbench --version: %w: %s", err, out)
+		return "", fmt.Errorf("psql --version: %w: %s", err, out)
 	}
 	return text + ", PostgreSQL " + words[2] + ".", nil
 }

@@ -31,8 +31,8 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// benchCopies are services with data in owners of 100 records, 150 B each, and their tables in the order of their
-// foreign keys. The arguments of fill are the numbers of owners and of records.
+// benchCopies are services with their tables, parents first, and SQL that fills them: each owner gets 100 records, 150 B
+// each. The SQL's parameters are the owner count and the record count.
 var benchCopies = []struct {
 	service string
 	tables  []string
@@ -99,9 +99,9 @@ func extWriter(b *testing.B, url string) func(context.Context, int) error {
 	}
 }
 
-// BenchmarkCopy copies records, with the comparison; then, from the same source, while 16 writers write 500 records per
-// second until the last pass. The limit is a COPY per table from binary files; on SQLite, an INSERT from an attached
-// file. BENCH_RECORDS is the number of records, 100,000 without it.
+// BenchmarkCopy copies records, with the comparison; then again while 16 writers write 500 records per second until the
+// last pass. The limit is a COPY per table from binary files; on SQLite, an INSERT from an attached file. BENCH_RECORDS
+// sets the record count; the default is 100,000.
 //
 //	BENCH_RECORDS=1000000 bin/testservers -- go test -run ^$ -bench Copy -benchtime 1x ./internal/app
 func BenchmarkCopy(b *testing.B) {
@@ -167,7 +167,7 @@ func timedCopy(b *testing.B, service, from, to string) (took, pass time.Duration
 	return took, pass
 }
 
-// pacedWrites writes until the service is read-only. The returned function waits, and returns the number of writes.
+// pacedWrites writes until the service is read-only. The returned function waits, and counts the writes.
 func pacedWrites(b *testing.B, write func(ctx context.Context, i int) error) (stop func() int64) {
 	b.Helper()
 	const writers, rate = 16, 500
@@ -203,7 +203,7 @@ func pacedWrites(b *testing.B, write func(ctx context.Context, i int) error) (st
 	}
 }
 
-// bareCopy empties the tables of a copied database, and fills them again.
+// bareCopy empties a copy's tables, and fills them again.
 func bareCopy(b *testing.B, target string, tables []string) (rows int, took time.Duration) {
 	b.Helper()
 	var err error
