@@ -123,17 +123,7 @@ func consoleBuckets(b *browser) {
 	b.shows("Folder new/", "notes.txt")
 	b.open("buckets/object?account=tester&bucket=photos&object=" + url.QueryEscape(hostile))
 	b.try(http.StatusConflict, "access key may read the object", "Create link")
-	b.consoleEmptyAccount()
 	b.consoleQuotas()
-}
-
-func (b *browser) consoleEmptyAccount() {
-	b.open("buckets/accounts")
-	b.submit("Create account", "account", "empty")
-	b.open("buckets/accounts/show?account=empty")
-	b.shows("Only an account without buckets can be deleted. Its access keys are deleted, too.")
-	b.submit("Delete account", "confirm", "empty")
-	b.shows("Deleted account empty.")
 }
 
 // consoleUploads checks that previews show nothing that could be a script.
