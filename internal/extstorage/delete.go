@@ -39,11 +39,18 @@ func (h *Holdings) Add(more Holdings) {
 
 // DeleteStep limits a step of a deletion.
 type DeleteStep struct {
-	Rows      int64 // maximum number of rows, above 0
-	Bytes     int64 // approximate size of the records, above 0; the first record may be larger
+	Rows      int64 // maximum number of rows; less than 1 counts as 1
+	Bytes     int64 // approximate size of the records; the first record may be larger; less than 1 counts as 1
 	Now       Moment
 	KeptUntil Moment // when to sweep the tombstone if this step finishes
 	Caller    Caller // for the audit event
+}
+
+// Limited returns the step with limits of at least 1. A step without limits would find no rows to delete, and so finish
+// a deletion that left them all. Backends call it first.
+func (s DeleteStep) Limited() DeleteStep {
+	s.Rows, s.Bytes = max(s.Rows, 1), max(s.Bytes, 1)
+	return s
 }
 
 // Audit topics.

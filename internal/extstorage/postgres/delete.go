@@ -101,7 +101,7 @@ func (s *Store) DeleteSome(ctx context.Context, o ext.Owner, step ext.DeleteStep
 	if err := o.Check(); err != nil {
 		return ext.Deletion{}, err
 	}
-	d, found, err := s.deletion(ctx, sqlDelete.Statement, sqlDelete.Args(deletion{o, step})...)
+	d, found, err := s.deletion(ctx, sqlDelete.Statement, sqlDelete.Args(deletion{o, step.Limited()})...)
 	switch {
 	case err != nil:
 		return ext.Deletion{}, err

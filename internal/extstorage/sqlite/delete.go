@@ -145,6 +145,7 @@ func (s *Store) DeleteSome(ctx context.Context, o ext.Owner, step ext.DeleteStep
 	if err := o.Check(); err != nil {
 		return d, err
 	}
+	step = step.Limited()
 	err = s.db.Write(ctx, "ext.delete_some", func(c *sqlite.Conn) error {
 		_, closed, err := sqlitedb.QueryRow(c, sqlClosed, scanInt64, o.Tenant, o.Install)
 		if err != nil {

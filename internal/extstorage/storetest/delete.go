@@ -167,8 +167,8 @@ func deleteByBytes(t *testing.T, u *user) {
 		u.apply(put("s", fmt.Sprint(i), `"12345678"`))
 	}
 	u.close()
-	for _, tc := range []struct{ bytes, want int64 }{{1, 1}, {13, 3}, {12, 4}, {1000, 6}} {
-		step := u.deleteStep(100)
+	for _, tc := range []struct{ rows, bytes, want int64 }{{100, 1, 1}, {100, 13, 3}, {0, 1000, 4}, {100, 0, 5}, {100, 1000, 6}} {
+		step := u.deleteStep(tc.rows)
 		step.Bytes = tc.bytes
 		d, err := u.h.Deletions.DeleteSome(t.Context(), u.owner, step)
 		must(t, "DeleteSome", err)

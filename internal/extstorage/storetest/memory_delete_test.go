@@ -52,6 +52,7 @@ func (s *memory) show(o ext.Owner, now ext.Moment) {
 }
 
 func (s *memory) DeleteSome(_ context.Context, o ext.Owner, step ext.DeleteStep) (d ext.Deletion, err error) {
+	step = step.Limited()
 	err = s.always(o, func(m *model) error {
 		del := s.deletions[o]
 		switch {
