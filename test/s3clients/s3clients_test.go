@@ -6,6 +6,7 @@ package s3clients
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,9 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/jackc/pgx/v5/stdlib" // drivers of both engines
+	_ "modernc.org/sqlite"
+
 	"holdfast/internal/testdb"
 	"holdfast/internal/workload/buckets"
 	"holdfast/test/binary"
@@ -30,7 +34,8 @@ const most = 3 * time.Minute
 
 func TestMain(m *testing.M) { os.Exit(binary.MainOfWaiting(m, 6)) }
 
-// clients are ordered from slow to fast. Each client deletes its data.
+// clients are ordered from slow to fast. Each client deletes its data. The clients in locking have a server of their own,
+// on which they let hours pass.
 var clients = []struct {
 	name string
 	day  func(c *client)
@@ -48,38 +53,95 @@ var clients = []struct {
 	{"minio-go", minIOSDK},
 	{"terraform", terraform},
 	{"terraform-locks", terraformLocks},
+	{"minio-go-locks", minIOLocks},
 	{"locked-backups", lockedBackups},
 	{"locked-snapshots", lockedSnapshots},
 	{"volume-backups", volumeBackups},
 	{"presigned-uploads", presignedUploads},
 }
 
+var locking = []string{"minio-go-locks", "locked-backups", "locked-snapshots"}
+
 func TestOneNode(t *testing.T) {
 	t.Parallel()
-	work(t, 1, []string{"boto3-old", "aws-cli-versions"}, "[buckets.nodes.\"home:1\"]\nurl = \"file://%s/1\"\n")
+	onSQLite := func(testing.TB) string { return "" }
+	work(t, 1, []string{"boto3-old", "aws-cli-versions"}, "[buckets.nodes.\"home:1\"]\nurl = \"file://%s/1\"\n", onSQLite)
 }
 
 // TestThreeNodes uses PostgreSQL, like an installation of this size; TestOneNode uses SQLite.
 func TestThreeNodes(t *testing.T) {
 	t.Parallel()
-	work(t, 2, []string{"aws-cli", "aws-cli-versions", "boto3-old", "boto3-new", "javascript", "restic", "s3cmd", "s3cmd-versions"}, "[buckets]\ncopies = 2\n[buckets.nodes.\"east:1\"]\nurl = \"file://%[1]s/1\"\n[buckets.nodes.\"east:2\"]\nurl = \"file://%[1]s/2\"\n[buckets.nodes.\"west:1\"]\nurl = \"file://%[1]s/3\"\n", "HOLDFAST_BUCKETS__DATABASE_URL="+testdb.PostgresDatabase(t))
+	work(t, 2, []string{"aws-cli", "aws-cli-versions", "boto3-old", "boto3-new", "javascript", "restic", "s3cmd", "s3cmd-versions"}, "[buckets]\ncopies = 2\n[buckets.nodes.\"east:1\"]\nurl = \"file://%[1]s/1\"\n[buckets.nodes.\"east:2\"]\nurl = \"file://%[1]s/2\"\n[buckets.nodes.\"west:1\"]\nurl = \"file://%[1]s/3\"\n", testdb.PostgresDatabase)
 }
 
-// work runs the clients, and in a soak also those in soak. Afterwards the storage nodes must be empty.
-func work(t *testing.T, copies int, soak []string, config string, environ ...string) {
+// node is a server with its storage nodes.
+type node struct {
+	*binary.Server
+	s3       *buckets.Client
+	bodies   string // folder of the storage nodes
+	database string // URL, "" for SQLite
+}
+
+// startNode starts a server for buckets. database returns the URL of a new database, or "" for SQLite.
+func startNode(t *testing.T, config string, database func(testing.TB) string, events *hook) *node {
 	t.Helper()
-	dir := t.TempDir()
+	dir, url := t.TempDir(), database(t)
 	file, nodes := filepath.Join(dir, "holdfast.toml"), filepath.Join(dir, "nodes")
 	write(t, file, fmt.Appendf(nil, config, nodes))
 	if err := os.Mkdir(nodes, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	events := newHook(t)
-	server := binary.LaunchFlags(t, []string{"--migrate"}, filepath.Join(dir, "data"), append(environ, "HOLDFAST_BUCKETS__DESTINATIONS__HOOK__URL="+events.url, "HOLDFAST_CONFIG="+file, "HOLDFAST_BUCKETS__ENABLED=true",
+	vars := []string{"HOLDFAST_BUCKETS__DESTINATIONS__HOOK__URL=" + events.url, "HOLDFAST_CONFIG=" + file, "HOLDFAST_BUCKETS__ENABLED=true",
 		"HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0", "HOLDFAST_BUCKETS__GARBAGE_AFTER=0s", "HOLDFAST_BUCKETS__SWEEP_INTERVAL=0s", "HOLDFAST_LOG__ACCESS=false",
-		"HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_EXTSTORAGE__ENABLED=false", "HOLDFAST_GUEST__ENABLED=false")...)
+		"HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_EXTSTORAGE__ENABLED=false", "HOLDFAST_GUEST__ENABLED=false"}
+	if url != "" {
+		vars = append(vars, "HOLDFAST_BUCKETS__DATABASE_URL="+url)
+	}
+	server := binary.LaunchFlags(t, []string{"--migrate"}, filepath.Join(dir, "data"), vars...)
 	server.Await("/readyz", http.StatusOK)
-	s3 := server.S3(t)
+	return &node{server, server.S3(t), nodes, url}
+}
+
+// pass lets time pass for object locks. They end by the clock of the database, which a test cannot move, so it moves
+// their ends.
+func (n *node) pass(t *testing.T, d time.Duration) {
+	t.Helper()
+	driver, source := "pgx", n.database
+	statement := `UPDATE %s SET properties = jsonb_set(properties, '{s3,lock,until}', to_jsonb((properties #>> '{s3,lock,until}')::bigint - $1::bigint))
+		WHERE properties #>> '{s3,lock,until}' IS NOT NULL`
+	if source == "" {
+		driver, source = "sqlite", "file:"+filepath.Join(n.Data, "buckets.db")+"?_pragma=busy_timeout(10000)"
+		statement = `UPDATE %s SET properties = json_set(properties, '$.s3.lock.until', (properties ->> '$.s3.lock.until') - $1)
+			WHERE properties ->> '$.s3.lock.until' IS NOT NULL`
+	}
+	db, err := sql.Open(driver, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	moved := int64(0)
+	for _, table := range []string{"manta_bucket_object", "manta_bucket_version"} {
+		result, err := db.ExecContext(t.Context(), fmt.Sprintf(statement, table), d.Microseconds())
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := result.RowsAffected()
+		if err != nil {
+			t.Fatal(err)
+		}
+		moved += rows
+	}
+	if moved == 0 {
+		t.Fatal("no version is locked")
+	}
+}
+
+// work runs the clients, and in a soak also those in soak. Afterwards the storage nodes must be empty.
+func work(t *testing.T, copies int, soak []string, config string, database func(testing.TB) string) {
+	t.Helper()
+	events := newHook(t)
+	server := startNode(t, config, database, events)
+	s3, nodes := server.s3, server.bodies
 	t.Run("clients", func(t *testing.T) {
 		for _, c := range clients {
 			t.Run(c.name, func(t *testing.T) {
@@ -87,7 +149,18 @@ func work(t *testing.T, copies int, soak []string, config string, environ ...str
 				if slices.Contains(soak, c.name) {
 					testdb.SoakOnly(t, "other clients, or the same with other nodes, have shown the same")
 				}
-				c.day(newClient(t, s3, events))
+				if !slices.Contains(locking, c.name) {
+					c.day(newClient(t, s3, events))
+					return
+				}
+				own := startNode(t, config, database, events)
+				locker := newClient(t, own.s3, events)
+				locker.node = own
+				c.day(locker)
+				own.Verb("sweep")
+				if n := files(t, own.bodies); n != 0 && !t.Failed() {
+					t.Errorf("%d bodies on the nodes after the client has deleted everything", n)
+				}
 			})
 		}
 	})
@@ -133,10 +206,17 @@ type client struct {
 	t      *testing.T
 	s3     *buckets.Client
 	hook   *hook
+	node   *node // the client's own server; nil if it has none
 	dir    string
 	bucket string
 	env    []string
 }
+
+// Times of locks.
+const (
+	lockTime   = time.Hour
+	longerLock = 3 * time.Hour
+)
 
 const (
 	big     = "big.bin"
