@@ -134,7 +134,8 @@ func (q *Query) after(group string) Position {
 	return Position{Name: next, Inclusive: true}
 }
 
-// Lister builds a page from ordered rows, which begin at From. The backend skips to the positions that Add returns.
+// Lister builds a page from ordered rows, which begin at From. The backend skips to the positions that Add returns. The
+// page keeps the maps and slices of added objects. A Lister is not safe for concurrent use, like the other listers.
 type Lister struct {
 	q       Query
 	page    Page

@@ -26,7 +26,7 @@ var invalidSettings = map[Setting]func(*Bucket){
 	SettingLock:          func(b *Bucket) { b.Lock.Days = MaxLockDays + 1 },
 }
 
-// validBucket has a valid value for each kind but OwnerEnforced, which excludes PublicRead.
+// validBucket contains a valid value for each kind but OwnerEnforced, which excludes PublicRead.
 func validBucket() Bucket {
 	return Bucket{
 		Settings: BucketSettings{

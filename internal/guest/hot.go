@@ -89,7 +89,7 @@ const (
 	SearchHistory  List = "history"
 )
 
-// Most returns the maximum length, in items.
+// Most returns the maximum length, in items: 25 searches, and 50 in any other list.
 func (l List) Most() int {
 	if l == SearchHistory {
 		return 25

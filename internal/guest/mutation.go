@@ -15,7 +15,7 @@ type Mutation struct {
 	Key     string   // client's idempotency key: 1 to 255 printable ASCII characters
 	Digest  [32]byte // covers the whole request
 	Trace   Trace    // goes to events
-	Profile *Profile // nil: Hotel
+	Profile *Profile // nil: Hotel; shared, so nobody changes it
 
 	Denied error // refuses the request unless it is a repeat; nil: allowed
 

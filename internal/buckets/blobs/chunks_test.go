@@ -324,7 +324,7 @@ func TestNewerFormat(t *testing.T) {
 	}
 }
 
-// TestWrongRow reads good chunks whose row has another checksum.
+// TestWrongRow reads good chunks whose row names another checksum.
 func TestWrongRow(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b []byte) {
@@ -417,7 +417,7 @@ func files(c *cluster, body buckets.Reference) (all [][]byte) {
 	return all
 }
 
-// badChunks reports for each chunk whether it has changed in all copies.
+// badChunks reports for each chunk whether it differs in all copies.
 func badChunks(before, after [][]byte) (bad []bool) {
 	for at := 0; at < len(before[0]); at += frameSize {
 		frame := before[0][at:min(at+frameSize, len(before[0]))]

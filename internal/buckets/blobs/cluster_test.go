@@ -275,7 +275,7 @@ func content(size int) []byte {
 
 const path = "v2/owner/bucket/ab/abc,def"
 
-// bodySizes has a body that fits into memory and a streamed body.
+// bodySizes lists a body that fits into memory and a streamed body.
 var bodySizes = []int{5000, 1<<20 + 17}
 
 func (c *cluster) write(b []byte, copies int) (buckets.Stored, error) {
@@ -302,7 +302,7 @@ func bodyOf(b []byte, stored buckets.Stored) buckets.Reference {
 	return buckets.Reference{Body: buckets.Body{Length: int64(len(b)), MD5: sum[:], Frames: optional.Some(stored.Frames), Sharks: stored.Sharks}}
 }
 
-// wantOn checks that only these nodes have a body.
+// wantOn checks that only these nodes hold a body.
 func (c *cluster) wantOn(sharks []string) {
 	c.t.Helper()
 	for id, n := range c.nodes {

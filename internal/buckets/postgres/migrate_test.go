@@ -24,7 +24,7 @@ func TestMigrationsKeepDataOnCitus(t *testing.T) {
 	})
 }
 
-// TestTwoMigrate checks that the second of two processes waits until the first has migrated the database.
+// TestTwoMigrate checks that the second of two processes waits until the first finishes the migration.
 func TestTwoMigrate(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

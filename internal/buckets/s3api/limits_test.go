@@ -155,7 +155,7 @@ func TestKeyWithPrefix(t *testing.T) {
 	s.as(key, "GET", "/photos", "", "Host: s3.test").fails(403, "AccessDenied")
 	s.as(key, "GET", "/in/a", "", "Host: photos.main.s3.test").want(200)
 	s.as(key, "GET", "/out", "", "Host: photos.main.s3.test").fails(403, "AccessDenied")
-	// A key's limits do not affect access that everybody has.
+	// A key's limits do not affect public access.
 	s.do("PUT", "/photos?acl", "", "x-amz-acl: public-read").want(200)
 	s.as(key, "GET", "/photos/out", "").want(200)
 	s.as(key, "PUT", "/photos/out", "x").fails(403, "AccessDenied")

@@ -218,7 +218,7 @@ func TestArraysAreValidatedWhole(t *testing.T) {
 	c.put("k", `{"value":[1,"x"]}`).fails(400, "VALIDATION_FAILED", "pointer /value/1")
 }
 
-// TestWhoRegistered checks that a schema has no creator if the token's subject is not a UUID.
+// TestWhoRegistered checks that no creator is stored with a schema if the token's subject is not a UUID.
 func TestWhoRegistered(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

@@ -68,7 +68,7 @@ func TestLeastMemory(t *testing.T) {
 	}
 }
 
-// TestNoMemory checks that a request without memory is rejected before it has an effect, and that small requests need
+// TestNoMemory checks that a request without memory is rejected before it changes anything, and that small requests need
 // no memory.
 func TestNoMemory(t *testing.T) {
 	t.Parallel()

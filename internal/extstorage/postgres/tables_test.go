@@ -34,7 +34,7 @@ CHECK ((((length(key) >= 1) AND (length(key) <= 128)) AND (key !~ '/'::text)))
 CHECK (((length(namespace) <= 64) AND (namespace ~ '^[a-z0-9][a-z0-9-]*$'::text)))
 CHECK (((metadata IS NULL) OR (jsonb_typeof(metadata) = 'object'::text)))
 CHECK ((revision > 0))`,
-		// The primary key replaces the documented ext_storage_namespace_idx, which has the same columns.
+		// The primary key replaces the documented ext_storage_namespace_idx with the same columns.
 		Indexes: `CREATE INDEX ext_storage_expired_idx ON ext_storage_records USING btree (` + owner + `, namespace, key) WHERE (ttl_expires_at IS NOT NULL)
 CREATE INDEX ext_storage_reclaim_idx ON ext_storage_records USING btree (` + owner + `, ttl_expires_at, namespace, key) WHERE (ttl_expires_at IS NOT NULL)
 CREATE INDEX ext_storage_sweep_idx ON ext_storage_records USING btree (ttl_expires_at, ` + owner + `) WHERE (ttl_expires_at IS NOT NULL)`,

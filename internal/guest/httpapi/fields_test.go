@@ -311,7 +311,7 @@ func TestArrival(t *testing.T) {
 			}
 		}
 	}
-	// A search has no time zone.
+	// A search contains no time zone.
 	s := newServer(t).at(func(p *parts) { p.clock = func() time.Time { return now } })
 	last := now.In(time.FixedZone("", -12*60*60))
 	for n, status := range map[int]int{-1: 422, 0: 200} {

@@ -137,7 +137,7 @@ func endSessions(t *testing.T, s *server, phone, laptop, other *browser) {
 	signOut(t, s, phone)
 }
 
-// signOut also checks that the phone has no access to the user's data afterwards.
+// signOut also checks that the phone cannot access the user's data afterwards.
 func signOut(t *testing.T, s *server, phone *browser) {
 	t.Helper()
 	user := *phone

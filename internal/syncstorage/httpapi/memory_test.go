@@ -59,7 +59,7 @@ func expectFree(t *testing.T, m *web.Memory, what string) {
 	}
 }
 
-// TestNoMemory checks that a request without memory has no effect. Small requests need no memory.
+// TestNoMemory checks that a request without memory changes nothing. Small requests need no memory.
 func TestNoMemory(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20

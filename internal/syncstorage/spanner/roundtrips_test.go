@@ -29,7 +29,7 @@ var (
 
 func and(all ...[]string) []string { return slices.Concat(all...) }
 
-// tapped is a store with recorded messages. It already has a session.
+// tapped is a store with recorded messages and an open session.
 type tapped struct {
 	ss.Store
 	db   *spannerdb.DB
